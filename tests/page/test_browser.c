@@ -49,7 +49,7 @@ static void test_input(void **state)
     browser_keys(&browser, KEY_TAB "b" KEY_DOWN);
     browser_keys_with(&browser, KEY_SHIFT, KEY_LEFT);
     browser_expect(&browser, "seen.join() === 'b,ArrowDown,shift Shift,shift ArrowLeft'");
-    browser_run(&browser, "seen = []");
+    browser_do(&browser, "seen = []");
     browser_click(&browser, "#press");
     browser_wheel(&browser, 50, 150, 120);
     browser_drag(&browser, 10, 150, 60, 150);
@@ -78,7 +78,7 @@ static void test_window(void **state)
 static void expect_complaint(const char *script, const char *words)
 {
     free(browser_complaint(&browser, "http://127.0.0.1:1", NULL));
-    cJSON_Delete(browser_run(&browser, "%s", script));
+    browser_do(&browser, "%s", script);
     char *complaint = browser_complaint(&browser, "http://127.0.0.1:1", NULL);
     assert_non_null(complaint);
     if (!strstr(complaint, words))

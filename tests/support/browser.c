@@ -197,6 +197,16 @@ static cJSON *evaluate(struct browser *browser, const char *form, const char *ex
     return value;
 }
 
+void browser_do(struct browser *browser, const char *script, ...)
+{
+    va_list list;
+    va_start(list, script);
+    char *text = text_of(script, list);
+    va_end(list);
+    cJSON_Delete(run(browser, text));
+    free(text);
+}
+
 cJSON *browser_run(struct browser *browser, const char *script, ...)
 {
     va_list list;

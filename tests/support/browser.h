@@ -35,7 +35,11 @@ void browser_close(struct browser *browser);
 void browser_go(struct browser *browser, const char *address, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Runs a script; the caller frees what it returns with cJSON_Delete(). */
+/* Runs a script. */
+void browser_do(struct browser *browser, const char *script, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The same; the caller frees what it returns with cJSON_Delete(). */
 cJSON *browser_run(struct browser *browser, const char *script, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -66,10 +70,16 @@ void browser_resize(struct browser *browser, int width, int height);
 /* What the system prefers: "prefers-color-scheme" and "dark". */
 void browser_prefer(struct browser *browser, const char *feature, const char *value);
 
-/* What is seen as a PNG in base64; the caller frees it. Equal pixels give equal text. */
+/* What is seen as a PNG in base64; the caller frees it. */
 char *browser_picture(struct browser *browser);
 
-/* The same as a file; makes the folder that the path is in. */
+/* How many pixels of two pictures differ by more than tolerance, of 255, in a colour. The page that
+ * is open does the work, and must allow pictures from data:. */
+int browser_differing_pixels(struct browser *browser, const char *one, const char *other,
+                             int tolerance);
+
+/* Writes such a text as a file, and what is seen. Makes the folder that the path is in. */
+void browser_write_picture(const char *picture, const char *path);
 void browser_save_picture(struct browser *browser, const char *path);
 
 /* One more tab, which the next commands are for, and back to the first. */

@@ -52,7 +52,34 @@ char *browser_picture(struct browser *browser)
     return text;
 }
 
-/* Returns how many bytes of text in base64 are written to bytes, which may be the text itself. */
+/* Draws two pictures and counts; %d is the tolerance, %s the two texts. */
+static const char COUNT[] =
+    "const pixels = async (text) => { const image = new Image();"
+    "  image.src = 'data:image/png;base64,' + text; await image.decode();"
+    "  const copy = new OffscreenCanvas(image.width, image.height).getContext('2d');"
+    "  copy.drawImage(image, 0, 0);"
+    "  return copy.getImageData(0, 0, image.width, image.height).data; };"
+    "const count = async (tolerance, one, other) => {"
+    "  const [a, b] = [await pixels(one), await pixels(other)]; let most = Math.abs(a.length - "
+    "b.length) / 4;"
+    "  for (let i = 0; i < Math.min(a.length, b.length); i += 4)"
+    "    most += [0, 1, 2].some((c) => Math.abs(a[i + c] - b[i + c]) > tolerance);"
+    "  return most; };"
+    "return count(%d, '%s', '%s');";
+
+int browser_differing_pixels(struct browser *browser, const char *one, const char *other,
+                             int tolerance)
+{
+    if (strcmp(one, other) == 0)
+        return 0;
+    cJSON *count = browser_run(browser, COUNT, tolerance, one, other);
+    assert_true(cJSON_IsNumber(count));
+    const int pixels = count->valueint;
+    cJSON_Delete(count);
+    return pixels;
+}
+
+/* Returns how many bytes of text in base64 are written to bytes. */
 static size_t unpack(const char *text, unsigned char *bytes)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -82,16 +109,24 @@ static void make_folders(const char *path)
     }
 }
 
-void browser_save_picture(struct browser *browser, const char *path)
+void browser_write_picture(const char *picture, const char *path)
 {
-    char *text = browser_picture(browser);
-    const size_t size = unpack(text, (unsigned char *)text);
+    unsigned char *bytes = malloc(strlen(picture));
+    assert_non_null(bytes);
+    const size_t size = unpack(picture, bytes);
     make_folders(path);
     FILE *file = fopen(path, "we");
     assert_non_null(file);
-    assert_int_equal(fwrite(text, 1, size, file), size);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
     assert_int_equal(fclose(file), 0);
-    free(text);
+    free(bytes);
+}
+
+void browser_save_picture(struct browser *browser, const char *path)
+{
+    char *picture = browser_picture(browser);
+    browser_write_picture(picture, path);
+    free(picture);
 }
 
 /* -------------------------------------------------------------------------- tabs -- */
@@ -115,7 +150,7 @@ void browser_close_tab(struct browser *browser)
 {
     cJSON *handles = browser_call(browser, "/window/handles", NULL);
     assert_true(cJSON_GetArraySize(handles) > 1);
-    cJSON_Delete(browser_run(browser, "window.close();"));
+    browser_do(browser, "window.close();");
     switch_to(browser, cJSON_GetArrayItem(handles, 0)->valuestring);
     cJSON_Delete(handles);
 }

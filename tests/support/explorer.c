@@ -8,6 +8,7 @@
 
 #include "explorer.h"
 
+#include "browser_input.h"
 #include "browser_log.h"
 #include "fixture.h"
 
@@ -15,6 +16,19 @@
 #include <stdlib.h>
 
 struct browser browser;
+
+#define STORY                                                                                      \
+    "model=stories260K&text=One+day,+a+little+girl+named+Lily+found+a+big+red+ball+in+the+park."
+
+const struct explorer_view explorer_views[EXPLORER_VIEWS] = {
+    { "overview", STORY },
+    { "head", STORY "&view=head&layer=1&head=4&row=9&key=5&scale=sqrt" },
+    { "tokens", STORY "&view=tokens&layer=2&row=9" },
+    { "why", STORY "&view=why&layer=1&head=4&row=9&key=5" },
+    { "compare",
+      STORY "&view=compare&layer=1&head=4&scale=sqrt&other.model=stories260K&other.layer=3&"
+            "other.head=2&difference=1" },
+};
 
 /* The script that runs in every page before its own, as JSON of a command. */
 static char *watch_parameters(void)
@@ -70,12 +84,42 @@ void explorer_open(const char *fragment, ...)
     browser_go(&browser, "about:blank"); /* another fragment alone would load nothing */
     browser_go(&browser, "%s/%s%s", explorer_origin(), *text ? "#" : "", text);
     free(text);
+    browser_expect(&browser, "document.getElementById('app')");
     explorer_settle();
 }
 
 void explorer_settle(void)
 {
     browser_wait(&browser, "seen.flying === 0 && performance.now() - seen.since > 160");
+}
+
+void explorer_leave(void)
+{
+    browser_do(&browser, "document.activeElement?.blur()");
+    browser_move(&browser, 0, 0);
+    explorer_settle();
+}
+
+char *explorer_picture(void)
+{
+    explorer_settle();
+    explorer_leave();
+    browser_do(&browser, "document.querySelector('.status').style.visibility = "
+                         "'hidden'");
+    char *picture = browser_picture(&browser);
+    browser_do(&browser, "document.querySelector('.status').style.visibility = ''");
+    return picture;
+}
+
+void explorer_expect_same(const char *one, const char *other, const char *what)
+{
+    const int count = browser_differing_pixels(&browser, one, other, 8);
+    if (count == 0)
+        return;
+    browser_write_picture(one, "build/page/failed-one.png");
+    browser_write_picture(other, "build/page/failed-other.png");
+    fail_msg("%s: %d pixels differ between build/page/failed-one.png and failed-other.png", what,
+             count);
 }
 
 void explorer_expect_quiet(const char *const *expected)

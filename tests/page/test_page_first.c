@@ -1,0 +1,38 @@
+/* test_page_first.c - the first visit: from the address to a picture of a typed sentence in three
+ * actions at most, with a clean console. `make test` runs this program too. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "browser_input.h"
+#include "explorer.h"
+
+static void test_first_picture(void **state)
+{
+    (void)state;
+    explorer_begin();
+    explorer_open("%s", "");
+    print_message("the first visit's own picture after %.0f ms\n",
+                  browser_number(&browser, "seen.drawn ?? -1"));
+    browser_type(&browser, "textarea", "The cat sat on the mat.");
+    browser_do(&browser, "seen.drawn = null; seen.pressed = performance.now()");
+    browser_click(&browser, "form button.main");
+    explorer_settle();
+    browser_expect(&browser, EXPLORER_HAS_PICTURE);
+    browser_expect(&browser, "new URLSearchParams(location.hash.slice(1)).get('text') === "
+                             "'The cat sat on the mat.'");
+    print_message("a picture %.0f ms after two actions\n",
+                  browser_number(&browser, "seen.drawn - seen.pressed"));
+    explorer_expect_quiet(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_first_picture),
+    };
+    return cmocka_run_group_tests(tests, NULL, explorer_stop);
+}

@@ -1,0 +1,43 @@
+/* test_page_link.c - a link holds the whole view: opened in a new browser it shows the same pixels.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "explorer.h"
+
+#include <stdlib.h>
+
+static void expect_same_in_new_browser(void)
+{
+    char *picture = explorer_picture(), *link = browser_text(&browser, "location.hash.slice(1)");
+    browser_close(&browser);
+    explorer_begin();
+    explorer_open("%s", link);
+    char *other = explorer_picture();
+    explorer_expect_same(picture, other, link);
+    free(picture);
+    free(other);
+    free(link);
+}
+
+static void test_each_view(void **state)
+{
+    (void)state;
+    explorer_begin();
+    for (int i = 0; i < EXPLORER_VIEWS; i++) {
+        explorer_open("%s", explorer_views[i].fragment);
+        expect_same_in_new_browser();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_view),
+    };
+    return cmocka_run_group_tests(tests, NULL, explorer_stop);
+}

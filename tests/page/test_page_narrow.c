@@ -1,0 +1,71 @@
+/* test_page_narrow.c - the page on a phone and in the dark: nothing is wider than a screen of 360
+ * pixels, and the colours follow what the system prefers, text in pictures too. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "explorer.h"
+
+#include <stdlib.h>
+
+static void expect_fits(const struct explorer_view *view)
+{
+    explorer_open("%s", view->fragment);
+    if (!browser_is(&browser, "document.documentElement.scrollWidth <= innerWidth")) {
+        char *wide =
+            browser_text(&browser, "[...document.body.querySelectorAll('*')].filter((element) =>"
+                                   "element.getBoundingClientRect().right > innerWidth).slice(0, 8)"
+                                   ".map((element) => element.outerHTML.slice(0, 90)).join('\\n')");
+        fail_msg("the view %s is wider than the screen:\n%s", view->name, wide);
+    }
+}
+
+static void test_narrow(void **state)
+{
+    (void)state;
+    explorer_begin();
+    browser_resize(&browser, 360, 640);
+    for (int i = 0; i < EXPLORER_VIEWS; i++)
+        expect_fits(&explorer_views[i]);
+    browser_resize(&browser, 1280, 800);
+    explorer_expect_quiet(NULL);
+}
+
+#define GROUND                                                                                     \
+    "getComputedStyle(document.body).backgroundColor.match(/[0-9.]+/g).slice(0, 3)"                \
+    ".reduce((sum, part) => sum + Number(part), 0)"
+
+/* A page that changes its colours while it is open shows what one shows that was opened so. */
+static void test_dark(void **state)
+{
+    (void)state;
+    explorer_begin();
+    for (int i = 0; i < EXPLORER_VIEWS; i++) {
+        browser_prefer(&browser, "prefers-color-scheme", "light");
+        explorer_open("%s", explorer_views[i].fragment);
+        browser_expect(&browser, GROUND " > 600");
+        browser_prefer(&browser, "prefers-color-scheme", "dark");
+        explorer_settle();
+        browser_expect(&browser, GROUND " < 200");
+        char *changed = explorer_picture();
+        explorer_open("%s", explorer_views[i].fragment);
+        char *opened = explorer_picture();
+        explorer_expect_same(changed, opened, explorer_views[i].name);
+        free(changed);
+        free(opened);
+    }
+    browser_prefer(&browser, "prefers-color-scheme", "light");
+    explorer_expect_quiet(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_narrow),
+        cmocka_unit_test(test_dark),
+    };
+    return cmocka_run_group_tests(tests, NULL, explorer_stop);
+}
