@@ -82,6 +82,14 @@ static bool reserve_time(struct call *call, int64_t ns, struct fault *fault)
            || access_quota_reserve(call->quota, &call->reserved_ns, ns, clock_now_ns(), fault);
 }
 
+bool call_admit_planned(struct call *call, struct fault *fault)
+{
+    const struct admission_cost left = infer_cost_left_to_admit(&call->cost, call->service);
+    return admission_takes_planned(call->service, &call->job, call->item_count, left,
+                                   &call->more_items, fault)
+           && reserve_time(call, infer_cost_ns(&call->cost), fault);
+}
+
 static void read_and_plan(struct call *call)
 {
     if (!coding_unpack(call->body_coding, &call->body, &call->body_memory,
@@ -92,10 +100,8 @@ static void read_and_plan(struct call *call)
     if (!call->kind->read(call, &call->fault))
         return;
     set_place_in_queue(call);
-    const struct admission_cost left = infer_cost_left_to_admit(&call->cost, call->service);
-    if (admission_takes_planned(call->service, &call->job, call->item_count, left,
-                                &call->more_items, &call->fault))
-        reserve_time(call, infer_cost_ns(&call->cost), &call->fault);
+    if (!call->plans_later)
+        call_admit_planned(call, &call->fault);
 }
 
 /* -------------------------------------------------------------- the stages -- */

@@ -31,7 +31,8 @@ struct call_kind {
     bool (*begin)(struct call *call, const struct exchange *exchange, struct fault *fault);
 
     /* Reads the unpacked body and plans. Sets cost, item_count, answer_bytes and, if the body has
-     * them, timeout_ns and priority. */
+     * them, timeout_ns and priority; or sets plans_later, and a later stage of one task plans, sets
+     * the first three and calls call_admit_planned(). */
     bool (*read)(struct call *call, struct fault *fault);
 
     /* The number of tasks of a stage of computing, counted from 0; 0 when all is computed; or
@@ -75,6 +76,7 @@ struct call {
     bool nul_is_kept;   /* in strings of the document (json_string.h); begin sets it */
     int64_t timeout_ns; /* that the body gives the request; 0: none */
     int priority;       /* that the body asks for, see scheduler.h */
+    bool plans_later;
 
     /* What the plan says. */
     struct infer_cost cost;
@@ -117,6 +119,9 @@ bool call_try(struct service *service, struct call *call, struct byte_slice body
 /* After a stage of computing: the tasks of the next one, count, or, where that is 0, those of
  * writing. */
 int64_t call_go_on(struct call *call, int64_t count);
+
+/* Asks again whether the call is taken, by what its plan says. */
+bool call_admit_planned(struct call *call, struct fault *fault);
 
 /* Reads size bytes of the body as JSON into call->document. */
 bool call_read_json(struct call *call, const void *bytes, size_t size, bool nonfinite_allowed,

@@ -40,6 +40,16 @@ struct infer_part {
     struct infer_array context, lse;
 };
 
+/* Where the keys and values of an item go to, and what its rows attend to besides (layer.h). */
+struct infer_cache {
+    int64_t length; /* keys that are there */
+
+    /* Gives a view with room for rows more, once the layer's shapes are known; it stays as long as
+     * the request. False, with the fault. */
+    bool (*open)(struct infer_cache *cache, const struct attn_layer *layer, int64_t rows,
+                 const struct attn_layer_cache **view, struct fault *fault);
+};
+
 struct infer_item {
     /* As asked. An absent field is NULL, or its has_ flag is false. */
     const char *model_name;
@@ -69,6 +79,7 @@ struct infer_item {
     bool outputs[ATTN_OUTPUT_COUNT];
     struct infer_part *parts; /* merge these; NULL: attention */
     int64_t part_count;
+    struct infer_cache *cache; /* NULL: none; not for gradients and merges */
     bool has_weight_map;
     struct attn_weight_map weight_map; /* infer_plan() sets its outputs */
 

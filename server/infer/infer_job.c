@@ -15,6 +15,8 @@ struct infer_job {
     struct infer_call call; /* first: a call of this kind is its infer_job */
     int64_t *first_task;    /* [item_count + 1] of the stage that runs */
     bool pending;           /* read, and no task of computing has begun */
+    bool is_planned;
+    int first_stage; /* of computing, that is the plans' first; 1 where the request has an order */
 
     struct batch_member member; /* of the next product, where it can be shared */
     int member_stage;           /* of the plan, that member is a product of */
@@ -70,15 +72,11 @@ static void price(struct infer_job *job)
     cost_guess_learn(call->guess_key, infer_cost_ns(&call->cost));
 }
 
-static bool read(struct call *call, struct fault *fault)
+static bool plan(struct infer_job *job, struct fault *fault)
 {
-    struct infer_job *job = infer_of(call);
+    struct call *call = &job->call.base;
     struct infer_call *infer = &job->call;
     struct infer_request *request = &infer->request;
-    if (!infer->wire->read(infer, fault))
-        return false;
-    if (call->kind != &infer_kind)
-        return call->kind->read(call, fault);
     if (!infer_plan(request, &infer->limits, fault)) {
         if (infer->wire->explain)
             infer->wire->explain(infer, fault);
@@ -91,7 +89,30 @@ static bool read(struct call *call, struct fault *fault)
             call->answer_bytes += request->items[i].answer_bytes;
     job->first_task =
         arena_calloc(&request->arena, (size_t)request->item_count + 1, sizeof(int64_t));
-    return job->first_task || fault_no_memory(fault);
+    job->is_planned = job->first_task != NULL;
+    return job->is_planned || fault_no_memory(fault);
+}
+
+static bool read(struct call *call, struct fault *fault)
+{
+    struct infer_job *job = infer_of(call);
+    struct infer_call *infer = &job->call;
+    if (!infer->wire->read(infer, fault))
+        return false;
+    if (call->kind != &infer_kind)
+        return call->kind->read(call, fault);
+    call->plans_later = infer->order != NULL;
+    job->first_stage = call->plans_later ? 1 : 0;
+    return call->plans_later || plan(job, fault);
+}
+
+/* Before the stages of the plans, where the request has an order. */
+static void plan_in_turn(struct infer_job *job)
+{
+    struct call *call = &job->call.base;
+    struct fault *fault = &call->fault;
+    if (job->call.order->prepare(&job->call, fault) && plan(job, fault))
+        call_admit_planned(call, fault);
 }
 
 /* --------------------------------------------------------------- computing -- */
@@ -133,9 +154,11 @@ static int64_t go_on(struct job *job)
 static int64_t tasks(struct call *call, int stage)
 {
     struct infer_job *job = infer_of(call);
-    if (stage == 0)
+    if (!job->is_planned)
+        return job->call.order->is_turn(&job->call) ? 1 : JOB_WAITS;
+    if (stage == job->first_stage)
         set_pending(job, true);
-    job->member_stage = stage + job->shared_stages;
+    job->member_stage = stage - job->first_stage + job->shared_stages;
     const int64_t count = number_tasks(job, job->member_stage);
     if (!infer_batch_member(&job->member, &job->call.request, job->member_stage))
         return count;
@@ -165,7 +188,11 @@ static int64_t item_of_task(const struct infer_job *job, int64_t task)
 static void run(struct call *call, int stage, int64_t task, const struct worker *worker)
 {
     struct infer_job *job = infer_of(call);
-    if (stage == 0 && task == 0)
+    if (!job->is_planned) {
+        plan_in_turn(job);
+        return;
+    }
+    if (stage == job->first_stage && task == 0)
         set_pending(job, false);
     const int64_t i = item_of_task(job, task);
     const struct infer_item *item = &job->call.request.items[i];
@@ -173,7 +200,8 @@ static void run(struct call *call, int stage, int64_t task, const struct worker 
         item->workspaces
             ? (char *)item->workspaces + (size_t)worker->slot * infer_tasks_workspace_bytes(item)
             : worker->workspace;
-    infer_tasks_run(item, stage + job->shared_stages, task - job->first_task[i], workspace);
+    infer_tasks_run(item, stage - job->first_stage + job->shared_stages, task - job->first_task[i],
+                    workspace);
 }
 
 /* ----------------------------------------------------------------- the end -- */
@@ -195,6 +223,8 @@ static void end(struct call *call, struct fault *fault)
         batcher_leave(call->service->batcher, &job->member);
     set_pending(job, false);
     infer_job_check_models(&job->call.request, fault);
+    if (job->call.order)
+        job->call.order->end(&job->call, fault);
 }
 
 static bool write(struct call *call, struct fault *fault)
@@ -214,7 +244,10 @@ static void record(struct call *call, struct request_record *record)
 
 static void drop(struct call *call)
 {
-    infer_request_free(&infer_of(call)->call.request);
+    struct infer_call *infer = &infer_of(call)->call;
+    if (infer->wire->drop)
+        infer->wire->drop(infer);
+    infer_request_free(&infer->request);
 }
 
 static const struct call_kind infer_kind = {

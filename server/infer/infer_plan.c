@@ -277,6 +277,15 @@ static bool resolve(const struct infer_request *request, struct infer_item *item
     return item->layer_held;
 }
 
+/* The keys of the item become those of its cache, with its own behind them. */
+static bool plan_cache(struct infer_item *item, struct attn_layer_problem *problem,
+                       struct fault *fault)
+{
+    return !item->cache
+           || item->cache->open(item->cache, &item->layer, problem->key.shape[2], &problem->cache,
+                                fault);
+}
+
 /* Settles shapes and options. Results are allocated later, when the sizes of all are known. */
 static bool plan_shapes(struct infer_item *item, const struct infer_limits *limits,
                         struct attn_layer_problem *problem, struct fault *fault)
@@ -287,7 +296,7 @@ static bool plan_shapes(struct infer_item *item, const struct infer_limits *limi
         return false;
     set_views(&inputs);
     item->q_len = inputs.query.length;
-    item->kv_len_max = inputs.key.length;
+    item->kv_len_max = inputs.key.length + (item->cache ? item->cache->length : 0);
     *problem = (struct attn_layer_problem){
         .layer = &item->layer,
         .options = plan_options(item),
@@ -299,8 +308,8 @@ static bool plan_shapes(struct infer_item *item, const struct infer_limits *limi
         .kernels = limits->kernels,
     };
     problem->partial = item->context_by_heads;
-    return infer_plan_masking(item, problem, fault) && infer_merge_plan_part(item, problem, fault)
-           && infer_check_weight_map(item, fault);
+    return plan_cache(item, problem, fault) && infer_plan_masking(item, problem, fault)
+           && infer_merge_plan_part(item, problem, fault) && infer_check_weight_map(item, fault);
 }
 
 /* The plan of attention, without its scratch. */

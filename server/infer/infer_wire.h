@@ -10,11 +10,28 @@
 
 struct infer_wire;
 
+struct infer_call;
+
+/* A request that has to wait for others before it is planned. Its stages of computing begin with
+ * one that waits, and plans. */
+struct infer_order {
+    /* Whether its turn has come; else the job waits (JOB_WAITS), and who comes before it continues
+     * it with one task. */
+    bool (*is_turn)(struct infer_call *call);
+
+    /* In that task, before the plan: sets what of the items hangs on what others did before. */
+    bool (*prepare)(struct infer_call *call, struct fault *fault);
+
+    /* When all is computed, or the job has failed, before the answer is written. May set fault. */
+    void (*end)(struct infer_call *call, struct fault *fault);
+};
+
 /* An inference on its way through a wire. */
 struct infer_call {
     struct call base; /* first: the call of an inference is its infer_call */
     const struct infer_wire *wire;
-    void *state; /* the wire's own, in the request's arena; begin makes it */
+    void *state;                     /* the wire's own, in the request's arena; begin makes it */
+    const struct infer_order *order; /* NULL: waits for nobody; set in begin or read of the wire */
     struct infer_request request;
     struct infer_limits limits;
 };
@@ -26,6 +43,8 @@ struct infer_wire {
     void (*explain)(const struct infer_call *call,
                     struct fault *fault); /* NULL: a plan's faults are in the wire's words */
     bool (*write)(struct infer_call *call, struct fault *fault);
+    void (*drop)(
+        struct infer_call *call); /* with the request, perhaps twice; NULL: nothing to do */
 };
 
 /* Reads size bytes of the body as JSON into call->base.document. */

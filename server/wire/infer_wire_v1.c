@@ -92,10 +92,13 @@ static bool write_gradients(struct infer_call *call, struct fault *fault)
     return true;
 }
 
-const struct infer_wire infer_wire_v1_single = { wire_safetensors_begin, read_single, NULL,
-                                                 write_single };
-const struct infer_wire infer_wire_v1_batch = { NULL, read_batch, NULL, write_batch };
-const struct infer_wire infer_wire_v1_merge = { wire_safetensors_begin, read_merge, NULL,
-                                                write_merge };
-const struct infer_wire infer_wire_v1_gradients = { wire_safetensors_begin, read_gradients, NULL,
-                                                    write_gradients };
+const struct infer_wire infer_wire_v1_single = { .begin = wire_safetensors_begin,
+                                                 .read = read_single,
+                                                 .write = write_single };
+const struct infer_wire infer_wire_v1_batch = { .read = read_batch, .write = write_batch };
+const struct infer_wire infer_wire_v1_merge = { .begin = wire_safetensors_begin,
+                                                .read = read_merge,
+                                                .write = write_merge };
+const struct infer_wire infer_wire_v1_gradients = { .begin = wire_safetensors_begin,
+                                                    .read = read_gradients,
+                                                    .write = write_gradients };

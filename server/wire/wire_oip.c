@@ -174,4 +174,6 @@ static void explain(const struct infer_call *call, struct fault *fault)
     memcpy(fault->pointer, pointer, sizeof pointer);
 }
 
-const struct infer_wire wire_oip = { begin, read, explain, oip_write };
+const struct infer_wire wire_oip = {
+    .begin = begin, .read = read, .explain = explain, .write = oip_write
+};
