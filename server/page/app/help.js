@@ -33,7 +33,7 @@ export function Help({ isOpen, onClose, hasKeys, onHasKeys }) {
     }, [isOpen]);
     return html`
         <dialog class="help" ref=${dialog} onClose=${onClose} aria-labelledby="help-title">
-            <h2 id="help-title">Keys</h2>
+            <div class="row"><h2 id="help-title">Keys</h2><button onClick=${onClose}>Close</button></div>
             <p>Each map shows a head of a layer: a row for each token that looks, a column for each token that is
                 looked at. A weight says where a head looks, not why the model answers what it answers.</p>
             ${KEYS.map(([title, keys]) => html`
@@ -44,6 +44,5 @@ export function Help({ isOpen, onClose, hasKeys, onHasKeys }) {
             <p><label><input type="checkbox" checked=${hasKeys}
                 onChange=${(event) => onHasKeys(event.target.checked)} />
                 Keys of one character work everywhere</label></p>
-            <button class="main" onClick=${onClose}>Close</button>
         </dialog>`;
 }

@@ -38,7 +38,7 @@ function Texts({ model, draft, setDraft, onLook }) {
     };
     const field = (name, label, rows) => html`
         <label class=${`text ${name}`}>${label}
-            <textarea name=${name} rows=${rows} value=${draft[name]} spellcheck="false" onKeyDown=${looks}
+            <textarea name=${name} rows=${rows} value=${draft[name]} spellcheck=${false} onKeyDown=${looks}
                 onInput=${(event) => setDraft({ [name]: event.target.value })}></textarea>
         </label>`;
     return html`

@@ -161,7 +161,10 @@ export function Shell({ store }) {
     const isOpen = hasOpened || (models !== null && !source && !frame.isOpening);
     const [hasHelp, setHasHelp] = useState(false);
     const [hasKeys, setHasKeys] = useState(true);
-    const { name, View } = viewOf(state.view);
+    const { name, title, View } = viewOf(state.view);
+    useEffect(() => {
+        document.title = source ? `${title}: ${source.title}` : 'attnd explorer';
+    }, [title, source]);
     useKeys({ '?': () => setHasHelp(true), '/': () => {
         setIsOpen(true);
         setTimeout(() => document.querySelector('#input textarea')?.focus());
@@ -176,6 +179,7 @@ export function Shell({ store }) {
         <main data-view=${name} aria-busy=${frame.isOpening}>
             ${fault && html`<${Fault} key=${fault} fault=${fault} onAgain=${frame.onAgain}
                 onClose=${() => frame.setFault(null)} />`}
+            <h2 class="hidden">${title}</h2>
             ${source && html`<${Boundary} key=${name}>
                 <${View} ...${{ state: shown, change, source, onFault, models, openOther, hasKeys }} />
             <//>`}

@@ -53,7 +53,7 @@ function Copied({ title, text, name }) {
     useEffect(() => setSaid(''), [text]);
     return html`
         <label class="copied">${title}
-            <textarea name=${name} readonly rows="3" spellcheck="false" ref=${field} value=${text}></textarea>
+            <textarea name=${name} readonly rows="3" spellcheck=${false} ref=${field} value=${text}></textarea>
         </label>
         <p class="row"><button onClick=${copy}>Copy ${title.toLowerCase()}</button>
             <span role="status">${said}</span></p>`;
@@ -85,7 +85,7 @@ function Menu({ view, onFault }) {
     };
     const bytes = requests.find(({ body }) => body !== null && typeof body !== 'string')?.body;
     return html`
-        <div class="menu">
+        <section class="menu" aria-label="Take away">
             <div class="row">
                 ${FILES.map((file) => html`
                     <button data-save=${file.ending} disabled=${busy !== ''} onClick=${() => save(file)}>
@@ -97,7 +97,7 @@ function Menu({ view, onFault }) {
                 ${busy || 'PNG, SVG and HTML are what is seen; JSON and safetensors its numbers.'}</p>
             <${Copied} title="Curl line" name="curl" text=${lines.join('\n')} />
             <${Copied} title="Link" name="link" text=${location.href} />
-        </div>`;
+        </section>`;
 }
 
 /* view is {state, source, openOther}. */
