@@ -230,7 +230,7 @@ LOOPBACK := $(filter 127.% [::1]:%,$(ADDRESS))
 REQUEST := curl -s http://$(ADDRESS)/v1/trace -H 'Content-Type: application/json' \
            $(if $(KEYS),-H \"Authorization: Bearer \$$KEY\" )-d '{\"model\":\"stories260K\",\"text\":\"Once upon a time\",\"layers\":[1],\"weight_map\":{\"heads\":[4]}}'
 
-run: ## install what is missing, build, serve on 127.0.0.1:8080 (LISTEN=..., KEYS=FILE), print a curl line
+run: ## install what is missing, build, serve on 127.0.0.1:8080 (LISTEN=..., KEYS=FILE), print the address of the explorer and a curl line
 	@deploy/install-packages.sh build run
 	@$(MAKE) --no-print-directory -j$(JOBS) daemon
 	$(serve_it)
@@ -241,7 +241,7 @@ serve: ## the same with what is built already
 # The daemon serves a copy of the models, because clients may add some: on the loopback, nowhere else.
 define serve_it
 @mkdir -p $(BUILD)/models && cp -Ru examples/models/. $(BUILD)/models
-@printf '\n%s\n\n' "$(REQUEST)"
+@printf '\n%s\n\n%s\n\n' 'http://$(ADDRESS)/' "$(REQUEST)"
 @exec $(BUILD)/attnd --listen $(LISTEN) --models $(BUILD)/models $(if $(LOOPBACK),--model-control explicit --shared-memory-prefix attnd-)$(if $(KEYS), --keys $(KEYS))
 endef
 

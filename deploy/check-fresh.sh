@@ -1,6 +1,6 @@
 #!/bin/bash
 # check-fresh.sh - does what a newcomer does in a fresh Debian 12 that has nothing but git and make:
-# a clone, `make run`, the curl line that it prints, pasted, SIGTERM, `make test`.
+# a clone, `make run`, the address of the explorer and the curl line that it prints, pasted, SIGTERM, `make test`.
 #
 #     deploy/check-fresh.sh [TARGET...]        targets of make after `make run`; default: test
 #
@@ -64,7 +64,7 @@ daemon_below() { # PID
 }
 
 try_run() {
-    local log=$folder/run.log line pid answer listen=()
+    local log=$folder/run.log line pid answer page listen=()
     if (: <>/dev/tcp/127.0.0.1/8080) 2>/dev/null; then
         echo "port 8080 is taken here: with LISTEN=127.0.0.1:18080"
         listen=(LISTEN=127.0.0.1:18080)
@@ -82,6 +82,11 @@ try_run() {
     answer=$(inside bash -c "$line")
     grep -q '0\.59595' <<<"$answer" || fail "the line '$line' answers: $answer"
     ok "make run; its line, as pasted: ${answer:0:60}..."
+    page=$(grep -x 'http://.*/' "$log") || fail "make run prints no address of the explorer"
+    for answer in "$page" $(inside curl -s "$page" | grep -o 'explorer/[a-z/_]*\.[a-z]*' | sed "s|^|$page|"); do
+        inside curl -sSf -o /dev/null "$answer" || fail "the explorer has no $answer"
+    done
+    ok "$page, and what the page asks for first"
     answer=$(inside env -C /root/attnd make -s story "${listen[@]}" 2>>"$log" | grep '^Once upon a time') ||
         { tail -n 30 "$log"; fail "make story"; }
     ok "make story: ${answer:0:60}..."

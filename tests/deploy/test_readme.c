@@ -62,8 +62,9 @@ static void test_printed_request(void **state)
     free(printed);
 }
 
-/* The printed request goes to the address where the daemon listens, whatever --listen says. Clients
- * may put models there only if no other machine can connect. */
+/* The printed request goes to the address where the daemon listens, whatever --listen says, and so
+ * does the printed address of the explorer. Clients may put models there only if no other machine
+ * can connect. */
 static void test_printed_address(void **state)
 {
     (void)state;
@@ -71,19 +72,22 @@ static void test_printed_address(void **state)
         const char *listen, *address;
         bool takes_models;
     } cases[] = {
-        { "127.0.0.1:9303", "http://127.0.0.1:9303/v1/", true },
-        { ":9303", "http://127.0.0.1:9303/v1/", true },
-        { "localhost:9303", "http://127.0.0.1:9303/v1/", true },
-        { "localhost", "http://127.0.0.1:8080/v1/", true },
-        { "[::1]:9303", "http://[::1]:9303/v1/", true },
-        { "192.0.2.1:9303", "http://192.0.2.1:9303/v1/", false },
+        { "127.0.0.1:9303", "http://127.0.0.1:9303/", true },
+        { ":9303", "http://127.0.0.1:9303/", true },
+        { "localhost:9303", "http://127.0.0.1:9303/", true },
+        { "localhost", "http://127.0.0.1:8080/", true },
+        { "[::1]:9303", "http://[::1]:9303/", true },
+        { "192.0.2.1:9303", "http://192.0.2.1:9303/", false },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char command[100];
+        char command[100], explorer[100], request[100];
         snprintf(command, sizeof command, "make -n serve LISTEN=%s", cases[i].listen);
+        snprintf(explorer, sizeof explorer, "'%s'", cases[i].address);
+        snprintf(request, sizeof request, "%sv1/", cases[i].address);
         char *lines = pasted_shell(command);
         const bool takes_models = strstr(lines, "--model-control explicit") != NULL;
-        if (!strstr(lines, cases[i].address) || takes_models != cases[i].takes_models)
+        if (!strstr(lines, explorer) || !strstr(lines, request)
+            || takes_models != cases[i].takes_models)
             fail_msg("%s:\n%s", command, lines);
         free(lines);
     }

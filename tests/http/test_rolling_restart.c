@@ -113,18 +113,24 @@ static void wait_for_balancer(int port)
     }
 }
 
-/* A request that only reads passes under its own path; a request that changes a replica does
- * not. */
+/* The explorer and a request that only reads pass under their own paths; a request that changes a
+ * replica does not. */
 static void assert_models_pass(int port)
 {
     static const struct {
         const char *method, *path;
         long status;
     } requests[] = {
-        { "GET", "/v1/models", 200 },      { "POST", "/v1/models", 405 },
-        { "GET", "/v1/models/demo", 200 }, { "DELETE", "/v1/models/demo", 403 },
-        { "PUT", "/v1/models/new", 403 },  { "GET", "/v2/models", 200 },
-        { "GET", "/v2/models/demo", 200 }, { "GET", "/metrics", 403 },
+        { "GET", "/", 200 },
+        { "GET", "/explorer/app/main.js", 200 },
+        { "GET", "/v1/models", 200 },
+        { "POST", "/v1/models", 405 },
+        { "GET", "/v1/models/demo", 200 },
+        { "DELETE", "/v1/models/demo", 403 },
+        { "PUT", "/v1/models/new", 403 },
+        { "GET", "/v2/models", 200 },
+        { "GET", "/v2/models/demo", 200 },
+        { "GET", "/metrics", 403 },
     };
     struct http_client client;
     http_client_init(&client, port);
