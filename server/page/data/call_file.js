@@ -1,8 +1,8 @@
-/* call_file.js - what a dropped file holds: the tensors and options of a call of POST /v1/attention, an input of a trace,
- * or one matrix of rows.
+/* call_file.js - what a dropped file holds: the tensors and options of a call of POST /v1/attention, an input of a
+ * trace, or one matrix of rows.
  *
- * A file is .safetensors or .json in the forms that the API takes (API_CALLS.md, API_TRACE.md), or an array alone: .npy,
- * JSON, or the only tensor of a file. */
+ * A file is .safetensors or .json in the forms that the API takes (API_CALLS.md, API_TRACE.md), or an array alone:
+ * .npy, JSON, or the only tensor of a file. */
 import { isNpy, readNpy } from './npy.js';
 import { fileFault, readSafetensors } from './safetensors.js';
 
@@ -24,7 +24,7 @@ function tensorOfLists(lists, name) {
     const walk = (value, axis) => {
         if (axis === shape.length) {
             if (value !== null && typeof value !== 'number' && typeof value !== 'boolean')
-                throw fileFault(`'${name}' holds ${JSON.stringify(value)?.slice(0, 40)} where a number stands elsewhere.`);
+                throw fileFault(`'${name}' holds ${JSON.stringify(value).slice(0, 40)} where numbers stand.`);
             flat.push(value === null ? -Infinity : value);
         } else if (!Array.isArray(value) || value.length !== shape[axis]) {
             throw fileFault(`'${name}' has rows of unequal length: expected ${shape[axis]} in each.`);
@@ -85,10 +85,7 @@ async function readAny(file) {
     const buffer = await file.arrayBuffer();
     if (isNpy(buffer) || /\.npy$/i.test(file.name))
         return { tensors: new Map([['', readNpy(buffer)]]), fields: {} };
-    const first = new Uint8Array(buffer, 0, Math.min(64, buffer.byteLength)).find((byte) => byte > 0x20);
-    const isText = /\.json$/i.test(file.name) || (!/\.safetensors$/i.test(file.name) && (first === 0x5b || first === 0x7b)
-        && new DataView(buffer).getUint8(0) === first);
-    if (isText)
+    if (/\.json$/i.test(file.name))
         return readJson(new TextDecoder().decode(buffer));
     const { tensors, metadata } = readSafetensors(buffer);
     return { tensors, fields: fieldsOfMetadata(metadata) };

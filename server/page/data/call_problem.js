@@ -43,8 +43,9 @@ export function problemOf({ tensors, fields }, description, layer) {
 function headOf(tensor, head, heads) {
     const [rows, width] = tensor.shape.slice(-2);
     const { dtype, shape, values } = tensor;
+    const size = rows * width;
     if (shape.length === 3)
-        return { dtype, shape: [1, rows, width], values: values.subarray(head * rows * width, (head + 1) * rows * width) };
+        return { dtype, shape: [1, rows, width], values: values.subarray(head * size, (head + 1) * size) };
     const columns = width / heads;
     const own = new values.constructor(rows * columns);
     for (let row = 0; row < rows; row++)

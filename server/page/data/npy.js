@@ -40,7 +40,7 @@ function readShape(text) {
     const inner = /'shape'\s*:\s*\(([\d,\sL]*)\)/.exec(text)?.[1];
     if (inner === undefined)
         throw fileFault(`The header of the .npy file names no shape: ${text.trim()}`);
-    return inner.split(',').map((part) => part.trim()).filter((part) => part !== '').map((part) => Number.parseInt(part, 10));
+    return inner.match(/\d+/g)?.map(Number) ?? [];
 }
 
 /* Numbers in Fortran's order, the first axis fastest, in C's. */

@@ -1,14 +1,19 @@
-/* pixels.js - a picture as the numbers that a model takes: cut to its middle, made small, rescaled and normalised.
+/* pixels.js - a picture as the numbers that a model takes: cut or pressed to its form, made small and normalised, as
+ * `pixels` of the model's description says (API_MODELS.md).
  *
- * What differs from the families' own preprocessors: the browser makes a picture small by a filter of its own, where PIL
- * is bilinear or bicubic, so numbers differ by some 255ths at edges; the middle is cut out, where ViT's presses the whole
- * picture into a square; what is transparent becomes white. Numbers that have to be exact come in a file. */
+ * What differs from the families' own preprocessors: the browser makes a picture small by a filter of its own, where
+ * PIL is bilinear or bicubic, so numbers differ by some 255ths at edges; the whole middle is taken, where some scale to
+ * a larger size first and cut its edges off; what is transparent becomes white. Numbers that have to be exact come in a
+ * file. */
 import { fileFault } from './safetensors.js';
 
 const SHOWN_SIDE_MAX = 1024;                     /* of the picture that a person sees */
 
-/* The middle of width x height in the form of the wanted {width, height}. */
-export function middleOf(width, height, wanted) {
+/* The part of a picture of width x height that becomes a model's pixels: the middle in their form with crop, else
+ * all. */
+export function partOf(width, height, wanted) {
+    if (!wanted.crop)
+        return { x: 0, y: 0, width, height };
     const scale = Math.min(width / wanted.width, height / wanted.height);
     const cut = { width: wanted.width * scale, height: wanted.height * scale };
     return { x: (width - cut.width) / 2, y: (height - cut.height) / 2, ...cut };
@@ -82,19 +87,25 @@ async function drawPart(bitmap, part, width, height) {
     return canvas;
 }
 
-/* A picture's File for a model's pixels {channels, height, width, patch, mean, std}: {pixels: {dtype, shape, values},
- * shown: {width, height, patchRows, patchColumns, url}}. shown is what the patches cover. */
+/* The part of a picture that the patches cover, and its size on the screen at most. */
+function coveredOf(part, form, grid) {
+    const covered = { ...part, width: part.width * grid.width / form.width,
+        height: part.height * grid.height / form.height };
+    const smaller = Math.min(1, SHOWN_SIDE_MAX / Math.max(covered.width, covered.height));
+    const sizeOf = (side) => Math.max(1, Math.round(side * smaller));
+    return { covered, width: sizeOf(covered.width), height: sizeOf(covered.height) };
+}
+
+/* A picture's File for a model's pixels {channels, height, width, patch, mean, std, crop}: {pixels: {dtype, shape,
+ * values}, shown: {width, height, patchRows, patchColumns, url}}. shown is what the patches cover. */
 export async function readPicture(file, form) {
     const { channels, height, width } = form;
     const bitmap = await bitmapOf(file);
-    const part = middleOf(bitmap.width, bitmap.height, form);
+    const part = partOf(bitmap.width, bitmap.height, form);
     const canvas = await drawPart(bitmap, part, width, height);
     const { data } = canvas.getContext('2d').getImageData(0, 0, width, height);
     const grid = gridOf(form);
-    const scale = part.width / width;
-    const covered = { ...part, width: grid.width * scale, height: grid.height * scale };
-    const larger = Math.max(1, Math.min(scale, SHOWN_SIDE_MAX / Math.max(grid.width, grid.height)));
-    const size = { width: Math.round(grid.width * larger), height: Math.round(grid.height * larger) };
+    const { covered, ...size } = coveredOf(part, form, grid);
     const url = await addressOf(await drawPart(bitmap, covered, size.width, size.height));
     bitmap.close();
     return { pixels: { dtype: 'F32', shape: [channels, height, width], values: floatsOfBytes(data, form) },

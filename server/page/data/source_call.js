@@ -7,9 +7,9 @@ import { bodyOf, call } from './api.js';
 import { callRequest, headProblem, problemOf, rowProblem } from './call_problem.js';
 import { readSafetensors } from './safetensors.js';
 import { statisticsOf, unknownStatistics } from './statistics.js';
-import { countTokens } from './tokens.js';
+import { countTokens, placeToken } from './tokens.js';
 
-const WHOLE_PAIRS_MAX = 4 << 20;                 /* a map of so many is asked for once, and so are all heads of a layer */
+const WHOLE_PAIRS_MAX = 4 << 20;                 /* a map of so many is asked for once; so are all heads of a layer */
 const KEPT_MAPS_MAX = 8;
 
 /* The largest weight of each cell of rows and keys of one whole map[][keyCount]; number i of n is in cell
@@ -38,8 +38,8 @@ export function openCall(file, description, layer, title) {
 
 function tokensOf(problem) {
     const { rows, keys, labels, isCross } = problem;
-    const named = (count, word) => (labels?.length === count
-        ? labels.map((label) => ({ label, id: null, special: false, start: null, end: null })) : countTokens(count, word));
+    const named = (count, word) => (labels?.length === count ? labels.map((label) => placeToken(label))
+        : countTokens(count, word));
     const rowTokens = named(rows, 'row');
     return { rowTokens, keyTokens: isCross ? named(keys, 'key') : rowTokens };
 }
@@ -58,7 +58,8 @@ class CallSource {
         this.model = problem.model;
         this.title = `${problem.model}: ${title}`;
         const { layer, heads, rows, keys, headDim } = problem;
-        this.layers = [{ layer, kind: problem.isCross ? 'cross' : 'self', heads, rows, keys, headDim, ...tokensOf(problem) }];
+        const attention = problem.isCross ? 'cross' : 'self';
+        this.layers = [{ layer, kind: attention, heads, rows, keys, headDim, ...tokensOf(problem) }];
     }
 
     /* Sends a problem; gives the tensors of the answer. */

@@ -16,8 +16,8 @@ const CELLS_SIDE_MAX = 4096;                     /* of one answer, along each si
 const open = new Set();
 globalThis.addEventListener?.('pagehide', () => open.forEach((source) => source.giveBack()));
 
-/* Opens a source for {model, text, pair, decoderText, tokens, pixels, features, embeddings}, see trace_body.js. shown is
- * {width, height, patchRows, patchColumns, url} of a picture's pixels, title what the source is called. */
+/* Opens a source for {model, text, pair, decoderText, tokens, pixels, features, embeddings}, see trace_body.js. shown
+ * is {width, height, patchRows, patchColumns, url} of a picture's pixels, title what the source is called. */
 export async function openTrace(input, signal, { shown = null, title = null } = {}) {
     const { answer, kept } = await makeTrace(input, signal);
     const picture = shown && pictureOf(kept, shown);

@@ -1,8 +1,8 @@
 /* tiles.js - the map of one head in tiles, at the size that a screen shows.
  *
  * A tile is 256 x 256 cells. A cell is 2^level rows by 2^level keys and holds the largest weight in it, so a thin line
- * never vanishes. Rows and keys have a level each, because the map of cross attention may be long and flat. The coarsest
- * tile is the whole map and comes first; what is missing is drawn from coarser tiles meanwhile. */
+ * never vanishes. Rows and keys have a level each, because the map of cross attention may be long and flat. The
+ * coarsest tile is the whole map and comes first; what is missing is drawn from coarser tiles meanwhile. */
 
 const TILE_CELLS = 256;
 const CELLS_MAX = 1024;                          /* of one look, along each side */

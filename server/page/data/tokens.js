@@ -68,8 +68,8 @@ export function readTokens(tokens, texts) {
     });
 }
 
-/* A token of something without a text and an id. */
-function placeToken(label, special = false) {
+/* A token of something without an id and a place in a text. */
+export function placeToken(label, special = false) {
     return { label, id: null, special, start: null, end: null };
 }
 

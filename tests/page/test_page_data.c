@@ -1,0 +1,93 @@
+/* test_page_data.c - the modules of server/page/data, each in the browser that they are made for.
+ *
+ * What they must do is in tests/page/data/: a file a module or two, run in the page behind
+ * expect.js, whose list of faults must stay empty. Their sources ask the daemon under test. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "explorer.h"
+#include "fixture.h"
+#include "manifest.h"
+#include "traced_families.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static char *file_text(const char *name)
+{
+    char path[64];
+    snprintf(path, sizeof path, "tests/page/data/%s.js", name);
+    return manifest_file_text(path);
+}
+
+/* Runs a file in a page that has asked for nothing. */
+static void expect_no_faults(const char *name)
+{
+    explorer_begin();
+    browser_go(&browser, "%s/openapi.json", explorer_origin());
+    char *expect = file_text("expect"), *script = file_text(name);
+    cJSON *faults = browser_run(&browser, "return (async () => {\n%s\n%s\nreturn faults;\n})();",
+                                expect, script);
+    if (cJSON_GetArraySize(faults) != 0)
+        fail_msg("%s.js: %s", name, cJSON_Print(faults));
+    assert_true(cJSON_IsArray(faults));
+    cJSON_Delete(faults);
+    free(expect);
+    free(script);
+}
+
+static void test_state(void **state)
+{
+    (void)state;
+    expect_no_faults("state");
+}
+
+static void test_tiles(void **state)
+{
+    (void)state;
+    expect_no_faults("tiles");
+}
+
+static void test_formats(void **state)
+{
+    (void)state;
+    expect_no_faults("formats");
+}
+
+static void test_traces(void **state)
+{
+    (void)state;
+    expect_no_faults("traces");
+}
+
+static void test_calls(void **state)
+{
+    (void)state;
+    expect_no_faults("calls");
+}
+
+/* Models of random parameters, which take pictures or have a decoder. */
+static void test_pictures(void **state)
+{
+    (void)state;
+    explorer_begin();
+    fixture_stop(NULL);
+    fixture_make_directory(NULL);
+    traced_families_save(directory);
+    fixture_serve("--models", directory);
+    expect_no_faults("pictures");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_state),   cmocka_unit_test(test_tiles),
+        cmocka_unit_test(test_formats), cmocka_unit_test(test_traces),
+        cmocka_unit_test(test_calls),   cmocka_unit_test(test_pictures),
+    };
+    return cmocka_run_group_tests(tests, NULL, explorer_stop);
+}
