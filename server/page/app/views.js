@@ -1,5 +1,6 @@
 /* views.js - the views by name, in the order of their tabs. Each is a component of {state, change, source, onFault,
  * models, openOther}; a new one is a line here, and its name in data/state.js. */
+import { Compare } from '../views/compare.js';
 import { Head } from '../views/head.js';
 import { Overview } from '../views/overview.js';
 import { Tokens } from '../views/tokens.js';
@@ -10,6 +11,7 @@ export const VIEWS = [
     { name: 'head', title: 'One head', View: Head },
     { name: 'tokens', title: 'Tokens', View: Tokens },
     { name: 'why', title: 'Why', View: Why },
+    { name: 'compare', title: 'Compare', View: Compare },
 ];
 
 /* The view of this name, else the first. */

@@ -1,5 +1,6 @@
 /* choosers.js - fields for a layer, a head and a token, as several views have them. */
 import { html } from '../vendor/html.js';
+import { layerTitle } from './head_controls.js';
 
 const SELECT_MAX = 1024; /* tokens; a list of more is no help, and a number is asked for instead */
 
@@ -13,11 +14,10 @@ function Chooser({ label, value, entries, onValue, disabled }) {
     </label>`;
 }
 
-/** layers: those of a source; onLayer is given the number of one. */
-export function LayerChooser({ layers, layer, onLayer, label = 'Layer' }) {
+/** onLayer is given the number of a layer of the source. */
+export function LayerChooser({ source, layer, onLayer, label = 'Layer' }) {
     return html`<${Chooser} label=${label} value=${layer} onValue=${onLayer}
-        entries=${layers.map(({ layer: number, kind }) =>
-            [number, kind === 'self' ? String(number) : `${number} (${kind})`])} />`;
+        entries=${source.layers.map((one) => [one.layer, layerTitle(source, one)])} />`;
 }
 
 /** heads: how many a layer has. */

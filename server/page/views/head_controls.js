@@ -40,22 +40,28 @@ function Choice({ label, value, names, onChange }) {
         </label>`;
 }
 
+/** In which colours weights are drawn, and which weight each colour is. */
+export function LookControls({ state, change }) {
+    const palettes = Object.fromEntries(PALETTES.map((name) => [name, name]));
+    return html`
+        <${Choice} label="Scale" value=${state.scale} names=${SCALE_NAMES}
+            onChange=${(scale) => change({ scale })} />
+        <${Choice} label="Colours" value=${state.palette} names=${palettes}
+            onChange=${(palette) => change({ palette })} />
+        <${Legend} scale=${state.scale} palette=${state.palette} />`;
+}
+
 /** The line above a map. go({layer, head}) looks at another head. */
 export function HeadControls({ source, layer, head, state, change, go }) {
     const heads = Array.from({ length: layer.heads }, (_, i) => ({ value: i, title: String(i) }));
     const layers = source.layers.map((one) => ({ value: one.layer, title: layerTitle(source, one) }));
-    const palettes = Object.fromEntries(PALETTES.map((name) => [name, name]));
     return html`
         <div class="head-controls">
             <${Stepper} label="Layer" value=${layer.layer} options=${layers} keys="{}"
                 onChange=${(value) => go({ layer: value })} />
             <${Stepper} label="Head" value=${head} options=${heads} keys="[]"
                 onChange=${(value) => go({ head: value })} />
-            <${Choice} label="Scale" value=${state.scale} names=${SCALE_NAMES}
-                onChange=${(scale) => change({ scale })} />
-            <${Choice} label="Colours" value=${state.palette} names=${palettes}
-                onChange=${(palette) => change({ palette })} />
-            <${Legend} scale=${state.scale} palette=${state.palette} />
+            <${LookControls} state=${state} change=${change} />
         </div>`;
 }
 

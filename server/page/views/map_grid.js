@@ -101,8 +101,8 @@ export function MapGrid({ entries, passing, layers, current, onLook, onOpen, ...
     [entries, passing, watch, look.loader, look.side, look.scale, look.palette, current]);
     return html`<${Scroller} entries=${entries} onLook=${onLook} drawn=${drawn}>
         <table class="map-grid" ref=${mark}>
-            <caption class="unseen">Weight maps, layers down, heads across</caption>
-            <thead><tr><th scope="col"><span class="unseen">Layer</span></th>
+            <caption class="hidden">Weight maps, layers down, heads across</caption>
+            <thead><tr><th scope="col"><span class="hidden">Layer</span></th>
                 ${Array.from({ length: most }, (_, head) => html`<th scope="col" key=${head}>${head}</th>`)}</tr></thead>
             ${drawn}
         </table></${Scroller}>`;

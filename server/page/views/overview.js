@@ -1,12 +1,14 @@
 /* overview.js - every head of every layer as a small map: in a grid, layers down, heads across, or sorted by what the
  * heads do; the same as a table of numbers. */
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from '../vendor/html.js';
+import { LookControls } from './head_controls.js';
 import { describeHead, describeKind, listHeads, passesFilter, shortNumber, sortHeads, STATISTICS }
     from './head_words.js';
 import { MapsLoader } from './maps_loader.js';
 import { MapFlow, MapGrid } from './map_grid.js';
 import { OverviewFilter } from './overview_filter.js';
 import { OverviewTable } from './overview_table.js';
+import { useStatistics } from './use_statistics.js';
 
 const SIDE_LEAST = 36;
 const SIDE_MOST = 128;
@@ -15,21 +17,6 @@ const CELLS_MOST = 64;
 const SCREEN_PART = 0.62; /* of the height of the window that all layers together should take */
 const LABEL_WIDTH = 40; /* of the layer labels, with the borders and gaps of the table */
 const GAP = 6;
-
-/* The statistics of all heads; null until they are there. */
-function useStatistics(source, onFault) {
-    const [statistics, setStatistics] = useState(null);
-    useEffect(() => {
-        let isWanted = true;
-        setStatistics(null);
-        source.statistics().then((given) => isWanted && setStatistics(given),
-            (error) => isWanted && error.name !== 'AbortError' && onFault(error));
-        return () => {
-            isWanted = false;
-        };
-    }, [source]);
-    return statistics;
-}
 
 /* The side of a head's picture, so that the heads of a layer fit beside each other, and the layers on a screen, where
  * that leaves something to see. */
@@ -72,8 +59,8 @@ function HeadDetail({ entry, unit }) {
     </div>`;
 }
 
-function Tools({ state, change, form, setForm, heads, left, reading, hasStatistics }) {
-    return html`<div class="overview-tools">
+function Tools({ state, change, form, setForm, heads, left, hasStatistics }) {
+    return html`<div class="overview-tools head-controls">
         <label>Order ${' '}
             <select value=${state.sort} disabled=${!hasStatistics}
                     onChange=${(event) => change({ sort: event.target.value })}>
@@ -81,14 +68,14 @@ function Tools({ state, change, form, setForm, heads, left, reading, hasStatisti
                 ${STATISTICS.map(({ name, label }) => html`<option value=${name}>${label}, largest first</option>`)}
             </select>
         </label>
-        <fieldset class="choice"><legend class="unseen">Show heads as</legend>
+        <${LookControls} state=${state} change=${change} />
+        <fieldset class="segments"><legend class="hidden">Show heads as</legend>
             ${['maps', 'table'].map((name) => html`<label class=${form === name ? 'chosen' : ''}>
                 <input type="radio" name="overview-form" value=${name} checked=${form === name}
                     onChange=${() => setForm(name)} />${name === 'maps' ? 'Maps' : 'Table'}</label>`)}
         </fieldset>
         <span role="status" data-heads-left=${left}>${left === heads.length ? `${left} heads`
             : `${left} of ${heads.length} heads`}</span>
-        <span class="reading faint" aria-live="polite">${readingWords(reading)}</span>
     </div>`;
 }
 
@@ -120,14 +107,17 @@ export function Overview({ state, change, source, onFault }) {
     const props = { loader, side: shownSide, scale: state.scale, palette: state.palette, unit, onOpen: open,
         onLook: setLooked, current: `${state.layer} ${state.head}` };
     return html`<section class="overview" ref=${box} aria-label="All heads" aria-busy=${reading.length > 0}>
-        <${Tools} ...${{ state, change, form, setForm, heads, left: passing.size, reading, hasStatistics: !!statistics }} />
+        <${Tools} ...${{ state, change, form, setForm, heads, left: passing.size, hasStatistics: !!statistics }} />
         <${OverviewFilter} ...${{ heads, filter: state.filter, statistics,
             onFilter: (next) => change({ filter: next }) }} />
         ${form === 'table'
             ? html`<${OverviewTable} ...${{ heads: shown, sort: state.sort, unit, onOpen: open,
                 onSort: (name) => change({ sort: name }) }} />`
-            : html`<${HeadDetail} entry=${looked && heads.find((one) => one.head === looked.head
-                    && one.layer === looked.layer)} unit=${unit} />
+            : html`<div class="head-look">
+                    <${HeadDetail} entry=${looked && heads.find((one) => one.head === looked.head
+                        && one.layer === looked.layer)} unit=${unit} />
+                    <p class="reading faint" aria-live="polite">${readingWords(reading)}</p>
+                </div>
                 ${side !== null && (sorted ? html`<${MapFlow} entries=${shown} ...${props} />`
                 : html`<${MapGrid} entries=${heads} passing=${passing} layers=${source.layers} ...${props} />`)}`}
     </section>`;

@@ -12,12 +12,12 @@ function SortHeader({ name, label, says, sort, onSort }) {
 export function OverviewTable({ heads, sort, unit, onSort, onOpen }) {
     return html`<div class="table-scroller" tabindex="0" role="region" aria-label="Heads and their statistics">
         <table class="head-table">
-            <caption class="unseen">Heads and what they do. A header sorts by its column, the largest first.</caption>
+            <caption class="hidden">Heads and what they do. A header sorts by its column, the largest first.</caption>
             <thead><tr>
                 <${SortHeader} ...${{ name: 'layer', label: 'Head', says: 'by layer', sort, onSort }} />
                 ${STATISTICS.map(({ name, label, says, unit: of }) => html`<${SortHeader} key=${name}
                     ...${{ name, label: of ? `${label} (${of})` : label, says, sort, onSort }} />`)}
-                <th scope="col">In words</th>
+                <th scope="col" class="words">In words</th>
             </tr></thead>
             <tbody>${heads.map((entry) => html`<tr key=${`${entry.layer.layer} ${entry.head}`}
                 data-layer=${entry.layer.layer} data-head=${entry.head}>
@@ -25,7 +25,7 @@ export function OverviewTable({ heads, sort, unit, onSort, onOpen }) {
                     Layer ${entry.layer.layer}, head ${entry.head}</button></th>
                 ${STATISTICS.map(({ name }) => html`<td data-statistic=${name}
                     data-value=${entry.statistics?.[name] ?? ''}>${shortNumber(entry.statistics?.[name])}</td>`)}
-                <td>${describeHead(entry, unit)}</td></tr>`)}</tbody>
+                <td class="words">${describeHead(entry, unit)}</td></tr>`)}</tbody>
         </table>
         ${heads.length === 0 && html`<p>No head lies in all of these ranges. Widen one of them.</p>`}
     </div>`;

@@ -71,7 +71,7 @@ function Numbers({ layer, lines, rows, keys, threshold, active, onWhy }) {
 
 function Tools({ source, layer, state, change, count }) {
     return html`<div class="view-tools">
-        <${LayerChooser} layers=${source.layers} layer=${layer.layer}
+        <${LayerChooser} source=${source} layer=${layer.layer}
             onLayer=${(number) => change({ layer: number, heads: null })} />
         <label class="chooser">Threshold
             <span><input type="range" min="0" max="1" step="0.01" value=${state.threshold}

@@ -43,7 +43,7 @@ function Choosers({ source, layer, head, state, change }) {
             : { row: null, key: null, rows: null, keys: null }) });
     };
     return html`<div class="view-tools">
-        <${LayerChooser} layers=${source.layers} layer=${layer.layer} onLayer=${toLayer} />
+        <${LayerChooser} source=${source} layer=${layer.layer} onLayer=${toLayer} />
         <${HeadChooser} heads=${layer.heads} head=${head} onHead=${(next) => change({ head: next })} />
         <${TokenChooser} label="Row" tokens=${layer.rowTokens} place=${state.row}
             onPlace=${(row) => change({ row })} />
