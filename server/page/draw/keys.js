@@ -1,11 +1,12 @@
 /* keys.js - keys of one character, where nobody types. */
-import { useEffect } from '../vendor/html.js';
+import { useLayoutEffect } from '../vendor/html.js';
 
 const isTyping = (element) => element.closest?.('input, select, textarea, dialog, [contenteditable]');
 
-/** Does what actions says, {key: call}, while isOn. */
+/** Does what actions says, {key: call}, while isOn. The next key finds what the last one made: the calls are new before
+ * it comes. */
 export function useKeys(actions, isOn) {
-    useEffect(() => {
+    useLayoutEffect(() => {
         if (!isOn)
             return undefined;
         const act = (event) => {

@@ -150,9 +150,20 @@ export class MapView {
             look: { scale, palette }, tokens: { rows: rowTokens, keys: keyTokens },
             hover: hover ?? null, selected: selected ?? null, theme: this.#theme,
         });
+        this.#tellPlace();
         this.#canvas.style.touchAction = isWhole(this.#view, this.#map, plot) ? 'pan-y' : 'none';
         if (isLeft)
             this.#invalidate();
+    }
+
+    /* Where the cells lie on the canvas, for who reads the picture: its left and top edge, the row and
+     * key at its corner, the width and height of a cell, in CSS pixels. */
+    #tellPlace() {
+        const { left, top } = this.#place.margins;
+        const { row, key, width, height } = this.#view;
+        const place = [left, top, row, key, width, height].join(' ');
+        if (this.#canvas.dataset.place !== place)
+            this.#canvas.dataset.place = place;
     }
 
     /* A new view by a gesture: shown with the next frame, told as a window once the hand rests. */

@@ -7,7 +7,8 @@
  * be under SIDE_MIN. */
 
 const CELL_MAX = 56;
-const ZOOMED_CELL_MAX = 96;
+const ZOOMED_CELL_MAX = 96; /* or so that TOKENS_MIN fit */
+const TOKENS_MIN = 4;
 const SIDE_MIN = 96;
 
 const clamp = (value, least, most) => Math.min(Math.max(value, least), most);
@@ -30,7 +31,8 @@ function within(first, count, size, space) {
 
 function zoomed(whole, zoom, centre, map, plot) {
     const least = Math.min(whole.height, whole.width);
-    const limit = clamp(zoom, 1, Math.max(1, ZOOMED_CELL_MAX / least));
+    const most = Math.max(ZOOMED_CELL_MAX, Math.min(plot.width, plot.height) / TOKENS_MIN);
+    const limit = clamp(zoom, 1, most / least);
     const height = whole.height * limit;
     const width = whole.width * limit;
     return {
