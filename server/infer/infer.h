@@ -52,7 +52,7 @@ struct infer_cache {
 
 struct infer_item {
     /* As asked. An absent field is NULL, or its has_ flag is false. */
-    const char *model_name;
+    const char *model_name; /* no effect where the wire sets model, below, itself */
     int64_t layer_index;
     struct infer_array query, key, value;
     struct infer_array mask; /* added to the scores; -INFINITY forbids. BOOL: true may attend */

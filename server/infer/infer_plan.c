@@ -260,10 +260,11 @@ static struct attn_options plan_options(const struct infer_item *item)
 static bool resolve(const struct infer_request *request, struct infer_item *item,
                     const struct infer_limits *limits, struct fault *fault)
 {
-    if (request->model)
+    if (!item->model && request->model)
         item->model = model_retain(request->model);
-    else if (!model_access_resolve(limits->store, limits->key, item->model_name, "", &item->model,
-                                   fault)) {
+    if (!item->model
+        && !model_access_resolve(limits->store, limits->key, item->model_name, "", &item->model,
+                                 fault)) {
         if (!fault->pointer[0])
             snprintf(fault->pointer, sizeof fault->pointer, "/model");
         return false;

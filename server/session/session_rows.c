@@ -6,6 +6,7 @@
 #include "session/session_rows.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static int64_t least(int64_t a, int64_t b)
 {
@@ -222,6 +223,41 @@ bool session_rows_fork(const struct session_rows *rows, struct session_rows *cop
         copy->parts[copy->part_count] = rows->parts[copy->part_count];
         session_page_hold(rows->parts[copy->part_count].page);
     }
+    return true;
+}
+
+/* -------------------------------------------------------------------------- what is there -- */
+
+static const struct session_part *part_of(const struct session_rows *rows, int64_t position)
+{
+    int64_t i = rows->part_count - 1;
+    while (i > 0 && rows->parts[i].first > position)
+        i--;
+    return &rows->parts[i];
+}
+
+static bool is_same_head(const struct session_rows *a, const struct session_rows *b,
+                         int64_t position, int64_t head)
+{
+    const struct session_part *one = part_of(a, position), *other = part_of(b, position);
+    const size_t bytes = attn_dtype_size(a->shape.dtype);
+    const size_t key = bytes * (size_t)a->shape.head_dim;
+    const size_t value = bytes * (size_t)a->shape.v_head_dim;
+    const size_t at = (size_t)(head * one->page->rows + one->row + position - one->first);
+    const size_t other_at =
+        (size_t)(head * other->page->rows + other->row + position - other->first);
+    return memcmp(one->page->key + at * key, other->page->key + other_at * key, key) == 0
+           && memcmp(one->page->value + at * value, other->page->value + other_at * value, value)
+                  == 0;
+}
+
+bool session_rows_equal(const struct session_rows *a, const struct session_rows *b, int64_t first,
+                        int64_t end)
+{
+    for (int64_t position = first; position < end; position++)
+        for (int64_t head = 0; head < a->shape.kv_heads; head++)
+            if (!is_same_head(a, b, position, head))
+                return false;
     return true;
 }
 

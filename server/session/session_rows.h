@@ -51,6 +51,10 @@ void session_rows_truncate(struct session_rows *rows, int64_t length);
 /* Makes copy, which is empty, share all positions that are there. False: no memory. */
 bool session_rows_fork(const struct session_rows *rows, struct session_rows *copy);
 
+/* Whether positions [first, end) have equal bytes in both, which may be those of an append. */
+bool session_rows_equal(const struct session_rows *a, const struct session_rows *b, int64_t first,
+                        int64_t end);
+
 /* Bytes of the positions that are there, and of the pages that they lie in; a shared page counts
  * whole for each session. */
 size_t session_rows_bytes(const struct session_rows *rows);

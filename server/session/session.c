@@ -1,0 +1,109 @@
+/* session.c - see session.h. */
+#include "session/session.h"
+
+#include "base/clock.h"
+
+#include <stdlib.h>
+
+struct session *session_create(struct model *model, const int64_t *layers, int64_t layer_count)
+{
+    struct session *session = calloc(1, sizeof *session);
+    struct session_layer *own = calloc((size_t)layer_count, sizeof *own);
+    if (!session || !own) {
+        free(session);
+        free(own);
+        return NULL;
+    }
+    for (int64_t i = 0; i < layer_count; i++)
+        own[i].number = layers[i];
+    session->holders = 1;
+    session->model = model_retain(model);
+    session->layers = own;
+    session->layer_count = layer_count;
+    session->kv_len_max = INT64_MAX;
+    session->created_ns = session->used_ns = clock_now_ns();
+    return session;
+}
+
+struct session *session_hold(struct session *session)
+{
+    atomic_fetch_add(&session->holders, 1);
+    return session;
+}
+
+void session_release(struct session *session)
+{
+    if (!session || atomic_fetch_sub(&session->holders, 1) > 1)
+        return;
+    for (int64_t i = 0; i < session->layer_count; i++)
+        session_rows_free(&session->layers[i].rows);
+    free(session->layers);
+    model_release(session->model);
+    access_account_release(session->account);
+    free(session);
+}
+
+struct session_layer *session_layer_of(struct session *session, int64_t number)
+{
+    for (int64_t i = 0; i < session->layer_count; i++)
+        if (session->layers[i].number == number)
+            return &session->layers[i];
+    return NULL;
+}
+
+void session_layer_show(struct session_layer *layer)
+{
+    atomic_store(&layer->kv_len, layer->rows.length);
+    atomic_store(&layer->bytes, session_rows_bytes(&layer->rows));
+    atomic_store(&layer->bytes_held, session_rows_bytes_held(&layer->rows));
+}
+
+int64_t session_kv_len(const struct session *session)
+{
+    int64_t least = INT64_MAX;
+    for (int64_t i = 0; i < session->layer_count; i++) {
+        const int64_t kv_len = atomic_load(&session->layers[i].kv_len);
+        least = kv_len < least ? kv_len : least;
+    }
+    return session->layer_count > 0 ? least : 0;
+}
+
+size_t session_bytes(const struct session *session)
+{
+    size_t bytes = 0;
+    for (int64_t i = 0; i < session->layer_count; i++)
+        bytes += atomic_load(&session->layers[i].bytes);
+    return bytes;
+}
+
+size_t session_bytes_held(const struct session *session)
+{
+    size_t bytes = 0;
+    for (int64_t i = 0; i < session->layer_count; i++)
+        bytes += atomic_load(&session->layers[i].bytes_held);
+    return bytes;
+}
+
+struct session *session_fork(const struct session *session)
+{
+    int64_t *numbers = malloc((size_t)session->layer_count * sizeof *numbers);
+    for (int64_t i = 0; numbers && i < session->layer_count; i++)
+        numbers[i] = session->layers[i].number;
+    struct session *fork =
+        numbers ? session_create(session->model, numbers, session->layer_count) : NULL;
+    free(numbers);
+    if (!fork)
+        return NULL;
+    fork->dtype = session->dtype;
+    fork->kv_len_max = session->kv_len_max;
+    fork->ttl_ns = session->ttl_ns;
+    fork->is_evictable = session->is_evictable;
+    for (int64_t i = 0; i < session->layer_count; i++) {
+        if (!session_rows_fork(&session->layers[i].rows, &fork->layers[i].rows)) {
+            session_release(fork);
+            return NULL;
+        }
+        session_layer_show(&fork->layers[i]);
+    }
+    return fork;
+}

@@ -1,0 +1,73 @@
+/* session.h - a session: keys and values of layers of one model that stay between calls, for the
+ * key that made it.
+ *
+ * The calls of a session take turns, in the order in which they came (session_turn.h); a call whose
+ * turn it is may change what the session holds, and nobody else may. What lists and metrics show of
+ * a session is atomic. References are counted: a session that was deleted, or whose time has come,
+ * stays until its last call has left. */
+#ifndef ATTND_SESSION_H
+#define ATTND_SESSION_H
+
+#include "access/access_account.h"
+#include "base/list.h"
+#include "model/model.h"
+#include "session/session_rows.h"
+
+#include <stdatomic.h>
+
+enum { SESSION_ID_MAX = 64 }; /* 32 hexadecimal digits, or a name of the client's */
+
+struct session_layer {
+    int64_t number; /* as in GET /v1/models/{model} */
+    struct session_rows rows;
+
+    /* What rows held when the last call left. */
+    _Atomic int64_t kv_len;
+    _Atomic size_t bytes, bytes_held;
+};
+
+/* Why a session is not there any more. */
+enum session_end { SESSION_LIVES, SESSION_DELETED, SESSION_EXPIRED, SESSION_EVICTED };
+
+struct session_ticket;
+
+struct session {
+    _Atomic int holders;
+    char id[SESSION_ID_MAX + 1];
+    struct access_account *account; /* of the key that made it, held; NULL: no keys are in use */
+    struct model *model;            /* retained */
+    enum attn_dtype dtype;          /* of its keys and values */
+    int64_t kv_len_max;             /* of each layer; INT64_MAX: no bound but memory */
+    int64_t ttl_ns;                 /* from its last use on */
+    bool is_evictable;              /* may end when memory is short */
+    int64_t created_ns;             /* clock_now_ns() */
+    _Atomic int64_t used_ns;
+    _Atomic int end;              /* enum session_end */
+    struct session_layer *layers; /* [layer_count], ascending */
+    int64_t layer_count;
+
+    LIST_OF(struct session_ticket) tickets; /* guarded by session_turn.c */
+    LIST_LINK(struct session) in_store;     /* guarded by the store */
+};
+
+/* A session without rows, with one reference. model is retained. NULL: no memory. */
+struct session *session_create(struct model *model, const int64_t *layers, int64_t layer_count);
+struct session *session_hold(struct session *session);
+void session_release(struct session *session); /* NULL is fine */
+
+/* The layer of that number; NULL: the session does not have it. */
+struct session_layer *session_layer_of(struct session *session, int64_t number);
+
+/* After a change of a layer: what others see of it. */
+void session_layer_show(struct session_layer *layer);
+
+/* The length of the shortest layer, and sums over all layers. */
+int64_t session_kv_len(const struct session *session);
+size_t session_bytes(const struct session *session);
+size_t session_bytes_held(const struct session *session);
+
+/* A session with the same settings that shares all rows; for a call whose turn it is. NULL: no
+ * memory. */
+struct session *session_fork(const struct session *session);
+
+#endif

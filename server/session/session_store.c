@@ -1,0 +1,319 @@
+/* session_store.c - see session_store.h. */
+#include "session/session_store.h"
+
+#include "base/clock.h"
+#include "text/text.h"
+
+#include <pthread.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { RANDOM_BYTES = 16 };
+
+/* Of a session that has ended. */
+struct ended {
+    char id[SESSION_ID_MAX + 1];
+    char account[ACCESS_NAME_MAX + 1]; /* "": no keys were in use */
+    enum session_end why;
+};
+
+struct session_store {
+    pthread_mutex_t mutex;       /* guards all that follows but the budget's bytes */
+    void *by_id;                 /* tsearch(3): by id, then by the owner's name */
+    LIST_OF(struct session) all; /* in the order of their making */
+    struct ended ended[SESSION_ENDED_MAX];
+    int64_t ended_count; /* ever */
+    struct session_budget budget;
+};
+
+struct session_store *session_store_create(size_t bytes_max)
+{
+    struct session_store *store = calloc(1, sizeof *store);
+    if (!store)
+        return NULL;
+    pthread_mutex_init(&store->mutex, NULL);
+    store->budget.bytes_max = bytes_max;
+    return store;
+}
+
+struct session_budget *session_store_budget(struct session_store *store)
+{
+    return &store->budget;
+}
+
+/* ---------------------------------------------------------------- under the mutex -- */
+
+static const char *owner_of(const struct session *session)
+{
+    return session->account ? session->account->name : "";
+}
+
+static const char *name_of(const struct access_key *key)
+{
+    return key ? key->account->name : "";
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct session *one = a, *other = b;
+    const int ids = strcmp(one->id, other->id);
+    return ids != 0 ? ids : strcmp(owner_of(one), owner_of(other));
+}
+
+/* Takes a session out and remembers it. The caller releases it, without the mutex. */
+static void take_out(struct session_store *store, struct session *session, enum session_end why)
+{
+    struct ended *ended = &store->ended[store->ended_count++ % SESSION_ENDED_MAX];
+    text_copy(ended->id, sizeof ended->id, session->id);
+    text_copy(ended->account, sizeof ended->account, owner_of(session));
+    ended->why = why;
+    atomic_store(&session->end, (int)why);
+    tdelete(session, &store->by_id, compare);
+    LIST_TAKE_OUT(&store->all, session, in_store);
+    session->in_store.next = session->in_store.previous = NULL;
+}
+
+static bool is_expired(const struct session *session, int64_t now_ns)
+{
+    return now_ns - atomic_load(&session->used_ns) >= session->ttl_ns
+           && atomic_load(&session->holders) == 1;
+}
+
+static struct session *find_own(struct session_store *store, const char *id, const char *owner)
+{
+    struct access_account account;
+    struct session wanted = { .account = owner[0] ? &account : NULL };
+    text_copy(wanted.id, sizeof wanted.id, id);
+    text_copy(account.name, sizeof account.name, owner);
+    void *node = tfind(&wanted, &store->by_id, compare);
+    return node ? *(struct session **)node : NULL;
+}
+
+static struct session *find_any(struct session_store *store, const char *id)
+{
+    struct session *session = store->all.first;
+    while (session && strcmp(session->id, id) != 0)
+        session = session->in_store.next;
+    return session;
+}
+
+static struct session *find(struct session_store *store, const char *id,
+                            const struct access_key *key)
+{
+    struct session *session = find_own(store, id, name_of(key));
+    return session || !key || !access_key_may(key, ACCESS_SESSIONS_ALL) ? session
+                                                                        : find_any(store, id);
+}
+
+/* --------------------------------------------------------------------- faults -- */
+
+static bool gone(const char *id, enum session_end why, struct fault *fault)
+{
+    static const char *const WORDS[] = {
+        [SESSION_LIVES] = "has ended",
+        [SESSION_DELETED] = "was deleted",
+        [SESSION_EXPIRED] = "has expired: nobody used it for its ttl",
+        [SESSION_EVICTED] = "was evicted: memory was short, and it was made evictable",
+    };
+    return fault_set(fault, FAULT_GONE, "session '%.64s' %s; make a new one", id, WORDS[why]);
+}
+
+static bool not_there(const struct session_store *store, const char *id,
+                      const struct access_key *key, struct fault *fault)
+{
+    for (int i = 0; i < SESSION_ENDED_MAX; i++) {
+        const struct ended *ended = &store->ended[i];
+        if (strcmp(ended->id, id) == 0 && strcmp(ended->account, name_of(key)) == 0 && id[0])
+            return gone(id, ended->why, fault);
+    }
+    return fault_set(fault, FAULT_NOT_FOUND, "there is no session '%.64s'", id);
+}
+
+bool session_store_check(const struct session *session, struct fault *fault)
+{
+    const enum session_end why = (enum session_end)atomic_load(&session->end);
+    return why == SESSION_LIVES || gone(session->id, why, fault);
+}
+
+/* --------------------------------------------------------------------- the face -- */
+
+static void lock(struct session_store *store)
+{
+    pthread_mutex_lock(&store->mutex);
+}
+
+static void unlock(struct session_store *store)
+{
+    pthread_mutex_unlock(&store->mutex);
+}
+
+/* Ends what has expired; a session whose time has come is not found, however seldom this runs. */
+void session_store_sweep(struct session_store *store, int64_t now_ns)
+{
+    struct session *session;
+    do {
+        lock(store);
+        session = store->all.first;
+        while (session && !is_expired(session, now_ns))
+            session = session->in_store.next;
+        if (session)
+            take_out(store, session, SESSION_EXPIRED);
+        unlock(store);
+        session_release(session);
+    } while (session);
+}
+
+void session_store_free(struct session_store *store)
+{
+    if (!store)
+        return;
+    while (store->all.first) {
+        struct session *session = store->all.first;
+        take_out(store, session, SESSION_DELETED);
+        session_release(session);
+    }
+    pthread_mutex_destroy(&store->mutex);
+    free(store);
+}
+
+static bool make_id(char id[SESSION_ID_MAX + 1])
+{
+    static const char DIGITS[] = "0123456789abcdef";
+    unsigned char bytes[RANDOM_BYTES];
+    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+        return false;
+    for (size_t i = 0; i < RANDOM_BYTES; i++) {
+        id[2 * i] = DIGITS[bytes[i] >> 4];
+        id[2 * i + 1] = DIGITS[bytes[i] & 15];
+    }
+    id[(size_t)2 * RANDOM_BYTES] = '\0';
+    return true;
+}
+
+/* Whether the key may have one more. */
+static bool has_place(const struct session_store *store, const struct access_key *key,
+                      struct fault *fault)
+{
+    int64_t count = 0;
+    if (!key || key->limits.sessions == 0)
+        return true;
+    for (const struct session *s = store->all.first; s; s = s->in_store.next)
+        count += strcmp(owner_of(s), name_of(key)) == 0;
+    return count < key->limits.sessions
+           || fault_set(fault, FAULT_QUOTA,
+                        "'%s' has %lld sessions, as many as it may; delete one, or wait until one "
+                        "ends",
+                        name_of(key), (long long)count);
+}
+
+static bool add(struct session_store *store, struct session *session, const struct access_key *key,
+                struct fault *fault)
+{
+    if (!has_place(store, key, fault))
+        return false;
+    struct session **node = tsearch(session, &store->by_id, compare);
+    if (!node)
+        return fault_no_memory(fault);
+    if (*node != session)
+        return fault_set_at(fault, "/id", FAULT_CONFLICT,
+                            "there is a session '%.64s' already; delete it, or take another id",
+                            session->id);
+    LIST_APPEND(&store->all, session, in_store);
+    return true;
+}
+
+bool session_store_add(struct session_store *store, struct session *session, const char *wanted,
+                       const struct access_key *key, struct fault *fault)
+{
+    session_store_sweep(store, clock_now_ns());
+    session->account = key ? access_account_hold(key->account) : NULL;
+    bool good = true;
+    if (wanted)
+        text_copy(session->id, sizeof session->id, wanted);
+    else
+        good = make_id(session->id) || fault_no_memory(fault);
+    if (good) {
+        lock(store);
+        good = add(store, session, key, fault);
+        unlock(store);
+    }
+    if (!good)
+        session_release(session);
+    return good;
+}
+
+struct session *session_store_find(struct session_store *store, const char *id,
+                                   const struct access_key *key, struct fault *fault)
+{
+    const int64_t now_ns = clock_now_ns();
+    struct session *expired = NULL;
+    lock(store);
+    struct session *session = find(store, id, key);
+    if (session && is_expired(session, now_ns)) {
+        take_out(store, session, SESSION_EXPIRED);
+        expired = session;
+        session = NULL;
+    }
+    if (session) {
+        session_hold(session);
+        atomic_store(&session->used_ns, now_ns);
+    } else {
+        not_there(store, id, key, fault);
+    }
+    unlock(store);
+    session_release(expired);
+    return session;
+}
+
+bool session_store_delete(struct session_store *store, const char *id, const struct access_key *key,
+                          struct fault *fault)
+{
+    struct session *session = session_store_find(store, id, key, fault);
+    if (!session)
+        return false;
+    lock(store);
+    const bool is_there = atomic_load(&session->end) == (int)SESSION_LIVES;
+    if (is_there)
+        take_out(store, session, SESSION_DELETED);
+    unlock(store);
+    const bool good = is_there || session_store_check(session, fault);
+    if (is_there)
+        session_release(session);
+    session_release(session);
+    return good;
+}
+
+bool session_store_evict(struct session_store *store)
+{
+    struct session *least = NULL;
+    lock(store);
+    for (struct session *s = store->all.first; s; s = s->in_store.next)
+        if (s->is_evictable && atomic_load(&s->holders) == 1 && session_bytes_held(s) > 0
+            && (!least || atomic_load(&s->used_ns) < atomic_load(&least->used_ns)))
+            least = s;
+    if (least)
+        take_out(store, least, SESSION_EVICTED);
+    unlock(store);
+    session_release(least);
+    return least != NULL;
+}
+
+int64_t session_store_list(struct session_store *store, const struct access_key *key, int64_t after,
+                           int64_t count, void (*visit)(void *context, struct session *session),
+                           void *context)
+{
+    const bool sees_all = access_key_may(key, ACCESS_SESSIONS_ALL);
+    int64_t number = 0;
+    lock(store);
+    for (struct session *s = store->all.first; s; s = s->in_store.next) {
+        if (!sees_all && strcmp(owner_of(s), name_of(key)) != 0)
+            continue;
+        if (number >= after && number - after < count)
+            visit(context, s);
+        number++;
+    }
+    unlock(store);
+    return number;
+}

@@ -1,0 +1,55 @@
+/* session_store.h - the sessions of a daemon, by the name of a key and their ids. Thread-safe.
+ *
+ * A session is for the name that made it; to another key its id is one that never was, unless the
+ * key has the scope sessions:all. The store knows the last SESSION_ENDED_MAX ids that ended, and
+ * why: those are gone (410), all others are not found (404). Sessions end by their time from the
+ * last use on, by their owner, and, where they were made evictable, least recently used first when
+ * memory is short; by nothing else. */
+#ifndef ATTND_SESSION_STORE_H
+#define ATTND_SESSION_STORE_H
+
+#include "access/access_key.h"
+#include "session/session.h"
+
+enum { SESSION_ENDED_MAX = 8192 };
+
+struct session_store;
+
+struct session_store *session_store_create(size_t bytes_max); /* NULL: no memory */
+void session_store_free(struct session_store *store);         /* NULL is fine */
+
+struct session_budget *session_store_budget(struct session_store *store);
+
+/* Takes over the caller's reference of a session and gives it to the key, under the id that it
+ * wants, or where wanted is NULL under one that nobody can guess. False, with the fault: the id is
+ * taken (conflict), the key has as many sessions as it may (quota), or no memory; the reference is
+ * then gone. */
+bool session_store_add(struct session_store *store, struct session *session, const char *wanted,
+                       const struct access_key *key, struct fault *fault);
+
+/* Finds a session for a key, held for the caller, and counts as a use of it. NULL, with the fault:
+ * not_found, or gone with the reason. */
+struct session *session_store_find(struct session_store *store, const char *id,
+                                   const struct access_key *key, struct fault *fault);
+
+/* Whether a session that was found is still there; else the fault is gone, with the reason. */
+bool session_store_check(const struct session *session, struct fault *fault);
+
+/* Ends a session; the same faults as finding it. */
+bool session_store_delete(struct session_store *store, const char *id, const struct access_key *key,
+                          struct fault *fault);
+
+/* Ends the evictable session that was used least recently and that no call holds, to make room.
+ * False: there is none. */
+bool session_store_evict(struct session_store *store);
+
+/* Calls visit for each session that the key may see, in the order of their making, at most count of
+ * them behind the first `after`; each is held for the call. Returns how many the key may see. */
+int64_t session_store_list(struct session_store *store, const struct access_key *key, int64_t after,
+                           int64_t count, void (*visit)(void *context, struct session *session),
+                           void *context);
+
+/* Call it now and then: ends what has expired. */
+void session_store_sweep(struct session_store *store, int64_t now_ns);
+
+#endif
