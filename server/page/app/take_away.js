@@ -1,6 +1,7 @@
 /* take_away.js - the menu that saves what is seen: pictures, numbers, one HTML file, the line for curl, the link. */
 import { html, useEffect, useRef, useState } from '../vendor/html.js';
 import { hasKey } from '../data/api.js';
+import { linkOf } from '../data/state.js';
 import { curlOf, requestsOf } from '../save/curl.js';
 import { fileName, saveAs } from '../save/files.js';
 import { htmlOf } from '../save/html.js';
@@ -24,7 +25,7 @@ const FILES = [
     { ending: 'png', title: 'PNG', type: 'image/png', make: ({ sheet, state }) => pngOf(svgOf(sheet, state)) },
     { ending: 'svg', title: 'SVG', type: 'image/svg+xml', make: ({ sheet, state }) => svgOf(sheet, state).text },
     { ending: 'html', title: 'HTML', type: 'text/html',
-        make: ({ sheet, state, lines }) => htmlOf(sheet, svgOf(sheet, state), lines, location.href) },
+        make: ({ sheet, state, lines }) => htmlOf(sheet, svgOf(sheet, state), lines, linkOf(state)) },
     { ending: 'json', title: 'JSON', type: 'application/json',
         make: ({ sheet, requests }) => jsonOf(sheet, requests) },
     { ending: 'safetensors', title: 'safetensors', type: 'application/x-safetensors',
@@ -96,7 +97,7 @@ function Menu({ view, onFault }) {
             <p class="faint" role="status">
                 ${busy || 'PNG, SVG and HTML are what is seen; JSON and safetensors its numbers.'}</p>
             <${Copied} title="Curl line" name="curl" text=${lines.join('\n')} />
-            <${Copied} title="Link" name="link" text=${location.href} />
+            <${Copied} title="Link" name="link" text=${linkOf(state)} />
         </section>`;
 }
 

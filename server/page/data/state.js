@@ -102,8 +102,13 @@ export function writeAddress(state) {
     return written ? `#${written}` : '';
 }
 
+/* The link that shows another person the same view. The address itself may be a moment behind. */
+export function linkOf(state, location = window.location) {
+    return `${location.origin}${location.pathname}${location.search}${writeAddress(state)}`;
+}
+
 const STEPS = ['model', 'text', 'pair', 'decoderText', 'tokens', 'view'];
-const WRITE_MS = 350;                            /* browsers refuse many writes of an address in a short time */
+const WRITE_MS = 110;                            /* browsers refuse more writes of an address than 100 in 10 s */
 
 /* Writes addresses over the one that is there, not oftener than browsers let. */
 function createWriter(win) {

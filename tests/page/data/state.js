@@ -1,5 +1,5 @@
 /* state.js - the address holds the state: what is written is read again, whatever the state. */
-const { INITIAL, readAddress, writeAddress, createStore } = await import(at('state.js'));
+const { INITIAL, linkOf, readAddress, writeAddress, createStore } = await import(at('state.js'));
 const random = numbersFrom(7);
 const below = (n) => Math.floor(random() * n);
 const oneOf = (...values) => values[below(values.length)];
@@ -65,3 +65,5 @@ end();
 win.location.hash = '#layer=3';
 listeners.popstate();
 same('Back is followed', [store.get().layer, store.get().view, told], [3, 'overview', 53]);
+same('the link of a state', linkOf({ ...INITIAL, text: 'a b' }, { origin: 'http://a', pathname: '/p/', search: '?q' }),
+    'http://a/p/?q#text=a+b');
