@@ -124,7 +124,7 @@ bool checkpoint_pixels_set(struct model *model, const char *text, const char *re
     double *std = arena_calloc(arena, (size_t)embedding->channels, sizeof *std);
     if (!pixels || !mean || !std)
         return fault_no_memory(fault);
-    *pixels = (struct model_pixels){ .mean = mean, .std = std };
+    *pixels = (struct model_pixels){ .embedding = embedding, .mean = mean, .std = std };
     set_family(pixels, embedding, mean, std);
     struct reader reader = { .text = text, .channels = embedding->channels, .fault = &why };
     pixels->from_file = text && !refused && read_file(&reader, mean, std, &pixels->crop);

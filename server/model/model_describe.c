@@ -181,14 +181,11 @@ static void describe_channels(struct text *text, const char *key, const double *
 static void describe_pixels(struct text *text, const struct model *model)
 {
     const struct model_pixels *pixels = model ? model->pixels : NULL;
-    const struct model_stream *stream = pixels ? model->forward->streams : NULL;
     if (!pixels) {
         member_raw(text, "pixels", "null");
         return;
     }
-    while (stream->embedding.input != MODEL_INPUT_PIXELS)
-        stream++;
-    const struct model_embedding *embedding = &stream->embedding;
+    const struct model_embedding *embedding = pixels->embedding;
     text_raw(text, ",\"pixels\":{\"channels\":");
     text_integer(text, embedding->channels);
     member_integer(text, "height", embedding->image_height);

@@ -6,9 +6,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct model_embedding;
+
 /* Of a picture whose values are 0 to 255, channel c becomes (value / 255 - mean[c]) / std[c]. */
 struct model_pixels {
-    const double *mean, *std; /* [channels] of the model's embedding */
+    const struct model_embedding *embedding; /* of the stream that takes them */
+    const double *mean, *std;                /* [embedding->channels] */
     bool crop; /* the shorter side is scaled to fit and the middle is cut out; else both are scaled
                 */
     bool from_file; /* preprocessor_config.json says so; else it is what the family was made with */
