@@ -10,6 +10,12 @@ const KEYS = [
         ['Shift+Enter', 'in the text: a new line'],
         ['Esc', 'closes what is open'],
     ]],
+    ['Overview and tokens', [
+        ['Arrows', 'from head to head, from token to token'],
+        ['Home, End', 'the first and the last one'],
+        ['Enter', 'opens the head; fixes the token, and Esc releases it'],
+        ['Shift+Enter', 'on a head of the tokens view: this head alone'],
+    ]],
     ['One head', [
         ['[ and ]', 'the previous and the next head'],
         ['{ and }', 'the previous and the next layer'],

@@ -9,14 +9,15 @@ import { jsonOf, safetensorsOf } from '../save/numbers.js';
 import { pngOf } from '../save/png.js';
 import { gatherSheet } from '../save/sheet.js';
 import { svgOf } from '../save/svg.js';
+import { otherInput } from '../views/compare_other.js';
 
 /* The other side of a comparison, as {source, layer, head}; null where there is none. */
 async function otherOf({ state, source, openOther }) {
     if (state.view !== 'compare' || !state.other)
         return null;
-    const { model, text, layer, head } = state.other;
-    const other = model === null && text === null ? source
-        : await openOther({ model: model ?? state.model, text: text ?? state.text });
+    const { layer, head } = state.other;
+    const input = otherInput(state);
+    const other = input === null ? source : await openOther(input);
     return { source: other, layer: layer ?? state.layer, head: head ?? state.head };
 }
 

@@ -154,7 +154,8 @@ export function Compare({ state, change, source, onFault, models, openOther }) {
                 </${Panel}>`
             : html`<section class="compare-panel">${state.other
                 && html`<${OtherFields} ...${{ state, change, models, other: null }} />`}
-                <p class="faint" aria-live="polite">Computing the maps of the second side…</p></section>`}
+                <p class="faint" aria-live="polite">${isOpening
+                    ? 'Computing the maps of the second side…' : 'Type a text for the second side.'}</p></section>`}
             ${isDifferent && html`<${DifferencePanel} ...${{ sides, store: stores[2], shared,
                 weightOf: (row, key) => {
                     const both = weights(row, key);

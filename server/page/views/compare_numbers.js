@@ -34,9 +34,10 @@ function headOf(side, statistics) {
 
 /** What both heads do. sides: two of {source, layer, head}; the second may be null. */
 export function CompareStatistics({ sides, onFault }) {
-    const known = [useStatistics(sides[0].source, onFault), useStatistics(sides[1]?.source ?? null, onFault)];
+    const known = [0, 1].map((i) => useStatistics(sides[i]?.source ?? null, onFault));
     const heads = sides.map((side, i) => side && headOf(side, known[i]));
-    const cell = (entry, name) => html`<td data-statistic=${name} data-value=${entry?.statistics?.[name] ?? ''}>
+    const cell = (entry, name) => html`<td data-statistic=${name}
+        data-value=${entry?.statistics?.[name] ?? ''}>
         ${shortNumber(entry?.statistics?.[name])}</td>`;
     return html`<div class="table-scroller" tabindex="0" role="region" aria-label="What both heads do">
         <table class="head-table compare-statistics">
@@ -48,6 +49,7 @@ export function CompareStatistics({ sides, onFault }) {
                     head ${entry.head}`}</th>
                 ${STATISTICS.map(({ name }) => cell(entry, name))}
                 <td class="words">${entry
-                    ? describeHead(entry, sides[i].source.picture ? 'patch' : 'token') : 'opening…'}</td></tr>`)}</tbody>
+                    ? describeHead(entry, sides[i].source.picture ? 'patch' : 'token') : 'opening…'}</td>
+            </tr>`)}</tbody>
         </table></div>`;
 }

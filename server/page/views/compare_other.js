@@ -11,26 +11,38 @@ export function otherFor(layer, head, layers) {
         : { layer: other.layer, head: Math.min(head, other.heads - 1) }) };
 }
 
-/** The second source: {source, isOpening}; the first one itself where other has its input. */
+/** What the second side looks at, as openOther takes it; null: what the first one looks at. Another
+ * text stands alone; another model gets all texts of the first side. */
+export function otherInput({ model, text, pair, decoderText, tokens, other }) {
+    if (!other || (other.model === null && other.text === null))
+        return null;
+    const texts = other.text === null ? { text, pair, decoderText, tokens } : { text: other.text };
+    return { model: other.model ?? model, ...texts };
+}
+
+const isEmpty = (input) => input.text === null && !input.tokens;
+
+/** The second source: {source, isOpening}; the first one itself where other has its input. Of a
+ * file or a picture another model has nothing to look at before a text is given. */
 export function useOtherSource({ state, source, openOther, onFault }) {
     const [made, setMade] = useState(null);
-    const model = state.other?.model ?? null;
-    const text = state.other?.text ?? null;
-    const isSame = model === null && text === null;
-    const name = JSON.stringify([model ?? state.model, text ?? state.text]);
+    const input = otherInput(state);
+    const name = JSON.stringify(input);
     useEffect(() => {
-        if (isSame)
+        if (input === null || isEmpty(input))
             return undefined;
         let isWanted = true;
-        openOther({ model: model ?? state.model, text: text ?? state.text }).then(
+        openOther(input).then(
             (opened) => isWanted && setMade({ name, source: opened }),
             (error) => isWanted && error.name !== 'AbortError' && onFault(error));
         return () => {
             isWanted = false;
         };
-    }, [isSame, name, source]);
-    if (isSame)
+    }, [name, source]);
+    if (input === null)
         return { source, isOpening: false };
+    if (isEmpty(input))
+        return { source: null, isOpening: false };
     return made?.name === name ? { source: made.source, isOpening: false }
         : { source: null, isOpening: true };
 }
@@ -41,7 +53,7 @@ function InputFields({ state, models, onOther }) {
     const shown = text ?? state.text ?? '';
     const [typed, setTyped] = useState(shown);
     useEffect(() => setTyped(shown), [shown]);
-    const traced = (models ?? []).filter((one) => one.trace);
+    const names = (models ?? []).filter((one) => one.trace || one.name === state.model).map(({ name }) => name);
     const look = (event) => {
         event.preventDefault();
         onOther({ text: typed === state.text ? null : typed });
@@ -50,7 +62,7 @@ function InputFields({ state, models, onOther }) {
         <label class="chooser">Model
             <select value=${model ?? state.model} onChange=${(event) => onOther({
                 model: event.target.value === state.model ? null : event.target.value })}>
-                ${traced.map(({ name }) => html`<option key=${name} value=${name}>${name}</option>`)}
+                ${names.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}
             </select></label>
         <label class="chooser">Text
             <input type="text" value=${typed} onInput=${(event) => setTyped(event.target.value)} /></label>

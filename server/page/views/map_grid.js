@@ -50,10 +50,12 @@ function MapButton({ entry, isOut, isCurrent, loader, watch, side, scale, palett
         };
     }, [loader, watch, entry.layer, head, side, scale, palette]);
     const words = describeHead(entry, unit);
+    const label = `Layer ${layer.layer}, head ${head}${words && `: ${words}`}`
+        + (isOut ? ', left out by the filter' : '');
     return html`<button class=${isOut ? 'map out' : 'map'} style=${{ width: `${side + 2}px`, height: `${side + 2}px` }}
         data-layer=${layer.layer} data-head=${head} aria-current=${isCurrent ? 'true' : undefined}
-        aria-label=${`Layer ${layer.layer}, head ${head}${words && `: ${words}`}${isOut ? ', left out by the filter' : ''}`}
-        onClick=${() => onOpen(entry)}><canvas ref=${canvas} width="1" height="1"></canvas></button>`;
+        aria-label=${label} onClick=${() => onOpen(entry)}>
+        <canvas ref=${canvas} width="1" height="1"></canvas></button>`;
 }
 
 /* The scroller of the maps. onLook(entry) says which head is under the pointer or the focus. */
@@ -103,7 +105,8 @@ export function MapGrid({ entries, passing, layers, current, onLook, onOpen, ...
         <table class="map-grid" ref=${mark}>
             <caption class="hidden">Weight maps, layers down, heads across</caption>
             <thead><tr><th scope="col"><span class="hidden">Layer</span></th>
-                ${Array.from({ length: most }, (_, head) => html`<th scope="col" key=${head}>${head}</th>`)}</tr></thead>
+                ${Array.from({ length: most }, (_, head) => html`<th scope="col" key=${head}>${head}</th>`)}
+            </tr></thead>
             ${drawn}
         </table></${Scroller}>`;
 }

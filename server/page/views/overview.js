@@ -55,7 +55,8 @@ function HeadDetail({ entry, unit }) {
             <span class="faint">${' '}${describeKind(layer.kind)}</span></p>
         <dl>${STATISTICS.map(({ name, label, unit: of }) => html`
             <div><dt>${label}</dt><dd data-statistic=${name} data-value=${statistics?.[name] ?? ''}>
-                ${shortNumber(statistics?.[name])}${of && Number.isFinite(statistics?.[name]) && ` ${of}`}</dd></div>`)}</dl>
+                ${shortNumber(statistics?.[name])}
+                ${of && Number.isFinite(statistics?.[name]) && ` ${of}`}</dd></div>`)}</dl>
     </div>`;
 }
 
@@ -103,7 +104,7 @@ export function Overview({ state, change, source, onFault }) {
         [heads, passing, state.sort]);
     const unit = source.picture ? 'patch' : 'token';
     useEffect(() => setLooked(null), [source]);
-    const open = (entry) => change({ view: 'head', layer: entry.layer.layer, head: entry.head, rows: null, keys: null });
+    const open = ({ layer, head }) => change({ view: 'head', layer: layer.layer, head, rows: null, keys: null });
     const props = { loader, side: shownSide, scale: state.scale, palette: state.palette, unit, onOpen: open,
         onLook: setLooked, current: `${state.layer} ${state.head}` };
     return html`<section class="overview" ref=${box} aria-label="All heads" aria-busy=${reading.length > 0}>

@@ -3,9 +3,11 @@ import { html } from '../vendor/html.js';
 import { describeHead, shortNumber, STATISTICS } from './head_words.js';
 
 function SortHeader({ name, label, says, sort, onSort }) {
-    return html`<th scope="col" aria-sort=${sort === name ? (name === 'layer' ? 'ascending' : 'descending') : undefined}>
+    const [order, sign] = sort !== name ? [undefined, '']
+        : name === 'layer' ? ['ascending', '▲'] : ['descending', '▼'];
+    return html`<th scope="col" aria-sort=${order}>
         <button class="plain" title=${says} onClick=${() => onSort(name)}>${label}${' '}
-            <span aria-hidden="true">${sort === name ? (name === 'layer' ? '▲' : '▼') : ''}</span></button></th>`;
+            <span aria-hidden="true">${sign}</span></button></th>`;
 }
 
 /* heads: those that the filter lets through, in their order. */
