@@ -16,6 +16,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static char *file_text(const char *name)
 {
@@ -38,6 +39,19 @@ static void expect_no_faults(const char *name)
     cJSON_Delete(faults);
     free(expect);
     free(script);
+}
+
+static long status_of(const char *path)
+{
+    struct http_response response = http_client_get(&client, path);
+    const long status = response.status;
+    http_response_free(&response);
+    return status;
+}
+
+static void expect_status(const char *path, long status)
+{
+    assert_int_equal(status_of(path), status);
 }
 
 static void test_state(void **state)
@@ -70,6 +84,22 @@ static void test_calls(void **state)
     expect_no_faults("calls");
 }
 
+/* A page that is left gives its trace back at once, not when its time is over. */
+static void test_leaving(void **state)
+{
+    (void)state;
+    explorer_begin();
+    explorer_open("%s", EXPLORER_TEXT);
+    char *id = browser_text(&browser, "seen.asked.join(' ').match(/[0-9a-f]{32}/)[0]"), path[64];
+    snprintf(path, sizeof path, "/v1/traces/%s", id);
+    free(id);
+    expect_status(path, 200);
+    browser_go(&browser, "about:blank");
+    for (int tries = 0; tries < 100 && status_of(path) == 200; tries++)
+        usleep(50000);
+    expect_status(path, 410);
+}
+
 /* Models of random parameters, which take pictures or have a decoder. */
 static void test_pictures(void **state)
 {
@@ -85,9 +115,10 @@ static void test_pictures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_state),   cmocka_unit_test(test_tiles),
-        cmocka_unit_test(test_formats), cmocka_unit_test(test_traces),
-        cmocka_unit_test(test_calls),   cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_state),    cmocka_unit_test(test_tiles),
+        cmocka_unit_test(test_formats),  cmocka_unit_test(test_traces),
+        cmocka_unit_test(test_calls),    cmocka_unit_test(test_leaving),
+        cmocka_unit_test(test_pictures),
     };
     return cmocka_run_group_tests(tests, NULL, explorer_stop);
 }

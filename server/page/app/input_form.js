@@ -50,8 +50,9 @@ function Texts({ model, draft, setDraft, onLook }) {
 /* What a new input leaves of the selection: nothing. */
 const FRESH = { tokens: null, row: null, key: null, rows: null, keys: null, heads: null };
 
-/* models is empty until it is known what is served; options are those of a file of query and key, null of all else. */
-export function InputForm({ models, state, change, file, onFile, options, onOptions, onLooked }) {
+/* models is empty until it is known what is served; options are those of a file of query and key, null of all else;
+ * given is what the source says about them. */
+export function InputForm({ models, state, change, file, onFile, options, given, onOptions, onLooked }) {
     const [draft, setDraft] = useDraft(state);
     const model = draft.model === null ? firstModel(models) ?? models[0]
         : models.find(({ name }) => name === draft.model);
@@ -83,7 +84,7 @@ export function InputForm({ models, state, change, file, onFile, options, onOpti
                 ${!needsFile && html`<button class="main" type="submit" disabled=${!chosen}>Look</button>`}
                 <${FileButton} file=${file} onFile=${(one) => onFile(one, chosen)} />
             </div>
-            ${options && html`<${FileOptions} key=${file} options=${options} onOptions=${onOptions} />`}
+            ${options && html`<${FileOptions} key=${file} options=${options} given=${given} onOptions=${onOptions} />`}
             <p class="note faint">${model ? `${sizeWords(model)}. ${inputWords(model)}` : '\u00a0'}</p>
         </form>`;
 }

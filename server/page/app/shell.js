@@ -150,7 +150,7 @@ function Header({ frame, isOpen, onOpen, onHelp }) {
             <${InputForm} models=${models ?? []} state=${state} change=${change} file=${file}
                 onFile=${(one, model) => takeFile(frame, one, model)}
                 options=${file && !isPicture(file) && frame.source?.kind !== 'trace' ? frame.options : null}
-                onOptions=${frame.setOptions} onLooked=${() => onOpen(false)} />
+                given=${frame.source?.options} onOptions=${frame.setOptions} onLooked=${() => onOpen(false)} />
         </header>`;
 }
 

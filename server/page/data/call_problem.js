@@ -1,7 +1,7 @@
 /* call_problem.js - one call of POST /v1/attention, of which the page asks for parts: one head, one row.
  *
  * A problem is {model, layer, tensors: {query, key, value, mask, kv_len, alibi_slopes, sinks}, fields: {causal, scale,
- * ...}, heads, kvHeads, rows, keys, headDim, isSdpa}. "sdpa" has no parameters, so one of its heads can be asked for
+ * ...}, scale, heads, kvHeads, rows, keys, headDim, isSdpa}. "sdpa" has no parameters, so one of its heads can be asked for
  * alone, by that head's columns; a layer of a model takes whole rows. */
 import { fileFault, writeSafetensors } from './safetensors.js';
 
@@ -31,10 +31,14 @@ export function problemOf({ tensors, fields }, description, layer) {
     const key = own.key ? sizeOf('key', own.key, place ? 1 : options.kv_heads ?? heads) : query;
     if (query.rows * query.columns === 0)
         throw fileFault(`'query' has the shape [${own.query.shape}]; there is nothing to look at.`);
+    const headDim = place?.head_dim ?? query.columns;
     return {
         model: description?.name ?? 'sdpa', layer: place?.index ?? 0, tensors: own, fields: options, labels,
         heads: place ? heads : query.heads, kvHeads: place?.kv_heads ?? key.heads, rows: query.rows, keys: key.rows,
-        headDim: place?.head_dim ?? query.columns, isSdpa: !place,
+        headDim, isSdpa: !place,
+        scale: options.scale ?? place?.options.scale ?? 1 / Math.sqrt(headDim),
+        causal: options.causal ?? place?.options.causal ?? false,
+        softcap: options.softcap ?? place?.options.softcap ?? 0,
         isCross: Boolean(own.key) && (query.rows !== key.rows || place?.kind === 'cross'),
     };
 }

@@ -57,7 +57,9 @@ class CallSource {
         this.#problem = problem;
         this.model = problem.model;
         this.title = `${problem.model}: ${title}`;
-        const { layer, heads, rows, keys, headDim } = problem;
+        const { layer, heads, kvHeads, rows, keys, headDim, causal, scale, softcap } = problem;
+        /* How attention is computed, whether the file says it, a person, or the model. */
+        this.options = { causal, q_heads: heads, kv_heads: kvHeads, scale, softcap };
         const attention = problem.isCross ? 'cross' : 'self';
         this.layers = [{ layer, kind: attention, heads, rows, keys, headDim, ...tokensOf(problem) }];
     }
@@ -154,13 +156,13 @@ class CallSource {
             weight: at('weights', key, keys) };
     }
 
-    #vectors({ tensors, isSdpa, headDim, fields }, key) {
+    #vectors({ tensors, isSdpa, headDim, scale }, key) {
         if (!isSdpa)
-            return { query_vector: null, key_vector: null, products: null, scale: fields.scale ?? null };
+            return { query_vector: null, key_vector: null, products: null, scale };
         const query = Array.from(tensors.query.values);
         const keyVector = Array.from(tensors.key.values.subarray(key * headDim, (key + 1) * headDim));
         return { query_vector: query, key_vector: keyVector, products: query.map((value, i) => value * keyVector[i]),
-            scale: fields.scale ?? 1 / Math.sqrt(headDim) };
+            scale };
     }
 
     /* The request as {method, path, headers, body}; body is JSON where that is short, else the bytes of a file. */

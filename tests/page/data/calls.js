@@ -102,3 +102,7 @@ for (const [name, content, ...expected] of [
     }, ...expected);
 await fails('rows of another width', () => openSource({ file: fileOf('a.json', '[[1,2]]'), models,
     state: { model: 'stories260K', layer: null } }), '2 columns', 'takes 64');
+const said = await openSource({ file: fileOf('a.json', JSON.stringify(entering)), models, ...sdpa });
+const { scale } = models.find(({ name }) => name === 'stories260K').layers[3].options;
+same('the options of a layer', said.options, { causal: true, q_heads: 8, kv_heads: 4, scale, softcap: 0 });
+await said.close();
