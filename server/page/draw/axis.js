@@ -71,7 +71,7 @@ function drawFlatLabel(context, text, { x, y, space, theme, mark }) {
     const fitted = labels.fit(context, text, space);
     context.textAlign = 'center';
     if (mark) {
-        const width = Math.max(space - 2, context.measureText(fitted).width);
+        const width = context.measureText(fitted).width + 2 * PAD;
         context.fillStyle = mark === 'fixed' ? theme.mark : theme.ink;
         context.fillRect(x - width / 2, y - SPACE_MIN - PAD + 1, width, SPACE_MIN + 4);
     }

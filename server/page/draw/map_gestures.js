@@ -67,8 +67,11 @@ function listenToPointers(canvas, wants, placeOf) {
     });
     listen('pointerup', (event) => {
         const isClick = pointers.count === 1 && pointers.moved < CLICK_MOVE_MAX;
-        if (pointers.has(event) && isClick)
+        if (pointers.has(event) && isClick) {
             wants.clickAt(placeOf(event));
+            if (event.pointerType !== 'mouse')
+                wants.hoverAt(null);
+        }
         pointers.delete(event);
     });
     listen('pointercancel', (event) => pointers.delete(event));
@@ -76,8 +79,10 @@ function listenToPointers(canvas, wants, placeOf) {
     listen('dblclick', () => wants.showWhole());
     listen('wheel', (event) => {
         const factor = Math.exp(-WHEEL_STEP * turnOf(event));
-        if (wants.zoomBy(factor, placeOf(event)))
-            event.preventDefault();
+        if (!wants.zoomBy(factor, placeOf(event)))
+            return;
+        event.preventDefault();
+        wants.hoverAt(placeOf(event));
     }, { passive: false });
 }
 

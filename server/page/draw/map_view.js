@@ -228,10 +228,7 @@ export class MapView {
         const { margins, plot } = this.#place;
         const at = place ? { x: place.x - margins.left, y: place.y - margins.top } : this.#middle();
         const held = { x: clamp(at.x, 0, plot.width), y: clamp(at.y, 0, plot.height) };
-        const isMoved = this.#moveTo(zoomView(this.#view, factor, held, this.#map, plot));
-        if (isMoved && place)
-            this.hoverAt(place);
-        return isMoved;
+        return this.#moveTo(zoomView(this.#view, factor, held, this.#map, plot));
     }
 
     /* What stays where it is when no pointer says so: the cell looked at if it is seen, else the middle. */

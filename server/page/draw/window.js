@@ -29,12 +29,17 @@ function within(first, count, size, space) {
     return clamp(first, 0, Math.max(0, count - space / size));
 }
 
+/* The largest cell, on either axis: a map that is seen whole along one goes on growing along the other. */
+const largestCell = (plot) => Math.max(ZOOMED_CELL_MAX, Math.min(plot.width, plot.height) / TOKENS_MIN);
+
+/* How many times larger than the whole view a view is. */
+const zoomOf = (view, whole) => Math.max(view.width / whole.width, view.height / whole.height);
+
 function zoomed(whole, zoom, centre, map, plot) {
-    const least = Math.min(whole.height, whole.width);
-    const most = Math.max(ZOOMED_CELL_MAX, Math.min(plot.width, plot.height) / TOKENS_MIN);
-    const limit = clamp(zoom, 1, most / least);
-    const height = whole.height * limit;
-    const width = whole.width * limit;
+    const most = largestCell(plot);
+    const limit = clamp(zoom, 1, most / Math.min(whole.height, whole.width));
+    const height = Math.min(whole.height * limit, most);
+    const width = Math.min(whole.width * limit, most);
     return {
         row: within(centre.row - centre.y / height, map.rows, height, plot.height),
         key: within(centre.key - centre.x / width, map.keys, width, plot.width),
@@ -49,8 +54,10 @@ export function viewOf({ rows, keys }, map, plot) {
         return whole;
     const [firstRow, endRow] = rows ?? [0, map.rows];
     const [firstKey, endKey] = keys ?? [0, map.keys];
-    const zoom = Math.min(plot.height / ((endRow - firstRow) * whole.height),
-        plot.width / ((endKey - firstKey) * whole.width));
+    const zoomFor = (count, size, space) =>
+        (count * largestCell(plot) <= space ? Infinity : space / (count * size));
+    const zoom = Math.min(zoomFor(endRow - firstRow, whole.height, plot.height),
+        zoomFor(endKey - firstKey, whole.width, plot.width));
     const centre = { row: (firstRow + endRow) / 2, key: (firstKey + endKey) / 2,
         y: plot.height / 2, x: plot.width / 2 };
     return zoomed(whole, zoom, centre, map, plot);
@@ -60,7 +67,7 @@ export function viewOf({ rows, keys }, map, plot) {
 export function zoomView(view, factor, { x, y }, map, plot) {
     const whole = wholeView(map, plot);
     const held = { row: view.row + y / view.height, key: view.key + x / view.width, y, x };
-    return zoomed(whole, factor * view.width / whole.width, held, map, plot);
+    return zoomed(whole, factor * zoomOf(view, whole), held, map, plot);
 }
 
 /** The view after moving its content by (x, y) CSS pixels. */
@@ -85,7 +92,7 @@ export function revealCell(view, { row, key }, map, plot) {
 
 /** Whether all of a map is seen. */
 export function isWhole(view, map, plot) {
-    return view.width <= wholeView(map, plot).width * 1.0001;
+    return zoomOf(view, wholeView(map, plot)) <= 1.0001;
 }
 
 /** What of the map is seen, with fractions: {rows: [a, b], keys: [a, b]}. */
