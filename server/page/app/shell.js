@@ -63,7 +63,8 @@ function statusWords({ models, state, file, fault, source, isOpening, millisecon
     const heads = source.layers.reduce((sum, layer) => sum + layer.heads, 0);
     const widest = source.layers.reduce((most, layer) => (layer.rows > most.rows ? layer : most));
     const unit = source.picture || widest.rowTokens[0]?.id !== null ? 'token' : 'row';
-    return `${source.model}: ${plural(source.layers.length, 'layer')}, ${plural(heads, 'head')}, ` +
+    const model = source.model === state.model ? '' : `${source.model}: `;
+    return `${model}${plural(source.layers.length, 'layer')}, ${plural(heads, 'head')}, ` +
         `${plural(widest.rows, unit)}, in ${(milliseconds / 1000).toFixed(milliseconds < 1000 ? 2 : 1)} s`;
 }
 

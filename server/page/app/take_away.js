@@ -18,7 +18,8 @@ async function otherOf({ state, source, openOther }) {
     const { layer, head } = state.other;
     const input = otherInput(state);
     const other = input === null ? source : await openOther(input);
-    return { source: other, layer: layer ?? state.layer, head: head ?? state.head };
+    const found = other.layers.find((one) => one.layer === layer) ?? other.layers[0];
+    return { source: other, layer: found.layer, head: Math.min(head ?? 0, found.heads - 1) };
 }
 
 /* The files by their endings: what is in one, and its type. parts are {sheet, state, requests, lines}. */

@@ -16,9 +16,11 @@ function panelOf(source, layer, head, { rows, keys }, maps, at) {
         rowTokens: labelsOf(layer.rowTokens, rows), keyTokens: labelsOf(layer.keyTokens, keys), isDifference: false };
 }
 
-/* The window of the state within a layer. */
+/* The window of the state within a layer, all of it where the two do not fit: the other side of a comparison may be
+ * smaller. */
 function windowOf(layer, { rows, keys }) {
-    return { rows: rows ?? [0, layer.rows], keys: keys ?? [0, layer.keys] };
+    const within = (range, count) => (range && range[0] < count ? [range[0], Math.min(range[1], count)] : [0, count]);
+    return { rows: within(rows, layer.rows), keys: within(keys, layer.keys) };
 }
 
 async function headPanel(source, state, cells) {

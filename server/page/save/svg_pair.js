@@ -14,7 +14,7 @@ function barsOf(values, x, y) {
     return values.map((value, i) => {
         const height = Math.abs(value) / most * (HIGH / 2 - 6);
         return `<rect x="${x + i * step}" y="${value > 0 ? middle - height : middle}" width="${step * 0.8}" ` +
-            `height="${height}" fill="${value > 0 ? '#0b5cad' : '#c2410c'}"/>`;
+            `height="${height}" fill="${value > 0 ? '#c2410c' : '#0b5cad'}"/>`;
     }).join('') + `<line x1="${x}" x2="${x + step * values.length}" y1="${middle}" y2="${middle}" stroke="${FAINT}"/>`;
 }
 
