@@ -28,38 +28,16 @@
 
 /* -------------------------------------------------------------------- before the keys -- */
 
-static void find_ranges(struct attn_row_task *task)
-{
-    struct key_range *ranges = task->work.ranges;
-
-    attn_mask_rows(task->problem, task->batch, task->row, task->row_count, ranges, &task->any,
-                   &task->every);
-    /* Lanes without a row see everything, so that they need no bounds. */
-    for (int64_t r = task->row_count; r < task->plan->width; r++)
-        ranges[r] = (struct key_range){ 0, task->problem->key.shape[2] };
-}
-
 static void begin(struct attn_row_task *task, const struct attn_plan *plan, int64_t number,
                   void *workspace)
 {
     const struct attn_problem *problem = &plan->problem;
-    const int64_t head = number / plan->q_tiles;
-    const int64_t q_heads = problem->query.shape[1];
-    const float sink = attn_mask_sink(problem, head % q_heads);
+    const int64_t row = number % plan->q_tiles * plan->q_tile;
 
-    task->plan = plan;
-    task->problem = problem;
-    task->kernels = plan->kernels;
     attn_workspace_cut(&task->work, plan, workspace);
-    task->batch = head / q_heads;
-    task->q_head = head % q_heads;
-    task->kv_head = task->q_head / (q_heads / problem->key.shape[1]);
-    task->row = number % plan->q_tiles * plan->q_tile;
-    task->row_count = attn_min(plan->q_tile, problem->query.shape[2] - task->row);
-    task->needs = attn_needs_of(problem);
-    task->is_sparse = problem->options.normalizer == ATTN_SPARSEMAX;
-    task->sums_context = attn_is_wanted(&problem->context) && !task->is_sparse;
-    find_ranges(task);
+    attn_task_place(task, plan, number / plan->q_tiles, row,
+                    attn_min(plan->q_tile, problem->query.shape[2] - row));
+    const float sink = attn_mask_sink(problem, task->q_head);
     *task->prefetch = (struct attn_prefetch){ 0 };
 
     const struct attn_block block = attn_task_block(task, 0, problem->query.shape[3]);

@@ -8,6 +8,39 @@
 
 #include <math.h>
 
+/* -------------------------------------------------------------------- rows of a task -- */
+
+static void find_ranges(struct attn_row_task *task)
+{
+    struct key_range *ranges = task->work.ranges;
+
+    attn_mask_rows(task->problem, task->batch, task->row, task->row_count, ranges, &task->any,
+                   &task->every);
+    /* Lanes without a row see everything, so that they need no bounds. */
+    for (int64_t r = task->row_count; r < task->plan->width; r++)
+        ranges[r] = (struct key_range){ 0, task->problem->key.shape[2] };
+}
+
+void attn_task_place(struct attn_row_task *task, const struct attn_plan *plan, int64_t head,
+                     int64_t row, int64_t row_count)
+{
+    const struct attn_problem *problem = &plan->problem;
+    const int64_t q_heads = problem->query.shape[1];
+
+    task->plan = plan;
+    task->problem = problem;
+    task->kernels = plan->kernels;
+    task->batch = head / q_heads;
+    task->q_head = head % q_heads;
+    task->kv_head = task->q_head / (q_heads / problem->key.shape[1]);
+    task->row = row;
+    task->row_count = row_count;
+    task->needs = attn_needs_of(problem);
+    task->is_sparse = problem->options.normalizer == ATTN_SPARSEMAX;
+    task->sums_context = attn_is_wanted(&problem->context) && !task->is_sparse;
+    find_ranges(task);
+}
+
 struct attn_block attn_task_block(const struct attn_row_task *task, int64_t column, int64_t columns)
 {
     return (struct attn_block){ task->batch,     task->q_head, task->row,

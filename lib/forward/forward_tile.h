@@ -46,6 +46,11 @@ static inline int64_t attn_first_tile(const struct attn_row_task *task)
     return task->any.low / task->plan->kv_tile * task->plan->kv_tile;
 }
 
+/* Place the task at rows of head number head of the batch, and find the keys that they see. Its
+ * workspace must be cut. */
+void attn_task_place(struct attn_row_task *task, const struct attn_plan *plan, int64_t head,
+                     int64_t row, int64_t row_count);
+
 /* The block of columns columns, from column on, of the task's rows. */
 struct attn_block attn_task_block(const struct attn_row_task *task, int64_t column,
                                   int64_t columns);
