@@ -28,12 +28,12 @@ B     := $(BUILD)/$(COMPILER)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))
 # tests/bench/{bench,load,traffic}*.c, tests/fuzz/fuzz_*.c.
 
 MACHINE     := $(shell $(CC) -dumpmachine 2>/dev/null || uname -m)
-KERNELS     := $(if $(filter x86_64%,$(MACHINE)),avx512 avx2) generic dispatch
+KERNELS     := $(if $(filter x86_64%,$(MACHINE)),avx512 avx2 amx) generic dispatch
 LIB_SRC     := $(filter-out lib/kernels/%,$(wildcard lib/*/*.c)) $(KERNELS:%=lib/kernels/%.c)
 SERVER_SRC  := $(wildcard server/*/*.c)
 PAGE_FILES  := $(sort $(wildcard server/page/index.html $(addprefix server/page/*/*.,html css js svg)))
 PRELOAD_SRC := $(wildcard tests/support/failing_malloc.c tests/support/injected.c)
-SUPPORT_SRC := $(filter-out $(PRELOAD_SRC),$(wildcard tests/support/*.c))
+SUPPORT_SRC := $(filter-out $(PRELOAD_SRC) $(if $(filter x86_64%,$(MACHINE)),,tests/support/matrix_model.c),$(wildcard tests/support/*.c))
 TEST_SRC    := $(wildcard tests/*/test_*.c)
 THREADED_SRC = $(shell grep -l '<pthread.h>' $(INNER_SRC) /dev/null)
 FUZZ_SRC    := $(wildcard tests/fuzz/fuzz_*.c)
@@ -116,6 +116,11 @@ $B/lib/kernels/%.o:      MODULE_FLAGS = $(KERNEL_FLAGS)
 $B/lib/kernels/avx2.o:   MODULE_FLAGS = $(KERNEL_FLAGS) -mavx2 -mfma -mf16c
 $B/lib/kernels/avx512.o: MODULE_FLAGS = $(KERNEL_FLAGS) -mavx512f -mavx512dq -mavx512bw -mavx512vl \
                                         -mprefer-vector-width=512
+
+# Tiles, and the model of them in the tests, must give the same bits: no multiply-add but those that are written.
+MATRIX_FLAGS := $(KERNEL_FLAGS) -mavx512f -mavx512dq -mavx512bw -mavx512vl -mprefer-vector-width=512 -ffp-contract=off
+$B/lib/kernels/amx.o:            MODULE_FLAGS = $(MATRIX_FLAGS) -mamx-tile -mamx-bf16
+$B/tests/support/matrix_model.o: MODULE_FLAGS = $(MATRIX_FLAGS) -Itests/support
 
 # --------------------------------------------------------------------------------------- build --
 
@@ -300,7 +305,7 @@ ARM         := aarch64-linux-gnu
 ARM_B       := $(BUILD)/$(ARM)-gcc
 ARM_TESTS   := $(wildcard tests/kernels/test_*.c tests/laws/test_*.c tests/conformance/test_onnx_*.c) \
                tests/conformance/test_rope_scaling.c
-ARM_SUPPORT := $(addprefix tests/support/,$(addsuffix .c,reference reference_rope attention_case gradient_case difference \
+ARM_SUPPORT := $(addprefix tests/support/,$(addsuffix .c,kernel_tables reference reference_rope attention_case gradient_case difference \
                number tensor_file published_rotary))
 
 check-aarch64: ## the library's tests as a 64-bit ARM program, under qemu

@@ -1,5 +1,9 @@
-/* avx512.c - the kernels of body.h for AVX-512 F, DQ, BW and VL. */
+/* avx512.c - the kernels of body.h for AVX-512 F, DQ, BW and VL; and the same beside the tiles of
+ * amx.c. */
 #define ATTN_KERNELS      attn_kernels_avx512
 #define ATTN_KERNELS_NAME "avx512"
 #define VEC_BYTES         64
 #include "body.h"
+#include "matrix.h"
+
+const struct attn_kernels attn_kernels_with_amx = KERNEL_TABLE("amx", &attn_matrix_amx);

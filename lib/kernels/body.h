@@ -374,56 +374,36 @@ static bool all_finite(const float *rows, int64_t row_stride, int64_t row_count,
     return true;
 }
 
-const struct attn_kernels ATTN_KERNELS = {
-    .name = ATTN_KERNELS_NAME,
-    .lanes = LANES,
-    .transpose_in = transpose_in,
-    .transpose_out = transpose_out,
-    .score_tile = score_tile,
-    .score_lanes = score_lanes,
-    .additive_tile = additive_tile,
-    .softcap_tile = softcap_tile,
-    .alibi_tile = alibi_tile,
-    .bound_tile = bound_tile,
-    .bias_tile = bias_tile,
-    .mask_bits = mask_bits,
-    .mask_floats = mask_floats,
-    .mask_tile = mask_tile,
-    .softmax_tile = softmax_tile,
-    .softmax_bounded_tile = softmax_bounded_tile,
-    .context_tile = context_tile,
-    .context_lanes = context_lanes,
-    .context_tile_guarded = context_tile_guarded,
-    .compensated_tile = compensated_tile,
-    .all_finite = all_finite,
-    .weights_row = weights_row,
-    .gelu = gelu_row,
-    .gelu_tanh = gelu_tanh_row,
-    .gelu_quick = gelu_quick_row,
-    .relu = relu_row,
-    .silu = silu_row,
-    .tanh = tanh_row,
-    .softcap_row = softcap_row,
-    .multiply_row = multiply_row,
-    .greatest_of_cells = greatest_of_cells,
-    .bound_of_greatest = bound_of_greatest,
-    .find_reaching = find_reaching,
-    .decode_scores = { decode_scores_f32, decode_scores_f16, decode_scores_bf16 },
-    .decode_softmax = decode_softmax,
-    .decode_context = { decode_context_f32, decode_context_f16, decode_context_bf16 },
-    .widen_f16 = widen_f16,
-    .widen_bf16 = widen_bf16,
-    .narrow_f16 = narrow_f16,
-    .narrow_bf16 = narrow_bf16,
-    .copy_rows = copy_rows,
-    .add_rows = add_rows,
-    .score_tile_guarded = score_tile_guarded,
-    .delta_tile = delta_tile,
-    .weights_tile = weights_tile,
-    .softmax_gradient_tile = softmax_gradient_tile,
-    .softcap_gradient_tile = softcap_gradient_tile,
-    .additive_gradient_tile = additive_gradient_tile,
-    .project_by_outputs = { project_by_outputs_f32, project_by_outputs_f16,
-                            project_by_outputs_bf16 },
-    .project_by_inputs = { project_by_inputs_f32, project_by_inputs_f16, project_by_inputs_bf16 },
-};
+/* The table of all; matrix_kernels are those of the CPU's matrix unit, or NULL. */
+#define KERNEL_TABLE(table_name, matrix_kernels)                                                   \
+    {                                                                                              \
+        .name = table_name, .lanes = LANES, .transpose_in = transpose_in,                          \
+        .transpose_out = transpose_out, .score_tile = score_tile, .score_lanes = score_lanes,      \
+        .additive_tile = additive_tile, .softcap_tile = softcap_tile, .alibi_tile = alibi_tile,    \
+        .bound_tile = bound_tile, .bias_tile = bias_tile, .mask_bits = mask_bits,                  \
+        .mask_floats = mask_floats, .mask_tile = mask_tile, .softmax_tile = softmax_tile,          \
+        .softmax_bounded_tile = softmax_bounded_tile, .context_tile = context_tile,                \
+        .context_lanes = context_lanes, .context_tile_guarded = context_tile_guarded,              \
+        .compensated_tile = compensated_tile, .all_finite = all_finite,                            \
+        .weights_row = weights_row, .gelu = gelu_row, .gelu_tanh = gelu_tanh_row,                  \
+        .gelu_quick = gelu_quick_row, .relu = relu_row, .silu = silu_row, .tanh = tanh_row,        \
+        .softcap_row = softcap_row, .multiply_row = multiply_row,                                  \
+        .greatest_of_cells = greatest_of_cells, .bound_of_greatest = bound_of_greatest,            \
+        .find_reaching = find_reaching,                                                            \
+        .decode_scores = { decode_scores_f32, decode_scores_f16, decode_scores_bf16 },             \
+        .decode_softmax = decode_softmax,                                                          \
+        .decode_context = { decode_context_f32, decode_context_f16, decode_context_bf16 },         \
+        .widen_f16 = widen_f16, .widen_bf16 = widen_bf16, .narrow_f16 = narrow_f16,                \
+        .narrow_bf16 = narrow_bf16, .copy_rows = copy_rows, .add_rows = add_rows,                  \
+        .score_tile_guarded = score_tile_guarded, .delta_tile = delta_tile,                        \
+        .weights_tile = weights_tile, .softmax_gradient_tile = softmax_gradient_tile,              \
+        .softcap_gradient_tile = softcap_gradient_tile,                                            \
+        .additive_gradient_tile = additive_gradient_tile,                                          \
+        .project_by_outputs = { project_by_outputs_f32, project_by_outputs_f16,                    \
+                                project_by_outputs_bf16 },                                         \
+        .project_by_inputs = { project_by_inputs_f32, project_by_inputs_f16,                       \
+                               project_by_inputs_bf16 },                                           \
+        .matrix = matrix_kernels,                                                                  \
+    }
+
+const struct attn_kernels ATTN_KERNELS = KERNEL_TABLE(ATTN_KERNELS_NAME, NULL);

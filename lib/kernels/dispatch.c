@@ -2,7 +2,7 @@
  *
  * A pure function of the CPU: the choice is not stored, so a plan, a test or a log line can name
  * any table of the list. The CPU features tested here are exactly those of the -m flags that the
- * Makefile gives avx2.o and avx512.o; change both together. */
+ * Makefile gives avx2.o, avx512.o and amx.o; change both together. */
 #include "kernels.h"
 
 #include <stddef.h>
@@ -18,6 +18,37 @@ static bool has_f16c(void)
 
     __asm__("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
     return ecx >> 29 & 1;
+}
+
+/* Bits 22 and 24 of edx of CPUID's leaf 7: AMX-BF16 and AMX-TILE. */
+static bool has_amx(void)
+{
+    const unsigned needed = 1u << 22 | 1u << 24;
+    unsigned eax = 7, ebx, ecx = 0, edx;
+
+    __asm__("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
+    return (edx & needed) == needed;
+}
+
+/* Bits 17 and 18 of XCR0: the operating system saves the configuration of tiles, and tiles. A CPU
+ * with AMX-TILE has XGETBV, and an operating system that hides it says so in bit 27 of ecx of leaf
+ * 1. */
+static bool saves_tiles(void)
+{
+    unsigned eax = 1, ebx, ecx = 0, edx;
+
+    __asm__("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
+    if ((ecx >> 27 & 1) == 0)
+        return false;
+    __asm__("xgetbv" : "=a"(eax), "=d"(edx) : "c"(0));
+    return (eax >> 17 & 3) == 3;
+}
+
+const struct attn_kernels *attn_kernels_amx(void)
+{
+    const bool is_best = attn_kernels_available()[0] == &attn_kernels_avx512;
+
+    return is_best && has_amx() && saves_tiles() ? &attn_kernels_with_amx : NULL;
 }
 
 const struct attn_kernels *const *attn_kernels_available(void)
@@ -45,6 +76,11 @@ const struct attn_kernels *const *attn_kernels_available(void)
     static const struct attn_kernels *const tables[] = { &attn_kernels_generic, NULL };
 
     return tables;
+}
+
+const struct attn_kernels *attn_kernels_amx(void)
+{
+    return NULL;
 }
 
 #endif

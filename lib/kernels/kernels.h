@@ -63,9 +63,13 @@ enum attn_sees { ATTN_SEES_ALL, ATTN_SEES_NOTHING, ATTN_SEES_BITS, ATTN_SEES_BIA
 
 enum { ATTN_MASK_KEYS_MAX = 128, ATTN_BOUND_MAX = 32 };
 
+struct attn_matrix_kernels;
+
 struct attn_kernels {
-    const char *name; /* "generic", "avx2", "avx512" */
+    const char *name; /* "generic", "avx2", "avx512", "amx" */
     int64_t lanes;    /* query rows in one vector: 4, 8 or 16 */
+
+    const struct attn_matrix_kernels *matrix; /* matrix.h; NULL: vectors alone */
 
     /* tile[c][r] = rows[r * row_stride + c] * factor for r < row_count <= width, c < columns;
      * lanes r >= row_count become 0. */
@@ -320,10 +324,12 @@ extern const struct attn_kernels attn_kernels_generic;
 #ifdef __x86_64__
 extern const struct attn_kernels attn_kernels_avx2;
 extern const struct attn_kernels attn_kernels_avx512;
+extern const struct attn_kernels attn_kernels_with_amx;
 #endif
 
 /* As in attn.h. Repeated here because the kernels do not include the callers' header. */
 const struct attn_kernels *const *attn_kernels_available(void);
+const struct attn_kernels *attn_kernels_amx(void);
 const char *attn_kernels_name(const struct attn_kernels *kernels);
 
 #endif

@@ -1,0 +1,41 @@
+/* kernel_tables.c - see kernel_tables.h. */
+#include "kernel_tables.h"
+
+#include "kernels/kernels.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum { TABLES_MAX = 8 };
+
+static struct attn_kernels model;
+static const struct attn_kernels *tables[TABLES_MAX];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* The model is the table avx512 with tiles beside it. */
+static void list_tables(void)
+{
+    int count = 0;
+    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+        tables[count++] = *k;
+#ifdef __x86_64__
+    if (strcmp(attn_kernels_name(tables[0]), "avx512") == 0) {
+        model = *tables[0];
+        model.name = "amx-model";
+        model.matrix = &matrix_model;
+        tables[count++] = &model;
+    }
+#endif
+}
+
+const struct attn_kernels *const *kernel_tables(void)
+{
+    pthread_once(&once, list_tables);
+    return tables;
+}
+
+const struct attn_kernels *kernel_table_of_model(void)
+{
+    pthread_once(&once, list_tables);
+    return model.name != NULL ? &model : NULL;
+}

@@ -1,0 +1,20 @@
+/* kernel_tables.h - the tables of kernels that tests run on: those that this CPU can run, and
+ * "amx-model", whose tiles are a model in C. */
+#ifndef KERNEL_TABLES_H
+#define KERNEL_TABLES_H
+
+#include "attn.h"
+
+#include "kernels/matrix.h"
+
+/* Terminated by NULL. */
+const struct attn_kernels *const *kernel_tables(void);
+
+/* NULL where the CPU lacks the AVX-512 that is beside the tiles. */
+const struct attn_kernels *kernel_table_of_model(void);
+
+#ifdef __x86_64__
+extern const struct attn_matrix_kernels matrix_model;
+#endif
+
+#endif
