@@ -143,6 +143,25 @@ enum attn_normalizer {
 
 /* Query row i is at position p = past_len + i; key j is at position k = kv_offset + j, which is
  * negative for the first keys where kv_offset is. */
+/* How exact the products of float numbers have to be at least, where a table of kernels has a
+ * matrix unit, which multiplies parts of 8 bits and is the faster the fewer parts there are: name,
+ * and the parts of a float that are multiplied. Tables without one compute in float and are finer
+ * than each of them. Which of the two computes a problem follows from its shapes and options alone;
+ * maps are always computed in float. */
+#define ATTN_PRECISION_MAP(X)                                                                      \
+    X(HIGHEST, highest, 3) /* no worse than the formulas in float */                               \
+    X(HIGH, high, 2)       /* weights to some 16 bits */                                           \
+    X(MEDIUM, medium, 1)   /* weights to 8 bits, as bf16 has them */
+
+enum attn_precision {
+#define X(NAME, name, parts) ATTN_PRECISION_##NAME,
+    ATTN_PRECISION_MAP(X)
+#undef X
+        ATTN_PRECISION_COUNT
+};
+
+const char *attn_precision_name(enum attn_precision precision); /* "highest" */
+
 struct attn_options {
     double scale;   /* usually 1/sqrt(head_dim); must be finite, also when converted to float */
     double softcap; /* 0: off; else positive and finite, also when converted to float */
@@ -164,13 +183,16 @@ struct attn_options {
      * is F64. F32, F16 and BF16: float, which is finer than F16 and BF16 ask for. */
     enum attn_dtype softmax_precision;
 
+    enum attn_precision precision;
+
     /* A row has the same bits in every problem that differs only in rows and keys behind those that
      * the row sees: a causal row keeps its bits when rows and keys are put behind it. Tiles are
      * those of long problems then, also for few rows. Without effect in double. */
     bool is_prefix_stable;
 };
 
-/* scale = 1/sqrt(head_dim); no softcap, not causal, no window, no dropout. */
+/* scale = 1/sqrt(head_dim); no softcap, not causal, no window, no dropout; the highest precision.
+ */
 struct attn_options attn_options_default(int64_t head_dim);
 
 /* The members below that have a number for each query head. */
@@ -272,13 +294,14 @@ struct attn_problem {
 
 /* ------------------------------------------------------------------ plan -- */
 
-/* Callers read the first four fields only. A plan borrows the problem's memory and owns nothing, so
+/* Callers read the first five fields only. A plan borrows the problem's memory and owns nothing, so
  * there is nothing to free. */
 struct attn_plan {
     int64_t task_count;     /* tasks write disjoint rows of the outputs; 0 if there are no rows */
     size_t workspace_bytes; /* needed by each running task, 64-byte aligned; does not grow with
                                kv_len */
     int64_t part_count;     /* 0, or the number of parts for attn_plan_run_part() */
+    int64_t join_count;     /* and of joins that follow, for attn_plan_run_join() */
     size_t shared_bytes;    /* shared by all parts of a run, 64-byte aligned */
 
     struct attn_problem problem;
@@ -297,6 +320,11 @@ struct attn_plan {
     int64_t decode_heads, decode_tasks; /* query heads of one task at most; tasks of one group */
     int64_t chunk_keys, chunks;         /* keys of one part; parts of one task */
     size_t state_bytes;                 /* what one part leaves in shared */
+
+    /* Products by the table's matrix unit (matrix_plan.c). */
+    bool is_matrix;
+    const void
+        *packed; /* the keys and values of all heads in parts, or NULL: a task cuts its own */
 };
 
 /* Check the problem and choose how to run it. q_len and kv_len may be 0; heads, head_dim and
@@ -309,9 +337,11 @@ enum attn_status attn_plan_init(struct attn_plan *plan, const struct attn_proble
  * runs at the same time needs a workspace of its own. */
 void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace);
 
-/* Few query rows over many keys make few tasks. If part_count is not 0, the same work can be run as
- * more tasks with the same bits, to use more threads: first part_count parts in any order, then,
- * when all parts are done, task_count joins in any order. Each needs a workspace as above. */
+/* Few query rows over many keys make few tasks; and many query rows need the same keys prepared. If
+ * part_count is not 0, the same work can be run otherwise with the same bits, to use more threads
+ * or to do less: first part_count parts in any order, then, when all parts are done, join_count
+ * joins in any order. Each needs a workspace as above. Parts may read all keys and values before
+ * kv_len, also those that a mask hides from every row. */
 void attn_plan_run_part(const struct attn_plan *plan, int64_t part, void *shared, void *workspace);
 void attn_plan_run_join(const struct attn_plan *plan, int64_t number, void *shared,
                         void *workspace);
@@ -321,6 +351,12 @@ void attn_plan_run_join(const struct attn_plan *plan, int64_t number, void *shar
 /* The kernel tables that this CPU can run, best first, terminated by NULL. */
 const struct attn_kernels *const *attn_kernels_available(void);
 
-const char *attn_kernels_name(const struct attn_kernels *kernels); /* "generic", "avx2", "avx512" */
+/* The table avx512 with AMX beside it; NULL if the CPU or its operating system has none. It is not
+ * among those available, because Linux kills a process (SIGILL) that uses tiles unasked: its caller
+ * has asked, arch_prctl(ARCH_REQ_XCOMP_PERM, 18), before the threads began that run tasks. */
+const struct attn_kernels *attn_kernels_amx(void);
+
+/* "generic", "avx2", "avx512", "amx" */
+const char *attn_kernels_name(const struct attn_kernels *kernels);
 
 #endif

@@ -102,7 +102,7 @@ struct attn_layer_problem {
     const struct attn_kernels *kernels; /* NULL: the best table that this CPU can run */
 };
 
-enum { ATTN_LAYER_STAGES_MAX = 6 };
+enum { ATTN_LAYER_STAGES_MAX = 7 };
 
 /* Borrows the problem's memory and the layer; owns nothing. Callers read the first four fields
  * only. */

@@ -54,6 +54,8 @@ static enum attn_status check_options(const struct attn_options *options, const 
               ATTN_ERR_OPTION, "options.normalizer");
     RETURN_IF(!attn_is_number(options->softmax_precision), ATTN_ERR_OPTION,
               "options.softmax_precision");
+    RETURN_IF((unsigned)options->precision >= ATTN_PRECISION_COUNT, ATTN_ERR_OPTION,
+              "options.precision");
     return ATTN_OK;
 }
 

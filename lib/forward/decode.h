@@ -136,6 +136,10 @@ struct attn_decode_heads {
 
 /* Run task number number of plan->task_count; or the given heads, with the same bits. */
 void attn_decode_run(const struct attn_plan *plan, int64_t number, void *workspace);
+void attn_decode_run_part(const struct attn_plan *plan, int64_t part, void *shared,
+                          void *workspace);
+void attn_decode_run_join(const struct attn_plan *plan, int64_t number, void *shared,
+                          void *workspace);
 void attn_decode_run_heads(const struct attn_plan *plan, const struct attn_decode_heads *heads,
                            void *workspace);
 

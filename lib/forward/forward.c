@@ -21,6 +21,7 @@
 #include "base/dropout.h"
 #include "forward/decode.h"
 #include "forward/forward_tile.h"
+#include "forward/matrix_plan.h"
 #include "forward/sparsemax.h"
 
 #include <math.h>
@@ -225,20 +226,12 @@ static void finish_context(const struct attn_row_task *task)
     attn_task_store(task, context, 0, context->shape[3], task->work.context_t, factor);
 }
 
-void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace)
+/* One tile of query rows. */
+static void run_rows(const struct attn_plan *plan, int64_t task, void *workspace)
 {
     const int64_t kv_len = plan->problem.key.shape[2];
     struct attn_prefetch prefetch;
     struct attn_row_task rows = { .prefetch = &prefetch };
-
-    if (plan->in_double) {
-        attn_double_run(plan, task, workspace);
-        return;
-    }
-    if (plan->is_decode) {
-        attn_decode_run(plan, task, workspace);
-        return;
-    }
     struct attn_plan narrow;
     const int64_t width = attn_plan_tile_width(plan, task % plan->q_tiles);
     if (width < plan->width) {
@@ -266,4 +259,51 @@ void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace)
         add_sparse_context(&rows);
     if (attn_is_wanted(&plan->problem.context))
         finish_context(&rows);
+}
+
+/* What the matrix unit leaves of tasks: maps, and the context if there is dropout. It runs last,
+ * because the sums of its rows stay in the workspace for weight_map.c. */
+static void run_rest(const struct attn_plan *plan, int64_t first, int64_t end, void *workspace)
+{
+    struct attn_plan rest = *plan;
+
+    rest.problem.lse.data = NULL;
+    if (attn_matrix_sums_context(&plan->problem))
+        rest.problem.context.data = NULL;
+    for (int64_t task = first; task < end && attn_wants_output(&rest.problem); task++)
+        run_rows(&rest, task, workspace);
+}
+
+void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace)
+{
+    if (plan->in_double) {
+        attn_double_run(plan, task, workspace);
+    } else if (plan->is_decode) {
+        attn_decode_run(plan, task, workspace);
+    } else if (plan->is_matrix) {
+        attn_matrix_run(plan, task, workspace);
+        run_rest(plan, task, task + 1, workspace);
+    } else {
+        run_rows(plan, task, workspace);
+    }
+}
+
+void attn_plan_run_part(const struct attn_plan *plan, int64_t part, void *shared, void *workspace)
+{
+    if (plan->is_matrix)
+        attn_matrix_run_part(plan, part, shared, workspace);
+    else
+        attn_decode_run_part(plan, part, shared, workspace);
+}
+
+void attn_plan_run_join(const struct attn_plan *plan, int64_t number, void *shared, void *workspace)
+{
+    if (!plan->is_matrix) {
+        attn_decode_run_join(plan, number, shared, workspace);
+        return;
+    }
+    const struct attn_matrix_tiles tiles = attn_matrix_tiles_of(plan, number);
+    attn_matrix_run_join(plan, number, shared, workspace);
+    run_rest(plan, tiles.head * plan->q_tiles + tiles.first, tiles.head * plan->q_tiles + tiles.end,
+             workspace);
 }

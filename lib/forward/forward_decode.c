@@ -216,7 +216,7 @@ void attn_decode_run(const struct attn_plan *plan, int64_t number, void *workspa
     attn_decode_run_heads(plan, &heads, workspace);
 }
 
-void attn_plan_run_part(const struct attn_plan *plan, int64_t part, void *shared, void *workspace)
+void attn_decode_run_part(const struct attn_plan *plan, int64_t part, void *shared, void *workspace)
 {
     const struct attn_decode_heads heads = heads_of(plan, part / plan->chunks);
     struct attn_decode_task task;
@@ -226,7 +226,8 @@ void attn_plan_run_part(const struct attn_plan *plan, int64_t part, void *shared
     run_chunk(&task, part % plan->chunks);
 }
 
-void attn_plan_run_join(const struct attn_plan *plan, int64_t number, void *shared, void *workspace)
+void attn_decode_run_join(const struct attn_plan *plan, int64_t number, void *shared,
+                          void *workspace)
 {
     const struct attn_decode_heads heads = heads_of(plan, number);
     char *states = (char *)shared + (size_t)(number * plan->chunks) * plan->state_bytes;

@@ -8,6 +8,7 @@
 #include "base/outputs.h"
 #include "base/workspace.h"
 #include "forward/decode.h"
+#include "forward/matrix_plan.h"
 #include "forward/sparsemax.h"
 
 #include "kernels/kernels.h"
@@ -155,5 +156,7 @@ enum attn_status attn_plan_init(struct attn_plan *plan, const struct attn_proble
                                             : attn_workspace_cut(&work, plan, NULL);
     if (attn_decode_fits(plan))
         attn_decode_choose(plan);
+    else if (attn_matrix_fits(plan))
+        attn_matrix_choose(plan);
     return ATTN_OK;
 }

@@ -118,6 +118,8 @@ static void run_attend(const struct attn_layer_plan *plan, enum attn_layer_stage
         problem->context.data = attn_scratch_at(scratch, plan->context_offset);
     if (plan->keeps_lse)
         problem->lse.data = attn_scratch_at(scratch, plan->lse_offset);
+    if (attention.is_matrix && attention.part_count > 0)
+        attention.packed = attn_scratch_at(scratch, plan->shared_offset);
     problem->past_len = &plan->problem.past_len;
     if (kind == ATTN_LAYER_ATTEND_PART)
         attn_plan_run_part(&attention, task, attn_scratch_at(scratch, plan->shared_offset),

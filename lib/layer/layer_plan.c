@@ -190,19 +190,22 @@ static size_t reserve(struct attn_layer_plan *plan, int64_t length, int64_t colu
     return offset;
 }
 
+/* A reduced map runs whole tasks of the plan, which then read what parts of the matrix unit have
+ * left, but not what those of few rows have. */
 static void add_attention(struct attn_layer_plan *plan)
 {
     const struct attn_plan *attention = &plan->attention;
     const struct attn_weight_map *map = plan->problem.weight_map;
+    const bool has_parts = attention->part_count > 0 && (map == NULL || attention->is_matrix);
 
-    if (map == NULL && attention->part_count > 0) {
+    if (has_parts) {
         add_stage(plan, ATTN_LAYER_ATTEND_PART, attention->part_count);
-        add_stage(plan, ATTN_LAYER_ATTEND_JOIN, attention->task_count);
-        plan->workspace_bytes = attention->workspace_bytes;
         plan->shared_offset = plan->scratch_bytes;
         plan->scratch_bytes += attn_align_up(attention->shared_bytes);
-    } else if (map == NULL) {
-        add_stage(plan, ATTN_LAYER_ATTEND, attention->task_count);
+    }
+    if (map == NULL) {
+        add_stage(plan, has_parts ? ATTN_LAYER_ATTEND_JOIN : ATTN_LAYER_ATTEND,
+                  has_parts ? attention->join_count : attention->task_count);
         plan->workspace_bytes = attention->workspace_bytes;
     } else {
         add_stage(plan, ATTN_LAYER_ATTEND, attn_weight_map_tasks(map, attention));

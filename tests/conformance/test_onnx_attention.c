@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "attention_case.h"
+#include "kernel_tables.h"
 #include "number.h"
 #include "tensor_file.h"
 
@@ -252,7 +253,7 @@ static void run_folder(const char *pattern, size_t count)
     int failed = 0;
     for (size_t i = 0; i < found.gl_pathc; i++) {
         const char *path = found.gl_pathv[i];
-        for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+        for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
             if (run_case(path, *k, false) > 0) {
                 print_error("%s: %s differs\n", attn_kernels_name(*k), path);
                 failed++;

@@ -6,6 +6,7 @@
 #define HIDING_H
 
 #include "attention_case.h"
+#include "kernel_tables.h"
 #include "problem_count.h"
 
 #include <math.h>
@@ -175,7 +176,7 @@ static inline void for_sizes_and_ways(check_fn check, const struct attn_kernels 
 /* Runs check on every table of kernels, and in double. */
 static inline void for_all(check_fn check)
 {
-    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         for_sizes_and_ways(check, *k);
     case_precision = ATTN_F64;
     for_sizes_and_ways(check, NULL);

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "attention_case.h"
+#include "kernel_tables.h"
 #include "problem_count.h"
 
 #include <math.h>
@@ -87,7 +88,7 @@ static void for_sizes(unsigned outputs, check_fn check, const struct attn_kernel
 
 static void for_all(unsigned outputs, check_fn check)
 {
-    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         for_sizes(outputs, check, *k, ATTN_F32);
     for_sizes(outputs, check, NULL, ATTN_F64);
 }
@@ -280,7 +281,7 @@ static void test_alone(void **state)
 static void test_layouts(void **state)
 {
     (void)state;
-    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         for (int s = 0; s < SIZE_COUNT; s++) {
             struct attention_case cases[3];
             for (int layout = 0; layout < 3; layout++) { /* the same numbers, placed otherwise */

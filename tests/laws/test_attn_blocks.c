@@ -13,6 +13,7 @@
 
 #include "attention_case.h"
 #include "guard.h"
+#include "kernel_tables.h"
 #include "problem_count.h"
 
 #include <math.h>
@@ -97,7 +98,7 @@ static void test_scanned_as_gathered(void **state)
     static const unsigned outputs[] = { OUT_CONTEXT | OUT_LSE, OUT_CONTEXT | OUT_LSE | OUT_WEIGHTS,
                                         OUT_ALL };
     uint64_t n = 0;
-    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         for (int kind = 0; kind < KINDS; kind++)
             for (int s = 0; s < SIZE_COUNT; s++)
                 for (int o = 0; o < 3; o++)
@@ -122,7 +123,7 @@ static void test_hidden_blocks_are_not_read(void **state)
 {
     (void)state;
     enum { ROWS_COUNT = 70, HERE = 96, KEYS = 192, DIM = 16 };
-    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         for (int is_float = 0; is_float <= 1; is_float++) {
             const struct attention_sizes s = { 1, 1, 1, ROWS_COUNT, KEYS, DIM, DIM };
             struct guard_buffer key, value;

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "kernel_tables.h"
 #include "problem_count.h"
 #include "random_case.h"
 
@@ -40,7 +41,7 @@ static void decode_case(struct attention_case *c, uint64_t seed, const struct ra
 
 static void for_seeds(uint64_t count, void (*check)(uint64_t, const struct attn_kernels *))
 {
-    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         for (uint64_t seed = 0; seed < problem_count(count); seed++)
             check(seed, *k);
 }
@@ -133,7 +134,7 @@ static void test_heads(void **state)
 {
     (void)state;
     const struct attention_sizes sizes = { 1, 6, 2, 3, 1000, 300, 257 };
-    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++) {
+    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++) {
         struct attention_case c;
         attention_case_init(&c, &sizes, LAYOUT_DENSE, 3);
         c.problem.kernels = *k;
@@ -168,7 +169,7 @@ static void test_heads(void **state)
 static void test_last_row(void **state)
 {
     (void)state;
-    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         for (int64_t kv_len = 3; kv_len < 1100; kv_len += 7) {
             if (!problem_is_tried((uint64_t)kv_len))
                 continue;

@@ -12,6 +12,7 @@
 #include "attention_case.h"
 #include "base/dropout.h"
 #include "base/philox.h"
+#include "kernel_tables.h"
 #include "merge.h"
 
 #include <math.h>
@@ -94,7 +95,7 @@ static void test_against_plain(void **state)
 {
     (void)state;
     static const float rates[] = { 0.1f, 0.5f, 0.9f };
-    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         for (uint64_t i = 0; i < 3; i++)
             check_against_plain(*k, rates[i], i * UINT64_C(0x123456789ABCDEF));
 }
@@ -171,7 +172,7 @@ static void test_parts(void **state)
 static void test_dropped_poison(void **state)
 {
     (void)state;
-    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++) {
+    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++) {
         struct attention_case c;
         make(&c, *k, 0.5f, 3);
         for (int64_t d = 0; d < SIZES.v_head_dim; d++)

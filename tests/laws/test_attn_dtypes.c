@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "kernel_tables.h"
 #include "problem_count.h"
 #include "random_case.h"
 
@@ -74,7 +75,7 @@ static void check_rounded(uint64_t seed, const struct attn_kernels *kernels)
 static void test_rounded(void **state)
 {
     (void)state;
-    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         for (uint64_t seed = 0; seed < problem_count(300); seed++)
             check_rounded(seed, *k);
 }

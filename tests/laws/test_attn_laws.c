@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "attention_case.h"
+#include "kernel_tables.h"
 
 #include <math.h>
 
@@ -41,7 +42,7 @@ static void for_sizes(check_fn check, const struct attn_kernels *kernels, enum a
 
 static void for_all(check_fn check)
 {
-    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         for_sizes(check, *k, ATTN_F32);
     for_sizes(check, NULL, ATTN_F64);
 }

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "hiding.h"
+#include "kernel_tables.h"
 
 #include <inttypes.h>
 
@@ -97,7 +98,7 @@ static void test_support(void **state)
 static void test_kv_len_is_a_shorter_key(void **state)
 {
     (void)state;
-    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         for (int64_t length = 0; length <= 204; length += length < 20 ? 1 : 23) {
             const struct attention_sizes s = { 2, 4, 2, 20, 200, 16, 9 };
             const int64_t lengths[2] = { length, length };
@@ -123,7 +124,7 @@ static void test_past_len_shifts(void **state)
 {
     (void)state;
     const struct attention_sizes s = { 1, 2, 1, 150, 150, 16, 16 };
-    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         for (int64_t past = 1; past < s.q_len; past += 29) {
             struct attention_case c;
             attention_case_init(&c, &s, LAYOUT_DENSE, 8);

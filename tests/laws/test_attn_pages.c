@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "gradient.h"
+#include "kernel_tables.h"
 #include "problem_count.h"
 #include "random_case.h"
 
@@ -76,7 +77,7 @@ typedef void (*draw_fn)(struct attention_case *c, uint64_t seed, struct fill *fi
 
 static void for_problems(uint64_t first, draw_fn draw)
 {
-    const struct attn_kernels *const *tables = attn_kernels_available();
+    const struct attn_kernels *const *tables = kernel_tables();
     uint64_t table_count = 0;
     while (tables[table_count] != NULL)
         table_count++;

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "attention_case.h"
+#include "kernel_tables.h"
 
 #include <math.h>
 
@@ -69,7 +70,7 @@ static void test_only_distances_count(void **state)
 {
     (void)state;
     static const int64_t shifts[] = { 1, -1, 100, -1000000, INT64_MAX - 63, INT64_MIN };
-    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         for (size_t i = 0; i < sizeof shifts / sizeof shifts[0]; i++)
             check_shift(*k, shifts[i]);
 }
@@ -132,7 +133,7 @@ static void check_alibi_is_a_mask(const struct attn_kernels *kernels)
 static void test_alibi_is_a_mask(void **state)
 {
     (void)state;
-    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         check_alibi_is_a_mask(*k);
 }
 
@@ -175,7 +176,7 @@ static void check_sinks(const struct attn_kernels *kernels)
 static void test_sinks(void **state)
 {
     (void)state;
-    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         check_sinks(*k);
 }
 

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "attention_case.h"
+#include "kernel_tables.h"
 
 #include <string.h>
 
@@ -78,7 +79,7 @@ static void check(int64_t whole_length, int64_t head_dim, const struct attn_kern
 
 static void for_all(option_fn set)
 {
-    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         for (int64_t head_dim = 4; head_dim <= 64; head_dim *= 4)
             check(LENGTH, head_dim, *k, set);
 }

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "gradient_case.h"
+#include "kernel_tables.h"
 
 #include <math.h>
 
@@ -104,7 +105,7 @@ static void test_poison(void **state)
 {
     (void)state;
     static const struct attention_sizes sizes = { 1, 4, 2, 77, 120, 6, 5 };
-    const struct attn_kernels *const *tables = attn_kernels_available();
+    const struct attn_kernels *const *tables = kernel_tables();
     for (int t = 0; tables[t] != NULL; t++)
         for (int by_mask = 0; by_mask < 2; by_mask++) {
             struct gradient_case clean, dirty;

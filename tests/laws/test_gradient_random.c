@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "gradient_case.h"
+#include "kernel_tables.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -191,7 +192,7 @@ static struct gradient_variant random_variant(struct fill *fill, int64_t kv_len)
 
 static bool run_round(struct numbers *numbers, uint64_t seed)
 {
-    const struct attn_kernels *const *tables = attn_kernels_available();
+    const struct attn_kernels *const *tables = kernel_tables();
     struct fill fill = { seed };
     struct gradient_case c;
     int table = 0;

@@ -12,6 +12,7 @@
 #include "attention_case.h"
 #include "fill.h"
 #include "guard.h"
+#include "kernel_tables.h"
 #include "layer_gradient.h"
 #include "number.h"
 
@@ -129,7 +130,7 @@ static void test_answers(void **state)
     static const int64_t ROWS[] = { 1, 2, 3, 4, 5, 8, 9, 16, 17, 33, 64, 70, ROWS_MAX };
     static struct case_of_halves c;
     (void)state;
-    for (const struct attn_kernels *const *table = attn_kernels_available(); *table; table++)
+    for (const struct attn_kernels *const *table = kernel_tables(); *table; table++)
         for (uint64_t seed = 0; seed < 6; seed++) {
             make_case(&c, HALVES[seed % 2], seed / 2 % 2 == 0, seed);
             for (int r = 0; r < 13; r++)
@@ -181,7 +182,7 @@ static void test_gradients(void **state)
     static float numbers[2][NUMBERS_MAX + ROWS_MAX * D_MODEL];
     static struct case_of_halves c;
     (void)state;
-    for (const struct attn_kernels *const *table = attn_kernels_available(); *table; table++)
+    for (const struct attn_kernels *const *table = kernel_tables(); *table; table++)
         for (uint64_t seed = 0; seed < 4; seed++) {
             make_case(&c, HALVES[seed % 2], seed / 2 == 0, seed);
             for (int r = 0; r < 3; r++) {

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "kernel_tables.h"
 #include "problem_count.h"
 #include "random_case.h"
 
@@ -25,7 +26,7 @@ typedef void (*law_fn)(struct attention_case *c, uint64_t seed);
 /* The tables take turns. */
 static void for_problems(uint64_t first, law_fn law)
 {
-    const struct attn_kernels *const *tables = attn_kernels_available();
+    const struct attn_kernels *const *tables = kernel_tables();
     uint64_t table_count = 0;
     while (tables[table_count] != NULL)
         table_count++;

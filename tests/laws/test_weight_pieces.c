@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "fill.h"
+#include "kernel_tables.h"
 #include "layer.h"
 #include "problem_count.h"
 #include "top_k.h"
@@ -240,7 +241,7 @@ static struct attn_layer_problem make_whole(const struct attn_kernels *kernels, 
 static void regions_are_pieces(void **state)
 {
     (void)state;
-    for (const struct attn_kernels *const *k = attn_kernels_available(); *k; k++)
+    for (const struct attn_kernels *const *k = kernel_tables(); *k; k++)
         for (uint64_t seed = 0; seed < 400; seed++) {
             struct fill fill = { seed };
             int64_t row_list[Q_MAX], shape[3];
@@ -267,7 +268,7 @@ static void regions_are_pieces(void **state)
 static void spans_are_sums(void **state)
 {
     (void)state;
-    for (const struct attn_kernels *const *k = attn_kernels_available(); *k; k++)
+    for (const struct attn_kernels *const *k = kernel_tables(); *k; k++)
         for (uint64_t seed = 0; seed < 400; seed++) {
             struct fill fill = { seed + 1000 };
             struct attn_map_range spans[SPANS];

@@ -1,0 +1,160 @@
+/* matrix_plan.c - which problems a matrix unit computes, into how many parts their numbers are cut,
+ * and how the parts lie in memory.
+ *
+ * Keys and values are cut once for all query rows of a head, a chunk of them in each part of the
+ * plan; a join takes JOIN_TILES tiles of query rows, which then read a chunk from a near cache. */
+#include "forward/matrix_plan.h"
+#include "base/outputs.h"
+#include "base/workspace.h"
+
+#include "kernels/kernels.h"
+
+#include <float.h>
+#include <math.h>
+
+/* For fewer rows or keys than these, cutting costs more than the products gain; and so it does
+ * where more than a fifth of the columns were padding. Beyond COLUMNS_MAX a chunk fits no near
+ * cache. */
+enum { ROWS_MIN = 64, KEYS_MIN = 64, COLUMNS_MAX = 256 };
+
+static const double LOG2_E = 1.4426950408889634;
+
+static int64_t blocks_of(int64_t columns)
+{
+    return attn_divide_up(columns, ATTN_MATRIX_COLUMNS);
+}
+
+static bool pays(const struct attn_problem *problem)
+{
+    const int64_t columns = problem->query.shape[3] + problem->value.shape[3];
+    const int64_t padded = (blocks_of(problem->query.shape[3]) + blocks_of(problem->value.shape[3]))
+                           * ATTN_MATRIX_COLUMNS;
+
+    /* The row of a prefix has its bits in problems of any length. */
+    return padded * 4 <= columns * 5
+           && (problem->options.is_prefix_stable
+               || (problem->query.shape[2] >= ROWS_MIN && problem->key.shape[2] >= KEYS_MIN));
+}
+
+static bool overflows(const struct attn_plan *plan)
+{
+    struct attn_matrix matrix;
+    int64_t bytes;
+
+    attn_matrix_describe(&matrix, plan);
+    return __builtin_mul_overflow(plan->problem.key.shape[0], plan->problem.key.shape[1], &bytes)
+           || __builtin_mul_overflow(bytes, matrix.chunks, &bytes)
+           || __builtin_mul_overflow(bytes, (int64_t)matrix.chunk_bytes, &bytes);
+}
+
+bool attn_matrix_sums_context(const struct attn_problem *problem)
+{
+    return attn_is_wanted(&problem->context) && !(problem->options.dropout > 0.0f);
+}
+
+bool attn_matrix_fits(const struct attn_plan *plan)
+{
+    const struct attn_problem *problem = &plan->problem;
+    const struct attn_matrix_kernels *kernels = plan->kernels->matrix;
+
+    return kernels != NULL && !plan->in_double && problem->additive_weight == NULL
+           && problem->options.normalizer == ATTN_SOFTMAX && problem->query.shape[3] <= COLUMNS_MAX
+           && problem->value.shape[3] <= COLUMNS_MAX
+           && (attn_matrix_sums_context(problem) || attn_is_wanted(&problem->lse))
+           && (kernels->takes_small || pays(problem)) && !overflows(plan);
+}
+
+/* The parts of numbers of this dtype: BF16 has one; F16 has two, which lose nothing. */
+static int parts_of(enum attn_dtype dtype, enum attn_precision precision)
+{
+    static const int parts[ATTN_PRECISION_COUNT] = {
+#define X(NAME, name, parts) parts,
+        ATTN_PRECISION_MAP(X)
+#undef X
+    };
+
+    return dtype == ATTN_BF16 ? 1 : dtype == ATTN_F16 ? 2 : parts[precision];
+}
+
+/* Small products first. A part of the left and one of the right are multiplied unless together they
+ * are below what the precision shows: by as many times 8 bits as the sum of their numbers says. */
+static struct attn_matrix_products choose_products(int left_parts, int right_parts,
+                                                   enum attn_precision precision)
+{
+    static const struct {
+        uint8_t left, right;
+    } all[ATTN_MATRIX_PRODUCTS_MAX] = {
+        { 0, 2 }, { 0, 1 }, { 1, 1 }, { 1, 0 }, { 2, 0 }, { 0, 0 }
+    };
+    const int sum_max = precision == ATTN_PRECISION_HIGHEST ? 2 : 1;
+    struct attn_matrix_products products = { .left_parts = left_parts, .right_parts = right_parts };
+
+    for (int i = 0; i < ATTN_MATRIX_PRODUCTS_MAX; i++) {
+        const uint8_t left = all[i].left, right = all[i].right;
+        const int n = products.count;
+        if (left >= left_parts || right >= right_parts || left + right > sum_max)
+            continue;
+        products.left[n] = left;
+        products.right[n] = right;
+        products.loads_left[n] = n == 0 || left != products.left[n - 1];
+        products.loads_right[n] = n == 0 || right != products.right[n - 1];
+        products.count++;
+    }
+    return products;
+}
+
+/* Softcap, ALiBi and biases need scores as they are; and so do masks, where the scale is not
+ * positive. */
+static void choose_factors(struct attn_matrix *matrix, const struct attn_problem *problem)
+{
+    const double scale = problem->options.scale;
+    const bool needs_scores = problem->options.softcap > 0.0 || problem->alibi_slopes != NULL
+                              || (problem->mask.data != NULL && problem->mask.dtype != ATTN_BOOL)
+                              || !(scale >= (double)FLT_MIN);
+    int exponent = 0;
+    double rest;
+
+    frexp(scale, &exponent);
+    matrix->query_factor = ldexpf(1.0f, exponent - 1);
+    rest = scale / (double)matrix->query_factor;
+    if (!isnormal(matrix->query_factor)) {
+        matrix->query_factor = 1.0f;
+        rest = scale;
+    }
+    matrix->score_factor = needs_scores ? (float)rest : 1.0f;
+    matrix->natural = needs_scores ? 1.0 : rest;
+    matrix->to_power = (float)(matrix->natural * LOG2_E);
+}
+
+void attn_matrix_describe(struct attn_matrix *matrix, const struct attn_plan *plan)
+{
+    const struct attn_problem *problem = &plan->problem;
+    const enum attn_precision precision = problem->options.precision;
+    struct attn_matrix_chunk chunk;
+
+    matrix->weight_parts = parts_of(ATTN_F32, precision);
+    matrix->score = choose_products(parts_of(problem->key.dtype, precision),
+                                    parts_of(problem->query.dtype, precision), precision);
+    matrix->context =
+        choose_products(parts_of(problem->value.dtype, precision), matrix->weight_parts, precision);
+    choose_factors(matrix, problem);
+    matrix->key_blocks = blocks_of(problem->key.shape[3]);
+    matrix->value_blocks = blocks_of(problem->value.shape[3]);
+    matrix->chunks = attn_divide_up(problem->key.shape[2], ATTN_MATRIX_CHUNK * ATTN_MATRIX_STEP);
+    matrix->chunk_bytes = attn_matrix_cut_chunk(matrix, &chunk, NULL);
+}
+
+size_t attn_matrix_cut_chunk(const struct attn_matrix *matrix, struct attn_matrix_chunk *chunk,
+                             void *memory)
+{
+    const int64_t blocks = (int64_t)ATTN_MATRIX_CHUNK * ATTN_MATRIX_BLOCK;
+    size_t bytes = 0;
+
+    chunk->marks = attn_cut(memory, &bytes, ATTN_MATRIX_CHUNK, sizeof *chunk->marks);
+    chunk->keys = attn_cut(memory, &bytes, blocks * matrix->key_blocks * matrix->score.left_parts,
+                           sizeof *chunk->keys);
+    chunk->values =
+        attn_cut(memory, &bytes, blocks * matrix->value_blocks * matrix->context.left_parts,
+                 sizeof *chunk->values);
+    return bytes;
+}

@@ -1,0 +1,363 @@
+/* test_attn_matrix.c - plans of the matrix unit, on the model of its tiles and, where this CPU has
+ * it, on the unit itself: parts and joins, rows alone, bases that are raised, numbers that tiles
+ * cannot multiply, and which problems the rule gives to it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "attention_case.h"
+#include "kernel_tables.h"
+#include "number.h"
+
+#include "kernels/kernels.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { CONTEXT_AND_LSE = OUT_CONTEXT | OUT_LSE };
+
+/* Several joins, a ragged last group, several chunks of 512 keys, columns that are padded. */
+static const struct attention_sizes SIZES = { 2, 4, 2, 150, 700, 40, 24 };
+
+static const struct attn_kernels *model_or_skip(void)
+{
+    const struct attn_kernels *model = kernel_table_of_model();
+    if (model == NULL)
+        skip();
+    return model;
+}
+
+static void make(struct attention_case *c, const struct attention_sizes *sizes,
+                 const struct attn_kernels *kernels)
+{
+    attention_case_init(c, sizes, LAYOUT_DENSE, 31);
+    c->problem.kernels = kernels;
+    c->problem.options.causal = true;
+    c->problem.options.scale = 1.5;
+    attention_case_outputs(c, CONTEXT_AND_LSE, LAYOUT_DENSE);
+}
+
+static void plan_of(struct attn_plan *plan, const struct attn_problem *problem)
+{
+    assert_int_equal(attn_plan_init(plan, problem, NULL), ATTN_OK);
+}
+
+static void expect_equal(const struct attn_problem *a, const struct attn_problem *b,
+                         const char *what)
+{
+    if (attention_differing_bits(&a->context, &b->context) > 0
+        || attention_differing_bits(&a->lse, &b->lse) > 0)
+        fail_msg("%s: other bits", what);
+}
+
+/* -------------------------------------------------------------------- parts and joins -- */
+
+static void run_parts(const struct attn_problem *problem)
+{
+    struct attn_plan plan;
+    void *workspace;
+    plan_of(&plan, problem);
+    assert_true(plan.is_matrix && plan.part_count > 0 && plan.join_count > 0);
+    assert_true(plan.join_count < plan.task_count);
+    struct guard_buffer buffer = attention_workspace(&plan, 0xFF, &workspace);
+    struct guard_buffer shared = guard_alloc(plan.shared_bytes);
+    memset(shared.data, 0xFF, plan.shared_bytes);
+    for (int64_t i = plan.part_count - 1; i >= 0; i--)
+        attn_plan_run_part(&plan, i, shared.data, workspace);
+    for (int64_t i = plan.join_count - 1; i >= 0; i--) {
+        memset(workspace, 0xFF, plan.workspace_bytes);
+        attn_plan_run_join(&plan, i, shared.data, workspace);
+    }
+    guard_free(&shared);
+    guard_free(&buffer);
+}
+
+static void test_parts(void **state)
+{
+    (void)state;
+    for (int precision = 0; precision < ATTN_PRECISION_COUNT; precision++) {
+        struct attention_case c;
+        make(&c, &SIZES, model_or_skip());
+        c.problem.options.precision = (enum attn_precision)precision;
+        attention_run(&c.problem);
+        const struct attn_problem whole = c.problem;
+        attention_case_outputs(&c, CONTEXT_AND_LSE, LAYOUT_ROWS);
+        run_parts(&c.problem);
+        expect_equal(&c.problem, &whole, attn_precision_name(c.problem.options.precision));
+        attention_case_outputs(&c, OUT_ALL, LAYOUT_DENSE);
+        run_parts(&c.problem);
+        expect_equal(&c.problem, &whole, "parts, with maps");
+        attention_case_free(&c);
+    }
+}
+
+/* ----------------------------------------------------------------------- rows alone -- */
+
+/* What a row gets does not depend on the rows beside it, also where their bases are raised. */
+static void test_rows_alone(void **state)
+{
+    (void)state;
+    struct attention_case c;
+    make(&c, &SIZES, model_or_skip());
+    c.problem.options.causal = false;
+    for (int64_t j = 0; j < SIZES.kv_len; j++) /* later keys have greater scores, in some rows */
+        for (int64_t d = 0; d < SIZES.head_dim; d++)
+            *attention_at(&c.problem.key, 0, 0, j, d) *= (float)j / 20.0f;
+    attention_run(&c.problem);
+    const struct attn_problem whole = c.problem;
+    for (int64_t row = 3; row + 17 <= SIZES.q_len; row += 29) {
+        c.problem.query = whole.query;
+        c.problem.query.data = attention_at(&whole.query, 0, 0, row, 0);
+        c.problem.query.shape[2] = 17;
+        attention_case_outputs(&c, CONTEXT_AND_LSE, LAYOUT_DENSE);
+        attention_run(&c.problem);
+        struct attn_problem part = whole;
+        part.context.data = attention_at(&whole.context, 0, 0, row, 0);
+        part.lse.data = attention_at(&whole.lse, 0, 0, row, 0);
+        part.context.shape[2] = part.lse.shape[2] = c.problem.query.shape[2];
+        expect_equal(&c.problem, &part, "rows alone");
+    }
+    attention_case_free(&c);
+}
+
+/* ---------------------------------------------------------------- numbers of every size -- */
+
+static void compare(struct attention_case *c, double tolerance, const char *what)
+{
+    struct reference reference;
+    attention_run(&c->problem);
+    reference_attention(&c->problem, &reference);
+    if (attention_compare(&c->problem, &reference, tolerance) > 0)
+        fail_msg("%s", what);
+    reference_free(&reference);
+}
+
+/* Scores that grow from step to step, by more than a base has room for: 2^40. */
+static void test_raised_bases(void **state)
+{
+    (void)state;
+    struct attention_case c;
+    make(&c, &SIZES, model_or_skip());
+    c.problem.mask = attention_case_tensor(&c, ATTN_F32, LAYOUT_DENSE, 1, 1, 1, SIZES.kv_len);
+    for (int64_t j = 0; j < SIZES.kv_len; j++)
+        ((float *)c.problem.mask.data)[j] = (float)j * 8;
+    compare(&c, 2e-3, "a growing bias"); /* the ulp of a score of 5000 is 0.0005 */
+    for (int64_t j = 0; j < SIZES.kv_len; j++)
+        ((float *)c.problem.mask.data)[j] = j < 90 ? -FLT_MAX : j % 50 == 0 ? -1e30f : 0.0f;
+    compare(&c, 4e-6, "biases that all but hide");
+    c.problem.options.causal = false;
+    for (int64_t j = 0; j < SIZES.kv_len; j++)
+        ((float *)c.problem.mask.data)[j] = -FLT_MAX;
+    c.problem.options.scale = 0;
+    compare(&c, 4e-6, "equal biases that are as low as a float can be");
+    attention_case_free(&c);
+}
+
+static void scale_tensor(const struct attn_tensor *tensor, float factor)
+{
+    for (int64_t b = 0; b < tensor->shape[0]; b++)
+        for (int64_t h = 0; h < tensor->shape[1]; h++)
+            for (int64_t l = 0; l < tensor->shape[2]; l++)
+                for (int64_t d = 0; d < tensor->shape[3]; d++)
+                    *attention_at(tensor, b, h, l, d) *= factor;
+}
+
+/* Values of any size: relative to their size, the context is as exact. */
+static void test_sizes_of_values(void **state)
+{
+    (void)state;
+    static const struct attention_sizes sizes = { 1, 2, 1, 40, 70, 32, 20 };
+    static const float factors[] = { 0x1p100f, 0x1p70f, 0x1p62f, 0x1p-85f, 0x1p-92f, 0x1p-120f };
+    for (size_t i = 0; i < sizeof factors / sizeof factors[0]; i++) {
+        struct attention_case c;
+        make(&c, &sizes, model_or_skip());
+        attention_run(&c.problem);
+        const struct attn_problem usual = c.problem;
+        scale_tensor(&c.problem.value, factors[i]);
+        attention_case_outputs(&c, CONTEXT_AND_LSE, LAYOUT_DENSE);
+        attention_run(&c.problem);
+        for (int64_t h = 0; h < sizes.q_heads; h++)
+            for (int64_t r = 0; r < sizes.q_len; r++)
+                for (int64_t d = 0; d < sizes.v_head_dim; d++) {
+                    const float got = *attention_at(&c.problem.context, 0, h, r, d) / factors[i];
+                    const float want = *attention_at(&usual.context, 0, h, r, d);
+                    if (!(fabsf(got - want) <= 4e-7f))
+                        fail_msg("values times %g: %.9g, want %.9g", (double)factors[i],
+                                 (double)got, (double)want);
+                }
+        attention_case_free(&c);
+    }
+}
+
+/* One value of each size among others: rows before it keep their bits, rows behind it see it. */
+static void check_odd_value(float value, const struct attn_kernels *model)
+{
+    struct attention_case c;
+    enum { KEY = 77, COLUMN = 3 };
+    make(&c, &SIZES, model);
+    attention_run(&c.problem);
+    const struct attn_problem clean = c.problem;
+    *attention_at(&c.problem.value, 1, 1, KEY, COLUMN) = value;
+    attention_case_outputs(&c, CONTEXT_AND_LSE, LAYOUT_DENSE);
+    attention_run(&c.problem);
+    for (int64_t r = 0; r < SIZES.q_len; r++)
+        for (int64_t d = 0; d < SIZES.v_head_dim; d++) {
+            const float got = *attention_at(&c.problem.context, 1, 3, r, d);
+            const float want = *attention_at(&clean.context, 1, 3, r, d);
+            const bool is_hit = r >= KEY && d == COLUMN;
+            if (r < KEY && memcmp(&got, &want, sizeof got) != 0)
+                fail_msg("value %g: row %d, which does not see it, has other bits", (double)value,
+                         (int)r);
+            if (!is_hit && !(fabsf(got - want) <= 4e-7f))
+                fail_msg("value %g: another column of row %d is %g, without it %g", (double)value,
+                         (int)r, (double)got, (double)want);
+            if (is_hit && isnan(value) && !isnan(got))
+                fail_msg("a value that is not a number is lost");
+            if (is_hit && isinf(value) && got != value)
+                fail_msg("an infinite value is lost: %g", (double)got);
+            if (is_hit && fabsf(value) > 1e20f && !(fabsf(got) > 1e10f))
+                fail_msg("value %g is lost: %g", (double)value, (double)got);
+        }
+    attention_case_free(&c);
+}
+
+static void test_odd_values(void **state)
+{
+    (void)state;
+    static const float values[] = { NAN, INFINITY, -INFINITY, FLT_MAX, -0x1p100f, 1e-40f };
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+        check_odd_value(values[i], model_or_skip());
+}
+
+/* Keys and queries that are not finite: the scores are those of floats. */
+static void test_odd_keys_and_queries(void **state)
+{
+    (void)state;
+    static const float numbers[] = { INFINITY, -INFINITY, NAN, FLT_MAX, -FLT_MAX };
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        for (int is_query = 0; is_query <= 1; is_query++) {
+            struct attention_case c;
+            make(&c, &SIZES, model_or_skip());
+            struct attn_tensor *tensor = is_query ? &c.problem.query : &c.problem.key;
+            *attention_at(tensor, 0, 0, 60, 5) = numbers[i];
+            attention_run(&c.problem);
+            const struct attn_problem got = c.problem;
+            c.problem.kernels = attn_kernels_available()[0];
+            attention_case_outputs(&c, CONTEXT_AND_LSE, LAYOUT_DENSE);
+            attention_run(&c.problem);
+            for (int64_t r = 0; r < SIZES.q_len; r++)
+                for (int64_t d = 0; d < SIZES.v_head_dim; d++) {
+                    const float a = *attention_at(&got.context, 0, 0, r, d);
+                    const float b = *attention_at(&c.problem.context, 0, 0, r, d);
+                    if (isnan(b) && isfinite(numbers[i])) /* the scale overflows a float first */
+                        continue;
+                    if (isnan(a) != isnan(b) || (!isnan(b) && !(fabsf(a - b) <= 4e-6f)))
+                        fail_msg("%g in a %s, row %d: %g, in float %g", (double)numbers[i],
+                                 is_query ? "query" : "key", (int)r, (double)a, (double)b);
+                }
+            attention_case_free(&c);
+        }
+}
+
+/* ------------------------------------------------------------------------- the rule -- */
+
+static bool is_taken(const struct attention_sizes *sizes, const struct attn_kernels *kernels)
+{
+    struct attention_case c;
+    struct attn_plan plan;
+    make(&c, sizes, kernels);
+    plan_of(&plan, &c.problem);
+    attention_case_free(&c);
+    return plan.is_matrix;
+}
+
+/* The rule of a table that is not a test's: it hangs on rows, keys and columns. */
+static void test_rule(void **state)
+{
+    (void)state;
+    static const struct {
+        struct attention_sizes sizes;
+        bool is_taken;
+    } cases[] = {
+        { { 1, 2, 2, 64, 64, 64, 64 }, true },   { { 9, 2, 1, 64, 64, 64, 64 }, true },
+        { { 1, 2, 2, 63, 64, 64, 64 }, false },  { { 1, 2, 2, 64, 63, 64, 64 }, false },
+        { { 1, 2, 2, 64, 64, 80, 80 }, true },   { { 1, 2, 2, 64, 64, 40, 40 }, false },
+        { { 1, 2, 2, 64, 64, 256, 256 }, true }, { { 1, 2, 2, 64, 64, 257, 256 }, false },
+        { { 1, 2, 2, 1, 900, 64, 64 }, false },
+    };
+    struct attn_kernels table = *model_or_skip();
+    struct attn_matrix_kernels matrix = *table.matrix;
+    matrix.takes_small = false;
+    table.matrix = &matrix;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (is_taken(&cases[i].sizes, &table) != cases[i].is_taken)
+            fail_msg("case %d: the matrix unit %s", (int)i,
+                     cases[i].is_taken ? "does not take it" : "takes it");
+}
+
+/* Options that the matrix unit leaves to the vectors. */
+static void test_options(void **state)
+{
+    (void)state;
+    float weight[40] = { 0 };
+    for (int i = 1; i < 5; i++) {
+        struct attention_case c;
+        struct attn_plan plan;
+        make(&c, &SIZES, model_or_skip());
+        c.problem.options.normalizer = i == 1 ? ATTN_SPARSEMAX : ATTN_SOFTMAX;
+        c.problem.additive_weight = i == 2 ? weight : NULL;
+        c.problem.options.softmax_precision = i == 3 ? ATTN_F64 : ATTN_F32;
+        if (i == 4)
+            attention_case_outputs(&c, OUT_ALL & ~CONTEXT_AND_LSE, LAYOUT_DENSE);
+        plan_of(&plan, &c.problem);
+        assert_false(plan.is_matrix);
+        attention_case_free(&c);
+    }
+}
+
+/* ------------------------------------------------------------------- the unit itself -- */
+
+enum { XCOMP_PERMISSION = 0x1023, TILE_DATA = 18 };
+
+/* Where the CPU has tiles, and we may use them, they give the bits of their model. */
+static void test_unit(void **state)
+{
+    (void)state;
+    const struct attn_kernels *amx = attn_kernels_amx();
+    if (amx == NULL || syscall(SYS_arch_prctl, XCOMP_PERMISSION, TILE_DATA) != 0)
+        skip();
+    struct attn_kernels table = *amx;
+    struct attn_matrix_kernels matrix = *amx->matrix;
+    matrix.takes_small = true;
+    table.matrix = &matrix;
+    for (int precision = 0; precision < ATTN_PRECISION_COUNT; precision++) {
+        struct attention_case c;
+        make(&c, &SIZES, kernel_table_of_model());
+        c.problem.options.precision = (enum attn_precision)precision;
+        attention_run(&c.problem);
+        const struct attn_problem want = c.problem;
+        c.problem.kernels = &table;
+        attention_case_outputs(&c, CONTEXT_AND_LSE, LAYOUT_DENSE);
+        attention_run(&c.problem);
+        expect_equal(&c.problem, &want, "the unit");
+        attention_case_free(&c);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parts),        cmocka_unit_test(test_rows_alone),
+        cmocka_unit_test(test_raised_bases), cmocka_unit_test(test_sizes_of_values),
+        cmocka_unit_test(test_odd_values),   cmocka_unit_test(test_odd_keys_and_queries),
+        cmocka_unit_test(test_rule),         cmocka_unit_test(test_options),
+        cmocka_unit_test(test_unit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
