@@ -1,4 +1,5 @@
-/* maps_loader.js - the small maps of all heads of a layer, asked for while somebody wants them, and kept. */
+/* maps_loader.js - the small maps of all heads of a layer, asked for while somebody wants them, and kept. They are for
+ * pictures alone, so their numbers have 16 bits. */
 
 export class MapsLoader {
     #source;
@@ -41,7 +42,7 @@ export class MapsLoader {
         this.#tell();
         const cells = this.#cells(layer);
         this.#source.maps(layer.layer, { head: 'all', rows: [0, layer.rows], keys: [0, layer.keys], cells,
-            signal: entry.ending.signal }).then((maps) => {
+            signal: entry.ending.signal, dtype: 'f16' }).then((maps) => {
             entry.maps = maps;
             entry.calls.forEach((call) => call(maps));
             entry.calls.clear();
