@@ -112,10 +112,9 @@ static cJSON *capabilities(const struct browser *browser)
         "\"--enable-precise-memory-info\",\"--hide-scrollbars\",\"--force-color-profile=srgb\","
         "\"--lang=en\",\"--user-data-dir=%s/"
         "profile\"],\"perfLoggingPrefs\":{\"enableNetwork\":true,"
-        "\"enablePage\":false},\"prefs\":{\"download.default_directory\":\"%s/downloads\","
-        "\"download.prompt_for_download\":false}}}}}";
+        "\"enablePage\":false}}}}}";
     char *text = NULL;
-    assert_true(asprintf(&text, form, browser->directory, browser->directory) > 0);
+    assert_true(asprintf(&text, form, browser->directory) > 0);
     cJSON *body = cJSON_Parse(text);
     assert_non_null(body);
     free(text);
@@ -132,6 +131,7 @@ void browser_open(struct browser *browser)
     assert_true(cJSON_IsString(session));
     snprintf(browser->session, sizeof browser->session, "%s", session->valuestring);
     cJSON_Delete(value);
+    browser_keep_downloads(browser);
     browser_resize(browser, 1280, 800);
 }
 

@@ -86,6 +86,9 @@ void browser_save_picture(struct browser *browser, const char *path);
 void browser_open_tab(struct browser *browser);
 void browser_close_tab(struct browser *browser);
 
+/* What pages save goes to downloads/; of browser_open(). */
+void browser_keep_downloads(struct browser *browser);
+
 /* Waits for a whole file in downloads/ whose name ends so; returns its path, the caller's. */
 char *browser_download(struct browser *browser, const char *end);
 

@@ -157,6 +157,14 @@ void browser_close_tab(struct browser *browser)
 
 /* --------------------------------------------------------------------- downloads -- */
 
+void browser_keep_downloads(struct browser *browser)
+{
+    char parameters[512];
+    snprintf(parameters, sizeof parameters,
+             "{\"behavior\":\"allow\",\"downloadPath\":\"%s/downloads\"}", browser->directory);
+    browser_command(browser, "Browser.setDownloadBehavior", parameters);
+}
+
 char *browser_download(struct browser *browser, const char *end)
 {
     char folder[256], *path = NULL;
@@ -167,7 +175,7 @@ char *browser_download(struct browser *browser, const char *end)
         DIR *stream = opendir(folder);
         for (struct dirent *entry; stream && !path && (entry = readdir(stream));) {
             const size_t size = strlen(entry->d_name), end_size = strlen(end);
-            if (size > end_size && strcmp(entry->d_name + size - end_size, end) == 0)
+            if (size >= end_size && strcmp(entry->d_name + size - end_size, end) == 0)
                 assert_true(asprintf(&path, "%s/%s", folder, entry->d_name) > 0);
         }
         if (stream)

@@ -1,0 +1,74 @@
+/* test_page_pictures.c - leaves pictures of every view, wide and on a phone, light and dark, in
+ * build/page/. With ATTND_TEST_PICTURES=FOLDER those that the pages of the project show go there.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "explorer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const SCHEMES[] = { "light", "dark" };
+
+static void save(const char *name, const char *form, const char *scheme)
+{
+    char path[256];
+    snprintf(path, sizeof path, "build/page/%s-%s-%s.png", name, form, scheme);
+    explorer_leave();
+    browser_save_picture(&browser, path);
+}
+
+static void test_pictures(void **state)
+{
+    (void)state;
+    explorer_begin();
+    for (int i = 0; i < EXPLORER_VIEWS; i++)
+        for (int s = 0; s < 2; s++) {
+            browser_prefer(&browser, "prefers-color-scheme", SCHEMES[s]);
+            browser_resize(&browser, 1280, 800);
+            explorer_open("%s", explorer_views[i].fragment);
+            save(explorer_views[i].name, "wide", SCHEMES[s]);
+            browser_resize(&browser, 390, 844);
+            explorer_open("%s", explorer_views[i].fragment);
+            save(explorer_views[i].name, "phone", SCHEMES[s]);
+        }
+    explorer_expect_quiet(NULL);
+}
+
+/* The pictures of server/page/README.md, each small enough to stand in a repository. */
+static void test_pictures_of_the_project(void **state)
+{
+    const char *folder = getenv("ATTND_TEST_PICTURES");
+    char path[512];
+    (void)state;
+    if (!folder)
+        return;
+    explorer_begin();
+    browser_prefer(&browser, "prefers-color-scheme", "light");
+    browser_resize(&browser, 1280, 800);
+    for (int i = 0; i < EXPLORER_VIEWS; i++) {
+        explorer_open("%s", explorer_views[i].fragment);
+        explorer_leave();
+        snprintf(path, sizeof path, "%s/%s.png", folder, explorer_views[i].name);
+        browser_save_picture(&browser, path);
+    }
+    browser_resize(&browser, 390, 844);
+    explorer_open("%s", explorer_views[1].fragment);
+    explorer_leave();
+    snprintf(path, sizeof path, "%s/phone.png", folder);
+    browser_save_picture(&browser, path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_pictures_of_the_project),
+    };
+    return cmocka_run_group_tests(tests, NULL, explorer_stop);
+}
