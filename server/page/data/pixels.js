@@ -11,7 +11,7 @@ const SHOWN_SIDE_MAX = 1024;                     /* of the picture that a person
 
 /* The part of a picture of width x height that becomes a model's pixels: the middle in their form with crop, else
  * all. */
-export function partOf(width, height, wanted) {
+function partOf(width, height, wanted) {
     if (!wanted.crop)
         return { x: 0, y: 0, width, height };
     const scale = Math.min(width / wanted.width, height / wanted.height);
@@ -21,7 +21,7 @@ export function partOf(width, height, wanted) {
 
 /* [channels][height][width] of the bytes of pixels (red, green, blue, alpha): (byte / 255 - mean) / std. One channel is
  * the luma that PIL has. */
-export function floatsOfBytes(bytes, { channels, height, width, mean, std }) {
+function floatsOfBytes(bytes, { channels, height, width, mean, std }) {
     const area = height * width;
     const values = new Float32Array(channels * area);
     for (let c = 0; c < channels; c++)
@@ -35,7 +35,7 @@ export function floatsOfBytes(bytes, { channels, height, width, mean, std }) {
 }
 
 /* The other way round, for a picture of pixels that came in a file. */
-export function bytesOfFloats(values, { channels, height, width, mean, std }) {
+function bytesOfFloats(values, { channels, height, width, mean, std }) {
     const area = height * width;
     const bytes = new Uint8ClampedArray(4 * area).fill(255);
     for (let c = 0; c < 3; c++) {
@@ -47,7 +47,7 @@ export function bytesOfFloats(values, { channels, height, width, mean, std }) {
 }
 
 /* The patches that a picture is cut into; what is left over at its right and bottom belongs to none. */
-export function gridOf({ height, width, patch }) {
+function gridOf({ height, width, patch }) {
     const [patchRows, patchColumns] = [Math.floor(height / patch), Math.floor(width / patch)];
     return { patchRows, patchColumns, height: patchRows * patch, width: patchColumns * patch };
 }

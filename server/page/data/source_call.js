@@ -14,7 +14,7 @@ const KEPT_MAPS_MAX = 8;
 
 /* The largest weight of each cell of rows and keys of one whole map[][keyCount]; number i of n is in cell
  * floor(i * cells / n), as in the API. */
-export function poolMap(map, keyCount, { rows, keys, cells }) {
+function poolMap(map, keyCount, { rows, keys, cells }) {
     const [height, width] = [rows[1] - rows[0], keys[1] - keys[0]];
     const [rowCells, keyCells] = [Math.min(cells[0], height), Math.min(cells[1], width)];
     const values = new Float32Array(rowCells * keyCells);
@@ -31,7 +31,8 @@ export function poolMap(map, keyCount, { rows, keys, cells }) {
     return { rows: rowCells, keys: keyCells, values };
 }
 
-/* What the page was built of one call's tensors and fields, see problemOf(). */
+/* A source of the tensors and fields of a file; description and layer are those of a served model, null and 0 of sdpa.
+ * title is what it is called. */
 export function openCall(file, description, layer, title) {
     return new CallSource(problemOf(file, description, layer), title);
 }

@@ -11,7 +11,7 @@ const TEXTS = ['model', 'text', 'pair', 'decoder_text'];  /* in metadata as they
 const isThere = (value) => value !== null && value !== undefined;
 
 /* What an input has of tensors. */
-export function tensorsOf(input) {
+function tensorsOf(input) {
     return Object.fromEntries(TENSORS.filter((name) => isThere(input[name])).map((name) => [name, input[name]]));
 }
 

@@ -48,8 +48,8 @@ same('without meaning', Object.entries(statisticsOf(all.values, { heads, rows, k
 const pair = await source.pair({ layer: 2, head: 1, row: 9, key: 4 });
 near('the weight of a pair', pair.weight, all.values[441 + 9 * 21 + 4], 1e-6);
 const { method, path, headers, body } = source.weightsRequest(2, 3);
-const same3 = await (await fetch(path, { method, headers, body })).json();
-same('the request for a person', same3.layers[0].weights[0].flat(), weights.slice(3 * 441, 4 * 441));
+const forPerson = await (await fetch(path, { method, headers, body })).json();
+same('the request for a person', forPerson.layers[0].weights[0].flat(), weights.slice(3 * 441, 4 * 441));
 
 /* A trace that has ended: all who ask at once get their answers, and it is made once. What was asked before would come
  * from the browser's cache, so the cells are others, though as many. */
