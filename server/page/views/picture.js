@@ -47,13 +47,17 @@ export function Picture({ source, layer, line, cell, state, change, onHover }) {
     const isPointed = cell.key !== state.key || cell.row !== state.row;
     const pointed = isPointed ? patchOf(cell.key) : null;
     const point = (patch) => onHover(patch === null ? null : { row: state.row, key: first + patch });
+    const fix = (patch) => {
+        onHover(null);                           /* it is about the row that was fixed before */
+        change({ row: first + patch });
+    };
     return html`
         <section class="picture" aria-label="The picture and the weights of a row over it">
             <${Patches} url=${picture.url} grid=${{ rows: picture.patchRows, columns: picture.patchColumns }}
                 values=${values} heat=${heat} look=${{ scale: state.scale, palette: state.palette }}
                 marked=${patchOf(state.row)} pointed=${pointed}
                 label=${`Picture of ${picture.patchRows} rows of ${picture.patchColumns} patches.`}
-                onPoint=${point} onFix=${(patch) => change({ row: first + patch })} />
+                onPoint=${point} onFix=${fix} />
             <p aria-live="polite">${sayPatch({ picture, layer, line, patch: pointed })}</p>
             ${first > 0 && html`<${FirstTokens} ...${{ picture, layer, line, state, change }} />`}
             <label class="labelled">Heat
