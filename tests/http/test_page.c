@@ -10,7 +10,9 @@
 #include "answer.h"
 #include "fixture.h"
 #include "key_file.h"
+#include "manifest.h"
 #include "page/page_files.h"
+#include "request_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,17 +72,32 @@ static void expect_bytes(const struct http_response *response, const void *bytes
     assert_memory_equal(response->body, bytes, size);
 }
 
-/* The file as it lies in the tree; the caller frees it. */
+/* index.html with a link to each module before its script. */
+static char *with_links(char *source)
+{
+    struct request_text text = { 0 };
+    const char *script = strstr(source, "<script ");
+    assert_non_null(script);
+    request_text_add(&text, "%.*s", (int)(script - source), source);
+    for (int i = 0; i < PAGE_FILE_COUNT; i++)
+        if (strstr(PAGE_FILES[i].type, "javascript"))
+            request_text_add(&text, "<link rel=\"modulepreload\" href=\"explorer/%s\">\n",
+                             PAGE_FILES[i].path);
+    request_text_add(&text, "%s", script);
+    free(source);
+    return text.data;
+}
+
+/* The file of the tree as it is sent; the caller frees it. */
 static char *source_of(const struct page_file *file)
 {
-    char path[300], *bytes = malloc(file->bytes + 1);
+    char path[300];
     snprintf(path, sizeof path, "server/page/%s", file->path);
-    FILE *source = fopen(path, "rb");
-    assert_non_null(source);
-    assert_int_equal(fread(bytes, 1, file->bytes + 1, source), file->bytes);
-    fclose(source);
-    bytes[file->bytes] = '\0';
-    return bytes;
+    char *source = manifest_file_text(path);
+    if (strcmp(file->path, "index.html") == 0)
+        source = with_links(source);
+    assert_int_equal(strlen(source), file->bytes);
+    return source;
 }
 
 /* --------------------------------------------------------------------- the files -- */
