@@ -81,7 +81,7 @@ export function Why({ state, change, source, onFault }) {
                 : html`<p class="faint">This source gives scores and weights, but not the vectors behind them.</p>`)}
             <${Bars} caption=${line ? html`Row <b>${layer.rowTokens[line.index].label}</b> looks at`
                     : 'What the row looks at'} values=${line?.values ?? null} tokens=${layer.keyTokens}
-                order="largest" scale="linear" marked=${state.key}
+                order="largest" scale=${state.scale} marked=${state.key}
                 pairOf=${(at) => ({ row: line.index, key: at })} onPick=${(key) => change({ key })} />
         </div>
     </section>`;

@@ -1,0 +1,130 @@
+/* test_page_tokens.c - lines between tokens: which are drawn, of which heads, and texts of more
+ * tokens than a column holds. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "browser_input.h"
+#include "explorer.h"
+
+#include <stdio.h>
+
+#define VIEW EXPLORER_TEXT "&view=tokens&layer=1"
+
+/* Random maps: the lines are the weights that reach the threshold; of too many the largest stay. */
+static void test_lines(void **state)
+{
+    (void)state;
+    explorer_begin();
+    explorer_open(VIEW);
+    browser_expect(
+        &browser,
+        "import('/explorer/draw/lines.js').then(({drawnLines, linesOf}) => {"
+        "  const maps = {rows: 40, keys: 50, values: new Float32Array(4 * 40 * 50)};"
+        "  let seed = 5;"
+        "  const at = (head, row, key) => maps.values[(head * 40 + row) * 50 + key];"
+        "  for (let i = 0; i < maps.values.length; i++)"
+        "    maps.values[i] = i %% 7 ? (seed = seed * 48271 %% 2147483647) / 2147483647 : 0;"
+        "  const good = (lines, holds, threshold) => lines.every((line) => line.weight > 0"
+        "    && line.weight === at(line.head, line.row, line.key) && line.weight >= threshold"
+        "    && holds(line));"
+        "  const some = linesOf(maps, {heads: [1, 3], threshold: 0.4});"
+        "  const wanted = [1, 3].flatMap((head) => [...maps.values.subarray(head * 2000,"
+        "    (head + 1) * 2000)]).filter((weight) => weight >= Math.fround(0.4)).length;"
+        "  const row = linesOf(maps, {heads: [2], threshold: 0, only: {row: 9}});"
+        "  const key = linesOf(maps, {heads: [0], threshold: 0, only: {key: 49}});"
+        "  const all = linesOf(maps, {heads: [0, 1, 2, 3], threshold: 0});"
+        "  const drawn = drawnLines(all), least = drawn[0].weight;"
+        "  return some.length === wanted && good(some, ({head}) => head %% 2, 0.4)"
+        "    && good(row, (line) => line.row === 9 && line.head === 2, 0) && row.length > 30"
+        "    && good(key, (line) => line.key === 49, 0) && key.length > 30"
+        "    && drawn.length < all.length && all.filter(({weight}) => weight > least).length"
+        "      < drawn.length; })");
+    explorer_expect_quiet(NULL);
+}
+
+/* A click turns a head on or off, a double click or Shift and Enter leaves it alone. */
+static void test_heads(void **state)
+{
+    (void)state;
+    explorer_begin();
+    explorer_open(VIEW);
+    browser_click(&browser, ".swatch[data-head='2']");
+    browser_wait(&browser, "decodeURIComponent(location.hash).includes('heads=0,1,3,4,5,6,7')");
+    browser_expect(&browser, "document.querySelector('.swatch[data-head=\"2\"]')"
+                             ".getAttribute('aria-pressed') === 'false'");
+    browser_do(&browser, "document.querySelector('.swatch[data-head=\"5\"]').focus()");
+    browser_keys_with(&browser, KEY_SHIFT, KEY_ENTER);
+    browser_wait(&browser, "/heads=5(&|$)/.test(location.hash)");
+    browser_do(&browser, "document.querySelector('.swatch[data-head=\"3\"]').dispatchEvent("
+                         "new MouseEvent('dblclick', {bubbles: true}))");
+    browser_wait(&browser, "/heads=3(&|$)/.test(location.hash)");
+    browser_click(&browser, ".swatch[data-head='3']");
+    browser_wait(&browser, "!location.hash.includes('heads')");
+    explorer_expect_quiet(NULL);
+}
+
+/* A fixed token shows its lines alone, in the colour of the head from the token's own middle; the
+ * line under it leads to why. */
+static void test_fixed(void **state)
+{
+    (void)state;
+    explorer_begin();
+    explorer_open(VIEW "&heads=3&threshold=0.3");
+    browser_click(&browser, ".token-column.rows button[data-place='5']");
+    browser_wait(&browser, "/&row=5(&|$)/.test(location.hash)");
+    explorer_leave();
+    browser_expect(
+        &browser,
+        "import('/explorer/draw/head_colours.js').then(({headColour}) => {"
+        "  const canvas = document.querySelector('.token-lines canvas');"
+        "  const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d', "
+        "{willReadFrequently: true});"
+        "  copy.drawImage(canvas, 0, 0);"
+        "  const at = (row) => [...copy.getImageData(1, 24 * row + 12, 1, 1).data];"
+        "  const wanted = headColour(3).match(/\\w\\w/g).map((hex) => parseInt(hex, 16));"
+        "  return at(5)[3] > 0 && wanted.every((channel, c) => Math.abs(channel - at(5)[c]) < 6)"
+        "    && at(2)[3] === 0 && at(6)[3] === 0; })");
+    browser_click(&browser, ".token-numbers li[data-row='5'] button");
+    browser_wait(&browser, "/view=why/.test(location.hash) && /row=5/.test(location.hash)");
+    explorer_expect_quiet(NULL);
+}
+
+/* 200 tokens a column; the buttons beside it lead on, and the fixed token is on the first page. */
+static void test_pages(void **state)
+{
+    char text[2048] = "model=stories260K&view=tokens&layer=0&threshold=0.5&row=210&text=";
+    size_t used = 0;
+    (void)state;
+    while (text[used])
+        used++;
+    for (int i = 0; i < 60; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "Once+upon+a+time+");
+    explorer_begin();
+    explorer_open("%s", text);
+    browser_expect(&browser,
+                   "document.querySelector('.rows [data-place]').dataset.place === '200'");
+    browser_expect(&browser, "document.querySelector('.keys [data-place]').dataset.place === '0'");
+    browser_expect(&browser, "document.querySelectorAll('.keys [data-place]').length === 200");
+    browser_click(&browser, "[aria-label='Later keys']");
+    explorer_settle();
+    browser_expect(&browser,
+                   "document.querySelector('.keys [data-place]').dataset.place === '200'");
+    browser_expect(&browser,
+                   "document.querySelector('.pagers').textContent.includes('keys 200 to')");
+    explorer_expect_quiet(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_fixed),
+        cmocka_unit_test(test_pages),
+    };
+    return cmocka_run_group_tests(tests, NULL, explorer_stop);
+}
