@@ -248,9 +248,10 @@ char *browser_text(struct browser *browser, const char *expression, ...)
     return found;
 }
 
+/* A promise is waited for: by itself it would hold whatever it brings. */
 static bool holds(struct browser *browser, const char *condition)
 {
-    cJSON *value = evaluate(browser, "return !!(%s);", condition);
+    cJSON *value = evaluate(browser, "return Promise.resolve(%s).then(Boolean);", condition);
     const bool is_true = cJSON_IsTrue(value);
     cJSON_Delete(value);
     return is_true;
