@@ -281,6 +281,9 @@ programs: inner-programs $(TESTS) $(PRELOAD) ## build what the tests run, and ru
 inner-programs: $(KERNEL_OBJ) $(DAEMON) $(INNER_SRC:%.c=$B/%) $(REPLAYS)
 threaded-programs: $(KERNEL_OBJ) $(DAEMON) $(THREADED_SRC:%.c=$B/%)
 
+pictures: $B/tests/page/test_page_pictures daemon ## the pictures of server/page/README.md, made anew with Chromium
+	@ATTND_TEST_PICTURES=server/page/pictures $<
+
 # axe-core finds in a page what shuts out people who see or move little. It is not in Debian.
 AXE_CORE ?= $(BUILD)/axe/node_modules/axe-core/axe.min.js
 
@@ -395,7 +398,7 @@ help: ## this
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
-.PHONY: daemon run serve story test test-sanitized check programs inner-programs threaded-programs check-page check-long check-aarch64 check-layers check-pages lint sbom check-reproducible bench bench-quick bench-load exactness fuzz fuzz-programs install compdb \
+.PHONY: daemon run serve story test test-sanitized check programs inner-programs threaded-programs check-page pictures check-long check-aarch64 check-layers check-pages lint sbom check-reproducible bench bench-quick bench-load exactness fuzz fuzz-programs install compdb \
         clean help FORCE
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)

@@ -75,7 +75,7 @@ static void test_next_input(void **state)
     browser_expect(&browser, FAULT);
     browser_do(&browser, "location.hash = '%s'", EXPLORER_TEXT);
     explorer_settle();
-    browser_expect(&browser, "!" FAULT " && " EXPLORER_HAS_PICTURE);
+    browser_wait(&browser, "!" FAULT " && " EXPLORER_HAS_PICTURE);
     explorer_expect_quiet(FAULTS);
 }
 
@@ -103,7 +103,7 @@ static void test_trace_that_ended(void **state)
     browser_command(&browser, "Network.setCacheDisabled", "{\"cacheDisabled\":true}");
     browser_click(&browser, "nav.tabs a[data-view=head]");
     explorer_settle();
-    browser_expect(&browser, "!" FAULT " && " EXPLORER_HAS_PICTURE);
+    browser_wait(&browser, "!" FAULT " && " EXPLORER_HAS_PICTURE);
     browser_expect(&browser, "seen.asked.filter((one) => one === 'POST v1/trace').length === 2");
     explorer_expect_quiet(FAULTS);
 }
@@ -141,7 +141,7 @@ static void test_key(void **state)
     browser_type(&browser, "input[type=password]", key_secret("ann"));
     browser_keys(&browser, KEY_ENTER);
     explorer_settle();
-    browser_expect(&browser, "!" FAULT " && " EXPLORER_HAS_PICTURE);
+    browser_wait(&browser, "!" FAULT " && " EXPLORER_HAS_PICTURE);
     browser_expect(&browser,
                    "![location.href, document.cookie, JSON.stringify(localStorage),"
                    " JSON.stringify(sessionStorage), document.documentElement.outerHTML]"

@@ -21,7 +21,7 @@ static void test_first_picture(void **state)
     browser_do(&browser, "seen.drawn = null; seen.pressed = performance.now()");
     browser_click(&browser, "form button.main");
     explorer_settle();
-    browser_expect(&browser, EXPLORER_HAS_PICTURE);
+    browser_wait(&browser, EXPLORER_HAS_PICTURE);
     browser_expect(&browser, "new URLSearchParams(location.hash.slice(1)).get('text') === "
                              "'The cat sat on the mat.'");
     print_message("a picture %.0f ms after two actions\n",

@@ -38,7 +38,7 @@ static void test_text(void **state)
     browser_keys(&browser, "The cat sat." KEY_ENTER);
     explorer_settle();
     browser_expect(&browser, STATE ".text === 'The cat sat.'");
-    browser_expect(&browser, EXPLORER_HAS_PICTURE);
+    browser_wait(&browser, EXPLORER_HAS_PICTURE);
 }
 
 /* From the overview into a head and back, by Tab, arrows and Enter. */

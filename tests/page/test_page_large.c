@@ -87,11 +87,11 @@ static void test_large_map(void **state)
     (void)state;
     begin();
     open_head();
-    browser_expect(&browser, EXPLORER_HAS_PICTURE);
+    browser_wait(&browser, EXPLORER_HAS_PICTURE);
     print_message("4 096 tokens: the first picture %.0f ms after the load began\n",
                   browser_number(&browser, "seen.drawn"));
     zoom_and_pan();
-    browser_expect(&browser, EXPLORER_HAS_PICTURE);
+    browser_wait(&browser, EXPLORER_HAS_PICTURE);
     const double bytes = browser_number(&browser, "performance.memory.usedJSHeapSize");
     print_message("%.0f MB of JavaScript's heap, %.0f calls, %.0f ended by the page\n", bytes / 1e6,
                   browser_number(&browser, "seen.asked.length"),

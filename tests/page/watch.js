@@ -7,7 +7,15 @@
         aborted: 0,  /* calls that the page ended itself */
         drawn: null, /* when the first picture came to a canvas, in milliseconds from the beginning of the load */
         since: 0,    /* when something last happened */
+        isSettled,   /* whether nothing is under way: a promise, after the next two frames */
     };
+    const frame = () => new Promise((done) => requestAnimationFrame(done));
+    async function isSettled() {
+        await frame();
+        await frame();
+        return seen.flying === 0 && performance.now() - seen.since > 160
+            && !document.querySelector('[aria-busy=true]');
+    }
     const touch = () => {
         seen.since = performance.now();
     };

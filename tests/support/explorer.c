@@ -22,9 +22,9 @@ struct browser browser;
 
 const struct explorer_view explorer_views[EXPLORER_VIEWS] = {
     { "overview", STORY },
-    { "head", STORY "&view=head&layer=1&head=4&row=9&key=5&scale=sqrt" },
+    { "head", STORY "&view=head&layer=1&head=4&row=9&key=1&scale=sqrt" },
     { "tokens", STORY "&view=tokens&layer=2&row=9" },
-    { "why", STORY "&view=why&layer=1&head=4&row=9&key=5" },
+    { "why", STORY "&view=why&layer=1&head=4&row=9&key=1" },
     { "compare",
       STORY "&view=compare&layer=1&head=4&scale=sqrt&other.model=stories260K&other.layer=3&"
             "other.head=2&difference=1" },
@@ -90,7 +90,14 @@ void explorer_open(const char *fragment, ...)
 
 void explorer_settle(void)
 {
-    browser_wait(&browser, "seen.flying === 0 && performance.now() - seen.since > 160");
+    const double until = daemon_now() + 60 * daemon_slowness();
+    for (bool is_settled = false; !is_settled; daemon_pause(0.02)) {
+        cJSON *value = browser_run(&browser, "return seen.isSettled();");
+        is_settled = cJSON_IsTrue(value);
+        cJSON_Delete(value);
+        if (!is_settled && daemon_now() > until)
+            fail_msg("the page does not come to rest");
+    }
 }
 
 void explorer_leave(void)

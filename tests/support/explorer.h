@@ -41,7 +41,8 @@ const char *explorer_origin(void);
  * until it is settled. */
 void explorer_open(const char *fragment, ...) __attribute__((format(printf, 1, 2)));
 
-/* Waits until nothing is asked of the daemon, drawn or changed for a sixth of a second. */
+/* Waits until no part of the page is busy, and nothing was asked of the daemon, drawn or changed
+ * for a sixth of a second. */
 void explorer_settle(void);
 
 /* Takes the focus from all elements and the mouse out of the way. */
