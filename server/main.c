@@ -10,8 +10,6 @@
 #include "cli/key_command.h"
 #include "cli/model_command.h"
 #include "config/config.h"
-#include "config/config_options.h"
-#include "config/config_value.h"
 #include "config/listen_collision.h"
 #include "config/listen_reach.h"
 #include "forward/kept_store.h"
@@ -53,24 +51,6 @@ static bool fail(const char *what, const struct fault *fault)
 }
 
 /* ----------------------------------------------------------- preparation -- */
-
-static bool choose_kernels(struct service *service, struct fault *fault)
-{
-    const struct attn_kernels *const *tables = attn_kernels_available();
-    const char *wanted = service->config->kernels;
-    service->kernels = tables[0];
-    for (; *tables; tables++)
-        if (!wanted || strcmp(attn_kernels_name(*tables), wanted) == 0) {
-            service->kernels = *tables;
-            return true;
-        }
-    const char *names = config_option_find("kernels", strlen("kernels"))->value;
-    if (config_value_choice(wanted, names) < 0)
-        return fault_set(fault, FAULT_OPTION, "there are no kernels '%.60s'; expected %s", wanted,
-                         names);
-    return fault_set(fault, FAULT_OPTION, "this CPU cannot run the kernels '%s'; its best are %s",
-                     wanted, attn_kernels_name(service->kernels));
-}
 
 /* Sets one memory budget for all requests, and lowers the bound of one body so that it fits in. */
 static void limit_memory(struct config *config)
@@ -464,7 +444,7 @@ int main(int argc, char **argv)
     model_guard_install();
     fatal_signal_install();
     const struct region_prefixes prefixes = shared_memory_prefixes(&config);
-    if (!choose_kernels(&service, &fault) || !region_prefixes_check(&prefixes, &fault)
+    if (!service_choose_kernels(&service, &fault) || !region_prefixes_check(&prefixes, &fault)
         || !listen_reach_check(&config, &fault)
         || !listen_collision_check_config(&config, &fault)) {
         fail("not started", &fault);

@@ -37,6 +37,11 @@ struct service {
     _Atomic int64_t more_items;  /* admission.h: of open batches, all items but the first */
 };
 
+/* Chooses what computes attention: --kernels, or the best that this CPU runs and Linux permits.
+ * False, with the fault, where --kernels names what this process cannot use. Call it before any
+ * thread begins. */
+bool service_choose_kernels(struct service *service, struct fault *fault);
+
 /* False, with the fault, while the models are being loaded. */
 bool service_accepts(struct service *service, struct fault *fault);
 
