@@ -64,7 +64,7 @@ const struct config_option CONFIG_OPTIONS[] = {
       FIELD(workers), 1, 64 },
     { "pin-workers", CONFIG_SWITCH, "", NULL, "each of them on a CPU of its own",
       FIELD(pin_workers), 0, 0 },
-    { "kernels", CONFIG_TEXT, "generic|avx2|avx512", NULL,
+    { "kernels", CONFIG_TEXT, "generic|avx2|avx512|amx", NULL,
       "what computes attention; unset: the best this CPU runs", FIELD(kernels), 0, 0 },
     { "body-max", CONFIG_SIZE, "SIZE", "64MiB", "the largest request body", FIELD(body_bytes_max),
       1, BYTES_MOST },
