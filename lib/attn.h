@@ -333,6 +333,10 @@ struct attn_plan {
 enum attn_status attn_plan_init(struct attn_plan *plan, const struct attn_problem *problem,
                                 const char **where);
 
+/* The precision that the plan's context and lse have: as asked for where a matrix unit computes
+ * them, else the highest. */
+enum attn_precision attn_plan_precision(const struct attn_plan *plan);
+
 /* Run task number task, 0 <= task < plan->task_count, in any order, from any thread. Each task that
  * runs at the same time needs a workspace of its own. */
 void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace);

@@ -368,10 +368,12 @@ static int run(struct service *service)
     open_files_raise();
     log_line(LOG_INFO, "starting", LOG_STRING("version", ATTND_VERSION),
              LOG_STRING("kernels", attn_kernels_name(service->kernels)),
+             LOG_STRING("precision", attn_precision_name(config->precision)),
              LOG_STRING("blas_core", blas_core_name()), LOG_NUMBER("workers", worker_count));
     log_line(LOG_INFO, "memory", LOG_NUMBER("bytes_max", config->memory_bytes_max),
              LOG_NUMBER("body_bytes_max", config->body_bytes_max));
-    metrics_build_info(ATTND_VERSION, attn_kernels_name(service->kernels), blas_core_name());
+    metrics_build_info(ATTND_VERSION, attn_kernels_name(service->kernels),
+                       attn_precision_name(config->precision), blas_core_name());
     metrics_gauge_set(METRICS_WORKERS, worker_count);
     service->scheduler = scheduler_create(worker_count, config->queue_max, SERVICE_WORKSPACE_BYTES);
     service->kept = kept_store_create(config->trace_bytes_max);

@@ -139,6 +139,11 @@ size_t attn_workspace_cut(struct attn_workspace *work, const struct attn_plan *p
     return bytes;
 }
 
+enum attn_precision attn_plan_precision(const struct attn_plan *plan)
+{
+    return plan->is_matrix ? plan->problem.options.precision : ATTN_PRECISION_HIGHEST;
+}
+
 enum attn_status attn_plan_init(struct attn_plan *plan, const struct attn_problem *problem,
                                 const char **where)
 {

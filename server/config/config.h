@@ -5,6 +5,7 @@
 #ifndef ATTND_CONFIG_H
 #define ATTND_CONFIG_H
 
+#include "attn.h"
 #include "watch/log.h"
 
 enum { CONFIG_LIST_MAX = 8 };
@@ -39,6 +40,7 @@ struct config {
     int workers; /* 0: what the cgroup grants */
     bool pin_workers;
     const char *kernels; /* NULL: the best */
+    enum attn_precision precision;
     size_t body_bytes_max;
     size_t answer_bytes_max;
     size_t model_memory_bytes_max; /* 0: no limit */

@@ -66,6 +66,8 @@ const struct config_option CONFIG_OPTIONS[] = {
       FIELD(pin_workers), 0, 0 },
     { "kernels", CONFIG_TEXT, "generic|avx2|avx512|amx", NULL,
       "what computes attention; unset: the best this CPU runs", FIELD(kernels), 0, 0 },
+    { "precision", CONFIG_CHOICE, "highest|high|medium", "highest",
+      "of products on tiles, unless a call or model says", FIELD(precision), 0, 0 },
     { "body-max", CONFIG_SIZE, "SIZE", "64MiB", "the largest request body", FIELD(body_bytes_max),
       1, BYTES_MOST },
     { "answer-max", CONFIG_SIZE, "SIZE", "256MiB", "the largest answer", FIELD(answer_bytes_max), 1,

@@ -74,6 +74,8 @@ struct infer_item {
     uint64_t seed;
     enum attn_normalizer normalizer;
     enum attn_dtype softmax_precision; /* F64: compute all in double */
+    bool has_precision;                /* its answer says which it has */
+    enum attn_precision precision;
     int64_t window_left, window_right;
     int64_t q_heads, kv_heads; /* 0: absent */
     bool outputs[ATTN_OUTPUT_COUNT];
@@ -121,6 +123,7 @@ struct infer_limits {
     struct model_store *store;
     const struct access_key *key; /* of the request; NULL: no keys are in use */
     const struct attn_kernels *kernels;
+    enum attn_precision precision; /* of items whose request and model name none */
     int worker_count;       /* tasks of a request that run at once; more workers may come later */
     size_t workspace_bytes; /* of a worker */
     size_t answer_bytes_max;
@@ -139,6 +142,10 @@ bool infer_plan(struct infer_request *request, const struct infer_limits *limits
  * for scratch and workspaces. The item may be planned again, with another layer. */
 bool infer_plan_layer(struct infer_request *request, struct infer_item *item,
                       const struct infer_limits *limits, struct fault *fault);
+
+/* The name of the precision that the planned item has; NULL if its request names none, or if
+ * nothing is computed that has one. */
+const char *infer_precision(const struct infer_item *item);
 
 /* The shape of an output in the answer; returns its rank. */
 int infer_output_shape(const struct infer_item *item, enum attn_output output, int64_t shape[3]);

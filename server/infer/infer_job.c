@@ -40,6 +40,7 @@ struct infer_limits infer_job_limits(const struct service *service, const struct
         .store = service->store,
         .key = exchange ? exchange_key(exchange) : NULL,
         .kernels = service->kernels,
+        .precision = config->precision,
         .worker_count = scheduler_worker_count(service->scheduler),
         .workspace_bytes = SERVICE_WORKSPACE_BYTES,
         .answer_bytes_max = config->answer_bytes_max,

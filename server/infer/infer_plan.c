@@ -232,7 +232,25 @@ static bool is_whole_sequence(const struct infer_item *item, const struct attn_o
            && (is_cross || (options->causal && item->q_len == item->kv_len_max));
 }
 
-static struct attn_options plan_options(const struct infer_item *item)
+/* That of the request, of the model, or of the daemon. */
+static enum attn_precision plan_precision(const struct infer_item *item,
+                                          const struct infer_limits *limits)
+{
+    const struct model_layer *layer = &item->model->layers[item->layer_index];
+    return item->has_precision    ? item->precision
+           : layer->has_precision ? layer->options.precision
+                                  : limits->precision;
+}
+
+const char *infer_precision(const struct infer_item *item)
+{
+    if (!item->has_precision || item->gradient || item->parts)
+        return NULL;
+    return attn_precision_name(attn_plan_precision(&item->plan.attention));
+}
+
+static struct attn_options plan_options(const struct infer_item *item,
+                                        const struct infer_limits *limits)
 {
     struct attn_options options = item->model->layers[item->layer_index].options;
     if (item->model->parameterless)
@@ -251,6 +269,7 @@ static struct attn_options plan_options(const struct infer_item *item)
     options.seed = item->seed;
     options.normalizer = item->normalizer;
     options.softmax_precision = item->softmax_precision;
+    options.precision = plan_precision(item, limits);
     options.is_prefix_stable = is_whole_sequence(item, &options);
     return options;
 }
@@ -300,7 +319,7 @@ static bool plan_shapes(struct infer_item *item, const struct infer_limits *limi
     item->kv_len_max = inputs.key.length + (item->cache ? item->cache->length : 0);
     *problem = (struct attn_layer_problem){
         .layer = &item->layer,
-        .options = plan_options(item),
+        .options = plan_options(item, limits),
         .query = inputs.query.tensor,
         .key = inputs.key.tensor,
         .value = inputs.value.tensor,
@@ -362,6 +381,8 @@ static bool plan_item(struct infer_request *request, struct infer_item *item,
         return false;
     if (!item->parts && !infer_plan_bias(request, item, &problem, fault))
         return false;
+    if (request->gradients)
+        problem.options.precision = ATTN_PRECISION_HIGHEST; /* of the formulas in float */
     if (request->gradients && !infer_gradient_check(item, &problem, &bytes, fault))
         return false;
     if ((!request->gradients && !infer_answer_bytes(request, item, &bytes))

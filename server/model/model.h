@@ -27,6 +27,7 @@ struct model_tensor {
 struct model_layer {
     struct attn_layer layer;     /* for the library; its parameters belong to the model */
     struct attn_options options; /* the model's own scale, softcap, causal, windows */
+    bool has_precision;          /* and options.precision is its own too */
 
     /* Columns; -1: open until a call settles it (model_scores.h). */
     int64_t d_query, d_key, d_value, d_out;

@@ -3,6 +3,7 @@
  * The table FIELDS names every field and the function that reads it. */
 #include "model/model_config.h"
 
+#include "base/precision.h"
 #include "model/model_names.h"
 #include "model/model_rope.h"
 
@@ -80,6 +81,17 @@ static bool read_softcap(struct model_reader *reader, const cJSON *node)
                                "softcap is %g; expected 0 (off) or more", (double)*softcap));
 }
 
+static bool read_precision(struct model_reader *reader, const cJSON *node)
+{
+    if (!cJSON_IsString(node))
+        return model_reader_wrong_type(reader, node, PRECISION_NAMES);
+    reader->config->has_precision = precision_find(node->valuestring, &reader->config->precision);
+    return reader->config->has_precision
+           || fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
+                           "there is no precision '%.60s'; expected " PRECISION_NAMES,
+                           node->valuestring);
+}
+
 static bool read_window_left(struct model_reader *reader, const cJSON *node)
 {
     return model_reader_integer(reader, node, -1, INT32_MAX, &reader->config->window_left);
@@ -111,19 +123,13 @@ static bool read_tensors(struct model_reader *reader, const cJSON *node)
 }
 
 static const struct model_reader_field FIELDS[] = {
-    { "attention", read_attention },
-    { "layers", read_layers },
-    { "q_heads", read_q_heads },
-    { "kv_heads", read_kv_heads },
-    { "head_dim", read_head_dim },
-    { "v_head_dim", read_v_head_dim },
-    { "causal", read_causal },
-    { "scale", read_scale },
-    { "softcap", read_softcap },
-    { "window_left", read_window_left },
-    { "window_right", read_window_right },
-    { "rope", model_rope_read },
-    { "layout", read_layout },
+    { "attention", read_attention },     { "layers", read_layers },
+    { "q_heads", read_q_heads },         { "kv_heads", read_kv_heads },
+    { "head_dim", read_head_dim },       { "v_head_dim", read_v_head_dim },
+    { "causal", read_causal },           { "scale", read_scale },
+    { "softcap", read_softcap },         { "precision", read_precision },
+    { "window_left", read_window_left }, { "window_right", read_window_right },
+    { "rope", model_rope_read },         { "layout", read_layout },
     { "tensors", read_tensors },
 };
 

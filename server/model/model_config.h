@@ -17,6 +17,8 @@ struct model_config {
     bool has_scale;
     float scale;
     float softcap;
+    bool has_precision;
+    enum attn_precision precision;
     int64_t window_left, window_right; /* -1: all */
     bool has_rope;
     struct attn_rope rope; /* dim 0: left out, which means head_dim; its factors are these lists: */

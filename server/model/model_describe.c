@@ -98,6 +98,10 @@ void model_describe_options(const struct model_layer *layer, struct text *text)
     text_raw(text, options->causal ? "{\"causal\":true" : "{\"causal\":false");
     member_number(text, "scale", options->scale);
     member_number(text, "softcap", options->softcap);
+    if (layer->has_precision) {
+        member_raw(text, "precision", "");
+        text_string(text, attn_precision_name(options->precision));
+    }
     member_number(text, "window_left", (double)options->window_left);
     member_number(text, "window_right", (double)options->window_right);
     member_number(text, "clip", layer->layer.projected_max);

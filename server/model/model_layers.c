@@ -229,6 +229,7 @@ static struct attn_options options_of(const struct model_builder *builder)
     else if (!config->attention->is_scaled)
         options.scale = 1;
     options.softcap = config->softcap;
+    options.precision = config->precision;
     options.causal = config->causal;
     options.window_left = config->window_left;
     options.window_right = config->window_right;
@@ -248,6 +249,7 @@ static bool set_layer(struct model_builder *builder, struct model_layer *layer)
             .v_head_dim = builder->v_head_dim,
         },
         .options = options_of(builder),
+        .has_precision = builder->config->has_precision,
         .d_query = first_of(projections[MODEL_Q].in, builder->q_heads * builder->head_dim, 0),
         .d_key = first_of(projections[MODEL_K].in, k_columns, 0),
         .d_value = first_of(projections[MODEL_V].in, v_columns, 0),

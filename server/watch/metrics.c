@@ -41,7 +41,7 @@ static struct {
     int route_count;
     _Atomic uint64_t refused[REASON_COUNT];
     _Atomic int64_t gauges[METRICS_GAUGE_COUNT];
-    const char *version, *kernels, *blas_core;
+    const char *version, *kernels, *precision, *blas_core;
 } all;
 
 /* --------------------------------------------------------------- counting -- */
@@ -98,10 +98,12 @@ void metrics_gauge_set(enum metrics_gauge gauge, int64_t value)
     atomic_store_explicit(&all.gauges[gauge], value, memory_order_relaxed);
 }
 
-void metrics_build_info(const char *version, const char *kernels, const char *blas_core)
+void metrics_build_info(const char *version, const char *kernels, const char *precision,
+                        const char *blas_core)
 {
     all.version = version;
     all.kernels = kernels;
+    all.precision = precision;
     all.blas_core = blas_core;
 }
 
@@ -174,6 +176,8 @@ static void write_gauges(struct text *text)
     metrics_write_label(text, "version", all.version);
     text_raw(text, ",");
     metrics_write_label(text, "kernels", all.kernels);
+    text_raw(text, ",");
+    metrics_write_label(text, "precision", all.precision);
     text_raw(text, ",");
     metrics_write_label(text, "blas_core", all.blas_core);
     text_raw(text, "} 1\n");

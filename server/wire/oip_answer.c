@@ -151,6 +151,11 @@ static void write_begin(const struct oip *oip, struct text *text)
         text_raw(text, ",\"id\":");
         text_string(text, oip->id);
     }
+    if (oip->precision) {
+        text_raw(text, ",\"parameters\":{\"precision\":");
+        text_string(text, oip->precision);
+        text_raw(text, "}");
+    }
     text_raw(text, ",\"outputs\":[");
 }
 
@@ -214,7 +219,9 @@ static void result_of(const struct call *call, const struct oip *oip, int slot,
 bool oip_write(struct infer_call *call, struct fault *fault)
 {
     struct infer_item *first = call->request.item_count > 0 ? &call->request.items[0] : NULL;
+    struct oip *oip = call->state;
+    oip->precision = first ? infer_precision(first) : NULL;
     if (first && !infer_convert_results(&call->request, first, first->answer_dtype, fault))
         return false;
-    return oip_answer_write(&call->base, &call->request.arena, call->state, result_of, fault);
+    return oip_answer_write(&call->base, &call->request.arena, oip, result_of, fault);
 }

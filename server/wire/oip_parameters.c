@@ -53,6 +53,7 @@ static const struct parameter OF_MODELS[] = {
     { "q_heads", "q_heads", NULL },
     { "kv_heads", "kv_heads", NULL },
     { "normalizer", "normalizer", NULL },
+    { "precision", "precision", NULL },
     { "dropout", "dropout", NULL },
     { "seed", "seed", NULL },
     /* clang-format off */
@@ -70,6 +71,7 @@ static const struct parameter OF_SDPA[] = {
     { "right_window_size", "window_right", NULL },
     { "qk_matmul_output_mode", "", read_map },
     { "softmax_precision", "", read_precision },
+    { "precision", "precision", NULL },
 };
 
 enum {

@@ -3,6 +3,7 @@
  * One table holds every field: its name and how it is read. */
 #include "wire/v1_fields.h"
 
+#include "base/precision.h"
 #include "wire/v1_weight_map.h"
 
 #include <inttypes.h>
@@ -235,6 +236,18 @@ static bool read_normalizer(struct v1_reader *reader, const cJSON *node)
     return true;
 }
 
+static bool read_precision(struct v1_reader *reader, const cJSON *node)
+{
+    struct infer_item *item = reader->item;
+    if (!cJSON_IsString(node))
+        return v1_wrong_type(reader, node, PRECISION_NAMES);
+    item->has_precision = precision_find(node->valuestring, &item->precision);
+    return item->has_precision
+           || fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
+                           "there is no precision '%.60s'; expected " PRECISION_NAMES,
+                           node->valuestring);
+}
+
 static bool read_heads(struct v1_reader *reader, const cJSON *node, int64_t *heads)
 {
     const int64_t heads_max = 1 << 20;
@@ -320,6 +333,7 @@ static const struct field fields[] = {
     /* clang-format on */
     { "weight_map", v1_read_weight_map },
     { "normalizer", read_normalizer },
+    { "precision", read_precision },
     { "dropout", read_dropout },
     { "seed", read_seed },
     { "partial", read_partial },

@@ -93,6 +93,8 @@ struct oip {
     struct infer_array present[2]; /* of sdpa: key and value, [batch, kv_heads, length, head_dim] */
     struct infer_array y_shape, map_shape; /* of sdpa's other outputs; no data */
     enum attn_output map;                  /* of sdpa: which output qk_matmul_output is */
+
+    const char *precision; /* that the answer names; NULL: none */
 };
 
 /* Whether all outputs are answered as the bytes of their numbers, in shared memory or not. */

@@ -43,7 +43,7 @@ bool wire_safetensors_is_answer(const struct infer_call *call)
 static bool read_metadata(struct v1_reader *reader, struct infer_call *call,
                           const struct safetensors *file)
 {
-    static const char *const TEXTS[] = { "model", "normalizer", NULL };
+    static const char *const TEXTS[] = { "model", "normalizer", "precision", NULL };
     struct text text;
     text_init(&text, SIZE_MAX);
     const bool good = safetensors_body_fields(reader, file, TEXTS, &text)

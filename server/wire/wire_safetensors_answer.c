@@ -31,12 +31,14 @@ static bool send(struct infer_call *call, const struct answer *answer, struct fa
     const struct infer_item *item = &call->request.items[0];
     char layer[24];
     snprintf(layer, sizeof layer, "%" PRId64, item->layer_index);
+    const char *precision = infer_precision(item);
     const struct safetensors_pair metadata[] = {
         { .key = "model", .value = item->model->name },
         { .key = "layer", .value = layer },
+        { .key = "precision", .value = precision },
     };
     return safetensors_answer_make(&call->base, &call->request.arena, answer->tensors,
-                                   answer->count, metadata, 2, fault);
+                                   answer->count, metadata, precision ? 3 : 2, fault);
 }
 
 bool wire_safetensors_write(struct infer_call *call, struct fault *fault)

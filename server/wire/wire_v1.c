@@ -88,6 +88,10 @@ static void write_item(const struct infer_item *item, struct text *text)
     text_string(text, item->model->name);
     text_raw(text, ",\"layer\":");
     text_integer(text, item->layer_index);
+    if (infer_precision(item)) {
+        text_raw(text, ",\"precision\":");
+        text_string(text, infer_precision(item));
+    }
     for (int i = 0; i < ATTN_OUTPUT_COUNT; i++) {
         int64_t shape[3];
         if (!item->outputs[i])

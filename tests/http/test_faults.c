@@ -70,6 +70,8 @@ static const struct refusal REFUSALS[] = {
     { DEMO("\"query\":[[1,0,0]],\"dropout\":true"), 400, "type", "/dropout" },
     { DEMO("\"query\":[[1,0,0]],\"normalizer\":\"entmax\""), 400, "option", "/normalizer" },
     { DEMO("\"query\":[[1,0,0]],\"normalizer\":false"), 400, "type", "/normalizer" },
+    { DEMO("\"query\":[[1,0,0]],\"precision\":\"exact\""), 400, "option", "/precision" },
+    { DEMO("\"query\":[[1,0,0]],\"precision\":3"), 400, "type", "/precision" },
     { DEMO("\"query\":[[1,0,0]],\"normalizer\":\"sparsemax\",\"partial\":true"), 400, "option",
       "/partial" },
     { DEMO("\"query\":[[1,0,0]],\"seed\":-1"), 400, "option", "/seed" },

@@ -310,6 +310,9 @@ static void test_options(void **state)
         struct attention_case c;
         struct attn_plan plan;
         make(&c, &SIZES, model_or_skip());
+        c.problem.options.precision = ATTN_PRECISION_HIGH;
+        plan_of(&plan, &c.problem);
+        assert_int_equal(attn_plan_precision(&plan), ATTN_PRECISION_HIGH);
         c.problem.options.normalizer = i == 1 ? ATTN_SPARSEMAX : ATTN_SOFTMAX;
         c.problem.additive_weight = i == 2 ? weight : NULL;
         c.problem.options.softmax_precision = i == 3 ? ATTN_F64 : ATTN_F32;
@@ -317,6 +320,7 @@ static void test_options(void **state)
             attention_case_outputs(&c, OUT_ALL & ~CONTEXT_AND_LSE, LAYOUT_DENSE);
         plan_of(&plan, &c.problem);
         assert_false(plan.is_matrix);
+        assert_int_equal(attn_plan_precision(&plan), ATTN_PRECISION_HIGHEST);
         attention_case_free(&c);
     }
 }

@@ -85,7 +85,7 @@ static void test_defaults(void **state)
     assert_false(config.models_strict);
     assert_false(config.sandbox);
     assert_int_equal(config.workers, 0);
-    assert_null(config.kernels);
+    assert_true(config.kernels == NULL && config.precision == ATTN_PRECISION_HIGHEST);
     assert_int_equal(config.body_bytes_max, 64 << 20);
     assert_int_equal(config.compress_bytes_min, 1024);
     assert_int_equal(config.model_memory_bytes_max, 0);
@@ -102,8 +102,7 @@ static void test_defaults(void **state)
     assert_int_equal(config.connections_per_ip_max, 0);
     assert_int_equal(config.log_level, LOG_INFO);
     assert_int_equal(config.log_format, LOG_TEXT);
-    assert_false(config.json_nonfinite_allowed);
-    assert_false(config.check_config);
+    assert_false(config.json_nonfinite_allowed || config.check_config);
 }
 
 static void test_every_flag(void **state)
@@ -112,13 +111,14 @@ static void test_every_flag(void **state)
     (void)state;
     assert_accepted(&config, "--models /m --model-name one --model-control explicit --workers 64 "
                              "--models-strict --kernels avx2 --body-max 1KiB --queue-max 7 "
-                             "--answer-max=2GiB --compress-min 1GiB --shared-memory-prefix=/");
+                             "--answer-max=2GiB --compress-min 1GiB --shared-memory-prefix=/ "
+                             "--precision=medium");
     assert_string_equal(config.shared_memory.items[0], "/");
     assert_string_equal(config.models, "/m");
     assert_string_equal(config.model_name, "one");
     assert_int_equal(config.model_control, MODEL_CONTROL_EXPLICIT);
     assert_true(config.models_strict);
-    assert_int_equal(config.workers, 64);
+    assert_true(config.workers == 64 && config.precision == ATTN_PRECISION_MEDIUM);
     assert_string_equal(config.kernels, "avx2");
     assert_int_equal(config.body_bytes_max, 1024);
     assert_int_equal(config.answer_bytes_max, (size_t)2 << 30);
