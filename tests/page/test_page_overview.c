@@ -83,6 +83,8 @@ static void test_words(void **state)
         "    && describeHead(entry({entropy: 4})).startsWith('spreads over many tokens')"
         "    && !describeHead(entry({})).includes('away')"
         "    && !passesFilter(entry({}), {distance: [0, 9]})"
+        "    && !passesFilter(entry({}), {entropy: [0, 0.9]}) && !passesFilter(entry({}), "
+        "{entropy: [2, 3]})"
         "    && passesFilter(entry({}), {entropy: [0, 1]}); })");
     explorer_expect_quiet(NULL);
 }
