@@ -34,26 +34,26 @@ INLINE __m512 load_row(const float *rows, int64_t row_stride, int64_t row, int64
                         : _mm512_maskz_loadu_ps(present, rows + row * row_stride + column);
 }
 
-/* To nearest, ties to even, in the high half of each lane. */
+/* The nearest bf16 number, ties to even, in the high half of each lane; the rest is 0. */
 INLINE __m512i round_to_bf16(__m512 x)
 {
     const __m512i bits = _mm512_castps_si512(x);
     const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
 
-    return _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    return _mm512_and_si512(
+        _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff))), HIGH_HALVES);
 }
 
-/* The parts of x, each in the high half of a lane; what is below says nothing. The last part is
- * rounded where parts cannot hold x. */
-INLINE void cut(__m512i part[ATTN_MATRIX_PARTS_MAX], __m512 x, int parts)
+/* The parts of x, each in the high half of a lane. Each is the nearest to what those before it have
+ * left, so that its sign is random: were all of one sign, the products that are left out would add
+ * up. Three parts hold x. */
+INLINE void cut(__m512i part[ATTN_MATRIX_PARTS_MAX], __m512 x)
 {
-    const __m512i first = _mm512_and_si512(_mm512_castps_si512(x), HIGH_HALVES);
-    const __m512 rest = _mm512_sub_ps(x, _mm512_castsi512_ps(first));
-    const __m512i second = _mm512_and_si512(_mm512_castps_si512(rest), HIGH_HALVES);
-
-    part[0] = parts == 1 ? round_to_bf16(x) : first;
-    part[1] = parts == 2 ? round_to_bf16(rest) : second;
-    part[2] = _mm512_castps_si512(_mm512_sub_ps(rest, _mm512_castsi512_ps(second)));
+    part[0] = round_to_bf16(x);
+    for (int p = 1; p < ATTN_MATRIX_PARTS_MAX; p++) {
+        x = _mm512_sub_ps(x, _mm512_castsi512_ps(part[p - 1]));
+        part[p] = round_to_bf16(x);
+    }
 }
 
 /* The high halves of a and b as pairs, a first. */
@@ -139,8 +139,8 @@ static uint32_t pack_keys(uint16_t *packed, const float *rows, int64_t row_strid
             uint16_t *to = packed + c / ATTN_MATRIX_COLUMNS * parts * ATTN_MATRIX_BLOCK
                            + j * ATTN_MATRIX_COLUMNS;
             __m512i a[ATTN_MATRIX_PARTS_MAX], b[ATTN_MATRIX_PARTS_MAX];
-            cut(a, low, parts);
-            cut(b, high, parts);
+            cut(a, low);
+            cut(b, high);
             for (int p = 0; p < parts; p++)
                 _mm512_store_si512(to + p * ATTN_MATRIX_BLOCK, narrow(a[p], b[p]));
             if (overflows(low) || overflows(high))
@@ -163,8 +163,8 @@ INLINE uint32_t pack_query_tile(uint16_t *to, const float *rows, int64_t row_str
         const __m512 high = _mm512_mul_ps(
             factor, load_row(rows, row_stride, i, row_count, column + LANES, columns));
         __m512i a[ATTN_MATRIX_PARTS_MAX], b[ATTN_MATRIX_PARTS_MAX];
-        cut(a, low, parts);
-        cut(b, high, parts);
+        cut(a, low);
+        cut(b, high);
         for (int p = 0; p < parts; p++)
             square[p][i] = narrow(a[p], b[p]);
         if (overflows(low) || overflows(high))
@@ -206,8 +206,8 @@ INLINE bool pack_value_tile(uint16_t *to, const float *rows, int64_t row_stride,
         const __m512 next = load_row(rows, row_stride, 2 * i + 1, row_count, column, columns);
         const __mmask16 odd_even = odd_lanes(even), odd_next = odd_lanes(next);
         __m512i a[ATTN_MATRIX_PARTS_MAX], b[ATTN_MATRIX_PARTS_MAX];
-        cut(a, _mm512_maskz_mov_ps((__mmask16)~odd_even, even), parts);
-        cut(b, _mm512_maskz_mov_ps((__mmask16)~odd_next, next), parts);
+        cut(a, _mm512_maskz_mov_ps((__mmask16)~odd_even, even));
+        cut(b, _mm512_maskz_mov_ps((__mmask16)~odd_next, next));
         for (int p = 0; p < parts; p++)
             square[p][i] = pair(a[p], b[p]);
         odd |= (__mmask16)(odd_even | odd_next);

@@ -61,10 +61,10 @@ static double sum_of_parts(const uint16_t *first, int64_t stride, int parts)
     return sum;
 }
 
-/* The last part of a float is rounded: parts of 8 bits each, of which the last has one more. */
+/* Each part is the nearest to what is left, so that it leaves at most half of its last place. */
 static void expect_part_sum(double got, float want, int parts, const char *what)
 {
-    const double error[] = { 0, 0x1p-8, 0x1p-16, 0 };
+    const double error[] = { 0, 0x1p-8, 0x1p-17, 0 };
     if (!(fabs(got - (double)want) <= error[parts] * fabs((double)want)))
         fail_msg("%s in %d parts: %.12g, want %.12g", what, parts, got, (double)want);
 }
