@@ -147,7 +147,7 @@ enum attn_normalizer {
  * matrix unit, which multiplies parts of 8 bits and is the faster the fewer parts there are: name,
  * and the parts of a float that are multiplied. Tables without one compute in float and are finer
  * than each of them. Which of the two computes a problem follows from its shapes and options alone;
- * maps are always computed in float. */
+ * maps and gradients are always those of float. */
 #define ATTN_PRECISION_MAP(X)                                                                      \
     X(HIGHEST, highest, 3) /* no worse than the formulas in float */                               \
     X(HIGH, high, 2)       /* weights to some 16 bits */                                           \
@@ -294,7 +294,7 @@ struct attn_problem {
 
 /* ------------------------------------------------------------------ plan -- */
 
-/* Callers read the first five fields only. A plan borrows the problem's memory and owns nothing, so
+/* Callers read the first six fields only. A plan borrows the problem's memory and owns nothing, so
  * there is nothing to free. */
 struct attn_plan {
     int64_t task_count;     /* tasks write disjoint rows of the outputs; 0 if there are no rows */
@@ -303,6 +303,7 @@ struct attn_plan {
     int64_t part_count;     /* 0, or the number of parts for attn_plan_run_part() */
     int64_t join_count;     /* and of joins that follow, for attn_plan_run_join() */
     size_t shared_bytes;    /* shared by all parts of a run, 64-byte aligned */
+    size_t part_workspace_bytes; /* needed by each running part or join, at most workspace_bytes */
 
     struct attn_problem problem;
     const struct attn_kernels *kernels;
@@ -344,7 +345,7 @@ void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace);
 /* Few query rows over many keys make few tasks; and many query rows need the same keys prepared. If
  * part_count is not 0, the same work can be run otherwise with the same bits, to use more threads
  * or to do less: first part_count parts in any order, then, when all parts are done, join_count
- * joins in any order. Each needs a workspace as above. Parts may read all keys and values before
+ * joins in any order. Each needs a workspace of its own. Parts may read all keys and values before
  * kv_len, also those that a mask hides from every row. */
 void attn_plan_run_part(const struct attn_plan *plan, int64_t part, void *shared, void *workspace);
 void attn_plan_run_join(const struct attn_plan *plan, int64_t number, void *shared,

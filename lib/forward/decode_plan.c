@@ -58,6 +58,7 @@ void attn_decode_choose(struct attn_plan *plan)
     if (plan->chunks > 1) {
         plan->part_count = plan->task_count * plan->chunks;
         plan->join_count = plan->task_count;
+        plan->part_workspace_bytes = plan->workspace_bytes;
         plan->state_bytes = attn_decode_cut_state(plan, &state, NULL);
         plan->shared_bytes = (size_t)plan->part_count * plan->state_bytes;
     }

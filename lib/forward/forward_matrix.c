@@ -330,16 +330,18 @@ void attn_matrix_run(const struct attn_plan *plan, int64_t task, void *workspace
 void attn_matrix_choose(struct attn_plan *plan)
 {
     const struct attn_problem *problem = &plan->problem;
-    const size_t bytes = attn_matrix_workspace_bytes(plan);
+    const size_t bytes = attn_matrix_workspace_bytes(plan), rest = plan->workspace_bytes;
     struct attn_matrix matrix;
 
     attn_matrix_describe(&matrix, plan);
+    const size_t part_bytes = bytes - matrix.chunk_bytes; /* joins have no chunk of their own */
     plan->is_matrix = true;
     plan->part_count = problem->key.shape[0] * problem->key.shape[1] * matrix.chunks;
     plan->join_count = problem->query.shape[0] * problem->query.shape[1]
                        * attn_divide_up(plan->q_tiles, ATTN_MATRIX_JOIN_TILES);
     plan->shared_bytes = (size_t)plan->part_count * matrix.chunk_bytes;
-    plan->workspace_bytes = bytes > plan->workspace_bytes ? bytes : plan->workspace_bytes;
+    plan->workspace_bytes = bytes > rest ? bytes : rest;
+    plan->part_workspace_bytes = part_bytes > rest ? part_bytes : rest;
 }
 
 void attn_matrix_run_part(const struct attn_plan *plan, int64_t part, void *shared, void *workspace)

@@ -76,7 +76,7 @@ size_t attn_matrix_cut_run(struct attn_matrix_run *run, const struct attn_plan *
         run->groups[i].task.work = shared;
         bytes += cut_group(run, &run->groups[i], memory != NULL ? (char *)memory + bytes : NULL);
     }
-    run->own_chunk = memory != NULL ? (char *)memory + bytes : NULL;
+    run->own_chunk = memory != NULL && plan->packed == NULL ? (char *)memory + bytes : NULL;
     return bytes + run->matrix.chunk_bytes;
 }
 

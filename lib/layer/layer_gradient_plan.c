@@ -224,6 +224,8 @@ enum attn_status attn_layer_gradient_plan_init(struct attn_layer_gradient_plan *
      * lse. */
     memset(plan->problem.layer.out, 0, sizeof plan->problem.layer.out);
     plan->problem.layer.context = (float *)problem->context_gradient;
+    /* Gradients are those of the formulas in float, and so are the context and lse they take. */
+    plan->problem.layer.options.precision = ATTN_PRECISION_HIGHEST;
     if (attn_layer_gradient_has_forward(problem))
         plan->problem.layer.lse = plan->problem.layer.context;
     RETURN_IF_FAILED(attn_layer_plan_init(&plan->forward, &plan->problem.layer, where));

@@ -206,7 +206,8 @@ static void add_attention(struct attn_layer_plan *plan)
     if (map == NULL) {
         add_stage(plan, has_parts ? ATTN_LAYER_ATTEND_JOIN : ATTN_LAYER_ATTEND,
                   has_parts ? attention->join_count : attention->task_count);
-        plan->workspace_bytes = attention->workspace_bytes;
+        plan->workspace_bytes =
+            has_parts ? attention->part_workspace_bytes : attention->workspace_bytes;
     } else {
         add_stage(plan, ATTN_LAYER_ATTEND, attn_weight_map_tasks(map, attention));
         add_stage(plan, ATTN_LAYER_SELECT, attn_weight_map_select_tasks(map, attention));

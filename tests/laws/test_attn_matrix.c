@@ -61,17 +61,18 @@ static void expect_equal(const struct attn_problem *a, const struct attn_problem
 static void run_parts(const struct attn_problem *problem)
 {
     struct attn_plan plan;
-    void *workspace;
     plan_of(&plan, problem);
+    assert_true(plan.part_workspace_bytes <= plan.workspace_bytes);
     assert_true(plan.is_matrix && plan.part_count > 0 && plan.join_count > 0);
     assert_true(plan.join_count < plan.task_count);
-    struct guard_buffer buffer = attention_workspace(&plan, 0xFF, &workspace);
+    struct guard_buffer buffer = guard_alloc((plan.part_workspace_bytes + 63) / 64 * 64);
+    void *workspace = buffer.data;
     struct guard_buffer shared = guard_alloc(plan.shared_bytes);
     memset(shared.data, 0xFF, plan.shared_bytes);
     for (int64_t i = plan.part_count - 1; i >= 0; i--)
         attn_plan_run_part(&plan, i, shared.data, workspace);
     for (int64_t i = plan.join_count - 1; i >= 0; i--) {
-        memset(workspace, 0xFF, plan.workspace_bytes);
+        memset(workspace, 0xFF, plan.part_workspace_bytes);
         attn_plan_run_join(&plan, i, shared.data, workspace);
     }
     guard_free(&shared);
