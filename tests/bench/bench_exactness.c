@@ -13,6 +13,7 @@
  *     lse       its last place, or that of 1 where it is smaller
  *     projection  the last place of the row's greatest |output| */
 #include "attention_case.h"
+#include "kernel_tables.h"
 
 #include "kernels/kernels.h"
 
@@ -209,7 +210,21 @@ static void make(struct attention_case *c, const struct study *study, uint64_t s
 
 /* ---------------------------------------------------------------------------- comparisons -- */
 
-enum { TABLES_MAX = 4, TEXTBOOK = TABLES_MAX, ANSWERS };
+enum { TABLES_MAX = 8, TEXTBOOK = TABLES_MAX, ANSWERS };
+
+/* What computes: each table in its highest precision, and the tiles' model in all. */
+static struct computer {
+    const struct attn_kernels *kernels;
+    enum attn_precision precision;
+} computers[TABLES_MAX];
+static int computer_count;
+
+static void list_computers(void)
+{
+    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
+        for (int p = 0; p < (*k == kernel_table_of_model() ? ATTN_PRECISION_COUNT : 1); p++)
+            computers[computer_count++] = (struct computer){ *k, (enum attn_precision)p };
+}
 
 /* The errors of every answer to the problems of a study. */
 static struct error errors[STUDY_COUNT][ANSWERS][OUTPUTS];
@@ -264,7 +279,7 @@ static void compare_rows(const struct study *study, const struct attn_problem *a
             truth.context_unit = last_place(greatest(truth.context, columns));
             textbook_row_float(problem, &at, context, &lse, weights);
             compare(missed[TEXTBOOK], problem, &truth, context, weights, lse);
-            for (int t = 0; attn_kernels_available()[t] != NULL; t++)
+            for (int t = 0; t < computer_count; t++)
                 compare(missed[t], problem, &truth, attention_at(&answers[t].context, 0, h, i, 0),
                         attention_at(&answers[t].weights, 0, h, i, 0),
                         *attention_at(&answers[t].lse, 0, h, i, 0));
@@ -278,15 +293,14 @@ static void compare_rows(const struct study *study, const struct attn_problem *a
 
 static void run_study(const struct study *study)
 {
-    const struct attn_kernels *const *tables = attn_kernels_available();
-
     for (int n = 0; n < study->problems; n++) {
         struct attn_problem answers[TABLES_MAX];
         struct attention_case c;
         make(&c, study, (uint64_t)(1000 * (study - STUDIES) + n));
-        for (int t = 0; tables[t] != NULL; t++) {
+        for (int t = 0; t < computer_count; t++) {
             attention_case_outputs(&c, OUT_CONTEXT | OUT_WEIGHTS | OUT_LSE, LAYOUT_DENSE);
-            c.problem.kernels = tables[t];
+            c.problem.kernels = computers[t].kernels;
+            c.problem.options.precision = computers[t].precision;
             attention_run(&c.problem);
             answers[t] = c.problem;
         }
@@ -305,18 +319,17 @@ static void print_error(const struct error *error)
 
 static void print_output(int output)
 {
-    const struct attn_kernels *const *tables = attn_kernels_available();
-
     printf("\n| %s | textbook |", OUTPUT_NAMES[output]);
-    for (int t = 0; tables[t] != NULL; t++)
-        printf(" %s |", attn_kernels_name(tables[t]));
+    for (int t = 0; t < computer_count; t++)
+        printf(" %s, %s |", attn_kernels_name(computers[t].kernels),
+               attn_precision_name(computers[t].precision));
     printf("\n|---|---|");
-    for (int t = 0; tables[t] != NULL; t++)
+    for (int t = 0; t < computer_count; t++)
         printf("---|");
     for (int s = 0; s < STUDY_COUNT; s++) {
         printf("\n| %s |", STUDIES[s].name);
         print_error(&errors[s][TEXTBOOK][output]);
-        for (int t = 0; tables[t] != NULL; t++)
+        for (int t = 0; t < computer_count; t++)
             print_error(&errors[s][t][output]);
     }
     printf("\n");
@@ -474,6 +487,7 @@ static void print_projections(void)
 
 int main(void)
 {
+    list_computers();
     for (int s = 0; s < STUDY_COUNT; s++)
         run_study(&STUDIES[s]);
     printf(
