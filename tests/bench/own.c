@@ -4,6 +4,7 @@
  * well work is shared out. */
 #include "own.h"
 
+#include "kernel_tables.h"
 #include "yardstick.h"
 
 #include <math.h>
@@ -58,6 +59,7 @@ void own_init(struct own *own, const struct bench_shape *s)
     *own = (struct own){ .threads = s->threads };
     struct attn_problem *problem = &own->problem;
     problem->options = attn_options_default(s->head_dim);
+    problem->kernels = kernel_table_of_unit(); /* NULL: the best without tiles */
     problem->options.causal = s->causal;
     problem->query = filled(s->batch, s->q_heads, s->q_len, s->head_dim, BENCH_QUERY);
     problem->key = filled(s->batch, s->kv_heads, s->kv_len, s->head_dim, BENCH_KEY);
@@ -176,10 +178,10 @@ static void run_join(const struct own *own, int64_t task, void *workspace)
 
 double own_time(struct own *own)
 {
-    if (own->threads == 1 || own->plan.part_count == 0)
+    if ((own->threads == 1 && !own->plan.is_matrix) || own->plan.part_count == 0)
         return time_tasks(own, own->plan.task_count, run_task);
     return time_tasks(own, own->plan.part_count, run_part)
-           + time_tasks(own, own->plan.task_count, run_join);
+           + time_tasks(own, own->plan.join_count, run_join);
 }
 
 enum { READ_COUNT = 64 * 1024 }; /* numbers of one task */

@@ -17,8 +17,6 @@
 #include <float.h>
 #include <math.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 enum { CONTEXT_AND_LSE = OUT_CONTEXT | OUT_LSE };
 
@@ -328,14 +326,12 @@ static void test_options(void **state)
 
 /* ------------------------------------------------------------------- the unit itself -- */
 
-enum { XCOMP_PERMISSION = 0x1023, TILE_DATA = 18 };
-
 /* Where the CPU has tiles, and we may use them, they give the bits of their model. */
 static void test_unit(void **state)
 {
     (void)state;
-    const struct attn_kernels *amx = attn_kernels_amx();
-    if (amx == NULL || syscall(SYS_arch_prctl, XCOMP_PERMISSION, TILE_DATA) != 0)
+    const struct attn_kernels *amx = kernel_table_of_unit();
+    if (amx == NULL)
         skip();
     struct attn_kernels table = *amx;
     struct attn_matrix_kernels matrix = *amx->matrix;

@@ -5,12 +5,23 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-enum { TABLES_MAX = 8 };
+enum { TABLES_MAX = 8, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
 
 static struct attn_kernels model;
 static const struct attn_kernels *tables[TABLES_MAX];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+const struct attn_kernels *kernel_table_of_unit(void)
+{
+#ifdef __x86_64__
+    if (attn_kernels_amx() && syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0)
+        return attn_kernels_amx();
+#endif
+    return NULL;
+}
 
 /* The model is the table avx512 with tiles beside it. */
 static void list_tables(void)
@@ -18,6 +29,8 @@ static void list_tables(void)
     int count = 0;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
         tables[count++] = *k;
+    if (kernel_table_of_unit() != NULL)
+        tables[count++] = kernel_table_of_unit();
 #ifdef __x86_64__
     if (strcmp(attn_kernels_name(tables[0]), "avx512") == 0) {
         model = *tables[0];

@@ -1,5 +1,5 @@
-/* kernel_tables.h - the tables of kernels that tests run on: those that this CPU can run, and
- * "amx-model", whose tiles are a model in C. */
+/* kernel_tables.h - the tables of kernels that tests run on: those that this CPU can run, "amx"
+ * where this process may use tiles, and "amx-model", whose tiles are a model in C. */
 #ifndef KERNEL_TABLES_H
 #define KERNEL_TABLES_H
 
@@ -9,6 +9,9 @@
 
 /* Terminated by NULL. */
 const struct attn_kernels *const *kernel_tables(void);
+
+/* The table "amx", after asking Linux for its tiles; NULL where there are none. */
+const struct attn_kernels *kernel_table_of_unit(void);
 
 /* NULL where the CPU lacks the AVX-512 that is beside the tiles. */
 const struct attn_kernels *kernel_table_of_model(void);
