@@ -43,6 +43,14 @@ void attn_matrix_pack(const struct attn_plan *plan, const struct attn_matrix *ma
 
 /* ------------------------------------------------------------------ from products to scores -- */
 
+/* Rounding would carry some NaNs over into numbers. */
+static void make_nans_plain(float *scores_t, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (isnan(scores_t[i]))
+            scores_t[i] = NAN;
+}
+
 static void hide(float *scores_t, int64_t from, int64_t to)
 {
     for (int64_t i = from * ATTN_MATRIX_LANES; i < to * ATTN_MATRIX_LANES; i++)
@@ -58,8 +66,9 @@ void attn_matrix_mask(struct attn_matrix_run *run, const struct attn_matrix_item
     float *scores_t = run->scores_t[run->at];
     float *visible_t = scores_t + tile->from * ATTN_MATRIX_LANES;
     const int64_t n = tile->to - tile->from;
+    const bool is_odd = run->chunk.marks[item->step].odd_keys != 0 || item->group->odd_queries != 0;
 
-    if (run->chunk.marks[item->step].odd_keys != 0 || item->group->odd_queries != 0)
+    if (is_odd)
         attn_matrix_odd_scores(run, item);
     if (matrix->score_factor != 1.0f)
         for (int64_t i = 0; i < n * ATTN_MATRIX_LANES; i++)
@@ -70,6 +79,8 @@ void attn_matrix_mask(struct attn_matrix_run *run, const struct attn_matrix_item
     task->work.scores_t = visible_t;
     attn_tile_mask(task, tile);
     attn_tile_bound(task, tile);
+    if (is_odd || tile->sees == ATTN_SEES_BIASES)
+        make_nans_plain(visible_t, n * ATTN_MATRIX_LANES);
     hide(scores_t, 0, tile->from);
     hide(scores_t, tile->to, ATTN_MATRIX_STEP);
 }

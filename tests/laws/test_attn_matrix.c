@@ -264,6 +264,30 @@ static void test_odd_keys_and_queries(void **state)
         }
 }
 
+/* A NaN of any bits in a key or a mask stays one, in every precision. */
+static void test_any_nan(void **state)
+{
+    (void)state;
+    static const uint32_t bits[] = { 0x7fffffff, 0xffffffff, 0x7f800001, 0x7fff8000 };
+    for (int i = 0; i < 4 * ATTN_PRECISION_COUNT * 2; i++) {
+        struct attention_case c;
+        make(&c, &SIZES, model_or_skip());
+        c.problem.options.precision = (enum attn_precision)(i / 4 % ATTN_PRECISION_COUNT);
+        c.problem.mask = attention_case_tensor(&c, ATTN_F32, LAYOUT_DENSE, 1, 1, 1, SIZES.kv_len);
+        memset(c.problem.mask.data, 0, (size_t)SIZES.kv_len * sizeof(float));
+        memcpy(i / 4 < ATTN_PRECISION_COUNT ? attention_at(&c.problem.key, 0, 0, 60, 5)
+                                            : (float *)c.problem.mask.data + 60,
+               &bits[i % 4], sizeof bits[0]);
+        attention_run(&c.problem);
+        for (int64_t r = 0; r < SIZES.q_len; r++)
+            if (isnan(*attention_at(&c.problem.context, 0, 0, r, 3)) != (r >= 60))
+                fail_msg("bits %08x, precision %d, row %d: %g", bits[i % 4],
+                         (int)c.problem.options.precision, (int)r,
+                         (double)*attention_at(&c.problem.context, 0, 0, r, 3));
+        attention_case_free(&c);
+    }
+}
+
 /* ------------------------------------------------------------------------- the rule -- */
 
 static bool is_taken(const struct attention_sizes *sizes, const struct attn_kernels *kernels)
@@ -357,8 +381,8 @@ int main(void)
         cmocka_unit_test(test_parts),        cmocka_unit_test(test_rows_alone),
         cmocka_unit_test(test_raised_bases), cmocka_unit_test(test_sizes_of_values),
         cmocka_unit_test(test_odd_values),   cmocka_unit_test(test_odd_keys_and_queries),
-        cmocka_unit_test(test_rule),         cmocka_unit_test(test_options),
-        cmocka_unit_test(test_unit),
+        cmocka_unit_test(test_any_nan),      cmocka_unit_test(test_rule),
+        cmocka_unit_test(test_options),      cmocka_unit_test(test_unit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
