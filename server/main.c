@@ -4,12 +4,12 @@
 #include "api/infer_handlers.h"
 #include "api/routes.h"
 #include "base/clock.h"
-#include "base/memory_budget.h"
 #include "base/version.h"
 #include "cli/health_command.h"
 #include "cli/key_command.h"
 #include "cli/model_command.h"
 #include "config/config.h"
+#include "config/config_memory.h"
 #include "config/listen_collision.h"
 #include "config/listen_reach.h"
 #include "forward/kept_store.h"
@@ -28,6 +28,7 @@
 #include "service/cost_fit.h"
 #include "service/service.h"
 #include "service/service_keys.h"
+#include "session/session_store.h"
 #include "watch/fatal_signal.h"
 #include "watch/log.h"
 #include "watch/log_writer.h"
@@ -51,19 +52,6 @@ static bool fail(const char *what, const struct fault *fault)
 }
 
 /* ----------------------------------------------------------- preparation -- */
-
-/* Sets one memory budget for all requests, and lowers the bound of one body so that it fits in. */
-static void limit_memory(struct config *config)
-{
-    const size_t bytes_max =
-        config->memory_bytes_max > 0 ? config->memory_bytes_max : resources_memory_bytes() / 2;
-    config->memory_bytes_max = bytes_max;
-    if (config->trace_bytes_max == 0)
-        config->trace_bytes_max = resources_memory_bytes() / 8;
-    memory_budget_limit(bytes_max);
-    if (config->body_bytes_max > memory_budget_body_bytes_max())
-        config->body_bytes_max = memory_budget_body_bytes_max();
-}
 
 static struct region_prefixes shared_memory_prefixes(const struct config *config)
 {
@@ -233,7 +221,7 @@ static void follow_quota(struct service *service)
 }
 
 /* Waits for a signal to stop. Reads the keys, the certificate and the models again at each SIGHUP,
- * and frees kept traces whose time has come: this thread has nothing else to do. */
+ * and frees kept traces and sessions whose time has come: this thread has nothing else to do. */
 static void wait_for_end(struct service *service, struct http *http, const sigset_t *signals)
 {
     static const struct timespec SWEEP = { .tv_sec = 1 };
@@ -242,6 +230,7 @@ static void wait_for_end(struct service *service, struct http *http, const sigse
         signal_number = sigtimedwait(signals, NULL, &SWEEP);
         if (signal_number < 0 && (errno == EAGAIN || errno == EINTR)) {
             kept_store_sweep(service->kept, clock_now_ns());
+            session_store_sweep(service->sessions, clock_now_ns());
             continue;
         }
         if (signal_number < 0)
@@ -377,6 +366,7 @@ static int run(struct service *service)
     metrics_gauge_set(METRICS_WORKERS, worker_count);
     service->scheduler = scheduler_create(worker_count, config->queue_max, SERVICE_WORKSPACE_BYTES);
     service->kept = kept_store_create(config->trace_bytes_max);
+    service->sessions = session_store_create(config->session_bytes_max);
     const struct region_prefixes prefixes = shared_memory_prefixes(config);
     if (prefixes.count > 0)
         service->regions = regions_create(&prefixes, config->memory_bytes_max);
@@ -386,8 +376,8 @@ static int run(struct service *service)
         service->batcher =
             batcher_create(service->scheduler, config->batch_rows_max, config->batch_delay_ns);
     bool served = listens && service_open_keys(service, &fault)
-                  && ((service->batcher && service->disk_jobs && service->kept && logs
-                       && (service->regions || prefixes.count == 0))
+                  && ((service->batcher && service->disk_jobs && service->kept && service->sessions
+                       && logs && (service->regions || prefixes.count == 0))
                       || fault_no_memory(&fault));
     if (served && config->pin_workers)
         scheduler_pin_workers(service->scheduler);
@@ -400,6 +390,7 @@ static int run(struct service *service)
     scheduler_free(service->scheduler);
     batcher_free(service->batcher);
     kept_store_free(service->kept);
+    session_store_free(service->sessions);
     regions_free(service->regions);
     model_store_free(service->store);
     access_keys_free(service->keys);
@@ -452,6 +443,6 @@ int main(int argc, char **argv)
         fail("not started", &fault);
         return 1;
     }
-    limit_memory(&config);
+    config_memory_settle(&config);
     return config.check_config ? check_config(&service) : run(&service);
 }

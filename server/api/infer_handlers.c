@@ -4,6 +4,7 @@
 #include "forward/trace_job.h"
 #include "infer/infer_job.h"
 #include "wire/infer_wire_v1.h"
+#include "wire/session_wire.h"
 #include "wire/wire_oip.h"
 
 void infer_handle_attention(struct exchange *exchange)
@@ -24,6 +25,16 @@ void infer_handle_merge(struct exchange *exchange)
 void infer_handle_gradients(struct exchange *exchange)
 {
     infer_job_handle(exchange, &infer_wire_v1_gradients);
+}
+
+void infer_handle_session(struct exchange *exchange)
+{
+    infer_job_handle(exchange, &session_wire_of_path);
+}
+
+void infer_handle_sessions(struct exchange *exchange)
+{
+    infer_job_handle(exchange, &session_wire_of_items);
 }
 
 void infer_handle_oip(struct exchange *exchange)

@@ -11,6 +11,8 @@ void infer_handle_attention(struct exchange *exchange);
 void infer_handle_batch(struct exchange *exchange);
 void infer_handle_merge(struct exchange *exchange);
 void infer_handle_gradients(struct exchange *exchange);
+void infer_handle_session(struct exchange *exchange);  /* of the path */
+void infer_handle_sessions(struct exchange *exchange); /* of the items */
 void infer_handle_oip(struct exchange *exchange);
 
 /* Computes one small attention from JSON to JSON. A daemon that says it is ready has thereby run

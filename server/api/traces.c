@@ -1,15 +1,14 @@
 /* traces.c - see traces.h: what is kept, the end of a trace, and what its handlers share. */
 #include "api/traces.h"
 
+#include "api/query_number.h"
 #include "api/traces_internal.h"
-#include "base/clock.h"
 #include "watch/metrics_inference.h"
+#include "wire/v1_time.h"
 #include "wire/v1_token.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* -------------------------------------------------------------- what is asked -- */
 
@@ -26,32 +25,11 @@ struct kept_trace *traces_find(const struct exchange *exchange, struct fault *fa
     return NULL;
 }
 
-static bool bad_number(const char *name, const char *value, int64_t end, struct fault *fault)
-{
-    return fault_set(fault, FAULT_OPTION,
-                     "%s is '%.40s'; expected a whole number from 0 to %" PRId64, name, value,
-                     end - 1);
-}
-
-bool traces_read_number(const struct exchange *exchange, const char *name, int64_t end,
-                        int64_t *given, struct fault *fault)
-{
-    char value[TRACES_PARAM_BYTES], *stop;
-    if (!exchange_query(exchange, name, value, sizeof value))
-        return fault_set(fault, FAULT_FIELD, "%s is missing; expected ?%s=N in the address", name,
-                         name);
-    const long long number = strtoll(value, &stop, 10);
-    if (value[0] < '0' || value[0] > '9' || *stop || number >= end)
-        return bad_number(name, value, end, fault);
-    *given = number;
-    return true;
-}
-
 bool traces_read_layer(const struct exchange *exchange, const struct kept_trace *kept,
                        const struct kept_layer **layer, struct fault *fault)
 {
     int64_t number = 0;
-    if (!traces_read_number(exchange, "layer", kept->model->layer_count, &number, fault))
+    if (!query_number_read(exchange, "layer", kept->model->layer_count, &number, fault))
         return false;
     for (int64_t i = 0; i < kept->layer_count; i++)
         if (kept->layers[i].number == number) {
@@ -65,7 +43,7 @@ bool traces_read_layer(const struct exchange *exchange, const struct kept_trace 
 bool traces_read_head(const struct exchange *exchange, const struct kept_layer *layer,
                       int64_t *head, struct fault *fault)
 {
-    return traces_read_number(exchange, "head", layer->q_heads, head, fault);
+    return query_number_read(exchange, "head", layer->q_heads, head, fault);
 }
 
 /* --------------------------------------------------------------------- calls -- */
@@ -128,19 +106,6 @@ void traces_drop(struct call *call)
 
 /* ------------------------------------------------------------- what is kept -- */
 
-static void write_time(struct text *text, const struct kept_trace *kept)
-{
-    const int64_t left_ns = kept->expires_ns - clock_now_ns();
-    const time_t end = time(NULL) + (time_t)(left_ns / 1000000000);
-    char stamp[32];
-    struct tm parts;
-    strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&end, &parts));
-    text_raw(text, ",\"expires\":");
-    text_string(text, stamp);
-    text_raw(text, ",\"expires_in_ms\":");
-    text_integer(text, left_ns / 1000000);
-}
-
 static void write_layer(struct text *text, const struct kept_layer *layer)
 {
     text_raw(text, "{\"layer\":");
@@ -180,7 +145,7 @@ static void write_kept(struct text *text, const struct kept_trace *kept)
     text_string(text, kept->id);
     text_raw(text, ",\"model\":");
     text_string(text, kept->model->name);
-    write_time(text, kept);
+    v1_time_write_end(kept->expires_ns, text);
     text_raw(text, ",\"bytes\":");
     text_integer(text, (int64_t)kept->bytes);
     write_tokens(text, kept, 0, "tokens");

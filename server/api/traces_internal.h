@@ -5,9 +5,6 @@
 #include "forward/kept_store.h"
 #include "infer/call.h"
 
-/* The longest value of a parameter, with its end: none is cut. */
-enum { TRACES_PARAM_BYTES = 256 };
-
 /* The trace of the path, held, for the key of the request. NULL, with the fault. */
 struct kept_trace *traces_find(const struct exchange *exchange, struct fault *fault);
 
@@ -16,10 +13,6 @@ bool traces_read_layer(const struct exchange *exchange, const struct kept_trace 
                        const struct kept_layer **layer, struct fault *fault);
 bool traces_read_head(const struct exchange *exchange, const struct kept_layer *layer,
                       int64_t *head, struct fault *fault);
-
-/* A parameter that is a whole number below end. */
-bool traces_read_number(const struct exchange *exchange, const char *name, int64_t end,
-                        int64_t *given, struct fault *fault);
 
 /* A call on a kept trace: a job of one stage. */
 struct traces_call {

@@ -1,6 +1,7 @@
 /* traces_numbers.c - GET /v1/traces/{id}/statistics and /pair: what heads do, and one score. */
 #include "api/traces.h"
 
+#include "api/query_number.h"
 #include "api/traces_internal.h"
 #include "forward/kept_pair.h"
 #include "forward/kept_statistics.h"
@@ -169,8 +170,8 @@ static bool begin_pair(struct call *call, const struct exchange *exchange, struc
     return traces_begin(&pair->traces, exchange, NAMES, 4, fault)
            && traces_read_layer(exchange, pair->traces.kept, &pair->layer, fault)
            && traces_read_head(exchange, pair->layer, &pair->head, fault)
-           && traces_read_number(exchange, "row", pair->layer->q_len, &pair->row, fault)
-           && traces_read_number(exchange, "key", pair->layer->kv_len, &pair->key, fault);
+           && query_number_read(exchange, "row", pair->layer->q_len, &pair->row, fault)
+           && query_number_read(exchange, "key", pair->layer->kv_len, &pair->key, fault);
 }
 
 static bool read_pair(struct call *call, struct fault *fault)

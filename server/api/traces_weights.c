@@ -2,6 +2,7 @@
  * of a layer, as bytes. */
 #include "api/traces.h"
 
+#include "api/query_number.h"
 #include "api/traces_internal.h"
 #include "base/clock.h"
 #include "forward/kept_piece.h"
@@ -43,7 +44,7 @@ static bool read_two(const char *value, char between, int64_t two[2])
 static bool read_range(const struct exchange *exchange, const char *name, int64_t count,
                        int64_t range[2], struct fault *fault)
 {
-    char value[TRACES_PARAM_BYTES];
+    char value[QUERY_PARAM_BYTES];
     range[0] = 0;
     range[1] = count;
     if (!exchange_query(exchange, name, value, sizeof value))
@@ -58,7 +59,7 @@ static bool read_range(const struct exchange *exchange, const char *name, int64_
 static bool read_cells(const struct exchange *exchange, struct kept_piece *piece,
                        struct fault *fault)
 {
-    char value[TRACES_PARAM_BYTES];
+    char value[QUERY_PARAM_BYTES];
     int64_t cells[2] = { CELLS_DEFAULT, CELLS_DEFAULT };
     if (exchange_query(exchange, "cells", value, sizeof value)
         && (!read_two(value, 'x', cells) || cells[0] < 1 || cells[1] < 1
@@ -75,7 +76,7 @@ static bool read_cells(const struct exchange *exchange, struct kept_piece *piece
 static bool read_choice(const struct exchange *exchange, const char *name,
                         const char *const *choices, int count, int *choice, struct fault *fault)
 {
-    char value[TRACES_PARAM_BYTES];
+    char value[QUERY_PARAM_BYTES];
     *choice = 0;
     if (!exchange_query(exchange, name, value, sizeof value))
         return true;
@@ -93,7 +94,7 @@ static bool read_choice(const struct exchange *exchange, const char *name,
 static bool read_heads(const struct exchange *exchange, struct kept_piece *piece, bool *of_all,
                        struct fault *fault)
 {
-    char value[TRACES_PARAM_BYTES];
+    char value[QUERY_PARAM_BYTES];
     const bool is_there = exchange_query(exchange, "head", value, sizeof value);
     *of_all = is_there && strcmp(value, "all") == 0;
     piece->head = 0;

@@ -82,8 +82,10 @@ void exchange_log(const struct exchange *exchange, int status, int64_t duration_
 bool exchange_is_change(const struct exchange *exchange)
 {
     const struct route *route = exchange->route;
-    return route && (route->scope == ACCESS_MODELS || route->scope == ACCESS_ADMIN)
-           && strcmp(route->method, "GET") != 0;
+    return route
+           && (route->audited
+               || ((route->scope == ACCESS_MODELS || route->scope == ACCESS_ADMIN)
+                   && strcmp(route->method, "GET") != 0));
 }
 
 void exchange_audit(const struct exchange *exchange)
@@ -100,6 +102,8 @@ void exchange_audit(const struct exchange *exchange)
     add(&line, LOG_STRING("what", what));
     if (model)
         add(&line, LOG_STRING("model", model));
+    if (exchange->record.session[0])
+        add(&line, LOG_STRING("session", exchange->record.session));
     add(&line, LOG_STRING("outcome", code == FAULT_NONE ? "done" : fault_code_name(code)));
     add(&line, LOG_NUMBER("status", status));
     add(&line, LOG_STRING("request_id", exchange->request_id));

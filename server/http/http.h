@@ -52,7 +52,8 @@ struct route {
      * come. NULL: every body should come. */
     bool (*takes_body)(const struct exchange *exchange, struct body_outlook *outlook,
                        struct fault *fault);
-    bool plain; /* an answer is packed only where the client does not take it unpacked */
+    bool audited; /* its requests are lines of the audit, beside those of models and admin */
+    bool plain;   /* an answer is packed only where the client does not take it unpacked */
     bool
         framed; /* a page of any origin may open it in a frame; the answer says which may show it */
 };

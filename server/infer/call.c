@@ -160,6 +160,8 @@ static void finish(struct call *call, enum job_outcome outcome)
         call->kind->end(call, &call->fault);
     if (call->fault.code == FAULT_NONE)
         call_answer_finish(call);
+    if (call->kind->settle)
+        call->kind->settle(call);
     infer_cost_stop(&call->cost, INFER_WRITE, &watch);
 }
 
@@ -177,14 +179,15 @@ static void reply(struct call *call)
         struct text text = call->text;
         call->text.data = NULL;
         drop_memory(call);
-        exchange_reply_text(call->exchange, 200, call->content_type, &text);
+        exchange_reply_text(call->exchange, call->status,
+                            call->status == 204 ? NULL : call->content_type, &text);
         return;
     }
     call_answer_drop_rest(call); /* by this worker, and before the answer is sent */
     call->holders = 2;
     exchange_set_header_length(call->exchange, call->has_header_length ? call->text_bytes : 0);
-    exchange_reply_parts(call->exchange, 200, call->content_type, call->parts, call->part_count,
-                         release, call);
+    exchange_reply_parts(call->exchange, call->status, call->content_type, call->parts,
+                         call->part_count, release, call);
 }
 
 /* The latest phase that the call came to. A short answer is packed when it is replied. */
@@ -248,6 +251,7 @@ static void init(struct call *call, struct service *service, struct memory_share
     call->holders = 1;
     call->clock.submitted_ns = clock_now_ns();
     call->content_type = "application/json";
+    call->status = 200;
     text_init(&call->text, 2 * service->config->answer_bytes_max + 65536);
     call->memory = call->text.memory = memory;
 }

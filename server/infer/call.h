@@ -43,6 +43,10 @@ struct call_kind {
     /* The job is over; fault may be set. Before the answer is finished. NULL: nothing to do. */
     void (*end)(struct call *call, struct fault *fault);
 
+    /* The answer is complete, or fault is set: nothing of the call fails any more. NULL: nothing to
+     * do. */
+    void (*settle)(struct call *call);
+
     /* Writes text and, where the answer has them, parts. text.deferred is set if the answer is
      * long. */
     bool (*write)(struct call *call, struct fault *fault);
@@ -94,6 +98,7 @@ struct call {
     struct byte_slice whole; /* of an answer that is all text */
     size_t text_bytes;       /* before packing */
     const char *content_type;
+    int status; /* of an answer, 200 unless the kind sets it; 204: it has no body */
     const struct byte_slice *parts;
     int part_count;
     bool has_header_length; /* the text is a header that the parts belong to */

@@ -54,7 +54,8 @@ struct infer_item {
     /* As asked. An absent field is NULL, or its has_ flag is false. */
     const char *model_name; /* no effect where the wire sets model, below, itself */
     int64_t layer_index;
-    struct infer_array query, key, value;
+    struct infer_array query, key, value; /* without key: query; without value: key */
+    bool is_input; /* the query is rows that enter the layer, which the client calls input */
     struct infer_array mask; /* added to the scores; -INFINITY forbids. BOOL: true may attend */
     bool mask_is_bool;       /* has no gradient; JSON's booleans are numbers here already */
     struct infer_array context_gradient;

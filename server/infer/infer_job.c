@@ -224,13 +224,20 @@ static void end(struct call *call, struct fault *fault)
         batcher_leave(call->service->batcher, &job->member);
     set_pending(job, false);
     infer_job_check_models(&job->call.request, fault);
-    if (job->call.order)
-        job->call.order->end(&job->call, fault);
+}
+
+static void settle(struct call *call)
+{
+    struct infer_call *infer = &infer_of(call)->call;
+    if (infer->order)
+        infer->order->end(infer, &call->fault);
 }
 
 static bool write(struct call *call, struct fault *fault)
 {
     struct infer_call *infer = &infer_of(call)->call;
+    if (infer->order && !infer->order->check(infer, fault))
+        return false;
     return infer->wire->write(infer, fault);
 }
 
@@ -257,6 +264,7 @@ static const struct call_kind infer_kind = {
     .tasks = tasks,
     .run = run,
     .end = end,
+    .settle = settle,
     .write = write,
     .record = record,
     .drop = drop,

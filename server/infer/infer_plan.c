@@ -90,13 +90,14 @@ static bool read_inputs(struct planned_inputs *inputs, const struct infer_item *
 {
     const struct infer_array *key = item->key.data ? &item->key : &item->query;
     const struct infer_array *value = item->value.data ? &item->value : key;
-    inputs->query = (struct planned_input){ .name = "query", .pointer = "/query" };
+    inputs->query = (struct planned_input){ .name = item->is_input ? "input" : "query",
+                                            .pointer = item->is_input ? "/input" : "/query" };
     inputs->key = (struct planned_input){ .name = "key", .pointer = "/key" };
     inputs->value = (struct planned_input){ .name = "value", .pointer = "/value" };
     if (key == &item->query)
-        inputs->key.pointer = "/query";
+        inputs->key.pointer = inputs->query.pointer;
     if (value == &item->query || value == &item->key)
-        inputs->value.pointer = value == &item->key ? "/key" : "/query";
+        inputs->value.pointer = value == &item->key ? "/key" : inputs->query.pointer;
     if (!item->query.data)
         return fault_set_at(fault, "/query", FAULT_FIELD, "query is missing");
     if (!read_input(&inputs->query, &item->query, true, heads, fault)

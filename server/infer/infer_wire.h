@@ -22,8 +22,11 @@ struct infer_order {
     /* In that task, before the plan: sets what of the items hangs on what others did before. */
     bool (*prepare)(struct infer_call *call, struct fault *fault);
 
-    /* When all is computed, or the job has failed, before the answer is written. May set fault. */
-    void (*end)(struct infer_call *call, struct fault *fault);
+    /* When all is computed, before the answer is written. May set fault. */
+    bool (*check)(struct infer_call *call, struct fault *fault);
+
+    /* When the answer is complete, or fault is set: others go on. */
+    void (*end)(struct infer_call *call, const struct fault *fault);
 };
 
 /* An inference on its way through a wire. */
@@ -32,6 +35,7 @@ struct infer_call {
     const struct infer_wire *wire;
     void *state;                     /* the wire's own, in the request's arena; begin makes it */
     const struct infer_order *order; /* NULL: waits for nobody; set in begin or read of the wire */
+    void *order_state;               /* the order's own, in the request's arena */
     struct infer_request request;
     struct infer_limits limits;
 };

@@ -22,6 +22,7 @@ struct access_keys;
 struct batcher;
 struct kept_store;
 struct regions;
+struct session_store;
 
 struct service {
     const struct config *config;
@@ -30,7 +31,8 @@ struct service {
     struct model_store *store; /* not to be read while state is SERVICE_LOADING */
     struct scheduler *scheduler;
     struct batcher *batcher;
-    struct kept_store *kept;     /* traces that are kept, of the room forward */
+    struct kept_store *kept;        /* traces that are kept, of the room forward */
+    struct session_store *sessions; /* of the room session */
     struct regions *regions;     /* of shared memory; NULL: --shared-memory-prefix is not given */
     struct scheduler *disk_jobs; /* of jobs that wait for the disk (disk_job.h) */
     _Atomic int state;           /* enum service_state */

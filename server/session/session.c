@@ -53,6 +53,7 @@ struct session_layer *session_layer_of(struct session *session, int64_t number)
 
 void session_layer_show(struct session_layer *layer)
 {
+    layer->kv_len_then = layer->rows.length;
     atomic_store(&layer->kv_len, layer->rows.length);
     atomic_store(&layer->bytes, session_rows_bytes(&layer->rows));
     atomic_store(&layer->bytes_held, session_rows_bytes_held(&layer->rows));
@@ -66,6 +67,31 @@ int64_t session_kv_len(const struct session *session)
         least = kv_len < least ? kv_len : least;
     }
     return session->layer_count > 0 ? least : 0;
+}
+
+int64_t session_kv_len_then(const struct session *session)
+{
+    int64_t least = session->layer_count > 0 ? INT64_MAX : 0;
+    for (int64_t i = 0; i < session->layer_count; i++)
+        if (session->layers[i].kv_len_then < least)
+            least = session->layers[i].kv_len_then;
+    return least;
+}
+
+void session_touch(struct session *session)
+{
+    atomic_store(&session->used_ns, clock_now_ns());
+}
+
+void session_truncate(struct session *session, int64_t kv_len)
+{
+    for (int64_t i = 0; i < session->layer_count; i++) {
+        struct session_layer *layer = &session->layers[i];
+        session_rows_truncate(&layer->rows, kv_len);
+        if (layer->rows.length == 0)
+            layer->rows.shape.kv_heads = 0;
+        session_layer_show(layer);
+    }
 }
 
 size_t session_bytes(const struct session *session)

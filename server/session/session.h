@@ -20,6 +20,8 @@ enum { SESSION_ID_MAX = 64 }; /* 32 hexadecimal digits, or a name of the client'
 struct session_layer {
     int64_t number; /* as in GET /v1/models/{model} */
     struct session_rows rows;
+    bool in_step;        /* of the call whose turn it is */
+    int64_t kv_len_then; /* after that call, once it is computed */
 
     /* What rows held when the last call left. */
     _Atomic int64_t kv_len;
@@ -61,8 +63,15 @@ struct session_layer *session_layer_of(struct session *session, int64_t number);
 /* After a change of a layer: what others see of it. */
 void session_layer_show(struct session_layer *layer);
 
+/* Its ttl begins again. */
+void session_touch(struct session *session);
+
+/* Goes back to at most so many positions in each layer; for a call whose turn it is. */
+void session_truncate(struct session *session, int64_t kv_len);
+
 /* The length of the shortest layer, and sums over all layers. */
 int64_t session_kv_len(const struct session *session);
+int64_t session_kv_len_then(const struct session *session); /* for the call whose turn it is */
 size_t session_bytes(const struct session *session);
 size_t session_bytes_held(const struct session *session);
 

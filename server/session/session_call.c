@@ -2,57 +2,83 @@
 #include "session/session_call.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 static struct session_call *of(const struct infer_call *call)
 {
-    return call->state;
+    return call->order_state;
+}
+
+struct session_step *session_call_step(const struct infer_call *call, int64_t number)
+{
+    return &of(call)->steps[number];
 }
 
 /* ------------------------------------------------------------- the steps of a call -- */
 
+static const struct infer_order session_order;
+
 static bool open_cache(struct infer_cache *cache, const struct attn_layer *layer, int64_t rows,
                        const struct attn_layer_cache **view, struct fault *fault);
+
+static void take_turn(struct infer_call *call, struct session_ticket *tickets, int64_t count)
+{
+    struct session_turn *turn = &of(call)->turn;
+    turn->scheduler = call->base.service->scheduler;
+    turn->job = &call->base.job;
+    turn->tickets = tickets;
+    turn->count = count;
+    session_turn_take(turn);
+}
+
+bool session_call_begin(struct infer_call *call, struct session *session, struct fault *fault)
+{
+    struct session_call *own = arena_calloc(&call->request.arena, 1, sizeof *own);
+    if (!own) {
+        session_release(session);
+        return fault_no_memory(fault);
+    }
+    call->order = &session_order;
+    call->order_state = own;
+    own->session = session;
+    own->ticket.session = session;
+    if (session)
+        take_turn(call, &own->ticket, 1);
+    return true;
+}
 
 bool session_call_make(struct infer_call *call, struct session_store *store, struct fault *fault)
 {
     struct infer_request *request = &call->request;
     struct session_call *own = of(call);
-    own->steps = arena_calloc(&request->arena, (size_t)request->item_count, sizeof *own->steps);
-    if (!own->steps && request->item_count > 0)
+    struct session_step *steps =
+        arena_calloc(&request->arena, (size_t)request->item_count, sizeof *steps);
+    if (!steps && request->item_count > 0)
         return fault_no_memory(fault);
     for (int64_t i = 0; i < request->item_count; i++) {
-        own->steps[i] = (struct session_step){
+        steps[i] = (struct session_step){
             .cache.open = open_cache, .appends = true, .at = SESSION_AT_NONE, .store = store
         };
-        request->items[i].cache = &own->steps[i].cache;
+        if (own->session)
+            steps[i].session = session_hold(own->session);
+        request->items[i].cache = &steps[i].cache;
     }
+    own->steps = steps;
     return true;
 }
 
-static bool has_ticket(const struct session_turn *turn, const struct session *session)
+bool session_call_take_turns(struct infer_call *call, struct fault *fault)
 {
-    for (int64_t i = 0; i < turn->count; i++)
-        if (turn->tickets[i].session == session)
-            return true;
-    return false;
-}
-
-bool session_call_take_turn(struct infer_call *call, struct fault *fault)
-{
-    struct session_call *own = of(call);
-    struct session_turn *turn = &own->turn;
+    const struct session_call *own = of(call);
     const int64_t count = call->request.item_count;
-    turn->scheduler = call->base.service->scheduler;
-    turn->job = &call->base.job;
-    turn->tickets = arena_calloc(&call->request.arena, (size_t)count, sizeof *turn->tickets);
-    if (!turn->tickets && count > 0)
+    int64_t used = 0;
+    struct session_ticket *tickets =
+        arena_calloc(&call->request.arena, (size_t)count, sizeof *tickets);
+    if (!tickets && count > 0)
         return fault_no_memory(fault);
     for (int64_t i = 0; i < count; i++)
-        if (!has_ticket(turn, own->steps[i].session))
-            turn->tickets[turn->count++].session = own->steps[i].session;
-    session_turn_take(turn);
+        if (own->steps[i].session)
+            tickets[used++].session = own->steps[i].session;
+    take_turn(call, tickets, used);
     return true;
 }
 
@@ -62,21 +88,10 @@ void session_call_drop(struct infer_call *call)
     if (!own)
         return;
     session_turn_leave(&own->turn);
-    for (int64_t i = 0; own->steps && i < call->request.item_count; i++) {
+    for (int64_t i = 0; own->steps && i < call->request.item_count; i++)
         session_release(own->steps[i].session);
-        own->steps[i].session = NULL;
-    }
-}
-
-void session_call_point(const struct infer_call *call, const char *list, struct fault *fault)
-{
-    char place[64];
-    for (int64_t i = 0; i < call->request.item_count; i++)
-        if (call->request.items[i].fault.code != FAULT_NONE) {
-            snprintf(place, sizeof place, "%s/%" PRId64, list, i);
-            fault_prefix_pointer(fault, place);
-            return;
-        }
+    session_release(own->session);
+    call->order_state = NULL;
 }
 
 /* --------------------------------------------------------------- in its turn -- */
@@ -86,44 +101,63 @@ static bool is_turn(struct infer_call *call)
     return session_turn_has_come(&of(call)->turn);
 }
 
-static bool find_layer(struct session_step *step, const struct infer_item *item,
-                       struct fault *fault)
+/* A layer is in one step of a call: its rows belong in one. */
+static bool take_layer(struct session_step *step, struct infer_item *item, struct fault *fault)
 {
-    step->layer = session_layer_of(step->session, item->layer_index);
-    return step->layer
-           || fault_set_at(fault, "/layer", FAULT_NOT_FOUND,
-                           "layer %" PRId64 " is not one of session '%s'", item->layer_index,
-                           step->session->id);
-}
-
-/* Each layer once: the rows of one layer belong in one step. */
-static bool is_alone(const struct session_call *own, int64_t number, struct fault *fault)
-{
-    for (int64_t i = 0; i < number; i++)
-        if (own->steps[i].layer && own->steps[i].layer == own->steps[number].layer)
-            return fault_set_at(fault, "/layer", FAULT_DUPLICATE,
-                                "layer %" PRId64 " of session '%s' is in two steps; send its rows "
-                                "in one",
-                                own->steps[number].layer->number, own->steps[number].session->id);
+    struct session *session = step->session;
+    if (!step->has_layer && session->layer_count == 1)
+        item->layer_index = session->layers[0].number;
+    struct session_layer *layer = session_layer_of(session, item->layer_index);
+    if (!layer)
+        return fault_set_at(fault, "/layer", FAULT_NOT_FOUND,
+                            "layer %" PRId64 " is not one of session '%s'", item->layer_index,
+                            session->id);
+    if (layer->in_step)
+        return fault_set_at(fault, "/layer", FAULT_DUPLICATE,
+                            "layer %" PRId64 " of session '%s' is in two steps; send its rows in "
+                            "one",
+                            layer->number, session->id);
+    layer->in_step = true;
+    step->layer = layer;
     return true;
 }
 
-static bool prepare_step(struct session_call *own, int64_t number, struct infer_item *item,
-                         struct fault *fault)
+static bool wrong_place(const struct session_step *step, struct fault *fault)
 {
-    struct session_step *step = &own->steps[number];
-    if (!session_store_check(step->session, fault) || !find_layer(step, item, fault)
-        || !is_alone(own, number, fault))
+    return fault_set_at(fault, "/at", FAULT_CONFLICT,
+                        "at is %" PRId64 "; layer %" PRId64 " of session '%s' has %" PRId64 " keys",
+                        step->at, step->layer->number, step->session->id, step->layer->rows.length);
+}
+
+/* A step without keys gets empty ones, in the heads of the session where they are not the model's
+ * and are known. */
+static void set_no_rows(const struct session_step *step, struct infer_item *item)
+{
+    static const float NONE;
+    const struct session_shape *shape = &step->layer->rows.shape;
+    item->key = item->value =
+        (struct infer_array){ .data = &NONE, .dtype = ATTN_F32, .rank = 1, .shape = { 0 } };
+    if (!item->model->parameterless || shape->kv_heads == 0)
+        return;
+    item->key.rank = item->value.rank = 3;
+    item->key.shape[0] = item->value.shape[0] = shape->kv_heads;
+    item->key.shape[1] = item->value.shape[1] = 0;
+    item->key.shape[2] = shape->head_dim;
+    item->value.shape[2] = shape->v_head_dim;
+}
+
+static bool prepare_step(struct session_step *step, struct infer_item *item, struct fault *fault)
+{
+    if (!session_store_check(step->session, fault) || !take_layer(step, item, fault))
         return false;
     const int64_t length = step->layer->rows.length;
     if (step->at > length)
-        return fault_set_at(fault, "/at", FAULT_CONFLICT,
-                            "at is %" PRId64 "; layer %" PRId64 " of session '%s' has %" PRId64
-                            " keys",
-                            step->at, step->layer->number, step->session->id, length);
+        return wrong_place(step, fault);
     step->cache.length = step->at == SESSION_AT_NONE ? length : step->at;
     if (!step->has_past_len)
         item->past_len = step->cache.length;
+    if (!step->has_rows)
+        set_no_rows(step, item);
     return true;
 }
 
@@ -132,12 +166,13 @@ static bool prepare(struct infer_call *call, struct fault *fault)
     struct infer_request *request = &call->request;
     for (int64_t i = 0; i < request->item_count; i++) {
         struct infer_item *item = &request->items[i];
-        if (item->fault.code != FAULT_NONE || prepare_step(of(call), i, item, &item->fault))
+        if (item->fault.code != FAULT_NONE
+            || prepare_step(session_call_step(call, i), item, &item->fault) || request->batch)
             continue;
-        if (!request->batch) {
-            *fault = item->fault;
-            return false;
-        }
+        *fault = item->fault;
+        if (call->wire->explain)
+            call->wire->explain(call, fault);
+        return false;
     }
     return true;
 }
@@ -175,11 +210,8 @@ static bool fits_length(const struct session_step *step, int64_t rows, struct fa
 static bool begin_retry(struct session_step *step, int64_t rows, struct fault *fault)
 {
     const struct session_rows *there = &step->layer->rows;
-    if (step->appends && step->cache.length + rows > there->length)
-        return fault_set_at(fault, "/at", FAULT_CONFLICT,
-                            "at is %" PRId64 "; layer %" PRId64 " of session '%s' has %" PRId64
-                            " keys",
-                            step->at, step->layer->number, step->session->id, there->length);
+    if (step->appends && rows > there->length - step->cache.length)
+        return wrong_place(step, fault);
     if (!session_rows_fork(there, &step->retry))
         return fault_no_memory(fault);
     session_rows_truncate(&step->retry, step->cache.length);
@@ -220,43 +252,75 @@ static bool open_cache(struct infer_cache *cache, const struct attn_layer *layer
 /* ------------------------------------------------------------------------ the end -- */
 
 /* Whether what a retry appended is what is there. */
-static bool is_the_same(const struct session_step *step)
+static bool check_retry(const struct session_step *step, struct fault *fault)
 {
     const struct session_rows *there = &step->layer->rows;
-    return session_rows_equal(&step->retry, there, step->cache.length,
-                              step->cache.length + step->retry.appended);
+    if (step->rows != &step->retry || !step->appends
+        || session_rows_equal(&step->retry, there, step->cache.length,
+                              step->cache.length + step->retry.appended))
+        return true;
+    return fault_set_at(fault, "/at", FAULT_CONFLICT,
+                        "other keys and values are at %" PRId64 " of layer %" PRId64
+                        " of session '%s', which has %" PRId64 " keys",
+                        step->at, step->layer->number, step->session->id, there->length);
 }
 
-static void end_step(struct session_step *step, bool is_good, struct fault *fault)
+static bool is_kept(const struct session_step *step)
 {
-    const bool is_retry = step->rows == &step->retry;
-    if (!step->rows)
-        return;
-    if (is_retry && step->appends && is_good && !is_the_same(step))
-        fault_set_at(fault, "/at", FAULT_CONFLICT,
-                     "other keys and values are at %" PRId64 " of layer %" PRId64
-                     " of session '%s', which has %" PRId64 " keys",
-                     step->at, step->layer->number, step->session->id, step->layer->rows.length);
-    session_rows_end(step->rows, is_good && step->appends && !is_retry);
-    if (is_retry)
-        session_rows_free(&step->retry);
-    if (step->layer->rows.length == 0)
-        step->layer->rows.shape.kv_heads = 0; /* the next append may have another shape */
-    step->rows = NULL;
-    step->kv_len = step->layer->rows.length;
-    session_layer_show(step->layer);
+    return step->rows && step->rows != &step->retry && step->appends;
 }
 
-static void end(struct infer_call *call, struct fault *fault)
+static bool check(struct infer_call *call, struct fault *fault)
 {
     struct infer_request *request = &call->request;
-    struct session_call *own = of(call);
-    for (int64_t i = 0; own->steps && i < request->item_count; i++) {
-        struct fault *item_fault = request->batch ? &request->items[i].fault : fault;
-        const bool is_good = fault->code == FAULT_NONE && item_fault->code == FAULT_NONE;
-        end_step(&own->steps[i], is_good, item_fault);
+    for (int64_t i = 0; i < request->item_count; i++) {
+        const struct session_step *step = session_call_step(call, i);
+        struct fault *own = &request->items[i].fault;
+        if (own->code != FAULT_NONE)
+            continue;
+        if (check_retry(step, own)) {
+            step->layer->kv_len_then += is_kept(step) ? step->rows->appended : 0;
+            continue;
+        }
+        if (request->batch)
+            continue;
+        *fault = *own;
+        if (call->wire->explain)
+            call->wire->explain(call, fault);
+        return false;
     }
-    session_turn_leave(&own->turn);
+    return true;
 }
 
-const struct infer_order session_call_order = { is_turn, prepare, end };
+static void end_step(struct session_step *step, bool is_good)
+{
+    struct session_layer *layer = step->layer;
+    if (!layer)
+        return;
+    if (step->rows)
+        session_rows_end(step->rows, is_good && is_kept(step));
+    session_rows_free(&step->retry);
+    if (layer->rows.length == 0)
+        layer->rows.shape.kv_heads = 0; /* the next append may have another shape */
+    layer->in_step = false;
+    session_layer_show(layer);
+    step->rows = NULL;
+    step->layer = NULL;
+}
+
+static void end(struct infer_call *call, const struct fault *fault)
+{
+    const struct infer_request *request = &call->request;
+    const struct session_call *own = of(call);
+    for (int64_t i = 0; own->steps && i < request->item_count; i++) {
+        const struct infer_item *item = &request->items[i];
+        end_step(&own->steps[i], fault->code == FAULT_NONE && item->fault.code == FAULT_NONE);
+        if (own->steps[i].session)
+            session_touch(own->steps[i].session);
+    }
+    session_call_drop(call);
+}
+
+static const struct infer_order session_order = {
+    .is_turn = is_turn, .prepare = prepare, .check = check, .end = end
+};

@@ -22,38 +22,43 @@ struct session_step {
     struct infer_cache cache; /* first: the item's cache is its step */
 
     /* As asked. */
-    struct session *session; /* held */
-    bool appends;            /* false: keys and values of the item are dropped afterwards */
+    struct session *session; /* held; NULL: the item has a fault */
+    bool has_layer;          /* the item's is the client's; else it is the session's only one */
     bool has_past_len;       /* the item's is the client's; else it is the length that is there */
+    bool has_rows;           /* keys and values come; else the item's are set here, and empty */
+    bool appends;            /* false: keys and values of the item are dropped afterwards */
     int64_t at;              /* the length that the client believes in; SESSION_AT_NONE */
 
     /* As done. */
     struct session_store *store;
-    struct session_layer *layer;
-    struct session_rows retry; /* what a retry appends to */
-    struct session_rows *rows; /* opened: of the layer, or retry; NULL: not opened */
-    int64_t kv_len;            /* of the layer after the call, for the answer */
+    struct session_layer *layer; /* NULL: not its turn, or a fault */
+    struct session_rows retry;   /* what a retry appends to */
+    struct session_rows *rows;   /* opened: of the layer, or retry; NULL: not opened */
 };
 
-/* The wire's own part of a call over sessions: infer_call.state points at it. */
+/* What a call over sessions is, in infer_call.order_state. */
 struct session_call {
+    struct session *session;    /* of all steps, held; NULL: each step has its own */
     struct session_step *steps; /* [request.item_count], in the request's arena */
+    bool is_list;               /* the client sent a list of steps; the wire sets it */
     struct session_turn turn;
+    struct session_ticket ticket; /* that of session */
 };
 
-/* Makes a step for each item of the call's request, of which the first `item_count` are there, and
- * gives each item its cache. False: no memory. The wire then sets the steps' sessions. */
+/* On the connection thread, in begin of the wire: makes the call one over sessions. With a session,
+ * which is taken over, all steps are about it, and its turn is taken at once. */
+bool session_call_begin(struct infer_call *call, struct session *session, struct fault *fault);
+
+/* When the request has its items: makes a step for each. The wire then sets what is asked, and the
+ * session where each step has its own. */
 bool session_call_make(struct infer_call *call, struct session_store *store, struct fault *fault);
 
-/* When all steps have their sessions: takes their turn. False: no memory. */
-bool session_call_take_turn(struct infer_call *call, struct fault *fault);
-
-extern const struct infer_order session_call_order;
+/* Then, where each step has its own session: takes the turns of all. */
+bool session_call_take_turns(struct infer_call *call, struct fault *fault);
 
 /* For the wire's drop: gives the turn and the sessions back. */
 void session_call_drop(struct infer_call *call);
 
-/* Puts the place of the step that has the fault before its pointer: "/steps/2". */
-void session_call_point(const struct infer_call *call, const char *list, struct fault *fault);
+struct session_step *session_call_step(const struct infer_call *call, int64_t number);
 
 #endif

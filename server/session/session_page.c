@@ -1,6 +1,8 @@
 /* session_page.c - see session_page.h. */
 #include "session/session_page.h"
 
+#include "watch/metrics.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +40,14 @@ static bool reserve(struct session_budget *budget, size_t bytes, struct fault *f
                 "one, or wait until one ends",
                 bytes, used, budget->bytes_max);
     } while (!atomic_compare_exchange_weak(&budget->bytes, &used, used + bytes));
+    metrics_gauge_add(METRICS_SESSION_BYTES, (int64_t)bytes);
     return true;
+}
+
+static void give_back(struct session_budget *budget, size_t bytes)
+{
+    atomic_fetch_sub(&budget->bytes, bytes);
+    metrics_gauge_add(METRICS_SESSION_BYTES, -(int64_t)bytes);
 }
 
 struct session_page *session_page_create(struct session_budget *budget,
@@ -61,7 +70,7 @@ struct session_page *session_page_create(struct session_budget *budget,
     char *data = page ? aligned_alloc(PAGE_ALIGN, whole) : NULL;
     if (!data) {
         free(page);
-        atomic_fetch_sub(&budget->bytes, whole);
+        give_back(budget, whole);
         fault_no_memory(fault);
         return NULL;
     }
@@ -84,7 +93,7 @@ void session_page_release(struct session_page *page)
 {
     if (!page || atomic_fetch_sub(&page->holders, 1) > 1)
         return;
-    atomic_fetch_sub(&page->budget->bytes, page->bytes);
+    give_back(page->budget, page->bytes);
     free(page->key);
     free(page);
 }

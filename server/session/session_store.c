@@ -1,8 +1,10 @@
 /* session_store.c - see session_store.h. */
 #include "session/session_store.h"
 
+#include "access/access_check.h"
 #include "base/clock.h"
 #include "text/text.h"
+#include "watch/metrics.h"
 
 #include <pthread.h>
 #include <search.h>
@@ -72,7 +74,7 @@ static void take_out(struct session_store *store, struct session *session, enum 
     atomic_store(&session->end, (int)why);
     tdelete(session, &store->by_id, compare);
     LIST_TAKE_OUT(&store->all, session, in_store);
-    session->in_store.next = session->in_store.previous = NULL;
+    metrics_gauge_add(METRICS_SESSIONS, -1);
 }
 
 static bool is_expired(const struct session *session, int64_t now_ns)
@@ -194,13 +196,13 @@ static bool make_id(char id[SESSION_ID_MAX + 1])
 
 /* Whether the key may have one more. */
 static bool has_place(const struct session_store *store, const struct access_key *key,
-                      struct fault *fault)
+                      int64_t now_ns, struct fault *fault)
 {
     int64_t count = 0;
     if (!key || key->limits.sessions == 0)
         return true;
     for (const struct session *s = store->all.first; s; s = s->in_store.next)
-        count += strcmp(owner_of(s), name_of(key)) == 0;
+        count += strcmp(owner_of(s), name_of(key)) == 0 && !is_expired(s, now_ns);
     return count < key->limits.sessions
            || fault_set(fault, FAULT_QUOTA,
                         "'%s' has %lld sessions, as many as it may; delete one, or wait until one "
@@ -209,9 +211,9 @@ static bool has_place(const struct session_store *store, const struct access_key
 }
 
 static bool add(struct session_store *store, struct session *session, const struct access_key *key,
-                struct fault *fault)
+                int64_t now_ns, struct fault *fault)
 {
-    if (!has_place(store, key, fault))
+    if (!has_place(store, key, now_ns, fault))
         return false;
     struct session **node = tsearch(session, &store->by_id, compare);
     if (!node)
@@ -221,30 +223,52 @@ static bool add(struct session_store *store, struct session *session, const stru
                             "there is a session '%.64s' already; delete it, or take another id",
                             session->id);
     LIST_APPEND(&store->all, session, in_store);
+    metrics_gauge_add(METRICS_SESSIONS, 1);
     return true;
+}
+
+/* The owner's session of that id, where its time has come, for the caller to release. */
+static struct session *take_expired(struct session_store *store, const char *id, const char *owner,
+                                    int64_t now_ns)
+{
+    struct session *session = find_own(store, id, owner);
+    if (!session || !is_expired(session, now_ns))
+        return NULL;
+    take_out(store, session, SESSION_EXPIRED);
+    return session;
 }
 
 bool session_store_add(struct session_store *store, struct session *session, const char *wanted,
                        const struct access_key *key, struct fault *fault)
 {
-    session_store_sweep(store, clock_now_ns());
+    const int64_t now_ns = clock_now_ns();
     session->account = key ? access_account_hold(key->account) : NULL;
-    bool good = true;
-    if (wanted)
+    if (wanted) {
         text_copy(session->id, sizeof session->id, wanted);
-    else
-        good = make_id(session->id) || fault_no_memory(fault);
-    if (good) {
-        lock(store);
-        good = add(store, session, key, fault);
-        unlock(store);
+    } else if (!make_id(session->id)) {
+        session_release(session);
+        return fault_no_memory(fault);
     }
+    lock(store);
+    struct session *expired = take_expired(store, session->id, owner_of(session), now_ns);
+    const bool good = add(store, session, key, now_ns, fault);
+    unlock(store);
+    session_release(expired);
     if (!good)
         session_release(session);
     return good;
 }
 
 struct session *session_store_find(struct session_store *store, const char *id,
+                                   const struct access_key *key, struct fault *fault)
+{
+    struct session *session = session_store_look(store, id, key, fault);
+    if (session)
+        session_touch(session);
+    return session;
+}
+
+struct session *session_store_look(struct session_store *store, const char *id,
                                    const struct access_key *key, struct fault *fault)
 {
     const int64_t now_ns = clock_now_ns();
@@ -256,33 +280,36 @@ struct session *session_store_find(struct session_store *store, const char *id,
         expired = session;
         session = NULL;
     }
-    if (session) {
+    if (session)
         session_hold(session);
-        atomic_store(&session->used_ns, now_ns);
-    } else {
+    else
         not_there(store, id, key, fault);
-    }
     unlock(store);
     session_release(expired);
     return session;
 }
 
-bool session_store_delete(struct session_store *store, const char *id, const struct access_key *key,
-                          struct fault *fault)
+struct session *session_store_find_to_call(struct session_store *store, const char *id,
+                                           const struct access_key *key, struct fault *fault)
 {
     struct session *session = session_store_find(store, id, key, fault);
-    if (!session)
-        return false;
+    if (!session || access_check_model(key, session->model->name, fault))
+        return session;
+    session_release(session);
+    return NULL;
+}
+
+bool session_store_delete(struct session_store *store, struct session *session, struct fault *fault)
+{
     lock(store);
     const bool is_there = atomic_load(&session->end) == (int)SESSION_LIVES;
     if (is_there)
         take_out(store, session, SESSION_DELETED);
     unlock(store);
-    const bool good = is_there || session_store_check(session, fault);
-    if (is_there)
-        session_release(session);
+    if (!is_there)
+        return session_store_check(session, fault);
     session_release(session);
-    return good;
+    return true;
 }
 
 bool session_store_evict(struct session_store *store)

@@ -27,16 +27,24 @@ struct session_budget *session_store_budget(struct session_store *store);
 bool session_store_add(struct session_store *store, struct session *session, const char *wanted,
                        const struct access_key *key, struct fault *fault);
 
-/* Finds a session for a key, held for the caller, and counts as a use of it. NULL, with the fault:
- * not_found, or gone with the reason. */
+/* Finds a session for a key, held for the caller. NULL, with the fault: not_found, or gone with the
+ * reason. */
+struct session *session_store_look(struct session_store *store, const char *id,
+                                   const struct access_key *key, struct fault *fault);
+
+/* The same, and counts as a use of it. */
 struct session *session_store_find(struct session_store *store, const char *id,
                                    const struct access_key *key, struct fault *fault);
+
+/* The same for a call of its model, which the key must be allowed to infer with; else scope. */
+struct session *session_store_find_to_call(struct session_store *store, const char *id,
+                                           const struct access_key *key, struct fault *fault);
 
 /* Whether a session that was found is still there; else the fault is gone, with the reason. */
 bool session_store_check(const struct session *session, struct fault *fault);
 
-/* Ends a session; the same faults as finding it. */
-bool session_store_delete(struct session_store *store, const char *id, const struct access_key *key,
+/* Ends a session that was found, for its owner. False, with the fault gone: it has ended. */
+bool session_store_delete(struct session_store *store, struct session *session,
                           struct fault *fault);
 
 /* Ends the evictable session that was used least recently and that no call holds, to make room.

@@ -11,8 +11,11 @@ void session_turn_take(struct session_turn *turn)
     pthread_mutex_lock(&mutex);
     for (int64_t i = 0; i < turn->count; i++) {
         struct session_ticket *ticket = &turn->tickets[i];
+        struct session *session = ticket->session;
+        if (session->tickets.last && session->tickets.last->turn == turn)
+            continue; /* it has one of this session */
         ticket->turn = turn;
-        LIST_APPEND(&ticket->session->tickets, ticket, in_session);
+        LIST_APPEND(&session->tickets, ticket, in_session);
     }
     turn->is_taken = true;
     pthread_mutex_unlock(&mutex);
@@ -21,7 +24,7 @@ void session_turn_take(struct session_turn *turn)
 static bool has_come(const struct session_turn *turn)
 {
     for (int64_t i = 0; i < turn->count; i++)
-        if (turn->tickets[i].session->tickets.first != &turn->tickets[i])
+        if (turn->tickets[i].turn && turn->tickets[i].session->tickets.first != &turn->tickets[i])
             return false;
     return true;
 }
@@ -67,5 +70,6 @@ void session_turn_leave(struct session_turn *turn)
     turn->is_taken = turn->waits = false;
     pthread_mutex_unlock(&mutex);
     for (int64_t i = 0; is_taken && i < turn->count; i++)
-        give_back(&turn->tickets[i]);
+        if (turn->tickets[i].turn)
+            give_back(&turn->tickets[i]);
 }

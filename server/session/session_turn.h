@@ -13,8 +13,8 @@
 struct session_turn;
 
 struct session_ticket {
-    struct session_turn *turn;
-    struct session *session; /* borrowed */
+    struct session_turn *turn; /* NULL: another ticket of the turn is for this session */
+    struct session *session;   /* borrowed */
     LIST_LINK(struct session_ticket) in_session;
 };
 
@@ -28,7 +28,7 @@ struct session_turn {
     bool waits;    /* the job waits, and is to be continued */
 };
 
-/* Takes the tickets; each session at most once. */
+/* Takes the tickets. A session may be in several; the first one counts. */
 void session_turn_take(struct session_turn *turn);
 
 /* In stage_tasks() of the job: whether its turn has come. Where it has not, the job is continued

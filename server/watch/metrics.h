@@ -7,7 +7,7 @@
 
 #include "text/text.h"
 
-enum { METRICS_ROUTES_MAX = 64 };
+enum { METRICS_ROUTES_MAX = 128 };
 
 /* Counts one answered request. route comes from metrics_route(), status is the HTTP status, and the
  * duration is from the request's first byte until its answer was handed over. */
@@ -39,6 +39,9 @@ void metrics_refused(const char *reason);
     X(TRACES_KEPT, "attnd_traces_kept", "Traces that are kept.")                                   \
     X(TRACE_BYTES, "attnd_trace_bytes",                                                            \
       "Memory of kept traces and of those on their way; what --trace-memory-max bounds.")          \
+    X(SESSIONS, "attnd_sessions", "Sessions.")                                                     \
+    X(SESSION_BYTES, "attnd_session_bytes",                                                        \
+      "Memory of the keys and values of all sessions; what --session-memory-max bounds.")          \
     X(REGIONS, "attnd_shared_memory_regions", "Regions of shared memory that are registered.")     \
     X(REGION_BYTES, "attnd_shared_memory_bytes", "Their sizes together.")                          \
     X(WORKERS, "attnd_workers", "Threads that compute.")                                           \

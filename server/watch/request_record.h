@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { REQUEST_MODEL_MAX = 128, REQUEST_TIMING_MAX = 192 };
+enum { REQUEST_MODEL_MAX = 128, REQUEST_SESSION_MAX = 64, REQUEST_TIMING_MAX = 192 };
 
 struct request_record {
     /* Of an inference, as far as it was read and planned. A batch may name several models: model,
@@ -29,6 +29,8 @@ struct request_record {
     bool was_job; /* it came to a worker or waited for one; only then the durations count */
     int64_t parse_ns, queue_ns, compute_ns, write_ns;
     int64_t total_ns; /* from the first byte of the request until its answer was complete */
+
+    char session[REQUEST_SESSION_MAX + 1]; /* that was made, forked or ended; "": none */
 
     int route;             /* metrics_route() */
     enum fault_code fault; /* the fault that it was answered with, or FAULT_NONE */

@@ -304,14 +304,9 @@ static bool read_outputs(struct v1_reader *reader, const cJSON *node)
     return true;
 }
 
-struct field {
-    const char *name;
-    bool (*read)(struct v1_reader *reader, const cJSON *node);
-};
-
 #define PER_HEAD_FIELD(NAME, name, may_be_none) { #name, read_##name },
 
-static const struct field fields[] = {
+static const struct v1_field fields[] = {
     { "model", v1_read_model },
     { "layer", v1_read_layer },
     { "query", read_query },
@@ -359,31 +354,35 @@ bool v1_read_option(struct v1_reader *reader, const char *field, const cJSON *no
 
 /* -------------------------------------------------------------- objects -- */
 
-static bool unknown_field(struct v1_reader *reader, const char *name)
+static bool unknown_field(struct v1_reader *reader, const char *name, const char *list)
 {
-    const char *known[FIELD_COUNT + 1];
-    const int count = field_count(reader);
+    const char *known[FIELD_COUNT + V1_MORE_MAX + 1];
+    int count = field_count(reader);
     for (int i = 0; i < count; i++)
         known[i] = fields[i].name;
-    known[count] = "requests";
-    return v1_unknown_field(reader, name, known, count + (reader->request->batch ? 1 : 0));
+    for (int i = 0; reader->more && i < reader->more->field_count; i++)
+        known[count++] = reader->more->fields[i].name;
+    if (list)
+        known[count++] = list;
+    return v1_unknown_field(reader, name, known, count);
 }
 
-bool v1_read_object(struct v1_reader *reader, const cJSON *object, bool has_requests)
+bool v1_read_object(struct v1_reader *reader, const cJSON *object, const char *list)
 {
-    const int count = field_count(reader);
+    const struct v1_more *more = reader->more;
     const cJSON *node;
     cJSON_ArrayForEach(node, object)
     {
-        int i = 0;
-        if (has_requests && strcmp(node->string, "requests") == 0)
+        if (list && strcmp(node->string, list) == 0)
             continue;
-        while (i < count && strcmp(fields[i].name, node->string) != 0)
-            i++;
+        const struct v1_field *field =
+            more ? v1_find_field(more->fields, more->field_count, node->string) : NULL;
+        if (!field)
+            field = v1_find_field(fields, field_count(reader), node->string);
         v1_point_to(reader, node->string);
-        if (i == count)
-            return unknown_field(reader, node->string);
-        if (!cJSON_IsNull(node) && !fields[i].read(reader, node))
+        if (!field)
+            return unknown_field(reader, node->string, list);
+        if (!cJSON_IsNull(node) && !field->read(reader, node))
             return false;
     }
     return true;

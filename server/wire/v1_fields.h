@@ -11,8 +11,9 @@ bool v1_read_layer(struct v1_reader *reader, const cJSON *node);
  * reader->name at reader->pointer, which another protocol may have set. */
 bool v1_read_option(struct v1_reader *reader, const char *field, const cJSON *node);
 
-/* Reads every field of an object into reader->item. has_requests: the object is a batch, and its
- * "requests" is skipped. A field that is null counts as absent. */
-bool v1_read_object(struct v1_reader *reader, const cJSON *object, bool has_requests);
+/* Reads every field of an object into reader->item, and those of reader->more. list: the object is
+ * a batch, and its array of that name is skipped; else NULL. A field that is null counts as absent.
+ */
+bool v1_read_object(struct v1_reader *reader, const cJSON *object, const char *list);
 
 #endif

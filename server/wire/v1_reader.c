@@ -60,19 +60,19 @@ bool v1_read_string(struct v1_reader *reader, const cJSON *node, struct byte_sli
            || fault_no_memory(reader->fault);
 }
 
-bool v1_find_requests(struct v1_reader *reader, const cJSON *root, int items_max,
+bool v1_find_requests(struct v1_reader *reader, const cJSON *root, const char *name, int items_max,
                       const cJSON **requests, int *count)
 {
-    *requests = cJSON_GetObjectItemCaseSensitive(root, "requests");
-    v1_point_to(reader, "requests");
+    *requests = cJSON_GetObjectItemCaseSensitive(root, name);
+    v1_point_to(reader, name);
     if (!*requests)
-        return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD, "requests is missing");
+        return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD, "%s is missing", name);
     *count = cJSON_IsArray(*requests) ? cJSON_GetArraySize(*requests) : 0;
     if (!cJSON_IsArray(*requests) || (*count && json_numbers_of(reader->document, *requests)))
         return v1_wrong_type(reader, *requests, "an array of requests");
     return *count <= items_max
            || fault_set_at(reader->fault, reader->pointer, FAULT_TOO_LARGE,
-                           "requests has %d items; at most %d are taken, send several batches",
+                           "%s has %d items; at most %d are taken, send several batches", name,
                            *count, items_max);
 }
 
@@ -193,6 +193,33 @@ bool v1_unknown_field_of(struct v1_reader *reader, const char *name, const char 
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", known[i]);
     return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
                         "there is no field '%.60s'; expected any of %s", name, list);
+}
+
+const struct v1_field *v1_find_field(const struct v1_field *fields, int count, const char *name)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(fields[i].name, name) == 0)
+            return &fields[i];
+    return NULL;
+}
+
+bool v1_read_fields(struct v1_reader *reader, const cJSON *object, const struct v1_field *fields,
+                    int count)
+{
+    const char *known[V1_MORE_MAX];
+    const cJSON *node;
+    for (int i = 0; i < count; i++)
+        known[i] = fields[i].name;
+    cJSON_ArrayForEach(node, object)
+    {
+        const struct v1_field *field = v1_find_field(fields, count, node->string);
+        v1_point_to(reader, node->string);
+        if (!field)
+            return v1_unknown_field_of(reader, node->string, known, count);
+        if (!cJSON_IsNull(node) && !field->read(reader, node))
+            return false;
+    }
+    return true;
 }
 
 void v1_point_to(struct v1_reader *reader, const char *name)

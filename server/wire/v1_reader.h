@@ -9,13 +9,34 @@
 
 #define V1_INTEGER_MAX 9007199254740992.0 /* 2^53: a double holds every integer up to it */
 
+struct v1_reader;
+
+struct v1_field {
+    const char *name;
+    bool (*read)(struct v1_reader *reader, const cJSON *node);
+};
+
+/* What an endpoint takes beside the fields of every inference, or reads in its own way: they go
+ * where reader->asked points. */
+struct v1_more {
+    const struct v1_field *fields;
+    int field_count;    /* at most V1_MORE_MAX */
+    const char *tensor; /* of a safetensors body, too; its infer_array is at the offset of asked */
+    size_t tensor_offset;
+    size_t asked_bytes;
+};
+
+enum { V1_MORE_MAX = 16 };
+
 struct v1_reader {
     const struct json_document *document;
     struct arena *arena;           /* of the request: owns the lists of integers */
     bool nonfinite_allowed;        /* NaN and infinities may come */
     struct infer_request *request; /* of an inference; else NULL */
     struct infer_item *item;
-    const char *name; /* of the field that is being read */
+    const struct v1_more *more; /* NULL: nothing */
+    void *asked;                /* of the item, by more */
+    const char *name;           /* of the field that is being read */
     char pointer[FAULT_POINTER_MAX];
     bool takes_deep; /* accepts arrays of more than JSON_RANK_MAX levels, too */
     struct fault *fault;
@@ -35,12 +56,17 @@ bool v1_unknown_field(struct v1_reader *reader, const char *name, const char *co
 bool v1_unknown_field_of(struct v1_reader *reader, const char *name, const char *const *known,
                          int known_count);
 
+/* Reads every member of an object by these fields into reader->asked. A member that is null counts
+ * as absent; no object, NULL, has none. */
+bool v1_read_fields(struct v1_reader *reader, const cJSON *object, const struct v1_field *fields,
+                    int count);
+
 /* Reads a string, which may have U+0000 where the body was read with nul_is_kept (json_string.h).
  */
 bool v1_read_string(struct v1_reader *reader, const cJSON *node, struct byte_slice *bytes);
 
-/* Finds the array "requests" of a batch, which has at most items_max elements. */
-bool v1_find_requests(struct v1_reader *reader, const cJSON *root, int items_max,
+/* Finds the array of a batch, whose name is mostly "requests", with at most items_max elements. */
+bool v1_find_requests(struct v1_reader *reader, const cJSON *root, const char *name, int items_max,
                       const cJSON **requests, int *count);
 
 bool v1_read_bool(struct v1_reader *reader, const cJSON *node, bool *value);
@@ -92,5 +118,8 @@ bool v1_integers_from(struct v1_reader *reader, const struct json_numbers *numbe
 /* Makes name the field that faults speak of from now on: sets reader->name, and reader->pointer to
  * "/name" with its / and ~ escaped (RFC 6901). */
 void v1_point_to(struct v1_reader *reader, const char *name);
+
+/* The field of that name; NULL: there is none. */
+const struct v1_field *v1_find_field(const struct v1_field *fields, int count, const char *name);
 
 #endif

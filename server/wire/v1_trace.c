@@ -329,7 +329,7 @@ static bool read_batch(struct trace_reader *reader, struct trace_request *reques
     struct v1_reader *values = &reader->values;
     const cJSON *requests, *node;
     int count;
-    if (!v1_find_requests(values, root, TRACE_ITEMS_MAX, &requests, &count))
+    if (!v1_find_requests(values, root, "requests", TRACE_ITEMS_MAX, &requests, &count))
         return false;
     request->items = arena_calloc(&request->arena, (size_t)count, sizeof *request->items);
     if (!request->items)

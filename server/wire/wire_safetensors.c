@@ -100,9 +100,11 @@ enum { TENSOR_COUNT = sizeof TENSORS / sizeof TENSORS[0] };
 
 static bool unknown_tensor(struct v1_reader *reader, int known_count)
 {
-    const char *known[TENSOR_COUNT];
+    const char *known[TENSOR_COUNT + 1];
     for (int i = 0; i < known_count; i++)
         known[i] = TENSORS[i].name;
+    if (reader->more)
+        known[known_count++] = reader->more->tensor;
     const char *near = nearest_name(reader->name, known, known_count);
     return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
                         "there is no tensor '%.60s'%s%s%s", reader->name,
@@ -113,8 +115,14 @@ static bool read_tensor(struct v1_reader *reader, const struct safetensors_entry
 {
     struct infer_item *item = reader->item;
     const int known_count = reader->request->gradients ? TENSOR_COUNT : TENSOR_COUNT - 1;
+    const struct v1_more *more = reader->more;
     int i = 0;
     v1_point_to(reader, entry->name);
+    if (more && strlen(more->tensor) == entry->name_length
+        && strcmp(more->tensor, entry->name) == 0)
+        return safetensors_body_numbers(
+            reader, entry, false,
+            (struct infer_array *)((char *)reader->asked + more->tensor_offset));
     while (i < known_count
            && (strlen(TENSORS[i].name) != entry->name_length
                || strcmp(TENSORS[i].name, entry->name) != 0))
@@ -135,12 +143,12 @@ static bool read_tensor(struct v1_reader *reader, const struct safetensors_entry
 /* ---------------------------------------------------------------- the body -- */
 
 /* Reads a body: its fields from the metadata, then its tensors. */
-static bool
-read_body(struct infer_call *call,
-          bool (*read_fields)(struct infer_request *request, const struct json_document *document,
-                              struct fault *fault),
-          bool (*read_tensors)(struct v1_reader *reader, const struct safetensors *file),
-          struct fault *fault)
+static bool read_body(struct infer_call *call, struct wire_v1_form *form,
+                      bool (*read_fields)(struct infer_call *call, struct wire_v1_form *form,
+                                          struct fault *fault),
+                      bool (*read_tensors)(struct v1_reader *reader,
+                                           const struct safetensors *file),
+                      struct fault *fault)
 {
     struct safetensors file;
     struct v1_reader reader = { .document = &call->base.document,
@@ -151,20 +159,40 @@ read_body(struct infer_call *call,
     if (!safetensors_read(&file, call->base.body.data ? call->base.body.data : "",
                           call->base.body.size, fault))
         return false;
-    bool good = read_metadata(&reader, call, &file)
-                && read_fields(&call->request, &call->base.document, fault);
+    bool good = read_metadata(&reader, call, &file) && read_fields(call, form, fault);
     if (good) {
         reader.item = &call->request.items[0];
+        reader.more = form ? form->more : NULL;
+        reader.asked = form ? form->asked : NULL;
         good = read_tensors(&reader, &file);
     }
     safetensors_free(&file);
     return good;
 }
 
-static bool read_single_fields(struct infer_request *request, const struct json_document *document,
+static bool read_single_fields(struct infer_call *call, struct wire_v1_form *form,
                                struct fault *fault)
 {
-    return wire_v1_read(request, false, document, fault);
+    (void)form;
+    return wire_v1_read(&call->request, false, &call->base.document, fault);
+}
+
+static bool read_gradient_fields(struct infer_call *call, struct wire_v1_form *form,
+                                 struct fault *fault)
+{
+    (void)form;
+    return wire_gradient_read(&call->request, &call->base.document, fault);
+}
+
+static bool read_form_fields(struct infer_call *call, struct wire_v1_form *form,
+                             struct fault *fault)
+{
+    const cJSON *root = call->base.document.root;
+    if (form->list && cJSON_GetObjectItemCaseSensitive(root, form->list))
+        return fault_set(fault, FAULT_FIELD,
+                         "%s stands in __metadata__; expected a JSON body, or one step a file",
+                         form->list);
+    return wire_v1_read_form(&call->request, form, &call->base.document, fault);
 }
 
 static bool read_tensors(struct v1_reader *reader, const struct safetensors *file)
@@ -177,8 +205,14 @@ static bool read_tensors(struct v1_reader *reader, const struct safetensors *fil
 
 bool wire_safetensors_read(struct infer_call *call, bool gradients, struct fault *fault)
 {
-    return read_body(call, gradients ? wire_gradient_read : read_single_fields, read_tensors,
-                     fault);
+    return read_body(call, NULL, gradients ? read_gradient_fields : read_single_fields,
+                     read_tensors, fault);
+}
+
+bool wire_safetensors_read_form(struct infer_call *call, struct wire_v1_form *form,
+                                struct fault *fault)
+{
+    return read_body(call, form, read_form_fields, read_tensors, fault);
 }
 
 /* ----------------------------------------------------------------- a merge -- */
@@ -237,7 +271,14 @@ static bool read_parts(struct v1_reader *reader, const struct safetensors *file)
     return true;
 }
 
+static bool read_merge_fields(struct infer_call *call, struct wire_v1_form *form,
+                              struct fault *fault)
+{
+    (void)form;
+    return wire_merge_read_fields(&call->request, &call->base.document, fault);
+}
+
 bool wire_safetensors_read_merge(struct infer_call *call, struct fault *fault)
 {
-    return read_body(call, wire_merge_read_fields, read_parts, fault);
+    return read_body(call, NULL, read_merge_fields, read_parts, fault);
 }

@@ -6,7 +6,9 @@
 #ifndef ATTND_WIRE_SAFETENSORS_H
 #define ATTND_WIRE_SAFETENSORS_H
 
+#include "format/safetensors.h"
 #include "infer/infer_wire.h"
+#include "wire/wire_v1.h"
 
 /* Notes the form of the body, from Content-Type, and of the answer, from Accept. An Accept that
  * names neither form leaves the answer in the form of the body. */
@@ -22,11 +24,20 @@ bool wire_safetensors_is_answer(const struct infer_call *call);
  * computed: tensors may be views of it. */
 bool wire_safetensors_read(struct infer_call *call, bool gradients, struct fault *fault);
 
+/* The same of a form without its list, which only JSON has. */
+bool wire_safetensors_read_form(struct infer_call *call, struct wire_v1_form *form,
+                                struct fault *fault);
+
 /* The same for a merge: tensors "parts.0.context", "parts.0.lse", "parts.1.context", ... */
 bool wire_safetensors_read_merge(struct infer_call *call, struct fault *fault);
 
 /* Writes the item's results as the answer's parts, in the dtype of its query. */
 bool wire_safetensors_write(struct infer_call *call, struct fault *fault);
+
+/* The same with further metadata, at most WIRE_SAFETENSORS_MORE_MAX. */
+enum { WIRE_SAFETENSORS_MORE_MAX = 4 };
+bool wire_safetensors_write_with(struct infer_call *call, const struct safetensors_pair *more,
+                                 int more_count, struct fault *fault);
 bool wire_safetensors_write_gradients(struct infer_call *call, struct fault *fault);
 
 #endif

@@ -26,22 +26,32 @@ static void add(struct answer *answer, const char *name, const char *dtype, cons
         tensor->shape[i] = shape[i];
 }
 
-static bool send(struct infer_call *call, const struct answer *answer, struct fault *fault)
+static bool send(struct infer_call *call, const struct answer *answer,
+                 const struct safetensors_pair *more, int more_count, struct fault *fault)
 {
     const struct infer_item *item = &call->request.items[0];
     char layer[24];
     snprintf(layer, sizeof layer, "%" PRId64, item->layer_index);
     const char *precision = infer_precision(item);
-    const struct safetensors_pair metadata[] = {
-        { .key = "model", .value = item->model->name },
-        { .key = "layer", .value = layer },
-        { .key = "precision", .value = precision },
-    };
+    int count = 0;
+    struct safetensors_pair metadata[3 + WIRE_SAFETENSORS_MORE_MAX];
+    metadata[count++] = (struct safetensors_pair){ .key = "model", .value = item->model->name };
+    metadata[count++] = (struct safetensors_pair){ .key = "layer", .value = layer };
+    if (precision)
+        metadata[count++] = (struct safetensors_pair){ .key = "precision", .value = precision };
+    for (int i = 0; i < more_count; i++)
+        metadata[count++] = more[i];
     return safetensors_answer_make(&call->base, &call->request.arena, answer->tensors,
-                                   answer->count, metadata, precision ? 3 : 2, fault);
+                                   answer->count, metadata, count, fault);
 }
 
 bool wire_safetensors_write(struct infer_call *call, struct fault *fault)
+{
+    return wire_safetensors_write_with(call, NULL, 0, fault);
+}
+
+bool wire_safetensors_write_with(struct infer_call *call, const struct safetensors_pair *more,
+                                 int more_count, struct fault *fault)
 {
     struct infer_item *item = &call->request.items[0];
     const char *dtype = dtype_name(item->answer_dtype);
@@ -63,7 +73,7 @@ bool wire_safetensors_write(struct infer_call *call, struct fault *fault)
             i == ATTN_OUTPUT_WEIGHTS && has_indices ? "weights.values" : infer_output_names[i];
         add(&answer, name, dtype, item->results[i], rank, shape);
     }
-    return send(call, &answer, fault);
+    return send(call, &answer, more, more_count, fault);
 }
 
 /* Adds a gradient, if there is one. Gradients are computed as floats and converted here. */
@@ -129,5 +139,5 @@ bool wire_safetensors_write_gradients(struct infer_call *call, struct fault *fau
                               tensor->rank, tensor->shape, fault))
                 return false;
         }
-    return send(call, &answer, fault);
+    return send(call, &answer, NULL, 0, fault);
 }

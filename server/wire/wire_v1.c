@@ -1,6 +1,6 @@
 /* wire_v1.c - see wire_v1.h.
  *
- * In a batch the fields beside "requests" are read once, into one item. The item of each request
+ * In a batch the fields beside its list are read once, into one item. The item of each request
  * begins as a copy of it. */
 #include "wire/wire_v1.h"
 
@@ -14,24 +14,41 @@
 
 /* ------------------------------------------------------------- requests -- */
 
-static bool read_batch(struct v1_reader *reader, const cJSON *root, const struct infer_item *shared)
+/* Room for what is asked of each item, which begins as what all share. */
+static bool make_asked(struct wire_v1_form *form, struct arena *arena, int count)
+{
+    const size_t bytes = form->more ? form->more->asked_bytes : 0;
+    if (bytes == 0)
+        return true;
+    char *asked = arena_calloc(arena, (size_t)count, bytes);
+    for (int i = 0; asked && i < count; i++)
+        memcpy(asked + (size_t)i * bytes, form->asked, bytes);
+    form->asked = asked;
+    return asked != NULL || count == 0;
+}
+
+static bool read_list(struct v1_reader *reader, const cJSON *root, struct wire_v1_form *form,
+                      const struct infer_item *shared)
 {
     struct infer_request *request = reader->request;
     const cJSON *requests, *node;
     int count;
-    if (!v1_find_requests(reader, root, INFER_ITEMS_MAX, &requests, &count))
+    if (!v1_find_requests(reader, root, form->list, INFER_ITEMS_MAX, &requests, &count))
         return false;
     request->items = arena_calloc(&request->arena, (size_t)count, sizeof *request->items);
-    if (!request->items)
+    if (!request->items || !make_asked(form, &request->arena, count))
         return fault_no_memory(reader->fault);
     cJSON_ArrayForEach(node, requests)
     {
+        if (form->asked)
+            reader->asked =
+                (char *)form->asked + (size_t)request->item_count * form->more->asked_bytes;
         struct infer_item *item = &request->items[request->item_count++];
         *item = *shared;
         reader->item = item;
         reader->fault = &item->fault;
         if (cJSON_IsObject(node))
-            v1_read_object(reader, node, false);
+            v1_read_object(reader, node, NULL);
         else
             fault_set(&item->fault, FAULT_TYPE, "this request is %s; expected an object",
                       json_kind(reader->document, node));
@@ -39,8 +56,8 @@ static bool read_batch(struct v1_reader *reader, const cJSON *root, const struct
     return true;
 }
 
-bool wire_v1_read(struct infer_request *request, bool batch, const struct json_document *document,
-                  struct fault *fault)
+bool wire_v1_read_form(struct infer_request *request, struct wire_v1_form *form,
+                       const struct json_document *document, struct fault *fault)
 {
     struct infer_item shared = {
         .outputs = { [ATTN_OUTPUT_CONTEXT] = true, [ATTN_OUTPUT_WEIGHTS] = true },
@@ -51,22 +68,32 @@ bool wire_v1_read(struct infer_request *request, bool batch, const struct json_d
         .nonfinite_allowed = request->nonfinite_allowed,
         .request = request,
         .item = &shared,
+        .more = form->more,
+        .asked = form->asked,
         .fault = fault,
     };
-    request->batch = batch;
     if (!cJSON_IsObject(document->root))
         return fault_set(fault, FAULT_TYPE, "the body is %s; expected an object",
                          json_kind(document, document->root));
-    if (!v1_read_object(&reader, document->root, batch))
+    if (!v1_read_object(&reader, document->root, form->list))
         return false;
-    if (batch)
-        return read_batch(&reader, document->root, &shared);
+    if (form->list
+        && (!form->list_may_lack || cJSON_GetObjectItemCaseSensitive(document->root, form->list)))
+        return read_list(&reader, document->root, form, &shared);
     request->items = arena_calloc(&request->arena, 1, sizeof *request->items);
     if (!request->items)
         return fault_no_memory(fault);
     request->items[0] = shared;
     request->item_count = 1;
     return true;
+}
+
+bool wire_v1_read(struct infer_request *request, bool batch, const struct json_document *document,
+                  struct fault *fault)
+{
+    struct wire_v1_form form = { .list = batch ? "requests" : NULL };
+    request->batch = batch;
+    return wire_v1_read_form(request, &form, document, fault);
 }
 
 /* --------------------------------------------------------------- answers -- */
@@ -82,12 +109,8 @@ static void write_top_k(const struct infer_item *item, const int64_t shape[3], s
     text_raw(text, "}");
 }
 
-static void write_item(const struct infer_item *item, struct text *text)
+void wire_v1_write_outputs(const struct infer_item *item, struct text *text)
 {
-    text_raw(text, "{\"model\":");
-    text_string(text, item->model->name);
-    text_raw(text, ",\"layer\":");
-    text_integer(text, item->layer_index);
     if (infer_precision(item)) {
         text_raw(text, ",\"precision\":");
         text_string(text, infer_precision(item));
@@ -104,6 +127,15 @@ static void write_item(const struct infer_item *item, struct text *text)
         else
             text_tensor(text, item->results[i], rank, shape);
     }
+}
+
+static void write_item(const struct infer_item *item, struct text *text)
+{
+    text_raw(text, "{\"model\":");
+    text_string(text, item->model->name);
+    text_raw(text, ",\"layer\":");
+    text_integer(text, item->layer_index);
+    wire_v1_write_outputs(item, text);
     text_raw(text, "}");
 }
 

@@ -17,6 +17,7 @@
 #include "key_file.h"
 #include "model_client.h"
 #include "openapi_calls.h"
+#include "openapi_waiting.h"
 #include "schema_check.h"
 #include "word_model.h"
 
@@ -87,6 +88,16 @@ static void keep_trace(void)
     assert_non_null(id);
     snprintf(openapi_trace, sizeof openapi_trace, "%s", id->valuestring);
     cJSON_Delete(answer);
+}
+
+/* Makes a session that paths of calls[] name. */
+static void make_session(struct http_client *own, const char *id)
+{
+    char body[64];
+    snprintf(body, sizeof body, "{\"model\":\"demo\",\"id\":\"%s\"}", id);
+    struct http_response response = http_client_post(own, "/v1/sessions", body);
+    assert_int_equal(response.status, 201);
+    http_response_free(&response);
 }
 
 /* A client that has the piece already is told so. */
@@ -176,6 +187,7 @@ static void test_fields(void **state)
     (void)state;
     expect_fields("AttentionFields", A, 20);
     expect_fields("TraceFields", "/v1/trace", 20);
+    expect_fields("SessionRequest", "/v1/sessions", 6);
 }
 
 struct refusal {
@@ -192,7 +204,8 @@ static void send_with(const struct openapi_call *call, void *context)
 static void test_refused_by_headers(void **state)
 {
     (void)state;
-    keep_trace();            /* the calls have ended the one before */
+    keep_trace(); /* the calls have ended the one before, and this session */
+    make_session(&client, "e");
     char long_header[15000]; /* short enough that the daemon itself refuses it */
     snprintf(long_header, sizeof long_header, "X-Long: %0*d", 14900, 0);
     struct refusal refusals[] = { { 415, "Content-Encoding: rot13" },
@@ -205,72 +218,25 @@ static void test_refused_by_headers(void **state)
 
 /* ---------------------------------------------------------------- bare sockets -- */
 
-enum { SOCKETS_MAX = 64 };
-
-struct waiting {
-    struct http_raw sockets[SOCKETS_MAX];
-    const struct openapi_call *calls[SOCKETS_MAX];
-    int count, port;
-};
-
-/* Receives the waiting answers, which must all have this status. */
-static void receive_all(struct waiting *waiting, long status)
-{
-    for (int i = 0; i < waiting->count; i++) {
-        struct http_response response =
-            http_raw_receive(&waiting->sockets[i], 10 * daemon_slowness());
-        if (response.status != status)
-            fail_msg("%s %s: expected %ld, not %ld: %s", waiting->calls[i]->method,
-                     openapi_path(waiting->calls[i]), status, response.status, response.body);
-        openapi_expect_described(waiting->calls[i], &response);
-        http_raw_close(&waiting->sockets[i]);
-    }
-}
-
-/* Sends the request without its first bytes, which were sent before. */
-static void send_rest(struct http_raw *raw, const struct openapi_call *call, size_t length,
-                      const char *body, int sent_bytes)
-{
-    char text[2000];
-    snprintf(text, sizeof(text),
-             "%s %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-             "Content-Length: %zu\r\n\r\n%s",
-             call->method, openapi_path(call), length, body);
-    assert_true(http_raw_send_text(raw, text + sent_bytes));
-}
-
-static void send_head(struct http_raw *raw, const struct openapi_call *call, size_t length,
-                      const char *body)
-{
-    send_rest(raw, call, length, body, 0);
-}
-
-static struct http_raw *open_one(struct waiting *waiting, const struct openapi_call *call, int port)
-{
-    assert_true(waiting->count < SOCKETS_MAX);
-    waiting->calls[waiting->count] = call;
-    http_raw_connect(&waiting->sockets[waiting->count], port);
-    return &waiting->sockets[waiting->count++];
-}
-
 static void send_half(const struct openapi_call *call, void *context)
 {
-    send_head(open_one(context, call, server.port), call, 100, "{");
+    openapi_waiting_send(openapi_waiting_open(context, call, server.port), call, 100, "{", 0);
 }
 
 static void send_huge(const struct openapi_call *call, void *context)
 {
-    send_head(open_one(context, call, server.port), call, (size_t)1 << 40, "");
+    openapi_waiting_send(openapi_waiting_open(context, call, server.port), call, (size_t)1 << 40,
+                         "", 0);
 }
 
 static void test_slow_and_huge(void **state)
 {
-    struct waiting slow = { .count = 0 }, huge = { .count = 0 };
+    struct openapi_waiting slow = { .count = 0 }, huge = { .count = 0 };
     (void)state;
     each_with(408, send_half, &slow);
-    receive_all(&slow, 408);
+    openapi_waiting_receive(&slow, 408);
     each_with(413, send_huge, &huge);
-    receive_all(&huge, 413);
+    openapi_waiting_receive(&huge, 413);
 }
 
 /* ------------------------------------------------------------ daemons of their own -- */
@@ -299,6 +265,8 @@ static void test_overloaded(void **state)
     daemon_start_with(&other, "--models", directory, "--model-control", "explicit", "--queue-max",
                       "1", "--workers", "1", "--timeout", "3600s", "--explorer", "off", NULL);
     http_client_init(&own, other.port);
+    make_session(&own, "s");
+    make_session(&own, "e");
     endless_begin_any(&slow, &own);
     each_with(429, send_one_too_many, &own);
     openapi_expect_status(&own, &explorer_off, NULL, 404);
@@ -404,9 +372,9 @@ static void send_forbidden(const struct openapi_call *call, void *context)
 static void open_kept(const struct openapi_call *call, void *context)
 {
     static const struct openapi_call live = { "GET", "/livez", NULL, 200, NULL, NULL };
-    struct waiting *waiting = context;
-    struct http_raw *raw = open_one(waiting, call, waiting->port);
-    send_head(raw, &live, 0, "");
+    struct openapi_waiting *waiting = context;
+    struct http_raw *raw = openapi_waiting_open(waiting, call, waiting->port);
+    openapi_waiting_send(raw, &live, 0, "", 0);
     struct http_response response = http_raw_receive(raw, 10 * daemon_slowness());
     openapi_expect_described(&live, &response);
 }
@@ -419,7 +387,7 @@ static void test_forbidden_and_stopping(void **state)
 {
     struct daemon other;
     struct http_client own;
-    struct waiting kept = { .count = 0 };
+    struct openapi_waiting kept = { .count = 0 };
     (void)state;
     daemon_start_with(&other, "--models", directory, "--drain-max", "100ms", NULL);
     http_client_init(&own, other.port);
@@ -434,9 +402,9 @@ static void test_forbidden_and_stopping(void **state)
     free(daemon_log_with(&other, "drain cut short"));
     for (int i = 0; i < kept.count; i++) {
         const char *text = kept.calls[i]->body ? kept.calls[i]->body : "";
-        send_rest(&kept.sockets[i], kept.calls[i], strlen(text), text, 1);
+        openapi_waiting_send(&kept.sockets[i], kept.calls[i], strlen(text), text, 1);
     }
-    receive_all(&kept, 503);
+    openapi_waiting_receive(&kept, 503);
     assert_int_equal(daemon_wait(&other, 20 * daemon_slowness()), 0);
 }
 
@@ -462,6 +430,7 @@ static int start(void **state)
                   "--shared-memory-prefix", SHARED_PREFIX);
     openapi_make_region();
     keep_trace();
+    make_session(&client, "s");
     openapi_document = answer_get(&client, "/openapi.json");
     openapi_seen = cJSON_CreateObject();
     return 0;

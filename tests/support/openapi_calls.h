@@ -9,6 +9,7 @@
 #define M        "/v1/models/{model}"
 #define T        "/v1/traces/{trace}"
 #define T_IS     "/v1/traces/@"
+#define P        "/v1/sessions/{session}"
 #define O        "/v2/models/{model}"
 #define V        O "/versions/{version}"
 #define R        "/v2/repository/models/{model}/"
@@ -108,6 +109,39 @@ static const struct openapi_call calls[] = {
     { "GET", T "/weights", T_IS "/weights?layer=1&head=0", 410, NULL, NULL },
     { "GET", T "/statistics", T_IS "/statistics", 410, NULL, NULL },
     { "GET", T "/pair", T_IS "/pair?layer=1&head=0&row=1&key=0", 410, NULL, NULL },
+    { "POST", "/v1/sessions", NULL, 201, "{\"model\":\"demo\",\"id\":\"e\",\"kv_len_max\":9}",
+      NULL },
+    { "POST", "/v1/sessions", NULL, 409, "{\"model\":\"demo\",\"id\":\"e\"}", NULL },
+    { "POST", "/v1/sessions", NULL, 400, "{\"model\":\"demo\",\"dtype\":\"int8\"}", NULL },
+    { "POST", "/v1/sessions", NULL, 404, "{\"model\":\"nobody\"}", NULL },
+    { "GET", "/v1/sessions", NULL, 200, NULL, NULL },
+    { "POST", P "/attention", "/v1/sessions/s/attention", 200, "{\"input\":[[1,0,0]],\"at\":0}",
+      NULL },
+    { "POST", P "/attention", "/v1/sessions/s/attention", 200, "{" QUERY "}", AS_FILE },
+    { "POST", P "/attention", "/v1/sessions/s/attention", 200, "{\"steps\":[{" QUERY "}]}", NULL },
+    { "POST", P "/attention", "/v1/sessions/s/attention", 400, "{\"key\":[[1]]}", NULL },
+    { "POST", P "/attention", "/v1/sessions/nobody/attention", 404, "{" QUERY "}", NULL },
+    { "POST", P "/attention", "/v1/sessions/s/attention", 409, "{" QUERY ",\"at\":9}", NULL },
+    { "POST", "/v1/sessions/attention", NULL, 200,
+      "{\"requests\":[{\"session\":\"s\"," QUERY "},{\"session\":\"nobody\"," QUERY "}]}", NULL },
+    { "POST", "/v1/sessions/attention", NULL, 400, "{\"requests\":1}", NULL },
+    { "GET", P, "/v1/sessions/s", 200, NULL, NULL },
+    { "GET", P, "/v1/sessions/nobody", 404, NULL, NULL },
+    { "POST", P "/fork", "/v1/sessions/s/fork", 201, "{}", NULL },
+    { "POST", P "/fork", "/v1/sessions/s/fork", 400, "{\"id\":\"\"}", NULL },
+    { "POST", P "/fork", "/v1/sessions/s/fork", 409, "{\"id\":\"s\"}", NULL },
+    { "POST", P "/fork", "/v1/sessions/nobody/fork", 404, "{}", NULL },
+    { "POST", P "/truncate", "/v1/sessions/s/truncate", 200, "{\"kv_len\":0}", NULL },
+    { "POST", P "/truncate", "/v1/sessions/s/truncate", 409, "{\"kv_len\":9}", NULL },
+    { "POST", P "/truncate", "/v1/sessions/s/truncate", 400, "{}", NULL },
+    { "POST", P "/truncate", "/v1/sessions/nobody/truncate", 404, "{\"kv_len\":0}", NULL },
+    { "DELETE", P, "/v1/sessions/e", 204, NULL, NULL },
+    { "DELETE", P, "/v1/sessions/e", 410, NULL, NULL },
+    { "DELETE", P, "/v1/sessions/nobody", 404, NULL, NULL },
+    { "GET", P, "/v1/sessions/e", 410, NULL, NULL },
+    { "POST", P "/attention", "/v1/sessions/e/attention", 410, "{" QUERY "}", NULL },
+    { "POST", P "/fork", "/v1/sessions/e/fork", 410, "{}", NULL },
+    { "POST", P "/truncate", "/v1/sessions/e/truncate", 410, "{\"kv_len\":0}", NULL },
     { "GET", "/v1/models", NULL, 200, NULL, NULL },
     { "GET", M, "/v1/models/kept", 200, NULL, NULL },
     { "GET", M, "/v1/models/broken", 200, NULL, NULL },

@@ -145,6 +145,8 @@ static void test_gauges(void **state)
         "attnd_converted_parameter_bytes",
         "attnd_traces_kept",
         "attnd_trace_bytes",
+        "attnd_sessions",
+        "attnd_session_bytes",
         "attnd_shared_memory_regions",
         "attnd_shared_memory_bytes",
         "attnd_workers",

@@ -1,0 +1,18 @@
+/* query_number.h - whole numbers among the parameters of an address. */
+#ifndef ATTND_QUERY_NUMBER_H
+#define ATTND_QUERY_NUMBER_H
+
+#include "http/http.h"
+
+/* The longest value of a parameter, with its end: none is cut. */
+enum { QUERY_PARAM_BYTES = 256 };
+
+/* A parameter that is a whole number below end. False, with the fault, where it is missing. */
+bool query_number_read(const struct exchange *exchange, const char *name, int64_t end,
+                       int64_t *given, struct fault *fault);
+
+/* The same of one that may be missing: *given stays as it is then. */
+bool query_number_read_optional(const struct exchange *exchange, const char *name, int64_t end,
+                                int64_t *given, struct fault *fault);
+
+#endif

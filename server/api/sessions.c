@@ -1,0 +1,67 @@
+/* sessions.c - see sessions.h: sessions as they are shown. */
+#include "api/sessions.h"
+
+#include "api/query_number.h"
+#include "service/service.h"
+#include "session/session_store.h"
+#include "wire/session_text.h"
+
+enum { LISTED = 1000, LISTED_MAX = 10000 };
+
+struct list {
+    struct text *text;
+    int64_t count;
+};
+
+static void write_one(void *context, struct session *session)
+{
+    struct list *list = context;
+    text_raw(list->text, list->count++ > 0 ? "," : "");
+    session_text_write(session, list->text);
+}
+
+void sessions_list(struct exchange *exchange)
+{
+    static const char *const NAMES[] = { "offset", "limit" };
+    struct service *service = exchange_context(exchange);
+    struct fault fault;
+    struct text text;
+    int64_t offset = 0, limit = LISTED;
+    if (!exchange_check_query(exchange, NAMES, 2, &fault)
+        || !query_number_read_optional(exchange, "offset", INT64_MAX, &offset, &fault)
+        || !query_number_read_optional(exchange, "limit", LISTED_MAX + 1, &limit, &fault)) {
+        exchange_fail(exchange, &fault);
+        return;
+    }
+    text_init(&text, service->config->answer_bytes_max);
+    text.memory = exchange_memory(exchange);
+    struct list list = { &text, 0 };
+    text_raw(&text, "{\"sessions\":[");
+    const int64_t total = session_store_list(service->sessions, exchange_key(exchange), offset,
+                                             limit, write_one, &list);
+    text_raw(&text, "],\"total\":");
+    text_integer(&text, total);
+    text_raw(&text, "}\n");
+    exchange_reply_text(exchange, 200, "application/json", &text);
+}
+
+void sessions_get(struct exchange *exchange)
+{
+    struct service *service = exchange_context(exchange);
+    struct fault fault;
+    struct text text;
+    struct session *session =
+        exchange_check_query(exchange, NULL, 0, &fault) ? session_store_look(
+            service->sessions, exchange_param(exchange, 0), exchange_key(exchange), &fault)
+                                                        : NULL;
+    if (!session) {
+        exchange_fail(exchange, &fault);
+        return;
+    }
+    text_init(&text, service->config->answer_bytes_max);
+    text.memory = exchange_memory(exchange);
+    session_text_write(session, &text);
+    text_raw(&text, "\n");
+    session_release(session);
+    exchange_reply_text(exchange, 200, "application/json", &text);
+}

@@ -1,0 +1,15 @@
+/* sessions.h - the resource of sessions (API_SESSIONS.md): made, listed, looked at, forked, cut and
+ * ended. Attention over them is an inference (infer_handlers.h). */
+#ifndef ATTND_SESSIONS_H
+#define ATTND_SESSIONS_H
+
+#include "http/http.h"
+
+void sessions_list(struct exchange *exchange);
+void sessions_get(struct exchange *exchange);
+void sessions_create(struct exchange *exchange);
+void sessions_fork(struct exchange *exchange);
+void sessions_truncate(struct exchange *exchange);
+void sessions_delete(struct exchange *exchange);
+
+#endif

@@ -1,0 +1,121 @@
+/* session_fields.c - see session_fields.h. */
+#include "wire/session_fields.h"
+
+#include "wire/v1_fields.h"
+
+#include <stddef.h>
+
+static struct session_asked *of(struct v1_reader *reader)
+{
+    return reader->asked;
+}
+
+static bool read_session(struct v1_reader *reader, const cJSON *node)
+{
+    if (!cJSON_IsString(node))
+        return v1_wrong_type(reader, node, "the id of a session, a string");
+    of(reader)->id = node->valuestring;
+    return true;
+}
+
+static bool read_model(struct v1_reader *reader, const cJSON *node)
+{
+    (void)node;
+    return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
+                        "model is not a field here; a session is of the model that it was made "
+                        "for");
+}
+
+static bool read_layer(struct v1_reader *reader, const cJSON *node)
+{
+    of(reader)->has_layer = true;
+    return v1_read_layer(reader, node);
+}
+
+static bool read_past_len(struct v1_reader *reader, const cJSON *node)
+{
+    of(reader)->has_past_len = true;
+    return v1_read_integer(reader, node, 0, FAULT_LENGTH, &reader->item->past_len);
+}
+
+static bool read_input(struct v1_reader *reader, const cJSON *node)
+{
+    return v1_read_array(reader, node, false, &of(reader)->input);
+}
+
+static bool read_at(struct v1_reader *reader, const cJSON *node)
+{
+    return v1_read_integer(reader, node, 0, FAULT_LENGTH, &of(reader)->at);
+}
+
+static bool read_append(struct v1_reader *reader, const cJSON *node)
+{
+    of(reader)->has_append = true;
+    return v1_read_bool(reader, node, &of(reader)->append);
+}
+
+static const struct v1_field FIELDS[] = {
+    { "model", read_model },     { "layer", read_layer }, { "past_len", read_past_len },
+    { "input", read_input },     { "at", read_at },       { "append", read_append },
+    { "session", read_session }, /* of items alone, so it is the last */
+};
+
+enum { FIELD_COUNT = sizeof FIELDS / sizeof FIELDS[0] };
+
+const struct v1_more session_fields_of_path = {
+    .fields = FIELDS,
+    .field_count = FIELD_COUNT - 1,
+    .tensor = "input",
+    .tensor_offset = offsetof(struct session_asked, input),
+    .asked_bytes = sizeof(struct session_asked),
+};
+
+const struct v1_more session_fields_of_items = {
+    .fields = FIELDS,
+    .field_count = FIELD_COUNT,
+    .tensor = "input",
+    .tensor_offset = offsetof(struct session_asked, input),
+    .asked_bytes = sizeof(struct session_asked),
+};
+
+/* ------------------------------------------------------------------ what it means -- */
+
+/* Rows that enter a layer are its query, key and value, and see what is before them. */
+static bool settle_input(const struct session_asked *asked, struct infer_item *item,
+                         struct fault *fault)
+{
+    const char *other = item->query.data   ? "query"
+                        : item->key.data   ? "key"
+                        : item->value.data ? "value"
+                                           : NULL;
+    if (other)
+        return fault_set_at(fault, "/input", FAULT_FIELD,
+                            "input and %s both came; input is query, key and value in one", other);
+    item->query = asked->input;
+    item->is_input = true;
+    if (!item->has_causal)
+        item->has_causal = item->causal = true;
+    return true;
+}
+
+bool session_fields_settle(const struct session_asked *asked, struct infer_item *item,
+                           struct session_step *step, struct fault *fault)
+{
+    step->has_layer = asked->has_layer;
+    step->has_past_len = asked->has_past_len;
+    step->at = asked->at;
+    step->appends = !asked->has_append || asked->append;
+    if (asked->input.data && !settle_input(asked, item, fault))
+        return false;
+    if (!item->query.data)
+        return fault_set_at(fault, "/query", FAULT_FIELD,
+                            "query is missing; expected input, or query with or without key and "
+                            "value");
+    if (item->value.data && !item->key.data)
+        return fault_set_at(fault, "/key", FAULT_FIELD,
+                            "key is missing; value came. Without both nothing is appended");
+    step->has_rows = item->key.data || item->is_input;
+    return step->has_rows || !asked->has_append || !asked->append
+           || fault_set_at(fault, "/append", FAULT_OPTION,
+                           "append is true, but neither input nor key came");
+}

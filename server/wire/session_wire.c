@@ -1,0 +1,216 @@
+/* session_wire.c - see session_wire.h. */
+#include "wire/session_wire.h"
+
+#include "infer/infer_results.h"
+#include "session/session_call.h"
+#include "wire/session_fields.h"
+#include "wire/v1_fault.h"
+#include "wire/wire_safetensors.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static const char STEPS[] = "steps";
+
+/* ----------------------------------------------------------------------- reading -- */
+
+static bool begin_of_path(struct infer_call *call, const struct exchange *exchange,
+                          struct fault *fault)
+{
+    if (!wire_safetensors_begin(call, exchange, fault))
+        return false;
+    struct session *session = session_store_find_to_call(
+        call->base.service->sessions, exchange_param(exchange, 0), exchange_key(exchange), fault);
+    return session && session_call_begin(call, session, fault);
+}
+
+static bool begin_of_items(struct infer_call *call, const struct exchange *exchange,
+                           struct fault *fault)
+{
+    return service_takes_json(exchange, fault) && session_call_begin(call, NULL, fault);
+}
+
+static bool read_json(struct infer_call *call, struct wire_v1_form *form, struct fault *fault)
+{
+    const bool read = infer_wire_read_json(call, call->base.body.data, call->base.body.size, fault);
+    call_drop_body(&call->base);
+    return read && wire_v1_read_form(&call->request, form, &call->base.document, fault);
+}
+
+static bool take_step(struct infer_call *call, const struct session_asked *asked, int64_t number)
+{
+    struct infer_item *item = &call->request.items[number];
+    struct session_step *step = session_call_step(call, number);
+    if (item->fault.code != FAULT_NONE)
+        return false;
+    if (!step->session && !asked->id)
+        return fault_set_at(&item->fault, "/session", FAULT_FIELD, "session is missing");
+    if (!step->session)
+        step->session = session_store_find_to_call(call->base.service->sessions, asked->id,
+                                                   call->limits.key, &item->fault);
+    if (!step->session) {
+        fault_pointer_append(item->fault.pointer, 0, "session");
+        return false;
+    }
+    item->model = model_retain(step->session->model);
+    return session_fields_settle(asked, item, step, &item->fault);
+}
+
+static const struct session_call *own_of(const struct infer_call *call)
+{
+    return call->order_state;
+}
+
+/* A fault of one of several steps: says which. */
+static void explain(const struct infer_call *call, struct fault *fault)
+{
+    char place[64];
+    for (int64_t i = 0; own_of(call)->is_list && i < call->request.item_count; i++)
+        if (call->request.items[i].fault.code != FAULT_NONE) {
+            snprintf(place, sizeof place, "/%s/%" PRId64, STEPS, i);
+            fault_prefix_pointer(fault, place);
+            return;
+        }
+}
+
+static bool take_steps(struct infer_call *call, const struct session_asked *asked,
+                       struct fault *fault)
+{
+    struct infer_request *request = &call->request;
+    if (!session_call_make(call, call->base.service->sessions, fault))
+        return false;
+    for (int64_t i = 0; i < request->item_count; i++) {
+        if (take_step(call, &asked[i], i) || request->batch)
+            continue;
+        *fault = request->items[i].fault;
+        explain(call, fault);
+        return false;
+    }
+    return true;
+}
+
+static bool read_of_path(struct infer_call *call, struct fault *fault)
+{
+    struct session_asked asked = { .at = SESSION_AT_NONE };
+    struct wire_v1_form form = { STEPS, true, &session_fields_of_path, &asked };
+    struct session_call *own = call->order_state;
+    if (wire_safetensors_is_answer(call))
+        call->request.number_bytes = sizeof(double);
+    if (!(wire_safetensors_is_body(call) ? wire_safetensors_read_form(call, &form, fault)
+                                         : read_json(call, &form, fault)))
+        return false;
+    own->is_list = form.asked != &asked;
+    if (own->is_list && wire_safetensors_is_answer(call))
+        return fault_set_at(fault, "/steps", FAULT_OPTION,
+                            "an answer to several steps is JSON; expected Accept: "
+                            "application/json, or one step");
+    return take_steps(call, form.asked, fault);
+}
+
+static bool read_of_items(struct infer_call *call, struct fault *fault)
+{
+    struct session_asked asked = { .at = SESSION_AT_NONE };
+    struct wire_v1_form form = { "requests", false, &session_fields_of_items, &asked };
+    call->request.batch = true;
+    return read_json(call, &form, fault) && take_steps(call, form.asked, fault)
+           && session_call_take_turns(call, fault);
+}
+
+/* ----------------------------------------------------------------------- answers -- */
+
+static void write_session(const struct session *session, struct text *text)
+{
+    text_raw(text, "\"session\":");
+    text_string(text, session->id);
+    text_raw(text, ",\"kv_len\":");
+    text_integer(text, session_kv_len_then(session));
+}
+
+/* The members of one step. */
+static void write_step(const struct infer_call *call, int64_t number, struct text *text)
+{
+    const struct infer_item *item = &call->request.items[number];
+    text_raw(text, "\"model\":");
+    text_string(text, item->model->name);
+    text_raw(text, ",\"layer\":");
+    text_integer(text, item->layer_index);
+    text_raw(text, ",\"layer_kv_len\":");
+    text_integer(text, session_call_step(call, number)->layer->kv_len_then);
+    wire_v1_write_outputs(item, text);
+}
+
+static bool convert(struct infer_call *call, struct fault *fault)
+{
+    struct infer_request *request = &call->request;
+    for (int64_t i = 0; i < request->item_count; i++)
+        if (request->items[i].fault.code == FAULT_NONE
+            && !infer_convert_results(request, &request->items[i], ATTN_F32, fault))
+            return false;
+    return true;
+}
+
+static bool write_file(struct infer_call *call, struct fault *fault)
+{
+    const struct session_step *step = session_call_step(call, 0);
+    char kv_len[24], layer_kv_len[24];
+    snprintf(kv_len, sizeof kv_len, "%" PRId64, session_kv_len_then(step->session));
+    snprintf(layer_kv_len, sizeof layer_kv_len, "%" PRId64, step->layer->kv_len_then);
+    const struct safetensors_pair more[] = {
+        { .key = "session", .value = step->session->id },
+        { .key = "kv_len", .value = kv_len },
+        { .key = "layer_kv_len", .value = layer_kv_len },
+    };
+    return wire_safetensors_write_with(call, more, 3, fault);
+}
+
+static bool write_of_path(struct infer_call *call, struct fault *fault)
+{
+    struct text *text = &call->base.text;
+    if (wire_safetensors_is_answer(call))
+        return write_file(call, fault);
+    if (!convert(call, fault))
+        return false;
+    text_raw(text, "{");
+    write_session(own_of(call)->session, text);
+    text_raw(text, own_of(call)->is_list ? ",\"steps\":[" : ",");
+    for (int64_t i = 0; i < call->request.item_count; i++) {
+        text_raw(text, i > 0 ? ",{" : own_of(call)->is_list ? "{" : "");
+        write_step(call, i, text);
+        text_raw(text, own_of(call)->is_list ? "}" : "");
+    }
+    text_raw(text, own_of(call)->is_list ? "]}\n" : "}\n");
+    return true;
+}
+
+static bool write_of_items(struct infer_call *call, struct fault *fault)
+{
+    struct text *text = &call->base.text;
+    if (!convert(call, fault))
+        return false;
+    text_raw(text, "{\"results\":[");
+    for (int64_t i = 0; i < call->request.item_count; i++) {
+        const struct infer_item *item = &call->request.items[i];
+        text_raw(text, i > 0 ? "," : "");
+        if (item->fault.code != FAULT_NONE) {
+            v1_fault_write(&item->fault, i, text);
+            continue;
+        }
+        text_raw(text, "{");
+        write_session(session_call_step(call, i)->session, text);
+        text_raw(text, ",");
+        write_step(call, i, text);
+        text_raw(text, "}");
+    }
+    text_raw(text, "]}\n");
+    return true;
+}
+
+const struct infer_wire session_wire_of_path = { .begin = begin_of_path,
+                                                 .read = read_of_path,
+                                                 .explain = explain,
+                                                 .write = write_of_path,
+                                                 .drop = session_call_drop };
+const struct infer_wire session_wire_of_items = { .begin = begin_of_items,
+                                                  .read = read_of_items,
+                                                  .write = write_of_items,
+                                                  .drop = session_call_drop };
