@@ -11,8 +11,8 @@ const NUMBERS = [
 
 const numberWords = (value) => (Number.isFinite(value) ? String(Number(value.toPrecision(4))) : '');
 
-/* options are {causal, q_heads, kv_heads, scale, softcap}, as far as they were chosen; given are all of them as they are
- * computed with, or null while they are not known. */
+/* options are {causal, q_heads, kv_heads, scale, softcap}, as far as they were chosen; given are all of them as
+ * they are computed with, or null while they are not known. */
 export function FileOptions({ options, given, onOptions }) {
     const [typed, setTyped] = useState(options);
     const known = useRef({});

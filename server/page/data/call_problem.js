@@ -1,8 +1,8 @@
 /* call_problem.js - one call of POST /v1/attention, of which the page asks for parts: one head, one row.
  *
  * A problem is {model, layer, tensors: {query, key, value, mask, kv_len, alibi_slopes, sinks}, fields: {causal, scale,
- * ...}, scale, heads, kvHeads, rows, keys, headDim, isSdpa}. "sdpa" has no parameters, so one of its heads can be asked for
- * alone, by that head's columns; a layer of a model takes whole rows. */
+ * ...}, scale, heads, kvHeads, rows, keys, headDim, isSdpa}. "sdpa" has no parameters, so one of its heads can be asked
+ * for alone, by that head's columns; a layer of a model takes whole rows. */
 import { fileFault, writeSafetensors } from './safetensors.js';
 
 const JSON_NUMBERS_MAX = 20000;                  /* more go as a safetensors file */

@@ -10,7 +10,8 @@ export function seesPicture(source, layer) {
     return layer.kind !== 'text' && layer.rows === count && layer.keys === count;
 }
 
-/* The tokens before the patches, such as the class token: each fixes its row, and says what the row looked at gives it. */
+/* The tokens before the patches, such as the class token: each fixes its row, and says what the row looked at gives
+ * it. */
 function FirstTokens({ picture, layer, line, state, change }) {
     return html`
         <div class="row">
