@@ -100,6 +100,28 @@ static void test_large_map(void **state)
     explorer_expect_quiet(NULL);
 }
 
+/* What is said of a colour that stands for several pairs: which they are, and the largest weight
+ * among them, as the API has it. */
+static void test_words_of_cell(void **state)
+{
+    (void)state;
+    begin();
+    browser_move(&browser, browser_number(&browser, MAP ".x + " MAP ".width * 0.3"),
+                 browser_number(&browser, MAP ".y + " MAP ".height * 0.7"));
+    browser_wait(&browser, "document.querySelector('.cell-line [data-largest]') !== null");
+    browser_wait(
+        &browser,
+        "(async () => {"
+        "  const { rows, keys, largest } = document.querySelector('[data-largest]').dataset;"
+        "  const trace = seen.asked.map((one) => /v1.traces.([0-9a-f]+)/.exec(one)?.[1]);"
+        "  const answer = await fetch(`v1/traces/${trace.find(Boolean)}/weights?layer=1&head=2"
+        "&rows=${rows}&keys=${keys}&cells=1x1`);"
+        "  const [want] = new Float32Array(await answer.arrayBuffer());"
+        "  const [row, end] = rows.split(':').map(Number);"
+        "  return end - row > 1 && want > 0 && Math.abs(largest - want) < 1e-3 * want; })()");
+    explorer_leave();
+}
+
 /* No call asks for more cells than a screen can show. */
 static void test_calls_are_small(void **state)
 {
@@ -118,6 +140,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_large_map),
+        cmocka_unit_test(test_words_of_cell),
         cmocka_unit_test(test_calls_are_small),
     };
     return cmocka_run_group_tests(tests, NULL, explorer_stop);

@@ -85,11 +85,13 @@ export class TileStore {
         for (const tile of this.#tiles.values())
             if (holds(tile.rows, row) && holds(tile.keys, key) && (!best || tile.level < best.level))
                 best = tile;
-        if (!best)
-            return null;
-        const [r, rows] = cellOf(best.rows, best.shape[0], row);
-        const [c, keys] = cellOf(best.keys, best.shape[1], key);
-        return { rows, keys, value: best.values[r * best.shape[1] + c] };
+        return best && cellIn(best, row, key);
+    }
+
+    /* The cell that the last look draws at this row and key, or null. A finer one may be at hand. */
+    drawnCell(row, key) {
+        const tile = this.#drawn().findLast((one) => holds(one.rows, row) && holds(one.keys, key));
+        return tile ? cellIn(tile, row, key) : null;
     }
 
     /* Asks again for what did not come. */
@@ -264,4 +266,11 @@ function cellOf([begin, end], cells, number) {
     const n = end - begin;
     const cell = Math.floor((number - begin) * cells / n);
     return [cell, [begin + Math.ceil(cell * n / cells), begin + Math.ceil((cell + 1) * n / cells)]];
+}
+
+/* The cell of a tile that has this row and key, {rows, keys, value}. */
+function cellIn({ rows, keys, shape, values }, row, key) {
+    const [r, ofRows] = cellOf(rows, shape[0], row);
+    const [c, ofKeys] = cellOf(keys, shape[1], key);
+    return { rows: ofRows, keys: ofKeys, value: values[r * shape[1] + c] };
 }

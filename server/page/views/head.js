@@ -5,12 +5,13 @@ import { Bars, IN_ORDER_MAX } from '../draw/bars.js';
 import { useKeys } from '../draw/keys.js';
 import { MapCanvas } from '../draw/map_canvas.js';
 import { html, useEffect, useMemo, useState } from '../vendor/html.js';
-import { HeadControls, layerTitle, PairLine } from './head_controls.js';
+import { CellLine, HeadControls, layerTitle, PairLine } from './head_controls.js';
 import { FollowRow } from './head_follow.js';
 import { lineAtHand, useLine } from './map_lines.js';
 import { Picture, seesPicture } from './picture.js';
 
 const IN_ORDER_AT_FIRST = 60;
+const CELLS_ALONE_MAX = 128;                     /* rows or keys of a map that has a cell for each pair on any screen */
 
 /* What is looked at: the cell under the pointer, else what is fixed. */
 const cellOf = (hover, state) => hover ?? { row: state.row, key: state.key };
@@ -99,6 +100,8 @@ export function Head({ state, change, source, onFault, hasKeys = true }) {
                     weightOf=${weightOf} onFault=${onFault}>
                     <${PairLine} layer=${layer} cell=${cell} weight=${weightOf(cell.row, cell.key)}
                         state=${state} change=${change} />
+                    ${Math.max(layer.rows, layer.keys) > CELLS_ALONE_MAX && html`<${CellLine}
+                        cell=${hover && store.drawnCell(hover.row, hover.key)} />`}
                 <//>
             </div>
             <div class="head-side">

@@ -65,6 +65,20 @@ export function HeadControls({ source, layer, head, state, change, go }) {
         </div>`;
 }
 
+const spanText = (name, [begin, end]) =>
+    (end - begin === 1 ? `${name} ${begin}` : `${name}s ${begin} to ${end - 1}`);
+
+/** What a colour of the map stands for where it is that of several pairs: the largest of their weights. cell is
+ * {rows, keys, value} or null. Empty where nothing is pointed at, so that the page stays where it is. */
+export function CellLine({ cell }) {
+    const isOne = cell && cell.rows[1] - cell.rows[0] === 1 && cell.keys[1] - cell.keys[0] === 1;
+    return html`
+        <p class="cell-line faint">${cell && !isOne && html`
+            The colour is the largest weight of ${spanText('row', cell.rows)}, ${spanText('key', cell.keys)}:
+            ${' '}<span class="number" data-rows=${cell.rows.join(':')} data-keys=${cell.keys.join(':')}
+                data-largest=${cell.value}>${weightText(cell.value)}</span>`}</p>`;
+}
+
 /** The pair looked at, in words, and the way to why its weight is what it is. */
 export function PairLine({ layer, cell, weight, state, change }) {
     const isFixed = state.row !== null && state.key !== null;

@@ -49,8 +49,7 @@ const randomRange = (count) => {
 
 const holds = (range, number) => range[0] <= number && number < range[1];
 
-function checkCell(store, source, row, key) {
-    const cell = store.cell(row, key);
+function checkCell(cell, source, row, key) {
     let most = 0;
     for (let i = cell.rows[0]; i < cell.rows[1]; i++)
         for (let j = cell.keys[0]; j < cell.keys[1]; j++)
@@ -71,7 +70,8 @@ for (const [rows, keys] of [[1, 1], [5, 4], [300, 300], [1200, 1200], [1, 3000],
             const over = tiles.filter((tile) => holds(tile.rows, row) && holds(tile.keys, key));
             if (over.length !== 1)
                 faults.push(`${rows} x ${keys}: ${over.length} tiles over ${row}, ${key}`);
-            checkCell(store, source, row, key);
+            checkCell(store.cell(row, key), source, row, key);
+            checkCell(store.drawnCell(row, key), source, row, key);
         }
     }
     same(`${rows} x ${keys}: requests made twice`, [...source.flights.asked.values()].filter((n) => n > 1), []);
