@@ -85,6 +85,7 @@ export function InputForm({ models, state, change, file, onFile, options, given,
                 <${FileButton} file=${file} onFile=${(one) => onFile(one, chosen)} />
             </div>
             ${options && html`<${FileOptions} key=${file} options=${options} given=${given} onOptions=${onOptions} />`}
-            <p class="note faint">${model ? `${sizeWords(model)}. ${inputWords(model)}` : '\u00a0'}</p>
+            <p class="note faint">${state.tokens && !file ? `${state.tokens.length} tokens of the link are looked at, `
+                + 'not this text. ' : ''}${model ? `${sizeWords(model)}. ${inputWords(model)}` : '\u00a0'}</p>
         </form>`;
 }
