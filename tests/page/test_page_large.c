@@ -61,7 +61,7 @@ static void print_frames(const char *what)
     free(line);
 }
 
-#define MAP "document.querySelector('main canvas').getBoundingClientRect()"
+#define MAP "document.querySelector('.map-canvas').getBoundingClientRect()"
 
 static void zoom_and_pan(void)
 {
@@ -71,6 +71,7 @@ static void zoom_and_pan(void)
     for (int i = 0; i < 12; i++)
         browser_wheel(&browser, x, y, -120);
     print_frames("zoom in");
+    browser_wait(&browser, "location.hash.includes('rows=')"); /* the wheel came to the map */
     watch_frames();
     for (int i = 0; i < 6; i++)
         browser_drag(&browser, x, y, x - 100 + 40 * i, y - 60);
