@@ -2,6 +2,7 @@
 #include "session/session_call.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 static struct session_call *of(const struct infer_call *call)
 {
@@ -146,6 +147,25 @@ static void set_no_rows(const struct session_step *step, struct infer_item *item
     item->value.shape[2] = shape->v_head_dim;
 }
 
+/* What projections do not make floats of has to have a dtype of a cache. */
+static bool takes_dtypes(const struct session_step *step, const struct infer_item *item,
+                         struct fault *fault)
+{
+    const char *name = item->is_input ? "input" : item->key.data ? "key" : "query";
+    enum attn_dtype dtype = item->key.data ? item->key.dtype : item->query.dtype;
+    if (!step->has_rows || !item->model->parameterless)
+        return true;
+    if (dtype != ATTN_F64 && item->value.data) {
+        name = "value";
+        dtype = item->value.dtype;
+    }
+    char pointer[16];
+    snprintf(pointer, sizeof pointer, "/%s", name);
+    return dtype != ATTN_F64
+           || fault_set_at(fault, pointer, FAULT_DTYPE,
+                           "%s is F64; a session takes F32, F16 or BF16", name);
+}
+
 static bool prepare_step(struct session_step *step, struct infer_item *item, struct fault *fault)
 {
     if (!session_store_check(step->session, fault) || !take_layer(step, item, fault))
@@ -158,7 +178,7 @@ static bool prepare_step(struct session_step *step, struct infer_item *item, str
         item->past_len = step->cache.length;
     if (!step->has_rows)
         set_no_rows(step, item);
-    return true;
+    return takes_dtypes(step, item, fault);
 }
 
 static bool prepare(struct infer_call *call, struct fault *fault)
