@@ -244,7 +244,8 @@ static bool begin_rows(struct session_step *step, int64_t rows, struct fault *fa
 {
     struct session_budget *budget = session_store_budget(step->store);
     while (!session_rows_begin(step->rows, budget, rows, fault))
-        if (fault->code != FAULT_MEMORY || !session_store_evict(step->store))
+        if (fault->code != FAULT_MEMORY
+            || !session_store_evict(step->store, step->rows->bytes_wanted))
             return false;
     fault->code = FAULT_NONE;
     return true;

@@ -70,14 +70,20 @@ static bool is_small_and_alone(const struct session_part *part)
            && atomic_load(&part->page->holders) == 1;
 }
 
+static struct session_page *make_page(struct session_rows *rows, struct session_budget *budget,
+                                      int64_t count, struct fault *fault)
+{
+    rows->bytes_wanted = (size_t)count * session_shape_row_bytes(&rows->shape);
+    return session_page_create(budget, &rows->shape, count, fault);
+}
+
 /* The last page's rows move into a page with room for count more. */
 static bool grow_last(struct session_rows *rows, struct session_budget *budget, int64_t count,
                       struct fault *fault)
 {
     struct session_part *part = &rows->parts[rows->part_count - 1];
     const int64_t there = part_length(rows, rows->part_count - 1);
-    struct session_page *page =
-        session_page_create(budget, &rows->shape, page_rows(2 * there, there + count), fault);
+    struct session_page *page = make_page(rows, budget, page_rows(2 * there, there + count), fault);
     if (!page)
         return false;
     session_page_copy(&rows->shape, page, 0, part->page, 0, there);
@@ -96,8 +102,7 @@ static bool add_part(struct session_rows *rows, struct session_budget *budget, i
     if (!parts)
         return fault_no_memory(fault);
     rows->parts = parts;
-    struct session_page *page =
-        session_page_create(budget, &rows->shape, page_rows(rows->length, count), fault);
+    struct session_page *page = make_page(rows, budget, page_rows(rows->length, count), fault);
     if (!page)
         return false;
     atomic_store(&page->appender, rows);

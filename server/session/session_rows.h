@@ -28,6 +28,7 @@ struct session_rows {
     int64_t appended;       /* positions of it */
     bool is_appending;      /* session_rows_end() is due */
     bool has_more;          /* a part was added for it, the last one */
+    size_t bytes_wanted;    /* of the page that had no room */
     struct attn_page *list; /* [2 * list_count] the view: pages of keys, then those of values */
     int64_t list_count;
     struct attn_pages pages[2];

@@ -312,14 +312,27 @@ bool session_store_delete(struct session_store *store, struct session *session, 
     return true;
 }
 
-bool session_store_evict(struct session_store *store)
+static bool is_candidate(const struct session *session)
 {
+    return session->is_evictable && atomic_load(&session->holders) == 1
+           && session_bytes_held(session) > 0;
+}
+
+bool session_store_evict(struct session_store *store, size_t bytes_wanted)
+{
+    const size_t used = atomic_load(&store->budget.bytes), most = store->budget.bytes_max;
+    size_t room = used < most ? most - used : 0;
     struct session *least = NULL;
     lock(store);
-    for (struct session *s = store->all.first; s; s = s->in_store.next)
-        if (s->is_evictable && atomic_load(&s->holders) == 1 && session_bytes_held(s) > 0
-            && (!least || atomic_load(&s->used_ns) < atomic_load(&least->used_ns)))
+    for (struct session *s = store->all.first; s; s = s->in_store.next) {
+        if (!is_candidate(s))
+            continue;
+        room += session_bytes_held(s);
+        if (!least || atomic_load(&s->used_ns) < atomic_load(&least->used_ns))
             least = s;
+    }
+    if (room < bytes_wanted)
+        least = NULL;
     if (least)
         take_out(store, least, SESSION_EVICTED);
     unlock(store);

@@ -47,9 +47,9 @@ bool session_store_check(const struct session *session, struct fault *fault);
 bool session_store_delete(struct session_store *store, struct session *session,
                           struct fault *fault);
 
-/* Ends the evictable session that was used least recently and that no call holds, to make room.
- * False: there is none. */
-bool session_store_evict(struct session_store *store);
+/* Ends the evictable session that was used least recently and that no call holds, to make room for
+ * so many bytes. False: all of them together would not. */
+bool session_store_evict(struct session_store *store, size_t bytes_wanted);
 
 /* Calls visit for each session that the key may see, in the order of their making, at most count of
  * them behind the first `after`; each is held for the call. Returns how many the key may see. */

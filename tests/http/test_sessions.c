@@ -1,0 +1,380 @@
+/* test_sessions.c - sessions as they are made, named, listed and ended: by their owner, by their
+ * time, by a lack of memory; and who may see them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "fixture.h"
+#include "key_file.h"
+#include "request_text.h"
+#include "session_client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------- bodies -- */
+
+static void test_made(void **state)
+{
+    (void)state;
+    cJSON *answer = NULL;
+    struct http_response response = http_client_post(
+        &client, "/v1/sessions",
+        "{\"model\":\"stories260K\",\"layers\":[4,1],\"dtype\":\"bf16\",\"kv_len_max\":7,"
+        "\"ttl\":\"90s\",\"evictable\":true,\"id\":\"A.z_0-9\"}");
+    answer = answer_json(&response, 201);
+    http_response_free(&response);
+    answer_expect(answer, "session", "\"A.z_0-9\"", 0);
+    answer_expect(answer, "model", "\"stories260K\"", 0);
+    answer_expect(answer, "layers", "[1,4]", 0);
+    answer_expect(answer, "layer_kv_len", "[0,0]", 0);
+    answer_expect(answer, "dtype", "\"bf16\"", 0);
+    answer_expect(answer, "kv_len_max", "7", 0);
+    answer_expect(answer, "ttl_ms", "90000", 0);
+    answer_expect(answer, "evictable", "true", 0);
+    cJSON_Delete(answer);
+    session_delete(&client, "A.z_0-9", 204);
+    /* Without an id, one of 32 hexadecimal digits. */
+    response = http_client_post(&client, "/v1/sessions", "{\"model\":\"sdpa\",\"ttl\":null}");
+    answer = answer_json(&response, 201);
+    http_response_free(&response);
+    const char *id = cJSON_GetObjectItem(answer, "session")->valuestring;
+    assert_int_equal(strlen(id), 32);
+    assert_int_equal(strspn(id, "0123456789abcdef"), 32);
+    answer_expect(answer, "ttl_ms", "600000", 0);
+    session_delete(&client, id, 204);
+    cJSON_Delete(answer);
+}
+
+static void test_bad_bodies(void **state)
+{
+    static const struct {
+        const char *fields, *code, *says;
+    } BAD[] = {
+        { "\"dtype\":\"int8\"", "option", "dtype 'int8' is not in this build" },
+        { "\"dtype\":\"f33\"", "option", "expected f32, f16 or bf16" },
+        { "\"window\":64", "option", "window of a session is not in this build" },
+        { "\"sinks\":4", "option", "sinks of a session is not in this build" },
+        { "\"ttl\":\"0s\"", "option", "at most 24h" },
+        { "\"ttl\":\"25h\"", "option", "at most 24h" },
+        { "\"ttl\":10", "type", "a time such as" },
+        { "\"layers\":[]", "option", "layers is empty" },
+        { "\"layers\":[0,0]", "duplicate", "layers has 0 twice" },
+        { "\"layers\":[[0]]", "option", "layer numbers" },
+        { "\"layers\":[-1]", "option", "expected an integer" },
+        { "\"kv_len_max\":0", "length", "1 or more" },
+        { "\"evictable\":1", "type", "true or false" },
+        { "\"id\":\"\"", "option", "1 to 64" },
+        { "\"id\":\"a/b\"", "option", "1 to 64" },
+        { "\"id\":\"..\"", "option", "1 to 64" },
+        { "\"id\":\"attention\"", "option", "attention" },
+        { "\"id\":\"\\u00e9\"", "option", "1 to 64" },
+        { "\"id\":7", "type", "expected a string" },
+        { "\"kvlenmax\":1", "field", "did you mean 'kv_len_max'" },
+        { "\"select\":{}", "field", "there is no field 'select'" },
+    };
+    char body[200];
+    (void)state;
+    for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++) {
+        snprintf(body, sizeof body, "{\"model\":\"sdpa\",%s}", BAD[i].fields);
+        struct http_response response = http_client_post(&client, "/v1/sessions", body);
+        if (!strstr(response.body, BAD[i].says))
+            fail_msg("%s: %s", body, response.body);
+        answer_expect_fault(&response, 400, BAD[i].code, NULL);
+        http_response_free(&response);
+    }
+    snprintf(body, sizeof body, "{\"model\":\"sdpa\",\"id\":\"%065d\"}", 0);
+    answer_refused(&client, "/v1/sessions", body, 400, "option", "/id");
+    answer_refused(&client, "/v1/sessions", "{\"model\":\"none\"}", 404, "not_found", "/model");
+    answer_refused(&client, "/v1/sessions", "{\"model\":\"sdpa\",\"layers\":[1]}", 404, "not_found",
+                   "/layers");
+    answer_refused(&client, "/v1/sessions", "[]", 400, "type", "");
+}
+
+static void test_bad_calls(void **state)
+{
+    (void)state;
+    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"bad\",\"kv_len_max\":3}");
+    cJSON_Delete(session_post(&client, "bad", "attention",
+                              "{\"query\":[[1,2]],\"key\":[[1,2],[3,4]]}", 200));
+    static const struct {
+        const char *body;
+        long status;
+        const char *code, *says;
+    } BAD[] = {
+        { "{}", 400, "field", "query is missing; expected input, or query" },
+        { "{\"key\":[[1,2]]}", 400, "field", "query is missing" },
+        { "{\"query\":[[1,2]],\"value\":[[1,2]]}", 400, "field", "key is missing" },
+        { "{\"query\":[[1,2]],\"input\":[[1,2]]}", 400, "field", "input and query both came" },
+        { "{\"query\":[[1,2]],\"append\":true}", 400, "option", "neither input nor key came" },
+        { "{\"model\":\"sdpa\",\"query\":[[1,2]]}", 400, "field", "model is not a field here" },
+        { "{\"session\":\"bad\",\"query\":[[1,2]]}", 400, "field", "no field 'session'" },
+        { "{\"query\":[[1,2]],\"at\":-1}", 400, "length", "0 or more" },
+        { "{\"query\":[[1,2,3]],\"key\":[[1,2,3]]}", 400, "shape", "those of session 'bad'" },
+        { "{\"query\":[[1,2]],\"key\":[[1,2],[3,4]]}", 409, "conflict", "the kv_len_max 3" },
+        { "{\"query\":[[1,2]],\"key\":[[1,2]],\"value\":[[1,2],[3,4]]}", 400, "shape",
+          "value has 2" },
+        { "{\"query\":[[1,2]],\"kv_len\":9}", 400, "length", "there are 2 keys" },
+        { "{\"query\":[[1,2]],\"layer\":1}", 404, "not_found", "layer 1 is not one of" },
+        { "{\"steps\":7}", 400, "type", "steps is" },
+    };
+    for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++)
+        session_refused(&client, "bad", "attention", BAD[i].body, BAD[i].status, BAD[i].code,
+                        BAD[i].says);
+    session_refused(&client, "bad", "truncate", "{\"kv_len\":3}", 409, "conflict", "has 2 keys");
+    session_refused(&client, "bad", "truncate", "{}", 400, "field", "kv_len is missing");
+    assert_int_equal(session_number(&client, "bad", "kv_len"), 2);
+    answer_refused(&client, "/v1/sessions", "{\"model\":\"sdpa\",\"id\":\"bad\"}", 409, "conflict",
+                   "/id");
+    session_delete(&client, "bad", 204);
+}
+
+/* What is empty again may have another shape. */
+static void test_shape_anew(void **state)
+{
+    (void)state;
+    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"anew\"}");
+    cJSON_Delete(session_post(&client, "anew", "attention",
+                              "{\"query\":[[1,2]],\"key\":[[1,2],[3,4]]}", 200));
+    cJSON_Delete(session_post(&client, "anew", "truncate", "{\"kv_len\":0}", 200));
+    cJSON_Delete(
+        session_post(&client, "anew", "attention", "{\"query\":[[1,2,3]],\"key\":[[1,2,3]]}", 200));
+    cJSON_Delete(session_post(&client, "anew", "attention", "{\"query\":[[1,2,3]]}", 200));
+    session_delete(&client, "anew", 204);
+}
+
+/* -------------------------------------------------------------------------- lists -- */
+
+static void expect_listed(struct http_client *own, const char *path, int count, int total,
+                          const char *first)
+{
+    cJSON *answer = answer_get(own, path);
+    const cJSON *sessions = cJSON_GetObjectItem(answer, "sessions");
+    assert_int_equal(cJSON_GetArraySize(sessions), count);
+    assert_int_equal(cJSON_GetObjectItem(answer, "total")->valueint, total);
+    if (count > 0)
+        assert_string_equal(cJSON_GetObjectItem(sessions->child, "session")->valuestring, first);
+    cJSON_Delete(answer);
+}
+
+static void test_list(void **state)
+{
+    char body[64], id[8];
+    (void)state;
+    expect_listed(&client, "/v1/sessions", 0, 0, NULL);
+    for (int i = 0; i < 5; i++) {
+        snprintf(body, sizeof body, "{\"model\":\"sdpa\",\"id\":\"l%d\"}", i);
+        session_make(&client, body);
+    }
+    expect_listed(&client, "/v1/sessions", 5, 5, "l0");
+    expect_listed(&client, "/v1/sessions?offset=2&limit=2", 2, 5, "l2");
+    expect_listed(&client, "/v1/sessions?offset=9", 0, 5, NULL);
+    expect_listed(&client, "/v1/sessions?limit=0", 0, 5, NULL);
+    const struct http_request bad[] = { { .path = "/v1/sessions?limit=10001" },
+                                        { .path = "/v1/sessions?offset=x" },
+                                        { .path = "/v1/sessions?page=1" },
+                                        { .path = "/v1/sessions/l0?format=safetensors" } };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        answer_send_refused(&client, &bad[i], 400, i < 2 ? "option" : "field", NULL);
+    for (int i = 0; i < 5; i++) {
+        snprintf(id, sizeof id, "l%d", i);
+        session_delete(&client, id, 204);
+    }
+}
+
+/* ---------------------------------------------------------------------------- time -- */
+
+static void test_expires(void **state)
+{
+    char body[96];
+    (void)state;
+    const double ttl = 0.4 * daemon_slowness();
+    snprintf(body, sizeof body, "{\"model\":\"sdpa\",\"id\":\"soon\",\"ttl\":\"%.0fms\"}",
+             ttl * 1000);
+    session_make(&client, body);
+    for (int i = 0; i < 4; i++) { /* used, it stays */
+        daemon_pause(ttl / 2);
+        cJSON_Delete(
+            session_post(&client, "soon", "attention", "{\"query\":[[1]],\"key\":[[1]]}", 200));
+    }
+    session_wait_until_empty(&client);
+    session_refused(&client, "soon", "attention", "{\"query\":[[1]]}", 410, "gone",
+                    "has expired: nobody used it for its ttl");
+    session_get(&client, "soon", 410);
+    session_delete(&client, "soon", 410);
+    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"soon\"}");
+    session_get(&client, "soon", 200);
+    session_delete(&client, "soon", 204);
+    session_get(&client, "soon", 410);
+    session_get(&client, "never", 404);
+}
+
+/* --------------------------------------------------------------------------- memory -- */
+
+static void append_rows(struct http_client *own, const char *id, int rows, long status)
+{
+    struct request_text text = { .data = NULL };
+    request_text_add(&text, "{\"outputs\":[\"context\"],\"query\":");
+    request_text_digits(&text, 1, 64);
+    request_text_add(&text, ",\"key\":");
+    request_text_digits(&text, rows, 64);
+    request_text_add(&text, "}");
+    if (status == 503)
+        session_refused(own, id, "attention", text.data, 503, "memory", "--session-memory-max");
+    else
+        cJSON_Delete(session_post(own, id, "attention", text.data, status));
+    free(text.data);
+}
+
+/* Room for 256 rows of 512 bytes: what does not fit is refused, and nobody is evicted in vain. */
+static void test_budget(void **state)
+{
+    struct daemon other;
+    struct http_client own;
+    (void)state;
+    daemon_start_with(&other, "--session-memory-max", "128KiB", NULL);
+    http_client_init(&own, other.port);
+    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"old\",\"evictable\":true}");
+    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"new\",\"evictable\":true}");
+    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"firm\"}");
+    append_rows(&own, "new", 64, 200);
+    append_rows(&own, "old", 64, 200);
+    append_rows(&own, "firm", 128, 200);
+    assert_true(answer_metric(&own, "attnd_session_bytes") == 131072);
+    append_rows(&own, "new", 1, 503); /* it moves to 128 rows; old would not make room enough */
+    session_get(&own, "old", 200);
+    http_client_free(&own);
+    daemon_stop(&other);
+}
+
+/* Only what was made evictable makes room, the least recently used first. */
+static void test_eviction(void **state)
+{
+    struct daemon other;
+    struct http_client own;
+    (void)state;
+    daemon_start_with(&other, "--session-memory-max", "128KiB", NULL);
+    http_client_init(&own, other.port);
+    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"firm\"}");
+    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"a\",\"evictable\":true}");
+    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"b\",\"evictable\":true}");
+    append_rows(&own, "firm", 64, 200);
+    append_rows(&own, "b", 64, 200);
+    append_rows(&own, "a", 128, 200);
+    cJSON_Delete(session_post(&own, "b", "attention", "{\"q_heads\":64,\"query\":1}", 400));
+    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"c\"}");
+    append_rows(&own, "c", 64, 200); /* a was used before b */
+    session_refused(&own, "a", "attention", "{\"query\":[[1]]}", 410, "gone", "was evicted");
+    session_get(&own, "b", 200);
+    session_get(&own, "firm", 200);
+    append_rows(&own, "c", 300, 503);
+    append_rows(&own, "firm", 300, 503);
+    assert_int_equal(session_number(&own, "c", "kv_len"), 64);
+    assert_int_equal(session_number(&own, "firm", "kv_len"), 64);
+    session_delete(&own, "b", 204);
+    session_delete(&own, "c", 204);
+    session_delete(&own, "firm", 204);
+    session_wait_until_empty(&own);
+    http_client_free(&own);
+    daemon_stop(&other);
+}
+
+/* ---------------------------------------------------------------------------- owners -- */
+
+static const struct key_line KEYS[] = {
+    { "anna", "infer,sessions sessions=2" },
+    { "bert", "infer,sessions" },
+    { "other", "infer:demo,sessions" },
+    { "all", "infer,sessions:all" },
+    { "none", "sessions" },
+    { "metrics", "metrics" },
+    { NULL, NULL },
+};
+
+#define EXPECT(name, request, status) key_done(key_expect(&own, name, request, status))
+
+static void key_done(struct http_response response)
+{
+    http_response_free(&response);
+}
+
+static void test_owners(void **state)
+{
+    static const struct http_request MAKE = { .path = "/v1/sessions",
+                                              .body = "{\"model\":\"sdpa\",\"id\":\"s\"}" };
+    static const struct http_request DEMO = { .path = "/v1/sessions",
+                                              .body = "{\"model\":\"demo\",\"id\":\"d\"}" };
+    static const struct http_request THIRD = { .path = "/v1/sessions",
+                                               .body = "{\"model\":\"sdpa\"}" };
+    static const struct http_request LOOK = { .path = "/v1/sessions/s" };
+    static const struct http_request CALL = { .path = "/v1/sessions/s/attention",
+                                              .body = "{\"query\":[[1]],\"key\":[[1]]}" };
+    static const struct http_request FORK = { .path = "/v1/sessions/s/fork", .body = "" };
+    static const struct http_request CUT = { .path = "/v1/sessions/s/truncate",
+                                             .body = "{\"kv_len\":0}" };
+    static const struct http_request END = { .method = "DELETE", .path = "/v1/sessions/s" };
+    static const struct http_request LIST = { .path = "/v1/sessions" };
+    const struct http_request *const VERBS[] = { &LOOK, &CALL, &FORK, &CUT, &END };
+    struct daemon other;
+    struct http_client own;
+    (void)state;
+    key_file_write(fixture_path("keys"), KEYS);
+    daemon_start_with(&other, "--keys", fixture_path("keys"), NULL);
+    http_client_init(&own, other.port);
+    EXPECT("anna", &MAKE, 201);
+    for (size_t i = 0; i < sizeof VERBS / sizeof VERBS[0]; i++)
+        key_expect_refused(&own, "bert", VERBS[i], 404, "not_found", "there is no session 's'");
+    key_expect_refused(&own, "metrics", &LIST, 403, "scope", "no scope 'sessions'");
+    key_expect_refused(&own, "other", &MAKE, 403, "scope", "infer:sdpa");
+    key_expect_refused(&own, "none", &DEMO, 403, "scope", "infer");
+    EXPECT("bert", &MAKE, 201); /* a name of its own */
+    EXPECT("anna", &CALL, 200);
+    EXPECT("all", &LOOK, 200);
+    struct http_response response = key_expect(&own, "all", &LIST, 200);
+    assert_non_null(strstr(response.body, "\"total\":2"));
+    assert_non_null(strstr(response.body, "\"owner\":\"anna\""));
+    assert_non_null(strstr(response.body, "\"owner\":\"bert\""));
+    http_response_free(&response);
+    response = key_expect(&own, "bert", &LIST, 200);
+    assert_null(strstr(response.body, "anna"));
+    assert_non_null(strstr(response.body, "\"total\":1"));
+    http_response_free(&response);
+    EXPECT("anna", &DEMO, 201);
+    key_expect_refused(&own, "anna", &THIRD, 429, "quota", "'anna' has 2 sessions, as many as");
+    key_expect_refused(&own, "anna", &FORK, 429, "quota", "as many as it may");
+    EXPECT("anna", &END, 204);
+    key_expect_refused(&own, "anna", &LOOK, 410, "gone", "was deleted");
+    EXPECT("anna", &THIRD, 201);
+    EXPECT("bert", &LOOK, 200); /* its own is there still */
+    EXPECT("all", &END, 204);
+    key_expect_refused(&own, "bert", &LOOK, 410, "gone", "was deleted");
+    http_client_free(&own);
+    free(daemon_log_with(&other, "audit who=anna what=\"POST /v1/sessions\" session=s outcome="));
+    free(daemon_log_with(&other, "audit who=all what=\"DELETE /v1/sessions/{session}\" session=s"));
+    daemon_stop(&other);
+}
+
+static int start(void **state)
+{
+    directory = daemon_directory_create();
+    (void)state;
+    fixture_serve("--models", "examples/models");
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_list),       cmocka_unit_test(test_made),
+        cmocka_unit_test(test_bad_bodies), cmocka_unit_test(test_bad_calls),
+        cmocka_unit_test(test_shape_anew), cmocka_unit_test(test_expires),
+        cmocka_unit_test(test_budget),     cmocka_unit_test(test_eviction),
+        cmocka_unit_test(test_owners),     cmocka_unit_test(test_stops_cleanly),
+    };
+    return cmocka_run_group_tests(tests, start, fixture_clear);
+}

@@ -1,0 +1,314 @@
+/* test_sessions_order.c - several clients of one session, and calls that fail: calls are done one
+ * after the other, and what fails, is late, or whose client leaves appends nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "fixture.h"
+#include "request_text.h"
+#include "session_client.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------- many clients -- */
+
+enum { CLIENTS = 16, ROUNDS = 20 };
+
+/* Of a call that appended 2^i: where its row lies, and the sum of the rows up to it. */
+static void read_place(const struct http_response *response, int64_t *place, double *sum)
+{
+    cJSON *answer = answer_json(response, 200);
+    const cJSON *context = cJSON_GetObjectItem(answer, "context");
+    *place = cJSON_GetObjectItem(answer, "kv_len")->valueint;
+    *sum = cJSON_GetArrayItem(cJSON_GetArrayItem(context, 0), 0)->valuedouble * (double)*place;
+    cJSON_Delete(answer);
+}
+
+/* A query of 0 gives all rows the same weight. So the answers say who came before whom, and there
+ * has to be one order of all. */
+static void test_one_order(void **state)
+{
+    struct http_crowd crowd;
+    char bodies[CLIENTS][64];
+    struct http_request requests[CLIENTS];
+    struct http_response responses[CLIENTS];
+    (void)state;
+    http_crowd_init(&crowd, server.port, CLIENTS);
+    for (int round = 0; round < ROUNDS; round++) {
+        double sums[CLIENTS + 1] = { 0 };
+        int owners[CLIENTS + 1];
+        memset(owners, -1, sizeof owners);
+        session_make(&client, "{\"model\":\"sdpa\",\"id\":\"order\"}");
+        for (int i = 0; i < CLIENTS; i++) {
+            snprintf(bodies[i], sizeof bodies[i],
+                     "{\"query\":[[0]],\"key\":[[1]],\"value\":[[%d]]}", 1 << i);
+            requests[i] =
+                (struct http_request){ .path = "/v1/sessions/order/attention", .body = bodies[i] };
+        }
+        http_crowd_send(&crowd, requests, responses);
+        for (int i = 0; i < CLIENTS; i++) {
+            int64_t place;
+            double sum;
+            read_place(&responses[i], &place, &sum);
+            http_response_free(&responses[i]);
+            assert_in_range(place, 1, CLIENTS);
+            assert_int_equal(owners[place], -1);
+            owners[place] = i;
+            sums[place] = sum;
+        }
+        for (int place = 1; place <= CLIENTS; place++)
+            assert_true(fabs(sums[place] - sums[place - 1] - (1 << owners[place])) < 0.5);
+        session_delete(&client, "order", 204);
+    }
+    http_crowd_free(&crowd);
+}
+
+/* -------------------------------------------------------------------- what fails -- */
+
+/* A step that cannot be done, beside steps that can: nothing is appended. */
+static void test_steps_all_or_nothing(void **state)
+{
+    static const char *const BAD[] = {
+        "{\"layer\":9,\"query\":[[1]]}", "{\"layer\":2,\"input\":[[1,2]]}",
+        "{\"layer\":2,\"query\":1}",     "{\"layer\":2,\"input\":[[1]],\"nothing\":1}",
+        "{\"layer\":0,\"query\":[[1]]}",
+    };
+    struct request_text text = { .data = NULL };
+    (void)state;
+    session_make(&client, "{\"model\":\"stories260K\",\"id\":\"steps\"}");
+    for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++) {
+        text.used = 0;
+        request_text_add(&text, "{\"steps\":[{\"layer\":0,\"input\":");
+        request_text_random(&text, 1, 3, 64);
+        request_text_add(&text, "},{\"layer\":1,\"input\":");
+        request_text_random(&text, 2, 3, 64);
+        request_text_add(&text, "},%s]}", BAD[i]);
+        struct http_response response =
+            http_client_post(&client, "/v1/sessions/steps/attention", text.data);
+        assert_true(response.status == 400 || response.status == 404);
+        if (!strstr(response.body, "\"pointer\":\"/steps/2"))
+            fail_msg("%s: %s", BAD[i], response.body);
+        http_response_free(&response);
+        assert_int_equal(session_number(&client, "steps", "bytes"), 0);
+        assert_int_equal(session_number(&client, "steps", "bytes_reserved"), 0);
+    }
+    free(text.data);
+    session_delete(&client, "steps", 204);
+}
+
+/* In a batch a fault is its item's own. */
+static void test_items_fail_alone(void **state)
+{
+    (void)state;
+    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"a\",\"kv_len_max\":2}");
+    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"b\"}");
+    cJSON *answer = answer_post(&client, "/v1/sessions/attention",
+                                "{\"key\":[[1],[2],[3]],\"query\":[[1]],\"requests\":[{\"session\":"
+                                "\"a\"},{\"session\":\"b\"},"
+                                "{\"session\":\"b\"},{\"session\":\"none\"},{},7]}");
+    const cJSON *results = cJSON_GetObjectItem(answer, "results");
+    answer_expect_item_fault(cJSON_GetArrayItem(results, 0), "conflict", NULL);
+    assert_int_equal(cJSON_GetObjectItem(cJSON_GetArrayItem(results, 1), "kv_len")->valueint, 3);
+    answer_expect_item_fault(cJSON_GetArrayItem(results, 2), "duplicate", "/requests/2/layer");
+    answer_expect_item_fault(cJSON_GetArrayItem(results, 3), "not_found", "/requests/3/session");
+    answer_expect_item_fault(cJSON_GetArrayItem(results, 4), "field", "/requests/4/session");
+    answer_expect_item_fault(cJSON_GetArrayItem(results, 5), "type", NULL);
+    cJSON_Delete(answer);
+    assert_int_equal(session_number(&client, "a", "kv_len"), 0);
+    assert_int_equal(session_number(&client, "b", "kv_len"), 3);
+    session_delete(&client, "a", 204);
+    session_delete(&client, "b", 204);
+}
+
+static void test_retries(void **state)
+{
+    (void)state;
+    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"again\"}");
+    static const char FIRST[] =
+        "{\"at\":0,\"query\":[[1,0]],\"key\":[[1,2],[3,4]],\"value\":[[1,1],"
+        "[2,2]]}";
+    cJSON *first = session_post(&client, "again", "attention", FIRST, 200);
+    cJSON *again = session_post(&client, "again", "attention", FIRST, 200);
+    assert_true(cJSON_Compare(first, again, true));
+    cJSON_Delete(again);
+    cJSON_Delete(session_post(&client, "again", "attention",
+                              "{\"at\":2,\"query\":[[1,0]],\"key\":[[5,6]],\"value\":[[3,3]]}",
+                              200));
+    again = session_post(&client, "again", "attention", FIRST, 200);
+    answer_expect_equal(first, again, "context");
+    cJSON_Delete(again);
+    cJSON_Delete(first);
+    session_refused(&client, "again", "attention",
+                    "{\"at\":2,\"query\":[[1,0]],\"key\":[[5,7]],\"value\":[[3,3]]}", 409,
+                    "conflict", "other keys and values are at 2 of layer 0");
+    session_refused(&client, "again", "attention",
+                    "{\"at\":2,\"query\":[[1,0]],\"key\":[[5,6]],\"value\":[[3,-3]]}", 409,
+                    "conflict", "which has 3 keys");
+    session_refused(&client, "again", "attention",
+                    "{\"at\":2,\"query\":[[1,0]],\"key\":[[5,6],[7,8]],\"value\":[[3,3],[4,4]]}",
+                    409, "conflict", "at is 2; layer 0 of session 'again' has 3 keys");
+    session_refused(&client, "again", "attention", "{\"at\":4,\"query\":[[1,0]]}", 409, "conflict",
+                    "has 3 keys");
+    assert_int_equal(session_number(&client, "again", "kv_len"), 3);
+    session_delete(&client, "again", 204);
+}
+
+/* ------------------------------------------------------------- clients that leave -- */
+
+/* An append that is computed until its client leaves. */
+static void begin_endless(struct http_raw *raw, struct http_client *own, const char *id)
+{
+    struct request_text text = { .data = NULL };
+    char head[256];
+    request_text_add(&text, "{\"q_heads\":64,\"kv_heads\":1,\"outputs\":[\"lse\"],\"query\":");
+    request_text_digits(&text, 16384, 64);
+    request_text_add(&text, ",\"key\":");
+    request_text_digits(&text, 131072, 1);
+    request_text_add(&text, "}");
+    snprintf(head, sizeof head,
+             "POST /v1/sessions/%s/attention HTTP/1.1\r\nHost: x\r\n"
+             "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n",
+             id, text.used);
+    http_raw_connect(raw, own->port);
+    assert_true(http_raw_send_text(raw, head));
+    assert_true(http_raw_send(raw, text.data, text.used));
+    free(text.data);
+    answer_wait_for_metric(own, "attnd_session_bytes", 1 << 20, INFINITY);
+}
+
+static void start_patient(struct daemon *other, struct http_client *own)
+{
+    daemon_start_with(other, "--timeout", "3600s", "--workers", "2", NULL);
+    http_client_init(own, other->port);
+}
+
+/* What comes behind an append that runs waits for it; what is too late then has appended nothing.
+ * When the client of the append leaves, nothing of it stays and the others are done in order. */
+static void test_waiting(void **state)
+{
+    static const char *const LATE[] = { "Content-Type: application/json", "X-Timeout-Ms: 100",
+                                        NULL };
+    static const char ONE[] = "{\"query\":[[1]],\"key\":[[1]],\"at\":0}";
+    const struct http_request late = { .path = "/v1/sessions/s/attention",
+                                       .body = ONE,
+                                       .headers = LATE };
+    const struct http_request append = { .path = "/v1/sessions/s/attention", .body = ONE };
+    const struct http_request fork = { .path = "/v1/sessions/s/fork", .body = "{\"id\":\"f\"}" };
+    const struct http_request cut = { .path = "/v1/sessions/s/truncate", .body = "{\"kv_len\":0}" };
+    const struct http_request *const ORDER[] = { &append, &fork, &cut };
+    struct http_background waiting[3];
+    struct daemon other;
+    struct http_client own;
+    struct http_raw endless;
+    (void)state;
+    start_patient(&other, &own);
+    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"s\"}");
+    begin_endless(&endless, &own, "s");
+    struct http_response response = http_client_send(&own, &late);
+    answer_expect_fault(&response, 504, "deadline", NULL);
+    http_response_free(&response);
+    for (int i = 0; i < 3; i++) {
+        http_background_start(&waiting[i], own.port, ORDER[i]);
+        answer_wait_for_metric(&own, "attnd_queue_jobs", 2 + i, 2 + i);
+    }
+    assert_int_equal(session_number(&own, "s", "kv_len"), 0);
+    http_raw_close(&endless);
+    for (int i = 0; i < 3; i++) {
+        response = http_background_join(&waiting[i]);
+        assert_int_equal(response.status, i == 1 ? 201 : 200);
+        assert_non_null(strstr(response.body, i == 2 ? "\"kv_len\":0," : "\"kv_len\":1,"));
+        http_response_free(&response);
+    }
+    assert_int_equal(session_number(&own, "f", "kv_len"), 1);
+    session_delete(&own, "f", 204);
+    session_delete(&own, "s", 204);
+    session_wait_until_empty(&own);
+    http_client_free(&own);
+    daemon_stop(&other);
+}
+
+/* A session that ends while calls wait for it: those that came before the end are done, those
+ * behind it find it gone. */
+static void test_deleted_while_waiting(void **state)
+{
+    static const char ONE[] = "{\"query\":[[1]],\"key\":[[1]]}";
+    const struct http_request append = { .path = "/v1/sessions/s/attention", .body = ONE };
+    const struct http_request end = { .method = "DELETE", .path = "/v1/sessions/s" };
+    const struct http_request *const ORDER[] = { &append, &end, &append };
+    static const long STATUS[] = { 200, 204, 410 };
+    struct http_background waiting[3];
+    struct daemon other;
+    struct http_client own;
+    struct http_raw endless;
+    (void)state;
+    start_patient(&other, &own);
+    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"s\"}");
+    begin_endless(&endless, &own, "s");
+    for (int i = 0; i < 3; i++) {
+        http_background_start(&waiting[i], own.port, ORDER[i]);
+        answer_wait_for_metric(&own, "attnd_queue_jobs", 2 + i, 2 + i);
+    }
+    http_raw_close(&endless);
+    for (int i = 0; i < 3; i++) {
+        struct http_response response = http_background_join(&waiting[i]);
+        assert_int_equal(response.status, STATUS[i]);
+        http_response_free(&response);
+    }
+    session_wait_until_empty(&own);
+    http_client_free(&own);
+    daemon_stop(&other);
+}
+
+/* ------------------------------------------------------------------------ aborted -- */
+
+enum { ABORTED = 2000 };
+
+/* Sends a part of a call and leaves: in the headers, in the body, behind it. */
+static void abort_call(int number, const char *body)
+{
+    struct http_raw raw;
+    char text[1200];
+    const int length = snprintf(text, sizeof text,
+                                "POST /v1/sessions/x%d/attention HTTP/1.1\r\nHost: x\r\n"
+                                "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
+                                number, strlen(body), body);
+    const int sent = number % 4 == 0 ? length : length * (number % 97 + 1) / 98;
+    http_raw_connect(&raw, server.port);
+    http_raw_send(&raw, text, (size_t)sent);
+    http_raw_close(&raw);
+}
+
+static void test_aborted(void **state)
+{
+    struct request_text text = { .data = NULL };
+    char body[96];
+    (void)state;
+    request_text_add(&text, "{\"query\":[[1,2,3]],\"key\":");
+    request_text_digits(&text, 100, 3);
+    request_text_add(&text, "}");
+    for (int i = 0; i < ABORTED; i++) {
+        snprintf(body, sizeof body, "{\"model\":\"sdpa\",\"id\":\"x%d\",\"ttl\":\"2s\"}", i);
+        session_make(&client, body);
+        abort_call(i, text.data);
+    }
+    free(text.data);
+    session_wait_until_empty(&client);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_order), cmocka_unit_test(test_steps_all_or_nothing),
+        cmocka_unit_test(test_retries),   cmocka_unit_test(test_items_fail_alone),
+        cmocka_unit_test(test_waiting),   cmocka_unit_test(test_deleted_while_waiting),
+        cmocka_unit_test(test_aborted),   cmocka_unit_test(test_stops_cleanly),
+    };
+    return cmocka_run_group_tests(tests, fixture_start_with_examples, fixture_clear);
+}
