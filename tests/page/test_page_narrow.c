@@ -1,5 +1,6 @@
 /* test_page_narrow.c - the page on a phone and in the dark: nothing is wider than a screen of 320
- * pixels, and the colours follow what the system prefers, text in pictures too. */
+ * pixels, nothing moves while the page loads, and the colours follow what the system prefers, text
+ * in pictures too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,6 +38,33 @@ static void test_narrow(void **state)
     explorer_expect_quiet(NULL);
 }
 
+/* Chromium's own measure calls 0.1 good; a line of text above the view that comes late is 0.02. */
+#define MOVED_MOST "0.02"
+
+static void expect_still(const char *name, const char *fragment, int width, int height)
+{
+    browser_resize(&browser, width, height);
+    explorer_open("%s", fragment);
+    if (browser_is(&browser, "seen.moved <= " MOVED_MOST))
+        return;
+    char *moved = browser_text(&browser, "String(seen.moved)");
+    fail_msg("%s moves by %s while it loads in a window of %d by %d", name, moved, width, height);
+}
+
+static void test_still(void **state)
+{
+    (void)state;
+    explorer_begin();
+    for (int i = 0; i < EXPLORER_VIEWS; i++) {
+        expect_still(explorer_views[i].name, explorer_views[i].fragment, 360, 640);
+        expect_still(explorer_views[i].name, explorer_views[i].fragment, 1280, 720);
+    }
+    expect_still("the first visit", "", 360, 640);
+    expect_still("the first visit", "", 1280, 720);
+    browser_resize(&browser, 1280, 800);
+    explorer_expect_quiet(NULL);
+}
+
 #define GROUND                                                                                     \
     "getComputedStyle(document.body).backgroundColor.match(/[0-9.]+/g).slice(0, 3)"                \
     ".reduce((sum, part) => sum + Number(part), 0)"
@@ -68,6 +96,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_narrow),
+        cmocka_unit_test(test_still),
         cmocka_unit_test(test_dark),
     };
     return cmocka_run_group_tests(tests, NULL, explorer_stop);

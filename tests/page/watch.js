@@ -6,6 +6,7 @@
         asked: [],   /* all calls, as "GET v1/models" */
         aborted: 0,  /* calls that the page ended itself */
         drawn: null, /* when the first picture came to a canvas, in milliseconds from the beginning of the load */
+        moved: 0,    /* the layout shift so far: how much of the window moved by itself, and how far */
         since: 0,    /* when something last happened */
         isSettled,   /* whether nothing is under way: a promise, after the next two frames */
     };
@@ -51,6 +52,10 @@
             return draw.apply(this, values);
         };
     }
+    new PerformanceObserver((list) => {
+        for (const { value, hadRecentInput } of list.getEntries())
+            seen.moved += hadRecentInput ? 0 : value;
+    }).observe({ type: 'layout-shift', buffered: true });
     new MutationObserver(touch).observe(document,
         { subtree: true, childList: true, attributes: true, characterData: true });
 })();

@@ -38,40 +38,43 @@ export function useVersion(attempt) {
 const inputKey = ({ model, text, pair, decoderText, tokens }) =>
     JSON.stringify([model, text, pair, decoderText, tokens]);
 
+const NOTHING = { source: null, isOpening: false, milliseconds: 0, input: null };
+
 /* The source of the input in the state, or of a file: {source, isOpening, milliseconds}. options are those of a call on
  * the file's numbers. */
 export function useSource({ state, file, options, models, attempt, onFault }) {
-    const [made, setMade] = useState({ source: null, isOpening: false, milliseconds: 0 });
+    const [made, setMade] = useState(NOTHING);
     const hasInput = file !== null || state.text !== null || state.tokens !== null;
     const isReady = models !== null && state.model !== null && hasInput;
+    const input = isReady ? JSON.stringify([inputKey(state), options, attempt]) : null;
     useEffect(() => {
         if (!isReady) {
-            setMade({ source: null, isOpening: false, milliseconds: 0 });
+            setMade(NOTHING);
             return undefined;
         }
         const ending = new AbortController();
         const begin = performance.now();
         let opened = null;
-        setMade({ source: null, isOpening: true, milliseconds: 0 });
+        setMade({ ...NOTHING, isOpening: true, input });
         onFault(null);
         openSource({ state, file, models, options, signal: ending.signal }).then((source) => {
             opened = source;
             if (ending.signal.aborted)
                 source.close();
             else
-                setMade({ source, isOpening: false, milliseconds: performance.now() - begin });
+                setMade({ source, isOpening: false, milliseconds: performance.now() - begin, input });
         }).catch((error) => {
             if (error.name === 'AbortError' || ending.signal.aborted)
                 return;
-            setMade({ source: null, isOpening: false, milliseconds: 0 });
+            setMade({ ...NOTHING, input });
             onFault(error);
         });
         return () => {
             ending.abort();
             opened?.close();
         };
-    }, [isReady, inputKey(state), file, JSON.stringify(options), attempt]);
-    return made;
+    }, [input, file]);
+    return { ...made, isOpening: made.isOpening || made.input !== input };
 }
 
 const OTHER = { text: null, pair: null, decoderText: null, tokens: null };

@@ -16,20 +16,27 @@ import { VIEWS, viewOf } from './views.js';
 /* A first visit looks by itself where the pass takes no time worth asking for. */
 const ASKS_FROM_PARAMETERS = 2e9;
 
-/* Chooses what the address leaves open: the smallest model, and its first text. */
+/* What the address leaves open: the smallest model, and its first text; null where nothing is to be chosen. */
+function firstLook(models, state, file) {
+    const model = models?.find(({ name }) => name === state.model) ?? firstModel(models ?? []);
+    if (!model || file)
+        return null;
+    const needsText = state.text === null && state.tokens === null;
+    if (needsText && takes(model, 'text') && state.model === null && model.parameter_count < ASKS_FROM_PARAMETERS)
+        return { model: model.name, text: FIRST_TEXT };
+    if (needsText && takes(model, 'text') && state.model === model.name)
+        return { text: FIRST_TEXT };
+    return state.model === null && !needsText ? { model: model.name } : null;
+}
+
+/* Takes the first look; true until the state has it. */
 function useFirstLook(models, state, change, file) {
+    const first = firstLook(models, state, file);
     useEffect(() => {
-        const model = models?.find(({ name }) => name === state.model) ?? firstModel(models ?? []);
-        if (!model || file)
-            return;
-        const needsText = state.text === null && state.tokens === null;
-        if (needsText && takes(model, 'text') && state.model === null && model.parameter_count < ASKS_FROM_PARAMETERS)
-            change({ model: model.name, text: FIRST_TEXT }, { isStep: false });
-        else if (needsText && takes(model, 'text') && state.model === model.name)
-            change({ text: FIRST_TEXT }, { isStep: false });
-        else if (state.model === null && !needsText)
-            change({ model: model.name }, { isStep: false });
+        if (first)
+            change(first, { isStep: false });
     }, [models, state.model, state.text, state.tokens, file]);
+    return first !== null;
 }
 
 function Tabs({ state, change }) {
@@ -52,7 +59,7 @@ function Tabs({ state, change }) {
 function statusWords({ models, state, file, fault, source, isOpening, milliseconds }) {
     if (fault)
         return '';
-    if (models === null)
+    if (models === null || (isOpening && state.model === null && !file))
         return 'Asking which models are served…';
     const layers = models.find(({ name }) => name === state.model)?.layers.length;
     if (isOpening)
@@ -69,20 +76,25 @@ function statusWords({ models, state, file, fault, source, isOpening, millisecon
 }
 
 /* What is there while there is nothing to look at. */
-function Invitation({ models }) {
+function Invitation({ models, model }) {
     if (models === null)
         return null;
     if (models.length === 0)
         return html`<p class="invitation">No model is served. Start the daemon with <code>--models DIR</code>, and a
             published checkpoint in that folder.</p>`;
+    if (model && !takes(model, 'text'))
+        return html`<p class="invitation">${model.trace && model.pixels
+            ? 'Open a picture, or drop one on the page: the model looks at its patches.'
+            : 'Open a file, or drop one on the page: .safetensors, .npy or .json with rows of numbers.'}</p>`;
     return html`<p class="invitation">Choose a model, type a text and press Look. Or drop a file on the page: a
         .safetensors, .npy or .json file with query, key and value or with rows of numbers, or a picture for a model
         that takes one.</p>`;
 }
 
-function Footer({ version, onHelp }) {
+/* isWaiting: the view is not there yet, and would move what stands below it. */
+function Footer({ version, isWaiting, onHelp }) {
     return html`
-        <footer>
+        <footer class=${isWaiting ? 'waiting' : ''}>
             <span>attnd${version && ` ${version}`}</span>
             <a href="openapi.json">API description</a>
             <button class="link" onClick=${onHelp}>Keys: ?</button>
@@ -100,7 +112,7 @@ function useFrame(store) {
     const onFault = useCallback((error) => error?.name === 'AbortError' || setFault(error), []);
     const models = useModels(attempt, onFault);
     const version = useVersion(attempt);
-    useFirstLook(models, state, change, file);
+    const isFirst = useFirstLook(models, state, change, file);
     const made = useSource({ state, file, options, models, attempt, onFault });
     useEffect(() => {                            /* Back, from a file to a text */
         if (state.text !== null || state.tokens !== null)
@@ -117,7 +129,7 @@ function useFrame(store) {
         setAttempt(attempt + 1);
     };
     return { state, shown: { ...state, ...fitting }, change, fault, setFault, onFault, onAgain, models, version, file,
-        setFile, options, setOptions, ...made, openOther };
+        setFile, options, setOptions, ...made, isOpening: made.isOpening || isFirst, openOther };
 }
 
 const FRESH = { text: null, pair: null, decoderText: null, tokens: null, row: null, key: null, rows: null, keys: null,
@@ -184,9 +196,11 @@ export function Shell({ store }) {
             ${source && html`<${Boundary} key=${name}>
                 <${View} ...${{ state: shown, change, source, onFault, models, openOther, hasKeys }} />
             <//>`}
-            ${!source && !frame.isOpening && !fault && html`<${Invitation} models=${models} />`}
+            ${!source && !frame.isOpening && !fault && html`<${Invitation} models=${models}
+                model=${models?.find((one) => one.name === state.model)} />`}
         </main>
-        <${Footer} version=${frame.version} onHelp=${() => setHasHelp(true)} />
+        <${Footer} version=${frame.version} isWaiting=${!fault && (models === null || frame.isOpening)}
+            onHelp=${() => setHasHelp(true)} />
         <${Help} isOpen=${hasHelp} onClose=${() => setHasHelp(false)} hasKeys=${hasKeys} onHasKeys=${setHasKeys} />
         <${DropZone} onFile=${(file) => takeFile(frame, file)} />`;
 }

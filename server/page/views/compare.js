@@ -132,7 +132,7 @@ export function Compare({ state, change, source, onFault, models, openOther }) {
         palette: state.palette, onFault };
     const apart = isAlike ? shared : { ...shared, ...own, onWindow: setOwn, link: null };
     const words = differenceWords(sides);
-    return html`<section class="compare" aria-label="Compare" aria-busy=${isOpening}>
+    return html`<section class=${second ? 'compare' : 'compare unread'} aria-label="Compare" aria-busy=${isOpening}>
         <div class="head-controls">
             <${LookControls} state=${state} change=${change} />
             <label class="chooser"><input type="checkbox" checked=${state.difference} disabled=${second && !isAlike}

@@ -1,6 +1,6 @@
 /* map_grid.js - small maps of heads as buttons: in a table, layers down and heads across, or one after the other. Maps
  * are read and drawn as they scroll into view; the arrow keys move from head to head. */
-import { html, useEffect, useMemo, useRef, useState } from '../vendor/html.js';
+import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from '../vendor/html.js';
 import { drawMap } from '../draw/colours.js';
 import { describeHead, describeKind, shortName } from './head_words.js';
 import { useRoving } from './roving.js';
@@ -52,10 +52,12 @@ function MapButton({ entry, isOut, isCurrent, loader, watch, side, scale, palett
     const words = describeHead(entry, unit);
     const label = `Layer ${layer.layer}, head ${head}${words && `: ${words}`}`
         + (isOut ? ', left out by the filter' : '');
-    return html`<button class=${isOut ? 'map out' : 'map'} style=${{ width: `${side + 2}px`, height: `${side + 2}px` }}
+    return html`<button class=${isOut ? 'map out' : 'map'}
+        style=${{ width: `${side + 2}px`, height: `${side + 2}px` }}
         data-layer=${layer.layer} data-head=${head} aria-current=${isCurrent ? 'true' : undefined}
         aria-label=${label} onClick=${() => onOpen(entry)}>
-        <canvas ref=${canvas} width="1" height="1"></canvas></button>`;
+        <canvas ref=${canvas} width="1" height="1" style=${{ width: `${side}px`, height: `${side}px` }}></canvas>
+    </button>`;
 }
 
 /* The scroller of the maps. onLook(entry) says which head is under the pointer or the focus. */
@@ -80,7 +82,7 @@ function Scroller({ entries, onLook, children, drawn }) {
 function useWatch() {
     const [made, setMade] = useState(null);
     const mark = useRef(null);
-    useEffect(() => {
+    useLayoutEffect(() => {         /* before the empty grid is seen, which would be lower */
         const watch = createWatch(mark.current.closest('.map-scroller'));
         setMade(watch);
         return () => watch.close();
@@ -94,7 +96,7 @@ export function MapGrid({ entries, passing, layers, current, onLook, onOpen, ...
     const [mark, watch] = useWatch();
     const most = Math.max(...layers.map(({ heads }) => heads));
     const drawn = useMemo(() => watch && html`<tbody>${layers.map((layer) => html`<tr key=${layer.layer}>
-        <th scope="row" title=${describeKind(layer.kind)}>${layer.layer}${layer.kind !== 'self'
+        <th scope="row" title=${describeKind(layer.kind)}>L${layer.layer}${layer.kind !== 'self'
             && html`<small>${layer.kind}</small>`}</th>
         ${entries.filter((entry) => entry.layer === layer).map((entry) => html`<td key=${entry.head}>
             <${MapButton} ...${look} ...${{ entry, watch, onOpen, isOut: !passing.has(entry),
@@ -104,9 +106,9 @@ export function MapGrid({ entries, passing, layers, current, onLook, onOpen, ...
     return html`<${Scroller} entries=${entries} onLook=${onLook} drawn=${drawn}>
         <table class="map-grid" ref=${mark}>
             <caption class="hidden">Weight maps, layers down, heads across</caption>
-            <thead><tr><th scope="col"><span class="hidden">Layer</span></th>
-                ${Array.from({ length: most }, (_, head) => html`<th scope="col" key=${head}>${head}</th>`)}
-            </tr></thead>
+            ${drawn && html`<thead><tr><th scope="col"><span class="hidden">Layer</span></th>
+                ${Array.from({ length: most }, (_, head) => html`<th scope="col" key=${head}>H${head}</th>`)}
+            </tr></thead>`}
             ${drawn}
         </table></${Scroller}>`;
 }

@@ -48,7 +48,8 @@ function useLoader(source, side, onFault) {
 function HeadDetail({ entry, unit }) {
     if (!entry)
         return html`<p class="head-detail faint">Point at a head, or move with the arrow keys, to read what it does.
-            Enter opens it. A weight says where a head looks, not why the model answers.</p>`;
+            Enter opens it. Layers (L) go down, heads (H) across; in a map, each row is a token, each column one
+            that it may look at.</p>`;
     const { layer, head, statistics } = entry;
     return html`<div class="head-detail">
         <p><b>Layer ${layer.layer}, head ${head}</b> ${describeHead(entry, unit)}

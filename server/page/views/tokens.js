@@ -77,9 +77,9 @@ function Tools({ source, layer, state, change, count }) {
             <span><input type="range" min="0" max="1" step="0.01" value=${state.threshold}
                 onInput=${(event) => change({ threshold: Number(event.target.value) })} />
                 <output>${state.threshold.toFixed(2)}</output></span></label>
-        <span role="status" class="faint">${count}</span>
         <${HeadSwatches} heads=${layer.heads} chosen=${state.heads}
             onChosen=${(heads) => change({ heads })} />
+        <span role="status" class="faint">${count}</span>
     </div>`;
 }
 

@@ -70,19 +70,19 @@ export function Why({ state, change, source, onFault }) {
     const { pair, isReading } = usePair(source, { layer: layer.layer, head, row: state.row,
         key: state.key }, onFault);
     useFirstPair({ state, change, layer, line });
-    return html`<section class="why" aria-label="Why" aria-busy=${isReading}>
+    return html`<section class=${pair ? 'why' : 'why unread'} aria-label="Why" aria-busy=${isReading}>
         <${Choosers} ...${{ source, layer, head, state, change }} />
         <${Question} ...${{ layer, head, state }} />
         <p class="reading faint" aria-live="polite">${isReading && state.key !== null
             ? `Reading the stages of row ${state.row} and key ${state.key}…` : ''}</p>
-        ${pair && html`<${WhyChain} pair=${pair} />`}
+        ${pair && html`<${WhyChain} pair=${pair} />
         <div class="why-body">
-            ${pair && (pair.products ? html`<${WhyVectors} pair=${pair} />`
-                : html`<p class="faint">This source gives scores and weights, but not the vectors behind them.</p>`)}
+            ${pair.products ? html`<${WhyVectors} pair=${pair} />`
+                : html`<p class="faint">This source gives scores and weights, but not the vectors behind them.</p>`}
             <${Bars} caption=${line ? html`Row <b>${layer.rowTokens[line.index].label}</b> looks at`
                     : 'What the row looks at'} values=${line?.values ?? null} tokens=${layer.keyTokens}
                 order="largest" scale=${state.scale} marked=${state.key}
                 pairOf=${(at) => ({ row: line.index, key: at })} onPick=${(key) => change({ key })} />
-        </div>
+        </div>`}
     </section>`;
 }
