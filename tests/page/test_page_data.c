@@ -66,6 +66,12 @@ static void test_tiles(void **state)
     expect_no_faults("tiles");
 }
 
+static void test_labels(void **state)
+{
+    (void)state;
+    expect_no_faults("labels");
+}
+
 static void test_formats(void **state)
 {
     (void)state;
@@ -115,10 +121,10 @@ static void test_pictures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_state),    cmocka_unit_test(test_tiles),
-        cmocka_unit_test(test_formats),  cmocka_unit_test(test_traces),
-        cmocka_unit_test(test_calls),    cmocka_unit_test(test_leaving),
-        cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_state),   cmocka_unit_test(test_tiles),
+        cmocka_unit_test(test_formats), cmocka_unit_test(test_traces),
+        cmocka_unit_test(test_labels),  cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_leaving), cmocka_unit_test(test_pictures),
     };
     return cmocka_run_group_tests(tests, NULL, explorer_stop);
 }

@@ -4,6 +4,26 @@ export const TEXT_SIZE = 12;
 const SPACE_MIN = TEXT_SIZE + 2;
 const PAD = 5;
 const LABELS_MEASURED = 40;
+const LETTERS_MAX = 200;                         /* of a label: no axis has room for more */
+
+/** The text, or so many letters of its beginning and "…" that fits(text) holds; at least one letter. A vocabulary may
+ * have a token of a million letters. */
+export function fitLabel(text, fits) {
+    const letters = [...text.slice(0, 2 * LETTERS_MAX)].slice(0, LETTERS_MAX);
+    const isWhole = letters.join('').length === text.length;
+    if (isWhole && fits(text))
+        return text;
+    let few = 1;
+    let many = isWhole ? letters.length - 1 : letters.length;
+    while (few < many) {
+        const middle = Math.ceil((few + many) / 2);
+        if (fits(`${letters.slice(0, middle).join('')}…`))
+            few = middle;
+        else
+            many = middle - 1;
+    }
+    return letters.length > 1 ? `${letters.slice(0, few).join('')}…` : text;
+}
 
 /* The labels cut to a width, by context font and width: measuring text is slow. */
 class FittedLabels {
@@ -14,9 +34,7 @@ class FittedLabels {
         let fitted = this.#fitted.get(name);
         if (fitted !== undefined)
             return fitted;
-        fitted = text;
-        for (let end = text.length - 1; end > 0 && context.measureText(fitted).width > width; end--)
-            fitted = `${[...text].slice(0, end).join('')}…`;
+        fitted = fitLabel(text, (cut) => context.measureText(cut).width <= width);
         if (this.#fitted.size > 20000)
             this.#fitted.clear();
         this.#fitted.set(name, fitted);
@@ -31,7 +49,7 @@ const labels = new FittedLabels();
 export function axisWidth(context, tokens, size, most) {
     const longest = tokens.map(({ label }) => label).sort((a, b) => b.length - a.length);
     const widths = longest.slice(0, LABELS_MEASURED)
-        .map((label) => context.measureText(label).width);
+        .map((label) => context.measureText(label.slice(0, LETTERS_MAX)).width);
     const numbers = labelStep(size) === 1 ? 0 : context.measureText(`${tokens.length} `).width;
     return Math.ceil(Math.min(most, Math.max(24, ...widths) + numbers + 2 * PAD));
 }
