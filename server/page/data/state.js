@@ -40,12 +40,13 @@ const range = {
     },
     write: (value) => value.join(':'),
 };
+const STATISTICS = ['entropy', 'distance', 'first', 'previous', 'self', 'delimiters'];
 const ranges = {                                 /* {entropy: [0, 1]} as "entropy:0:1,distance:2:9" */
     read: (value) => {
         const all = {};
         for (const one of value.split(',')) {
             const [name, least, most] = one.split(':');
-            if (!/^[a-z]+$/.test(name) || !isNumber(least) || !isNumber(most))
+            if (!STATISTICS.includes(name) || !isNumber(least) || !isNumber(most))
                 return undefined;
             all[name] = [Number(least), Number(most)];
         }
@@ -63,7 +64,7 @@ const FORMS = {
     model: text, text, pair: text, decoderText: text, tokens: counts,
     view: oneOf(VIEWS), layer: count, head: count, row: count, key: count, rows: range, keys: range,
     scale: oneOf(SCALES), palette: oneOf(PALETTES),
-    sort: oneOf(['layer', 'entropy', 'distance', 'first', 'previous', 'self', 'delimiters']), filter: ranges,
+    sort: oneOf(['layer', ...STATISTICS]), filter: ranges,
     heads: counts, threshold: part, difference: flag,
 };
 const OTHER_FORMS = { model: text, text, layer: count, head: count };

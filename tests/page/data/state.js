@@ -32,7 +32,7 @@ for (let i = 0; i < 2000 && faults.length < 5; i++) {
     const state = randomState();
     same(writeAddress(state), readAddress(writeAddress(state)), state);
 }
-for (const bad of ['layer=-1&row=x&rows=3:2&keys=1:1&filter=entropy::1&threshold=&view=none&heads=,&tokens=1,,2',
+for (const bad of ['layer=-1&row=x&rows=3:2&keys=1:1&filter=entropy::1&filter=nothing:0:1&threshold=&view=none&heads=,&tokens=1,,2',
     '__proto__=3&constructor=1&other.__proto__=1&toString=2', '%', '%zz&=&&&'])
     same(bad, readAddress(`#${bad}`), INITIAL);
 
