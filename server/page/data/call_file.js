@@ -12,7 +12,13 @@ const CALL_FIELDS = ['causal', 'window_left', 'window_right', 'past_len', 'kv_of
 const TRACE_TENSORS = ['pixels', 'features', 'embeddings'];
 const NAMES = ['model', 'layer'];
 const UNUSED = ['outputs', 'weight_map', 'format'];  /* the page asks for what it shows */
+const JSON_BYTES_MAX = 64 << 20;                 /* read, numbers of JSON take many times their bytes */
+const AXES_MAX = 4;
 const FLOATS = { F64: Float64Array, F32: Float32Array };
+
+/* A value of JSON in a message; what has members may be too deep to write. */
+const said = (value) => (Array.isArray(value) ? 'an array' : typeof value === 'object' ? 'an object'
+    : JSON.stringify(value).slice(0, 40));
 
 /* [[1, 2], [3, 4]] as {dtype, shape, values}; numbers become F32, as the daemon reads them, and bools BOOL. null is a
  * number that is not finite: -inf in a mask. */
@@ -20,11 +26,13 @@ function tensorOfLists(lists, name) {
     const shape = [];
     for (let inner = lists; Array.isArray(inner); inner = inner[0])
         shape.push(inner.length);
+    if (shape.length > AXES_MAX)
+        throw fileFault(`'${name}' has ${shape.length} axes; at most ${AXES_MAX} are read.`);
     const flat = [];
     const walk = (value, axis) => {
         if (axis === shape.length) {
             if (value !== null && typeof value !== 'number' && typeof value !== 'boolean')
-                throw fileFault(`'${name}' holds ${JSON.stringify(value).slice(0, 40)} where numbers stand.`);
+                throw fileFault(`'${name}' holds ${said(value)} where numbers stand.`);
             flat.push(value === null ? -Infinity : value);
         } else if (!Array.isArray(value) || value.length !== shape[axis]) {
             throw fileFault(`'${name}' has rows of unequal length: expected ${shape[axis]} in each.`);
@@ -82,6 +90,9 @@ function fieldsOfMetadata(metadata) {
 }
 
 async function readAny(file) {
+    if (/\.json$/i.test(file.name) && file.size > JSON_BYTES_MAX)
+        throw fileFault(`'${file.name}' has ${Math.round(file.size / 2 ** 20)} MB; of JSON at most `
+            + `${JSON_BYTES_MAX / 2 ** 20} are read. Save the numbers as .safetensors or .npy.`);
     const buffer = await file.arrayBuffer();
     if (isNpy(buffer) || /\.npy$/i.test(file.name))
         return { tensors: new Map([['', readNpy(buffer)]]), fields: {} };

@@ -92,6 +92,8 @@ for (const [name, content, ...expected] of [
     ['a.safetensors', 'abc', '3 bytes'], ['a.npy', 'abc', '.npy'], ['a.bin', 'abc', '3 bytes'],
     ['a.json', '{"a":[1],"b":[2]}', 'expected query'], ['a.json', '{"query":[]}', 'nothing to look at'],
     ['a.json', '[]', 'nothing'],
+    ['a.json', '['.repeat(1e5) + ']'.repeat(1e5), '100000 axes'],
+    ['a.json', `{"query":[[1,${'{"a":'.repeat(1e5)}1${'}'.repeat(1e5)}]]}`, 'an object'],
     ['a.json', '{"query":[[[[1]]],[[[1]]]]}', 'batch of 2'], ['a.json', '{"query":[[1,2,3]],"q_heads":2}', '3 columns'],
     ['a.json', '{"model":"none","query":[[1]]}', '\'none\'', '\'sdpa\''],
     ['a.json', '{"query":[[1,2]],"key":[[1,2,3]]}', '3'], ['a.json', '{"query":[[1,2]],"normalizer":"none"}', 'none'],
@@ -100,6 +102,8 @@ for (const [name, content, ...expected] of [
         const source = await openSource({ file: fileOf(name, content), models, ...sdpa });
         await source.maps(0, { head: 0, rows: [0, 1], keys: [0, 1], cells: [1, 1] });
     }, ...expected);
+await fails('JSON that a page has no memory for', () => readCallFile({ name: 'a.json', size: (64 << 20) + 1,
+    arrayBuffer: () => { throw new Error('read'); } }), '64', '.safetensors');
 await fails('rows of another width', () => openSource({ file: fileOf('a.json', '[[1,2]]'), models,
     state: { model: 'stories260K', layer: null } }), '2 columns', 'takes 64');
 const said = await openSource({ file: fileOf('a.json', JSON.stringify(entering)), models, ...sdpa });
