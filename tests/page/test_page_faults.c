@@ -123,10 +123,19 @@ static void test_daemon_gone(void **state)
     daemon_kill(&server);
 }
 
-static const struct key_line KEYS[] = { { "ann", "infer" }, { NULL, NULL } };
+static const struct key_line KEYS[] = { { "ann", "infer" }, { "bob", "metrics" }, { NULL, NULL } };
 
-/* Without a key the page asks for one; with it the picture comes. The key is in no address, no
- * storage and no cookie. */
+static void give_key(const char *name, const char *status)
+{
+    browser_expect(&browser, FAULT ".dataset.status === '%s'", status);
+    browser_expect(&browser, "document.querySelector('input[type=password]')");
+    browser_type(&browser, "input[type=password]", key_secret(name));
+    browser_keys(&browser, KEY_ENTER);
+    explorer_settle();
+}
+
+/* Without a key the page asks for one, and for another where that one may not look; with it the
+ * picture comes. The key is in no address, no storage and no cookie. */
 static void test_key(void **state)
 {
     (void)state;
@@ -136,11 +145,8 @@ static void test_key(void **state)
     fixture_serve("--models", "examples/models", "--keys", fixture_path("keys"));
     explorer_begin();
     explorer_open(EXPLORER_TEXT);
-    browser_expect(&browser, FAULT ".dataset.status === '401'");
-    browser_expect(&browser, "document.querySelector('input[type=password]')");
-    browser_type(&browser, "input[type=password]", key_secret("ann"));
-    browser_keys(&browser, KEY_ENTER);
-    explorer_settle();
+    give_key("bob", "401");
+    give_key("ann", "403");
     browser_wait(&browser, "!" FAULT " && " EXPLORER_HAS_PICTURE);
     browser_expect(&browser,
                    "![location.href, document.cookie, JSON.stringify(localStorage),"

@@ -1,7 +1,7 @@
 /* fault.js - a fault in the daemon's own words, and what a person can do about it: ask again, wait until there is
  * room, give a key. */
 import { Component, html, useEffect, useState } from '../vendor/html.js';
-import { setKey } from '../data/api.js';
+import { hasKey, setKey } from '../data/api.js';
 import { plural } from './model_words.js';
 
 /* Where the daemon has keys. The key is held in memory until the page is left, and nowhere else. */
@@ -41,6 +41,9 @@ function Waiting({ seconds, onAgain }) {
 
 const WAITS = [429, 503];
 
+/* Whether another key may help: none was sent, or one that is not known, or may not do this. */
+const wantsKey = ({ status, code }) => status === 401 || (status === 403 && code === 'scope' && hasKey());
+
 export function Fault({ fault, onAgain, onClose }) {
     const waits = WAITS.includes(fault.status) && fault.retryAfter !== null && fault.retryAfter <= 600;
     return html`
@@ -48,7 +51,7 @@ export function Fault({ fault, onAgain, onClose }) {
             <p>${fault.message}
                 ${fault.pointer && html` <span class="pointer">at ${fault.pointer}</span>`}
                 ${fault.status > 0 && html` <span class="pointer">(${fault.status} ${fault.code})</span>`}</p>
-            ${fault.status === 401 ? html`<${KeyField} onAgain=${onAgain} />` : html`
+            ${wantsKey(fault) ? html`<${KeyField} onAgain=${onAgain} />` : html`
                 <div class="row">
                     ${waits && html`<${Waiting} seconds=${Math.max(1, fault.retryAfter)} onAgain=${onAgain} />`}
                     <button onClick=${onAgain}>Try again</button>

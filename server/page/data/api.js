@@ -13,6 +13,7 @@ export class ApiFault extends Error {
     }
 }
 
+const IN_HEADER = /^[\x21-\x7e]+$/;              /* what a header can carry of a key */
 let key = null; /* in memory only, never in the address and in no storage */
 
 /* The key that calls carry from here on; null: none. */
@@ -51,6 +52,9 @@ function failureOf(error, signal) {
  * page. Gives the Response of a success, else throws an ApiFault, or an AbortError where signal ended it. */
 export async function call(method, path, { headers = {}, body = null, signal, keepalive = false } = {}) {
     const sent = { ...headers };
+    if (key && !IN_HEADER.test(key))
+        throw new ApiFault(401, 'key', 'The key has characters that no key has; a key is letters, digits and signs of '
+            + 'ASCII, without blanks.');
     if (key)
         sent.Authorization = `Bearer ${key}`;
     let response;

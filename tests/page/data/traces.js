@@ -2,8 +2,11 @@
  * is made again. */
 const { openTrace } = await import(at('source_trace.js'));
 const { statisticsOf } = await import(at('statistics.js'));
-const { postJson } = await import(at('api.js'));
+const { postJson, setKey } = await import(at('api.js'));
 const { floatsOfHalves, halvesOfFloats } = await import(at('half.js'));
+setKey('ключ');
+await fails('a key that no header carries', () => postJson('v1/trace', {}), 'The key has characters');
+setKey(null);
 const input = { model: 'stories260K', text: 'Once upon a time\nthere was “Lily” 😀.', pair: null, tokens: null };
 const source = await openTrace(input);
 const { rows, keys, heads, headDim, rowTokens, keyTokens } = source.layers[2];
