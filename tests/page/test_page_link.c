@@ -34,10 +34,23 @@ static void test_each_view(void **state)
     }
 }
 
+/* What a link names beyond its input is chosen anew, and the view comes to an end of it. */
+static void test_beyond(void **state)
+{
+    (void)state;
+    explorer_begin();
+    for (int i = 0; i < EXPLORER_VIEWS; i++)
+        explorer_open(EXPLORER_TEXT "&view=%s&layer=77&head=88&row=99&key=99&rows=7:999&heads=9",
+                      explorer_views[i].name);
+    explorer_open(EXPLORER_TEXT "&view=why&layer=1&head=1&row=99&key=99");
+    browser_expect(&browser, "document.querySelector('[data-stage=weight]')");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_view),
+        cmocka_unit_test(test_beyond),
     };
     return cmocka_run_group_tests(tests, NULL, explorer_stop);
 }

@@ -121,8 +121,9 @@ function useFrame(store) {
     const openOther = useOther(state, made.source, models);
     const fitting = made.source ? selectionFor(state, made.source) : {};
     useEffect(() => {
-        if (Object.keys(fitting).length > 0)
-            change(fitting, { isStep: false });
+        const late = made.source ? selectionFor(store.get(), made.source) : {};  /* a view may have chosen meanwhile */
+        if (Object.keys(late).length > 0)
+            change(late, { isStep: false });
     }, [made.source, JSON.stringify(fitting)]);
     const onAgain = () => {
         setFault(null);
