@@ -1,5 +1,5 @@
 /* test_page_files.c - files in place of a text: a picture for a model that sees, rows of numbers in
- * .npy and .json, what is no such file, and a name that holds a tag. */
+ * .npy and .json, what is no such file, several at once, and a name that holds a tag. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -108,12 +108,42 @@ static void test_what_is_no_file_of_numbers(void **state)
     explorer_expect_quiet(NULL);
 }
 
+/* Drops so many files of the same two rows at once. */
+static void drop(int count)
+{
+    browser_do(&browser,
+               "const given = new DataTransfer();"
+               "for (let i = 0; i < %d; i++)"
+               "  given.items.add(new File(['{\"query\":[[1,0],[0,1]]}'], `rows${i}.json`));"
+               "document.body.dispatchEvent(new DragEvent('drop',"
+               "  {dataTransfer: given, bubbles: true, cancelable: true}))",
+               count);
+    explorer_settle();
+}
+
+/* None of several files is taken without a word. */
+static void test_dropped(void **state)
+{
+    (void)state;
+    begin();
+    explorer_open("model=sdpa");
+    drop(3);
+    browser_expect(&browser, "document.querySelector('.fault').innerText.includes('3 files')");
+    browser_expect(&browser, "!document.querySelector('[data-file]')");
+    drop(1);
+    browser_expect(&browser, "document.querySelector('[data-file=\"rows0.json\"]')");
+    browser_expect(&browser, "!document.querySelector('.fault')");
+    browser_wait(&browser, EXPLORER_HAS_PICTURE);
+    explorer_expect_quiet(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_picture),
         cmocka_unit_test(test_numbers_in_json),
         cmocka_unit_test(test_what_is_no_file_of_numbers),
+        cmocka_unit_test(test_dropped),
     };
     return cmocka_run_group_tests(tests, NULL, explorer_stop);
 }

@@ -1,10 +1,14 @@
 /* file_drop.js - a file with numbers or a picture: by a button, or dropped anywhere on the page. */
 import { html, useEffect, useRef, useState } from '../vendor/html.js';
+import { fileFault } from '../data/safetensors.js';
 
 export const FILE_TYPES = '.safetensors,.npy,.json,image/*';
 
-/* The whole page takes files; says where one is held over it. */
-export function DropZone({ onFile }) {
+const severalFault = (files) => fileFault(`${files.length} files were dropped, and one is looked at: a .npy file holds `
+    + 'one array; query, key and value together are one .safetensors or .json file.');
+
+/* The whole page takes a file; says where one is held over it. */
+export function DropZone({ onFile, onFault }) {
     const [isOver, setIsOver] = useState(false);
     useEffect(() => {
         const holdsFile = (event) => [...event.dataTransfer?.types ?? []].includes('Files');
@@ -20,8 +24,11 @@ export function DropZone({ onFile }) {
                 return;
             event.preventDefault();
             setIsOver(false);
-            if (event.dataTransfer.files.length > 0)
-                onFile(event.dataTransfer.files[0]);
+            const { files } = event.dataTransfer;
+            if (files.length > 1)
+                onFault(severalFault(files));
+            else if (files.length === 1)
+                onFile(files[0]);
         };
         const calls = { dragover: over, dragleave: leave, drop };
         Object.entries(calls).forEach(([name, call]) => window.addEventListener(name, call));

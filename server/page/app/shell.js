@@ -203,5 +203,5 @@ export function Shell({ store }) {
         <${Footer} version=${frame.version} isWaiting=${!fault && (models === null || frame.isOpening)}
             onHelp=${() => setHasHelp(true)} />
         <${Help} isOpen=${hasHelp} onClose=${() => setHasHelp(false)} hasKeys=${hasKeys} onHasKeys=${setHasKeys} />
-        <${DropZone} onFile=${(file) => takeFile(frame, file)} />`;
+        <${DropZone} onFile=${(file) => takeFile(frame, file)} onFault=${onFault} />`;
 }
