@@ -316,6 +316,9 @@ struct attn_plan {
     /* Rows of weights keep masked scores, which weight_map.c reduces. */
     bool keeps_scores;
 
+    /* NULL, or [batch][q_heads][q_len], written with lse: no weight of the row is larger. */
+    float *largest_weights;
+
     /* Decode: problems with few query rows (forward_decode.c). */
     bool is_decode;
     int64_t decode_heads, decode_tasks; /* query heads of one task at most; tasks of one group */

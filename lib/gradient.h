@@ -54,6 +54,12 @@ struct attn_gradient_problem {
      * them. */
     bool has_forward;
 
+    /* NULL, or with has_forward [batch][q_heads][q_len]: no weight of the row is larger. A row of
+     * which one key has nearly all weight has scores whose gradients are differences of nearly
+     * equal numbers; those of context and lse are not exact enough for them, and where this tells
+     * so, the row is measured again. */
+    const float *largest_weights;
+
     struct attn_tensor context_gradient; /* F32 [batch, q_heads, q_len, v_head_dim] */
 
     /* Outputs, each optional, F32, of the shape of the input whose gradient they are. None may

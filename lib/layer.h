@@ -122,6 +122,7 @@ struct attn_layer_plan {
     size_t projected_offset[2]; /* at this offset */
     bool keeps_lse;             /* keep lse, for gradients, */
     size_t lse_offset;
+    size_t largest_offset; /* and the largest weight of each row at this one */
 };
 
 /* As attn_plan_init(): everything is checked here, and running cannot fail. *where names a field of

@@ -83,6 +83,17 @@ static void finish_lse(const struct attn_decode_task *task)
     }
 }
 
+/* The largest score has the weight 1 / sum. */
+static void keep_largest(const struct attn_decode_task *task)
+{
+    const int64_t q_heads = task->problem->query.shape[1];
+    float *largest =
+        task->plan->largest_weights + (task->batch * q_heads + task->q_head) * task->q_len;
+
+    for (int64_t r = 0; r < task->row_count; r++)
+        largest[r] = task->whole.sum[r] == 0.0 ? 0.0f : (float)(1.0 / task->whole.sum[r]);
+}
+
 static void finish_context(const struct attn_decode_task *task)
 {
     const struct attn_tensor *context = &task->problem->context;
@@ -111,6 +122,8 @@ void attn_decode_finish(struct attn_decode_task *task)
 {
     if (attn_is_wanted(&task->problem->lse))
         finish_lse(task);
+    if (task->plan->largest_weights != NULL)
+        keep_largest(task);
     if (attn_is_wanted(&task->problem->context))
         finish_context(task);
     if (attn_is_wanted(&task->problem->weights))

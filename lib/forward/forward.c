@@ -216,6 +216,17 @@ static void finish_lse(const struct attn_row_task *task)
     attn_task_store(task, &task->problem->lse, 0, 1, work->factor, NULL);
 }
 
+/* The largest score has the weight 1 / sum. */
+static void keep_largest(const struct attn_row_task *task)
+{
+    const struct attn_problem *problem = task->problem;
+    const int64_t head = task->batch * problem->query.shape[1] + task->q_head;
+    float *largest = task->plan->largest_weights + head * problem->query.shape[2] + task->row;
+
+    for (int64_t r = 0; r < task->row_count; r++)
+        largest[r] = task->work.sum[r] == 0.0f ? 0.0f : 1.0f / task->work.sum[r];
+}
+
 static void finish_context(const struct attn_row_task *task)
 {
     const struct attn_tensor *context = &task->problem->context;
@@ -250,6 +261,8 @@ static void run_rows(const struct attn_plan *plan, int64_t task, void *workspace
     attn_compensated_end(plan, &rows.work, rows.sums_context);
     if (attn_is_wanted(&plan->problem.lse))
         finish_lse(&rows);
+    if (plan->largest_weights != NULL)
+        keep_largest(&rows);
     if (rows.is_sparse
         && (attn_is_wanted(&plan->problem.weights) || attn_is_wanted(&plan->problem.context)))
         find_thresholds(&rows);

@@ -2,12 +2,14 @@
  * additive score's query, and each tile's part of the sums over rows (gradient_sums.c).
  *
  * If the forward pass has left its context and lse, nothing else is needed: lse combines maximum
- * and sum, and delta is G . context (Dao 2023). Otherwise a task passes over its keys twice or
- * more. The first pass finds the maximum and the sum of each row's softmax, and delta as a third
- * running sum: the sum of P * dP over the keys equals G . context in Dao 2023, but needs no context
- * and uses the same numbers that delta is later subtracted from. Sparsemax needs further passes for
- * its threshold and one for delta. In the last pass each tile of weights is computed again, with
- * the same bits, and turned into gradients. */
+ * and sum, and delta is G . context (Dao 2023). But the errors of G . context and dP do not cancel
+ * where one weight is nearly 1, and there the truth is the small rest. For such rows, as otherwise
+ * for all, a task passes over its keys twice or more. The first pass finds the maximum and the sum
+ * of each row's softmax, and delta as a third running sum: the sum of P * dP over the keys equals
+ * G . context in Dao 2023, but needs no context and uses the same numbers that delta is later
+ * subtracted from. Sparsemax needs further passes for its threshold and one for delta. In the last
+ * pass each tile of weights is computed again, with the same bits, and turned into gradients.
+ */
 #include "base/dropout.h"
 #include "forward/sparsemax.h"
 #include "gradient/gradient_internal.h"
@@ -16,6 +18,9 @@
 
 #include <math.h>
 #include <string.h>
+
+/* A row that gives one key more than this loses a digit by G . context. */
+static const float LARGEST_RECALLED = 0.5f;
 
 /* ------------------------------------------------------------------------- before the keys -- */
 
@@ -235,13 +240,26 @@ static void recall(const struct attn_row_tile *tile)
     }
 }
 
+/* Are the results of the forward pass there, and exact enough for every row of the tile? */
+static bool can_recall(const struct attn_row_tile *tile)
+{
+    const struct attn_gradient_problem *problem = &tile->plan->problem;
+
+    if (!problem->has_forward || tile->thresholds != NULL)
+        return false;
+    for (int64_t r = 0; problem->largest_weights != NULL && r < tile->row_count; r++)
+        if (problem->largest_weights[tile->first + r] > LARGEST_RECALLED)
+            return false;
+    return true;
+}
+
 static void measure(const struct attn_row_tile *tile, const struct attn_gradient_rows *rows)
 {
     const struct attn_gradient_workspace *work = &tile->work;
     const float sink = attn_mask_sink(&tile->plan->problem.attention, tile->q_head);
     const size_t bytes = (size_t)tile->row_count * sizeof(float);
 
-    if (tile->plan->problem.has_forward && tile->thresholds == NULL)
+    if (can_recall(tile))
         recall(tile);
     else
         measure_softmax(tile, sink);

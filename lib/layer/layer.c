@@ -116,8 +116,10 @@ static void run_attend(const struct attn_layer_plan *plan, enum attn_layer_stage
         problem->value.data = attn_scratch_at(scratch, plan->v_offset);
     if (attn_layer_has_output(&plan->problem))
         problem->context.data = attn_scratch_at(scratch, plan->context_offset);
-    if (plan->keeps_lse)
+    if (plan->keeps_lse) {
         problem->lse.data = attn_scratch_at(scratch, plan->lse_offset);
+        attention.largest_weights = attn_scratch_at(scratch, plan->largest_offset);
+    }
     if (attention.is_matrix && attention.part_count > 0)
         attention.packed = attn_scratch_at(scratch, plan->shared_offset);
     problem->past_len = &plan->problem.past_len;

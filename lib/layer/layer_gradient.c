@@ -248,6 +248,7 @@ static void run_attend(const struct attn_layer_gradient_plan *plan, int stage, i
     if (gradient.problem.has_forward) {
         attention->context.data = attn_scratch_at(scratch, plan->forward.context_offset);
         attention->lse.data = attn_scratch_at(scratch, plan->forward.lse_offset);
+        gradient.problem.largest_weights = attn_scratch_at(scratch, plan->forward.largest_offset);
     }
     attention->past_len = &plan->problem.layer.past_len;
     if (plan->problem.layer.layer->o_proj.weight != NULL)

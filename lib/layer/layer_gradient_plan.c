@@ -137,9 +137,11 @@ static void lay_out_scratch(struct attn_layer_gradient_plan *plan,
 
     plan->scratch_bytes = plan->forward.scratch_bytes;
     plan->forward.keeps_lse = attn_layer_gradient_has_forward(&plan->problem);
-    if (plan->forward.keeps_lse)
-        plan->forward.lse_offset =
-            reserve(plan, (size_t)(plan->problem.layer.layer->q_heads * q_len) * sizeof(float));
+    if (plan->forward.keeps_lse) {
+        const size_t bytes = (size_t)(plan->problem.layer.layer->q_heads * q_len) * sizeof(float);
+        plan->forward.lse_offset = reserve(plan, bytes);
+        plan->forward.largest_offset = reserve(plan, bytes);
+    }
     if (o_proj->weight != NULL)
         plan->context_offset = reserve(plan, (size_t)(q_len * o_proj->in) * sizeof(float));
     for (int i = 0; i < ATTN_OPERAND_COUNT; i++) {
