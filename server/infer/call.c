@@ -329,6 +329,7 @@ void call_handle(struct exchange *exchange, struct call *call)
     if (scheduler_run(service->scheduler, &call->job, inline_ns))
         return;
     charge(call);
+    drop_memory(call); /* others may wait for what it holds */
     service_refuse_overloaded(1, &fault);
     exchange_fail(exchange, &fault);
 }

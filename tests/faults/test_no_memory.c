@@ -1,16 +1,11 @@
-/* When the daemon gets no memory at some allocation, it answers. It never ends.
- *
- * The daemon runs with failing_malloc.so. Each scenario is one request. The test sends it again and
- * again: first the 1st allocation from its beginning fails, then the 2nd, the 3rd and so on, until
- * the request needs fewer allocations than that. Each time the daemon must answer with the usual
- * answer or with 503 memory. (If libmicrohttpd itself got no memory, it may close the connection.)
- * The same request must be answered well right after. The start of the daemon is tested in the same
- * way: the daemon serves, or it ends with a message. */
+/* test_no_memory.c - when the daemon gets no memory at some allocation of a request, it answers. It
+ * never ends (no_memory.h). The start of the daemon is tested in the same way: the daemon serves,
+ * or it ends with a message. */
 #include "answer.h"
 #include "daemon.h"
-#include "failing_malloc.h"
 #include "http_client.h"
 #include "model_bytes.h"
+#include "no_memory.h"
 #include "traced_model.h"
 
 #include <setjmp.h>
@@ -24,79 +19,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-enum { ALLOCATIONS_MAX = 2000 };
-
-static struct daemon server;
-static struct failing_malloc *control;
-static char *directory;
-static char preload[512], control_variable[512];
-
-static const char *const *environment(void)
-{
-    static const char *variables[3];
-    variables[0] = preload;
-    variables[1] = control_variable;
-    return variables;
-}
-
-static void fail_from(uint64_t n, uint64_t times)
-{
-    atomic_store(&control->failed, 0);
-    atomic_store(&control->count, 0);
-    atomic_store(&control->fail_times, times);
-    atomic_store(&control->fail_first, n);
-}
-
-static struct http_response send_once(const struct http_request *request)
-{
-    struct http_client client;
-    http_client_init(&client, server.port);
-    struct http_response response = http_client_send(&client, request);
-    http_client_free(&client);
-    return response;
-}
-
-static void expect_well(const struct http_request *request, long status)
-{
-    struct http_response response = send_once(request);
-    if (response.status != status)
-        fail_msg("%s: expected %ld, not %ld: %s", request->path, status, response.status,
-                 response.body ? response.body : "");
-    http_response_free(&response);
-}
-
-/* One round. Returns true if an allocation failed in it. */
-static bool round_of(const struct http_request *request, long status, uint64_t n, uint64_t times,
-                     int *refused)
-{
-    fail_from(n, times);
-    struct http_response response = send_once(request);
-    const bool failed = atomic_load(&control->failed) > 0;
-    fail_from(0, 0);
-    if (response.status != status && response.status != 0) {
-        if (response.status != 503)
-            fail_msg("allocation %d: status %ld: %s", (int)n, response.status, response.body);
-        assert_non_null(strstr(response.body, "\"code\":\"memory\""));
-        ++*refused;
-    }
-    http_response_free(&response);
-    return failed;
-}
-
-static void go_through(const struct http_request *request, long status, uint64_t times)
-{
-    int refused = 0;
-    uint64_t n = 1;
-    expect_well(request, status);
-    while (n < ALLOCATIONS_MAX && round_of(request, status, n, times, &refused)) {
-        expect_well(request, status);
-        n++;
-    }
-    print_message("    %d allocations, %d answers of 503\n", (int)n - 1, refused);
-    assert_true(n > 5 && n < ALLOCATIONS_MAX);
-    assert_true(refused > 0);
-}
 
 static void test_attention(void **state)
 {
@@ -228,9 +150,9 @@ static void test_faulty_request(void **state)
 {
     (void)state;
     const struct http_request request = { .path = "/v1/attention", .body = "{\"query\":[[1,2],}" };
-    int refused = 0;
+    long answered;
     expect_well(&request, 400);
-    for (uint64_t n = 1; n < ALLOCATIONS_MAX && round_of(&request, 400, n, 1, &refused); n++)
+    for (uint64_t n = 1; n < ALLOCATIONS_MAX && round_of(&request, 400, n, 1, &answered); n++)
         expect_well(&request, 400);
 }
 
@@ -405,7 +327,7 @@ static void test_kept_trace(void **state)
     http_response_free(&response);
 }
 
-static void test_stops_cleanly(void **state)
+static void test_daemon_stops(void **state)
 {
     (void)state;
     fail_from(0, 0);
@@ -422,7 +344,7 @@ static void test_start(void **state)
     uint64_t n = 1;
     for (; n < ALLOCATIONS_MAX; n++) {
         fail_from(n, 1);
-        struct daemon_result result = daemon_command(arguments, environment());
+        struct daemon_result result = daemon_command(arguments, no_memory_environment());
         const bool failed = atomic_load(&control->failed) > 0;
         if (result.exit_code != 0 && (result.exit_code != 1 || strlen(result.errors) == 0))
             fail_msg("allocation %d: the daemon ended with %d:\n%s", (int)n, result.exit_code,
@@ -435,42 +357,6 @@ static void test_start(void **state)
     fail_from(0, 0);
     print_message("    %d allocations, %d ends with a message\n", (int)n - 1, ended);
     assert_true(n > 20 && n < ALLOCATIONS_MAX && ended > 0);
-}
-
-static int start(void **state)
-{
-    (void)state;
-    char path[400];
-    const char *library = getenv("FAILING_MALLOC");
-    char *absolute = realpath(library ? library : "build/cc/tests/support/failing_malloc.so", NULL);
-    if (!absolute)
-        return 1;
-    directory = daemon_directory_create();
-    char *state_directory = daemon_directory_create();
-    snprintf(path, sizeof path, "%s/control", state_directory);
-    snprintf(preload, sizeof preload, "LD_PRELOAD=%s", absolute);
-    snprintf(control_variable, sizeof control_variable, "FAIL_ALLOCATION_CONTROL=%s", path);
-    free(absolute);
-    const struct failing_malloc none = { 0 };
-    daemon_directory_write(state_directory, "control", &none, sizeof none);
-    const int file = open(path, O_RDWR);
-    control = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    close(file);
-    *state = state_directory;
-    if (control == MAP_FAILED)
-        return 1;
-    const char *const arguments[] = { "--models", directory, "--model-control", "explicit", NULL };
-    daemon_start(&server,
-                 &(struct daemon_options){ .arguments = arguments, .environment = environment() });
-    return 0;
-}
-
-static int clear(void **state)
-{
-    daemon_kill(&server);
-    daemon_directory_remove(directory);
-    daemon_directory_remove(*state);
-    return 0;
 }
 
 int main(void)
@@ -492,8 +378,8 @@ int main(void)
         cmocka_unit_test(test_oip_inference),
         cmocka_unit_test(test_trace),
         cmocka_unit_test(test_kept_trace),
-        cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_daemon_stops),
         cmocka_unit_test(test_start),
     };
-    return cmocka_run_group_tests(tests, start, clear);
+    return cmocka_run_group_tests(tests, no_memory_start, no_memory_clear);
 }

@@ -70,6 +70,52 @@ static void test_one_order(void **state)
     http_crowd_free(&crowd);
 }
 
+/* Forks of one session append side by side, behind rows in pages that all of them share. */
+static void test_forks_side_by_side(void **state)
+{
+    enum { BASE = 100, APPENDS = 30 };
+    struct http_crowd crowd;
+    struct request_text text = { .data = NULL };
+    char bodies[CLIENTS][64], paths[CLIENTS][64], id[16];
+    struct http_request requests[CLIENTS];
+    struct http_response responses[CLIENTS];
+    (void)state;
+    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"f0\"}");
+    request_text_add(&text, "{\"query\":[[0]],\"key\":[");
+    for (int i = 0; i < BASE; i++)
+        request_text_add(&text, i > 0 ? ",[0]" : "[0]");
+    request_text_add(&text, "]}");
+    cJSON_Delete(session_post(&client, "f0", "attention", text.data, 200));
+    free(text.data);
+    for (int i = 0; i < CLIENTS; i++) {
+        snprintf(bodies[i], sizeof bodies[i], "{\"id\":\"f%d\"}", i);
+        if (i > 0)
+            cJSON_Delete(session_post(&client, "f0", "fork", bodies[i], 201));
+        snprintf(paths[i], sizeof paths[i], "/v1/sessions/f%d/attention", i);
+        snprintf(bodies[i], sizeof bodies[i], "{\"query\":[[0]],\"key\":[[1]],\"value\":[[%d]]}",
+                 1 << i);
+        requests[i] = (struct http_request){ .path = paths[i], .body = bodies[i] };
+    }
+    http_crowd_init(&crowd, server.port, CLIENTS);
+    for (int round = 1; round <= APPENDS; round++) {
+        http_crowd_send(&crowd, requests, responses);
+        for (int i = 0; i < CLIENTS; i++) {
+            int64_t place;
+            double sum;
+            read_place(&responses[i], &place, &sum);
+            assert_int_equal(place, BASE + round);
+            assert_true(fabs(sum - (double)round * (1 << i)) < 0.5 * (1 << i));
+            http_response_free(&responses[i]);
+        }
+    }
+    http_crowd_free(&crowd);
+    for (int i = 0; i < CLIENTS; i++) {
+        snprintf(id, sizeof id, "f%d", i);
+        session_delete(&client, id, 204);
+    }
+    session_wait_until_empty(&client);
+}
+
 /* -------------------------------------------------------------------- what fails -- */
 
 /* A step that cannot be done, beside steps that can: nothing is appended. */
@@ -305,10 +351,15 @@ static void test_aborted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_order), cmocka_unit_test(test_steps_all_or_nothing),
-        cmocka_unit_test(test_retries),   cmocka_unit_test(test_items_fail_alone),
-        cmocka_unit_test(test_waiting),   cmocka_unit_test(test_deleted_while_waiting),
-        cmocka_unit_test(test_aborted),   cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_one_order),
+        cmocka_unit_test(test_forks_side_by_side),
+        cmocka_unit_test(test_steps_all_or_nothing),
+        cmocka_unit_test(test_retries),
+        cmocka_unit_test(test_items_fail_alone),
+        cmocka_unit_test(test_waiting),
+        cmocka_unit_test(test_deleted_while_waiting),
+        cmocka_unit_test(test_aborted),
+        cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, fixture_start_with_examples, fixture_clear);
 }
