@@ -39,12 +39,20 @@ async function faultOf(response) {
         seconds && Number(seconds[0]));
 }
 
+const FOREIGN = 'The answer is not of the form that the daemon has. Does a proxy answer in its place?';
 const UNREACHABLE = 'The daemon does not answer. Is it still running at this address?';
+
+/* The fault of an answer that the daemon does not give. */
+export function foreignAnswer() {
+    return new ApiFault(0, 'foreign', FOREIGN);
+}
 
 /* What a broken connection throws, as a fault; that signal ended it, as an AbortError whatever the reason was. */
 function failureOf(error, signal) {
     if (signal?.aborted)
         return error.name === 'AbortError' ? error : new DOMException('The request was ended.', 'AbortError');
+    if (error instanceof SyntaxError)
+        return foreignAnswer();
     return error instanceof ApiFault ? error : new ApiFault(0, 'unreachable', UNREACHABLE);
 }
 

@@ -2,7 +2,7 @@
  * looked at.
  *
  * The daemon keeps a trace for a time. One that has ended is made again from the same input, and nobody notices. */
-import { ApiFault, bodyOf, call, getJson, sendForJson } from './api.js';
+import { ApiFault, bodyOf, call, foreignAnswer, getJson, sendForJson } from './api.js';
 import { floatsOfHalves } from './half.js';
 import { readTokens } from './tokens.js';
 import { traceRequest } from './trace_body.js';
@@ -100,7 +100,10 @@ class TraceSource {
         const query = new URLSearchParams({ layer, head, rows: rows.join(':'), keys: keys.join(':'),
             cells: cells.map((count) => Math.min(count, CELLS_SIDE_MAX)).join('x'), dtype });
         const { response, body } = await this.#ask(`weights?${query}`, signal, 'arrayBuffer');
-        const shape = response.headers.get('X-Tile-Shape').split('x').map(Number);
+        const shape = response.headers.get('X-Tile-Shape')?.split('x').map(Number) ?? [];
+        const size = shape.reduce((product, n) => product * n, dtype === 'f16' ? 2 : 4);
+        if (shape.length < 2 || size !== body.byteLength)
+            throw foreignAnswer();
         const [rowCells, keyCells] = shape.slice(-2);
         const values = dtype === 'f16' ? floatsOfHalves(new Uint16Array(body)) : new Float32Array(body);
         return { heads: shape.length === 3 ? shape[0] : 1, rows: rowCells, keys: keyCells, values };

@@ -7,6 +7,12 @@ const { floatsOfHalves, halvesOfFloats } = await import(at('half.js'));
 setKey('ключ');
 await fails('a key that no header carries', () => postJson('v1/trace', {}), 'The key has characters');
 setKey(null);
+const realFetch = fetch;
+const answering = async (body, run, headers = {}) => {
+    window.fetch = async () => new Response(body, { headers });
+    await run().finally(() => { window.fetch = realFetch; });
+};
+await fails('a page of a proxy', () => answering('<html>', () => postJson('v1/trace', {})), 'a proxy');
 const input = { model: 'stories260K', text: 'Once upon a time\nthere was “Lily” 😀.', pair: null, tokens: null };
 const source = await openTrace(input);
 const { rows, keys, heads, headDim, rowTokens, keyTokens } = source.layers[2];
@@ -20,6 +26,9 @@ const traced = await postJson('v1/trace', { model: input.model, text: input.text
 const all = await source.maps(2, { head: 'all', ...whole });
 const weights = traced.layers[0].weights.flat(2);
 same('the shape of all heads', [all.heads, all.rows, all.keys, all.values.length], [8, 21, 21, weights.length]);
+for (const headers of [{}, { 'X-Tile-Shape': '21' }, { 'X-Tile-Shape': '8x21x21' }])
+    await fails(`six bytes for a map, ${JSON.stringify(headers)}`, () => answering('foobar',
+        () => source.maps(2, { head: 'all', ...whole }), headers), 'a proxy');
 weights.forEach((weight, i) => near(`weight ${i}`, all.values[i], weight, 1e-5));
 for (let head = 0; head < heads; head++) {
     const { values } = await source.maps(2, { head, ...whole });
