@@ -26,7 +26,8 @@ struct session_store {
     void *by_id;                 /* tsearch(3): by id, then by the owner's name */
     LIST_OF(struct session) all; /* in the order of their making */
     struct ended ended[SESSION_ENDED_MAX];
-    int64_t ended_count; /* ever */
+    uint32_t ended_hash[SESSION_ENDED_MAX]; /* of their ids: a search reads these alone */
+    int64_t ended_count;                    /* ever */
     struct session_budget budget;
 };
 
@@ -64,10 +65,21 @@ static int compare(const void *a, const void *b)
     return ids != 0 ? ids : strcmp(owner_of(one), owner_of(other));
 }
 
+/* FNV-1a. */
+static uint32_t hash_of(const char *id)
+{
+    uint32_t hash = 2166136261u;
+    for (; *id; id++)
+        hash = (hash ^ (unsigned char)*id) * 16777619u;
+    return hash;
+}
+
 /* Takes a session out and remembers it. The caller releases it, without the mutex. */
 static void take_out(struct session_store *store, struct session *session, enum session_end why)
 {
-    struct ended *ended = &store->ended[store->ended_count++ % SESSION_ENDED_MAX];
+    const int64_t number = store->ended_count++ % SESSION_ENDED_MAX;
+    struct ended *ended = &store->ended[number];
+    store->ended_hash[number] = hash_of(session->id);
     text_copy(ended->id, sizeof ended->id, session->id);
     text_copy(ended->account, sizeof ended->account, owner_of(session));
     ended->why = why;
@@ -125,9 +137,11 @@ static bool gone(const char *id, enum session_end why, struct fault *fault)
 static bool not_there(const struct session_store *store, const char *id,
                       const struct access_key *key, struct fault *fault)
 {
+    const uint32_t hash = hash_of(id);
     for (int i = 0; i < SESSION_ENDED_MAX; i++) {
         const struct ended *ended = &store->ended[i];
-        if (strcmp(ended->id, id) == 0 && strcmp(ended->account, name_of(key)) == 0 && id[0])
+        if (store->ended_hash[i] == hash && strcmp(ended->id, id) == 0
+            && strcmp(ended->account, name_of(key)) == 0 && id[0])
             return gone(id, ended->why, fault);
     }
     return fault_set(fault, FAULT_NOT_FOUND, "there is no session '%.64s'", id);

@@ -1,0 +1,86 @@
+/* fuzz_wire_session.c - any bytes as a body about sessions: one that makes, forks or truncates a
+ * session, or a call on one or on many.
+ *
+ * The first byte chooses which. Any bytes must end in a fault with a message, or in what is asked:
+ * an id that is a segment of a path, layers that ascend, a time within its bounds, and items that
+ * have a query. */
+#include "request.h"
+#include "session/session_call.h"
+#include "text/json.h"
+#include "wire/session_body.h"
+#include "wire/session_fields.h"
+#include "wire/wire_v1.h"
+
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_body(const struct session_body *body)
+{
+    if (body->id) {
+        const size_t length = strlen(body->id);
+        require(length >= 1 && length <= SESSION_ID_MAX && !strpbrk(body->id, "/%?# ")
+                && strcmp(body->id, "..") != 0);
+    }
+    for (int64_t i = 0; i < body->layer_count; i++)
+        require(body->layers[i] >= 0 && (i == 0 || body->layers[i] > body->layers[i - 1]));
+    require(body->ttl_ns >= 0 && body->ttl_ns <= SESSION_TTL_MAX_NS && body->kv_len_max >= 1);
+}
+
+static bool read_body(uint8_t how, const struct json_document *document, struct arena *arena,
+                      struct fault *fault)
+{
+    struct session_body body;
+    const bool good = how == 0   ? session_body_read_create(&body, document, arena, fault)
+                      : how == 1 ? session_body_read_fork(&body, document, arena, fault)
+                                 : session_body_read_truncate(&body, document, arena, fault);
+    if (good)
+        check_body(&body);
+    return good;
+}
+
+/* Each item in its own words, as session_wire.c takes them. */
+static void check_item(struct infer_item *item, const struct session_asked *asked)
+{
+    struct session_step step = { .has_rows = false };
+    if (item->fault.code == FAULT_NONE && session_fields_settle(asked, item, &step, &item->fault)) {
+        require(item->query.data != NULL && step.at >= SESSION_AT_NONE);
+        require(step.has_rows == (item->key.data || item->is_input));
+        return;
+    }
+    require(item->fault.code != FAULT_NONE && item->fault.message[0] != '\0');
+}
+
+static bool read_call(struct infer_request *request, bool many,
+                      const struct json_document *document, struct fault *fault)
+{
+    struct session_asked asked = { .at = SESSION_AT_NONE };
+    struct wire_v1_form form = { many ? "requests" : "steps", !many,
+                                 many ? &session_fields_of_items : &session_fields_of_path,
+                                 &asked };
+    if (!wire_v1_read_form(request, &form, document, fault))
+        return false;
+    for (int64_t i = 0; i < request->item_count; i++)
+        check_item(&request->items[i], (const struct session_asked *)form.asked + i);
+    return true;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    enum { BODIES = 3, KINDS = 5 };
+    const struct json_options options = { .nonfinite_allowed = false };
+    struct fault fault = { .code = FAULT_NONE };
+    struct json_document document;
+    struct infer_request request = { .batch = false };
+    if (size == 0)
+        return 0;
+    const uint8_t how = data[0] % KINDS;
+    arena_init(&request.arena, 1 << 26);
+    const bool good = json_read(&document, (const char *)data + 1, size - 1, &options, &fault)
+                      && (how < BODIES ? read_body(how, &document, &request.arena, &fault)
+                                       : read_call(&request, how == BODIES, &document, &fault));
+    require(good || (fault.code != FAULT_NONE && fault.message[0] != '\0'));
+    infer_request_free(&request);
+    json_free(&document);
+    return 0;
+}
