@@ -71,18 +71,51 @@ static inline float flush(float x)
     return float_of((bits & 0x7f800000) != 0 ? bits : bits & 0x80000000);
 }
 
-/* One row of the result: 16 numbers, each the sum over 16 pairs. */
-static void dot_row(float *sum, const uint32_t *left, const uint32_t *right)
+typedef float vector __attribute__((vector_size(4 * COLUMNS)));
+
+enum { PAIRS = ROW_BYTES / 4 };
+
+/* The numbers of a tile, flushed, as floats: [row][pair] of the left one, [pair][column] of the
+ * right one. */
+struct wide_tile {
+    float even[ROWS][PAIRS] __attribute__((aligned(64))), odd[ROWS][PAIRS];
+};
+
+/* Returns the least exponent field of the numbers that are not 0; 255: all are 0. */
+static uint32_t widen(int t, struct wide_tile *wide)
 {
-    float even[COLUMNS] = { 0 }, odd[COLUMNS] = { 0 };
-    for (int k = 0; k < ROW_BYTES / 4; k++) {
-        const float first = flush(float_of(left[k] << 16));
-        const float second = flush(float_of(left[k] & 0xffff0000));
-        for (int n = 0; n < COLUMNS; n++) {
-            const uint32_t pair = right[k * COLUMNS + n];
-            even[n] = flush(__builtin_fmaf(first, flush(float_of(pair << 16)), even[n]));
-            odd[n] = flush(__builtin_fmaf(second, flush(float_of(pair & 0xffff0000)), odd[n]));
+    uint32_t least = 255;
+    for (int r = 0; r < ROWS; r++)
+        for (int k = 0; k < PAIRS; k++) {
+            uint32_t pair;
+            memcpy(&pair, &tiles[t][r][4 * k], sizeof pair);
+            wide->even[r][k] = flush(float_of(pair << 16));
+            wide->odd[r][k] = flush(float_of(pair & 0xffff0000));
+            const uint32_t even = pair >> 7 & 0xff, odd = pair >> 23 & 0xff;
+            least = even != 0 && even < least ? even : least;
+            least = odd != 0 && odd < least ? odd : least;
         }
+    return least;
+}
+
+static inline vector multiply_add(float factor, const float *numbers, vector sum, bool is_small)
+{
+    for (int n = 0; n < COLUMNS; n++)
+        sum[n] = __builtin_fmaf(factor, numbers[n], sum[n]);
+    for (int n = 0; is_small && n < COLUMNS; n++)
+        sum[n] = flush(sum[n]);
+    return sum;
+}
+
+/* One row of the result: 16 numbers, each the sum over 16 pairs. is_small: a sum of some of the
+ * products may be subnormal. */
+static inline void dot_row(float *sum, const struct wide_tile *left, int row,
+                           const struct wide_tile *right, bool is_small)
+{
+    vector even = { 0 }, odd = { 0 };
+    for (int k = 0; k < PAIRS; k++) {
+        even = multiply_add(left->even[row][k], right->even[k], even, is_small);
+        odd = multiply_add(left->odd[row][k], right->odd[k], odd, is_small);
     }
     for (int n = 0; n < COLUMNS; n++)
         sum[n] = flush(flush(sum[n]) + flush(even[n] + odd[n]));
@@ -90,11 +123,17 @@ static void dot_row(float *sum, const uint32_t *left, const uint32_t *right)
 
 static void tile_dot(int c, int a, int b)
 {
+    struct wide_tile left, right;
+    /* Products are multiples of the last places of their factors, and so are their sums: none is
+     * subnormal where those places multiply to a normal number. */
+    const bool is_small = widen(a, &left) + widen(b, &right) < 2 * (127 + 7) - 126;
     for (int r = 0; r < ROWS; r++) {
         float sum[COLUMNS];
         memcpy(sum, tiles[c][r], sizeof sum);
-        dot_row(sum, (const uint32_t *)(const void *)tiles[a][r],
-                (const uint32_t *)(const void *)tiles[b]);
+        if (is_small)
+            dot_row(sum, &left, r, &right, true);
+        else
+            dot_row(sum, &left, r, &right, false);
         memcpy(tiles[c][r], sum, sizeof sum);
     }
 }
