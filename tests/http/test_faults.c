@@ -293,8 +293,9 @@ static void test_unknown_paths(void **state)
         "/%",
         "/%zz",
         "/%ff",
+        "/explorer",
+        "/explorer/app",
         /* not in this version */
-        "/",
         "/v1/softmax/0",
         "/openapi.json/x",
         "/v2/models/demo/generate",
