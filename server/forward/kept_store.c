@@ -2,19 +2,17 @@
 #include "forward/kept_store.h"
 
 #include "base/clock.h"
+#include "base/random_id.h"
 #include "watch/metrics.h"
 
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-
-enum { ID_BYTES = 16 };
 
 /* Of a trace that has ended. */
 struct ended {
-    char id[2 * ID_BYTES + 1];
+    char id[RANDOM_ID_LENGTH + 1];
     char account[ACCESS_NAME_MAX + 1]; /* "": no keys were in use */
 };
 
@@ -149,21 +147,6 @@ void kept_store_return(struct kept_store *store, size_t bytes)
     pthread_mutex_unlock(&store->mutex);
 }
 
-/* Nobody can guess the id. */
-static bool make_id(char id[TRACE_ID_MAX + 1])
-{
-    static const char DIGITS[] = "0123456789abcdef";
-    unsigned char bytes[ID_BYTES];
-    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
-        return false;
-    for (size_t i = 0; i < ID_BYTES; i++) {
-        id[2 * i] = DIGITS[bytes[i] >> 4];
-        id[2 * i + 1] = DIGITS[bytes[i] & 15];
-    }
-    id[(size_t)2 * ID_BYTES] = '\0';
-    return true;
-}
-
 static bool has_room(struct kept_store *store)
 {
     if (store->count < store->capacity)
@@ -184,7 +167,7 @@ bool kept_store_publish(struct kept_store *store, struct kept_trace *kept,
 {
     kept->account = key ? access_account_hold(key->account) : NULL;
     kept->expires_ns = clock_now_ns() + keep_ns;
-    const bool has_id = make_id(kept->id);
+    const bool has_id = random_id_make(kept->id);
     text_copy(id, TRACE_ID_MAX + 1, kept->id);
     pthread_mutex_lock(&store->mutex);
     const bool good = has_id && has_room(store);

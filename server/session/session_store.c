@@ -3,6 +3,7 @@
 
 #include "access/access_check.h"
 #include "base/clock.h"
+#include "base/random_id.h"
 #include "text/text.h"
 #include "watch/metrics.h"
 
@@ -10,9 +11,6 @@
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-
-enum { RANDOM_BYTES = 16 };
 
 /* Of a session that has ended. */
 struct ended {
@@ -194,20 +192,6 @@ void session_store_free(struct session_store *store)
     free(store);
 }
 
-static bool make_id(char id[SESSION_ID_MAX + 1])
-{
-    static const char DIGITS[] = "0123456789abcdef";
-    unsigned char bytes[RANDOM_BYTES];
-    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
-        return false;
-    for (size_t i = 0; i < RANDOM_BYTES; i++) {
-        id[2 * i] = DIGITS[bytes[i] >> 4];
-        id[2 * i + 1] = DIGITS[bytes[i] & 15];
-    }
-    id[(size_t)2 * RANDOM_BYTES] = '\0';
-    return true;
-}
-
 /* Whether the key may have one more. */
 static bool has_place(const struct session_store *store, const struct access_key *key,
                       int64_t now_ns, struct fault *fault)
@@ -259,7 +243,7 @@ bool session_store_add(struct session_store *store, struct session *session, con
     session->account = key ? access_account_hold(key->account) : NULL;
     if (wanted) {
         text_copy(session->id, sizeof session->id, wanted);
-    } else if (!make_id(session->id)) {
+    } else if (!random_id_make(session->id)) {
         session_release(session);
         return fault_no_memory(fault);
     }
