@@ -16,7 +16,6 @@ struct infer_job {
     int64_t *first_task;    /* [item_count + 1] of the stage that runs */
     bool pending;           /* read, and no task of computing has begun */
     bool is_planned;
-    int first_stage; /* of computing, that is the plans' first; 1 where the request has an order */
 
     struct batch_member member; /* of the next product, where it can be shared */
     int member_stage;           /* of the plan, that member is a product of */
@@ -27,6 +26,12 @@ struct infer_job {
 static struct infer_job *infer_of(struct call *call)
 {
     return (struct infer_job *)call;
+}
+
+/* The stage of computing that is the plans' first: a request with an order is planned before it. */
+static int first_stage(const struct infer_job *job)
+{
+    return job->call.order ? 1 : 0;
 }
 
 static const struct call_kind infer_kind;
@@ -103,7 +108,6 @@ static bool read(struct call *call, struct fault *fault)
     if (call->kind != &infer_kind)
         return call->kind->read(call, fault);
     call->plans_later = infer->order != NULL;
-    job->first_stage = call->plans_later ? 1 : 0;
     return call->plans_later || plan(job, fault);
 }
 
@@ -157,9 +161,9 @@ static int64_t tasks(struct call *call, int stage)
     struct infer_job *job = infer_of(call);
     if (!job->is_planned)
         return job->call.order->is_turn(&job->call) ? 1 : JOB_WAITS;
-    if (stage == job->first_stage)
+    if (stage == first_stage(job))
         set_pending(job, true);
-    job->member_stage = stage - job->first_stage + job->shared_stages;
+    job->member_stage = stage - first_stage(job) + job->shared_stages;
     const int64_t count = number_tasks(job, job->member_stage);
     if (!infer_batch_member(&job->member, &job->call.request, job->member_stage))
         return count;
@@ -193,7 +197,7 @@ static void run(struct call *call, int stage, int64_t task, const struct worker 
         plan_in_turn(job);
         return;
     }
-    if (stage == job->first_stage && task == 0)
+    if (stage == first_stage(job) && task == 0)
         set_pending(job, false);
     const int64_t i = item_of_task(job, task);
     const struct infer_item *item = &job->call.request.items[i];
@@ -201,7 +205,7 @@ static void run(struct call *call, int stage, int64_t task, const struct worker 
         item->workspaces
             ? (char *)item->workspaces + (size_t)worker->slot * infer_tasks_workspace_bytes(item)
             : worker->workspace;
-    infer_tasks_run(item, stage - job->first_stage + job->shared_stages, task - job->first_task[i],
+    infer_tasks_run(item, stage - first_stage(job) + job->shared_stages, task - job->first_task[i],
                     workspace);
 }
 
