@@ -12,7 +12,7 @@ enum { PIECE = 256 };
 
 static bool is_cached_dtype(enum attn_dtype dtype)
 {
-    return dtype == ATTN_F32 || dtype == ATTN_F16 || dtype == ATTN_BF16;
+    return attn_numbers_of(dtype) != ATTN_NUMBERS_COUNT;
 }
 
 /* attn_check() has the rules of pages and strides. */
