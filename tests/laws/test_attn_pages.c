@@ -77,15 +77,11 @@ typedef void (*draw_fn)(struct attention_case *c, uint64_t seed, struct fill *fi
 
 static void for_problems(uint64_t first, draw_fn draw)
 {
-    const struct attn_kernels *const *tables = kernel_tables();
-    uint64_t table_count = 0;
-    while (tables[table_count] != NULL)
-        table_count++;
     for (uint64_t n = 0; n < problem_count(USUAL); n++) {
         struct attention_case c;
         struct fill fill = { first + n };
         draw(&c, first + n, &fill);
-        c.problem.kernels = tables[n % table_count];
+        c.problem.kernels = kernel_table_of_turn(n);
         c.problem.options.is_prefix_stable = n % 5 == 0;
         check_bits(&c, &fill, first + n);
         attention_case_free(&c);

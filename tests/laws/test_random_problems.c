@@ -26,14 +26,10 @@ typedef void (*law_fn)(struct attention_case *c, uint64_t seed);
 /* The tables take turns. */
 static void for_problems(uint64_t first, law_fn law)
 {
-    const struct attn_kernels *const *tables = kernel_tables();
-    uint64_t table_count = 0;
-    while (tables[table_count] != NULL)
-        table_count++;
     for (uint64_t n = 0; n < problem_count(USUAL); n++) {
         struct attention_case c;
         random_case(&c, first + n, &DTYPES);
-        c.problem.kernels = tables[n % table_count];
+        c.problem.kernels = kernel_table_of_turn(n);
         law(&c, first + n);
         attention_case_free(&c);
     }

@@ -47,6 +47,14 @@ const struct attn_kernels *const *kernel_tables(void)
     return tables;
 }
 
+const struct attn_kernels *kernel_table_of_turn(uint64_t turn)
+{
+    uint64_t count = 0;
+    while (kernel_tables()[count] != NULL)
+        count++;
+    return tables[turn % count];
+}
+
 const struct attn_kernels *kernel_table_of_model(void)
 {
     pthread_once(&once, list_tables);

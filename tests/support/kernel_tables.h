@@ -10,6 +10,9 @@
 /* Terminated by NULL. */
 const struct attn_kernels *const *kernel_tables(void);
 
+/* The tables take turns: that of turn 0, 1, 2 and so on. */
+const struct attn_kernels *kernel_table_of_turn(uint64_t turn);
+
 /* The table "amx", after asking Linux for its tiles; NULL where there are none. */
 const struct attn_kernels *kernel_table_of_unit(void);
 
