@@ -1,9 +1,6 @@
 /* session_call.c - see session_call.h. */
 #include "session/session_call.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 static struct session_call *of(const struct infer_call *call)
 {
     return call->order_state;
@@ -17,9 +14,6 @@ struct session_step *session_call_step(const struct infer_call *call, int64_t nu
 /* ------------------------------------------------------------- the steps of a call -- */
 
 static const struct infer_order session_order;
-
-static bool open_cache(struct infer_cache *cache, const struct attn_layer *layer, int64_t rows,
-                       const struct attn_layer_cache **view, struct fault *fault);
 
 static void take_turn(struct infer_call *call, struct session_ticket *tickets, int64_t count)
 {
@@ -56,11 +50,7 @@ bool session_call_make(struct infer_call *call, struct session_store *store, str
     if (!steps && request->item_count > 0)
         return fault_no_memory(fault);
     for (int64_t i = 0; i < request->item_count; i++) {
-        steps[i] = (struct session_step){
-            .cache.open = open_cache, .appends = true, .at = SESSION_AT_NONE, .store = store
-        };
-        if (own->session)
-            steps[i].session = session_hold(own->session);
+        session_step_init(&steps[i], own->session, store);
         request->items[i].cache = &steps[i].cache;
     }
     own->steps = steps;
@@ -102,92 +92,14 @@ static bool is_turn(struct infer_call *call)
     return session_turn_has_come(&of(call)->turn);
 }
 
-/* A layer is in one step of a call: its rows belong in one. */
-static bool take_layer(struct session_step *step, struct infer_item *item, struct fault *fault)
-{
-    struct session *session = step->session;
-    if (!step->has_layer && session->layer_count == 1)
-        item->layer_index = session->layers[0].number;
-    struct session_layer *layer = session_layer_of(session, item->layer_index);
-    if (!layer)
-        return fault_set_at(fault, "/layer", FAULT_NOT_FOUND,
-                            "layer %" PRId64 " is not one of session '%s'", item->layer_index,
-                            session->id);
-    if (layer->in_step)
-        return fault_set_at(fault, "/layer", FAULT_DUPLICATE,
-                            "layer %" PRId64 " of session '%s' is in two steps; send its rows in "
-                            "one",
-                            layer->number, session->id);
-    layer->in_step = true;
-    step->layer = layer;
-    return true;
-}
-
-static bool wrong_place(const struct session_step *step, struct fault *fault)
-{
-    return fault_set_at(fault, "/at", FAULT_CONFLICT,
-                        "at is %" PRId64 "; layer %" PRId64 " of session '%s' has %" PRId64 " keys",
-                        step->at, step->layer->number, step->session->id, step->layer->rows.length);
-}
-
-/* A step without keys gets empty ones, in the heads of the session where they are not the model's
- * and are known. */
-static void set_no_rows(const struct session_step *step, struct infer_item *item)
-{
-    static const float NONE;
-    const struct session_shape *shape = &step->layer->rows.shape;
-    item->key = item->value =
-        (struct infer_array){ .data = &NONE, .dtype = ATTN_F32, .rank = 1, .shape = { 0 } };
-    if (!item->model->parameterless || shape->kv_heads == 0)
-        return;
-    item->key.rank = item->value.rank = 3;
-    item->key.shape[0] = item->value.shape[0] = shape->kv_heads;
-    item->key.shape[1] = item->value.shape[1] = 0;
-    item->key.shape[2] = shape->head_dim;
-    item->value.shape[2] = shape->v_head_dim;
-}
-
-/* What projections do not make floats of has to have a dtype of a cache. */
-static bool takes_dtypes(const struct session_step *step, const struct infer_item *item,
-                         struct fault *fault)
-{
-    const char *name = item->is_input ? "input" : item->key.data ? "key" : "query";
-    enum attn_dtype dtype = item->key.data ? item->key.dtype : item->query.dtype;
-    if (!step->has_rows || !item->model->parameterless)
-        return true;
-    if (dtype != ATTN_F64 && item->value.data) {
-        name = "value";
-        dtype = item->value.dtype;
-    }
-    char pointer[16];
-    snprintf(pointer, sizeof pointer, "/%s", name);
-    return dtype != ATTN_F64
-           || fault_set_at(fault, pointer, FAULT_DTYPE,
-                           "%s is F64; a session takes F32, F16 or BF16", name);
-}
-
-static bool prepare_step(struct session_step *step, struct infer_item *item, struct fault *fault)
-{
-    if (!session_store_check(step->session, fault) || !take_layer(step, item, fault))
-        return false;
-    const int64_t length = step->layer->rows.length;
-    if (step->at > length)
-        return wrong_place(step, fault);
-    step->cache.length = step->at == SESSION_AT_NONE ? length : step->at;
-    if (!step->has_past_len)
-        item->past_len = step->cache.length;
-    if (!step->has_rows)
-        set_no_rows(step, item);
-    return takes_dtypes(step, item, fault);
-}
-
 static bool prepare(struct infer_call *call, struct fault *fault)
 {
     struct infer_request *request = &call->request;
     for (int64_t i = 0; i < request->item_count; i++) {
         struct infer_item *item = &request->items[i];
         if (item->fault.code != FAULT_NONE
-            || prepare_step(session_call_step(call, i), item, &item->fault) || request->batch)
+            || session_step_prepare(session_call_step(call, i), item, &item->fault)
+            || request->batch)
             continue;
         *fault = item->fault;
         if (call->wire->explain)
@@ -197,99 +109,7 @@ static bool prepare(struct infer_call *call, struct fault *fault)
     return true;
 }
 
-/* -------------------------------------------------------------------- the caches -- */
-
-static bool fits_shape(const struct session_step *step, const struct attn_layer *layer,
-                       struct fault *fault)
-{
-    const struct session_shape *shape = &step->layer->rows.shape;
-    if (shape->kv_heads == 0
-        || (shape->kv_heads == layer->kv_heads && shape->head_dim == layer->head_dim
-            && shape->v_head_dim == layer->v_head_dim))
-        return true;
-    return fault_set_at(fault, "/key", FAULT_SHAPE,
-                        "key and value have %" PRId64 " heads of %" PRId64 " and %" PRId64
-                        " columns; those of session '%s' have %" PRId64 " of %" PRId64
-                        " and %" PRId64,
-                        layer->kv_heads, layer->head_dim, layer->v_head_dim, step->session->id,
-                        shape->kv_heads, shape->head_dim, shape->v_head_dim);
-}
-
-static bool fits_length(const struct session_step *step, int64_t rows, struct fault *fault)
-{
-    const int64_t most = step->session->kv_len_max;
-    if (step->cache.length <= most && rows <= most - step->cache.length)
-        return true;
-    return fault_set(fault, FAULT_CONFLICT,
-                     "%" PRId64 " keys behind %" PRId64 " are more than the kv_len_max %" PRId64
-                     " of session '%s'",
-                     rows, step->cache.length, most, step->session->id);
-}
-
-/* The rows before a place that is filled already, with their end for what is appended there. */
-static bool begin_retry(struct session_step *step, int64_t rows, struct fault *fault)
-{
-    const struct session_rows *there = &step->layer->rows;
-    if (step->appends && rows > there->length - step->cache.length)
-        return wrong_place(step, fault);
-    if (!session_rows_fork(there, &step->retry))
-        return fault_no_memory(fault);
-    session_rows_truncate(&step->retry, step->cache.length);
-    step->rows = &step->retry;
-    return true;
-}
-
-/* Where memory is short, sessions that were made evictable make room. */
-static bool begin_rows(struct session_step *step, int64_t rows, struct fault *fault)
-{
-    struct session_budget *budget = session_store_budget(step->store);
-    while (!session_rows_begin(step->rows, budget, rows, fault))
-        if (fault->code != FAULT_MEMORY
-            || !session_store_evict(step->store, step->rows->bytes_wanted))
-            return false;
-    fault->code = FAULT_NONE;
-    return true;
-}
-
-static bool open_cache(struct infer_cache *cache, const struct attn_layer *layer, int64_t rows,
-                       const struct attn_layer_cache **view, struct fault *fault)
-{
-    struct session_step *step = (struct session_step *)cache;
-    if (!fits_shape(step, layer, fault) || (step->appends && !fits_length(step, rows, fault)))
-        return false;
-    step->rows = &step->layer->rows;
-    if (step->rows->shape.kv_heads == 0)
-        step->rows->shape = (struct session_shape){ layer->kv_heads, layer->head_dim,
-                                                    layer->v_head_dim, step->session->dtype };
-    const bool is_behind = step->cache.length < step->layer->rows.length;
-    if (is_behind && !begin_retry(step, rows, fault))
-        return false;
-    if (!begin_rows(step, rows, fault))
-        return false;
-    *view = &step->rows->cache;
-    return true;
-}
-
 /* ------------------------------------------------------------------------ the end -- */
-
-/* Whether what a retry appended is what is there. */
-static bool check_retry(const struct session_step *step, struct fault *fault)
-{
-    const struct session_rows *there = &step->layer->rows;
-    if (step->rows != &step->retry || !step->appends
-        || session_rows_equal(&step->retry, there, step->cache.length,
-                              step->cache.length + step->retry.appended))
-        return true;
-    return fault_set_at(fault, "/at", FAULT_CONFLICT,
-                        "other keys and values are at %" PRId64 " of layer %" PRId64
-                        " of session '%s', which has %" PRId64 " keys",
-                        step->at, step->layer->number, step->session->id, there->length);
-}
-
-static bool is_kept(const struct session_step *step)
-{
-    return step->rows && step->rows != &step->retry && step->appends;
-}
 
 static bool check(struct infer_call *call, struct fault *fault)
 {
@@ -297,13 +117,7 @@ static bool check(struct infer_call *call, struct fault *fault)
     for (int64_t i = 0; i < request->item_count; i++) {
         const struct session_step *step = session_call_step(call, i);
         struct fault *own = &request->items[i].fault;
-        if (own->code != FAULT_NONE)
-            continue;
-        if (check_retry(step, own)) {
-            step->layer->kv_len_then += is_kept(step) ? step->rows->appended : 0;
-            continue;
-        }
-        if (request->batch)
+        if (own->code != FAULT_NONE || session_step_check(step, own) || request->batch)
             continue;
         *fault = *own;
         if (call->wire->explain)
@@ -313,29 +127,14 @@ static bool check(struct infer_call *call, struct fault *fault)
     return true;
 }
 
-static void end_step(struct session_step *step, bool is_good)
-{
-    struct session_layer *layer = step->layer;
-    if (!layer)
-        return;
-    if (step->rows)
-        session_rows_end(step->rows, is_good && is_kept(step));
-    session_rows_free(&step->retry);
-    if (layer->rows.length == 0)
-        layer->rows.shape.kv_heads = 0; /* the next append may have another shape */
-    layer->in_step = false;
-    session_layer_show(layer);
-    step->rows = NULL;
-    step->layer = NULL;
-}
-
 static void end(struct infer_call *call, const struct fault *fault)
 {
     const struct infer_request *request = &call->request;
     const struct session_call *own = of(call);
     for (int64_t i = 0; own->steps && i < request->item_count; i++) {
         const struct infer_item *item = &request->items[i];
-        end_step(&own->steps[i], fault->code == FAULT_NONE && item->fault.code == FAULT_NONE);
+        session_step_end(&own->steps[i],
+                         fault->code == FAULT_NONE && item->fault.code == FAULT_NONE);
         if (own->steps[i].session)
             session_touch(own->steps[i].session);
     }

@@ -6,35 +6,13 @@
  * on the lengths that are there, opens the caches, and keeps or drops what was appended. A call
  * that fails, whose client leaves before it is computed, or whose deadline passes has appended
  * nothing.
- *
- * An append at a place that is filled already is a retry: it is computed again, compared with the
- * rows that are there, answered as the first time, and appends nothing. */
+ */
 #ifndef ATTND_SESSION_CALL_H
 #define ATTND_SESSION_CALL_H
 
 #include "infer/infer_wire.h"
-#include "session/session_store.h"
+#include "session/session_step.h"
 #include "session/session_turn.h"
-
-enum { SESSION_AT_NONE = -1 };
-
-struct session_step {
-    struct infer_cache cache; /* first: the item's cache is its step */
-
-    /* As asked. */
-    struct session *session; /* held; NULL: the item has a fault */
-    bool has_layer;          /* the item's is the client's; else it is the session's only one */
-    bool has_past_len;       /* the item's is the client's; else it is the length that is there */
-    bool has_rows;           /* keys and values come; else the item's are set here, and empty */
-    bool appends;            /* false: keys and values of the item are dropped afterwards */
-    int64_t at;              /* the length that the client believes in; SESSION_AT_NONE */
-
-    /* As done. */
-    struct session_store *store;
-    struct session_layer *layer; /* NULL: not its turn, or a fault */
-    struct session_rows retry;   /* what a retry appends to */
-    struct session_rows *rows;   /* opened: of the layer, or retry; NULL: not opened */
-};
 
 /* What a call over sessions is, in infer_call.order_state. */
 struct session_call {
