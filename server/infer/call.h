@@ -58,6 +58,23 @@ struct call_kind {
     void (*drop)(struct call *call);
 };
 
+/* What a call does that has to wait for others before it is planned. Its stages of computing begin
+ * with one that waits, and plans. */
+struct call_order {
+    /* Whether its turn has come; else the job waits (JOB_WAITS), and who comes before it continues
+     * it with one task. */
+    bool (*is_turn)(struct call *call);
+
+    /* In that task, before the plan: sets what hangs on what others did before. */
+    bool (*prepare)(struct call *call, struct fault *fault);
+
+    /* When all is computed, before the answer is written. May set fault. */
+    bool (*check)(struct call *call, struct fault *fault);
+
+    /* When the answer is complete, or fault is set: others go on. */
+    void (*end)(struct call *call, const struct fault *fault);
+};
+
 /* The first member of a kind's own struct, which is calloc'd. */
 struct call {
     struct job job; /* first: a job is its call */
@@ -81,6 +98,8 @@ struct call {
     int64_t timeout_ns; /* that the body gives the request; 0: none */
     int priority;       /* that the body asks for, see scheduler.h */
     bool plans_later;
+    const struct call_order *order; /* NULL: waits for nobody; set in begin or read */
+    void *order_state;              /* the order's own */
 
     /* What the plan says. */
     struct infer_cost cost;

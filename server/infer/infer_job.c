@@ -31,7 +31,7 @@ static struct infer_job *infer_of(struct call *call)
 /* The stage of computing that is the plans' first: a request with an order is planned before it. */
 static int first_stage(const struct infer_job *job)
 {
-    return job->call.order ? 1 : 0;
+    return job->call.base.order ? 1 : 0;
 }
 
 static const struct call_kind infer_kind;
@@ -107,7 +107,7 @@ static bool read(struct call *call, struct fault *fault)
         return false;
     if (call->kind != &infer_kind)
         return call->kind->read(call, fault);
-    call->plans_later = infer->order != NULL;
+    call->plans_later = call->order != NULL;
     return call->plans_later || plan(job, fault);
 }
 
@@ -116,7 +116,7 @@ static void plan_in_turn(struct infer_job *job)
 {
     struct call *call = &job->call.base;
     struct fault *fault = &call->fault;
-    if (job->call.order->prepare(&job->call, fault) && plan(job, fault))
+    if (call->order->prepare(call, fault) && plan(job, fault))
         call_admit_planned(call, fault);
 }
 
@@ -160,7 +160,7 @@ static int64_t tasks(struct call *call, int stage)
 {
     struct infer_job *job = infer_of(call);
     if (!job->is_planned)
-        return job->call.order->is_turn(&job->call) ? 1 : JOB_WAITS;
+        return call->order->is_turn(call) ? 1 : JOB_WAITS;
     if (stage == first_stage(job))
         set_pending(job, true);
     job->member_stage = stage - first_stage(job) + job->shared_stages;
@@ -232,15 +232,14 @@ static void end(struct call *call, struct fault *fault)
 
 static void settle(struct call *call)
 {
-    struct infer_call *infer = &infer_of(call)->call;
-    if (infer->order)
-        infer->order->end(infer, &call->fault);
+    if (call->order)
+        call->order->end(call, &call->fault);
 }
 
 static bool write(struct call *call, struct fault *fault)
 {
     struct infer_call *infer = &infer_of(call)->call;
-    if (infer->order && !infer->order->check(infer, fault))
+    if (call->order && !call->order->check(call, fault))
         return false;
     return infer->wire->write(infer, fault);
 }

@@ -12,30 +12,11 @@ struct infer_wire;
 
 struct infer_call;
 
-/* A request that has to wait for others before it is planned. Its stages of computing begin with
- * one that waits, and plans. */
-struct infer_order {
-    /* Whether its turn has come; else the job waits (JOB_WAITS), and who comes before it continues
-     * it with one task. */
-    bool (*is_turn)(struct infer_call *call);
-
-    /* In that task, before the plan: sets what of the items hangs on what others did before. */
-    bool (*prepare)(struct infer_call *call, struct fault *fault);
-
-    /* When all is computed, before the answer is written. May set fault. */
-    bool (*check)(struct infer_call *call, struct fault *fault);
-
-    /* When the answer is complete, or fault is set: others go on. */
-    void (*end)(struct infer_call *call, const struct fault *fault);
-};
-
 /* An inference on its way through a wire. */
 struct infer_call {
     struct call base; /* first: the call of an inference is its infer_call */
     const struct infer_wire *wire;
-    void *state;                     /* the wire's own, in the request's arena; begin makes it */
-    const struct infer_order *order; /* NULL: waits for nobody; set in begin or read of the wire */
-    void *order_state;               /* the order's own, in the request's arena */
+    void *state; /* the wire's own, in the request's arena; begin makes it */
     struct infer_request request;
     struct infer_limits limits;
 };

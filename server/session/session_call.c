@@ -3,7 +3,7 @@
 
 static struct session_call *of(const struct infer_call *call)
 {
-    return call->order_state;
+    return call->base.order_state;
 }
 
 struct session_step *session_call_step(const struct infer_call *call, int64_t number)
@@ -13,7 +13,7 @@ struct session_step *session_call_step(const struct infer_call *call, int64_t nu
 
 /* ------------------------------------------------------------- the steps of a call -- */
 
-static const struct infer_order session_order;
+static const struct call_order session_order;
 
 static void take_turn(struct infer_call *call, struct session_ticket *tickets, int64_t count)
 {
@@ -32,8 +32,8 @@ bool session_call_begin(struct infer_call *call, struct session *session, struct
         session_release(session);
         return fault_no_memory(fault);
     }
-    call->order = &session_order;
-    call->order_state = own;
+    call->base.order = &session_order;
+    call->base.order_state = own;
     own->session = session;
     own->ticket.session = session;
     if (session)
@@ -82,18 +82,19 @@ void session_call_drop(struct infer_call *call)
     for (int64_t i = 0; own->steps && i < call->request.item_count; i++)
         session_release(own->steps[i].session);
     session_release(own->session);
-    call->order_state = NULL;
+    call->base.order_state = NULL;
 }
 
 /* --------------------------------------------------------------- in its turn -- */
 
-static bool is_turn(struct infer_call *call)
+static bool is_turn(struct call *base)
 {
-    return session_turn_has_come(&of(call)->turn);
+    return session_turn_has_come(&of((struct infer_call *)base)->turn);
 }
 
-static bool prepare(struct infer_call *call, struct fault *fault)
+static bool prepare(struct call *base, struct fault *fault)
 {
+    struct infer_call *call = (struct infer_call *)base;
     struct infer_request *request = &call->request;
     for (int64_t i = 0; i < request->item_count; i++) {
         struct infer_item *item = &request->items[i];
@@ -111,8 +112,9 @@ static bool prepare(struct infer_call *call, struct fault *fault)
 
 /* ------------------------------------------------------------------------ the end -- */
 
-static bool check(struct infer_call *call, struct fault *fault)
+static bool check(struct call *base, struct fault *fault)
 {
+    struct infer_call *call = (struct infer_call *)base;
     struct infer_request *request = &call->request;
     for (int64_t i = 0; i < request->item_count; i++) {
         const struct session_step *step = session_call_step(call, i);
@@ -127,8 +129,9 @@ static bool check(struct infer_call *call, struct fault *fault)
     return true;
 }
 
-static void end(struct infer_call *call, const struct fault *fault)
+static void end(struct call *base, const struct fault *fault)
 {
+    struct infer_call *call = (struct infer_call *)base;
     const struct infer_request *request = &call->request;
     const struct session_call *own = of(call);
     for (int64_t i = 0; own->steps && i < request->item_count; i++) {
@@ -141,6 +144,6 @@ static void end(struct infer_call *call, const struct fault *fault)
     session_call_drop(call);
 }
 
-static const struct infer_order session_order = {
+static const struct call_order session_order = {
     .is_turn = is_turn, .prepare = prepare, .check = check, .end = end
 };

@@ -14,7 +14,7 @@
 #include "session/session_step.h"
 #include "session/session_turn.h"
 
-/* What a call over sessions is, in infer_call.order_state. */
+/* What a call over sessions is, in call.order_state. */
 struct session_call {
     struct session *session;    /* of all steps, held; NULL: each step has its own */
     struct session_step *steps; /* [request.item_count], in the request's arena */

@@ -58,7 +58,7 @@ static bool take_step(struct infer_call *call, const struct session_asked *asked
 
 static const struct session_call *own_of(const struct infer_call *call)
 {
-    return call->order_state;
+    return call->base.order_state;
 }
 
 /* A fault of one of several steps: says which. */
@@ -93,7 +93,7 @@ static bool read_of_path(struct infer_call *call, struct fault *fault)
 {
     struct session_asked asked = { .at = SESSION_AT_NONE };
     struct wire_v1_form form = { STEPS, true, &session_fields_of_path, &asked };
-    struct session_call *own = call->order_state;
+    struct session_call *own = call->base.order_state;
     if (wire_safetensors_is_answer(call))
         call->request.number_bytes = sizeof(double);
     if (!(wire_safetensors_is_body(call) ? wire_safetensors_read_form(call, &form, fault)
