@@ -10,6 +10,7 @@
 #include "cli/model_command.h"
 #include "config/config.h"
 #include "config/config_memory.h"
+#include "config/config_replica.h"
 #include "config/listen_collision.h"
 #include "config/listen_reach.h"
 #include "forward/kept_store.h"
@@ -265,6 +266,7 @@ static bool serve(struct service *service, struct listeners *listeners, struct s
                                                        service->regions ? REGIONS_MAX : 0);
     const struct http_options options = {
         .listeners = listeners,
+        .replica = config->replica_name,
         .has_operators = listeners_have_operators(listeners),
         .pages = { .listen = config->listen.items,
                    .listen_count = config->listen.count,
@@ -366,7 +368,7 @@ static int run(struct service *service)
     metrics_gauge_set(METRICS_WORKERS, worker_count);
     service->scheduler = scheduler_create(worker_count, config->queue_max, SERVICE_WORKSPACE_BYTES);
     service->kept = kept_store_create(config->trace_bytes_max);
-    service->sessions = session_store_create(config->session_bytes_max);
+    service->sessions = session_store_create(config->session_bytes_max, config->replica);
     const struct region_prefixes prefixes = shared_memory_prefixes(config);
     if (prefixes.count > 0)
         service->regions = regions_create(&prefixes, config->memory_bytes_max);
@@ -438,7 +440,7 @@ int main(int argc, char **argv)
     fatal_signal_install();
     const struct region_prefixes prefixes = shared_memory_prefixes(&config);
     if (!service_choose_kernels(&service, &fault) || !region_prefixes_check(&prefixes, &fault)
-        || !listen_reach_check(&config, &fault)
+        || !config_replica_settle(&config, &fault) || !listen_reach_check(&config, &fault)
         || !listen_collision_check_config(&config, &fault)) {
         fail("not started", &fault);
         return 1;

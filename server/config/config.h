@@ -8,7 +8,7 @@
 #include "attn.h"
 #include "watch/log.h"
 
-enum { CONFIG_LIST_MAX = 8 };
+enum { CONFIG_LIST_MAX = 8, CONFIG_REPLICA_MAX = 31 };
 
 /* The values of a flag that may be repeated. */
 struct config_list {
@@ -31,6 +31,8 @@ struct config {
     const char *keys;                 /* the keys' file; NULL: no request needs a key */
     const char *tls_cert, *tls_key;   /* both or none */
     const char *tls_client_ca;        /* or NULL; set only with both and with keys */
+    const char *replica;              /* as given; NULL: not */
+    char replica_name[CONFIG_REPLICA_MAX + 1]; /* of this daemon (config_replica.h) */
     bool open;              /* without keys, too, it may listen where other machines reach it */
     bool explorer;          /* the page at / is served */
     const char *models;     /* --models DIR, or NULL */

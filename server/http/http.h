@@ -67,6 +67,7 @@ struct http_tls_files {
 
 struct http_options {
     bool has_operators;          /* a listener is the operators' (--admin-listen) */
+    const char *replica;         /* the name of this daemon, for Attnd-Replica */
     struct listeners *listeners; /* open; http_create() takes the sockets out of it */
     struct http_pages pages;
     struct http_tls_files tls; /* for all listeners but unix sockets */

@@ -47,9 +47,9 @@ static void write_head(const struct exchange *exchange, size_t body_bytes, struc
     text_format(text,
                 "HTTP/1.1 %d %s\r\nConnection: close\r\n"
                 "Content-Type: application/json\r\nContent-Length: %zu\r\nX-Request-Id: %s\r\n"
-                "Server-Timing: %s\r\n",
+                "Attnd-Replica: %s\r\nServer-Timing: %s\r\n",
                 status, MHD_get_reason_phrase_for((unsigned)status), body_bytes,
-                exchange->request_id, timing);
+                exchange->request_id, exchange->thread->http->options.replica, timing);
     const char *challenge = http_challenge(exchange);
     if (challenge[0])
         text_format(text, "WWW-Authenticate: %s\r\n", challenge);
@@ -120,6 +120,7 @@ struct MHD_Response *http_make_response(struct exchange *exchange)
     if (add_header(response, "Content-Type", answer->content_type ? answer->content_type : "")
         && add_header(response, "Inference-Header-Content-Length", header_length)
         && add_header(response, "X-Request-Id", exchange->request_id)
+        && add_header(response, "Attnd-Replica", exchange->thread->http->options.replica)
         && add_header(response, "Server-Timing", timing)
         && add_header(response, "Allow", answer->allow)
         && add_header(response, "WWW-Authenticate", http_challenge(exchange))

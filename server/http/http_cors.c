@@ -7,15 +7,15 @@
 
 #include <string.h>
 
-/* The headers that a page may set. */
+/* The headers that a page may set: those that attnd reads, and the one that a balancer reads. */
 #define X(name, text)
 #define PAGE(name, text) ", " text
-static const char ASKED[] = HTTP_HEADER_MAP(X, PAGE);
+static const char ASKED[] = HTTP_HEADER_MAP(X, PAGE) ", Attnd-Replica";
 #undef X
 #undef PAGE
 
 /* The headers of answers that a page may read beside those that every page may (Content-Type). */
-static const char EXPOSED[] = "X-Request-Id, Server-Timing, Retry-After, "
+static const char EXPOSED[] = "X-Request-Id, Attnd-Replica, Server-Timing, Retry-After, "
                               "Inference-Header-Content-Length, WWW-Authenticate, ETag, "
                               "X-Tile-Shape, X-Tile-Min, X-Tile-Max";
 

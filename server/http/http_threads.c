@@ -345,6 +345,7 @@ static bool start(struct http *http, int *running_count, struct fault *fault)
         return fault_no_memory(fault);
     MHD_add_response_header(http->no_memory, "Content-Type", "application/json");
     MHD_add_response_header(http->no_memory, "Retry-After", "1");
+    MHD_add_response_header(http->no_memory, "Attnd-Replica", http->options.replica);
     if (!http_tls_init(http, fault))
         return false;
     if (!start_threads(http, running_count))

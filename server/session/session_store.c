@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 #include <search.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,15 +28,17 @@ struct session_store {
     uint32_t ended_hash[SESSION_ENDED_MAX]; /* of their ids: a search reads these alone */
     int64_t ended_count;                    /* ever */
     struct session_budget budget;
+    const char *replica; /* or NULL */
 };
 
-struct session_store *session_store_create(size_t bytes_max)
+struct session_store *session_store_create(size_t bytes_max, const char *replica)
 {
     struct session_store *store = calloc(1, sizeof *store);
     if (!store)
         return NULL;
     pthread_mutex_init(&store->mutex, NULL);
     store->budget.bytes_max = bytes_max;
+    store->replica = replica;
     return store;
 }
 
@@ -236,6 +239,16 @@ static struct session *take_expired(struct session_store *store, const char *id,
     return session;
 }
 
+static bool make_id(const struct session_store *store, char id[SESSION_ID_MAX + 1])
+{
+    char random[RANDOM_ID_LENGTH + 1];
+    if (!random_id_make(random))
+        return false;
+    snprintf(id, SESSION_ID_MAX + 1, "%s%s%s", store->replica ? store->replica : "",
+             store->replica ? "." : "", random);
+    return true;
+}
+
 bool session_store_add(struct session_store *store, struct session *session, const char *wanted,
                        const struct access_key *key, struct fault *fault)
 {
@@ -243,7 +256,7 @@ bool session_store_add(struct session_store *store, struct session *session, con
     session->account = key ? access_account_hold(key->account) : NULL;
     if (wanted) {
         text_copy(session->id, sizeof session->id, wanted);
-    } else if (!random_id_make(session->id)) {
+    } else if (!make_id(store, session->id)) {
         session_release(session);
         return fault_no_memory(fault);
     }

@@ -15,8 +15,10 @@ enum { SESSION_ENDED_MAX = 8192 };
 
 struct session_store;
 
-struct session_store *session_store_create(size_t bytes_max); /* NULL: no memory */
-void session_store_free(struct session_store *store);         /* NULL is fine */
+/* The ids that it makes begin with "REPLICA.", where replica is not NULL; it stays the caller's.
+ * NULL: no memory. */
+struct session_store *session_store_create(size_t bytes_max, const char *replica);
+void session_store_free(struct session_store *store); /* NULL is fine */
 
 struct session_budget *session_store_budget(struct session_store *store);
 

@@ -27,7 +27,7 @@
 #define JSON        "Content-Type: application/json\r\n"
 
 #define EXPOSED                                                                                    \
-    "X-Request-Id, Server-Timing, Retry-After, Inference-Header-Content-Length, "                  \
+    "X-Request-Id, Attnd-Replica, Server-Timing, Retry-After, Inference-Header-Content-Length, "   \
     "WWW-Authenticate, "                                                                           \
     "ETag, X-Tile-Shape, X-Tile-Min, X-Tile-Max"
 
@@ -257,7 +257,8 @@ static void expect_preflight(struct http_response *response, const char *allowed
     expect_header(response, "Access-Control-Allow-Methods", methods);
     expect_header(response, "Access-Control-Allow-Headers",
                   "Accept, X-Api-Key, traceparent, Content-Type, X-Request-Id, X-Timeout-Ms, "
-                  "Authorization, Content-Encoding, Inference-Header-Content-Length");
+                  "Authorization, Content-Encoding, Inference-Header-Content-Length, "
+                  "Attnd-Replica");
     expect_header(response, "Access-Control-Max-Age", "7200");
     expect_header(response, "Access-Control-Allow-Private-Network", private);
     expect_header(response, "Access-Control-Allow-Credentials", NULL);
