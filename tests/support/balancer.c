@@ -33,6 +33,7 @@ static const struct shipped {
                            "bind 127.0.0.1:%d\n" },
 };
 
+/* Each is there among all replicas, and once more for its sessions. */
 static const char *const REPLICAS[BALANCER_REPLICAS] = { "192.0.2.1:8080", "192.0.2.2:8080" };
 
 enum { PATH_BYTES = 512 };
@@ -61,19 +62,20 @@ void balancer_need(enum balancer_kind kind)
     skip_without(shipped[kind].package, command);
 }
 
-/* Replaces old by form. old must stand in the file exactly once: otherwise the file has changed
+/* Replaces old by form. old must stand in the file so many times: otherwise the file has changed
  * since this test was written. */
-static void replace(char **text, const char *old, const char *form, int port)
+static void replace(char **text, const char *old, int times, const char *form, int port)
 {
     char new[64];
     struct request_text result = { 0 };
-    char *at = strstr(*text, old);
-    if (!at || strstr(at + 1, old))
-        fail_msg("'%s' is not there once", old);
+    int found = 0;
+    const char *rest = *text;
     snprintf(new, sizeof(new), form, port);
-    *at = '\0';
-    request_text_add(&result, "%s", *text);
-    request_text_add(&result, "%s%s", new, at + strlen(old));
+    for (const char *at; (at = strstr(rest, old)) != NULL; rest = at + strlen(old), found++)
+        request_text_add(&result, "%.*s%s", (int)(at - rest), rest, new);
+    request_text_add(&result, "%s", rest);
+    if (found != times)
+        fail_msg("'%s' is there %d times, not %d", old, found, times);
     free(*text);
     *text = result.data;
 }
@@ -103,9 +105,9 @@ void balancer_prepare(struct balancer *balancer, enum balancer_kind kind,
     *balancer =
         (struct balancer){ .port = balancer_free_port(), .directory = daemon_directory_create() };
     char *text = manifest_file_text(shipped[kind].file);
-    replace(&text, shipped[kind].listen, shipped[kind].listen_form, balancer->port);
+    replace(&text, shipped[kind].listen, 1, shipped[kind].listen_form, balancer->port);
     for (int i = 0; i < BALANCER_REPLICAS; i++)
-        replace(&text, REPLICAS[i], "127.0.0.1:%d", ports[i]);
+        replace(&text, REPLICAS[i], 2, "127.0.0.1:%d", ports[i]);
     daemon_directory_write(balancer->directory, "attnd", text, strlen(text));
     free(text);
     if (kind == BALANCER_NGINX)
