@@ -71,6 +71,8 @@ static struct route routes[] = {
           .takes_body = call_takes_body, .audited = true),
     ROUTE("POST", "/v1/sessions/{session}/attention", SESSIONS, .handle = infer_handle_session,
           .takes_body = call_takes_body),
+    ROUTE("POST", "/v1/sessions/{session}/trace", SESSIONS, .handle = trace_handle_session,
+          .takes_body = call_takes_body),
     ROUTE("POST", "/v1/sessions/{session}/fork", SESSIONS, .handle = sessions_fork,
           .takes_body = call_takes_body, .audited = true),
     ROUTE("POST", "/v1/sessions/{session}/truncate", SESSIONS, .handle = sessions_truncate,

@@ -6,5 +6,6 @@
 
 void trace_handle(struct exchange *exchange);
 void trace_handle_batch(struct exchange *exchange);
+void trace_handle_session(struct exchange *exchange);
 
 #endif

@@ -45,6 +45,10 @@ static void set_inputs(const struct pass *pass, const struct pass_step *step,
     const int stream = step->stream;
     item->query = rows_of(pass->input, sequence->first[stream], sequence->length[stream],
                           streams[stream].width);
+    if (sequence->item->past) {
+        item->cache = sequence->item->past->caches[step->layer];
+        item->past_len = sequence->item->past->length;
+    }
     if (step->is_cross)
         item->key =
             rows_of(pass->rows[0], sequence->first[0], sequence->length[0], streams[0].width);
@@ -54,9 +58,10 @@ static void set_inputs(const struct pass *pass, const struct pass_step *step,
             attn_tensor_dense((void *)visible, ATTN_BOOL, 1, 1, 1, sequence->length[0]);
 }
 
-static bool has_context(const struct pass *pass)
+/* Where a cache takes the keys of the layer, something has to be computed. */
+static bool has_context(const struct pass *pass, const struct pass_sequence *sequence)
 {
-    return pass->step + 1 < pass->step_count;
+    return pass->step + 1 < pass->step_count || sequence->item->past;
 }
 
 /* Sums over spans are a map of their own in place of weights. */
@@ -92,7 +97,7 @@ static bool set_outputs(const struct pass *pass, const struct pass_step *step,
     struct infer_item *item = sequence->attention;
     const struct trace_layer *answered = sequence->answered[step->layer];
     const int64_t width = pass->forward->streams[step->stream].width;
-    bool is_any = has_context(pass);
+    bool is_any = has_context(pass, sequence);
     if (is_any) {
         item->outputs[ATTN_OUTPUT_CONTEXT] = true;
         item->results[ATTN_OUTPUT_CONTEXT] = pass->output + sequence->first[step->stream] * width;
@@ -134,7 +139,7 @@ static bool set_weight_map(struct pass *pass, const struct pass_step *step,
         return true;
     const int64_t count = attn_weight_map_pooled_count(
         map, pass->model->layers[step->layer].layer.q_heads, item->query.shape[0],
-        step->is_cross ? item->key.shape[0] : item->query.shape[0]);
+        step->is_cross ? item->key.shape[0] : item->past_len + item->query.shape[0]);
     if (count < 0)
         return fault_no_memory(fault);
     if (!sequence->pooled || sequence->pooled_numbers < count) {

@@ -42,9 +42,9 @@ static float *gathered(const struct pass *pass, int stream)
 
 /* RoBERTa counts positions without padding; its padding has a position of its own. */
 static void number_positions(const struct model_embedding *embedding, const int64_t *ids,
-                             int64_t count, int64_t *positions)
+                             int64_t count, int64_t past_len, int64_t *positions)
 {
-    int64_t next = 0;
+    int64_t next = past_len;
     for (int64_t i = 0; i < count; i++)
         positions[i] = embedding->padding_id >= 0 && ids[i] == embedding->padding_id
                            ? embedding->padding_id
@@ -63,6 +63,7 @@ static void number_rows(struct pass *pass, int stream)
             pass->types[stream][first + k] = token && !of->is_given ? token->type : 0;
         }
         number_positions(embedding_of(pass, stream), pass->ids[stream] + first, of->length,
+                         sequence->item->past ? sequence->item->past->length : 0,
                          pass->positions[stream] + first);
     }
 }

@@ -95,6 +95,8 @@ static bool item_needs(const struct trace_item *item, const struct pass_step *st
 {
     if (step->kind == PASS_HEAD)
         return item->prediction_count > 0;
+    if (step->kind == PASS_ATTEND && item->past)
+        return true;
     return step->kind == PASS_FINAL && item->streams[step->stream].rows.values;
 }
 

@@ -116,12 +116,19 @@ struct trace_stream {
 struct pass;
 struct kept_trace;
 
+/* Tokens that came before those of an item, of which caches have the keys and values of every
+ * layer; those of the item are appended. */
+struct trace_past {
+    int64_t length;
+    struct infer_cache **caches; /* [model->layer_count] */
+};
+
 struct trace_item {
     /* As asked. An absent field is NULL or 0, or its has_ flag is false. text.data NULL: absent;
      * empty text has an address. Lists of ids may be empty too: has_ tells. */
     const char *model_name;
     struct byte_slice text, pair, decoder_text;
-    bool no_special; /* "special": false */
+    bool has_special, no_special; /* "special": false */
     bool has_tokens, has_token_types, has_decoder_tokens, has_attention_mask;
     const int64_t *tokens, *token_types, *decoder_tokens, *attention_mask;
     int64_t token_count, token_type_count, decoder_token_count, attention_mask_count;
@@ -150,6 +157,9 @@ struct trace_item {
     bool logits;     /* answer logits too; for wires, no name of v1 */
     bool final_rows; /* answer the rows that leave the streams; the same */
     int64_t keep_ns; /* keep the trace for so long; 0: no */
+    int64_t at;      /* of a session: the length that the client believes in; -1: absent */
+    bool drops_rows; /* of a session: nothing is appended */
+    const struct trace_past *past; /* set before the plan; NULL: none */
 
     /* As planned and computed. */
     struct fault fault;  /* this item's own; if set, ignore what is below */
@@ -181,6 +191,7 @@ struct trace_request {
     int64_t item_count;
     bool nonfinite_allowed;     /* JSON may have NaN and infinities */
     bool batch;                 /* the answer is a list; a fault of an item fails that item alone */
+    bool is_of_session;         /* the fields at and append are known, and model is not */
     bool joined;                /* all items have one shape, and their results are contiguous */
     size_t number_bytes;        /* of a number in the answer, at most; 0: as text */
     size_t tokenized_bytes;     /* of texts, so far */

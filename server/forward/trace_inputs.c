@@ -283,9 +283,15 @@ static const char *field_of(const struct trace_item *item, int stream)
 static bool check_length(const struct trace_item *item, int i, struct fault *fault)
 {
     const int64_t most = item->model->forward->streams[i].length_max;
+    const int64_t past = item->past ? item->past->length : 0;
     const char *field = field_of(item, i);
-    if (most == 0 || item->streams[i].length <= most)
+    if (most == 0 || item->streams[i].length <= most - past)
         return true;
+    if (past > 0)
+        return fault_set_at(fault, field, FAULT_LENGTH,
+                            "%s has %" PRId64 " tokens, and %" PRId64
+                            " came before; model '%s' has positions for %" PRId64,
+                            field + 1, item->streams[i].length, past, item->model->name, most);
     return fault_set_at(fault, field, FAULT_LENGTH,
                         "%s has %" PRId64 " tokens; model '%s' has positions for %" PRId64,
                         field + 1, item->streams[i].length, item->model->name, most);

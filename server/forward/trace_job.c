@@ -22,15 +22,23 @@ struct trace_job {
     struct pass *pass; /* that runs, of this group; NULL: none */
     int64_t group;
     struct arena arena; /* of that pass */
-    bool pending;       /* read, and no task of computing has begun */
-    bool makes_levels;  /* all passes are over (trace_keep.h) */
-    char *workspaces;   /* for that, where the workers' own are too small; NULL: they are not */
+    bool is_planned;
+    bool pending;      /* read, and no task of computing has begun */
+    bool makes_levels; /* all passes are over (trace_keep.h) */
+    char *workspaces;  /* for that, where the workers' own are too small; NULL: they are not */
     size_t workspace_bytes;
 };
 
 static struct trace_job *trace_of(struct call *call)
 {
     return (struct trace_job *)call;
+}
+
+/* The stage of computing that is the first of the passes: a trace with an order is planned before
+ * it. */
+static int first_stage(const struct trace_job *job)
+{
+    return job->call.base.order ? 1 : 0;
 }
 
 /* ----------------------------------------------------------------- reading -- */
@@ -76,12 +84,10 @@ static bool is_stopped(void *call)
     return call_is_stopped(call);
 }
 
-static bool read(struct call *call, struct fault *fault)
+static bool plan(struct trace_job *job, struct fault *fault)
 {
-    struct trace_job *job = trace_of(call);
     struct trace_call *trace = &job->call;
-    if (!trace->wire->read(trace, fault))
-        return false;
+    struct call *call = &trace->base;
     trace->request.stop = (struct tokenizer_stop){ is_stopped, call };
     const bool is_planned = trace_plan(&trace->request, &job->groups, &trace->limits, fault);
     price_reading(call, &trace->request, is_planned);
@@ -95,7 +101,26 @@ static bool read(struct call *call, struct fault *fault)
     if (!memory_reserve(call->memory, job->groups.pass_bytes))
         return fault_no_memory(fault);
     price(job);
+    job->is_planned = true;
     return true;
+}
+
+static bool read(struct call *call, struct fault *fault)
+{
+    struct trace_job *job = trace_of(call);
+    if (!job->call.wire->read(&job->call, fault))
+        return false;
+    call->plans_later = call->order != NULL;
+    return call->plans_later || plan(job, fault);
+}
+
+/* Before the stages of the passes, where the trace has an order. */
+static void plan_in_turn(struct trace_job *job)
+{
+    struct call *call = &job->call.base;
+    struct fault *fault = &call->fault;
+    if (call->order->prepare(call, fault) && plan(job, fault))
+        call_admit_planned(call, fault);
 }
 
 /* --------------------------------------------------------------- computing -- */
@@ -154,7 +179,9 @@ static int64_t tasks(struct call *call, int stage)
 {
     struct trace_job *job = trace_of(call);
     struct fault *fault = &call->fault;
-    if (stage == 0)
+    if (!job->is_planned)
+        return call->order->is_turn(call) ? 1 : JOB_WAITS;
+    if (stage == first_stage(job))
         set_pending(job, true);
     while (job->group < job->groups.count) {
         if (!job->pass && !begin_pass(job, fault))
@@ -171,7 +198,11 @@ static int64_t tasks(struct call *call, int stage)
 static void run(struct call *call, int stage, int64_t task, const struct worker *worker)
 {
     struct trace_job *job = trace_of(call);
-    if (stage == 0 && task == 0)
+    if (!job->is_planned) {
+        plan_in_turn(job);
+        return;
+    }
+    if (stage == first_stage(job) && task == 0)
         set_pending(job, false);
     if (!job->makes_levels)
         pass_run(job->pass, task, worker);
@@ -195,7 +226,15 @@ static void end(struct call *call, struct fault *fault)
 static bool write(struct call *call, struct fault *fault)
 {
     struct trace_call *trace = &trace_of(call)->call;
+    if (call->order && !call->order->check(call, fault))
+        return false;
     return trace->wire->write(trace, fault);
+}
+
+static void settle(struct call *call)
+{
+    if (call->order)
+        call->order->end(call, &call->fault);
 }
 
 /* The request's items of attention stand for the items of the trace. */
@@ -214,6 +253,8 @@ static void drop(struct call *call)
 {
     struct trace_job *job = trace_of(call);
     struct trace_request *request = &job->call.request;
+    if (job->call.wire->drop)
+        job->call.wire->drop(&job->call);
     trace_keep_drop(request, call->service->kept, call->fault.code != FAULT_NONE);
     trace_request_free(request);
 }
@@ -224,6 +265,7 @@ static const struct call_kind trace_kind = {
     .tasks = tasks,
     .run = run,
     .end = end,
+    .settle = settle,
     .write = write,
     .record = record,
     .drop = drop,

@@ -143,7 +143,8 @@ static bool set_shapes(const struct trace_item *item, const struct trace_place *
     const struct model_stream *streams = item->model->forward->streams;
     const int64_t heads = item->model->layers[answered->number].layer.q_heads;
     const int64_t q_len = item->streams[place->stream].length;
-    const int64_t kv_len = place->is_cross ? item->streams[0].length : q_len;
+    const int64_t past = item->past ? item->past->length : 0;
+    const int64_t kv_len = place->is_cross ? item->streams[0].length : past + q_len;
     const int64_t width = streams[place->stream].width;
     const struct trace_stream *stream = &item->streams[place->stream];
     struct trace_tensor *tensors = answered->tensors;

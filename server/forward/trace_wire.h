@@ -24,6 +24,8 @@ struct trace_wire {
     void (*explain)(const struct trace_call *call,
                     struct fault *fault); /* NULL: a plan's faults are in the wire's words */
     bool (*write)(struct trace_call *call, struct fault *fault);
+    void (*drop)(
+        struct trace_call *call); /* with the request, perhaps twice; NULL: nothing to do */
 };
 
 #endif

@@ -45,7 +45,7 @@ struct infer_cache {
     int64_t length; /* keys that are there */
 
     /* Gives a view with room for rows more, once the layer's shapes are known; it stays as long as
-     * the request. False, with the fault. */
+     * the request, also where the item is planned again. False, with the fault. */
     bool (*open)(struct infer_cache *cache, const struct attn_layer *layer, int64_t rows,
                  const struct attn_layer_cache **view, struct fault *fault);
 };

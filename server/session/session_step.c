@@ -156,6 +156,10 @@ static bool open_cache(struct infer_cache *cache, const struct attn_layer *layer
                        const struct attn_layer_cache **view, struct fault *fault)
 {
     struct session_step *step = (struct session_step *)cache;
+    if (step->rows && step->rows->is_appending) { /* the item is planned again */
+        *view = &step->rows->cache;
+        return true;
+    }
     if (!fits_shape(step, layer, fault) || (step->appends && !fits_length(step, rows, fault)))
         return false;
     step->rows = &step->layer->rows;

@@ -399,4 +399,4 @@ static void explain(const struct trace_call *call, struct fault *fault)
     memcpy(fault->pointer, pointer, sizeof pointer);
 }
 
-const struct trace_wire oip_trace_wire = { NULL, read, explain, write };
+const struct trace_wire oip_trace_wire = { .read = read, .explain = explain, .write = write };

@@ -21,9 +21,7 @@ static bool read_session(struct v1_reader *reader, const cJSON *node)
 static bool read_model(struct v1_reader *reader, const cJSON *node)
 {
     (void)node;
-    return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
-                        "model is not a field here; a session is of the model that it was made "
-                        "for");
+    return v1_model_of_session(reader);
 }
 
 static bool read_layer(struct v1_reader *reader, const cJSON *node)

@@ -61,3 +61,11 @@ void session_text_write(const struct session *session, struct text *text)
     v1_time_write_end(expires_ns, text);
     text_raw(text, "}");
 }
+
+void session_text_write_length(const struct session *session, struct text *text)
+{
+    text_raw(text, "\"session\":");
+    text_string(text, session->id);
+    text_raw(text, ",\"kv_len\":");
+    text_integer(text, session_kv_len_then(session));
+}

@@ -7,4 +7,7 @@
 
 void session_text_write(const struct session *session, struct text *text);
 
+/* The id and the length of its shortest layer after the call whose turn it is, without braces. */
+void session_text_write_length(const struct session *session, struct text *text);
+
 #endif

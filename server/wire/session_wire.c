@@ -4,6 +4,7 @@
 #include "infer/infer_results.h"
 #include "session/session_call.h"
 #include "wire/session_fields.h"
+#include "wire/session_text.h"
 #include "wire/v1_fault.h"
 #include "wire/wire_safetensors.h"
 
@@ -118,14 +119,6 @@ static bool read_of_items(struct infer_call *call, struct fault *fault)
 
 /* ----------------------------------------------------------------------- answers -- */
 
-static void write_session(const struct session *session, struct text *text)
-{
-    text_raw(text, "\"session\":");
-    text_string(text, session->id);
-    text_raw(text, ",\"kv_len\":");
-    text_integer(text, session_kv_len_then(session));
-}
-
 /* The members of one step. */
 static void write_step(const struct infer_call *call, int64_t number, struct text *text)
 {
@@ -171,7 +164,7 @@ static bool write_of_path(struct infer_call *call, struct fault *fault)
     if (!convert(call, fault))
         return false;
     text_raw(text, "{");
-    write_session(own_of(call)->session, text);
+    session_text_write_length(own_of(call)->session, text);
     text_raw(text, own_of(call)->is_list ? ",\"steps\":[" : ",");
     for (int64_t i = 0; i < call->request.item_count; i++) {
         text_raw(text, i > 0 ? ",{" : own_of(call)->is_list ? "{" : "");
@@ -196,7 +189,7 @@ static bool write_of_items(struct infer_call *call, struct fault *fault)
             continue;
         }
         text_raw(text, "{");
-        write_session(session_call_step(call, i)->session, text);
+        session_text_write_length(session_call_step(call, i)->session, text);
         text_raw(text, ",");
         write_step(call, i, text);
         text_raw(text, "}");

@@ -9,7 +9,10 @@
 #include "forward/trace_wire.h"
 #include "wire/safetensors_body.h"
 
-enum { TRACE_SAFETENSORS_NUMBER_BYTES = 4 }; /* of a number of the answer */
+enum {
+    TRACE_SAFETENSORS_NUMBER_BYTES = 4, /* of a number of the answer */
+    TRACE_SAFETENSORS_MORE_MAX = 2
+};
 
 /* Writes the fields of the metadata as the text of a JSON object, which v1_trace_read() reads. */
 bool trace_safetensors_fields(struct trace_call *call, const struct safetensors *file,
@@ -20,7 +23,9 @@ bool trace_safetensors_fields(struct trace_call *call, const struct safetensors 
 bool trace_safetensors_tensors(struct trace_call *call, const struct safetensors *file,
                                struct fault *fault);
 
-/* Writes the results of the one item as the answer's parts. */
-bool trace_safetensors_write(struct trace_call *call, struct fault *fault);
+/* Writes the results of the one item as the answer's parts, with at most
+ * TRACE_SAFETENSORS_MORE_MAX more pairs in the metadata. */
+bool trace_safetensors_write(struct trace_call *call, const struct safetensors_pair *more,
+                             int more_count, struct fault *fault);
 
 #endif

@@ -18,7 +18,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { METADATA_MAX = 6, NAME_BYTES = 64, TENSORS_BESIDE_LAYERS = MODEL_STREAMS_MAX + 3 };
+enum {
+    METADATA_MAX = 7 + TRACE_SAFETENSORS_MORE_MAX,
+    NAME_BYTES = 64,
+    TENSORS_BESIDE_LAYERS = MODEL_STREAMS_MAX + 3
+};
 
 /* A file while it is put together; all lies in the request's arena. */
 struct file {
@@ -206,7 +210,8 @@ static bool add_texts(struct file *file, const struct trace_item *item)
     return add_metadata(file, "predictions", &text);
 }
 
-bool trace_safetensors_write(struct trace_call *call, struct fault *fault)
+bool trace_safetensors_write(struct trace_call *call, const struct safetensors_pair *more,
+                             int more_count, struct fault *fault)
 {
     const struct trace_item *item = &call->request.items[0];
     struct file file = { .arena = &call->request.arena, .fault = fault };
@@ -215,6 +220,8 @@ bool trace_safetensors_write(struct trace_call *call, struct fault *fault)
     if (item->kept[0])
         file.metadata[file.metadata_count++] =
             (struct safetensors_pair){ .key = "trace", .value = item->kept };
+    for (int i = 0; i < more_count; i++)
+        file.metadata[file.metadata_count++] = more[i];
     return add_tokens(&file, item) && add_spans(&file, item) && add_kinds(&file, item)
            && add_texts(&file, item) && add_tensors(&file, item)
            && safetensors_answer_make(&call->base, &call->request.arena, file.tensors,

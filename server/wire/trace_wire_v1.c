@@ -65,7 +65,7 @@ static bool write_single(struct trace_call *call, struct fault *fault)
 {
     const struct safetensors_forms *forms = call->state;
     if (forms->is_answer)
-        return trace_safetensors_write(call, fault);
+        return trace_safetensors_write(call, NULL, 0, fault);
     v1_trace_write(&call->request, &call->base.text);
     return true;
 }
@@ -77,5 +77,7 @@ static bool write_batch(struct trace_call *call, struct fault *fault)
     return true;
 }
 
-const struct trace_wire trace_wire_v1_single = { begin, read_single, NULL, write_single };
-const struct trace_wire trace_wire_v1_batch = { NULL, read_batch, NULL, write_batch };
+const struct trace_wire trace_wire_v1_single = { .begin = begin,
+                                                 .read = read_single,
+                                                 .write = write_single };
+const struct trace_wire trace_wire_v1_batch = { .read = read_batch, .write = write_batch };

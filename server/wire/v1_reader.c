@@ -182,6 +182,13 @@ bool v1_unknown_field(struct v1_reader *reader, const char *name, const char *co
                         name);
 }
 
+bool v1_model_of_session(const struct v1_reader *reader)
+{
+    return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
+                        "model is not a field here; a session is of the model that it was made "
+                        "for");
+}
+
 bool v1_unknown_field_of(struct v1_reader *reader, const char *name, const char *const *known,
                          int known_count)
 {

@@ -52,6 +52,9 @@ bool v1_wrong_type(struct v1_reader *reader, const cJSON *node, const char *expe
 bool v1_unknown_field(struct v1_reader *reader, const char *name, const char *const *known,
                       int known_count);
 
+/* The fault for the field model in a call on a session, whose model it has. Returns false. */
+bool v1_model_of_session(const struct v1_reader *reader);
+
 /* The same, but lists the known ones where none is near. */
 bool v1_unknown_field_of(struct v1_reader *reader, const char *name, const char *const *known,
                          int known_count);

@@ -17,6 +17,7 @@ struct trace_reader {
     struct v1_reader values;  /* its item takes the weight map */
     struct infer_item mapped; /* that item */
     struct trace_item *item;
+    bool is_of_session;
 };
 
 /* ------------------------------------------------------------------ values -- */
@@ -70,6 +71,8 @@ static bool read_names(struct trace_reader *reader, const cJSON *node, const cha
 
 static bool read_model(struct trace_reader *reader, const cJSON *node)
 {
+    if (reader->is_of_session)
+        return v1_model_of_session(&reader->values);
     if (!cJSON_IsString(node))
         return v1_wrong_type(&reader->values, node, "a string");
     reader->item->model_name = node->valuestring;
@@ -95,6 +98,7 @@ static bool read_special(struct trace_reader *reader, const cJSON *node)
 {
     bool special = true;
     const bool read = v1_read_bool(&reader->values, node, &special);
+    reader->item->has_special = true;
     reader->item->no_special = !special;
     return read;
 }
@@ -260,6 +264,19 @@ static bool read_keep(struct trace_reader *reader, const cJSON *node)
                         node->valuestring);
 }
 
+static bool read_at(struct trace_reader *reader, const cJSON *node)
+{
+    return v1_read_integer(&reader->values, node, 0, FAULT_LENGTH, &reader->item->at);
+}
+
+static bool read_append(struct trace_reader *reader, const cJSON *node)
+{
+    bool appends = true;
+    const bool read = v1_read_bool(&reader->values, node, &appends);
+    reader->item->drops_rows = !appends;
+    return read;
+}
+
 struct field {
     const char *name;
     bool (*read)(struct trace_reader *reader, const cJSON *node);
@@ -287,17 +304,25 @@ static const struct field fields[] = {
     { "top_k_tokens", read_top_k_tokens },
     { "positions", read_positions },
     { "keep", read_keep },
+    { "at", read_at }, /* this one and those behind it are of sessions alone */
+    { "append", read_append },
 };
 
-enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };
+enum { FIELD_COUNT = sizeof fields / sizeof fields[0], SESSION_FIELD_COUNT = 2 };
+
+static int field_count(const struct trace_reader *reader)
+{
+    return FIELD_COUNT - (reader->is_of_session ? 0 : SESSION_FIELD_COUNT);
+}
 
 static bool unknown_field(struct trace_reader *reader, const char *name, bool batch)
 {
     const char *known[FIELD_COUNT + 1];
-    for (int i = 0; i < FIELD_COUNT; i++)
+    const int count = field_count(reader);
+    for (int i = 0; i < count; i++)
         known[i] = fields[i].name;
-    known[FIELD_COUNT] = "requests";
-    return v1_unknown_field_of(&reader->values, name, known, FIELD_COUNT + (batch ? 1 : 0));
+    known[count] = "requests";
+    return v1_unknown_field_of(&reader->values, name, known, count + (batch ? 1 : 0));
 }
 
 /* A field that is null counts as absent. */
@@ -307,13 +332,14 @@ static bool read_object(struct trace_reader *reader, const cJSON *object, bool b
     const cJSON *node;
     cJSON_ArrayForEach(node, object)
     {
+        const int count = field_count(reader);
         int i = 0;
         if (has_requests && strcmp(node->string, "requests") == 0)
             continue;
-        while (i < FIELD_COUNT && strcmp(fields[i].name, node->string) != 0)
+        while (i < count && strcmp(fields[i].name, node->string) != 0)
             i++;
         v1_point_to(&reader->values, node->string);
-        if (i == FIELD_COUNT)
+        if (i == count)
             return unknown_field(reader, node->string, batch);
         if (!cJSON_IsNull(node) && !fields[i].read(reader, node))
             return false;
@@ -352,13 +378,14 @@ static bool read_batch(struct trace_reader *reader, struct trace_request *reques
 bool v1_trace_read(struct trace_request *request, bool batch, const struct json_document *document,
                    struct fault *fault)
 {
-    struct trace_item shared = { .has_outputs = false };
+    struct trace_item shared = { .at = -1 };
     struct trace_reader reader = {
         .values = { .document = document,
                     .arena = &request->arena,
                     .nonfinite_allowed = request->nonfinite_allowed,
                     .fault = fault },
         .item = &shared,
+        .is_of_session = request->is_of_session,
     };
     reader.values.item = &reader.mapped;
     request->batch = batch;

@@ -18,6 +18,9 @@ void v1_trace_write(const struct trace_request *request, struct text *text);
 
 /* Parts of it. */
 
+/* The members of the answer of one item, without braces. */
+void v1_trace_write_members(const struct trace_item *item, struct text *text);
+
 /* The name of a stream's list of tokens in the answer; NULL: the answer has none. */
 const char *v1_trace_tokens_name(const struct trace_item *item, int stream);
 void v1_trace_write_tokens(const struct trace_item *item, const struct token_list *list,

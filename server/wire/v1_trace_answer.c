@@ -123,9 +123,9 @@ static void write_final_rows(const struct trace_item *item, struct text *text)
         write_tensor(v1_trace_final_name(item, i), &item->streams[i].rows, text);
 }
 
-static void write_item(const struct trace_item *item, struct text *text)
+void v1_trace_write_members(const struct trace_item *item, struct text *text)
 {
-    text_raw(text, "{\"model\":");
+    text_raw(text, "\"model\":");
     text_string(text, item->model->name);
     if (item->kept[0]) {
         text_raw(text, ",\"trace\":");
@@ -147,6 +147,12 @@ static void write_item(const struct trace_item *item, struct text *text)
         }
         text_raw(text, "]");
     }
+}
+
+static void write_item(const struct trace_item *item, struct text *text)
+{
+    text_raw(text, "{");
+    v1_trace_write_members(item, text);
     text_raw(text, "}");
 }
 

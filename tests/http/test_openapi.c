@@ -267,6 +267,7 @@ static void test_overloaded(void **state)
     http_client_init(&own, other.port);
     make_session(&own, "s");
     make_session(&own, "e");
+    make_session(&own, "w");
     endless_begin_any(&slow, &own);
     each_with(429, send_one_too_many, &own);
     openapi_expect_status(&own, &explorer_off, NULL, 404);

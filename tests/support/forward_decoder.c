@@ -10,6 +10,7 @@
 
 #include "answer.h"
 #include "fixture.h"
+#include "forward_session.h"
 #include "request_text.h"
 #include "trace_client.h"
 
@@ -150,8 +151,12 @@ static void expect_laws(const char *model, const char *first_fields, const char 
                         bool is_causal)
 {
     cJSON *first = trace(model, first_fields), *whole = trace(model, whole_fields);
-    if (is_causal)
+    if (is_causal) {
         expect_causal(first, whole);
+        forward_session_expect(&client, model, decoder_tokens(), decoder_length, whole);
+    } else {
+        forward_session_refused(&client, model);
+    }
     expect_batch(model, first_fields, whole_fields, first, whole);
     cJSON_Delete(first);
     cJSON_Delete(whole);

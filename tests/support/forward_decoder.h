@@ -49,8 +49,8 @@ struct decoder_case {
 };
 
 /* Makes the checkpoint in the fixture's directory, serves it, and compares all that a trace
- * answers with the pass. The first tokens alone must have the same rows to the bit, and all must
- * be the same in a batch. */
+ * answers with the pass. The first tokens alone must have the same rows to the bit, all must be the
+ * same in a batch, and a session must take the tokens in pieces (forward_session.h). */
 void decoder_case_check(const struct decoder_case *decoder);
 
 #endif
