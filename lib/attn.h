@@ -57,7 +57,8 @@ const char *attn_status_message(enum attn_status status); /* a sentence */
     X(F64, 8, true)                                                                                \
     X(F16, 2, true)                                                                                \
     X(BF16, 2, true)                                                                               \
-    X(BOOL, 1, false)
+    X(BOOL, 1, false)                                                                              \
+    X(I8, 1, false) /* with scales: key and value in pages (struct attn_page) */
 
 enum attn_dtype {
 #define X(NAME, bytes, is_number) ATTN_##NAME,
@@ -74,12 +75,26 @@ struct attn_page {
     int64_t first;
     void *data;
     int64_t head_stride; /* in elements, not bytes */
+
+    /* Of a tensor of I8: the scales of the page's numbers, or NULL where they are F32. An int8_t q
+     * is the number scale * q, rounded to float; its scale is that of head h, scale_stride * h
+     * floats behind scale. Without effect in tensors of other dtypes. */
+    const float *scale;
+    int64_t scale_stride; /* in floats */
 };
+
+/* Rows of a page that have one scale for each channel. */
+enum { ATTN_I8_ROWS = 64 };
 
 /* Pages in the order of their rows; the first one begins at row 0, and none is empty. */
 struct attn_pages {
     int64_t count; /* 1 or more */
     const struct attn_page *list;
+
+    /* Which scales the pages of I8 have for each head. False: one for each channel of each
+     * ATTN_I8_ROWS rows of the page, [rows / ATTN_I8_ROWS, rounded up][head_dim]; fast for a key.
+     * True: one for each row of the page, [rows]; fast for a value (Liu et al. 2024, KIVI). */
+    bool has_row_scales;
 };
 
 /* A view of memory that belongs to someone else, with a shape. A view never owns its memory.
@@ -95,8 +110,8 @@ struct attn_tensor {
 
     /* The key and value of a problem with a batch of 1 may lie in pages (Kwon et al. 2023,
      * PagedAttention). data is then that of the first page, stride[2] holds within each page, and
-     * stride[0] and stride[1] have no effect. The bits are those of the same rows without pages.
-     * NULL: none. */
+     * stride[0] and stride[1] have no effect. The bits are those of the same rows without pages,
+     * and those of I8 the bits of the floats that it stands for. NULL: none. */
     const struct attn_pages *pages;
 };
 
@@ -254,8 +269,9 @@ struct attn_masking {
 struct attn_problem {
     struct attn_options options;
 
-    /* Each F32, F16, BF16 or F64. All arithmetic is in float. If a tensor of the problem is F64 or
-     * softmax_precision asks for it, all arithmetic is in double, on a slower path. */
+    /* Each F32, F16, BF16 or F64; key and value in pages also I8. All arithmetic is in float. If a
+     * tensor of the problem is F64 or softmax_precision asks for it, all arithmetic is in double,
+     * on a slower path. */
     struct attn_tensor query; /* [batch, q_heads,  q_len,  head_dim]   */
     struct attn_tensor key;   /* [batch, kv_heads, kv_len, head_dim]   */
     struct attn_tensor value; /* [batch, kv_heads, kv_len, v_head_dim] */

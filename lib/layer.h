@@ -50,7 +50,8 @@ int64_t attn_layer_d_out(const struct attn_layer *layer);
  * become those behind them, rounded to the cache's dtype, before its attention reads all rows. */
 struct attn_layer_cache {
     /* [1, kv_heads, length + rows of the call, head_dim] and v_head_dim, F32, F16 or BF16, with or
-     * without pages. The places of the call's rows overlap nothing else of the call. */
+     * without pages, or I8, whose pages with the call's rows are F32. The places of the call's rows
+     * overlap nothing else of the call. */
     struct attn_tensor key, value;
     int64_t length;
 };

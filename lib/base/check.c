@@ -63,7 +63,8 @@ static enum attn_status check_view(const struct attn_tensor *tensor,
                                    const struct attn_tensor_names *names, const char **where)
 {
     RETURN_IF(tensor->data == NULL, ATTN_ERR_NO_DATA, names->data);
-    RETURN_IF(!attn_is_number(tensor->dtype), ATTN_ERR_DTYPE, names->dtype);
+    RETURN_IF(!attn_is_number(tensor->dtype) && (tensor->dtype != ATTN_I8 || tensor->pages == NULL),
+              ATTN_ERR_DTYPE, names->dtype);
     RETURN_IF(tensor->shape[0] < 0, ATTN_ERR_SHAPE, names->shape[0]);
     RETURN_IF(tensor->shape[1] < 1, ATTN_ERR_SHAPE, names->shape[1]);
     RETURN_IF(tensor->shape[2] < 0, ATTN_ERR_SHAPE, names->shape[2]);
@@ -74,6 +75,17 @@ static enum attn_status check_view(const struct attn_tensor *tensor,
     RETURN_IF(tensor->shape[3] > COLUMNS_MAX, ATTN_ERR_TOO_LARGE, names->shape[3]);
     RETURN_IF(extent_overflows(tensor), ATTN_ERR_TOO_LARGE, names->self);
     return ATTN_OK;
+}
+
+/* Do the scales of a page of I8 lie in order? */
+static bool has_wrong_scales(const struct attn_tensor *tensor, const struct attn_page *page)
+{
+    int64_t reach;
+
+    return tensor->dtype == ATTN_I8 && page->scale != NULL
+           && (page->scale_stride < 0
+               || __builtin_mul_overflow(page->scale_stride, tensor->shape[1], &reach)
+               || __builtin_mul_overflow(reach, (int64_t)8, &reach));
 }
 
 /* Pages cover all rows in order, and hold no row that the tensor lacks. */
@@ -95,6 +107,7 @@ static enum attn_status check_pages(const struct attn_tensor *tensor,
         RETURN_IF(end > tensor->shape[2] || (page->first >= end && tensor->shape[2] > 0),
                   ATTN_ERR_SHAPE, names->pages);
         RETURN_IF(page->head_stride < 0, ATTN_ERR_STRIDE, names->pages);
+        RETURN_IF(has_wrong_scales(tensor, page), ATTN_ERR_STRIDE, names->pages);
         RETURN_IF(__builtin_mul_overflow(end - page->first, tensor->stride[2], &rows)
                       || __builtin_mul_overflow(tensor->shape[1], page->head_stride, &reach)
                       || __builtin_add_overflow(rows, reach, &reach)

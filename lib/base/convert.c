@@ -6,6 +6,9 @@
 #include <math.h>
 #include <string.h>
 
+_Static_assert((int)ATTN_I8_ROWS == (int)ATTN_KERNELS_I8_ROWS,
+               "scales are where kernels read them");
+
 /* Numbers that go through a local buffer at a time. */
 enum { PIECE = 64 };
 
@@ -47,13 +50,30 @@ static int64_t index_of(const struct attn_tensor *tensor, const struct attn_bloc
     return attn_tensor_index(tensor, block->batch, block->head, block->row + i) + block->column;
 }
 
+void attn_run_read(const struct attn_kernels *kernels, const struct attn_tensor *tensor,
+                   const struct attn_run *run, int64_t row, int64_t column, int64_t columns,
+                   float *to)
+{
+    const int64_t first = row * tensor->stride[2] + column;
+    const int64_t at = run->at + row;
+
+    if (run->dtype != ATTN_I8)
+        attn_widen(kernels, run->row, run->dtype, first, 1, columns, to);
+    else if (run->has_row_scales)
+        kernels->widen_i8_row(to, (const int8_t *)run->row + first, run->scale[at], columns);
+    else
+        kernels->widen_i8_channels(to, (const int8_t *)run->row + first,
+                                   run->scale + at / ATTN_I8_ROWS * tensor->shape[3] + column,
+                                   columns);
+}
+
 const float *attn_block_read(const struct attn_kernels *kernels, const struct attn_tensor *tensor,
                              const struct attn_block *block, float *buffer, int64_t *stride)
 {
     struct attn_run run =
         attn_tensor_run(tensor, block->batch, block->head, block->row, block->row_count);
 
-    if (tensor->dtype == ATTN_F32 && run.count == block->row_count) {
+    if (run.dtype == ATTN_F32 && run.count == block->row_count) {
         *stride = tensor->stride[2];
         return (const float *)run.row + block->column;
     }
@@ -62,8 +82,8 @@ const float *attn_block_read(const struct attn_kernels *kernels, const struct at
         run = attn_tensor_run(tensor, block->batch, block->head, block->row + i,
                               block->row_count - i);
         for (int64_t k = 0; k < run.count; k++)
-            attn_widen(kernels, run.row, tensor->dtype, k * tensor->stride[2] + block->column, 1,
-                       block->columns, buffer + (i + k) * block->columns);
+            attn_run_read(kernels, tensor, &run, k, block->column, block->columns,
+                          buffer + (i + k) * block->columns);
     }
     return buffer;
 }

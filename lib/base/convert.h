@@ -18,9 +18,17 @@ struct attn_block {
     int64_t column, columns;
 };
 
+struct attn_run;
+
+/* Convert columns numbers of row number row of a run, from column on, to floats. The tensor of the
+ * run is F32, F16, BF16 or I8. */
+void attn_run_read(const struct attn_kernels *kernels, const struct attn_tensor *tensor,
+                   const struct attn_run *run, int64_t row, int64_t column, int64_t columns,
+                   float *to);
+
 /* Return the block as floats, rows *stride apart: in place, or widened into buffer,
  * [row_count][columns], which also takes a block of F32 that lies in more than one page. The tensor
- * is F32, F16 or BF16. */
+ * is F32, F16, BF16 or I8. */
 const float *attn_block_read(const struct attn_kernels *kernels, const struct attn_tensor *tensor,
                              const struct attn_block *block, float *buffer, int64_t *stride);
 

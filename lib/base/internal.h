@@ -61,10 +61,16 @@ int64_t attn_tensor_index(const struct attn_tensor *tensor, int64_t batch, int64
                           int64_t row);
 
 /* Rows of one head that lie together: row is where the row asked for begins, and count rows from it
- * on, at least 1, are stride[2] elements apart. */
+ * on, at least 1, are stride[2] elements apart. Of I8, number d of row i of them is row[i *
+ * stride[2] + d] * scale[(at + i) / ATTN_I8_ROWS * columns + d], or has_row_scales, times scale[at
+ * + i]. */
 struct attn_run {
     const void *row;
     int64_t count;
+    enum attn_dtype dtype; /* of these rows; F32 or I8 where the tensor is I8 */
+    const float *scale;
+    int64_t at;
+    bool has_row_scales;
 };
 
 /* The rows from row on that lie together, of row_count at most; the tensor may be paged. */

@@ -96,17 +96,28 @@ static const struct attn_page *page_of(const struct attn_pages *pages, int64_t r
 struct attn_run attn_tensor_run(const struct attn_tensor *tensor, int64_t batch, int64_t head,
                                 int64_t row, int64_t row_count)
 {
-    const int64_t bytes = (int64_t)attn_dtype_size(tensor->dtype);
+    int64_t bytes = (int64_t)attn_dtype_size(tensor->dtype);
 
     if (tensor->pages == NULL)
-        return (struct attn_run){ (const char *)tensor->data
-                                      + attn_tensor_index(tensor, batch, head, row) * bytes,
-                                  row_count };
+        return (struct attn_run){ .row = (const char *)tensor->data
+                                         + attn_tensor_index(tensor, batch, head, row) * bytes,
+                                  .count = row_count,
+                                  .dtype = tensor->dtype };
     const struct attn_page *page = page_of(tensor->pages, row);
     const bool is_last = page == tensor->pages->list + tensor->pages->count - 1;
     const int64_t offset = head * page->head_stride + (row - page->first) * tensor->stride[2];
-    return (struct attn_run){ (const char *)page->data + offset * bytes,
-                              is_last ? row_count : attn_min(row_count, page[1].first - row) };
+    struct attn_run run = { .count = is_last ? row_count : attn_min(row_count, page[1].first - row),
+                            .dtype = tensor->dtype };
+    if (tensor->dtype == ATTN_I8 && page->scale != NULL) {
+        run.scale = page->scale + head * page->scale_stride;
+        run.at = row - page->first;
+        run.has_row_scales = tensor->pages->has_row_scales;
+    } else if (tensor->dtype == ATTN_I8) {
+        run.dtype = ATTN_F32;
+        bytes = (int64_t)attn_dtype_size(ATTN_F32);
+    }
+    run.row = (const char *)page->data + offset * bytes;
+    return run;
 }
 
 float *attn_tensor_row(const struct attn_tensor *tensor, int64_t batch, int64_t head, int64_t row)

@@ -94,10 +94,20 @@ static inline struct attn_block attn_decode_block(const struct attn_decode_task 
     return (struct attn_block){ task->batch, task->q_head + head, 0, task->q_len, column, columns };
 }
 
-/* The rows of a span of a key or value tensor, for the task's head, *stride elements apart: in
- * place, or where they lie in more than one page, brought together in task->together. */
-const void *attn_decode_rows(const struct attn_decode_task *task, const struct attn_tensor *tensor,
-                             const struct attn_span *span, int64_t *stride);
+/* The rows of a span of a key or value tensor, for the task's head, stride elements apart: in
+ * place, or where they lie in more than one page, brought together in task->together; what is I8
+ * there becomes F32. Of I8 in place, scale and at are as in struct attn_run. */
+struct attn_decode_rows {
+    const void *rows;
+    int64_t stride;
+    enum attn_dtype dtype;
+    const float *scale;
+    int64_t at;
+};
+
+struct attn_decode_rows attn_decode_rows(const struct attn_decode_task *task,
+                                         const struct attn_tensor *tensor,
+                                         const struct attn_span *span);
 
 /* Where reading continues at this row, for prefetching. It may be one row after the last, which is
  * often the next head's first. NULL if nothing is to be prefetched. */

@@ -83,16 +83,19 @@ size_t attn_decode_cut_state(const struct attn_plan *plan, struct attn_decode_st
     return bytes;
 }
 
-/* Of a tile's keys or values, where they lie in pages. */
+/* Of a tile's keys or values, where they lie in pages; of I8 as F32. */
 static int64_t together_bytes(const struct attn_problem *problem)
 {
     const struct attn_tensor *const tensors[] = { &problem->key, &problem->value };
     int64_t most = 0;
 
     for (int i = 0; i < 2; i++)
-        if (tensors[i]->pages != NULL)
+        if (tensors[i]->pages != NULL) {
+            const enum attn_dtype dtype =
+                tensors[i]->dtype == ATTN_I8 ? ATTN_F32 : tensors[i]->dtype;
             most = attn_max(most, ATTN_DECODE_KEYS * tensors[i]->shape[3]
-                                      * (int64_t)attn_dtype_size(tensors[i]->dtype));
+                                      * (int64_t)attn_dtype_size(dtype));
+        }
     return most;
 }
 

@@ -42,13 +42,17 @@ void attn_decode_store_map(const struct attn_decode_task *task, const struct att
 static void score_keys(const struct attn_decode_task *task, const struct attn_span *tile)
 {
     const struct attn_tensor *key = &task->problem->key;
-    int64_t stride;
-    const void *rows = attn_decode_rows(task, key, tile, &stride);
+    const struct attn_decode_rows keys = attn_decode_rows(task, key, tile);
+    const void *next = attn_decode_next_row(task, &task->problem->value, tile->first);
 
-    task->kernels->decode_scores[attn_numbers_of(key->dtype)](
-        task->scores, task->score_stride, task->query, task->head_padded, task->row_count, rows,
-        stride, tile->n, key->shape[3],
-        attn_decode_next_row(task, &task->problem->value, tile->first));
+    if (keys.dtype == ATTN_I8)
+        task->kernels->decode_scores_i8(task->scores, task->score_stride, task->query,
+                                        task->head_padded, task->row_count, keys.rows, keys.stride,
+                                        tile->n, key->shape[3], next, keys.scale, keys.at);
+    else
+        task->kernels->decode_scores[attn_numbers_of(keys.dtype)](
+            task->scores, task->score_stride, task->query, task->head_padded, task->row_count,
+            keys.rows, keys.stride, tile->n, key->shape[3], next);
 }
 
 /* Turn the products into scores. */

@@ -104,15 +104,21 @@ static void sum_values(const struct attn_decode_task *task, const struct attn_sp
     const struct attn_problem *problem = task->problem;
     const struct attn_tensor *value = &problem->value;
     const bool hides = problem->mask.data != NULL || problem->options.dropout > 0;
-    int64_t stride;
-    const void *rows = attn_decode_rows(task, value, tile, &stride);
+    const struct attn_decode_rows values = attn_decode_rows(task, value, tile);
+    const void *next = attn_decode_next_row(task, &problem->key, tile->first + tile->n);
+    const int64_t low = task->every.low - tile->first;
+    const int64_t high = hides ? 0 : task->every.high - tile->first;
 
     memset(task->sums, 0, (size_t)(task->row_count * task->v_padded) * sizeof(float));
-    task->kernels->decode_context[attn_numbers_of(value->dtype)](
-        task->sums, task->v_padded, ones, weights, task->score_stride, task->row_count, rows,
-        stride, tile->n, value->shape[3],
-        attn_decode_next_row(task, &problem->key, tile->first + tile->n),
-        task->every.low - tile->first, hides ? 0 : task->every.high - tile->first);
+    if (values.dtype == ATTN_I8)
+        task->kernels->decode_context_i8(task->sums, task->v_padded, ones, weights,
+                                         task->score_stride, task->row_count, values.rows,
+                                         values.stride, tile->n, value->shape[3], next, low, high,
+                                         values.scale + values.at);
+    else
+        task->kernels->decode_context[attn_numbers_of(values.dtype)](
+            task->sums, task->v_padded, ones, weights, task->score_stride, task->row_count,
+            values.rows, values.stride, tile->n, value->shape[3], next, low, high);
 }
 
 /* Add the sums of a tile to those of the chunk: two levels of sums lose less precision than one. */

@@ -129,13 +129,31 @@ static void store_map(struct double_task *task, const struct attn_tensor *map, i
     }
 }
 
+/* A row of I8, in pieces, as the floats that it stands for. */
+static void read_i8(const struct double_task *task, const struct attn_tensor *tensor,
+                    const struct attn_run *run)
+{
+    enum { PIECE = 64 };
+    float piece[PIECE];
+
+    for (int64_t d = 0; d < tensor->shape[3]; d += PIECE) {
+        const int64_t n = attn_min(PIECE, tensor->shape[3] - d);
+        attn_run_read(task->plan->kernels, tensor, run, 0, d, n, piece);
+        for (int64_t i = 0; i < n; i++)
+            task->columns[d + i] = (double)piece[i];
+    }
+}
+
 static const double *read_row(const struct double_task *task, const struct attn_tensor *tensor,
                               int64_t row)
 {
     const struct attn_run run = attn_tensor_run(tensor, task->batch, task->kv_head, row, 1);
 
-    attn_read_doubles(task->plan->kernels, run.row, tensor->dtype, 0, 1, tensor->shape[3],
-                      task->columns);
+    if (run.dtype == ATTN_I8)
+        read_i8(task, tensor, &run);
+    else
+        attn_read_doubles(task->plan->kernels, run.row, run.dtype, 0, 1, tensor->shape[3],
+                          task->columns);
     return task->columns;
 }
 

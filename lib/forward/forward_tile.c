@@ -55,11 +55,10 @@ static const struct attn_upcoming no_rows = { NULL, 0, 0, 0 };
 static struct attn_upcoming upcoming_rows(const struct attn_tensor *tensor, int64_t batch,
                                           int64_t head, int64_t row, int64_t count)
 {
-    const int64_t bytes = (int64_t)attn_dtype_size(tensor->dtype);
-
     if (tensor->data == NULL || count <= 0)
         return no_rows;
     const struct attn_run run = attn_tensor_run(tensor, batch, head, row, count);
+    const int64_t bytes = (int64_t)attn_dtype_size(run.dtype);
     return (struct attn_upcoming){ run.row, tensor->stride[2] * bytes, tensor->shape[3] * bytes,
                                    run.count };
 }

@@ -393,6 +393,8 @@ static bool all_finite(const float *rows, int64_t row_stride, int64_t row_count,
         .decode_scores = { decode_scores_f32, decode_scores_f16, decode_scores_bf16 },             \
         .decode_softmax = decode_softmax,                                                          \
         .decode_context = { decode_context_f32, decode_context_f16, decode_context_bf16 },         \
+        .decode_scores_i8 = decode_scores_i8, .decode_context_i8 = decode_context_i8,              \
+        .widen_i8_channels = widen_i8_channels, .widen_i8_row = widen_i8_row,                      \
         .widen_f16 = widen_f16, .widen_bf16 = widen_bf16, .narrow_f16 = narrow_f16,                \
         .narrow_bf16 = narrow_bf16, .copy_rows = copy_rows, .add_rows = add_rows,                  \
         .score_tile_guarded = score_tile_guarded, .delta_tile = delta_tile,                        \

@@ -60,18 +60,22 @@ INLINE ivec lanes_of_end(int64_t head_dim)
     return lanes_from(head_dim / LANES * LANES - (head_dim - LANES));
 }
 
-INLINE vec load_end(const enum attn_numbers kind, const char *row, int64_t head_dim)
+INLINE vec load_end(const enum attn_numbers kind, const char *row, const float *scale,
+                    int64_t head_dim)
 {
-    return (vec)((ivec)load_numbers(kind, row, head_dim - LANES) & lanes_of_end(head_dim));
+    return (vec)((ivec)load_key(kind, row, scale, head_dim - LANES) & lanes_of_end(head_dim));
 }
 
 /* The keys of one pass: n rows stride_bytes apart, in parts part_bytes apart; whether to prefetch,
- * and how many bytes ahead. */
+ * and how many bytes ahead. Of I8, the scales of the page that they lie in, and the row of the page
+ * that is the first of rows; parts are part_keys apart. */
 struct decode_keys {
     const char *rows;
     int64_t stride_bytes, part_bytes, n;
     int64_t head_dim, ahead;
     bool prefetch;
+    const float *scale;
+    int64_t at, part_keys;
 };
 
 /* Row j of part s. If there is only one part, rows past the last are the last. */
@@ -80,6 +84,16 @@ INLINE const char *decode_row(const struct decode_keys *key, const int parts, in
     if (parts == 1)
         return key->rows + (j < key->n ? j : key->n - 1) * key->stride_bytes;
     return key->rows + j * key->stride_bytes + s * key->part_bytes;
+}
+
+/* The scales of that row. */
+INLINE const float *decode_scale(const enum attn_numbers kind, const struct decode_keys *key,
+                                 const int parts, int64_t s, int64_t j)
+{
+    const int64_t row = parts == 1 ? (j < key->n ? j : key->n - 1) : j + s * key->part_keys;
+    if (kind != ATTN_NUMBERS_I8)
+        return NULL;
+    return key->scale + (key->at + row) / ATTN_KERNELS_I8_ROWS * key->head_dim;
 }
 
 /* sums[s * keys + j]: the products of one query row with key j of part s, as LANES partial sums
@@ -102,20 +116,21 @@ INLINE void decode_products_of_row(const enum attn_numbers kind, const int parts
         UNROLL
         for (int s = 0; s < parts; s++) {
             const char *row = offsets_from(decode_row(key, parts, s, j));
+            const float *scale = decode_scale(kind, key, parts, s, j);
             vec sum = { 0 };
             int64_t d = vectors * LANES;
             UNROLL
             for (int v = 0; v < vectors; v++) {
                 prefetch_ahead(kind, 1, prefetch, row, v * LANES, key->ahead);
-                sum += q[v] * load_numbers(kind, row, v * LANES);
+                sum += q[v] * load_key(kind, row, scale, v * LANES);
             }
             if (vectors == 0) {
                 for (; d + LANES <= key->head_dim; d += LANES) {
                     prefetch_ahead(kind, 1, prefetch, row, d, key->ahead);
-                    sum += load(query + d) * load_numbers(kind, row, d);
+                    sum += load(query + d) * load_key(kind, row, scale, d);
                 }
                 if (d < key->head_dim)
-                    sum += load(query + d) * load_end(kind, row, key->head_dim);
+                    sum += load(query + d) * load_end(kind, row, scale, key->head_dim);
             }
             sums[s * keys + j] = sum;
         }
@@ -132,12 +147,15 @@ INLINE void decode_products_of_rows(const enum attn_numbers kind, const int rows
     const int keys = (int)LANES / rows;
     const int each = keys / parts;
     const char *row[KEYS_MAX];
+    const float *scale[KEYS_MAX];
     vec k[KEYS_MAX];
     int64_t d = 0;
 
     UNROLL
-    for (int i = 0; i < keys; i++)
+    for (int i = 0; i < keys; i++) {
         row[i] = decode_row(key, parts, i / each, i % each);
+        scale[i] = decode_scale(kind, key, parts, i / each, i % each);
+    }
     UNROLL
     for (int i = 0; i < LANES; i++)
         sums[i] = (vec){ 0 };
@@ -145,7 +163,7 @@ INLINE void decode_products_of_rows(const enum attn_numbers kind, const int rows
         UNROLL
         for (int i = 0; i < keys; i++) {
             prefetch_ahead(kind, rows, prefetch, row[i], d, key->ahead);
-            k[i] = load_numbers(kind, row[i], d);
+            k[i] = load_key(kind, row[i], scale[i], d);
         }
         UNROLL
         for (int i = 0; i < LANES; i++)
@@ -155,7 +173,7 @@ INLINE void decode_products_of_rows(const enum attn_numbers kind, const int rows
         UNROLL
         for (int i = 0; i < LANES; i++)
             sums[i] += load(query + i / keys * query_stride + d)
-                       * load_end(kind, row[i % keys], key->head_dim);
+                       * load_end(kind, row[i % keys], scale[i % keys], key->head_dim);
     }
 }
 
@@ -210,6 +228,7 @@ INLINE void decode_scores_block(const enum attn_numbers kind, const int rows, co
             KEEP_ROLLED
             for (int i = 0; i < repeats; i++) {
                 key.rows = first->rows + (j + i) * key.stride_bytes + part * key.part_bytes;
+                key.at = first->at + j + i + part * key.part_keys;
                 made[i] = decode_scores_made(kind, rows, parts, vectors, prefetch, query,
                                              query_stride, &key);
             }
@@ -240,6 +259,7 @@ INLINE void decode_scores_rest(const enum attn_numbers kind, const int rows, con
     KEEP_ROLLED
     for (int64_t j = 0; j < n; j += keys) {
         key.rows = first->rows + j * key.stride_bytes;
+        key.at = first->at + j;
         key.n = n - j;
         const vec made =
             decode_scores_made(kind, rows, 1, vectors, false, query, query_stride, &key);
@@ -310,7 +330,7 @@ INLINE void decode_scores_all(const enum attn_numbers kind, float *scores, int64
 INLINE void decode_scores(const enum attn_numbers kind, float *scores, int64_t scores_stride,
                           const float *query, int64_t query_stride, int64_t row_count,
                           const void *key, int64_t key_stride, int64_t n, int64_t head_dim,
-                          const void *next)
+                          const void *next, const float *scale, int64_t at)
 {
     const int64_t stride_bytes = bytes_of(kind, key_stride);
     const int64_t part_keys = keys_of_part(n);
@@ -319,10 +339,13 @@ INLINE void decode_scores(const enum attn_numbers kind, float *scores, int64_t s
                                 .part_bytes = part_keys * stride_bytes,
                                 .n = DECODE_BLOCK,
                                 .head_dim = head_dim,
-                                .prefetch = next != NULL };
+                                .prefetch = next != NULL,
+                                .scale = scale,
+                                .part_keys = part_keys };
 
     for (int64_t j = 0; j < part_keys; j += DECODE_BLOCK) {
         keys.rows = (const char *)key + j * stride_bytes;
+        keys.at = at + j;
         keys.ahead = bytes_ahead(key, next, j, part_keys, stride_bytes);
         decode_scores_all(kind, scores + j, scores_stride, part_keys, query, query_stride,
                           row_count, &keys);
@@ -331,6 +354,7 @@ INLINE void decode_scores(const enum attn_numbers kind, float *scores, int64_t s
     if (met == n)
         return;
     keys.rows = (const char *)key + met * stride_bytes;
+    keys.at = at + met;
     keys.n = n - met;
     keys.prefetch = false;
     decode_scores_all(kind, scores + met, scores_stride, 0, query, query_stride, row_count, &keys);
@@ -376,7 +400,7 @@ static void decode_softmax(float *scores, float *max, float *sum, float *rescale
                                        const void *next)                                           \
     {                                                                                              \
         decode_scores(kind, scores, scores_stride, query, query_stride, row_count, key,            \
-                      key_stride, n, head_dim, next);                                              \
+                      key_stride, n, head_dim, next, NULL, 0);                                     \
     }                                                                                              \
     static void decode_context_##suffix(                                                           \
         float *context, int64_t context_stride, const float *rescale, const float *weights,        \
@@ -384,11 +408,30 @@ static void decode_softmax(float *scores, float *max, float *sum, float *rescale
         int64_t n, int64_t v_head_dim, const void *next, int64_t low, int64_t high)                \
     {                                                                                              \
         decode_context(kind, context, context_stride, rescale, weights, weights_stride, row_count, \
-                       value, value_stride, n, v_head_dim, next, low, high);                       \
+                       value, value_stride, n, v_head_dim, next, low, high, NULL);                 \
     }
 
 DECODE_OF_KIND(f32, ATTN_NUMBERS_F32)
 DECODE_OF_KIND(f16, ATTN_NUMBERS_F16)
 DECODE_OF_KIND(bf16, ATTN_NUMBERS_BF16)
+
+static void decode_scores_i8(float *scores, int64_t scores_stride, const float *query,
+                             int64_t query_stride, int64_t row_count, const void *key,
+                             int64_t key_stride, int64_t n, int64_t head_dim, const void *next,
+                             const float *scale, int64_t at)
+{
+    decode_scores(ATTN_NUMBERS_I8, scores, scores_stride, query, query_stride, row_count, key,
+                  key_stride, n, head_dim, next, scale, at);
+}
+
+static void decode_context_i8(float *context, int64_t context_stride, const float *rescale,
+                              const float *weights, int64_t weights_stride, int64_t row_count,
+                              const void *value, int64_t value_stride, int64_t n,
+                              int64_t v_head_dim, const void *next, int64_t low, int64_t high,
+                              const float *scale)
+{
+    decode_context(ATTN_NUMBERS_I8, context, context_stride, rescale, weights, weights_stride,
+                   row_count, value, value_stride, n, v_head_dim, next, low, high, scale);
+}
 
 #endif

@@ -15,10 +15,11 @@ enum { DECODE_VECTORS = 4 };
 enum { DECODE_VECTORS = 2 };
 #endif
 
-/* A run of values: n of each part; parts are part_bytes apart, and their weights part_keys. */
+/* A run of values: n of each part; parts are part_bytes apart, and their weights part_keys, as are
+ * their scales, of I8. */
 struct decode_values {
     const char *rows;
-    const float *weights;
+    const float *weights, *scale;
     int64_t weights_stride, part_keys;
     int64_t stride_bytes, part_bytes, n;
     int64_t columns, ahead;
@@ -44,16 +45,19 @@ INLINE void decode_context_block(const enum attn_numbers kind, const int rows, c
             const char *row = offsets_from(value->rows + j * value->stride_bytes
                                            + s * value->part_bytes + bytes_of(kind, column));
             const float *weights = value->weights + j + s * value->part_keys;
-            vec weight[4];
+            vec weight[4], factor = { 0 };
             if (guarded && weights[0] == 0.0f)
                 continue;
             UNROLL
             for (int r = 0; r < rows; r++)
                 weight[r] = broadcast(weights[r * value->weights_stride]);
+            if (kind == ATTN_NUMBERS_I8)
+                factor = broadcast(value->scale[j + s * value->part_keys]);
             UNROLL
             for (int i = 0; i < vectors; i++) {
                 prefetch_ahead(kind, rows, prefetch, row, i * LANES, value->ahead);
-                const vec v = load_numbers(kind, row, i * LANES);
+                const vec numbers = load_numbers(kind, row, i * LANES);
+                const vec v = kind == ATTN_NUMBERS_I8 ? numbers * factor : numbers;
                 UNROLL
                 for (int r = 0; r < rows; r++)
                     sums[r * vectors + i] += weight[r] * v;
@@ -141,7 +145,8 @@ INLINE void decode_context_run(const enum attn_numbers kind, const int parts, fl
 INLINE void decode_context(const enum attn_numbers kind, float *context, int64_t context_stride,
                            const float *rescale, const float *weights, int64_t weights_stride,
                            int64_t row_count, const void *value, int64_t value_stride, int64_t n,
-                           int64_t v_head_dim, const void *next, int64_t low, int64_t high)
+                           int64_t v_head_dim, const void *next, int64_t low, int64_t high,
+                           const float *scale)
 {
     static const float ones[4] = { 1, 1, 1, 1 };
     const int64_t stride_bytes = bytes_of(kind, value_stride);
@@ -157,6 +162,7 @@ INLINE void decode_context(const enum attn_numbers kind, float *context, int64_t
     for (int64_t j = 0; j < part_keys; j += DECODE_RUN_EACH) {
         run.rows = (const char *)value + j * stride_bytes;
         run.weights = weights + j;
+        run.scale = kind == ATTN_NUMBERS_I8 ? scale + j : NULL;
         run.ahead = bytes_ahead(value, next, j, part_keys, stride_bytes);
         const int64_t run_end = j + (DECODE_STREAMS - 1) * part_keys + DECODE_RUN_EACH;
         decode_context_run(kind, DECODE_STREAMS, context, context_stride, j == 0 ? rescale : ones,
@@ -167,6 +173,7 @@ INLINE void decode_context(const enum attn_numbers kind, float *context, int64_t
     for (int64_t j = met; j < n; j += DECODE_RUN) {
         run.rows = (const char *)value + j * stride_bytes;
         run.weights = weights + j;
+        run.scale = kind == ATTN_NUMBERS_I8 ? scale + j : NULL;
         run.n = n - j < DECODE_RUN ? n - j : DECODE_RUN;
         decode_context_run(kind, 1, context, context_stride, j == 0 ? rescale : ones, j == 0,
                            row_count, &run, j < low || j + run.n > high);

@@ -8,21 +8,31 @@
 #define ATTN_BODY_DECODE_PARTS_H
 
 #include "half.h"
+#include "int8.h"
 #include "kernels.h"
 #include "vector.h"
 
-/* LANES numbers of a row, from number i on. */
+/* LANES numbers of a row, from number i on; those of I8 lack their scales. */
 INLINE vec load_numbers(const enum attn_numbers kind, const void *row, int64_t i)
 {
     if (kind == ATTN_NUMBERS_F32)
         return load((const float *)row + i);
+    if (kind == ATTN_NUMBERS_I8)
+        return float_of_i8((const int8_t *)row + i, LANES);
     const hvec halves = load_halves((const uint16_t *)row + i, LANES);
     return kind == ATTN_NUMBERS_F16 ? float_of_f16(halves) : float_of_bf16(halves);
 }
 
+/* LANES numbers of a key; scale has one for each number of the row, and is for I8 alone. */
+INLINE vec load_key(const enum attn_numbers kind, const void *row, const float *scale, int64_t i)
+{
+    const vec numbers = load_numbers(kind, row, i);
+    return kind == ATTN_NUMBERS_I8 ? numbers * load(scale + i) : numbers;
+}
+
 INLINE int64_t bytes_of(const enum attn_numbers kind, int64_t count)
 {
-    return count * (kind == ATTN_NUMBERS_F32 ? 4 : 2);
+    return count * (kind == ATTN_NUMBERS_F32 ? 4 : kind == ATTN_NUMBERS_I8 ? 1 : 2);
 }
 
 /* Return p, hidden from the compiler's analysis. Reads relative to the result use an offset in the

@@ -38,7 +38,16 @@ enum {
 };
 
 /* The number format of a row of keys, values or parameters. */
-enum attn_numbers { ATTN_NUMBERS_F32, ATTN_NUMBERS_F16, ATTN_NUMBERS_BF16, ATTN_NUMBERS_COUNT };
+enum attn_numbers {
+    ATTN_NUMBERS_F32,
+    ATTN_NUMBERS_F16,
+    ATTN_NUMBERS_BF16,
+    ATTN_NUMBERS_COUNT,
+    ATTN_NUMBERS_I8 /* with scales: kernels of their own, no index of a table */
+};
+
+/* Rows of a key of int8_t that share the scales of their channels. */
+enum { ATTN_KERNELS_I8_ROWS = 64 };
 
 /* Rows that will be read or written soon, to prefetch. A list of them ends with an entry whose
  * count is 0. The rows need not exist: a prefetch of them does not read. */
@@ -202,6 +211,10 @@ struct attn_kernels {
     void (*narrow_f16)(uint16_t *to, const float *from, int64_t n);
     void (*narrow_bf16)(uint16_t *to, const float *from, int64_t n);
 
+    /* to[i] = from[i] * scale[i], or from[i] * scale, for i < n, each rounded to float. */
+    void (*widen_i8_channels)(float *to, const int8_t *from, const float *scale, int64_t n);
+    void (*widen_i8_row)(float *to, const int8_t *from, float scale, int64_t n);
+
     /* to[r * to_stride + c] = rows[r * row_stride + c] * factor for r < row_count, c < columns;
      * the rest of a row, up to to_stride, becomes 0. to may be rows, if the strides are equal. */
     void (*copy_rows)(float *to, int64_t to_stride, const float *rows, int64_t row_stride,
@@ -241,6 +254,20 @@ struct attn_kernels {
                                                const void *value, int64_t value_stride, int64_t n,
                                                int64_t v_head_dim, const void *next, int64_t low,
                                                int64_t high);
+
+    /* The same for keys and values of int8_t, with the bits of the floats that they stand for:
+     * number d of key j is key[j * key_stride + d] * scale[(at + j) / ATTN_KERNELS_I8_ROWS *
+     * head_dim + d], and number c of value j is value[j * value_stride + c] * scale[j], each
+     * rounded to float. */
+    void (*decode_scores_i8)(float *scores, int64_t scores_stride, const float *query,
+                             int64_t query_stride, int64_t row_count, const void *key,
+                             int64_t key_stride, int64_t n, int64_t head_dim, const void *next,
+                             const float *scale, int64_t at);
+    void (*decode_context_i8)(float *context, int64_t context_stride, const float *rescale,
+                              const float *weights, int64_t weights_stride, int64_t row_count,
+                              const void *value, int64_t value_stride, int64_t n,
+                              int64_t v_head_dim, const void *next, int64_t low, int64_t high,
+                              const float *scale);
 
     /* Functions of the n numbers of a row, in place; linear.h has the formulas and accuracies. The
      * bits of a result depend only on its number and on the table, not on its place in the row. */

@@ -15,17 +15,32 @@ static bool is_cached_dtype(enum attn_dtype dtype)
     return attn_numbers_of(dtype) != ATTN_NUMBERS_COUNT;
 }
 
+/* Does a page of I8 have room for a row of the call? Rows come as floats. */
+static bool takes_rows_as_i8(const struct attn_tensor *side, int64_t length)
+{
+    const struct attn_pages *pages = side->pages;
+
+    for (int64_t i = 0; side->dtype == ATTN_I8 && pages != NULL && i < pages->count; i++) {
+        const int64_t end = i + 1 < pages->count ? pages->list[i + 1].first : side->shape[2];
+        if (pages->list[i].scale != NULL && end > length)
+            return true;
+    }
+    return false;
+}
+
 /* attn_check() has the rules of pages and strides. */
 static enum attn_status check_side(const struct attn_operand *operand,
                                    const struct attn_tensor *side, int64_t length,
                                    const struct attn_tensor_names *names, const char **where)
 {
-    RETURN_IF(!is_cached_dtype(side->dtype), ATTN_ERR_DTYPE, names->dtype);
+    RETURN_IF(!is_cached_dtype(side->dtype) && side->dtype != ATTN_I8, ATTN_ERR_DTYPE,
+              names->dtype);
     RETURN_IF(!is_cached_dtype(operand->input->dtype), ATTN_ERR_DTYPE, operand->names->dtype);
     RETURN_IF(side->shape[0] != 1, ATTN_ERR_SHAPE, names->shape[0]);
     RETURN_IF(side->shape[1] != operand->heads, ATTN_ERR_SHAPE, names->shape[1]);
     RETURN_IF(side->shape[2] - length != operand->input->shape[2], ATTN_ERR_SHAPE, names->shape[2]);
     RETURN_IF(side->shape[3] != operand->head_dim, ATTN_ERR_SHAPE, names->shape[3]);
+    RETURN_IF(takes_rows_as_i8(side, length), ATTN_ERR_DTYPE, names->pages);
     return ATTN_OK;
 }
 
@@ -73,8 +88,9 @@ static struct attn_tensor rows_of(const struct attn_operand *operand, float *pre
 static void append_row(const struct attn_kernels *kernels, const struct attn_tensor *rows,
                        int64_t head, int64_t row, const struct attn_tensor *side, int64_t place)
 {
-    const int64_t bytes = (int64_t)attn_dtype_size(side->dtype);
-    char *to = (char *)(uintptr_t)attn_tensor_run(side, 0, head, place, 1).row;
+    const struct attn_run run = attn_tensor_run(side, 0, head, place, 1);
+    const int64_t bytes = (int64_t)attn_dtype_size(run.dtype);
+    char *to = (char *)(uintptr_t)run.row;
     float piece[PIECE];
 
     for (int64_t d = 0; d < side->shape[3]; d += PIECE) {
@@ -84,7 +100,7 @@ static void append_row(const struct attn_kernels *kernels, const struct attn_ten
                                           .column = d,
                                           .columns = attn_min(PIECE, side->shape[3] - d) };
         int64_t stride;
-        attn_narrow(kernels, attn_block_read(kernels, rows, &block, piece, &stride), side->dtype,
+        attn_narrow(kernels, attn_block_read(kernels, rows, &block, piece, &stride), run.dtype,
                     block.columns, to + d * bytes);
     }
 }

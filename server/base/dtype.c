@@ -22,7 +22,7 @@ const char *dtype_name(enum attn_dtype dtype)
 bool dtype_find(const char *name, enum attn_dtype *dtype)
 {
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
-        if (strcmp(NAMES[i], name) == 0) {
+        if (i != ATTN_I8 && strcmp(NAMES[i], name) == 0) {
             *dtype = (enum attn_dtype)i;
             return true;
         }

@@ -138,13 +138,16 @@ static bool make_list(struct session_rows *rows, struct fault *fault)
     for (int64_t i = 0; i < rows->part_count; i++) {
         const struct session_part *part = &rows->parts[i];
         const size_t skipped = (size_t)part->row * bytes;
-        rows->list[i] =
-            (struct attn_page){ part->first, part->page->key + skipped * (size_t)shape->head_dim,
-                                part->page->rows * shape->head_dim };
-        rows->list[rows->list_count + i] =
-            (struct attn_page){ part->first,
-                                part->page->value + skipped * (size_t)shape->v_head_dim,
-                                part->page->rows * shape->v_head_dim };
+        rows->list[i] = (struct attn_page){
+            .first = part->first,
+            .data = part->page->key + skipped * (size_t)shape->head_dim,
+            .head_stride = part->page->rows * shape->head_dim,
+        };
+        rows->list[rows->list_count + i] = (struct attn_page){
+            .first = part->first,
+            .data = part->page->value + skipped * (size_t)shape->v_head_dim,
+            .head_stride = part->page->rows * shape->v_head_dim,
+        };
     }
     return true;
 }
@@ -155,7 +158,7 @@ static struct attn_tensor side(struct session_rows *rows, int number, int64_t co
     struct attn_tensor tensor =
         attn_tensor_dense(list[0].data, rows->shape.dtype, 1, rows->shape.kv_heads,
                           rows->length + rows->appended, columns);
-    rows->pages[number] = (struct attn_pages){ rows->part_count, list };
+    rows->pages[number] = (struct attn_pages){ .count = rows->part_count, .list = list };
     tensor.pages = &rows->pages[number];
     return tensor;
 }

@@ -33,7 +33,7 @@ static void make_pages(struct attention_case *c, struct attn_tensor *tensor, str
     const struct attn_tensor from = *tensor;
     const int64_t length = from.shape[2], heads = from.shape[1], columns = from.shape[3];
     int64_t first = 0;
-    paged->pages = (struct attn_pages){ 0, paged->list };
+    paged->pages = (struct attn_pages){ .list = paged->list };
     while (paged->pages.count == 0 || first < length) {
         const bool is_last = paged->pages.count == PAGES_MAX - 1;
         const int64_t left = length - first;
@@ -45,7 +45,8 @@ static void make_pages(struct attention_case *c, struct attn_tensor *tensor, str
             for (int64_t i = 0; i < rows; i++)
                 for (int64_t d = 0; d < columns; d++)
                     number_put(&page, 0, h, i, d, number_at(&from, 0, h, first + i, d));
-        paged->list[paged->pages.count++] = (struct attn_page){ first, page.data, page.stride[1] };
+        paged->list[paged->pages.count++] =
+            (struct attn_page){ .first = first, .data = page.data, .head_stride = page.stride[1] };
         first += rows;
     }
     tensor->data = paged->list[0].data;
@@ -151,8 +152,9 @@ static void test_refused(void **state)
     attention_case_init(&c, &sizes, LAYOUT_DENSE, 3);
     attention_case_outputs(&c, OUT_CONTEXT, LAYOUT_DENSE);
     float *rows = c.problem.key.data;
-    struct attn_page list[] = { { 0, rows, 32 }, { 3, rows + 12, 32 } };
-    struct attn_pages pages = { 2, list };
+    struct attn_page list[] = { { .first = 0, .data = rows, .head_stride = 32 },
+                                { .first = 3, .data = rows + 12, .head_stride = 32 } };
+    struct attn_pages pages = { .count = 2, .list = list };
     struct attn_plan plan;
     c.problem.key.pages = &pages;
     assert_int_equal(attn_plan_init(&plan, &c.problem, NULL), ATTN_OK);
@@ -192,8 +194,8 @@ static void test_gradient_refused(void **state)
     const struct attention_sizes sizes = { 1, 1, 1, 4, 8, 4, 4 };
     struct attention_case c;
     attention_case_init(&c, &sizes, LAYOUT_DENSE, 3);
-    struct attn_page list[] = { { 0, c.problem.value.data, 32 } };
-    struct attn_pages pages = { 1, list };
+    struct attn_page list[] = { { .data = c.problem.value.data, .head_stride = 32 } };
+    struct attn_pages pages = { .count = 1, .list = list };
     struct attn_gradient_problem problem = {
         .attention = c.problem,
         .context_gradient = attention_case_tensor(&c, ATTN_F32, LAYOUT_DENSE, 1, 1, 4, 4),

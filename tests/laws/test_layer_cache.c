@@ -84,11 +84,13 @@ static void make_side(struct cached *c, int side, enum attn_dtype dtype, int64_t
         const size_t bytes = (size_t)(heads * rows * columns) * attn_dtype_size(dtype);
         c->memory[side][count] = malloc(bytes);
         memset(c->memory[side][count], 0xFF, bytes);
-        c->list[side][count] = (struct attn_page){ first, c->memory[side][count], rows * columns };
+        c->list[side][count] = (struct attn_page){ .first = first,
+                                                   .data = c->memory[side][count],
+                                                   .head_stride = rows * columns };
         first += rows;
         count++;
     }
-    c->pages[side] = (struct attn_pages){ count, c->list[side] };
+    c->pages[side] = (struct attn_pages){ .count = count, .list = c->list[side] };
     *tensor = attn_tensor_dense(c->memory[side][0], dtype, 1, heads, c->length, columns);
     tensor->pages = &c->pages[side];
 }

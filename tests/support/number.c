@@ -59,6 +59,8 @@ double number_get(const void *data, enum attn_dtype dtype, int64_t index)
         return from_bits(format_of(dtype), ((const uint16_t *)data)[index]);
     case ATTN_BOOL:
         return ((const unsigned char *)data)[index] != 0;
+    case ATTN_I8: /* without its scale */
+        return ((const int8_t *)data)[index];
     }
     return (double)NAN;
 }
@@ -78,6 +80,9 @@ void number_set(void *data, enum attn_dtype dtype, int64_t index, double number)
         break;
     case ATTN_BOOL:
         ((unsigned char *)data)[index] = number != 0;
+        break;
+    case ATTN_I8:
+        ((int8_t *)data)[index] = (int8_t)number;
         break;
     }
 }
