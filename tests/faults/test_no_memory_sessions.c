@@ -9,6 +9,7 @@
 
 #include "answer.h"
 #include "no_memory.h"
+#include "traced_model.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,25 @@ static void test_append(void **state)
     }
 }
 
+/* A trace appends to all layers or to none. */
+static void test_trace(void **state)
+{
+    static const struct http_request TRACE = {
+        .path = "/v1/sessions/s/trace",
+        .body = "{\"tokens\":[1],\"outputs\":[\"lse\",\"predictions\"]}"
+    };
+    (void)state;
+    traced_model_save(directory);
+    expect_well(&(struct http_request){ .path = "/v2/repository/models/llama/load", .body = "{}" },
+                200);
+    expect_well(&(struct http_request){ .method = "DELETE", .path = "/v1/sessions/s" }, 204);
+    expect_well(&(struct http_request){ .path = "/v1/sessions",
+                                        .body = "{\"model\":\"llama\",\"id\":\"s\"}" },
+                201);
+    append_through(&TRACE, 1);
+    append_through(&TRACE, 1000000);
+}
+
 static void test_other_verbs(void **state)
 {
     static const struct http_request RETRY = {
@@ -100,6 +120,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_append),
                                         cmocka_unit_test(test_other_verbs),
+                                        cmocka_unit_test(test_trace),
                                         cmocka_unit_test(test_daemon_stops) };
     return cmocka_run_group_tests(tests, no_memory_start, no_memory_clear);
 }
