@@ -16,55 +16,24 @@ static const struct dtype {
     const char *name;
 } dtypes[DTYPES] = { { ATTN_F32, "F32" }, { ATTN_BF16, "BF16" }, { ATTN_F16, "F16" } };
 
-/* A contender whose keys and values are of a dtype, and the memory that holds them. */
-struct decode {
-    struct own own;
-    uint16_t *key, *value;
-};
-
-static uint16_t *narrowed(const struct attn_kernels *kernels, struct attn_tensor *tensor,
-                          enum attn_dtype dtype)
-{
-    const int64_t *shape = tensor->shape;
-    const int64_t count = shape[0] * shape[1] * shape[2] * shape[3];
-    uint16_t *halves = malloc((size_t)count * sizeof *halves);
-    if (!halves)
-        abort();
-    (dtype == ATTN_F16 ? kernels->narrow_f16 : kernels->narrow_bf16)(halves, tensor->data, count);
-    *tensor = attn_tensor_dense(halves, dtype, shape[0], shape[1], shape[2], shape[3]);
-    return halves;
-}
-
-static void decode_init(struct decode *decode, const struct bench_shape *shape,
+static void decode_init(struct own *own, const struct bench_shape *shape,
                         const struct attn_kernels *kernels, enum attn_dtype dtype)
 {
-    struct attn_problem *problem = &decode->own.problem;
-
-    *decode = (struct decode){ .key = NULL };
-    own_init(&decode->own, shape);
-    if (dtype != ATTN_F32) {
-        decode->key = narrowed(kernels, &problem->key, dtype);
-        decode->value = narrowed(kernels, &problem->value, dtype);
-    }
-    problem->kernels = kernels;
-    own_plan(&decode->own);
-}
-
-static void decode_free(struct decode *decode)
-{
-    own_free(&decode->own);
-    free(decode->key);
-    free(decode->value);
+    own_init(own, shape);
+    if (dtype != ATTN_F32)
+        own_narrow(own, dtype);
+    own->problem.kernels = kernels;
+    own_plan(own);
 }
 
 /* BF16 has eight bits of precision. */
-static void check_same(const struct decode *decodes)
+static void check_same(const struct own *decodes)
 {
     double sums[2], first[2];
 
-    own_sums(&decodes[0].own, first);
+    own_sums(&decodes[0], first);
     for (int i = 1; i < DTYPES; i++) {
-        own_sums(&decodes[i].own, sums);
+        own_sums(&decodes[i], sums);
         if (fabs(sums[1] - first[1]) > 0.01 * first[1]) {
             fprintf(stderr, "%s computes something else\n", dtypes[i].name);
             exit(1);
@@ -76,13 +45,13 @@ static void bench(const struct bench_shape *shape, const struct attn_kernels *ke
 {
     const double numbers = 2.0 * shape->batch * shape->kv_heads * shape->kv_len * shape->head_dim;
     double seconds[DTYPES][ROUNDS];
-    struct decode decodes[DTYPES];
+    struct own decodes[DTYPES];
 
     for (int i = 0; i < DTYPES; i++)
         decode_init(&decodes[i], shape, kernels, dtypes[i].dtype);
     for (int round = -1; round < ROUNDS; round++)
         for (int i = 0; i < DTYPES; i++)
-            seconds[i][round < 0 ? 0 : round] = own_time(&decodes[i].own);
+            seconds[i][round < 0 ? 0 : round] = own_time(&decodes[i]);
     check_same(decodes);
     printf("%d,%d,%d,%d,%d,%d %s:", shape->batch, shape->q_heads, shape->kv_heads, shape->q_len,
            shape->kv_len, shape->head_dim, attn_kernels_name(kernels));
@@ -91,7 +60,7 @@ static void bench(const struct bench_shape *shape, const struct attn_kernels *ke
         const double now = median(seconds[i], ROUNDS);
         printf("  %s %.2f ms, %.2f Gnumbers/s, %.2f x", dtypes[i].name, now * 1e3,
                numbers / now * 1e-9, first_s / now);
-        decode_free(&decodes[i]);
+        own_free(&decodes[i]);
     }
     printf("\n");
 }

@@ -5,6 +5,7 @@
 #include "own.h"
 
 #include "kernel_tables.h"
+#include "kernels/kernels.h"
 #include "yardstick.h"
 
 #include <math.h>
@@ -72,6 +73,23 @@ void own_init(struct own *own, const struct bench_shape *s)
     own->context = problem->context.data;
 }
 
+static void *narrow(struct attn_tensor *tensor, enum attn_dtype dtype)
+{
+    const struct attn_kernels *kernels = attn_kernels_available()[0];
+    const int64_t *shape = tensor->shape;
+    const int64_t count = shape[0] * shape[1] * shape[2] * shape[3];
+    uint16_t *halves = memory((size_t)count * sizeof *halves);
+    (dtype == ATTN_F16 ? kernels->narrow_f16 : kernels->narrow_bf16)(halves, tensor->data, count);
+    *tensor = attn_tensor_dense(halves, dtype, shape[0], shape[1], shape[2], shape[3]);
+    return halves;
+}
+
+void own_narrow(struct own *own, enum attn_dtype dtype)
+{
+    own->narrowed[0] = narrow(&own->problem.key, dtype);
+    own->narrowed[1] = narrow(&own->problem.value, dtype);
+}
+
 void own_plan(struct own *own)
 {
     const char *where = "";
@@ -93,6 +111,8 @@ void own_free(struct own *own)
     free(own->key);
     free(own->value);
     free(own->context);
+    free(own->narrowed[0]);
+    free(own->narrowed[1]);
     free(own->shared);
     free(own->workspace[0]);
     free(own->workspace[1]);

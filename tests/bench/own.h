@@ -11,6 +11,7 @@ struct own {
     struct attn_plan plan;
     int threads;
     float *query, *key, *value, *context;
+    void *narrowed[2]; /* keys and values that are not floats, or NULL */
     void *workspace[2], *shared;
 };
 
@@ -18,6 +19,9 @@ struct own {
  * call own_plan(). */
 void own_init(struct own *own, const struct bench_shape *shape);
 void own_plan(struct own *own);
+
+/* Rounds keys and values to F16 or BF16; before own_plan(). Reading is that of floats then. */
+void own_narrow(struct own *own, enum attn_dtype dtype);
 void own_free(struct own *own);
 
 /* Seconds of one run: CPU time with one thread, by the clock with two. */
