@@ -56,7 +56,18 @@ static bool claim_end(struct session_rows *rows, int64_t count)
     return false;
 }
 
-/* How many positions a new page has for an append of count behind length. */
+/* Positions at the end that are in pages of this session alone: what a fork begins with is small,
+ * however long the beginning that it shares. */
+static int64_t own_length(const struct session_rows *rows)
+{
+    int64_t first = rows->length;
+    for (int64_t i = rows->part_count - 1;
+         i >= 0 && atomic_load(&rows->parts[i].page->holders) == 1; i--)
+        first = rows->parts[i].first;
+    return rows->length - first;
+}
+
+/* How many positions a new page has for an append of count behind length of the session's own. */
 static int64_t page_rows(int64_t length, int64_t count)
 {
     const int64_t grown = least(most(length, SESSION_PAGE_ROWS), SESSION_PAGE_ROWS_MAX);
@@ -102,7 +113,7 @@ static bool add_part(struct session_rows *rows, struct session_budget *budget, i
     if (!parts)
         return fault_no_memory(fault);
     rows->parts = parts;
-    struct session_page *page = make_page(rows, budget, page_rows(rows->length, count), fault);
+    struct session_page *page = make_page(rows, budget, page_rows(own_length(rows), count), fault);
     if (!page)
         return false;
     atomic_store(&page->appender, rows);
