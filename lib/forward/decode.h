@@ -148,6 +148,13 @@ struct attn_decode_heads {
 void attn_decode_run(const struct attn_plan *plan, int64_t number, void *workspace);
 void attn_decode_run_part(const struct attn_plan *plan, int64_t part, void *shared,
                           void *workspace);
+
+/* A part tile by tile, so that the same tile of several problems, whose keys may lie in the same
+ * memory, can run one after the other while it is in a near cache. The tiles of a part are run in
+ * their order. is_near: it is there already. */
+int64_t attn_decode_part_tiles(const struct attn_plan *plan);
+void attn_decode_run_part_tile(const struct attn_plan *plan, int64_t part, int64_t tile,
+                               bool is_near, void *shared, void *workspace);
 void attn_decode_run_join(const struct attn_plan *plan, int64_t number, void *shared,
                           void *workspace);
 void attn_decode_run_heads(const struct attn_plan *plan, const struct attn_decode_heads *heads,

@@ -172,18 +172,29 @@ static void run_tile(struct attn_decode_task *task, const struct attn_span *whol
 
 /* --------------------------------------------------------------------- chunks of keys -- */
 
-static void run_chunk(struct attn_decode_task *task, int64_t number)
+/* Tile number tile of a chunk, if the chunk has so many. */
+static void run_tile_of_chunk(struct attn_decode_task *task, int64_t number, int64_t tile)
 {
     const struct attn_plan *plan = task->plan;
     const int64_t start = number * plan->chunk_keys;
     const int64_t end = attn_min(start + plan->chunk_keys, task->problem->key.shape[2]);
+    const int64_t first = start + tile * ATTN_DECODE_KEYS;
+    const struct attn_span span = { first, attn_min(ATTN_DECODE_KEYS, end - first) };
 
+    if (span.n > 0 && (task->needs.pairs || attn_decode_visible(task, &span).n > 0))
+        run_tile(task, &span);
+}
+
+int64_t attn_decode_part_tiles(const struct attn_plan *plan)
+{
+    return attn_divide_up(plan->chunk_keys, ATTN_DECODE_KEYS);
+}
+
+static void run_chunk(struct attn_decode_task *task, int64_t number)
+{
     clear_chunk(task);
-    for (int64_t key = start; key < end; key += ATTN_DECODE_KEYS) {
-        const struct attn_span tile = { key, attn_min(ATTN_DECODE_KEYS, end - key) };
-        if (task->needs.pairs || attn_decode_visible(task, &tile).n > 0)
-            run_tile(task, &tile);
-    }
+    for (int64_t tile = 0; tile < attn_decode_part_tiles(task->plan); tile++)
+        run_tile_of_chunk(task, number, tile);
 }
 
 /* ------------------------------------------------------------------------------- tasks -- */
@@ -230,6 +241,20 @@ void attn_decode_run_part(const struct attn_plan *plan, int64_t part, void *shar
     begin(&task, plan, &heads, workspace);
     attn_decode_cut_state(plan, &task.chunk, (char *)shared + (size_t)part * plan->state_bytes);
     run_chunk(&task, part % plan->chunks);
+}
+
+void attn_decode_run_part_tile(const struct attn_plan *plan, int64_t part, int64_t tile,
+                               bool is_near, void *shared, void *workspace)
+{
+    const struct attn_decode_heads heads = heads_of(plan, part / plan->chunks);
+    struct attn_decode_task task;
+
+    begin(&task, plan, &heads, workspace);
+    task.prefetch = task.prefetch && !is_near;
+    attn_decode_cut_state(plan, &task.chunk, (char *)shared + (size_t)part * plan->state_bytes);
+    if (tile == 0)
+        clear_chunk(&task);
+    run_tile_of_chunk(&task, part % plan->chunks, tile);
 }
 
 void attn_decode_run_join(const struct attn_plan *plan, int64_t number, void *shared,

@@ -100,13 +100,13 @@ struct attn_tensor attn_layer_prepared_key(const struct attn_layer_plan *plan, v
     return prepared(plan, 1, &plan->attention.problem.key, plan->k_offset, scratch);
 }
 
-static void run_attend(const struct attn_layer_plan *plan, enum attn_layer_stage kind, int64_t task,
-                       void *scratch, void *workspace)
+void attn_layer_bind_attention(const struct attn_layer_plan *plan, void *scratch,
+                               struct attn_plan *attention)
 {
-    struct attn_plan attention = plan->attention;
-    struct attn_problem *problem = &attention.problem;
+    struct attn_problem *problem = &attention->problem;
     struct attn_operand operands[ATTN_OPERAND_COUNT];
 
+    *attention = plan->attention;
     attn_layer_operands(&plan->problem, operands);
     if (operands[0].is_prepared)
         problem->query.data = attn_scratch_at(scratch, plan->q_offset);
@@ -118,11 +118,19 @@ static void run_attend(const struct attn_layer_plan *plan, enum attn_layer_stage
         problem->context.data = attn_scratch_at(scratch, plan->context_offset);
     if (plan->keeps_lse) {
         problem->lse.data = attn_scratch_at(scratch, plan->lse_offset);
-        attention.largest_weights = attn_scratch_at(scratch, plan->largest_offset);
+        attention->largest_weights = attn_scratch_at(scratch, plan->largest_offset);
     }
-    if (attention.is_matrix && attention.part_count > 0)
-        attention.packed = attn_scratch_at(scratch, plan->shared_offset);
+    if (attention->is_matrix && attention->part_count > 0)
+        attention->packed = attn_scratch_at(scratch, plan->shared_offset);
     problem->past_len = &plan->problem.past_len;
+}
+
+static void run_attend(const struct attn_layer_plan *plan, enum attn_layer_stage kind, int64_t task,
+                       void *scratch, void *workspace)
+{
+    struct attn_plan attention;
+
+    attn_layer_bind_attention(plan, scratch, &attention);
     if (kind == ATTN_LAYER_ATTEND_PART)
         attn_plan_run_part(&attention, task, attn_scratch_at(scratch, plan->shared_offset),
                            workspace);

@@ -96,6 +96,10 @@ enum attn_status attn_layer_check_cache(const struct attn_layer_problem *problem
 int64_t attn_layer_append_tasks(const struct attn_layer_problem *problem);
 void attn_layer_run_append(const struct attn_layer_plan *plan, int64_t task, void *scratch);
 
+/* The plan of attention with the addresses that its tensors have in scratch. */
+void attn_layer_bind_attention(const struct attn_layer_plan *plan, void *scratch,
+                               struct attn_plan *attention);
+
 /* Does the call end with the output projection? */
 bool attn_layer_has_output(const struct attn_layer_problem *problem);
 

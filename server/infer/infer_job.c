@@ -7,14 +7,15 @@
 
 #include "infer/infer_results.h"
 #include "infer/infer_statistics.h"
+#include "infer/infer_together.h"
 #include "service/cost_guess.h"
 
 #include <stdlib.h>
 
 struct infer_job {
     struct infer_call call; /* first: a call of this kind is its infer_job */
-    int64_t *first_task;    /* [item_count + 1] of the stage that runs */
-    bool pending;           /* read, and no task of computing has begun */
+    struct infer_together together;
+    bool pending; /* read, and no task of computing has begun */
     bool is_planned;
 
     struct batch_member member; /* of the next product, where it can be shared */
@@ -93,9 +94,7 @@ static bool plan(struct infer_job *job, struct fault *fault)
     for (int64_t i = 0; i < request->item_count; i++)
         if (request->items[i].fault.code == FAULT_NONE)
             call->answer_bytes += request->items[i].answer_bytes;
-    job->first_task =
-        arena_calloc(&request->arena, (size_t)request->item_count + 1, sizeof(int64_t));
-    job->is_planned = job->first_task != NULL;
+    job->is_planned = infer_together_init(&job->together, request);
     return job->is_planned || fault_no_memory(fault);
 }
 
@@ -131,19 +130,6 @@ static void set_pending(struct infer_job *job, bool pending)
     job->pending = pending;
 }
 
-/* Numbers the tasks of a stage of the plans through all items. */
-static int64_t number_tasks(struct infer_job *job, int stage)
-{
-    const struct infer_request *request = &job->call.request;
-    int64_t count = 0;
-    for (int64_t i = 0; i < request->item_count; i++) {
-        job->first_task[i] = count;
-        count += infer_tasks_count(&request->items[i], stage);
-    }
-    job->first_task[request->item_count] = count;
-    return count;
-}
-
 /* A batch has run the stage that the job waits for. Of its time the job is charged the part for its
  * own rows, and only in the account of its key: the batch was a job itself. */
 static int64_t go_on(struct job *job)
@@ -153,7 +139,7 @@ static int64_t go_on(struct job *job)
     set_pending(infer, false);
     job->cost_ns = infer_cost_was_shared(&call->cost, infer->member.product, infer->member.paid_ns);
     infer->shared_stages++;
-    return call_go_on(call, number_tasks(infer, infer->member_stage + 1));
+    return call_go_on(call, infer_together_begin(&infer->together, infer->member_stage + 1));
 }
 
 static int64_t tasks(struct call *call, int stage)
@@ -164,7 +150,7 @@ static int64_t tasks(struct call *call, int stage)
     if (stage == first_stage(job))
         set_pending(job, true);
     job->member_stage = stage - first_stage(job) + job->shared_stages;
-    const int64_t count = number_tasks(job, job->member_stage);
+    const int64_t count = infer_together_begin(&job->together, job->member_stage);
     if (!infer_batch_member(&job->member, &job->call.request, job->member_stage))
         return count;
     job->was_member = true;
@@ -177,19 +163,6 @@ static int64_t tasks(struct call *call, int stage)
     return count;
 }
 
-static int64_t item_of_task(const struct infer_job *job, int64_t task)
-{
-    int64_t low = 0, high = job->call.request.item_count;
-    while (high - low > 1) {
-        const int64_t middle = low + (high - low) / 2;
-        if (job->first_task[middle] <= task)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static void run(struct call *call, int stage, int64_t task, const struct worker *worker)
 {
     struct infer_job *job = infer_of(call);
@@ -199,14 +172,7 @@ static void run(struct call *call, int stage, int64_t task, const struct worker 
     }
     if (stage == first_stage(job) && task == 0)
         set_pending(job, false);
-    const int64_t i = item_of_task(job, task);
-    const struct infer_item *item = &job->call.request.items[i];
-    void *workspace =
-        item->workspaces
-            ? (char *)item->workspaces + (size_t)worker->slot * infer_tasks_workspace_bytes(item)
-            : worker->workspace;
-    infer_tasks_run(item, stage - first_stage(job) + job->shared_stages, task - job->first_task[i],
-                    workspace);
+    infer_together_run(&job->together, task, worker);
 }
 
 /* ----------------------------------------------------------------- the end -- */

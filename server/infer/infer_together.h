@@ -1,0 +1,30 @@
+/* infer_together.h - the tasks of a planned request: a stage of all items side by side, and of
+ * items that read the same keys or the same parameters together (layer_together.h). */
+#ifndef ATTND_INFER_TOGETHER_H
+#define ATTND_INFER_TOGETHER_H
+
+#include "infer/infer.h"
+#include "work/scheduler.h"
+
+struct infer_together {
+    int64_t item_count;
+    struct infer_item **items;     /* those that may run together are neighbours */
+    struct attn_layer_call *calls; /* of these items */
+
+    /* Of the stage that runs: group i has items [first_item[i], first_item[i + 1]) and tasks
+     * [first_task[i], first_task[i + 1]). */
+    int stage;
+    int64_t group_count;
+    int64_t *first_item, *first_task;
+};
+
+/* In the request's arena; false without memory. */
+bool infer_together_init(struct infer_together *together, struct infer_request *request);
+
+/* Begins a stage of the plans and returns the number of its tasks; 0: all is computed. */
+int64_t infer_together_begin(struct infer_together *together, int stage);
+
+void infer_together_run(const struct infer_together *together, int64_t task,
+                        const struct worker *worker);
+
+#endif
