@@ -4,6 +4,16 @@
 #include "base/clock.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+bool session_is_id(const char *id)
+{
+    static const char LETTERS[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    const size_t length = strlen(id);
+    return length >= 1 && length <= SESSION_ID_MAX && strspn(id, LETTERS) == length
+           && strcmp(id, ".") != 0 && strcmp(id, "..") != 0 && strcmp(id, "attention") != 0;
+}
 
 struct session *session_create(struct model *model, const int64_t *layers, int64_t layer_count)
 {
@@ -15,7 +25,7 @@ struct session *session_create(struct model *model, const int64_t *layers, int64
         return NULL;
     }
     for (int64_t i = 0; i < layer_count; i++)
-        own[i].number = layers[i];
+        own[i].number = layers ? layers[i] : i;
     session->holders = 1;
     session->model = model_retain(model);
     session->layers = own;

@@ -15,7 +15,10 @@
 
 #include <stdatomic.h>
 
-enum { SESSION_ID_MAX = 64 }; /* 32 hexadecimal digits, or a name of the client's */
+enum {
+    SESSION_ID_MAX = 64, /* 32 hexadecimal digits, or a name of the client's */
+    SESSION_NAME_MAX = MODEL_NAME_MAX + 1 + SESSION_ID_MAX, /* or MODEL:ID, of a sequence */
+};
 
 struct session_layer {
     int64_t number; /* as in GET /v1/models/{model} */
@@ -35,7 +38,7 @@ struct session_ticket;
 
 struct session {
     _Atomic int holders;
-    char id[SESSION_ID_MAX + 1];
+    char id[SESSION_NAME_MAX + 1];
     struct access_account *account; /* of the key that made it, held; NULL: no keys are in use */
     struct model *model;            /* retained */
     enum attn_dtype dtype;          /* of its keys and values */
@@ -52,7 +55,12 @@ struct session {
     LIST_LINK(struct session) in_store;     /* guarded by the store */
 };
 
-/* A session without rows, with one reference. model is retained. NULL: no memory. */
+/* Whether a client may call a session so: one segment of a path, that nobody writes in another way.
+ */
+bool session_is_id(const char *id);
+
+/* A session without rows, with one reference. model is retained. layers NULL: all of the model.
+ * NULL: no memory. */
 struct session *session_create(struct model *model, const int64_t *layers, int64_t layer_count);
 struct session *session_hold(struct session *session);
 void session_release(struct session *session); /* NULL is fine */

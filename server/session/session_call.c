@@ -13,8 +13,6 @@ struct session_step *session_call_step(const struct infer_call *call, int64_t nu
 
 /* ------------------------------------------------------------- the steps of a call -- */
 
-static const struct call_order session_order;
-
 static void take_turn(struct infer_call *call, struct session_ticket *tickets, int64_t count)
 {
     struct session_turn *turn = &of(call)->turn;
@@ -32,7 +30,7 @@ bool session_call_begin(struct infer_call *call, struct session *session, struct
         session_release(session);
         return fault_no_memory(fault);
     }
-    call->base.order = &session_order;
+    call->base.order = &session_call_order;
     call->base.order_state = own;
     own->session = session;
     own->ticket.session = session;
@@ -144,6 +142,6 @@ static void end(struct call *base, const struct fault *fault)
     session_call_drop(call);
 }
 
-static const struct call_order session_order = {
+const struct call_order session_call_order = {
     .is_turn = is_turn, .prepare = prepare, .check = check, .end = end
 };

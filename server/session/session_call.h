@@ -37,6 +37,9 @@ bool session_call_take_turns(struct infer_call *call, struct fault *fault);
 /* For the wire's drop: gives the turn and the sessions back. */
 void session_call_drop(struct infer_call *call);
 
+/* How such a call waits, is prepared, checked and ended; session_call_begin() sets it. */
+extern const struct call_order session_call_order;
+
 struct session_step *session_call_step(const struct infer_call *call, int64_t number);
 
 #endif

@@ -15,7 +15,7 @@
 
 /* Of a session that has ended. */
 struct ended {
-    char id[SESSION_ID_MAX + 1];
+    char id[SESSION_NAME_MAX + 1];
     char account[ACCESS_NAME_MAX + 1]; /* "": no keys were in use */
     enum session_end why;
 };
@@ -279,13 +279,13 @@ struct session *session_store_find(struct session_store *store, const char *id,
     return session;
 }
 
-struct session *session_store_look(struct session_store *store, const char *id,
-                                   const struct access_key *key, struct fault *fault)
+static struct session *look(struct session_store *store, const char *id,
+                            const struct access_key *key, bool own_only, struct fault *fault)
 {
     const int64_t now_ns = clock_now_ns();
     struct session *expired = NULL;
     lock(store);
-    struct session *session = find(store, id, key);
+    struct session *session = own_only ? find_own(store, id, name_of(key)) : find(store, id, key);
     if (session && is_expired(session, now_ns)) {
         take_out(store, session, SESSION_EXPIRED);
         expired = session;
@@ -297,6 +297,21 @@ struct session *session_store_look(struct session_store *store, const char *id,
         not_there(store, id, key, fault);
     unlock(store);
     session_release(expired);
+    return session;
+}
+
+struct session *session_store_look(struct session_store *store, const char *id,
+                                   const struct access_key *key, struct fault *fault)
+{
+    return look(store, id, key, false, fault);
+}
+
+struct session *session_store_find_own(struct session_store *store, const char *id,
+                                       const struct access_key *key, struct fault *fault)
+{
+    struct session *session = look(store, id, key, true, fault);
+    if (session)
+        session_touch(session);
     return session;
 }
 

@@ -38,6 +38,10 @@ struct session *session_store_look(struct session_store *store, const char *id,
 struct session *session_store_find(struct session_store *store, const char *id,
                                    const struct access_key *key, struct fault *fault);
 
+/* The same among those of the key's own name alone, whatever its scopes. */
+struct session *session_store_find_own(struct session_store *store, const char *id,
+                                       const struct access_key *key, struct fault *fault);
+
 /* The same for a call of its model, which the key must be allowed to infer with; else scope. */
 struct session *session_store_find_to_call(struct session_store *store, const char *id,
                                            const struct access_key *key, struct fault *fault);

@@ -33,7 +33,8 @@ static bool read_list(struct target *target, const char *field, const cJSON *nod
 static bool read_map(struct target *target, const char *field, const cJSON *node);
 static bool read_precision(struct target *target, const char *field, const cJSON *node);
 
-/* The names of the protocol itself. Sequences mean nothing to a model without state. */
+/* The names of the protocol itself; oip_envelope.c and oip_sequence.c read those that are not read
+ * here. */
 static const char *const RESERVED[] = {
     "binary_data_output", "timeout",        "priority", "sequence_id",
     "sequence_end",       "sequence_start", "headers"

@@ -18,7 +18,7 @@ enum { Y, PRESENT_KEY, PRESENT_VALUE, QK_MATMUL_OUTPUT };
 struct sizes {
     bool is_rank_3;
     int64_t batch, q_heads, kv_heads, q_len, kv_len, past_len, head_dim, v_head_dim;
-    int64_t total; /* keys, the past ones included */
+    int64_t total; /* keys, the past ones included; of a sequence its own alone */
 };
 
 static bool given(const struct oip *oip, int slot)
@@ -302,6 +302,16 @@ static bool set_lengths(const struct oip *oip, const struct sizes *sizes, struct
     return true;
 }
 
+/* The mask of entry b. */
+static void set_mask(const struct attn_tensor *mask, struct infer_item *item, int64_t b)
+{
+    item->masking.mask = *mask;
+    if (mask->data && mask->shape[0] > 1)
+        item->masking.mask.data =
+            (char *)mask->data + (size_t)(b * mask->stride[0]) * attn_dtype_size(mask->dtype);
+    item->masking.mask.shape[0] = 1;
+}
+
 static void fill_item(const struct oip *oip, const struct sizes *sizes,
                       const struct attn_tensor *mask, struct infer_item *item, int64_t b)
 {
@@ -311,11 +321,7 @@ static void fill_item(const struct oip *oip, const struct sizes *sizes,
     item->q_heads = sizes->q_heads;
     item->kv_heads = sizes->kv_heads;
     item->context_by_heads = !sizes->is_rank_3;
-    item->masking.mask = *mask;
-    if (mask->data && mask->shape[0] > 1)
-        item->masking.mask.data =
-            (char *)mask->data + (size_t)(b * mask->stride[0]) * attn_dtype_size(mask->dtype);
-    item->masking.mask.shape[0] = 1;
+    set_mask(mask, item, b);
     item->outputs[ATTN_OUTPUT_CONTEXT] = is_asked(oip, Y);
     item->outputs[oip->map] |= is_asked(oip, QK_MATMUL_OUTPUT);
 }
@@ -333,17 +339,48 @@ static void set_shapes(struct oip *oip, const struct sizes *sizes)
         (struct infer_array){ .rank = 4, .shape = { s.batch, s.q_heads, s.q_len, s.total } };
 }
 
+/* The past of a sequence stays in the daemon. */
+static bool check_sequence(const struct oip *oip, struct fault *fault)
+{
+    static const int PAST[] = { PAST_KEY, PAST_VALUE, NONPAD_KV_SEQLEN };
+    for (size_t i = 0; i < sizeof PAST / sizeof PAST[0]; i++)
+        if (given(oip, PAST[i]))
+            return oip_input_fault(oip, PAST[i], fault, FAULT_OPTION,
+                                   "does not go with a sequence_id; the daemon has the past of a "
+                                   "sequence");
+    return (!is_asked(oip, PRESENT_KEY) && !is_asked(oip, PRESENT_VALUE))
+           || fault_set_at(fault, "/outputs", FAULT_OPTION,
+                           "present_key and present_value do not go with a sequence_id; keys and "
+                           "values of a sequence stay in the daemon");
+}
+
+bool oip_sdpa_settle(struct infer_call *call, struct oip *oip, int64_t past_len,
+                     struct fault *fault)
+{
+    const int64_t *map = oip->map_shape.shape;
+    const struct sizes sizes = {
+        .batch = map[0], .q_heads = map[1], .q_len = map[2], .total = past_len + map[3]
+    };
+    struct attn_tensor mask;
+    if (!view_mask(oip, &sizes, &mask, fault))
+        return false;
+    oip->map_shape.shape[3] = sizes.total;
+    set_mask(&mask, &call->request.items[0], 0);
+    return true;
+}
+
 bool oip_sdpa_items(struct infer_call *call, struct oip *oip, const struct infer_item *shared,
                     struct fault *fault)
 {
     struct infer_request *request = &call->request;
     struct sizes sizes = { 0 };
-    struct attn_tensor mask;
+    struct attn_tensor mask = { .data = NULL };
     if (!check_datatypes(oip, fault) || !read_sizes(oip, shared, &sizes, fault)
         || !check_heads(oip, shared, &sizes, fault) || !check_shapes(oip, &sizes, fault)
         || (given(oip, NONPAD_KV_SEQLEN)
             && !expect_shape(oip, NONPAD_KV_SEQLEN, &sizes.batch, 1, fault))
-        || !join_both(call, oip, &sizes, fault) || !view_mask(oip, &sizes, &mask, fault))
+        || (oip->sequence.id && !check_sequence(oip, fault)) || !join_both(call, oip, &sizes, fault)
+        || (!oip->sequence.id && !view_mask(oip, &sizes, &mask, fault)))
         return false;
     oip->batch = sizes.batch;
     set_shapes(oip, &sizes);

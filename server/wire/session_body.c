@@ -94,22 +94,12 @@ static bool read_evictable(struct v1_reader *reader, const cJSON *node)
     return v1_read_bool(reader, node, &of(reader)->is_evictable);
 }
 
-/* An id is one segment of a path, that no client writes in another way. */
-static bool is_id(const char *id)
-{
-    static const char LETTERS[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-    const size_t length = strlen(id);
-    return length >= 1 && length <= SESSION_ID_MAX && strspn(id, LETTERS) == length
-           && strcmp(id, ".") != 0 && strcmp(id, "..") != 0 && strcmp(id, "attention") != 0;
-}
-
 static bool read_id(struct v1_reader *reader, const cJSON *node)
 {
     if (!cJSON_IsString(node))
         return v1_wrong_type(reader, node, "a string");
     of(reader)->id = node->valuestring;
-    return is_id(node->valuestring)
+    return session_is_id(node->valuestring)
            || fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
                            "id is '%.70s'; expected 1 to %d of A-Z a-z 0-9 . _ -, and not '.', "
                            "'..' or 'attention'",

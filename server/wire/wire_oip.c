@@ -79,11 +79,9 @@ static bool begin(struct infer_call *call, const struct exchange *exchange, stru
 
 /* -------------------------------------------------------------- the body -- */
 
-static bool resolve(struct infer_call *call, struct oip *oip, struct fault *fault)
+/* The inputs and outputs are those of the request's model. */
+static bool take_model(struct infer_call *call, struct oip *oip, struct fault *fault)
 {
-    if (!model_access_resolve(call->limits.store, call->limits.key, oip->model_name, oip->version,
-                              &call->request.model, fault))
-        return false;
     oip->model = call->request.model;
     struct oip_tensor *outputs =
         arena_calloc(&call->request.arena, OIP_TENSORS_MAX, sizeof *outputs);
@@ -94,6 +92,26 @@ static bool resolve(struct infer_call *call, struct oip *oip, struct fault *faul
     oip->outputs_known = outputs;
     oip->default_count = oip->model->parameterless ? 1 : 2; /* Y; context and weights */
     return true;
+}
+
+static bool resolve(struct infer_call *call, struct oip *oip, struct fault *fault)
+{
+    return model_access_resolve(call->limits.store, call->limits.key, oip->model_name, oip->version,
+                                &call->request.model, fault)
+           && take_model(call, oip, fault);
+}
+
+/* A sequence that goes on keeps the model that it began with. */
+static bool read_sequence(struct infer_call *call, struct oip *oip, struct fault *fault)
+{
+    if (!oip_sequence_read(call, oip, fault))
+        return false;
+    const struct session *session = oip->sequence.session;
+    if (!session || session->model == oip->model)
+        return true;
+    model_release(call->request.model);
+    call->request.model = model_retain(session->model);
+    return take_model(call, oip, fault);
 }
 
 static bool read_json(struct infer_call *call, const struct oip *oip, struct fault *fault)
@@ -119,7 +137,7 @@ static bool read_body(struct infer_call *call, struct oip *oip, struct fault *fa
         oip->header_length = call->base.body.size;
     if (!read_json(call, oip, fault)
         || (oip_trace_is_asked(&call->base.document) && !oip_trace_begin(call, oip, fault))
-        || !oip_read_envelope(call, oip, fault))
+        || !read_sequence(call, oip, fault) || !oip_read_envelope(call, oip, fault))
         return false;
     if (!oip->has_header_length)
         call_drop_body(&call->base); /* nothing points into it */
@@ -146,8 +164,9 @@ static bool make_items(struct infer_call *call, struct oip *oip, struct fault *f
     }
     call->request.joined = true;
     call->request.number_bytes = oip_is_all_binary(oip) ? sizeof(double) : 0;
-    return oip->model->parameterless ? oip_sdpa_items(call, oip, &shared, fault)
-                                     : oip_attention_items(call, oip, &shared, fault);
+    return (oip->model->parameterless ? oip_sdpa_items(call, oip, &shared, fault)
+                                      : oip_attention_items(call, oip, &shared, fault))
+           && oip_sequence_take(call, oip, fault);
 }
 
 static bool read(struct infer_call *call, struct fault *fault)
@@ -162,12 +181,15 @@ static bool read(struct infer_call *call, struct fault *fault)
  * parameter, so the pointer is changed to theirs. */
 static void explain(const struct infer_call *call, struct fault *fault)
 {
+    static const char *const ROWS[] = { "query", "key", "value" }; /* in the slots' order */
     const struct oip *oip = call->state;
     char pointer[FAULT_POINTER_MAX] = "";
     const char *field = fault->pointer[0] ? fault->pointer + 1 : "";
     const char *parameter = oip_parameter_of(oip, field);
     for (int i = 0; i < oip->input_count; i++)
-        if (oip->inputs[i].given && strcmp(oip->inputs_known[i].name, field) == 0)
+        if (oip->inputs[i].given
+            && (strcmp(oip->inputs_known[i].name, field) == 0
+                || (i < 3 && strcmp(ROWS[i], field) == 0)))
             snprintf(pointer, sizeof pointer, "/inputs/%d", oip->inputs[i].index);
     if (parameter)
         snprintf(pointer, sizeof pointer, "/parameters/%s", parameter);
@@ -175,5 +197,9 @@ static void explain(const struct infer_call *call, struct fault *fault)
 }
 
 const struct infer_wire wire_oip = {
-    .begin = begin, .read = read, .explain = explain, .write = oip_write
+    .begin = begin,
+    .read = read,
+    .explain = explain,
+    .write = oip_write,
+    .drop = oip_sequence_drop,
 };

@@ -3,7 +3,8 @@
  * A request passes through these files: oip_envelope.c and oip_data.c read its inputs and which
  * outputs it asks for, oip_parameters.c its options; oip_attention.c makes items of the inputs for
  * a model with parameters, oip_sdpa.c for the one without; oip_answer.c writes the results.
- * oip_region.c is for tensors in shared memory.
+ * oip_region.c is for tensors in shared memory, oip_sequence.c for requests whose keys and values
+ * stay.
  *
  * Inputs under the names of exports to ONNX, such as input_ids, ask for the whole pass of a model.
  * When the names are read, the call becomes a trace, of which oip_trace.c makes items. */
@@ -12,6 +13,7 @@
 
 #include "forward/trace_wire.h"
 #include "infer/infer_wire.h"
+#include "wire/oip_sequence.h"
 #include "wire/oip_trace_tensors.h"
 
 extern const struct infer_wire wire_oip;
@@ -95,6 +97,7 @@ struct oip {
     enum attn_output map;                  /* of sdpa: which output qk_matmul_output is */
 
     const char *precision; /* that the answer names; NULL: none */
+    struct oip_sequence sequence;
 };
 
 /* Whether all outputs are answered as the bytes of their numbers, in shared memory or not. */
@@ -137,6 +140,11 @@ bool oip_attention_items(struct infer_call *call, struct oip *oip, const struct 
                          struct fault *fault);
 bool oip_sdpa_items(struct infer_call *call, struct oip *oip, const struct infer_item *shared,
                     struct fault *fault);
+
+/* For a request of a sequence, once it is known how many keys are before its own: sets what hangs
+ * on the number of all. */
+bool oip_sdpa_settle(struct infer_call *call, struct oip *oip, int64_t past_len,
+                     struct fault *fault);
 
 /* Allocates count items, all zero. False, with a fault, where there is no memory or count is more
  * than a request may have. */

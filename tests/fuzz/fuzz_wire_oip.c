@@ -2,8 +2,10 @@
  *
  * The first byte chooses the model, whether there is a header length, and where in memory the
  * body begins. The next two bytes are that length. Any bytes must end in a fault with a message,
- * or in JSON whose outputs have the number and the lengths that their shapes and sizes say. */
+ * or in JSON whose outputs have the number and the lengths that their shapes and sizes say.
+ * Sequences go on from one input to the next; what they hold is bounded. */
 #include "request.h"
+#include "session/session_store.h"
 #include "store/model_store.h"
 #include "text/json.h"
 #include "wire/wire_oip.h"
@@ -13,7 +15,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { HEAD_BYTES = 3 };
+enum { HEAD_BYTES = 3, SESSIONS_BYTES = 1 << 20 };
 
 static int64_t count_of(const struct json_document *document, const cJSON *output)
 {
@@ -62,6 +64,7 @@ static void answer(struct infer_call *call, void *workspace)
     int part = 1;
     for (int64_t i = 0; i < call->request.item_count; i++)
         request_run(&call->request.items[i], workspace);
+    require(!call->base.order || call->base.order->check(&call->base, &fault));
     if (!wire_oip.write(call, &fault)) {
         require(fault.code == FAULT_MEMORY);
         return;
@@ -90,6 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct model_store *store;
     static void *workspace;
+    static struct service service;
     const struct model_store_options no_directory = { .directory = NULL };
     struct fault fault = { .code = FAULT_NONE };
     char length[16];
@@ -98,11 +102,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require(model_store_create(&store, &no_directory, &failed_count, &fault));
         workspace = aligned_alloc(64, WORKSPACE_BYTES);
         require(workspace != NULL);
+        service.sessions = session_store_create(SESSIONS_BYTES, "");
+        require(service.sessions != NULL);
     }
     if (size < HEAD_BYTES)
         return 0;
     struct infer_call call = {
         .wire = &wire_oip,
+        .base.service = &service,
         .limits = { .store = store,
                     .worker_count = 1,
                     .workspace_bytes = WORKSPACE_BYTES,
@@ -121,6 +128,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     text_init(&call.base.text, (size_t)1 << 28);
     set_body(&call, data[0] >> 4, data + HEAD_BYTES, size - HEAD_BYTES);
     const bool planned = wire_oip_begin(&call, &headers, &fault) && wire_oip.read(&call, &fault)
+                         && (!call.base.order
+                             || (call.base.order->is_turn(&call.base)
+                                 && call.base.order->prepare(&call.base, &fault)))
                          && infer_plan(&call.request, &call.limits, &fault);
     if (!planned) {
         if (call.state && fault.code != FAULT_NONE)
@@ -129,6 +139,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else if (request_is_small(&call.request)) {
         answer(&call, workspace);
     }
+    if (call.base.order)
+        call.base.order->end(&call.base, &fault);
+    wire_oip.drop(&call);
     free(call.base.body_memory);
     text_free(&call.base.text);
     infer_request_free(&call.request);

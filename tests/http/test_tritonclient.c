@@ -255,6 +255,54 @@ static void test_requests_of_the_client_on_asyncio(void **state)
     replay_all("aio");
 }
 
+/* Sends what the client sent for the first request of a sequence, with other flags. The weights
+ * have as many columns as the sequence has keys. */
+static void send_of_sequence(struct http_raw *raw, const char *kind, const char *flags, int keys)
+{
+    static const char RECORDED[] = "\"sequence_start\":true,\"sequence_end\":false";
+    static const char ASKED[] = "\"name\":\"context\"", WEIGHTS[] = "\"name\":\"weights\"";
+    char path[128];
+    size_t size, tail;
+    const char *bytes;
+    snprintf(path, sizeof path, FOLDER "/%s-infer-parameters.http", kind);
+    char *request = read_recording(path, &size);
+    char *place = memmem(request, size, RECORDED, strlen(RECORDED));
+    char *output = memmem(request, size, ASKED, strlen(ASKED));
+    assert_true(place && output && strlen(flags) == strlen(RECORDED));
+    memcpy(place, flags, strlen(flags));
+    memcpy(output, WEIGHTS, strlen(WEIGHTS));
+    assert_true(http_raw_send(raw, request, size));
+    struct http_response response = http_raw_receive(raw, 10 * daemon_slowness());
+    if (response.status != 200)
+        fail_msg("%s: %ld %s", path, response.status, response.body);
+    cJSON *json = read_inference(&response, &tail);
+    const cJSON *weights = find_output(json, &response, tail, "weights", &bytes);
+    assert_int_equal(cJSON_GetArrayItem(cJSON_GetObjectItem(weights, "shape"), 2)->valueint, keys);
+    cJSON_Delete(json);
+    http_response_free(&response);
+    free(request);
+}
+
+/* Four rows a request. tritonclient sends both flags with each request of a sequence. */
+static void run_sequence(const char *kind)
+{
+    struct http_raw raw;
+    http_raw_connect(&raw, server.port);
+    send_of_sequence(&raw, kind, "\"sequence_start\":true,\"sequence_end\":false", 4);
+    send_of_sequence(&raw, kind, "\"sequence_start\":false,\"sequence_end\":true", 8);
+    send_of_sequence(&raw, kind, "\"sequence_start\":true,\"sequence_end\":false", 4);
+    send_of_sequence(&raw, kind, "\"sequence_start\":true,\"sequence_end\":false", 4);
+    send_of_sequence(&raw, kind, "\"sequence_start\":false,\"sequence_end\":true", 8);
+    http_raw_close(&raw);
+}
+
+static void test_sequences(void **state)
+{
+    (void)state;
+    run_sequence("sync");
+    run_sequence("aio");
+}
+
 static void test_no_recording_is_left_out(void **state)
 {
     (void)state;
@@ -304,6 +352,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_requests_of_the_synchronous_client),
         cmocka_unit_test(test_requests_of_the_client_on_asyncio),
+        cmocka_unit_test(test_sequences),
         cmocka_unit_test(test_no_recording_is_left_out),
         cmocka_unit_test(test_the_synchronous_client),
         cmocka_unit_test(test_the_client_on_asyncio),

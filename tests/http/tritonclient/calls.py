@@ -147,6 +147,22 @@ CALLS = [
         {"outputs": [asked("weights")]},
         lambda result: result.as_numpy("weights").reshape(4, 4)[0, 0] == 1,
     ),
+    # Sequences: four rows a request, kept by the daemon.
+    *(
+        (
+            "infer",
+            ("demo", [query()]),
+            {"outputs": [asked("weights")], "sequence_id": name, "sequence_start": start, "sequence_end": end},
+            wanted,
+        )
+        for name in (1001, "of-strings")
+        for start, end, wanted in (
+            (True, False, has_shape("weights", 1, 4, 4)),
+            (False, False, has_shape("weights", 1, 4, 8)),
+            (False, True, has_shape("weights", 1, 4, 12)),
+            (False, False, "must specify the START flag on the first request of the sequence"),
+        )
+    ),
     ("infer", ("nobody", [query()]), {}, "Request for unknown model"),
     ("infer", ("demo", [given("query", WORDS[:, :2])]), {}, "unexpected shape"),
 ]

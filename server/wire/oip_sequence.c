@@ -1,0 +1,265 @@
+/* oip_sequence.c - see oip_sequence.h. */
+#include "wire/oip_sequence.h"
+
+#include "session/session_call.h"
+#include "wire/oip_reader.h"
+#include "wire/session_body.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char POINTER[] = "/parameters/sequence_id";
+
+/* The slots of query, key and value: those of both kinds of models (oip_tensors.c). */
+enum { QUERY, KEY, VALUE };
+
+static struct oip *of(const struct infer_call *call)
+{
+    return call->state;
+}
+
+/* -------------------------------------------------------------------- parameters -- */
+
+static bool read_flag(const struct infer_call *call, const cJSON *parameters, const char *name,
+                      bool *flag, struct fault *fault)
+{
+    const cJSON *node = oip_member(parameters, name);
+    char pointer[48];
+    *flag = node && cJSON_IsTrue(node);
+    if (!node || cJSON_IsBool(node))
+        return true;
+    snprintf(pointer, sizeof pointer, "/parameters/%s", name);
+    return fault_set_at(fault, pointer, FAULT_TYPE, "%s is %s; expected true or false", name,
+                        json_kind(&call->base.document, node));
+}
+
+/* The id as text. A number beyond 2^53 may have been rounded to that of another sequence. */
+static bool id_text(const struct infer_call *call, const cJSON *node, char *text, size_t size,
+                    struct fault *fault)
+{
+    enum { EXACT_BITS = 53 };
+    const double number = node->valuedouble;
+    if (cJSON_IsString(node)) {
+        if (!session_is_id(node->valuestring))
+            return fault_set_at(fault, POINTER, FAULT_OPTION,
+                                "sequence_id is '%.70s'; expected a number, or 1 to %d of A-Z a-z "
+                                "0-9 . _ -",
+                                node->valuestring, SESSION_ID_MAX);
+        snprintf(text, size, "%s", node->valuestring);
+        return true;
+    }
+    if (!cJSON_IsNumber(node))
+        return fault_set_at(fault, POINTER, FAULT_TYPE,
+                            "sequence_id is %s; expected a number or a string",
+                            json_kind(&call->base.document, node));
+    if (!(number >= 0) || number != floor(number) || number > ldexp(1, EXACT_BITS))
+        return fault_set_at(fault, POINTER, FAULT_OPTION,
+                            "sequence_id is %.17g; expected a whole number of 0 to 2^%d; send a "
+                            "larger one as a string",
+                            number, EXACT_BITS);
+    snprintf(text, size, "%.0f", number);
+    return true;
+}
+
+/* 0 and "" are ids of no sequence. */
+static bool is_no_id(const cJSON *node)
+{
+    return !node || (cJSON_IsNumber(node) && node->valuedouble == 0)
+           || (cJSON_IsString(node) && !node->valuestring[0]);
+}
+
+static struct session_store *store_of(const struct infer_call *call)
+{
+    return call->base.service->sessions;
+}
+
+/* There is none, or none any more; in Triton's words. */
+static bool refuse_unknown(const struct oip *oip, struct fault *fault)
+{
+    const struct fault why = *fault;
+    const bool is_gone = why.code == FAULT_GONE;
+    return fault_set_at(fault, POINTER, is_gone ? FAULT_GONE : FAULT_OPTION,
+                        "inference request for sequence %s to model '%.80s' must specify the START "
+                        "flag on the first request of the sequence%s%s",
+                        strrchr(oip->sequence.name, ':') + 1, oip->model->name, is_gone ? "; " : "",
+                        is_gone ? why.message : "");
+}
+
+/* Finds the session of a sequence that goes on. That of another key's name is none. */
+static bool find(struct infer_call *call, struct oip *oip, struct fault *fault)
+{
+    struct oip_sequence *sequence = &oip->sequence;
+    sequence->session =
+        session_store_find_own(store_of(call), sequence->name, call->limits.key, fault);
+    if (!sequence->session)
+        return refuse_unknown(oip, fault);
+    if (oip->version[0] && sequence->session->model->version != oip->model->version)
+        return fault_set_at(fault, POINTER, FAULT_CONFLICT,
+                            "the sequence began with version %" PRId64 " of model '%s', not %s",
+                            sequence->session->model->version, oip->model->name, oip->version);
+    return true;
+}
+
+bool oip_sequence_read(struct infer_call *call, struct oip *oip, struct fault *fault)
+{
+    struct oip_sequence *sequence = &oip->sequence;
+    const cJSON *root = call->base.document.root;
+    const cJSON *parameters = cJSON_IsObject(root) ? oip_member(root, "parameters") : NULL;
+    char id[SESSION_ID_MAX + 1];
+    if (!cJSON_IsObject(parameters))
+        return true;
+    const cJSON *node = oip_member(parameters, "sequence_id");
+    if (!read_flag(call, parameters, "sequence_start", &sequence->starts, fault)
+        || !read_flag(call, parameters, "sequence_end", &sequence->ends, fault))
+        return false;
+    if (is_no_id(node))
+        return true;
+    if (!id_text(call, node, id, sizeof id, fault))
+        return false;
+    if (oip->trace)
+        return fault_set_at(fault, POINTER, FAULT_OPTION,
+                            "a whole pass keeps no keys and values between requests; sequences "
+                            "are of attention, with the input '%s'",
+                            oip->model->parameterless ? "Q" : "query");
+    sequence->id = node;
+    snprintf(sequence->name, sizeof sequence->name, "%s:%s", oip->model->name, id);
+    return sequence->starts || find(call, oip, fault);
+}
+
+/* ------------------------------------------------------------- the request's turn -- */
+
+static void delete_session(const struct infer_call *call, struct session *session)
+{
+    struct fault has_ended;
+    session_store_delete(store_of(call), session, &has_ended);
+}
+
+/* One of the same id that has not ended. */
+static void end_earlier(struct infer_call *call, const struct oip_sequence *sequence)
+{
+    struct fault is_none;
+    struct session *session =
+        session_store_find_own(store_of(call), sequence->name, call->limits.key, &is_none);
+    if (session)
+        delete_session(call, session);
+    session_release(session);
+}
+
+/* Keys and values of sdpa stay in their own datatype. */
+static enum attn_dtype dtype_of(const struct oip *oip)
+{
+    const enum attn_dtype key = oip->inputs[KEY].array.dtype;
+    const bool is_half = key == ATTN_F16 || key == ATTN_BF16;
+    return oip->model->parameterless && is_half && oip->inputs[VALUE].array.dtype == key ? key
+                                                                                         : ATTN_F32;
+}
+
+static bool begin_sequence(struct infer_call *call, struct oip *oip, struct fault *fault)
+{
+    struct oip_sequence *sequence = &oip->sequence;
+    struct session *session =
+        session_create(call->request.model, NULL, call->request.model->layer_count);
+    if (!session)
+        return fault_no_memory(fault);
+    session->dtype = dtype_of(oip);
+    session->ttl_ns = SESSION_TTL_DEFAULT_NS;
+    end_earlier(call, sequence);
+    sequence->session = session_hold(session);
+    sequence->is_begun =
+        session_store_add(store_of(call), session, sequence->name, call->limits.key, fault);
+    return sequence->is_begun;
+}
+
+/* The request is answered, or it has failed. */
+static void leave(struct infer_call *call, bool is_good)
+{
+    struct oip_sequence *sequence = &of(call)->sequence;
+    if (sequence->session && (is_good ? sequence->ends : sequence->is_begun))
+        delete_session(call, sequence->session);
+    session_release(sequence->session);
+    sequence->session = NULL;
+}
+
+static bool is_turn(struct call *call)
+{
+    return session_call_order.is_turn(call);
+}
+
+static bool prepare(struct call *base, struct fault *fault)
+{
+    struct infer_call *call = (struct infer_call *)base;
+    struct oip *oip = of(call);
+    return session_call_order.prepare(base, fault)
+           && (!oip->model->parameterless
+               || oip_sdpa_settle(call, oip, session_call_step(call, 0)->cache.length, fault));
+}
+
+static bool check(struct call *call, struct fault *fault)
+{
+    return session_call_order.check(call, fault);
+}
+
+static void end(struct call *call, const struct fault *fault)
+{
+    session_call_order.end(call, fault);
+    leave((struct infer_call *)call, fault->code == FAULT_NONE);
+}
+
+static const struct call_order sequence_order = {
+    .is_turn = is_turn, .prepare = prepare, .check = check, .end = end
+};
+
+/* Rows of a layer are its query, key and value where the query comes alone. */
+static bool settle_item(const struct oip *oip, struct infer_item *item, struct session_step *step,
+                        struct fault *fault)
+{
+    static const float NONE;
+    const struct oip_input *inputs = oip->inputs;
+    for (int slot = KEY; slot <= VALUE && oip->model->parameterless; slot++)
+        if (inputs[slot].array.dtype == ATTN_F64)
+            return oip_input_fault(oip, slot, fault, FAULT_DTYPE,
+                                   "is FP64; a sequence takes FP32, FP16 or BF16");
+    if (inputs[VALUE].given && !inputs[KEY].given)
+        return oip_input_fault(oip, VALUE, fault, FAULT_FIELD,
+                               "came without 'key'; a sequence takes both, or 'query' alone");
+    if (inputs[KEY].given && !item->key.data) /* no rows: the query looks */
+        item->key.data = &NONE;
+    if (inputs[VALUE].given && !item->value.data)
+        item->value.data = &NONE;
+    item->is_input = !inputs[KEY].given;
+    if (item->is_input && !item->has_causal)
+        item->has_causal = item->causal = true;
+    step->has_layer = oip_member(oip->parameters, "layer") != NULL;
+    step->has_past_len = oip_member(oip->parameters, "past_len") != NULL;
+    step->has_rows = true;
+    return true;
+}
+
+bool oip_sequence_take(struct infer_call *call, struct oip *oip, struct fault *fault)
+{
+    struct oip_sequence *sequence = &oip->sequence;
+    struct infer_item *item = call->request.items;
+    if (!sequence->id)
+        return true;
+    if (oip->batch != 1)
+        return oip_input_fault(oip, QUERY, fault, FAULT_SHAPE,
+                               "has a batch of %" PRId64 "; a request of a sequence has one entry",
+                               oip->batch);
+    if ((sequence->starts && !begin_sequence(call, oip, fault))
+        || !session_call_begin(call, session_hold(sequence->session), fault)
+        || !session_call_make(call, store_of(call), fault))
+        return false;
+    call->base.order = &sequence_order;
+    item->model = model_retain(sequence->session->model);
+    return settle_item(oip, item, session_call_step(call, 0), fault);
+}
+
+void oip_sequence_drop(struct infer_call *call)
+{
+    session_call_drop(call);
+    if (call->state)
+        leave(call, false);
+    call->state = NULL; /* it lies in the request's arena */
+}
