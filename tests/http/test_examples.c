@@ -9,6 +9,7 @@
 
 #include "answer.h"
 #include "daemon.h"
+#include "example.h"
 #include "manifest.h"
 #include "skip.h"
 #include "tensor_file.h"
@@ -21,25 +22,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OUTPUT_BYTES = 16384 };
-
 static struct daemon server; /* clients can put models */
 static struct daemon teller; /* serves examples/models */
 static char *directory;
-
-/* Runs a command with a daemon's address and reads its output. The command must end with 0. */
-static void run_command(const char *program, const struct daemon *daemon, char output[OUTPUT_BYTES])
-{
-    char command[512];
-    snprintf(command, sizeof command, "%s http://127.0.0.1:%d", program, daemon->port);
-    FILE *stream = popen(command, "r");
-    assert_non_null(stream);
-    const size_t used = fread(output, 1, OUTPUT_BYTES - 1, stream);
-    output[used] = '\0';
-    const int status = pclose(stream);
-    if (status != 0)
-        fail_msg("%s: status %d, wrote\n%s", command, status, output);
-}
 
 /* Each French word must have looked at the English one that it translates, in both models. */
 static void test_encoder_decoder(void **state)
@@ -52,8 +37,8 @@ static void test_encoder_decoder(void **state)
         "en <- in",  "signé <- signed",        "août <- August",
         ". <- .",    "1992 <- 1992",
     };
-    static char output[OUTPUT_BYTES];
-    run_command("examples/encoder-decoder.sh", &server, output);
+    static char output[EXAMPLE_OUTPUT_BYTES];
+    example_run("examples/encoder-decoder.sh", &server, output);
     char *concat = strstr(output, "concat:\n");
     assert_true(strncmp(output, "additive:\n", 10) == 0);
     assert_non_null(concat);
@@ -80,8 +65,8 @@ static const char clients_output[] = "context\n"
 
 static void expect_client(const char *program)
 {
-    static char output[OUTPUT_BYTES];
-    run_command(program, &server, output);
+    static char output[EXAMPLE_OUTPUT_BYTES];
+    example_run(program, &server, output);
     assert_string_equal(output, clients_output);
 }
 
@@ -110,9 +95,9 @@ static void test_client_numpy(void **state)
 static void test_trace_numpy(void **state)
 {
     (void)state;
-    static char output[OUTPUT_BYTES];
+    static char output[EXAMPLE_OUTPUT_BYTES];
     skip_without("python3-numpy", "/usr/bin/python3 -c 'import numpy'");
-    run_command("/usr/bin/python3 examples/clients/trace_numpy.py", &teller, output);
+    example_run("/usr/bin/python3 examples/clients/trace_numpy.py", &teller, output);
     assert_string_equal(output, "16 tokens\n"
                                 "layer 0: head 5, 0.356\n"
                                 "layer 1: head 3, 0.635\n"
@@ -149,43 +134,13 @@ static void test_client_java(void **state)
     expect_client("java examples/clients/Attention.java");
 }
 
-/* Builds examples/NAME.c as the file itself says. The caller frees the program's path. */
-static char *build_example(const char *name)
-{
-    char *program = NULL, *command = NULL;
-    assert_true(asprintf(&program, "%s/%s", directory, strrchr(name, '/') + 1) > 0);
-    assert_true(asprintf(&command,
-                         "cc -O2 examples%s.c $(pkg-config --cflags --libs libcurl libcjson) -lm "
-                         "-o %s",
-                         name, program)
-                > 0);
-    assert_int_equal(system(command), 0);
-    free(command);
-    return program;
-}
-
 static void test_client_c(void **state)
 {
     (void)state;
-    char *program = build_example("/clients/attention");
+    char *program = example_build(directory, "attention", "examples/clients/attention.c");
     expect_client(program);
     remove(program);
     free(program);
-}
-
-/* The ids of greedy decoding from the first token alone, as another project computed them. */
-static cJSON *greedy_ids(void)
-{
-    static char text[OUTPUT_BYTES];
-    FILE *stream = fopen("tests/conformance/stories260K/greedy.json", "r");
-    assert_non_null(stream);
-    text[fread(text, 1, sizeof text - 1, stream)] = '\0';
-    fclose(stream);
-    cJSON *root = cJSON_Parse(text);
-    cJSON *ids = cJSON_DetachItemFromObject(root, "ids");
-    assert_non_null(ids);
-    cJSON_Delete(root);
-    return ids;
 }
 
 /* The program asks over HTTP for every next token. The story must be the story of the model; and
@@ -193,12 +148,12 @@ static cJSON *greedy_ids(void)
 static void test_story_teller(void **state)
 {
     (void)state;
-    static char output[OUTPUT_BYTES];
-    char *program = build_example("/story-teller");
+    static char output[EXAMPLE_OUTPUT_BYTES];
+    char *program = example_build(directory, "story-teller", "examples/story-teller.c");
     char command[512];
-    cJSON *ids = greedy_ids();
+    cJSON *ids = example_greedy_ids();
     snprintf(command, sizeof command, "%s --ids", program);
-    run_command(command, &teller, output);
+    example_run(command, &teller, output);
     const char *at = output;
     const cJSON *id;
     cJSON_ArrayForEach(id, ids)
@@ -209,10 +164,10 @@ static void test_story_teller(void **state)
         at = end;
     }
     assert_string_equal(at, "\n\n");
-    run_command(program, &teller, output);
+    example_run(program, &teller, output);
     assert_memory_equal(output, "Once upon a time, there was a little girl named Lily. ", 54);
     snprintf(command, sizeof command, "tell() { %s \"$1\" 'Tom and his dog'; }; tell", program);
-    run_command(command, &teller, output);
+    example_run(command, &teller, output);
     assert_memory_equal(output, "Tom and his dog, Max, ", 22);
     cJSON_Delete(ids);
     remove(program);
@@ -224,8 +179,8 @@ static void test_weight_map(void **state)
 {
     (void)state;
     skip_without("curl", "command -v curl");
-    static char output[OUTPUT_BYTES];
-    run_command("examples/weight-map.sh", &teller, output);
+    static char output[EXAMPLE_OUTPUT_BYTES];
+    example_run("examples/weight-map.sh", &teller, output);
     char *kept = manifest_file_text("examples/weight-map.svg");
     assert_string_equal(output, kept);
     free(kept);
@@ -236,15 +191,15 @@ static void test_which_document(void **state)
 {
     (void)state;
     skip_without("curl", "command -v curl");
-    static char output[OUTPUT_BYTES];
-    run_command("examples/which-document.sh", &teller, output);
+    static char output[EXAMPLE_OUTPUT_BYTES];
+    example_run("examples/which-document.sh", &teller, output);
     assert_string_equal(output, "mean 0.07, most 0.54 in layer 2 head 7: Tim had a toy boat. He "
                                 "played with it in the water.\n"
                                 "mean 0.17, most 0.93 in layer 4 head 2: Sue saw a big cake. She "
                                 "wanted to eat the cake.\n"
                                 "mean 0.09, most 0.38 in layer 1 head 2: Pip was a little bird. "
                                 "Pip liked to sing all day.\n");
-    run_command("ask() { examples/which-document.sh \"$1\" 'Tom' 'a \"b\" \\ c' 'end'; }; ask",
+    example_run("ask() { examples/which-document.sh \"$1\" 'Tom' 'a \"b\" \\ c' 'end'; }; ask",
                 &teller, output);
     assert_non_null(strstr(output, ": a \"b\" \\ c\nmean "));
 }
@@ -331,14 +286,15 @@ static void expect_weights(const struct picture *picture, const cJSON *weights, 
 static void test_map_png(void **state)
 {
     (void)state;
-    static char output[OUTPUT_BYTES];
-    char *program = build_example("/map-png"), *path = NULL, *command = NULL;
+    static char output[EXAMPLE_OUTPUT_BYTES];
+    char *program = example_build(directory, "map-png", "examples/map-png.c"), *path = NULL,
+         *command = NULL;
     assert_true(asprintf(&path, "%s/maps.png", directory) > 0);
     assert_true(asprintf(&command,
                          "draw() { %s \"$1\" stories260K '\"Is it a \\ cat?\"' >%s; }; draw",
                          program, path)
                 > 0);
-    run_command(command, &teller, output);
+    example_run(command, &teller, output);
     struct picture picture = { 0 };
     read_png(&picture, path);
 
