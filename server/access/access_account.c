@@ -102,6 +102,7 @@ void access_account_limit(struct access_account *account, const struct access_li
     pthread_mutex_lock(&account->owner->lock);
     account->limits = *limits;
     account->share.weight = limits->weight;
+    atomic_store(&account->session_bytes_max, (size_t)limits->session_bytes);
     pthread_mutex_unlock(&account->owner->lock);
     access_quota_limit(&account->quota, limits, clock_now_ns());
 }

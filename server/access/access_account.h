@@ -10,6 +10,9 @@
 #include "access/access_quota.h"
 #include "work/job_share.h"
 
+#include <stdatomic.h>
+#include <stddef.h>
+
 enum { ACCESS_NAME_MAX = 64 };
 
 struct access_accounts; /* all accounts of a daemon, by name; thread-safe */
@@ -19,9 +22,11 @@ struct access_account {
     struct access_accounts *owner;
     int64_t holders; /* guarded by owner */
 
-    struct access_limits limits; /* of the newest key of the name; guarded by owner */
-    struct access_quota quota;   /* by these limits, what its requests use */
-    struct job_share share;      /* of the schedulers; no job is left of it when no reference is */
+    struct access_limits limits;      /* of the newest key of the name; guarded by owner */
+    struct access_quota quota;        /* by these limits, what its requests use */
+    _Atomic size_t session_bytes;     /* of pages that its sessions made (session_page.h) */
+    _Atomic size_t session_bytes_max; /* by these limits; 0: no bound */
+    struct job_share share; /* of the schedulers; no job is left of it when no reference is */
 };
 
 /* A further reference. */

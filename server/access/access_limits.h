@@ -8,21 +8,22 @@
 #include <stdint.h>
 
 struct access_limits {
-    double cpu;           /* CPU seconds a second; 0: no bound */
-    int64_t burst_ns;     /* CPU time that may be saved up; 0 where cpu is 0 */
-    int64_t in_flight;    /* requests at a time; 0: no bound */
-    int64_t memory_bytes; /* of all its requests in flight; 0: no bound */
-    int64_t sessions;     /* 0: no bound */
-    double weight;        /* its share of the workers, beside those of other keys */
-    int64_t expires_s;    /* from this second on the key is not valid, UTC since 1970; INT64_MAX:
-                             never */
+    double cpu;            /* CPU seconds a second; 0: no bound */
+    int64_t burst_ns;      /* CPU time that may be saved up; 0 where cpu is 0 */
+    int64_t in_flight;     /* requests at a time; 0: no bound */
+    int64_t memory_bytes;  /* of all its requests in flight; 0: no bound */
+    int64_t sessions;      /* 0: no bound */
+    int64_t session_bytes; /* of the pages of its sessions; 0: no bound */
+    double weight;         /* its share of the workers, beside those of other keys */
+    int64_t expires_s;     /* from this second on the key is not valid, UTC since 1970; INT64_MAX:
+                              never */
 };
 
 /* No bounds, a weight of 1, no end. */
 void access_limits_init(struct access_limits *limits);
 
 /* The number of the limit of that name, 0 to ACCESS_LIMIT_COUNT - 1; -1 where there is none. */
-enum { ACCESS_LIMIT_COUNT = 7 };
+enum { ACCESS_LIMIT_COUNT = 8 };
 int access_limit_find(const char *name);
 
 const char *access_limit_name(int limit);

@@ -83,6 +83,25 @@ struct session_page *session_page_create(struct session_budget *budget,
     return page;
 }
 
+bool session_page_charge(struct session_page *page, struct access_account *account,
+                         struct fault *fault)
+{
+    if (!account)
+        return true;
+    const size_t most = atomic_load(&account->session_bytes_max);
+    size_t used = atomic_load(&account->session_bytes);
+    do {
+        if (most > 0 && (page->bytes > most || used > most - page->bytes))
+            return fault_set(fault, FAULT_QUOTA,
+                             "%zu more bytes of keys and values have no room: the sessions of "
+                             "'%s' hold %zu of the %zu that they may (session-memory); delete or "
+                             "truncate one, or wait until one ends",
+                             page->bytes, account->name, used, most);
+    } while (!atomic_compare_exchange_weak(&account->session_bytes, &used, used + page->bytes));
+    page->account = access_account_hold(account);
+    return true;
+}
+
 struct session_page *session_page_hold(struct session_page *page)
 {
     atomic_fetch_add(&page->holders, 1);
@@ -94,6 +113,9 @@ void session_page_release(struct session_page *page)
     if (!page || atomic_fetch_sub(&page->holders, 1) > 1)
         return;
     give_back(page->budget, page->bytes);
+    if (page->account)
+        atomic_fetch_sub(&page->account->session_bytes, page->bytes);
+    access_account_release(page->account);
     free(page->key);
     free(page);
 }

@@ -6,6 +6,7 @@
 #ifndef ATTND_SESSION_PAGE_H
 #define ATTND_SESSION_PAGE_H
 
+#include "access/access_account.h"
 #include "attn.h"
 #include "base/fault.h"
 
@@ -32,6 +33,7 @@ struct session_budget {
 
 struct session_page {
     struct session_budget *budget;
+    struct access_account *account; /* that it counts for, held; NULL: for none */
     _Atomic int holders;
     int64_t rows;             /* it has room for */
     _Atomic int64_t used;     /* rows that some session sees, from the first one on */
@@ -46,6 +48,11 @@ struct session_page {
 struct session_page *session_page_create(struct session_budget *budget,
                                          const struct session_shape *shape, int64_t rows,
                                          struct fault *fault);
+/* Counts a page for a name, once, whoever shares it later; account NULL: for none. False, with the
+ * fault: the name would hold more than it may (quota). */
+bool session_page_charge(struct session_page *page, struct access_account *account,
+                         struct fault *fault);
+
 struct session_page *session_page_hold(struct session_page *page);
 void session_page_release(struct session_page *page); /* NULL is fine */
 

@@ -85,7 +85,11 @@ static struct session_page *make_page(struct session_rows *rows, struct session_
                                       int64_t count, struct fault *fault)
 {
     rows->bytes_wanted = (size_t)count * session_shape_row_bytes(&rows->shape);
-    return session_page_create(budget, &rows->shape, count, fault);
+    struct session_page *page = session_page_create(budget, &rows->shape, count, fault);
+    if (!page || session_page_charge(page, rows->account, fault))
+        return page;
+    session_page_release(page);
+    return NULL;
 }
 
 /* The last page's rows move into a page with room for count more. */

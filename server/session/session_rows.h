@@ -23,6 +23,7 @@ struct session_rows {
     int64_t length;             /* positions that are there */
     struct session_part *parts; /* [part_count], malloc'd */
     int64_t part_count;
+    struct access_account *account; /* that new pages count for, borrowed; NULL: for none */
 
     /* Of the append that has begun. */
     int64_t appended;       /* positions of it */

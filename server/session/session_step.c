@@ -144,6 +144,7 @@ static bool begin_retry(struct session_step *step, int64_t rows, struct fault *f
 static bool begin_rows(struct session_step *step, int64_t rows, struct fault *fault)
 {
     struct session_budget *budget = session_store_budget(step->store);
+    step->rows->account = step->session->account;
     while (!session_rows_begin(step->rows, budget, rows, fault))
         if (fault->code != FAULT_MEMORY
             || !session_store_evict(step->store, step->rows->bytes_wanted))

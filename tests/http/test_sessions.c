@@ -1,5 +1,5 @@
 /* test_sessions.c - sessions as they are made, named, listed and ended: by their owner, by their
- * time, by a lack of memory; and who may see them. */
+ * time, by a lack of memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,6 @@
 
 #include "answer.h"
 #include "fixture.h"
-#include "key_file.h"
 #include "request_text.h"
 #include "session_client.h"
 
@@ -284,84 +283,8 @@ static void test_eviction(void **state)
     daemon_stop(&other);
 }
 
-/* ---------------------------------------------------------------------------- owners -- */
-
-static const struct key_line KEYS[] = {
-    { "anna", "infer,sessions sessions=2" },
-    { "bert", "infer,sessions" },
-    { "other", "infer:demo,sessions" },
-    { "all", "infer,sessions:all" },
-    { "none", "sessions" },
-    { "metrics", "metrics" },
-    { NULL, NULL },
-};
-
-#define EXPECT(name, request, status) key_done(key_expect(&own, name, request, status))
-
-static void key_done(struct http_response response)
-{
-    http_response_free(&response);
-}
-
-static void test_owners(void **state)
-{
-    static const struct http_request MAKE = { .path = "/v1/sessions",
-                                              .body = "{\"model\":\"sdpa\",\"id\":\"s\"}" };
-    static const struct http_request DEMO = { .path = "/v1/sessions",
-                                              .body = "{\"model\":\"demo\",\"id\":\"d\"}" };
-    static const struct http_request THIRD = { .path = "/v1/sessions",
-                                               .body = "{\"model\":\"sdpa\"}" };
-    static const struct http_request LOOK = { .path = "/v1/sessions/s" };
-    static const struct http_request CALL = { .path = "/v1/sessions/s/attention",
-                                              .body = "{\"query\":[[1]],\"key\":[[1]]}" };
-    static const struct http_request FORK = { .path = "/v1/sessions/s/fork", .body = "" };
-    static const struct http_request CUT = { .path = "/v1/sessions/s/truncate",
-                                             .body = "{\"kv_len\":0}" };
-    static const struct http_request END = { .method = "DELETE", .path = "/v1/sessions/s" };
-    static const struct http_request LIST = { .path = "/v1/sessions" };
-    const struct http_request *const VERBS[] = { &LOOK, &CALL, &FORK, &CUT, &END };
-    struct daemon other;
-    struct http_client own;
-    (void)state;
-    key_file_write(fixture_path("keys"), KEYS);
-    daemon_start_with(&other, "--keys", fixture_path("keys"), NULL);
-    http_client_init(&own, other.port);
-    EXPECT("anna", &MAKE, 201);
-    for (size_t i = 0; i < sizeof VERBS / sizeof VERBS[0]; i++)
-        key_expect_refused(&own, "bert", VERBS[i], 404, "not_found", "there is no session 's'");
-    key_expect_refused(&own, "metrics", &LIST, 403, "scope", "no scope 'sessions'");
-    key_expect_refused(&own, "other", &MAKE, 403, "scope", "infer:sdpa");
-    key_expect_refused(&own, "none", &DEMO, 403, "scope", "infer");
-    EXPECT("bert", &MAKE, 201); /* a name of its own */
-    EXPECT("anna", &CALL, 200);
-    EXPECT("all", &LOOK, 200);
-    struct http_response response = key_expect(&own, "all", &LIST, 200);
-    assert_non_null(strstr(response.body, "\"total\":2"));
-    assert_non_null(strstr(response.body, "\"owner\":\"anna\""));
-    assert_non_null(strstr(response.body, "\"owner\":\"bert\""));
-    http_response_free(&response);
-    response = key_expect(&own, "bert", &LIST, 200);
-    assert_null(strstr(response.body, "anna"));
-    assert_non_null(strstr(response.body, "\"total\":1"));
-    http_response_free(&response);
-    EXPECT("anna", &DEMO, 201);
-    key_expect_refused(&own, "anna", &THIRD, 429, "quota", "'anna' has 2 sessions, as many as");
-    key_expect_refused(&own, "anna", &FORK, 429, "quota", "as many as it may");
-    EXPECT("anna", &END, 204);
-    key_expect_refused(&own, "anna", &LOOK, 410, "gone", "was deleted");
-    EXPECT("anna", &THIRD, 201);
-    EXPECT("bert", &LOOK, 200); /* its own is there still */
-    EXPECT("all", &END, 204);
-    key_expect_refused(&own, "bert", &LOOK, 410, "gone", "was deleted");
-    http_client_free(&own);
-    free(daemon_log_with(&other, "audit who=anna what=\"POST /v1/sessions\" session=s outcome="));
-    free(daemon_log_with(&other, "audit who=all what=\"DELETE /v1/sessions/{session}\" session=s"));
-    daemon_stop(&other);
-}
-
 static int start(void **state)
 {
-    directory = daemon_directory_create();
     (void)state;
     fixture_serve("--models", "examples/models");
     return 0;
@@ -370,11 +293,11 @@ static int start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_list),       cmocka_unit_test(test_made),
-        cmocka_unit_test(test_bad_bodies), cmocka_unit_test(test_bad_calls),
-        cmocka_unit_test(test_shape_anew), cmocka_unit_test(test_expires),
-        cmocka_unit_test(test_budget),     cmocka_unit_test(test_eviction),
-        cmocka_unit_test(test_owners),     cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_list),          cmocka_unit_test(test_made),
+        cmocka_unit_test(test_bad_bodies),    cmocka_unit_test(test_bad_calls),
+        cmocka_unit_test(test_shape_anew),    cmocka_unit_test(test_expires),
+        cmocka_unit_test(test_budget),        cmocka_unit_test(test_eviction),
+        cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, fixture_clear);
 }

@@ -75,7 +75,7 @@ static const char *const good[][2] = {
     { "a - infer cpu=1024 burst=1500ms", NULL },
     { "a - infer cpu=0.001 burst=86400s", NULL },
     { "a - infer burst=2000ms cpu=2", "a - infer cpu=2" },
-    { "a - infer in-flight=8 memory=64MiB sessions=4 weight=2", NULL },
+    { "a - infer in-flight=8 memory=64MiB sessions=4 session-memory=1GiB weight=2", NULL },
     { "a - infer memory=65536KiB in-flight=1000000", "a - infer in-flight=1000000 memory=64MiB" },
     { "a - infer memory=1048577", NULL },
     { "a - infer weight=1", "a - infer" },
@@ -131,7 +131,8 @@ static void test_limits(void **state)
 {
     (void)state;
     struct access_table *table =
-        accept("a - infer cpu=0.25 in-flight=8 memory=64MiB sessions=4 weight=2.5 "
+        accept("a - infer cpu=0.25 in-flight=8 memory=64MiB sessions=4 session-memory=3KiB "
+               "weight=2.5 "
                "expires=2027-01-31\nb - infer\nc - infer cpu=2 burst=500ms");
     const struct access_limits *a = &table->keys[0]->limits, *b = &table->keys[1]->limits;
     assert_true(a->cpu == 0.25 && a->weight == 2.5);
@@ -139,6 +140,7 @@ static void test_limits(void **state)
     assert_int_equal(a->in_flight, 8);
     assert_int_equal(a->memory_bytes, 64 << 20);
     assert_int_equal(a->sessions, 4);
+    assert_int_equal(a->session_bytes, 3072);
     assert_int_equal(a->expires_s, 1801353600);
     assert_false(access_key_is_expired(table->keys[0], 1801353599));
     assert_true(access_key_is_expired(table->keys[0], 1801353600));
@@ -205,10 +207,10 @@ static const char *const bad[][2] = {
     { "a - infer cpus=1", "keys:1:11: there is no limit 'cpus'; the nearest is cpu" },
     { "a - infer rate=1",
       "keys:1:11: there is no limit 'rate'; expected cpu, burst, in-flight, memory, sessions, "
-      "weight, expires" },
+      "session-memory, weight, expires" },
     { "a - infer =1",
-      "keys:1:11: there is no limit ''; expected cpu, burst, in-flight, memory, sessions, weight, "
-      "expires" },
+      "keys:1:11: there is no limit ''; expected cpu, burst, in-flight, memory, sessions, "
+      "session-memory, weight, expires" },
     { "a - infer cpu=1 cpu=2", "keys:1:17: cpu came twice; expected it once" },
     { "a - infer cpu=", "keys:1:15: cpu is ''; " CPU },
     { "a - infer cpu=0", "keys:1:15: cpu is '0'; " CPU },

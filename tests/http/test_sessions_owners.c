@@ -1,0 +1,159 @@
+/* test_sessions_owners.c - whose a session is: who may see it, call it and end it, and how many and
+ * how large ones a name may have. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "fixture.h"
+#include "key_file.h"
+#include "request_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct key_line KEYS[] = {
+    { "anna", "infer,sessions sessions=2" },
+    { "bert", "infer,sessions" },
+    { "other", "infer:demo,sessions" },
+    { "all", "infer,sessions:all" },
+    { "none", "sessions" },
+    { "metrics", "metrics" },
+    { NULL, NULL },
+};
+
+#define EXPECT(name, request, status) key_done(key_expect(&own, name, request, status))
+
+static void key_done(struct http_response response)
+{
+    http_response_free(&response);
+}
+
+static void test_owners(void **state)
+{
+    static const struct http_request MAKE = { .path = "/v1/sessions",
+                                              .body = "{\"model\":\"sdpa\",\"id\":\"s\"}" };
+    static const struct http_request DEMO = { .path = "/v1/sessions",
+                                              .body = "{\"model\":\"demo\",\"id\":\"d\"}" };
+    static const struct http_request THIRD = { .path = "/v1/sessions",
+                                               .body = "{\"model\":\"sdpa\"}" };
+    static const struct http_request LOOK = { .path = "/v1/sessions/s" };
+    static const struct http_request CALL = { .path = "/v1/sessions/s/attention",
+                                              .body = "{\"query\":[[1]],\"key\":[[1]]}" };
+    static const struct http_request FORK = { .path = "/v1/sessions/s/fork", .body = "" };
+    static const struct http_request CUT = { .path = "/v1/sessions/s/truncate",
+                                             .body = "{\"kv_len\":0}" };
+    static const struct http_request END = { .method = "DELETE", .path = "/v1/sessions/s" };
+    static const struct http_request LIST = { .path = "/v1/sessions" };
+    const struct http_request *const VERBS[] = { &LOOK, &CALL, &FORK, &CUT, &END };
+    struct daemon other;
+    struct http_client own;
+    (void)state;
+    key_file_write(fixture_path("keys"), KEYS);
+    daemon_start_with(&other, "--keys", fixture_path("keys"), NULL);
+    http_client_init(&own, other.port);
+    EXPECT("anna", &MAKE, 201);
+    for (size_t i = 0; i < sizeof VERBS / sizeof VERBS[0]; i++)
+        key_expect_refused(&own, "bert", VERBS[i], 404, "not_found", "there is no session 's'");
+    key_expect_refused(&own, "metrics", &LIST, 403, "scope", "no scope 'sessions'");
+    key_expect_refused(&own, "other", &MAKE, 403, "scope", "infer:sdpa");
+    key_expect_refused(&own, "none", &DEMO, 403, "scope", "infer");
+    EXPECT("bert", &MAKE, 201); /* a name of its own */
+    EXPECT("anna", &CALL, 200);
+    EXPECT("all", &LOOK, 200);
+    struct http_response response = key_expect(&own, "all", &LIST, 200);
+    assert_non_null(strstr(response.body, "\"total\":2"));
+    assert_non_null(strstr(response.body, "\"owner\":\"anna\""));
+    assert_non_null(strstr(response.body, "\"owner\":\"bert\""));
+    http_response_free(&response);
+    response = key_expect(&own, "bert", &LIST, 200);
+    assert_null(strstr(response.body, "anna"));
+    assert_non_null(strstr(response.body, "\"total\":1"));
+    http_response_free(&response);
+    EXPECT("anna", &DEMO, 201);
+    key_expect_refused(&own, "anna", &THIRD, 429, "quota", "'anna' has 2 sessions, as many as");
+    key_expect_refused(&own, "anna", &FORK, 429, "quota", "as many as it may");
+    EXPECT("anna", &END, 204);
+    key_expect_refused(&own, "anna", &LOOK, 410, "gone", "was deleted");
+    EXPECT("anna", &THIRD, 201);
+    EXPECT("bert", &LOOK, 200); /* its own is there still */
+    EXPECT("all", &END, 204);
+    key_expect_refused(&own, "bert", &LOOK, 410, "gone", "was deleted");
+    http_client_free(&own);
+    free(daemon_log_with(&other, "audit who=anna what=\"POST /v1/sessions\" session=s outcome="));
+    free(daemon_log_with(&other, "audit who=all what=\"DELETE /v1/sessions/{session}\" session=s"));
+    daemon_stop(&other);
+}
+
+static double bytes_of(struct http_client *own, const char *name, const char *id)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/v1/sessions/%s", id);
+    struct http_response response =
+        key_expect(own, name, &(struct http_request){ .path = path }, 200);
+    cJSON *session = answer_json(&response, 200);
+    const double bytes = cJSON_GetObjectItem(session, "bytes_reserved")->valuedouble;
+    cJSON_Delete(session);
+    http_response_free(&response);
+    return bytes;
+}
+
+/* A name may hold so many bytes of pages; one that is shared counts once. */
+static void test_session_memory(void **state)
+{
+    static const struct key_line BOUND[] = { { "anna", "infer,sessions session-memory=4KiB" },
+                                             { "bert", "infer,sessions" },
+                                             { NULL, NULL } };
+    static const struct http_request MAKE = { .path = "/v1/sessions",
+                                              .body = "{\"model\":\"sdpa\",\"id\":\"s\"}" };
+    static const struct http_request FORK = { .path = "/v1/sessions/s/fork",
+                                              .body = "{\"id\":\"f\"}" };
+    static const struct http_request END = { .method = "DELETE", .path = "/v1/sessions/s" };
+    static const struct http_request END_FORK = { .method = "DELETE", .path = "/v1/sessions/f" };
+    struct http_request call = { .path = "/v1/sessions/s/attention" };
+    struct http_request of_fork = { .path = "/v1/sessions/f/attention" };
+    struct daemon other;
+    struct http_client own;
+    struct request_text text = { .data = NULL };
+    (void)state;
+    request_text_add(&text, "{\"query\":[[1,2,3,4]],\"outputs\":[\"lse\"],\"key\":[[1,2,3,4]");
+    for (int i = 1; i < 64; i++)
+        request_text_add(&text, ",[1,2,3,4]");
+    request_text_add(&text, "]}"); /* 64 rows of 16 bytes of keys and of values: a page of 2 KiB */
+    call.body = of_fork.body = text.data;
+    key_file_write(fixture_path("keys"), BOUND);
+    daemon_start_with(&other, "--keys", fixture_path("keys"), NULL);
+    http_client_init(&own, other.port);
+    EXPECT("anna", &MAKE, 201);
+    EXPECT("anna", &call, 200);
+    assert_true(bytes_of(&own, "anna", "s") == 2048);
+    EXPECT("anna", &FORK, 201);
+    EXPECT("anna", &of_fork, 200); /* its own page beside the shared one */
+    key_expect_refused(&own, "anna", &call, 429, "quota",
+                       "the sessions of 'anna' hold 4096 of the 4096 that they may");
+    key_expect_refused(&own, "anna", &of_fork, 429, "quota", "session-memory");
+    EXPECT("bert", &MAKE, 201); /* nobody else is bounded */
+    for (int i = 0; i < 4; i++)
+        EXPECT("bert", &call, 200);
+    EXPECT("anna", &END, 204); /* its page is the fork's too, and counts still */
+    key_expect_refused(&own, "anna", &of_fork, 429, "quota", "hold 4096");
+    EXPECT("anna", &END_FORK, 204);
+    EXPECT("anna", &MAKE, 201);
+    EXPECT("anna", &call, 200);
+    free(text.data);
+    http_client_free(&own);
+    daemon_stop(&other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_owners),
+        cmocka_unit_test(test_session_memory),
+    };
+    return cmocka_run_group_tests(tests, fixture_make_directory, fixture_clear);
+}
