@@ -86,7 +86,7 @@ static char **environment_for(const char *const *more)
     if (getenv("ATTND_TEST_SANDBOX"))
         list[kept++] = (char *)(uintptr_t) "ATTND_SANDBOX=1";
     for (size_t i = 0; i < more_count; i++)
-        list[kept++] = strdup(more[i]);
+        list[kept++] = (char *)(uintptr_t)more[i];
     return list;
 }
 
