@@ -317,6 +317,22 @@ static long status_of(struct http_client *client, const char *method, const char
     return status;
 }
 
+/* The header leads any request to its replica: a sequence of the Open Inference Protocol too. */
+static void expect_led(struct http_client *client, const char *path, const char *body)
+{
+    for (int i = 0; i < 6; i++) {
+        char header[32], name[64] = "";
+        snprintf(header, sizeof header, "Attnd-Replica: replica%d", i % REPLICAS + 1);
+        const char *const headers[] = { "Content-Type: application/json", header, NULL };
+        struct http_response response = http_client_send(
+            client, &(struct http_request){ .path = path, .body = body, .headers = headers });
+        http_response_header(&response, "Attnd-Replica", name, sizeof name);
+        if (response.status != 200 || strcmp(name, header + 15) != 0)
+            fail_msg("%s with %s: %ld by '%s'", path, header, response.status, name);
+        http_response_free(&response);
+    }
+}
+
 /* Two sessions of one id, each at its own replica; what names no replica goes to none. */
 static void route_behind(enum balancer_kind kind)
 {
@@ -345,6 +361,12 @@ static void route_behind(enum balancer_kind kind)
     assert_int_equal(status_of(&client, "GET", "/v1/sessions/replica10.none", NULL, NULL), 400);
     assert_int_equal(status_of(&client, "GET", "/v1/sessions", NULL, NULL), 200);
     assert_int_equal(status_of(&client, "OPTIONS", PATH, NULL, NULL), 405);
+    expect_led(&client, "/v1/models/sdpa", NULL);
+    expect_led(&client, "/v2/models/sdpa/infer",
+               "{\"parameters\":{\"sequence_id\":7,\"sequence_start\":true},\"inputs\":["
+               "{\"name\":\"Q\",\"shape\":[1,1,1,1],\"datatype\":\"FP32\",\"data\":[1]},"
+               "{\"name\":\"K\",\"shape\":[1,1,1,1],\"datatype\":\"FP32\",\"data\":[1]},"
+               "{\"name\":\"V\",\"shape\":[1,1,1,1],\"datatype\":\"FP32\",\"data\":[1]}]}");
     http_client_free(&client);
     for (int i = 0; i < REPLICAS; i++)
         daemon_stop(&replicas[i]);
