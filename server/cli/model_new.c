@@ -8,10 +8,10 @@
 #include "base/arena.h"
 #include "base/names.h"
 #include "format/safetensors.h"
+#include "host/file_save.h"
 #include "init.h"
 #include "model/model_attention.h"
 #include "model/model_config.h"
-#include "store/model_save.h"
 #include "text/text.h"
 
 #include <assert.h>
@@ -253,15 +253,17 @@ static bool save(const char *path, const void *bytes, size_t size, struct fault 
 {
     const char *slash = strrchr(path, '/');
     char *directory = slash ? strndup(path, (size_t)(slash - path + 1)) : strdup(".");
-    struct model_save saved;
+    const struct file_folder folder = { directory, "directory", 0666 };
+    const struct byte_slice whole = { bytes, size };
+    struct file_save saved;
     if (!directory)
         return fault_no_memory(fault);
     errno = 0;
-    bool good = model_save_begin(&saved, directory, bytes, size, fault);
+    bool good = file_save_begin(&saved, &folder, &whole, 1, fault);
     int error = errno;
-    if (good && !model_save_commit(&saved, directory, path, fault)) {
+    if (good && !file_save_commit(&saved, &folder, path, fault)) {
         error = errno;
-        model_save_free(&saved);
+        file_save_free(&saved);
         good = false;
     }
     free(directory);

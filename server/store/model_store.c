@@ -1,10 +1,10 @@
 /* model_store.c - loads the models at the start, and finds a model by its name. */
 #include "base/names.h"
+#include "host/file_save.h"
 #include "model/model_describe.h"
 #include "store/model_builtin.h"
 #include "store/model_open.h"
 #include "store/model_paths.h"
-#include "store/model_save.h"
 #include "store/model_store_internal.h"
 #include "watch/log.h"
 #include "watch/metrics.h"
@@ -109,7 +109,7 @@ static bool load_directory(struct model_store *store, const struct model_store_o
                          "the model's name is '%.140s'; expected 1 to 128 letters, digits, '.', "
                          "'_' and '-', and neither demo nor sdpa",
                          name);
-    model_save_clean(options->directory);
+    file_save_clean(options->directory);
     if (!model_directory_scan(&directory, options->directory, name, fault))
         return false;
     store->is_one_model = directory.is_one_model;

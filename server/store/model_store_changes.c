@@ -2,15 +2,20 @@
  *
  * The long part of a PUT, checking and writing and syncing the new file, is done before "changing"
  * is taken. */
+#include "host/file_save.h"
 #include "store/model_open.h"
 #include "store/model_paths.h"
-#include "store/model_save.h"
 #include "store/model_store_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+static struct file_folder folder_of(const struct model_store *store)
+{
+    return (struct file_folder){ store->directory, "models' directory", 0666 };
+}
 
 static bool is_folder_on_disk(const struct model_store *store, const char *name)
 {
@@ -69,16 +74,17 @@ static bool check_bytes(const char *name, const void *bytes, size_t size, struct
 }
 
 /* Puts the saved file and its model in place, on disk and in the table. */
-static bool swap_in(struct model_store *store, struct model_row *row, struct model_save *save,
+static bool swap_in(struct model_store *store, struct model_row *row, struct file_save *save,
                     bool *created, struct fault *fault)
 {
+    const struct file_folder folder = folder_of(store);
     struct model_row old = { .name = NULL };
     pthread_mutex_lock(&store->changing);
     pthread_rwlock_wrlock(&store->lock);
     bool good = model_table_reserve(&store->table, fault);
     pthread_rwlock_unlock(&store->lock);
     good = good && check_changeable(store, row->name, fault)
-           && model_save_commit(save, store->directory, row->source, fault);
+           && file_save_commit(save, &folder, row->source, fault);
     if (good) {
         pthread_rwlock_wrlock(&store->lock);
         model_table_set(&store->table, row, &old);
@@ -93,7 +99,7 @@ static bool swap_in(struct model_store *store, struct model_row *row, struct mod
 
 /* Loads the model from the temporary file: a mapping stays valid when its file is renamed. */
 static bool save_and_swap_in(struct model_store *store, const char *name, const char *path,
-                             struct model_save *save, bool *created, struct model **model,
+                             struct file_save *save, bool *created, struct model **model,
                              struct fault *fault)
 {
     struct model *made;
@@ -120,16 +126,18 @@ static bool save_and_swap_in(struct model_store *store, const char *name, const 
 bool model_store_put(struct model_store *store, const char *name, const void *bytes, size_t size,
                      bool *created, struct model **model, struct fault *fault)
 {
-    struct model_save save;
+    const struct file_folder folder = folder_of(store);
+    const struct byte_slice whole = { bytes, size };
+    struct file_save save;
     char *path;
     if (!check_put(store, name, fault) || !check_bytes(name, bytes, size, fault))
         return false;
     if (asprintf(&path, "%s/%s.safetensors", store->directory, name) < 0)
         return fault_no_memory(fault);
-    bool good = model_save_begin(&save, store->directory, bytes, size, fault);
+    bool good = file_save_begin(&save, &folder, &whole, 1, fault);
     if (good) {
         good = save_and_swap_in(store, name, path, &save, created, model, fault);
-        model_save_free(&save);
+        file_save_free(&save);
     }
     free(path);
     return good;
@@ -151,6 +159,7 @@ static bool check_ours(const struct model_store *store, const struct model_row *
 static bool remove_row(struct model_store *store, const char *name, struct model_row *old,
                        struct fault *fault)
 {
+    const struct file_folder folder = folder_of(store);
     pthread_rwlock_rdlock(&store->lock);
     const struct model_row *row = model_table_find(&store->table, name);
     if (!row)
@@ -158,7 +167,7 @@ static bool remove_row(struct model_store *store, const char *name, struct model
     pthread_rwlock_unlock(&store->lock);
     /* Only a holder of "changing" takes rows away, so the row stays. */
     if (!row || !check_changeable(store, name, fault) || !check_ours(store, row, fault)
-        || !model_save_remove(store->directory, row->source, fault))
+        || !file_save_remove(&folder, row->source, fault))
         return false;
     pthread_rwlock_wrlock(&store->lock);
     model_table_take(&store->table, model_table_find(&store->table, name), old);

@@ -1,8 +1,8 @@
-/* model_save.c - see model_save.h.
+/* file_save.c - see file_save.h.
  *
  * A temporary file is locked while it is being written. A second daemon over the same directory
  * cleans up at its start, and by the lock it knows a file in use from one that a crash left. */
-#include "store/model_save.h"
+#include "host/file_save.h"
 
 #include "watch/log.h"
 
@@ -21,25 +21,26 @@
 
 enum { NAME_TRIES = 1000 };
 
-static bool fail(struct fault *fault, const char *doing)
+static bool fail(const struct file_folder *folder, const char *doing, struct fault *fault)
 {
     const bool is_short = errno == ENOMEM || errno == EMFILE || errno == ENFILE;
     return fault_set(fault, is_short ? FAULT_MEMORY : FAULT_STORAGE,
-                     "the file cannot be %s the models' directory: %s", doing, strerror(errno));
+                     "the file cannot be %s the %s: %s", doing, folder->words, strerror(errno));
 }
 
 /* Makes a file of a new name and locks it. */
-static bool create_temporary(struct model_save *save, const char *directory, struct fault *fault)
+static bool create_temporary(struct file_save *save, const struct file_folder *folder,
+                             struct fault *fault)
 {
     static _Atomic unsigned counter;
     for (int i = 0; i < NAME_TRIES; i++) {
-        if (asprintf(&save->temporary, "%s/" TEMPORARY_PREFIX "%ld-%u", directory, (long)getpid(),
-                     atomic_fetch_add(&counter, 1))
+        if (asprintf(&save->temporary, "%s/" TEMPORARY_PREFIX "%ld-%u", folder->path,
+                     (long)getpid(), atomic_fetch_add(&counter, 1))
             < 0) {
             save->temporary = NULL;
             return fault_no_memory(fault);
         }
-        save->file = open(save->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        save->file = open(save->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, folder->mode);
         if (save->file >= 0 && flock(save->file, LOCK_EX) == 0)
             return true;
         if (save->file >= 0 || errno != EEXIST)
@@ -47,7 +48,7 @@ static bool create_temporary(struct model_save *save, const char *directory, str
         free(save->temporary);
         save->temporary = NULL;
     }
-    fail(fault, "written to");
+    fail(folder, "written to", fault);
     if (save->file < 0) {
         free(save->temporary);
         save->temporary = NULL;
@@ -69,16 +70,24 @@ static bool write_all(int file, const char *bytes, size_t size)
     return true;
 }
 
-bool model_save_begin(struct model_save *save, const char *directory, const void *bytes,
-                      size_t size, struct fault *fault)
+static bool write_parts(int file, const struct byte_slice *parts, int64_t part_count)
 {
-    *save = (struct model_save){ .file = -1 };
-    if (create_temporary(save, directory, fault)) {
-        if (write_all(save->file, bytes, size) && fsync(save->file) == 0)
+    for (int64_t i = 0; i < part_count; i++)
+        if (!write_all(file, parts[i].data, parts[i].size))
+            return false;
+    return true;
+}
+
+bool file_save_begin(struct file_save *save, const struct file_folder *folder,
+                     const struct byte_slice *parts, int64_t part_count, struct fault *fault)
+{
+    *save = (struct file_save){ .file = -1 };
+    if (create_temporary(save, folder, fault)) {
+        if (write_parts(save->file, parts, part_count) && fsync(save->file) == 0)
             return true;
-        fail(fault, "written to");
+        fail(folder, "written to", fault);
     }
-    model_save_free(save);
+    file_save_free(save);
     return false;
 }
 
@@ -88,18 +97,18 @@ static void sync_directory(const char *directory)
 {
     const int file = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (file < 0 || fsync(file) != 0)
-        log_line(LOG_WARNING, "models' directory not synced", LOG_STRING("directory", directory),
+        log_line(LOG_WARNING, "directory not synced", LOG_STRING("directory", directory),
                  LOG_STRING("reason", strerror(errno)));
     if (file >= 0)
         close(file);
 }
 
-bool model_save_commit(struct model_save *save, const char *directory, const char *path,
-                       struct fault *fault)
+bool file_save_commit(struct file_save *save, const struct file_folder *folder, const char *path,
+                      struct fault *fault)
 {
     if (rename(save->temporary, path) != 0)
-        return fail(fault, "written to");
-    sync_directory(directory);
+        return fail(folder, "written to", fault);
+    sync_directory(folder->path);
     free(save->temporary);
     save->temporary = NULL;
     close(save->file);
@@ -107,7 +116,7 @@ bool model_save_commit(struct model_save *save, const char *directory, const cha
     return true;
 }
 
-void model_save_free(struct model_save *save)
+void file_save_free(struct file_save *save)
 {
     if (!save || !save->temporary)
         return;
@@ -115,14 +124,14 @@ void model_save_free(struct model_save *save)
     free(save->temporary);
     if (save->file >= 0)
         close(save->file);
-    *save = (struct model_save){ .file = -1 };
+    *save = (struct file_save){ .file = -1 };
 }
 
-bool model_save_remove(const char *directory, const char *path, struct fault *fault)
+bool file_save_remove(const struct file_folder *folder, const char *path, struct fault *fault)
 {
     if (unlink(path) != 0 && errno != ENOENT)
-        return fail(fault, "removed from");
-    sync_directory(directory);
+        return fail(folder, "removed from", fault);
+    sync_directory(folder->path);
     return true;
 }
 
@@ -136,7 +145,7 @@ static bool is_abandoned(int directory, const char *name)
     return is_free;
 }
 
-void model_save_clean(const char *directory)
+void file_save_clean(const char *directory)
 {
     DIR *stream = opendir(directory);
     const struct dirent *entry;
