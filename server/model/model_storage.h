@@ -3,6 +3,7 @@
 #define ATTND_MODEL_STORAGE_H
 
 #include "base/arena.h"
+#include "base/sha256.h"
 #include "model/model.h"
 #include "model/model_converted.h"
 #include "model/model_mapping.h"
@@ -16,6 +17,10 @@ struct model_storage {
     void (*release)(void *context);
     void *context;
     struct model_mapping *mapping; /* of its files; NULL: none is mapped */
+
+    /* model_identity.c's own. */
+    _Atomic int identity_state;
+    char identity[SHA256_HEX_BYTES];
 };
 
 /* Makes a model of layer_count layers, all zero, with one reference, which is the caller's. */
