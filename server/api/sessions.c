@@ -4,7 +4,10 @@
 #include "api/query_number.h"
 #include "service/service.h"
 #include "session/session_store.h"
+#include "wire/safetensors_body.h"
 #include "wire/session_text.h"
+
+#include <string.h>
 
 enum { LISTED = 1000, LISTED_MAX = 10000 };
 
@@ -45,15 +48,39 @@ void sessions_list(struct exchange *exchange)
     exchange_reply_text(exchange, 200, "application/json", &text);
 }
 
+/* Whether the query or, without one, Accept asks for a file. */
+static bool read_form(const struct exchange *exchange, bool *is_file, struct fault *fault)
+{
+    static const char *const NAMES[] = { "format" };
+    char format[QUERY_PARAM_BYTES];
+    if (!exchange_check_query(exchange, NAMES, 1, fault))
+        return false;
+    if (exchange_query(exchange, NAMES[0], format, sizeof format)) {
+        *is_file = strcmp(format, "safetensors") == 0;
+        return *is_file || strcmp(format, "json") == 0
+               || fault_set(fault, FAULT_OPTION, "format is '%.40s'; expected safetensors or json",
+                            format);
+    }
+    const char *accept = exchange_header(exchange, HTTP_HEADER_ACCEPT);
+    *is_file = accept && strcasestr(accept, SAFETENSORS_TYPE);
+    return true;
+}
+
 void sessions_get(struct exchange *exchange)
 {
     struct service *service = exchange_context(exchange);
     struct fault fault;
     struct text text;
-    struct session *session =
-        exchange_check_query(exchange, NULL, 0, &fault) ? session_store_look(
-            service->sessions, exchange_param(exchange, 0), exchange_key(exchange), &fault)
-                                                        : NULL;
+    bool is_file = false;
+    struct session *session = NULL;
+    if (read_form(exchange, &is_file, &fault)) {
+        if (is_file) {
+            sessions_get_file(exchange);
+            return;
+        }
+        session = session_store_look(service->sessions, exchange_param(exchange, 0),
+                                     exchange_key(exchange), &fault);
+    }
     if (!session) {
         exchange_fail(exchange, &fault);
         return;

@@ -15,6 +15,15 @@ bool session_is_id(const char *id)
            && strcmp(id, ".") != 0 && strcmp(id, "..") != 0 && strcmp(id, "attention") != 0;
 }
 
+bool session_id_check(const char *id, struct fault *fault)
+{
+    return session_is_id(id)
+           || fault_set_at(fault, "/id", FAULT_OPTION,
+                           "id is '%.70s'; expected 1 to %d of A-Z a-z 0-9 . _ -, and not '.', "
+                           "'..' or 'attention'",
+                           id, SESSION_ID_MAX);
+}
+
 struct session *session_create(struct model *model, const int64_t *layers, int64_t layer_count)
 {
     struct session *session = calloc(1, sizeof *session);

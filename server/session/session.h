@@ -20,6 +20,9 @@ enum {
     SESSION_NAME_MAX = MODEL_NAME_MAX + 1 + SESSION_ID_MAX, /* or MODEL:ID, of a sequence */
 };
 
+#define SESSION_TTL_DEFAULT_NS (INT64_C(600) * 1000000000)
+#define SESSION_TTL_MAX_NS     (INT64_C(86400) * 1000000000)
+
 struct session_layer {
     int64_t number; /* as in GET /v1/models/{model} */
     struct session_rows rows;
@@ -58,6 +61,7 @@ struct session {
 /* Whether a client may call a session so: one segment of a path, that nobody writes in another way.
  */
 bool session_is_id(const char *id);
+bool session_id_check(const char *id, struct fault *fault); /* else the fault is option, at /id */
 
 /* A session without rows, with one reference. model is retained. layers NULL: all of the model.
  * NULL: no memory. */

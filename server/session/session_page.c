@@ -28,17 +28,29 @@ static size_t aligned(size_t bytes)
     return (bytes + PAGE_ALIGN - 1) / PAGE_ALIGN * PAGE_ALIGN;
 }
 
+static bool has_room(const struct session_budget *budget, size_t used, size_t bytes,
+                     struct fault *fault)
+{
+    if (bytes <= budget->bytes_max && used <= budget->bytes_max - bytes)
+        return true;
+    return fault_set(fault, FAULT_MEMORY,
+                     "%zu more bytes of keys and values have no room: all sessions hold %zu "
+                     "of the %zu that they may (--session-memory-max); delete or truncate "
+                     "one, or wait until one ends",
+                     bytes, used, budget->bytes_max);
+}
+
+bool session_budget_check(const struct session_budget *budget, size_t bytes, struct fault *fault)
+{
+    return has_room(budget, atomic_load(&budget->bytes), bytes, fault);
+}
+
 static bool reserve(struct session_budget *budget, size_t bytes, struct fault *fault)
 {
     size_t used = atomic_load(&budget->bytes);
     do {
-        if (bytes > budget->bytes_max || used > budget->bytes_max - bytes)
-            return fault_set(
-                fault, FAULT_MEMORY,
-                "%zu more bytes of keys and values have no room: all sessions hold %zu "
-                "of the %zu that they may (--session-memory-max); delete or truncate "
-                "one, or wait until one ends",
-                bytes, used, budget->bytes_max);
+        if (!has_room(budget, used, bytes, fault))
+            return false;
     } while (!atomic_compare_exchange_weak(&budget->bytes, &used, used + bytes));
     metrics_gauge_add(METRICS_SESSION_BYTES, (int64_t)bytes);
     return true;

@@ -31,6 +31,9 @@ struct session_budget {
     _Atomic size_t bytes; /* of all pages */
 };
 
+/* Whether so many bytes more would fit; else the fault is memory, with what is held. */
+bool session_budget_check(const struct session_budget *budget, size_t bytes, struct fault *fault);
+
 struct session_page {
     struct session_budget *budget;
     struct access_account *account; /* that it counts for, held; NULL: for none */

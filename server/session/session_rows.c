@@ -18,8 +18,7 @@ static int64_t most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Positions of part i, of all that are there. */
-static int64_t part_length(const struct session_rows *rows, int64_t i)
+int64_t session_rows_part_length(const struct session_rows *rows, int64_t i)
 {
     const int64_t end = i + 1 < rows->part_count ? rows->parts[i + 1].first : rows->length;
     return end - rows->parts[i].first;
@@ -43,7 +42,7 @@ static bool claim_end(struct session_rows *rows, int64_t count)
     if (rows->part_count == 0)
         return false;
     struct session_part *part = &rows->parts[rows->part_count - 1];
-    const int64_t end = part->row + part_length(rows, rows->part_count - 1);
+    const int64_t end = part->row + session_rows_part_length(rows, rows->part_count - 1);
     void *nobody = NULL;
     if (part->page->rows - end < count
         || !atomic_compare_exchange_strong(&part->page->appender, &nobody, rows))
@@ -97,7 +96,7 @@ static bool grow_last(struct session_rows *rows, struct session_budget *budget, 
                       struct fault *fault)
 {
     struct session_part *part = &rows->parts[rows->part_count - 1];
-    const int64_t there = part_length(rows, rows->part_count - 1);
+    const int64_t there = session_rows_part_length(rows, rows->part_count - 1);
     struct session_page *page = make_page(rows, budget, page_rows(2 * there, there + count), fault);
     if (!page)
         return false;

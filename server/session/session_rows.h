@@ -57,6 +57,9 @@ bool session_rows_fork(const struct session_rows *rows, struct session_rows *cop
 bool session_rows_equal(const struct session_rows *a, const struct session_rows *b, int64_t first,
                         int64_t end);
 
+/* Positions of part i, of all that are there. */
+int64_t session_rows_part_length(const struct session_rows *rows, int64_t i);
+
 /* Bytes of the positions that are there, and of the pages that they lie in; a shared page counts
  * whole for each session. */
 size_t session_rows_bytes(const struct session_rows *rows);

@@ -140,19 +140,6 @@ static bool begin_retry(struct session_step *step, int64_t rows, struct fault *f
     return true;
 }
 
-/* Where memory is short, sessions that were made evictable make room. */
-static bool begin_rows(struct session_step *step, int64_t rows, struct fault *fault)
-{
-    struct session_budget *budget = session_store_budget(step->store);
-    step->rows->account = step->session->account;
-    while (!session_rows_begin(step->rows, budget, rows, fault))
-        if (fault->code != FAULT_MEMORY
-            || !session_store_evict(step->store, step->rows->bytes_wanted))
-            return false;
-    fault->code = FAULT_NONE;
-    return true;
-}
-
 static bool open_cache(struct infer_cache *cache, const struct attn_layer *layer, int64_t rows,
                        const struct attn_layer_cache **view, struct fault *fault)
 {
@@ -170,7 +157,8 @@ static bool open_cache(struct infer_cache *cache, const struct attn_layer *layer
     const bool is_behind = step->cache.length < step->layer->rows.length;
     if (is_behind && !begin_retry(step, rows, fault))
         return false;
-    if (!begin_rows(step, rows, fault))
+    step->rows->account = step->session->account;
+    if (!session_store_begin_rows(step->store, step->rows, rows, fault))
         return false;
     *view = &step->rows->cache;
     return true;

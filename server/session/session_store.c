@@ -211,6 +211,12 @@ static bool has_place(const struct session_store *store, const struct access_key
                         name_of(key), (long long)count);
 }
 
+static bool is_taken(const char *id, struct fault *fault)
+{
+    return fault_set_at(fault, "/id", FAULT_CONFLICT,
+                        "there is a session '%.64s' already; delete it, or take another id", id);
+}
+
 static bool add(struct session_store *store, struct session *session, const struct access_key *key,
                 int64_t now_ns, struct fault *fault)
 {
@@ -220,9 +226,7 @@ static bool add(struct session_store *store, struct session *session, const stru
     if (!node)
         return fault_no_memory(fault);
     if (*node != session)
-        return fault_set_at(fault, "/id", FAULT_CONFLICT,
-                            "there is a session '%.64s' already; delete it, or take another id",
-                            session->id);
+        return is_taken(session->id, fault);
     LIST_APPEND(&store->all, session, in_store);
     metrics_gauge_add(METRICS_SESSIONS, 1);
     return true;
@@ -267,6 +271,19 @@ bool session_store_add(struct session_store *store, struct session *session, con
     session_release(expired);
     if (!good)
         session_release(session);
+    return good;
+}
+
+bool session_store_takes(struct session_store *store, const char *wanted,
+                         const struct access_key *key, struct fault *fault)
+{
+    const int64_t now_ns = clock_now_ns();
+    lock(store);
+    const struct session *session = find_own(store, wanted, name_of(key));
+    const bool good = session && !is_expired(session, now_ns)
+                          ? is_taken(wanted, fault)
+                          : has_place(store, key, now_ns, fault);
+    unlock(store);
     return good;
 }
 
@@ -364,6 +381,25 @@ bool session_store_evict(struct session_store *store, size_t bytes_wanted)
     unlock(store);
     session_release(least);
     return least != NULL;
+}
+
+bool session_store_make_room(struct session_store *store, size_t bytes, struct fault *fault)
+{
+    while (!session_budget_check(&store->budget, bytes, fault))
+        if (!session_store_evict(store, bytes))
+            return false;
+    fault->code = FAULT_NONE;
+    return true;
+}
+
+bool session_store_begin_rows(struct session_store *store, struct session_rows *rows, int64_t count,
+                              struct fault *fault)
+{
+    while (!session_rows_begin(rows, &store->budget, count, fault))
+        if (fault->code != FAULT_MEMORY || !session_store_evict(store, rows->bytes_wanted))
+            return false;
+    fault->code = FAULT_NONE;
+    return true;
 }
 
 int64_t session_store_list(struct session_store *store, const struct access_key *key, int64_t after,

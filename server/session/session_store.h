@@ -29,6 +29,10 @@ struct session_budget *session_store_budget(struct session_store *store);
 bool session_store_add(struct session_store *store, struct session *session, const char *wanted,
                        const struct access_key *key, struct fault *fault);
 
+/* Whether it would take one more of that id; false with the fault that it would have. */
+bool session_store_takes(struct session_store *store, const char *wanted,
+                         const struct access_key *key, struct fault *fault);
+
 /* Finds a session for a key, held for the caller. NULL, with the fault: not_found, or gone with the
  * reason. */
 struct session *session_store_look(struct session_store *store, const char *id,
@@ -56,6 +60,14 @@ bool session_store_delete(struct session_store *store, struct session *session,
 /* Ends the evictable session that was used least recently and that no call holds, to make room for
  * so many bytes. False: all of them together would not. */
 bool session_store_evict(struct session_store *store, size_t bytes_wanted);
+
+/* Whether so many bytes fit into the budget, perhaps because evictable sessions made room. */
+bool session_store_make_room(struct session_store *store, size_t bytes, struct fault *fault);
+
+/* session_rows_begin() in the budget of the store; where memory is short, sessions that were made
+ * evictable make room. */
+bool session_store_begin_rows(struct session_store *store, struct session_rows *rows, int64_t count,
+                              struct fault *fault);
 
 /* Calls visit for each session that the key may see, in the order of their making, at most count of
  * them behind the first `after`; each is held for the call. Returns how many the key may see. */

@@ -99,11 +99,7 @@ static bool read_id(struct v1_reader *reader, const cJSON *node)
     if (!cJSON_IsString(node))
         return v1_wrong_type(reader, node, "a string");
     of(reader)->id = node->valuestring;
-    return session_is_id(node->valuestring)
-           || fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
-                           "id is '%.70s'; expected 1 to %d of A-Z a-z 0-9 . _ -, and not '.', "
-                           "'..' or 'attention'",
-                           node->valuestring, SESSION_ID_MAX);
+    return session_id_check(node->valuestring, reader->fault);
 }
 
 static bool read_kv_len(struct v1_reader *reader, const cJSON *node)

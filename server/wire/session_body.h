@@ -6,9 +6,6 @@
 #include "session/session.h"
 #include "text/json.h"
 
-#define SESSION_TTL_DEFAULT_NS (INT64_C(600) * 1000000000)
-#define SESSION_TTL_MAX_NS     (INT64_C(86400) * 1000000000)
-
 /* As asked; strings and lists lie in the document and in the arena. */
 struct session_body {
     const char *model_name; /* NULL: the only one that is not built in */

@@ -17,6 +17,7 @@
 #include "key_file.h"
 #include "model_client.h"
 #include "openapi_calls.h"
+#include "openapi_session.h"
 #include "openapi_waiting.h"
 #include "schema_check.h"
 #include "word_model.h"
@@ -112,6 +113,12 @@ static void test_piece_not_modified(void **state)
     http_response_free(&response);
     snprintf(header, sizeof header, "If-None-Match: %s", tag);
     openapi_expect_status(&client, &PIECE, header, 304);
+}
+
+static void test_session_file(void **state)
+{
+    (void)state;
+    openapi_expect_session_file(&client, "s");
 }
 
 static void test_calls(void **state)
@@ -454,6 +461,7 @@ int main(void)
         cmocka_unit_test(test_routes),
         cmocka_unit_test(test_piece_not_modified),
         cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_session_file),
         cmocka_unit_test(test_examples),
         cmocka_unit_test(test_fields),
         cmocka_unit_test(test_refused_by_headers),

@@ -177,7 +177,7 @@ static void test_list(void **state)
     const struct http_request bad[] = { { .path = "/v1/sessions?limit=10001" },
                                         { .path = "/v1/sessions?offset=x" },
                                         { .path = "/v1/sessions?page=1" },
-                                        { .path = "/v1/sessions/l0?format=safetensors" } };
+                                        { .path = "/v1/sessions/l0?limit=1" } };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         answer_send_refused(&client, &bad[i], 400, i < 2 ? "option" : "field", NULL);
     for (int i = 0; i < 5; i++) {

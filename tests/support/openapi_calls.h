@@ -125,7 +125,9 @@ static const struct openapi_call calls[] = {
     { "POST", "/v1/sessions/attention", NULL, 200,
       "{\"requests\":[{\"session\":\"s\"," QUERY "},{\"session\":\"nobody\"," QUERY "}]}", NULL },
     { "POST", "/v1/sessions/attention", NULL, 400, "{\"requests\":1}", NULL },
+    { "GET", P, "/v1/sessions/s?format=safetensors", 200, NULL, NULL },
     { "GET", P, "/v1/sessions/s", 200, NULL, NULL },
+    { "PUT", P, "/v1/sessions/new", 415, "{}", NULL }, /* test_session_file() has the others */
     { "GET", P, "/v1/sessions/nobody", 404, NULL, NULL },
     { "POST", P "/fork", "/v1/sessions/s/fork", 201, "{}", NULL },
     { "POST", P "/fork", "/v1/sessions/s/fork", 400, "{\"id\":\"\"}", NULL },

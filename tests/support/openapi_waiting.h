@@ -4,7 +4,7 @@
 
 #include "openapi_document.h"
 
-enum { OPENAPI_WAITING_MAX = 64 };
+enum { OPENAPI_WAITING_MAX = 96 };
 
 struct openapi_waiting {
     struct http_raw sockets[OPENAPI_WAITING_MAX];

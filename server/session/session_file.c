@@ -1,0 +1,209 @@
+/* session_file.c - see session_file.h: the writer. */
+#include "session/session_file.h"
+
+#include "base/clock.h"
+#include "model/model_identity.h"
+#include "text/text.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NUMBER_BYTES = 24, SETTINGS_MAX = 16 };
+
+struct session_file_tensor {
+    char name[SESSION_FILE_NAME_MAX];
+    char key[sizeof SESSION_FILE_KEY_OF + SESSION_FILE_NAME_MAX];
+    char sum[SHA256_HEX_BYTES]; /* "": there was no memory for it */
+    int first_part, part_count; /* its numbers */
+};
+
+/* ------------------------------------------------------------------ the snapshot -- */
+
+/* A fork: its rows do not change, whatever the session appends or drops. */
+static struct session *take_snapshot(const struct session *session)
+{
+    struct session *fork = session_fork(session);
+    if (!fork)
+        return NULL;
+    text_copy(fork->id, sizeof fork->id, session->id);
+    fork->account = session->account ? access_account_hold(session->account) : NULL;
+    fork->created_ns = session->created_ns;
+    atomic_store(&fork->used_ns, atomic_load(&session->used_ns));
+    return fork;
+}
+
+/* --------------------------------------------------------------------- the parts -- */
+
+/* Rows of a head that lie together; of all layers. */
+static int64_t count_runs(const struct session *session)
+{
+    int64_t count = 0, more;
+    for (int64_t i = 0; i < session->layer_count; i++) {
+        const struct session_rows *rows = &session->layers[i].rows;
+        if (__builtin_mul_overflow(rows->part_count, 2 * rows->shape.kv_heads, &more)
+            || __builtin_add_overflow(count, more, &count) || count >= INT_MAX)
+            return INT_MAX;
+    }
+    return count;
+}
+
+static void add_run(struct session_file *file, const char *data, size_t size)
+{
+    if (size > 0)
+        file->parts[file->part_count++] = (struct byte_slice){ data, size };
+}
+
+static void add_numbers(struct session_file *file, const struct session_rows *rows, bool of_values)
+{
+    const int64_t columns = of_values ? rows->shape.v_head_dim : rows->shape.head_dim;
+    const size_t row_bytes = (size_t)columns * attn_dtype_size(rows->shape.dtype);
+    for (int64_t head = 0; head < rows->shape.kv_heads; head++)
+        for (int64_t i = 0; i < rows->part_count; i++) {
+            const struct session_part *part = &rows->parts[i];
+            const char *numbers = of_values ? part->page->value : part->page->key;
+            const size_t first = (size_t)(head * part->page->rows + part->row);
+            add_run(file, numbers + first * row_bytes,
+                    (size_t)session_rows_part_length(rows, i) * row_bytes);
+        }
+}
+
+static void add_tensor(struct session_file *file, const struct session_layer *layer,
+                       const char *dtype, bool of_values)
+{
+    const struct session_shape *shape = &layer->rows.shape;
+    struct session_file_tensor *own = &file->own[file->tensor_count];
+    snprintf(own->name, sizeof own->name, "layers.%" PRId64 ".%s", layer->number,
+             of_values ? "value" : "key");
+    snprintf(own->key, sizeof own->key, SESSION_FILE_KEY_OF "%s", own->name);
+    own->first_part = file->part_count;
+    if (layer->rows.length > 0)
+        add_numbers(file, &layer->rows, of_values);
+    own->part_count = file->part_count - own->first_part;
+    file->tensors[file->tensor_count++] = (struct safetensors_tensor){
+        .name = own->name,
+        .rank = 3,
+        .shape = { shape->kv_heads, layer->rows.length,
+                   of_values ? shape->v_head_dim : shape->head_dim },
+        .dtype = dtype,
+    };
+}
+
+static bool make_tensors(struct session_file *file, struct fault *fault)
+{
+    const struct session *session = file->session;
+    const size_t tensors = 2 * (size_t)session->layer_count;
+    const int64_t runs = count_runs(session);
+    if (runs == INT_MAX)
+        return fault_set(fault, FAULT_ANSWER_TOO_LARGE,
+                         "session '%s' has too many heads and pages for one file", session->id);
+    file->own = arena_calloc(&file->arena, tensors, sizeof *file->own);
+    file->tensors = arena_calloc(&file->arena, tensors, sizeof *file->tensors);
+    file->parts = arena_calloc(&file->arena, (size_t)runs + 1, sizeof *file->parts);
+    if (!file->own || !file->tensors || !file->parts)
+        return fault_no_memory(fault);
+    file->part_count = 1;
+    const char *dtype = session_file_dtype_of(session->dtype)->tensor;
+    for (int64_t i = 0; i < session->layer_count; i++) {
+        add_tensor(file, &session->layers[i], dtype, false);
+        add_tensor(file, &session->layers[i], dtype, true);
+    }
+    return true;
+}
+
+bool session_file_begin(struct session_file *file, const struct session *session,
+                        struct memory_share *memory, struct fault *fault)
+{
+    *file = (struct session_file){ .session = take_snapshot(session) };
+    arena_init(&file->arena, SIZE_MAX);
+    file->arena.memory = memory;
+    if (file->session ? make_tensors(file, fault) : fault_no_memory(fault))
+        return true;
+    session_file_free(file);
+    return false;
+}
+
+void session_file_free(struct session_file *file)
+{
+    session_release(file->session);
+    arena_free(&file->arena);
+    *file = (struct session_file){ .session = NULL };
+}
+
+void session_file_sum(struct session_file *file, int64_t tensor)
+{
+    struct session_file_tensor *own = &file->own[tensor];
+    struct sha256 hash;
+    sha256_begin(&hash);
+    for (int i = own->first_part; i < own->first_part + own->part_count; i++)
+        sha256_add(&hash, file->parts[i].data, file->parts[i].size);
+    if (!sha256_end(&hash, own->sum))
+        own->sum[0] = '\0';
+}
+
+/* ------------------------------------------------------------------- the settings -- */
+
+struct settings {
+    struct safetensors_pair *pairs;
+    int64_t count;
+    struct arena *arena;
+    bool failed;
+};
+
+static void add(struct settings *settings, const char *key, const char *value)
+{
+    settings->pairs[settings->count++] = (struct safetensors_pair){ .key = key, .value = value };
+    settings->failed = settings->failed || !value;
+}
+
+static void add_number(struct settings *settings, const char *key, int64_t value)
+{
+    char number[NUMBER_BYTES];
+    snprintf(number, sizeof number, "%" PRId64, value);
+    add(settings, key, arena_strdup(settings->arena, number));
+}
+
+static void add_settings(struct settings *settings, const struct session *session)
+{
+    const int64_t now_ns = clock_now_ns();
+    add(settings, SESSION_FILE_KEY_VERSION, SESSION_FILE_VERSION);
+    add(settings, "session", session->id);
+    if (session->account)
+        add(settings, "owner", session->account->name);
+    add(settings, "dtype", session_file_dtype_of(session->dtype)->name);
+    if (session->kv_len_max < INT64_MAX)
+        add_number(settings, "kv_len_max", session->kv_len_max);
+    add_number(settings, "ttl_ms", (session->ttl_ns + 999999) / 1000000);
+    add(settings, "evictable", session->is_evictable ? "true" : "false");
+    add_number(settings, "age_ms", (now_ns - session->created_ns) / 1000000);
+    add_number(settings, "idle_ms", (now_ns - atomic_load(&session->used_ns)) / 1000000);
+}
+
+bool session_file_write_head(struct session_file *file, struct text *text, struct fault *fault)
+{
+    char identity[SHA256_HEX_BYTES], digest[SHA256_HEX_BYTES];
+    struct settings settings = { .arena = &file->arena };
+    settings.pairs = arena_calloc(&file->arena, SETTINGS_MAX + (size_t)file->tensor_count,
+                                  sizeof *settings.pairs);
+    if (!settings.pairs)
+        return fault_no_memory(fault);
+    if (!model_identity(file->session->model, identity, fault))
+        return false;
+    add_settings(&settings, file->session);
+    add(&settings, "model", file->session->model->name);
+    add(&settings, "model_sha256", identity);
+    for (int64_t i = 0; i < file->tensor_count; i++)
+        add(&settings, file->own[i].key, file->own[i].sum[0] ? file->own[i].sum : NULL);
+    if (settings.failed)
+        return fault_no_memory(fault);
+    if (!session_file_digest(settings.pairs, settings.count, file->tensors, file->tensor_count,
+                             &file->arena, digest, fault))
+        return false;
+    add(&settings, SESSION_FILE_KEY_DIGEST, digest);
+    if (!safetensors_write_head(text, file->tensors, file->tensor_count, settings.pairs,
+                                settings.count, fault))
+        return false;
+    file->parts[0] = (struct byte_slice){ text->data, text->used };
+    return true;
+}

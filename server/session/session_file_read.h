@@ -1,0 +1,53 @@
+/* session_file_read.h - a session's file (session_file.h) that anybody may have written, read and
+ * checked before a session is made of it.
+ *
+ * In order: session_file_read() checks all but the numbers and the model; session_file_check_sum()
+ * the numbers of one tensor, in any thread; session_file_make() the model, and makes the session.
+ */
+#ifndef ATTND_SESSION_FILE_READ_H
+#define ATTND_SESSION_FILE_READ_H
+
+#include "session/session_file_words.h"
+#include "session/session_store.h"
+
+struct session_file_layer {
+    int64_t number;
+    const struct safetensors_entry *entries[2]; /* key and value */
+    const char *sums[2];
+    struct session_shape shape;
+    int64_t kv_len;
+};
+
+struct session_file_read {
+    struct safetensors file;
+    struct arena arena;
+    const char *model_name, *model_identity;
+    const char *id, *owner; /* that it had; owner NULL: none */
+    enum attn_dtype dtype;
+    int64_t kv_len_max; /* INT64_MAX: none */
+    int64_t ttl_ns, age_ns, idle_ns;
+    bool is_evictable;
+    struct session_file_layer *layers; /* [layer_count], ascending */
+    int64_t layer_count;
+};
+
+/* Reads a file of size bytes, which must outlive it. memory may be NULL. On false there is nothing
+ * to free; the fault's pointer is the key or the tensor. */
+bool session_file_read(struct session_file_read *read, const void *bytes, size_t size,
+                       struct memory_share *memory, struct fault *fault);
+void session_file_read_free(struct session_file_read *read); /* a zeroed struct is fine */
+
+/* Whether the numbers of one tensor, of 2 * layer_count, are those that its checksum was made of.
+ */
+bool session_file_check_sum(const struct session_file_read *read, int64_t tensor,
+                            struct fault *fault);
+
+/* A session of that model with the settings and the numbers of the file, whose pages count for the
+ * account (NULL: for none), held once and in no store
+ * yet; its use begins now. Where memory is short, sessions that were made evictable make room.
+ * NULL, with the fault: conflict, where the file is another model's, memory, or a shape. */
+struct session *session_file_make(const struct session_file_read *read, struct model *model,
+                                  struct session_store *store, struct access_account *account,
+                                  struct fault *fault);
+
+#endif

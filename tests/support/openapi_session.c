@@ -1,0 +1,42 @@
+/* openapi_session.c - see openapi_session.h. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "openapi_document.h"
+#include "openapi_session.h"
+#include "session_bytes.h"
+
+static void put(struct http_client *client, struct session_bytes file, long status)
+{
+    static const struct openapi_call PUT = {
+        "PUT", "/v1/sessions/{session}", "/v1/sessions/moved", 0, NULL, NULL
+    };
+    struct http_response response = session_bytes_send(client, "moved", file);
+    assert_int_equal(response.status, status);
+    openapi_expect_described(&PUT, &response);
+}
+
+void openapi_expect_session_file(struct http_client *client, const char *id)
+{
+    const char *numbers;
+    struct session_bytes file = session_bytes_get(client, id);
+    put(client, file, 201);
+    put(client, file, 409);
+    put(client, (struct session_bytes){ file.bytes, 9 }, 400);
+    cJSON *header = session_bytes_header(file, &numbers);
+    cJSON *metadata = cJSON_GetObjectItem(header, "__metadata__");
+    cJSON_ReplaceItemInObject(metadata, "model", cJSON_CreateString("nobody"));
+    struct session_bytes other =
+        session_bytes_make(header, numbers, (size_t)(file.bytes + file.size - numbers), true);
+    struct http_response response = http_client_send(
+        client, &(struct http_request){ .method = "DELETE", .path = "/v1/sessions/moved" });
+    http_response_free(&response);
+    put(client, other, 404);
+    session_bytes_free(&other);
+    session_bytes_free(&file);
+    cJSON_Delete(header);
+}

@@ -1,0 +1,11 @@
+/* openapi_session.h - PUT of a session's file, which is no text and so in no table of calls. */
+#ifndef OPENAPI_SESSION_H
+#define OPENAPI_SESSION_H
+
+#include "http_client.h"
+
+/* Sends the file of that session, whole and in wrong forms; the document must describe each answer.
+ */
+void openapi_expect_session_file(struct http_client *client, const char *id);
+
+#endif
