@@ -21,6 +21,10 @@ enum {
         2048, /* limit of the columns of query, context and a tile's sums together */
 };
 
+/* The table whose vectors fill with the numbers of a row: the plan's own, or for heads with fewer
+ * columns than its lanes one with shorter vectors. NULL: there is none. */
+const struct attn_kernels *attn_decode_kernels(const struct attn_plan *plan);
+
 /* Can the plan's problem be run as decode tasks? Depends on its shapes and options, never on its
  * outputs, so that the bits of one output do not depend on the others. */
 bool attn_decode_fits(const struct attn_plan *plan);
@@ -79,7 +83,9 @@ size_t attn_decode_cut_state(const struct attn_plan *plan, struct attn_decode_st
 /* columns rounded up to whole vectors. */
 static inline int64_t attn_decode_padded(const struct attn_plan *plan, int64_t columns)
 {
-    return attn_divide_up(columns, plan->kernels->lanes) * plan->kernels->lanes;
+    const int64_t lanes = attn_decode_kernels(plan)->lanes;
+
+    return attn_divide_up(columns, lanes) * lanes;
 }
 
 static inline float *attn_decode_scores(const struct attn_decode_task *task, int64_t row)

@@ -22,17 +22,28 @@ static int64_t choose_chunk(const struct attn_problem *problem)
     return attn_max(CHUNK_KEYS_MIN, attn_min(keys, CHUNK_KEYS_MAX));
 }
 
+const struct attn_kernels *attn_decode_kernels(const struct attn_plan *plan)
+{
+    const struct attn_problem *problem = &plan->problem;
+    const int64_t columns = attn_min(problem->query.shape[3], problem->value.shape[3]);
+    const struct attn_kernels *kernels = plan->kernels;
+
+    while (kernels != NULL && kernels->lanes > columns)
+        kernels = attn_kernels_shorter(kernels);
+    return kernels;
+}
+
 bool attn_decode_fits(const struct attn_plan *plan)
 {
     const struct attn_problem *problem = &plan->problem;
+    const struct attn_kernels *kernels = attn_decode_kernels(plan);
     const int64_t head_dim = problem->query.shape[3];
     const int64_t v_head_dim = problem->value.shape[3];
     const int64_t q_len = problem->query.shape[2];
 
-    return q_len > 0 && q_len < plan->kernels->lanes && !plan->in_double
+    return kernels != NULL && q_len > 0 && q_len < kernels->lanes && !plan->in_double
            && !problem->options.is_prefix_stable && problem->additive_weight == NULL
-           && problem->options.normalizer == ATTN_SOFTMAX && head_dim >= plan->kernels->lanes
-           && v_head_dim >= plan->kernels->lanes
+           && problem->options.normalizer == ATTN_SOFTMAX
            && head_dim + 2 * v_head_dim <= ATTN_DECODE_COLUMNS;
 }
 
@@ -110,7 +121,7 @@ size_t attn_decode_cut(const struct attn_plan *plan, struct attn_decode_task *ta
     task->head_padded = attn_decode_padded(plan, problem->query.shape[3]);
     task->v_padded = attn_decode_padded(plan, problem->value.shape[3]);
     /* Room for whole vectors from any key of a tile on. */
-    task->score_stride = ATTN_DECODE_KEYS + plan->kernels->lanes;
+    task->score_stride = ATTN_DECODE_KEYS + attn_decode_kernels(plan)->lanes;
     task->query = attn_cut(memory, &bytes, rows * task->head_padded, sizeof(float));
     task->scores = attn_cut(memory, &bytes, rows * task->score_stride, sizeof(float));
     task->sums = attn_cut(memory, &bytes, rows * task->v_padded, sizeof(float));

@@ -78,7 +78,7 @@ static void begin(struct attn_decode_task *task, const struct attn_plan *plan,
 
     task->plan = plan;
     task->problem = problem;
-    task->kernels = plan->kernels;
+    task->kernels = attn_decode_kernels(plan);
     attn_decode_cut(plan, task, workspace);
     task->batch = heads->batch;
     task->q_head = heads->first;

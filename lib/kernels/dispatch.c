@@ -69,7 +69,20 @@ const struct attn_kernels *const *attn_kernels_available(void)
     return &tables[1];
 }
 
+const struct attn_kernels *attn_kernels_shorter(const struct attn_kernels *kernels)
+{
+    if (kernels == &attn_kernels_generic)
+        return NULL;
+    return kernels == &attn_kernels_avx2 ? &attn_kernels_generic : &attn_kernels_avx2;
+}
+
 #else
+
+const struct attn_kernels *attn_kernels_shorter(const struct attn_kernels *kernels)
+{
+    (void)kernels;
+    return NULL;
+}
 
 const struct attn_kernels *const *attn_kernels_available(void)
 {

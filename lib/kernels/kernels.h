@@ -354,6 +354,9 @@ extern const struct attn_kernels attn_kernels_avx512;
 extern const struct attn_kernels attn_kernels_with_amx;
 #endif
 
+/* The table with shorter vectors that every CPU has which has this one; NULL: there is none. */
+const struct attn_kernels *attn_kernels_shorter(const struct attn_kernels *kernels);
+
 /* As in attn.h. Repeated here because the kernels do not include the callers' header. */
 const struct attn_kernels *const *attn_kernels_available(void);
 const struct attn_kernels *attn_kernels_amx(void);
