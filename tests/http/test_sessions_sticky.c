@@ -14,21 +14,17 @@
 #include "answer.h"
 #include "balancer.h"
 #include "daemon.h"
-#include "request_text.h"
+#include "session_load.h"
 
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { REPLICAS = BALANCER_REPLICAS, CLIENTS = 4, SESSIONS = 12, COLUMNS = 4, FORKED_AT = 4 };
-
-static const char OUTPUTS[] = "\"outputs\":[\"context\",\"lse\"]";
+enum { REPLICAS = BALANCER_REPLICAS, SESSIONS = 2 * LOAD_SESSIONS };
 
 static struct daemon replicas[REPLICAS];
 static struct balancer balancer;
+static struct session_load load;
 
 static void start_replica(int i, int port)
 {
@@ -40,236 +36,6 @@ static void start_replica(int i, int port)
     };
     daemon_start(&replicas[i],
                  &(struct daemon_options){ .arguments = arguments, .listen_count = 1 });
-}
-
-/* ------------------------------------------------------------------ the sessions -- */
-
-/* A session, and what is in it: rows of its own, and of a fork's parent before them. */
-struct kept {
-    pthread_mutex_t mutex; /* one step at a time */
-    char id[65];
-    char header[64]; /* "Attnd-Replica: replica1"; "": the id says it */
-    int replica;
-    int seed, parent_seed;
-    int shared_len; /* rows that are the parent's */
-    int length;
-};
-
-static struct kept kept[2 * SESSIONS]; /* each behind SESSIONS is the fork of one before it */
-
-/* What one client, and all of them, saw. */
-struct load {
-    int port;
-    _Atomic bool stop;
-    _Atomic int steps, retries, failed;
-};
-
-static void add_row(struct request_text *text, const struct kept *session, int row, int what)
-{
-    const int seed = row < session->shared_len ? session->parent_seed : session->seed;
-    for (int c = 0; c < COLUMNS; c++)
-        request_text_add(text, "%s%d.%d", c > 0 ? "," : "[", (seed * 5 + row * 3 + c + what) % 3,
-                         (seed + row * 7 + c * 3 + what * 5) % 10);
-    request_text_add(text, "]");
-}
-
-static void add_rows(struct request_text *text, const struct kept *session, int from, int to,
-                     const char *name, int what)
-{
-    request_text_add(text, ",\"%s\":[", name);
-    for (int row = from; row < to; row++) {
-        request_text_add(text, row > from ? "," : "");
-        add_row(text, session, row, what);
-    }
-    request_text_add(text, "]");
-}
-
-/* The body of the step that appends the next row; with whole, that of attention over all rows. */
-static char *body_of(const struct kept *session, bool whole)
-{
-    struct request_text text = { 0 };
-    const int row = session->length;
-    request_text_add(&text, "{%s", OUTPUTS);
-    if (whole)
-        request_text_add(&text, ",\"model\":\"sdpa\"");
-    else
-        request_text_add(&text, ",\"at\":%d", row);
-    add_rows(&text, session, row, row + 1, "query", 0);
-    add_rows(&text, session, whole ? 0 : row, row + 1, "key", 1);
-    add_rows(&text, session, whole ? 0 : row, row + 1, "value", 2);
-    request_text_add(&text, "}");
-    return text.data;
-}
-
-static struct http_response send_to(struct http_client *client, const struct kept *session,
-                                    const char *method, const char *verb, const char *body)
-{
-    char path[128];
-    const char *const headers[] = { "Content-Type: application/json",
-                                    session->header[0] ? session->header : NULL, NULL };
-    snprintf(path, sizeof path, "/v1/sessions/%s%s%s", session->id, verb[0] ? "/" : "", verb);
-    return http_client_send(
-        client,
-        &(struct http_request){ .method = method, .path = path, .body = body, .headers = headers });
-}
-
-/* Sends until the replica is there. */
-static struct http_response send_and_wait(struct http_client *client, struct load *load,
-                                          const struct kept *session, const char *verb,
-                                          const char *body)
-{
-    for (;;) {
-        struct http_response response = send_to(client, session, "POST", verb, body);
-        if ((response.status != 503 && response.status != 0) || atomic_load(&load->stop))
-            return response;
-        atomic_fetch_add(&load->retries, 1);
-        http_response_free(&response);
-        daemon_pause(0.02);
-    }
-}
-
-/* Both answers end with the outputs. */
-static bool has_same_outputs(const struct http_response *one, const struct http_response *other)
-{
-    const char *a = one->body ? strstr(one->body, "\"context\":") : NULL;
-    const char *b = other->body ? strstr(other->body, "\"context\":") : NULL;
-    return one->status == 200 && other->status == 200 && a && b && strcmp(a, b) == 0;
-}
-
-static void note(struct load *load, const char *what, const struct kept *session,
-                 const struct http_response *response)
-{
-    if (atomic_load(&load->stop) && (response->status == 503 || response->status == 0))
-        return;
-    atomic_fetch_add(&load->failed, 1);
-    print_message("    %s of '%s' at replica%d, length %d: %ld %s\n", what, session->id,
-                  session->replica + 1, session->length, response->status,
-                  response->body ? response->body : "");
-}
-
-/* One more row of a session, against attention that knows no session. */
-static void step(struct http_client *client, struct load *load, struct kept *session)
-{
-    char *body = body_of(session, false), *whole = body_of(session, true);
-    struct http_response response = send_and_wait(client, load, session, "attention", body);
-    struct http_response other = http_client_post(client, "/v1/attention", whole);
-    if (has_same_outputs(&response, &other)) {
-        session->length++;
-        atomic_fetch_add(&load->steps, 1);
-    } else {
-        note(load, "a step", session, response.status == 200 ? &other : &response);
-    }
-    http_response_free(&response);
-    http_response_free(&other);
-    free(body);
-    free(whole);
-}
-
-/* Takes the id and the replica from the answer that made the session. False: it made none. */
-static bool take_made(struct kept *session, const struct http_response *response, bool by_header)
-{
-    char name[64];
-    cJSON *made = response->body ? cJSON_Parse(response->body) : NULL;
-    const char *id = cJSON_GetStringValue(cJSON_GetObjectItem(made, "session"));
-    const bool good = response->status == 201 && id
-                      && http_response_header(response, "Attnd-Replica", name, sizeof name) != NULL
-                      && sscanf(name, "replica%d", &session->replica) == 1;
-    if (good) {
-        snprintf(session->id, sizeof session->id, "%s", id);
-        snprintf(session->header, sizeof session->header, by_header ? "Attnd-Replica: %s" : "%.0s",
-                 name);
-        session->replica--;
-    }
-    cJSON_Delete(made);
-    return good;
-}
-
-/* A fork goes on with rows of its own. */
-static void fork_of(struct http_client *client, struct load *load, const struct kept *parent,
-                    struct kept *fork)
-{
-    const int number = (int)(fork - kept);
-    const bool is_named = number % 2 == 0;
-    char body[64] = "";
-    if (is_named)
-        snprintf(body, sizeof body, "{\"id\":\"fork-%d\"}", number);
-    struct http_response response = send_and_wait(client, load, parent, "fork", body);
-    if (take_made(fork, &response, is_named) && fork->replica == parent->replica) {
-        fork->seed = number;
-        fork->parent_seed = parent->seed;
-        fork->shared_len = fork->length = parent->length;
-    } else {
-        note(load, "a fork", parent, &response);
-    }
-    http_response_free(&response);
-}
-
-/* One step of a session, and of its fork; the fork is made on the way. */
-static void go_on(struct http_client *client, struct load *load, int number)
-{
-    struct kept *session = &kept[number], *fork = &kept[SESSIONS + number];
-    if (pthread_mutex_trylock(&session->mutex) != 0)
-        return;
-    step(client, load, session);
-    if (session->length >= FORKED_AT && !fork->id[0])
-        fork_of(client, load, session, fork);
-    else if (fork->id[0])
-        step(client, load, fork);
-    pthread_mutex_unlock(&session->mutex);
-}
-
-/* All clients step all sessions. */
-static void *send_steps(void *argument)
-{
-    struct load *load = argument;
-    struct http_client client;
-    static _Atomic unsigned clients;
-    unsigned number = 5 * atomic_fetch_add(&clients, 1);
-    http_client_init(&client, load->port);
-    for (; !atomic_load(&load->stop) && atomic_load(&load->failed) == 0; number += 7)
-        go_on(&client, load, (int)(number % SESSIONS));
-    http_client_free(&client);
-    return NULL;
-}
-
-static void make_sessions(struct http_client *client)
-{
-    int at_replica[REPLICAS] = { 0 };
-    for (int i = 0; i < SESSIONS; i++) {
-        char body[80] = "{\"model\":\"sdpa\"}";
-        const bool is_named = i % 2 == 0;
-        if (is_named)
-            snprintf(body, sizeof body, "{\"model\":\"sdpa\",\"id\":\"mine-%d\"}", i);
-        struct http_response response = http_client_post(client, "/v1/sessions", body);
-        pthread_mutex_init(&kept[i].mutex, NULL);
-        kept[i].seed = i;
-        if (!take_made(&kept[i], &response, is_named))
-            fail_msg("not made: %ld %s", response.status, response.body);
-        at_replica[kept[i].replica]++;
-        http_response_free(&response);
-    }
-    for (int i = 0; i < REPLICAS; i++)
-        assert_true(at_replica[i] > 0);
-}
-
-static void wait_for_steps(struct load *load, int count)
-{
-    const int wanted = atomic_load(&load->steps) + count;
-    for (double until = daemon_now() + 60 * daemon_slowness();
-         atomic_load(&load->steps) < wanted && atomic_load(&load->failed) == 0;) {
-        if (daemon_now() >= until)
-            fail_msg("%d of %d steps, %d retries", load->steps, wanted, load->retries);
-        daemon_pause(0.01);
-    }
-    assert_int_equal(load->failed, 0);
-}
-
-static void wait_for_retries(struct load *load)
-{
-    for (double until = daemon_now() + 60 * daemon_slowness(); atomic_load(&load->retries) == 0;) {
-        assert_true(daemon_now() < until);
-        daemon_pause(0.01);
-    }
 }
 
 /* --------------------------------------------------------------------- the tests -- */
@@ -292,7 +58,6 @@ static void wait_for_both(struct http_client *client)
 static void start_behind(enum balancer_kind kind, struct http_client *client)
 {
     balancer_need(kind);
-    memset(kept, 0, sizeof kept);
     for (int i = 0; i < REPLICAS; i++)
         start_replica(i, balancer_free_port());
     balancer_prepare(&balancer, kind, (const int[REPLICAS]){ replicas[0].port, replicas[1].port });
@@ -377,34 +142,26 @@ static void route_behind(enum balancer_kind kind)
 static void lose_one_behind(enum balancer_kind kind)
 {
     struct http_client client;
-    struct load load = { 0 };
-    pthread_t threads[CLIENTS];
     int gone = 0;
     start_behind(kind, &client);
-    make_sessions(&client);
-    load.port = balancer.port;
-    for (int i = 0; i < CLIENTS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, send_steps, &load), 0);
-    wait_for_steps(&load, 3 * FORKED_AT * SESSIONS);
+    session_load_begin(&load, balancer.port, REPLICAS);
+    session_load_wait_for_steps(&load, 3 * LOAD_FORKED_AT * LOAD_SESSIONS);
     kill(replicas[0].pid, SIGTERM);
     assert_int_equal(daemon_wait(&replicas[0], 60 * daemon_slowness()), 0);
-    wait_for_retries(&load);
-    atomic_store(&load.stop, true);
-    for (int i = 0; i < CLIENTS; i++)
-        pthread_join(threads[i], NULL);
-    for (int i = 0; i < 2 * SESSIONS; i++) {
-        if (!kept[i].id[0])
+    session_load_wait_for_retries(&load);
+    session_load_end(&load);
+    for (int i = 0; i < SESSIONS; i++) {
+        const struct load_session *session = &load.sessions[i];
+        if (!session->id[0])
             continue;
-        struct http_response response = send_to(&client, &kept[i], "GET", "", NULL);
-        if (response.status != (kept[i].replica == 0 ? 503 : 200))
-            fail_msg("'%s' of replica%d: %ld %s", kept[i].id, kept[i].replica + 1, response.status,
-                     response.body);
+        struct http_response response = session_load_send(&client, session, "GET", "", NULL);
+        if (response.status != (session->replica == 0 ? 503 : 200))
+            fail_msg("'%s' of replica%d: %ld %s", session->id, session->replica + 1,
+                     response.status, response.body);
         gone += response.status == 503;
         http_response_free(&response);
     }
-    assert_in_range(gone, 1, 2 * SESSIONS - 1);
-    print_message("    %d steps, %d answers that the replica is gone\n", load.steps, load.retries);
-    assert_int_equal(load.failed, 0);
+    assert_in_range(gone, 1, SESSIONS - 1);
     http_client_free(&client);
     daemon_stop(&replicas[1]);
 }
