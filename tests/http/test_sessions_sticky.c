@@ -18,6 +18,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { REPLICAS = BALANCER_REPLICAS, SESSIONS = 2 * LOAD_SESSIONS };
@@ -66,17 +67,24 @@ static void start_behind(enum balancer_kind kind, struct http_client *client)
     wait_for_both(client);
 }
 
-/* The status of a request about no session that was made; with the name of a replica, or NULL. */
+/* A request that names a replica, or none: NULL. */
+static struct http_response send_to(struct http_client *client, const char *replica,
+                                    struct http_request request, const char *type)
+{
+    char header[64], content[64];
+    snprintf(header, sizeof header, "Attnd-Replica: %s", replica ? replica : "");
+    snprintf(content, sizeof content, "Content-Type: application/%s", type);
+    const char *const headers[] = { content, replica ? header : NULL, NULL };
+    request.headers = headers;
+    return http_client_send(client, &request);
+}
+
 static long status_of(struct http_client *client, const char *method, const char *path,
                       const char *body, const char *replica)
 {
-    char header[64];
-    snprintf(header, sizeof header, "Attnd-Replica: %s", replica ? replica : "");
-    const char *const headers[] = { "Content-Type: application/json", replica ? header : NULL,
-                                    NULL };
-    struct http_response response = http_client_send(
-        client,
-        &(struct http_request){ .method = method, .path = path, .body = body, .headers = headers });
+    struct http_response response =
+        send_to(client, replica,
+                (struct http_request){ .method = method, .path = path, .body = body }, "json");
     const long status = response.status;
     http_response_free(&response);
     return status;
@@ -85,17 +93,64 @@ static long status_of(struct http_client *client, const char *method, const char
 /* The header leads any request to its replica: a sequence of the Open Inference Protocol too. */
 static void expect_led(struct http_client *client, const char *path, const char *body)
 {
+    static const char *const NAMES[] = { "replica1", "replica2" };
     for (int i = 0; i < 6; i++) {
-        char header[32], name[64] = "";
-        snprintf(header, sizeof header, "Attnd-Replica: replica%d", i % REPLICAS + 1);
-        const char *const headers[] = { "Content-Type: application/json", header, NULL };
-        struct http_response response = http_client_send(
-            client, &(struct http_request){ .path = path, .body = body, .headers = headers });
+        char name[64] = "";
+        const char *wanted = NAMES[i % REPLICAS];
+        struct http_response response =
+            send_to(client, wanted, (struct http_request){ .path = path, .body = body }, "json");
         http_response_header(&response, "Attnd-Replica", name, sizeof name);
-        if (response.status != 200 || strcmp(name, header + 15) != 0)
-            fail_msg("%s with %s: %ld by '%s'", path, header, response.status, name);
+        if (response.status != 200 || strcmp(name, wanted) != 0)
+            fail_msg("%s to %s: %ld by '%s'", path, wanted, response.status, name);
         http_response_free(&response);
     }
+}
+
+/* The next step of a session that both replicas have, up to where the answers must be equal. */
+static char *step_of_moved(struct http_client *client, const char *replica)
+{
+    struct http_response response =
+        send_to(client, replica,
+                (struct http_request){ .path = "/v1/sessions/moved/attention",
+                                       .body = "{\"at\":2,\"query\":[[0.3,1]],\"key\":[[0.7,2]],"
+                                               "\"value\":[[3,0.1]]}" },
+                "json");
+    assert_int_equal(response.status, 200);
+    char *outputs = strstr(response.body, "\"context\":");
+    assert_non_null(outputs);
+    outputs = strdup(outputs);
+    http_response_free(&response);
+    return outputs;
+}
+
+/* A file from one replica makes the session at another, under the same id. */
+static void expect_moves(struct http_client *client)
+{
+    assert_int_equal(status_of(client, "POST", "/v1/sessions",
+                               "{\"model\":\"sdpa\",\"id\":\"moved\"}", "replica1"),
+                     201);
+    assert_int_equal(status_of(client, "POST", "/v1/sessions/moved/attention",
+                               "{\"query\":[[1,2]],\"key\":[[1,2],[0.1,3]],"
+                               "\"value\":[[4,5],[6,0.7]]}",
+                               "replica1"),
+                     200);
+    struct http_response file =
+        send_to(client, "replica1",
+                (struct http_request){ .path = "/v1/sessions/moved?format=safetensors" }, "json");
+    assert_int_equal(file.status, 200);
+    struct http_response put = send_to(client, "replica2",
+                                       (struct http_request){ .method = "PUT",
+                                                              .path = "/v1/sessions/moved",
+                                                              .body = file.body,
+                                                              .body_size = file.body_size },
+                                       "x-safetensors");
+    assert_int_equal(put.status, 201);
+    http_response_free(&put);
+    http_response_free(&file);
+    char *one = step_of_moved(client, "replica1"), *other = step_of_moved(client, "replica2");
+    assert_string_equal(one, other);
+    free(one);
+    free(other);
 }
 
 /* Two sessions of one id, each at its own replica; what names no replica goes to none. */
@@ -126,6 +181,7 @@ static void route_behind(enum balancer_kind kind)
     assert_int_equal(status_of(&client, "GET", "/v1/sessions/replica10.none", NULL, NULL), 400);
     assert_int_equal(status_of(&client, "GET", "/v1/sessions", NULL, NULL), 200);
     assert_int_equal(status_of(&client, "OPTIONS", PATH, NULL, NULL), 405);
+    expect_moves(&client);
     expect_led(&client, "/v1/models/sdpa", NULL);
     expect_led(&client, "/v2/models/sdpa/infer",
                "{\"parameters\":{\"sequence_id\":7,\"sequence_start\":true},\"inputs\":["
