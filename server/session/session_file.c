@@ -115,7 +115,13 @@ static bool make_tensors(struct session_file *file, struct fault *fault)
 bool session_file_begin(struct session_file *file, const struct session *session,
                         struct memory_share *memory, struct fault *fault)
 {
-    *file = (struct session_file){ .session = take_snapshot(session) };
+    *file = (struct session_file){ .session = NULL };
+    if (!session_file_dtype_of(session->dtype))
+        return fault_set(fault, FAULT_OPTION,
+                         "session '%s' is of int8, which has no file; send its rows again, or make "
+                         "a session of another dtype",
+                         session->id);
+    file->session = take_snapshot(session);
     arena_init(&file->arena, SIZE_MAX);
     file->arena.memory = memory;
     if (file->session ? make_tensors(file, fault) : fault_no_memory(fault))

@@ -91,7 +91,7 @@ static size_t bytes_of(const struct session_file_read *read)
 {
     size_t bytes = 0;
     for (int64_t i = 0; i < read->layer_count; i++)
-        bytes += (size_t)read->layers[i].kv_len * session_shape_row_bytes(&read->layers[i].shape);
+        bytes += session_shape_bytes(&read->layers[i].shape, read->layers[i].kv_len);
     return bytes;
 }
 

@@ -8,19 +8,40 @@
 
 enum { PAGE_ALIGN = 64 };
 
+_Static_assert((int)SESSION_PAGE_ROWS == (int)ATTN_I8_ROWS, "pages have whole groups of scales");
+
 static size_t head_bytes(const struct session_shape *shape, int64_t columns)
 {
     return (size_t)columns * attn_dtype_size(shape->dtype);
 }
 
-size_t session_shape_row_bytes(const struct session_shape *shape)
+enum attn_dtype session_dtype_of_appends(enum attn_dtype dtype)
+{
+    return dtype == ATTN_I8 ? ATTN_F32 : dtype;
+}
+
+static int64_t groups_of(int64_t rows)
+{
+    return (rows + ATTN_I8_ROWS - 1) / ATTN_I8_ROWS;
+}
+
+/* Bytes of the scales; those of so many numbers do not overflow. */
+static size_t scale_bytes(const struct session_shape *shape, int64_t rows)
+{
+    if (shape->dtype != ATTN_I8)
+        return 0;
+    return (size_t)(shape->kv_heads * (groups_of(rows) * shape->head_dim + rows)) * sizeof(float);
+}
+
+size_t session_shape_bytes(const struct session_shape *shape, int64_t rows)
 {
     int64_t columns = 0, numbers = 0, bytes = 0;
     if (__builtin_add_overflow(shape->head_dim, shape->v_head_dim, &columns)
         || __builtin_mul_overflow(columns, shape->kv_heads, &numbers)
-        || __builtin_mul_overflow(numbers, (int64_t)attn_dtype_size(shape->dtype), &bytes))
+        || __builtin_mul_overflow(numbers, rows + ATTN_I8_ROWS, &bytes)
+        || __builtin_mul_overflow(bytes, (int64_t)sizeof(float) + 4, &bytes))
         return 0;
-    return (size_t)bytes;
+    return (size_t)(numbers * rows) * attn_dtype_size(shape->dtype) + scale_bytes(shape, rows);
 }
 
 static size_t aligned(size_t bytes)
@@ -62,36 +83,60 @@ static void give_back(struct session_budget *budget, size_t bytes)
     metrics_gauge_add(METRICS_SESSION_BYTES, -(int64_t)bytes);
 }
 
+int64_t session_page_rows(int64_t length, int64_t count)
+{
+    const int64_t most = length < SESSION_PAGE_ROWS_MAX ? length : SESSION_PAGE_ROWS_MAX;
+    const int64_t wanted = most > count ? most : count;
+    return wanted <= SESSION_PAGE_ROWS
+               ? SESSION_PAGE_ROWS
+               : (wanted + SESSION_PAGE_ROWS - 1) / SESSION_PAGE_ROWS * SESSION_PAGE_ROWS;
+}
+
+/* Where the numbers and scales of a page lie in data; returns their bytes. NULL: only that. */
+static size_t lay_out(const struct session_shape *shape, struct session_page *page, char *data)
+{
+    const size_t heads = (size_t)(shape->kv_heads * page->rows);
+    const size_t key_bytes = aligned(head_bytes(shape, shape->head_dim) * heads);
+    const size_t value_bytes = aligned(head_bytes(shape, shape->v_head_dim) * heads);
+    if (data) {
+        page->key = data;
+        page->value = data + key_bytes;
+    }
+    if (data && shape->dtype == ATTN_I8) {
+        page->key_scale = (void *)(data + key_bytes + value_bytes);
+        page->value_scale =
+            page->key_scale + shape->kv_heads * groups_of(page->rows) * shape->head_dim;
+    }
+    return key_bytes + value_bytes + aligned(scale_bytes(shape, page->rows));
+}
+
 struct session_page *session_page_create(struct session_budget *budget,
                                          const struct session_shape *shape, int64_t rows,
                                          struct fault *fault)
 {
-    const size_t row_bytes = session_shape_row_bytes(shape);
-    size_t bytes;
-    if (row_bytes == 0 || __builtin_mul_overflow(row_bytes, (size_t)rows, &bytes)
-        || bytes > SIZE_MAX / 2)
-        return fault_no_memory(fault), NULL;
-    const size_t key_bytes =
-        aligned(head_bytes(shape, shape->head_dim) * (size_t)(shape->kv_heads * rows));
-    const size_t whole =
-        key_bytes
-        + aligned(head_bytes(shape, shape->v_head_dim) * (size_t)(shape->kv_heads * rows));
-    if (!reserve(budget, whole, fault))
-        return NULL;
     struct session_page *page = calloc(1, sizeof *page);
-    char *data = page ? aligned_alloc(PAGE_ALIGN, whole) : NULL;
-    if (!data) {
+    if (!page || session_shape_bytes(shape, rows) == 0) {
         free(page);
-        give_back(budget, whole);
         fault_no_memory(fault);
         return NULL;
     }
     page->budget = budget;
     page->holders = 1;
     page->rows = rows;
-    page->bytes = whole;
-    page->key = data;
-    page->value = data + key_bytes;
+    page->dtype = shape->dtype;
+    page->bytes = lay_out(shape, page, NULL);
+    if (!reserve(budget, page->bytes, fault)) {
+        free(page);
+        return NULL;
+    }
+    char *data = aligned_alloc(PAGE_ALIGN, page->bytes);
+    if (!data) {
+        give_back(budget, page->bytes);
+        free(page);
+        fault_no_memory(fault);
+        return NULL;
+    }
+    lay_out(shape, page, data);
     return page;
 }
 
@@ -132,22 +177,36 @@ void session_page_release(struct session_page *page)
     free(page);
 }
 
-static void copy_side(const struct session_shape *shape, int64_t columns, char *to, int64_t to_rows,
-                      const char *from, int64_t from_rows, int64_t row_count)
+/* Rows of bytes bytes of each head. */
+static void copy_side(int64_t heads, size_t bytes, void *to, int64_t to_rows, const void *from,
+                      int64_t from_rows, int64_t row_count)
 {
-    const size_t bytes = head_bytes(shape, columns);
-    for (int64_t h = 0; h < shape->kv_heads; h++)
-        memcpy(to + (size_t)(h * to_rows) * bytes, from + (size_t)(h * from_rows) * bytes,
-               (size_t)row_count * bytes);
+    for (int64_t h = 0; h < heads; h++)
+        memcpy((char *)to + (size_t)(h * to_rows) * bytes,
+               (const char *)from + (size_t)(h * from_rows) * bytes, (size_t)row_count * bytes);
+}
+
+static void copy_scales(const struct session_shape *shape, struct session_page *to, int64_t to_row,
+                        const struct session_page *from, int64_t from_row, int64_t row_count)
+{
+    const int64_t columns = shape->head_dim;
+    copy_side(shape->kv_heads, (size_t)columns * sizeof(float),
+              to->key_scale + to_row / ATTN_I8_ROWS * columns, groups_of(to->rows),
+              from->key_scale + from_row / ATTN_I8_ROWS * columns, groups_of(from->rows),
+              groups_of(row_count));
+    copy_side(shape->kv_heads, sizeof(float), to->value_scale + to_row, to->rows,
+              from->value_scale + from_row, from->rows, row_count);
 }
 
 void session_page_copy(const struct session_shape *shape, struct session_page *to, int64_t to_row,
                        const struct session_page *from, int64_t from_row, int64_t row_count)
 {
-    const size_t key = head_bytes(shape, shape->head_dim);
-    const size_t value = head_bytes(shape, shape->v_head_dim);
-    copy_side(shape, shape->head_dim, to->key + (size_t)to_row * key, to->rows,
+    const size_t key = (size_t)shape->head_dim * attn_dtype_size(to->dtype);
+    const size_t value = (size_t)shape->v_head_dim * attn_dtype_size(to->dtype);
+    copy_side(shape->kv_heads, key, to->key + (size_t)to_row * key, to->rows,
               from->key + (size_t)from_row * key, from->rows, row_count);
-    copy_side(shape, shape->v_head_dim, to->value + (size_t)to_row * value, to->rows,
+    copy_side(shape->kv_heads, value, to->value + (size_t)to_row * value, to->rows,
               from->value + (size_t)from_row * value, from->rows, row_count);
+    if (to->dtype == ATTN_I8)
+        copy_scales(shape, to, to_row, from, from_row, row_count);
 }

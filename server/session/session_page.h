@@ -20,11 +20,14 @@ enum { SESSION_PAGE_ROWS = 64, SESSION_PAGE_ROWS_MAX = 2048 };
 /* What the rows of a layer's cache are. */
 struct session_shape {
     int64_t kv_heads, head_dim, v_head_dim;
-    enum attn_dtype dtype; /* F32, F16 or BF16 */
+    enum attn_dtype dtype; /* F32, F16, BF16 or I8 */
 };
 
-/* Bytes of one position; 0 on overflow. */
-size_t session_shape_row_bytes(const struct session_shape *shape);
+/* The dtype in which rows are appended to a cache: F32 for I8. */
+enum attn_dtype session_dtype_of_appends(enum attn_dtype dtype);
+
+/* Bytes of so many positions, scales included; 0 on overflow. */
+size_t session_shape_bytes(const struct session_shape *shape, int64_t rows);
 
 struct session_budget {
     size_t bytes_max;
@@ -42,9 +45,15 @@ struct session_page {
     _Atomic int64_t used;     /* rows that some session sees, from the first one on */
     _Atomic(void *) appender; /* whose rows behind them are being written; NULL: nobody's */
     size_t bytes;
-    char *key;   /* [kv_heads][rows][head_dim] */
-    char *value; /* [kv_heads][rows][v_head_dim] */
+    enum attn_dtype dtype;
+    char *key;          /* [kv_heads][rows][head_dim] */
+    char *value;        /* [kv_heads][rows][v_head_dim] */
+    float *key_scale;   /* of I8: [kv_heads][rows / ATTN_I8_ROWS][head_dim] */
+    float *value_scale; /* of I8: [kv_heads][rows] */
 };
+
+/* How many positions a new page has for an append of count behind length of the session's own. */
+int64_t session_page_rows(int64_t length, int64_t count);
 
 /* A page with one reference and room for so many rows. NULL, with the fault: the budget has no room
  * (memory, with what is held), or there is no memory. */
@@ -60,7 +69,7 @@ struct session_page *session_page_hold(struct session_page *page);
 void session_page_release(struct session_page *page); /* NULL is fine */
 
 /* Copies row_count rows, each of all heads, from row from_row of one page to row to_row of another
- * one of the same shape. */
+ * one of the same shape; of I8, both are at the beginning of ATTN_I8_ROWS rows. */
 void session_page_copy(const struct session_shape *shape, struct session_page *to, int64_t to_row,
                        const struct session_page *from, int64_t from_row, int64_t row_count);
 

@@ -2,21 +2,14 @@
  *
  * Where the new positions go: into the last page, where it has room behind the rows of all sessions
  * that see it; into a larger copy of it, where it is small and this session's alone, so that a
- * cache of n positions has few pages; else into a new page. */
+ * cache of n positions has few pages; else into a new page. Rows of I8 come in F32 and become
+ * groups when the append ends (session_groups.h). */
 #include "session/session_rows.h"
+
+#include "session/session_groups.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 int64_t session_rows_part_length(const struct session_rows *rows, int64_t i)
 {
@@ -35,16 +28,12 @@ void session_rows_free(struct session_rows *rows)
 
 /* ------------------------------------------------------------------ room for an append -- */
 
-/* Takes the right to write behind the rows of the last page; false where it is not to be had: rows
- * there are another session's, or being written. */
-static bool claim_end(struct session_rows *rows, int64_t count)
+bool session_rows_claim(struct session_rows *rows, int64_t i, int64_t row, int64_t count)
 {
-    if (rows->part_count == 0)
-        return false;
-    struct session_part *part = &rows->parts[rows->part_count - 1];
-    const int64_t end = part->row + session_rows_part_length(rows, rows->part_count - 1);
+    struct session_part *part = &rows->parts[i];
+    const int64_t end = part->row + session_rows_part_length(rows, i);
     void *nobody = NULL;
-    if (part->page->rows - end < count
+    if (part->page->rows - row < count
         || !atomic_compare_exchange_strong(&part->page->appender, &nobody, rows))
         return false;
     if (atomic_load(&part->page->holders) == 1)
@@ -55,9 +44,7 @@ static bool claim_end(struct session_rows *rows, int64_t count)
     return false;
 }
 
-/* Positions at the end that are in pages of this session alone: what a fork begins with is small,
- * however long the beginning that it shares. */
-static int64_t own_length(const struct session_rows *rows)
+int64_t session_rows_own_length(const struct session_rows *rows)
 {
     int64_t first = rows->length;
     for (int64_t i = rows->part_count - 1;
@@ -66,12 +53,21 @@ static int64_t own_length(const struct session_rows *rows)
     return rows->length - first;
 }
 
-/* How many positions a new page has for an append of count behind length of the session's own. */
-static int64_t page_rows(int64_t length, int64_t count)
+/* Whether rows may be appended to the page of the last part, or to a larger copy of it: groups of
+ * I8 are complete. */
+static bool takes_rows(const struct session_rows *rows)
 {
-    const int64_t grown = least(most(length, SESSION_PAGE_ROWS), SESSION_PAGE_ROWS_MAX);
-    const int64_t wanted = most(grown, count);
-    return (wanted + SESSION_PAGE_ROWS - 1) / SESSION_PAGE_ROWS * SESSION_PAGE_ROWS;
+    return rows->part_count > 0
+           && (rows->shape.dtype != ATTN_I8
+               || rows->parts[rows->part_count - 1].page->dtype != ATTN_I8);
+}
+
+static bool claim_end(struct session_rows *rows, int64_t count)
+{
+    const int64_t last = rows->part_count - 1;
+    return takes_rows(rows)
+           && session_rows_claim(
+               rows, last, rows->parts[last].row + session_rows_part_length(rows, last), count);
 }
 
 static bool is_small_and_alone(const struct session_part *part)
@@ -80,15 +76,26 @@ static bool is_small_and_alone(const struct session_part *part)
            && atomic_load(&part->page->holders) == 1;
 }
 
-static struct session_page *make_page(struct session_rows *rows, struct session_budget *budget,
-                                      int64_t count, struct fault *fault)
+struct session_page *session_rows_make_page(struct session_rows *rows, enum attn_dtype dtype,
+                                            struct session_budget *budget, int64_t count,
+                                            struct fault *fault)
 {
-    rows->bytes_wanted = (size_t)count * session_shape_row_bytes(&rows->shape);
-    struct session_page *page = session_page_create(budget, &rows->shape, count, fault);
+    struct session_shape shape = rows->shape;
+    shape.dtype = dtype;
+    rows->bytes_wanted = session_shape_bytes(&shape, count);
+    struct session_page *page = session_page_create(budget, &shape, count, fault);
     if (!page || session_page_charge(page, rows->account, fault))
         return page;
     session_page_release(page);
     return NULL;
+}
+
+/* A page that rows can be appended to. */
+static struct session_page *make_page(struct session_rows *rows, struct session_budget *budget,
+                                      int64_t count, struct fault *fault)
+{
+    return session_rows_make_page(rows, session_dtype_of_appends(rows->shape.dtype), budget, count,
+                                  fault);
 }
 
 /* The last page's rows move into a page with room for count more. */
@@ -97,7 +104,8 @@ static bool grow_last(struct session_rows *rows, struct session_budget *budget, 
 {
     struct session_part *part = &rows->parts[rows->part_count - 1];
     const int64_t there = session_rows_part_length(rows, rows->part_count - 1);
-    struct session_page *page = make_page(rows, budget, page_rows(2 * there, there + count), fault);
+    struct session_page *page =
+        make_page(rows, budget, session_page_rows(2 * there, there + count), fault);
     if (!page)
         return false;
     session_page_copy(&rows->shape, page, 0, part->page, 0, there);
@@ -108,6 +116,12 @@ static bool grow_last(struct session_rows *rows, struct session_budget *budget, 
     return true;
 }
 
+/* How much an append will probably follow: what is F32 beside I8 stays less than a group. */
+static int64_t expected(const struct session_rows *rows)
+{
+    return rows->shape.dtype == ATTN_I8 ? 0 : session_rows_own_length(rows);
+}
+
 static bool add_part(struct session_rows *rows, struct session_budget *budget, int64_t count,
                      struct fault *fault)
 {
@@ -116,7 +130,8 @@ static bool add_part(struct session_rows *rows, struct session_budget *budget, i
     if (!parts)
         return fault_no_memory(fault);
     rows->parts = parts;
-    struct session_page *page = make_page(rows, budget, page_rows(own_length(rows), count), fault);
+    struct session_page *page =
+        make_page(rows, budget, session_page_rows(expected(rows), count), fault);
     if (!page)
         return false;
     atomic_store(&page->appender, rows);
@@ -130,12 +145,41 @@ static bool make_room(struct session_rows *rows, struct session_budget *budget, 
 {
     if (count == 0 || claim_end(rows, count))
         return true;
-    if (rows->part_count > 0 && is_small_and_alone(&rows->parts[rows->part_count - 1]))
+    if (takes_rows(rows) && is_small_and_alone(&rows->parts[rows->part_count - 1]))
         return grow_last(rows, budget, count, fault);
     return add_part(rows, budget, count, fault);
 }
 
 /* -------------------------------------------------------------------------- the view -- */
+
+static struct attn_page key_page(const struct session_shape *shape, const struct session_part *part)
+{
+    const struct session_page *page = part->page;
+    const size_t row_bytes = (size_t)shape->head_dim * attn_dtype_size(page->dtype);
+    struct attn_page view = { .first = part->first,
+                              .data = page->key + (size_t)part->row * row_bytes,
+                              .head_stride = page->rows * shape->head_dim };
+    if (page->dtype == ATTN_I8) {
+        view.scale = page->key_scale + part->row / ATTN_I8_ROWS * shape->head_dim;
+        view.scale_stride = page->rows / ATTN_I8_ROWS * shape->head_dim;
+    }
+    return view;
+}
+
+static struct attn_page value_page(const struct session_shape *shape,
+                                   const struct session_part *part)
+{
+    const struct session_page *page = part->page;
+    const size_t row_bytes = (size_t)shape->v_head_dim * attn_dtype_size(page->dtype);
+    struct attn_page view = { .first = part->first,
+                              .data = page->value + (size_t)part->row * row_bytes,
+                              .head_stride = page->rows * shape->v_head_dim };
+    if (page->dtype == ATTN_I8) {
+        view.scale = page->value_scale + part->row;
+        view.scale_stride = page->rows;
+    }
+    return view;
+}
 
 static bool make_list(struct session_rows *rows, struct fault *fault)
 {
@@ -147,21 +191,9 @@ static bool make_list(struct session_rows *rows, struct fault *fault)
         rows->list = list;
         rows->list_count = rows->part_count;
     }
-    const struct session_shape *shape = &rows->shape;
-    const size_t bytes = attn_dtype_size(shape->dtype);
     for (int64_t i = 0; i < rows->part_count; i++) {
-        const struct session_part *part = &rows->parts[i];
-        const size_t skipped = (size_t)part->row * bytes;
-        rows->list[i] = (struct attn_page){
-            .first = part->first,
-            .data = part->page->key + skipped * (size_t)shape->head_dim,
-            .head_stride = part->page->rows * shape->head_dim,
-        };
-        rows->list[rows->list_count + i] = (struct attn_page){
-            .first = part->first,
-            .data = part->page->value + skipped * (size_t)shape->v_head_dim,
-            .head_stride = part->page->rows * shape->v_head_dim,
-        };
+        rows->list[i] = key_page(&rows->shape, &rows->parts[i]);
+        rows->list[rows->list_count + i] = value_page(&rows->shape, &rows->parts[i]);
     }
     return true;
 }
@@ -172,7 +204,9 @@ static struct attn_tensor side(struct session_rows *rows, int number, int64_t co
     struct attn_tensor tensor =
         attn_tensor_dense(list[0].data, rows->shape.dtype, 1, rows->shape.kv_heads,
                           rows->length + rows->appended, columns);
-    rows->pages[number] = (struct attn_pages){ .count = rows->part_count, .list = list };
+    rows->pages[number] = (struct attn_pages){ .count = rows->part_count,
+                                               .list = list,
+                                               .has_row_scales = number == 1 };
     tensor.pages = &rows->pages[number];
     return tensor;
 }
@@ -186,7 +220,7 @@ bool session_rows_begin(struct session_rows *rows, struct session_budget *budget
     /* A cache without positions has a page too, so that its view has an address. */
     const bool good = (rows->part_count > 0 || count > 0 ? make_room(rows, budget, count, fault)
                                                          : add_part(rows, budget, 1, fault))
-                      && make_list(rows, fault);
+                      && session_groups_begin(rows, budget, fault) && make_list(rows, fault);
     if (!good) {
         session_rows_end(rows, false);
         return false;
@@ -207,6 +241,7 @@ void session_rows_end(struct session_rows *rows, bool keeps)
 {
     if (!rows->is_appending)
         return;
+    const bool has_groups = keeps && rows->appended > 0;
     rows->is_appending = false;
     if (rows->part_count > 0) {
         const struct session_part *last = &rows->parts[rows->part_count - 1];
@@ -220,6 +255,7 @@ void session_rows_end(struct session_rows *rows, bool keeps)
             drop_last(rows);
     }
     rows->appended = 0;
+    session_groups_end(rows, has_groups);
 }
 
 /* ------------------------------------------------------------------- other verbs -- */
@@ -250,7 +286,7 @@ bool session_rows_fork(const struct session_rows *rows, struct session_rows *cop
 
 /* -------------------------------------------------------------------------- what is there -- */
 
-static const struct session_part *part_of(const struct session_rows *rows, int64_t position)
+const struct session_part *session_rows_part(const struct session_rows *rows, int64_t position)
 {
     int64_t i = rows->part_count - 1;
     while (i > 0 && rows->parts[i].first > position)
@@ -261,13 +297,17 @@ static const struct session_part *part_of(const struct session_rows *rows, int64
 static bool is_same_head(const struct session_rows *a, const struct session_rows *b,
                          int64_t position, int64_t head)
 {
-    const struct session_part *one = part_of(a, position), *other = part_of(b, position);
-    const size_t bytes = attn_dtype_size(a->shape.dtype);
+    const struct session_part *one = session_rows_part(a, position);
+    const struct session_part *other = session_rows_part(b, position);
+    const size_t bytes = attn_dtype_size(one->page->dtype);
     const size_t key = bytes * (size_t)a->shape.head_dim;
     const size_t value = bytes * (size_t)a->shape.v_head_dim;
-    const size_t at = (size_t)(head * one->page->rows + one->row + position - one->first);
-    const size_t other_at =
-        (size_t)(head * other->page->rows + other->row + position - other->first);
+    const int64_t row = one->row + position - one->first;
+    const int64_t other_row = other->row + position - other->first;
+    const size_t at = (size_t)(head * one->page->rows + row);
+    const size_t other_at = (size_t)(head * other->page->rows + other_row);
+    if (other->page->dtype == ATTN_I8)
+        return session_groups_match(&a->shape, one->page, row, other->page, other_row, head);
     return memcmp(one->page->key + at * key, other->page->key + other_at * key, key) == 0
            && memcmp(one->page->value + at * value, other->page->value + other_at * value, value)
                   == 0;
@@ -285,7 +325,13 @@ bool session_rows_equal(const struct session_rows *a, const struct session_rows 
 
 size_t session_rows_bytes(const struct session_rows *rows)
 {
-    return (size_t)rows->length * session_shape_row_bytes(&rows->shape);
+    struct session_shape shape = rows->shape;
+    size_t bytes = 0;
+    for (int64_t i = 0; i < rows->part_count; i++) {
+        shape.dtype = rows->parts[i].page->dtype;
+        bytes += session_shape_bytes(&shape, session_rows_part_length(rows, i));
+    }
+    return bytes;
 }
 
 size_t session_rows_bytes_held(const struct session_rows *rows)

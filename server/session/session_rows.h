@@ -18,6 +18,16 @@ struct session_part {
     struct session_page *page; /* held */
 };
 
+/* Of a cache of I8: what an append will make of the rows that complete groups (session_groups.h).
+ */
+struct session_groups {
+    int64_t rows;              /* from the first one in F32 on; 0: no group will be complete */
+    struct session_page *page; /* held, and being written: their place from row `row` on */
+    int64_t row;
+    bool is_part;              /* behind the last part of I8, in the same page */
+    struct session_page *rest; /* for the rows behind them; NULL: there will be none */
+};
+
 struct session_rows {
     struct session_shape shape; /* kv_heads 0: not known before the first append */
     int64_t length;             /* positions that are there */
@@ -26,9 +36,10 @@ struct session_rows {
     struct access_account *account; /* that new pages count for, borrowed; NULL: for none */
 
     /* Of the append that has begun. */
-    int64_t appended;       /* positions of it */
-    bool is_appending;      /* session_rows_end() is due */
-    bool has_more;          /* a part was added for it, the last one */
+    int64_t appended;  /* positions of it */
+    bool is_appending; /* session_rows_end() is due */
+    bool has_more;     /* a part was added for it, the last one */
+    struct session_groups groups;
     size_t bytes_wanted;    /* of the page that had no room */
     struct attn_page *list; /* [2 * list_count] the view: pages of keys, then those of values */
     int64_t list_count;
@@ -53,12 +64,31 @@ void session_rows_truncate(struct session_rows *rows, int64_t length);
 /* Makes copy, which is empty, share all positions that are there. False: no memory. */
 bool session_rows_fork(const struct session_rows *rows, struct session_rows *copy);
 
-/* Whether positions [first, end) have equal bytes in both, which may be those of an append. */
+/* Whether positions [first, end) have equal bytes in both, which may be those of an append; where
+ * those of b are I8, whether those of a, in F32, would have become the same. */
 bool session_rows_equal(const struct session_rows *a, const struct session_rows *b, int64_t first,
                         int64_t end);
 
+/* Where position `position`, which is there or of the append, lies. */
+const struct session_part *session_rows_part(const struct session_rows *rows, int64_t position);
+
 /* Positions of part i, of all that are there. */
 int64_t session_rows_part_length(const struct session_rows *rows, int64_t i);
+
+/* Takes the right to write count rows from row `row` of the page of part i on, behind its
+ * rows that are there; false where it is not to be had: rows there are another session's, or
+ * being written, or the page has no such rows. */
+bool session_rows_claim(struct session_rows *rows, int64_t i, int64_t row, int64_t count);
+
+/* A page of this dtype for count positions, which counts for the session's name. NULL, with the
+ * fault. */
+struct session_page *session_rows_make_page(struct session_rows *rows, enum attn_dtype dtype,
+                                            struct session_budget *budget, int64_t count,
+                                            struct fault *fault);
+
+/* Positions at the end that are in pages of this session alone: what a fork begins with is small,
+ * however long the beginning that it shares. */
+int64_t session_rows_own_length(const struct session_rows *rows);
 
 /* Bytes of the positions that are there, and of the pages that they lie in; a shared page counts
  * whole for each session. */

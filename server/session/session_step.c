@@ -1,6 +1,8 @@
 /* session_step.c - see session_step.h. */
 #include "session/session_step.h"
 
+#include "session/session_groups.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -174,6 +176,8 @@ static bool is_kept(const struct session_step *step)
 bool session_step_check(const struct session_step *step, struct fault *fault)
 {
     const struct session_rows *there = &step->layer->rows;
+    if (step->rows && step->appends && !session_groups_check(step->rows, fault))
+        return false;
     if (step->rows != &step->retry || !step->appends) {
         step->layer->kv_len_then += is_kept(step) ? step->rows->appended : 0;
         return true;

@@ -37,8 +37,9 @@ void session_step_init(struct session_step *step, struct session *session,
  * there. */
 bool session_step_prepare(struct session_step *step, struct infer_item *item, struct fault *fault);
 
-/* When all is computed: whether the rows of a retry are those that are there (else conflict), and
- * how long the layer is afterwards. */
+/* When all is computed: whether rows can be kept in the session's dtype (else nonfinite), whether
+ * those of a retry are those that are there (else conflict), and how long the layer is afterwards.
+ */
 bool session_step_check(const struct session_step *step, struct fault *fault);
 
 /* Keeps what was appended, or drops it, and gives the layer back. A second time does nothing. */

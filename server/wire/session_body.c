@@ -55,18 +55,18 @@ static bool read_dtype(struct v1_reader *reader, const cJSON *node)
     static const struct {
         const char *name;
         enum attn_dtype dtype;
-    } DTYPES[] = { { "f32", ATTN_F32 }, { "f16", ATTN_F16 }, { "bf16", ATTN_BF16 } };
+    } DTYPES[] = {
+        { "f32", ATTN_F32 }, { "f16", ATTN_F16 }, { "bf16", ATTN_BF16 }, { "int8", ATTN_I8 }
+    };
     if (!cJSON_IsString(node))
-        return v1_wrong_type(reader, node, "\"f32\", \"f16\" or \"bf16\"");
+        return v1_wrong_type(reader, node, "\"f32\", \"f16\", \"bf16\" or \"int8\"");
     for (size_t i = 0; i < sizeof DTYPES / sizeof DTYPES[0]; i++)
         if (strcmp(node->valuestring, DTYPES[i].name) == 0) {
             of(reader)->dtype = DTYPES[i].dtype;
             return true;
         }
     return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
-                        strcmp(node->valuestring, "int8") == 0
-                            ? "dtype '%.40s' is not in this build; expected f32, f16 or bf16"
-                            : "there is no dtype '%.40s'; expected f32, f16 or bf16",
+                        "there is no dtype '%.40s'; expected f32, f16, bf16 or int8",
                         node->valuestring);
 }
 

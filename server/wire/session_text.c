@@ -6,7 +6,10 @@
 
 static const char *dtype_text(enum attn_dtype dtype)
 {
-    return dtype == ATTN_F16 ? "f16" : dtype == ATTN_BF16 ? "bf16" : "f32";
+    return dtype == ATTN_F16    ? "f16"
+           : dtype == ATTN_BF16 ? "bf16"
+           : dtype == ATTN_I8   ? "int8"
+                                : "f32";
 }
 
 static void write_layers(const struct session *session, struct text *text)

@@ -112,7 +112,7 @@ static const struct openapi_call calls[] = {
     { "POST", "/v1/sessions", NULL, 201, "{\"model\":\"demo\",\"id\":\"e\",\"kv_len_max\":9}",
       NULL },
     { "POST", "/v1/sessions", NULL, 409, "{\"model\":\"demo\",\"id\":\"e\"}", NULL },
-    { "POST", "/v1/sessions", NULL, 400, "{\"model\":\"demo\",\"dtype\":\"int8\"}", NULL },
+    { "POST", "/v1/sessions", NULL, 400, "{\"model\":\"demo\",\"dtype\":\"int4\"}", NULL },
     { "POST", "/v1/sessions", NULL, 404, "{\"model\":\"nobody\"}", NULL },
     { "GET", "/v1/sessions", NULL, 200, NULL, NULL },
     { "POST", P "/attention", "/v1/sessions/s/attention", 200, "{\"input\":[[1,0,0]],\"at\":0}",

@@ -157,7 +157,7 @@ static void test_few_pages(void **state)
     assert_true(one.rows.part_count <= 4);
     assert_true(session_rows_bytes_held(&one.rows)
                 <= session_rows_bytes(&one.rows)
-                       + SESSION_PAGE_ROWS_MAX * session_shape_row_bytes(&SHAPE));
+                       + session_shape_bytes(&SHAPE, SESSION_PAGE_ROWS_MAX));
     drop(&one);
 }
 
@@ -165,7 +165,7 @@ static void test_few_pages(void **state)
 static void test_budget(void **state)
 {
     (void)state;
-    const size_t row_bytes = session_shape_row_bytes(&SHAPE);
+    const size_t row_bytes = session_shape_bytes(&SHAPE, 1);
     struct session_budget budget = { .bytes_max = 100 * row_bytes };
     struct watched one, other;
     struct fault fault = { .code = FAULT_NONE };

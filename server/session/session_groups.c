@@ -1,0 +1,281 @@
+/* session_groups.c - see session_groups.h. */
+#include "session/session_groups.h"
+
+#include "quantize.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Channels of a group that are brought together at a time. */
+enum { PIECE = 64 };
+
+/* The first part in F32 behind all groups, or part_count. */
+static int64_t first_float_part(const struct session_rows *rows)
+{
+    int64_t i = rows->part_count;
+    while (i > 0 && rows->parts[i - 1].page->dtype != ATTN_I8)
+        i--;
+    return i;
+}
+
+static int64_t first_float(const struct session_rows *rows)
+{
+    const int64_t i = first_float_part(rows);
+    return i < rows->part_count ? rows->parts[i].first : rows->length;
+}
+
+/* The row of a key or value at a position in F32, of one head. */
+static const float *row_at(const struct session_rows *rows, bool is_value, int64_t head,
+                           int64_t position)
+{
+    const struct session_part *part = session_rows_part(rows, position);
+    const int64_t at = head * part->page->rows + part->row + position - part->first;
+    return is_value ? (const float *)(void *)part->page->value + at * rows->shape.v_head_dim
+                    : (const float *)(void *)part->page->key + at * rows->shape.head_dim;
+}
+
+/* ------------------------------------------------------------------------- finite -- */
+
+static bool is_finite(const float *row, int64_t columns)
+{
+    float sum = 0;
+    for (int64_t d = 0; d < columns; d++)
+        sum += row[d] * 0.0f;
+    return sum == 0.0f;
+}
+
+bool session_groups_check(const struct session_rows *rows, struct fault *fault)
+{
+    const struct session_shape *shape = &rows->shape;
+    for (int64_t i = 0; shape->dtype == ATTN_I8 && i < rows->appended; i++)
+        for (int64_t h = 0; h < shape->kv_heads; h++) {
+            const bool has_key = is_finite(row_at(rows, false, h, rows->length + i), //
+                                           shape->head_dim);
+            if (has_key && is_finite(row_at(rows, true, h, rows->length + i), shape->v_head_dim))
+                continue;
+            return fault_set(fault, FAULT_NONFINITE,
+                             "the %s of row %" PRId64 " of the call has a number that is not "
+                             "finite, which int8 cannot hold; send finite numbers, or make a "
+                             "session of another dtype",
+                             has_key ? "value" : "key", i);
+        }
+    return true;
+}
+
+/* -------------------------------------------------------------------------- room -- */
+
+static int64_t whole_groups(int64_t rows)
+{
+    return rows / ATTN_I8_ROWS * ATTN_I8_ROWS;
+}
+
+/* Behind the groups that are there, in their page. A group that was truncated ends where the next
+ * would begin. */
+static bool claim_behind(struct session_rows *rows, int64_t last)
+{
+    struct session_groups *groups = &rows->groups;
+    const struct session_part *part = &rows->parts[last];
+    const int64_t end = part->row + session_rows_part_length(rows, last);
+    const int64_t row = whole_groups(end + ATTN_I8_ROWS - 1);
+    if (!session_rows_claim(rows, last, row, groups->rows))
+        return false;
+    groups->page = session_page_hold(part->page);
+    groups->row = row;
+    groups->is_part = row == end;
+    return true;
+}
+
+static bool is_small_and_alone(const struct session_rows *rows, int64_t last)
+{
+    const struct session_part *part = &rows->parts[last];
+    const int64_t there = session_rows_part_length(rows, last);
+    return part->row == 0 && part->page->rows < SESSION_PAGE_ROWS_MAX
+           && there == whole_groups(there) && atomic_load(&part->page->holders) == 1;
+}
+
+/* A page of groups, which is to be written; its first `there` rows are those of part last. */
+static bool make_groups(struct session_rows *rows, struct session_budget *budget, int64_t last,
+                        int64_t there, struct fault *fault)
+{
+    struct session_groups *groups = &rows->groups;
+    const int64_t length = there > 0 ? 2 * there : session_rows_own_length(rows);
+    const int64_t count = session_page_rows(length, there + groups->rows);
+    groups->page = session_rows_make_page(rows, ATTN_I8, budget, count, fault);
+    if (!groups->page)
+        return false;
+    groups->row = there;
+    atomic_store(&groups->page->used, there);
+    atomic_store(&groups->page->appender, rows);
+    if (there == 0)
+        return true;
+    session_page_copy(&rows->shape, groups->page, 0, rows->parts[last].page, 0, there);
+    session_page_release(rows->parts[last].page);
+    rows->parts[last].page = session_page_hold(groups->page);
+    groups->is_part = true;
+    return true;
+}
+
+static bool make_rest(struct session_rows *rows, struct session_budget *budget, int64_t count,
+                      struct fault *fault)
+{
+    if (count == 0)
+        return true;
+    rows->groups.rest = session_rows_make_page(rows, ATTN_F32, budget, SESSION_PAGE_ROWS, fault);
+    return rows->groups.rest != NULL;
+}
+
+bool session_groups_begin(struct session_rows *rows, struct session_budget *budget,
+                          struct fault *fault)
+{
+    struct session_groups *groups = &rows->groups;
+    *groups = (struct session_groups){ .rows = 0 };
+    if (rows->shape.dtype != ATTN_I8)
+        return true;
+    const int64_t floats = rows->length + rows->appended - first_float(rows);
+    const int64_t last = first_float_part(rows) - 1;
+    groups->rows = rows->appended > 0 ? whole_groups(floats) : 0;
+    if (groups->rows == 0)
+        return true;
+    struct session_part *parts =
+        realloc(rows->parts, (size_t)(rows->part_count + 2) * sizeof *parts);
+    if (!parts)
+        return fault_no_memory(fault);
+    rows->parts = parts;
+    if (!make_rest(rows, budget, floats - groups->rows, fault))
+        return false;
+    if (last >= 0 && claim_behind(rows, last))
+        return true;
+    const bool grows = last >= 0 && is_small_and_alone(rows, last);
+    return make_groups(rows, budget, last, grows ? session_rows_part_length(rows, last) : 0, fault);
+}
+
+/* --------------------------------------------------------------------- the groups -- */
+
+/* ATTN_I8_ROWS keys of a head from a position on, into the page from row to on. */
+static void make_keys(const struct session_rows *rows, int64_t head, int64_t position, int64_t to)
+{
+    const struct session_page *page = rows->groups.page;
+    const int64_t columns = rows->shape.head_dim;
+    const int64_t group = head * (page->rows / ATTN_I8_ROWS) + to / ATTN_I8_ROWS;
+    int8_t *numbers = (int8_t *)page->key + (head * page->rows + to) * columns;
+    float together[ATTN_I8_ROWS * PIECE];
+    for (int64_t d = 0; d < columns; d += PIECE) {
+        const int64_t n = columns - d < PIECE ? columns - d : PIECE;
+        for (int64_t i = 0; i < ATTN_I8_ROWS; i++)
+            memcpy(together + i * PIECE, row_at(rows, false, head, position + i) + d,
+                   (size_t)n * sizeof(float));
+        attn_quantize_channels(numbers + d, columns, page->key_scale + group * columns + d,
+                               together, PIECE, ATTN_I8_ROWS, n);
+    }
+}
+
+static void make_value(const struct session_rows *rows, int64_t head, int64_t position, int64_t to)
+{
+    const struct session_page *page = rows->groups.page;
+    const int64_t columns = rows->shape.v_head_dim;
+    const int64_t at = head * page->rows + to;
+    attn_quantize_rows((int8_t *)page->value + at * columns, columns, page->value_scale + at,
+                       row_at(rows, true, head, position), columns, 1, columns);
+}
+
+static void make_all(const struct session_rows *rows, int64_t first)
+{
+    const struct session_groups *groups = &rows->groups;
+    for (int64_t h = 0; h < rows->shape.kv_heads; h++) {
+        for (int64_t i = 0; i < groups->rows; i += ATTN_I8_ROWS)
+            make_keys(rows, h, first + i, groups->row + i);
+        for (int64_t i = 0; i < groups->rows; i++)
+            make_value(rows, h, first + i, groups->row + i);
+    }
+}
+
+static void copy_rest(const struct session_rows *rows, int64_t first)
+{
+    for (int64_t position = first; position < rows->length; position++) {
+        const struct session_part *part = session_rows_part(rows, position);
+        session_page_copy(&rows->shape, rows->groups.rest, position - first, part->page,
+                          part->row + position - part->first, 1);
+    }
+    atomic_store(&rows->groups.rest->used, rows->length - first);
+}
+
+/* The groups and the rest take the place of what was F32. */
+static void replace_parts(struct session_rows *rows, int64_t first)
+{
+    struct session_groups *groups = &rows->groups;
+    const int64_t floats = first_float_part(rows);
+    while (rows->part_count > floats)
+        session_page_release(rows->parts[--rows->part_count].page);
+    atomic_store(&groups->page->used, groups->row + groups->rows);
+    if (!groups->is_part)
+        rows->parts[rows->part_count++] =
+            (struct session_part){ first, groups->row, session_page_hold(groups->page) };
+    if (groups->rest)
+        rows->parts[rows->part_count++] =
+            (struct session_part){ first + groups->rows, 0, session_page_hold(groups->rest) };
+}
+
+void session_groups_end(struct session_rows *rows, bool keeps)
+{
+    struct session_groups *groups = &rows->groups;
+    const int64_t first = first_float(rows);
+    if (keeps && groups->rows > 0) {
+        make_all(rows, first);
+        if (groups->rest)
+            copy_rest(rows, first + groups->rows);
+        replace_parts(rows, first);
+    }
+    void *self = rows;
+    if (groups->page)
+        atomic_compare_exchange_strong(&groups->page->appender, &self, NULL);
+    session_page_release(groups->page);
+    session_page_release(groups->rest);
+    *groups = (struct session_groups){ .rows = 0 };
+}
+
+/* ------------------------------------------------------------------------- retries -- */
+
+/* Whether the number becomes this one: one that is too large for the scale had another. */
+static bool matches(float number, float scale, int8_t quantized)
+{
+    const bool is_normal = scale >= FLT_MIN;
+    return attn_quantize(number, scale) == quantized
+           && (scale > 0.0f || number == 0.0f || fabsf(number) < FLT_MIN)
+           && (!is_normal || fabsf(number) / scale < 127.5f);
+}
+
+static bool is_same_value(const float *value, int64_t columns, const int8_t *quantized, float scale)
+{
+    float own_scale;
+    int8_t number;
+    for (int64_t c = 0; c < columns; c++)
+        if (!matches(value[c], scale, quantized[c]))
+            return false;
+    float greatest = 0.0f;
+    for (int64_t c = 0; c < columns; c++)
+        greatest = fabsf(value[c]) > greatest ? fabsf(value[c]) : greatest;
+    attn_quantize_rows(&number, 1, &own_scale, &greatest, 1, 1, 1);
+    return own_scale == scale;
+}
+
+bool session_groups_match(const struct session_shape *shape, const struct session_page *page,
+                          int64_t row, const struct session_page *group, int64_t group_row,
+                          int64_t head)
+{
+    const int64_t columns = shape->head_dim, v_columns = shape->v_head_dim;
+    const int64_t at = head * page->rows + row, group_at = head * group->rows + group_row;
+    const float *key = (const float *)(void *)page->key + at * columns;
+    const int8_t *numbers = (const int8_t *)group->key + group_at * columns;
+    const float *scale =
+        group->key_scale
+        + (head * (group->rows / ATTN_I8_ROWS) + group_row / ATTN_I8_ROWS) * columns;
+    for (int64_t d = 0; d < columns; d++)
+        if (!matches(key[d], scale[d], numbers[d]))
+            return false;
+    return is_same_value((const float *)(void *)page->value + at * v_columns, v_columns,
+                         (const int8_t *)group->value + group_at * v_columns,
+                         group->value_scale[group_at]);
+}
