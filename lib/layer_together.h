@@ -18,10 +18,17 @@ bool attn_layer_runs_together(const struct attn_layer_plan *a, const struct attn
  * caches have the longest beginning in common, are neighbours. */
 int attn_layer_compare_keys(const struct attn_layer_plan *a, const struct attn_layer_plan *b);
 
+/* The workspace of a task: 64-byte aligned, and at least the largest of the calls. With some 64 KiB
+ * more, rows of several calls meet the keys that they share together. */
+struct attn_layer_room {
+    void *workspace;
+    size_t bytes;
+};
+
 /* The tasks of the stage of all calls, any two of which run together. One call alone has its own
- * tasks. A task needs the largest workspace of the calls. */
+ * tasks. */
 int64_t attn_layer_together_tasks(const struct attn_layer_call *calls, int count, int stage);
 void attn_layer_together_run(const struct attn_layer_call *calls, int count, int stage,
-                             int64_t task, void *workspace);
+                             int64_t task, const struct attn_layer_room *room);
 
 #endif

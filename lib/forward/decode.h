@@ -155,12 +155,40 @@ void attn_decode_run(const struct attn_plan *plan, int64_t number, void *workspa
 void attn_decode_run_part(const struct attn_plan *plan, int64_t part, void *shared,
                           void *workspace);
 
-/* A part tile by tile, so that the same tile of several problems, whose keys may lie in the same
- * memory, can run one after the other while it is in a near cache. The tiles of a part are run in
- * their order. is_near: it is there already. */
-int64_t attn_decode_part_tiles(const struct attn_plan *plan);
-void attn_decode_run_part_tile(const struct attn_plan *plan, int64_t part, int64_t tile,
-                               bool is_near, void *shared, void *workspace);
+/* The steps of a part, for decode_together.c. Its state is in shared. */
+void attn_decode_begin_part(struct attn_decode_task *task, const struct attn_plan *plan,
+                            int64_t part, void *shared, void *workspace);
+void attn_decode_clear_part(const struct attn_decode_task *task);
+
+/* Tile number tile of a chunk; n is 0 or less where the chunk has none. */
+struct attn_span attn_decode_tile(const struct attn_plan *plan, int64_t chunk, int64_t tile);
+void attn_decode_run_tile(struct attn_decode_task *task, const struct attn_span *tile);
+
+/* Of a tile that all rows see: scores without softcap; softcap and clear lanes behind them; weights
+ * in their place; sums of weighted values; and their addition to the chunk. */
+void attn_decode_score_keys(const struct attn_decode_task *task, const struct attn_span *tile);
+void attn_decode_cap(const struct attn_decode_task *task, const struct attn_span *tile);
+void attn_decode_weigh(const struct attn_decode_task *task, const struct attn_span *tile,
+                       float *weights);
+void attn_decode_sum_values(const struct attn_decode_task *task, const struct attn_span *tile,
+                            const float *weights);
+void attn_decode_add_sums(const struct attn_decode_task *task);
+
+/* A part of several plans, whose keys may lie in the same memory. */
+struct attn_decode_part {
+    struct attn_plan plan;
+    void *shared;
+    int64_t number;
+};
+
+/* A chunk of several plans, tile by tile: each tile is run for one after the other, while it is in
+ * a near cache, and rows of several plans meet keys that they share together. count is at most
+ * ATTN_DECODE_ROWS. The workspace has room for the rows of several plans, or else of one.
+ * is_near: the tiles are in a near cache already. */
+int64_t attn_decode_chunk_tiles(const struct attn_plan *plan);
+void attn_decode_run_parts_tile(const struct attn_decode_part *parts, int count, int64_t tile,
+                                bool is_near, void *workspace, size_t workspace_bytes);
+
 void attn_decode_run_join(const struct attn_plan *plan, int64_t number, void *shared,
                           void *workspace);
 void attn_decode_run_heads(const struct attn_plan *plan, const struct attn_decode_heads *heads,

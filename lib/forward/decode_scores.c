@@ -39,7 +39,7 @@ void attn_decode_store_map(const struct attn_decode_task *task, const struct att
 }
 
 /* The products of all rows with the keys of a tile. */
-static void score_keys(const struct attn_decode_task *task, const struct attn_span *tile)
+void attn_decode_score_keys(const struct attn_decode_task *task, const struct attn_span *tile)
 {
     const struct attn_tensor *key = &task->problem->key;
     const struct attn_decode_rows keys = attn_decode_rows(task, key, tile);
@@ -56,7 +56,7 @@ static void score_keys(const struct attn_decode_task *task, const struct attn_sp
 }
 
 /* Turn the products into scores. */
-static void cap(const struct attn_decode_task *task, const struct attn_span *tile)
+void attn_decode_cap(const struct attn_decode_task *task, const struct attn_span *tile)
 {
     const struct attn_problem *problem = task->problem;
     const int64_t lanes = task->kernels->lanes;
@@ -139,8 +139,8 @@ static void hide_all(const struct attn_decode_task *task, const struct attn_span
 
 void attn_decode_score(const struct attn_decode_task *task, const struct attn_span *tile)
 {
-    score_keys(task, tile);
-    cap(task, tile);
+    attn_decode_score_keys(task, tile);
+    attn_decode_cap(task, tile);
 }
 
 void attn_decode_mask(const struct attn_decode_task *task, const struct attn_span *tile)

@@ -98,8 +98,8 @@ static void begin(struct attn_decode_task *task, const struct attn_plan *plan,
 static const float ones[ATTN_DECODE_ROWS] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
 
 /* Sum the values of a tile times their weights. Keys that every row sees need no guard. */
-static void sum_values(const struct attn_decode_task *task, const struct attn_span *tile,
-                       const float *weights)
+void attn_decode_sum_values(const struct attn_decode_task *task, const struct attn_span *tile,
+                            const float *weights)
 {
     const struct attn_problem *problem = task->problem;
     const struct attn_tensor *value = &problem->value;
@@ -122,7 +122,7 @@ static void sum_values(const struct attn_decode_task *task, const struct attn_sp
 }
 
 /* Add the sums of a tile to those of the chunk: two levels of sums lose less precision than one. */
-static void add_sums(const struct attn_decode_task *task)
+void attn_decode_add_sums(const struct attn_decode_task *task)
 {
     for (int64_t r = 0; r < task->row_count; r++) {
         const float *sums = task->sums + r * task->v_padded;
@@ -133,7 +133,8 @@ static void add_sums(const struct attn_decode_task *task)
 }
 
 /* Turn the masked scores of the visible part of a tile into weights. */
-static void weigh(const struct attn_decode_task *task, const struct attn_span *tile, float *weights)
+void attn_decode_weigh(const struct attn_decode_task *task, const struct attn_span *tile,
+                       float *weights)
 {
     const struct attn_problem *problem = task->problem;
 
@@ -148,13 +149,17 @@ static void weigh(const struct attn_decode_task *task, const struct attn_span *t
 }
 
 /* Process a tile of keys. If no key is visible, only its maps are written. */
-static void run_tile(struct attn_decode_task *task, const struct attn_span *whole)
+void attn_decode_run_tile(struct attn_decode_task *task, const struct attn_span *whole)
 {
     const struct attn_problem *problem = task->problem;
+    if (whole->n <= 0)
+        return;
     const struct attn_span visible = attn_decode_visible(task, whole);
     const struct attn_span tile = task->needs.pairs ? *whole : visible;
     float *weights = task->scores + (visible.first - tile.first);
 
+    if (tile.n <= 0)
+        return;
     if (visible.n > 0 || task->needs.scores)
         attn_decode_score(task, &tile);
     attn_decode_mask(task, &tile);
@@ -163,29 +168,25 @@ static void run_tile(struct attn_decode_task *task, const struct attn_span *whol
         attn_decode_store_map(task, &problem->weights, &tile);
     if (visible.n == 0 || !task->needs.softmax)
         return;
-    weigh(task, &visible, weights);
+    attn_decode_weigh(task, &visible, weights);
     if (attn_is_wanted(&problem->context)) {
-        sum_values(task, &visible, weights);
-        add_sums(task);
+        attn_decode_sum_values(task, &visible, weights);
+        attn_decode_add_sums(task);
     }
 }
 
 /* --------------------------------------------------------------------- chunks of keys -- */
 
-/* Tile number tile of a chunk, if the chunk has so many. */
-static void run_tile_of_chunk(struct attn_decode_task *task, int64_t number, int64_t tile)
+struct attn_span attn_decode_tile(const struct attn_plan *plan, int64_t chunk, int64_t tile)
 {
-    const struct attn_plan *plan = task->plan;
-    const int64_t start = number * plan->chunk_keys;
-    const int64_t end = attn_min(start + plan->chunk_keys, task->problem->key.shape[2]);
+    const int64_t start = chunk * plan->chunk_keys;
+    const int64_t end = attn_min(start + plan->chunk_keys, plan->problem.key.shape[2]);
     const int64_t first = start + tile * ATTN_DECODE_KEYS;
-    const struct attn_span span = { first, attn_min(ATTN_DECODE_KEYS, end - first) };
 
-    if (span.n > 0 && (task->needs.pairs || attn_decode_visible(task, &span).n > 0))
-        run_tile(task, &span);
+    return (struct attn_span){ first, attn_min(ATTN_DECODE_KEYS, end - first) };
 }
 
-int64_t attn_decode_part_tiles(const struct attn_plan *plan)
+int64_t attn_decode_chunk_tiles(const struct attn_plan *plan)
 {
     return attn_divide_up(plan->chunk_keys, ATTN_DECODE_KEYS);
 }
@@ -193,8 +194,10 @@ int64_t attn_decode_part_tiles(const struct attn_plan *plan)
 static void run_chunk(struct attn_decode_task *task, int64_t number)
 {
     clear_chunk(task);
-    for (int64_t tile = 0; tile < attn_decode_part_tiles(task->plan); tile++)
-        run_tile_of_chunk(task, number, tile);
+    for (int64_t i = 0; i < attn_decode_chunk_tiles(task->plan); i++) {
+        const struct attn_span tile = attn_decode_tile(task->plan, number, i);
+        attn_decode_run_tile(task, &tile);
+    }
 }
 
 /* ------------------------------------------------------------------------------- tasks -- */
@@ -233,28 +236,26 @@ void attn_decode_run(const struct attn_plan *plan, int64_t number, void *workspa
     attn_decode_run_heads(plan, &heads, workspace);
 }
 
-void attn_decode_run_part(const struct attn_plan *plan, int64_t part, void *shared, void *workspace)
+void attn_decode_begin_part(struct attn_decode_task *task, const struct attn_plan *plan,
+                            int64_t part, void *shared, void *workspace)
 {
     const struct attn_decode_heads heads = heads_of(plan, part / plan->chunks);
-    struct attn_decode_task task;
 
-    begin(&task, plan, &heads, workspace);
-    attn_decode_cut_state(plan, &task.chunk, (char *)shared + (size_t)part * plan->state_bytes);
-    run_chunk(&task, part % plan->chunks);
+    begin(task, plan, &heads, workspace);
+    attn_decode_cut_state(plan, &task->chunk, (char *)shared + (size_t)part * plan->state_bytes);
 }
 
-void attn_decode_run_part_tile(const struct attn_plan *plan, int64_t part, int64_t tile,
-                               bool is_near, void *shared, void *workspace)
+void attn_decode_clear_part(const struct attn_decode_task *task)
 {
-    const struct attn_decode_heads heads = heads_of(plan, part / plan->chunks);
+    clear_chunk(task);
+}
+
+void attn_decode_run_part(const struct attn_plan *plan, int64_t part, void *shared, void *workspace)
+{
     struct attn_decode_task task;
 
-    begin(&task, plan, &heads, workspace);
-    task.prefetch = task.prefetch && !is_near;
-    attn_decode_cut_state(plan, &task.chunk, (char *)shared + (size_t)part * plan->state_bytes);
-    if (tile == 0)
-        clear_chunk(&task);
-    run_tile_of_chunk(&task, part % plan->chunks, tile);
+    attn_decode_begin_part(&task, plan, part, shared, workspace);
+    run_chunk(&task, part % plan->chunks);
 }
 
 void attn_decode_run_join(const struct attn_plan *plan, int64_t number, void *shared,

@@ -9,6 +9,9 @@
 #include "forward/decode.h"
 #include "layer/layer_internal.h"
 
+/* Calls whose parts are bound at a time: their plans are on the stack. */
+enum { PARTS = 8 };
+
 static enum attn_layer_stage kind_of(const struct attn_layer_plan *plan, int stage)
 {
     return (enum attn_layer_stage)plan->stage_kind[stage];
@@ -102,39 +105,52 @@ int64_t attn_layer_together_tasks(const struct attn_layer_call *calls, int count
                : plan->task_count[stage];
 }
 
-/* Chunk number chunk of one task of all calls that have so many, tile by tile. The keys of a tile
- * that the call before read too are near. */
-static void run_parts(const struct attn_layer_call *calls, int count, int64_t task, int64_t chunk,
-                      void *workspace)
+/* The parts of some of the calls that have this chunk; returns their number. */
+static int bind_parts(const struct attn_layer_call *calls, int count, int64_t task, int64_t chunk,
+                      struct attn_decode_part *parts)
 {
-    const int64_t tiles = attn_decode_part_tiles(&calls[0].plan->attention);
+    int used = 0;
+
+    for (int i = 0; i < count; i++) {
+        const struct attn_layer_plan *plan = calls[i].plan;
+        if (chunk >= plan->attention.chunks)
+            continue;
+        attn_layer_bind_attention(plan, calls[i].scratch, &parts[used].plan);
+        parts[used].shared = attn_scratch_at(calls[i].scratch, plan->shared_offset);
+        parts[used++].number = task * plan->attention.chunks + chunk;
+    }
+    return used;
+}
+
+/* Chunk number chunk of one task of all calls, tile by tile. The keys of a tile that calls before
+ * have read are near. */
+static void run_parts(const struct attn_layer_call *calls, int count, int64_t task, int64_t chunk,
+                      const struct attn_layer_room *room)
+{
+    const int64_t tiles = attn_decode_chunk_tiles(&calls[0].plan->attention);
+    struct attn_decode_part parts[PARTS];
 
     for (int64_t tile = 0; tile < tiles; tile++)
-        for (int i = 0; i < count; i++) {
-            const struct attn_layer_plan *plan = calls[i].plan;
-            struct attn_plan attention;
-            if (chunk >= plan->attention.chunks)
-                continue;
-            attn_layer_bind_attention(plan, calls[i].scratch, &attention);
-            attn_decode_run_part_tile(&attention, task * attention.chunks + chunk, tile, i > 0,
-                                      attn_scratch_at(calls[i].scratch, plan->shared_offset),
-                                      workspace);
+        for (int i = 0; i < count; i += PARTS) {
+            const int used =
+                bind_parts(&calls[i], (int)attn_min(PARTS, count - i), task, chunk, parts);
+            attn_decode_run_parts_tile(parts, used, tile, i > 0, room->workspace, room->bytes);
         }
 }
 
 void attn_layer_together_run(const struct attn_layer_call *calls, int count, int stage,
-                             int64_t task, void *workspace)
+                             int64_t task, const struct attn_layer_room *room)
 {
     const struct attn_layer_plan *plan = calls[0].plan;
     const enum attn_layer_product product = attn_layer_product(plan, stage);
 
     if (count > 1 && product != ATTN_PRODUCT_NONE) {
-        attn_layer_product_run(calls, count, product, task, workspace);
+        attn_layer_product_run(calls, count, product, task, room->workspace);
     } else if (count > 1 && kind_of(plan, stage) == ATTN_LAYER_ATTEND_PART) {
         const int64_t chunks = chunks_max(calls, count);
-        run_parts(calls, count, task / chunks, task % chunks, workspace);
+        run_parts(calls, count, task / chunks, task % chunks, room);
     } else {
         for (int i = 0; i < count; i++)
-            attn_layer_run(calls[i].plan, stage, task, calls[i].scratch, workspace);
+            attn_layer_run(calls[i].plan, stage, task, calls[i].scratch, room->workspace);
     }
 }

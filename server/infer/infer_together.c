@@ -106,8 +106,9 @@ void infer_together_run(const struct infer_together *together, int64_t task,
     const struct infer_item *item = together->items[first];
     const int64_t own = task - together->first_task[group];
     if (count > 1) {
-        attn_layer_together_run(&together->calls[first], (int)count, together->stage, own,
-                                worker->workspace);
+        attn_layer_together_run(
+            &together->calls[first], (int)count, together->stage, own,
+            &(struct attn_layer_room){ worker->workspace, worker->workspace_bytes });
         return;
     }
     infer_tasks_run(item, together->stage, own,
