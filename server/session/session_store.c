@@ -87,6 +87,8 @@ static void take_out(struct session_store *store, struct session *session, enum 
     atomic_store(&session->end, (int)why);
     tdelete(session, &store->by_id, compare);
     LIST_TAKE_OUT(&store->all, session, in_store);
+    if (session->account)
+        session->account->sessions--;
     metrics_gauge_add(METRICS_SESSIONS, -1);
 }
 
@@ -106,12 +108,18 @@ static struct session *find_own(struct session_store *store, const char *id, con
     return node ? *(struct session **)node : NULL;
 }
 
+static int compare_ids(const void *a, const void *b)
+{
+    return strcmp(((const struct session *)a)->id, ((const struct session *)b)->id);
+}
+
+/* Whoever's it is: the tree is in the order of ids first. */
 static struct session *find_any(struct session_store *store, const char *id)
 {
-    struct session *session = store->all.first;
-    while (session && strcmp(session->id, id) != 0)
-        session = session->in_store.next;
-    return session;
+    struct session wanted;
+    text_copy(wanted.id, sizeof wanted.id, id);
+    void *node = tfind(&wanted, &store->by_id, compare_ids);
+    return node ? *(struct session **)node : NULL;
 }
 
 static struct session *find(struct session_store *store, const char *id,
@@ -169,17 +177,21 @@ static void unlock(struct session_store *store)
 /* Ends what has expired; a session whose time has come is not found, however seldom this runs. */
 void session_store_sweep(struct session_store *store, int64_t now_ns)
 {
-    struct session *session;
-    do {
-        lock(store);
-        session = store->all.first;
-        while (session && !is_expired(session, now_ns))
-            session = session->in_store.next;
-        if (session)
-            take_out(store, session, SESSION_EXPIRED);
-        unlock(store);
+    LIST_OF(struct session) expired = { NULL };
+    lock(store);
+    for (struct session *session = store->all.first, *next; session; session = next) {
+        next = session->in_store.next;
+        if (!is_expired(session, now_ns))
+            continue;
+        take_out(store, session, SESSION_EXPIRED);
+        LIST_APPEND(&expired, session, in_store);
+    }
+    unlock(store);
+    while (expired.first) {
+        struct session *session = expired.first;
+        LIST_TAKE_OUT(&expired, session, in_store);
         session_release(session);
-    } while (session);
+    }
 }
 
 void session_store_free(struct session_store *store)
@@ -200,7 +212,7 @@ static bool has_place(const struct session_store *store, const struct access_key
                       int64_t now_ns, struct fault *fault)
 {
     int64_t count = 0;
-    if (!key || key->limits.sessions == 0)
+    if (!key || key->limits.sessions == 0 || key->account->sessions < key->limits.sessions)
         return true;
     for (const struct session *s = store->all.first; s; s = s->in_store.next)
         count += strcmp(owner_of(s), name_of(key)) == 0 && !is_expired(s, now_ns);
@@ -228,6 +240,8 @@ static bool add(struct session_store *store, struct session *session, const stru
     if (*node != session)
         return is_taken(session->id, fault);
     LIST_APPEND(&store->all, session, in_store);
+    if (session->account)
+        session->account->sessions++;
     metrics_gauge_add(METRICS_SESSIONS, 1);
     return true;
 }

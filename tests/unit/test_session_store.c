@@ -1,0 +1,218 @@
+/* test_session_store.c - many sessions: what each of them costs, that they are found, end by their
+ * time whatever the clock says, and share what forks of forks share. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "problem_count.h"
+#include "session/session_store.h"
+#include "store/model_store.h"
+
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MANY = 100000, BYTES_EACH = 1024 };
+
+static const int64_t SECOND = 1000000000;
+
+static struct model_store *models;
+static struct model *model;
+static struct session_store *store;
+
+static int open_store(void **state)
+{
+    const struct model_store_options no_directory = { .directory = NULL };
+    struct fault fault;
+    int failed_count;
+    (void)state;
+    assert_true(model_store_create(&models, &no_directory, &failed_count, &fault));
+    assert_true(model_store_resolve_version(models, NULL, "sdpa", "", &model, &fault));
+    store = session_store_create(SIZE_MAX, NULL);
+    assert_non_null(store);
+    return 0;
+}
+
+static int close_store(void **state)
+{
+    (void)state;
+    session_store_free(store);
+    model_release(model);
+    model_store_free(models);
+    return 0;
+}
+
+static struct session *add(const char *id, int64_t ttl_ns)
+{
+    struct fault fault = { .code = FAULT_NONE };
+    struct session *session = session_create(model, NULL, model->layer_count);
+    assert_non_null(session);
+    session->ttl_ns = ttl_ns;
+    assert_true(session_store_add(store, session, id, NULL, &fault));
+    return session;
+}
+
+static void delete(const char *id)
+{
+    struct fault fault = { .code = FAULT_NONE };
+    struct session *session = session_store_look(store, id, NULL, &fault);
+    assert_non_null(session);
+    assert_true(session_store_delete(store, session, &fault));
+    session_release(session);
+}
+
+static void skip_one(void *context, struct session *session)
+{
+    (void)context;
+    (void)session;
+}
+
+static int64_t count_all(void)
+{
+    return session_store_list(store, NULL, 0, 0, skip_one, NULL);
+}
+
+static const char *name_of(char name[16], uint64_t number)
+{
+    snprintf(name, 16, "n%u", (unsigned)number);
+    return name;
+}
+
+/* Each takes less than 1 KB; every second one has expired, and the others stay. */
+static void test_many(void **state)
+{
+    const uint64_t count = problem_count(MANY);
+    struct fault fault = { .code = FAULT_NONE };
+    char name[16];
+    (void)state;
+    const size_t before = mallinfo2().uordblks;
+    for (uint64_t i = 0; i < count; i++)
+        add(name_of(name, i), i % 2 == 0 ? SECOND : 86400 * SECOND);
+    const size_t each = (mallinfo2().uordblks - before) / count;
+    print_message("    %zu bytes each\n", each);
+    if (PROBLEM_SHARE == 1) /* a sanitizer has an allocator of its own */
+        assert_in_range(each, 100, BYTES_EACH);
+    assert_int_equal(count_all(), count);
+    for (uint64_t i = 0; i < count; i += 997) {
+        struct session *session = session_store_look(store, name_of(name, i), NULL, &fault);
+        assert_non_null(session);
+        session_release(session);
+    }
+    session_store_sweep(store, clock_now_ns() + 3600 * SECOND);
+    assert_int_equal(count_all(), count / 2);
+    for (uint64_t i = 1; i < count; i += 2)
+        delete(name_of(name, i));
+    assert_int_equal(count_all(), 0);
+    assert_null(session_store_look(store, name_of(name, count - 1), NULL, &fault));
+    assert_int_equal(fault.code, FAULT_GONE);
+}
+
+/* A clock that stands still, goes back or jumps ends nothing too early, and nothing twice. A call
+ * that holds a session keeps it. */
+static void test_clock(void **state)
+{
+    struct fault fault = { .code = FAULT_NONE };
+    (void)state;
+    struct session *held = add("held", SECOND);
+    const int64_t made_ns = held->used_ns;
+    add("soon", SECOND);
+    add("late", 86400 * SECOND);
+    const int64_t early[] = { made_ns, made_ns - 1, 0, INT64_MIN / 2, made_ns + SECOND / 2 };
+    session_hold(held);
+    for (size_t i = 0; i < sizeof early / sizeof early[0]; i++) {
+        session_store_sweep(store, early[i]);
+        assert_int_equal(count_all(), 3);
+    }
+    session_store_sweep(store, made_ns + 2 * SECOND);
+    assert_int_equal(count_all(), 2); /* "soon" is gone */
+    assert_null(session_store_look(store, "soon", NULL, &fault));
+    assert_int_equal(fault.code, FAULT_GONE);
+    session_store_sweep(store, INT64_MAX);
+    assert_int_equal(count_all(), 1);
+    session_release(held);
+    session_store_sweep(store, made_ns);
+    assert_int_equal(count_all(), 1);
+    session_store_sweep(store, INT64_MAX);
+    assert_int_equal(count_all(), 0);
+}
+
+static void append_row(struct session *session, float number)
+{
+    struct fault fault = { .code = FAULT_NONE };
+    struct session_rows *rows = &session->layers[0].rows;
+    if (rows->shape.kv_heads == 0)
+        rows->shape = (struct session_shape){ .kv_heads = 1,
+                                              .head_dim = 1,
+                                              .v_head_dim = 1,
+                                              .dtype = ATTN_F32 };
+    assert_true(session_rows_begin(rows, session_store_budget(store), 1, &fault));
+    const struct session_part *last = &rows->parts[rows->part_count - 1];
+    const int64_t place = last->row + rows->length - last->first;
+    ((float *)(void *)last->page->key)[place] = number;
+    ((float *)(void *)last->page->value)[place] = -number;
+    session_rows_end(rows, true);
+}
+
+/* Each is a fork of the one before, and all of them live: one page for all. */
+static void test_forks_of_forks(void **state)
+{
+    const uint64_t count = problem_count(MANY);
+    struct session **all = calloc(count, sizeof *all);
+    (void)state;
+    assert_non_null(all);
+    all[0] = session_create(model, NULL, 1);
+    append_row(all[0], 1);
+    const size_t one = atomic_load(&session_store_budget(store)->bytes);
+    for (uint64_t i = 1; i < count; i++)
+        assert_non_null(all[i] = session_fork(all[i - 1]));
+    assert_int_equal(atomic_load(&session_store_budget(store)->bytes), one);
+    for (uint64_t i = 0; i + 1 < count; i++)
+        session_release(all[i]);
+    assert_int_equal(session_kv_len(all[count - 1]), 1);
+    session_release(all[count - 1]);
+    assert_int_equal(atomic_load(&session_store_budget(store)->bytes), 0);
+    free(all);
+}
+
+/* Each fork appends a row, and the one before ends: the rows of all are there, in few pages. */
+static void test_a_line_of_forks(void **state)
+{
+    const uint64_t count = problem_count(20000);
+    struct session *session = session_create(model, NULL, 1);
+    (void)state;
+    for (uint64_t i = 0; i < count; i++) {
+        append_row(session, (float)i);
+        struct session *fork = session_fork(session);
+        assert_non_null(fork);
+        session_release(session);
+        session = fork;
+    }
+    const struct session_rows *rows = &session->layers[0].rows;
+    assert_int_equal(rows->length, count);
+    for (int64_t i = 0; i < rows->part_count; i++) {
+        const struct session_part *part = &rows->parts[i];
+        const int64_t end = i + 1 < rows->part_count ? rows->parts[i + 1].first : rows->length;
+        for (int64_t at = part->first; at < end; at++)
+            assert_true(((float *)(void *)part->page->key)[part->row + at - part->first]
+                        == (float)at);
+    }
+    assert_true(session_rows_bytes_held(rows) <= 3 * session_rows_bytes(rows) + 65536);
+    session_release(session);
+    assert_int_equal(atomic_load(&session_store_budget(store)->bytes), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_clock),
+        cmocka_unit_test(test_forks_of_forks),
+        cmocka_unit_test(test_a_line_of_forks),
+    };
+    return cmocka_run_group_tests(tests, open_store, close_store);
+}
