@@ -250,14 +250,14 @@ void infer_batch_expect(struct infer_cost *cost, const struct infer_request *req
 void infer_cost_start(const struct infer_cost *cost, enum infer_phase phase,
                       struct infer_stopwatch *watch)
 {
-    if (cost->measured[phase])
-        *watch = (struct infer_stopwatch){ clock_thread_ns(), clock_now_ns() };
+    *watch = cost->measured[phase] ? (struct infer_stopwatch){ clock_thread_ns(), clock_now_ns() }
+                                   : (struct infer_stopwatch){ .clock_ns = 0 };
 }
 
 void infer_cost_stop(struct infer_cost *cost, enum infer_phase phase,
                      const struct infer_stopwatch *watch)
 {
-    if (!cost->measured[phase])
+    if (!cost->measured[phase] || watch->clock_ns == 0) /* what was planned since is not measured */
         return;
     atomic_fetch_add_explicit(&cost->clock_ns[phase], clock_now_ns() - watch->clock_ns,
                               memory_order_relaxed);

@@ -161,6 +161,24 @@ static void test_an_unpacked_body_is_priced_anew(void **state)
     assert_true(amount[COST_READ_TEXT] == 300 && amount[COST_READ_BYTES] == 0);
 }
 
+/* A call that waits for its turn is planned by a task of computing: that task began before it was
+ * known that its phase is measured. */
+static void test_planned_while_it_computes(void **state)
+{
+    (void)state;
+    struct infer_cost cost = { 0 };
+    struct infer_stopwatch watch;
+    memset(&watch, 0xa5, sizeof watch);
+    infer_cost_start(&cost, INFER_COMPUTE, &watch);
+    cost.measured[INFER_COMPUTE] = true;
+    infer_cost_stop(&cost, INFER_COMPUTE, &watch);
+    assert_int_equal(atomic_load(&cost.cpu_ns[INFER_COMPUTE]), 0);
+    assert_int_equal(atomic_load(&cost.clock_ns[INFER_COMPUTE]), 0);
+    infer_cost_start(&cost, INFER_COMPUTE, &watch);
+    infer_cost_stop(&cost, INFER_COMPUTE, &watch);
+    assert_in_range(atomic_load(&cost.clock_ns[INFER_COMPUTE]), 1, 10000000000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +187,7 @@ int main(void)
         cmocka_unit_test(test_several_items_share_with_nobody),
         cmocka_unit_test(test_packing_is_learned_from),
         cmocka_unit_test(test_an_unpacked_body_is_priced_anew),
+        cmocka_unit_test(test_planned_while_it_computes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
