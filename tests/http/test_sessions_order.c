@@ -312,42 +312,6 @@ static void test_deleted_while_waiting(void **state)
     daemon_stop(&other);
 }
 
-/* ------------------------------------------------------------------------ aborted -- */
-
-enum { ABORTED = 2000 };
-
-/* Sends a part of a call and leaves: in the headers, in the body, behind it. */
-static void abort_call(int number, const char *body)
-{
-    struct http_raw raw;
-    char text[1200];
-    const int length = snprintf(text, sizeof text,
-                                "POST /v1/sessions/x%d/attention HTTP/1.1\r\nHost: x\r\n"
-                                "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
-                                number, strlen(body), body);
-    const int sent = number % 4 == 0 ? length : length * (number % 97 + 1) / 98;
-    http_raw_connect(&raw, server.port);
-    http_raw_send(&raw, text, (size_t)sent);
-    http_raw_close(&raw);
-}
-
-static void test_aborted(void **state)
-{
-    struct request_text text = { .data = NULL };
-    char body[96];
-    (void)state;
-    request_text_add(&text, "{\"query\":[[1,2,3]],\"key\":");
-    request_text_digits(&text, 100, 3);
-    request_text_add(&text, "}");
-    for (int i = 0; i < ABORTED; i++) {
-        snprintf(body, sizeof body, "{\"model\":\"sdpa\",\"id\":\"x%d\",\"ttl\":\"2s\"}", i);
-        session_make(&client, body);
-        abort_call(i, text.data);
-    }
-    free(text.data);
-    session_wait_until_empty(&client);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -358,7 +322,6 @@ int main(void)
         cmocka_unit_test(test_items_fail_alone),
         cmocka_unit_test(test_waiting),
         cmocka_unit_test(test_deleted_while_waiting),
-        cmocka_unit_test(test_aborted),
         cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, fixture_start_with_examples, fixture_clear);
