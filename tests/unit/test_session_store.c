@@ -57,7 +57,7 @@ static struct session *add(const char *id, int64_t ttl_ns)
     return session;
 }
 
-static void delete(const char *id)
+static void delete (const char *id)
 {
     struct fault fault = { .code = FAULT_NONE };
     struct session *session = session_store_look(store, id, NULL, &fault);
@@ -106,7 +106,7 @@ static void test_many(void **state)
     session_store_sweep(store, clock_now_ns() + 3600 * SECOND);
     assert_int_equal(count_all(), count / 2);
     for (uint64_t i = 1; i < count; i += 2)
-        delete(name_of(name, i));
+        delete (name_of(name, i));
     assert_int_equal(count_all(), 0);
     assert_null(session_store_look(store, name_of(name, count - 1), NULL, &fault));
     assert_int_equal(fault.code, FAULT_GONE);
@@ -146,10 +146,9 @@ static void append_row(struct session *session, float number)
     struct fault fault = { .code = FAULT_NONE };
     struct session_rows *rows = &session->layers[0].rows;
     if (rows->shape.kv_heads == 0)
-        rows->shape = (struct session_shape){ .kv_heads = 1,
-                                              .head_dim = 1,
-                                              .v_head_dim = 1,
-                                              .dtype = ATTN_F32 };
+        rows->shape = (struct session_shape){
+            .kv_heads = 1, .head_dim = 1, .v_head_dim = 1, .dtype = ATTN_F32
+        };
     assert_true(session_rows_begin(rows, session_store_budget(store), 1, &fault));
     const struct session_part *last = &rows->parts[rows->part_count - 1];
     const int64_t place = last->row + rows->length - last->first;
