@@ -21,6 +21,7 @@
 #include "linear.h"
 #include "rope.h"
 #include "rows.h"
+#include "select.h"
 #include "weight_map.h"
 
 struct attn_layer {
@@ -99,6 +100,9 @@ struct attn_layer_problem {
 
     /* NULL, or a reduced map of the weights instead of weights. The caller keeps it alive. */
     const struct attn_weight_map *weight_map;
+
+    /* NULL, or attention to the keys that can matter alone. The caller keeps it alive. */
+    const struct attn_selection *selection;
 
     const struct attn_kernels *kernels; /* NULL: the best table that this CPU can run */
 };

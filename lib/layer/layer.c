@@ -137,6 +137,12 @@ static void run_attend(const struct attn_layer_plan *plan, enum attn_layer_stage
     else if (kind == ATTN_LAYER_ATTEND_JOIN)
         attn_plan_run_join(&attention, task, attn_scratch_at(scratch, plan->shared_offset),
                            workspace);
+    else if (kind == ATTN_LAYER_BOUND)
+        attn_select_bound(plan->problem.selection, &attention, task,
+                          attn_scratch_at(scratch, plan->shared_offset));
+    else if (kind == ATTN_LAYER_ATTEND_SOME)
+        attn_select_run(plan->problem.selection, &attention, task,
+                        attn_scratch_at(scratch, plan->shared_offset), workspace);
     else if (plan->problem.weight_map != NULL)
         attn_weight_map_run(plan->problem.weight_map, &attention, task, workspace);
     else
@@ -163,6 +169,8 @@ void attn_layer_run(const struct attn_layer_plan *plan, int stage, int64_t task,
     case ATTN_LAYER_ATTEND:
     case ATTN_LAYER_ATTEND_PART:
     case ATTN_LAYER_ATTEND_JOIN:
+    case ATTN_LAYER_BOUND:
+    case ATTN_LAYER_ATTEND_SOME:
         run_attend(plan, kind, task, scratch, workspace);
         break;
     case ATTN_LAYER_MERGE:

@@ -13,6 +13,8 @@ enum attn_layer_stage {
     ATTN_LAYER_ATTEND,
     ATTN_LAYER_ATTEND_PART, /* in place of ATTEND, if its tasks can be divided: first the parts, */
     ATTN_LAYER_ATTEND_JOIN, /* then the joins of the parts */
+    ATTN_LAYER_BOUND,       /* of a selection: the bounds of keys, */
+    ATTN_LAYER_ATTEND_SOME, /* then the rows, in place of ATTEND */
     ATTN_LAYER_MERGE,
     ATTN_LAYER_SELECT,
     ATTN_LAYER_OUTPUT

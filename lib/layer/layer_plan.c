@@ -190,6 +190,34 @@ static size_t reserve(struct attn_layer_plan *plan, int64_t length, int64_t colu
     return offset;
 }
 
+/* Where a selection reads all keys, attention is as without it. */
+static bool reads_some(const struct attn_layer_plan *plan)
+{
+    const struct attn_selection *selection = plan->problem.selection;
+
+    return selection != NULL && !attn_select_reads_all(selection, &plan->attention);
+}
+
+static enum attn_status check_selection(const struct attn_layer_plan *plan, const char **where)
+{
+    struct attn_plan attention = plan->attention;
+
+    RETURN_IF(plan->problem.weight_map != NULL, ATTN_ERR_OPTION, "weights");
+    attention.problem.past_len = &plan->problem.past_len;
+    return attn_select_check(plan->problem.selection, &attention, where);
+}
+
+static void add_selection(struct attn_layer_plan *plan)
+{
+    const struct attn_selection *selection = plan->problem.selection;
+
+    add_stage(plan, ATTN_LAYER_BOUND, plan->attention.problem.key.shape[1]);
+    add_stage(plan, ATTN_LAYER_ATTEND_SOME, attn_select_tasks(&plan->attention));
+    plan->shared_offset = plan->scratch_bytes;
+    plan->scratch_bytes += attn_select_shared_bytes(selection, &plan->attention);
+    plan->workspace_bytes = attn_select_workspace_bytes(selection, &plan->attention);
+}
+
 /* A reduced map runs whole tasks of the plan, which then read what parts of the matrix unit have
  * left, but not what those of few rows have. */
 static void add_attention(struct attn_layer_plan *plan)
@@ -198,6 +226,10 @@ static void add_attention(struct attn_layer_plan *plan)
     const struct attn_weight_map *map = plan->problem.weight_map;
     const bool has_parts = attention->part_count > 0 && (map == NULL || attention->is_matrix);
 
+    if (reads_some(plan)) {
+        add_selection(plan);
+        return;
+    }
     if (has_parts) {
         add_stage(plan, ATTN_LAYER_ATTEND_PART, attention->part_count);
         plan->shared_offset = plan->scratch_bytes;
@@ -275,6 +307,8 @@ enum attn_status attn_layer_plan_init(struct attn_layer_plan *plan,
     RETURN_IF_FAILED(attn_plan_init(&plan->attention, &attention, where));
     if (problem->weight_map != NULL)
         RETURN_IF_FAILED(attn_weight_map_check(problem->weight_map, &plan->attention, where));
+    if (problem->selection != NULL)
+        RETURN_IF_FAILED(check_selection(plan, where));
     if ((is_asked(problem) && problem->query.shape[2] > 0) || attn_layer_append_tasks(problem) > 0)
         lay_out(plan, operands);
     return ATTN_OK;
