@@ -34,7 +34,7 @@ size_t select_cut(struct select_task *task, const struct attn_selection *selecti
         const struct attn_tensor *side = i == 0 ? &problem->key : &problem->value;
         pages = attn_max(pages, side->pages != NULL ? side->pages->count : 1);
     }
-    task->page_max = all + pages;
+    task->page_max = 2 * all + pages; /* a group may lie in two blocks of scales */
     task->bounds_stride = attn_divide_up(all, 16) * 16;
     task->groups = attn_cut(memory, &bytes, all, sizeof *task->groups);
     task->bounds = attn_cut(memory, &bytes, heads * task->bounds_stride, sizeof(float));

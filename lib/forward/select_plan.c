@@ -42,8 +42,10 @@ static enum attn_status check_problem(const struct attn_plan *plan, const char *
 
     RETURN_IF(problem->query.shape[0] != 1, ATTN_ERR_SHAPE, "query.shape[0]");
     RETURN_IF(plan->in_double || !is_float(&problem->query), ATTN_ERR_DTYPE, "query.dtype");
-    RETURN_IF(!is_float(&problem->key), ATTN_ERR_DTYPE, "key.dtype");
-    RETURN_IF(!is_float(&problem->value), ATTN_ERR_DTYPE, "value.dtype");
+    RETURN_IF(!is_float(&problem->key) && problem->key.dtype != ATTN_I8, ATTN_ERR_DTYPE,
+              "key.dtype");
+    RETURN_IF(!is_float(&problem->value) && problem->value.dtype != ATTN_I8, ATTN_ERR_DTYPE,
+              "value.dtype");
     RETURN_IF(options->window_left >= 0, ATTN_ERR_OPTION, "options.window_left");
     RETURN_IF(options->dropout > 0, ATTN_ERR_OPTION, "options.dropout");
     RETURN_IF(options->normalizer != ATTN_SOFTMAX, ATTN_ERR_OPTION, "options.normalizer");

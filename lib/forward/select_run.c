@@ -46,25 +46,47 @@ static struct attn_tensor row_of(const struct select_task *task, const struct at
     return row;
 }
 
+/* Up to count rows from row on as a page of their own, and how many they are: rows of one page, and
+ * of int8 rows that share their scales where channels have them. */
+static struct attn_page page_at(const struct attn_tensor *side, int64_t head, int64_t row,
+                                int64_t count, int64_t *rows)
+{
+    const struct attn_run run = attn_tensor_run(side, 0, head, row, count);
+    struct attn_page page = { .data = (void *)(uintptr_t)run.row };
+
+    *rows = run.count;
+    if (run.dtype != ATTN_I8)
+        return page;
+    if (run.has_row_scales) {
+        page.scale = run.scale + run.at;
+    } else {
+        page.scale = run.scale + run.at / ATTN_I8_ROWS * side->shape[3];
+        *rows = attn_min(*rows, ATTN_I8_ROWS - run.at % ATTN_I8_ROWS);
+    }
+    return page;
+}
+
 /* The chosen keys of one side, as pages. */
 static struct attn_tensor list_side(const struct select_task *task, const struct attn_tensor *side,
                                     struct attn_page *list, struct attn_pages *pages)
 {
     struct attn_tensor view = *side;
+    int64_t count;
 
-    *pages = (struct attn_pages){ 0, list };
+    *pages = (struct attn_pages){ .count = 0, .list = list };
+    pages->has_row_scales = side->pages != NULL && side->pages->has_row_scales;
     view.shape[1] = 1;
     view.shape[2] = 0;
     view.pages = NULL;
     for (int64_t g = 0; g < task->group_count; g++) {
         const struct select_group *group = &task->groups[g];
         for (int64_t i = 0; group->is_chosen && i < group->count;) {
-            const struct attn_run run =
-                attn_tensor_run(side, 0, task->kv_head, group->first + i, group->count - i);
-            list[pages->count++] =
-                (struct attn_page){ view.shape[2], (void *)(uintptr_t)run.row, 0 };
-            view.shape[2] += run.count;
-            i += run.count;
+            const int64_t first = group->first + i;
+            struct attn_page *page = &list[pages->count++];
+            *page = page_at(side, task->kv_head, first, group->count - i, &count);
+            page->first = view.shape[2];
+            view.shape[2] += count;
+            i += count;
         }
     }
     if (pages->count > 0) {
@@ -78,8 +100,8 @@ size_t select_run_bytes(const struct attn_plan *plan)
 {
     enum { MANY = 1 << 16 }; /* keys, of which a task needs as much memory as of any number */
     const struct attn_problem *of = &plan->problem;
-    const struct attn_page page[] = { { 0, of->key.data, 0 }, { 0, of->value.data, 0 } };
-    const struct attn_pages pages[] = { { 1, &page[0] }, { 1, &page[1] } };
+    const struct attn_page page[] = { { .data = of->key.data }, { .data = of->value.data } };
+    const struct attn_pages pages[] = { { 1, &page[0], false }, { 1, &page[1], true } };
     const int64_t heads = of->query.shape[1] / of->key.shape[1];
     struct attn_problem problem = problem_of(plan);
     struct attn_tensor *const sides[] = { &problem.key, &problem.value };
