@@ -21,11 +21,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { USUAL = 1500, KEYS_MAX = 1000, GROUPS_MAX = KEYS_MAX / ATTN_SELECT_KEYS + 2, HEADS_MAX = 8 };
+enum { USUAL = 400, KEYS_MAX = 1000, GROUPS_MAX = KEYS_MAX / ATTN_SELECT_KEYS + 2, HEADS_MAX = 8 };
 enum { ROWS_MAX = ATTN_SELECT_ROWS, DIM_MAX = 24 };
 
-/* A float has no smaller weight: such a group is not told from one that was left. */
-static const double WEIGHT_MIN = 1e-35;
+/* Smaller weights may be 0 in float: such a group is not told from one that was left. */
+static const double WEIGHT_MIN = 1e-30;
 
 struct chosen {
     struct attn_layer layer;
