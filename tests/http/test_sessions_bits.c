@@ -11,6 +11,7 @@
 #include "answer.h"
 #include "fill.h"
 #include "fixture.h"
+#include "problem_count.h"
 #include "request_text.h"
 #include "session_client.h"
 
@@ -29,7 +30,10 @@ enum {
     ROWS_MAX = 700,
     APPEND_MAX = 90,
     SESSIONS = 5,
+    CLIENTS = 3,
+    SCRIPTS = 100, /* one of many steps, the others of few */
     STEPS = 260,
+    STEPS_SHORT = 5,
 };
 
 struct mirror {
@@ -42,10 +46,17 @@ struct mirror {
 static struct mirror mirrors[SESSIONS];
 static int made;
 static struct fill numbers;
+static struct http_client clients[CLIENTS];
 
 static int64_t draw(int64_t end)
 {
     return fill_below(&numbers, end);
+}
+
+/* The sessions are those of several clients. */
+static struct http_client *any_client(void)
+{
+    return &clients[draw(CLIENTS)];
 }
 
 static void fill(float *values, int64_t count)
@@ -121,7 +132,7 @@ static void expect_same(const cJSON *answer, const struct mirror *mirror,
     write_call(&text, call);
     write_rows(&text, mirror, 0, rows);
     request_text_add(&text, "}");
-    cJSON *want = answer_post(&client, "/v1/attention", text.data);
+    cJSON *want = answer_post(any_client(), "/v1/attention", text.data);
     session_expect_same(answer, want);
     cJSON_Delete(want);
     free(text.data);
@@ -143,7 +154,7 @@ static void send_call(struct mirror *mirror, const struct script_call *call, int
     if (end > past)
         write_rows(&text, mirror, past, end - past);
     request_text_add(&text, "%s}", more);
-    cJSON *answer = session_post(&client, id_of(mirror), "attention", text.data, 200);
+    cJSON *answer = session_post(any_client(), id_of(mirror), "attention", text.data, 200);
     expect_same(answer, mirror, call, past, end);
     expect_lengths(answer, mirror);
     cJSON_Delete(answer);
@@ -187,7 +198,7 @@ static void truncate_one(struct mirror *mirror)
     char body[32];
     const int64_t kv_len = draw(mirror->rows + 1);
     snprintf(body, sizeof body, "{\"kv_len\":%d}", (int)kv_len);
-    cJSON *answer = session_post(&client, id_of(mirror), "truncate", body, 200);
+    cJSON *answer = session_post(any_client(), id_of(mirror), "truncate", body, 200);
     mirror->rows = kv_len;
     assert_int_equal(cJSON_GetObjectItem(answer, "kv_len")->valueint, kv_len);
     cJSON_Delete(answer);
@@ -200,10 +211,10 @@ static void fork_one(struct mirror *mirror)
     if (other == mirror)
         return;
     if (other->is_there)
-        session_delete(&client, id_of(other), 204);
+        session_delete(any_client(), id_of(other), 204);
     const int number = made++;
     snprintf(body, sizeof body, "{\"id\":\"s%d\"}", number);
-    cJSON_Delete(session_post(&client, id_of(mirror), "fork", body, 201));
+    cJSON_Delete(session_post(any_client(), id_of(mirror), "fork", body, 201));
     *other = *mirror;
     other->number = number;
 }
@@ -212,12 +223,12 @@ static void make_one(struct mirror *mirror)
 {
     char body[64];
     if (mirror->is_there)
-        session_delete(&client, id_of(mirror), 204);
+        session_delete(any_client(), id_of(mirror), 204);
     mirror->is_there = true;
     mirror->number = made++;
     mirror->rows = 0;
     snprintf(body, sizeof body, "{\"model\":\"sdpa\",\"id\":\"%s\"}", id_of(mirror));
-    session_make(&client, body);
+    session_make(any_client(), body);
 }
 
 /* All sessions in one request, each with rows of its own. */
@@ -245,7 +256,7 @@ static void batch(void)
         request_text_add(&text, "}");
     }
     request_text_add(&text, "]}");
-    cJSON *answer = answer_post(&client, "/v1/sessions/attention", text.data);
+    cJSON *answer = answer_post(any_client(), "/v1/sessions/attention", text.data);
     const cJSON *result = cJSON_GetObjectItem(answer, "results")->child;
     for (int i = 0; i < SESSIONS; i++) {
         if (!mirrors[i].is_there || past[i] + 3 > ROWS_MAX)
@@ -258,13 +269,13 @@ static void batch(void)
     free(text.data);
 }
 
-static void run_script(uint64_t seed)
+static void run_script(uint64_t seed, int steps)
 {
     numbers.state = seed;
     for (int i = 0; i < SESSIONS; i++)
         mirrors[i].is_there = false;
     make_one(&mirrors[0]);
-    for (int step = 0; step < STEPS; step++) {
+    for (int step = 0; step < steps; step++) {
         struct mirror *mirror = &mirrors[draw(SESSIONS)];
         const int64_t verb = draw(20);
         if (verb == 0 || !mirror->is_there)
@@ -282,15 +293,21 @@ static void run_script(uint64_t seed)
     }
     for (int i = 0; i < SESSIONS; i++)
         if (mirrors[i].is_there)
-            session_delete(&client, id_of(&mirrors[i]), 204);
+            session_delete(any_client(), id_of(&mirrors[i]), 204);
 }
 
 static void test_scripts(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 3; seed++)
-        run_script(seed);
+    const uint64_t count = problem_count(SCRIPTS);
+    for (int i = 0; i < CLIENTS; i++)
+        http_client_init(&clients[i], server.port);
+    run_script(1, STEPS);
+    for (uint64_t seed = 2; seed <= count; seed++)
+        run_script(seed, STEPS_SHORT);
     session_wait_until_empty(&client);
+    for (int i = 0; i < CLIENTS; i++)
+        http_client_free(&clients[i]);
 }
 
 int main(void)
