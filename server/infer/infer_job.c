@@ -193,6 +193,7 @@ static void end(struct call *call, struct fault *fault)
     if (job->was_member)
         batcher_leave(call->service->batcher, &job->member);
     set_pending(job, false);
+    call->cost.is_shared = job->together.is_shared;
     infer_job_check_models(&job->call.request, fault);
 }
 

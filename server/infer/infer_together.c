@@ -74,6 +74,7 @@ int64_t infer_together_begin(struct infer_together *together, int stage)
     together->stage = stage;
     for (int64_t first = 0; first < together->item_count; first += count) {
         count = group_size(together, first, stage);
+        together->is_shared = together->is_shared || count > 1;
         together->first_item[group] = first;
         together->first_task[group++] = tasks;
         tasks += tasks_of(together, first, count, stage);

@@ -16,6 +16,7 @@ struct infer_together {
     int stage;
     int64_t group_count;
     int64_t *first_item, *first_task;
+    bool is_shared; /* some group, of this stage or one before, has several items */
 };
 
 /* In the request's arena; false without memory. */

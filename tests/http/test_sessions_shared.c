@@ -167,7 +167,7 @@ static void run_script(const char *dtype, uint64_t seed)
 
 static void test_trees(void **state)
 {
-    static const char *const DTYPES[] = { "f32", "bf16", "f16" };
+    static const char *const DTYPES[] = { "f32", "bf16", "f16", "int8" };
     (void)state;
     for (int workers = 1; workers <= WORKERS_MAX; workers++) {
         char count[8];
