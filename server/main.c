@@ -29,6 +29,7 @@
 #include "service/cost_fit.h"
 #include "service/service.h"
 #include "service/service_keys.h"
+#include "session/session_save.h"
 #include "session/session_store.h"
 #include "watch/fatal_signal.h"
 #include "watch/log.h"
@@ -148,11 +149,26 @@ static int check_config(struct service *service)
 
 /* --------------------------------------------------------------- service -- */
 
+/* Makes the sessions that the daemon before had. */
+static bool restore_sessions(struct service *service, struct session_save *save,
+                             struct fault *fault)
+{
+    const char *directory = service->config->session_save;
+    if (!directory)
+        return true;
+    if (!session_save_open(save, directory, fault))
+        return false;
+    session_save_restore(save, service->sessions, service->store, service->keys);
+    return true;
+}
+
 /* sandbox may be NULL. */
-static bool load_and_warm_up(struct service *service, struct sandbox *sandbox, struct fault *fault)
+static bool load_and_warm_up(struct service *service, struct session_save *save,
+                             struct sandbox *sandbox, struct fault *fault)
 {
     int failed_count = 0;
-    if (!load_models(service, log_model, &failed_count, fault))
+    if (!load_models(service, log_model, &failed_count, fault)
+        || !restore_sessions(service, save, fault))
         return false;
     cost_fit(service->kernels);
     if (!infer_handlers_warm_up(service, fault)
@@ -256,9 +272,11 @@ static int connection_thread_count(int worker_count)
     return worker_count <= 2 ? worker_count : (worker_count + 1) / 2;
 }
 
+/* *saved: no session is lost at the end. */
 static bool serve(struct service *service, struct listeners *listeners, struct sandbox *sandbox,
-                  const sigset_t *signals, struct fault *fault)
+                  const sigset_t *signals, bool *saved, struct fault *fault)
 {
+    struct session_save save = { .directory = NULL };
     const struct config *config = service->config;
     int route_count;
     const int threads = connection_thread_count(scheduler_worker_count(service->scheduler));
@@ -295,7 +313,7 @@ static bool serve(struct service *service, struct listeners *listeners, struct s
     if (!http_create(&http, &options, fault))
         return false;
     const int64_t start_ns = clock_now_ns();
-    const bool loaded = load_and_warm_up(service, sandbox, fault);
+    const bool loaded = load_and_warm_up(service, &save, sandbox, fault);
     if (loaded) {
         log_line(LOG_INFO, "ready", LOG_NUMBER("ms", (double)(clock_now_ns() - start_ns) / 1e6));
         notify("READY=1");
@@ -303,6 +321,8 @@ static bool serve(struct service *service, struct listeners *listeners, struct s
         drain(service, http);
     }
     http_free(http);
+    *saved = !loaded || !save.directory || session_save_write(&save, service->sessions);
+    session_save_close(&save);
     return loaded;
 }
 
@@ -320,6 +340,7 @@ static void leave_files(const struct config *config, const struct listeners *lis
         { config->tls_key, SANDBOX_READS, true },
         { config->tls_client_ca, SANDBOX_READS, true },
         { config->shared_memory.count > 0 ? "/dev/shm" : NULL, SANDBOX_WRITES, false },
+        { config->session_save, SANDBOX_CHANGES, false },
     };
     for (int i = 0; i < listeners->count; i++)
         if (listeners->all[i].has_file)
@@ -384,8 +405,10 @@ static int run(struct service *service)
     if (served && config->pin_workers)
         scheduler_pin_workers(service->scheduler);
     service_log_keys(service);
+    bool saved = true;
     served =
-        served && serve(service, &listeners, config->sandbox ? &sandbox : NULL, &signals, &fault);
+        served
+        && serve(service, &listeners, config->sandbox ? &sandbox : NULL, &signals, &saved, &fault);
     if (!served)
         fail("not started", &fault);
     scheduler_free(service->disk_jobs);
@@ -397,9 +420,9 @@ static int run(struct service *service)
     model_store_free(service->store);
     access_keys_free(service->keys);
     listeners_close(&listeners);
-    log_line(LOG_INFO, "stopped", LOG_NUMBER("status", served ? 0 : 1));
+    log_line(LOG_INFO, "stopped", LOG_NUMBER("status", served && saved ? 0 : 1));
     log_writer_stop();
-    return served ? 0 : 1;
+    return served && saved ? 0 : 1;
 }
 
 /* Opens /dev/null in place of each standard stream that is closed. Otherwise the next descriptor,

@@ -7,6 +7,7 @@
 #include "access/access_check.h"
 #include "infer/call.h"
 #include "service/model_access.h"
+#include "session/session_saved.h"
 #include "session/session_store.h"
 #include "session/session_turn.h"
 #include "wire/session_body.h"
@@ -126,6 +127,8 @@ static bool truncate_session(struct change *change, struct fault *fault)
                             "kv_len is %" PRId64 "; the longest layer of session '%s' has %" PRId64
                             " keys",
                             kv_len, session->id, most);
+    if (!session_saved_remove(session, fault))
+        return false;
     session_truncate(session, kv_len);
     return true;
 }

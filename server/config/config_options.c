@@ -83,6 +83,8 @@ const struct config_option CONFIG_OPTIONS[] = {
     { "session-memory-max", CONFIG_SIZE, "SIZE", NULL,
       "of all sessions; unset: a quarter of what is granted", FIELD(session_bytes_max), 1,
       BYTES_MOST },
+    { "session-save", CONFIG_TEXT, "DIR", NULL, "where the end writes sessions, for the next start",
+      FIELD(session_save), 0, 0 },
     { "shared-memory-prefix", CONFIG_LIST, "PREFIX", NULL,
       "of keys in /dev/shm that clients register; several; /: all", FIELD(shared_memory), 0, 0 },
     { "queue-max", CONFIG_INTEGER, "N", "1024", "requests and items not done yet; more get 429",

@@ -59,6 +59,7 @@ void session_release(struct session *session)
     free(session->layers);
     model_release(session->model);
     access_account_release(session->account);
+    free(atomic_load(&session->saved));
     free(session);
 }
 

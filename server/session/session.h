@@ -51,6 +51,7 @@ struct session {
     int64_t created_ns;             /* clock_now_ns() */
     _Atomic int64_t used_ns;
     _Atomic int end;              /* enum session_end */
+    _Atomic(char *) saved;        /* session_saved.h: path of its file, malloc'd; NULL: none */
     struct session_layer *layers; /* [layer_count], ascending */
     int64_t layer_count;
 

@@ -115,7 +115,7 @@ static bool make_tensors(struct session_file *file, struct fault *fault)
 bool session_file_begin(struct session_file *file, const struct session *session,
                         struct memory_share *memory, struct fault *fault)
 {
-    *file = (struct session_file){ .session = NULL };
+    *file = (struct session_file){ .now_ns = clock_now_ns() };
     if (!session_file_dtype_of(session->dtype))
         return fault_set(fault, FAULT_OPTION,
                          "session '%s' is of int8, which has no file; send its rows again, or make "
@@ -170,9 +170,9 @@ static void add_number(struct settings *settings, const char *key, int64_t value
     add(settings, key, arena_strdup(settings->arena, number));
 }
 
-static void add_settings(struct settings *settings, const struct session *session)
+static void add_settings(struct settings *settings, const struct session *session, int64_t now_ns)
 {
-    const int64_t now_ns = clock_now_ns();
+    const int64_t idle_ns = now_ns - atomic_load(&session->used_ns);
     add(settings, SESSION_FILE_KEY_VERSION, SESSION_FILE_VERSION);
     add(settings, "session", session->id);
     if (session->account)
@@ -182,8 +182,8 @@ static void add_settings(struct settings *settings, const struct session *sessio
         add_number(settings, "kv_len_max", session->kv_len_max);
     add_number(settings, "ttl_ms", (session->ttl_ns + 999999) / 1000000);
     add(settings, "evictable", session->is_evictable ? "true" : "false");
-    add_number(settings, "age_ms", (now_ns - session->created_ns) / 1000000);
-    add_number(settings, "idle_ms", (now_ns - atomic_load(&session->used_ns)) / 1000000);
+    add_number(settings, "age_us", (now_ns - session->created_ns) / 1000);
+    add_number(settings, "idle_us", idle_ns > 0 ? idle_ns / 1000 : 0);
 }
 
 bool session_file_write_head(struct session_file *file, struct text *text, struct fault *fault)
@@ -196,7 +196,7 @@ bool session_file_write_head(struct session_file *file, struct text *text, struc
         return fault_no_memory(fault);
     if (!model_identity(file->session->model, identity, fault))
         return false;
-    add_settings(&settings, file->session);
+    add_settings(&settings, file->session, file->now_ns);
     add(&settings, "model", file->session->model->name);
     add(&settings, "model_sha256", identity);
     for (int64_t i = 0; i < file->tensor_count; i++)

@@ -20,6 +20,7 @@ struct session_file_tensor; /* private */
 
 struct session_file {
     struct session *session; /* a snapshot */
+    int64_t now_ns;          /* by which the head says ages; the caller may change it */
     struct arena arena;
     struct session_file_tensor *own;    /* [tensor_count] */
     struct safetensors_tensor *tensors; /* [tensor_count], without their values */

@@ -91,8 +91,8 @@ static bool check_keys(const struct session_file_read *read, struct fault *fault
                                          "kv_len_max",
                                          "ttl_ms",
                                          "evictable",
-                                         "age_ms",
-                                         "idle_ms" };
+                                         "age_us",
+                                         "idle_us" };
     for (int64_t i = 0; i < read->file.metadata_count; i++) {
         const struct safetensors_pair *pair = &read->file.metadata[i];
         size_t known = 0;
@@ -141,7 +141,7 @@ static bool read_evictable(struct session_file_read *read, struct fault *fault)
 
 static bool read_settings(struct session_file_read *read, struct fault *fault)
 {
-    enum { MS = 1000000 };
+    enum { US = 1000, MS = 1000000 };
     read->kv_len_max = INT64_MAX;
     read->owner = find_text(read, "owner");
     if (!need_text(read, "model", &read->model_name, fault)
@@ -151,12 +151,12 @@ static bool read_settings(struct session_file_read *read, struct fault *fault)
         || (find_text(read, "kv_len_max")
             && !need_number(read, "kv_len_max", 1, INT64_MAX, &read->kv_len_max, fault))
         || !need_number(read, "ttl_ms", 1, SESSION_TTL_MAX_NS / MS, &read->ttl_ns, fault)
-        || !need_number(read, "age_ms", 0, INT64_MAX / MS, &read->age_ns, fault)
-        || !need_number(read, "idle_ms", 0, INT64_MAX / MS, &read->idle_ns, fault))
+        || !need_number(read, "age_us", 0, INT64_MAX / US / 2, &read->age_ns, fault)
+        || !need_number(read, "idle_us", 0, INT64_MAX / US / 2, &read->idle_ns, fault))
         return false;
     read->ttl_ns *= MS;
-    read->age_ns *= MS;
-    read->idle_ns *= MS;
+    read->age_ns *= US;
+    read->idle_ns *= US;
     return true;
 }
 
@@ -329,6 +329,14 @@ bool session_file_check_sum(const struct session_file_read *read, int64_t tensor
                "made of: the file is damaged",
                entry->name)
            || point_at(fault, entry->name);
+}
+
+bool session_file_check_sums(const struct session_file_read *read, struct fault *fault)
+{
+    for (int64_t i = 0; i < 2 * read->layer_count; i++)
+        if (!session_file_check_sum(read, i, fault))
+            return false;
+    return true;
 }
 
 /* -------------------------------------------------------------------------- whole -- */

@@ -42,6 +42,9 @@ void session_file_read_free(struct session_file_read *read); /* a zeroed struct 
 bool session_file_check_sum(const struct session_file_read *read, int64_t tensor,
                             struct fault *fault);
 
+/* The same of all tensors. */
+bool session_file_check_sums(const struct session_file_read *read, struct fault *fault);
+
 /* A session of that model with the settings and the numbers of the file, whose pages count for the
  * account (NULL: for none), held once and in no store
  * yet; its use begins now. Where memory is short, sessions that were made evictable make room.

@@ -2,6 +2,7 @@
 #include "session/session_step.h"
 
 #include "session/session_groups.h"
+#include "session/session_saved.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -177,6 +178,8 @@ bool session_step_check(const struct session_step *step, struct fault *fault)
 {
     const struct session_rows *there = &step->layer->rows;
     if (step->rows && step->appends && !session_groups_check(step->rows, fault))
+        return false;
+    if (is_kept(step) && step->rows->appended > 0 && !session_saved_remove(step->session, fault))
         return false;
     if (step->rows != &step->retry || !step->appends) {
         step->layer->kv_len_then += is_kept(step) ? step->rows->appended : 0;

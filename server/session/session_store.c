@@ -4,6 +4,7 @@
 #include "access/access_check.h"
 #include "base/clock.h"
 #include "base/random_id.h"
+#include "session/session_saved.h"
 #include "text/text.h"
 #include "watch/metrics.h"
 
@@ -174,6 +175,14 @@ static void unlock(struct session_store *store)
     pthread_mutex_unlock(&store->mutex);
 }
 
+/* Releases a session that was taken out because its time had come or memory was short. */
+static void let_go(struct session *session)
+{
+    if (session)
+        session_saved_drop(session);
+    session_release(session);
+}
+
 /* Ends what has expired; a session whose time has come is not found, however seldom this runs. */
 void session_store_sweep(struct session_store *store, int64_t now_ns)
 {
@@ -190,7 +199,7 @@ void session_store_sweep(struct session_store *store, int64_t now_ns)
     while (expired.first) {
         struct session *session = expired.first;
         LIST_TAKE_OUT(&expired, session, in_store);
-        session_release(session);
+        let_go(session);
     }
 }
 
@@ -282,7 +291,7 @@ bool session_store_add(struct session_store *store, struct session *session, con
     struct session *expired = take_expired(store, session->id, owner_of(session), now_ns);
     const bool good = add(store, session, key, now_ns, fault);
     unlock(store);
-    session_release(expired);
+    let_go(expired);
     if (!good)
         session_release(session);
     return good;
@@ -327,7 +336,7 @@ static struct session *look(struct session_store *store, const char *id,
     else
         not_there(store, id, key, fault);
     unlock(store);
-    session_release(expired);
+    let_go(expired);
     return session;
 }
 
@@ -358,6 +367,8 @@ struct session *session_store_find_to_call(struct session_store *store, const ch
 
 bool session_store_delete(struct session_store *store, struct session *session, struct fault *fault)
 {
+    if (!session_saved_remove(session, fault))
+        return false;
     lock(store);
     const bool is_there = atomic_load(&session->end) == (int)SESSION_LIVES;
     if (is_there)
@@ -393,7 +404,7 @@ bool session_store_evict(struct session_store *store, size_t bytes_wanted)
     if (least)
         take_out(store, least, SESSION_EVICTED);
     unlock(store);
-    session_release(least);
+    let_go(least);
     return least != NULL;
 }
 
@@ -432,4 +443,32 @@ int64_t session_store_list(struct session_store *store, const struct access_key 
     }
     unlock(store);
     return number;
+}
+
+static int compare_ages(const void *a, const void *b)
+{
+    const struct session *one = *(struct session *const *)a, *other = *(struct session *const *)b;
+    return one->created_ns < other->created_ns ? -1 : one->created_ns > other->created_ns;
+}
+
+bool session_store_sort(struct session_store *store, struct fault *fault)
+{
+    size_t count = 0, i = 0;
+    lock(store);
+    for (const struct session *s = store->all.first; s; s = s->in_store.next)
+        count++;
+    struct session **sorted = calloc(count + 1, sizeof(struct session *));
+    while (sorted && store->all.first) {
+        sorted[i] = store->all.first;
+        LIST_TAKE_OUT(&store->all, sorted[i], in_store);
+        i++;
+    }
+    if (sorted)
+        qsort(sorted, count, sizeof(struct session *), compare_ages);
+    for (i = 0; sorted && i < count; i++)
+        LIST_APPEND(&store->all, sorted[i], in_store);
+    unlock(store);
+    const bool is_sorted = sorted != NULL;
+    free(sorted);
+    return is_sorted || fault_no_memory(fault);
 }

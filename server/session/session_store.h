@@ -75,6 +75,9 @@ int64_t session_store_list(struct session_store *store, const struct access_key 
                            int64_t count, void (*visit)(void *context, struct session *session),
                            void *context);
 
+/* Puts the sessions in the order of their making, where a start has made them in another. */
+bool session_store_sort(struct session_store *store, struct fault *fault);
+
 /* Call it now and then: ends what has expired. */
 void session_store_sweep(struct session_store *store, int64_t now_ns);
 
