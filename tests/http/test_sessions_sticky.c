@@ -1,6 +1,7 @@
 /* test_sessions_sticky.c - sessions at two daemons behind nginx and behind haproxy, as deploy/ sets
  * them up: each request about a session gets to the replica that has it, by Attnd-Replica or by the
- * id, and to no other. Where that replica is gone the answer is 503, and nobody says 404.
+ * id, and to no other. Where that replica is gone the answer is 503, and nobody says 404; when it
+ * is there again, by its name and with what --session-save wrote, its sessions are there.
  *
  * Some clients step a dozen sessions and their forks while things happen. Each answer must have the
  * bits of POST /v1/attention with all keys and values of the session. */
@@ -24,6 +25,7 @@
 enum { REPLICAS = BALANCER_REPLICAS, SESSIONS = 2 * LOAD_SESSIONS };
 
 static struct daemon replicas[REPLICAS];
+static char *saves[REPLICAS]; /* directories of --session-save */
 static struct balancer balancer;
 static struct session_load load;
 
@@ -32,9 +34,10 @@ static void start_replica(int i, int port)
     char address[32], name[16];
     snprintf(address, sizeof address, "127.0.0.1:%d", port);
     snprintf(name, sizeof name, "replica%d", i + 1);
-    const char *const arguments[] = {
-        "--listen", address, "--replica", name, "--workers", "1", NULL
-    };
+    if (!saves[i])
+        saves[i] = daemon_directory_create();
+    const char *const arguments[] = { "--listen", address,          "--replica", name, "--workers",
+                                      "1",        "--session-save", saves[i],    NULL };
     daemon_start(&replicas[i],
                  &(struct daemon_options){ .arguments = arguments, .listen_count = 1 });
 }
@@ -222,6 +225,52 @@ static void lose_one_behind(enum balancer_kind kind)
     daemon_stop(&replicas[1]);
 }
 
+/* Ends a replica in order and starts it again, by its name and with what it saved. Clients that
+ * meet it meanwhile send again. */
+static void restart_replica(int i)
+{
+    const int port = replicas[i].port;
+    kill(replicas[i].pid, SIGTERM);
+    assert_int_equal(daemon_wait(&replicas[i], 60 * daemon_slowness()), 0);
+    session_load_wait_for_retries(&load);
+    daemon_kill(&replicas[i]);
+    start_replica(i, port);
+    session_load_wait_for_steps(&load, 2 * SESSIONS);
+}
+
+/* All sessions are at their replicas, with all that was appended. */
+static void expect_all(struct http_client *client)
+{
+    for (int i = 0; i < SESSIONS; i++) {
+        const struct load_session *session = &load.sessions[i];
+        char name[64] = "";
+        assert_true(session->id[0]);
+        struct http_response response = session_load_send(client, session, "GET", "", NULL);
+        cJSON *answer = answer_json(&response, 200);
+        assert_int_equal(cJSON_GetObjectItem(answer, "kv_len")->valueint, session->length);
+        http_response_header(&response, "Attnd-Replica", name, sizeof name);
+        assert_int_equal(name[strlen("replica")] - '1', session->replica);
+        cJSON_Delete(answer);
+        http_response_free(&response);
+    }
+}
+
+/* Both replicas are restarted one after the other while clients step sessions: none is lost. */
+static void restart_behind(enum balancer_kind kind)
+{
+    struct http_client client;
+    start_behind(kind, &client);
+    session_load_begin(&load, balancer.port, REPLICAS);
+    session_load_wait_for_steps(&load, 3 * LOAD_FORKED_AT * LOAD_SESSIONS);
+    for (int i = 0; i < REPLICAS; i++)
+        restart_replica(i);
+    session_load_end(&load);
+    expect_all(&client);
+    http_client_free(&client);
+    for (int i = 0; i < REPLICAS; i++)
+        daemon_stop(&replicas[i]);
+}
+
 static void test_routes_of_nginx(void **state)
 {
     (void)state;
@@ -246,11 +295,26 @@ static void test_one_is_gone_behind_haproxy(void **state)
     lose_one_behind(BALANCER_HAPROXY);
 }
 
+static void test_restarts_behind_nginx(void **state)
+{
+    (void)state;
+    restart_behind(BALANCER_NGINX);
+}
+
+static void test_restarts_behind_haproxy(void **state)
+{
+    (void)state;
+    restart_behind(BALANCER_HAPROXY);
+}
+
 static int clear(void **state)
 {
     (void)state;
-    for (int i = 0; i < REPLICAS; i++)
+    for (int i = 0; i < REPLICAS; i++) {
         daemon_kill(&replicas[i]);
+        daemon_directory_remove(saves[i]);
+        saves[i] = NULL;
+    }
     balancer_stop(&balancer);
     return 0;
 }
@@ -262,6 +326,8 @@ int main(void)
         cmocka_unit_test_teardown(test_routes_of_haproxy, clear),
         cmocka_unit_test_teardown(test_one_is_gone_behind_nginx, clear),
         cmocka_unit_test_teardown(test_one_is_gone_behind_haproxy, clear),
+        cmocka_unit_test_teardown(test_restarts_behind_nginx, clear),
+        cmocka_unit_test_teardown(test_restarts_behind_haproxy, clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -239,7 +239,9 @@ void session_load_wait_for_steps(struct session_load *load, int count)
 
 void session_load_wait_for_retries(struct session_load *load)
 {
-    for (double until = daemon_now() + 60 * daemon_slowness(); atomic_load(&load->retries) == 0;) {
+    const int before = atomic_load(&load->retries);
+    for (double until = daemon_now() + 60 * daemon_slowness();
+         atomic_load(&load->retries) == before;) {
         assert_true(daemon_now() < until);
         daemon_pause(0.01);
     }

@@ -39,7 +39,7 @@ struct session_load {
  * on, and lets the clients begin. */
 void session_load_begin(struct session_load *load, int port, int replica_count);
 
-/* Wait until so many more steps are done, or something has been sent again. Fail the test where an
+/* Wait until so many more steps are done, or one more request is sent again. Fail the test where an
  * answer was wrong. */
 void session_load_wait_for_steps(struct session_load *load, int count);
 void session_load_wait_for_retries(struct session_load *load);
