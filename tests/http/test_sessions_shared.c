@@ -32,8 +32,12 @@ enum {
     WORKERS_MAX = 4
 };
 
+/* Without weights, rows of several sessions meet the keys together. */
+#define LSE ",\"outputs\":[\"context\",\"lse\"]"
+
 static struct fill numbers;
 static float rows[ROOT_ROWS * KEY];
+static int64_t appends_end; /* calls that are compared append fewer rows than this */
 
 static int64_t draw(int64_t end)
 {
@@ -57,16 +61,18 @@ static void add_matrix(struct request_text *text, const char *name, int64_t coun
 /* The members of a call that appends count rows, perhaps none. */
 static char *call_of(int64_t count)
 {
-    static const char *const OPTIONS[] = { "",
-                                           ",\"causal\":true",
-                                           ",\"causal\":true,\"window_left\":1100",
-                                           ",\"softcap\":3",
-                                           ",\"outputs\":[\"context\",\"lse\",\"weights\"]",
+    static const char *const OPTIONS[] = { LSE,
+                                           LSE ",\"causal\":true",
+                                           LSE ",\"causal\":true,\"window_left\":1100",
+                                           LSE ",\"softcap\":3",
+                                           LSE ",\"alibi_slopes\":[0.01,0.002]",
+                                           LSE ",\"dropout\":0.5,\"seed\":3",
+                                           ",\"outputs\":[\"context\",\"weights\"]",
                                            ",\"weight_map\":{\"top_k\":3}" };
+    const int64_t option = draw(2) * draw(sizeof OPTIONS / sizeof OPTIONS[0]);
     struct request_text text = { .data = NULL };
-    request_text_add(&text, "\"q_heads\":%d,\"kv_heads\":%d%s", Q_HEADS, KV_HEADS,
-                     OPTIONS[draw(sizeof OPTIONS / sizeof OPTIONS[0])]);
-    add_matrix(&text, "query", 1 + draw(3), QUERY);
+    request_text_add(&text, "\"q_heads\":%d,\"kv_heads\":%d%s", Q_HEADS, KV_HEADS, OPTIONS[option]);
+    add_matrix(&text, "query", 1 + draw(2) * draw(3), QUERY);
     if (count > 0) {
         add_matrix(&text, "key", count, KEY);
         add_matrix(&text, "value", count, KEY);
@@ -101,7 +107,7 @@ static void compare(int count)
     for (int i = 0; i < count; i++) {
         const int number = (first + i) % count;
         at[i] = session_number(&client, id_of(number), "kv_len");
-        members[i] = call_of(draw(3));
+        members[i] = call_of(draw(appends_end));
         request_text_add(&text, "%s{\"session\":\"%s\",%s}", i > 0 ? "," : "", id_of(number),
                          members[i]);
     }
@@ -141,6 +147,8 @@ static void run_script(const char *dtype, uint64_t seed)
     char body[64];
     int count = 2;
     numbers.state = seed;
+    /* A call on int8 that fills a group reads it before it is rounded, and its retry afterwards. */
+    appends_end = strcmp(dtype, "int8") == 0 ? 1 : 3;
     for (int i = 0; i < count; i++) {
         snprintf(body, sizeof body, "{\"model\":\"sdpa\",\"id\":\"%s\",\"dtype\":\"%s\"}", id_of(i),
                  dtype);
