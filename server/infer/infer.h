@@ -42,7 +42,10 @@ struct infer_part {
 
 /* Where the keys and values of an item go to, and what its rows attend to besides (layer.h). */
 struct infer_cache {
-    int64_t length; /* keys that are there */
+    int64_t length;                   /* keys that are there */
+    bool wants_bounds;                /* for a selection: open also sets */
+    const struct attn_bounds *bounds; /* [bounds_count], of keys that are there */
+    int64_t bounds_count;
 
     /* Gives a view with room for rows more, once the layer's shapes are known; it stays as long as
      * the request, also where the item is planned again. False, with the fault. */
@@ -83,6 +86,8 @@ struct infer_item {
     struct infer_part *parts; /* merge these; NULL: attention */
     int64_t part_count;
     struct infer_cache *cache; /* NULL: none; not for gradients and merges */
+    bool has_selection;
+    struct attn_selection selection; /* epsilon; infer_plan() sets the rest */
     bool has_weight_map;
     struct attn_weight_map weight_map; /* infer_plan() sets its outputs */
 

@@ -9,6 +9,7 @@
 #include "infer/infer_gradient.h"
 #include "infer/infer_masking.h"
 #include "infer/infer_merge.h"
+#include "infer/infer_selection.h"
 #include "model/model_scores.h"
 #include "service/model_access.h"
 
@@ -308,8 +309,9 @@ static bool plan_cache(struct infer_item *item, struct attn_layer_problem *probl
 }
 
 /* Settles shapes and options. Results are allocated later, when the sizes of all are known. */
-static bool plan_shapes(struct infer_item *item, const struct infer_limits *limits,
-                        struct attn_layer_problem *problem, struct fault *fault)
+static bool plan_shapes(struct infer_request *request, struct infer_item *item,
+                        const struct infer_limits *limits, struct attn_layer_problem *problem,
+                        struct fault *fault)
 {
     struct planned_inputs inputs;
     if (!(item->model->parameterless ? plan_plain_inputs(item, &inputs, fault)
@@ -330,7 +332,8 @@ static bool plan_shapes(struct infer_item *item, const struct infer_limits *limi
     };
     problem->partial = item->context_by_heads;
     return plan_cache(item, problem, fault) && infer_plan_masking(item, problem, fault)
-           && infer_merge_plan_part(item, problem, fault) && infer_check_weight_map(item, fault);
+           && infer_merge_plan_part(item, problem, fault) && infer_check_weight_map(item, fault)
+           && infer_plan_selection(request, item, problem, fault);
 }
 
 /* The plan of attention, without its scratch. */
@@ -364,7 +367,8 @@ bool infer_plan_layer(struct infer_request *request, struct infer_item *item,
                       const struct infer_limits *limits, struct fault *fault)
 {
     struct attn_layer_problem problem = { 0 };
-    return infer_convert_inputs(request, item, fault) && plan_shapes(item, limits, &problem, fault)
+    return infer_convert_inputs(request, item, fault)
+           && plan_shapes(request, item, limits, &problem, fault)
            && infer_plan_bias(request, item, &problem, fault)
            && plan_attention(request, item, &problem, limits, fault);
 }
@@ -378,7 +382,7 @@ static bool plan_item(struct infer_request *request, struct infer_item *item,
     if (!resolve(request, item, limits, fault) || !infer_convert_inputs(request, item, fault))
         return false;
     if (!(item->parts ? infer_merge_shapes(request, item, fault)
-                      : plan_shapes(item, limits, &problem, fault)))
+                      : plan_shapes(request, item, limits, &problem, fault)))
         return false;
     if (!item->parts && !infer_plan_bias(request, item, &problem, fault))
         return false;

@@ -3,6 +3,7 @@
 
 #include "base/dtype.h"
 #include "infer/infer_gradient.h"
+#include "infer/infer_selection.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -69,7 +70,8 @@ bool infer_answer_bytes(const struct infer_request *request, const struct infer_
                         size_t *bytes)
 {
     const size_t number_bytes = infer_number_bytes(request);
-    *bytes = 0;
+    if (__builtin_mul_overflow(infer_selection_count(item), number_bytes, bytes))
+        return false;
     for (int i = 0; i < ATTN_OUTPUT_COUNT; i++) {
         size_t count;
         if (item->outputs[i]

@@ -13,7 +13,8 @@ enum { ITEMS_MAX = 64 };
 /* An item of attention that needs no workspace of its own. */
 static bool may_join(const struct infer_item *item)
 {
-    return item->plan.stage_count > 0 && !item->gradient && !item->parts && !item->workspaces;
+    return item->plan.stage_count > 0 && !item->gradient && !item->parts && !item->workspaces
+           && !item->has_selection;
 }
 
 static int compare_places(const void *a, const void *b)

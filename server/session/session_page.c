@@ -1,6 +1,7 @@
 /* session_page.c - see session_page.h. */
 #include "session/session_page.h"
 
+#include "session/session_bounds.h"
 #include "watch/metrics.h"
 
 #include <stdlib.h>
@@ -66,7 +67,7 @@ bool session_budget_check(const struct session_budget *budget, size_t bytes, str
     return has_room(budget, atomic_load(&budget->bytes), bytes, fault);
 }
 
-static bool reserve(struct session_budget *budget, size_t bytes, struct fault *fault)
+bool session_budget_take(struct session_budget *budget, size_t bytes, struct fault *fault)
 {
     size_t used = atomic_load(&budget->bytes);
     do {
@@ -77,7 +78,7 @@ static bool reserve(struct session_budget *budget, size_t bytes, struct fault *f
     return true;
 }
 
-static void give_back(struct session_budget *budget, size_t bytes)
+void session_budget_give_back(struct session_budget *budget, size_t bytes)
 {
     atomic_fetch_sub(&budget->bytes, bytes);
     metrics_gauge_add(METRICS_SESSION_BYTES, -(int64_t)bytes);
@@ -125,13 +126,13 @@ struct session_page *session_page_create(struct session_budget *budget,
     page->rows = rows;
     page->dtype = shape->dtype;
     page->bytes = lay_out(shape, page, NULL);
-    if (!reserve(budget, page->bytes, fault)) {
+    if (!session_budget_take(budget, page->bytes, fault)) {
         free(page);
         return NULL;
     }
     char *data = aligned_alloc(PAGE_ALIGN, page->bytes);
     if (!data) {
-        give_back(budget, page->bytes);
+        session_budget_give_back(budget, page->bytes);
         free(page);
         fault_no_memory(fault);
         return NULL;
@@ -169,7 +170,8 @@ void session_page_release(struct session_page *page)
 {
     if (!page || atomic_fetch_sub(&page->holders, 1) > 1)
         return;
-    give_back(page->budget, page->bytes);
+    session_budget_give_back(page->budget, page->bytes);
+    session_bounds_free(page);
     if (page->account)
         atomic_fetch_sub(&page->account->session_bytes, page->bytes);
     access_account_release(page->account);

@@ -37,6 +37,8 @@ struct session_budget {
 /* Whether so many bytes more would fit; else the fault is memory, with what is held. */
 bool session_budget_check(const struct session_budget *budget, size_t bytes, struct fault *fault);
 
+struct session_bounds;
+
 struct session_page {
     struct session_budget *budget;
     struct access_account *account; /* that it counts for, held; NULL: for none */
@@ -44,6 +46,7 @@ struct session_page {
     int64_t rows;             /* it has room for */
     _Atomic int64_t used;     /* rows that some session sees, from the first one on */
     _Atomic(void *) appender; /* whose rows behind them are being written; NULL: nobody's */
+    _Atomic(struct session_bounds *) bounds; /* session_bounds.h; NULL: none yet */
     size_t bytes;
     enum attn_dtype dtype;
     char *key;          /* [kv_heads][rows][head_dim] */
@@ -54,6 +57,10 @@ struct session_page {
 
 /* How many positions a new page has for an append of count behind length of the session's own. */
 int64_t session_page_rows(int64_t length, int64_t count);
+
+/* Counts bytes of pages, or of what lies beside them. False, with the fault: there is no room. */
+bool session_budget_take(struct session_budget *budget, size_t bytes, struct fault *fault);
+void session_budget_give_back(struct session_budget *budget, size_t bytes);
 
 /* A page with one reference and room for so many rows. NULL, with the fault: the budget has no room
  * (memory, with what is held), or there is no memory. */

@@ -6,6 +6,7 @@
  * groups when the append ends (session_groups.h). */
 #include "session/session_rows.h"
 
+#include "session/session_bounds.h"
 #include "session/session_groups.h"
 
 #include <stdlib.h>
@@ -23,6 +24,8 @@ void session_rows_free(struct session_rows *rows)
         session_page_release(rows->parts[i].page);
     free(rows->parts);
     free(rows->list);
+    free(rows->bounds);
+    free(rows->largest);
     *rows = (struct session_rows){ .length = 0 };
 }
 
@@ -38,8 +41,10 @@ bool session_rows_claim(struct session_rows *rows, int64_t i, int64_t row, int64
         return false;
     if (atomic_load(&part->page->holders) == 1)
         atomic_store(&part->page->used, end); /* rows of a fork that has ended may lie behind */
-    if (atomic_load(&part->page->used) == end)
+    if (atomic_load(&part->page->used) == end) {
+        session_bounds_cut(part->page, end);
         return true;
+    }
     atomic_store(&part->page->appender, NULL);
     return false;
 }

@@ -45,6 +45,9 @@ struct session_rows {
     int64_t list_count;
     struct attn_pages pages[2];
     struct attn_layer_cache cache;
+    struct attn_bounds *bounds; /* [bounds_count] of the keys that are there (session_bounds.h) */
+    float *largest;             /* of bounds: [bounds_count][kv_heads][head_dim] */
+    int64_t bounds_count;
 };
 
 void session_rows_free(struct session_rows *rows);

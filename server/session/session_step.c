@@ -1,6 +1,7 @@
 /* session_step.c - see session_step.h. */
 #include "session/session_step.h"
 
+#include "session/session_bounds.h"
 #include "session/session_groups.h"
 #include "session/session_saved.h"
 
@@ -163,6 +164,11 @@ static bool open_cache(struct infer_cache *cache, const struct attn_layer *layer
     step->rows->account = step->session->account;
     if (!session_store_begin_rows(step->store, step->rows, rows, fault))
         return false;
+    if (cache->wants_bounds) {
+        session_bounds_make(step->rows);
+        cache->bounds = step->rows->bounds;
+        cache->bounds_count = step->rows->bounds_count;
+    }
     *view = &step->rows->cache;
     return true;
 }

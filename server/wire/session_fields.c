@@ -52,9 +52,36 @@ static bool read_append(struct v1_reader *reader, const cJSON *node)
     return v1_read_bool(reader, node, &of(reader)->append);
 }
 
+static bool read_outputs(struct v1_reader *reader, const cJSON *node)
+{
+    of(reader)->has_outputs = true;
+    return v1_read_outputs(reader, node);
+}
+
+static bool read_select(struct v1_reader *reader, const cJSON *node)
+{
+    const cJSON *epsilon = cJSON_GetObjectItemCaseSensitive(node, "epsilon");
+    struct attn_selection *selection = &reader->item->selection;
+    if (!cJSON_IsObject(node) || cJSON_GetArraySize(node) != 1 || !cJSON_IsNumber(epsilon))
+        return v1_wrong_type(reader, node, "an object such as {\"epsilon\": 1e-3}");
+    reader->item->has_selection = true;
+    selection->epsilon = epsilon->valuedouble;
+    return (selection->epsilon >= 0 && selection->epsilon < 1)
+           || fault_set_at(reader->fault, "/select/epsilon", FAULT_OPTION,
+                           "epsilon is %g; expected the share of the softmax that may be left, "
+                           "from 0 to below 1",
+                           selection->epsilon);
+}
+
 static const struct v1_field FIELDS[] = {
-    { "model", read_model },     { "layer", read_layer }, { "past_len", read_past_len },
-    { "input", read_input },     { "at", read_at },       { "append", read_append },
+    { "model", read_model },
+    { "layer", read_layer },
+    { "past_len", read_past_len },
+    { "input", read_input },
+    { "at", read_at },
+    { "append", read_append },
+    { "outputs", read_outputs },
+    { "select", read_select },
     { "session", read_session }, /* of items alone, so it is the last */
 };
 
@@ -113,6 +140,9 @@ bool session_fields_settle(const struct session_asked *asked, struct infer_item 
         return fault_set_at(fault, "/key", FAULT_FIELD,
                             "key is missing; value came. Without both nothing is appended");
     step->has_rows = item->key.data || item->is_input;
+    step->cache.wants_bounds = item->has_selection && item->selection.epsilon > 0;
+    if (item->has_selection && !asked->has_outputs)
+        item->outputs[ATTN_OUTPUT_WEIGHTS] = false;
     return step->has_rows || !asked->has_append || !asked->append
            || fault_set_at(fault, "/append", FAULT_OPTION,
                            "append is true, but neither input nor key came");

@@ -11,7 +11,7 @@ struct session_asked {
     const char *id;           /* of its session; NULL: the path names it */
     struct infer_array input; /* rows that enter the layer; data NULL: absent */
     int64_t at;               /* SESSION_AT_NONE: absent */
-    bool has_layer, has_past_len, has_append, append;
+    bool has_layer, has_past_len, has_append, append, has_outputs;
 };
 
 /* Of a call whose path names the session, and of one whose items do. */

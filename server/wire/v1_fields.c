@@ -275,7 +275,7 @@ static bool read_kv_heads(struct v1_reader *reader, const cJSON *node)
 static const char output_names[] = ATTN_OUTPUT_MAP(X);
 #undef X
 
-static bool read_outputs(struct v1_reader *reader, const cJSON *node)
+bool v1_read_outputs(struct v1_reader *reader, const cJSON *node)
 {
     if (reader->request->gradients)
         return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
@@ -322,7 +322,7 @@ static const struct v1_field fields[] = {
     { "softcap", read_softcap },
     { "q_heads", read_q_heads },
     { "kv_heads", read_kv_heads },
-    { "outputs", read_outputs },
+    { "outputs", v1_read_outputs },
     /* clang-format off */
     ATTN_PER_HEAD_MAP(PER_HEAD_FIELD)
     /* clang-format on */

@@ -6,6 +6,7 @@
 
 bool v1_read_model(struct v1_reader *reader, const cJSON *node);
 bool v1_read_layer(struct v1_reader *reader, const cJSON *node);
+bool v1_read_outputs(struct v1_reader *reader, const cJSON *node);
 
 /* Reads the field called field, which must be one of the table, into reader->item. Faults name
  * reader->name at reader->pointer, which another protocol may have set. */

@@ -73,6 +73,11 @@ bool wire_safetensors_write_with(struct infer_call *call, const struct safetenso
             i == ATTN_OUTPUT_WEIGHTS && has_indices ? "weights.values" : infer_output_names[i];
         add(&answer, name, dtype, item->results[i], rank, shape);
     }
+    if (item->has_selection) {
+        shape[0] = item->layer.q_heads;
+        shape[1] = item->q_len;
+        add(&answer, "mass_left", "F32", item->selection.mass_left, 2, shape);
+    }
     return send(call, &answer, more, more_count, fault);
 }
 

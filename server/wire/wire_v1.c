@@ -5,6 +5,7 @@
 #include "wire/wire_v1.h"
 
 #include "infer/infer_results.h"
+#include "infer/infer_selection.h"
 #include "wire/v1_fault.h"
 #include "wire/v1_fields.h"
 
@@ -109,6 +110,19 @@ static void write_top_k(const struct infer_item *item, const int64_t shape[3], s
     text_raw(text, "}");
 }
 
+static void write_selection(const struct infer_item *item, struct text *text)
+{
+    const int64_t shape[] = { item->layer.q_heads, item->q_len };
+    int64_t read, seen;
+    infer_selection_keys(item, &read, &seen);
+    text_raw(text, ",\"mass_left\":");
+    text_tensor(text, item->selection.mass_left, 2, shape);
+    text_raw(text, ",\"keys_read\":");
+    text_integer(text, read);
+    text_raw(text, ",\"keys_seen\":");
+    text_integer(text, seen);
+}
+
 void wire_v1_write_outputs(const struct infer_item *item, struct text *text)
 {
     if (infer_precision(item)) {
@@ -127,6 +141,8 @@ void wire_v1_write_outputs(const struct infer_item *item, struct text *text)
         else
             text_tensor(text, item->results[i], rank, shape);
     }
+    if (item->has_selection)
+        write_selection(item, text);
 }
 
 static void write_item(const struct infer_item *item, struct text *text)
