@@ -13,10 +13,12 @@
 /* The results of stage 0. Each array except the last has one element for each query row, [batch *
  * q_heads * q_len]. Arrays that are not needed are absent. */
 struct attn_gradient_rows {
-    float *max;    /* the maximum of the row's masked scores */
-    float *factor; /* 1 / sum of exp(score - max); 0 for a row that sees nothing */
-    float *delta;  /* sum over keys of slope * gradient of the weight, divided by the sum of the
-                      slopes */
+    float *max;       /* the maximum of the row's masked scores */
+    float *factor;    /* 1 / sum of exp(score - max); 0 for a row that sees nothing */
+    float *delta;     /* sum over keys of slope * gradient of the weight, divided by the sum of the
+                         slopes */
+    float *delta_low; /* what is left of delta behind the float: where one weight is nearly 1, the
+                         gradient of its score is a small difference from delta */
     struct attn_threshold *thresholds; /* sparsemax: the final thresholds; else absent */
     double *slopes;      /* -sum over keys of gradient of the masked score * |p - k| */
     double *weight_sums; /* [tasks of stage 0][head_dim]: partial sums of the additive weight's
@@ -37,9 +39,12 @@ struct attn_gradient_workspace {
     float *support_t; /* for sparsemax, else absent: 1 where a weight is not 0 */
     float *capped_t;
     float *bias_t;
-    float *max; /* [width], like the four below */
+    float *max; /* [width], like the floats below */
     float *sum;
     float *delta;
+    float *delta_low;
+    double *dividend; /* [width], like divisor: their ratio is delta */
+    double *divisor;
     float *rescale;
     float *ones;
     float *distance;          /* from key to query row; absent without ALiBi */
@@ -73,8 +78,8 @@ void attn_row_tile_begin(struct attn_row_tile *tile, const struct attn_gradient_
                          const struct attn_gradient_rows *rows, void *workspace);
 
 /* Compute into weights_t the weights (before dropout) and into gradient_t the gradients of the
- * masked scores, of keys [key, key + n), from work.max, work.sum (here the factor) and
- * work.delta. */
+ * masked scores, of keys [key, key + n), from work.max, work.sum (here the factor), work.delta and
+ * work.delta_low. */
 void attn_row_tile_gradient(const struct attn_row_tile *tile, int64_t key, int64_t n);
 
 /* Steps that both kinds of tile share (gradient_scores.c). */
@@ -91,7 +96,7 @@ void attn_gradient_score(const struct attn_gradient_plan *plan,
 /* Turn gradient_t from gradients of weights into those of masked scores. step as in kernels.h. */
 void attn_gradient_normalize(const struct attn_gradient_plan *plan,
                              const struct attn_gradient_workspace *work, const float *delta,
-                             int64_t step, int64_t n, int64_t width);
+                             const float *delta_low, int64_t step, int64_t n, int64_t width);
 
 /* Set support_t to the slopes of sparsemax at weights_t. */
 void attn_gradient_support(const struct attn_gradient_workspace *work, int64_t n, int64_t width);

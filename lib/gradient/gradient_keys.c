@@ -243,7 +243,8 @@ static void differentiate(const struct key_task *task, const struct row_step *st
                         attn_tensor_row(context, task->batch, step->q_head, step->row),
                         context->stride[2], n, context->shape[3], width, NULL);
     drop(task, step, work->gradient_t);
-    attn_gradient_normalize(plan, work, task->rows->delta + first, 1, n, width);
+    attn_gradient_normalize(plan, work, task->rows->delta + first, task->rows->delta_low + first, 1,
+                            n, width);
 }
 
 /* second_sum_t += weights_t . gradients of the context. A hidden pair adds nothing even to a row

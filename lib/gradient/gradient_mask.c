@@ -44,6 +44,7 @@ static void run_tile(const struct attn_gradient_plan *plan, int64_t batch, int64
         tile.work.max[r] = is_row ? rows->max[tile.first + r] : 0.0f;
         tile.work.sum[r] = is_row ? rows->factor[tile.first + r] : 0.0f;
         tile.work.delta[r] = is_row ? rows->delta[tile.first + r] : 0.0f;
+        tile.work.delta_low[r] = is_row ? rows->delta_low[tile.first + r] : 0.0f;
     }
     add_tile(&tile);
 }

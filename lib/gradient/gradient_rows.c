@@ -5,10 +5,10 @@
  * and sum, and delta is G . context (Dao 2023). But the errors of G . context and dP do not cancel
  * where one weight is nearly 1, and there the truth is the small rest. For such rows, as otherwise
  * for all, a task passes over its keys twice or more. The first pass finds the maximum and the sum
- * of each row's softmax, and delta as a third running sum: the sum of P * dP over the keys equals
- * G . context in Dao 2023, but needs no context and uses the same numbers that delta is later
- * subtracted from. Sparsemax needs further passes for its threshold and one for delta. In the last
- * pass each tile of weights is computed again, with the same bits, and turned into gradients.
+ * of each row's softmax, and delta as a third running sum, in double: the sum of P * dP over the
+ * keys equals G . context in Dao 2023, but needs no context and uses the same numbers that delta is
+ * later subtracted from. Sparsemax needs further passes for its threshold and one for delta. In the
+ * last pass each tile of weights is computed again, with the same bits, and turned into gradients.
  */
 #include "base/dropout.h"
 #include "forward/sparsemax.h"
@@ -146,7 +146,7 @@ void attn_row_tile_gradient(const struct attn_row_tile *tile, int64_t key, int64
         make_sparse(tile, n);
     else
         kernels->weights_tile(work->weights_t, work->max, work->sum, 0, n, width);
-    attn_gradient_normalize(tile->plan, work, work->delta, 0, n, width);
+    attn_gradient_normalize(tile->plan, work, work->delta, work->delta_low, 0, n, width);
 }
 
 /* --------------------------------------------------------------------------------- the task -- */
@@ -156,6 +156,19 @@ static bool next_keys(const struct attn_row_tile *tile, int64_t key, int64_t *n)
 {
     *n = attn_min(tile->plan->other_tile, tile->any.high - key);
     return key < tile->any.high;
+}
+
+static void set_delta(const struct attn_gradient_workspace *work, int64_t r, double delta)
+{
+    work->delta[r] = (float)delta;
+    work->delta_low[r] = (float)(delta - (double)work->delta[r]);
+}
+
+/* From the two sums; a row that sees nothing has 0. */
+static void divide(const struct attn_gradient_workspace *work, int64_t width)
+{
+    for (int64_t r = 0; r < width; r++)
+        set_delta(work, r, work->divisor[r] == 0.0 ? 0.0 : work->dividend[r] / work->divisor[r]);
 }
 
 /* Compute max, 1 / sum and delta of each row's softmax; for sparsemax, max alone is used. */
@@ -169,7 +182,8 @@ static void measure_softmax(const struct attn_row_tile *tile, float sink)
     for (int64_t r = 0; r < width; r++) {
         work->max[r] = sink;
         work->sum[r] = sink == -INFINITY ? 0.0f : 1.0f;
-        work->delta[r] = 0.0f;
+        work->dividend[r] = 0.0;
+        work->divisor[r] = tile->thresholds == NULL ? (double)work->sum[r] : 0.0;
     }
     for (int64_t key = tile->any.low; next_keys(tile, key, &n); key += n) {
         score(tile, key, n);
@@ -177,13 +191,12 @@ static void measure_softmax(const struct attn_row_tile *tile, float sink)
         if (tile->thresholds != NULL)
             continue;
         differentiate(tile, key, n);
-        kernels->delta_tile(work->delta, work->rescale, work->weights_t, work->gradient_t, n,
-                            width);
+        kernels->delta_tile(work->dividend, work->divisor, work->rescale, work->weights_t,
+                            work->gradient_t, n, width);
     }
-    for (int64_t r = 0; r < width; r++) {
-        work->sum[r] = work->sum[r] == 0.0f ? 0.0f : 1.0f / work->sum[r];
-        work->delta[r] *= work->sum[r];
-    }
+    for (int64_t r = 0; r < width; r++)
+        work->sum[r] = work->divisor[r] == 0.0 ? 0.0f : (float)(1.0 / work->divisor[r]);
+    divide(work, width);
 }
 
 /* Find the threshold of each row, in passes over the keys as in forward.c, and delta as the mean
@@ -211,12 +224,12 @@ static void measure_sparsemax(const struct attn_row_tile *tile, float sink)
         differentiate(tile, key, n);
         make_sparse(tile, n);
         attn_gradient_support(work, n, width);
-        tile->plan->kernels->delta_tile(work->delta, work->ones, work->support_t, work->gradient_t,
-                                        n, width);
+        tile->plan->kernels->delta_tile(work->dividend, work->divisor, work->ones, work->support_t,
+                                        work->gradient_t, n, width);
     }
     for (int64_t r = 0; r < tile->row_count; r++)
-        if (tile->thresholds[r].count > 0)
-            work->delta[r] /= (float)tile->thresholds[r].count;
+        work->divisor[r] = (double)tile->thresholds[r].count; /* with the sink */
+    divide(work, width);
 }
 
 /* The same from the results of the forward pass. */
@@ -236,7 +249,7 @@ static void recall(const struct attn_row_tile *tile)
             delta += (double)context[c] * (double)back[c];
         work->max[r] = lse;
         work->sum[r] = lse == -INFINITY ? 0.0f : 1.0f;
-        work->delta[r] = (float)delta;
+        set_delta(work, r, delta);
     }
 }
 
@@ -268,6 +281,7 @@ static void measure(const struct attn_row_tile *tile, const struct attn_gradient
     memcpy(rows->max + tile->first, work->max, bytes);
     memcpy(rows->factor + tile->first, work->sum, bytes);
     memcpy(rows->delta + tile->first, work->delta, bytes);
+    memcpy(rows->delta_low + tile->first, work->delta_low, bytes);
 }
 
 /* Add the gradients of n masked scores with respect to the slope of ALiBi, row by row. */

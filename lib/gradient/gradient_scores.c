@@ -38,14 +38,15 @@ void attn_gradient_support(const struct attn_gradient_workspace *work, int64_t n
 
 void attn_gradient_normalize(const struct attn_gradient_plan *plan,
                              const struct attn_gradient_workspace *work, const float *delta,
-                             int64_t step, int64_t n, int64_t width)
+                             const float *delta_low, int64_t step, int64_t n, int64_t width)
 {
     const bool is_sparse = plan->problem.attention.options.normalizer == ATTN_SPARSEMAX;
 
     if (is_sparse)
         attn_gradient_support(work, n, width);
-    plan->kernels->softmax_gradient_tile(
-        work->gradient_t, is_sparse ? work->support_t : work->weights_t, delta, step, n, width);
+    plan->kernels->softmax_gradient_tile(work->gradient_t,
+                                         is_sparse ? work->support_t : work->weights_t, delta,
+                                         delta_low, step, n, width);
 }
 
 void attn_gradient_uncap(const struct attn_gradient_plan *plan,

@@ -21,6 +21,7 @@ size_t attn_gradient_rows_cut(struct attn_gradient_rows *rows,
     rows->max = attn_cut(memory, &bytes, count, sizeof(float));
     rows->factor = attn_cut(memory, &bytes, count, sizeof(float));
     rows->delta = attn_cut(memory, &bytes, count, sizeof(float));
+    rows->delta_low = attn_cut(memory, &bytes, count, sizeof(float));
     rows->thresholds = attn_cut(
         memory, &bytes, plan->problem.attention.options.normalizer == ATTN_SPARSEMAX ? count : 0,
         sizeof *rows->thresholds);
@@ -67,6 +68,9 @@ size_t attn_gradient_workspace_cut(struct attn_gradient_workspace *work,
     work->max = attn_cut(memory, &bytes, width, sizeof(float));
     work->sum = attn_cut(memory, &bytes, width, sizeof(float));
     work->delta = attn_cut(memory, &bytes, width, sizeof(float));
+    work->delta_low = attn_cut(memory, &bytes, width, sizeof(float));
+    work->dividend = attn_cut(memory, &bytes, width, sizeof(double));
+    work->divisor = attn_cut(memory, &bytes, width, sizeof(double));
     work->rescale = attn_cut(memory, &bytes, width, sizeof(float));
     work->ones = attn_cut(memory, &bytes, width, sizeof(float));
     work->distance =

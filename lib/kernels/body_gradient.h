@@ -51,17 +51,48 @@ static void score_tile_guarded(float *products, const float *rows_t, const float
         }
 }
 
-static void delta_tile(float *delta, const float *rescale, const float *weights_t,
-                       const float *gradient_t, int64_t n, int64_t width)
+/* Half of the lanes of a vector, in double. */
+typedef double dvec __attribute__((vector_size(LANES / 2 * sizeof(double))));
+typedef int64_t dmask __attribute__((vector_size(LANES / 2 * sizeof(int64_t))));
+
+INLINE dvec load_double(const float *from)
+{
+    typedef float half __attribute__((vector_size(LANES / 2 * sizeof(float))));
+    half floats;
+    memcpy(&floats, from, sizeof floats);
+    return __builtin_convertvector(floats, dvec);
+}
+
+/* Sums over the n weights of half of the lanes. A product of two floats is exact in double. */
+INLINE void add_delta(dvec *products, dvec *weights, const float *weights_t,
+                      const float *gradient_t)
+{
+    const dvec weight = load_double(weights_t);
+    const dvec product = weight * load_double(gradient_t);
+    *products += (dvec)((dmask)product & (weight != 0.0));
+    *weights += weight;
+}
+
+static void delta_tile(double *dividend, double *divisor, const float *rescale,
+                       const float *weights_t, const float *gradient_t, int64_t n, int64_t width)
 {
     for (int64_t c = 0; c < width; c += LANES) {
-        vec sum = { 0 };
-        for (int64_t j = 0; j < n; j++) {
-            const vec weight = load(weights_t + j * width + c);
-            const vec gradient = load(gradient_t + j * width + c);
-            sum = select(weight == 0.0f, sum, sum + weight * gradient);
+        dvec products[2], weights[2];
+        for (int h = 0; h < 2; h++) {
+            const dvec factor = load_double(rescale + c + h * (LANES / 2));
+            memcpy(&products[h], dividend + c + h * (LANES / 2), sizeof products[h]);
+            memcpy(&weights[h], divisor + c + h * (LANES / 2), sizeof weights[h]);
+            products[h] *= factor;
+            weights[h] *= factor;
         }
-        store(delta + c, load(delta + c) * load(rescale + c) + sum);
+        for (int64_t j = 0; j < n; j++)
+            for (int h = 0; h < 2; h++)
+                add_delta(&products[h], &weights[h], weights_t + j * width + c + h * (LANES / 2),
+                          gradient_t + j * width + c + h * (LANES / 2));
+        for (int h = 0; h < 2; h++) {
+            memcpy(dividend + c + h * (LANES / 2), &products[h], sizeof products[h]);
+            memcpy(divisor + c + h * (LANES / 2), &weights[h], sizeof weights[h]);
+        }
     }
 }
 
@@ -86,13 +117,14 @@ static void weights_tile(float *scores_t, const float *max, const float *factor,
 }
 
 static void softmax_gradient_tile(float *gradient_t, const float *weights_t, const float *delta,
-                                  int64_t step, int64_t n, int64_t width)
+                                  const float *delta_low, int64_t step, int64_t n, int64_t width)
 {
     for (int64_t j = 0; j < n; j++)
         for (int64_t c = 0; c < width; c += LANES) {
             float *at = gradient_t + j * width + c;
             const vec weight = load(weights_t + j * width + c);
-            const vec gradient = weight * (load(at) - of_query(delta, step, j, c));
+            const vec rest = load(at) - of_query(delta, step, j, c);
+            const vec gradient = weight * (rest - of_query(delta_low, step, j, c));
             store(at, select(weight == 0.0f, (vec){ 0 }, gradient));
         }
 }

@@ -293,19 +293,21 @@ struct attn_kernels {
     void (*score_tile_guarded)(float *products, const float *rows_t, const float *gradients,
                                int64_t gradient_stride, int64_t n, int64_t depth, int64_t width);
 
-    /* After softmax_tile(): delta[r] = delta[r] * rescale[r]
-     *                                  + sum over j < n of weights_t[j][r] * gradient_t[j][r]. */
-    void (*delta_tile)(float *delta, const float *rescale, const float *weights_t,
-                       const float *gradient_t, int64_t n, int64_t width);
+    /* After softmax_tile(), the two sums whose ratio is delta:
+     *     dividend[r] = dividend[r] * rescale[r]
+     *                   + sum over j < n of weights_t[j][r] * gradient_t[j][r]
+     *     divisor[r] = divisor[r] * rescale[r] + sum over j < n of weights_t[j][r] */
+    void (*delta_tile)(double *dividend, double *divisor, const float *rescale,
+                       const float *weights_t, const float *gradient_t, int64_t n, int64_t width);
 
     /* Turn masked scores into weights in place: exp(score - max) * factor; -INFINITY becomes 0. */
     void (*weights_tile)(float *scores_t, const float *max, const float *factor, int64_t step,
                          int64_t n, int64_t width);
 
     /* Turn the gradient of a weight into that of its masked score in place: through softmax,
-     * gradient = weight * (gradient - delta). */
+     * gradient = weight * ((gradient - delta) - delta_low). */
     void (*softmax_gradient_tile)(float *gradient_t, const float *weights_t, const float *delta,
-                                  int64_t step, int64_t n, int64_t width);
+                                  const float *delta_low, int64_t step, int64_t n, int64_t width);
 
     /* Turn the gradient of a capped score into that of the score in place: through softcap * tanh,
      * gradient = gradient * (1 - (capped / softcap)^2). A gradient of 0 stays 0. */

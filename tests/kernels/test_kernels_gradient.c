@@ -76,17 +76,26 @@ static void poison(float *weights, float *gradients, int64_t count)
 
 static void delta(const struct attn_kernels *kernels, struct tiles *tiles, int64_t n, int64_t width)
 {
-    float *sum = made(tiles, width, -1, 1), *before = copied(tiles, sum, width);
+    double dividend[ATTN_WIDTH_MAX], divisor[ATTN_WIDTH_MAX];
+    const float *first = made(tiles, width, -1, 1), *second = made(tiles, width, 0, 1);
     const float *rescale = made(tiles, width, 0, 1);
     float *weights = made(tiles, n * width, 0, 1), *gradients = made(tiles, n * width, -1, 1);
     poison(weights, gradients, n * width);
-    kernels->delta_tile(sum, rescale, weights, gradients, n, width);
     for (int64_t r = 0; r < width; r++) {
-        double want = (double)before[r] * (double)rescale[r];
-        for (int64_t j = r; j < n * width; j += width)
+        dividend[r] = (double)first[r];
+        divisor[r] = (double)second[r];
+    }
+    kernels->delta_tile(dividend, divisor, rescale, weights, gradients, n, width);
+    for (int64_t r = 0; r < width; r++) {
+        double products = (double)first[r] * (double)rescale[r];
+        double sum = (double)second[r] * (double)rescale[r];
+        for (int64_t j = r; j < n * width; j += width) {
+            sum += (double)weights[j];
             if (weights[j] != 0)
-                want += (double)weights[j] * (double)gradients[j];
-        expect_near(sum[r], want, 2e-6);
+                products += (double)weights[j] * (double)gradients[j];
+        }
+        assert_true(fabs(dividend[r] - products) <= 1e-14 * (1 + fabs(products)));
+        assert_true(fabs(divisor[r] - sum) <= 1e-14 * (1 + sum));
     }
 }
 
@@ -157,14 +166,17 @@ static void softmax_gradient(const struct attn_kernels *kernels, struct tiles *t
         poison(chances, gradients, n * width);
         const float *before = copied(tiles, gradients, n * width);
         const float *sums = made(tiles, step ? n : width, -1, 1);
-        kernels->softmax_gradient_tile(gradients, chances, sums, step, n, width);
+        const float *rests = made(tiles, step ? n : width, -1e-3F, 1e-3F);
+        kernels->softmax_gradient_tile(gradients, chances, sums, rests, step, n, width);
         for (int64_t i = 0; i < n * width; i++) {
             const int64_t q = step ? i / width : i % width;
             if (chances[i] == 0)
                 assert_true(gradients[i] == 0.0f);
             else
                 expect_near(gradients[i],
-                            (double)chances[i] * ((double)before[i] - (double)sums[q]), 1e-6);
+                            (double)chances[i]
+                                * ((double)before[i] - (double)sums[q] - (double)rests[q]),
+                            1e-6);
         }
     }
 }
