@@ -116,8 +116,8 @@ static void make_session(const char *id, const char *dtype)
 static void test_leaves_what_cannot_matter(void **state)
 {
     (void)state;
-    static const char *const DTYPES[] = { "f32", "f16", "bf16" };
-    for (int i = 0; i < 3; i++) {
+    static const char *const DTYPES[] = { "f32", "f16", "bf16", "int8" };
+    for (int i = 0; i < 4; i++) {
         make_session("some", DTYPES[i]);
         append("some", 1500);
         const double empty = session_number(&client, "some", "bytes");
