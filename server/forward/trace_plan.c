@@ -89,6 +89,7 @@ static bool add_group(struct trace_groups *groups, const struct pass_group *grou
         return false;
     groups->pass_bytes = bytes > groups->pass_bytes ? bytes : groups->pass_bytes;
     groups->planned += steps * group->count;
+    groups->steps += steps;
     groups->work = work;
     groups->groups[groups->count++] = *group;
     return true;

@@ -234,7 +234,9 @@ static void end_stage(struct scheduler *scheduler, struct job *job)
         task_count = job->kind->stage_tasks(job, stage);
         pthread_mutex_lock(&scheduler->mutex);
     }
-    scheduler_go_on(scheduler, job, task_count, task_count - 1); /* the caller takes one */
+    const int64_t most = tasks_at_once(job);
+    scheduler_go_on(scheduler, job, task_count,
+                    (task_count < most ? task_count : most) - 1); /* the caller takes one */
 }
 
 /* Between two tasks of a long job the worker offers its CPU to threads that wait for one: a
