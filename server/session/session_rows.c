@@ -293,10 +293,15 @@ bool session_rows_fork(const struct session_rows *rows, struct session_rows *cop
 
 const struct session_part *session_rows_part(const struct session_rows *rows, int64_t position)
 {
-    int64_t i = rows->part_count - 1;
-    while (i > 0 && rows->parts[i].first > position)
-        i--;
-    return &rows->parts[i];
+    int64_t least = 0, most = rows->part_count - 1;
+    while (least < most) {
+        const int64_t middle = least + (most - least + 1) / 2;
+        if (rows->parts[middle].first > position)
+            most = middle - 1;
+        else
+            least = middle;
+    }
+    return &rows->parts[least];
 }
 
 static bool is_same_head(const struct session_rows *a, const struct session_rows *b,
