@@ -140,7 +140,7 @@ struct taking {
     char id[SESSION_ID_MAX + 2];  /* cut, but one that is too long stays too long */
     char type[64];                /* Content-Type, cut */
     struct session_file_read file;
-    struct fault *faults; /* [2 * layer_count], of the tensors */
+    struct fault *faults; /* [tensor_count], of the file */
     struct session *made; /* held, for the answer */
 };
 
@@ -171,14 +171,14 @@ static bool take_read(struct call *call, struct fault *fault)
     if (!session_file_read(&taking->file, call->body.data ? call->body.data : "", call->body.size,
                            call->memory, fault))
         return false;
-    taking->faults = arena_calloc(&taking->file.arena, 2 * (size_t)taking->file.layer_count,
+    taking->faults = arena_calloc(&taking->file.arena, (size_t)taking->file.tensor_count,
                                   sizeof *taking->faults);
     return taking->faults || fault_no_memory(fault);
 }
 
 static int64_t take_tasks(struct call *call, int stage)
 {
-    return stage == 0 ? 2 * taking_of(call)->file.layer_count : stage == 1 ? 1 : 0;
+    return stage == 0 ? taking_of(call)->file.tensor_count : stage == 1 ? 1 : 0;
 }
 
 static bool make(struct taking *taking, struct fault *fault)
@@ -186,7 +186,7 @@ static bool make(struct taking *taking, struct fault *fault)
     struct service *service = taking->call.service;
     const struct session_file_read *file = &taking->file;
     struct model *model;
-    for (int64_t i = 0; i < 2 * file->layer_count; i++)
+    for (int64_t i = 0; i < file->tensor_count; i++)
         if (taking->faults[i].code != FAULT_NONE) {
             *fault = taking->faults[i];
             return false;

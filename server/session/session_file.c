@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "model/model_identity.h"
+#include "session/session_file_tensor.h"
 #include "text/text.h"
 
 #include <inttypes.h>
@@ -36,13 +37,13 @@ static struct session *take_snapshot(const struct session *session)
 
 /* --------------------------------------------------------------------- the parts -- */
 
-/* Rows of a head that lie together; of all layers. */
-static int64_t count_runs(const struct session *session)
+/* Rows of a head that lie together; at most so many of all layers, each with so many tensors. */
+static int64_t count_runs(const struct session *session, int sides)
 {
     int64_t count = 0, more;
     for (int64_t i = 0; i < session->layer_count; i++) {
         const struct session_rows *rows = &session->layers[i].rows;
-        if (__builtin_mul_overflow(rows->part_count, 2 * rows->shape.kv_heads, &more)
+        if (__builtin_mul_overflow(rows->part_count, sides * rows->shape.kv_heads, &more)
             || __builtin_add_overflow(count, more, &count) || count >= INT_MAX)
             return INT_MAX;
     }
@@ -55,46 +56,58 @@ static void add_run(struct session_file *file, const char *data, size_t size)
         file->parts[file->part_count++] = (struct byte_slice){ data, size };
 }
 
-static void add_numbers(struct session_file *file, const struct session_rows *rows, bool of_values)
+static void add_numbers(struct session_file *file, const struct session_rows *rows, int side)
 {
-    const int64_t columns = of_values ? rows->shape.v_head_dim : rows->shape.head_dim;
-    const size_t row_bytes = (size_t)columns * attn_dtype_size(rows->shape.dtype);
+    size_t bytes;
     for (int64_t head = 0; head < rows->shape.kv_heads; head++)
         for (int64_t i = 0; i < rows->part_count; i++) {
-            const struct session_part *part = &rows->parts[i];
-            const char *numbers = of_values ? part->page->value : part->page->key;
-            const size_t first = (size_t)(head * part->page->rows + part->row);
-            add_run(file, numbers + first * row_bytes,
-                    (size_t)session_rows_part_length(rows, i) * row_bytes);
+            const char *numbers = session_file_run(rows, i, side, head, &bytes);
+            add_run(file, numbers, bytes);
         }
 }
 
-static void add_tensor(struct session_file *file, const struct session_layer *layer,
-                       const char *dtype, bool of_values)
+/* Of each group of int8: whole ones, but for the last of a part that was truncated. */
+static bool add_groups(struct session_file *file, const struct session_rows *rows, int64_t groups,
+                       struct fault *fault)
 {
-    const struct session_shape *shape = &layer->rows.shape;
+    int64_t *lengths = arena_calloc(&file->arena, (size_t)groups + 1, sizeof *lengths), count = 0;
+    if (!lengths)
+        return fault_no_memory(fault);
+    for (int64_t i = 0; i < rows->part_count && rows->parts[i].page->dtype == ATTN_I8; i++)
+        for (int64_t left = session_rows_part_length(rows, i); left > 0; left -= ATTN_I8_ROWS)
+            lengths[count++] = left < ATTN_I8_ROWS ? left : ATTN_I8_ROWS;
+    add_run(file, (const char *)lengths, (size_t)count * sizeof *lengths);
+    return true;
+}
+
+static bool add_tensor(struct session_file *file, const struct session_layer *layer, int side,
+                       struct fault *fault)
+{
+    const struct session_rows *rows = &layer->rows;
+    const struct session_file_lengths lengths = session_file_lengths_of(rows);
     struct session_file_tensor *own = &file->own[file->tensor_count];
+    struct safetensors_tensor *tensor = &file->tensors[file->tensor_count++];
     snprintf(own->name, sizeof own->name, "layers.%" PRId64 ".%s", layer->number,
-             of_values ? "value" : "key");
+             session_file_side_name(side));
     snprintf(own->key, sizeof own->key, SESSION_FILE_KEY_OF "%s", own->name);
     own->first_part = file->part_count;
-    if (layer->rows.length > 0)
-        add_numbers(file, &layer->rows, of_values);
+    if (side == SESSION_FILE_GROUP_ROWS && !add_groups(file, rows, lengths.groups, fault))
+        return false;
+    if (rows->length > 0)
+        add_numbers(file, rows, side);
     own->part_count = file->part_count - own->first_part;
-    file->tensors[file->tensor_count++] = (struct safetensors_tensor){
-        .name = own->name,
-        .rank = 3,
-        .shape = { shape->kv_heads, layer->rows.length,
-                   of_values ? shape->v_head_dim : shape->head_dim },
-        .dtype = dtype,
-    };
+    tensor->name = own->name;
+    tensor->dtype = session_file_side_dtype(side, file->session->dtype);
+    tensor->rank = session_file_dimensions(side, &rows->shape, &lengths, tensor->shape);
+    return true;
 }
 
 static bool make_tensors(struct session_file *file, struct fault *fault)
 {
     const struct session *session = file->session;
-    const size_t tensors = 2 * (size_t)session->layer_count;
-    const int64_t runs = count_runs(session);
+    const int sides = session_file_side_count(session->dtype);
+    const size_t tensors = (size_t)sides * (size_t)session->layer_count;
+    const int64_t runs = count_runs(session, sides);
     if (runs == INT_MAX)
         return fault_set(fault, FAULT_ANSWER_TOO_LARGE,
                          "session '%s' has too many heads and pages for one file", session->id);
@@ -104,11 +117,10 @@ static bool make_tensors(struct session_file *file, struct fault *fault)
     if (!file->own || !file->tensors || !file->parts)
         return fault_no_memory(fault);
     file->part_count = 1;
-    const char *dtype = session_file_dtype_of(session->dtype)->tensor;
-    for (int64_t i = 0; i < session->layer_count; i++) {
-        add_tensor(file, &session->layers[i], dtype, false);
-        add_tensor(file, &session->layers[i], dtype, true);
-    }
+    for (int64_t i = 0; i < session->layer_count; i++)
+        for (int side = 0; side < sides; side++)
+            if (!add_tensor(file, &session->layers[i], side, fault))
+                return false;
     return true;
 }
 
@@ -116,11 +128,6 @@ bool session_file_begin(struct session_file *file, const struct session *session
                         struct memory_share *memory, struct fault *fault)
 {
     *file = (struct session_file){ .now_ns = clock_now_ns() };
-    if (!session_file_dtype_of(session->dtype))
-        return fault_set(fault, FAULT_OPTION,
-                         "session '%s' is of int8, which has no file; send its rows again, or make "
-                         "a session of another dtype",
-                         session->id);
     file->session = take_snapshot(session);
     arena_init(&file->arena, SIZE_MAX);
     file->arena.memory = memory;

@@ -4,8 +4,9 @@
  *     layers.N.value   [kv_heads, kv_len, v_head_dim]
  *
  * for each layer N of the session, in its dtype; head by head, as the caches of transformers and
- * the tensors of POST /v1/attention. The metadata has the settings of the session, what identifies
- * its model, SHA-256 of each tensor, and one of all the rest.
+ * the tensors of POST /v1/attention. A session of int8 has more of them (session_file_tensor.h).
+ * The metadata has the settings of the session, what identifies its model, SHA-256 of each tensor,
+ * and one of all the rest.
  *
  * The file is written from the pages where they lie: nothing is copied, and the session goes on
  * meanwhile. */

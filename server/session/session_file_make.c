@@ -3,6 +3,7 @@
 
 #include "model/model_config.h"
 #include "model/model_identity.h"
+#include "session/session_groups.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -49,41 +50,78 @@ static bool check_model(const struct session_file_read *read, struct model *mode
 
 /* ------------------------------------------------------------------- the numbers -- */
 
-/* Copies rows [first, first + count) of each head of a tensor behind the rows that are there. */
-static void copy_side(const struct session_rows *rows, const char *numbers, bool of_values,
-                      int64_t kv_len, int64_t first, int64_t count)
+/* Room for the groups of int8, by as many as a long cache's pages have. */
+static bool make_groups(struct session_rows *rows, const struct session_file_layer *from,
+                        struct session_store *store, struct fault *fault)
 {
-    const struct session_part *part = &rows->parts[rows->part_count - 1];
-    const int64_t columns = of_values ? rows->shape.v_head_dim : rows->shape.head_dim;
-    const size_t row_bytes = (size_t)columns * attn_dtype_size(rows->shape.dtype);
-    char *to = of_values ? part->page->value : part->page->key;
-    for (int64_t head = 0; head < rows->shape.kv_heads; head++) {
-        const int64_t row = head * part->page->rows + part->row + first - part->first;
-        memcpy(to + (size_t)row * row_bytes, numbers + (size_t)(head * kv_len + first) * row_bytes,
-               (size_t)count * row_bytes);
+    enum { PAGE_GROUPS = SESSION_PAGE_ROWS_MAX / ATTN_I8_ROWS };
+    const char *numbers = from->entries[SESSION_FILE_GROUP_ROWS]->data;
+    int64_t lengths[PAGE_GROUPS];
+    for (int64_t first = 0, count; first < from->lengths.groups; first += count) {
+        count = from->lengths.groups - first;
+        if (count > PAGE_GROUPS)
+            count = PAGE_GROUPS;
+        memcpy(lengths, numbers + (size_t)first * sizeof *lengths, (size_t)count * sizeof *lengths);
+        while (!session_groups_add(rows, session_store_budget(store), lengths, count, fault))
+            if (fault->code != FAULT_MEMORY || !session_store_evict(store, rows->bytes_wanted))
+                return false;
+        fault->code = FAULT_NONE;
     }
+    return true;
 }
 
 /* By as many rows as a long cache's pages have. */
+static bool make_rows(struct session_rows *rows, int64_t kv_len, struct session_store *store,
+                      struct fault *fault)
+{
+    while (rows->length < kv_len) {
+        int64_t count = kv_len - rows->length;
+        if (count > SESSION_PAGE_ROWS_MAX)
+            count = SESSION_PAGE_ROWS_MAX;
+        if (!session_store_begin_rows(store, rows, count, fault))
+            return false;
+        session_rows_end(rows, true);
+    }
+    return true;
+}
+
+static void copy_side(const struct session_rows *rows, int side, const char *numbers)
+{
+    size_t bytes;
+    for (int64_t head = 0; head < rows->shape.kv_heads; head++)
+        for (int64_t i = 0; i < rows->part_count; i++) {
+            char *to = session_file_run(rows, i, side, head, &bytes);
+            if (to)
+                memcpy(to, numbers, bytes);
+            numbers += bytes;
+        }
+}
+
 static bool fill(struct session_layer *layer, const struct session_file_layer *from,
                  struct session_store *store, struct access_account *account, struct fault *fault)
 {
     struct session_rows *rows = &layer->rows;
     rows->account = account;
-    if (from->kv_len > 0)
+    if (from->kv_len > 0) {
         rows->shape = from->shape;
-    for (int64_t first = 0, count; first < from->kv_len; first += count) {
-        count = from->kv_len - first;
-        if (count > SESSION_PAGE_ROWS_MAX)
-            count = SESSION_PAGE_ROWS_MAX;
-        if (!session_store_begin_rows(store, rows, count, fault))
+        if ((rows->shape.dtype == ATTN_I8 && !make_groups(rows, from, store, fault))
+            || !make_rows(rows, from->kv_len, store, fault))
             return false;
-        copy_side(rows, from->entries[0]->data, false, from->kv_len, first, count);
-        copy_side(rows, from->entries[1]->data, true, from->kv_len, first, count);
-        session_rows_end(rows, true);
+        for (int side = 0; side < session_file_side_count(rows->shape.dtype); side++)
+            copy_side(rows, side, from->entries[side]->data);
     }
     session_layer_show(layer);
     return true;
+}
+
+static size_t layer_bytes(const struct session_file_layer *layer)
+{
+    struct session_shape shape = layer->shape;
+    if (shape.dtype != ATTN_I8)
+        return session_shape_bytes(&shape, layer->kv_len);
+    const size_t groups = session_shape_bytes(&shape, layer->lengths.groups * ATTN_I8_ROWS);
+    shape.dtype = ATTN_F32;
+    return groups + session_shape_bytes(&shape, layer->lengths.rest > 0 ? SESSION_PAGE_ROWS : 0);
 }
 
 /* Of all layers. The file's bytes are there, so the sum does not overflow. */
@@ -91,7 +129,7 @@ static size_t bytes_of(const struct session_file_read *read)
 {
     size_t bytes = 0;
     for (int64_t i = 0; i < read->layer_count; i++)
-        bytes += session_shape_bytes(&read->layers[i].shape, read->layers[i].kv_len);
+        bytes += layer_bytes(&read->layers[i]);
     return bytes;
 }
 

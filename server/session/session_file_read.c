@@ -1,4 +1,4 @@
-/* session_file_read.c - see session_file_read.h: names, shapes and settings. */
+/* session_file_read.c - see session_file_read.h: names, settings and checksums. */
 #include "session/session_file_read.h"
 
 #include "model/model_config.h"
@@ -9,16 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TENSORS_MAX = 2 * MODEL_LAYERS_MAX };
-
-static const char *const SIDES[2] = { "key", "value" };
-
-/* Ends a fault of a key of metadata or of a tensor. Returns false. */
-static bool point_at(struct fault *fault, const char *name)
-{
-    fault_pointer_append(fault->pointer, 0, name);
-    return false;
-}
+enum { TENSORS_MAX = SESSION_FILE_SIDE_COUNT * MODEL_LAYERS_MAX };
 
 /* ------------------------------------------------------------------- the settings -- */
 
@@ -35,7 +26,7 @@ static bool need_text(const struct session_file_read *read, const char *key, con
     return *value
            || fault_set(fault, FAULT_FIELD, "%s is missing in __metadata__ of the session's file",
                         key)
-           || point_at(fault, key);
+           || session_file_point_at(fault, key);
 }
 
 /* A whole number as the writer writes it: without sign, blank or leading zero. */
@@ -56,7 +47,7 @@ static bool need_number(const struct session_file_read *read, const char *key, i
                         "%s is '%.40s' in the session's file; expected a whole number from %" PRId64
                         " to %" PRId64,
                         key, text, least, most)
-           || point_at(fault, key);
+           || session_file_point_at(fault, key);
 }
 
 static bool check_version(const struct session_file_read *read, struct fault *fault)
@@ -68,13 +59,13 @@ static bool check_version(const struct session_file_read *read, struct fault *fa
                          " is missing in __metadata__; expected the file of "
                          "a session, as GET /v1/sessions/{session} gives "
                          "it")
-               || point_at(fault, SESSION_FILE_KEY_VERSION);
+               || session_file_point_at(fault, SESSION_FILE_KEY_VERSION);
     return strcmp(version, SESSION_FILE_VERSION) == 0
            || fault_set(fault, FAULT_OPTION,
                         "the session's file has version '%.20s'; this build reads version "
                         "" SESSION_FILE_VERSION,
                         version)
-           || point_at(fault, SESSION_FILE_KEY_VERSION);
+           || session_file_point_at(fault, SESSION_FILE_KEY_VERSION);
 }
 
 /* Every key means something: one that this build does not know is a newer build's. */
@@ -99,7 +90,7 @@ static bool check_keys(const struct session_file_read *read, struct fault *fault
         if (strlen(pair->key) != pair->key_length || strlen(pair->value) != pair->value_length)
             return fault_set(fault, FAULT_FIELD, "'%.60s' in __metadata__ holds a NUL character",
                              pair->key)
-                   || point_at(fault, pair->key);
+                   || session_file_point_at(fault, pair->key);
         while (known < sizeof KNOWN / sizeof KNOWN[0] && strcmp(KNOWN[known], pair->key) != 0)
             known++;
         if (known == sizeof KNOWN / sizeof KNOWN[0]
@@ -108,7 +99,7 @@ static bool check_keys(const struct session_file_read *read, struct fault *fault
                              "there is '%.60s' in __metadata__ of the session's file, which this "
                              "build does not know",
                              pair->key)
-                   || point_at(fault, pair->key);
+                   || session_file_point_at(fault, pair->key);
     }
     return true;
 }
@@ -121,8 +112,9 @@ static bool read_dtype(struct session_file_read *read, struct fault *fault)
     const struct session_file_dtype *dtype = session_file_dtype_named(name);
     if (!dtype)
         return fault_set(fault, FAULT_OPTION,
-                         "dtype is '%.40s' in the session's file; expected f32, f16 or bf16", name)
-               || point_at(fault, "dtype");
+                         "dtype is '%.40s' in the session's file; expected f32, f16, bf16 or int8",
+                         name)
+               || session_file_point_at(fault, "dtype");
     read->dtype = dtype->dtype;
     return true;
 }
@@ -136,7 +128,7 @@ static bool read_evictable(struct session_file_read *read, struct fault *fault)
     return read->is_evictable || strcmp(text, "false") == 0
            || fault_set(fault, FAULT_OPTION,
                         "evictable is '%.40s' in the session's file; expected true or false", text)
-           || point_at(fault, "evictable");
+           || session_file_point_at(fault, "evictable");
 }
 
 static bool read_settings(struct session_file_read *read, struct fault *fault)
@@ -162,8 +154,8 @@ static bool read_settings(struct session_file_read *read, struct fault *fault)
 
 /* -------------------------------------------------------------------- the tensors -- */
 
-/* The layer and the side that a name such as "layers.12.value" means. */
-static bool read_name(const struct safetensors_entry *entry, int64_t *number, int *side)
+/* The layer and the side, of count, that a name such as "layers.12.value" means. */
+static bool read_name(const struct safetensors_entry *entry, int count, int64_t *number, int *side)
 {
     static const char PREFIX[] = "layers.";
     const char *p = entry->name + sizeof PREFIX - 1;
@@ -173,8 +165,10 @@ static bool read_name(const struct safetensors_entry *entry, int64_t *number, in
         return false;
     for (; *p >= '0' && *p <= '9' && *number < MODEL_LAYERS_MAX; p++)
         *number = *number * 10 + (*p - '0');
-    *side = *p == '.' && strcmp(p + 1, SIDES[1]) == 0;
-    return *p == '.' && strcmp(p + 1, SIDES[*side]) == 0 && *number < MODEL_LAYERS_MAX;
+    *side = 0;
+    while (*p == '.' && *side < count && strcmp(p + 1, session_file_side_name(*side)) != 0)
+        (*side)++;
+    return *p == '.' && *side < count && *number < MODEL_LAYERS_MAX;
 }
 
 static struct session_file_layer *layer_of(struct session_file_read *read, int64_t number)
@@ -193,63 +187,22 @@ static bool take_tensor(struct session_file_read *read, const struct safetensors
     char key[sizeof SESSION_FILE_KEY_OF + SESSION_FILE_NAME_MAX];
     int64_t number;
     int side;
-    if (!read_name(entry, &number, &side))
+    if (!read_name(entry, session_file_side_count(read->dtype), &number, &side))
         return fault_set(fault, FAULT_FIELD,
                          "there is a tensor '%.60s' in the session's file; expected layers.0.key, "
                          "layers.0.value and so on",
                          entry->name)
-               || point_at(fault, entry->name);
-    const char *dtype = session_file_dtype_of(read->dtype)->tensor;
+               || session_file_point_at(fault, entry->name);
+    const char *dtype = session_file_side_dtype(side, read->dtype);
     if (strcmp(entry->dtype, dtype) != 0)
         return fault_set(fault, FAULT_DTYPE,
                          "%s is %.8s in the session's file, whose dtype makes it %s", entry->name,
                          entry->dtype, dtype)
-               || point_at(fault, entry->name);
+               || session_file_point_at(fault, entry->name);
     struct session_file_layer *layer = layer_of(read, number);
     layer->entries[side] = entry;
     snprintf(key, sizeof key, SESSION_FILE_KEY_OF "%s", entry->name);
     return need_text(read, key, &layer->sums[side], fault);
-}
-
-static bool read_shape(const struct session_file_read *read, struct session_file_layer *layer,
-                       struct fault *fault)
-{
-    uint64_t shape[2][3];
-    for (int side = 0; side < 2; side++) {
-        const struct safetensors_entry *entry = layer->entries[side];
-        if (!entry)
-            return fault_set(fault, FAULT_FIELD,
-                             "there is no tensor layers.%" PRId64 ".%s in the session's file",
-                             layer->number, SIDES[side]);
-        if (entry->rank != 3)
-            return fault_set(fault, FAULT_SHAPE,
-                             "%s has %" PRId64 " dimensions; expected [kv_heads, kv_len, columns]",
-                             entry->name, entry->rank)
-                   || point_at(fault, entry->name);
-        safetensors_shape(entry, shape[side], 3);
-        for (int i = 0; i < 3; i++)
-            if (shape[side][i] > INT64_MAX || (shape[side][i] == 0 && shape[side][1] > 0))
-                return fault_set(fault, FAULT_SHAPE,
-                                 "%s has a dimension of %" PRIu64 " in the session's file",
-                                 entry->name, shape[side][i])
-                       || point_at(fault, entry->name);
-    }
-    if (shape[0][0] != shape[1][0] || shape[0][1] != shape[1][1])
-        return fault_set(fault, FAULT_SHAPE,
-                         "key and value of layer %" PRId64 " have %" PRIu64 " and %" PRIu64
-                         " heads, %" PRIu64 " and %" PRIu64 " rows",
-                         layer->number, shape[0][0], shape[1][0], shape[0][1], shape[1][1])
-               || point_at(fault, layer->entries[1]->name);
-    layer->kv_len = (int64_t)shape[0][1];
-    layer->shape = (struct session_shape){ (int64_t)shape[0][0], (int64_t)shape[0][2],
-                                           (int64_t)shape[1][2], read->dtype };
-    return layer->kv_len <= read->kv_len_max
-           || fault_set(fault, FAULT_LENGTH,
-                        "layer %" PRId64 " has %" PRId64
-                        " keys in the session's file, more than its "
-                        "kv_len_max %" PRId64,
-                        layer->number, layer->kv_len, read->kv_len_max)
-           || point_at(fault, layer->entries[0]->name);
 }
 
 static int compare_layers(const void *a, const void *b)
@@ -263,8 +216,8 @@ static bool read_tensors(struct session_file_read *read, struct fault *fault)
     const int64_t count = read->file.entry_count;
     if (count == 0 || count > TENSORS_MAX)
         return fault_set(fault, FAULT_FIELD,
-                         "the session's file has %" PRId64 " tensors; expected key and value of 1 "
-                         "to %d layers",
+                         "the session's file has %" PRId64 " tensors; expected those of 1 to %d "
+                         "layers",
                          count, MODEL_LAYERS_MAX);
     read->layers = arena_calloc(&read->arena, (size_t)count, sizeof *read->layers);
     if (!read->layers)
@@ -274,8 +227,9 @@ static bool read_tensors(struct session_file_read *read, struct fault *fault)
             return false;
     qsort(read->layers, (size_t)read->layer_count, sizeof *read->layers, compare_layers);
     for (int64_t i = 0; i < read->layer_count; i++)
-        if (!read_shape(read, &read->layers[i], fault))
+        if (!session_file_read_shape(read, &read->layers[i], fault))
             return false;
+    read->tensor_count = count;
     return true;
 }
 
@@ -291,13 +245,14 @@ static bool check_digest(struct session_file_read *read, struct fault *fault)
     if (!tensors)
         return fault_no_memory(fault);
     for (int64_t i = 0; i < file->entry_count; i++) {
-        uint64_t shape[3];
-        safetensors_shape(&file->entries[i], shape, 3);
+        const struct safetensors_entry *entry = &file->entries[i];
+        uint64_t shape[3] = { 0 };
+        safetensors_shape(entry, shape, entry->rank);
         tensors[i] = (struct safetensors_tensor){
-            .name = file->entries[i].name,
-            .rank = 3,
+            .name = entry->name,
+            .rank = (int)entry->rank,
             .shape = { (int64_t)shape[0], (int64_t)shape[1], (int64_t)shape[2] },
-            .dtype = file->entries[i].dtype,
+            .dtype = entry->dtype,
         };
     }
     if (!need_text(read, SESSION_FILE_KEY_DIGEST, &written, fault)
@@ -308,32 +263,33 @@ static bool check_digest(struct session_file_read *read, struct fault *fault)
            || fault_set(fault, FAULT_BINARY,
                         "the settings or shapes of the session's file are not those that its "
                         "" SESSION_FILE_KEY_DIGEST " was made of: the file is damaged")
-           || point_at(fault, SESSION_FILE_KEY_DIGEST);
+           || session_file_point_at(fault, SESSION_FILE_KEY_DIGEST);
 }
 
 bool session_file_check_sum(const struct session_file_read *read, int64_t tensor,
                             struct fault *fault)
 {
-    const struct session_file_layer *layer = &read->layers[tensor / 2];
-    const struct safetensors_entry *entry = layer->entries[tensor % 2];
+    const int count = session_file_side_count(read->dtype), side = (int)(tensor % count);
+    const struct session_file_layer *layer = &read->layers[tensor / count];
+    const struct safetensors_entry *entry = layer->entries[side];
     char sum[SHA256_HEX_BYTES];
     struct sha256 hash;
     sha256_begin(&hash);
     sha256_add(&hash, entry->data, entry->size);
     if (!sha256_end(&hash, sum))
         return fault_no_memory(fault);
-    return strcmp(sum, layer->sums[tensor % 2]) == 0
-           || fault_set(
-               fault, FAULT_BINARY,
-               "the numbers of %s are not those that its checksum in the session's file was "
-               "made of: the file is damaged",
-               entry->name)
-           || point_at(fault, entry->name);
+    if (strcmp(sum, layer->sums[side]) == 0)
+        return session_file_check_numbers(read, layer, side, fault);
+    return fault_set(fault, FAULT_BINARY,
+                     "the numbers of %s are not those that its checksum in the session's file was "
+                     "made of: the file is damaged",
+                     entry->name)
+           || session_file_point_at(fault, entry->name);
 }
 
 bool session_file_check_sums(const struct session_file_read *read, struct fault *fault)
 {
-    for (int64_t i = 0; i < 2 * read->layer_count; i++)
+    for (int64_t i = 0; i < read->tensor_count; i++)
         if (!session_file_check_sum(read, i, fault))
             return false;
     return true;

@@ -7,15 +7,17 @@
 #ifndef ATTND_SESSION_FILE_READ_H
 #define ATTND_SESSION_FILE_READ_H
 
+#include "session/session_file_tensor.h"
 #include "session/session_file_words.h"
 #include "session/session_store.h"
 
 struct session_file_layer {
     int64_t number;
-    const struct safetensors_entry *entries[2]; /* key and value */
-    const char *sums[2];
+    const struct safetensors_entry *entries[SESSION_FILE_SIDE_COUNT];
+    const char *sums[SESSION_FILE_SIDE_COUNT];
     struct session_shape shape;
-    int64_t kv_len;
+    struct session_file_lengths lengths;
+    int64_t kv_len; /* all of them together */
 };
 
 struct session_file_read {
@@ -29,6 +31,7 @@ struct session_file_read {
     bool is_evictable;
     struct session_file_layer *layers; /* [layer_count], ascending */
     int64_t layer_count;
+    int64_t tensor_count; /* of all layers, each with those of the dtype */
 };
 
 /* Reads a file of size bytes, which must outlive it. memory may be NULL. On false there is nothing
@@ -37,13 +40,21 @@ bool session_file_read(struct session_file_read *read, const void *bytes, size_t
                        struct memory_share *memory, struct fault *fault);
 void session_file_read_free(struct session_file_read *read); /* a zeroed struct is fine */
 
-/* Whether the numbers of one tensor, of 2 * layer_count, are those that its checksum was made of.
- */
+/* Whether the numbers of one tensor, of tensor_count, are those that its checksum was made of, and
+ * such as the daemon writes. */
 bool session_file_check_sum(const struct session_file_read *read, int64_t tensor,
                             struct fault *fault);
 
 /* The same of all tensors. */
 bool session_file_check_sums(const struct session_file_read *read, struct fault *fault);
+
+/* Parts of session_file_read() and session_file_check_sum(), of one layer: what its tensors' shapes
+ * say, and whether the numbers of one of them may be. */
+bool session_file_read_shape(const struct session_file_read *read, struct session_file_layer *layer,
+                             struct fault *fault);
+bool session_file_check_numbers(const struct session_file_read *read,
+                                const struct session_file_layer *layer, int side,
+                                struct fault *fault);
 
 /* A session of that model with the settings and the numbers of the file, whose pages count for the
  * account (NULL: for none), held once and in no store

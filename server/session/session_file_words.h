@@ -16,7 +16,7 @@ enum { SESSION_FILE_NAME_MAX = 40 }; /* of a tensor, with its NUL */
 #define SESSION_FILE_KEY_DIGEST  "sha256"
 #define SESSION_FILE_KEY_OF      "sha256." /* and the name of a tensor */
 
-/* A dtype of sessions, in settings and of tensors. */
+/* A dtype of sessions, in settings and of key and value. */
 struct session_file_dtype {
     const char *name, *tensor;
     enum attn_dtype dtype;
@@ -25,6 +25,9 @@ struct session_file_dtype {
 /* NULL: there is none. */
 const struct session_file_dtype *session_file_dtype_of(enum attn_dtype dtype);
 const struct session_file_dtype *session_file_dtype_named(const char *name);
+
+/* Ends a fault of a key of metadata or of a tensor. Returns false. */
+bool session_file_point_at(struct fault *fault, const char *name);
 
 /* The digest of metadata and of the tensors' names, dtypes and shapes: SHA-256 of one line for each
  * pair, "key=value", and for each tensor, "name dtype d0,d1,d2", in the order of their bytes, each

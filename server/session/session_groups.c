@@ -152,6 +152,29 @@ bool session_groups_begin(struct session_rows *rows, struct session_budget *budg
     return make_groups(rows, budget, last, grows ? session_rows_part_length(rows, last) : 0, fault);
 }
 
+bool session_groups_add(struct session_rows *rows, struct session_budget *budget,
+                        const int64_t *lengths, int64_t count, struct fault *fault)
+{
+    struct session_part *parts =
+        realloc(rows->parts, (size_t)(rows->part_count + count) * sizeof *parts);
+    if (!parts)
+        return fault_no_memory(fault);
+    rows->parts = parts;
+    struct session_page *page =
+        session_rows_make_page(rows, ATTN_I8, budget, count * ATTN_I8_ROWS, fault);
+    if (!page)
+        return false;
+    for (int64_t i = 0; i < count; i++) {
+        if (i == 0 || lengths[i - 1] < ATTN_I8_ROWS)
+            parts[rows->part_count++] =
+                (struct session_part){ rows->length, i * ATTN_I8_ROWS, session_page_hold(page) };
+        rows->length += lengths[i];
+    }
+    atomic_store(&page->used, (count - 1) * ATTN_I8_ROWS + lengths[count - 1]);
+    session_page_release(page);
+    return true;
+}
+
 /* --------------------------------------------------------------------- the groups -- */
 
 /* ATTN_I8_ROWS keys of a head from a position on, into the page from row to on. */

@@ -21,6 +21,12 @@ bool session_groups_begin(struct session_rows *rows, struct session_budget *budg
 /* A part of session_rows_end(): makes these groups, or gives their room back. */
 void session_groups_end(struct session_rows *rows, bool keeps);
 
+/* Makes room for groups of these lengths, each from 1 to ATTN_I8_ROWS, in one page behind those of
+ * a cache that has only groups: at most SESSION_PAGE_ROWS_MAX / ATTN_I8_ROWS of them. Their numbers
+ * and scales are the caller's to write. False, with the fault and without a trace. */
+bool session_groups_add(struct session_rows *rows, struct session_budget *budget,
+                        const int64_t *lengths, int64_t count, struct fault *fault);
+
 /* Whether a row in F32 would have become this row of I8, with the scales that are there. */
 bool session_groups_match(const struct session_shape *shape, const struct session_page *page,
                           int64_t row, const struct session_page *group, int64_t group_row,

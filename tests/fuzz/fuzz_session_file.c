@@ -1,7 +1,7 @@
 /* fuzz_session_file.c - any bytes as the file of a session.
  *
  * They end in a fault with a message, or in what session_file_read.h says: layers that ascend, each
- * with key and value of one length in the dtype of the file, and settings within their bounds. */
+ * with tensors of one length in the dtype of the file, and settings within their bounds. */
 #include "request.h"
 #include "session/session_file_read.h"
 
@@ -17,11 +17,23 @@ static void check_layer(const struct session_file_read *read, int64_t i)
     require(i == 0 || layer->number > read->layers[i - 1].number);
     require(layer->kv_len >= 0 && layer->kv_len <= read->kv_len_max);
     require(shape->dtype == read->dtype && layer->entries[0] && layer->entries[1]);
+    require(layer->kv_len == layer->lengths.rows + layer->lengths.rest);
     if (layer->kv_len == 0)
         return;
-    const size_t rows = (size_t)(shape->kv_heads * layer->kv_len);
+    const size_t rows = (size_t)(shape->kv_heads * layer->lengths.rows);
     require(layer->entries[0]->size == rows * (size_t)shape->head_dim * width);
     require(layer->entries[1]->size == rows * (size_t)shape->v_head_dim * width);
+    if (read->dtype != ATTN_I8)
+        return;
+    const size_t rest = (size_t)(shape->kv_heads * layer->lengths.rest);
+    require(layer->lengths.rest < ATTN_I8_ROWS);
+    require(layer->entries[SESSION_FILE_VALUE_SCALE]->size == rows * sizeof(float));
+    require(layer->entries[SESSION_FILE_KEY_SCALE]->size
+            == (size_t)(shape->kv_heads * layer->lengths.groups * shape->head_dim) * sizeof(float));
+    require(layer->entries[SESSION_FILE_KEY_REST]->size
+            == rest * (size_t)shape->head_dim * sizeof(float));
+    require(layer->entries[SESSION_FILE_VALUE_REST]->size
+            == rest * (size_t)shape->v_head_dim * sizeof(float));
 }
 
 static void check_read(const struct session_file_read *read)

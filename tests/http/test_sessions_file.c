@@ -77,7 +77,7 @@ static void expect_same_numbers(struct session_bytes one, struct session_bytes t
 /* Over pages of several sizes, some of them shared, with a part cut off. */
 static void test_every_dtype(void **state)
 {
-    static const char *const DTYPES[] = { "f32", "f16", "bf16" };
+    static const char *const DTYPES[] = { "f32", "f16", "bf16", "int8" };
     char body[200];
     (void)state;
     for (size_t i = 0; i < sizeof DTYPES / sizeof DTYPES[0]; i++) {
@@ -134,7 +134,7 @@ static char *layers_text(uint64_t seed, int rows)
 
 static void test_model_with_projections(void **state)
 {
-    static const char *const DTYPES[] = { "f32", "f16", "bf16" };
+    static const char *const DTYPES[] = { "f32", "f16", "bf16", "int8" };
     char body[100];
     (void)state;
     for (size_t i = 0; i < sizeof DTYPES / sizeof DTYPES[0]; i++) {

@@ -1,7 +1,7 @@
 /* test_sessions_int8.c - sessions of int8 beside a model of what they hold: rows are floats until
- * 64 of them are a group, then scale * q. Random scripts of appends, looks, retries, truncations
- * and forks: every answer must be, to the bit, what POST /v1/attention says of the floats that the
- * model has. What such a session takes is about a quarter. */
+ * 64 of them are a group, then scale * q. Random scripts of appends, looks, retries, truncations,
+ * forks and files: every answer must be, to the bit, what POST /v1/attention says of the floats
+ * that the model has. What such a session takes is about a quarter. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +13,7 @@
 #include "fill.h"
 #include "fixture.h"
 #include "request_text.h"
+#include "session_bytes.h"
 #include "session_client.h"
 
 #include <math.h>
@@ -266,6 +267,16 @@ static void fork_one(const struct mirror *mirror)
     other->number = number;
 }
 
+/* Goes on in the session that its file makes. */
+static void move_one(struct mirror *mirror)
+{
+    struct session_bytes file = session_bytes_get(&client, id_of(mirror));
+    session_delete(&client, id_of(mirror), 204);
+    mirror->number = made++;
+    session_bytes_put(&client, id_of(mirror), file, 201);
+    session_bytes_free(&file);
+}
+
 static void make_one(struct mirror *mirror)
 {
     char body[80];
@@ -287,7 +298,7 @@ static void run_script(uint64_t seed)
     make_one(&mirrors[0]);
     for (int step = 0; step < STEPS; step++) {
         struct mirror *mirror = &mirrors[draw(SESSIONS)];
-        const int64_t verb = draw(20);
+        const int64_t verb = draw(22);
         if (verb == 0 || !mirror->is_there)
             make_one(mirror);
         else if (verb < 4)
@@ -298,6 +309,8 @@ static void run_script(uint64_t seed)
             retry(mirror);
         else if (verb < 11)
             retry_wrong(mirror);
+        else if (verb < 13)
+            move_one(mirror);
         else
             append(mirror);
     }
@@ -390,18 +403,6 @@ static void test_extremes(void **state)
     session_delete(&client, "far", 204);
 }
 
-static void test_no_file(void **state)
-{
-    (void)state;
-    session_make(&client, "{\"model\":\"sdpa\",\"dtype\":\"int8\",\"id\":\"kept\"}");
-    struct http_response response =
-        http_client_get(&client, "/v1/sessions/kept?format=safetensors");
-    assert_int_equal(response.status, 400);
-    assert_non_null(strstr(response.body, "is of int8, which has no file"));
-    http_response_free(&response);
-    session_delete(&client, "kept", 204);
-}
-
 static int start(void **state)
 {
     (void)state;
@@ -412,9 +413,9 @@ static int start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scripts),   cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_nonfinite), cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_no_file),   cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_scripts),       cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_nonfinite),     cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, fixture_clear);
 }

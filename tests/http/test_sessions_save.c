@@ -95,8 +95,8 @@ static void delete_all(const char *const *ids)
 
 static void test_restart(void **state)
 {
-    static const char *const IDS[] = { "a", "b", "c", "fork", "empty", NULL };
-    cJSON *before[5], *shown;
+    static const char *const IDS[] = { "a", "b", "c", "fork", "empty", "q", NULL };
+    cJSON *before[6], *shown;
     (void)state;
     make("a", ",\"dtype\":\"f32\",\"ttl\":\"1h\"", 300);
     make("b", ",\"dtype\":\"f16\",\"kv_len_max\":5000,\"evictable\":true", 2600);
@@ -105,14 +105,15 @@ static void test_restart(void **state)
     append("fork", 70, 5);
     append("a", 80, 6);
     make("empty", "", 0);
+    make("q", ",\"dtype\":\"int8\"", 300);
     daemon_pause(0.05);
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 6; i++)
         before[i] = look(IDS[i]);
     shown = answer_get(&client, "/v1/sessions/b");
     const double age = cJSON_GetObjectItem(shown, "age_ms")->valuedouble;
     cJSON_Delete(shown);
     start_again(SIGTERM);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 6; i++) {
         cJSON *after = look(IDS[i]);
         session_expect_same(after, before[i]);
         cJSON_Delete(after);
@@ -126,9 +127,41 @@ static void test_restart(void **state)
     cJSON_Delete(shown);
     shown = answer_get(&client, "/v1/sessions");
     const cJSON *session = cJSON_GetObjectItem(shown, "sessions")->child;
-    for (int i = 0; i < 5; i++, session = session->next)
+    for (int i = 0; i < 6; i++, session = session->next)
         assert_string_equal(cJSON_GetObjectItem(session, "session")->valuestring, IDS[i]);
     cJSON_Delete(shown);
+    delete_all(IDS);
+}
+
+/* Of int8, cut within groups twice: what is appended afterwards finds the same groups and rest. */
+static void test_restart_of_int8(void **state)
+{
+    static const char *const IDS[] = { "q", "fork", NULL };
+    (void)state;
+    make("q", ",\"dtype\":\"int8\"", 300);
+    cJSON_Delete(session_post(&client, "q", "truncate", "{\"kv_len\":200}", 200));
+    append("q", 90, 150);
+    cJSON_Delete(session_post(&client, "q", "truncate", "{\"kv_len\":250}", 200));
+    append("q", 95, 130);
+    cJSON_Delete(session_post(&client, "q", "fork", "{\"id\":\"fork\"}", 201));
+    cJSON *before = look("q");
+    append("fork", 96, 170);
+    cJSON_Delete(session_post(&client, "fork", "truncate", "{\"kv_len\":500}", 200));
+    cJSON *then = look("fork");
+    start_again(SIGTERM);
+    cJSON *after = look("q");
+    session_expect_same(after, before);
+    cJSON_Delete(after);
+    append("q", 96, 170);
+    cJSON_Delete(session_post(&client, "q", "truncate", "{\"kv_len\":500}", 200));
+    after = look("q");
+    session_expect_same(after, then);
+    cJSON_Delete(after);
+    after = look("fork");
+    session_expect_same(after, then);
+    cJSON_Delete(after);
+    cJSON_Delete(before);
+    cJSON_Delete(then);
     delete_all(IDS);
 }
 
@@ -330,6 +363,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_restart_of_int8),
         cmocka_unit_test(test_time),
         cmocka_unit_test(test_killed_after_start),
         cmocka_unit_test(test_killed_while_saving),

@@ -1,0 +1,105 @@
+/* session_file_tensor.c - see session_file_tensor.h. */
+#include "session/session_file_tensor.h"
+
+#include "session/session_file_words.h"
+
+static const struct {
+    const char *name;
+    const char *dtype; /* NULL: that of the session */
+} SIDES[SESSION_FILE_SIDE_COUNT] = {
+    [SESSION_FILE_KEY] = { "key", NULL },
+    [SESSION_FILE_VALUE] = { "value", NULL },
+    [SESSION_FILE_KEY_SCALE] = { "key_scale", "F32" },
+    [SESSION_FILE_VALUE_SCALE] = { "value_scale", "F32" },
+    [SESSION_FILE_GROUP_ROWS] = { "group_rows", "I64" },
+    [SESSION_FILE_KEY_REST] = { "key_rest", "F32" },
+    [SESSION_FILE_VALUE_REST] = { "value_rest", "F32" },
+};
+
+int session_file_side_count(enum attn_dtype dtype)
+{
+    return dtype == ATTN_I8 ? SESSION_FILE_SIDE_COUNT : 2;
+}
+
+const char *session_file_side_name(int side)
+{
+    return SIDES[side].name;
+}
+
+const char *session_file_side_dtype(int side, enum attn_dtype dtype)
+{
+    return SIDES[side].dtype ? SIDES[side].dtype : session_file_dtype_of(dtype)->tensor;
+}
+
+static int64_t groups_of(int64_t rows)
+{
+    return (rows + ATTN_I8_ROWS - 1) / ATTN_I8_ROWS;
+}
+
+struct session_file_lengths session_file_lengths_of(const struct session_rows *rows)
+{
+    struct session_file_lengths lengths = { .rows = 0 };
+    for (int64_t i = 0; i < rows->part_count; i++) {
+        const int64_t length = session_rows_part_length(rows, i);
+        const enum attn_dtype dtype = rows->parts[i].page->dtype;
+        if (dtype != rows->shape.dtype)
+            lengths.rest += length;
+        else
+            lengths.rows += length;
+        lengths.groups += dtype == ATTN_I8 ? groups_of(length) : 0;
+    }
+    return lengths;
+}
+
+int session_file_dimensions(int side, const struct session_shape *shape,
+                            const struct session_file_lengths *lengths, int64_t dimensions[3])
+{
+    const bool is_rest = side == SESSION_FILE_KEY_REST || side == SESSION_FILE_VALUE_REST;
+    const bool is_value = side == SESSION_FILE_VALUE || side == SESSION_FILE_VALUE_REST;
+    if (side == SESSION_FILE_GROUP_ROWS) {
+        dimensions[0] = lengths->groups;
+        return 1;
+    }
+    dimensions[0] = shape->kv_heads;
+    dimensions[1] = is_rest                          ? lengths->rest
+                    : side == SESSION_FILE_KEY_SCALE ? lengths->groups
+                                                     : lengths->rows;
+    dimensions[2] = is_value ? shape->v_head_dim : shape->head_dim;
+    return side == SESSION_FILE_VALUE_SCALE ? 2 : 3;
+}
+
+char *session_file_run(const struct session_rows *rows, int64_t i, int side, int64_t head,
+                       size_t *bytes)
+{
+    const struct session_part *part = &rows->parts[i];
+    const struct session_page *page = part->page;
+    const bool is_rest = side == SESSION_FILE_KEY_REST || side == SESSION_FILE_VALUE_REST;
+    const int64_t row = head * page->rows + part->row;
+    const int64_t group = (head * page->rows + part->row) / ATTN_I8_ROWS;
+    const int64_t columns = rows->shape.head_dim, v_columns = rows->shape.v_head_dim;
+    const size_t size = attn_dtype_size(page->dtype);
+    const size_t length = (size_t)session_rows_part_length(rows, i);
+    *bytes = 0;
+    if (is_rest != (page->dtype != rows->shape.dtype))
+        return NULL;
+    switch ((enum session_file_side)side) {
+    case SESSION_FILE_KEY:
+    case SESSION_FILE_KEY_REST:
+        *bytes = length * (size_t)columns * size;
+        return page->key + (size_t)(row * columns) * size;
+    case SESSION_FILE_VALUE:
+    case SESSION_FILE_VALUE_REST:
+        *bytes = length * (size_t)v_columns * size;
+        return page->value + (size_t)(row * v_columns) * size;
+    case SESSION_FILE_KEY_SCALE:
+        *bytes = (size_t)(groups_of((int64_t)length) * columns) * sizeof(float);
+        return (char *)(page->key_scale + group * columns);
+    case SESSION_FILE_VALUE_SCALE:
+        *bytes = length * sizeof(float);
+        return (char *)(page->value_scale + row);
+    case SESSION_FILE_GROUP_ROWS:
+    case SESSION_FILE_SIDE_COUNT:
+        break;
+    }
+    return NULL;
+}
