@@ -40,6 +40,7 @@ struct chosen {
     float mass_left[HEADS_MAX * ROWS_MAX], lse[HEADS_MAX * ROWS_MAX];
     float context[HEADS_MAX * ROWS_MAX * GROUPS_MAX];
     double keys[2][KEYS_MAX * DIM_MAX], score[KEYS_MAX]; /* keys as doubles */
+    double terms; /* the largest sum of |terms| of a score of the row: rounding grows with it */
 };
 
 struct tally {
@@ -191,12 +192,16 @@ static double score_row(struct chosen *c, int64_t head, int64_t row, int64_t see
     const int64_t kv_head = head / (c->layer.q_heads / c->layer.kv_heads);
     const double *key = c->keys[kv_head];
     double query[DIM_MAX], most = -INFINITY;
+    c->terms = 0;
     for (int64_t d = 0; d < c->layer.head_dim; d++)
         query[d] = number_at(&problem->query, 0, head, row, d);
     for (int64_t j = 0; j < seen; j++) {
-        double sum = 0;
-        for (int64_t d = 0; d < c->layer.head_dim; d++)
+        double sum = 0, terms = 0;
+        for (int64_t d = 0; d < c->layer.head_dim; d++) {
             sum += query[d] * key[j * c->layer.head_dim + d];
+            terms += fabs(query[d] * key[j * c->layer.head_dim + d] * options->scale);
+        }
+        c->terms = fmax(c->terms, terms);
         sum *= options->scale;
         c->score[j] = options->softcap > 0 ? options->softcap * tanh(sum / options->softcap) : sum;
         most = fmax(most, c->score[j]);
@@ -226,7 +231,8 @@ static void check_row(struct chosen *c, int64_t head, int64_t row, uint64_t seed
     if (share > said && share > WEIGHT_MIN)
         fail_msg("seed %" PRIu64 " head %" PRId64 " row %" PRId64 ": %g is left, mass_left is %g",
                  seed, head, row, share, said);
-    if (fabs(most + log(read) - (double)c->lse[at]) > 1e-5 * (1 + fabs((double)c->lse[at])))
+    if (fabs(most + log(read) - (double)c->lse[at])
+        > 1e-5 * (1 + fabs((double)c->lse[at])) + 1e-6 * c->terms)
         fail_msg("seed %" PRIu64 ": lse %g, want %g", seed, (double)c->lse[at], most + log(read));
     tally->tightest = fmax(tally->tightest, said > WEIGHT_MIN ? share / said : 0);
     tally->rows++;
