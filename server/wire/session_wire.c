@@ -28,11 +28,15 @@ static bool begin_of_path(struct infer_call *call, const struct exchange *exchan
 static bool begin_of_items(struct infer_call *call, const struct exchange *exchange,
                            struct fault *fault)
 {
-    return service_takes_json(exchange, fault) && session_call_begin(call, NULL, fault);
+    return wire_safetensors_begin(call, exchange, fault) && session_call_begin(call, NULL, fault);
 }
 
-static bool read_json(struct infer_call *call, struct wire_v1_form *form, struct fault *fault)
+static bool read_body(struct infer_call *call, struct wire_v1_form *form, struct fault *fault)
 {
+    if (wire_safetensors_is_answer(call))
+        call->request.number_bytes = sizeof(double);
+    if (wire_safetensors_is_body(call))
+        return wire_safetensors_read_form(call, form, fault);
     const bool read = infer_wire_read_json(call, call->base.body.data, call->base.body.size, fault);
     call_drop_body(&call->base);
     return read && wire_v1_read_form(&call->request, form, &call->base.document, fault);
@@ -95,16 +99,9 @@ static bool read_of_path(struct infer_call *call, struct fault *fault)
     struct session_asked asked = { .at = SESSION_AT_NONE };
     struct wire_v1_form form = { STEPS, true, &session_fields_of_path, &asked };
     struct session_call *own = call->base.order_state;
-    if (wire_safetensors_is_answer(call))
-        call->request.number_bytes = sizeof(double);
-    if (!(wire_safetensors_is_body(call) ? wire_safetensors_read_form(call, &form, fault)
-                                         : read_json(call, &form, fault)))
+    if (!read_body(call, &form, fault))
         return false;
     own->is_list = form.asked != &asked;
-    if (own->is_list && wire_safetensors_is_answer(call))
-        return fault_set_at(fault, "/steps", FAULT_OPTION,
-                            "an answer to several steps is JSON; expected Accept: "
-                            "application/json, or one step");
     return take_steps(call, form.asked, fault);
 }
 
@@ -113,13 +110,13 @@ static bool read_of_items(struct infer_call *call, struct fault *fault)
     struct session_asked asked = { .at = SESSION_AT_NONE };
     struct wire_v1_form form = { "requests", false, &session_fields_of_items, &asked };
     call->request.batch = true;
-    return read_json(call, &form, fault) && take_steps(call, form.asked, fault)
+    return read_body(call, &form, fault) && take_steps(call, form.asked, fault)
            && session_call_take_turns(call, fault);
 }
 
 /* ----------------------------------------------------------------------- answers -- */
 
-/* The members of one step. */
+/* The members of one step; in a file its tensors are elsewhere. */
 static void write_step(const struct infer_call *call, int64_t number, struct text *text)
 {
     const struct infer_item *item = &call->request.items[number];
@@ -129,58 +126,26 @@ static void write_step(const struct infer_call *call, int64_t number, struct tex
     text_integer(text, item->layer_index);
     text_raw(text, ",\"layer_kv_len\":");
     text_integer(text, session_call_step(call, number)->layer->kv_len_then);
-    wire_v1_write_outputs(item, text);
-}
-
-static bool convert(struct infer_call *call, struct fault *fault)
-{
-    struct infer_request *request = &call->request;
-    for (int64_t i = 0; i < request->item_count; i++)
-        if (request->items[i].fault.code == FAULT_NONE
-            && !infer_convert_results(request, &request->items[i], ATTN_F32, fault))
-            return false;
-    return true;
-}
-
-static bool write_file(struct infer_call *call, struct fault *fault)
-{
-    const struct session_step *step = session_call_step(call, 0);
-    char kv_len[24], layer_kv_len[24];
-    snprintf(kv_len, sizeof kv_len, "%" PRId64, session_kv_len_then(step->session));
-    snprintf(layer_kv_len, sizeof layer_kv_len, "%" PRId64, step->layer->kv_len_then);
-    const struct safetensors_pair more[] = {
-        { .key = "session", .value = step->session->id },
-        { .key = "kv_len", .value = kv_len },
-        { .key = "layer_kv_len", .value = layer_kv_len },
-    };
-    return wire_safetensors_write_with(call, more, 3, fault);
-}
-
-static bool write_of_path(struct infer_call *call, struct fault *fault)
-{
-    struct text *text = &call->base.text;
     if (wire_safetensors_is_answer(call))
-        return write_file(call, fault);
-    if (!convert(call, fault))
-        return false;
-    text_raw(text, "{");
-    session_text_write_length(own_of(call)->session, text);
-    text_raw(text, own_of(call)->is_list ? ",\"steps\":[" : ",");
-    for (int64_t i = 0; i < call->request.item_count; i++) {
-        text_raw(text, i > 0 ? ",{" : own_of(call)->is_list ? "{" : "");
-        write_step(call, i, text);
-        text_raw(text, own_of(call)->is_list ? "}" : "");
-    }
-    text_raw(text, own_of(call)->is_list ? "]}\n" : "}\n");
-    return true;
+        wire_v1_write_beside_tensors(item, text);
+    else
+        wire_v1_write_outputs(item, text);
 }
 
-static bool write_of_items(struct infer_call *call, struct fault *fault)
+static void write_steps(const struct infer_call *call, struct text *text)
 {
-    struct text *text = &call->base.text;
-    if (!convert(call, fault))
-        return false;
-    text_raw(text, "{\"results\":[");
+    text_raw(text, "[");
+    for (int64_t i = 0; i < call->request.item_count; i++) {
+        text_raw(text, i > 0 ? ",{" : "{");
+        write_step(call, i, text);
+        text_raw(text, "}");
+    }
+    text_raw(text, "]");
+}
+
+static void write_results(const struct infer_call *call, struct text *text)
+{
+    text_raw(text, "[");
     for (int64_t i = 0; i < call->request.item_count; i++) {
         const struct infer_item *item = &call->request.items[i];
         text_raw(text, i > 0 ? "," : "");
@@ -194,7 +159,89 @@ static bool write_of_items(struct infer_call *call, struct fault *fault)
         write_step(call, i, text);
         text_raw(text, "}");
     }
-    text_raw(text, "]}\n");
+    text_raw(text, "]");
+}
+
+static bool convert(struct infer_call *call, struct fault *fault)
+{
+    struct infer_request *request = &call->request;
+    for (int64_t i = 0; i < request->item_count; i++)
+        if (request->items[i].fault.code == FAULT_NONE
+            && !infer_convert_results(request, &request->items[i], ATTN_F32, fault))
+            return false;
+    return true;
+}
+
+/* One step as a file. */
+static bool write_step_file(struct infer_call *call, struct fault *fault)
+{
+    const struct session_step *step = session_call_step(call, 0);
+    char kv_len[24], layer_kv_len[24];
+    snprintf(kv_len, sizeof kv_len, "%" PRId64, session_kv_len_then(step->session));
+    snprintf(layer_kv_len, sizeof layer_kv_len, "%" PRId64, step->layer->kv_len_then);
+    const struct safetensors_pair more[] = {
+        { .key = "session", .value = step->session->id },
+        { .key = "kv_len", .value = kv_len },
+        { .key = "layer_kv_len", .value = layer_kv_len },
+    };
+    return wire_safetensors_write_with(call, more, 3, fault);
+}
+
+/* A list as a file: write gives what is no tensor, as JSON for the metadata. */
+static bool write_list_file(struct infer_call *call, const char *list,
+                            void (*write)(const struct infer_call *call, struct text *text),
+                            struct fault *fault)
+{
+    const struct session *session = own_of(call)->session;
+    struct safetensors_pair metadata[3];
+    struct text text;
+    char kv_len[24];
+    int count = 0;
+    text_init(&text, call->limits.answer_bytes_max);
+    text.memory = call->base.memory;
+    write(call, &text);
+    text_bytes(&text, "", 1); /* the NUL that ends it */
+    if (session) {
+        snprintf(kv_len, sizeof kv_len, "%" PRId64, session_kv_len_then(session));
+        metadata[count++] = (struct safetensors_pair){ .key = "session", .value = session->id };
+        metadata[count++] = (struct safetensors_pair){ .key = "kv_len", .value = kv_len };
+    }
+    metadata[count++] = (struct safetensors_pair){ .key = list, .value = text.data };
+    const bool good = text_finish(&text, fault)
+                      && wire_safetensors_write_list(call, list, metadata, count, fault);
+    text_free(&text);
+    return good;
+}
+
+static bool write_of_path(struct infer_call *call, struct fault *fault)
+{
+    struct text *text = &call->base.text;
+    if (wire_safetensors_is_answer(call))
+        return own_of(call)->is_list ? write_list_file(call, STEPS, write_steps, fault)
+                                     : write_step_file(call, fault);
+    if (!convert(call, fault))
+        return false;
+    text_raw(text, "{");
+    session_text_write_length(own_of(call)->session, text);
+    text_raw(text, own_of(call)->is_list ? ",\"steps\":" : ",");
+    if (own_of(call)->is_list)
+        write_steps(call, text);
+    else
+        write_step(call, 0, text);
+    text_raw(text, "}\n");
+    return true;
+}
+
+static bool write_of_items(struct infer_call *call, struct fault *fault)
+{
+    struct text *text = &call->base.text;
+    if (wire_safetensors_is_answer(call))
+        return write_list_file(call, "results", write_results, fault);
+    if (!convert(call, fault))
+        return false;
+    text_raw(text, "{\"results\":");
+    write_results(call, text);
+    text_raw(text, "}\n");
     return true;
 }
 

@@ -1,5 +1,5 @@
-/* session_wire.h - attention over sessions, in the forms of POST /v1/attention: JSON in and out
- * and, where the path names the session, safetensors. */
+/* session_wire.h - attention over sessions, in the forms of POST /v1/attention: JSON in and out,
+ * and safetensors. */
 #ifndef ATTND_SESSION_WIRE_H
 #define ATTND_SESSION_WIRE_H
 

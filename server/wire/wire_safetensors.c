@@ -111,21 +111,21 @@ static bool unknown_tensor(struct v1_reader *reader, int known_count)
                         near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-static bool read_tensor(struct v1_reader *reader, const struct safetensors_entry *entry)
+/* name is that of the entry, or its end behind the item's place. */
+static bool read_tensor(struct v1_reader *reader, const struct safetensors_entry *entry,
+                        const char *name)
 {
     struct infer_item *item = reader->item;
     const int known_count = reader->request->gradients ? TENSOR_COUNT : TENSOR_COUNT - 1;
     const struct v1_more *more = reader->more;
+    const bool has_nul = strlen(entry->name) != entry->name_length;
     int i = 0;
-    v1_point_to(reader, entry->name);
-    if (more && strlen(more->tensor) == entry->name_length
-        && strcmp(more->tensor, entry->name) == 0)
+    v1_point_to(reader, name);
+    if (more && !has_nul && strcmp(more->tensor, name) == 0)
         return safetensors_body_numbers(
             reader, entry, false,
             (struct infer_array *)((char *)reader->asked + more->tensor_offset));
-    while (i < known_count
-           && (strlen(TENSORS[i].name) != entry->name_length
-               || strcmp(TENSORS[i].name, entry->name) != 0))
+    while (i < known_count && (has_nul || strcmp(TENSORS[i].name, name) != 0))
         i++;
     if (i == known_count)
         return unknown_tensor(reader, known_count);
@@ -140,14 +140,88 @@ static bool read_tensor(struct v1_reader *reader, const struct safetensors_entry
     return true;
 }
 
+/* ------------------------------------------------------------------ items -- */
+
+/* A tensor's name has dots where a pointer has slashes. */
+static void point_to_dotted(struct v1_reader *reader, const char *name)
+{
+    v1_point_to(reader, name);
+    for (char *c = reader->pointer; *c; c++)
+        *c = *c == '.' ? '/' : *c;
+}
+
+/* Splits a name such as "requests.12.key" at its second dot: returns "key", and sets the number.
+ * NULL for any other name, and for a number of no item. */
+static const char *split_name(const char *name, const char *list, int64_t count, int64_t *number)
+{
+    const size_t length = strlen(list);
+    const char *p = name + length + 1;
+    if (strncmp(name, list, length) != 0 || name[length] != '.' || (p[0] == '0' && p[1] != '.')
+        || *p == '.')
+        return NULL;
+    for (*number = 0; *p >= '0' && *p <= '9' && *number < count; p++)
+        *number = *number * 10 + (*p - '0');
+    return *number < count && *p == '.' ? p + 1 : NULL;
+}
+
+static bool of_no_item(struct v1_reader *reader, const struct safetensors_entry *entry,
+                       const char *list)
+{
+    const int64_t count = reader->request->item_count;
+    point_to_dotted(reader, entry->name);
+    if (count == 0)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
+                            "there is a tensor '%.60s'; %s in __metadata__ has no items",
+                            entry->name, list);
+    return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
+                        "there is a tensor '%.60s'; expected those of %s.0 to %s.%" PRId64
+                        ", such as %s.0.query, as many as __metadata__ lists",
+                        entry->name, list, list, count - 1, list);
+}
+
+/* Reads tensors of items. A fault of one is its item's own, as in JSON; an item that has a fault
+ * already keeps it. */
+static bool read_items_tensors(struct v1_reader *reader, const struct safetensors *file,
+                               const struct wire_v1_form *form)
+{
+    struct infer_request *request = reader->request;
+    struct fault *fault = reader->fault;
+    for (int64_t i = 0; i < file->entry_count; i++) {
+        const struct safetensors_entry *entry = &file->entries[i];
+        int64_t number;
+        const char *name = split_name(entry->name, form->list, request->item_count, &number);
+        reader->fault = fault;
+        if (!name)
+            return of_no_item(reader, entry, form->list);
+        reader->item = &request->items[number];
+        reader->asked = (char *)form->asked + (size_t)number * form->more->asked_bytes;
+        reader->fault = &reader->item->fault;
+        if (reader->fault->code == FAULT_NONE)
+            read_tensor(reader, entry, name);
+    }
+    reader->fault = fault;
+    return true;
+}
+
+static bool read_tensors(struct v1_reader *reader, const struct safetensors *file,
+                         const struct wire_v1_form *form)
+{
+    if (form && form->list && cJSON_GetObjectItemCaseSensitive(reader->document->root, form->list))
+        return read_items_tensors(reader, file, form);
+    for (int64_t i = 0; i < file->entry_count; i++)
+        if (!read_tensor(reader, &file->entries[i], file->entries[i].name))
+            return false;
+    return true;
+}
+
 /* ---------------------------------------------------------------- the body -- */
 
 /* Reads a body: its fields from the metadata, then its tensors. */
 static bool read_body(struct infer_call *call, struct wire_v1_form *form,
                       bool (*read_fields)(struct infer_call *call, struct wire_v1_form *form,
                                           struct fault *fault),
-                      bool (*read_tensors)(struct v1_reader *reader,
-                                           const struct safetensors *file),
+                      bool (*read_arrays)(struct v1_reader *reader, const struct safetensors *file,
+                                          const struct wire_v1_form *form),
                       struct fault *fault)
 {
     struct safetensors file;
@@ -161,10 +235,10 @@ static bool read_body(struct infer_call *call, struct wire_v1_form *form,
         return false;
     bool good = read_metadata(&reader, call, &file) && read_fields(call, form, fault);
     if (good) {
-        reader.item = &call->request.items[0];
+        reader.item = call->request.items;
         reader.more = form ? form->more : NULL;
         reader.asked = form ? form->asked : NULL;
-        good = read_tensors(&reader, &file);
+        good = read_arrays(&reader, &file, form);
     }
     safetensors_free(&file);
     return good;
@@ -187,20 +261,7 @@ static bool read_gradient_fields(struct infer_call *call, struct wire_v1_form *f
 static bool read_form_fields(struct infer_call *call, struct wire_v1_form *form,
                              struct fault *fault)
 {
-    const cJSON *root = call->base.document.root;
-    if (form->list && cJSON_GetObjectItemCaseSensitive(root, form->list))
-        return fault_set(fault, FAULT_FIELD,
-                         "%s stands in __metadata__; expected a JSON body, or one step a file",
-                         form->list);
     return wire_v1_read_form(&call->request, form, &call->base.document, fault);
-}
-
-static bool read_tensors(struct v1_reader *reader, const struct safetensors *file)
-{
-    for (int64_t i = 0; i < file->entry_count; i++)
-        if (!read_tensor(reader, &file->entries[i]))
-            return false;
-    return true;
 }
 
 bool wire_safetensors_read(struct infer_call *call, bool gradients, struct fault *fault)
@@ -237,9 +298,11 @@ static struct infer_array *part_tensor(struct infer_item *item,
 }
 
 /* Reads two tensors for each part, so the number of tensors gives that of the parts. */
-static bool read_parts(struct v1_reader *reader, const struct safetensors *file)
+static bool read_parts(struct v1_reader *reader, const struct safetensors *file,
+                       const struct wire_v1_form *form)
 {
     struct infer_item *item = reader->item;
+    (void)form;
     v1_point_to(reader, "parts");
     if (item->parts)
         return fault_set_at(reader->fault, reader->pointer, FAULT_DUPLICATE,
@@ -253,14 +316,12 @@ static bool read_parts(struct v1_reader *reader, const struct safetensors *file)
     for (int64_t i = 0; i < file->entry_count; i++) {
         const struct safetensors_entry *entry = &file->entries[i];
         struct infer_array *array = part_tensor(item, entry);
-        v1_point_to(reader, entry->name);
+        point_to_dotted(reader, entry->name); /* as the faults of the plan do */
         if (!array)
             return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
                                 "there is a tensor '%.60s'; expected parts.0.context, parts.0.lse "
                                 "and so on to parts.%" PRId64,
                                 entry->name, item->part_count - 1);
-        for (char *c = reader->pointer; *c; c++) /* faults of the plan point to "/parts/0/lse" */
-            *c = *c == '.' ? '/' : *c;
         if (!safetensors_body_numbers(reader, entry, false, array))
             return false;
     }

@@ -24,7 +24,8 @@ bool wire_safetensors_is_answer(const struct infer_call *call);
  * computed: tensors may be views of it. */
 bool wire_safetensors_read(struct infer_call *call, bool gradients, struct fault *fault);
 
-/* The same of a form without its list, which only JSON has. */
+/* The same of a form. Tensors of the items of its list are "requests.0.query" and so on, where the
+ * list's name is "requests"; a fault of an item is its own. */
 bool wire_safetensors_read_form(struct infer_call *call, struct wire_v1_form *form,
                                 struct fault *fault);
 
@@ -38,6 +39,12 @@ bool wire_safetensors_write(struct infer_call *call, struct fault *fault);
 enum { WIRE_SAFETENSORS_MORE_MAX = 4 };
 bool wire_safetensors_write_with(struct infer_call *call, const struct safetensors_pair *more,
                                  int more_count, struct fault *fault);
+
+/* Writes the results of all items: tensors "results.0.context" and so on, where list is "results".
+ * Items that have a fault have none. */
+bool wire_safetensors_write_list(struct infer_call *call, const char *list,
+                                 const struct safetensors_pair *metadata, int metadata_count,
+                                 struct fault *fault);
 bool wire_safetensors_write_gradients(struct infer_call *call, struct fault *fault);
 
 #endif

@@ -110,13 +110,25 @@ static void write_top_k(const struct infer_item *item, const int64_t shape[3], s
     text_raw(text, "}");
 }
 
-static void write_selection(const struct infer_item *item, struct text *text)
+static void write_precision(const struct infer_item *item, struct text *text)
+{
+    if (!infer_precision(item))
+        return;
+    text_raw(text, ",\"precision\":");
+    text_string(text, infer_precision(item));
+}
+
+static void write_mass_left(const struct infer_item *item, struct text *text)
 {
     const int64_t shape[] = { item->layer.q_heads, item->q_len };
-    int64_t read, seen;
-    infer_selection_keys(item, &read, &seen);
     text_raw(text, ",\"mass_left\":");
     text_tensor(text, item->selection.mass_left, 2, shape);
+}
+
+static void write_keys_read(const struct infer_item *item, struct text *text)
+{
+    int64_t read, seen;
+    infer_selection_keys(item, &read, &seen);
     text_raw(text, ",\"keys_read\":");
     text_integer(text, read);
     text_raw(text, ",\"keys_seen\":");
@@ -125,10 +137,7 @@ static void write_selection(const struct infer_item *item, struct text *text)
 
 void wire_v1_write_outputs(const struct infer_item *item, struct text *text)
 {
-    if (infer_precision(item)) {
-        text_raw(text, ",\"precision\":");
-        text_string(text, infer_precision(item));
-    }
+    write_precision(item, text);
     for (int i = 0; i < ATTN_OUTPUT_COUNT; i++) {
         int64_t shape[3];
         if (!item->outputs[i])
@@ -141,8 +150,17 @@ void wire_v1_write_outputs(const struct infer_item *item, struct text *text)
         else
             text_tensor(text, item->results[i], rank, shape);
     }
+    if (item->has_selection) {
+        write_mass_left(item, text);
+        write_keys_read(item, text);
+    }
+}
+
+void wire_v1_write_beside_tensors(const struct infer_item *item, struct text *text)
+{
+    write_precision(item, text);
     if (item->has_selection)
-        write_selection(item, text);
+        write_keys_read(item, text);
 }
 
 static void write_item(const struct infer_item *item, struct text *text)

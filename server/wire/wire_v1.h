@@ -28,6 +28,9 @@ bool wire_v1_read_form(struct infer_request *request, struct wire_v1_form *form,
 /* Writes the outputs of an item as members of an object that has others before them. */
 void wire_v1_write_outputs(const struct infer_item *item, struct text *text);
 
+/* The same of those that are no tensors, for an answer whose tensors are elsewhere. */
+void wire_v1_write_beside_tensors(const struct infer_item *item, struct text *text);
+
 /* Writes the answer of a request that has been computed. */
 void wire_v1_write(const struct infer_request *request, struct text *text);
 

@@ -1,16 +1,18 @@
 /* fuzz_wire_session.c - any bytes as a body about sessions: one that makes, forks or truncates a
- * session, or a call on one or on many.
+ * session, or a call on one or on many, which may come as a safetensors file.
  *
- * The first byte chooses which. Any bytes must end in a fault with a message, or in what is asked:
- * an id that is a segment of a path, layers that ascend, a time within its bounds, and items that
- * have a query. */
+ * The first byte chooses which, and its bit 0x20 the file. Any bytes must end in a fault with a
+ * message, or in what is asked: an id that is a segment of a path, layers that ascend, a time
+ * within its bounds, and items that have a query. */
 #include "request.h"
 #include "session/session_call.h"
 #include "text/json.h"
 #include "wire/session_body.h"
 #include "wire/session_fields.h"
+#include "wire/wire_safetensors.h"
 #include "wire/wire_v1.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -51,14 +53,15 @@ static void check_item(struct infer_item *item, const struct session_asked *aske
     require(item->fault.code != FAULT_NONE && item->fault.message[0] != '\0');
 }
 
-static bool read_call(struct infer_request *request, bool many,
-                      const struct json_document *document, struct fault *fault)
+static bool read_call(struct infer_call *call, bool many, bool is_file, struct fault *fault)
 {
     struct session_asked asked = { .at = SESSION_AT_NONE };
     struct wire_v1_form form = { many ? "requests" : "steps", !many,
                                  many ? &session_fields_of_items : &session_fields_of_path,
                                  &asked };
-    if (!wire_v1_read_form(request, &form, document, fault))
+    struct infer_request *request = &call->request;
+    if (!(is_file ? wire_safetensors_read_form(call, &form, fault)
+                  : wire_v1_read_form(request, &form, &call->base.document, fault)))
         return false;
     for (int64_t i = 0; i < request->item_count; i++)
         check_item(&request->items[i], (const struct session_asked *)form.asked + i);
@@ -67,20 +70,25 @@ static bool read_call(struct infer_request *request, bool many,
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    enum { BODIES = 3, KINDS = 5 };
+    enum { BODIES = 3, KINDS = 5, FILE_BIT = 0x20 };
     const struct json_options options = { .nonfinite_allowed = false };
     struct fault fault = { .code = FAULT_NONE };
-    struct json_document document;
-    struct infer_request request = { .batch = false };
     if (size == 0)
         return 0;
-    const uint8_t how = data[0] % KINDS;
-    arena_init(&request.arena, 1 << 26);
-    const bool good = json_read(&document, (const char *)data + 1, size - 1, &options, &fault)
-                      && (how < BODIES ? read_body(how, &document, &request.arena, &fault)
-                                       : read_call(&request, how == BODIES, &document, &fault));
+    const uint8_t how = (uint8_t)(data[0] & ~FILE_BIT) % KINDS;
+    const bool is_file = (data[0] & FILE_BIT) != 0 && how >= BODIES;
+    struct infer_call call = { .base.body_memory = malloc(size) }; /* aligned as a request's is */
+    require(call.base.body_memory != NULL);
+    memcpy(call.base.body_memory, data + 1, size - 1);
+    call.base.body = (struct byte_slice){ call.base.body_memory, size - 1 };
+    arena_init(&call.request.arena, 1 << 26);
+    const bool good =
+        (is_file || json_read(&call.base.document, call.base.body.data, size - 1, &options, &fault))
+        && (how < BODIES ? read_body(how, &call.base.document, &call.request.arena, &fault)
+                         : read_call(&call, how == BODIES, is_file, &fault));
     require(good || (fault.code != FAULT_NONE && fault.message[0] != '\0'));
-    infer_request_free(&request);
-    json_free(&document);
+    call_drop_body(&call.base);
+    infer_request_free(&call.request);
+    json_free(&call.base.document);
     return 0;
 }

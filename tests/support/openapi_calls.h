@@ -124,6 +124,8 @@ static const struct openapi_call calls[] = {
     { "POST", P "/attention", "/v1/sessions/s/attention", 409, "{" QUERY ",\"at\":9}", NULL },
     { "POST", "/v1/sessions/attention", NULL, 200,
       "{\"requests\":[{\"session\":\"s\"," QUERY "},{\"session\":\"nobody\"," QUERY "}]}", NULL },
+    { "POST", "/v1/sessions/attention", NULL, 200, "{\"requests\":[{\"session\":\"s\"," QUERY "}]}",
+      AS_FILE },
     { "POST", "/v1/sessions/attention", NULL, 400, "{\"requests\":1}", NULL },
     { "GET", P, "/v1/sessions/s?format=safetensors", 200, NULL, NULL },
     { "GET", P, "/v1/sessions/s", 200, NULL, NULL },
