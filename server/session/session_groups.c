@@ -96,13 +96,12 @@ static bool is_small_and_alone(const struct session_rows *rows, int64_t last)
            && there == whole_groups(there) && atomic_load(&part->page->holders) == 1;
 }
 
-/* A page of groups, which is to be written; its first `there` rows are those of part last. */
+/* A page of count positions for groups, which is to be written; its first `there` rows are those of
+ * part last. */
 static bool make_groups(struct session_rows *rows, struct session_budget *budget, int64_t last,
-                        int64_t there, struct fault *fault)
+                        int64_t there, int64_t count, struct fault *fault)
 {
     struct session_groups *groups = &rows->groups;
-    const int64_t length = there > 0 ? 2 * there : session_rows_own_length(rows);
-    const int64_t count = session_page_rows(length, there + groups->rows);
     groups->page = session_rows_make_page(rows, ATTN_I8, budget, count, fault);
     if (!groups->page)
         return false;
@@ -116,6 +115,19 @@ static bool make_groups(struct session_rows *rows, struct session_budget *budget
     rows->parts[last].page = session_page_hold(groups->page);
     groups->is_part = true;
     return true;
+}
+
+/* As large as what will probably follow, or, where that has no room, as the groups. */
+static bool make_room(struct session_rows *rows, struct session_budget *budget, int64_t last,
+                      struct fault *fault)
+{
+    const int64_t count = rows->groups.rows;
+    const bool grows = last >= 0 && is_small_and_alone(rows, last);
+    const int64_t there = grows ? session_rows_part_length(rows, last) : 0;
+    const int64_t length = grows ? 2 * there : session_rows_own_length(rows);
+    return make_groups(rows, budget, last, there, session_page_rows(length, there + count), fault)
+           || (session_rows_may_take_less(fault)
+               && make_groups(rows, budget, last, 0, session_page_rows(0, count), fault));
 }
 
 static bool make_rest(struct session_rows *rows, struct session_budget *budget, int64_t count,
@@ -146,10 +158,7 @@ bool session_groups_begin(struct session_rows *rows, struct session_budget *budg
     rows->parts = parts;
     if (!make_rest(rows, budget, floats - groups->rows, fault))
         return false;
-    if (last >= 0 && claim_behind(rows, last))
-        return true;
-    const bool grows = last >= 0 && is_small_and_alone(rows, last);
-    return make_groups(rows, budget, last, grows ? session_rows_part_length(rows, last) : 0, fault);
+    return (last >= 0 && claim_behind(rows, last)) || make_room(rows, budget, last, fault);
 }
 
 bool session_groups_add(struct session_rows *rows, struct session_budget *budget,

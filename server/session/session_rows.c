@@ -2,8 +2,9 @@
  *
  * Where the new positions go: into the last page, where it has room behind the rows of all sessions
  * that see it; into a larger copy of it, where it is small and this session's alone, so that a
- * cache of n positions has few pages; else into a new page. Rows of I8 come in F32 and become
- * groups when the append ends (session_groups.h). */
+ * cache of n positions has few pages; else into a new page, as large as what will probably follow
+ * or, where that has no room, as the append. Rows of I8 come in F32 and become groups when the
+ * append ends (session_groups.h). */
 #include "session/session_rows.h"
 
 #include "session/session_bounds.h"
@@ -95,6 +96,11 @@ struct session_page *session_rows_make_page(struct session_rows *rows, enum attn
     return NULL;
 }
 
+bool session_rows_may_take_less(const struct fault *fault)
+{
+    return fault->code == FAULT_MEMORY || fault->code == FAULT_QUOTA;
+}
+
 /* A page that rows can be appended to. */
 static struct session_page *make_page(struct session_rows *rows, struct session_budget *budget,
                                       int64_t count, struct fault *fault)
@@ -127,6 +133,7 @@ static int64_t expected(const struct session_rows *rows)
     return rows->shape.dtype == ATTN_I8 ? 0 : session_rows_own_length(rows);
 }
 
+/* A new page of count positions behind the last one. */
 static bool add_part(struct session_rows *rows, struct session_budget *budget, int64_t count,
                      struct fault *fault)
 {
@@ -135,8 +142,7 @@ static bool add_part(struct session_rows *rows, struct session_budget *budget, i
     if (!parts)
         return fault_no_memory(fault);
     rows->parts = parts;
-    struct session_page *page =
-        make_page(rows, budget, session_page_rows(expected(rows), count), fault);
+    struct session_page *page = make_page(rows, budget, count, fault);
     if (!page)
         return false;
     atomic_store(&page->appender, rows);
@@ -150,9 +156,12 @@ static bool make_room(struct session_rows *rows, struct session_budget *budget, 
 {
     if (count == 0 || claim_end(rows, count))
         return true;
-    if (takes_rows(rows) && is_small_and_alone(&rows->parts[rows->part_count - 1]))
-        return grow_last(rows, budget, count, fault);
-    return add_part(rows, budget, count, fault);
+    const bool grows = takes_rows(rows) && is_small_and_alone(&rows->parts[rows->part_count - 1]);
+    if (grows ? grow_last(rows, budget, count, fault)
+              : add_part(rows, budget, session_page_rows(expected(rows), count), fault))
+        return true;
+    return session_rows_may_take_less(fault)
+           && add_part(rows, budget, session_page_rows(0, count), fault);
 }
 
 /* -------------------------------------------------------------------------- the view -- */
@@ -223,13 +232,15 @@ bool session_rows_begin(struct session_rows *rows, struct session_budget *budget
     rows->appended = count;
     rows->is_appending = true;
     /* A cache without positions has a page too, so that its view has an address. */
-    const bool good = (rows->part_count > 0 || count > 0 ? make_room(rows, budget, count, fault)
-                                                         : add_part(rows, budget, 1, fault))
-                      && session_groups_begin(rows, budget, fault) && make_list(rows, fault);
+    const bool good =
+        (rows->part_count > 0 || count > 0 ? make_room(rows, budget, count, fault)
+                                           : add_part(rows, budget, SESSION_PAGE_ROWS, fault))
+        && session_groups_begin(rows, budget, fault) && make_list(rows, fault);
     if (!good) {
         session_rows_end(rows, false);
         return false;
     }
+    fault->code = FAULT_NONE;
     rows->cache = (struct attn_layer_cache){ side(rows, 0, rows->shape.head_dim),
                                              side(rows, 1, rows->shape.v_head_dim), rows->length };
     return true;

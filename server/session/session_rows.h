@@ -89,6 +89,9 @@ struct session_page *session_rows_make_page(struct session_rows *rows, enum attn
                                             struct session_budget *budget, int64_t count,
                                             struct fault *fault);
 
+/* Whether a page of fewer rows may be had where one could not be made with this fault. */
+bool session_rows_may_take_less(const struct fault *fault);
+
 /* Positions at the end that are in pages of this session alone: what a fork begins with is small,
  * however long the beginning that it shares. */
 int64_t session_rows_own_length(const struct session_rows *rows);

@@ -244,7 +244,7 @@ static void test_budget(void **state)
     append_rows(&own, "old", 64, 200);
     append_rows(&own, "firm", 128, 200);
     assert_true(answer_metric(&own, "attnd_session_bytes") == 131072);
-    append_rows(&own, "new", 1, 503); /* it moves to 128 rows; old would not make room enough */
+    append_rows(&own, "new", 65, 503); /* old would not make room enough */
     session_get(&own, "old", 200);
     http_client_free(&own);
     daemon_stop(&other);

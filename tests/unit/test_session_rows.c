@@ -186,12 +186,42 @@ static void test_budget(void **state)
     free(one.numbers);
 }
 
+/* A cache that grows row by row fills the budget but for a page of 64, whatever it has at once: a
+ * larger page that has no room is not waited for. So do groups of I8, but for rows in F32. */
+static void test_full_budget(void **state)
+{
+    static const enum attn_dtype DTYPES[] = { ATTN_F32, ATTN_I8 };
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const struct session_shape shape = { 2, 16, 16, DTYPES[i] };
+        const struct session_shape floats = { 2, 16, 16, ATTN_F32 };
+        struct session_budget budget = { .bytes_max = session_shape_bytes(&shape, 3008) };
+        struct session_rows rows = { .shape = shape };
+        struct fault fault = { .code = FAULT_NONE };
+        while (session_rows_begin(&rows, &budget, 1, &fault)) {
+            assert_int_equal(fault.code, FAULT_NONE);
+            for (int64_t h = 0; h < shape.kv_heads; h++) {
+                memset(number_at(&rows.cache.key, h, rows.length), 0, 16 * sizeof(float));
+                memset(number_at(&rows.cache.value, h, rows.length), 0, 16 * sizeof(float));
+            }
+            session_rows_end(&rows, true);
+        }
+        assert_int_equal(fault.code, FAULT_MEMORY);
+        assert_true(atomic_load(&budget.bytes)
+                    > budget.bytes_max - session_shape_bytes(&floats, 3 * SESSION_PAGE_ROWS));
+        assert_true(rows.length >= 3008 - 64 - (i == 0 ? 0 : 4 * 192));
+        session_rows_free(&rows);
+        assert_int_equal(atomic_load(&budget.bytes), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scripts),
         cmocka_unit_test(test_few_pages),
         cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_full_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
