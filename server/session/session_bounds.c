@@ -138,6 +138,12 @@ void session_bounds_cut(struct session_page *page, int64_t row)
     pthread_mutex_unlock(&bounds->lock);
 }
 
+size_t session_bounds_bytes(const struct session_page *page)
+{
+    const struct session_bounds *bounds = atomic_load(&page->bounds);
+    return bounds ? bounds->bytes : 0;
+}
+
 void session_bounds_free(struct session_page *page)
 {
     destroy(page, atomic_load(&page->bounds));

@@ -15,6 +15,9 @@ void session_bounds_make(struct session_rows *rows);
 /* Rows from `row` on will be written anew. For who may write them. */
 void session_bounds_cut(struct session_page *page, int64_t row);
 
+/* Of a page, in the budget. */
+size_t session_bounds_bytes(const struct session_page *page);
+
 /* With the page. */
 void session_bounds_free(struct session_page *page);
 

@@ -111,6 +111,12 @@ static size_t lay_out(const struct session_shape *shape, struct session_page *pa
     return key_bytes + value_bytes + aligned(scale_bytes(shape, page->rows));
 }
 
+size_t session_page_bytes(const struct session_shape *shape, int64_t rows)
+{
+    struct session_page page = { .rows = rows };
+    return lay_out(shape, &page, NULL);
+}
+
 struct session_page *session_page_create(struct session_budget *budget,
                                          const struct session_shape *shape, int64_t rows,
                                          struct fault *fault)

@@ -48,12 +48,17 @@ struct session_page {
     _Atomic(void *) appender; /* whose rows behind them are being written; NULL: nobody's */
     _Atomic(struct session_bounds *) bounds; /* session_bounds.h; NULL: none yet */
     size_t bytes;
+    int ending;          /* holders that may end together, and what is then freed: only for */
+    size_t bytes_ending; /* session_evict.c, under the mutex of the store */
     enum attn_dtype dtype;
     char *key;          /* [kv_heads][rows][head_dim] */
     char *value;        /* [kv_heads][rows][v_head_dim] */
     float *key_scale;   /* of I8: [kv_heads][rows / ATTN_I8_ROWS][head_dim] */
     float *value_scale; /* of I8: [kv_heads][rows] */
 };
+
+/* Bytes of a page for so many positions, which do not overflow. */
+size_t session_page_bytes(const struct session_shape *shape, int64_t rows);
 
 /* How many positions a new page has for an append of count behind length of the session's own. */
 int64_t session_page_rows(int64_t length, int64_t count);

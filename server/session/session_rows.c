@@ -88,12 +88,15 @@ struct session_page *session_rows_make_page(struct session_rows *rows, enum attn
 {
     struct session_shape shape = rows->shape;
     shape.dtype = dtype;
-    rows->bytes_wanted = session_shape_bytes(&shape, count);
     struct session_page *page = session_page_create(budget, &shape, count, fault);
-    if (!page || session_page_charge(page, rows->account, fault))
-        return page;
-    session_page_release(page);
-    return NULL;
+    if (!page && session_shape_bytes(&shape, count) > 0)
+        rows->bytes_wanted = rows->bytes_taken + session_page_bytes(&shape, count);
+    if (page && !session_page_charge(page, rows->account, fault)) {
+        session_page_release(page);
+        return NULL;
+    }
+    rows->bytes_taken += page ? page->bytes : 0;
+    return page;
 }
 
 bool session_rows_may_take_less(const struct fault *fault)
@@ -124,6 +127,7 @@ static bool grow_last(struct session_rows *rows, struct session_budget *budget, 
     atomic_store(&page->appender, rows);
     session_page_release(part->page);
     part->page = page;
+    rows->bytes_taken = 0; /* it stays */
     return true;
 }
 
@@ -229,6 +233,7 @@ bool session_rows_begin(struct session_rows *rows, struct session_budget *budget
                         struct fault *fault)
 {
     rows->has_more = false;
+    rows->bytes_taken = rows->bytes_wanted = 0;
     rows->appended = count;
     rows->is_appending = true;
     /* A cache without positions has a page too, so that its view has an address. */

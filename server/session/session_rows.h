@@ -40,7 +40,8 @@ struct session_rows {
     bool is_appending; /* session_rows_end() is due */
     bool has_more;     /* a part was added for it, the last one */
     struct session_groups groups;
-    size_t bytes_wanted;    /* of the page that had no room */
+    size_t bytes_taken;     /* by pages that go where the append is dropped */
+    size_t bytes_wanted;    /* by those, and by the page that had no room */
     struct attn_page *list; /* [2 * list_count] the view: pages of keys, then those of values */
     int64_t list_count;
     struct attn_pages pages[2];

@@ -4,6 +4,7 @@
 #include "access/access_check.h"
 #include "base/clock.h"
 #include "base/random_id.h"
+#include "session/session_evict.h"
 #include "session/session_saved.h"
 #include "text/text.h"
 #include "watch/metrics.h"
@@ -183,6 +184,14 @@ static void let_go(struct session *session)
     session_release(session);
 }
 
+static void let_all_go(struct session *first)
+{
+    for (struct session *next; first; first = next) {
+        next = first->in_store.next;
+        let_go(first);
+    }
+}
+
 /* Ends what has expired; a session whose time has come is not found, however seldom this runs. */
 void session_store_sweep(struct session_store *store, int64_t now_ns)
 {
@@ -196,11 +205,7 @@ void session_store_sweep(struct session_store *store, int64_t now_ns)
         LIST_APPEND(&expired, session, in_store);
     }
     unlock(store);
-    while (expired.first) {
-        struct session *session = expired.first;
-        LIST_TAKE_OUT(&expired, session, in_store);
-        let_go(session);
-    }
+    let_all_go(expired.first);
 }
 
 void session_store_free(struct session_store *store)
@@ -386,26 +391,39 @@ static bool is_candidate(const struct session *session)
            && session_bytes_held(session) > 0;
 }
 
+/* In an array of malloc's; NULL: no memory. */
+static struct session **candidates(struct session_store *store, int64_t *count)
+{
+    size_t all = 0;
+    *count = 0;
+    for (const struct session *s = store->all.first; s; s = s->in_store.next)
+        all += is_candidate(s);
+    struct session **found = calloc(all + 1, sizeof(struct session *));
+    for (struct session *s = store->all.first; found && s && (size_t)*count < all;
+         s = s->in_store.next)
+        if (is_candidate(s))
+            found[(*count)++] = s;
+    return found;
+}
+
 bool session_store_evict(struct session_store *store, size_t bytes_wanted)
 {
-    const size_t used = atomic_load(&store->budget.bytes), most = store->budget.bytes_max;
-    size_t room = used < most ? most - used : 0;
-    struct session *least = NULL;
+    LIST_OF(struct session) ended = { NULL };
+    int64_t count = 0, chosen = 0;
     lock(store);
-    for (struct session *s = store->all.first; s; s = s->in_store.next) {
-        if (!is_candidate(s))
-            continue;
-        room += session_bytes_held(s);
-        if (!least || atomic_load(&s->used_ns) < atomic_load(&least->used_ns))
-            least = s;
+    const size_t used = atomic_load(&store->budget.bytes), most = store->budget.bytes_max;
+    const size_t room = used < most ? most - used : 0;
+    struct session **found = room < bytes_wanted ? candidates(store, &count) : NULL;
+    if (found)
+        chosen = session_evict_choose(found, count, bytes_wanted - room);
+    for (int64_t i = 0; i < chosen; i++) {
+        take_out(store, found[i], SESSION_EVICTED);
+        LIST_APPEND(&ended, found[i], in_store);
     }
-    if (room < bytes_wanted)
-        least = NULL;
-    if (least)
-        take_out(store, least, SESSION_EVICTED);
     unlock(store);
-    let_go(least);
-    return least != NULL;
+    free(found);
+    let_all_go(ended.first);
+    return room >= bytes_wanted || chosen > 0;
 }
 
 bool session_store_make_room(struct session_store *store, size_t bytes, struct fault *fault)
@@ -420,8 +438,10 @@ bool session_store_make_room(struct session_store *store, size_t bytes, struct f
 bool session_store_begin_rows(struct session_store *store, struct session_rows *rows, int64_t count,
                               struct fault *fault)
 {
-    while (!session_rows_begin(rows, &store->budget, count, fault))
-        if (fault->code != FAULT_MEMORY || !session_store_evict(store, rows->bytes_wanted))
+    enum { TRIES = 16 }; /* others may take the room that was made */
+    for (int i = 0; !session_rows_begin(rows, &store->budget, count, fault); i++)
+        if (fault->code != FAULT_MEMORY || i == TRIES
+            || !session_store_evict(store, rows->bytes_wanted))
             return false;
     fault->code = FAULT_NONE;
     return true;

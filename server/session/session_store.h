@@ -57,8 +57,9 @@ bool session_store_check(const struct session *session, struct fault *fault);
 bool session_store_delete(struct session_store *store, struct session *session,
                           struct fault *fault);
 
-/* Ends the evictable session that was used least recently and that no call holds, to make room for
- * so many bytes. False: all of them together would not. */
+/* Ends evictable sessions that no call holds where so many bytes have no room, the least recently
+ * used first, and none whose end would not help (session_evict.h). False, and none ends: all of
+ * them together would not make room. */
 bool session_store_evict(struct session_store *store, size_t bytes_wanted);
 
 /* Whether so many bytes fit into the budget, perhaps because evictable sessions made room. */

@@ -201,17 +201,19 @@ static void pass_time(uint8_t hours)
 
 static void evict(uint8_t share)
 {
-    if (!session_store_evict(store, (size_t)share * (BYTES_MAX / 255)))
-        return;
+    struct fault fault = { .code = FAULT_NONE };
+    const size_t bytes = (size_t)share * (BYTES_MAX / 255);
+    const bool had_room = session_budget_check(session_store_budget(store), bytes, &fault);
+    const bool has_room = session_store_evict(store, bytes);
+    require(has_room == session_budget_check(session_store_budget(store), bytes, &fault));
     int gone = 0;
     for (int i = 0; i < SLOTS; i++) {
-        struct fault fault;
         struct session *session = session_store_look(store, id_of(&slots[i]), NULL, &fault);
         gone += slots[i].is_there && !session;
         slots[i].is_there = session != NULL;
         session_release(session);
     }
-    require(gone == 1);
+    require((gone > 0) == (has_room && !had_room));
 }
 
 static void run_verb(struct bytes *bytes)

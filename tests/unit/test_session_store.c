@@ -205,13 +205,67 @@ static void test_a_line_of_forks(void **state)
     assert_int_equal(atomic_load(&session_store_budget(store)->bytes), 0);
 }
 
+/* A session of evictable rows, each a page of its own of 512 bytes. */
+static struct session *add_evictable(const char *id, struct session *fork)
+{
+    struct fault fault = { .code = FAULT_NONE };
+    struct session *session = fork ? fork : session_create(model, NULL, 1);
+    session->is_evictable = true;
+    session->ttl_ns = SECOND * 3600;
+    if (!fork)
+        append_row(session, 1);
+    session_layer_show(&session->layers[0]);
+    assert_true(session_store_add(store, session, id, NULL, &fault));
+    return session;
+}
+
+static bool is_there(const char *id)
+{
+    struct fault fault = { .code = FAULT_NONE };
+    struct session *session = session_store_look(store, id, NULL, &fault);
+    session_release(session);
+    return session != NULL;
+}
+
+/* Where memory is short, pages that forks share count once, and none ends whose end does not help.
+ */
+static void test_evict_forks(void **state)
+{
+    struct session_budget *budget = session_store_budget(store);
+    (void)state;
+    assert_int_equal(atomic_load(&budget->bytes), 0);
+    struct session *firm = add_evictable("firm", NULL);
+    firm->is_evictable = false;
+    add_evictable("of firm", session_fork(firm)); /* its end frees nothing */
+    struct session *first = add_evictable("first", NULL);
+    add_evictable("fork", session_fork(first));
+    add_evictable("other", NULL);
+    const size_t page = atomic_load(&budget->bytes) / 3;
+    budget->bytes_max = 3 * page;
+    assert_false(session_store_evict(store, 3 * page)); /* two pages are all that there is to win */
+    assert_int_equal(count_all(), 5);
+    assert_true(session_store_evict(store, 1));
+    assert_int_equal(atomic_load(&budget->bytes), 2 * page);
+    assert_false(is_there("first"));
+    assert_false(is_there("fork"));
+    assert_true(session_store_evict(store, page)); /* there is room: nobody ends */
+    assert_int_equal(count_all(), 3);
+    assert_true(session_store_evict(store, 2 * page));
+    assert_false(is_there("other"));
+    assert_false(session_store_evict(store, 2 * page + 1));
+    assert_true(is_there("of firm"));
+    delete ("of firm");
+    delete ("firm");
+    budget->bytes_max = SIZE_MAX;
+    assert_int_equal(atomic_load(&budget->bytes), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_clock),
-        cmocka_unit_test(test_forks_of_forks),
-        cmocka_unit_test(test_a_line_of_forks),
+        cmocka_unit_test(test_many),           cmocka_unit_test(test_clock),
+        cmocka_unit_test(test_forks_of_forks), cmocka_unit_test(test_a_line_of_forks),
+        cmocka_unit_test(test_evict_forks),
     };
     return cmocka_run_group_tests(tests, open_store, close_store);
 }

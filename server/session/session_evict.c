@@ -1,0 +1,78 @@
+/* session_evict.c - see session_evict.h. */
+#include "session/session_evict.h"
+
+#include "session/session_bounds.h"
+
+#include <stdlib.h>
+
+static int compare_uses(const void *a, const void *b)
+{
+    const struct session *one = *(struct session *const *)a, *other = *(struct session *const *)b;
+    const int64_t used = atomic_load(&one->used_ns), other_used = atomic_load(&other->used_ns);
+    return used < other_used ? -1 : used > other_used;
+}
+
+static void forget(struct session *session)
+{
+    for (int64_t i = 0; i < session->layer_count; i++)
+        for (int64_t p = 0; p < session->layers[i].rows.part_count; p++) {
+            struct session_page *page = session->layers[i].rows.parts[p].page;
+            page->ending = 0;
+            page->bytes_ending = 0;
+        }
+}
+
+/* Bytes that are freed when this session ends, too. */
+static size_t add(struct session *session)
+{
+    size_t bytes = 0;
+    for (int64_t i = 0; i < session->layer_count; i++)
+        for (int64_t p = 0; p < session->layers[i].rows.part_count; p++) {
+            struct session_page *page = session->layers[i].rows.parts[p].page;
+            if (++page->ending < atomic_load(&page->holders))
+                continue;
+            page->bytes_ending = page->bytes + session_bounds_bytes(page);
+            bytes += page->bytes_ending;
+        }
+    return bytes;
+}
+
+/* Bytes that are not freed when this session stays after all. */
+static size_t take_back(struct session *session)
+{
+    size_t bytes = 0;
+    for (int64_t i = 0; i < session->layer_count; i++)
+        for (int64_t p = 0; p < session->layers[i].rows.part_count; p++) {
+            struct session_page *page = session->layers[i].rows.parts[p].page;
+            bytes += page->bytes_ending;
+            page->bytes_ending = 0;
+            page->ending--;
+        }
+    return bytes;
+}
+
+int64_t session_evict_choose(struct session **sessions, int64_t count, size_t bytes)
+{
+    size_t freed = 0;
+    int64_t tried = 0, chosen = 0;
+    for (int64_t i = 0; i < count; i++)
+        forget(sessions[i]);
+    qsort(sessions, (size_t)count, sizeof(struct session *), compare_uses);
+    while (tried < count && freed < bytes)
+        freed += add(sessions[tried++]);
+    const bool is_enough = freed >= bytes;
+    for (int64_t i = tried - 1; i >= 0; i--) { /* the last one used stays first */
+        struct session *session = sessions[i];
+        const size_t own = take_back(session);
+        if (is_enough && freed - own >= bytes) {
+            freed -= own;
+            sessions[i] = NULL;
+        } else if (is_enough) {
+            add(session);
+        }
+    }
+    for (int64_t i = 0; is_enough && i < tried; i++)
+        if (sessions[i])
+            sessions[chosen++] = sessions[i];
+    return chosen;
+}
