@@ -76,37 +76,70 @@ double traffic_session_bytes(int port)
 
 /* --------------------------------------------------------------------------- files -- */
 
-/* A safetensors file of query, key and value. */
+/* A safetensors file. */
 struct file {
     char *bytes;
     size_t size;
 };
 
-static struct file file_of(const char *metadata, struct session_shape shape, int rows)
+static size_t query_bytes(struct session_shape shape)
 {
-    const size_t q = sizeof(float) * (size_t)(shape.q_heads * shape.head_dim);
-    const size_t kv =
-        sizeof(float) * (size_t)shape.kv_heads * (size_t)rows * (size_t)shape.head_dim;
-    char header[1024];
-    const int length =
-        snprintf(header, sizeof header,
-                 "{\"__metadata__\":{\"outputs\":\"[\\\"context\\\"]\"%s},"
-                 "\"query\":{\"dtype\":\"F32\",\"shape\":[%d,1,%d],\"data_offsets\":[0,%zu]},"
-                 "\"key\":{\"dtype\":\"F32\",\"shape\":[%d,%d,%d],\"data_offsets\":[%zu,%zu]},"
-                 "\"value\":{\"dtype\":\"F32\",\"shape\":[%d,%d,%d],\"data_offsets\":[%zu,%zu]}}",
-                 metadata, shape.q_heads, shape.head_dim, q, shape.kv_heads, rows, shape.head_dim,
-                 q, q + kv, shape.kv_heads, rows, shape.head_dim, q + kv, q + 2 * kv);
-    const size_t padded = (size_t)(length + 7) / 8 * 8, head = LENGTH_BYTES + padded;
-    struct file file = { malloc(head + q + 2 * kv), head + q + 2 * kv };
+    return sizeof(float) * (size_t)(shape.q_heads * shape.head_dim);
+}
+
+static size_t rows_bytes(struct session_shape shape, int rows)
+{
+    return sizeof(float) * (size_t)shape.kv_heads * (size_t)rows * (size_t)shape.head_dim;
+}
+
+/* Query, key and value as members of the header, their names behind prefix, at *offset. */
+static void write_entries(FILE *header, const char *prefix, struct session_shape shape, int rows,
+                          size_t *offset)
+{
+    static const char *const NAMES[] = { "query", "key", "value" };
+    for (int i = 0; i < 3; i++) {
+        const size_t end = *offset + (i == 0 ? query_bytes(shape) : rows_bytes(shape, rows));
+        fprintf(header,
+                ",\"%s%s\":{\"dtype\":\"F32\",\"shape\":[%d,%d,%d],\"data_offsets\":[%zu,%zu]}",
+                prefix, NAMES[i], i == 0 ? shape.q_heads : shape.kv_heads, i == 0 ? 1 : rows,
+                shape.head_dim, *offset, end);
+        *offset = end;
+    }
+}
+
+/* count items of query, key and value; list is the name of what they are in, NULL for one alone. */
+static struct file file_of(const char *metadata, const char *list, int count,
+                           struct session_shape shape, int rows)
+{
+    const size_t q = query_bytes(shape), kv = rows_bytes(shape, rows);
+    size_t length, offset = 0;
+    char *header, prefix[32] = "";
+    FILE *stream = open_memstream(&header, &length);
+    if (!stream)
+        abort();
+    fprintf(stream, "{\"__metadata__\":{\"outputs\":\"[\\\"context\\\"]\"%s}", metadata);
+    for (int i = 0; i < count; i++) {
+        if (list)
+            snprintf(prefix, sizeof prefix, "%s.%d.", list, i);
+        write_entries(stream, prefix, shape, rows, &offset);
+    }
+    fputs("}", stream);
+    if (fclose(stream) != 0)
+        abort();
+    const size_t padded = (length + 7) / 8 * 8, head = LENGTH_BYTES + padded;
+    struct file file = { malloc(head + offset), head + offset };
     if (!file.bytes)
         abort();
     for (int i = 0; i < LENGTH_BYTES; i++)
         file.bytes[i] = (char)(padded >> (8 * i));
     memset(file.bytes + LENGTH_BYTES, ' ', padded);
-    memcpy(file.bytes + LENGTH_BYTES, header, (size_t)length);
-    bench_fill((float *)(void *)(file.bytes + head), q / sizeof(float), BENCH_QUERY);
-    bench_fill((float *)(void *)(file.bytes + head + q), kv / sizeof(float), BENCH_KEY);
-    bench_fill((float *)(void *)(file.bytes + head + q + kv), kv / sizeof(float), BENCH_VALUE);
+    memcpy(file.bytes + LENGTH_BYTES, header, length);
+    free(header);
+    for (char *item = file.bytes + head; item < file.bytes + file.size; item += q + 2 * kv) {
+        bench_fill((float *)(void *)item, q / sizeof(float), BENCH_QUERY);
+        bench_fill((float *)(void *)(item + q), kv / sizeof(float), BENCH_KEY);
+        bench_fill((float *)(void *)(item + q + kv), kv / sizeof(float), BENCH_VALUE);
+    }
     return file;
 }
 
@@ -116,7 +149,8 @@ void traffic_session_fill(int port, const char *id, struct session_shape shape, 
     char path[PATH_BYTES];
     snprintf(path, sizeof path, "/v1/sessions/%s/attention", id);
     for (int i = 0; i < rows; i += FILL_ROWS) {
-        const struct file file = file_of("", shape, rows - i < FILL_ROWS ? rows - i : FILL_ROWS);
+        const struct file file =
+            file_of("", NULL, 1, shape, rows - i < FILL_ROWS ? rows - i : FILL_ROWS);
         must(port,
              &(struct http_request){
                  .path = path, .body = file.bytes, .body_size = file.size, .headers = HEADERS },
@@ -145,10 +179,10 @@ static struct traffic_request request_of(const char *path, const char *type, con
     return (struct traffic_request){ bytes, size, 1 };
 }
 
-static struct traffic_request binary(const char *path, const char *metadata,
-                                     struct session_shape shape, int rows)
+static struct traffic_request binary(const char *path, const char *metadata, const char *list,
+                                     int count, struct session_shape shape, int rows)
 {
-    const struct file file = file_of(metadata, shape, rows);
+    const struct file file = file_of(metadata, list, count, shape, rows);
     const struct traffic_request request =
         request_of(path, "application/x-safetensors", file.bytes, file.size);
     free(file.bytes);
@@ -159,12 +193,12 @@ struct traffic_request traffic_step_binary(const char *id, struct session_shape 
 {
     char path[PATH_BYTES];
     snprintf(path, sizeof path, "/v1/sessions/%s/attention", id);
-    return binary(path, "", shape, 1);
+    return binary(path, "", NULL, 1, shape, 1);
 }
 
 struct traffic_request traffic_step_with_past(struct session_shape shape, int keys)
 {
-    return binary("/v1/attention", ",\"model\":\"sdpa\"", shape, keys);
+    return binary("/v1/attention", ",\"model\":\"sdpa\"", NULL, 1, shape, keys);
 }
 
 /* [heads][1][columns] */
@@ -222,6 +256,25 @@ struct traffic_request traffic_step_batch(const char *prefix, int count, struct 
     fclose(stream);
     const struct traffic_request request = traffic_json("/v1/sessions/attention", body, 0);
     free(body);
+    return request;
+}
+
+struct traffic_request traffic_step_batch_binary(const char *prefix, int count,
+                                                 struct session_shape shape)
+{
+    char *metadata;
+    size_t size;
+    FILE *stream = open_memstream(&metadata, &size);
+    if (!stream)
+        abort();
+    fputs(",\"requests\":\"[", stream);
+    for (int i = 0; i < count; i++)
+        fprintf(stream, "%s{\\\"session\\\":\\\"%s%d\\\"}", i > 0 ? "," : "", prefix, i);
+    fputs("]\"", stream);
+    fclose(stream);
+    const struct traffic_request request =
+        binary("/v1/sessions/attention", metadata, "requests", count, shape, 1);
+    free(metadata);
     return request;
 }
 

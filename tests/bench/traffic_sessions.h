@@ -30,6 +30,8 @@ struct traffic_request traffic_step_json(const char *id, struct session_shape sh
 /* A step of each session prefix0, prefix1 ... in one request. */
 struct traffic_request traffic_step_batch(const char *prefix, int count,
                                           struct session_shape shape);
+struct traffic_request traffic_step_batch_binary(const char *prefix, int count,
+                                                 struct session_shape shape);
 
 /* The same without a session: a query, and all keys and values that are there. */
 struct traffic_request traffic_step_with_past(struct session_shape shape, int keys);
