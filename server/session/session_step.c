@@ -144,6 +144,20 @@ static bool begin_retry(struct session_step *step, int64_t rows, struct fault *f
     return true;
 }
 
+static bool is_kept(const struct session_step *step)
+{
+    return step->rows && step->rows != &step->retry && step->appends;
+}
+
+/* For rows that stay, sessions that were made evictable make room; for others nobody's ends. */
+static bool begin_rows(struct session_step *step, int64_t count, struct fault *fault)
+{
+    step->rows->account = step->session->account;
+    return is_kept(step) && count > 0
+               ? session_store_begin_rows(step->store, step->rows, count, fault)
+               : session_rows_begin(step->rows, session_store_budget(step->store), count, fault);
+}
+
 static bool open_cache(struct infer_cache *cache, const struct attn_layer *layer, int64_t rows,
                        const struct attn_layer_cache **view, struct fault *fault)
 {
@@ -161,8 +175,7 @@ static bool open_cache(struct infer_cache *cache, const struct attn_layer *layer
     const bool is_behind = step->cache.length < step->layer->rows.length;
     if (is_behind && !begin_retry(step, rows, fault))
         return false;
-    step->rows->account = step->session->account;
-    if (!session_store_begin_rows(step->store, step->rows, rows, fault))
+    if (!begin_rows(step, rows, fault))
         return false;
     if (cache->wants_bounds) {
         session_bounds_make(step->rows);
@@ -174,11 +187,6 @@ static bool open_cache(struct infer_cache *cache, const struct attn_layer *layer
 }
 
 /* ------------------------------------------------------------------------ the end -- */
-
-static bool is_kept(const struct session_step *step)
-{
-    return step->rows && step->rows != &step->retry && step->appends;
-}
 
 bool session_step_check(const struct session_step *step, struct fault *fault)
 {

@@ -214,10 +214,14 @@ static void test_expires(void **state)
 
 /* --------------------------------------------------------------------------- memory -- */
 
-static void append_rows(struct http_client *own, const char *id, int rows, long status)
+/* option, if it is not "", ends with a comma. */
+static void append_with(struct http_client *own, const char *id, const char *option, int rows,
+                        long status)
 {
     struct request_text text = { .data = NULL };
-    request_text_add(&text, "{\"outputs\":[\"context\"],\"query\":");
+    request_text_add(&text, "{");
+    request_text_add(&text, option);
+    request_text_add(&text, "\"outputs\":[\"context\"],\"query\":");
     request_text_digits(&text, 1, 64);
     request_text_add(&text, ",\"key\":");
     request_text_digits(&text, rows, 64);
@@ -227,6 +231,11 @@ static void append_rows(struct http_client *own, const char *id, int rows, long 
     else
         cJSON_Delete(session_post(own, id, "attention", text.data, status));
     free(text.data);
+}
+
+static void append_rows(struct http_client *own, const char *id, int rows, long status)
+{
+    append_with(own, id, "", rows, status);
 }
 
 /* Room for 256 rows of 512 bytes: what does not fit is refused, and nobody is evicted in vain. */
@@ -282,6 +291,27 @@ static void test_eviction(void **state)
     daemon_stop(&other);
 }
 
+/* What appends nothing ends no session: a retry, rows that are dropped, a look. */
+static void test_no_eviction(void **state)
+{
+    struct daemon other;
+    struct http_client own;
+    (void)state;
+    daemon_start_with(&other, "--session-memory-max", "64KiB", NULL);
+    http_client_init(&own, other.port);
+    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"firm\"}");
+    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"old\",\"evictable\":true}");
+    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"empty\"}");
+    append_rows(&own, "firm", 64, 200);
+    append_rows(&own, "old", 64, 200);
+    append_with(&own, "firm", "\"append\":false,", 1, 503);
+    append_with(&own, "firm", "\"at\":63,", 1, 503);
+    session_refused(&own, "empty", "attention", "{\"query\":[[0]]}", 503, "memory", "no room");
+    assert_int_equal(session_number(&own, "old", "kv_len"), 64);
+    http_client_free(&own);
+    daemon_stop(&other);
+}
+
 static int start(void **state)
 {
     (void)state;
@@ -292,11 +322,11 @@ static int start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_list),          cmocka_unit_test(test_made),
-        cmocka_unit_test(test_bad_bodies),    cmocka_unit_test(test_bad_calls),
-        cmocka_unit_test(test_shape_anew),    cmocka_unit_test(test_expires),
-        cmocka_unit_test(test_budget),        cmocka_unit_test(test_eviction),
-        cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_list),        cmocka_unit_test(test_made),
+        cmocka_unit_test(test_bad_bodies),  cmocka_unit_test(test_bad_calls),
+        cmocka_unit_test(test_shape_anew),  cmocka_unit_test(test_expires),
+        cmocka_unit_test(test_budget),      cmocka_unit_test(test_eviction),
+        cmocka_unit_test(test_no_eviction), cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, fixture_clear);
 }
