@@ -45,7 +45,7 @@ static bool id_text(const struct infer_call *call, const cJSON *node, char *text
         if (!session_is_id(node->valuestring))
             return fault_set_at(fault, POINTER, FAULT_OPTION,
                                 "sequence_id is '%.70s'; expected a number, or 1 to %d of A-Z a-z "
-                                "0-9 . _ -",
+                                "0-9 . _ -, and not '.', '..' or 'attention'",
                                 node->valuestring, SESSION_ID_MAX);
         snprintf(text, size, "%s", node->valuestring);
         return true;

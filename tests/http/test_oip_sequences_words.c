@@ -73,6 +73,8 @@ static void test_refused(void **state)
           "first request of the sequence" },
         { "demo", "{\"parameters\":{\"sequence_id\":-1,\"sequence_start\":true}," ROW "}", 400,
           "option", "/parameters/sequence_id", "expected a whole number" },
+        { "demo", "{\"parameters\":{\"sequence_id\":\"attention\"}," ROW "}", 400, "option",
+          "/parameters/sequence_id", "and not '.', '..' or 'attention'" },
         { "demo", "{\"parameters\":{\"sequence_id\":1.5,\"sequence_start\":true}," ROW "}", 400,
           "option", "/parameters/sequence_id", "expected a whole number" },
         { "demo",
