@@ -299,12 +299,13 @@ static bool open_call(struct call *call, struct exchange *exchange, struct fault
 {
     struct service *service = exchange_context(exchange);
     int64_t deadline_ns = 0;
+    if (call)
+        init(call, service, exchange_memory(exchange)); /* its kind may drop it from here on */
     if (!service_accepts(service, fault)
         || !service_read_deadline(service, exchange, &deadline_ns, fault))
         return false;
     if (!call)
         return fault_no_memory(fault);
-    init(call, service, exchange_memory(exchange));
     call->quota = exchange_quota(exchange);
     if (!call->kind->begin(call, exchange, fault))
         return false;

@@ -221,6 +221,8 @@ static void test_refused_by_headers(void **state)
                                   { 431, long_header } };
     for (int i = 0; i < 4; i++)
         each_with(refusals[i].status, send_with, &refusals[i]);
+    struct refusal bad_time = { 400, "X-Timeout-Ms: soon" };
+    each_with(504, send_with, &bad_time);
 }
 
 /* ---------------------------------------------------------------- bare sockets -- */
