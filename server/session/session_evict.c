@@ -1,7 +1,8 @@
-/* session_evict.c - see session_evict.h. */
+/* session_evict.c - see session_evict.h, and room of session_store.h. */
 #include "session/session_evict.h"
 
 #include "session/session_bounds.h"
+#include "session/session_store.h"
 
 #include <stdlib.h>
 
@@ -75,4 +76,27 @@ int64_t session_evict_choose(struct session **sessions, int64_t count, size_t by
         if (sessions[i])
             sessions[chosen++] = sessions[i];
     return chosen;
+}
+
+/* ---------------------------------------------------------------------------- room -- */
+
+bool session_store_make_room(struct session_store *store, size_t bytes, struct fault *fault)
+{
+    while (!session_budget_check(session_store_budget(store), bytes, fault))
+        if (!session_store_evict(store, bytes))
+            return false;
+    fault->code = FAULT_NONE;
+    return true;
+}
+
+bool session_store_begin_rows(struct session_store *store, struct session_rows *rows, int64_t count,
+                              struct fault *fault)
+{
+    enum { TRIES = 16 }; /* others may take the room that was made */
+    for (int i = 0; !session_rows_begin(rows, session_store_budget(store), count, fault); i++)
+        if (fault->code != FAULT_MEMORY || i == TRIES
+            || !session_store_evict(store, rows->bytes_wanted))
+            return false;
+    fault->code = FAULT_NONE;
+    return true;
 }

@@ -77,6 +77,15 @@ static uint32_t hash_of(const char *id)
     return hash;
 }
 
+static void take_from_place(struct session_store *store, struct session *session)
+{
+    tdelete(session, &store->by_id, compare);
+    LIST_TAKE_OUT(&store->all, session, in_store);
+    if (session->account)
+        session->account->sessions--;
+    metrics_gauge_add(METRICS_SESSIONS, -1);
+}
+
 /* Takes a session out and remembers it. The caller releases it, without the mutex. */
 static void take_out(struct session_store *store, struct session *session, enum session_end why)
 {
@@ -87,11 +96,7 @@ static void take_out(struct session_store *store, struct session *session, enum 
     text_copy(ended->account, sizeof ended->account, owner_of(session));
     ended->why = why;
     atomic_store(&session->end, (int)why);
-    tdelete(session, &store->by_id, compare);
-    LIST_TAKE_OUT(&store->all, session, in_store);
-    if (session->account)
-        session->account->sessions--;
-    metrics_gauge_add(METRICS_SESSIONS, -1);
+    take_from_place(store, session);
 }
 
 static bool is_expired(const struct session *session, int64_t now_ns)
@@ -243,11 +248,9 @@ static bool is_taken(const char *id, struct fault *fault)
                         "there is a session '%.64s' already; delete it, or take another id", id);
 }
 
-static bool add(struct session_store *store, struct session *session, const struct access_key *key,
-                int64_t now_ns, struct fault *fault)
+/* False, with the fault: the id is taken, or no memory. */
+static bool put(struct session_store *store, struct session *session, struct fault *fault)
 {
-    if (!has_place(store, key, now_ns, fault))
-        return false;
     struct session **node = tsearch(session, &store->by_id, compare);
     if (!node)
         return fault_no_memory(fault);
@@ -258,6 +261,12 @@ static bool add(struct session_store *store, struct session *session, const stru
         session->account->sessions++;
     metrics_gauge_add(METRICS_SESSIONS, 1);
     return true;
+}
+
+static bool add(struct session_store *store, struct session *session, const struct access_key *key,
+                int64_t now_ns, struct fault *fault)
+{
+    return has_place(store, key, now_ns, fault) && put(store, session, fault);
 }
 
 /* The owner's session of that id, where its time has come, for the caller to release. */
@@ -300,6 +309,58 @@ bool session_store_add(struct session_store *store, struct session *session, con
     if (!good)
         session_release(session);
     return good;
+}
+
+bool session_store_replace(struct session_store *store, struct session *session, const char *wanted,
+                           const struct access_key *key, struct session **earlier,
+                           struct fault *fault)
+{
+    const int64_t now_ns = clock_now_ns();
+    struct fault unused;
+    session->account = key ? access_account_hold(key->account) : NULL;
+    text_copy(session->id, sizeof session->id, wanted);
+    lock(store);
+    struct session *expired = take_expired(store, wanted, owner_of(session), now_ns);
+    *earlier = find_own(store, wanted, owner_of(session));
+    if (*earlier)
+        take_from_place(store, *earlier);
+    const bool good = add(store, session, key, now_ns, fault);
+    if (!good && *earlier && put(store, *earlier, &unused))
+        *earlier = NULL;
+    unlock(store);
+    let_go(expired);
+    if (good)
+        return true;
+    session_store_end_aside(*earlier); /* there was no memory to put it back */
+    *earlier = NULL;
+    session_release(session);
+    return false;
+}
+
+void session_store_end_aside(struct session *earlier)
+{
+    if (earlier)
+        atomic_store(&earlier->end, (int)SESSION_DELETED);
+    let_go(earlier);
+}
+
+void session_store_put_back(struct session_store *store, struct session *session,
+                            struct session *earlier)
+{
+    struct fault unused;
+    lock(store);
+    const bool is_there = find_own(store, session->id, owner_of(session)) == session;
+    if (is_there)
+        take_out(store, session, SESSION_DELETED);
+    const bool is_back = is_there && earlier && atomic_load(&earlier->end) == (int)SESSION_LIVES
+                         && put(store, earlier, &unused);
+    if (!is_there)
+        atomic_store(&session->end, (int)SESSION_DELETED);
+    unlock(store);
+    if (is_there)
+        session_release(session);
+    if (!is_back)
+        session_store_end_aside(earlier);
 }
 
 bool session_store_takes(struct session_store *store, const char *wanted,
@@ -424,27 +485,6 @@ bool session_store_evict(struct session_store *store, size_t bytes_wanted)
     free(found);
     let_all_go(ended.first);
     return room >= bytes_wanted || chosen > 0;
-}
-
-bool session_store_make_room(struct session_store *store, size_t bytes, struct fault *fault)
-{
-    while (!session_budget_check(&store->budget, bytes, fault))
-        if (!session_store_evict(store, bytes))
-            return false;
-    fault->code = FAULT_NONE;
-    return true;
-}
-
-bool session_store_begin_rows(struct session_store *store, struct session_rows *rows, int64_t count,
-                              struct fault *fault)
-{
-    enum { TRIES = 16 }; /* others may take the room that was made */
-    for (int i = 0; !session_rows_begin(rows, &store->budget, count, fault); i++)
-        if (fault->code != FAULT_MEMORY || i == TRIES
-            || !session_store_evict(store, rows->bytes_wanted))
-            return false;
-    fault->code = FAULT_NONE;
-    return true;
 }
 
 int64_t session_store_list(struct session_store *store, const struct access_key *key, int64_t after,

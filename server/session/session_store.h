@@ -29,6 +29,18 @@ struct session_budget *session_store_budget(struct session_store *store);
 bool session_store_add(struct session_store *store, struct session *session, const char *wanted,
                        const struct access_key *key, struct fault *fault);
 
+/* The same in place of the owner's session of that id, which is set aside: *earlier, NULL where
+ * there is none. On false it is where it was, and *earlier is NULL. */
+bool session_store_replace(struct session_store *store, struct session *session, const char *wanted,
+                           const struct access_key *key, struct session **earlier,
+                           struct fault *fault);
+
+/* Ends the session that was set aside, or the one in its place, which it takes again. Where that
+ * is not in its place any more, both end. NULL: there is none. */
+void session_store_end_aside(struct session *earlier);
+void session_store_put_back(struct session_store *store, struct session *session,
+                            struct session *earlier);
+
 /* Whether it would take one more of that id; false with the fault that it would have. */
 bool session_store_takes(struct session_store *store, const char *wanted,
                          const struct access_key *key, struct fault *fault);

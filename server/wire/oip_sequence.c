@@ -136,17 +136,6 @@ static void delete_session(const struct infer_call *call, struct session *sessio
     session_store_delete(store_of(call), session, &has_ended);
 }
 
-/* One of the same id that has not ended. */
-static void end_earlier(struct infer_call *call, const struct oip_sequence *sequence)
-{
-    struct fault is_none;
-    struct session *session =
-        session_store_find_own(store_of(call), sequence->name, call->limits.key, &is_none);
-    if (session)
-        delete_session(call, session);
-    session_release(session);
-}
-
 /* Keys and values of sdpa stay in their own datatype. */
 static enum attn_dtype dtype_of(const struct oip *oip)
 {
@@ -165,10 +154,9 @@ static bool begin_sequence(struct infer_call *call, struct oip *oip, struct faul
         return fault_no_memory(fault);
     session->dtype = dtype_of(oip);
     session->ttl_ns = SESSION_TTL_DEFAULT_NS;
-    end_earlier(call, sequence);
     sequence->session = session_hold(session);
-    sequence->is_begun =
-        session_store_add(store_of(call), session, sequence->name, call->limits.key, fault);
+    sequence->is_begun = session_store_replace(store_of(call), session, sequence->name,
+                                               call->limits.key, &sequence->earlier, fault);
     return sequence->is_begun;
 }
 
@@ -176,10 +164,15 @@ static bool begin_sequence(struct infer_call *call, struct oip *oip, struct faul
 static void leave(struct infer_call *call, bool is_good)
 {
     struct oip_sequence *sequence = &of(call)->sequence;
-    if (sequence->session && (is_good ? sequence->ends : sequence->is_begun))
+    if (sequence->is_begun && !is_good)
+        session_store_put_back(store_of(call), sequence->session, sequence->earlier);
+    if (sequence->is_begun && is_good)
+        session_store_end_aside(sequence->earlier);
+    if (sequence->session && is_good && sequence->ends)
         delete_session(call, sequence->session);
     session_release(sequence->session);
-    sequence->session = NULL;
+    sequence->session = sequence->earlier = NULL;
+    sequence->is_begun = false;
 }
 
 static bool is_turn(struct call *call)

@@ -3,8 +3,7 @@
  *
  * The session of sequence 7 of model m is called "m:7". sequence_start begins it, in place of one
  * of the same id that has not ended; sequence_end ends it when the request is answered. A request
- * that fails has appended nothing and leaves the sequence as it was, but one that starts: it leaves
- * none. */
+ * that fails has appended nothing and leaves the sequence as it was, also where it starts one. */
 #ifndef ATTND_OIP_SEQUENCE_H
 #define ATTND_OIP_SEQUENCE_H
 
@@ -19,6 +18,7 @@ struct oip_sequence {
     bool starts, ends;
     struct session *session; /* held; of one that starts, from oip_sequence_take() on */
     bool is_begun;           /* by this request, which has not succeeded yet */
+    struct session *earlier; /* then: of the same id, set aside; NULL: there was none */
 };
 
 /* Reads the parameters of the document, and finds the session of a sequence that goes on. */

@@ -158,6 +158,42 @@ static void test_a_failure_changes_nothing(void **state)
     session_wait_until_empty(&client);
 }
 
+/* Neither has one that would begin it anew, whether its tensors are wrong or its computing fails.
+ */
+static void test_a_failing_start(void **state)
+{
+    static const struct oip_fault FAULTS[] = {
+        { "sdpa",
+          "{\"parameters\":{\"sequence_id\":3,\"sequence_start\":true},\"inputs\":[{\"name\":\"Q\","
+          "\"shape\":[1,1,1,1],\"datatype\":\"FP64\",\"data\":[1]},{\"name\":\"K\",\"shape\":[1,1,"
+          "1,1],\"datatype\":\"FP64\",\"data\":[1]},{\"name\":\"V\",\"shape\":[1,1,1,1],"
+          "\"datatype\":\"FP64\",\"data\":[1]}]}",
+          400, "dtype", "/inputs/1", "a sequence takes FP32, FP16 or BF16" },
+        { "sdpa",
+          "{\"parameters\":{\"sequence_id\":3,\"sequence_start\":true},\"inputs\":[{\"name\":\"Q\","
+          "\"shape\":[1,1,1,2],\"datatype\":\"FP32\",\"data\":[1,1]},{\"name\":\"K\",\"shape\":[1,"
+          "1,1,2],\"datatype\":\"FP32\",\"data\":[1,1]},{\"name\":\"V\",\"shape\":[1,1,1,2],"
+          "\"datatype\":\"FP32\",\"data\":[1,1]},{\"name\":\"attn_mask\",\"shape\":[1,4],"
+          "\"datatype\":\"BOOL\",\"data\":[true,true,true,true]}]}",
+          400, "shape", "/inputs/3/shape", "broadcasts to [1,1,1,1]" },
+    };
+    (void)state;
+    cJSON_Delete(answer_post(&client, "/v2/models/sdpa/infer",
+                             "{\"parameters\":{\"sequence_id\":3,\"sequence_start\":true}," QKV(
+                                 "[1,1,2,2]", "[1,2,3,4]") "}"));
+    for (size_t i = 0; i < sizeof FAULTS / sizeof FAULTS[0]; i++) {
+        oip_refused(&client, &FAULTS[i]);
+        assert_int_equal(session_number(&client, "sdpa:3", "kv_len"), 2);
+    }
+    cJSON_Delete(answer_post(&client, "/v2/models/sdpa/infer",
+                             "{\"parameters\":{\"sequence_id\":3,\"sequence_start\":true}," QKV(
+                                 "[1,1,1,2]", "[1,2]") "}"));
+    assert_int_equal(session_number(&client, "sdpa:3", "kv_len"), 1);
+    session_delete(&client, "sdpa:3", 204);
+    session_wait_until_empty(&client);
+    assert_true(answer_metric(&client, "attnd_session_bytes") == 0);
+}
+
 /* ---------------------------------------------------------------------- keys, models -- */
 
 /* An id belongs to the name of a key, also where another key may see all sessions. */
@@ -245,6 +281,7 @@ int main(void)
         cmocka_unit_test(test_start_and_end),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_a_failure_changes_nothing),
+        cmocka_unit_test(test_a_failing_start),
         cmocka_unit_test(test_owners),
         cmocka_unit_test(test_model_is_replaced),
         cmocka_unit_test(test_stops_cleanly),
