@@ -4,6 +4,7 @@
 #include "access/access_check.h"
 #include "base/clock.h"
 #include "base/random_id.h"
+#include "session/session_ended.h"
 #include "session/session_evict.h"
 #include "session/session_saved.h"
 #include "text/text.h"
@@ -15,20 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a session that has ended. */
-struct ended {
-    char id[SESSION_NAME_MAX + 1];
-    char account[ACCESS_NAME_MAX + 1]; /* "": no keys were in use */
-    enum session_end why;
-};
-
 struct session_store {
     pthread_mutex_t mutex;       /* guards all that follows but the budget's bytes */
     void *by_id;                 /* tsearch(3): by id, then by the owner's name */
     LIST_OF(struct session) all; /* in the order of their making */
-    struct ended ended[SESSION_ENDED_MAX];
-    uint32_t ended_hash[SESSION_ENDED_MAX]; /* of their ids: a search reads these alone */
-    int64_t ended_count;                    /* ever */
+    struct session_ended ended;
     struct session_budget budget;
     const char *replica; /* or NULL */
 };
@@ -68,15 +60,6 @@ static int compare(const void *a, const void *b)
     return ids != 0 ? ids : strcmp(owner_of(one), owner_of(other));
 }
 
-/* FNV-1a. */
-static uint32_t hash_of(const char *id)
-{
-    uint32_t hash = 2166136261u;
-    for (; *id; id++)
-        hash = (hash ^ (unsigned char)*id) * 16777619u;
-    return hash;
-}
-
 static void take_from_place(struct session_store *store, struct session *session)
 {
     tdelete(session, &store->by_id, compare);
@@ -89,12 +72,7 @@ static void take_from_place(struct session_store *store, struct session *session
 /* Takes a session out and remembers it. The caller releases it, without the mutex. */
 static void take_out(struct session_store *store, struct session *session, enum session_end why)
 {
-    const int64_t number = store->ended_count++ % SESSION_ENDED_MAX;
-    struct ended *ended = &store->ended[number];
-    store->ended_hash[number] = hash_of(session->id);
-    text_copy(ended->id, sizeof ended->id, session->id);
-    text_copy(ended->account, sizeof ended->account, owner_of(session));
-    ended->why = why;
+    session_ended_add(&store->ended, session, why);
     atomic_store(&session->end, (int)why);
     take_from_place(store, session);
 }
@@ -139,34 +117,19 @@ static struct session *find(struct session_store *store, const char *id,
 
 /* --------------------------------------------------------------------- faults -- */
 
-static bool gone(const char *id, enum session_end why, struct fault *fault)
-{
-    static const char *const WORDS[] = {
-        [SESSION_LIVES] = "has ended",
-        [SESSION_DELETED] = "was deleted",
-        [SESSION_EXPIRED] = "has expired: nobody used it for its ttl",
-        [SESSION_EVICTED] = "was evicted: memory was short, and it was made evictable",
-    };
-    return fault_set(fault, FAULT_GONE, "session '%.64s' %s; make a new one", id, WORDS[why]);
-}
-
 static bool not_there(const struct session_store *store, const char *id,
                       const struct access_key *key, struct fault *fault)
 {
-    const uint32_t hash = hash_of(id);
-    for (int i = 0; i < SESSION_ENDED_MAX; i++) {
-        const struct ended *ended = &store->ended[i];
-        if (store->ended_hash[i] == hash && strcmp(ended->id, id) == 0
-            && strcmp(ended->account, name_of(key)) == 0 && id[0])
-            return gone(id, ended->why, fault);
-    }
+    const enum session_end why = session_ended_why(&store->ended, id, name_of(key));
+    if (why != SESSION_LIVES)
+        return session_ended_fault(id, why, fault);
     return fault_set(fault, FAULT_NOT_FOUND, "there is no session '%.64s'", id);
 }
 
 bool session_store_check(const struct session *session, struct fault *fault)
 {
     const enum session_end why = (enum session_end)atomic_load(&session->end);
-    return why == SESSION_LIVES || gone(session->id, why, fault);
+    return why == SESSION_LIVES || session_ended_fault(session->id, why, fault);
 }
 
 /* --------------------------------------------------------------------- the face -- */

@@ -11,8 +11,6 @@
 #include "access/access_key.h"
 #include "session/session.h"
 
-enum { SESSION_ENDED_MAX = 8192 };
-
 struct session_store;
 
 /* The ids that it makes begin with "REPLICA.", where replica is not NULL; it stays the caller's.

@@ -208,6 +208,7 @@ static void test_expires(void **state)
     session_make(&client, "{\"model\":\"sdpa\",\"id\":\"soon\"}");
     session_get(&client, "soon", 200);
     session_delete(&client, "soon", 204);
+    session_refused(&client, "soon", "attention", "{\"query\":[[1]]}", 410, "gone", "was deleted");
     session_get(&client, "soon", 410);
     session_get(&client, "never", 404);
 }
