@@ -153,3 +153,11 @@ struct session *session_fork(const struct session *session)
     }
     return fork;
 }
+
+bool session_count_lists(struct session *fork, struct fault *fault)
+{
+    for (int64_t i = 0; i < fork->layer_count; i++)
+        if (!session_rows_count_list(&fork->layers[i].rows, fault))
+            return false;
+    return true;
+}

@@ -92,4 +92,7 @@ size_t session_bytes_held(const struct session *session);
  * memory. */
 struct session *session_fork(const struct session *session);
 
+/* For a fork that stays: session_rows_count_list() of all layers. */
+bool session_count_lists(struct session *fork, struct fault *fault);
+
 #endif

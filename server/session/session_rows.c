@@ -19,14 +19,26 @@ int64_t session_rows_part_length(const struct session_rows *rows, int64_t i)
     return end - rows->parts[i].first;
 }
 
+/* It is as long as the list of parts; a session that nobody calls keeps none. */
+static void free_view(struct session_rows *rows)
+{
+    free(rows->list);
+    free(rows->bounds);
+    free(rows->largest);
+    rows->list = NULL;
+    rows->bounds = NULL;
+    rows->largest = NULL;
+    rows->list_count = rows->bounds_count = 0;
+}
+
 void session_rows_free(struct session_rows *rows)
 {
     for (int64_t i = 0; i < rows->part_count; i++)
         session_page_release(rows->parts[i].page);
+    if (rows->list_bytes > 0)
+        session_budget_give_back(rows->list_budget, rows->list_bytes);
     free(rows->parts);
-    free(rows->list);
-    free(rows->bounds);
-    free(rows->largest);
+    free_view(rows);
     *rows = (struct session_rows){ .length = 0 };
 }
 
@@ -277,6 +289,7 @@ void session_rows_end(struct session_rows *rows, bool keeps)
     }
     rows->appended = 0;
     session_groups_end(rows, has_groups);
+    free_view(rows);
 }
 
 /* ------------------------------------------------------------------- other verbs -- */
@@ -302,6 +315,19 @@ bool session_rows_fork(const struct session_rows *rows, struct session_rows *cop
         copy->parts[copy->part_count] = rows->parts[copy->part_count];
         session_page_hold(rows->parts[copy->part_count].page);
     }
+    return true;
+}
+
+bool session_rows_count_list(struct session_rows *rows, struct fault *fault)
+{
+    enum { FREE = 1024 };
+    const size_t bytes = (size_t)rows->part_count * sizeof *rows->parts;
+    if (bytes <= FREE)
+        return true;
+    rows->list_budget = rows->parts[0].page->budget;
+    if (!session_budget_take(rows->list_budget, bytes - FREE, fault))
+        return false;
+    rows->list_bytes = bytes - FREE;
     return true;
 }
 

@@ -260,12 +260,45 @@ static void test_evict_forks(void **state)
     assert_int_equal(atomic_load(&budget->bytes), 0);
 }
 
+/* The list of many pages counts for each fork, and goes with it. */
+static void test_lists_count(void **state)
+{
+    enum { PARTS = 200 };
+    struct session_budget *budget = session_store_budget(store);
+    struct fault fault = { .code = FAULT_NONE };
+    (void)state;
+    struct session *session = session_create(model, NULL, 1);
+    append_row(session, 0);
+    for (int i = 1; i < PARTS; i++) {
+        struct session *fork = session_fork(session);
+        append_row(fork, 1); /* behind the same rows, so that the other one needs a page */
+        append_row(session, 2);
+        session_release(fork);
+    }
+    assert_int_equal(session->layers[0].rows.part_count, PARTS);
+    assert_null(session->layers[0].rows.list);
+    const size_t before = atomic_load(&budget->bytes);
+    struct session *fork = session_fork(session), *other = session_fork(session);
+    assert_true(session_count_lists(fork, &fault));
+    const size_t one = atomic_load(&budget->bytes) - before;
+    assert_int_equal(one, PARTS * sizeof(struct session_part) - 1024);
+    budget->bytes_max = before + 2 * one - 1;
+    assert_false(session_count_lists(other, &fault));
+    assert_int_equal(fault.code, FAULT_MEMORY);
+    budget->bytes_max = SIZE_MAX;
+    session_release(other);
+    session_release(fork);
+    assert_int_equal(atomic_load(&budget->bytes), before);
+    session_release(session);
+    assert_int_equal(atomic_load(&budget->bytes), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_many),           cmocka_unit_test(test_clock),
         cmocka_unit_test(test_forks_of_forks), cmocka_unit_test(test_a_line_of_forks),
-        cmocka_unit_test(test_evict_forks),
+        cmocka_unit_test(test_evict_forks),    cmocka_unit_test(test_lists_count),
     };
     return cmocka_run_group_tests(tests, open_store, close_store);
 }
