@@ -131,7 +131,7 @@ static bool truncate_session(struct change *change, struct fault *fault)
                             "kv_len is %" PRId64 "; the longest layer of session '%s' has %" PRId64
                             " keys",
                             kv_len, session->id, most);
-    if (!session_saved_remove(session, fault))
+    if (kv_len < most && !session_saved_remove(session, fault))
         return false;
     session_truncate(session, kv_len);
     return true;

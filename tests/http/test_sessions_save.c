@@ -199,6 +199,7 @@ static void test_killed_after_start(void **state)
     assert_int_equal(daemon_directory_count(directory), 5);
     cJSON *after = look("looked");
     session_expect_same(after, before);
+    cJSON_Delete(session_post(&client, "same", "truncate", "{\"kv_len\":10}", 200)); /* no change */
     append("more", 5, 1);
     cJSON_Delete(session_post(&client, "cut", "truncate", "{\"kv_len\":3}", 200));
     session_delete(&client, "gone", 204);
