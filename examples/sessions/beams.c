@@ -1,5 +1,5 @@
 /* beams.c [--ids] [URL [BEGINNING]] - beam search: the most probable of many ways to go on, each a
- * session. Built as story.c is.
+ * session. Compiled as story.c is, with beams.c in its place.
  *
  * Each step goes on with BEAMS texts, and keeps the best BEAMS of all their continuations. Where
  * two of them begin alike, the second is a fork of the first's session: it shares all that is

@@ -1,5 +1,6 @@
 /* speculative.c [--ids] [URL [BEGINNING]] - speculative decoding: several tokens a request, and the
- * same text as one by one. Built as story.c is.
+ * same text as one by one. Compiled as story.c is, with
+ * speculative.c in its place.
  *
  * A draft guesses the next tokens, here those that stood behind the last two when these two came
  * before: it costs nothing, and stories repeat themselves. One request verifies all guesses: its

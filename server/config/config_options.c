@@ -47,7 +47,7 @@ const struct config_option CONFIG_OPTIONS[] = {
       FIELD(host), 0, 0 },
     { "explorer", CONFIG_CHOICE, "off|on", "on", "the page at / that shows the maps",
       FIELD(explorer), 0, 0 },
-    { "replica", CONFIG_TEXT, "NAME", NULL, "in Attnd-Replica and session ids; unset: the host's",
+    { "replica", CONFIG_TEXT, "NAME", NULL, "in Attnd-Replica and, if set, session ids",
       FIELD(replica), 0, 0 },
     { "models", CONFIG_TEXT, "DIR", NULL, "the models' directory; none: the built-in ones alone",
       FIELD(models), 0, 0 },

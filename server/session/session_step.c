@@ -29,6 +29,10 @@ static bool take_layer(struct session_step *step, struct infer_item *item, struc
     struct session *session = step->session;
     if (!step->has_layer && session->layer_count == 1)
         item->layer_index = session->layers[0].number;
+    else if (!step->has_layer)
+        return fault_set_at(fault, "/layer", FAULT_FIELD,
+                            "layer is missing; session '%s' has %" PRId64 " layers", session->id,
+                            session->layer_count);
     struct session_layer *layer = session_layer_of(session, item->layer_index);
     if (!layer)
         return fault_set_at(fault, "/layer", FAULT_NOT_FOUND,

@@ -299,25 +299,6 @@ static void test_doubles_refused(void **state)
     session_delete(&client, "floats", 204);
 }
 
-/* Several steps have no form as a file, coming or going. */
-static void test_steps_are_json(void **state)
-{
-    static const float FLOAT[] = { 1 };
-    struct tensor_body body = { .used = 0 };
-    (void)state;
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"steps\"}");
-    tensor_body_add(&body, "query", "F32", "[1,1]", FLOAT, sizeof FLOAT);
-    struct http_response response = tensor_body_post(&client, "/v1/sessions/steps/attention", &body,
-                                                     "{\"steps\":\"[{}]\"}", 0, NULL);
-    answer_expect_fault(&response, 400, "field", NULL);
-    http_response_free(&response);
-    response = tensor_body_post_json(&client, "/v1/sessions/steps/attention",
-                                     "{\"steps\":[{\"query\":[[1]]}]}");
-    answer_expect_fault(&response, 400, "option", "/steps");
-    http_response_free(&response);
-    session_delete(&client, "steps", 204);
-}
-
 /* ------------------------------------------------------------------- a model's end -- */
 
 /* A session goes on with the model that it was made for. */
@@ -358,13 +339,9 @@ static void test_model_is_replaced(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layer_by_layer),
-        cmocka_unit_test(test_looks),
-        cmocka_unit_test(test_dtypes),
-        cmocka_unit_test(test_rounds_once),
-        cmocka_unit_test(test_doubles_refused),
-        cmocka_unit_test(test_steps_are_json),
-        cmocka_unit_test(test_model_is_replaced),
+        cmocka_unit_test(test_layer_by_layer),  cmocka_unit_test(test_looks),
+        cmocka_unit_test(test_dtypes),          cmocka_unit_test(test_rounds_once),
+        cmocka_unit_test(test_doubles_refused), cmocka_unit_test(test_model_is_replaced),
         cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, fixture_start_with_examples, fixture_clear);

@@ -92,7 +92,7 @@ static void test_many(void **state)
     (void)state;
     const size_t before = mallinfo2().uordblks;
     for (uint64_t i = 0; i < count; i++)
-        add(name_of(name, i), i % 2 == 0 ? SECOND : 86400 * SECOND);
+        add(name_of(name, i), i % 2 == 0 ? 600 * SECOND : 86400 * SECOND);
     const size_t each = (mallinfo2().uordblks - before) / count;
     print_message("    %zu bytes each\n", each);
     if (PROBLEM_SHARE == 1) /* a sanitizer has an allocator of its own */
@@ -118,17 +118,17 @@ static void test_clock(void **state)
 {
     struct fault fault = { .code = FAULT_NONE };
     (void)state;
-    struct session *held = add("held", SECOND);
+    struct session *held = add("held", 600 * SECOND);
     const int64_t made_ns = held->used_ns;
-    add("soon", SECOND);
+    add("soon", 600 * SECOND);
     add("late", 86400 * SECOND);
-    const int64_t early[] = { made_ns, made_ns - 1, 0, INT64_MIN / 2, made_ns + SECOND / 2 };
+    const int64_t early[] = { made_ns, made_ns - 1, 0, INT64_MIN / 2, made_ns + 300 * SECOND };
     session_hold(held);
     for (size_t i = 0; i < sizeof early / sizeof early[0]; i++) {
         session_store_sweep(store, early[i]);
         assert_int_equal(count_all(), 3);
     }
-    session_store_sweep(store, made_ns + 2 * SECOND);
+    session_store_sweep(store, made_ns + 1200 * SECOND);
     assert_int_equal(count_all(), 2); /* "soon" is gone */
     assert_null(session_store_look(store, "soon", NULL, &fault));
     assert_int_equal(fault.code, FAULT_GONE);
