@@ -40,8 +40,9 @@ static bool take_layer(struct session_step *step, struct infer_item *item, struc
                             session->id);
     if (layer->in_step)
         return fault_set_at(fault, "/layer", FAULT_DUPLICATE,
-                            "layer %" PRId64 " of session '%s' is in two steps; send its rows in "
-                            "one",
+                            "layer %" PRId64
+                            " of session '%s' is in two items of this call; send its "
+                            "rows in one",
                             layer->number, session->id);
     layer->in_step = true;
     step->layer = layer;

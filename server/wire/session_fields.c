@@ -62,8 +62,12 @@ static bool read_select(struct v1_reader *reader, const cJSON *node)
 {
     const cJSON *epsilon = cJSON_GetObjectItemCaseSensitive(node, "epsilon");
     struct attn_selection *selection = &reader->item->selection;
-    if (!cJSON_IsObject(node) || cJSON_GetArraySize(node) != 1 || !cJSON_IsNumber(epsilon))
+    if (!cJSON_IsObject(node))
         return v1_wrong_type(reader, node, "an object such as {\"epsilon\": 1e-3}");
+    if (cJSON_GetArraySize(node) != 1 || !cJSON_IsNumber(epsilon))
+        return fault_set_at(reader->fault, "/select", FAULT_TYPE,
+                            "select has no number epsilon, or more than that; expected an object "
+                            "such as {\"epsilon\": 1e-3}");
     reader->item->has_selection = true;
     selection->epsilon = epsilon->valuedouble;
     return (selection->epsilon >= 0 && selection->epsilon < 1)

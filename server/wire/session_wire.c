@@ -2,6 +2,7 @@
 #include "wire/session_wire.h"
 
 #include "infer/infer_results.h"
+#include "infer/infer_selection.h"
 #include "session/session_call.h"
 #include "wire/session_fields.h"
 #include "wire/session_text.h"
@@ -176,15 +177,23 @@ static bool convert(struct infer_call *call, struct fault *fault)
 static bool write_step_file(struct infer_call *call, struct fault *fault)
 {
     const struct session_step *step = session_call_step(call, 0);
-    char kv_len[24], layer_kv_len[24];
+    const struct infer_item *item = &call->request.items[0];
+    char kv_len[24], layer_kv_len[24], keys_read[24], keys_seen[24];
+    int64_t read = 0, seen = 0;
+    if (item->has_selection)
+        infer_selection_keys(item, &read, &seen);
     snprintf(kv_len, sizeof kv_len, "%" PRId64, session_kv_len_then(step->session));
     snprintf(layer_kv_len, sizeof layer_kv_len, "%" PRId64, step->layer->kv_len_then);
+    snprintf(keys_read, sizeof keys_read, "%" PRId64, read);
+    snprintf(keys_seen, sizeof keys_seen, "%" PRId64, seen);
     const struct safetensors_pair more[] = {
         { .key = "session", .value = step->session->id },
         { .key = "kv_len", .value = kv_len },
         { .key = "layer_kv_len", .value = layer_kv_len },
+        { .key = "keys_read", .value = keys_read },
+        { .key = "keys_seen", .value = keys_seen },
     };
-    return wire_safetensors_write_with(call, more, 3, fault);
+    return wire_safetensors_write_with(call, more, item->has_selection ? 5 : 3, fault);
 }
 
 /* A list as a file: write gives what is no tensor, as JSON for the metadata. */

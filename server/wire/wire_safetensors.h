@@ -36,7 +36,7 @@ bool wire_safetensors_read_merge(struct infer_call *call, struct fault *fault);
 bool wire_safetensors_write(struct infer_call *call, struct fault *fault);
 
 /* The same with further metadata, at most WIRE_SAFETENSORS_MORE_MAX. */
-enum { WIRE_SAFETENSORS_MORE_MAX = 4 };
+enum { WIRE_SAFETENSORS_MORE_MAX = 5 };
 bool wire_safetensors_write_with(struct infer_call *call, const struct safetensors_pair *more,
                                  int more_count, struct fault *fault);
 

@@ -13,6 +13,7 @@
 #include "fixture.h"
 #include "request_text.h"
 #include "session_client.h"
+#include "tensor_body.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -157,6 +158,41 @@ static void test_bounds_follow_what_is_written_anew(void **state)
     session_wait_until_empty(&client);
 }
 
+/* An answer as a file says in its metadata how much was read. */
+static void test_answers_files(void **state)
+{
+    float query[2 * COLUMNS];
+    struct request_text text = { .data = NULL };
+    (void)state;
+    make_session("file", "f32");
+    append("file", 1000);
+    fill_floats(&numbers, query, 2 * COLUMNS, -2, 2);
+    cJSON *json = look("file", query, ",\"select\":{\"epsilon\":1e-2}", 200);
+    request_text_add(
+        &text, "{\"q_heads\":%d,\"kv_heads\":%d,\"select\":{\"epsilon\":1e-2},\"query\":", HEADS,
+        HEADS);
+    request_text_matrix(&text, query, 2, COLUMNS);
+    request_text_add(&text, "}");
+    struct http_response file =
+        tensor_body_post_json(&client, "/v1/sessions/file/attention", text.data);
+    cJSON *header = tensor_body_header(&file);
+    const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(header, "__metadata__");
+    static const char *const NAMES[] = { "keys_read", "keys_seen" };
+    for (int i = 0; i < 2; i++) {
+        const cJSON *said = cJSON_GetObjectItemCaseSensitive(metadata, NAMES[i]);
+        assert_non_null(said);
+        assert_true(strtod(said->valuestring, NULL) == number(json, NAMES[i]));
+    }
+    const float *left = tensor_body_find(&file, header, "mass_left", "F32", "[2,2]");
+    for (int i = 0; i < 4; i++)
+        assert_true(left[i] == (float)at(json, "mass_left", i / 2, i % 2));
+    cJSON_Delete(header);
+    cJSON_Delete(json);
+    http_response_free(&file);
+    free(text.data);
+    session_delete(&client, "file", 204);
+}
+
 static void test_refuses_what_it_cannot_bound(void **state)
 {
     (void)state;
@@ -193,6 +229,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_leaves_what_cannot_matter),
         cmocka_unit_test(test_bounds_follow_what_is_written_anew),
+        cmocka_unit_test(test_answers_files),
         cmocka_unit_test(test_refuses_what_it_cannot_bound),
         cmocka_unit_test(test_stops_cleanly),
     };
