@@ -10,6 +10,7 @@
 #include "session/session_saved.h"
 #include "session/session_store.h"
 #include "session/session_turn.h"
+#include "session/session_window.h"
 #include "wire/session_body.h"
 #include "wire/session_text.h"
 
@@ -97,6 +98,8 @@ static bool create(struct change *change, struct fault *fault)
         return fault->code != FAULT_NONE ? false : fault_no_memory(fault);
     session->dtype = body->dtype;
     session->kv_len_max = body->kv_len_max;
+    session->window = body->window;
+    session->sinks = body->sinks;
     session->ttl_ns = body->ttl_ns > 0 ? body->ttl_ns : SESSION_TTL_DEFAULT_NS;
     session->is_evictable = body->is_evictable;
     return give_to_store(change, session, fault);
@@ -131,6 +134,9 @@ static bool truncate_session(struct change *change, struct fault *fault)
                             "kv_len is %" PRId64 "; the longest layer of session '%s' has %" PRId64
                             " keys",
                             kv_len, session->id, most);
+    for (int64_t i = 0; i < session->layer_count; i++)
+        if (!session_window_check(session, &session->layers[i], kv_len, "/kv_len", fault))
+            return false;
     if (kv_len < most && !session_saved_remove(session, fault))
         return false;
     session_truncate(session, kv_len);

@@ -40,6 +40,8 @@ struct infer_part {
     struct infer_array context, lse;
 };
 
+struct infer_item;
+
 /* Where the keys and values of an item go to, and what its rows attend to besides (layer.h). */
 struct infer_cache {
     int64_t length;                   /* keys that are there */
@@ -51,6 +53,12 @@ struct infer_cache {
      * the request, also where the item is planned again. False, with the fault. */
     bool (*open)(struct infer_cache *cache, const struct attn_layer *layer, int64_t rows,
                  const struct attn_layer_cache **view, struct fault *fault);
+
+    /* Which keys each query row may see, [q_len][kv_len], of a cache that hides some by their
+     * positions, where row i is at position past_len + i and key j at kv_offset + j; it stays as
+     * long as the request. False, with the fault. NULL: it hides none. */
+    bool (*hide)(struct infer_cache *cache, const struct infer_item *item, const uint8_t **visible,
+                 struct fault *fault);
 };
 
 struct infer_item {

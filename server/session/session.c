@@ -142,6 +142,8 @@ struct session *session_fork(const struct session *session)
         return NULL;
     fork->dtype = session->dtype;
     fork->kv_len_max = session->kv_len_max;
+    fork->window = session->window;
+    fork->sinks = session->sinks;
     fork->ttl_ns = session->ttl_ns;
     fork->is_evictable = session->is_evictable;
     for (int64_t i = 0; i < session->layer_count; i++) {

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "model/model_identity.h"
 #include "session/session_file_tensor.h"
+#include "session/session_window.h"
 #include "text/text.h"
 
 #include <inttypes.h>
@@ -11,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NUMBER_BYTES = 24, SETTINGS_MAX = 16 };
+enum { NUMBER_BYTES = 24, SETTINGS_MAX = 20 };
 
 struct session_file_tensor {
     char name[SESSION_FILE_NAME_MAX];
@@ -187,6 +188,11 @@ static void add_settings(struct settings *settings, const struct session *sessio
     add(settings, "dtype", session_file_dtype_of(session->dtype)->name);
     if (session->kv_len_max < INT64_MAX)
         add_number(settings, "kv_len_max", session->kv_len_max);
+    if (session->window > 0) {
+        add_number(settings, "window", session->window);
+        add_number(settings, "sinks", session->sinks);
+        add_number(settings, "dropped", session_window_dropped(session));
+    }
     add_number(settings, "ttl_ms", (session->ttl_ns + 999999) / 1000000);
     add(settings, "evictable", session->is_evictable ? "true" : "false");
     add_number(settings, "age_us", (now_ns - session->created_ns) / 1000);

@@ -4,6 +4,7 @@
 #include "model/model_config.h"
 #include "model/model_identity.h"
 #include "session/session_groups.h"
+#include "session/session_window.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -147,6 +148,8 @@ struct session *session_file_make(const struct session_file_read *read, struct m
         return fault_no_memory(fault), NULL;
     session->dtype = read->dtype;
     session->kv_len_max = read->kv_len_max;
+    session->window = read->window;
+    session->sinks = read->sinks;
     session->ttl_ns = read->ttl_ns;
     session->is_evictable = read->is_evictable;
     for (int64_t i = 0; i < read->layer_count; i++)
@@ -154,5 +157,7 @@ struct session *session_file_make(const struct session_file_read *read, struct m
             session_release(session);
             return NULL;
         }
+    for (int64_t i = 0; i < read->layer_count; i++)
+        session_window_restore(session, &session->layers[i], read->dropped);
     return session;
 }

@@ -80,6 +80,9 @@ static bool check_keys(const struct session_file_read *read, struct fault *fault
                                          "model_sha256",
                                          "dtype",
                                          "kv_len_max",
+                                         "window",
+                                         "sinks",
+                                         "dropped",
                                          "ttl_ms",
                                          "evictable",
                                          "age_us",
@@ -131,6 +134,13 @@ static bool read_evictable(struct session_file_read *read, struct fault *fault)
            || session_file_point_at(fault, "evictable");
 }
 
+static bool read_window(struct session_file_read *read, struct fault *fault)
+{
+    return need_number(read, "window", 1, INT64_MAX, &read->window, fault)
+           && need_number(read, "sinks", 0, INT64_MAX, &read->sinks, fault)
+           && need_number(read, "dropped", 0, INT64_MAX, &read->dropped, fault);
+}
+
 static bool read_settings(struct session_file_read *read, struct fault *fault)
 {
     enum { US = 1000, MS = 1000000 };
@@ -142,6 +152,7 @@ static bool read_settings(struct session_file_read *read, struct fault *fault)
         || !read_evictable(read, fault)
         || (find_text(read, "kv_len_max")
             && !need_number(read, "kv_len_max", 1, INT64_MAX, &read->kv_len_max, fault))
+        || (find_text(read, "window") && !read_window(read, fault))
         || !need_number(read, "ttl_ms", 1, SESSION_TTL_MAX_NS / MS, &read->ttl_ns, fault)
         || !need_number(read, "age_us", 0, INT64_MAX / US / 2, &read->age_ns, fault)
         || !need_number(read, "idle_us", 0, INT64_MAX / US / 2, &read->idle_ns, fault))

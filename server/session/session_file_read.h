@@ -26,7 +26,8 @@ struct session_file_read {
     const char *model_name, *model_identity;
     const char *id, *owner; /* that it had; owner NULL: none */
     enum attn_dtype dtype;
-    int64_t kv_len_max; /* INT64_MAX: none */
+    int64_t kv_len_max;             /* INT64_MAX: none */
+    int64_t window, sinks, dropped; /* 0: none */
     int64_t ttl_ns, age_ns, idle_ns;
     bool is_evictable;
     struct session_file_layer *layers; /* [layer_count], ascending */

@@ -92,7 +92,7 @@ static bool is_small_and_alone(const struct session_rows *rows, int64_t last)
 {
     const struct session_part *part = &rows->parts[last];
     const int64_t there = session_rows_part_length(rows, last);
-    return part->row == 0 && part->page->rows < SESSION_PAGE_ROWS_MAX
+    return part->row == 0 && part->page->rows < session_rows_page_rows_max(rows)
            && there == whole_groups(there) && atomic_load(&part->page->holders) == 1;
 }
 
@@ -125,7 +125,8 @@ static bool make_room(struct session_rows *rows, struct session_budget *budget, 
     const bool grows = last >= 0 && is_small_and_alone(rows, last);
     const int64_t there = grows ? session_rows_part_length(rows, last) : 0;
     const int64_t length = grows ? 2 * there : session_rows_own_length(rows);
-    return make_groups(rows, budget, last, there, session_page_rows(length, there + count), fault)
+    return make_groups(rows, budget, last, there,
+                       session_rows_page_rows(rows, length, there + count), fault)
            || (session_rows_may_take_less(fault)
                && make_groups(rows, budget, last, 0, session_page_rows(0, count), fault));
 }

@@ -45,6 +45,7 @@ struct session_page {
     _Atomic int holders;
     int64_t rows;             /* it has room for */
     _Atomic int64_t used;     /* rows that some session sees, from the first one on */
+    bool is_void;             /* of zeros, in place of pages that were given back */
     _Atomic(void *) appender; /* whose rows behind them are being written; NULL: nobody's */
     _Atomic(struct session_bounds *) bounds; /* session_bounds.h; NULL: none yet */
     size_t bytes;

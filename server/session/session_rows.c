@@ -35,6 +35,7 @@ void session_rows_free(struct session_rows *rows)
 {
     for (int64_t i = 0; i < rows->part_count; i++)
         session_page_release(rows->parts[i].page);
+    session_page_release(rows->void_page);
     if (rows->list_bytes > 0)
         session_budget_give_back(rows->list_budget, rows->list_bytes);
     free(rows->parts);
@@ -88,9 +89,15 @@ static bool claim_end(struct session_rows *rows, int64_t count)
                rows, last, rows->parts[last].row + session_rows_part_length(rows, last), count);
 }
 
-static bool is_small_and_alone(const struct session_part *part)
+int64_t session_rows_page_rows_max(const struct session_rows *rows)
 {
-    return part->row == 0 && part->page->rows < SESSION_PAGE_ROWS_MAX
+    return rows->page_rows_max > 0 ? rows->page_rows_max : SESSION_PAGE_ROWS_MAX;
+}
+
+static bool last_is_small_and_alone(const struct session_rows *rows)
+{
+    const struct session_part *part = &rows->parts[rows->part_count - 1];
+    return part->row == 0 && part->page->rows < session_rows_page_rows_max(rows)
            && atomic_load(&part->page->holders) == 1;
 }
 
@@ -124,6 +131,12 @@ static struct session_page *make_page(struct session_rows *rows, struct session_
                                   fault);
 }
 
+int64_t session_rows_page_rows(const struct session_rows *rows, int64_t expected, int64_t count)
+{
+    const int64_t most = session_rows_page_rows_max(rows);
+    return session_page_rows(expected < most ? expected : most, count);
+}
+
 /* The last page's rows move into a page with room for count more. */
 static bool grow_last(struct session_rows *rows, struct session_budget *budget, int64_t count,
                       struct fault *fault)
@@ -131,7 +144,7 @@ static bool grow_last(struct session_rows *rows, struct session_budget *budget, 
     struct session_part *part = &rows->parts[rows->part_count - 1];
     const int64_t there = session_rows_part_length(rows, rows->part_count - 1);
     struct session_page *page =
-        make_page(rows, budget, session_page_rows(2 * there, there + count), fault);
+        make_page(rows, budget, session_rows_page_rows(rows, 2 * there, there + count), fault);
     if (!page)
         return false;
     session_page_copy(&rows->shape, page, 0, part->page, 0, there);
@@ -172,9 +185,9 @@ static bool make_room(struct session_rows *rows, struct session_budget *budget, 
 {
     if (count == 0 || claim_end(rows, count))
         return true;
-    const bool grows = takes_rows(rows) && is_small_and_alone(&rows->parts[rows->part_count - 1]);
+    const bool grows = takes_rows(rows) && last_is_small_and_alone(rows);
     if (grows ? grow_last(rows, budget, count, fault)
-              : add_part(rows, budget, session_page_rows(expected(rows), count), fault))
+              : add_part(rows, budget, session_rows_page_rows(rows, expected(rows), count), fault))
         return true;
     return session_rows_may_take_less(fault)
            && add_part(rows, budget, session_page_rows(0, count), fault);
@@ -301,11 +314,52 @@ void session_rows_truncate(struct session_rows *rows, int64_t length)
     rows->length = length;
     while (rows->part_count > 0 && rows->parts[rows->part_count - 1].first >= length)
         drop_last(rows);
+    if (rows->dropped > length)
+        rows->dropped = 0;
+}
+
+/* A page of zeros as large as this one. */
+static bool make_void_page(struct session_rows *rows, const struct session_page *like)
+{
+    struct fault fault = { .code = FAULT_NONE };
+    struct session_page *page = rows->void_page;
+    if (page && page->dtype == like->dtype && page->rows >= like->rows)
+        return true;
+    page = session_rows_make_page(rows, like->dtype, like->budget, like->rows, &fault);
+    if (!page)
+        return false;
+    memset(page->key, 0, page->bytes);
+    atomic_store(&page->used, page->rows); /* nobody appends to it */
+    page->is_void = true;
+    session_page_release(rows->void_page);
+    rows->void_page = page;
+    return true;
+}
+
+void session_rows_drop(struct session_rows *rows, int64_t first, int64_t end)
+{
+    int64_t i = rows->part_count > 0 ? session_rows_part(rows, rows->dropped) - rows->parts : 0;
+    for (; i + 1 < rows->part_count && rows->parts[i + 1].first <= end; i++) {
+        struct session_part *part = &rows->parts[i];
+        if (part->first < first || part->page->is_void)
+            continue;
+        if (!make_void_page(rows, part->page))
+            return;
+        session_page_release(part->page);
+        part->page = session_page_hold(rows->void_page);
+        part->row = 0;
+        rows->dropped = rows->parts[i + 1].first;
+    }
 }
 
 bool session_rows_fork(const struct session_rows *rows, struct session_rows *copy)
 {
-    *copy = (struct session_rows){ .shape = rows->shape, .length = rows->length };
+    *copy = (struct session_rows){ .shape = rows->shape,
+                                   .length = rows->length,
+                                   .page_rows_max = rows->page_rows_max,
+                                   .dropped = rows->dropped };
+    if (rows->void_page)
+        copy->void_page = session_page_hold(rows->void_page);
     if (rows->part_count == 0)
         return true;
     copy->parts = calloc((size_t)rows->part_count, sizeof *copy->parts);
@@ -375,12 +429,20 @@ bool session_rows_equal(const struct session_rows *a, const struct session_rows 
     return true;
 }
 
+/* Whether zeros stand for the positions of part i. */
+static bool is_dropped(const struct session_rows *rows, int64_t i)
+{
+    return rows->parts[i].page->is_void;
+}
+
 size_t session_rows_bytes(const struct session_rows *rows)
 {
     struct session_shape shape = rows->shape;
     size_t bytes = 0;
     for (int64_t i = 0; i < rows->part_count; i++) {
         shape.dtype = rows->parts[i].page->dtype;
+        if (is_dropped(rows, i))
+            continue;
         bytes += session_shape_bytes(&shape, session_rows_part_length(rows, i));
     }
     return bytes;
@@ -388,8 +450,8 @@ size_t session_rows_bytes(const struct session_rows *rows)
 
 size_t session_rows_bytes_held(const struct session_rows *rows)
 {
-    size_t bytes = 0;
+    size_t bytes = rows->void_page ? rows->void_page->bytes : 0;
     for (int64_t i = 0; i < rows->part_count; i++)
-        bytes += rows->parts[i].page->bytes;
+        bytes += is_dropped(rows, i) ? 0 : rows->parts[i].page->bytes;
     return bytes;
 }

@@ -36,6 +36,11 @@ struct session_rows {
     size_t list_bytes; /* of parts, as counted in the budget of their pages */
     struct session_budget *list_budget;
     struct access_account *account; /* that new pages count for, borrowed; NULL: for none */
+    int64_t page_rows_max;          /* of a new page; 0: SESSION_PAGE_ROWS_MAX */
+
+    /* Pages whose positions nobody will see again (session_rows_drop()). */
+    int64_t dropped;                /* the end of the last of them; 0: there are none */
+    struct session_page *void_page; /* held, of zeros: it takes the place of each; NULL: none yet */
 
     /* Of the append that has begun. */
     int64_t appended;  /* positions of it */
@@ -67,6 +72,10 @@ void session_rows_end(struct session_rows *rows, bool keeps);
 /* Goes back to an earlier length, at most the one that is there. Pages behind it are released. */
 void session_rows_truncate(struct session_rows *rows, int64_t length);
 
+/* Gives back the pages that have no position before first and none from end on. Zeros are read in
+ * their place. Where there is no memory for a page of zeros they stay, until the next time. */
+void session_rows_drop(struct session_rows *rows, int64_t first, int64_t end);
+
 /* Makes copy, which is empty, share all positions that are there. False: no memory. */
 bool session_rows_fork(const struct session_rows *rows, struct session_rows *copy);
 
@@ -89,6 +98,11 @@ int64_t session_rows_part_length(const struct session_rows *rows, int64_t i);
  * rows that are there; false where it is not to be had: rows there are another session's, or
  * being written, or the page has no such rows. */
 bool session_rows_claim(struct session_rows *rows, int64_t i, int64_t row, int64_t count);
+
+/* Rows of the session's pages, at most; and of a new one for count of them, beside those that will
+ * probably follow. */
+int64_t session_rows_page_rows_max(const struct session_rows *rows);
+int64_t session_rows_page_rows(const struct session_rows *rows, int64_t expected, int64_t count);
 
 /* A page of this dtype for count positions, which counts for the session's name. NULL, with the
  * fault. */

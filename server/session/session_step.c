@@ -1,6 +1,8 @@
 /* session_step.c - see session_step.h. */
 #include "session/session_step.h"
 
+#include "session/session_window.h"
+
 #include "session/session_bounds.h"
 #include "session/session_groups.h"
 #include "session/session_saved.h"
@@ -12,13 +14,14 @@ static bool open_cache(struct infer_cache *cache, const struct attn_layer *layer
                        const struct attn_layer_cache **view, struct fault *fault);
 
 void session_step_init(struct session_step *step, struct session *session,
-                       struct session_store *store)
+                       struct session_store *store, struct arena *arena)
 {
     *step = (struct session_step){ .cache.open = open_cache,
                                    .session = session ? session_hold(session) : NULL,
                                    .appends = true,
                                    .at = SESSION_AT_NONE,
-                                   .store = store };
+                                   .store = store,
+                                   .arena = arena };
 }
 
 /* --------------------------------------------------------------- in its turn -- */
@@ -92,11 +95,33 @@ static bool takes_dtypes(const struct session_step *step, const struct infer_ite
                            "%s is F64; a session takes F32, F16 or BF16", name);
 }
 
+/* Keys that a session's window hides from the rows of the item. */
+static bool hide(struct infer_cache *cache, const struct infer_item *item, const uint8_t **visible,
+                 struct fault *fault)
+{
+    struct session_step *step = (struct session_step *)cache;
+    const int64_t past = item->past_len - item->masking.kv_offset;
+    if (item->mask.data || item->has_selection)
+        return fault_set_at(fault, item->has_selection ? "/select" : "/mask", FAULT_OPTION,
+                            "session '%s' has a window, which does not go with %s",
+                            step->session->id, item->has_selection ? "select" : "a mask");
+    if (!session_window_check(step->session, step->layer, past,
+                              step->has_past_len ? "/past_len" : "/at", fault))
+        return false;
+    if (!step->visible)
+        step->visible =
+            session_window_visible(step->session, past, item->q_len, item->kv_len_max, step->arena);
+    *visible = step->visible;
+    return step->visible || fault_no_memory(fault);
+}
+
 bool session_step_prepare(struct session_step *step, struct infer_item *item, struct fault *fault)
 {
     if (!session_store_check(step->session, fault) || !take_layer(step, item, fault))
         return false;
     const int64_t length = step->layer->rows.length;
+    if (step->session->window > 0)
+        step->cache.hide = hide;
     if (step->at > length)
         return wrong_place(step, fault);
     step->cache.length = step->at == SESSION_AT_NONE ? length : step->at;
@@ -158,6 +183,7 @@ static bool is_kept(const struct session_step *step)
 static bool begin_rows(struct session_step *step, int64_t count, struct fault *fault)
 {
     step->rows->account = step->session->account;
+    step->rows->page_rows_max = session_window_page_rows(step->session);
     return is_kept(step) && count > 0
                ? session_store_begin_rows(step->store, step->rows, count, fault)
                : session_rows_begin(step->rows, session_store_budget(step->store), count, fault);
@@ -220,6 +246,7 @@ void session_step_end(struct session_step *step, bool is_good)
         return;
     if (step->rows)
         session_rows_end(step->rows, is_good && is_kept(step));
+    session_window_move(step->session, &layer->rows);
     session_rows_free(&step->retry);
     if (layer->rows.length == 0)
         layer->rows.shape.kv_heads = 0; /* the next append may have another shape */

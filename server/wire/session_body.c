@@ -107,22 +107,24 @@ static bool read_kv_len(struct v1_reader *reader, const cJSON *node)
     return v1_read_integer(reader, node, 0, FAULT_LENGTH, &of(reader)->kv_len);
 }
 
-static bool refuse_window(struct v1_reader *reader, const cJSON *node)
+static bool read_window(struct v1_reader *reader, const cJSON *node)
 {
-    (void)node;
-    return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
-                        "%s of a session is not in this build; send window_left with each call",
-                        reader->name);
+    return v1_read_integer(reader, node, 1, FAULT_OPTION, &of(reader)->window);
+}
+
+static bool read_sinks(struct v1_reader *reader, const cJSON *node)
+{
+    return v1_read_integer(reader, node, 0, FAULT_OPTION, &of(reader)->sinks);
 }
 
 /* ----------------------------------------------------------------------- bodies -- */
 
 static const struct v1_field CREATE[] = {
-    { "model", read_model },    { "layers", read_layers },
-    { "dtype", read_dtype },    { "kv_len_max", read_kv_len_max },
-    { "ttl", read_ttl },        { "evictable", read_evictable },
-    { "id", read_id },          { "window", refuse_window },
-    { "sinks", refuse_window },
+    { "model", read_model }, { "layers", read_layers },
+    { "dtype", read_dtype }, { "kv_len_max", read_kv_len_max },
+    { "ttl", read_ttl },     { "evictable", read_evictable },
+    { "id", read_id },       { "window", read_window },
+    { "sinks", read_sinks },
 };
 
 static const struct v1_field FORK[] = { { "id", read_id }, { "ttl", read_ttl } };
@@ -146,7 +148,12 @@ static bool read_body(struct session_body *body, const struct json_document *doc
 bool session_body_read_create(struct session_body *body, const struct json_document *document,
                               struct arena *arena, struct fault *fault)
 {
-    return read_body(body, document, CREATE, sizeof CREATE / sizeof CREATE[0], arena, fault);
+    return read_body(body, document, CREATE, sizeof CREATE / sizeof CREATE[0], arena, fault)
+           && (body->window > 0 || body->sinks == 0
+               || fault_set_at(fault, "/sinks", FAULT_OPTION,
+                               "sinks is %" PRId64 " without a window; without one all keys are "
+                               "seen",
+                               body->sinks));
 }
 
 bool session_body_read_fork(struct session_body *body, const struct json_document *document,

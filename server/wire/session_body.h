@@ -13,7 +13,9 @@ struct session_body {
     int64_t layer_count;
     enum attn_dtype dtype;
     int64_t kv_len_max; /* INT64_MAX: absent */
-    int64_t ttl_ns;     /* 0: absent */
+    int64_t window;     /* 0: absent */
+    int64_t sinks;
+    int64_t ttl_ns; /* 0: absent */
     bool is_evictable;
     const char *id; /* NULL: the daemon's choice */
     int64_t kv_len; /* to truncate to; -1: absent */

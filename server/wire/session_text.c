@@ -33,6 +33,12 @@ static void write_bounds(const struct session *session, struct text *text)
         text_raw(text, ",\"kv_len_max\":");
         text_integer(text, session->kv_len_max);
     }
+    if (session->window > 0) {
+        text_raw(text, ",\"window\":");
+        text_integer(text, session->window);
+        text_raw(text, ",\"sinks\":");
+        text_integer(text, session->sinks);
+    }
     text_raw(text, ",\"bytes\":");
     text_integer(text, (int64_t)session_bytes(session));
     text_raw(text, ",\"bytes_reserved\":");

@@ -207,6 +207,44 @@ static void test_truncate_and_fork(void **state)
     session_delete(&client, "other", 204);
 }
 
+/* With a window the layers of a trace see what attention over such a session sees. */
+static void test_window(void **state)
+{
+    static const char *const NAMES[] = { "weights", "lse" };
+    (void)state;
+    session_make(&client, "{" STORIES ",\"id\":\"tokens\",\"window\":6,\"sinks\":2}");
+    session_make(&client, "{" STORIES ",\"id\":\"layers\",\"window\":6,\"sinks\":2}");
+    for (int at = 0; at < 90; at += 3) {
+        struct request_text body = { .data = NULL };
+        request_text_add(&body,
+                         "{\"tokens\":[%d,%d,%d],\"outputs\":[\"weights\",\"lse\",\"inputs\"]}",
+                         story[at], story[at + 1], story[at + 2]);
+        cJSON *answer = session_post(&client, "tokens", "trace", body.data, 200);
+        const cJSON *layer = NULL;
+        cJSON_ArrayForEach(layer, cJSON_GetObjectItem(answer, "layers"))
+        {
+            struct request_text step = { .data = NULL };
+            char *inputs = cJSON_PrintUnformatted(cJSON_GetObjectItem(layer, "inputs"));
+            request_text_add(&step, "{\"layer\":%d,\"outputs\":[\"weights\",\"lse\"],\"input\":%s}",
+                             cJSON_GetObjectItem(layer, "layer")->valueint, inputs);
+            cJSON *same = session_post(&client, "layers", "attention", step.data, 200);
+            for (int i = 0; i < 2; i++)
+                assert_true(cJSON_Compare(cJSON_GetObjectItem(same, NAMES[i]),
+                                          cJSON_GetObjectItem(layer, NAMES[i]), true));
+            const cJSON *head = cJSON_GetObjectItem(same, "weights")->child;
+            for (int k = 2; k <= at - 6; k++)
+                assert_true(cJSON_GetArrayItem(head->child, k)->valuedouble == 0);
+            cJSON_Delete(same);
+            free(inputs);
+            free(step.data);
+        }
+        cJSON_Delete(answer);
+        free(body.data);
+    }
+    session_delete(&client, "tokens", 204);
+    session_delete(&client, "layers", 204);
+}
+
 /* -------------------------------------------------------------------------- faults -- */
 
 static void test_faults(void **state)
@@ -309,10 +347,15 @@ static void test_safetensors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_story),       cmocka_unit_test(test_side_by_side),
-        cmocka_unit_test(test_text),        cmocka_unit_test(test_append_false),
-        cmocka_unit_test(test_retry),       cmocka_unit_test(test_truncate_and_fork),
-        cmocka_unit_test(test_faults),      cmocka_unit_test(test_sessions_refused),
+        cmocka_unit_test(test_story),
+        cmocka_unit_test(test_side_by_side),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_append_false),
+        cmocka_unit_test(test_retry),
+        cmocka_unit_test(test_truncate_and_fork),
+        cmocka_unit_test(test_window),
+        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_sessions_refused),
         cmocka_unit_test(test_safetensors),
     };
     return cmocka_run_group_tests(tests, set_up, fixture_stop);

@@ -1,0 +1,82 @@
+/* session_window.c - see session_window.h. */
+#include "session/session_window.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+int64_t session_window_page_rows(const struct session *session)
+{
+    enum { PAGES = 4 }; /* of a window */
+    if (session->window == 0)
+        return 0;
+    const int64_t part = session->window / PAGES;
+    return part < SESSION_PAGE_ROWS       ? SESSION_PAGE_ROWS
+           : part > SESSION_PAGE_ROWS_MAX ? SESSION_PAGE_ROWS_MAX
+                                          : part / SESSION_PAGE_ROWS * SESSION_PAGE_ROWS;
+}
+
+/* The first key of the window of the row at this position. */
+static int64_t window_begin(const struct session *session, int64_t position)
+{
+    return position < session->window ? 0 : position - session->window + 1;
+}
+
+uint8_t *session_window_visible(const struct session *session, int64_t past, int64_t q_len,
+                                int64_t kv_len, struct arena *arena)
+{
+    int64_t count;
+    if (__builtin_mul_overflow(q_len, kv_len, &count))
+        return NULL;
+    uint8_t *visible = arena_alloc(arena, (size_t)count);
+    for (int64_t i = 0; visible && i < q_len; i++) {
+        const int64_t begin = window_begin(session, past + i);
+        const int64_t end = begin < kv_len ? begin : kv_len;
+        uint8_t *row = visible + i * kv_len;
+        memset(row, 1, (size_t)kv_len);
+        if (session->sinks < end)
+            memset(row + session->sinks, 0, (size_t)(end - session->sinks));
+    }
+    return visible;
+}
+
+bool session_window_check(const struct session *session, const struct session_layer *layer,
+                          int64_t past, const char *pointer, struct fault *fault)
+{
+    const int64_t dropped = layer->rows.dropped;
+    if (session->window == 0 || dropped == 0 || past <= session->sinks
+        || window_begin(session, past) >= dropped)
+        return true;
+    return fault_set_at(
+        fault, pointer, FAULT_CONFLICT,
+        "rows from %" PRId64 " on see keys from %" PRId64 " on; those before %" PRId64
+        " of layer %" PRId64 " of session '%s' have left its window of %" PRId64 " and are gone",
+        past, window_begin(session, past), dropped, layer->number, session->id, session->window);
+}
+
+void session_window_move(const struct session *session, struct session_rows *rows)
+{
+    if (session->window > 0)
+        session_rows_drop(rows, session->sinks, window_begin(session, rows->length));
+}
+
+int64_t session_window_dropped(const struct session *session)
+{
+    int64_t most = 0;
+    for (int64_t i = 0; i < session->layer_count; i++)
+        if (session->layers[i].rows.dropped > most)
+            most = session->layers[i].rows.dropped;
+    return most;
+}
+
+void session_window_restore(const struct session *session, struct session_layer *layer,
+                            int64_t dropped)
+{
+    struct session_rows *rows = &layer->rows;
+    if (session->window == 0)
+        return;
+    const int64_t end = dropped < rows->length ? dropped : rows->length;
+    session_rows_drop(rows, session->sinks, end);
+    if (rows->dropped < end)
+        rows->dropped = end;
+    session_layer_show(layer);
+}

@@ -1,0 +1,34 @@
+/* session_window.h - sessions whose rows see the first keys and the last ones alone (Xiao et al.
+ * 2024, StreamingLLM). Positions stay those that the keys came at.
+ *
+ * Row p sees key k where k < sinks, or k > p - window. Pages that no later row can see are given
+ * back, so a session of any length takes the memory of its window. */
+#ifndef ATTND_SESSION_WINDOW_H
+#define ATTND_SESSION_WINDOW_H
+
+#include "base/arena.h"
+#include "session/session.h"
+
+/* Rows of a new page at most: small beside the window. 0: no bound of its own. */
+int64_t session_window_page_rows(const struct session *session);
+
+/* Which of kv_len keys the rows from position past on see, [q_len][kv_len], 1 or 0. NULL: no
+ * memory. */
+uint8_t *session_window_visible(const struct session *session, int64_t past, int64_t q_len,
+                                int64_t kv_len, struct arena *arena);
+
+/* Whether all keys of the layer are there that rows from position past on see. False, with the
+ * fault (conflict) at the pointer. */
+bool session_window_check(const struct session *session, const struct session_layer *layer,
+                          int64_t past, const char *pointer, struct fault *fault);
+
+/* After an append: gives back what no row behind those that are there sees. */
+void session_window_move(const struct session *session, struct session_rows *rows);
+
+/* The end of the keys that some layer has given back, for a file of the session; and, when its rows
+ * are there again, the same: those keys are zeros in the file. */
+int64_t session_window_dropped(const struct session *session);
+void session_window_restore(const struct session *session, struct session_layer *layer,
+                            int64_t dropped);
+
+#endif
