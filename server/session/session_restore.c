@@ -69,7 +69,8 @@ static bool make(const struct restore *restore, const struct session_file_read *
 {
     struct access_key *key;
     struct model *model;
-    if (!session_file_check_sums(read, fault) || !find_owner(restore, read->owner, &key, fault))
+    if (!session_id_check(read->id, fault) || !session_file_check_sums(read, fault)
+        || !find_owner(restore, read->owner, &key, fault))
         return false;
     bool good = session_store_takes(restore->sessions, read->id, key, fault)
                 && model_access_resolve(restore->models, NULL, read->model_name, "", &model, fault);

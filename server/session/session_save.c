@@ -123,6 +123,14 @@ static bool write_session(const struct session_save *save, struct session *sessi
     return good;
 }
 
+/* Whether the file that the session was made of is there, and whole. */
+static bool has_file(const struct session *session)
+{
+    struct fault fault;
+    const char *path = atomic_load(&session->saved);
+    return path && check_file(path, &fault);
+}
+
 /* ------------------------------------------------------------------------- all -- */
 
 struct all {
@@ -165,7 +173,7 @@ bool session_save_write(const struct session_save *save, struct session_store *s
         if (write_session(save, session, start_ns, &fault)) {
             bytes += session_bytes(session);
             written++;
-        } else if (!atomic_load(&session->saved)) { /* else its file is as good as before */
+        } else if (!has_file(session)) { /* else that is as good as before */
             log_lost(session, &fault);
             lost++;
         }

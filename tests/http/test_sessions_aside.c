@@ -65,24 +65,26 @@ static void test_kept_aside(void **state)
     write_file("session-model.safetensors", "two", "model", "nobody", true);
     write_file("session-other.safetensors", "two", "model_sha256", "00", true);
     session_delete(&client, "two", 204);
+    write_file("session-id.safetensors", "one", "session", "a/b", true);
     write_file("session-damaged.safetensors", "one", "ttl_ms", "600001", false);
     write_file("session-good.safetensors", "one", NULL, NULL, true);
     daemon_directory_write(directory, "session-empty.safetensors", "", 0);
     daemon_directory_write(directory, "notes.txt", "mine", 4);
     stop(); /* which writes session one again, later than session-good */
     serve();
-    log_says("count=1 aside=6");
+    log_says("count=1 aside=7");
     log_says("this build reads version 1");
     log_says("nobody");
+    log_says("1 to 64");
     log_says("belongs to another model 'sdpa'");
     log_says("the file is damaged");
     log_says("there is a session 'one' already");
     assert_int_equal(session_number(&client, "one", "kv_len"), 2);
-    assert_int_equal(daemon_directory_count(directory), 8);
+    assert_int_equal(daemon_directory_count(directory), 9);
     session_delete(&client, "one", 204);
     stop();
     serve(); /* the other file of that id is tried again */
-    log_says("count=1 aside=5");
+    log_says("count=1 aside=6");
     session_delete(&client, "one", 204);
     stop();
     daemon_directory_remove(directory);

@@ -324,6 +324,28 @@ static void test_no_room(void **state)
     session_delete(&client, "small", 204);
 }
 
+/* A session that has not changed is lost too where its file has vanished. */
+static void test_directory_is_gone(void **state)
+{
+    char moved[400];
+    (void)state;
+    make("kept", "", 10);
+    start_again(SIGTERM);
+    snprintf(moved, sizeof moved, "%s-moved", directory);
+    assert_int_equal(rename(directory, moved), 0);
+    http_client_free(&client);
+    assert_int_equal(kill(server.pid, SIGTERM), 0);
+    char *log = daemon_log_with(&server, "sessions saved");
+    assert_non_null(strstr(log, "session lost session=kept"));
+    assert_non_null(strstr(log, "count=0 lost=1"));
+    free(log);
+    assert_int_equal(daemon_wait(&server, 30 * daemon_slowness()), 1);
+    daemon_kill(&server);
+    assert_int_equal(rename(moved, directory), 0);
+    serve();
+    session_delete(&client, "kept", 204);
+}
+
 static void refused(const char *path, const char *says)
 {
     const char *const arguments[] = { "--listen", "127.0.0.1:0", "--session-save", path, NULL };
@@ -369,6 +391,7 @@ int main(void)
         cmocka_unit_test(test_killed_after_start),
         cmocka_unit_test(test_killed_while_saving),
         cmocka_unit_test(test_no_room),
+        cmocka_unit_test(test_directory_is_gone),
         cmocka_unit_test(test_bad_directory),
         cmocka_unit_test(test_stops_cleanly),
     };
