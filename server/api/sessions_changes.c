@@ -135,7 +135,7 @@ static bool truncate_session(struct change *change, struct fault *fault)
                             " keys",
                             kv_len, session->id, most);
     for (int64_t i = 0; i < session->layer_count; i++)
-        if (!session_window_check(session, &session->layers[i], kv_len, "/kv_len", fault))
+        if (!session_window_check_cut(session, &session->layers[i], kv_len, "/kv_len", fault))
             return false;
     if (kv_len < most && !session_saved_remove(session, fault))
         return false;

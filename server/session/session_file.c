@@ -178,6 +178,16 @@ static void add_number(struct settings *settings, const char *key, int64_t value
     add(settings, key, arena_strdup(settings->arena, number));
 }
 
+/* SESSION_FILE_KEY_DROPPED and the number of a layer. */
+static const char *dropped_key(struct settings *settings, int64_t layer)
+{
+    char key[sizeof SESSION_FILE_KEY_DROPPED + NUMBER_BYTES];
+    snprintf(key, sizeof key, SESSION_FILE_KEY_DROPPED "%" PRId64, layer);
+    const char *copy = arena_strdup(settings->arena, key);
+    settings->failed = settings->failed || !copy;
+    return copy ? copy : "";
+}
+
 static void add_settings(struct settings *settings, const struct session *session, int64_t now_ns)
 {
     const int64_t idle_ns = now_ns - atomic_load(&session->used_ns);
@@ -191,7 +201,9 @@ static void add_settings(struct settings *settings, const struct session *sessio
     if (session->window > 0) {
         add_number(settings, "window", session->window);
         add_number(settings, "sinks", session->sinks);
-        add_number(settings, "dropped", session_window_dropped(session));
+        for (int64_t i = 0; i < session->layer_count; i++)
+            add_number(settings, dropped_key(settings, session->layers[i].number),
+                       session->layers[i].rows.dropped);
     }
     add_number(settings, "ttl_ms", (session->ttl_ns + 999999) / 1000000);
     add(settings, "evictable", session->is_evictable ? "true" : "false");
@@ -203,7 +215,7 @@ bool session_file_write_head(struct session_file *file, struct text *text, struc
 {
     char identity[SHA256_HEX_BYTES], digest[SHA256_HEX_BYTES];
     struct settings settings = { .arena = &file->arena };
-    settings.pairs = arena_calloc(&file->arena, SETTINGS_MAX + (size_t)file->tensor_count,
+    settings.pairs = arena_calloc(&file->arena, SETTINGS_MAX + 2 * (size_t)file->tensor_count,
                                   sizeof *settings.pairs);
     if (!settings.pairs)
         return fault_no_memory(fault);

@@ -158,6 +158,6 @@ struct session *session_file_make(const struct session_file_read *read, struct m
             return NULL;
         }
     for (int64_t i = 0; i < read->layer_count; i++)
-        session_window_restore(session, &session->layers[i], read->dropped);
+        session_window_restore(session, &session->layers[i], read->layers[i].dropped);
     return session;
 }

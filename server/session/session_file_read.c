@@ -82,7 +82,6 @@ static bool check_keys(const struct session_file_read *read, struct fault *fault
                                          "kv_len_max",
                                          "window",
                                          "sinks",
-                                         "dropped",
                                          "ttl_ms",
                                          "evictable",
                                          "age_us",
@@ -97,7 +96,8 @@ static bool check_keys(const struct session_file_read *read, struct fault *fault
         while (known < sizeof KNOWN / sizeof KNOWN[0] && strcmp(KNOWN[known], pair->key) != 0)
             known++;
         if (known == sizeof KNOWN / sizeof KNOWN[0]
-            && strncmp(pair->key, SESSION_FILE_KEY_OF, strlen(SESSION_FILE_KEY_OF)) != 0)
+            && strncmp(pair->key, SESSION_FILE_KEY_OF, strlen(SESSION_FILE_KEY_OF)) != 0
+            && strncmp(pair->key, SESSION_FILE_KEY_DROPPED, strlen(SESSION_FILE_KEY_DROPPED)) != 0)
             return fault_set(fault, FAULT_FIELD,
                              "there is '%.60s' in __metadata__ of the session's file, which this "
                              "build does not know",
@@ -137,8 +137,7 @@ static bool read_evictable(struct session_file_read *read, struct fault *fault)
 static bool read_window(struct session_file_read *read, struct fault *fault)
 {
     return need_number(read, "window", 1, INT64_MAX, &read->window, fault)
-           && need_number(read, "sinks", 0, INT64_MAX, &read->sinks, fault)
-           && need_number(read, "dropped", 0, INT64_MAX, &read->dropped, fault);
+           && need_number(read, "sinks", 0, INT64_MAX, &read->sinks, fault);
 }
 
 static bool read_settings(struct session_file_read *read, struct fault *fault)
@@ -222,6 +221,14 @@ static int compare_layers(const void *a, const void *b)
     return one->number < other->number ? -1 : one->number > other->number;
 }
 
+static bool read_dropped(const struct session_file_read *read, struct session_file_layer *layer,
+                         struct fault *fault)
+{
+    char key[sizeof SESSION_FILE_KEY_DROPPED + 24];
+    snprintf(key, sizeof key, SESSION_FILE_KEY_DROPPED "%" PRId64, layer->number);
+    return read->window == 0 || need_number(read, key, 0, layer->kv_len, &layer->dropped, fault);
+}
+
 static bool read_tensors(struct session_file_read *read, struct fault *fault)
 {
     const int64_t count = read->file.entry_count;
@@ -238,7 +245,8 @@ static bool read_tensors(struct session_file_read *read, struct fault *fault)
             return false;
     qsort(read->layers, (size_t)read->layer_count, sizeof *read->layers, compare_layers);
     for (int64_t i = 0; i < read->layer_count; i++)
-        if (!session_file_read_shape(read, &read->layers[i], fault))
+        if (!session_file_read_shape(read, &read->layers[i], fault)
+            || !read_dropped(read, &read->layers[i], fault))
             return false;
     read->tensor_count = count;
     return true;

@@ -17,7 +17,8 @@ struct session_file_layer {
     const char *sums[SESSION_FILE_SIDE_COUNT];
     struct session_shape shape;
     struct session_file_lengths lengths;
-    int64_t kv_len; /* all of them together */
+    int64_t kv_len;  /* all of them together */
+    int64_t dropped; /* with a window: the end of keys that are gone */
 };
 
 struct session_file_read {
@@ -26,8 +27,8 @@ struct session_file_read {
     const char *model_name, *model_identity;
     const char *id, *owner; /* that it had; owner NULL: none */
     enum attn_dtype dtype;
-    int64_t kv_len_max;             /* INT64_MAX: none */
-    int64_t window, sinks, dropped; /* 0: none */
+    int64_t kv_len_max;    /* INT64_MAX: none */
+    int64_t window, sinks; /* 0: none */
     int64_t ttl_ns, age_ns, idle_ns;
     bool is_evictable;
     struct session_file_layer *layers; /* [layer_count], ascending */

@@ -315,7 +315,7 @@ void session_rows_truncate(struct session_rows *rows, int64_t length)
     while (rows->part_count > 0 && rows->parts[rows->part_count - 1].first >= length)
         drop_last(rows);
     if (rows->dropped > length)
-        rows->dropped = 0;
+        rows->dropped = length > rows->dropped_from ? length : 0;
 }
 
 /* A page of zeros as large as this one. */
@@ -338,6 +338,7 @@ static bool make_void_page(struct session_rows *rows, const struct session_page 
 
 void session_rows_drop(struct session_rows *rows, int64_t first, int64_t end)
 {
+    rows->dropped_from = first;
     int64_t i = rows->part_count > 0 ? session_rows_part(rows, rows->dropped) - rows->parts : 0;
     for (; i + 1 < rows->part_count && rows->parts[i + 1].first <= end; i++) {
         struct session_part *part = &rows->parts[i];
@@ -357,6 +358,7 @@ bool session_rows_fork(const struct session_rows *rows, struct session_rows *cop
     *copy = (struct session_rows){ .shape = rows->shape,
                                    .length = rows->length,
                                    .page_rows_max = rows->page_rows_max,
+                                   .dropped_from = rows->dropped_from,
                                    .dropped = rows->dropped };
     if (rows->void_page)
         copy->void_page = session_page_hold(rows->void_page);

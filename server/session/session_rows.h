@@ -39,6 +39,7 @@ struct session_rows {
     int64_t page_rows_max;          /* of a new page; 0: SESSION_PAGE_ROWS_MAX */
 
     /* Pages whose positions nobody will see again (session_rows_drop()). */
+    int64_t dropped_from;           /* keys from here on */
     int64_t dropped;                /* the end of the last of them; 0: there are none */
     struct session_page *void_page; /* held, of zeros: it takes the place of each; NULL: none yet */
 

@@ -105,7 +105,7 @@ static bool hide(struct infer_cache *cache, const struct infer_item *item, const
         return fault_set_at(fault, item->has_selection ? "/select" : "/mask", FAULT_OPTION,
                             "session '%s' has a window, which does not go with %s",
                             step->session->id, item->has_selection ? "select" : "a mask");
-    if (!session_window_check(step->session, step->layer, past,
+    if (!session_window_check(step->session, step->layer, step->rows, past,
                               step->has_past_len ? "/past_len" : "/at", fault))
         return false;
     if (!step->visible)
@@ -206,6 +206,8 @@ static bool open_cache(struct infer_cache *cache, const struct attn_layer *layer
     const bool is_behind = step->cache.length < step->layer->rows.length;
     if (is_behind && !begin_retry(step, rows, fault))
         return false;
+    if (is_kept(step) && rows > 0)
+        session_window_move(step->session, step->rows);
     if (!begin_rows(step, rows, fault))
         return false;
     if (cache->wants_bounds) {
@@ -246,7 +248,6 @@ void session_step_end(struct session_step *step, bool is_good)
         return;
     if (step->rows)
         session_rows_end(step->rows, is_good && is_kept(step));
-    session_window_move(step->session, &layer->rows);
     session_rows_free(&step->retry);
     if (layer->rows.length == 0)
         layer->rows.shape.kv_heads = 0; /* the next append may have another shape */

@@ -39,12 +39,19 @@ uint8_t *session_window_visible(const struct session *session, int64_t past, int
     return visible;
 }
 
-bool session_window_check(const struct session *session, const struct session_layer *layer,
-                          int64_t past, const char *pointer, struct fault *fault)
+bool session_window_check_cut(const struct session *session, const struct session_layer *layer,
+                              int64_t length, const char *pointer, struct fault *fault)
 {
-    const int64_t dropped = layer->rows.dropped;
-    if (session->window == 0 || dropped == 0 || past <= session->sinks
-        || window_begin(session, past) >= dropped)
+    return length <= session->sinks
+           || session_window_check(session, layer, &layer->rows, length, pointer, fault);
+}
+
+bool session_window_check(const struct session *session, const struct session_layer *layer,
+                          const struct session_rows *rows, int64_t past, const char *pointer,
+                          struct fault *fault)
+{
+    const int64_t dropped = rows->dropped;
+    if (session->window == 0 || dropped == 0 || window_begin(session, past) >= dropped)
         return true;
     return fault_set_at(
         fault, pointer, FAULT_CONFLICT,
@@ -57,15 +64,6 @@ void session_window_move(const struct session *session, struct session_rows *row
 {
     if (session->window > 0)
         session_rows_drop(rows, session->sinks, window_begin(session, rows->length));
-}
-
-int64_t session_window_dropped(const struct session *session)
-{
-    int64_t most = 0;
-    for (int64_t i = 0; i < session->layer_count; i++)
-        if (session->layers[i].rows.dropped > most)
-            most = session->layers[i].rows.dropped;
-    return most;
 }
 
 void session_window_restore(const struct session *session, struct session_layer *layer,

@@ -17,17 +17,21 @@ int64_t session_window_page_rows(const struct session *session);
 uint8_t *session_window_visible(const struct session *session, int64_t past, int64_t q_len,
                                 int64_t kv_len, struct arena *arena);
 
-/* Whether all keys of the layer are there that rows from position past on see. False, with the
- * fault (conflict) at the pointer. */
+/* Whether all keys of these rows of the layer are there that rows from position past on see. False,
+ * with the fault (conflict) at the pointer. */
 bool session_window_check(const struct session *session, const struct session_layer *layer,
-                          int64_t past, const char *pointer, struct fault *fault);
+                          const struct session_rows *rows, int64_t past, const char *pointer,
+                          struct fault *fault);
 
-/* After an append: gives back what no row behind those that are there sees. */
+/* The same of what is left of the layer where it is cut to this length. */
+bool session_window_check_cut(const struct session *session, const struct session_layer *layer,
+                              int64_t length, const char *pointer, struct fault *fault);
+
+/* Before an append: gives back what neither its rows see nor later ones. What the rows of the
+ * append see stays until the next one, so that it can be tried again. */
 void session_window_move(const struct session *session, struct session_rows *rows);
 
-/* The end of the keys that some layer has given back, for a file of the session; and, when its rows
- * are there again, the same: those keys are zeros in the file. */
-int64_t session_window_dropped(const struct session *session);
+/* When the rows of a file are there: keys before dropped are zeros in it. */
 void session_window_restore(const struct session *session, struct session_layer *layer,
                             int64_t dropped);
 

@@ -147,6 +147,22 @@ static void test_forks(void **state)
     session_wait_until_empty(&client);
 }
 
+/* The last append may be tried again, at whatever page it ended. */
+static void test_tries_again(void **state)
+{
+    struct windowed s = { "again", 64, 0, 0 };
+    (void)state;
+    fill_rows();
+    make(&s, "f32");
+    while (s.length < 400) {
+        const int64_t at = s.length;
+        step(&s, at, 1, -1, true);
+        step(&s, at, 1, at, true);
+    }
+    session_delete(&client, "again", 204);
+    session_wait_until_empty(&client);
+}
+
 /* -------------------------------------------------------------------------- memory -- */
 
 static void append(const char *id, int64_t rows)
@@ -222,6 +238,11 @@ static void test_faults(void **state)
         "{\"mask\":[[true]],\"q_heads\":4,\"kv_heads\":2,\"query\":[[0,0,0,0,0,0,0,0,0,0,"
         "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]]}",
         400, "option", "has a window");
+    session_refused(
+        &client, "s", "attention",
+        "{\"past_len\":0,\"q_heads\":4,\"kv_heads\":2,\"query\":[[0,0,0,0,0,0,0,0,0,0,0,"
+        "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]]}",
+        409, "conflict", "left its window");
     cJSON_Delete(session_post(&client, "s", "truncate", "{\"kv_len\":390}", 200));
     s.length = 390;
     step(&s, s.length, 7, -1, true);
@@ -271,8 +292,9 @@ static void test_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),   cmocka_unit_test(test_forks), cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_faults), cmocka_unit_test(test_file),
+        cmocka_unit_test(test_bits),        cmocka_unit_test(test_forks),
+        cmocka_unit_test(test_tries_again), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_faults),      cmocka_unit_test(test_file),
     };
     return cmocka_run_group_tests(tests, fixture_start, fixture_clear);
 }
