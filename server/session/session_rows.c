@@ -318,14 +318,17 @@ void session_rows_truncate(struct session_rows *rows, int64_t length)
         rows->dropped = length > rows->dropped_from ? length : 0;
 }
 
-/* A page of zeros as large as this one. */
-static bool make_void_page(struct session_rows *rows, const struct session_page *like)
+/* A page of zeros as large as this one: the one that there is, this one itself where nobody else
+ * has it, or a new one. */
+static bool make_void_page(struct session_rows *rows, struct session_page *like)
 {
     struct fault fault = { .code = FAULT_NONE };
     struct session_page *page = rows->void_page;
     if (page && page->dtype == like->dtype && page->rows >= like->rows)
         return true;
-    page = session_rows_make_page(rows, like->dtype, like->budget, like->rows, &fault);
+    page = atomic_load(&like->holders) == 1
+               ? session_page_hold(like)
+               : session_rows_make_page(rows, like->dtype, like->budget, like->rows, &fault);
     if (!page)
         return false;
     memset(page->key, 0, page->bytes);
@@ -336,19 +339,26 @@ static bool make_void_page(struct session_rows *rows, const struct session_page 
     return true;
 }
 
+/* Rows in F32 of a cache of I8 are to become a group. */
+static bool may_drop(const struct session_rows *rows, const struct session_part *part)
+{
+    return !part->page->is_void && part->page->dtype == rows->shape.dtype;
+}
+
 void session_rows_drop(struct session_rows *rows, int64_t first, int64_t end)
 {
     rows->dropped_from = first;
     int64_t i = rows->part_count > 0 ? session_rows_part(rows, rows->dropped) - rows->parts : 0;
     for (; i + 1 < rows->part_count && rows->parts[i + 1].first <= end; i++) {
         struct session_part *part = &rows->parts[i];
-        if (part->first < first || part->page->is_void)
+        if (part->first < first || !may_drop(rows, part))
             continue;
         if (!make_void_page(rows, part->page))
             return;
-        session_page_release(part->page);
+        struct session_page *page = part->page;
         part->page = session_page_hold(rows->void_page);
         part->row = 0;
+        session_page_release(page);
         rows->dropped = rows->parts[i + 1].first;
     }
 }

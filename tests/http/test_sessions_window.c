@@ -165,7 +165,7 @@ static void test_tries_again(void **state)
 
 /* -------------------------------------------------------------------------- memory -- */
 
-static void append(const char *id, int64_t rows)
+static void append_from(const char *id, int64_t first, int64_t rows)
 {
     struct request_text text = { .data = NULL };
     float query[Q_COLUMNS] = { 0 };
@@ -173,10 +173,56 @@ static void append(const char *id, int64_t rows)
                      "{\"q_heads\":%d,\"kv_heads\":%d,\"outputs\":[\"lse\"],\"query\":", Q_HEADS,
                      KV_HEADS);
     request_text_matrix(&text, query, 1, Q_COLUMNS);
-    add_rows(&text, 0, rows);
+    add_rows(&text, first, rows);
     request_text_add(&text, "}");
     cJSON_Delete(session_post(&client, id, "attention", text.data, 200));
     free(text.data);
+}
+
+static void append(const char *id, int64_t rows)
+{
+    append_from(id, 0, rows);
+}
+
+static cJSON *look(const char *id)
+{
+    struct request_text text = { .data = NULL };
+    float query[Q_COLUMNS];
+    for (int i = 0; i < Q_COLUMNS; i++)
+        query[i] = (float)(i % 7) - 3;
+    add_query(&text, query, 1);
+    request_text_add(&text, "}");
+    cJSON *answer = session_post(&client, id, "attention", text.data, 200);
+    free(text.data);
+    return answer;
+}
+
+/* Rows in F32 that a fork shares are still there when they become a group of int8. */
+static void test_int8_forks(void **state)
+{
+    static const int64_t PIECES[] = { 64, 32, 14, 16, 2 };
+    const struct windowed alone = { "alone", 2, 0, 0 }, base = { "base", 2, 0, 0 };
+    int64_t first = 0;
+    (void)state;
+    fill_rows();
+    make(&alone, "int8");
+    make(&base, "int8");
+    for (int i = 0; i < 5; first += PIECES[i++]) {
+        if (i == 2) {
+            cJSON_Delete(session_post(&client, "base", "fork", "{\"id\":\"fork\"}", 201));
+            append_from("base", first, 1);
+        }
+        append_from("alone", first, PIECES[i]);
+        append_from(i < 2 ? "base" : "fork", first, PIECES[i]);
+    }
+    cJSON *one = look("alone"), *other = look("fork");
+    session_expect_same(other, one);
+    cJSON_Delete(one);
+    cJSON_Delete(other);
+    session_delete(&client, "alone", 204);
+    session_delete(&client, "base", 204);
+    session_delete(&client, "fork", 204);
+    session_wait_until_empty(&client);
 }
 
 /* However long it gets, it holds the pages of its window, of its first keys, and one of zeros. */
@@ -294,7 +340,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bits),        cmocka_unit_test(test_forks),
         cmocka_unit_test(test_tries_again), cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_faults),      cmocka_unit_test(test_file),
+        cmocka_unit_test(test_int8_forks),  cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_file),
     };
     return cmocka_run_group_tests(tests, fixture_start, fixture_clear);
 }
