@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { PAGE_ALIGN = 64 };
 
@@ -117,6 +118,17 @@ size_t session_page_bytes(const struct session_shape *shape, int64_t rows)
     return lay_out(shape, &page, NULL);
 }
 
+/* A step reads all keys once: with small pages of the machine a part of its time goes to finding
+ * them. The kernel may refuse. */
+static void use_large_pages(char *data, size_t bytes)
+{
+    const uintptr_t large = (uintptr_t)2 << 20;
+    const uintptr_t begin = ((uintptr_t)data + large - 1) / large * large;
+    const uintptr_t end = ((uintptr_t)data + bytes) / large * large;
+    if (begin < end)
+        madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+}
+
 struct session_page *session_page_create(struct session_budget *budget,
                                          const struct session_shape *shape, int64_t rows,
                                          struct fault *fault)
@@ -143,6 +155,7 @@ struct session_page *session_page_create(struct session_budget *budget,
         fault_no_memory(fault);
         return NULL;
     }
+    use_large_pages(data, page->bytes);
     lay_out(shape, page, data);
     return page;
 }
