@@ -2,6 +2,7 @@
 #include "wire/session_body.h"
 
 #include "config/config_value.h"
+#include "session/session_file_words.h"
 #include "wire/v1_reader.h"
 
 #include <inttypes.h>
@@ -52,19 +53,13 @@ static bool read_layers(struct v1_reader *reader, const cJSON *node)
 
 static bool read_dtype(struct v1_reader *reader, const cJSON *node)
 {
-    static const struct {
-        const char *name;
-        enum attn_dtype dtype;
-    } DTYPES[] = {
-        { "f32", ATTN_F32 }, { "f16", ATTN_F16 }, { "bf16", ATTN_BF16 }, { "int8", ATTN_I8 }
-    };
     if (!cJSON_IsString(node))
         return v1_wrong_type(reader, node, "\"f32\", \"f16\", \"bf16\" or \"int8\"");
-    for (size_t i = 0; i < sizeof DTYPES / sizeof DTYPES[0]; i++)
-        if (strcmp(node->valuestring, DTYPES[i].name) == 0) {
-            of(reader)->dtype = DTYPES[i].dtype;
-            return true;
-        }
+    const struct session_file_dtype *dtype = session_file_dtype_named(node->valuestring);
+    if (dtype) {
+        of(reader)->dtype = dtype->dtype;
+        return true;
+    }
     return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
                         "there is no dtype '%.40s'; expected f32, f16, bf16 or int8",
                         node->valuestring);

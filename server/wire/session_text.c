@@ -2,15 +2,8 @@
 #include "wire/session_text.h"
 
 #include "base/clock.h"
+#include "session/session_file_words.h"
 #include "wire/v1_time.h"
-
-static const char *dtype_text(enum attn_dtype dtype)
-{
-    return dtype == ATTN_F16    ? "f16"
-           : dtype == ATTN_BF16 ? "bf16"
-           : dtype == ATTN_I8   ? "int8"
-                                : "f32";
-}
 
 static void write_layers(const struct session *session, struct text *text)
 {
@@ -58,7 +51,7 @@ void session_text_write(const struct session *session, struct text *text)
         text_string(text, session->account->name);
     }
     text_raw(text, ",\"dtype\":");
-    text_string(text, dtype_text(session->dtype));
+    text_string(text, session_file_dtype_of(session->dtype)->name);
     text_raw(text, ",\"kv_len\":");
     text_integer(text, session_kv_len(session));
     write_layers(session, text);
