@@ -45,6 +45,7 @@
     X(LOADING, "loading", 503)                                                                     \
     X(DRAINING, "draining", 503)                                                                   \
     X(MEMORY, "memory", 503)                                                                       \
+    X(FULL, "memory", 503) /* a budget for what stays is full: a fault of one item */              \
     X(STORAGE, "storage", 507)
 
 enum fault_code {

@@ -94,7 +94,7 @@ bool session_store_begin_rows(struct session_store *store, struct session_rows *
 {
     enum { TRIES = 16 }; /* others may take the room that was made */
     for (int i = 0; !session_rows_begin(rows, session_store_budget(store), count, fault); i++)
-        if (fault->code != FAULT_MEMORY || i == TRIES
+        if (fault->code != FAULT_FULL || i == TRIES
             || !session_store_evict(store, rows->bytes_wanted))
             return false;
     fault->code = FAULT_NONE;

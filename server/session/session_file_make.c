@@ -64,7 +64,7 @@ static bool make_groups(struct session_rows *rows, const struct session_file_lay
             count = PAGE_GROUPS;
         memcpy(lengths, numbers + (size_t)first * sizeof *lengths, (size_t)count * sizeof *lengths);
         while (!session_groups_add(rows, session_store_budget(store), lengths, count, fault))
-            if (fault->code != FAULT_MEMORY || !session_store_evict(store, rows->bytes_wanted))
+            if (fault->code != FAULT_FULL || !session_store_evict(store, rows->bytes_wanted))
                 return false;
         fault->code = FAULT_NONE;
     }

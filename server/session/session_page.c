@@ -56,7 +56,7 @@ static bool has_room(const struct session_budget *budget, size_t used, size_t by
 {
     if (bytes <= budget->bytes_max && used <= budget->bytes_max - bytes)
         return true;
-    return fault_set(fault, FAULT_MEMORY,
+    return fault_set(fault, FAULT_FULL,
                      "%zu more bytes of keys and values have no room: all sessions hold %zu "
                      "of the %zu that they may (--session-memory-max); delete or truncate "
                      "one, or wait until one ends",

@@ -34,7 +34,7 @@ struct session_budget {
     _Atomic size_t bytes; /* of all pages */
 };
 
-/* Whether so many bytes more would fit; else the fault is memory, with what is held. */
+/* Whether so many bytes more would fit; else the fault is full, with what is held. */
 bool session_budget_check(const struct session_budget *budget, size_t bytes, struct fault *fault);
 
 struct session_bounds;
@@ -69,7 +69,7 @@ bool session_budget_take(struct session_budget *budget, size_t bytes, struct fau
 void session_budget_give_back(struct session_budget *budget, size_t bytes);
 
 /* A page with one reference and room for so many rows. NULL, with the fault: the budget has no room
- * (memory, with what is held), or there is no memory. */
+ * (full, with what is held), or there is no memory. */
 struct session_page *session_page_create(struct session_budget *budget,
                                          const struct session_shape *shape, int64_t rows,
                                          struct fault *fault);

@@ -69,8 +69,9 @@ void key_metrics_drop(int place)
 
 /* --------------------------------------------------------------- counting -- */
 
-void key_metrics_request(int place, enum fault_code fault)
+void key_metrics_request(int place, enum fault_code code)
 {
+    const enum fault_code fault = code == FAULT_FULL ? FAULT_MEMORY : code; /* one on the wire */
     enum outcome outcome = fault == FAULT_NONE   ? OUTCOME_OK
                            : fault == FAULT_LEFT ? OUTCOME_CANCELLED
                                                  : OUTCOME_FAILED;

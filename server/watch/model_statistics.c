@@ -85,6 +85,7 @@ static enum model_failure failure_of(enum fault_code code)
     case FAULT_LEFT:
         return MODEL_FAILURE_CANCELED;
     case FAULT_MEMORY:
+    case FAULT_FULL:
     case FAULT_LOADING:
         return MODEL_FAILURE_BACKEND;
     default:

@@ -158,7 +158,7 @@ static void append(struct slot *slot, uint8_t how_many, bool keeps)
         session_rows_end(rows, keeps);
         slot->length += keeps ? count : 0;
     } else {
-        require(fault.code == FAULT_NONE || fault.code == FAULT_MEMORY);
+        require(fault.code == FAULT_NONE || fault.code == FAULT_FULL);
     }
     session_layer_show(&session->layers[0]);
     session_release(session);

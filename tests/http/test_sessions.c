@@ -292,6 +292,36 @@ static void test_eviction(void **state)
     daemon_stop(&other);
 }
 
+/* A batch of which one session finds no room: that one is refused, the others go on. */
+static void test_budget_of_one(void **state)
+{
+    struct daemon other;
+    struct http_client own;
+    struct request_text text = { .data = NULL };
+    (void)state;
+    daemon_start_with(&other, "--session-memory-max", "128KiB", NULL);
+    http_client_init(&own, other.port);
+    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"small\"}");
+    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"large\"}");
+    request_text_add(&text,
+                     "{\"outputs\":[\"lse\"],\"requests\":[{\"session\":\"large\",\"query\":");
+    request_text_digits(&text, 1, 64);
+    request_text_add(&text, ",\"key\":");
+    request_text_digits(&text, 300, 64);
+    request_text_add(&text, "},{\"session\":\"small\",\"query\":[[1]],\"key\":[[1]]}]}");
+    cJSON *answer = answer_post(&own, "/v1/sessions/attention", text.data);
+    const cJSON *results = cJSON_GetObjectItem(answer, "results");
+    answer_expect(results->child, "code", "\"memory\"", 0);
+    answer_expect(results->child, "pointer", "\"/requests/0\"", 0);
+    answer_expect(results->child->next, "kv_len", "1", 0);
+    cJSON_Delete(answer);
+    free(text.data);
+    assert_int_equal(session_number(&own, "large", "kv_len"), 0);
+    assert_int_equal(session_number(&own, "small", "kv_len"), 1);
+    http_client_free(&own);
+    daemon_stop(&other);
+}
+
 /* What appends nothing ends no session: a retry, rows that are dropped, a look. */
 static void test_no_eviction(void **state)
 {
@@ -323,11 +353,12 @@ static int start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_list),        cmocka_unit_test(test_made),
-        cmocka_unit_test(test_bad_bodies),  cmocka_unit_test(test_bad_calls),
-        cmocka_unit_test(test_shape_anew),  cmocka_unit_test(test_expires),
-        cmocka_unit_test(test_budget),      cmocka_unit_test(test_eviction),
-        cmocka_unit_test(test_no_eviction), cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_list),          cmocka_unit_test(test_made),
+        cmocka_unit_test(test_bad_bodies),    cmocka_unit_test(test_bad_calls),
+        cmocka_unit_test(test_shape_anew),    cmocka_unit_test(test_expires),
+        cmocka_unit_test(test_budget),        cmocka_unit_test(test_eviction),
+        cmocka_unit_test(test_no_eviction),   cmocka_unit_test(test_budget_of_one),
+        cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, fixture_clear);
 }

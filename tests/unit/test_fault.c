@@ -48,6 +48,7 @@ static const struct {
     { FAULT_LOADING, "loading", 503 },
     { FAULT_DRAINING, "draining", 503 },
     { FAULT_MEMORY, "memory", 503 },
+    { FAULT_FULL, "memory", 503 },
     { FAULT_DEADLINE, "deadline", 504 },
 };
 

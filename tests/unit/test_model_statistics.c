@@ -108,9 +108,10 @@ static void test_failures(void **state)
         { FAULT_DRAINING, MODEL_FAILURE_REJECTED }, { FAULT_LEFT, MODEL_FAILURE_CANCELED },
         { FAULT_MEMORY, MODEL_FAILURE_BACKEND },    { FAULT_LOADING, MODEL_FAILURE_BACKEND },
         { FAULT_SHAPE, MODEL_FAILURE_OTHER },       { FAULT_JSON, MODEL_FAILURE_OTHER },
+        { FAULT_FULL, MODEL_FAILURE_BACKEND },
     };
     (void)state;
-    for (int i = 0; i < 8; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int64_t sum = 0;
         statistics = (struct model_statistics){ .inference_count = 0 };
         model_statistics_failure(&statistics, cases[i].code, 1);

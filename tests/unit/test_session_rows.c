@@ -174,7 +174,7 @@ static void test_budget(void **state)
     session_rows_end(&one.rows, true);
     const size_t held = atomic_load(&budget.bytes);
     assert_false(session_rows_begin(&one.rows, &budget, 500, &fault));
-    assert_int_equal(fault.code, FAULT_MEMORY);
+    assert_int_equal(fault.code, FAULT_FULL);
     assert_int_equal(one.rows.length, 3);
     assert_int_equal(atomic_load(&budget.bytes), held);
     assert_true(session_rows_fork(&one.rows, &other.rows));
@@ -206,7 +206,7 @@ static void test_full_budget(void **state)
             }
             session_rows_end(&rows, true);
         }
-        assert_int_equal(fault.code, FAULT_MEMORY);
+        assert_int_equal(fault.code, FAULT_FULL);
         assert_true(atomic_load(&budget.bytes)
                     > budget.bytes_max - session_shape_bytes(&floats, 3 * SESSION_PAGE_ROWS));
         assert_true(rows.length >= 3008 - 64 - (i == 0 ? 0 : 4 * 192));

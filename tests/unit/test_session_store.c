@@ -284,7 +284,7 @@ static void test_lists_count(void **state)
     assert_int_equal(one, PARTS * sizeof(struct session_part) - 1024);
     budget->bytes_max = before + 2 * one - 1;
     assert_false(session_count_lists(other, &fault));
-    assert_int_equal(fault.code, FAULT_MEMORY);
+    assert_int_equal(fault.code, FAULT_FULL);
     budget->bytes_max = SIZE_MAX;
     session_release(other);
     session_release(fork);
