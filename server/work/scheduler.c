@@ -253,9 +253,18 @@ static void offer_cpu(struct scheduler_thread *thread, int64_t spent_ns)
     sched_yield();
 }
 
+/* Whether a worker that was woken for the stage has not come, though a task of it has ended since:
+ * it may wait for the CPU of this thread beside an idle one (worker_cpu.h). */
+static bool is_awaiting_worker(const struct scheduler *scheduler, const struct job *job)
+{
+    return scheduler->idle_count > 0 && job->next_task > job->tasks_running
+           && job->next_task + 1 < job->task_count && job_order_rest_ns(job) > SCHEDULER_SPREAD_NS;
+}
+
 void scheduler_run_task(struct scheduler *scheduler, struct job *job,
                         struct scheduler_thread *thread, int64_t now_ns)
 {
+    const bool is_awaiting = is_awaiting_worker(scheduler, job);
     const int64_t charged_ns = job_order_begin(&scheduler->order, job);
     const int64_t task = job->next_task++;
     const int slot = __builtin_ctzll(~job->slots);
@@ -269,6 +278,8 @@ void scheduler_run_task(struct scheduler *scheduler, struct job *job,
     const int64_t begun_cpu_ns = scheduler_begin_time(job);
 
     pthread_mutex_unlock(&scheduler->mutex);
+    if (is_awaiting)
+        sched_yield(); /* it comes, and leaves for a CPU of its own */
     job->kind->run(job, job->stage, task, &thread->worker);
     const int64_t spent_ns = scheduler_end_time(now_ns, begun_cpu_ns);
     offer_cpu(thread, spent_ns);

@@ -49,6 +49,7 @@ enum {
     SCHEDULER_SHORT_NS = 4000000, /* a job of at most this cost is a short one */
     SCHEDULER_OFFER_NS =
         1000000, /* CPU time of a long job between two offers of the CPU to others */
+    SCHEDULER_SPREAD_NS = 1000000, /* workers of a longer job leave a CPU that they share */
 };
 
 enum { JOB_WAITS = -1 };

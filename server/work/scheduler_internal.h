@@ -24,6 +24,7 @@ struct scheduler_thread {
     bool gone;            /* it has seen that it is one too many, and can be joined */
     bool held;            /* runs a task, or its stage's end, of a job that is not short */
     int64_t begun_ns;     /* since when it runs something; 0: it runs nothing */
+    int cpu;              /* on which it began that; -1: unknown */
     int64_t unoffered_ns; /* CPU time since it last offered its CPU to others */
 };
 

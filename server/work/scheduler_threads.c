@@ -11,14 +11,12 @@
  * waits and a worker is idle, whose CPU it uses in effect, and also beside long jobs that hold all
  * workers. A job that proves to be larger after a stage goes on with the workers. */
 #include "work/scheduler_internal.h"
+#include "work/worker_cpu.h"
 
 #include "base/clock.h"
-#include "watch/log.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 enum { WORKER_NICE = 5 };
@@ -33,6 +31,7 @@ static void run_next(struct scheduler_thread *self, struct job *job, int64_t now
         return;
     }
     self->begun_ns = now_ns;
+    self->cpu = sched_getcpu();
     self->held = job_order_rest_ns(job) > SCHEDULER_SHORT_NS;
     scheduler_run_task(scheduler, job, self, now_ns);
     self->begun_ns = 0;
@@ -46,22 +45,52 @@ static void give_way(void)
     setpriority(PRIO_PROCESS, 0, now + WORKER_NICE);
 }
 
+/* Whether another worker runs on this worker's CPU; busy: the CPUs of all others that run. */
+static bool shares_cpu(const struct scheduler_thread *self, cpu_set_t *busy)
+{
+    const struct scheduler *scheduler = self->scheduler;
+    const int cpu = sched_getcpu();
+    CPU_ZERO(busy);
+    for (int i = 0; i < scheduler->worker_count; i++)
+        if (i != self->index && scheduler->threads[i].begun_ns && scheduler->threads[i].cpu >= 0)
+            CPU_SET(scheduler->threads[i].cpu, busy);
+    return cpu >= 0 && CPU_ISSET(cpu, busy);
+}
+
+/* A worker that was woken onto the CPU of another one leaves it. Only a long job is worth the move.
+ * Returns true where it has released the mutex meanwhile. */
+static bool leave_shared_cpu(struct scheduler_thread *self, const struct job *job)
+{
+    cpu_set_t busy;
+    if (job_order_rest_ns(job) <= SCHEDULER_SPREAD_NS || !shares_cpu(self, &busy))
+        return false;
+    pthread_mutex_unlock(&self->scheduler->mutex);
+    worker_cpu_leave(&busy);
+    pthread_mutex_lock(&self->scheduler->mutex);
+    return true;
+}
+
 static void *work(void *argument)
 {
     struct scheduler_thread *self = argument;
     struct scheduler *scheduler = self->scheduler;
+    bool was_woken = false;
     give_way();
     pthread_mutex_lock(&scheduler->mutex);
     while (self->index < scheduler->worker_count && !scheduler->stopping) {
         const int64_t now_ns = clock_now_ns();
         struct job *job = job_order_next(&scheduler->order, now_ns);
         if (job) {
-            run_next(self, job, now_ns);
+            const bool has_moved = was_woken && leave_shared_cpu(self, job);
+            was_woken = false;
+            if (!has_moved)
+                run_next(self, job, now_ns);
             continue;
         }
         scheduler->idle_count++;
         pthread_cond_wait(&scheduler->work, &scheduler->mutex);
         scheduler->idle_count--;
+        was_woken = true;
     }
     self->gone = true;
     scheduler_wake(scheduler, scheduler->order.count,
@@ -208,25 +237,6 @@ bool scheduler_run(struct scheduler *scheduler, struct job *job, int64_t inline_
 
 /* -------------------------------------------------------- how many workers -- */
 
-/* Pins the thread to the index-th of the CPUs that the caller may use, counting round where there
- * are fewer. Where the kernel refuses, the worker stays unpinned. */
-static void pin(pthread_t thread, int index)
-{
-    cpu_set_t all, one;
-    int cpu = -1;
-    int error = pthread_getaffinity_np(pthread_self(), sizeof all, &all);
-    if (error == 0) {
-        for (int left = index % CPU_COUNT(&all); left >= 0; left -= CPU_ISSET(cpu, &all) != 0)
-            cpu++;
-        CPU_ZERO(&one);
-        CPU_SET(cpu, &one);
-        error = pthread_setaffinity_np(thread, sizeof one, &one);
-    }
-    if (error != 0)
-        log_line(LOG_WARNING, "worker not pinned", LOG_NUMBER("worker", index),
-                 LOG_STRING("reason", strerror(error)));
-}
-
 static bool start_thread(struct scheduler *scheduler, int index, void *(*body)(void *))
 {
     struct scheduler_thread *thread = &scheduler->threads[index];
@@ -254,7 +264,7 @@ static bool revive(struct scheduler *scheduler, int index)
     if (!start_thread(scheduler, index, work))
         return false;
     if (scheduler->pinned)
-        pin(thread->thread, index);
+        worker_cpu_pin(thread->thread, index);
     return true;
 }
 
@@ -280,7 +290,7 @@ void scheduler_pin_workers(struct scheduler *scheduler)
     pthread_mutex_lock(&scheduler->mutex);
     scheduler->pinned = true;
     for (int i = 0; i < scheduler->worker_count; i++)
-        pin(scheduler->threads[i].thread, i);
+        worker_cpu_pin(scheduler->threads[i].thread, i);
     pthread_mutex_unlock(&scheduler->mutex);
 }
 
