@@ -3,7 +3,7 @@
 
 #include "api/query_number.h"
 #include "service/service.h"
-#include "session/session_store.h"
+#include "session/session_path.h"
 #include "wire/safetensors_body.h"
 #include "wire/session_text.h"
 
@@ -51,9 +51,9 @@ void sessions_list(struct exchange *exchange)
 /* Whether the query or, without one, Accept asks for a file. */
 static bool read_form(const struct exchange *exchange, bool *is_file, struct fault *fault)
 {
-    static const char *const NAMES[] = { "format" };
+    static const char *const NAMES[] = { "format", SESSION_PATH_OWNER };
     char format[QUERY_PARAM_BYTES];
-    if (!exchange_check_query(exchange, NAMES, 1, fault))
+    if (!exchange_check_query(exchange, NAMES, 2, fault))
         return false;
     if (exchange_query(exchange, NAMES[0], format, sizeof format)) {
         *is_file = strcmp(format, "safetensors") == 0;
@@ -78,8 +78,7 @@ void sessions_get(struct exchange *exchange)
             sessions_get_file(exchange);
             return;
         }
-        session = session_store_look(service->sessions, exchange_param(exchange, 0),
-                                     exchange_key(exchange), &fault);
+        session = session_path_look(exchange, service->sessions, &fault);
     }
     if (!session) {
         exchange_fail(exchange, &fault);

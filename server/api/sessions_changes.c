@@ -7,8 +7,8 @@
 #include "access/access_check.h"
 #include "infer/call.h"
 #include "service/model_access.h"
+#include "session/session_path.h"
 #include "session/session_saved.h"
-#include "session/session_store.h"
 #include "session/session_turn.h"
 #include "session/session_window.h"
 #include "wire/session_body.h"
@@ -167,8 +167,7 @@ static bool begin(struct call *call, const struct exchange *exchange, struct fau
         return false;
     if (!verb->is_about_one)
         return true;
-    change->session = session_store_find(call->service->sessions, exchange_param(exchange, 0),
-                                         change->key, fault);
+    change->session = session_path_find(exchange, call->service->sessions, fault);
     if (!change->session)
         return false;
     change->ticket.session = change->session;

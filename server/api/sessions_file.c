@@ -9,6 +9,7 @@
 #include "service/model_access.h"
 #include "session/session_file.h"
 #include "session/session_file_read.h"
+#include "session/session_path.h"
 #include "session/session_turn.h"
 #include "wire/safetensors_body.h"
 #include "wire/session_text.h"
@@ -42,8 +43,7 @@ static bool give_begin(struct call *call, const struct exchange *exchange, struc
 {
     struct giving *giving = giving_of(call);
     const struct access_key *key = exchange_key(exchange);
-    giving->session =
-        session_store_look(call->service->sessions, exchange_param(exchange, 0), key, fault);
+    giving->session = session_path_look(exchange, call->service->sessions, fault);
     if (!giving->session || !access_check_model(key, giving->session->model->name, fault))
         return false;
     giving->ticket.session = giving->session;

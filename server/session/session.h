@@ -58,7 +58,8 @@ struct session {
     int64_t layer_count;
 
     LIST_OF(struct session_ticket) tickets; /* guarded by session_turn.c */
-    LIST_LINK(struct session) in_store;     /* guarded by the store */
+    LIST_LINK(struct session) in_store;     /* guarded by the store, as are the next two */
+    struct session *earlier, *later;        /* of the same id, set aside: session_replace.c */
 };
 
 /* Whether a client may call a session so: one segment of a path, that nobody writes in another way.

@@ -39,6 +39,18 @@ enum session_end session_ended_why(const struct session_ended *ended, const char
     return SESSION_LIVES;
 }
 
+const char *session_ended_next(const struct session_ended *ended, const char *id, int64_t *next)
+{
+    const uint32_t hash = hash_of(id);
+    const int64_t end = ended->count < SESSION_ENDED_MAX ? ended->count : SESSION_ENDED_MAX;
+    while (*next < end) {
+        const int64_t number = (*next)++;
+        if (ended->hashes[number] == hash && strcmp(ended->all[number].id, id) == 0)
+            return ended->all[number].account;
+    }
+    return NULL;
+}
+
 bool session_ended_fault(const char *id, enum session_end why, struct fault *fault)
 {
     static const char *const WORDS[] = {

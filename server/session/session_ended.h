@@ -25,6 +25,10 @@ void session_ended_add(struct session_ended *ended, const struct session *sessio
 enum session_end session_ended_why(const struct session_ended *ended, const char *id,
                                    const char *account);
 
+/* The name of a key that had a session of that id, from the place *next on, which it moves on; from
+ * 0 on, all of them, perhaps twice. NULL: no more. */
+const char *session_ended_next(const struct session_ended *ended, const char *id, int64_t *next);
+
 /* Sets the fault gone, with the reason; false. */
 bool session_ended_fault(const char *id, enum session_end why, struct fault *fault);
 

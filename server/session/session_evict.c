@@ -2,7 +2,7 @@
 #include "session/session_evict.h"
 
 #include "session/session_bounds.h"
-#include "session/session_store.h"
+#include "session/session_store_internal.h"
 
 #include <stdlib.h>
 
@@ -79,6 +79,47 @@ int64_t session_evict_choose(struct session **sessions, int64_t count, size_t by
 }
 
 /* ---------------------------------------------------------------------------- room -- */
+
+static bool is_candidate(const struct session *session)
+{
+    return session->is_evictable && atomic_load(&session->holders) == 1
+           && session_bytes_held(session) > 0;
+}
+
+/* In an array of malloc's; NULL: no memory. */
+static struct session **candidates(struct session_store *store, int64_t *count)
+{
+    size_t all = 0;
+    *count = 0;
+    for (const struct session *s = store->all.first; s; s = s->in_store.next)
+        all += is_candidate(s);
+    struct session **found = calloc(all + 1, sizeof(struct session *));
+    for (struct session *s = store->all.first; found && s && (size_t)*count < all;
+         s = s->in_store.next)
+        if (is_candidate(s))
+            found[(*count)++] = s;
+    return found;
+}
+
+bool session_store_evict(struct session_store *store, size_t bytes_wanted)
+{
+    LIST_OF(struct session) ended = { NULL };
+    int64_t count = 0, chosen = 0;
+    pthread_mutex_lock(&store->mutex);
+    const size_t used = atomic_load(&store->budget.bytes), most = store->budget.bytes_max;
+    const size_t room = used < most ? most - used : 0;
+    struct session **found = room < bytes_wanted ? candidates(store, &count) : NULL;
+    if (found)
+        chosen = session_evict_choose(found, count, bytes_wanted - room);
+    for (int64_t i = 0; i < chosen; i++) {
+        session_store_take_out(store, found[i], SESSION_EVICTED);
+        LIST_APPEND(&ended, found[i], in_store);
+    }
+    pthread_mutex_unlock(&store->mutex);
+    free(found);
+    session_store_let_go(ended.first);
+    return room >= bytes_wanted || chosen > 0;
+}
 
 bool session_store_make_room(struct session_store *store, size_t bytes, struct fault *fault)
 {

@@ -27,38 +27,36 @@ struct session_budget *session_store_budget(struct session_store *store);
 bool session_store_add(struct session_store *store, struct session *session, const char *wanted,
                        const struct access_key *key, struct fault *fault);
 
-/* The same in place of the owner's session of that id, which is set aside: *earlier, NULL where
- * there is none. On false it is where it was, and *earlier is NULL. */
+/* The same in place of the owner's session of that id, which is set aside until the new one is kept
+ * or put back. On false all is as it was. */
 bool session_store_replace(struct session_store *store, struct session *session, const char *wanted,
-                           const struct access_key *key, struct session **earlier,
-                           struct fault *fault);
+                           const struct access_key *key, struct fault *fault);
 
-/* Ends the session that was set aside, or the one in its place, which it takes again. Where that
- * is not in its place any more, both end. NULL: there is none. */
-void session_store_end_aside(struct session *earlier);
-void session_store_put_back(struct session_store *store, struct session *session,
-                            struct session *earlier);
+/* The session that took a place stays: ends what it set aside. Or it ends itself, and what it set
+ * aside has the place again. Where another one has taken its place meanwhile, that one has it. The
+ * caller holds the session. */
+void session_store_keep(struct session_store *store, struct session *session);
+void session_store_put_back(struct session_store *store, struct session *session);
 
 /* Whether it would take one more of that id; false with the fault that it would have. */
 bool session_store_takes(struct session_store *store, const char *wanted,
                          const struct access_key *key, struct fault *fault);
 
-/* Finds a session for a key, held for the caller. NULL, with the fault: not_found, or gone with the
- * reason. */
-struct session *session_store_look(struct session_store *store, const char *id,
+/* Finds a session for a key, held for the caller: that of the owner, or where owner is NULL the
+ * key's own; for a key with the scope sessions:all, which has and had none of that id, that of the
+ * only name that has or had one. NULL, with the fault: not_found, gone with the reason, or conflict
+ * with the names where there are several. */
+struct session *session_store_look(struct session_store *store, const char *id, const char *owner,
                                    const struct access_key *key, struct fault *fault);
 
 /* The same, and counts as a use of it. */
-struct session *session_store_find(struct session_store *store, const char *id,
+struct session *session_store_find(struct session_store *store, const char *id, const char *owner,
                                    const struct access_key *key, struct fault *fault);
-
-/* The same among those of the key's own name alone, whatever its scopes. */
-struct session *session_store_find_own(struct session_store *store, const char *id,
-                                       const struct access_key *key, struct fault *fault);
 
 /* The same for a call of its model, which the key must be allowed to infer with; else scope. */
 struct session *session_store_find_to_call(struct session_store *store, const char *id,
-                                           const struct access_key *key, struct fault *fault);
+                                           const char *owner, const struct access_key *key,
+                                           struct fault *fault);
 
 /* Whether a session that was found is still there; else the fault is gone, with the reason. */
 bool session_store_check(const struct session *session, struct fault *fault);

@@ -91,8 +91,9 @@ static bool refuse_unknown(const struct oip *oip, struct fault *fault)
 static bool find(struct infer_call *call, struct oip *oip, struct fault *fault)
 {
     struct oip_sequence *sequence = &oip->sequence;
+    const char *own = call->limits.key ? call->limits.key->account->name : "";
     sequence->session =
-        session_store_find_own(store_of(call), sequence->name, call->limits.key, fault);
+        session_store_find(store_of(call), sequence->name, own, call->limits.key, fault);
     if (!sequence->session)
         return refuse_unknown(oip, fault);
     if (oip->version[0] && sequence->session->model->version != oip->model->version)
@@ -155,8 +156,8 @@ static bool begin_sequence(struct infer_call *call, struct oip *oip, struct faul
     session->dtype = dtype_of(oip);
     session->ttl_ns = SESSION_TTL_DEFAULT_NS;
     sequence->session = session_hold(session);
-    sequence->is_begun = session_store_replace(store_of(call), session, sequence->name,
-                                               call->limits.key, &sequence->earlier, fault);
+    sequence->is_begun =
+        session_store_replace(store_of(call), session, sequence->name, call->limits.key, fault);
     return sequence->is_begun;
 }
 
@@ -165,13 +166,13 @@ static void leave(struct infer_call *call, bool is_good)
 {
     struct oip_sequence *sequence = &of(call)->sequence;
     if (sequence->is_begun && !is_good)
-        session_store_put_back(store_of(call), sequence->session, sequence->earlier);
+        session_store_put_back(store_of(call), sequence->session);
     if (sequence->is_begun && is_good)
-        session_store_end_aside(sequence->earlier);
+        session_store_keep(store_of(call), sequence->session);
     if (sequence->session && is_good && sequence->ends)
         delete_session(call, sequence->session);
     session_release(sequence->session);
-    sequence->session = sequence->earlier = NULL;
+    sequence->session = NULL;
     sequence->is_begun = false;
 }
 

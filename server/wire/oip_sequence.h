@@ -18,7 +18,6 @@ struct oip_sequence {
     bool starts, ends;
     struct session *session; /* held; of one that starts, from oip_sequence_take() on */
     bool is_begun;           /* by this request, which has not succeeded yet */
-    struct session *earlier; /* then: of the same id, set aside; NULL: there was none */
 };
 
 /* Reads the parameters of the document, and finds the session of a sequence that goes on. */

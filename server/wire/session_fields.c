@@ -18,6 +18,14 @@ static bool read_session(struct v1_reader *reader, const cJSON *node)
     return true;
 }
 
+static bool read_owner(struct v1_reader *reader, const cJSON *node)
+{
+    if (!cJSON_IsString(node))
+        return v1_wrong_type(reader, node, "the name of a key, a string");
+    of(reader)->owner = node->valuestring;
+    return true;
+}
+
 static bool read_model(struct v1_reader *reader, const cJSON *node)
 {
     (void)node;
@@ -86,14 +94,15 @@ static const struct v1_field FIELDS[] = {
     { "append", read_append },
     { "outputs", read_outputs },
     { "select", read_select },
-    { "session", read_session }, /* of items alone, so it is the last */
+    { "session", read_session }, /* of items alone, so these are the last */
+    { "owner", read_owner },
 };
 
-enum { FIELD_COUNT = sizeof FIELDS / sizeof FIELDS[0] };
+enum { FIELD_COUNT = sizeof FIELDS / sizeof FIELDS[0], OF_ITEMS = 2 };
 
 const struct v1_more session_fields_of_path = {
     .fields = FIELDS,
-    .field_count = FIELD_COUNT - 1,
+    .field_count = FIELD_COUNT - OF_ITEMS,
     .tensor = "input",
     .tensor_offset = offsetof(struct session_asked, input),
     .asked_bytes = sizeof(struct session_asked),

@@ -9,6 +9,7 @@
 /* Of one item. */
 struct session_asked {
     const char *id;           /* of its session; NULL: the path names it */
+    const char *owner;        /* the name whose session it is; NULL: not said */
     struct infer_array input; /* rows that enter the layer; data NULL: absent */
     int64_t at;               /* SESSION_AT_NONE: absent */
     bool has_layer, has_past_len, has_append, append, has_outputs;

@@ -2,7 +2,7 @@
 #include "wire/session_trace.h"
 
 #include "forward/trace_session.h"
-#include "session/session_store.h"
+#include "session/session_path.h"
 #include "wire/session_text.h"
 #include "wire/trace_safetensors.h"
 #include "wire/trace_wire_v1.h"
@@ -15,8 +15,8 @@ static bool begin(struct trace_call *call, const struct exchange *exchange, stru
 {
     if (!trace_wire_v1_single.begin(call, exchange, fault))
         return false;
-    struct session *session = session_store_find_to_call(
-        call->base.service->sessions, exchange_param(exchange, 0), exchange_key(exchange), fault);
+    struct session *session =
+        session_path_find_to_call(exchange, call->base.service->sessions, fault);
     return session && trace_session_begin(call, session, fault);
 }
 

@@ -4,6 +4,7 @@
 #include "infer/infer_results.h"
 #include "infer/infer_selection.h"
 #include "session/session_call.h"
+#include "session/session_path.h"
 #include "wire/session_fields.h"
 #include "wire/session_text.h"
 #include "wire/v1_fault.h"
@@ -21,8 +22,8 @@ static bool begin_of_path(struct infer_call *call, const struct exchange *exchan
 {
     if (!wire_safetensors_begin(call, exchange, fault))
         return false;
-    struct session *session = session_store_find_to_call(
-        call->base.service->sessions, exchange_param(exchange, 0), exchange_key(exchange), fault);
+    struct session *session =
+        session_path_find_to_call(exchange, call->base.service->sessions, fault);
     return session && session_call_begin(call, session, fault);
 }
 
@@ -53,7 +54,7 @@ static bool take_step(struct infer_call *call, const struct session_asked *asked
         return fault_set_at(&item->fault, "/session", FAULT_FIELD, "session is missing");
     if (!step->session)
         step->session = session_store_find_to_call(call->base.service->sessions, asked->id,
-                                                   call->limits.key, &item->fault);
+                                                   asked->owner, call->limits.key, &item->fault);
     if (!step->session) {
         fault_pointer_append(item->fault.pointer, 0, "session");
         return false;

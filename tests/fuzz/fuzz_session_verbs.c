@@ -51,7 +51,7 @@ static const char *id_of(const struct slot *slot)
 static struct session *find(const struct slot *slot)
 {
     struct fault fault = { .code = FAULT_NONE };
-    struct session *session = session_store_find(store, id_of(slot), NULL, &fault);
+    struct session *session = session_store_find(store, id_of(slot), NULL, NULL, &fault);
     require((session != NULL) == slot->is_there);
     require(session || fault.code == FAULT_GONE || fault.code == FAULT_NOT_FOUND);
     return session;
@@ -208,7 +208,7 @@ static void evict(uint8_t share)
     require(has_room == session_budget_check(session_store_budget(store), bytes, &fault));
     int gone = 0;
     for (int i = 0; i < SLOTS; i++) {
-        struct session *session = session_store_look(store, id_of(&slots[i]), NULL, &fault);
+        struct session *session = session_store_look(store, id_of(&slots[i]), NULL, NULL, &fault);
         gone += slots[i].is_there && !session;
         slots[i].is_there = session != NULL;
         session_release(session);

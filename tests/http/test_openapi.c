@@ -119,6 +119,7 @@ static void test_session_file(void **state)
 {
     (void)state;
     openapi_expect_session_file(&client, "s");
+    openapi_expect_session_owners(fixture_path("keys"));
 }
 
 static void test_calls(void **state)

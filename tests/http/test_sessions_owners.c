@@ -48,6 +48,8 @@ static void test_owners(void **state)
     static const struct http_request CUT = { .path = "/v1/sessions/s/truncate",
                                              .body = "{\"kv_len\":0}" };
     static const struct http_request END = { .method = "DELETE", .path = "/v1/sessions/s" };
+    static const struct http_request END_OF_BERT = { .method = "DELETE",
+                                                     .path = "/v1/sessions/s?owner=bert" };
     static const struct http_request LIST = { .path = "/v1/sessions" };
     const struct http_request *const VERBS[] = { &LOOK, &CALL, &FORK, &CUT, &END };
     struct daemon other;
@@ -64,7 +66,7 @@ static void test_owners(void **state)
     key_expect_refused(&own, "none", &DEMO, 403, "scope", "infer");
     EXPECT("bert", &MAKE, 201); /* a name of its own */
     EXPECT("anna", &CALL, 200);
-    EXPECT("all", &LOOK, 200);
+    key_expect_refused(&own, "all", &LOOK, 409, "conflict", "say whose by owner");
     struct http_response response = key_expect(&own, "all", &LIST, 200);
     assert_non_null(strstr(response.body, "\"total\":2"));
     assert_non_null(strstr(response.body, "\"owner\":\"anna\""));
@@ -81,11 +83,80 @@ static void test_owners(void **state)
     key_expect_refused(&own, "anna", &LOOK, 410, "gone", "was deleted");
     EXPECT("anna", &THIRD, 201);
     EXPECT("bert", &LOOK, 200); /* its own is there still */
-    EXPECT("all", &END, 204);
+    key_expect_refused(&own, "all", &END, 409, "conflict",
+                       "'bert', 'anna' each have a session 's'");
+    EXPECT("all", &END_OF_BERT, 204);
     key_expect_refused(&own, "bert", &LOOK, 410, "gone", "was deleted");
     http_client_free(&own);
     free(daemon_log_with(&other, "audit who=anna what=\"POST /v1/sessions\" session=s outcome="));
     free(daemon_log_with(&other, "audit who=all what=\"DELETE /v1/sessions/{session}\" session=s"));
+    daemon_stop(&other);
+}
+
+static void expect_owner(struct http_client *own, const char *name,
+                         const struct http_request *request, const char *owner)
+{
+    struct http_response response = key_expect(own, name, request, 200);
+    cJSON *answer = answer_json(&response, 200);
+    answer_expect(answer, "owner", owner, 0);
+    cJSON_Delete(answer);
+    http_response_free(&response);
+}
+
+/* A key that may see all sessions says whose it means; one that is sent again ends nobody else's.
+ */
+static void test_owner_said(void **state)
+{
+    static const struct http_request MAKE = { .path = "/v1/sessions",
+                                              .body = "{\"model\":\"sdpa\",\"id\":\"s\"}" };
+    static const struct http_request LOOK = { .path = "/v1/sessions/s" };
+    static const struct http_request END = { .method = "DELETE", .path = "/v1/sessions/s" };
+    static const struct http_request OF_ANNA = { .path = "/v1/sessions/s?owner=anna" };
+    static const struct http_request OF_NOBODY = { .path = "/v1/sessions/s?owner=nobody" };
+    static const struct http_request END_OF_ANNA = { .method = "DELETE",
+                                                     .path = "/v1/sessions/s?owner=anna" };
+    static const struct http_request TYPO = { .method = "DELETE",
+                                              .path = "/v1/sessions/s?ownr=anna" };
+    static const struct http_request CALL = { .path = "/v1/sessions/s/attention?owner=bert",
+                                              .body = "{\"query\":[[1]],\"key\":[[1]]}" };
+    static const struct http_request MANY = {
+        .path = "/v1/sessions/attention",
+        .body =
+            "{\"query\":[[1]],\"outputs\":[],\"requests\":[{\"session\":\"s\",\"owner\":\"bert\"},"
+            "{\"session\":\"s\",\"owner\":\"anna\"},{\"session\":\"s\"}]}"
+    };
+    struct daemon other;
+    struct http_client own;
+    (void)state;
+    key_file_write(fixture_path("keys"), KEYS);
+    daemon_start_with(&other, "--keys", fixture_path("keys"), NULL);
+    http_client_init(&own, other.port);
+    EXPECT("anna", &MAKE, 201);
+    expect_owner(&own, "all", &LOOK, "\"anna\""); /* it is clear whose */
+    expect_owner(&own, "anna", &OF_ANNA, "\"anna\"");
+    key_expect_refused(&own, "bert", &OF_ANNA, 404, "not_found", "no session 's' of 'anna'");
+    key_expect_refused(&own, "all", &OF_NOBODY, 404, "not_found", "no session 's' of 'nobody'");
+    EXPECT("bert", &MAKE, 201);
+    key_expect_refused(&own, "all", &END, 409, "conflict",
+                       "'anna', 'bert' each have a session 's'");
+    expect_owner(&own, "bert", &LOOK, "\"bert\"");
+    EXPECT("all", &CALL, 200);
+    struct http_response response = key_expect(&own, "all", &MANY, 200);
+    assert_non_null(strstr(response.body, "[{\"session\":\"s\",\"kv_len\":1,"));
+    assert_non_null(strstr(response.body, "},{\"session\":\"s\",\"kv_len\":0,"));
+    assert_non_null(
+        strstr(response.body, "\"code\":\"conflict\",\"pointer\":\"/requests/2/session\""));
+    http_response_free(&response);
+    key_expect_refused(&own, "all", &TYPO, 400, "field", "unknown parameter 'ownr'");
+    EXPECT("all", &END_OF_ANNA, 204);
+    key_expect_refused(&own, "all", &END_OF_ANNA, 410, "gone", "was deleted");
+    key_expect_refused(&own, "all", &END, 409, "conflict", "'bert', 'anna'");
+    expect_owner(&own, "bert", &LOOK, "\"bert\"");
+    EXPECT("all", &MAKE, 201); /* its own is meant from here on */
+    EXPECT("all", &END, 204);
+    key_expect_refused(&own, "all", &END, 410, "gone", "was deleted");
+    expect_owner(&own, "bert", &LOOK, "\"bert\"");
+    http_client_free(&own);
     daemon_stop(&other);
 }
 
@@ -153,6 +224,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_owners),
+        cmocka_unit_test(test_owner_said),
         cmocka_unit_test(test_session_memory),
     };
     return cmocka_run_group_tests(tests, fixture_make_directory, fixture_clear);

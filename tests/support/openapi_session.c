@@ -6,9 +6,13 @@
 
 #include <cmocka.h>
 
+#include "daemon.h"
+#include "key_file.h"
 #include "openapi_document.h"
 #include "openapi_session.h"
 #include "session_bytes.h"
+
+#include <stdio.h>
 
 static void put(struct http_client *client, struct session_bytes file, long status)
 {
@@ -39,4 +43,34 @@ void openapi_expect_session_file(struct http_client *client, const char *id)
     session_bytes_free(&other);
     session_bytes_free(&file);
     cJSON_Delete(header);
+}
+
+void openapi_expect_session_owners(const char *keys)
+{
+    static const struct key_line KEYS[] = { { "anna", "infer,sessions" },
+                                            { "bert", "infer,sessions" },
+                                            { "all", "infer,sessions:all" },
+                                            { NULL, NULL } };
+    static const struct http_request MAKE = { .path = "/v1/sessions",
+                                              .body = "{\"model\":\"sdpa\",\"id\":\"s\"}" };
+    static const struct openapi_call CALLS[] = {
+        { "GET", "/v1/sessions/{session}", "/v1/sessions/s", 409, NULL, NULL },
+        { "DELETE", "/v1/sessions/{session}", "/v1/sessions/s", 409, NULL, NULL },
+        { "DELETE", "/v1/sessions/{session}", "/v1/sessions/s?owner=anna", 204, NULL, NULL },
+    };
+    struct daemon server;
+    struct http_client client;
+    char header[200];
+    key_file_write(keys, KEYS);
+    daemon_start_with(&server, "--keys", keys, NULL);
+    http_client_init(&client, server.port);
+    for (int i = 0; i < 2; i++) {
+        struct http_response response = key_expect(&client, KEYS[i].name, &MAKE, 201);
+        http_response_free(&response);
+    }
+    snprintf(header, sizeof header, "X-Api-Key: %s", key_secret("all"));
+    for (size_t i = 0; i < sizeof CALLS / sizeof CALLS[0]; i++)
+        openapi_expect_status(&client, &CALLS[i], header, CALLS[i].status);
+    http_client_free(&client);
+    daemon_stop(&server);
 }

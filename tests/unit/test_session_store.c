@@ -60,7 +60,7 @@ static struct session *add(const char *id, int64_t ttl_ns)
 static void delete (const char *id)
 {
     struct fault fault = { .code = FAULT_NONE };
-    struct session *session = session_store_look(store, id, NULL, &fault);
+    struct session *session = session_store_look(store, id, NULL, NULL, &fault);
     assert_non_null(session);
     assert_true(session_store_delete(store, session, &fault));
     session_release(session);
@@ -99,7 +99,7 @@ static void test_many(void **state)
         assert_in_range(each, 100, BYTES_EACH);
     assert_int_equal(count_all(), count);
     for (uint64_t i = 0; i < count; i += 997) {
-        struct session *session = session_store_look(store, name_of(name, i), NULL, &fault);
+        struct session *session = session_store_look(store, name_of(name, i), NULL, NULL, &fault);
         assert_non_null(session);
         session_release(session);
     }
@@ -108,7 +108,7 @@ static void test_many(void **state)
     for (uint64_t i = 1; i < count; i += 2)
         delete (name_of(name, i));
     assert_int_equal(count_all(), 0);
-    assert_null(session_store_look(store, name_of(name, count - 1), NULL, &fault));
+    assert_null(session_store_look(store, name_of(name, count - 1), NULL, NULL, &fault));
     assert_int_equal(fault.code, FAULT_GONE);
 }
 
@@ -130,7 +130,7 @@ static void test_clock(void **state)
     }
     session_store_sweep(store, made_ns + 1200 * SECOND);
     assert_int_equal(count_all(), 2); /* "soon" is gone */
-    assert_null(session_store_look(store, "soon", NULL, &fault));
+    assert_null(session_store_look(store, "soon", NULL, NULL, &fault));
     assert_int_equal(fault.code, FAULT_GONE);
     session_store_sweep(store, INT64_MAX);
     assert_int_equal(count_all(), 1);
@@ -222,7 +222,7 @@ static struct session *add_evictable(const char *id, struct session *fork)
 static bool is_there(const char *id)
 {
     struct fault fault = { .code = FAULT_NONE };
-    struct session *session = session_store_look(store, id, NULL, &fault);
+    struct session *session = session_store_look(store, id, NULL, NULL, &fault);
     session_release(session);
     return session != NULL;
 }
