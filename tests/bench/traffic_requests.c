@@ -167,6 +167,33 @@ struct traffic_request traffic_attention_binary(struct traffic_shape shape, int 
     return infer("sdpa", INPUTS, 3, sizes, 4, "", timeout_ms);
 }
 
+/* A tensor of bytes at a place of a region. */
+static void write_place(FILE *stream, const char *region, int64_t place, int64_t bytes)
+{
+    fprintf(stream,
+            "\"parameters\":{\"shared_memory_region\":\"%s\",\"shared_memory_offset\":%lld,"
+            "\"shared_memory_byte_size\":%lld}}",
+            region, (long long)(place * bytes), (long long)bytes);
+}
+
+struct traffic_request traffic_attention_shared(struct traffic_shape shape, const char *region)
+{
+    const int64_t bytes = (int64_t)shape.heads * shape.length * shape.head_dim * 4;
+    struct text text;
+    text_open(&text);
+    fputs("{\"inputs\":[", text.stream);
+    for (int i = 0; i < 3; i++) {
+        fprintf(text.stream, "%s{\"name\":\"%s\",\"datatype\":\"FP32\",\"shape\":[1,%d,%d,%d],",
+                i ? "," : "", INPUTS[i], shape.heads, shape.length, shape.head_dim);
+        write_place(text.stream, region, i, bytes);
+    }
+    fputs("],\"outputs\":[{\"name\":\"Y\",", text.stream);
+    write_place(text.stream, region, 3, bytes);
+    fputs("]}", text.stream);
+    text_close(&text);
+    return post("/v2/models/sdpa/infer", "", &text, 0);
+}
+
 struct traffic_request traffic_model_binary(const char *model, int rows, int columns)
 {
     const int64_t sizes[] = { rows, columns };

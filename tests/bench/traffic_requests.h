@@ -24,6 +24,9 @@ struct traffic_request traffic_json(const char *path, const char *body, int time
 struct traffic_request traffic_attention_json(struct traffic_shape shape, int timeout_ms);
 struct traffic_request traffic_attention_binary(struct traffic_shape shape, int timeout_ms);
 
+/* The same with query, key, value and context behind each other in a region of shared memory. */
+struct traffic_request traffic_attention_shared(struct traffic_shape shape, const char *region);
+
 /* The same as JSON, but it asks for the weights: an answer of length * length numbers. */
 struct traffic_request traffic_map_json(struct traffic_shape shape);
 
