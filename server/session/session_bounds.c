@@ -91,7 +91,7 @@ static void add_part(struct session_rows *rows, const struct session_part *part,
     const struct session_shape *shape = &rows->shape;
     const int64_t count = length / ATTN_SELECT_KEYS;
     struct session_bounds *bounds =
-        count > 0 && part->row == 0 ? bounds_of(part->page, shape) : NULL;
+        count > 0 && part->row == 0 && !part->page->is_void ? bounds_of(part->page, shape) : NULL;
     if (!bounds)
         return;
     float *largest = rows->largest + rows->bounds_count * shape->kv_heads * shape->head_dim;

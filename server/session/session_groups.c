@@ -92,8 +92,9 @@ static bool is_small_and_alone(const struct session_rows *rows, int64_t last)
 {
     const struct session_part *part = &rows->parts[last];
     const int64_t there = session_rows_part_length(rows, last);
-    return part->row == 0 && part->page->rows < session_rows_page_rows_max(rows)
-           && there == whole_groups(there) && atomic_load(&part->page->holders) == 1;
+    return part->row == 0 && !part->page->is_void
+           && part->page->rows < session_rows_page_rows_max(rows) && there == whole_groups(there)
+           && atomic_load(&part->page->holders) == 1;
 }
 
 /* A page of count positions for groups, which is to be written; its first `there` rows are those of

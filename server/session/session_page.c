@@ -129,14 +129,13 @@ static void use_large_pages(char *data, size_t bytes)
         madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 }
 
-struct session_page *session_page_create(struct session_budget *budget,
-                                         const struct session_shape *shape, int64_t rows,
-                                         struct fault *fault)
+/* A page without numbers; its bytes are counted nowhere yet. */
+static struct session_page *make_empty(struct session_budget *budget,
+                                       const struct session_shape *shape, int64_t rows)
 {
     struct session_page *page = calloc(1, sizeof *page);
     if (!page || session_shape_bytes(shape, rows) == 0) {
         free(page);
-        fault_no_memory(fault);
         return NULL;
     }
     page->budget = budget;
@@ -144,19 +143,77 @@ struct session_page *session_page_create(struct session_budget *budget,
     page->rows = rows;
     page->dtype = shape->dtype;
     page->bytes = lay_out(shape, page, NULL);
+    return page;
+}
+
+static bool allocate(const struct session_shape *shape, struct session_page *page)
+{
+    char *data = aligned_alloc(PAGE_ALIGN, page->bytes);
+    if (!data)
+        return false;
+    use_large_pages(data, page->bytes);
+    lay_out(shape, page, data);
+    return true;
+}
+
+struct session_page *session_page_create(struct session_budget *budget,
+                                         const struct session_shape *shape, int64_t rows,
+                                         struct fault *fault)
+{
+    struct session_page *page = make_empty(budget, shape, rows);
+    if (!page) {
+        fault_no_memory(fault);
+        return NULL;
+    }
     if (!session_budget_take(budget, page->bytes, fault)) {
         free(page);
         return NULL;
     }
-    char *data = aligned_alloc(PAGE_ALIGN, page->bytes);
-    if (!data) {
+    if (!allocate(shape, page)) {
         session_budget_give_back(budget, page->bytes);
         free(page);
         fault_no_memory(fault);
         return NULL;
     }
-    use_large_pages(data, page->bytes);
-    lay_out(shape, page, data);
+    return page;
+}
+
+struct session_page *session_page_create_from(const struct session_page *old,
+                                              const struct session_shape *shape, int64_t rows)
+{
+    struct session_page *page = make_empty(old->budget, shape, rows);
+    if (!page || !allocate(shape, page)) {
+        free(page);
+        return NULL;
+    }
+    page->bytes = 0;
+    return page;
+}
+
+void session_page_take_over(struct session_page *page, const struct session_shape *shape,
+                            struct session_page *old)
+{
+    page->bytes = session_page_bytes(shape, page->rows);
+    old->bytes -= page->bytes;
+    page->account = old->account ? access_account_hold(old->account) : NULL;
+}
+
+struct session_page *session_page_create_void(const struct session_shape *shape)
+{
+    /* Never written: the machine has one page for all of it. */
+    static _Alignas(PAGE_ALIGN) char zeros[1 << 20];
+    const int64_t columns =
+        shape->head_dim > shape->v_head_dim ? shape->head_dim : shape->v_head_dim;
+    const int64_t rows = (int64_t)(sizeof zeros / sizeof(float)) / columns;
+    struct session_page *page = rows > 0 ? calloc(1, sizeof *page) : NULL;
+    if (!page)
+        return NULL;
+    page->holders = 1;
+    page->rows = page->used = rows; /* nobody appends to it */
+    page->is_void = true;
+    page->dtype = shape->dtype;
+    page->key = page->value = zeros;
+    page->key_scale = page->value_scale = (float *)(void *)zeros;
     return page;
 }
 
@@ -189,6 +246,10 @@ void session_page_release(struct session_page *page)
 {
     if (!page || atomic_fetch_sub(&page->holders, 1) > 1)
         return;
+    if (page->is_void) {
+        free(page);
+        return;
+    }
     session_budget_give_back(page->budget, page->bytes);
     session_bounds_free(page);
     if (page->account)

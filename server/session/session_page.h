@@ -45,7 +45,7 @@ struct session_page {
     _Atomic int holders;
     int64_t rows;             /* it has room for */
     _Atomic int64_t used;     /* rows that some session sees, from the first one on */
-    bool is_void;             /* of zeros, in place of pages that were given back */
+    bool is_void;             /* of zeros, see session_page_create_void() */
     _Atomic(void *) appender; /* whose rows behind them are being written; NULL: nobody's */
     _Atomic(struct session_bounds *) bounds; /* session_bounds.h; NULL: none yet */
     size_t bytes;
@@ -73,6 +73,20 @@ void session_budget_give_back(struct session_budget *budget, size_t bytes);
 struct session_page *session_page_create(struct session_budget *budget,
                                          const struct session_shape *shape, int64_t rows,
                                          struct fault *fault);
+
+/* A page for rows of one that nobody else holds; it counts nowhere. NULL: no memory. Then, where
+ * the old page goes: bytes of it, which are more, count for the new one, in the budget and for the
+ * name of the old one. */
+struct session_page *session_page_create_from(const struct session_page *old,
+                                              const struct session_shape *shape, int64_t rows);
+void session_page_take_over(struct session_page *page, const struct session_shape *shape,
+                            struct session_page *old);
+
+/* Rows of zeros that all heads share, as many as page->rows says; they are those of all
+ * caches and count nowhere. Nobody may write to them. NULL: no memory, or rows have
+ * more than 262144 columns. */
+struct session_page *session_page_create_void(const struct session_shape *shape);
+
 /* Counts a page for a name, once, whoever shares it later; account NULL: for none. False, with the
  * fault: the name would hold more than it may (quota). */
 bool session_page_charge(struct session_page *page, struct access_account *account,

@@ -9,6 +9,7 @@
 
 #include "session/session_bounds.h"
 #include "session/session_groups.h"
+#include "session/session_view.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,27 +20,14 @@ int64_t session_rows_part_length(const struct session_rows *rows, int64_t i)
     return end - rows->parts[i].first;
 }
 
-/* It is as long as the list of parts; a session that nobody calls keeps none. */
-static void free_view(struct session_rows *rows)
-{
-    free(rows->list);
-    free(rows->bounds);
-    free(rows->largest);
-    rows->list = NULL;
-    rows->bounds = NULL;
-    rows->largest = NULL;
-    rows->list_count = rows->bounds_count = 0;
-}
-
 void session_rows_free(struct session_rows *rows)
 {
     for (int64_t i = 0; i < rows->part_count; i++)
         session_page_release(rows->parts[i].page);
-    session_page_release(rows->void_page);
     if (rows->list_bytes > 0)
         session_budget_give_back(rows->list_budget, rows->list_bytes);
     free(rows->parts);
-    free_view(rows);
+    session_view_free(rows);
     *rows = (struct session_rows){ .length = 0 };
 }
 
@@ -50,7 +38,7 @@ bool session_rows_claim(struct session_rows *rows, int64_t i, int64_t row, int64
     struct session_part *part = &rows->parts[i];
     const int64_t end = part->row + session_rows_part_length(rows, i);
     void *nobody = NULL;
-    if (part->page->rows - row < count
+    if (part->page->is_void || part->page->rows - row < count
         || !atomic_compare_exchange_strong(&part->page->appender, &nobody, rows))
         return false;
     if (atomic_load(&part->page->holders) == 1)
@@ -67,7 +55,8 @@ int64_t session_rows_own_length(const struct session_rows *rows)
 {
     int64_t first = rows->length;
     for (int64_t i = rows->part_count - 1;
-         i >= 0 && atomic_load(&rows->parts[i].page->holders) == 1; i--)
+         i >= 0 && !rows->parts[i].page->is_void && atomic_load(&rows->parts[i].page->holders) == 1;
+         i--)
         first = rows->parts[i].first;
     return rows->length - first;
 }
@@ -97,7 +86,8 @@ int64_t session_rows_page_rows_max(const struct session_rows *rows)
 static bool last_is_small_and_alone(const struct session_rows *rows)
 {
     const struct session_part *part = &rows->parts[rows->part_count - 1];
-    return part->row == 0 && part->page->rows < session_rows_page_rows_max(rows)
+    return part->row == 0 && !part->page->is_void
+           && part->page->rows < session_rows_page_rows_max(rows)
            && atomic_load(&part->page->holders) == 1;
 }
 
@@ -193,67 +183,6 @@ static bool make_room(struct session_rows *rows, struct session_budget *budget, 
            && add_part(rows, budget, session_page_rows(0, count), fault);
 }
 
-/* -------------------------------------------------------------------------- the view -- */
-
-static struct attn_page key_page(const struct session_shape *shape, const struct session_part *part)
-{
-    const struct session_page *page = part->page;
-    const size_t row_bytes = (size_t)shape->head_dim * attn_dtype_size(page->dtype);
-    struct attn_page view = { .first = part->first,
-                              .data = page->key + (size_t)part->row * row_bytes,
-                              .head_stride = page->rows * shape->head_dim };
-    if (page->dtype == ATTN_I8) {
-        view.scale = page->key_scale + part->row / ATTN_I8_ROWS * shape->head_dim;
-        view.scale_stride = page->rows / ATTN_I8_ROWS * shape->head_dim;
-    }
-    return view;
-}
-
-static struct attn_page value_page(const struct session_shape *shape,
-                                   const struct session_part *part)
-{
-    const struct session_page *page = part->page;
-    const size_t row_bytes = (size_t)shape->v_head_dim * attn_dtype_size(page->dtype);
-    struct attn_page view = { .first = part->first,
-                              .data = page->value + (size_t)part->row * row_bytes,
-                              .head_stride = page->rows * shape->v_head_dim };
-    if (page->dtype == ATTN_I8) {
-        view.scale = page->value_scale + part->row;
-        view.scale_stride = page->rows;
-    }
-    return view;
-}
-
-static bool make_list(struct session_rows *rows, struct fault *fault)
-{
-    if (rows->list_count < rows->part_count) {
-        struct attn_page *list =
-            realloc(rows->list, 2 * (size_t)rows->part_count * sizeof(struct attn_page));
-        if (!list)
-            return fault_no_memory(fault);
-        rows->list = list;
-        rows->list_count = rows->part_count;
-    }
-    for (int64_t i = 0; i < rows->part_count; i++) {
-        rows->list[i] = key_page(&rows->shape, &rows->parts[i]);
-        rows->list[rows->list_count + i] = value_page(&rows->shape, &rows->parts[i]);
-    }
-    return true;
-}
-
-static struct attn_tensor side(struct session_rows *rows, int number, int64_t columns)
-{
-    struct attn_page *list = rows->list + number * rows->list_count;
-    struct attn_tensor tensor =
-        attn_tensor_dense(list[0].data, rows->shape.dtype, 1, rows->shape.kv_heads,
-                          rows->length + rows->appended, columns);
-    rows->pages[number] = (struct attn_pages){ .count = rows->part_count,
-                                               .list = list,
-                                               .has_row_scales = number == 1 };
-    tensor.pages = &rows->pages[number];
-    return tensor;
-}
-
 bool session_rows_begin(struct session_rows *rows, struct session_budget *budget, int64_t count,
                         struct fault *fault)
 {
@@ -265,14 +194,12 @@ bool session_rows_begin(struct session_rows *rows, struct session_budget *budget
     const bool good =
         (rows->part_count > 0 || count > 0 ? make_room(rows, budget, count, fault)
                                            : add_part(rows, budget, SESSION_PAGE_ROWS, fault))
-        && session_groups_begin(rows, budget, fault) && make_list(rows, fault);
+        && session_groups_begin(rows, budget, fault) && session_view_make(rows, fault);
     if (!good) {
         session_rows_end(rows, false);
         return false;
     }
     fault->code = FAULT_NONE;
-    rows->cache = (struct attn_layer_cache){ side(rows, 0, rows->shape.head_dim),
-                                             side(rows, 1, rows->shape.v_head_dim), rows->length };
     return true;
 }
 
@@ -302,7 +229,7 @@ void session_rows_end(struct session_rows *rows, bool keeps)
     }
     rows->appended = 0;
     session_groups_end(rows, has_groups);
-    free_view(rows);
+    session_view_free(rows);
 }
 
 /* ------------------------------------------------------------------- other verbs -- */
@@ -318,51 +245,6 @@ void session_rows_truncate(struct session_rows *rows, int64_t length)
         rows->dropped = length > rows->dropped_from ? length : 0;
 }
 
-/* A page of zeros as large as this one: the one that there is, this one itself where nobody else
- * has it, or a new one. */
-static bool make_void_page(struct session_rows *rows, struct session_page *like)
-{
-    struct fault fault = { .code = FAULT_NONE };
-    struct session_page *page = rows->void_page;
-    if (page && page->dtype == like->dtype && page->rows >= like->rows)
-        return true;
-    page = atomic_load(&like->holders) == 1
-               ? session_page_hold(like)
-               : session_rows_make_page(rows, like->dtype, like->budget, like->rows, &fault);
-    if (!page)
-        return false;
-    memset(page->key, 0, page->bytes);
-    atomic_store(&page->used, page->rows); /* nobody appends to it */
-    page->is_void = true;
-    session_page_release(rows->void_page);
-    rows->void_page = page;
-    return true;
-}
-
-/* Rows in F32 of a cache of I8 are to become a group. */
-static bool may_drop(const struct session_rows *rows, const struct session_part *part)
-{
-    return !part->page->is_void && part->page->dtype == rows->shape.dtype;
-}
-
-void session_rows_drop(struct session_rows *rows, int64_t first, int64_t end)
-{
-    rows->dropped_from = first;
-    int64_t i = rows->part_count > 0 ? session_rows_part(rows, rows->dropped) - rows->parts : 0;
-    for (; i + 1 < rows->part_count && rows->parts[i + 1].first <= end; i++) {
-        struct session_part *part = &rows->parts[i];
-        if (part->first < first || !may_drop(rows, part))
-            continue;
-        if (!make_void_page(rows, part->page))
-            return;
-        struct session_page *page = part->page;
-        part->page = session_page_hold(rows->void_page);
-        part->row = 0;
-        session_page_release(page);
-        rows->dropped = rows->parts[i + 1].first;
-    }
-}
-
 bool session_rows_fork(const struct session_rows *rows, struct session_rows *copy)
 {
     *copy = (struct session_rows){ .shape = rows->shape,
@@ -370,8 +252,6 @@ bool session_rows_fork(const struct session_rows *rows, struct session_rows *cop
                                    .page_rows_max = rows->page_rows_max,
                                    .dropped_from = rows->dropped_from,
                                    .dropped = rows->dropped };
-    if (rows->void_page)
-        copy->void_page = session_page_hold(rows->void_page);
     if (rows->part_count == 0)
         return true;
     copy->parts = calloc((size_t)rows->part_count, sizeof *copy->parts);
@@ -441,29 +321,22 @@ bool session_rows_equal(const struct session_rows *a, const struct session_rows 
     return true;
 }
 
-/* Whether zeros stand for the positions of part i. */
-static bool is_dropped(const struct session_rows *rows, int64_t i)
-{
-    return rows->parts[i].page->is_void;
-}
-
 size_t session_rows_bytes(const struct session_rows *rows)
 {
     struct session_shape shape = rows->shape;
     size_t bytes = 0;
     for (int64_t i = 0; i < rows->part_count; i++) {
         shape.dtype = rows->parts[i].page->dtype;
-        if (is_dropped(rows, i))
-            continue;
-        bytes += session_shape_bytes(&shape, session_rows_part_length(rows, i));
+        if (!rows->parts[i].page->is_void)
+            bytes += session_shape_bytes(&shape, session_rows_part_length(rows, i));
     }
     return bytes;
 }
 
 size_t session_rows_bytes_held(const struct session_rows *rows)
 {
-    size_t bytes = rows->void_page ? rows->void_page->bytes : 0;
+    size_t bytes = 0;
     for (int64_t i = 0; i < rows->part_count; i++)
-        bytes += is_dropped(rows, i) ? 0 : rows->parts[i].page->bytes;
+        bytes += rows->parts[i].page->bytes;
     return bytes;
 }

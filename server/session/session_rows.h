@@ -38,10 +38,9 @@ struct session_rows {
     struct access_account *account; /* that new pages count for, borrowed; NULL: for none */
     int64_t page_rows_max;          /* of a new page; 0: SESSION_PAGE_ROWS_MAX */
 
-    /* Pages whose positions nobody will see again (session_rows_drop()). */
-    int64_t dropped_from;           /* keys from here on */
-    int64_t dropped;                /* the end of the last of them; 0: there are none */
-    struct session_page *void_page; /* held, of zeros: it takes the place of each; NULL: none yet */
+    /* Positions that are gone, a part of their own (session_hole.h). */
+    int64_t dropped_from;
+    int64_t dropped; /* their end; 0: there are none */
 
     /* Of the append that has begun. */
     int64_t appended;  /* positions of it */
@@ -51,7 +50,7 @@ struct session_rows {
     size_t bytes_taken;     /* by pages that go where the append is dropped */
     size_t bytes_wanted;    /* by those, and by the page that had no room */
     struct attn_page *list; /* [2 * list_count] the view: pages of keys, then those of values */
-    int64_t list_count;
+    int64_t list_count, page_count;
     struct attn_pages pages[2];
     struct attn_layer_cache cache;
     struct attn_bounds *bounds; /* [bounds_count] of the keys that are there (session_bounds.h) */
@@ -72,10 +71,6 @@ void session_rows_end(struct session_rows *rows, bool keeps);
 
 /* Goes back to an earlier length, at most the one that is there. Pages behind it are released. */
 void session_rows_truncate(struct session_rows *rows, int64_t length);
-
-/* Gives back the pages that have no position before first and none from end on. Zeros are read in
- * their place. Where there is no memory for a page of zeros they stay, until the next time. */
-void session_rows_drop(struct session_rows *rows, int64_t first, int64_t end);
 
 /* Makes copy, which is empty, share all positions that are there. False: no memory. */
 bool session_rows_fork(const struct session_rows *rows, struct session_rows *copy);

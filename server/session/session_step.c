@@ -182,8 +182,6 @@ static bool is_kept(const struct session_step *step)
 /* For rows that stay, sessions that were made evictable make room; for others nobody's ends. */
 static bool begin_rows(struct session_step *step, int64_t count, struct fault *fault)
 {
-    step->rows->account = step->session->account;
-    step->rows->page_rows_max = session_window_page_rows(step->session);
     return is_kept(step) && count > 0
                ? session_store_begin_rows(step->store, step->rows, count, fault)
                : session_rows_begin(step->rows, session_store_budget(step->store), count, fault);
@@ -206,6 +204,8 @@ static bool open_cache(struct infer_cache *cache, const struct attn_layer *layer
     const bool is_behind = step->cache.length < step->layer->rows.length;
     if (is_behind && !begin_retry(step, rows, fault))
         return false;
+    step->rows->account = step->session->account;
+    step->rows->page_rows_max = session_window_page_rows(step->session);
     if (is_kept(step) && rows > 0)
         session_window_move(step->session, step->rows);
     if (!begin_rows(step, rows, fault))
