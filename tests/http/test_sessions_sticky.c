@@ -31,7 +31,7 @@ static struct session_load load;
 
 static void start_replica(int i, int port)
 {
-    char address[32], name[16];
+    char address[32], name[24];
     snprintf(address, sizeof address, "127.0.0.1:%d", port);
     snprintf(name, sizeof name, "replica%d", i + 1);
     if (!saves[i])
