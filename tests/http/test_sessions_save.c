@@ -93,6 +93,28 @@ static void delete_all(const char *const *ids)
 
 /* ---------------------------------------------------------------------- a restart -- */
 
+/* A sequence of the Open Inference Protocol goes on over a restart. */
+static void test_sequence(void **state)
+{
+    static const char BODY[] =
+        "{\"parameters\":{\"sequence_id\":7%s},\"inputs\":["
+        "{\"name\":\"Q\",\"shape\":[1,1,1,2],\"datatype\":\"FP32\",\"data\":[1,0]},"
+        "{\"name\":\"K\",\"shape\":[1,1,1,2],\"datatype\":\"FP32\",\"data\":[1,0]},"
+        "{\"name\":\"V\",\"shape\":[1,1,1,2],\"datatype\":\"FP32\",\"data\":[1,0]}]}";
+    static const char *const FLAGS[] = { ",\"sequence_start\":true", "", ",\"sequence_end\":true" };
+    char body[sizeof BODY + 40];
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        snprintf(body, sizeof body, BODY, FLAGS[i]);
+        cJSON_Delete(answer_post(&client, "/v2/models/sdpa/infer", body));
+        if (i < 2)
+            assert_int_equal(session_number(&client, "sdpa:7", "kv_len"), i + 1);
+        start_again(SIGTERM);
+    }
+    session_get(&client, "sdpa:7", 404);
+    assert_int_equal(daemon_directory_count(directory), 0);
+}
+
 static void test_restart(void **state)
 {
     static const char *const IDS[] = { "a", "b", "c", "fork", "empty", "q", NULL };
@@ -386,6 +408,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_sequence),
         cmocka_unit_test(test_restart_of_int8),
         cmocka_unit_test(test_time),
         cmocka_unit_test(test_killed_after_start),
