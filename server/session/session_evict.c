@@ -117,7 +117,7 @@ bool session_store_evict(struct session_store *store, size_t bytes_wanted)
     }
     pthread_mutex_unlock(&store->mutex);
     free(found);
-    session_store_let_go(ended.first);
+    session_store_let_go(store, ended.first);
     return room >= bytes_wanted || chosen > 0;
 }
 

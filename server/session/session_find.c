@@ -159,7 +159,7 @@ struct session *session_store_look(struct session_store *store, const char *id, 
     if (session)
         session_hold(session);
     pthread_mutex_unlock(&store->mutex);
-    session_store_let_go(expired);
+    session_store_let_go(store, expired);
     return session;
 }
 

@@ -40,8 +40,8 @@ bool session_store_replace(struct session_store *store, struct session *session,
     const bool is_lost = !good && earlier && !session_store_put(store, earlier, &unused);
     struct session *lost = is_lost ? chain_of(earlier) : NULL;
     pthread_mutex_unlock(&store->mutex);
-    session_store_let_go(expired);
-    session_store_let_go(lost);
+    session_store_let_go(store, expired);
+    session_store_let_go(store, lost);
     if (!good)
         session_release(session);
     return good;
@@ -53,7 +53,8 @@ void session_store_keep(struct session_store *store, struct session *session)
     struct session *earlier = chain_of(session->earlier);
     session->earlier = NULL;
     pthread_mutex_unlock(&store->mutex);
-    session_store_let_go(earlier);
+    session_store_let_go(store, earlier);
+    session_store_drop_aside(store, session);
 }
 
 /* Gives its place, or its place behind a later one, to the one before it. Returns those that end,
@@ -87,7 +88,7 @@ void session_store_put_back(struct session_store *store, struct session *session
     struct session *ended = give_place(store, session, &is_there);
     atomic_store(&session->end, (int)SESSION_DELETED);
     pthread_mutex_unlock(&store->mutex);
-    session_store_let_go(ended);
+    session_store_let_go(store, ended);
     if (is_there)
         session_release(session);
 }

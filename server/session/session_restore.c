@@ -23,6 +23,12 @@ struct restore {
     int64_t now_ns;           /* by which all ages are */
 };
 
+struct entry {
+    char *path;
+    char *id, *owner; /* of a file that is kept aside; NULL: not known */
+    struct timespec changed_at;
+};
+
 /* ------------------------------------------------------------------- one session -- */
 
 /* The key of the owner, held; *key is NULL where no keys are in use. */
@@ -91,8 +97,10 @@ static bool make(const struct restore *restore, const struct session_file_read *
     return good;
 }
 
-static bool restore_file(const struct restore *restore, const char *path, struct fault *fault)
+/* With what is known of a file of which no session was made. */
+static bool restore_file(const struct restore *restore, struct entry *entry, struct fault *fault)
 {
+    const char *path = entry->path;
     struct session_file_read read;
     struct model_mapping *mapping = model_mapping_create(path, fault);
     if (!mapping)
@@ -100,6 +108,10 @@ static bool restore_file(const struct restore *restore, const char *path, struct
     bool good = session_file_read(&read, mapping->bytes, mapping->size, NULL, fault);
     if (good) {
         good = make(restore, &read, path, fault);
+        if (!good) {
+            entry->id = strdup(read.id);
+            entry->owner = strdup(read.owner ? read.owner : "");
+        }
         session_file_read_free(&read);
     }
     model_mapping_free(mapping);
@@ -107,11 +119,6 @@ static bool restore_file(const struct restore *restore, const char *path, struct
 }
 
 /* ------------------------------------------------------------------ the directory -- */
-
-struct entry {
-    char *path;
-    struct timespec changed_at;
-};
 
 struct entries {
     struct entry *all;
@@ -129,7 +136,7 @@ static bool is_name(const char *name)
 static bool append(struct entries *entries, const char *directory, const char *name)
 {
     struct stat status;
-    struct entry entry;
+    struct entry entry = { .id = NULL };
     if (asprintf(&entry.path, "%s/%s", directory, name) < 0)
         return false;
     entry.changed_at = stat(entry.path, &status) == 0 ? status.st_mtim : (struct timespec){ 0 };
@@ -169,6 +176,22 @@ static bool list(const char *directory, struct entries *entries)
     return good;
 }
 
+/* When all that can be made is there: what is made or ends from here on ends files of its id. */
+static void set_aside(struct session_store *sessions, struct entries *entries)
+{
+    for (int64_t i = 0; i < entries->count; i++) {
+        struct entry *entry = &entries->all[i];
+        if (entry->id && entry->owner
+            && !session_store_set_aside(sessions, entry->id, entry->owner, entry->path))
+            log_line(LOG_WARNING, "session's file stays", LOG_STRING("file", entry->path),
+                     LOG_STRING("reason", "no memory"));
+        free(entry->id);
+        free(entry->owner);
+        free(entry->path);
+    }
+    free(entries->all);
+}
+
 void session_save_restore(const struct session_save *save, struct session_store *sessions,
                           struct model_store *models, struct access_keys *keys)
 {
@@ -181,15 +204,13 @@ void session_save_restore(const struct session_save *save, struct session_store 
         log_line(LOG_WARNING, "sessions not all listed", LOG_STRING("directory", save->directory),
                  LOG_STRING("reason", strerror(errno)));
     for (int64_t i = 0; i < entries.count; i++) {
-        const char *path = entries.all[i].path;
-        if (restore_file(&restore, path, &fault))
+        if (restore_file(&restore, &entries.all[i], &fault))
             made++;
         else
-            log_line(LOG_WARNING, "session kept aside", LOG_STRING("file", path),
+            log_line(LOG_WARNING, "session kept aside", LOG_STRING("file", entries.all[i].path),
                      LOG_STRING("reason", fault.message));
-        free(entries.all[i].path);
     }
-    free(entries.all);
+    set_aside(sessions, &entries);
     if (!session_store_sort(sessions, &fault))
         log_line(LOG_WARNING, "sessions not in order", LOG_STRING("reason", fault.message));
     log_line(LOG_INFO, "sessions restored", LOG_NUMBER("count", made),

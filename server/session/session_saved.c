@@ -33,10 +33,22 @@ bool session_saved_remove(struct session *session, struct fault *fault)
     return true;
 }
 
+static void log_kept(const char *id, const struct fault *fault)
+{
+    log_line(LOG_WARNING, "session's file not removed", LOG_STRING("session", id),
+             LOG_STRING("reason", fault->message));
+}
+
 void session_saved_drop(struct session *session)
 {
     struct fault fault;
     if (!session_saved_remove(session, &fault))
-        log_line(LOG_WARNING, "session's file not removed", LOG_STRING("session", session->id),
-                 LOG_STRING("reason", fault.message));
+        log_kept(session->id, &fault);
+}
+
+void session_saved_drop_file(const char *id, const char *path)
+{
+    struct fault fault;
+    if (!remove_file(path, &fault))
+        log_kept(id, &fault);
 }

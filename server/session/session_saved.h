@@ -17,4 +17,7 @@ bool session_saved_remove(struct session *session, struct fault *fault);
 /* The same of a session that has ended already; a failure is logged. */
 void session_saved_drop(struct session *session);
 
+/* The same of a file of which no session was made. */
+void session_saved_drop_file(const char *id, const char *path);
+
 #endif

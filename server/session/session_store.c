@@ -147,11 +147,12 @@ static void unlock(struct session_store *store)
     pthread_mutex_unlock(&store->mutex);
 }
 
-void session_store_let_go(struct session *first)
+void session_store_let_go(struct session_store *store, struct session *first)
 {
     for (struct session *next; first; first = next) {
         next = first->in_store.next;
         session_saved_drop(first);
+        session_store_drop_aside(store, first);
         session_release(first);
     }
 }
@@ -169,7 +170,7 @@ void session_store_sweep(struct session_store *store, int64_t now_ns)
         LIST_APPEND(&expired, session, in_store);
     }
     unlock(store);
-    session_store_let_go(expired.first);
+    session_store_let_go(store, expired.first);
 }
 
 void session_store_free(struct session_store *store)
@@ -181,6 +182,7 @@ void session_store_free(struct session_store *store)
         session_store_take_out(store, session, SESSION_DELETED);
         session_release(session);
     }
+    session_store_free_aside(store);
     pthread_mutex_destroy(&store->mutex);
     free(store);
 }
@@ -206,14 +208,18 @@ bool session_store_add(struct session_store *store, struct session *session, con
         session_release(session);
         return fault_no_memory(fault);
     }
+    session_hold(session); /* it may end as soon as it has its place */
     lock(store);
     struct session *expired =
         session_store_take_expired(store, session->id, session_owner(session), now_ns);
     const bool good = session_store_put_new(store, session, key, now_ns, fault);
     unlock(store);
-    session_store_let_go(expired);
-    if (!good)
+    session_store_let_go(store, expired);
+    if (good)
+        session_store_drop_aside(store, session);
+    else
         session_release(session);
+    session_release(session);
     return good;
 }
 
@@ -243,6 +249,7 @@ bool session_store_delete(struct session_store *store, struct session *session, 
     if (!is_there)
         return session_ended_fault(session->id, why == SESSION_LIVES ? SESSION_DELETED : why,
                                    fault);
+    session_store_drop_aside(store, session);
     session_release(session);
     return true;
 }

@@ -38,6 +38,12 @@ bool session_store_replace(struct session_store *store, struct session *session,
 void session_store_keep(struct session_store *store, struct session *session);
 void session_store_put_back(struct session_store *store, struct session *session);
 
+/* A file of which the start could make no session of that owner ("": none): it is removed when one
+ * of that id is made, or ends, so that nothing comes back that its owner has ended. False: no
+ * memory. */
+bool session_store_set_aside(struct session_store *store, const char *id, const char *owner,
+                             const char *path);
+
 /* Whether it would take one more of that id; false with the fault that it would have. */
 bool session_store_takes(struct session_store *store, const char *wanted,
                          const struct access_key *key, struct fault *fault);

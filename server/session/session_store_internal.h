@@ -8,10 +8,13 @@
 
 #include <pthread.h>
 
+struct session_aside;
+
 struct session_store {
-    pthread_mutex_t mutex;       /* guards all that follows but the budget's bytes */
-    void *by_id;                 /* tsearch(3): by id, then by the owner's name */
-    LIST_OF(struct session) all; /* in the order of their making */
+    pthread_mutex_t mutex;               /* guards all that follows but the budget's bytes */
+    void *by_id;                         /* tsearch(3): by id, then by the owner's name */
+    LIST_OF(struct session) all;         /* in the order of their making */
+    LIST_OF(struct session_aside) aside; /* session_aside.c */
     struct session_ended ended;
     struct session_budget budget;
     const char *replica; /* or NULL */
@@ -49,6 +52,10 @@ struct session *session_store_take_expired(struct session_store *store, const ch
 /* ------------------------------------------------------------- without the mutex -- */
 
 /* Releases sessions that were taken out, a list by in_store, with the files that they had. */
-void session_store_let_go(struct session *first);
+void session_store_let_go(struct session_store *store, struct session *first);
+
+/* Removes the files that were set aside of the id and the owner of a session. */
+void session_store_drop_aside(struct session_store *store, const struct session *session);
+void session_store_free_aside(struct session_store *store);
 
 #endif

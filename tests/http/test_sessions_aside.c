@@ -81,11 +81,17 @@ static void test_kept_aside(void **state)
     log_says("there is a session 'one' already");
     assert_int_equal(session_number(&client, "one", "kv_len"), 2);
     assert_int_equal(daemon_directory_count(directory), 9);
-    session_delete(&client, "one", 204);
+    session_delete(&client, "one", 204); /* with the other file of that id */
+    assert_int_equal(daemon_directory_count(directory), 7);
     stop();
-    serve(); /* the other file of that id is tried again */
-    log_says("count=1 aside=6");
-    session_delete(&client, "one", 204);
+    serve();
+    log_says("count=0 aside=6");
+    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"two\"}"); /* in place of both files */
+    assert_int_equal(daemon_directory_count(directory), 5);
+    session_delete(&client, "two", 204);
+    stop();
+    serve();
+    log_says("count=0 aside=4");
     stop();
     daemon_directory_remove(directory);
     directory = daemon_directory_create();
