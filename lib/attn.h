@@ -162,7 +162,7 @@ enum attn_normalizer {
  * matrix unit, which multiplies parts of 8 bits and is the faster the fewer parts there are: name,
  * and the parts of a float that are multiplied. Tables without one compute in float and are finer
  * than each of them. Which of the two computes a problem follows from its shapes and options alone;
- * maps and gradients are always those of float. */
+ * maps are always those of float, and gradients of the highest precision. */
 #define ATTN_PRECISION_MAP(X)                                                                      \
     X(HIGHEST, highest, 3) /* no worse than the formulas in float */                               \
     X(HIGH, high, 2)       /* weights to some 16 bits */                                           \

@@ -138,6 +138,9 @@ enum attn_status attn_layer_plan_init(struct attn_layer_plan *plan,
 void attn_layer_run(const struct attn_layer_plan *plan, int stage, int64_t task, void *scratch,
                     void *workspace);
 
+/* As attn_plan_precision(), of attention and of the products with 16-bit parameters around it. */
+enum attn_precision attn_layer_precision(const struct attn_layer_plan *plan);
+
 /* Query and key as attention reads them: projected, normalized and rotated. A view of the scratch,
  * or of the caller's memory where nothing prepares them, or of the cache. To be read after the
  * stage before attention's first one, and before scratch is used again. */
@@ -158,8 +161,8 @@ struct attn_layer_call {
 
 /* Run one stage of several calls together, instead of the tasks of each: the same product, of
  * layers whose parameters lie in the same memory (attn_layer_same_product()), with the same
- * kernels. Each call gets the bits that it would get alone. A task needs the workspace of one of
- * the calls. */
+ * kernels and the same precision. Each call gets the bits that it would get alone. A task needs the
+ * workspace of one of the calls. */
 bool attn_layer_same_product(const struct attn_layer *a, const struct attn_layer *b,
                              enum attn_layer_product product);
 int64_t attn_layer_product_parameters(const struct attn_layer *layer,

@@ -10,8 +10,9 @@
  *         attn_product_run(&product, task, workspace);
  *
  * Tasks may run in any order and on any threads; each running task needs its own workspace. Without
- * an activation a product has the bits of a projection of layer.h with the same weight. The bits of
- * a row do not depend on the other rows, on the number of rows, or on how tasks are run. */
+ * an activation a product has the bits of a projection of layer.h with the same weight and the same
+ * precision. The bits of a row do not depend on the other rows, on the number of rows, or on how
+ * tasks are run. */
 #ifndef ATTN_LINEAR_H
 #define ATTN_LINEAR_H
 
@@ -25,8 +26,8 @@ struct attn_linear {
     int64_t in;
     bool in_out;
     int64_t stride;        /* elements from one row of weight to the next; 0: the rows are dense */
-    enum attn_dtype dtype; /* of weight: F32, F16 or BF16. 16-bit weights give the same bits as the
-                              same numbers in F32 */
+    enum attn_dtype dtype; /* of weight: F32, F16 or BF16. Without a matrix unit 16-bit weights give
+                              the same bits as the same numbers in F32 */
 };
 
 /* Whether a weight can have this dtype. */
@@ -70,7 +71,16 @@ struct attn_product {
     int64_t y_stride; /* linear->out or more */
     int64_t row_count;
     const struct attn_kernels *kernels; /* not NULL */
+
+    /* Of products with 16-bit weights where kernels has a matrix unit, which multiplies them in
+     * parts: F32 rows in as many as attn.h says, BF16 weights in one and F16 weights in two, which
+     * lose nothing. Weights below 1.2e-38 count as 0, and one that is not finite gives NaN. */
+    enum attn_precision precision;
 };
+
+/* The precision that the product has: as asked for where a matrix unit computes some of it, else
+ * the highest. */
+enum attn_precision attn_product_precision(const struct attn_product *product);
 
 /* Check everything that running relies on, except the memory: x and y may still be NULL. *where
  * names a field ("gate.in"); it may be NULL. */
@@ -79,8 +89,8 @@ enum attn_status attn_product_check(const struct attn_product *product, const ch
 /* 0 if there are no rows. Tasks that read the same part of the weight follow each other. */
 int64_t attn_product_tasks(const struct attn_product *product);
 
-/* Bytes of one task's workspace, 64-byte aligned. They do not depend on sizes, only on whether
- * there is a gate. */
+/* Bytes of one task's workspace, 64-byte aligned. They do not depend on sizes, only on kernels,
+ * dtypes and whether there is a gate. */
 size_t attn_product_workspace_bytes(const struct attn_product *product);
 
 void attn_product_run(const struct attn_product *product, int64_t task, void *workspace);

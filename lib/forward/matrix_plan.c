@@ -1,10 +1,11 @@
-/* matrix_plan.c - which problems a matrix unit computes, into how many parts their numbers are cut,
- * and how the parts lie in memory.
+/* matrix_plan.c - which problems a matrix unit computes, and how the parts of their numbers lie in
+ * memory.
  *
  * Keys and values are cut once for all query rows of a head, a chunk of them in each part of the
  * plan; a join takes JOIN_TILES tiles of query rows, which then read a chunk from a near cache. */
 #include "forward/matrix_plan.h"
 #include "base/outputs.h"
+#include "base/parts.h"
 #include "base/workspace.h"
 
 #include "kernels/kernels.h"
@@ -64,45 +65,6 @@ bool attn_matrix_fits(const struct attn_plan *plan)
            && (kernels->takes_small || pays(problem)) && !overflows(plan);
 }
 
-/* The parts of numbers of this dtype: BF16 has one; F16 has two, which lose nothing. */
-static int parts_of(enum attn_dtype dtype, enum attn_precision precision)
-{
-    static const int parts[ATTN_PRECISION_COUNT] = {
-#define X(NAME, name, parts) parts,
-        ATTN_PRECISION_MAP(X)
-#undef X
-    };
-
-    return dtype == ATTN_BF16 ? 1 : dtype == ATTN_F16 ? 2 : parts[precision];
-}
-
-/* Small products first. A part of the left and one of the right are multiplied unless together they
- * are below what the precision shows: by as many times 8 bits as the sum of their numbers says. */
-static struct attn_matrix_products choose_products(int left_parts, int right_parts,
-                                                   enum attn_precision precision)
-{
-    static const struct {
-        uint8_t left, right;
-    } all[ATTN_MATRIX_PRODUCTS_MAX] = {
-        { 0, 2 }, { 0, 1 }, { 1, 1 }, { 1, 0 }, { 2, 0 }, { 0, 0 }
-    };
-    const int sum_max = precision == ATTN_PRECISION_HIGHEST ? 2 : 1;
-    struct attn_matrix_products products = { .left_parts = left_parts, .right_parts = right_parts };
-
-    for (int i = 0; i < ATTN_MATRIX_PRODUCTS_MAX; i++) {
-        const uint8_t left = all[i].left, right = all[i].right;
-        const int n = products.count;
-        if (left >= left_parts || right >= right_parts || left + right > sum_max)
-            continue;
-        products.left[n] = left;
-        products.right[n] = right;
-        products.loads_left[n] = n == 0 || left != products.left[n - 1];
-        products.loads_right[n] = n == 0 || right != products.right[n - 1];
-        products.count++;
-    }
-    return products;
-}
-
 /* Softcap, ALiBi and biases need scores as they are; and so do masks, where the scale is not
  * positive. */
 static void choose_factors(struct attn_matrix *matrix, const struct attn_problem *problem)
@@ -132,11 +94,11 @@ void attn_matrix_describe(struct attn_matrix *matrix, const struct attn_plan *pl
     const enum attn_precision precision = problem->options.precision;
     struct attn_matrix_chunk chunk;
 
-    matrix->weight_parts = parts_of(ATTN_F32, precision);
-    matrix->score = choose_products(parts_of(problem->key.dtype, precision),
-                                    parts_of(problem->query.dtype, precision), precision);
-    matrix->context =
-        choose_products(parts_of(problem->value.dtype, precision), matrix->weight_parts, precision);
+    matrix->weight_parts = attn_parts_of(ATTN_F32, precision);
+    matrix->score = attn_products_of(attn_parts_of(problem->key.dtype, precision),
+                                     attn_parts_of(problem->query.dtype, precision), precision);
+    matrix->context = attn_products_of(attn_parts_of(problem->value.dtype, precision),
+                                       matrix->weight_parts, precision);
     choose_factors(matrix, problem);
     matrix->key_blocks = blocks_of(problem->key.shape[3]);
     matrix->value_blocks = blocks_of(problem->value.shape[3]);

@@ -289,6 +289,8 @@ static void greatest(float *max, const float *scores_t)
     }
 }
 
+#include "body_matrix_project.h"
+
 const struct attn_matrix_kernels ATTN_MATRIX = {
     .takes_small = ATTN_MATRIX_TAKES_SMALL,
     .begin = begin,
@@ -299,6 +301,8 @@ const struct attn_matrix_kernels ATTN_MATRIX = {
     .multiply = multiply,
     .weigh = { weigh_one, weigh_two, weigh_three },
     .greatest = greatest,
+    .project = project,
+    .odd_rows = odd_rows,
 };
 
 #endif

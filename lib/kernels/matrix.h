@@ -12,8 +12,7 @@
 #ifndef ATTN_MATRIX_H
 #define ATTN_MATRIX_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "kernels.h"
 
 enum {
     ATTN_MATRIX_STEP = 32,
@@ -23,7 +22,8 @@ enum {
     ATTN_MATRIX_BLOCK = 2 * ATTN_MATRIX_TILE,
     ATTN_MATRIX_CHUNK = 16, /* steps between two visits to the context */
     ATTN_MATRIX_PARTS_MAX = 3,
-    ATTN_MATRIX_PRODUCTS_MAX = 6
+    ATTN_MATRIX_PRODUCTS_MAX = 6,
+    ATTN_MATRIX_PROJECT_PART = 512 /* inputs whose products one chain of a projection's sum adds */
 };
 
 /* Which parts of the left and of the right are multiplied, and in which order. */
@@ -63,6 +63,22 @@ struct attn_matrix_weights {
     float to_power;      /* positive */
 };
 
+/* A projection of rows with parameters of BF16 or F16, as in kernels.h. Parameters are the left
+ * operand, one part of BF16 and two of F16, and rows the right. The bits of a sum depend only on
+ * its row, the output's parameters, their format and the products. */
+struct attn_matrix_project {
+    float *const *y;
+    const float *const *x;
+    int64_t row_count; /* at most ATTN_PROJECT_ROWS_MAX */
+    int64_t out, in;
+    const void *weight;
+    int64_t weight_stride;
+    enum attn_numbers kind; /* BF16 or F16 */
+    bool by_inputs;
+    const struct attn_matrix_products *products;
+    float *work; /* [ATTN_PROJECT_WORK] */
+};
+
 struct attn_matrix_kernels {
     /* For tests: take problems of every shape, also where the vectors of the table are faster. */
     bool takes_small;
@@ -96,6 +112,14 @@ struct attn_matrix_kernels {
 
     /* max[r] = the greatest of scores_t[j][r]; NaN is ignored. */
     void (*greatest)(float *max, const float *scores_t);
+
+    /* y[r][o] += the products of row r with the parameters of output o. Configures tiles, and
+     * releases them. */
+    void (*project)(const struct attn_matrix_project *project);
+
+    /* A bit for each of up to 64 rows that parts of bf16 numbers do not hold: its greatest
+     * magnitude is not finite, or 2^64 or more, or below 2^-64 and not 0. */
+    uint64_t (*odd_rows)(const float *const *x, int64_t row_count, int64_t in);
 };
 
 /* A value that products of parts and weights could overflow or lose: not finite, 2^64 or more, or

@@ -86,7 +86,7 @@ static bool run_linear(const struct attn_layer_gradient_plan *plan,
                        float *dx, int64_t row_count, int64_t *task, void *workspace)
 {
     const struct attn_linear_task_counts counts =
-        attn_linear_task_counts(linear, gradient, dx, row_count);
+        attn_linear_task_counts(plan->gradient.kernels, linear, gradient, dx, row_count);
     const struct attn_linear back = attn_linear_back(linear);
 
     if (*task < counts.input) {

@@ -70,7 +70,8 @@ struct attn_linear_task_counts {
     int64_t input, weight, bias;
 };
 
-struct attn_linear_task_counts attn_linear_task_counts(const struct attn_linear *linear,
+struct attn_linear_task_counts attn_linear_task_counts(const struct attn_kernels *kernels,
+                                                       const struct attn_linear *linear,
                                                        const struct attn_linear_gradient *gradient,
                                                        const float *input, int64_t row_count);
 

@@ -21,7 +21,8 @@ void attn_linear_gradient_split(const struct attn_linear *joined, int64_t column
         right->weight += joined->in_out ? columns * attn_linear_stride(joined) : columns;
 }
 
-struct attn_linear_task_counts attn_linear_task_counts(const struct attn_linear *linear,
+struct attn_linear_task_counts attn_linear_task_counts(const struct attn_kernels *kernels,
+                                                       const struct attn_linear *linear,
                                                        const struct attn_linear_gradient *gradient,
                                                        const float *input, int64_t row_count)
 {
@@ -31,7 +32,7 @@ struct attn_linear_task_counts attn_linear_task_counts(const struct attn_linear 
     const struct attn_linear back = attn_linear_back(linear);
 
     if (input != NULL)
-        counts.input = attn_linear_tasks(&back, row_count);
+        counts.input = attn_linear_tasks(kernels, &back, row_count);
     if (gradient->weight != NULL)
         counts.weight = attn_divide_up(weight_rows, ATTN_LAYER_GRADIENT_WEIGHT_ROWS);
     if (gradient->bias != NULL)
@@ -164,14 +165,15 @@ static int64_t linear_tasks(const struct attn_layer_gradient_plan *plan,
 {
     const struct attn_linear *o_proj = &plan->problem.layer.layer->o_proj;
     struct attn_linear_task_counts counts =
-        attn_linear_task_counts(o_proj, &plan->problem.o_proj, NULL, 0);
+        attn_linear_task_counts(plan->gradient.kernels, o_proj, &plan->problem.o_proj, NULL, 0);
     int64_t total = counts.weight + counts.bias;
 
     for (int i = 0; i < ATTN_OPERAND_COUNT; i++) {
         if (!gradients[i].is_projected)
             continue;
-        counts = attn_linear_task_counts(operands[i].linear, &gradients[i].linear,
-                                         gradients[i].input, operands[i].input->shape[2]);
+        counts = attn_linear_task_counts(plan->gradient.kernels, operands[i].linear,
+                                         &gradients[i].linear, gradients[i].input,
+                                         operands[i].input->shape[2]);
         total += counts.input + counts.weight + counts.bias;
     }
     return total;
@@ -197,7 +199,7 @@ static void list_stages(struct attn_layer_gradient_plan *plan,
     if (layer->o_proj.weight != NULL) {
         const struct attn_linear back = attn_linear_back(&layer->o_proj);
         add_stage(plan, ATTN_LAYER_GRADIENT_CONTEXT, 0,
-                  attn_linear_tasks(&back, problem->layer.query.shape[2]));
+                  attn_linear_tasks(plan->gradient.kernels, &back, problem->layer.query.shape[2]));
     }
     for (int s = 0; s < ATTN_GRADIENT_STAGES; s++)
         add_stage(plan, ATTN_LAYER_GRADIENT_ATTEND, s, plan->gradient.task_count[s]);

@@ -80,8 +80,10 @@ void attn_clamp(float *numbers, int64_t count, double projected_max);
 /* The workspace of one task of a product. */
 size_t attn_layer_product_workspace_bytes(void);
 
-/* One projection of dense rows, divided into tasks, each with the workspace of a product. */
-int64_t attn_linear_tasks(const struct attn_linear *linear, int64_t row_count);
+/* One projection of dense rows, of the highest precision, divided into tasks, each with the
+ * workspace of a product. */
+int64_t attn_linear_tasks(const struct attn_kernels *kernels, const struct attn_linear *linear,
+                          int64_t row_count);
 void attn_linear_run(const struct attn_kernels *kernels, const struct attn_linear *linear,
                      const float *x, float *y, int64_t row_count, int64_t task, void *workspace);
 

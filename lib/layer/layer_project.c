@@ -67,9 +67,10 @@ static int64_t all_rows(const struct attn_layer_call *calls, int count,
     return rows;
 }
 
-static int64_t tasks_of(const struct attn_linear *linear, int64_t rows)
+static int64_t tasks_of(const struct attn_kernels *kernels, const struct attn_linear *linear,
+                        int64_t rows)
 {
-    return rows == 0 ? 0 : attn_linear_tasks(linear, rows);
+    return rows == 0 ? 0 : attn_linear_tasks(kernels, linear, rows);
 }
 
 enum attn_layer_product attn_layer_product(const struct attn_layer_plan *plan, int stage)
@@ -84,6 +85,36 @@ enum attn_layer_product attn_layer_product(const struct attn_layer_plan *plan, i
     default:
         return ATTN_PRODUCT_NONE;
     }
+}
+
+/* A merge has no attention, and no options but those of zeros: its precision is the highest. */
+static struct attn_linear_how how_of(const struct attn_layer_plan *plan)
+{
+    return (struct attn_linear_how){ plan->attention.kernels, plan->problem.options.precision };
+}
+
+/* Whether a matrix unit computes any of the products of a layer. */
+static bool is_matrix(const struct attn_layer *layer, const struct attn_kernels *kernels,
+                      enum attn_layer_product product)
+{
+    for (int index = 0; index < linear_count(product); index++) {
+        const struct attn_linear *linear = linear_of(layer, product, index);
+        if (linear->weight != NULL && attn_linear_is_matrix(kernels, linear))
+            return true;
+    }
+    return false;
+}
+
+enum attn_precision attn_layer_precision(const struct attn_layer_plan *plan)
+{
+    const struct attn_kernels *kernels = plan->attention.kernels;
+
+    for (int stage = 0; stage < plan->stage_count; stage++) {
+        const enum attn_layer_product product = attn_layer_product(plan, stage);
+        if (product != ATTN_PRODUCT_NONE && is_matrix(plan->problem.layer, kernels, product))
+            return plan->problem.options.precision;
+    }
+    return plan->merge != NULL ? ATTN_PRECISION_HIGHEST : attn_plan_precision(&plan->attention);
 }
 
 static bool is_same_linear(const struct attn_linear *a, const struct attn_linear *b)
@@ -128,10 +159,11 @@ int64_t attn_layer_product_rows(const struct attn_layer_call *call, enum attn_la
 int64_t attn_layer_product_tasks(const struct attn_layer_call *calls, int count,
                                  enum attn_layer_product product)
 {
+    const struct attn_kernels *kernels = calls[0].plan->attention.kernels;
     int64_t task_count = 0;
 
     for (int index = 0; index < linear_count(product); index++)
-        task_count += tasks_of(linear_of(calls[0].plan->problem.layer, product, index),
+        task_count += tasks_of(kernels, linear_of(calls[0].plan->problem.layer, product, index),
                                all_rows(calls, count, product, index));
     return task_count;
 }
@@ -159,13 +191,13 @@ static void gather(const struct attn_layer_call *calls, int count, enum attn_lay
     }
 }
 
-static void run_rows(const struct attn_kernels *kernels, const struct attn_linear *linear,
+static void run_rows(const struct attn_linear_how *how, const struct attn_linear *linear,
                      const float *const x[ATTN_PROJECT_ROWS_MAX], float *y[ATTN_PROJECT_ROWS_MAX],
                      const struct attn_linear_part *part, double projected_max, void *workspace)
 {
     for (int64_t r = 0; r < part->row_count; r++)
         y[r] += part->first_output;
-    attn_linear_multiply(kernels, linear, x, y, part, workspace);
+    attn_linear_multiply(how, linear, x, y, part, workspace);
     for (int64_t r = 0; r < part->row_count; r++)
         attn_clamp(y[r], part->output_count, projected_max);
 }
@@ -174,7 +206,7 @@ void attn_layer_product_run(const struct attn_layer_call *calls, int count,
                             enum attn_layer_product product, int64_t task, void *workspace)
 {
     const struct attn_layer *layer = calls[0].plan->problem.layer;
-    const struct attn_kernels *kernels = calls[0].plan->attention.kernels;
+    const struct attn_linear_how how = how_of(calls[0].plan);
     const double projected_max = product == ATTN_PRODUCT_INPUTS ? layer->projected_max : 0;
     const float *x[ATTN_PROJECT_ROWS_MAX] = { NULL };
     float *y[ATTN_PROJECT_ROWS_MAX] = { NULL };
@@ -182,20 +214,22 @@ void attn_layer_product_run(const struct attn_layer_call *calls, int count,
     for (int index = 0; index < linear_count(product); index++) {
         const struct attn_linear *linear = linear_of(layer, product, index);
         const int64_t rows = all_rows(calls, count, product, index);
-        const int64_t tasks = tasks_of(linear, rows);
+        const int64_t tasks = tasks_of(how.kernels, linear, rows);
         if (task < tasks) {
-            const struct attn_linear_part part = attn_linear_part(linear, rows, task);
+            const struct attn_linear_part part = attn_linear_part(how.kernels, linear, rows, task);
             gather(calls, count, product, index, part.first_row, x, y);
-            run_rows(kernels, linear, x, y, &part, projected_max, workspace);
+            run_rows(&how, linear, x, y, &part, projected_max, workspace);
             return;
         }
         task -= tasks;
     }
 }
 
-int64_t attn_linear_tasks(const struct attn_linear *linear, int64_t row_count)
+int64_t attn_linear_tasks(const struct attn_kernels *kernels, const struct attn_linear *linear,
+                          int64_t row_count)
 {
-    return attn_product_tasks(&(struct attn_product){ .linear = linear, .row_count = row_count });
+    return attn_product_tasks(
+        &(struct attn_product){ .linear = linear, .row_count = row_count, .kernels = kernels });
 }
 
 void attn_linear_run(const struct attn_kernels *kernels, const struct attn_linear *linear,

@@ -76,7 +76,8 @@ bool attn_layer_runs_together(const struct attn_layer_plan *a, const struct attn
         return false;
     const enum attn_layer_product product = attn_layer_product(a, stage);
     if (product != ATTN_PRODUCT_NONE)
-        return attn_layer_same_product(a->problem.layer, b->problem.layer, product);
+        return a->problem.options.precision == b->problem.options.precision
+               && attn_layer_same_product(a->problem.layer, b->problem.layer, product);
     return is_decode(a, stage) && is_decode(b, stage) && shares_keys(a, b);
 }
 

@@ -6,6 +6,8 @@
 
 #include "base/internal.h"
 
+#include "kernels/kernels.h"
+
 /* Elements from one row of the weight to the next; the same for its gradient. */
 int64_t attn_linear_stride(const struct attn_linear *linear);
 
@@ -16,28 +18,51 @@ const void *attn_linear_at(const struct attn_linear *linear, int64_t index);
  * transposed. */
 struct attn_linear attn_linear_back(const struct attn_linear *linear);
 
+/* What multiplies, and how exactly. */
+struct attn_linear_how {
+    const struct attn_kernels *kernels;
+    enum attn_precision precision;
+};
+
+/* Whether a matrix unit computes products with these parameters. */
+bool attn_linear_is_matrix(const struct attn_kernels *kernels, const struct attn_linear *linear);
+
+/* The most outputs of a task of a matrix unit. */
+enum { ATTN_LINEAR_OUTPUTS_MAX = 4 * ATTN_PROJECT_OUTPUTS_MAX };
+
 /* How a product of row_count rows is divided: into blocks of ATTN_PROJECT_ROWS_MAX rows, by blocks
  * of outputs outputs. Task number task is rows task % row_blocks and outputs task / row_blocks, so
  * that tasks that share parameters follow each other, while the parameters are still in the caches.
  */
 struct attn_linear_blocks {
     int64_t row_blocks, output_blocks;
-    int64_t outputs; /* of a block, at most ATTN_PROJECT_OUTPUTS_MAX */
+    int64_t outputs; /* of a block */
 };
-struct attn_linear_blocks attn_linear_blocks(const struct attn_linear *linear, int64_t row_count);
+struct attn_linear_blocks attn_linear_blocks(const struct attn_kernels *kernels,
+                                             const struct attn_linear *linear, int64_t row_count);
 
 /* The sizes of a task's part of a product: rows, outputs, and the first of each. */
 struct attn_linear_part {
     int64_t first_row, row_count;
     int64_t first_output, output_count;
 };
-struct attn_linear_part attn_linear_part(const struct attn_linear *linear, int64_t row_count,
+struct attn_linear_part attn_linear_part(const struct attn_kernels *kernels,
+                                         const struct attn_linear *linear, int64_t row_count,
                                          int64_t task);
 
 /* y[r][o] = output first_output + o of row x[r], for o < output_count and r < row_count, which is
  * at most ATTN_PROJECT_ROWS_MAX. work is [ATTN_PROJECT_WORK]. */
-void attn_linear_multiply(const struct attn_kernels *kernels, const struct attn_linear *linear,
+void attn_linear_multiply(const struct attn_linear_how *how, const struct attn_linear *linear,
                           const float *const *x, float *const *y,
                           const struct attn_linear_part *part, float *work);
+
+/* The same on vectors alone, in float; and where attn_linear_is_matrix(). */
+void attn_linear_multiply_vectors(const struct attn_kernels *kernels,
+                                  const struct attn_linear *linear, const float *const *x,
+                                  float *const *y, const struct attn_linear_part *part,
+                                  float *work);
+void attn_linear_multiply_matrix(const struct attn_linear_how *how,
+                                 const struct attn_linear *linear, const float *const *x,
+                                 float *const *y, const struct attn_linear_part *part, float *work);
 
 #endif

@@ -8,35 +8,40 @@
 #include "base/internal.h"
 #include "rows/linear_internal.h"
 
-#include "kernels/kernels.h"
-
 /* Parameters of one task, at most; and the smallest number of outputs worth a task. */
 enum { TASK_PARAMETERS = 1 << 20, TASK_OUTPUTS_MIN = 64 };
 
-enum { GATE_NUMBERS = ATTN_PROJECT_ROWS_MAX * ATTN_PROJECT_OUTPUTS_MAX };
+/* A task of more rows than these on a matrix unit has MATRIX_TASK times as many parameters: each
+ * task cuts its rows into parts, and multiplying is as many times as fast. */
+enum { MATRIX_ROWS_FEW = 16, MATRIX_TASK = ATTN_LINEAR_OUTPUTS_MAX / ATTN_PROJECT_OUTPUTS_MAX };
 
 /* --------------------------------------------------------------------- one matrix -- */
 
 /* The first output of every block is aligned like the first output of all. */
-static int64_t outputs_of(const struct attn_linear *linear)
+static int64_t outputs_of(const struct attn_kernels *kernels, const struct attn_linear *linear,
+                          int64_t row_count)
 {
-    const int64_t most = TASK_PARAMETERS / linear->in / TASK_OUTPUTS_MIN * TASK_OUTPUTS_MIN;
+    const bool is_large = row_count > MATRIX_ROWS_FEW && attn_linear_is_matrix(kernels, linear);
+    const int64_t scale = is_large ? MATRIX_TASK : 1;
+    const int64_t most = scale * TASK_PARAMETERS / linear->in / TASK_OUTPUTS_MIN * TASK_OUTPUTS_MIN;
 
-    return attn_min(attn_max(most, TASK_OUTPUTS_MIN), ATTN_PROJECT_OUTPUTS_MAX);
+    return attn_min(attn_max(most, TASK_OUTPUTS_MIN), scale * ATTN_PROJECT_OUTPUTS_MAX);
 }
 
-struct attn_linear_blocks attn_linear_blocks(const struct attn_linear *linear, int64_t row_count)
+struct attn_linear_blocks attn_linear_blocks(const struct attn_kernels *kernels,
+                                             const struct attn_linear *linear, int64_t row_count)
 {
-    const int64_t outputs = outputs_of(linear);
+    const int64_t outputs = outputs_of(kernels, linear, row_count);
 
     return (struct attn_linear_blocks){ attn_divide_up(row_count, ATTN_PROJECT_ROWS_MAX),
                                         attn_divide_up(linear->out, outputs), outputs };
 }
 
-struct attn_linear_part attn_linear_part(const struct attn_linear *linear, int64_t row_count,
+struct attn_linear_part attn_linear_part(const struct attn_kernels *kernels,
+                                         const struct attn_linear *linear, int64_t row_count,
                                          int64_t task)
 {
-    const struct attn_linear_blocks blocks = attn_linear_blocks(linear, row_count);
+    const struct attn_linear_blocks blocks = attn_linear_blocks(kernels, linear, row_count);
     const int64_t row = task % blocks.row_blocks * ATTN_PROJECT_ROWS_MAX;
     const int64_t output = task / blocks.row_blocks * blocks.outputs;
 
@@ -44,17 +49,34 @@ struct attn_linear_part attn_linear_part(const struct attn_linear *linear, int64
                                       attn_min(blocks.outputs, linear->out - output) };
 }
 
-void attn_linear_multiply(const struct attn_kernels *kernels, const struct attn_linear *linear,
+void attn_linear_multiply_vectors(const struct attn_kernels *kernels,
+                                  const struct attn_linear *linear, const float *const *x,
+                                  float *const *y, const struct attn_linear_part *part, float *work)
+{
+    const int64_t stride = attn_linear_stride(linear);
+    const enum attn_numbers kind = attn_numbers_of(linear->dtype);
+    float *to[ATTN_PROJECT_ROWS_MAX] = { NULL };
+
+    for (int64_t done = 0; done < part->output_count; done += ATTN_PROJECT_OUTPUTS_MAX) {
+        const int64_t first = part->first_output + done;
+        const int64_t count = attn_min(part->output_count - done, ATTN_PROJECT_OUTPUTS_MAX);
+        const void *weight = attn_linear_at(linear, first * (linear->in_out ? 1 : stride));
+        const float *bias = linear->bias != NULL ? linear->bias + first : NULL;
+        for (int64_t r = 0; r < part->row_count; r++)
+            to[r] = y[r] + done;
+        (linear->in_out ? kernels->project_by_inputs[kind] : kernels->project_by_outputs[kind])(
+            to, x, part->row_count, weight, stride, bias, count, linear->in, work);
+    }
+}
+
+void attn_linear_multiply(const struct attn_linear_how *how, const struct attn_linear *linear,
                           const float *const *x, float *const *y,
                           const struct attn_linear_part *part, float *work)
 {
-    const int64_t stride = attn_linear_stride(linear);
-    const void *weight = attn_linear_at(linear, part->first_output * (linear->in_out ? 1 : stride));
-    const enum attn_numbers kind = attn_numbers_of(linear->dtype);
-    const float *bias = linear->bias != NULL ? linear->bias + part->first_output : NULL;
-
-    (linear->in_out ? kernels->project_by_inputs[kind] : kernels->project_by_outputs[kind])(
-        y, x, part->row_count, weight, stride, bias, part->output_count, linear->in, work);
+    if (attn_linear_is_matrix(how->kernels, linear))
+        attn_linear_multiply_matrix(how, linear, x, y, part, work);
+    else
+        attn_linear_multiply_vectors(how->kernels, linear, x, y, part, work);
 }
 
 /* ------------------------------------------------------------------------ the checks -- */
@@ -108,10 +130,20 @@ enum attn_status attn_product_check(const struct attn_product *product, const ch
     }
     RETURN_IF((int)product->activation < 0 || product->activation >= ATTN_ACTIVATION_COUNT,
               ATTN_ERR_OPTION, "activation");
+    RETURN_IF((unsigned)product->precision >= ATTN_PRECISION_COUNT, ATTN_ERR_OPTION, "precision");
     RETURN_IF(product->row_count < 0, ATTN_ERR_SHAPE, "row_count");
     RETURN_IF_FAILED(
         check_rows(product->row_count, product->x_stride, linear->in, "x_stride", where));
     return check_rows(product->row_count, product->y_stride, linear->out, "y_stride", where);
+}
+
+enum attn_precision attn_product_precision(const struct attn_product *product)
+{
+    const bool is_matrix =
+        attn_linear_is_matrix(product->kernels, product->linear)
+        || (product->gate != NULL && attn_linear_is_matrix(product->kernels, product->gate));
+
+    return is_matrix ? product->precision : ATTN_PRECISION_HIGHEST;
 }
 
 /* ------------------------------------------------------------------------- the tasks -- */
@@ -119,29 +151,36 @@ enum attn_status attn_product_check(const struct attn_product *product, const ch
 int64_t attn_product_tasks(const struct attn_product *product)
 {
     const struct attn_linear_blocks blocks =
-        attn_linear_blocks(product->linear, product->row_count);
+        attn_linear_blocks(product->kernels, product->linear, product->row_count);
 
     return blocks.row_blocks * blocks.output_blocks;
 }
 
 size_t attn_product_workspace_bytes(const struct attn_product *product)
 {
-    const size_t numbers =
-        (size_t)ATTN_PROJECT_WORK + (product->gate != NULL ? (size_t)GATE_NUMBERS : 0);
+    const bool is_matrix = attn_linear_is_matrix(product->kernels, product->linear);
+    const size_t outputs = is_matrix ? ATTN_LINEAR_OUTPUTS_MAX : ATTN_PROJECT_OUTPUTS_MAX;
+    const size_t gate = product->gate != NULL ? ATTN_PROJECT_ROWS_MAX * outputs : 0;
 
-    return numbers * sizeof(float);
+    return (ATTN_PROJECT_WORK + gate) * sizeof(float);
+}
+
+static struct attn_linear_how how_of(const struct attn_product *product)
+{
+    return (struct attn_linear_how){ product->kernels, product->precision };
 }
 
 /* Compute the gate's outputs of the part and multiply y by them. */
 static void apply_gate(const struct attn_product *product, const float *const *x, float *const *y,
                        const struct attn_linear_part *part, float *work)
 {
+    const struct attn_linear_how how = how_of(product);
     float *gate = work + ATTN_PROJECT_WORK;
     float *rows[ATTN_PROJECT_ROWS_MAX] = { NULL };
 
     for (int64_t r = 0; r < part->row_count; r++)
         rows[r] = gate + r * part->output_count;
-    attn_linear_multiply(product->kernels, product->gate, x, rows, part, work);
+    attn_linear_multiply(&how, product->gate, x, rows, part, work);
     attn_activate(product->kernels, product->activation, gate,
                   part->row_count * part->output_count);
     for (int64_t r = 0; r < part->row_count; r++)
@@ -150,8 +189,9 @@ static void apply_gate(const struct attn_product *product, const float *const *x
 
 void attn_product_run(const struct attn_product *product, int64_t task, void *workspace)
 {
+    const struct attn_linear_how how = how_of(product);
     const struct attn_linear_part part =
-        attn_linear_part(product->linear, product->row_count, task);
+        attn_linear_part(product->kernels, product->linear, product->row_count, task);
     const float *x[ATTN_PROJECT_ROWS_MAX] = { NULL };
     float *y[ATTN_PROJECT_ROWS_MAX] = { NULL };
 
@@ -159,7 +199,7 @@ void attn_product_run(const struct attn_product *product, int64_t task, void *wo
         x[r] = product->x + (part.first_row + r) * product->x_stride;
         y[r] = product->y + (part.first_row + r) * product->y_stride + part.first_output;
     }
-    attn_linear_multiply(product->kernels, product->linear, x, y, &part, workspace);
+    attn_linear_multiply(&how, product->linear, x, y, &part, workspace);
     if (product->gate != NULL)
         apply_gate(product, x, y, &part, workspace);
     for (int64_t r = 0; product->gate == NULL && r < part.row_count; r++)

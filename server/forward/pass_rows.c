@@ -33,7 +33,8 @@ int64_t pass_product(struct pass *pass, const struct attn_linear *linear, const 
                                            .y = y,
                                            .y_stride = linear->out,
                                            .row_count = row_count,
-                                           .kernels = pass->limits.kernels };
+                                           .kernels = pass->limits.kernels,
+                                           .precision = pass->limits.precision };
     return attn_product_tasks(&pass->product);
 }
 

@@ -248,7 +248,7 @@ const char *infer_precision(const struct infer_item *item)
 {
     if (!item->has_precision || item->gradient || item->parts)
         return NULL;
-    return attn_precision_name(attn_plan_precision(&item->plan.attention));
+    return attn_precision_name(attn_layer_precision(&item->plan));
 }
 
 static struct attn_options plan_options(const struct infer_item *item,

@@ -8,6 +8,7 @@ struct batch_group *batch_group_find(struct batch_group *groups, const struct ba
     struct batch_group *group = groups;
     while (group
            && !(group->product == member->product
+                && group->precision == member->call.plan->problem.options.precision
                 && attn_layer_same_product(&group->layer, member->call.plan->problem.layer,
                                            member->product)))
         group = group->next;
@@ -22,6 +23,7 @@ struct batch_group *batch_group_create(struct batch_group **groups, struct batch
         return NULL;
     group->batcher = batcher;
     group->layer = *member->call.plan->problem.layer;
+    group->precision = member->call.plan->problem.options.precision;
     group->product = member->product;
     group->due_ns = INT64_MAX;
     group->next = *groups;

@@ -12,6 +12,7 @@ struct batch_group {
     struct batcher *batcher;
     struct batch_group *next;
     struct attn_layer layer; /* only compared */
+    enum attn_precision precision;
     enum attn_layer_product product;
     LIST_OF(struct batch_member) members;
     int64_t rows;

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "fill.h"
+#include "kernel_tables.h"
 #include "layer.h"
 #include "number.h"
 #include "work.h"
@@ -143,7 +144,7 @@ static void is_right(void **state)
     static const int64_t rows[] = { 1, 3, 9, 64, 65, 150 }, outs[] = { 1, 7, 256, 300, 700 };
     (void)state;
     fill_data(3);
-    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         for (int i = 0; i < 56; i++) {
             const bool in_out = i % 2 == 1;
             const enum attn_dtype dtype = i % 3 == 0 ? ATTN_BF16 : ATTN_F32;
@@ -163,8 +164,8 @@ static void knows_nothing_but_the_row(void **state)
 {
     (void)state;
     fill_data(4);
-    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++) {
-        const struct attn_linear linear = linear_of(0, 70, 300, false, ATTN_F32);
+    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++) {
+        const struct attn_linear linear = linear_of(0, 70, 300, false, ATTN_BF16);
         const struct attn_linear gate = linear_of(1, 70, 300, false, ATTN_F32);
         struct attn_product product = product_of(*k, &linear, &gate, ATTN_SILU, 131);
         clear();
@@ -214,6 +215,9 @@ static void is_refused(void **state)
     wrong.linear = &bad;
     bad.weight = NULL;
     expect_refused(&wrong, ATTN_ERR_NO_DATA, "linear.weight");
+    wrong.precision = ATTN_PRECISION_COUNT, bad = good;
+    expect_refused(&wrong, ATTN_ERR_OPTION, "precision");
+    wrong.precision = ATTN_PRECISION_HIGHEST;
     bad = good, bad.dtype = ATTN_F64;
     expect_refused(&wrong, ATTN_ERR_DTYPE, "linear.dtype");
     bad = good, bad.in = 0;
