@@ -112,7 +112,7 @@ static bool fork_session(struct change *change, struct fault *fault)
     struct session *fork = session_fork(change->session);
     if (!fork)
         return fault_no_memory(fault);
-    if (!session_count_lists(fork, fault)) {
+    if (!session_count_lists(fork, change->key ? change->key->account : NULL, fault)) {
         session_release(fork);
         return false;
     }

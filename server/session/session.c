@@ -156,10 +156,10 @@ struct session *session_fork(const struct session *session)
     return fork;
 }
 
-bool session_count_lists(struct session *fork, struct fault *fault)
+bool session_count_lists(struct session *fork, struct access_account *account, struct fault *fault)
 {
     for (int64_t i = 0; i < fork->layer_count; i++)
-        if (!session_rows_count_list(&fork->layers[i].rows, fault))
+        if (!session_rows_count_list(&fork->layers[i].rows, account, fault))
             return false;
     return true;
 }

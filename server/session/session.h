@@ -96,6 +96,6 @@ size_t session_bytes_held(const struct session *session);
 struct session *session_fork(const struct session *session);
 
 /* For a fork that stays: session_rows_count_list() of all layers. */
-bool session_count_lists(struct session *fork, struct fault *fault);
+bool session_count_lists(struct session *fork, struct access_account *account, struct fault *fault);
 
 #endif

@@ -18,6 +18,24 @@ static int64_t groups_of(const struct session_page *page)
     return page->rows / ATTN_SELECT_KEYS;
 }
 
+/* They count for the name of the page. */
+static bool take(const struct session_page *page, size_t bytes)
+{
+    struct fault unused;
+    if (!session_account_take(page->account, bytes, &unused))
+        return false;
+    if (session_budget_take(page->budget, bytes, &unused))
+        return true;
+    session_account_give_back(page->account, bytes);
+    return false;
+}
+
+static void give_back(const struct session_page *page, size_t bytes)
+{
+    session_budget_give_back(page->budget, bytes);
+    session_account_give_back(page->account, bytes);
+}
+
 /* NULL: there is no room for them. */
 static struct session_bounds *create(const struct session_page *page,
                                      const struct session_shape *shape)
@@ -26,14 +44,13 @@ static struct session_bounds *create(const struct session_page *page,
     const size_t rows = (size_t)(shape->kv_heads * groups_of(page) * columns);
     const size_t largest = (size_t)(shape->kv_heads * shape->head_dim);
     const size_t bytes = (rows + largest) * sizeof(float) + sizeof(struct session_bounds);
-    struct fault unused = { .code = FAULT_NONE };
-    if (!session_budget_take(page->budget, bytes, &unused))
+    if (!take(page, bytes))
         return NULL;
     struct session_bounds *bounds = calloc(1, sizeof *bounds);
     float *numbers = bounds ? calloc(rows + largest, sizeof *numbers) : NULL;
     if (!numbers) {
         free(bounds);
-        session_budget_give_back(page->budget, bytes);
+        give_back(page, bytes);
         return NULL;
     }
     pthread_mutex_init(&bounds->lock, NULL);
@@ -47,7 +64,7 @@ static void destroy(const struct session_page *page, struct session_bounds *boun
 {
     if (!bounds)
         return;
-    session_budget_give_back(page->budget, bounds->bytes);
+    give_back(page, bounds->bytes);
     pthread_mutex_destroy(&bounds->lock);
     free(bounds->rows);
     free(bounds);

@@ -217,22 +217,35 @@ struct session_page *session_page_create_void(const struct session_shape *shape)
     return page;
 }
 
-bool session_page_charge(struct session_page *page, struct access_account *account,
-                         struct fault *fault)
+bool session_account_take(struct access_account *account, size_t bytes, struct fault *fault)
 {
     if (!account)
         return true;
     const size_t most = atomic_load(&account->session_bytes_max);
     size_t used = atomic_load(&account->session_bytes);
     do {
-        if (most > 0 && (page->bytes > most || used > most - page->bytes))
+        if (most > 0 && (bytes > most || used > most - bytes))
             return fault_set(fault, FAULT_QUOTA,
                              "%zu more bytes of keys and values have no room: the sessions of "
                              "'%s' hold %zu of the %zu that they may (session-memory); delete or "
                              "truncate one, or wait until one ends",
-                             page->bytes, account->name, used, most);
-    } while (!atomic_compare_exchange_weak(&account->session_bytes, &used, used + page->bytes));
-    page->account = access_account_hold(account);
+                             bytes, account->name, used, most);
+    } while (!atomic_compare_exchange_weak(&account->session_bytes, &used, used + bytes));
+    return true;
+}
+
+void session_account_give_back(struct access_account *account, size_t bytes)
+{
+    if (account)
+        atomic_fetch_sub(&account->session_bytes, bytes);
+}
+
+bool session_page_charge(struct session_page *page, struct access_account *account,
+                         struct fault *fault)
+{
+    if (!session_account_take(account, page->bytes, fault))
+        return false;
+    page->account = account ? access_account_hold(account) : NULL;
     return true;
 }
 
@@ -252,8 +265,7 @@ void session_page_release(struct session_page *page)
     }
     session_budget_give_back(page->budget, page->bytes);
     session_bounds_free(page);
-    if (page->account)
-        atomic_fetch_sub(&page->account->session_bytes, page->bytes);
+    session_account_give_back(page->account, page->bytes);
     access_account_release(page->account);
     free(page->key);
     free(page);

@@ -87,6 +87,11 @@ void session_page_take_over(struct session_page *page, const struct session_shap
  * more than 262144 columns. */
 struct session_page *session_page_create_void(const struct session_shape *shape);
 
+/* Counts bytes of pages, or of what lies beside them, for a name; NULL: for none. False, with the
+ * fault: the name would hold more than it may (quota). */
+bool session_account_take(struct access_account *account, size_t bytes, struct fault *fault);
+void session_account_give_back(struct access_account *account, size_t bytes);
+
 /* Counts a page for a name, once, whoever shares it later; account NULL: for none. False, with the
  * fault: the name would hold more than it may (quota). */
 bool session_page_charge(struct session_page *page, struct access_account *account,

@@ -167,6 +167,20 @@ static void write_memory(struct text *text, int place, const struct key_holding 
     metrics_write_sample(text, "attnd_key_memory_bytes", labels, holding->memory_bytes);
 }
 
+static void write_sessions(struct text *text, int place, const struct key_holding *holding)
+{
+    char labels[LABELS_BYTES_MAX];
+    write_labels(labels, place, NULL, NULL);
+    metrics_write_sample(text, "attnd_key_sessions", labels, (uint64_t)holding->sessions);
+}
+
+static void write_session_bytes(struct text *text, int place, const struct key_holding *holding)
+{
+    char labels[LABELS_BYTES_MAX];
+    write_labels(labels, place, NULL, NULL);
+    metrics_write_sample(text, "attnd_key_session_bytes", labels, holding->session_bytes);
+}
+
 static const struct family {
     const char *name, *type, *help;
     void (*write)(struct text *text, int place, const struct key_holding *holding);
@@ -179,6 +193,9 @@ static const struct family {
     { "attnd_key_requests_active", "gauge", "Requests of the key that have not ended.",
       write_active },
     { "attnd_key_memory_bytes", "gauge", "Memory reserved by them.", write_memory },
+    { "attnd_key_sessions", "gauge", "Sessions of the key's name.", write_sessions },
+    { "attnd_key_session_bytes", "gauge", "Memory of the keys and values that they made.",
+      write_session_bytes },
 };
 enum { FAMILY_COUNT = sizeof FAMILIES / sizeof FAMILIES[0] };
 
@@ -188,7 +205,7 @@ void key_metrics_write(struct text *text, const struct key_holding holdings[KEY_
     for (int i = 0; i < FAMILY_COUNT; i++) {
         metrics_write_family(text, FAMILIES[i].name, FAMILIES[i].type, FAMILIES[i].help);
         for (int place = 0; place < KEY_METRICS_PLACES; place++)
-            if (is_used(place) || holdings[place].requests > 0)
+            if (is_used(place) || holdings[place].requests > 0 || holdings[place].sessions > 0)
                 FAMILIES[i].write(text, place, &holdings[place]);
     }
     pthread_mutex_unlock(&mutex);

@@ -33,6 +33,8 @@ void key_metrics_unknown(void);
 struct key_holding {
     int64_t requests;
     size_t memory_bytes;
+    int64_t sessions;
+    size_t session_bytes;
 };
 
 /* Writes all of them, for GET /metrics. */

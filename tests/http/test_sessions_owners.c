@@ -10,6 +10,7 @@
 #include "answer.h"
 #include "fixture.h"
 #include "key_file.h"
+#include "metrics_page.h"
 #include "request_text.h"
 
 #include <stdio.h>
@@ -220,12 +221,62 @@ static void test_session_memory(void **state)
     daemon_stop(&other);
 }
 
+static double metric_of(struct http_client *own, const char *name)
+{
+    struct http_response response =
+        key_expect(own, "metrics", &(struct http_request){ .path = "/metrics" }, 200);
+    struct metrics_page page = { 0 };
+    metrics_page_read(&page, response.body);
+    const double value = metrics_page_value(&page, name);
+    metrics_page_free(&page);
+    http_response_free(&response);
+    return value;
+}
+
+/* What each name has, bounds of keys for select included. */
+static void test_metrics(void **state)
+{
+    static const struct http_request MAKE = { .path = "/v1/sessions",
+                                              .body = "{\"model\":\"sdpa\",\"id\":\"s\"}" };
+    static const struct http_request SELECT = {
+        .path = "/v1/sessions/s/attention",
+        .body = "{\"query\":[[1,2,3,4]],\"outputs\":[\"lse\"],\"select\":{\"epsilon\":0.1}}"
+    };
+    struct http_request call = { .path = "/v1/sessions/s/attention" };
+    struct daemon other;
+    struct http_client own;
+    struct request_text text = { .data = NULL };
+    (void)state;
+    request_text_add(&text, "{\"query\":[[1,2,3,4]],\"outputs\":[\"lse\"],\"key\":");
+    request_text_digits(&text, 512, 4);
+    request_text_add(&text, "}");
+    call.body = text.data;
+    key_file_write(fixture_path("keys"), KEYS);
+    daemon_start_with(&other, "--keys", fixture_path("keys"), NULL);
+    http_client_init(&own, other.port);
+    EXPECT("anna", &MAKE, 201);
+    EXPECT("anna", &call, 200);
+    EXPECT("bert", &MAKE, 201);
+    assert_true(metric_of(&own, "attnd_key_sessions{key=\"anna\"}") == 1);
+    assert_true(metric_of(&own, "attnd_key_session_bytes{key=\"anna\"}") == 512 * 32);
+    EXPECT("anna", &SELECT, 200);
+    const double bytes = metric_of(&own, "attnd_key_session_bytes{key=\"anna\"}");
+    assert_true(bytes > 512 * 32);
+    assert_true(bytes == metric_of(&own, "attnd_session_bytes"));
+    assert_true(metric_of(&own, "attnd_key_sessions{key=\"bert\"}") == 1);
+    assert_true(metric_of(&own, "attnd_key_session_bytes{key=\"bert\"}") == 0);
+    free(text.data);
+    http_client_free(&own);
+    daemon_stop(&other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_owners),
         cmocka_unit_test(test_owner_said),
         cmocka_unit_test(test_session_memory),
+        cmocka_unit_test(test_metrics),
     };
     return cmocka_run_group_tests(tests, fixture_make_directory, fixture_clear);
 }

@@ -162,7 +162,7 @@ static void test_counters(void **state)
         access_quota_leave(&quota, ends[i]);
     }
     access_quota_charge(&quota, 0, 1250 * MS);
-    holdings[access_quota_place(&quota)] = (struct key_holding){ 3, 4096 };
+    holdings[access_quota_place(&quota)] = (struct key_holding){ 3, 4096, 2, 8192 };
     key_metrics_unknown();
     const char *written = page(holdings);
     assert_on_page(written, "attnd_key_requests_total{key=\"counted-1\",outcome=\"ok\"} 2");
@@ -175,6 +175,8 @@ static void test_counters(void **state)
     assert_on_page(written, "attnd_key_cpu_seconds_total{key=\"counted-1\"} 1.250000000");
     assert_on_page(written, "attnd_key_requests_active{key=\"counted-1\"} 3");
     assert_on_page(written, "attnd_key_memory_bytes{key=\"counted-1\"} 4096");
+    assert_on_page(written, "attnd_key_sessions{key=\"counted-1\"} 2");
+    assert_on_page(written, "attnd_key_session_bytes{key=\"counted-1\"} 8192");
     assert_on_page(written, "attnd_keys_unknown_total 1");
     access_quota_free(&quota);
 }

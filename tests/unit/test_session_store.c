@@ -265,6 +265,8 @@ static void test_lists_count(void **state)
 {
     enum { PARTS = 200 };
     struct session_budget *budget = session_store_budget(store);
+    struct access_accounts *accounts = access_accounts_create();
+    struct access_account *account = access_accounts_hold(accounts, "anna");
     struct fault fault = { .code = FAULT_NONE };
     (void)state;
     struct session *session = session_create(model, NULL, 1);
@@ -279,15 +281,24 @@ static void test_lists_count(void **state)
     assert_null(session->layers[0].rows.list);
     const size_t before = atomic_load(&budget->bytes);
     struct session *fork = session_fork(session), *other = session_fork(session);
-    assert_true(session_count_lists(fork, &fault));
+    assert_true(session_count_lists(fork, account, &fault));
     const size_t one = atomic_load(&budget->bytes) - before;
     assert_int_equal(one, PARTS * sizeof(struct session_part) - 1024);
+    assert_int_equal(atomic_load(&account->session_bytes), one);
     budget->bytes_max = before + 2 * one - 1;
-    assert_false(session_count_lists(other, &fault));
+    assert_false(session_count_lists(other, account, &fault));
     assert_int_equal(fault.code, FAULT_FULL);
     budget->bytes_max = SIZE_MAX;
+    access_account_limit(account,
+                         &(struct access_limits){ .session_bytes = (int64_t)(2 * one - 1) });
+    assert_false(session_count_lists(other, account, &fault));
+    assert_int_equal(fault.code, FAULT_QUOTA);
+    assert_int_equal(atomic_load(&account->session_bytes), one);
     session_release(other);
     session_release(fork);
+    assert_int_equal(atomic_load(&account->session_bytes), 0);
+    access_account_release(account);
+    access_accounts_free(accounts);
     assert_int_equal(atomic_load(&budget->bytes), before);
     session_release(session);
     assert_int_equal(atomic_load(&budget->bytes), 0);
