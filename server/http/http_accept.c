@@ -224,11 +224,20 @@ static void describe_unix(struct http_arrival *arrival)
     arrival->address_size = sizeof arrival->address.ss_family;
 }
 
+/* The connection stays in the kernel's queue. Without a pause the thread would spin, because the
+ * listening socket is ready all the while. */
+static enum outcome pause_accepting(struct http *http, int error)
+{
+    log_line(LOG_WARNING, "no connection can be taken", LOG_STRING("reason", strerror(error)));
+    http->accepts_again_ns = clock_now_ns() + PAUSE_MS * INT64_C(1000000);
+    return NOT_NOW;
+}
+
 static enum outcome accept_one(struct http *http, const struct listener *listener)
 {
     struct http_arrival *arrival = calloc(1, sizeof *arrival);
     if (!arrival)
-        return NOT_NOW;
+        return pause_accepting(http, ENOMEM);
     arrival->listener = listener;
     arrival->is_tls = http_is_tls(http, listener);
     arrival->address_size = sizeof arrival->address;
@@ -249,11 +258,8 @@ static enum outcome accept_one(struct http *http, const struct listener *listene
     }
     const int error = errno;
     free(arrival);
-    if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
-        log_line(LOG_WARNING, "no connection can be taken", LOG_STRING("reason", strerror(error)));
-        http->accepts_again_ns = clock_now_ns() + PAUSE_MS * INT64_C(1000000);
-        return NOT_NOW;
-    }
+    if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM)
+        return pause_accepting(http, error);
     /* In the first two cases this connection has gone, and the next may be there. */
     return error == ECONNABORTED || error == EINTR ? GONE : NONE_LEFT;
 }
