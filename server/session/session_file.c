@@ -74,9 +74,11 @@ static bool add_groups(struct session_file *file, const struct session_rows *row
     int64_t *lengths = arena_calloc(&file->arena, (size_t)groups + 1, sizeof *lengths), count = 0;
     if (!lengths)
         return fault_no_memory(fault);
-    for (int64_t i = 0; i < rows->part_count && rows->parts[i].page->dtype == ATTN_I8; i++)
-        for (int64_t left = session_rows_part_length(rows, i); left > 0; left -= ATTN_I8_ROWS)
+    for (int64_t i = 0; i < rows->part_count && rows->parts[i].page->dtype == ATTN_I8; i++) {
+        int64_t left = rows->parts[i].page->is_void ? 0 : session_rows_part_length(rows, i);
+        for (; left > 0; left -= ATTN_I8_ROWS)
             lengths[count++] = left < ATTN_I8_ROWS ? left : ATTN_I8_ROWS;
+    }
     add_run(file, (const char *)lengths, (size_t)count * sizeof *lengths);
     return true;
 }
@@ -178,14 +180,16 @@ static void add_number(struct settings *settings, const char *key, int64_t value
     add(settings, key, arena_strdup(settings->arena, number));
 }
 
-/* SESSION_FILE_KEY_DROPPED and the number of a layer. */
-static const char *dropped_key(struct settings *settings, int64_t layer)
+/* How many keys of a layer are gone, from the first sinks on. */
+static void add_gone(struct settings *settings, const struct session_layer *layer)
 {
-    char key[sizeof SESSION_FILE_KEY_DROPPED + NUMBER_BYTES];
-    snprintf(key, sizeof key, SESSION_FILE_KEY_DROPPED "%" PRId64, layer);
+    char key[sizeof SESSION_FILE_KEY_GONE + NUMBER_BYTES];
+    if (layer->rows.dropped == 0)
+        return;
+    snprintf(key, sizeof key, SESSION_FILE_KEY_GONE "%" PRId64, layer->number);
     const char *copy = arena_strdup(settings->arena, key);
     settings->failed = settings->failed || !copy;
-    return copy ? copy : "";
+    add_number(settings, copy ? copy : "", layer->rows.dropped - layer->rows.dropped_from);
 }
 
 static void add_settings(struct settings *settings, const struct session *session, int64_t now_ns)
@@ -202,8 +206,7 @@ static void add_settings(struct settings *settings, const struct session *sessio
         add_number(settings, "window", session->window);
         add_number(settings, "sinks", session->sinks);
         for (int64_t i = 0; i < session->layer_count; i++)
-            add_number(settings, dropped_key(settings, session->layers[i].number),
-                       session->layers[i].rows.dropped);
+            add_gone(settings, &session->layers[i]);
     }
     add_number(settings, "ttl_ms", (session->ttl_ns + 999999) / 1000000);
     add(settings, "evictable", session->is_evictable ? "true" : "false");

@@ -95,6 +95,30 @@ static bool check_length(const struct session_file_read *read,
            || session_file_point_at(fault, layer->entries[0]->name);
 }
 
+/* Keys are gone behind the sinks, and where no later row sees them. */
+static bool add_gone(const struct session_file_read *read, struct session_file_layer *layer,
+                     struct fault *fault)
+{
+    const int64_t behind = layer->kv_len - read->sinks;
+    if (layer->gone == 0)
+        return true;
+    if (layer->lengths.rows < read->sinks || behind < 1 || behind < read->window - 1)
+        return fault_set(fault, FAULT_LENGTH,
+                         "layer %" PRId64 " has %" PRId64
+                         " keys in the session's file, and %" PRId64
+                         " are gone; its window of %" PRId64 " behind %" PRId64
+                         " sinks needs more of them",
+                         layer->number, layer->kv_len, layer->gone, read->window, read->sinks)
+               || session_file_point_at(fault, layer->entries[0]->name);
+    layer->kv_len += layer->gone;
+    return layer->kv_len <= SESSION_FILE_KV_LEN_MAX
+           || fault_set(fault, FAULT_LENGTH,
+                        "layer %" PRId64 " has %" PRId64
+                        " keys in the session's file; expected at most %" PRId64,
+                        layer->number, layer->kv_len, SESSION_FILE_KV_LEN_MAX)
+           || session_file_point_at(fault, layer->entries[0]->name);
+}
+
 bool session_file_read_shape(const struct session_file_read *read, struct session_file_layer *layer,
                              struct fault *fault)
 {
@@ -120,15 +144,18 @@ bool session_file_read_shape(const struct session_file_read *read, struct sessio
     }
     if (__builtin_add_overflow(layer->lengths.rows, layer->lengths.rest, &layer->kv_len))
         layer->kv_len = INT64_MAX;
-    return check_columns(layer, layer->kv_len, fault) && check_length(read, layer, fault);
+    return check_columns(layer, layer->kv_len, fault) && add_gone(read, layer, fault)
+           && check_length(read, layer, fault);
 }
 
 /* ----------------------------------------------------------------------- numbers -- */
 
-static bool check_groups(const struct session_file_layer *layer,
+static bool check_groups(const struct session_file_read *read,
+                         const struct session_file_layer *layer,
                          const struct safetensors_entry *entry, struct fault *fault)
 {
     const char *lengths = entry->data;
+    bool ends_at_sinks = layer->gone == 0 || read->sinks == 0;
     int64_t rows = 0, length;
     for (int64_t i = 0; i < layer->lengths.groups; i++) {
         memcpy(&length, lengths + (size_t)i * sizeof length, sizeof length);
@@ -138,7 +165,14 @@ static bool check_groups(const struct session_file_layer *layer,
                              entry->name, length, ATTN_I8_ROWS)
                    || session_file_point_at(fault, entry->name);
         rows += length;
+        ends_at_sinks = ends_at_sinks || rows == read->sinks;
     }
+    if (!ends_at_sinks)
+        return fault_set(fault, FAULT_OPTION,
+                         "no group of %s ends at %" PRId64 ", the sinks, behind which keys are "
+                         "gone",
+                         entry->name, read->sinks)
+               || session_file_point_at(fault, entry->name);
     return rows == layer->lengths.rows
            || fault_set(fault, FAULT_SHAPE,
                         "the groups of %s have %" PRId64
@@ -190,7 +224,7 @@ bool session_file_check_numbers(const struct session_file_read *read,
     case SESSION_FILE_VALUE_SCALE:
         return check_floats(entry, true, fault);
     case SESSION_FILE_GROUP_ROWS:
-        return check_groups(layer, entry, fault);
+        return check_groups(read, layer, entry, fault);
     case SESSION_FILE_KEY_REST:
     case SESSION_FILE_VALUE_REST:
         return check_floats(entry, false, fault);

@@ -4,6 +4,7 @@
 #include "model/model_config.h"
 #include "model/model_identity.h"
 #include "session/session_groups.h"
+#include "session/session_hole.h"
 #include "session/session_window.h"
 
 #include <inttypes.h>
@@ -51,39 +52,81 @@ static bool check_model(const struct session_file_read *read, struct model *mode
 
 /* ------------------------------------------------------------------- the numbers -- */
 
-/* Room for the groups of int8, by as many as a long cache's pages have. */
-static bool make_groups(struct session_rows *rows, const struct session_file_layer *from,
-                        struct session_store *store, struct fault *fault)
+/* A file that is made into a layer's rows. */
+struct making {
+    const struct session_file_layer *from;
+    int64_t sinks; /* positions that are gone come behind them */
+    struct session_rows *rows;
+    struct session_store *store;
+};
+
+/* Positions that are gone, where they come. */
+static bool skip(const struct making *making, struct fault *fault)
 {
-    enum { PAGE_GROUPS = SESSION_PAGE_ROWS_MAX / ATTN_I8_ROWS };
-    const char *numbers = from->entries[SESSION_FILE_GROUP_ROWS]->data;
-    int64_t lengths[PAGE_GROUPS];
-    for (int64_t first = 0, count; first < from->lengths.groups; first += count) {
-        count = from->lengths.groups - first;
-        if (count > PAGE_GROUPS)
-            count = PAGE_GROUPS;
-        memcpy(lengths, numbers + (size_t)first * sizeof *lengths, (size_t)count * sizeof *lengths);
-        while (!session_groups_add(rows, session_store_budget(store), lengths, count, fault))
-            if (fault->code != FAULT_FULL || !session_store_evict(store, rows->bytes_wanted))
+    struct session_rows *rows = making->rows;
+    if (making->from->gone == 0 || rows->dropped > 0 || rows->length < making->sinks)
+        return true;
+    return session_rows_skip(rows, making->from->gone) || fault_no_memory(fault);
+}
+
+/* How many of the groups from the first one on go into one page: what is gone comes between two. */
+static int64_t count_groups(const struct making *making, int64_t first, int64_t *lengths,
+                            int64_t most)
+{
+    const char *numbers = making->from->entries[SESSION_FILE_GROUP_ROWS]->data;
+    const int64_t left = making->from->lengths.groups - first;
+    const bool comes_hole = making->from->gone > 0 && making->rows->dropped == 0;
+    int64_t count = 0, rows = making->rows->length;
+    for (; count < left && count < most; rows += lengths[count++]) {
+        if (comes_hole && count > 0 && rows == making->sinks)
+            break;
+        memcpy(&lengths[count], numbers + (size_t)(first + count) * sizeof *lengths,
+               sizeof *lengths);
+    }
+    return count;
+}
+
+/* Room for the groups of int8, by as many as the cache's pages have. */
+static bool make_groups(const struct making *making, struct fault *fault)
+{
+    int64_t lengths[SESSION_PAGE_ROWS_MAX / ATTN_I8_ROWS];
+    const int64_t most = session_rows_page_rows_max(making->rows) / ATTN_I8_ROWS;
+    for (int64_t first = 0, count; first < making->from->lengths.groups; first += count) {
+        if (!skip(making, fault))
+            return false;
+        count = count_groups(making, first, lengths, most);
+        while (!session_groups_add(making->rows, session_store_budget(making->store), lengths,
+                                   count, fault))
+            if (fault->code != FAULT_MEMORY
+                || !session_store_evict(making->store, making->rows->bytes_wanted))
                 return false;
         fault->code = FAULT_NONE;
     }
-    return true;
+    return skip(making, fault);
 }
 
-/* By as many rows as a long cache's pages have. */
-static bool make_rows(struct session_rows *rows, int64_t kv_len, struct session_store *store,
-                      struct fault *fault)
+/* By as many rows as the cache's pages have. */
+static bool make_rows(const struct making *making, int64_t end, struct fault *fault)
 {
-    while (rows->length < kv_len) {
-        int64_t count = kv_len - rows->length;
-        if (count > SESSION_PAGE_ROWS_MAX)
-            count = SESSION_PAGE_ROWS_MAX;
-        if (!session_store_begin_rows(store, rows, count, fault))
+    struct session_rows *rows = making->rows;
+    while (rows->length < end) {
+        int64_t count = end - rows->length;
+        if (count > session_rows_page_rows_max(rows))
+            count = session_rows_page_rows_max(rows);
+        if (!session_store_begin_rows(making->store, rows, count, fault))
             return false;
         session_rows_end(rows, true);
     }
     return true;
+}
+
+/* Room for all rows. */
+static bool make_all(const struct making *making, struct fault *fault)
+{
+    const bool has_groups = making->rows->shape.dtype == ATTN_I8;
+    const int64_t before = !has_groups && making->from->gone > 0 ? making->sinks : 0;
+    return (!has_groups || make_groups(making, fault)) && make_rows(making, before, fault)
+           && skip(making, fault) && make_rows(making, making->from->kv_len, fault);
 }
 
 static void copy_side(const struct session_rows *rows, int side, const char *numbers)
@@ -98,15 +141,16 @@ static void copy_side(const struct session_rows *rows, int side, const char *num
         }
 }
 
-static bool fill(struct session_layer *layer, const struct session_file_layer *from,
-                 struct session_store *store, struct access_account *account, struct fault *fault)
+static bool fill(const struct session *session, struct session_layer *layer,
+                 const struct session_file_layer *from, struct session_store *store,
+                 struct fault *fault)
 {
     struct session_rows *rows = &layer->rows;
-    rows->account = account;
+    const struct making making = { from, session->sinks, rows, store };
+    rows->page_rows_max = session_window_page_rows(session);
     if (from->kv_len > 0) {
         rows->shape = from->shape;
-        if ((rows->shape.dtype == ATTN_I8 && !make_groups(rows, from, store, fault))
-            || !make_rows(rows, from->kv_len, store, fault))
+        if (!make_all(&making, fault))
             return false;
         for (int side = 0; side < session_file_side_count(rows->shape.dtype); side++)
             copy_side(rows, side, from->entries[side]->data);
@@ -119,7 +163,7 @@ static size_t layer_bytes(const struct session_file_layer *layer)
 {
     struct session_shape shape = layer->shape;
     if (shape.dtype != ATTN_I8)
-        return session_shape_bytes(&shape, layer->kv_len);
+        return session_shape_bytes(&shape, layer->lengths.rows);
     const size_t groups = session_shape_bytes(&shape, layer->lengths.groups * ATTN_I8_ROWS);
     shape.dtype = ATTN_F32;
     return groups + session_shape_bytes(&shape, layer->lengths.rest > 0 ? SESSION_PAGE_ROWS : 0);
@@ -152,12 +196,12 @@ struct session *session_file_make(const struct session_file_read *read, struct m
     session->sinks = read->sinks;
     session->ttl_ns = read->ttl_ns;
     session->is_evictable = read->is_evictable;
-    for (int64_t i = 0; i < read->layer_count; i++)
-        if (!fill(&session->layers[i], &read->layers[i], store, account, fault)) {
+    for (int64_t i = 0; i < read->layer_count; i++) {
+        session->layers[i].rows.account = account;
+        if (!fill(session, &session->layers[i], &read->layers[i], store, fault)) {
             session_release(session);
             return NULL;
         }
-    for (int64_t i = 0; i < read->layer_count; i++)
-        session_window_restore(session, &session->layers[i], read->layers[i].dropped);
+    }
     return session;
 }

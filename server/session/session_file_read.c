@@ -97,7 +97,7 @@ static bool check_keys(const struct session_file_read *read, struct fault *fault
             known++;
         if (known == sizeof KNOWN / sizeof KNOWN[0]
             && strncmp(pair->key, SESSION_FILE_KEY_OF, strlen(SESSION_FILE_KEY_OF)) != 0
-            && strncmp(pair->key, SESSION_FILE_KEY_DROPPED, strlen(SESSION_FILE_KEY_DROPPED)) != 0)
+            && strncmp(pair->key, SESSION_FILE_KEY_GONE, strlen(SESSION_FILE_KEY_GONE)) != 0)
             return fault_set(fault, FAULT_FIELD,
                              "there is '%.60s' in __metadata__ of the session's file, which this "
                              "build does not know",
@@ -136,6 +136,12 @@ static bool read_evictable(struct session_file_read *read, struct fault *fault)
 
 static bool read_window(struct session_file_read *read, struct fault *fault)
 {
+    if (!find_text(read, "window"))
+        return !find_text(read, "sinks")
+               || fault_set(fault, FAULT_OPTION,
+                            "the session's file has sinks and no window, without which they mean "
+                            "nothing")
+               || session_file_point_at(fault, "sinks");
     return need_number(read, "window", 1, INT64_MAX, &read->window, fault)
            && need_number(read, "sinks", 0, INT64_MAX, &read->sinks, fault);
 }
@@ -151,7 +157,7 @@ static bool read_settings(struct session_file_read *read, struct fault *fault)
         || !read_evictable(read, fault)
         || (find_text(read, "kv_len_max")
             && !need_number(read, "kv_len_max", 1, INT64_MAX, &read->kv_len_max, fault))
-        || (find_text(read, "window") && !read_window(read, fault))
+        || !read_window(read, fault)
         || !need_number(read, "ttl_ms", 1, SESSION_TTL_MAX_NS / MS, &read->ttl_ns, fault)
         || !need_number(read, "age_us", 0, INT64_MAX / US / 2, &read->age_ns, fault)
         || !need_number(read, "idle_us", 0, INT64_MAX / US / 2, &read->idle_ns, fault))
@@ -221,12 +227,36 @@ static int compare_layers(const void *a, const void *b)
     return one->number < other->number ? -1 : one->number > other->number;
 }
 
-static bool read_dropped(const struct session_file_read *read, struct session_file_layer *layer,
-                         struct fault *fault)
+/* The layer whose keys that are gone a key of metadata counts; NULL: none. */
+static struct session_file_layer *layer_of_gone(const struct session_file_read *read,
+                                                const char *key)
 {
-    char key[sizeof SESSION_FILE_KEY_DROPPED + 24];
-    snprintf(key, sizeof key, SESSION_FILE_KEY_DROPPED "%" PRId64, layer->number);
-    return read->window == 0 || need_number(read, key, 0, layer->kv_len, &layer->dropped, fault);
+    char own[sizeof SESSION_FILE_KEY_GONE + 24];
+    for (int64_t i = 0; read->window > 0 && i < read->layer_count; i++) {
+        snprintf(own, sizeof own, SESSION_FILE_KEY_GONE "%" PRId64, read->layers[i].number);
+        if (strcmp(own, key) == 0)
+            return &read->layers[i];
+    }
+    return NULL;
+}
+
+static bool read_gone(const struct session_file_read *read, struct fault *fault)
+{
+    for (int64_t i = 0; i < read->file.metadata_count; i++) {
+        const char *key = read->file.metadata[i].key;
+        if (strncmp(key, SESSION_FILE_KEY_GONE, strlen(SESSION_FILE_KEY_GONE)) != 0)
+            continue;
+        struct session_file_layer *layer = layer_of_gone(read, key);
+        if (!layer)
+            return fault_set(fault, FAULT_FIELD,
+                             "there is '%.60s' in __metadata__ of the session's file, which has no "
+                             "such layer, or no window",
+                             key)
+                   || session_file_point_at(fault, key);
+        if (!need_number(read, key, 1, SESSION_FILE_KV_LEN_MAX, &layer->gone, fault))
+            return false;
+    }
+    return true;
 }
 
 static bool read_tensors(struct session_file_read *read, struct fault *fault)
@@ -244,9 +274,10 @@ static bool read_tensors(struct session_file_read *read, struct fault *fault)
         if (!take_tensor(read, &read->file.entries[i], fault))
             return false;
     qsort(read->layers, (size_t)read->layer_count, sizeof *read->layers, compare_layers);
+    if (!read_gone(read, fault))
+        return false;
     for (int64_t i = 0; i < read->layer_count; i++)
-        if (!session_file_read_shape(read, &read->layers[i], fault)
-            || !read_dropped(read, &read->layers[i], fault))
+        if (!session_file_read_shape(read, &read->layers[i], fault))
             return false;
     read->tensor_count = count;
     return true;

@@ -11,14 +11,17 @@
 #include "session/session_file_words.h"
 #include "session/session_store.h"
 
+/* What is gone takes no room, so a file could say any number of it; calls take time for each. */
+#define SESSION_FILE_KV_LEN_MAX (INT64_C(1) << 31)
+
 struct session_file_layer {
     int64_t number;
     const struct safetensors_entry *entries[SESSION_FILE_SIDE_COUNT];
     const char *sums[SESSION_FILE_SIDE_COUNT];
     struct session_shape shape;
     struct session_file_lengths lengths;
-    int64_t kv_len;  /* all of them together */
-    int64_t dropped; /* with a window: the end of keys that are gone */
+    int64_t gone;   /* positions behind the first sinks that the file does not have */
+    int64_t kv_len; /* all of them together */
 };
 
 struct session_file_read {

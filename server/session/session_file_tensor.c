@@ -42,6 +42,8 @@ struct session_file_lengths session_file_lengths_of(const struct session_rows *r
     for (int64_t i = 0; i < rows->part_count; i++) {
         const int64_t length = session_rows_part_length(rows, i);
         const enum attn_dtype dtype = rows->parts[i].page->dtype;
+        if (rows->parts[i].page->is_void)
+            continue;
         if (dtype != rows->shape.dtype)
             lengths.rest += length;
         else
@@ -80,7 +82,7 @@ char *session_file_run(const struct session_rows *rows, int64_t i, int side, int
     const size_t size = attn_dtype_size(page->dtype);
     const size_t length = (size_t)session_rows_part_length(rows, i);
     *bytes = 0;
-    if (is_rest != (page->dtype != rows->shape.dtype))
+    if (page->is_void || is_rest != (page->dtype != rows->shape.dtype))
         return NULL;
     switch ((enum session_file_side)side) {
     case SESSION_FILE_KEY:

@@ -27,7 +27,7 @@ const char *session_file_side_name(int side); /* "key", behind "layers.N." */
 /* That of the tensor in a file of this dtype, which session_file_dtype_of() knows. */
 const char *session_file_side_dtype(int side, enum attn_dtype dtype);
 
-/* Positions of a layer. */
+/* Positions of a layer, but for those that are gone. */
 struct session_file_lengths {
     int64_t rows;   /* in the session's dtype */
     int64_t groups; /* of int8: that rows are divided into */
@@ -41,8 +41,8 @@ int session_file_dimensions(int side, const struct session_shape *shape,
                             const struct session_file_lengths *lengths, int64_t dimensions[3]);
 
 /* Where a head has the numbers of part i of a cache that belong to a tensor, which are the next
- * ones of the tensor: head by head, and part by part. NULL: it has none of them. Lengths of groups
- * lie nowhere. */
+ * ones of the tensor: head by head, and part by part. NULL: it has none of them, or they are gone.
+ * Lengths of groups lie nowhere. */
 char *session_file_run(const struct session_rows *rows, int64_t i, int side, int64_t head,
                        size_t *bytes);
 

@@ -14,8 +14,8 @@ enum { SESSION_FILE_NAME_MAX = 40 }; /* of a tensor, with its NUL */
 /* Keys of metadata; API_SESSIONS.md says what each is. */
 #define SESSION_FILE_KEY_VERSION "attnd_session"
 #define SESSION_FILE_KEY_DIGEST  "sha256"
-#define SESSION_FILE_KEY_OF      "sha256."  /* and the name of a tensor */
-#define SESSION_FILE_KEY_DROPPED "dropped." /* and the number of a layer */
+#define SESSION_FILE_KEY_OF      "sha256." /* and the name of a tensor */
+#define SESSION_FILE_KEY_GONE    "gone."   /* and the number of a layer */
 
 /* A dtype of sessions, in settings and of key and value. */
 struct session_file_dtype {

@@ -187,3 +187,17 @@ void session_rows_drop(struct session_rows *rows, int64_t first, int64_t end)
     session_page_release(cut.before);
     session_page_release(zeros);
 }
+
+bool session_rows_skip(struct session_rows *rows, int64_t count)
+{
+    struct session_page *zeros = session_page_create_void(&rows->shape);
+    if (!zeros || !reserve_parts(rows)) {
+        session_page_release(zeros);
+        return false;
+    }
+    rows->parts[rows->part_count++] = (struct session_part){ rows->length, 0, zeros };
+    rows->dropped_from = rows->length;
+    rows->length += count;
+    rows->dropped = rows->length;
+    return true;
+}

@@ -13,4 +13,8 @@
  * pages that other sessions hold, too; where there is none, those stay until the next time. */
 void session_rows_drop(struct session_rows *rows, int64_t first, int64_t end);
 
+/* Puts so many positions that are gone behind those that are there, which had none. False: no
+ * memory. */
+bool session_rows_skip(struct session_rows *rows, int64_t count);
+
 #endif

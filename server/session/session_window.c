@@ -62,21 +62,23 @@ bool session_window_check(const struct session *session, const struct session_la
         past, window_begin(session, past), dropped, layer->number, session->id, session->window);
 }
 
+bool session_window_check_there(const struct session *session, const struct session_layer *layer,
+                                int64_t first, int64_t count, const char *pointer,
+                                struct fault *fault)
+{
+    const struct session_rows *rows = &layer->rows;
+    if (first >= rows->dropped || count <= rows->dropped_from - first)
+        return true;
+    return fault_set_at(fault, pointer, FAULT_CONFLICT,
+                        "at is %" PRId64 ", with %" PRId64 " keys; those from %" PRId64
+                        " to %" PRId64 " of layer %" PRId64
+                        " of session '%s' have left its window of %" PRId64 " and are gone",
+                        first, count, rows->dropped_from, rows->dropped - 1, layer->number,
+                        session->id, session->window);
+}
+
 void session_window_move(const struct session *session, struct session_rows *rows)
 {
     if (session->window > 0)
         session_rows_drop(rows, session->sinks, window_begin(session, rows->length));
-}
-
-void session_window_restore(const struct session *session, struct session_layer *layer,
-                            int64_t dropped)
-{
-    struct session_rows *rows = &layer->rows;
-    if (session->window == 0)
-        return;
-    const int64_t end = dropped < rows->length ? dropped : rows->length;
-    session_rows_drop(rows, session->sinks, end);
-    if (rows->dropped < end)
-        rows->dropped = end;
-    session_layer_show(layer);
 }

@@ -27,12 +27,14 @@ bool session_window_check(const struct session *session, const struct session_la
 bool session_window_check_cut(const struct session *session, const struct session_layer *layer,
                               int64_t length, const char *pointer, struct fault *fault);
 
+/* Whether count keys from position first on are there, to compare those of a retry with; else
+ * conflict. */
+bool session_window_check_there(const struct session *session, const struct session_layer *layer,
+                                int64_t first, int64_t count, const char *pointer,
+                                struct fault *fault);
+
 /* Before an append: gives back what neither its rows see nor later ones. What the rows of the
  * append see stays until the next one, so that it can be tried again. */
 void session_window_move(const struct session *session, struct session_rows *rows);
-
-/* When the rows of a file are there: keys before dropped are zeros in it. */
-void session_window_restore(const struct session *session, struct session_layer *layer,
-                            int64_t dropped);
 
 #endif
