@@ -167,6 +167,10 @@ static bool begin_retry(struct session_step *step, int64_t rows, struct fault *f
     const struct session_rows *there = &step->layer->rows;
     if (step->appends && rows > there->length - step->cache.length)
         return wrong_place(step, fault);
+    if (step->appends
+        && !session_window_check_there(step->session, step->layer, step->cache.length, rows, "/at",
+                                       fault))
+        return false;
     if (!session_rows_fork(there, &step->retry))
         return fault_no_memory(fault);
     session_rows_truncate(&step->retry, step->cache.length);

@@ -93,6 +93,16 @@ void windowed_append(struct http_client *client, struct windowed *s, int64_t row
     free(text.data);
 }
 
+char *windowed_rows(int64_t at, int64_t rows)
+{
+    struct request_text text = { .data = NULL };
+    float query[Q_COLUMNS] = { 0 };
+    add_query(&text, query, 1, "\"lse\"");
+    add_rows(&text, at, rows);
+    request_text_add(&text, ",\"at\":%d}", (int)at);
+    return text.data;
+}
+
 static const char OUTPUTS[] = "\"context\",\"weights\",\"lse\"";
 
 /* The same rows where nothing is ever gone. */

@@ -38,6 +38,9 @@ void windowed_append(struct http_client *client, struct windowed *s, int64_t row
 void windowed_step(struct http_client *client, struct windowed *s, int64_t past, int64_t rows,
                    int64_t at, bool is_causal);
 
+/* A call that appends rows at a position that is filled already. The caller frees it. */
+char *windowed_rows(int64_t at, int64_t rows);
+
 /* The answer of a look at what is there, with the same row each time. */
 cJSON *windowed_look(struct http_client *client, const char *id);
 
