@@ -10,6 +10,7 @@ void sessions_get(struct exchange *exchange);
 void sessions_get_file(struct exchange *exchange); /* for sessions_get() */
 void sessions_put(struct exchange *exchange);
 void sessions_create(struct exchange *exchange);
+void sessions_change(struct exchange *exchange);
 void sessions_fork(struct exchange *exchange);
 void sessions_truncate(struct exchange *exchange);
 void sessions_delete(struct exchange *exchange);

@@ -105,6 +105,18 @@ static bool create(struct change *change, struct fault *fault)
     return give_to_store(change, session, fault);
 }
 
+/* Settings are no change of what a file keeps. */
+static bool change_session(struct change *change, struct fault *fault)
+{
+    struct session *session = change->session;
+    (void)fault;
+    if (change->body.ttl_ns > 0)
+        atomic_store(&session->ttl_ns, change->body.ttl_ns);
+    if (change->body.has_evictable)
+        atomic_store(&session->is_evictable, change->body.is_evictable);
+    return true;
+}
+
 static bool fork_session(struct change *change, struct fault *fault)
 {
     if (!access_check_model(change->key, change->session->model->name, fault))
@@ -149,6 +161,7 @@ static bool delete_session(struct change *change, struct fault *fault)
 }
 
 static const struct verb CREATE = { session_body_read_create, create, 201, false, false };
+static const struct verb CHANGE = { session_body_read_change, change_session, 200, true, false };
 static const struct verb FORK = { session_body_read_fork, fork_session, 201, true, true };
 static const struct verb TRUNCATE = { session_body_read_truncate, truncate_session, 200, true,
                                       false };
@@ -265,6 +278,11 @@ static void handle(struct exchange *exchange, const struct verb *verb)
 void sessions_create(struct exchange *exchange)
 {
     handle(exchange, &CREATE);
+}
+
+void sessions_change(struct exchange *exchange)
+{
+    handle(exchange, &CHANGE);
 }
 
 void sessions_fork(struct exchange *exchange)

@@ -86,6 +86,7 @@ static bool read_ttl(struct v1_reader *reader, const cJSON *node)
 
 static bool read_evictable(struct v1_reader *reader, const cJSON *node)
 {
+    of(reader)->has_evictable = true;
     return v1_read_bool(reader, node, &of(reader)->is_evictable);
 }
 
@@ -122,6 +123,8 @@ static const struct v1_field CREATE[] = {
     { "sinks", read_sinks },
 };
 
+static const struct v1_field CHANGE[] = { { "ttl", read_ttl }, { "evictable", read_evictable } };
+
 static const struct v1_field FORK[] = { { "id", read_id }, { "ttl", read_ttl } };
 
 static const struct v1_field TRUNCATE[] = { { "kv_len", read_kv_len } };
@@ -149,6 +152,12 @@ bool session_body_read_create(struct session_body *body, const struct json_docum
                                "sinks is %" PRId64 " without a window; without one all keys are "
                                "seen",
                                body->sinks));
+}
+
+bool session_body_read_change(struct session_body *body, const struct json_document *document,
+                              struct arena *arena, struct fault *fault)
+{
+    return read_body(body, document, CHANGE, sizeof CHANGE / sizeof CHANGE[0], arena, fault);
 }
 
 bool session_body_read_fork(struct session_body *body, const struct json_document *document,

@@ -16,13 +16,15 @@ struct session_body {
     int64_t window;     /* 0: absent */
     int64_t sinks;
     int64_t ttl_ns; /* 0: absent */
-    bool is_evictable;
+    bool has_evictable, is_evictable;
     const char *id; /* NULL: the daemon's choice */
     int64_t kv_len; /* to truncate to; -1: absent */
 };
 
 /* Each reads a document whose root may be NULL where all fields are optional. */
 bool session_body_read_create(struct session_body *body, const struct json_document *document,
+                              struct arena *arena, struct fault *fault);
+bool session_body_read_change(struct session_body *body, const struct json_document *document,
                               struct arena *arena, struct fault *fault);
 bool session_body_read_fork(struct session_body *body, const struct json_document *document,
                             struct arena *arena, struct fault *fault);

@@ -260,6 +260,44 @@ static void test_budget(void **state)
     daemon_stop(&other);
 }
 
+static void change(struct http_client *own, const char *path, const char *body, long status,
+                   const char *member, const char *expected)
+{
+    const struct http_request request = { .method = "PATCH", .path = path, .body = body };
+    struct http_response response = http_client_send(own, &request);
+    cJSON *answer = answer_json(&response, status);
+    http_response_free(&response);
+    answer_expect(answer, member, expected, 0);
+    cJSON_Delete(answer);
+}
+
+/* How long a session stays is changed as it is; what is not named stays. */
+static void test_change(void **state)
+{
+    struct daemon other;
+    struct http_client own;
+    (void)state;
+    daemon_start_with(&other, "--session-memory-max", "64KiB", NULL);
+    http_client_init(&own, other.port);
+    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"kept\",\"ttl\":\"90s\"}");
+    append_rows(&own, "kept", 128, 200);
+    change(&own, "/v1/sessions/kept", "{\"ttl\":\"2h\"}", 200, "ttl_ms", "7200000");
+    change(&own, "/v1/sessions/kept", "{}", 200, "evictable", "false");
+    change(&own, "/v1/sessions/kept", "{\"ttl\":\"25h\"}", 400, "pointer", "\"/ttl\"");
+    change(&own, "/v1/sessions/kept", "{\"id\":\"x\"}", 400, "code", "\"field\"");
+    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"new\"}");
+    append_rows(&own, "new", 1, 503);
+    change(&own, "/v1/sessions/kept", "{\"evictable\":true}", 200, "evictable", "true");
+    change(&own, "/v1/sessions/kept", "{}", 200, "ttl_ms", "7200000");
+    append_rows(&own, "new", 1, 200);
+    change(&own, "/v1/sessions/kept", "{}", 410, "code", "\"gone\"");
+    change(&own, "/v1/sessions/new", "{\"ttl\":\"1ms\"}", 200, "ttl_ms", "1");
+    daemon_pause(0.01);
+    session_get(&own, "new", 410);
+    http_client_free(&own);
+    daemon_stop(&other);
+}
+
 /* Only what was made evictable makes room, the least recently used first. */
 static void test_eviction(void **state)
 {
@@ -353,12 +391,12 @@ static int start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_list),          cmocka_unit_test(test_made),
-        cmocka_unit_test(test_bad_bodies),    cmocka_unit_test(test_bad_calls),
-        cmocka_unit_test(test_shape_anew),    cmocka_unit_test(test_expires),
-        cmocka_unit_test(test_budget),        cmocka_unit_test(test_eviction),
-        cmocka_unit_test(test_no_eviction),   cmocka_unit_test(test_budget_of_one),
-        cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_list),        cmocka_unit_test(test_made),
+        cmocka_unit_test(test_bad_bodies),  cmocka_unit_test(test_bad_calls),
+        cmocka_unit_test(test_shape_anew),  cmocka_unit_test(test_expires),
+        cmocka_unit_test(test_budget),      cmocka_unit_test(test_eviction),
+        cmocka_unit_test(test_no_eviction), cmocka_unit_test(test_budget_of_one),
+        cmocka_unit_test(test_change),      cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, fixture_clear);
 }

@@ -131,6 +131,9 @@ static const struct openapi_call calls[] = {
     { "GET", P, "/v1/sessions/s", 200, NULL, NULL },
     { "PUT", P, "/v1/sessions/new", 415, "{}", NULL }, /* test_session_file() has the others */
     { "GET", P, "/v1/sessions/nobody", 404, NULL, NULL },
+    { "PATCH", P, "/v1/sessions/s", 200, "{\"ttl\":\"1h\",\"evictable\":false}", NULL },
+    { "PATCH", P, "/v1/sessions/s", 400, "{\"ttl\":1}", NULL },
+    { "PATCH", P, "/v1/sessions/nobody", 404, "{}", NULL },
     { "POST", P "/fork", "/v1/sessions/s/fork", 201, "{}", NULL },
     { "POST", P "/fork", "/v1/sessions/s/fork", 400, "{\"id\":\"\"}", NULL },
     { "POST", P "/fork", "/v1/sessions/s/fork", 409, "{\"id\":\"s\"}", NULL },
@@ -151,6 +154,7 @@ static const struct openapi_call calls[] = {
     { "DELETE", P, "/v1/sessions/e", 410, NULL, NULL },
     { "DELETE", P, "/v1/sessions/nobody", 404, NULL, NULL },
     { "GET", P, "/v1/sessions/e", 410, NULL, NULL },
+    { "PATCH", P, "/v1/sessions/e", 410, "{}", NULL },
     { "POST", P "/attention", "/v1/sessions/e/attention", 410, "{" QUERY "}", NULL },
     { "POST", P "/fork", "/v1/sessions/e/fork", 410, "{}", NULL },
     { "POST", P "/trace", "/v1/sessions/e/trace", 410, "{\"tokens\":[5]}", NULL },

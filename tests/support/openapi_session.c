@@ -55,6 +55,7 @@ void openapi_expect_session_owners(const char *keys)
                                               .body = "{\"model\":\"sdpa\",\"id\":\"s\"}" };
     static const struct openapi_call CALLS[] = {
         { "GET", "/v1/sessions/{session}", "/v1/sessions/s", 409, NULL, NULL },
+        { "PATCH", "/v1/sessions/{session}", "/v1/sessions/s", 409, "{}", NULL },
         { "DELETE", "/v1/sessions/{session}", "/v1/sessions/s", 409, NULL, NULL },
         { "DELETE", "/v1/sessions/{session}", "/v1/sessions/s?owner=anna", 204, NULL, NULL },
     };
