@@ -11,6 +11,7 @@
 #include "fill.h"
 #include "kernel_tables.h"
 #include "layer.h"
+#include "number.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,10 +37,15 @@ static float *numbers(struct fill *fill, int64_t count)
     return data;
 }
 
-static struct attn_linear make_linear(struct fill *fill, int64_t out, int64_t in, bool in_out)
+static struct attn_linear make_linear(struct fill *fill, enum attn_dtype dtype, int64_t out,
+                                      int64_t in, bool in_out)
 {
-    const int64_t stride = (in_out ? out : in) + 3;
-    return (struct attn_linear){ .weight = numbers(fill, (in_out ? in : out) * stride),
+    const int64_t stride = (in_out ? out : in) + 3, count = (in_out ? in : out) * stride;
+    float *weight = numbers(fill, count);
+    for (int64_t i = 0; i < count && dtype != ATTN_F32; i++) /* in place: halves are behind */
+        number_set(weight, dtype, i, (double)weight[i]);
+    return (struct attn_linear){ .weight = weight,
+                                 .dtype = dtype,
                                  .bias = numbers(fill, out),
                                  .out = out,
                                  .in = in,
@@ -47,17 +53,17 @@ static struct attn_linear make_linear(struct fill *fill, int64_t out, int64_t in
                                  .stride = stride };
 }
 
-static struct attn_layer make_layer(struct fill *fill, bool in_out)
+static struct attn_layer make_layer(struct fill *fill, enum attn_dtype dtype, bool in_out)
 {
     return (struct attn_layer){
         .q_heads = HEADS,
         .kv_heads = KV_HEADS,
         .head_dim = HEAD_DIM,
         .v_head_dim = HEAD_DIM,
-        .q_proj = make_linear(fill, HEADS * HEAD_DIM, D_MODEL, in_out),
-        .k_proj = make_linear(fill, KV_HEADS * HEAD_DIM, D_MODEL, in_out),
-        .v_proj = make_linear(fill, KV_HEADS * HEAD_DIM, D_MODEL, in_out),
-        .o_proj = make_linear(fill, D_OUT, HEADS * HEAD_DIM, in_out),
+        .q_proj = make_linear(fill, dtype, HEADS * HEAD_DIM, D_MODEL, in_out),
+        .k_proj = make_linear(fill, dtype, KV_HEADS * HEAD_DIM, D_MODEL, in_out),
+        .v_proj = make_linear(fill, dtype, KV_HEADS * HEAD_DIM, D_MODEL, in_out),
+        .o_proj = make_linear(fill, dtype, D_OUT, HEADS * HEAD_DIM, in_out),
         .projected_max = 3,
     };
 }
@@ -152,10 +158,10 @@ static void expect_same(const struct call *call, int index)
     assert_memory_equal(call->lse, call->alone_lse, q_len * HEADS * sizeof(float));
 }
 
-static void check(const struct attn_kernels *kernels, bool in_out)
+static void check(const struct attn_kernels *kernels, enum attn_dtype dtype, bool in_out)
 {
     struct fill fill = { 5 };
-    struct attn_layer layer = make_layer(&fill, in_out);
+    struct attn_layer layer = make_layer(&fill, dtype, in_out);
     struct call calls[CALLS];
     for (int i = 0; i < CALLS; i++) {
         make_call(&fill, &layer, kernels, i, &calls[i]);
@@ -185,8 +191,10 @@ static void calls_keep_their_bits(void **state)
 {
     (void)state;
     for (const struct attn_kernels *const *table = kernel_tables(); *table; table++) {
-        check(*table, false);
-        check(*table, true);
+        check(*table, ATTN_F32, false);
+        check(*table, ATTN_F32, true);
+        check(*table, ATTN_BF16, false);
+        check(*table, ATTN_F16, true);
     }
 }
 
@@ -194,7 +202,7 @@ static void rows_of_a_call(void **state)
 {
     (void)state;
     struct fill fill = { 6 };
-    struct attn_layer layer = make_layer(&fill, false);
+    struct attn_layer layer = make_layer(&fill, ATTN_F32, false);
     struct call calls[CALLS];
     for (int i = 0; i < CALLS; i++) {
         make_call(&fill, &layer, NULL, i, &calls[i]);
