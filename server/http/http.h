@@ -134,6 +134,12 @@ struct access_quota *exchange_quota(const struct exchange *exchange);
  * clients. For a handler. */
 bool exchange_is_first(const struct exchange *exchange);
 
+/* What handlers have said that they compute on the connection thread itself since it last waited,
+ * and how many connection threads there are. For a handler; the second is how it says so. */
+int64_t exchange_turn_cost_ns(const struct exchange *exchange);
+void exchange_add_turn_cost(const struct exchange *exchange, int64_t ns);
+int exchange_thread_count(const struct exchange *exchange);
+
 /* Whether the route took the body before it came, and said by when it must be read: takes_body()
  * was asked and set outlook->latest_ns. */
 bool exchange_was_judged(const struct exchange *exchange);

@@ -65,3 +65,18 @@ bool exchange_is_first(const struct exchange *exchange)
 {
     return exchange->thread->handled_count == 0;
 }
+
+int64_t exchange_turn_cost_ns(const struct exchange *exchange)
+{
+    return exchange->thread->turn_cost_ns;
+}
+
+void exchange_add_turn_cost(const struct exchange *exchange, int64_t ns)
+{
+    exchange->thread->turn_cost_ns += ns;
+}
+
+int exchange_thread_count(const struct exchange *exchange)
+{
+    return exchange->thread->http->thread_count;
+}

@@ -119,6 +119,7 @@ struct http_thread {
     int64_t ran_ns; /* when the latest turn began to run libmicrohttpd */
     struct http_gate gate;
     int handled_count;           /* requests since the thread last waited */
+    int64_t turn_cost_ns;        /* predicted time of those that it computes itself */
     unsigned run_count, read_in; /* number of the latest run of libmicrohttpd, and of the latest
                                     one that read some of a body */
     unsigned call_count;         /* callbacks that libmicrohttpd has made, and TLS moves of bytes */

@@ -195,6 +195,7 @@ static void *connection_thread(void *argument)
         uint64_t count;
         wait_for_any(&watch, thread);
         thread->handled_count = 0;
+        thread->turn_cost_ns = 0;
         if (watch.fds[WATCH_EVENT].revents) {
             if (read(thread->event, &count, sizeof count) < 0)
                 log_line(LOG_ERROR, "eventfd", LOG_STRING("reason", strerror(errno)));

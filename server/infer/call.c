@@ -13,9 +13,11 @@
 
 /* The connection thread runs a call of at most this predicted cost itself, where a worker is idle.
  * Handing over a call below the first bound and taking its answer back would cost that thread more.
- * A call up to the second bound is answered sooner this way, but the requests behind it wait, so
- * the bound is only for a request that came alone. */
-enum { INLINE_ALWAYS_NS = 20000, INLINE_FIRST_NS = 100000 };
+ * A call up to the second bound takes less CPU time and is answered sooner this way, but the
+ * requests behind it wait. So that bound is for the first request of a turn; and for others, up to
+ * a sum, where the connection threads are as many as the workers, so that no CPU is idle meanwhile.
+ */
+enum { INLINE_ALWAYS_NS = 20000, INLINE_MOST_NS = 250000, INLINE_TURN_NS = 4000000 };
 
 static struct call *call_of(struct job *job)
 {
@@ -313,6 +315,19 @@ static bool open_call(struct call *call, struct exchange *exchange, struct fault
     return admit_body(call, fault) && reserve_time(call, call->job.cost_ns, fault);
 }
 
+/* The most that the call may cost to be run by the connection thread itself. */
+static int64_t inline_most_ns(const struct call *call, const struct exchange *exchange)
+{
+    if (call->is_for_worker)
+        return 0;
+    if (exchange_is_first(exchange))
+        return INLINE_MOST_NS;
+    const bool computes_own =
+        exchange_thread_count(exchange) >= scheduler_worker_count(call->service->scheduler);
+    return computes_own && exchange_turn_cost_ns(exchange) < INLINE_TURN_NS ? INLINE_MOST_NS
+                                                                            : INLINE_ALWAYS_NS;
+}
+
 void call_handle(struct exchange *exchange, struct call *call)
 {
     struct fault fault = { .code = FAULT_NONE };
@@ -323,9 +338,9 @@ void call_handle(struct exchange *exchange, struct call *call)
         return;
     }
     struct service *service = call->service;
-    const int64_t inline_ns = call->is_for_worker           ? 0
-                              : exchange_is_first(exchange) ? INLINE_FIRST_NS
-                                                            : INLINE_ALWAYS_NS;
+    const int64_t inline_ns = inline_most_ns(call, exchange);
+    if (call->job.cost_ns <= inline_ns)
+        exchange_add_turn_cost(exchange, call->job.cost_ns);
     exchange_park(exchange, call->job.deadline_ns, end, release, call);
     if (scheduler_run(service->scheduler, &call->job, inline_ns))
         return;
