@@ -16,9 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A step that takes less is run by one worker: to wake another one takes longer than it saves. */
-enum { SHARED_STEP_NS = 40000 };
-
 struct trace_job {
     struct trace_call call; /* first: a call of this kind is its trace_job */
     struct trace_groups groups;
@@ -71,8 +68,7 @@ static void price(struct trace_job *job)
     infer_cost_plan_work(&call->cost, &job->groups.work, request->item_count + job->groups.planned,
                          call->answer_bytes, request->number_bytes, call->answer_coding);
     cost_guess_learn(call->guess_key, infer_cost_ns(&call->cost));
-    if (infer_cost_ns(&call->cost) < job->groups.steps * SHARED_STEP_NS)
-        call->job.tasks_at_once = 1;
+    call_share_stages(call, job->groups.steps);
 }
 
 /* What reading came to. A refused request that cost more than expected is known the next time. */

@@ -19,6 +19,9 @@
  */
 enum { INLINE_ALWAYS_NS = 20000, INLINE_MOST_NS = 250000, INLINE_TURN_NS = 4000000 };
 
+/* A stage that takes less is run by one worker: to wake another one takes longer than it saves. */
+enum { SHARED_STAGE_NS = 40000 };
+
 static struct call *call_of(struct job *job)
 {
     return (struct call *)job;
@@ -82,6 +85,12 @@ static bool reserve_time(struct call *call, int64_t ns, struct fault *fault)
 {
     return !call->quota
            || access_quota_reserve(call->quota, &call->reserved_ns, ns, clock_now_ns(), fault);
+}
+
+void call_share_stages(struct call *call, int64_t stages)
+{
+    if (infer_cost_ns(&call->cost) < stages * SHARED_STAGE_NS)
+        call->job.tasks_at_once = 1;
 }
 
 bool call_admit_planned(struct call *call, struct fault *fault)

@@ -144,6 +144,10 @@ bool call_try(struct service *service, struct call *call, struct byte_slice body
  * writing. */
 int64_t call_go_on(struct call *call, int64_t count);
 
+/* A planned call of so many stages of computing: where a stage takes less time than waking a worker
+ * saves, one worker runs them all. */
+void call_share_stages(struct call *call, int64_t stages);
+
 /* Asks again whether the call is taken, by what its plan says. */
 bool call_admit_planned(struct call *call, struct fault *fault);
 

@@ -68,6 +68,15 @@ static bool begin(struct call *call, const struct exchange *exchange, struct fau
                               : service_takes_json(exchange, fault);
 }
 
+static int64_t most_stages(const struct infer_request *request)
+{
+    int64_t most = 0;
+    for (int64_t i = 0; i < request->item_count; i++)
+        if (request->items[i].fault.code == FAULT_NONE && request->items[i].plan.stage_count > most)
+            most = request->items[i].plan.stage_count;
+    return most;
+}
+
 /* Predicts what the request costs, alone and with what it may share. */
 static void price(struct infer_job *job)
 {
@@ -75,6 +84,7 @@ static void price(struct infer_job *job)
     const struct infer_request *request = &job->call.request;
     infer_cost_plan(&call->cost, request, call->answer_coding);
     job->member.alone_ns = infer_cost_ns(&call->cost);
+    call_share_stages(call, most_stages(request));
     infer_batch_expect(&call->cost, request, call->service->batcher);
     cost_guess_learn(call->guess_key, infer_cost_ns(&call->cost));
 }
