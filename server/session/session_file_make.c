@@ -31,9 +31,9 @@ static bool check_model(const struct session_file_read *read, struct model *mode
                         struct fault *fault)
 {
     char identity[SHA256_HEX_BYTES];
-    if (!model_identity(model, identity, fault))
+    if (read->model_identity && !model_identity(model, identity, fault))
         return false;
-    if (strcmp(identity, read->model_identity) != 0)
+    if (read->model_identity && strcmp(identity, read->model_identity) != 0)
         return fault_set_at(fault, "/model_sha256", FAULT_CONFLICT,
                             "the session's file belongs to another model '%.60s' than the one that "
                             "is here: its parameters or its config are others",

@@ -29,6 +29,12 @@ static bool need_text(const struct session_file_read *read, const char *key, con
            || session_file_point_at(fault, key);
 }
 
+/* Whether a key is left out of a file that somebody else made. */
+static bool lacks(const struct session_file_read *read, const char *key)
+{
+    return !read->is_sealed && !find_text(read, key);
+}
+
 /* A whole number as the writer writes it: without sign, blank or leading zero. */
 static bool need_number(const struct session_file_read *read, const char *key, int64_t least,
                         int64_t most, int64_t *number, struct fault *fault)
@@ -125,6 +131,8 @@ static bool read_dtype(struct session_file_read *read, struct fault *fault)
 static bool read_evictable(struct session_file_read *read, struct fault *fault)
 {
     const char *text;
+    if (lacks(read, "evictable"))
+        return true;
     if (!need_text(read, "evictable", &text, fault))
         return false;
     read->is_evictable = strcmp(text, "true") == 0;
@@ -146,26 +154,36 @@ static bool read_window(struct session_file_read *read, struct fault *fault)
            && need_number(read, "sinks", 0, INT64_MAX, &read->sinks, fault);
 }
 
-static bool read_settings(struct session_file_read *read, struct fault *fault)
+static bool read_times(struct session_file_read *read, struct fault *fault)
 {
     enum { US = 1000, MS = 1000000 };
-    read->kv_len_max = INT64_MAX;
-    read->owner = find_text(read, "owner");
-    if (!need_text(read, "model", &read->model_name, fault)
-        || !need_text(read, "model_sha256", &read->model_identity, fault)
-        || !need_text(read, "session", &read->id, fault) || !read_dtype(read, fault)
-        || !read_evictable(read, fault)
-        || (find_text(read, "kv_len_max")
-            && !need_number(read, "kv_len_max", 1, INT64_MAX, &read->kv_len_max, fault))
-        || !read_window(read, fault)
-        || !need_number(read, "ttl_ms", 1, SESSION_TTL_MAX_NS / MS, &read->ttl_ns, fault)
-        || !need_number(read, "age_us", 0, INT64_MAX / US / 2, &read->age_ns, fault)
-        || !need_number(read, "idle_us", 0, INT64_MAX / US / 2, &read->idle_ns, fault))
+    read->ttl_ns = SESSION_TTL_DEFAULT_NS / MS;
+    if (!(lacks(read, "ttl_ms")
+          || need_number(read, "ttl_ms", 1, SESSION_TTL_MAX_NS / MS, &read->ttl_ns, fault))
+        || !(lacks(read, "age_us")
+             || need_number(read, "age_us", 0, INT64_MAX / US / 2, &read->age_ns, fault))
+        || !(lacks(read, "idle_us")
+             || need_number(read, "idle_us", 0, INT64_MAX / US / 2, &read->idle_ns, fault)))
         return false;
     read->ttl_ns *= MS;
     read->age_ns *= US;
     read->idle_ns *= US;
     return true;
+}
+
+static bool read_settings(struct session_file_read *read, struct fault *fault)
+{
+    read->kv_len_max = INT64_MAX;
+    read->owner = find_text(read, "owner");
+    read->is_sealed = find_text(read, SESSION_FILE_KEY_DIGEST) != NULL;
+    return need_text(read, "model", &read->model_name, fault)
+           && (lacks(read, "model_sha256")
+               || need_text(read, "model_sha256", &read->model_identity, fault))
+           && (lacks(read, "session") || need_text(read, "session", &read->id, fault))
+           && read_dtype(read, fault) && read_evictable(read, fault)
+           && (!find_text(read, "kv_len_max")
+               || need_number(read, "kv_len_max", 1, INT64_MAX, &read->kv_len_max, fault))
+           && read_window(read, fault) && read_times(read, fault);
 }
 
 /* -------------------------------------------------------------------- the tensors -- */
@@ -218,7 +236,7 @@ static bool take_tensor(struct session_file_read *read, const struct safetensors
     struct session_file_layer *layer = layer_of(read, number);
     layer->entries[side] = entry;
     snprintf(key, sizeof key, SESSION_FILE_KEY_OF "%s", entry->name);
-    return need_text(read, key, &layer->sums[side], fault);
+    return lacks(read, key) || need_text(read, key, &layer->sums[side], fault);
 }
 
 static int compare_layers(const void *a, const void *b)
@@ -324,6 +342,8 @@ bool session_file_check_sum(const struct session_file_read *read, int64_t tensor
     const struct safetensors_entry *entry = layer->entries[side];
     char sum[SHA256_HEX_BYTES];
     struct sha256 hash;
+    if (!layer->sums[side])
+        return session_file_check_numbers(read, layer, side, fault);
     sha256_begin(&hash);
     sha256_add(&hash, entry->data, entry->size);
     if (!sha256_end(&hash, sum))
@@ -356,7 +376,7 @@ bool session_file_read(struct session_file_read *read, const void *bytes, size_t
     arena_init(&read->arena, SIZE_MAX);
     read->arena.memory = memory;
     if (check_version(read, fault) && check_keys(read, fault) && read_settings(read, fault)
-        && read_tensors(read, fault) && check_digest(read, fault))
+        && read_tensors(read, fault) && (!read->is_sealed || check_digest(read, fault)))
         return true;
     session_file_read_free(read);
     return false;

@@ -17,7 +17,7 @@
 struct session_file_layer {
     int64_t number;
     const struct safetensors_entry *entries[SESSION_FILE_SIDE_COUNT];
-    const char *sums[SESSION_FILE_SIDE_COUNT];
+    const char *sums[SESSION_FILE_SIDE_COUNT]; /* NULL: none */
     struct session_shape shape;
     struct session_file_lengths lengths;
     int64_t gone;   /* positions behind the first sinks that the file does not have */
@@ -27,8 +27,10 @@ struct session_file_layer {
 struct session_file_read {
     struct safetensors file;
     struct arena arena;
-    const char *model_name, *model_identity;
-    const char *id, *owner; /* that it had; owner NULL: none */
+    bool is_sealed; /* it has a digest: then nothing may be missing */
+    const char *model_name;
+    const char *model_identity; /* NULL: not said */
+    const char *id, *owner;     /* that it had; NULL: none */
     enum attn_dtype dtype;
     int64_t kv_len_max;    /* INT64_MAX: none */
     int64_t window, sinks; /* 0: none */

@@ -74,6 +74,8 @@ static bool add(const struct restore *restore, const struct session_file_read *r
 static bool check_id(const struct session_file_read *read, struct fault *fault)
 {
     const size_t length = strlen(read->model_name);
+    if (!read->id)
+        return fault_set(fault, FAULT_FIELD, "session is missing in __metadata__");
     const bool is_sequence = strncmp(read->id, read->model_name, length) == 0
                              && read->id[length] == ':' && session_is_id(read->id + length + 1);
     return is_sequence || session_id_check(read->id, fault);
@@ -108,7 +110,7 @@ static bool restore_file(const struct restore *restore, struct entry *entry, str
     bool good = session_file_read(&read, mapping->bytes, mapping->size, NULL, fault);
     if (good) {
         good = make(restore, &read, path, fault);
-        if (!good) {
+        if (!good && read.id) {
             entry->id = strdup(read.id);
             entry->owner = strdup(read.owner ? read.owner : "");
         }

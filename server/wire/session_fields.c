@@ -136,6 +136,19 @@ static bool settle_input(const struct session_asked *asked, struct infer_item *i
     return true;
 }
 
+/* Keys without a query are appended, and nothing is attended to: a query of no rows, in as many
+ * heads as the keys have. */
+static void settle_no_query(const struct session_asked *asked, struct infer_item *item)
+{
+    static const float NONE;
+    item->query =
+        (struct infer_array){ .data = &NONE, .dtype = ATTN_F32, .rank = 1, .shape = { 0 } };
+    if (item->q_heads == 0)
+        item->q_heads = item->key.rank == 3 ? item->key.shape[0] : item->kv_heads;
+    for (int i = 0; i < ATTN_OUTPUT_COUNT && !asked->has_outputs; i++)
+        item->outputs[i] = false;
+}
+
 bool session_fields_settle(const struct session_asked *asked, struct infer_item *item,
                            struct session_step *step, struct fault *fault)
 {
@@ -145,10 +158,12 @@ bool session_fields_settle(const struct session_asked *asked, struct infer_item 
     step->appends = !asked->has_append || asked->append;
     if (asked->input.data && !settle_input(asked, item, fault))
         return false;
+    if (!item->query.data && item->key.data)
+        settle_no_query(asked, item);
     if (!item->query.data)
         return fault_set_at(fault, "/query", FAULT_FIELD,
-                            "query is missing; expected input, or query with or without key and "
-                            "value");
+                            "query is missing; expected input, query, or key and value with or "
+                            "without it");
     if (item->value.data && !item->key.data)
         return fault_set_at(fault, "/key", FAULT_FIELD,
                             "key is missing; value came. Without both nothing is appended");

@@ -105,8 +105,8 @@ static void test_bad_calls(void **state)
         long status;
         const char *code, *says;
     } BAD[] = {
-        { "{}", 400, "field", "query is missing; expected input, or query" },
-        { "{\"key\":[[1,2]]}", 400, "field", "query is missing" },
+        { "{}", 400, "field", "query is missing; expected input, query, or key" },
+        { "{\"value\":[[1,2]]}", 400, "field", "query is missing" },
         { "{\"query\":[[1,2]],\"value\":[[1,2]]}", 400, "field", "key is missing" },
         { "{\"query\":[[1,2]],\"input\":[[1,2]]}", 400, "field", "input and query both came" },
         { "{\"query\":[[1,2]],\"append\":true}", 400, "option", "neither input nor key came" },

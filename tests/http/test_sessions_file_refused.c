@@ -75,7 +75,6 @@ static const struct lie LIES[] = {
     { META, "idle_us", NULL, "field", "idle_us is missing", true },
     { META, "session", NULL, "field", "session is missing", true },
     { META, "sha256", "\"0\"", "binary", "the file is damaged", false },
-    { META, "sha256", NULL, "field", "sha256 is missing", false },
     { META, "sha256." KEY, NULL, "field", "sha256.layers.0.key is missing", false },
     { META, "sha256." KEY, "\"0\"", "binary", "the file is damaged", false },
     { META, "ttl_ms", "600000", "json", "string", false },

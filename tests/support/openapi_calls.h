@@ -119,7 +119,7 @@ static const struct openapi_call calls[] = {
       NULL },
     { "POST", P "/attention", "/v1/sessions/s/attention", 200, "{" QUERY "}", AS_FILE },
     { "POST", P "/attention", "/v1/sessions/s/attention", 200, "{\"steps\":[{" QUERY "}]}", NULL },
-    { "POST", P "/attention", "/v1/sessions/s/attention", 400, "{\"key\":[[1]]}", NULL },
+    { "POST", P "/attention", "/v1/sessions/s/attention", 400, "{\"value\":[[1]]}", NULL },
     { "POST", P "/attention", "/v1/sessions/nobody/attention", 404, "{" QUERY "}", NULL },
     { "POST", P "/attention", "/v1/sessions/s/attention", 409, "{" QUERY ",\"at\":9}", NULL },
     { "POST", "/v1/sessions/attention", NULL, 200,
