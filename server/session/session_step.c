@@ -127,6 +127,7 @@ bool session_step_prepare(struct session_step *step, struct infer_item *item, st
     step->cache.length = step->at == SESSION_AT_NONE ? length : step->at;
     if (!step->has_past_len)
         item->past_len = step->cache.length;
+    step->rows_pointer = item->is_input ? "/input" : item->key.data ? "/key" : "";
     if (!step->has_rows)
         set_no_rows(step, item);
     return takes_dtypes(step, item, fault);
@@ -155,10 +156,10 @@ static bool fits_length(const struct session_step *step, int64_t rows, struct fa
     const int64_t most = step->session->kv_len_max;
     if (step->cache.length <= most && rows <= most - step->cache.length)
         return true;
-    return fault_set(fault, FAULT_CONFLICT,
-                     "%" PRId64 " keys behind %" PRId64 " are more than the kv_len_max %" PRId64
-                     " of session '%s'",
-                     rows, step->cache.length, most, step->session->id);
+    return fault_set_at(fault, step->rows_pointer, FAULT_CONFLICT,
+                        "%" PRId64 " keys behind %" PRId64 " are more than the kv_len_max %" PRId64
+                        " of session '%s'",
+                        rows, step->cache.length, most, step->session->id);
 }
 
 /* The rows before a place that is filled already, with their end for what is appended there. */

@@ -25,6 +25,7 @@ struct session_step {
     /* As done. */
     struct session_store *store;
     struct arena *arena;         /* of the request */
+    const char *rows_pointer;    /* what of the item is appended; "": not a field */
     struct session_layer *layer; /* NULL: not its turn, or a fault */
     struct session_rows retry;   /* what a retry appends to */
     struct session_rows *rows;   /* opened: of the layer, or retry; NULL: not opened */

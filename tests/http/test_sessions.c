@@ -124,6 +124,10 @@ static void test_bad_calls(void **state)
     for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++)
         session_refused(&client, "bad", "attention", BAD[i].body, BAD[i].status, BAD[i].code,
                         BAD[i].says);
+    answer_refused(&client, "/v1/sessions/bad/attention", "{\"key\":[[1,2],[3,4]]}", 409,
+                   "conflict", "/key");
+    cJSON_Delete(session_post(&client, "bad", "attention",
+                              "{\"query\":[[1,2]],\"key\":[[1,2],[3,4]],\"append\":false}", 200));
     session_refused(&client, "bad", "truncate", "{\"kv_len\":3}", 409, "conflict", "has 2 keys");
     session_refused(&client, "bad", "truncate", "{}", 400, "field", "kv_len is missing");
     assert_int_equal(session_number(&client, "bad", "kv_len"), 2);
