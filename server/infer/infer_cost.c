@@ -292,7 +292,7 @@ void infer_cost_learn(struct infer_cost *cost)
 {
     for (int phase = 0; phase < INFER_PHASE_COUNT; phase++) {
         const int64_t cpu_ns = atomic_load(&cost->cpu_ns[phase]);
-        if (!cost->measured[phase] || (phase == INFER_COMPUTE && cost->is_shared))
+        if (!cost->measured[phase] || (phase == INFER_COMPUTE && cost->is_less))
             continue;
         cost_observe(&cost->phases[phase], cpu_ns);
         cost_observe_clock(cpu_ns, atomic_load(&cost->clock_ns[phase]));

@@ -23,8 +23,8 @@ struct infer_cost {
     int64_t ns[INFER_PHASE_COUNT]; /* predicted */
     bool measured[INFER_PHASE_COUNT];
     int64_t batched_ns; /* CPU time of batches for the request's own rows */
-    bool is_shared; /* items of the request share what they read, so computing takes less than is
-                       predicted, and says nothing about the rates */
+    bool is_less; /* computing may take less than is predicted, which is all that it could be, and
+                     says nothing about the rates: items share what they read, or select keys */
     _Atomic int64_t cpu_ns[INFER_PHASE_COUNT], clock_ns[INFER_PHASE_COUNT];
 };
 

@@ -197,13 +197,21 @@ void infer_job_check_models(const struct infer_request *request, struct fault *f
     }
 }
 
+static bool selects(const struct infer_request *request)
+{
+    bool found = false;
+    for (int64_t i = 0; i < request->item_count; i++)
+        found = found || request->items[i].has_selection;
+    return found;
+}
+
 static void end(struct call *call, struct fault *fault)
 {
     struct infer_job *job = infer_of(call);
     if (job->was_member)
         batcher_leave(call->service->batcher, &job->member);
     set_pending(job, false);
-    call->cost.is_shared = job->together.is_shared;
+    call->cost.is_less = job->together.is_shared || selects(&job->call.request);
     infer_job_check_models(&job->call.request, fault);
 }
 
