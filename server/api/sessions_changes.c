@@ -160,7 +160,7 @@ static bool delete_session(struct change *change, struct fault *fault)
     return session_store_delete(change->call.service->sessions, change->session, fault);
 }
 
-static const struct verb CREATE = { session_body_read_create, create, 201, false, false };
+static const struct verb CREATE = { session_body_read_create, create, 201, false, true };
 static const struct verb CHANGE = { session_body_read_change, change_session, 200, true, false };
 static const struct verb FORK = { session_body_read_fork, fork_session, 201, true, true };
 static const struct verb TRUNCATE = { session_body_read_truncate, truncate_session, 200, true,

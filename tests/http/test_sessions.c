@@ -50,6 +50,18 @@ static void test_made(void **state)
     cJSON_Delete(answer);
 }
 
+/* All may be left out where there is one model that is not built in. */
+static void test_empty_body(void **state)
+{
+    (void)state;
+    struct http_response response = http_client_post(&client, "/v1/sessions", "");
+    cJSON *answer = answer_json(&response, 201);
+    http_response_free(&response);
+    answer_expect(answer, "model", "\"stories260K\"", 0);
+    session_delete(&client, cJSON_GetObjectItem(answer, "session")->valuestring, 204);
+    cJSON_Delete(answer);
+}
+
 static void test_bad_bodies(void **state)
 {
     static const struct {
@@ -395,12 +407,13 @@ static int start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_list),        cmocka_unit_test(test_made),
-        cmocka_unit_test(test_bad_bodies),  cmocka_unit_test(test_bad_calls),
-        cmocka_unit_test(test_shape_anew),  cmocka_unit_test(test_expires),
-        cmocka_unit_test(test_budget),      cmocka_unit_test(test_eviction),
-        cmocka_unit_test(test_no_eviction), cmocka_unit_test(test_budget_of_one),
-        cmocka_unit_test(test_change),      cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_list),          cmocka_unit_test(test_made),
+        cmocka_unit_test(test_bad_bodies),    cmocka_unit_test(test_bad_calls),
+        cmocka_unit_test(test_shape_anew),    cmocka_unit_test(test_expires),
+        cmocka_unit_test(test_budget),        cmocka_unit_test(test_eviction),
+        cmocka_unit_test(test_no_eviction),   cmocka_unit_test(test_budget_of_one),
+        cmocka_unit_test(test_change),        cmocka_unit_test(test_empty_body),
+        cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, fixture_clear);
 }
