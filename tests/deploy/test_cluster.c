@@ -31,11 +31,11 @@ static const struct {
     struct manifest *manifest;
     const char *file;
 } FILES[] = {
-    { &deployment, "deploy/kubernetes/deployment.yaml" },
-    { &service, "deploy/kubernetes/service.yaml" },
-    { &autoscaler, "deploy/kubernetes/hpa.yaml" },
-    { &budget, "deploy/kubernetes/pdb.yaml" },
-    { &policy, "deploy/kubernetes/networkpolicy.yaml" },
+    { &deployment, "deploy/kubernetes/base/deployment.yaml" },
+    { &service, "deploy/kubernetes/base/service.yaml" },
+    { &autoscaler, "deploy/kubernetes/base/hpa.yaml" },
+    { &budget, "deploy/kubernetes/base/pdb.yaml" },
+    { &policy, "deploy/kubernetes/base/networkpolicy.yaml" },
     { &monitor, "deploy/prometheus/servicemonitor.yaml" },
     { &runtime, "deploy/kserve/servingruntime.yaml" },
     { &inference, "deploy/kserve/inferenceservice.yaml" },
@@ -240,7 +240,7 @@ static void test_one_image(void **state)
                                          "README.md",
                                          "deploy/README.md",
                                          "deploy/compose.yaml",
-                                         "deploy/kubernetes/deployment.yaml",
+                                         "deploy/kubernetes/base/deployment.yaml",
                                          "deploy/kserve/servingruntime.yaml" };
     struct daemon_result result = daemon_command((const char *const[]){ "--version", NULL }, NULL);
     char image[TEXT_BYTES];

@@ -22,9 +22,9 @@ static struct manifest deployment, stateful, service, replicas;
 static int read_files(void **state)
 {
     (void)state;
-    manifest_read(&deployment, FOLDER "deployment.yaml");
+    manifest_read(&deployment, FOLDER "base/deployment.yaml");
     manifest_read(&stateful, FOLDER "sessions/statefulset.yaml");
-    manifest_read(&service, FOLDER "service.yaml");
+    manifest_read(&service, FOLDER "base/service.yaml");
     manifest_read(&replicas, FOLDER "sessions/service.yaml");
     return 0;
 }

@@ -21,8 +21,8 @@
 
 #define COMPOSE        "deploy/compose.yaml"
 #define COMPOSE_KEYS   "deploy/compose.keys.yaml"
-#define DEPLOYMENT     "deploy/kubernetes/deployment.yaml"
-#define SERVICE        "deploy/kubernetes/service.yaml"
+#define DEPLOYMENT     "deploy/kubernetes/base/deployment.yaml"
+#define SERVICE        "deploy/kubernetes/base/service.yaml"
 #define SERVINGRUNTIME "deploy/kserve/servingruntime.yaml"
 #define UNIT           "deploy/systemd/attnd.service"
 

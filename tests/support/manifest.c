@@ -25,6 +25,7 @@ struct level {
 struct reader {
     struct manifest *manifest;
     const char *file;
+    char *rest; /* the lines that are not read yet */
     int line;
     struct level levels[DEPTH_MAX];
     int depth;
@@ -56,6 +57,54 @@ static void pop_to(struct reader *reader, int indent)
         reader->depth--;
 }
 
+static cJSON *json_scalar(const char *text, bool quoted)
+{
+    char *end;
+    const double number = strtod(text, &end);
+    if (quoted)
+        return cJSON_CreateString(text);
+    if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
+        return cJSON_CreateBool(*text == 't');
+    if (strcmp(text, "{}") == 0)
+        return cJSON_CreateObject();
+    if (strcmp(text, "[]") == 0)
+        return cJSON_CreateArray();
+    return end > text && *end == '\0' ? cJSON_CreateNumber(number) : cJSON_CreateString(text);
+}
+
+/* The member of parent that level names; made of what comes below it where it is not there. */
+static cJSON *enter(cJSON *parent, const struct level *level, cJSON *made)
+{
+    cJSON *found = level->index >= 0 ? cJSON_GetArrayItem(parent, level->index)
+                                     : cJSON_GetObjectItemCaseSensitive(parent, level->key);
+    if (found) {
+        cJSON_Delete(made);
+        return found;
+    }
+    if (level->index >= 0)
+        cJSON_AddItemToArray(parent, made);
+    else
+        cJSON_AddItemToObject(parent, level->key, made);
+    return made;
+}
+
+static cJSON *container(const struct level *inner)
+{
+    return inner->index >= 0 ? cJSON_CreateArray() : cJSON_CreateObject();
+}
+
+static void add_to_tree(struct reader *reader, cJSON *value)
+{
+    struct manifest *manifest = reader->manifest;
+    if (!manifest->tree)
+        manifest->tree = container(&reader->levels[0]);
+    cJSON *node = manifest->tree;
+    for (int i = 0; i < reader->depth; i++) {
+        const bool last = i + 1 == reader->depth;
+        node = enter(node, &reader->levels[i], last ? value : container(&reader->levels[i + 1]));
+    }
+}
+
 static void add_value(struct reader *reader, char *value)
 {
     char path[PATH_BYTES] = "";
@@ -70,10 +119,13 @@ static void add_value(struct reader *reader, char *value)
         assert_true(used < sizeof path);
     }
     size_t length = strlen(value);
-    if (length >= 2 && (*value == '"' || *value == '\'') && value[length - 1] == *value) {
+    const bool quoted =
+        length >= 2 && (*value == '"' || *value == '\'') && value[length - 1] == *value;
+    if (quoted) {
         value[length - 1] = '\0';
         value++;
     }
+    add_to_tree(reader, json_scalar(value, quoted || strchr(value, '\n')));
     struct manifest *manifest = reader->manifest;
     manifest->entries =
         realloc(manifest->entries, (size_t)(manifest->count + 1) * sizeof *manifest->entries);
@@ -103,6 +155,31 @@ static void open_member(struct reader *reader, int indent)
         push(reader, (struct level){ .indent = indent, .index = 0 });
 }
 
+/* The lines after "|", which are indented by more than the key, without that indent, in place. */
+static char *block_text(struct reader *reader, int indent)
+{
+    char *text = reader->rest, *end = text;
+    int own = -1;
+    while (reader->rest) {
+        char *line = reader->rest;
+        const int blanks = (int)strspn(line, " ");
+        const size_t length = strcspn(line, "\n");
+        if (line[blanks] != '\n' && blanks <= indent)
+            break;
+        if (own < 0)
+            own = blanks;
+        const size_t cut = (size_t)(blanks < own ? blanks : own);
+        memmove(end, line + cut, length - cut);
+        end += length - cut;
+        reader->rest = line[length] ? line + length + 1 : NULL;
+        *end++ = '\n';
+        reader->line++;
+    }
+    char *copy = strndup(text ? text : "", text ? (size_t)(end - text) : 0);
+    assert_non_null(copy);
+    return copy;
+}
+
 static void read_line(struct reader *reader, char *line)
 {
     int indent = (int)strspn(line, " ");
@@ -123,19 +200,29 @@ static void read_line(struct reader *reader, char *line)
     } else if (reader->depth == 0 || reader->levels[reader->depth - 1].index < 0) {
         fail_msg("%s:%d: neither a key nor a member of a list", reader->file, reader->line);
     }
-    if (*text)
+    if (strcmp(text, "|") == 0) {
+        char *block = block_text(reader, indent);
+        add_value(reader, block);
+        free(block);
+    } else if (*text) {
         add_value(reader, text);
+    }
+}
+
+void manifest_read_text(struct manifest *manifest, const char *name, char *text)
+{
+    *manifest = (struct manifest){ 0 };
+    struct reader reader = { .manifest = manifest, .file = name, .rest = text };
+    for (char *line; (line = strsep(&reader.rest, "\n"));) {
+        reader.line++;
+        read_line(&reader, line);
+    }
 }
 
 void manifest_read(struct manifest *manifest, const char *file)
 {
-    char *text = manifest_file_text(file), *rest = text;
-    *manifest = (struct manifest){ 0 };
-    struct reader reader = { .manifest = manifest, .file = file };
-    for (char *line; (line = strsep(&rest, "\n"));) {
-        reader.line++;
-        read_line(&reader, line);
-    }
+    char *text = manifest_file_text(file);
+    manifest_read_text(manifest, file, text);
     free(text);
 }
 
@@ -146,6 +233,7 @@ void manifest_free(struct manifest *manifest)
         free(manifest->entries[i].value);
     }
     free(manifest->entries);
+    cJSON_Delete(manifest->tree);
     *manifest = (struct manifest){ 0 };
 }
 
