@@ -247,6 +247,10 @@ extern const struct attn_per_head_field attn_per_head_fields[ATTN_PER_HEAD_COUNT
  * alibi_slopes: finite; attention with linear biases (Press, Smith and Lewis 2022). slope * |p - k|
  * is subtracted from the score of a key at position k, together with the masks.
  *
+ * first_keys, last_keys: with last_keys above 0 a row sees of the keys that all else lets it see
+ * those at j < first_keys and those at k > p - last_keys alone (Xiao et al. 2024, StreamingLLM).
+ * first_keys is 0 or more. last_keys 0: no effect. Not for gradients and selections.
+ *
  * sinks: finite or -INFINITY; an attention sink, which is one more key with this score and no value
  * (Xiao et al. 2024). It counts in the softmax and lse of a row but appears in no map. A row that
  * sees nothing else has context 0 and lse = sink. -INFINITY: the head has no sink. */
@@ -255,6 +259,7 @@ extern const struct attn_per_head_field attn_per_head_fields[ATTN_PER_HEAD_COUNT
     const int64_t *kv_len;     /* [batch] */                                                       \
     const int64_t *row_kv_len; /* [batch, q_len] */                                                \
     int64_t kv_offset;                                                                             \
+    int64_t first_keys, last_keys;                                                                 \
     union {                                                                                        \
         const float *per_head[ATTN_PER_HEAD_COUNT]; /* [q_heads] each */                           \
         struct {                                                                                   \

@@ -177,6 +177,8 @@ static enum attn_status check_lengths(const struct attn_problem *problem, const 
     const int64_t batch = problem->query.shape[0];
     const int64_t rows = batch * problem->query.shape[2];
 
+    RETURN_IF(problem->first_keys < 0, ATTN_ERR_LENGTH, "first_keys");
+    RETURN_IF(problem->last_keys < 0, ATTN_ERR_LENGTH, "last_keys");
     for (int64_t b = 0; problem->kv_len != NULL && b < batch; b++)
         RETURN_IF(problem->kv_len[b] < 0, ATTN_ERR_LENGTH, "kv_len");
     for (int64_t i = 0; problem->row_kv_len != NULL && i < rows; i++)

@@ -17,9 +17,11 @@ struct attn_span attn_decode_visible(const struct attn_decode_task *task,
 {
     const int64_t first = attn_max(task->any.low, tile->first);
     const int64_t end = attn_min(task->any.high, tile->first + tile->n);
+    const struct key_range gap = attn_mask_gap(task->problem, task->batch, 0);
+    const bool is_hidden = gap.low <= first && end <= gap.high;
 
-    return first < end ? (struct attn_span){ first, end - first }
-                       : (struct attn_span){ tile->first, 0 };
+    return first < end && !is_hidden ? (struct attn_span){ first, end - first }
+                                     : (struct attn_span){ tile->first, 0 };
 }
 
 void attn_decode_store_map(const struct attn_decode_task *task, const struct attn_tensor *map,
@@ -125,7 +127,7 @@ static void hide_some(const struct attn_decode_task *task, const struct attn_spa
             add_distances(task, r, tile);
         if (is_cut(task, tile))
             hide_others(task, r, tile);
-        if (problem->mask.data != NULL)
+        if (attn_mask_tests_pairs(problem))
             add_biases(task, r, tile);
     }
 }

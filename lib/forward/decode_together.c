@@ -39,7 +39,7 @@ static bool is_plain(const struct attn_decode_task *task, const struct attn_span
     const struct attn_span visible = attn_decode_visible(task, tile);
 
     return task->row_count <= ROWS_EACH_MAX && !task->needs.pairs && task->needs.softmax
-           && attn_is_wanted(&problem->context) && problem->mask.data == NULL
+           && attn_is_wanted(&problem->context) && !attn_mask_tests_pairs(problem)
            && !(problem->options.dropout > 0) && visible.n == tile->n
            && !attn_range_cuts(&task->every, tile->first, tile->first + tile->n);
 }

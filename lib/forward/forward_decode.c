@@ -103,7 +103,7 @@ void attn_decode_sum_values(const struct attn_decode_task *task, const struct at
 {
     const struct attn_problem *problem = task->problem;
     const struct attn_tensor *value = &problem->value;
-    const bool hides = problem->mask.data != NULL || problem->options.dropout > 0;
+    const bool hides = attn_mask_tests_pairs(problem) || problem->options.dropout > 0;
     const struct attn_decode_rows values = attn_decode_rows(task, value, tile);
     const void *next = attn_decode_next_row(task, &problem->key, tile->first + tile->n);
     const int64_t low = task->every.low - tile->first;

@@ -195,7 +195,7 @@ static void mask_row(struct double_task *task, int64_t r, int64_t first, int64_t
 
     for (int64_t j = 0; j < n; j++)
         task->line[j] = 0.0;
-    if (problem->mask.data != NULL && r < task->row_count)
+    if (attn_mask_tests_pairs(problem) && r < task->row_count)
         attn_mask_biases(problem, task->plan->kernels, task->batch, task->q_head, row, first, n,
                          task->line);
     if (problem->alibi_slopes != NULL) {

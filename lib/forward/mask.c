@@ -1,10 +1,11 @@
-/* mask.c - causal, window, the lengths and the caller's mask.
+/* mask.c - causal, window, the lengths, the caller's mask and the gap between the first keys and
+ * the last ones.
  *
  * Everything that follows from positions and lengths leaves one interval of keys for each query
  * row, so the loop over tiles skips tiles outside of it and pays nothing for tiles inside. Only the
- * caller's own mask is tested pair by pair; a mask that ends before the keys adds one more length.
- * Positions may be any int64_t, so arithmetic on them is in 128 bits and clamped to the existing
- * keys. */
+ * caller's own mask and the ends of gaps are tested pair by pair; a mask that ends before the keys
+ * adds one more length. Positions may be any int64_t, so arithmetic on them is in 128 bits and
+ * clamped to the existing keys. */
 #include "forward/mask.h"
 
 #include "base/convert.h"
@@ -50,6 +51,16 @@ struct key_range attn_mask_row(const struct attn_problem *problem, int64_t batch
     if (options->window_right >= 0)
         high = attn_min(high, clamp_key(here + options->window_right + 1, kv_len));
     return low < high ? (struct key_range){ low, high } : (struct key_range){ 0, 0 };
+}
+
+struct key_range attn_mask_gap(const struct attn_problem *problem, int64_t batch, int64_t row)
+{
+    const attn_wide here = -key_ahead(problem, batch, row);
+
+    return problem->last_keys > 0
+               ? (struct key_range){ problem->first_keys, clamp_key(here - problem->last_keys + 1,
+                                                                    problem->key.shape[2]) }
+               : (struct key_range){ 0, 0 };
 }
 
 void attn_mask_rows(const struct attn_problem *problem, int64_t batch, int64_t row,
@@ -144,10 +155,50 @@ static void gather_half(const struct attn_kernels *kernels, const struct attn_te
         }
 }
 
-enum attn_sees attn_mask_scan(const struct attn_problem *problem,
-                              const struct attn_kernels *kernels, int64_t batch, int64_t head,
-                              int64_t row, int64_t row_count, int64_t key, int64_t n,
-                              uint64_t *bits)
+/* The bits of row_count rows for a key of their gaps: the first `visible` rows see it. */
+static uint64_t bits_of(int64_t visible, int64_t row_count)
+{
+    const uint64_t all = ~(uint64_t)0;
+    const uint64_t past = row_count < 64 ? all << row_count : 0;
+
+    return visible >= row_count ? all : past | (((uint64_t)1 << attn_max(visible, 0)) - 1);
+}
+
+static enum attn_sees scan_gaps(const struct attn_problem *problem, int64_t batch, int64_t row,
+                                int64_t row_count, int64_t key, int64_t n, uint64_t *bits)
+{
+    const struct key_range least = attn_mask_gap(problem, batch, row);
+    const struct key_range most = attn_mask_gap(problem, batch, row + row_count - 1);
+    const attn_wide end = -key_ahead(problem, batch, row) - problem->last_keys + 1;
+
+    if (key >= most.high || key + n <= most.low)
+        return ATTN_SEES_ALL;
+    if (key >= least.low && key + n <= least.high)
+        return ATTN_SEES_NOTHING;
+    for (int64_t j = 0; j < n; j++) {
+        const attn_wide visible = key + j < most.low ? row_count : key + j - end + 1;
+        bits[j] = bits_of(visible < 0           ? 0
+                          : visible > row_count ? row_count
+                                                : (int64_t)visible,
+                          row_count);
+    }
+    return ATTN_SEES_BITS;
+}
+
+/* bias[j * step] of the keys of the row's gap becomes -INFINITY. */
+static void hide_gap(const struct attn_problem *problem, int64_t batch, int64_t row, int64_t key,
+                     int64_t n, int64_t step, float *bias)
+{
+    const struct key_range gap = attn_mask_gap(problem, batch, row);
+
+    for (int64_t k = attn_max(gap.low, key); k < attn_min(gap.high, key + n); k++)
+        bias[(k - key) * step] = -INFINITY;
+}
+
+static enum attn_sees scan_mask(const struct attn_problem *problem,
+                                const struct attn_kernels *kernels, int64_t batch, int64_t head,
+                                int64_t row, int64_t row_count, int64_t key, int64_t n,
+                                uint64_t *bits)
 {
     const struct attn_tensor *mask = &problem->mask;
     const int64_t row_stride = mask_stride(mask, 2);
@@ -167,6 +218,20 @@ enum attn_sees attn_mask_scan(const struct attn_problem *problem,
                               count);
 }
 
+enum attn_sees attn_mask_scan(const struct attn_problem *problem,
+                              const struct attn_kernels *kernels, int64_t batch, int64_t head,
+                              int64_t row, int64_t row_count, int64_t key, int64_t n,
+                              uint64_t *bits)
+{
+    const enum attn_sees sees = problem->last_keys > 0
+                                    ? scan_gaps(problem, batch, row, row_count, key, n, bits)
+                                    : ATTN_SEES_ALL;
+
+    if (sees == ATTN_SEES_ALL)
+        return scan_mask(problem, kernels, batch, head, row, row_count, key, n, bits);
+    return sees == ATTN_SEES_BITS && problem->mask.data != NULL ? ATTN_SEES_BIASES : sees;
+}
+
 void attn_mask_gather(const struct attn_problem *problem, const struct attn_kernels *kernels,
                       int64_t batch, int64_t head, int64_t row, int64_t row_count, int64_t key,
                       int64_t n, int64_t width, float *bias_t)
@@ -175,7 +240,7 @@ void attn_mask_gather(const struct attn_problem *problem, const struct attn_kern
     const int64_t row_stride = mask_stride(mask, 2);
     const int64_t key_stride = mask_stride(mask, 3);
     const int64_t first = mask_first(mask, batch, head, row, key);
-    const int64_t asked = n;
+    const int64_t asked = n, rows = row_count;
 
     /* Gradients pass a transposed mask, so either dimension may be shorter. */
     row_count = mask_count(mask, 2, row, row_count);
@@ -193,6 +258,8 @@ void attn_mask_gather(const struct attn_problem *problem, const struct attn_kern
     else
         gather_float((const float *)mask->data + first, row_stride, key_stride, row_count, n, width,
                      bias_t);
+    for (int64_t r = 0; r < rows; r++)
+        hide_gap(problem, batch, row + r, key, asked, width, bias_t + r);
 }
 
 void attn_mask_floats(const struct attn_problem *problem, const struct attn_kernels *kernels,
@@ -202,15 +269,16 @@ void attn_mask_floats(const struct attn_problem *problem, const struct attn_kern
     const struct attn_tensor *mask = &problem->mask;
     const int64_t step = mask_stride(mask, 3);
     const int64_t first = mask_first(mask, batch, head, row, key);
-    const int64_t count = mask_count(mask, 3, key, n);
+    const int64_t count = mask->data != NULL ? mask_count(mask, 3, key, n) : 0;
 
-    if (mask->dtype == ATTN_BOOL)
+    if (mask->data != NULL && mask->dtype == ATTN_BOOL)
         for (int64_t j = 0; j < count; j++)
             biases[j] = ((const uint8_t *)mask->data)[first + j * step] != 0 ? 0.0f : -INFINITY;
-    else
+    else if (mask->data != NULL)
         attn_widen(kernels, mask->data, mask->dtype, first, step, count, biases);
     for (int64_t j = count; j < n; j++)
         biases[j] = 0.0f;
+    hide_gap(problem, batch, row, key, n, 1, biases);
 }
 
 void attn_mask_biases(const struct attn_problem *problem, const struct attn_kernels *kernels,
@@ -220,13 +288,16 @@ void attn_mask_biases(const struct attn_problem *problem, const struct attn_kern
     const struct attn_tensor *mask = &problem->mask;
     const int64_t step = mask_stride(mask, 3);
     const int64_t first = mask_first(mask, batch, head, row, key);
-    const int64_t count = mask_count(mask, 3, key, n);
+    const int64_t count = mask->data != NULL ? mask_count(mask, 3, key, n) : 0;
+    const struct key_range gap = attn_mask_gap(problem, batch, row);
 
-    if (mask->dtype == ATTN_BOOL)
+    if (mask->data != NULL && mask->dtype == ATTN_BOOL)
         for (int64_t j = 0; j < count; j++)
             biases[j] = ((const uint8_t *)mask->data)[first + j * step] != 0 ? 0.0 : -INFINITY;
-    else
+    else if (mask->data != NULL)
         attn_read_doubles(kernels, mask->data, mask->dtype, first, step, count, biases);
     for (int64_t j = count; j < n; j++)
         biases[j] = 0.0;
+    for (int64_t k = attn_max(gap.low, key); k < attn_min(gap.high, key + n); k++)
+        biases[k - key] = -INFINITY;
 }

@@ -17,6 +17,16 @@ struct key_range {
 
 struct key_range attn_mask_row(const struct attn_problem *problem, int64_t batch, int64_t row);
 
+/* The keys [low, high) that first_keys and last_keys hide from a row; low >= high if none. That of
+ * a later row ends later. */
+struct key_range attn_mask_gap(const struct attn_problem *problem, int64_t batch, int64_t row);
+
+/* May keys within a row's range be hidden from it? */
+static inline bool attn_mask_tests_pairs(const struct attn_problem *problem)
+{
+    return problem->mask.data != NULL || problem->last_keys > 0;
+}
+
 /* The ranges of row_count query rows from row on, [row_count]; the keys that at least one of them
  * may see, { 0, 0 } if there are none; and the keys that every one of them may see. */
 void attn_mask_rows(const struct attn_problem *problem, int64_t batch, int64_t row,
@@ -43,7 +53,9 @@ void attn_mask_distances(const struct attn_problem *problem, int64_t batch, int6
 double attn_mask_distance(const struct attn_problem *problem, int64_t batch, int64_t row,
                           int64_t key);
 
-/* The caller's mask of one query row and n keys from key on, as biases. Past the end of a mask that
+/* What follows is the caller's mask and the gaps of the rows. */
+
+/* The biases of one query row and n keys from key on. Past the end of a mask that
  * is shorter than the keys, the bias is 0. */
 void attn_mask_biases(const struct attn_problem *problem, const struct attn_kernels *kernels,
                       int64_t batch, int64_t head, int64_t row, int64_t key, int64_t n,
@@ -54,7 +66,7 @@ void attn_mask_floats(const struct attn_problem *problem, const struct attn_kern
                       int64_t batch, int64_t head, int64_t row, int64_t key, int64_t n,
                       float *biases);
 
-/* Which of n keys from key on the caller's mask lets row_count query rows from row on see.
+/* Which of n keys from key on they let row_count query rows from row on see.
  * kernels.h defines bits and biases; bits, [n], is written only for ATTN_SEES_BITS. Keys past the
  * end of a short mask count as seen here, since attn_mask_row() hides them. */
 enum attn_sees attn_mask_scan(const struct attn_problem *problem,
@@ -62,9 +74,9 @@ enum attn_sees attn_mask_scan(const struct attn_problem *problem,
                               int64_t row, int64_t row_count, int64_t key, int64_t n,
                               uint64_t *bits);
 
-/* The caller's mask of row_count query rows from row on and n keys from key on, as a transposed
- * tile of biases [n][width]: 0 and -INFINITY for BOOL; 0 in lanes past row_count. Keys past the end
- * of a short mask get 0 here, since attn_mask_row() hides them. */
+/* Those of row_count query rows from row on and n keys from key on, as a transposed tile of biases
+ * [n][width]: 0 and -INFINITY for BOOL; 0 in lanes past row_count. Keys past the end of a short
+ * mask get 0 here, since attn_mask_row() hides them. */
 void attn_mask_gather(const struct attn_problem *problem, const struct attn_kernels *kernels,
                       int64_t batch, int64_t head, int64_t row, int64_t row_count, int64_t key,
                       int64_t n, int64_t width, float *bias_t);

@@ -115,7 +115,7 @@ size_t attn_workspace_cut(struct attn_workspace *work, const struct attn_plan *p
     work->context_t = attn_cut(memory, &bytes, problem->value.shape[3] * width, sizeof(float));
     work->scores_t = attn_cut(memory, &bytes, scores, sizeof(float));
     work->bias_t = attn_cut(memory, &bytes, problem->mask.data != NULL ? scores : 0, sizeof(float));
-    work->bits = attn_cut(memory, &bytes, problem->mask.data != NULL ? plan->kv_tile : 0,
+    work->bits = attn_cut(memory, &bytes, attn_mask_tests_pairs(problem) ? plan->kv_tile : 0,
                           sizeof *work->bits);
     work->rows = attn_cut(memory, &bytes, block_numbers_max(plan), sizeof(float));
     work->max = attn_cut(memory, &bytes, width, sizeof(float));

@@ -50,6 +50,7 @@ static enum attn_status check_problem(const struct attn_plan *plan, const char *
     RETURN_IF(options->dropout > 0, ATTN_ERR_OPTION, "options.dropout");
     RETURN_IF(options->normalizer != ATTN_SOFTMAX, ATTN_ERR_OPTION, "options.normalizer");
     RETURN_IF(problem->mask.data != NULL, ATTN_ERR_OPTION, "mask");
+    RETURN_IF(problem->last_keys > 0, ATTN_ERR_OPTION, "last_keys");
     RETURN_IF(problem->alibi_slopes != NULL, ATTN_ERR_OPTION, "alibi_slopes");
     RETURN_IF(problem->additive_weight != NULL, ATTN_ERR_OPTION, "layer.additive_weight");
     for (int i = 0; i < ATTN_OUTPUT_COUNT; i++)

@@ -52,6 +52,7 @@ static enum attn_status check_inputs(const struct attn_gradient_problem *problem
                   ATTN_ERR_DTYPE, tensors[i].field);
     RETURN_IF(problem->attention.key.pages != NULL, ATTN_ERR_SHAPE, "key.pages");
     RETURN_IF(problem->attention.value.pages != NULL, ATTN_ERR_SHAPE, "value.pages");
+    RETURN_IF(problem->attention.last_keys > 0, ATTN_ERR_OPTION, "attention.last_keys");
     RETURN_IF(problem->attention.mask.data != NULL && problem->attention.mask.dtype != ATTN_F32
                   && problem->attention.mask.dtype != ATTN_BOOL,
               ATTN_ERR_DTYPE, "attention.mask.dtype");

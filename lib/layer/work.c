@@ -124,7 +124,7 @@ static double steps_of(const struct attn_problem *problem)
 
     if (problem->options.softcap > 0)
         steps += SOFTCAP_STEPS;
-    if (problem->mask.data != NULL)
+    if (problem->mask.data != NULL || problem->last_keys > 0)
         steps += MASK_STEPS;
     if (problem->alibi_slopes != NULL)
         steps += ALIBI_STEPS;

@@ -72,6 +72,7 @@ static void cut_problem(struct attn_problem *problem, const struct attn_map_tile
     *past_len = (problem->past_len != NULL ? *problem->past_len : 0) + row;
     problem->past_len = past_len;
     problem->kv_offset += key;
+    problem->first_keys = attn_max(problem->first_keys - key, 0);
     cut(&problem->query, row, row_count);
     cut(&problem->key, key, key_count);
     problem->value = problem->key;

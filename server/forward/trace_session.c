@@ -196,8 +196,7 @@ bool trace_session_take(struct trace_call *call, struct fault *fault)
     if (!own->steps || !own->past.caches)
         return fault_no_memory(fault);
     for (; own->step_count < count; own->step_count++)
-        session_step_init(&own->steps[own->step_count], session, call->base.service->sessions,
-                          arena);
+        session_step_init(&own->steps[own->step_count], session, call->base.service->sessions);
     return true;
 }
 

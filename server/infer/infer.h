@@ -54,11 +54,10 @@ struct infer_cache {
     bool (*open)(struct infer_cache *cache, const struct attn_layer *layer, int64_t rows,
                  const struct attn_layer_cache **view, struct fault *fault);
 
-    /* Which keys each query row may see, [q_len][kv_len], of a cache that hides some by their
-     * positions, where row i is at position past_len + i and key j at kv_offset + j; it stays as
-     * long as the request. False, with the fault. NULL: it hides none. */
-    bool (*hide)(struct infer_cache *cache, const struct infer_item *item, const uint8_t **visible,
-                 struct fault *fault);
+    /* Sets which keys rows may see, of a cache that hides some: first_keys and last_keys. False,
+     * with the fault. NULL: it hides none. */
+    bool (*hide)(struct infer_cache *cache, const struct infer_item *item,
+                 struct attn_masking *masking, struct fault *fault);
 };
 
 struct infer_item {

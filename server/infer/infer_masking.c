@@ -29,24 +29,14 @@ static bool plan_kv_len(struct infer_item *item, struct attn_layer_problem *prob
     return true;
 }
 
-static bool plan_hidden(const struct infer_item *item, struct attn_layer_problem *problem,
-                        struct fault *fault)
-{
-    const uint8_t *visible;
-    if (!item->cache->hide(item->cache, item, &visible, fault))
-        return false;
-    problem->mask =
-        attn_tensor_dense((void *)visible, ATTN_BOOL, 1, 1, item->q_len, item->kv_len_max);
-    return true;
-}
-
 static bool plan_mask(const struct infer_item *item, struct attn_layer_problem *problem,
                       struct fault *fault)
 {
     const struct infer_array *mask = &item->mask;
     const int64_t heads = item->layer.q_heads;
-    if (item->cache && item->cache->hide)
-        return plan_hidden(item, problem, fault);
+    if (item->cache && item->cache->hide
+        && !item->cache->hide(item->cache, item, &problem->masking, fault))
+        return false;
     if (!mask->data || (infer_array_is_empty(mask) && (item->q_len == 0 || item->kv_len_max == 0)))
         return true;
     const int64_t *shape = mask->shape + (mask->rank == 3 ? 1 : 0);

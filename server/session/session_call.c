@@ -48,7 +48,7 @@ bool session_call_make(struct infer_call *call, struct session_store *store, str
     if (!steps && request->item_count > 0)
         return fault_no_memory(fault);
     for (int64_t i = 0; i < request->item_count; i++) {
-        session_step_init(&steps[i], own->session, store, &request->arena);
+        session_step_init(&steps[i], own->session, store);
         request->items[i].cache = &steps[i].cache;
     }
     own->steps = steps;

@@ -14,14 +14,13 @@ static bool open_cache(struct infer_cache *cache, const struct attn_layer *layer
                        const struct attn_layer_cache **view, struct fault *fault);
 
 void session_step_init(struct session_step *step, struct session *session,
-                       struct session_store *store, struct arena *arena)
+                       struct session_store *store)
 {
     *step = (struct session_step){ .cache.open = open_cache,
                                    .session = session ? session_hold(session) : NULL,
                                    .appends = true,
                                    .at = SESSION_AT_NONE,
-                                   .store = store,
-                                   .arena = arena };
+                                   .store = store };
 }
 
 /* --------------------------------------------------------------- in its turn -- */
@@ -96,23 +95,19 @@ static bool takes_dtypes(const struct session_step *step, const struct infer_ite
 }
 
 /* Keys that a session's window hides from the rows of the item. */
-static bool hide(struct infer_cache *cache, const struct infer_item *item, const uint8_t **visible,
-                 struct fault *fault)
+static bool hide(struct infer_cache *cache, const struct infer_item *item,
+                 struct attn_masking *masking, struct fault *fault)
 {
-    struct session_step *step = (struct session_step *)cache;
+    const struct session_step *step = (const struct session_step *)cache;
     const int64_t past = item->past_len - item->masking.kv_offset;
     if (item->mask.data || item->has_selection)
         return fault_set_at(fault, item->has_selection ? "/select" : "/mask", FAULT_OPTION,
                             "session '%s' has a window, which does not go with %s",
                             step->session->id, item->has_selection ? "select" : "a mask");
-    if (!session_window_check(step->session, step->layer, step->rows, past,
-                              step->has_past_len ? "/past_len" : "/at", fault))
-        return false;
-    if (!step->visible)
-        step->visible =
-            session_window_visible(step->session, past, item->q_len, item->kv_len_max, step->arena);
-    *visible = step->visible;
-    return step->visible || fault_no_memory(fault);
+    masking->first_keys = step->session->sinks;
+    masking->last_keys = step->session->window;
+    return session_window_check(step->session, step->layer, step->rows, past,
+                                step->has_past_len ? "/past_len" : "/at", fault);
 }
 
 bool session_step_prepare(struct session_step *step, struct infer_item *item, struct fault *fault)

@@ -24,17 +24,15 @@ struct session_step {
 
     /* As done. */
     struct session_store *store;
-    struct arena *arena;         /* of the request */
     const char *rows_pointer;    /* what of the item is appended; "": not a field */
     struct session_layer *layer; /* NULL: not its turn, or a fault */
     struct session_rows retry;   /* what a retry appends to */
     struct session_rows *rows;   /* opened: of the layer, or retry; NULL: not opened */
-    uint8_t *visible;            /* of a session with a window; NULL: not made yet */
 };
 
 /* Nothing asked yet. The session is held; NULL: it is set later. */
 void session_step_init(struct session_step *step, struct session *session,
-                       struct session_store *store, struct arena *arena);
+                       struct session_store *store);
 
 /* When the turn has come: takes the layer, and sets what of the item hangs on the rows that are
  * there. */

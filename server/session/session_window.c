@@ -23,24 +23,6 @@ static int64_t window_begin(const struct session *session, int64_t position)
     return position < session->window ? 0 : position - session->window + 1;
 }
 
-uint8_t *session_window_visible(const struct session *session, int64_t past, int64_t q_len,
-                                int64_t kv_len, struct arena *arena)
-{
-    int64_t count;
-    if (__builtin_mul_overflow(q_len, kv_len, &count))
-        return NULL;
-    uint8_t *visible = arena_alloc(arena, (size_t)count);
-    for (int64_t i = 0; visible && i < q_len; i++) {
-        const int64_t begin = window_begin(session, past + i);
-        const int64_t end = begin < kv_len ? begin : kv_len;
-        uint8_t *row = visible + i * kv_len;
-        memset(row, 1, (size_t)kv_len);
-        if (session->sinks < end)
-            memset(row + session->sinks, 0, (size_t)(end - session->sinks));
-    }
-    return visible;
-}
-
 bool session_window_check_cut(const struct session *session, const struct session_layer *layer,
                               int64_t length, const char *pointer, struct fault *fault)
 {

@@ -6,16 +6,10 @@
 #ifndef ATTND_SESSION_WINDOW_H
 #define ATTND_SESSION_WINDOW_H
 
-#include "base/arena.h"
 #include "session/session.h"
 
 /* Rows of a new page at most: small beside the window. 0: no bound of its own. */
 int64_t session_window_page_rows(const struct session *session);
-
-/* Which of kv_len keys the rows from position past on see, [q_len][kv_len], 1 or 0. NULL: no
- * memory. */
-uint8_t *session_window_visible(const struct session *session, int64_t past, int64_t q_len,
-                                int64_t kv_len, struct arena *arena);
 
 /* Whether all keys of these rows of the layer are there that rows from position past on see. False,
  * with the fault (conflict) at the pointer. */

@@ -165,6 +165,40 @@ static void test_restart(void **state)
     session_wait_until_empty(&client);
 }
 
+/* ------------------------------------------------------------------- a million of keys -- */
+
+/* Keys that are gone take no memory of a call either: not even a byte for each row that does not
+ * see them. */
+static void test_long(void **state)
+{
+    struct windowed s = { .id = "s", .window = 70, .sinks = 4 };
+    const char *numbers;
+    (void)state;
+    fixture_stop(NULL);
+    serve("1MiB");
+    windowed_make(&client, &s);
+    windowed_append(&client, &s, 500);
+    windowed_append(&client, &s, 1);
+    struct session_bytes file = session_bytes_get(&client, "s");
+    cJSON *header = session_bytes_header(file, &numbers);
+    cJSON_ReplaceItemInObjectCaseSensitive(cJSON_GetObjectItem(header, "__metadata__"), "gone.0",
+                                           cJSON_CreateString("1000000"));
+    struct session_bytes other =
+        session_bytes_make(header, numbers, (size_t)(file.bytes + file.size - numbers), true);
+    session_bytes_put(&client, "other", other, 201);
+    assert_true(session_number(&client, "other", "kv_len") > 1e6);
+    s.id = "other";
+    windowed_append(&client, &s, 1);
+    const size_t before = daemon_memory_peak_bytes(&server);
+    windowed_append(&client, &s, 500);
+    assert_true(daemon_memory_peak_bytes(&server) - before < 200000000);
+    session_delete(&client, "s", 204);
+    session_delete(&client, "other", 204);
+    session_bytes_free(&file);
+    session_bytes_free(&other);
+    cJSON_Delete(header);
+}
+
 /* ----------------------------------------------------------------------------- lies -- */
 
 struct lie {
@@ -230,9 +264,10 @@ static void test_lies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_goes_on), cmocka_unit_test(test_short),
-        cmocka_unit_test(test_layers),  cmocka_unit_test(test_restart),
-        cmocka_unit_test(test_lies),    cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_goes_on),       cmocka_unit_test(test_short),
+        cmocka_unit_test(test_layers),        cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_lies),          cmocka_unit_test(test_long),
+        cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, fixture_clear);
 }

@@ -30,21 +30,33 @@ enum way {
     WAY_WINDOW_RIGHT,
     WAY_KV_LEN,
     WAY_ROW_KV_LEN,
+    WAY_ENDS, /* the first keys and the last ones */
     WAY_BOOL,
     WAY_FLOAT,
+    WAY_ENDS_BOOL, /* together with a mask */
+    WAY_ENDS_FLOAT,
     WAY_HEADS,      /* a mask by head: heads of one group differ */
     WAY_SHORT_BOOL, /* a mask that ends before the keys do */
     WAY_SHORT_FLOAT,
     WAY_COUNT
 };
 
-static const char *const WAY_NAMES[] = {
-    "causal",          "causal with past", "causal, negative past",
-    "window",          "left window",      "right window",
-    "kv_len",          "row_kv_len",       "bool mask",
-    "float mask",      "mask by head",     "short bool mask",
-    "short float mask"
-};
+static const char *const WAY_NAMES[] = { "causal",
+                                         "causal with past",
+                                         "causal, negative past",
+                                         "window",
+                                         "left window",
+                                         "right window",
+                                         "kv_len",
+                                         "row_kv_len",
+                                         "first and last keys",
+                                         "bool mask",
+                                         "float mask",
+                                         "first and last keys, bool mask",
+                                         "first and last keys, float mask",
+                                         "mask by head",
+                                         "short bool mask",
+                                         "short float mask" };
 
 /* The past of batch item b. */
 static inline int64_t past_of(enum way way, const struct attention_sizes *s, int64_t b)
@@ -52,6 +64,9 @@ static inline int64_t past_of(enum way way, const struct attention_sizes *s, int
     switch (way) {
     case WAY_CAUSAL_PAST:
     case WAY_WINDOW:
+    case WAY_ENDS:
+    case WAY_ENDS_BOOL:
+    case WAY_ENDS_FLOAT:
         return s->kv_len / 3 + 7 * b;
     case WAY_CAUSAL_BEFORE:
         return -s->q_len / 4 - b;
@@ -64,6 +79,11 @@ static inline int64_t past_of(enum way way, const struct attention_sizes *s, int
 static inline int64_t short_len(const struct attention_sizes *s)
 {
     return s->kv_len * 3 / 4;
+}
+
+static inline bool has_ends(enum way way)
+{
+    return way == WAY_ENDS || way == WAY_ENDS_BOOL || way == WAY_ENDS_FLOAT;
 }
 
 /* The rule in one line each: whether query i of head h sees key j. */
@@ -86,6 +106,11 @@ static inline bool sees(enum way way, const struct attention_sizes *s, int64_t b
         return j < s->kv_len / 2 + 3 * b;
     case WAY_ROW_KV_LEN:
         return j < (i * 5 + b) % (s->kv_len + 3);
+    case WAY_ENDS:
+        return j < 5 || j > p - 19;
+    case WAY_ENDS_BOOL:
+    case WAY_ENDS_FLOAT:
+        return (j < 5 || j > p - 19) && (i * 3 + j * 7 + b) % 5 < 2 && i % 11 != 4;
     case WAY_HEADS:
         return (h + j) % 2 == 0;
     case WAY_SHORT_BOOL:
@@ -137,14 +162,17 @@ static inline void hide(struct attention_case *c, enum way way, const struct att
     options->causal = way <= WAY_CAUSAL_BEFORE;
     options->window_left = way == WAY_WINDOW ? 5 : way == WAY_WINDOW_LEFT ? 21 : -1;
     options->window_right = way == WAY_WINDOW ? 9 : way == WAY_WINDOW_RIGHT ? 30 : -1;
-    if (way == WAY_CAUSAL_PAST || way == WAY_CAUSAL_BEFORE || way == WAY_WINDOW)
+    c->problem.first_keys = has_ends(way) ? 5 : 0;
+    c->problem.last_keys = has_ends(way) ? 19 : 0;
+    if (way == WAY_CAUSAL_PAST || way == WAY_CAUSAL_BEFORE || way == WAY_WINDOW || has_ends(way))
         c->problem.past_len = past;
     if (way == WAY_KV_LEN)
         c->problem.kv_len = lengths;
     if (way == WAY_ROW_KV_LEN)
         c->problem.row_kv_len = rows;
     if (way >= WAY_BOOL)
-        set_mask_of(c, way, s, way == WAY_FLOAT || way == WAY_SHORT_FLOAT,
+        set_mask_of(c, has_ends(way) ? WAY_BOOL : way, s,
+                    way == WAY_FLOAT || way == WAY_ENDS_FLOAT || way == WAY_SHORT_FLOAT,
                     way >= WAY_SHORT_BOOL ? short_len(s) : s->kv_len);
 }
 

@@ -83,8 +83,8 @@ void windowed_append(struct http_client *client, struct windowed *s, int64_t row
 {
     const char *const ids[] = { s->id, s->beside };
     struct request_text text = { .data = NULL };
-    float query[Q_COLUMNS] = { 0 };
-    add_query(&text, query, 1, "\"lse\"");
+    static const float query[STEP_MAX * Q_COLUMNS];
+    add_query(&text, query, rows < STEP_MAX ? rows : 1, "\"lse\"");
     add_rows(&text, s->length + rows <= WINDOWED_ROWS_MAX ? s->length : 0, rows);
     request_text_add(&text, "}");
     for (int i = 0; i < 2 && ids[i]; i++)

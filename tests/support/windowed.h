@@ -30,7 +30,7 @@ int64_t windowed_below(int64_t count);
 void windowed_make(struct http_client *client, const struct windowed *s);
 
 /* Appends rows behind those that are there, where there are no more numbers the first ones again,
- * and looks with one row. */
+ * and looks with as many rows, or with one where they are very many. */
 void windowed_append(struct http_client *client, struct windowed *s, int64_t rows);
 
 /* Appends rows behind position past; the answer has the bits of attention over all keys with the
