@@ -81,21 +81,36 @@ struct wide_tile {
     float even[ROWS][PAIRS] __attribute__((aligned(64))), odd[ROWS][PAIRS];
 };
 
+typedef uint32_t words __attribute__((vector_size(4 * PAIRS)));
+typedef int32_t word_mask __attribute__((vector_size(4 * PAIRS)));
+
+/* 16 numbers, flushed; least: for each the lesser of what was there and of its exponent field,
+ * where the number is not 0. */
+static inline words flush_words(words numbers, words *least)
+{
+    const words fields = numbers >> 23 & 0xff;
+    const words normal = (words)(fields != 0);
+    const words lesser = (words)((word_mask)(fields < *least) & (word_mask)normal);
+    *least = (fields & lesser) | (*least & ~lesser);
+    return numbers & (normal | 0x80000000);
+}
+
 /* Returns the least exponent field of the numbers that are not 0; 255: all are 0. */
 static uint32_t widen(int t, struct wide_tile *wide)
 {
-    uint32_t least = 255;
-    for (int r = 0; r < ROWS; r++)
-        for (int k = 0; k < PAIRS; k++) {
-            uint32_t pair;
-            memcpy(&pair, &tiles[t][r][4 * k], sizeof pair);
-            wide->even[r][k] = flush(float_of(pair << 16));
-            wide->odd[r][k] = flush(float_of(pair & 0xffff0000));
-            const uint32_t even = pair >> 7 & 0xff, odd = pair >> 23 & 0xff;
-            least = even != 0 && even < least ? even : least;
-            least = odd != 0 && odd < least ? odd : least;
-        }
-    return least;
+    words least = (words){ 0 } + 255;
+    uint32_t least_of_all = 255;
+    for (int r = 0; r < ROWS; r++) {
+        words pairs;
+        memcpy(&pairs, tiles[t][r], sizeof pairs);
+        const words even = flush_words(pairs << 16, &least);
+        const words odd = flush_words(pairs & 0xffff0000, &least);
+        memcpy(wide->even[r], &even, sizeof even);
+        memcpy(wide->odd[r], &odd, sizeof odd);
+    }
+    for (int k = 0; k < PAIRS; k++)
+        least_of_all = least[k] < least_of_all ? least[k] : least_of_all;
+    return least_of_all;
 }
 
 static inline vector multiply_add(float factor, const float *numbers, vector sum, bool is_small)

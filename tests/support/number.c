@@ -2,6 +2,8 @@
 #include "number.h"
 
 #include <math.h>
+#include <stdint.h>
+#include <string.h>
 
 /* A format of 16 bits: 1 sign, then the exponent, then digits of the mantissa. */
 struct format {
@@ -14,19 +16,36 @@ static struct format format_of(enum attn_dtype dtype)
     return dtype == ATTN_F16 ? (struct format){ 10, -14 } : (struct format){ 7, -126 };
 }
 
+/* 2^exponent, of a normal double: ldexp() and ilogb() take most of the time of whole laws. */
+static double power_of_two(int exponent)
+{
+    const uint64_t bits = (uint64_t)(exponent + 1023) << 52;
+    double power;
+    memcpy(&power, &bits, sizeof power);
+    return power;
+}
+
+/* The exponent of a finite number; less than that of any normal double if the number is less. */
+static int exponent_of(double number)
+{
+    uint64_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    return (int)(bits >> 52 & 0x7ff) - 1023;
+}
+
 static double from_bits(struct format format, unsigned bits)
 {
     const unsigned field = (bits & 0x7fffu) >> format.digits;
     const unsigned mantissa = bits & ((1u << format.digits) - 1);
     const unsigned infinite = 0x7fffu >> format.digits;
+    const int last_place = format.exponent_min - format.digits;
     double magnitude;
     if (field == infinite)
         magnitude = mantissa == 0 ? INFINITY : (double)NAN;
     else if (field == 0)
-        magnitude = ldexp(mantissa, format.exponent_min - format.digits);
+        magnitude = mantissa * power_of_two(last_place);
     else
-        magnitude = ldexp((1u << format.digits) + mantissa,
-                          (int)field - 1 + format.exponent_min - format.digits);
+        magnitude = ((1u << format.digits) + mantissa) * power_of_two((int)field - 1 + last_place);
     return bits & 0x8000u ? -magnitude : magnitude;
 }
 
@@ -38,12 +57,11 @@ static unsigned to_bits(struct format format, double number)
         return sign | infinite | 1u << (format.digits - 1);
     if (isinf(number))
         return sign | infinite;
-    if (number == 0)
-        return sign;
-    const int exponent = ilogb(number) > format.exponent_min ? ilogb(number) : format.exponent_min;
-    const double scaled = rint(ldexp(fabs(number), format.digits - exponent));
+    const int own = exponent_of(number);
+    const int exponent = own > format.exponent_min ? own : format.exponent_min;
+    const double scaled = rint(fabs(number) * power_of_two(format.digits - exponent));
     /* The leading digit of a normal number adds one to the exponent's field, as it should. */
-    const double bits = scaled + ldexp(exponent - format.exponent_min, format.digits);
+    const double bits = scaled + (double)(exponent - format.exponent_min) * (1 << format.digits);
     return sign | (bits > infinite ? infinite : (unsigned)bits);
 }
 
