@@ -277,26 +277,23 @@ INLINE void project_rotate_back(float *const *y, int64_t row_count, const float 
         }
 }
 
-/* Number k of a row of 16-bit parameters in every lane. A BF16 number is the upper half of the four
+/* Number k of a row of BF16 parameters in every lane. A BF16 number is the upper half of the four
  * bytes that end with it, so one load and one mask make a float; only the very first parameter has
  * nothing before it. */
-INLINE vec project_parameter(const enum attn_numbers kind, const uint16_t *row, int64_t k,
-                             const bool is_first)
+INLINE vec project_parameter(const uint16_t *row, int64_t k, const bool is_first)
 {
     uint32_t bits = row[k];
 
-    if (kind == ATTN_NUMBERS_F16)
-        return float_of_f16(row[k] - (hvec){ 0 });
     if (is_first)
         return (vec)((bits << 16) + (uvec){ 0 });
     memcpy(&bits, row + k - 1, sizeof bits);
     return (vec)((bits + (uvec){ 0 }) & 0xffff0000u);
 }
 
-/* A step of multiply() with 16-bit parameters. */
-INLINE void project_step(const enum attn_numbers kind, const int rows, const int vectors,
-                         vec sums[BLOCK_SUMS_MAX], const uint16_t *left, int64_t left_row,
-                         const float *right, int64_t k, const bool is_first)
+/* A step of multiply() with BF16 parameters. */
+INLINE void project_step(const int rows, const int vectors, vec sums[BLOCK_SUMS_MAX],
+                         const uint16_t *left, int64_t left_row, const float *right, int64_t k,
+                         const bool is_first)
 {
     vec b[BLOCK_VECTORS];
 
@@ -305,25 +302,24 @@ INLINE void project_step(const enum attn_numbers kind, const int rows, const int
         b[v] = load(right + v * LANES);
     UNROLL
     for (int r = 0; r < rows; r++) {
-        const vec a = project_parameter(kind, left + r * left_row, k, is_first);
+        const vec a = project_parameter(left + r * left_row, k, is_first);
         UNROLL
         for (int v = 0; v < vectors; v++)
             sums[r * vectors + v] += a * b[v];
     }
 }
 
-INLINE void project_multiply(const enum attn_numbers kind, const int rows, const int vectors,
-                             vec sums[BLOCK_SUMS_MAX], const uint16_t *left, int64_t left_row,
-                             const float *right, int64_t width, int64_t depth,
-                             struct attn_prefetch *prefetch)
+INLINE void project_multiply(const int rows, const int vectors, vec sums[BLOCK_SUMS_MAX],
+                             const uint16_t *left, int64_t left_row, const float *right,
+                             int64_t width, int64_t depth, struct attn_prefetch *prefetch)
 {
     UNROLL
     for (int i = 0; i < rows * vectors; i++)
         sums[i] = (vec){ 0 };
-    project_step(kind, rows, vectors, sums, left, left_row, right, 0, true);
+    project_step(rows, vectors, sums, left, left_row, right, 0, true);
     for (int64_t k = 1; k < depth; k++) {
         prefetch_line(prefetch);
-        project_step(kind, rows, vectors, sums, left, left_row, right + k * width, k, false);
+        project_step(rows, vectors, sums, left, left_row, right + k * width, k, false);
     }
 }
 
@@ -334,8 +330,8 @@ INLINE void project_block(const enum attn_numbers kind, const int outs, const in
 {
     vec sums[BLOCK_SUMS_MAX];
 
-    if (kind != ATTN_NUMBERS_F32)
-        project_multiply(kind, outs, vectors, sums, weight, weight_stride, tile, width, columns,
+    if (kind == ATTN_NUMBERS_BF16)
+        project_multiply(outs, vectors, sums, weight, weight_stride, tile, width, columns,
                          prefetch);
     else
         multiply(outs, vectors, false, sums, weight, weight_stride, 1, tile, width, columns,
@@ -369,11 +365,12 @@ INLINE void project_rows(const enum attn_numbers kind, const int outs, const int
     }
 }
 
-/* Are parameters read where they lie? F32 always; 16-bit ones if each meets all rows at once, in
- * all registers, so that widening it hides behind the products. */
+/* Are parameters read where they lie? F32 always; BF16 if each meets all rows at once, in all
+ * registers, so that widening it hides behind the products. Widening F16 takes the unit that
+ * multiplies, and so does widening BF16 with the few registers of AVX2. */
 INLINE bool project_in_place(const enum attn_numbers kind, const int vectors, int64_t width)
 {
-    const bool is_cheap = kind == ATTN_NUMBERS_BF16 || VEC_BYTES > 16;
+    const bool is_cheap = kind == ATTN_NUMBERS_BF16 && VEC_BYTES != 32;
     return kind == ATTN_NUMBERS_F32
            || (is_cheap && vectors == BLOCK_VECTORS && width <= vectors * LANES);
 }
