@@ -49,7 +49,7 @@ static int compare(const void *a, const void *b)
 
 struct session *session_store_at(struct session_store *store, const char *id, const char *owner)
 {
-    struct access_account account;
+    struct access_account account = { .name = "" };
     struct session wanted = { .account = owner[0] ? &account : NULL };
     if (strlen(id) > SESSION_NAME_MAX || strlen(owner) > ACCESS_NAME_MAX)
         return NULL;
