@@ -69,6 +69,6 @@ int64_t attn_select_tasks(const struct attn_plan *plan);
 void attn_select_bound(const struct attn_selection *selection, const struct attn_plan *plan,
                        int64_t kv_head, void *shared);
 void attn_select_run(const struct attn_selection *selection, const struct attn_plan *plan,
-                     int64_t task, void *shared, void *workspace);
+                     int64_t number, void *shared, void *workspace);
 
 #endif

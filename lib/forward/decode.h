@@ -162,7 +162,7 @@ void attn_decode_clear_part(const struct attn_decode_task *task);
 
 /* Tile number tile of a chunk; n is 0 or less where the chunk has none. */
 struct attn_span attn_decode_tile(const struct attn_plan *plan, int64_t chunk, int64_t tile);
-void attn_decode_run_tile(struct attn_decode_task *task, const struct attn_span *tile);
+void attn_decode_run_tile(struct attn_decode_task *task, const struct attn_span *whole);
 
 /* Of a tile that all rows see: scores without softcap; softcap and clear lanes behind them; weights
  * in their place; sums of weighted values; and their addition to the chunk. */

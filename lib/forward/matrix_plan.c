@@ -102,7 +102,8 @@ void attn_matrix_describe(struct attn_matrix *matrix, const struct attn_plan *pl
     choose_factors(matrix, problem);
     matrix->key_blocks = blocks_of(problem->key.shape[3]);
     matrix->value_blocks = blocks_of(problem->value.shape[3]);
-    matrix->chunks = attn_divide_up(problem->key.shape[2], ATTN_MATRIX_CHUNK * ATTN_MATRIX_STEP);
+    matrix->chunks =
+        attn_divide_up(problem->key.shape[2], (int64_t)ATTN_MATRIX_CHUNK * ATTN_MATRIX_STEP);
     matrix->chunk_bytes = attn_matrix_cut_chunk(matrix, &chunk, NULL);
 }
 

@@ -88,7 +88,7 @@ enum attn_status attn_select_check(const struct attn_selection *selection,
 bool attn_select_reads_all(const struct attn_selection *selection, const struct attn_plan *plan)
 {
     return !(selection->epsilon >= EPSILON_MIN) || plan->problem.query.shape[2] > ATTN_SELECT_ROWS
-           || plan->problem.key.shape[2] < GROUPS_MIN * ATTN_SELECT_KEYS;
+           || plan->problem.key.shape[2] < (int64_t)GROUPS_MIN * ATTN_SELECT_KEYS;
 }
 
 int64_t attn_select_tasks(const struct attn_plan *plan)

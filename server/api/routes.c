@@ -36,7 +36,7 @@
               .plain = true),                                                                      \
         ROUTE("POST", PATH "/region/{region}/register", REGIONS, .handle = NAME##_register,        \
               .plain = true),                                                                      \
-        ROUTE("POST", PATH "/region/{region}/unregister", REGIONS, .handle = UNREGISTER_ONE,       \
+        ROUTE("POST", PATH "/region/{region}/unregister", REGIONS, .handle = (UNREGISTER_ONE),     \
               .plain = true),                                                                      \
         ROUTE("POST", PATH "/unregister", REGIONS, .handle = NAME##_unregister, .plain = true)
 

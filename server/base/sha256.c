@@ -28,10 +28,10 @@ bool sha256_end(struct sha256 *hash, char hex[SHA256_HEX_BYTES])
         return false;
     gnutls_hash_deinit(hash->state, digest);
     hash->state = NULL;
-    for (int i = 0; i < DIGEST_BYTES; i++) {
+    for (size_t i = 0; i < DIGEST_BYTES; i++) {
         hex[2 * i] = DIGITS[digest[i] >> 4];
         hex[2 * i + 1] = DIGITS[digest[i] & 15];
     }
-    hex[2 * DIGEST_BYTES] = '\0';
+    hex[(size_t)2 * DIGEST_BYTES] = '\0';
     return true;
 }

@@ -32,6 +32,7 @@ bool infer_together_init(struct infer_together *together, struct infer_request *
     const size_t count = (size_t)request->item_count;
     struct arena *arena = &request->arena;
     together->item_count = request->item_count;
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
     together->items = arena_calloc(arena, count, sizeof *together->items);
     together->calls = arena_calloc(arena, count, sizeof *together->calls);
     together->first_item = arena_calloc(arena, count + 1, sizeof *together->first_item);
@@ -42,6 +43,7 @@ bool infer_together_init(struct infer_together *together, struct infer_request *
     for (size_t i = 0; i < count; i++)
         together->items[i] = &request->items[i];
     if (count > 1)
+        /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
         qsort(together->items, count, sizeof *together->items, compare_places);
     for (size_t i = 0; i < count; i++)
         together->calls[i] =

@@ -40,7 +40,8 @@ struct session *session_create(struct model *model, const int64_t *layers, int64
     session->layers = own;
     session->layer_count = layer_count;
     session->kv_len_max = INT64_MAX;
-    session->created_ns = session->used_ns = clock_now_ns();
+    session->created_ns = clock_now_ns();
+    session->used_ns = session->created_ns;
     return session;
 }
 

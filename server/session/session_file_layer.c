@@ -122,7 +122,7 @@ static bool add_gone(const struct session_file_read *read, struct session_file_l
 bool session_file_read_shape(const struct session_file_read *read, struct session_file_layer *layer,
                              struct fault *fault)
 {
-    uint64_t shape[SESSION_FILE_SIDE_COUNT][3];
+    uint64_t shape[SESSION_FILE_SIDE_COUNT][3] = { { 0 } };
     const int count = session_file_side_count(read->dtype);
     for (int side = 0; side < count; side++)
         if (!read_dimensions(layer, side, shape[side], fault))
