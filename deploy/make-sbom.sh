@@ -9,7 +9,7 @@
 #
 # Source: https://spdx.github.io/spdx-spec/v2.3/ and, for the package URLs,
 # https://github.com/package-url/purl-spec.
-set -eu
+set -euo pipefail
 program=$1
 shift
 here=$(dirname "$0")
@@ -29,10 +29,8 @@ identifier() { # PACKAGE
     printf 'SPDXRef-%s' "${1//[^A-Za-z0-9.-]/-}"
 }
 
-package() { # PACKAGE
-    local architecture source version url
-    read -r version architecture source < <(
-        dpkg-query -W -f '${Version} ${Architecture} ${source:Package}\n' "$1" | head -n 1)
+package() { # PACKAGE VERSION ARCHITECTURE SOURCE
+    local version=$2 architecture=$3 source=$4 url
     # A plus sign and a colon of a version are escaped in a package URL.
     url=${version//+/%2B}
     url=${url//:/%3A}
@@ -66,9 +64,12 @@ cat <<END
       "filesAnalyzed": false, "licenseConcluded": "Apache-2.0", "licenseDeclared": "Apache-2.0",
       "copyrightText": "NOASSERTION", "checksums": [{"algorithm": "SHA256", "checksumValue": "$digest"}]}
 END
-for name in $(printf '%s\n' $dynamic "$@" | sort -u); do
-    package "$name"
-done
+# Of a package that is there for several architectures, the first.
+dpkg-query -W -f '${Package} ${Version} ${Architecture} ${source:Package}\n' $dynamic "$@" |
+    LC_ALL=C sort -s -u -k 1,1 |
+    while read -r name version architecture source; do
+        package "$name" "$version" "$architecture" "$source"
+    done
 cat <<END
   ],
   "relationships": [
