@@ -1,16 +1,18 @@
 /* bench_layer.c - the products of a layer beside OpenBLAS on the same rows, parameters of 16
- * bits beside those of 32, and the whole time of a layer beside the sum of its parts, on one
- * core. Best of alternating runs.
+ * bits beside those of 32 and, where there are tiles, on these, and the whole time of a layer
+ * beside the sum of its parts, on one core. Best of alternating runs.
  *
  * Parameters lie 8 bytes from a vector's boundary, as they may in a file. There are as many
  * matrices as query, key and value have. OpenBLAS runs the kernels that the daemon tells it to
  * run. */
+#include "kernel_tables.h"
 #include "own.h"
 #include "yardstick.h"
 
 #include "host/blas_core.h"
 #include "kernels/kernels.h"
 #include "layer.h"
+#include "linear.h"
 
 #include <cblas.h>
 #include <stdio.h>
@@ -149,6 +151,74 @@ static void bench_products(const struct attn_kernels *kernels, int64_t out, int6
     free(work);
 }
 
+/* ------------------------------------------------------------------- products on tiles -- */
+
+enum { TILES_ROWS_MAX = 512, TILES_DIM = 4096 };
+
+/* The best of some runs of a product in all its tasks, on a table and with a precision. */
+static double tiles_s(struct attn_product *product, const struct attn_kernels *kernels,
+                      enum attn_precision precision, double seconds)
+{
+    product->kernels = kernels;
+    product->precision = precision;
+    void *workspace = aligned_alloc(64, attn_product_workspace_bytes(product));
+    if (!workspace)
+        abort();
+    const double begin = now_s(1);
+    for (int64_t task = 0; task < attn_product_tasks(product); task++)
+        attn_product_run(product, task, workspace);
+    const double now = now_s(1) - begin;
+    free(workspace);
+    return now < seconds ? now : seconds;
+}
+
+static void bench_tiles(int64_t rows, enum attn_dtype dtype, const struct parameters *parameters,
+                        const float *x, float *y)
+{
+    const struct attn_kernels *const vectors = attn_kernels_available()[0];
+    const struct attn_linear linear = {
+        .weight = parameters->numbers, .in = TILES_DIM, .out = TILES_DIM, .dtype = dtype
+    };
+    struct attn_product product = { .linear = &linear,
+                                    .x = x,
+                                    .x_stride = TILES_DIM,
+                                    .y = y,
+                                    .y_stride = TILES_DIM,
+                                    .row_count = rows };
+    const double operations = 2.0 * (double)rows * TILES_DIM * TILES_DIM;
+    const double flops = yardstick_flops("avx512");
+    double vectors_s = 1e9, best_s[ATTN_PRECISION_COUNT] = { 1e9, 1e9, 1e9 };
+
+    for (int round = 0; round < 9; round++) {
+        vectors_s = tiles_s(&product, vectors, ATTN_PRECISION_HIGHEST, vectors_s);
+        for (int p = 0; p < ATTN_PRECISION_COUNT; p++)
+            best_s[p] =
+                tiles_s(&product, kernel_table_of_unit(), (enum attn_precision)p, best_s[p]);
+    }
+    for (int p = 0; p < ATTN_PRECISION_COUNT; p++)
+        printf("amx      %4d rows, %4d x %4d, %s, %-7s: %8.3f ms, %.2f of the peak of vectors, "
+               "which take %.2f as long\n",
+               (int)rows, TILES_DIM, TILES_DIM, dtype == ATTN_BF16 ? "BF16" : "F16 ",
+               attn_precision_name((enum attn_precision)p), best_s[p] * 1e3,
+               operations / best_s[p] / flops, vectors_s / best_s[p]);
+}
+
+static void bench_all_tiles(void)
+{
+    static const int64_t rows[] = { 1, 16, 64, TILES_ROWS_MAX };
+    struct parameters parameters[ATTN_NUMBERS_COUNT];
+    float *x = numbers_of(TILES_ROWS_MAX * TILES_DIM), *y = numbers_of(TILES_ROWS_MAX * TILES_DIM);
+
+    make_parameters(parameters, attn_kernels_available()[0], (int64_t)TILES_DIM * TILES_DIM);
+    for (int i = 0; i < 4; i++) {
+        bench_tiles(rows[i], ATTN_BF16, &parameters[ATTN_NUMBERS_BF16], x, y);
+        bench_tiles(rows[i], ATTN_F16, &parameters[ATTN_NUMBERS_F16], x, y);
+    }
+    free_parameters(parameters);
+    free(x);
+    free(y);
+}
+
 /* -------------------------------------------------------------------------------- layers -- */
 
 enum { LAYER_DIM = 768, HEADS = 12 };
@@ -255,6 +325,8 @@ int main(int argc, char **argv)
          *table && strcmp((*table)->name, "generic") != 0; table++)
         for (int s = 0; s < SHAPE_COUNT; s++)
             bench_products(*table, SHAPES[s][0], SHAPES[s][1]);
+    if (kernel_table_of_unit() != NULL)
+        bench_all_tiles();
     for (int i = 0; i < 6; i++)
         bench_layer(lengths[i]);
     return 0;

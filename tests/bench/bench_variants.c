@@ -4,6 +4,7 @@
  * one core, and the plain context on two. Best of alternating runs: CPU time for one core, the
  * clock for two. "per pair" counts the pairs that are seen. The goals are those of
  * lib/PERFORMANCE.md. */
+#include "kernel_tables.h"
 #include "own.h"
 #include "weight_map.h"
 #include "yardstick.h"
@@ -208,24 +209,35 @@ static void bench_dtypes(struct own *base)
     }
 }
 
-/* Each table's share of the multiply-adds that its vectors could do. */
-static void bench_tables(void)
+/* A table's multiple of the multiply-adds that its vectors could do. */
+static void bench_table(const struct attn_kernels *kernels, enum attn_precision precision)
 {
     const double operations = 4.0 * HEADS * LENGTH * LENGTH * DIM;
-    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++) {
-        struct own own;
-        double best_s = INFINITY, flops = 0;
-        own_init(&own, &SQUARE);
-        own.problem.kernels = *k;
-        own_plan(&own);
-        for (int i = 0; i < ROUNDS; i++) {
-            flops = fmax(flops, yardstick_flops(attn_kernels_name(*k)));
-            best_s = fmin(best_s, own_time(&own));
-        }
-        printf("%-44s %9.3f ms %9.2f of its peak\n", attn_kernels_name(*k), best_s * 1e3,
-               operations / best_s / flops);
-        own_free(&own);
+    struct own own;
+    double best_s = INFINITY, flops = 0;
+    char name[40];
+
+    own_init(&own, &SQUARE);
+    own.problem.kernels = kernels;
+    own.problem.options.precision = precision;
+    own_plan(&own);
+    for (int i = 0; i < ROUNDS; i++) {
+        flops = fmax(flops, yardstick_flops(attn_kernels_name(kernels)));
+        best_s = fmin(best_s, own_time(&own));
     }
+    snprintf(name, sizeof name, "%s, %s", attn_kernels_name(kernels),
+             attn_precision_name(attn_plan_precision(&own.plan)));
+    printf("%-44s %9.3f ms %9.2f of its peak\n", name, best_s * 1e3, operations / best_s / flops);
+    own_free(&own);
+}
+
+/* The tiles with each precision, where this machine has them; then the tables of vectors. */
+static void bench_tables(void)
+{
+    for (int p = 0; p < ATTN_PRECISION_COUNT && kernel_table_of_unit() != NULL; p++)
+        bench_table(kernel_table_of_unit(), (enum attn_precision)p);
+    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+        bench_table(*k, ATTN_PRECISION_HIGHEST);
 }
 
 static void bench_two_cores(void)
