@@ -140,6 +140,10 @@ int64_t exchange_turn_cost_ns(const struct exchange *exchange);
 void exchange_add_turn_cost(const struct exchange *exchange, int64_t ns);
 int exchange_thread_count(const struct exchange *exchange);
 
+/* Whether something has come for the connection thread since it last waited: clients, or answers of
+ * others. For a handler that computes, between two pieces. */
+bool exchange_thread_is_wanted(const struct exchange *exchange);
+
 /* Whether the route took the body before it came, and said by when it must be read: takes_body()
  * was asked and set outlook->latest_ns. */
 bool exchange_was_judged(const struct exchange *exchange);

@@ -65,6 +65,7 @@ struct http_arrival {
 };
 
 struct http_linger; /* an ended connection whose client still sends */
+struct http_watch;  /* the descriptors that a thread waits on (http_threads.c) */
 
 /* Exchanges in the order in which they came. */
 struct http_queue {
@@ -103,6 +104,7 @@ struct http_thread {
     struct http *http;
     pthread_t thread;
     int event;                                         /* eventfd that wakes the thread */
+    struct http_watch *watch;                          /* while it runs */
     struct http_library libraries[HTTP_LIBRARIES_MAX]; /* those that the listeners need */
     int library_count;
     struct http_connection *opened;       /* the latest one; NULL: its record is gone */

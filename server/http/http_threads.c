@@ -109,18 +109,18 @@ static void run_daemons(struct http_thread *thread)
  * sockets, which only the first thread has. */
 enum { WATCH_EVENT, WATCH_DEPARTURES, WATCH_LIBRARIES };
 
-struct watch {
+struct http_watch {
     struct pollfd fds[WATCH_LIBRARIES + HTTP_LIBRARIES_MAX + LISTENERS_MAX];
     nfds_t listeners; /* where the listening sockets begin */
     nfds_t count;
 };
 
-static void watch_add(struct watch *watch, int descriptor)
+static void watch_add(struct http_watch *watch, int descriptor)
 {
     watch->fds[watch->count++] = (struct pollfd){ .fd = descriptor, .events = POLLIN };
 }
 
-static void watch_begin(struct watch *watch, const struct http_thread *thread)
+static void watch_begin(struct http_watch *watch, const struct http_thread *thread)
 {
     const struct http *http = thread->http;
     watch->count = 0;
@@ -135,7 +135,7 @@ static void watch_begin(struct watch *watch, const struct http_thread *thread)
 
 /* Whether the thread waits for connections. A TLS listener is left out while there are too many
  * handshakes. */
-static bool watches_listeners(struct watch *watch, const struct http *http)
+static bool watches_listeners(struct http_watch *watch, const struct http *http)
 {
     if (watch->count == watch->listeners || !http_may_accept(http))
         return false;
@@ -146,7 +146,7 @@ static bool watches_listeners(struct watch *watch, const struct http *http)
     return true;
 }
 
-static void wait_for_any(struct watch *watch, struct http_thread *thread)
+static void wait_for_any(struct http_watch *watch, struct http_thread *thread)
 {
     const bool listens = watches_listeners(watch, thread->http);
     watch->fds[WATCH_EVENT].revents = watch->fds[WATCH_DEPARTURES].revents = 0;
@@ -155,16 +155,24 @@ static void wait_for_any(struct watch *watch, struct http_thread *thread)
     poll(watch->fds, listens ? watch->count : watch->listeners, poll_timeout_ms(thread));
 }
 
+/* Connections that libmicrohttpd has been told of in this run are not seen. */
+bool exchange_thread_is_wanted(const struct exchange *exchange)
+{
+    struct http_watch *watch = exchange->thread->watch;
+    const bool listens = watches_listeners(watch, exchange->thread->http);
+    return poll(watch->fds, listens ? watch->count : watch->listeners, 0) > 0;
+}
+
 /* A Unix socket that lets no more clients connect is always ready to be read. So poll() leaves it
  * out, and http_accept_ms() says when to look again. */
-static void watch_end_unix(struct watch *watch, const struct http *http)
+static void watch_end_unix(struct http_watch *watch, const struct http *http)
 {
     for (nfds_t i = watch->listeners; i < watch->count; i++)
         if (http->listeners[i - watch->listeners].is_unix)
             watch->fds[i].fd = -1;
 }
 
-static void accept_all(struct watch *watch, struct http *http)
+static void accept_all(struct http_watch *watch, struct http *http)
 {
     if (watch->count > watch->listeners && atomic_load(&http->draining_since_ns)) {
         if (http_accept_last(http))
@@ -189,8 +197,9 @@ static void note_turn(struct http_thread *thread, int64_t turn_ns)
 static void *connection_thread(void *argument)
 {
     struct http_thread *thread = argument;
-    struct watch watch;
+    struct http_watch watch;
     watch_begin(&watch, thread);
+    thread->watch = &watch;
     while (!atomic_load(&thread->http->stopping)) {
         uint64_t count;
         wait_for_any(&watch, thread);

@@ -161,7 +161,7 @@ static void count_time(struct scheduler *scheduler, struct job *job, int64_t cha
     job_order_finish(&scheduler->order, job, charged_ns, spent_ns);
 }
 
-static int tasks_at_once(const struct job *job)
+int scheduler_tasks_at_once(const struct job *job)
 {
     return job->tasks_at_once > 0 && job->tasks_at_once < SCHEDULER_AT_ONCE_MAX
                ? job->tasks_at_once
@@ -171,7 +171,7 @@ static int tasks_at_once(const struct job *job)
 /* Puts the job at its place in the order, or takes it out, after a change of its tasks. */
 static void settle(struct scheduler *scheduler, struct job *job)
 {
-    if (job->next_task < job->task_count && job->tasks_running < tasks_at_once(job))
+    if (job->next_task < job->task_count && job->tasks_running < scheduler_tasks_at_once(job))
         job_order_put(&scheduler->order, job);
     else
         job_order_remove(&scheduler->order, job);
@@ -234,7 +234,7 @@ static void end_stage(struct scheduler *scheduler, struct job *job)
         task_count = job->kind->stage_tasks(job, stage);
         pthread_mutex_lock(&scheduler->mutex);
     }
-    const int64_t most = tasks_at_once(job);
+    const int64_t most = scheduler_tasks_at_once(job);
     scheduler_go_on(scheduler, job, task_count,
                     (task_count < most ? task_count : most) - 1); /* the caller takes one */
 }

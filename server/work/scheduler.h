@@ -125,11 +125,24 @@ void scheduler_set_number(struct scheduler *scheduler, int number);
 /* False, and the job is not taken, where queue_max jobs are not over yet. */
 bool scheduler_submit(struct scheduler *scheduler, struct job *job);
 
+/* How far a caller of scheduler_run() helps with a job that costs more than it runs alone. */
+struct scheduler_help {
+    int64_t job_most_ns;            /* predicted cost of the job, at most */
+    int64_t task_most_ns;           /* predicted time of a task that the caller takes, at most */
+    bool (*goes_on)(void *context); /* asked before each task, with no lock held; false: no more */
+    void *context;
+};
+
 /* The same, but the caller may run the job itself: where its cost_ns is known and at most
  * inline_ns, and either no task waits and a worker is idle, or long jobs hold all workers and only
  * long jobs wait. Then done has been called on return, unless the job proved to cost more, or
- * waits; such a job goes on with the workers. */
-bool scheduler_run(struct scheduler *scheduler, struct job *job, int64_t inline_ns);
+ * waits; such a job goes on with the workers.
+ *
+ * help: where no task waits and a worker is idle, the caller runs the first stage of a larger job
+ * too, and then tasks beside the workers until it has to go. done may have been called on return.
+ * NULL: it does not help. */
+bool scheduler_run(struct scheduler *scheduler, struct job *job, int64_t inline_ns,
+                   const struct scheduler_help *help);
 
 /* Claims a job that waits (JOB_WAITS), so that the caller may read and write the job's memory:
  * until scheduler_continue() the job does not end, even if its client leaves, its deadline passes

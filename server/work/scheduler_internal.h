@@ -1,8 +1,8 @@
-/* scheduler_internal.h - what scheduler.c (jobs and their stages) and scheduler_threads.c (the
- * threads that run their tasks) share.
+/* scheduler_internal.h - what scheduler.c (jobs and their stages), scheduler_threads.c (the threads
+ * that run their tasks) and scheduler_callers.c (callers that do) share.
  *
- * scheduler_threads.c is above: it starts the threads, which call scheduler.c. A job that gets a
- * task wakes a thread by a condition, so scheduler.c calls no thread.
+ * The threads are above: they call scheduler.c. A job that gets a task wakes a thread by a
+ * condition, so scheduler.c calls no thread.
  *
  * One mutex guards everything but the workspaces. */
 #ifndef ATTND_SCHEDULER_INTERNAL_H
@@ -63,6 +63,9 @@ bool scheduler_take(struct scheduler *scheduler, struct job *job, int64_t now_ns
  * tasks. */
 void scheduler_go_on(struct scheduler *scheduler, struct job *job, int64_t task_count,
                      int64_t wake_count);
+
+/* How many tasks of the job may run at once. */
+int scheduler_tasks_at_once(const struct job *job);
 
 /* Takes the next task of job, which is in the order, and runs it to its end. */
 void scheduler_run_task(struct scheduler *scheduler, struct job *job,

@@ -1,15 +1,10 @@
 /* scheduler_threads.c - the threads that run tasks: workers, whose number may change, a spare one
- * for short jobs, callers that run a small job themselves, and a clock that ends jobs at their
- * deadlines. Here a scheduler begins and ends, because it begins and ends with its threads.
+ * for short jobs, and a clock that ends jobs at their deadlines. Here a scheduler begins and ends,
+ * because it begins and ends with its threads.
  *
  * The spare thread keeps short jobs short while workers run tasks of long jobs that cannot be cut:
  * a body of many megabytes that is read, a large answer that is packed. It runs only while every
- * worker is held by such a job, so only then is there one thread more than CPUs.
- *
- * Handing a job to a worker and its answer back wakes two threads, which costs more than a small
- * job. So the caller of scheduler_run() runs a job of small predicted cost itself where no task
- * waits and a worker is idle, whose CPU it uses in effect, and also beside long jobs that hold all
- * workers. A job that proves to be larger after a stage goes on with the workers. */
+ * worker is held by such a job, so only then is there one thread more than CPUs. */
 #include "work/scheduler_internal.h"
 #include "work/worker_cpu.h"
 
@@ -141,98 +136,6 @@ static void *watch_deadlines(void *argument)
     }
     pthread_mutex_unlock(&scheduler->mutex);
     return NULL;
-}
-
-/* ------------------------------------------------ callers that run a job -- */
-
-/* Whether a small job of the share would go before all queued jobs, on an idle CPU or beside the
- * long jobs that hold all workers. */
-static bool is_free_for_small(struct scheduler *scheduler, struct job_share *share, int64_t now_ns)
-{
-    struct job_order *order = &scheduler->order;
-    const struct job *first = job_order_first(order);
-    if (!first && scheduler->inline_count < scheduler->idle_count)
-        return true;
-    return scheduler->inline_count == 0 && scheduler_workers_held(scheduler, now_ns)
-           && (!first
-               || (job_order_rest_ns(first) > SCHEDULER_SHORT_NS && !job_order_first_short(order)
-                   && job_share_may_pass(&order->shares, job_order_flow(order, share))));
-}
-
-/* A seat if the caller may run the job itself, else NULL. */
-static struct scheduler_thread *take_seat(struct scheduler *scheduler, const struct job *job,
-                                          int64_t now_ns, int64_t inline_ns)
-{
-    if (job->cost_ns <= 0 || job->cost_ns > inline_ns
-        || !is_free_for_small(scheduler, job->share, now_ns))
-        return NULL;
-    for (int i = 0; i < SCHEDULER_INLINE_MAX; i++) {
-        struct scheduler_thread *seat = &scheduler->seats[i];
-        if (seat->begun_ns)
-            continue;
-        if (!seat->worker.workspace)
-            seat->worker.workspace = aligned_alloc(64, scheduler->workspace_bytes);
-        if (!seat->worker.workspace)
-            return NULL;
-        seat->worker.workspace_bytes = scheduler->workspace_bytes;
-        seat->begun_ns = now_ns;
-        scheduler->inline_count++;
-        return seat;
-    }
-    return NULL;
-}
-
-static bool is_late(const struct job *job)
-{
-    return job->deadline_ns && clock_now_ns() > job->deadline_ns;
-}
-
-/* Runs stage after stage, until the job is over, waits, is late, or costs more than inline_ns.
- * Returns the number of tasks of the next stage, *stage + 1. */
-static int64_t run_stages(struct job *job, const struct worker *worker, int64_t inline_ns,
-                          int *stage)
-{
-    int64_t task_count = 1;
-    for (*stage = 0;; (*stage)++) {
-        for (int64_t task = 0; task < task_count; task++)
-            job->kind->run(job, *stage, task, worker);
-        task_count = job->kind->stage_tasks(job, *stage + 1);
-        if (task_count <= 0 || job->cost_ns > inline_ns || is_late(job))
-            return task_count;
-    }
-}
-
-/* The time counts for the job's share. Reading the clocks would be a good part of the smallest
- * jobs, so those without a share are charged what was predicted. */
-static void run_here(struct scheduler *scheduler, struct job *job, const struct worker *worker,
-                     int64_t now_ns, int64_t inline_ns)
-{
-    int stage;
-    const int64_t charged_ns = job_order_begin(&scheduler->order, job);
-    const int64_t begun_cpu_ns = job->share ? scheduler_begin_time(job) : 0;
-    pthread_mutex_unlock(&scheduler->mutex);
-    const int64_t task_count = run_stages(job, worker, inline_ns, &stage);
-    const int64_t spent_ns = job->share ? scheduler_end_time(now_ns, begun_cpu_ns) : charged_ns;
-    pthread_mutex_lock(&scheduler->mutex);
-    job_order_finish(&scheduler->order, job, charged_ns, spent_ns);
-    job->stage = stage;
-    scheduler_go_on(scheduler, job, task_count, task_count);
-}
-
-bool scheduler_run(struct scheduler *scheduler, struct job *job, int64_t inline_ns)
-{
-    const int64_t now_ns = clock_now_ns();
-    pthread_mutex_lock(&scheduler->mutex);
-    struct scheduler_thread *seat = take_seat(scheduler, job, now_ns, inline_ns);
-    const bool taken = scheduler_take(scheduler, job, now_ns, seat != NULL);
-    if (taken && seat)
-        run_here(scheduler, job, &seat->worker, now_ns, inline_ns);
-    if (seat) {
-        seat->begun_ns = 0;
-        scheduler->inline_count--;
-    }
-    pthread_mutex_unlock(&scheduler->mutex);
-    return taken;
 }
 
 /* -------------------------------------------------------- how many workers -- */

@@ -79,7 +79,7 @@ static void bring(struct scheduler *scheduler, struct small_job *small, int64_t 
     small->job.kind = &kind;
     small->job.cost_ns = cost_ns;
     small->caller = pthread_self();
-    assert_true(scheduler_run(scheduler, &small->job, HERE_NS));
+    assert_true(scheduler_run(scheduler, &small->job, HERE_NS, NULL));
 }
 
 /* Its workers wait for work. Workers of a new scheduler may not have come that far, so it runs a
@@ -194,7 +194,7 @@ static void test_where_there_is_company_it_queues(void **state)
     bring(scheduler, &third, SMALL_NS);
     refused.job.kind = &kind;
     refused.job.cost_ns = SMALL_NS;
-    assert_false(scheduler_run(scheduler, &refused.job, HERE_NS));
+    assert_false(scheduler_run(scheduler, &refused.job, HERE_NS, NULL));
     assert_int_equal(second.done_count + third.done_count, 0);
     atomic_store(&held.hold, false);
     scheduler_free(scheduler);

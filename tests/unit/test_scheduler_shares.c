@@ -105,7 +105,7 @@ static void test_short_jobs_of_a_light_share_run_beside_long_ones(void **state)
     submit(scheduler, &spare);
     wait_for(&spare.done_count, 1);
     init(&inline_job, &light, 3, HERE_NS);
-    assert_true(scheduler_run(scheduler, &inline_job.job, HERE_NS));
+    assert_true(scheduler_run(scheduler, &inline_job.job, HERE_NS, NULL));
     assert_int_equal(inline_job.done_count, 1);
     assert_true(pthread_equal(inline_job.runs_in, pthread_self()));
     assert_int_equal(held.runs, 0);
@@ -200,7 +200,7 @@ static void test_time_of_a_caller_counts_for_its_share(void **state)
         small.spin_ns = 200000;
         atomic_store(&small.done_count, 0);
         const double before = share.flows[0].tag;
-        assert_true(scheduler_run(scheduler, &small.job, HERE_NS));
+        assert_true(scheduler_run(scheduler, &small.job, HERE_NS, NULL));
         wait_for(&small.done_count, 1);
         here += pthread_equal(small.runs_in, pthread_self()) != 0;
         usleep(1000);
@@ -308,7 +308,7 @@ static void *come_and_go(void *argument)
         share->weight = 1 + i % 3;
         for (int j = 0; j < 10; j++) {
             init(&jobs[j], share, 3, j % 3 ? MS / 100 : LONG_NS);
-            assert_true(scheduler_run(scheduler, &jobs[j].job, HERE_NS));
+            assert_true(scheduler_run(scheduler, &jobs[j].job, HERE_NS, NULL));
         }
         for (int j = 0; j < 10; j += 4)
             scheduler_stop_job(scheduler, &jobs[j].job, JOB_LEFT);
