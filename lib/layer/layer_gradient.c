@@ -1,11 +1,7 @@
 /* layer_gradient.c - the tasks of a layer's gradient.
  *
  * Gradients of rows pass through a projection with the same kernels as rows in the forward pass,
- * with the matrix transposed. So its parameters are read in place, in any dtype.
- *
- * Gradients of parameters are computed by OpenBLAS, and only this file uses it. The bounds of every
- * product of a task depend only on shapes, because OpenBLAS gives different bits for different
- * bounds. */
+ * with the matrix transposed. So its parameters are read in place, in any dtype. */
 #include "layer_gradient.h"
 
 #include "base/internal.h"
@@ -13,7 +9,6 @@
 
 #include "kernels/kernels.h"
 
-#include <cblas.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------ through a projection -- */
@@ -22,48 +17,6 @@ static void clear_rows(float *rows, int64_t row_stride, int64_t row_count, int64
 {
     for (int64_t i = 0; i < row_count; i++)
         memset(rows + i * row_stride, 0, (size_t)columns * sizeof(float));
-}
-
-/* sum[m][n] = left[rows][m]^T . right[rows][n]. A 0 of the guarded side adds nothing even if the
- * other side is not finite; guard_left chooses the side. */
-static void multiply_guarded(float *sum, int64_t sum_stride, const float *left, int64_t left_stride,
-                             int64_t m, const float *right, int64_t n, int64_t row_count,
-                             bool guard_left)
-{
-    clear_rows(sum, sum_stride, m, n);
-    for (int64_t i = 0; i < row_count; i++)
-        for (int64_t a = 0; a < m; a++)
-            for (int64_t b = 0; b < n; b++) {
-                const float x = left[i * left_stride + a], y = right[i * n + b];
-                if ((guard_left ? x : y) != 0.0f)
-                    sum[a * sum_stride + b] += x * y;
-            }
-}
-
-/* Rows of dW from first on: dy^T . x, or x^T . dy if the weight is [in, out]. A row of x that
- * nothing sees has dy 0, and then the contents of x do not count. */
-static void weight_gradient(const struct attn_layer_gradient_plan *plan,
-                            const struct attn_linear *linear, const float *dy, const float *x,
-                            float *weight, int64_t row_count, int64_t chunk)
-{
-    const int64_t left_columns = linear->in_out ? linear->in : linear->out;
-    const int64_t right_columns = linear->in_out ? linear->out : linear->in;
-    const int64_t first = chunk * ATTN_LAYER_GRADIENT_WEIGHT_ROWS;
-    const int64_t m = attn_min(ATTN_LAYER_GRADIENT_WEIGHT_ROWS, left_columns - first);
-    const float *left = (linear->in_out ? x : dy) + first;
-    const float *right = linear->in_out ? dy : x;
-    const int64_t stride = attn_linear_stride(linear);
-    float *sum = weight + first * stride;
-
-    if (row_count == 0)
-        clear_rows(sum, stride, m, right_columns);
-    else if (plan->gradient.kernels->all_finite(x, linear->in, row_count, linear->in))
-        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (blasint)m, (blasint)right_columns,
-                    (blasint)row_count, 1.0f, left, (blasint)left_columns, right,
-                    (blasint)right_columns, 0.0f, sum, (blasint)stride);
-    else
-        multiply_guarded(sum, stride, left, left_columns, m, right, right_columns, row_count,
-                         !linear->in_out);
 }
 
 /* db = sum over rows of dy. */
@@ -95,7 +48,9 @@ static bool run_linear(const struct attn_layer_gradient_plan *plan,
     }
     *task -= counts.input;
     if (*task < counts.weight) {
-        weight_gradient(plan, linear, dy, x, gradient->weight, row_count, *task);
+        const struct attn_projected_rows rows = { .dy = dy, .x = x, .count = row_count };
+        attn_weight_gradient_run(plan->gradient.kernels, linear, &rows, gradient->weight, *task,
+                                 workspace);
         return true;
     }
     *task -= counts.weight;

@@ -30,8 +30,22 @@ attn_layer_gradient_has_forward(const struct attn_layer_gradient_problem *proble
            && (problem->o_proj.weight != NULL || problem->layer.options.normalizer == ATTN_SOFTMAX);
 }
 
-/* Rows of a weight, in its own layout, whose gradient one task sums. */
-enum { ATTN_LAYER_GRADIENT_WEIGHT_ROWS = 128 };
+/* Outputs of a projection for which one task sums the gradient of the weight. */
+enum { ATTN_LAYER_GRADIENT_OUTPUTS = 128 };
+
+/* Rows x that went into a projection, and the gradients dy of what came out of it; dense. */
+struct attn_projected_rows {
+    const float *dy; /* [count][out] */
+    const float *x;  /* [count][in]; NaN or infinity adds nothing where its row of dy is 0 */
+    int64_t count;
+};
+
+/* Write dy^T . x to the rows, or columns, of a weight's gradient that belong to the task's outputs,
+ * in the layout of the weight. */
+void attn_weight_gradient_run(const struct attn_kernels *kernels, const struct attn_linear *linear,
+                              const struct attn_projected_rows *rows, float *weight, int64_t task,
+                              void *workspace);
+size_t attn_weight_gradient_workspace_bytes(void);
 
 /* The gradient of query, key or value as attention computes it. */
 struct attn_operand_gradient {

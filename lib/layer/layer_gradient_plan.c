@@ -26,15 +26,13 @@ struct attn_linear_task_counts attn_linear_task_counts(const struct attn_kernels
                                                        const struct attn_linear_gradient *gradient,
                                                        const float *input, int64_t row_count)
 {
-    const int64_t weight_rows = linear->in_out ? linear->in : linear->out;
     struct attn_linear_task_counts counts = { 0 };
-
     const struct attn_linear back = attn_linear_back(linear);
 
     if (input != NULL)
         counts.input = attn_linear_tasks(kernels, &back, row_count);
     if (gradient->weight != NULL)
-        counts.weight = attn_divide_up(weight_rows, ATTN_LAYER_GRADIENT_WEIGHT_ROWS);
+        counts.weight = attn_divide_up(linear->out, ATTN_LAYER_GRADIENT_OUTPUTS);
     if (gradient->bias != NULL)
         counts.bias = 1;
     return counts;
@@ -242,6 +240,8 @@ enum attn_status attn_layer_gradient_plan_init(struct attn_layer_gradient_plan *
     plan->workspace_bytes = plan->gradient.workspace_bytes;
     if (plan->workspace_bytes < plan->forward.workspace_bytes)
         plan->workspace_bytes = plan->forward.workspace_bytes;
+    if (plan->workspace_bytes < attn_weight_gradient_workspace_bytes())
+        plan->workspace_bytes = attn_weight_gradient_workspace_bytes();
     if (problem->layer.query.shape[2] == 0)
         add_stage(plan, ATTN_LAYER_GRADIENT_ZERO, 0, 1);
     else
