@@ -15,6 +15,7 @@ SANITIZE ?=
 CFLAGS   ?= -O2 -g1
 LISTEN   ?= 127.0.0.1:8080
 PREFIX   ?= /usr/local
+LIBDIR   ?= $(PREFIX)/lib
 UNITDIR  ?= $(PREFIX)/lib/systemd/system
 JOBS     ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
@@ -95,8 +96,11 @@ DAEMON_LIBS   = $(if $(STATIC_BLAS),$(subst -lopenblas,-Wl$(comma)-Bstatic -lope
 TEST_CFLAGS   = $(SERVER_CFLAGS) $(call package,--cflags $(TEST_PACKAGES))
 TEST_LIBS     = $(SERVER_LIBS) $(call package,--libs $(TEST_PACKAGES))
 
-$B/lib/%.o:         MODULE_FLAGS = -Ilib
-$B/lib/layer/layer_gradient.o: MODULE_FLAGS = -Ilib $(call package,--cflags openblas)
+# The objects of the library are both the daemon's and those of libattn.so, so they may lie anywhere; none of its
+# functions is replaced by a program's.
+SHARED_FLAGS := -fPIC -fno-semantic-interposition
+
+$B/lib/%.o:         MODULE_FLAGS = -Ilib $(SHARED_FLAGS)
 $B/server/%.o:      MODULE_FLAGS = -Ilib -Iserver $(SERVER_CFLAGS)
 $B/tests/%.o:       MODULE_FLAGS = -Ilib -Iserver -Itests/support $(TEST_CFLAGS)
 
@@ -115,7 +119,7 @@ $B/tests/bench/peer_products.o: MODULE_FLAGS = $(call package,--cflags openblas)
 # -O1: with -O3 they take gcc three and a half minutes. gcc spends a third of its time, where it does not
 # give up, on telling a debugger where each variable is in each instruction; the instructions are the same.
 # Canaries and checked lengths cost the kernels 3 to 5 %. All lengths in the kernels were checked before them.
-KERNEL_FLAGS := -Ilib $(if $(findstring address,$(SANITIZE)),-O1,-O3) -ffp-contract=fast -fno-math-errno \
+KERNEL_FLAGS := -Ilib $(SHARED_FLAGS) $(if $(findstring address,$(SANITIZE)),-O1,-O3) -ffp-contract=fast -fno-math-errno \
                 -fno-stack-protector -fno-stack-clash-protection -U_FORTIFY_SOURCE \
                 $(if $(findstring clang,$(COMPILER)),-fno-sanitize=undefined,-fno-var-tracking-assignments)
 $B/lib/kernels/%.o:      MODULE_FLAGS = $(KERNEL_FLAGS)
@@ -134,7 +138,7 @@ Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-5s %s\n' $1 $2)
 
 # The kernels take the compiler longest, and so they begin.
-daemon: $(KERNEL_OBJ) $(DAEMON)  ## the daemon, at build/attnd (what `make` does)
+daemon: $B/server-packages $(KERNEL_OBJ) $(DAEMON)  ## the daemon, at build/attnd (what `make` does)
 
 $(BUILD)/attnd: $B/attnd
 	$Q cp -f $< $@
@@ -150,19 +154,29 @@ $B/%.a:
 	$(call say,AR,$@)
 	$Q rm -f $@ && $(AR) rcs $@ $^
 
+# The number of the ABI is that of the soname, of the version of the symbols (lib/libattn.map) and of the program that
+# loads it from Python: what programs were compiled with, the layout of structs too, changes with it alone.
+LIBRARY := $B/libattn.so.1
+
+library: $(LIBRARY) ## the attention library for other programs, at build/cc/libattn.so.1; needs a compiler alone
+
+$(LIBRARY): $(LIB_OBJ) lib/libattn.map
+	$(call say,LINK,$@)
+	$Q $(CC) $(FLAGS) -shared -Wl,-soname,$(@F) -Wl,--version-script=lib/libattn.map -Wl,-z,defs \
+	    $(if $(SANITIZE),,-Wl$(comma)-z$(comma)relro$(comma)-z$(comma)now$(comma)-z$(comma)noexecstack) $(LIB_OBJ) $(LDFLAGS) -lm -o $@
+
 define compile
 	$(call say,CC,$<)
 	$Q mkdir -p $(@D)
 	$Q $(CC) $(FLAGS) $(MODULE_FLAGS) -MMD -MP -c $< -o $@
 endef
-$B/lib/%.o: lib/%.c $B/flags | $B/server-packages
+$B/lib/%.o: lib/%.c $B/flags
 	$(compile)
 $B/server/%.o: server/%.c $B/flags $B/server-packages
 	$(compile)
 $B/tests/%.o: tests/%.c $B/flags $B/test-packages
 	$(compile)
 
-$B/lib/layer/layer_gradient.o: $B/server-packages
 $B/server/api/openapi.o: server/openapi.json
 
 # The files of the page, packed, as one C file.
@@ -225,6 +239,7 @@ $(REPLAYS): $B/tests/fuzz/%: $B/tests/fuzz/%.o $B/tests/fuzz/replay.o $(TEST_LIN
 	$(call say,LINK,$@)
 	$Q $(CC) $(FLAGS) $^ $(LDFLAGS) $(TEST_LIBS) -o $@
 
+$B/tests/deploy/test_library: | $(LIBRARY)
 $B/tests/http/test_sandbox_attempts: | $B/tests/support/injected.so
 $(PRELOAD): $B/%.so: %.c $B/flags
 	$(call say,LINK,$@)
@@ -283,7 +298,7 @@ check: programs ## the tests without installing; SANITIZE=address,undefined or t
 	@tests/run $(BUILD)/$(COMPILER) check '$(or $(SANITIZE),plain)'
 
 # The programs that tests/run runs. Programs that talk to the daemon from outside need no sanitizer of their own.
-programs: inner-programs $(TESTS) $(PRELOAD) ## build what the tests run, and run nothing
+programs: inner-programs $(TESTS) $(PRELOAD) $(LIBRARY) ## build what the tests run, and run nothing
 inner-programs: $(KERNEL_OBJ) $(DAEMON) $(INNER_SRC:%.c=$B/%) $(REPLAYS)
 threaded-programs: $(KERNEL_OBJ) $(DAEMON) $(THREADED_SRC:%.c=$B/%)
 
@@ -384,12 +399,30 @@ $(BUILD)/fuzz_%: $B/tests/fuzz/fuzz_%.o $(TEST_LINKED)
 
 # ------------------------------------------------------------------------------------ the rest --
 
-install: daemon ## to DESTDIR, PREFIX=/usr/local: the daemon and its systemd units
+VERSION = $(shell sed -n 's/^\#define ATTND_VERSION "\(.*\)"$$/\1/p' server/base/version.h)
+MANDIR := $(PREFIX)/share/man/man3
+
+install: daemon install-library ## to DESTDIR, PREFIX=/usr/local, LIBDIR: the daemon and its systemd units, the library
 	install -D -m 755 $(BUILD)/attnd $(DESTDIR)$(PREFIX)/bin/attnd
 	install -d $(DESTDIR)$(UNITDIR)
 	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' deploy/systemd/attnd.service \
 	    > $(DESTDIR)$(UNITDIR)/attnd.service
 	install -m 644 deploy/systemd/attnd.socket $(DESTDIR)$(UNITDIR)/attnd.socket
+
+install-library: library ## to the same: libattn.so, its headers, attn.pc for pkg-config and the page of `man attn`
+	install -d $(addprefix $(DESTDIR),$(LIBDIR)/pkgconfig $(PREFIX)/include/attn $(MANDIR))
+	install -m 644 $(LIBRARY) $(DESTDIR)$(LIBDIR)/$(notdir $(LIBRARY))
+	ln -sf $(notdir $(LIBRARY)) $(DESTDIR)$(LIBDIR)/libattn.so
+	install -m 644 $(wildcard lib/*.h) $(DESTDIR)$(PREFIX)/include/attn
+	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' lib/attn.pc.in \
+	    > $(DESTDIR)$(LIBDIR)/pkgconfig/attn.pc
+	lib/make-man $(VERSION) > $(DESTDIR)$(MANDIR)/attn.3
+
+uninstall: ## removes what `make install` with the same DESTDIR, PREFIX and LIBDIR has put there
+	rm -f $(addprefix $(DESTDIR),$(PREFIX)/bin/attnd $(UNITDIR)/attnd.service $(UNITDIR)/attnd.socket \
+	    $(LIBDIR)/$(notdir $(LIBRARY)) $(LIBDIR)/libattn.so $(LIBDIR)/pkgconfig/attn.pc $(MANDIR)/attn.3 \
+	    $(patsubst lib/%,$(PREFIX)/include/attn/%,$(wildcard lib/*.h)))
+	-rmdir $(DESTDIR)$(PREFIX)/include/attn
 
 compdb: ## compile_commands.json, for editors and clang tools
 	@$(MAKE) --no-print-directory -Bn V=1 programs | awk -v folder='$(CURDIR)' \
@@ -404,7 +437,7 @@ help: ## this
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
-.PHONY: daemon run serve story test test-sanitized check programs inner-programs threaded-programs check-page pictures check-long check-aarch64 check-layers check-pages lint sbom check-reproducible bench bench-quick bench-load exactness fuzz fuzz-programs install compdb \
+.PHONY: daemon run serve story test test-sanitized check programs inner-programs threaded-programs check-page pictures check-long check-aarch64 check-layers check-pages lint sbom check-reproducible bench bench-quick bench-load exactness fuzz fuzz-programs library install install-library uninstall compdb \
         clean help FORCE
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)

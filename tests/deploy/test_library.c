@@ -1,0 +1,185 @@
+/* test_library.c - libattn.so for other programs: its symbols, what it needs, and what `make
+ * install-library` puts where a compiler, pkg-config and man find it. */
+#include "skip.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { OUTPUT_BYTES = 1 << 16 };
+
+static char library[PATH_MAX]; /* beside the folder of this program */
+static char folder[] = "/tmp/attnd-library-XXXXXX";
+static char output[OUTPUT_BYTES];
+
+/* What a script writes to both streams. $LIBRARY is the library and $D the folder of this program's
+ * own, in whose usr/ it is installed. The script must exit with 0. */
+static const char *shell(const char *script)
+{
+    FILE *stream = popen(script, "r");
+    assert_non_null(stream);
+    const size_t used = fread(output, 1, sizeof output - 1, stream);
+    output[used] = '\0';
+    const int status = pclose(stream);
+    if (status != 0)
+        fail_msg("%s\nstatus %d, wrote\n%s", script, status, output);
+    return output;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    const ssize_t used = readlink("/proc/self/exe", library, sizeof library - 1);
+    assert_true(used > 0);
+    char *tests = strstr(library, "/tests/deploy/");
+    assert_non_null(tests);
+    strcpy(tests, "/libattn.so.1");
+    assert_int_equal(access(library, R_OK), 0);
+    assert_non_null(mkdtemp(folder));
+    setenv("LIBRARY", library, 1);
+    setenv("D", folder, 1);
+    setenv("LC_ALL", "C", 1);
+    setenv("PKG_CONFIG_PATH", "", 1);
+    /* The library is there, and so make has nothing to build, whatever flags it was made with. */
+    shell("exec 2>&1; make -s -o library install-library LIBRARY=$LIBRARY PREFIX=$D/usr");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    shell("rm -rf $D");
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------- the symbols --
+ */
+
+/* All functions and constants that the public headers declare, and nothing else, with one version.
+ */
+static void test_symbols_are_those_of_the_headers(void **state)
+{
+    (void)state;
+    shell("{ grep -hoE '\\battn_[a-z0-9_]+\\(' lib/*.h | tr -d '('; "
+          "  sed -nE 's/^extern const .* (attn_[a-z_]+)\\[.*/\\1/p' lib/*.h; } | sort -u "
+          ">$D/headers\n"
+          "sed -nE 's/^    (attn_[a-z0-9_]+);$/\\1/p' lib/libattn.map >$D/map\n"
+          "nm -D --defined-only --with-symbol-versions $LIBRARY | awk '$2 != \"A\" {print $3}' "
+          "| sort >$D/library");
+    shell("test $(wc -l <$D/headers) -gt 80 && diff $D/headers $D/map");
+    shell("sed 's/$/@@ATTN_1/' $D/map | diff - $D/library");
+}
+
+static void test_libc_and_libm_are_all_it_needs(void **state)
+{
+    (void)state;
+    assert_string_equal(
+        shell("readelf -Wd $LIBRARY | sed -nE 's/.*\\((NEEDED|SONAME)\\).*\\[(.*)\\]/"
+              "\\1 \\2/p' | sort | grep -vE 'NEEDED (libc|libm|ld-linux.*)\\.so'"),
+        "SONAME libattn.so.1\n");
+    /* No threads, no files, no memory of its own, no environment. */
+    assert_string_equal(
+        shell("nm -D --undefined-only $LIBRARY | awk '{print $2}' | sed 's/@.*//' | { grep -E "
+              "'^(pthread_.*|malloc|calloc|realloc|free|aligned_alloc|open|fopen|printf|getenv)$' "
+              "|| true; }"),
+        "");
+}
+
+static void test_relocations_are_read_only(void **state)
+{
+    (void)state;
+    assert_non_null(strstr(shell("readelf -Wd $LIBRARY"), "BIND_NOW"));
+    assert_non_null(strstr(shell("readelf -Wl $LIBRARY"), "GNU_RELRO"));
+    assert_null(strstr(output, "RWE"));
+    assert_null(strstr(shell("readelf -Wd $LIBRARY"), "TEXTREL"));
+}
+
+/* ------------------------------------------------------------------------------- what is installed
+ * -- */
+
+static void test_each_header_stands_alone(void **state)
+{
+    (void)state;
+    shell("exec 2>&1; for header in $D/usr/include/attn/*.h; do\n"
+          "  echo \"#include <attn/${header##*/}>\" | cc -std=c11 -Wall -Wextra -Wpedantic -Werror "
+          "-fsyntax-only -I$D/usr/include -x c - || exit 1\n"
+          "done");
+    shell("ls lib/*.h | sed 's|lib/||' >$D/here; ls $D/usr/include/attn | diff $D/here -");
+}
+
+static void test_a_program_with_threads(void **state)
+{
+    (void)state;
+    shell("exec 2>&1; export PKG_CONFIG_PATH=$D/usr/lib/pkgconfig\n"
+          "cc -O2 -Wall -Wextra -Werror examples/library/attend.c examples/library/pool.c "
+          "$(pkg-config --cflags --libs attn) -lpthread -o $D/attend");
+    shell("exec 2>&1; LD_LIBRARY_PATH=$D/usr/lib $D/attend");
+    const char *first = strstr(output, "equal bits on all threads");
+    assert_non_null(first);
+    assert_non_null(strstr(first + 1, "equal bits on all threads"));
+    assert_null(strstr(output, "OTHER"));
+}
+
+static void test_pkg_config_says_the_version(void **state)
+{
+    (void)state;
+    shell("version=$(PKG_CONFIG_PATH=$D/usr/lib/pkgconfig pkg-config --modversion attn) && "
+          "grep -qxF \"#define ATTND_VERSION \\\"$version\\\"\" server/base/version.h");
+}
+
+/* A folder of libraries elsewhere, below DESTDIR: all files are there, and none names DESTDIR. */
+static void test_destdir_and_libdir(void **state)
+{
+    (void)state;
+    shell("exec 2>&1; make -s -o library install-library LIBRARY=$LIBRARY DESTDIR=$D/root "
+          "PREFIX=/opt/a "
+          "LIBDIR=/opt/a/lib64");
+    shell("cd $D/root/opt/a && test -e lib64/libattn.so && test -e lib64/libattn.so.1 && "
+          "test -e share/man/man3/attn.3 && ! grep -rF $D lib64/pkgconfig share include");
+    shell("grep -qx libdir=/opt/a/lib64 $D/root/opt/a/lib64/pkgconfig/attn.pc");
+}
+
+static void test_uninstall_leaves_no_file(void **state)
+{
+    (void)state;
+    shell("exec 2>&1; make -s -o library install-library LIBRARY=$LIBRARY PREFIX=$D/gone && "
+          "make -s uninstall LIBRARY=$LIBRARY PREFIX=$D/gone");
+    assert_string_equal(shell("find $D/gone ! -type d; find $D/gone -name attn"), "");
+}
+
+static void test_the_manual_page(void **state)
+{
+    (void)state;
+    skip_without("man-db", "command -v man");
+    assert_string_equal(
+        shell("MANWIDTH=120 man --warnings -l $D/usr/share/man/man3/attn.3 2>&1 >$D/page"), "");
+    shell("grep -q 'attn - scaled dot-product attention' $D/page && grep -q '^PROBLEM' $D/page && "
+          "grep -qF 'void attn_plan_run(const struct attn_plan *plan, int64_t task, void "
+          "*workspace);' "
+          "$D/page");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_symbols_are_those_of_the_headers),
+        cmocka_unit_test(test_libc_and_libm_are_all_it_needs),
+        cmocka_unit_test(test_relocations_are_read_only),
+        cmocka_unit_test(test_each_header_stands_alone),
+        cmocka_unit_test(test_a_program_with_threads),
+        cmocka_unit_test(test_pkg_config_says_the_version),
+        cmocka_unit_test(test_destdir_and_libdir),
+        cmocka_unit_test(test_uninstall_leaves_no_file),
+        cmocka_unit_test(test_the_manual_page),
+    };
+    return cmocka_run_group_tests_name("library", tests, set_up, tear_down);
+}
