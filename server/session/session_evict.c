@@ -2,6 +2,7 @@
 #include "session/session_evict.h"
 
 #include "session/session_bounds.h"
+#include "session/session_groups.h"
 #include "session/session_store_internal.h"
 
 #include <stdlib.h>
@@ -130,13 +131,31 @@ bool session_store_make_room(struct session_store *store, size_t bytes, struct f
     return true;
 }
 
+/* Whether what the rows wanted may have room when it is tried again: others may take it. */
+static bool may_try_again(struct session_store *store, const struct session_rows *rows, int tries,
+                          const struct fault *fault)
+{
+    enum { TRIES = 16 };
+    return fault->code == FAULT_FULL && tries < TRIES
+           && session_store_evict(store, rows->bytes_wanted);
+}
+
 bool session_store_begin_rows(struct session_store *store, struct session_rows *rows, int64_t count,
                               struct fault *fault)
 {
-    enum { TRIES = 16 }; /* others may take the room that was made */
     for (int i = 0; !session_rows_begin(rows, session_store_budget(store), count, fault); i++)
-        if (fault->code != FAULT_FULL || i == TRIES
-            || !session_store_evict(store, rows->bytes_wanted))
+        if (!may_try_again(store, rows, i, fault))
+            return false;
+    fault->code = FAULT_NONE;
+    return true;
+}
+
+bool session_store_add_groups(struct session_store *store, struct session_rows *rows,
+                              const int64_t *lengths, int64_t count, struct fault *fault)
+{
+    struct session_budget *budget = session_store_budget(store);
+    for (int i = 0; !session_groups_add(rows, budget, lengths, count, fault); i++)
+        if (!may_try_again(store, rows, i, fault))
             return false;
     fault->code = FAULT_NONE;
     return true;

@@ -3,7 +3,6 @@
 
 #include "model/model_config.h"
 #include "model/model_identity.h"
-#include "session/session_groups.h"
 #include "session/session_hole.h"
 #include "session/session_window.h"
 
@@ -95,12 +94,8 @@ static bool make_groups(const struct making *making, struct fault *fault)
         if (!skip(making, fault))
             return false;
         count = count_groups(making, first, lengths, most);
-        while (!session_groups_add(making->rows, session_store_budget(making->store), lengths,
-                                   count, fault))
-            if (fault->code != FAULT_MEMORY
-                || !session_store_evict(making->store, making->rows->bytes_wanted))
-                return false;
-        fault->code = FAULT_NONE;
+        if (!session_store_add_groups(making->store, making->rows, lengths, count, fault))
+            return false;
     }
     return skip(making, fault);
 }

@@ -171,6 +171,7 @@ bool session_groups_add(struct session_rows *rows, struct session_budget *budget
     if (!parts)
         return fault_no_memory(fault);
     rows->parts = parts;
+    rows->bytes_taken = rows->bytes_wanted = 0; /* what earlier ones took stays */
     struct session_page *page =
         session_rows_make_page(rows, ATTN_I8, budget, count * ATTN_I8_ROWS, fault);
     if (!page)

@@ -84,6 +84,10 @@ bool session_store_make_room(struct session_store *store, size_t bytes, struct f
 bool session_store_begin_rows(struct session_store *store, struct session_rows *rows, int64_t count,
                               struct fault *fault);
 
+/* The same of session_groups_add(). */
+bool session_store_add_groups(struct session_store *store, struct session_rows *rows,
+                              const int64_t *lengths, int64_t count, struct fault *fault);
+
 /* Calls visit for each session that the key may see, in the order of their making, at most count of
  * them behind the first `after`; each is held for the call. Returns how many the key may see. */
 int64_t session_store_list(struct session_store *store, const struct access_key *key, int64_t after,

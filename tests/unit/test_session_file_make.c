@@ -1,0 +1,122 @@
+/* test_session_file_make.c - a session of a file where memory is short: evictable sessions make
+ * room, and where the machine has none the fault is memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "session/session_file_read.h"
+#include "store/model_store.h"
+
+#include <stdlib.h>
+
+/* Without this AddressSanitizer ends the program where malloc() would return NULL. */
+const char *__asan_default_options(void);
+
+const char *__asan_default_options(void)
+{
+    return "allocator_may_return_null=1";
+}
+
+static struct model_store *models;
+static struct model *model;
+
+static int open_models(void **state)
+{
+    const struct model_store_options no_directory = { .directory = NULL };
+    struct fault fault;
+    int failed_count;
+    (void)state;
+    assert_true(model_store_create(&models, &no_directory, &failed_count, &fault));
+    assert_true(model_store_resolve_version(models, NULL, "sdpa", "", &model, &fault));
+    return 0;
+}
+
+static int close_models(void **state)
+{
+    (void)state;
+    model_release(model);
+    model_store_free(models);
+    return 0;
+}
+
+/* A session of one whole group of int8 that has this shape. The numbers are zeros of the file. */
+static struct session *make(struct session_store *store, int64_t kv_heads, int64_t columns,
+                            struct fault *fault)
+{
+    static const int64_t group_rows = ATTN_I8_ROWS;
+    static const char zeros[1024];
+    const struct safetensors_entry numbers = { .data = zeros };
+    const struct safetensors_entry lengths = { .data = &group_rows };
+    struct session_file_layer layer = {
+        .shape = { kv_heads, columns, columns, ATTN_I8 },
+        .lengths = { .rows = ATTN_I8_ROWS, .groups = 1 },
+        .kv_len = ATTN_I8_ROWS,
+    };
+    for (int side = 0; side < SESSION_FILE_SIDE_COUNT; side++)
+        layer.entries[side] = side == SESSION_FILE_GROUP_ROWS ? &lengths : &numbers;
+    const struct session_file_read read = { .dtype = ATTN_I8,
+                                            .kv_len_max = INT64_MAX,
+                                            .ttl_ns = INT64_C(3600000000000),
+                                            .is_evictable = true,
+                                            .layers = &layer,
+                                            .layer_count = 1 };
+    fault->code = FAULT_NONE;
+    return session_file_make(&read, model, store, NULL, fault);
+}
+
+/* The budget has room for the numbers, and none for the page that they lie in: what is evictable
+ * ends. */
+static void test_groups_make_room(void **state)
+{
+    struct session_store *store = session_store_create(SIZE_MAX, NULL);
+    struct session_budget *budget = session_store_budget(store);
+    struct fault fault;
+    (void)state;
+    struct session *old = make(store, 1, 1, &fault);
+    assert_non_null(old);
+    const size_t page = atomic_load(&budget->bytes);
+    assert_true(session_store_add(store, old, "old", NULL, &fault));
+    budget->bytes_max = 2 * page - 1;
+    struct session *made = make(store, 1, 1, &fault);
+    assert_non_null(made);
+    assert_int_equal(fault.code, FAULT_NONE);
+    assert_int_equal(atomic_load(&budget->bytes), page);
+    assert_null(session_store_look(store, "old", NULL, NULL, &fault));
+    assert_int_equal(fault.code, FAULT_GONE);
+    assert_null(make(store, 1, 1, &fault)); /* nothing is evictable: made is in no store */
+    assert_int_equal(fault.code, FAULT_FULL);
+    session_release(made);
+    session_store_free(store);
+}
+
+/* The budget has room for more than the machine can have: nothing that ends helps. */
+static void test_groups_without_memory(void **state)
+{
+    enum { HEADS = 1 << 20, COLUMNS = 1 << 20 }; /* 128 TiB */
+    struct session_store *store = session_store_create(SIZE_MAX, NULL);
+    struct fault fault;
+    (void)state;
+    struct session *old = make(store, 1, 1, &fault);
+    assert_non_null(old);
+    assert_true(session_store_add(store, old, "old", NULL, &fault));
+    const size_t before = atomic_load(&session_store_budget(store)->bytes);
+    assert_null(make(store, HEADS, COLUMNS, &fault));
+    assert_int_equal(fault.code, FAULT_MEMORY);
+    assert_int_equal(atomic_load(&session_store_budget(store)->bytes), before);
+    struct session *still = session_store_look(store, "old", NULL, NULL, &fault);
+    assert_non_null(still);
+    session_release(still);
+    session_store_free(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_groups_make_room),
+        cmocka_unit_test(test_groups_without_memory),
+    };
+    return cmocka_run_group_tests(tests, open_models, close_models);
+}
