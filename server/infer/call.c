@@ -14,10 +14,10 @@
 /* The connection thread runs a call of at most this predicted cost itself, where a worker is idle.
  * Handing over a call below the first bound and taking its answer back would cost that thread more.
  * A call up to the second bound takes less CPU time and is answered sooner this way, but the
- * requests behind it wait. So that bound is for the first request of a turn; and for others, up to
- * a sum, where the connection threads are as many as the workers, so that no CPU is idle meanwhile.
- */
-enum { INLINE_ALWAYS_NS = 20000, INLINE_MOST_NS = 250000, INLINE_TURN_NS = 4000000 };
+ * requests behind it wait, a probe of health among them. So that bound is for the first request of
+ * a turn; and for others, up to a small sum, where the connection threads are as many as the
+ * workers, so that no CPU is idle meanwhile. */
+enum { INLINE_ALWAYS_NS = 20000, INLINE_MOST_NS = 250000, INLINE_TURN_NS = 250000 };
 
 /* With the first call of a turn it helps up to this predicted cost, which is a millisecond where
  * two CPUs share it: it reads the request and takes tasks beside the workers, until something has
