@@ -179,7 +179,7 @@ static bool begin(struct call *call, const struct exchange *exchange, struct fau
     if (verb->read && !service_takes_json(exchange, fault))
         return false;
     if (!verb->is_about_one)
-        return true;
+        return session_path_check_new(exchange, fault);
     change->session = session_path_find(exchange, call->service->sessions, fault);
     if (!change->session)
         return false;

@@ -156,7 +156,7 @@ static bool take_begin(struct call *call, const struct exchange *exchange, struc
     text_copy(taking->id, sizeof taking->id, exchange_param(exchange, 0));
     call->is_for_worker = true;
     text_copy(taking->type, sizeof taking->type, exchange_body_type(exchange));
-    return session_id_check(taking->id, fault);
+    return session_path_check_new(exchange, fault) && session_id_check(taking->id, fault);
 }
 
 static bool take_read(struct call *call, struct fault *fault)

@@ -43,3 +43,14 @@ struct session *session_path_find_to_call(const struct exchange *exchange,
                                             fault)
                : NULL;
 }
+
+bool session_path_check_new(const struct exchange *exchange, struct fault *fault)
+{
+    char owner[NAME_BYTES];
+    if (read_owner(exchange, owner))
+        return fault_set(fault, FAULT_FIELD,
+                         "owner is '%.64s'; a new session is for the key that makes it: leave "
+                         "owner out, or make it with a key of that name",
+                         owner);
+    return exchange_check_query(exchange, NULL, 0, fault);
+}

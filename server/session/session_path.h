@@ -18,4 +18,8 @@ struct session *session_path_find(const struct exchange *exchange, struct sessio
 struct session *session_path_find_to_call(const struct exchange *exchange,
                                           struct session_store *store, struct fault *fault);
 
+/* Whether the path of a request that makes a session has no parameter: the session is for the key
+ * that asks. */
+bool session_path_check_new(const struct exchange *exchange, struct fault *fault);
+
 #endif

@@ -118,6 +118,10 @@ static void test_owner_said(void **state)
                                                      .path = "/v1/sessions/s?owner=anna" };
     static const struct http_request TYPO = { .method = "DELETE",
                                               .path = "/v1/sessions/s?ownr=anna" };
+    static const struct http_request NEW[] = {
+        { .path = "/v1/sessions?owner=bert", .body = "{\"model\":\"sdpa\"}" },
+        { .method = "PUT", .path = "/v1/sessions/new?owner=bert", .body = "" },
+    };
     static const struct http_request CALL = { .path = "/v1/sessions/s/attention?owner=bert",
                                               .body = "{\"query\":[[1]],\"key\":[[1]]}" };
     static const struct http_request MANY = {
@@ -149,6 +153,9 @@ static void test_owner_said(void **state)
         strstr(response.body, "\"code\":\"conflict\",\"pointer\":\"/requests/2/session\""));
     http_response_free(&response);
     key_expect_refused(&own, "all", &TYPO, 400, "field", "unknown parameter 'ownr'");
+    for (int i = 0; i < 2; i++)
+        key_expect_refused(&own, "all", &NEW[i], 400, "field",
+                           "owner is 'bert'; a new session is for the key that makes it");
     EXPECT("all", &END_OF_ANNA, 204);
     key_expect_refused(&own, "all", &END_OF_ANNA, 410, "gone", "was deleted");
     key_expect_refused(&own, "all", &END, 409, "conflict", "'bert', 'anna'");
