@@ -151,7 +151,8 @@ static bool read_window(struct session_file_read *read, struct fault *fault)
                             "nothing")
                || session_file_point_at(fault, "sinks");
     return need_number(read, "window", 1, INT64_MAX, &read->window, fault)
-           && need_number(read, "sinks", 0, INT64_MAX, &read->sinks, fault);
+           && (lacks(read, "sinks")
+               || need_number(read, "sinks", 0, INT64_MAX, &read->sinks, fault));
 }
 
 static bool read_times(struct session_file_read *read, struct fault *fault)

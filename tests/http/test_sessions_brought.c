@@ -166,6 +166,19 @@ static void test_own_file(void **state)
     session_delete(&client, "own", 204);
 }
 
+/* A window without sinks has none, as where a session is made. */
+static void test_own_window(void **state)
+{
+    (void)state;
+    struct session_bytes file = make_file(
+        "{\"attnd_session\":\"1\",\"model\":\"sdpa\",\"dtype\":\"f32\",\"window\":\"5\"}");
+    session_bytes_put(&client, "own", file, 201);
+    session_bytes_free(&file);
+    assert_int_equal(session_number(&client, "own", "window"), 5);
+    assert_int_equal(session_number(&client, "own", "sinks"), 0);
+    session_delete(&client, "own", 204);
+}
+
 /* What is said is held to. */
 static void test_own_file_refused(void **state)
 {
@@ -181,7 +194,8 @@ static void test_own_file_refused(void **state)
         { "{" MUST ",\"ttl_ms\":\"x\"}", 400, "option", "ttl_ms is 'x'" },
         { "{" MUST ",\"model_sha256\":\"0\"}", 409, "conflict", "another model" },
         { "{" MUST ",\"sha256.layers.0.key\":\"0\"}", 400, "binary", "checksum" },
-        { "{" MUST ",\"window\":\"5\"}", 400, "field", "sinks is missing" },
+        { "{" MUST ",\"window\":\"0\"}", 400, "option", "window is '0'" },
+        { "{" MUST ",\"sinks\":\"1\"}", 400, "option", "sinks and no window" },
         { "{" MUST ",\"sha256\":\"0\"}", 400, "field", "is missing" },
         { "{" MUST ",\"author\":\"me\"}", 400, "field", "this build does not know" },
         { "{\"attnd_session\":\"1\",\"model\":\"stories260K\",\"dtype\":\"f32\"}", 400, "shape",
@@ -210,7 +224,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_query),         cmocka_unit_test(test_no_query_of_lists),
         cmocka_unit_test(test_no_query_of_file), cmocka_unit_test(test_own_file),
-        cmocka_unit_test(test_own_file_refused), cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_own_window),       cmocka_unit_test(test_own_file_refused),
+        cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, fixture_clear);
 }
