@@ -178,7 +178,7 @@ static void expect_listed(struct http_client *own, const char *path, int count, 
 
 static void test_list(void **state)
 {
-    char body[64], id[8];
+    char body[64], id[16];
     (void)state;
     expect_listed(&client, "/v1/sessions", 0, 0, NULL);
     for (int i = 0; i < 5; i++) {
