@@ -70,7 +70,7 @@ static struct route routes[] = {
     ROUTE("PUT", "/v1/sessions/{session}", SESSIONS, .handle = sessions_put,
           .takes_body = call_takes_body, .audited = true),
     ROUTE("PATCH", "/v1/sessions/{session}", SESSIONS, .handle = sessions_change,
-          .takes_body = call_takes_body),
+          .takes_body = call_takes_body, .audited = true),
     ROUTE("DELETE", "/v1/sessions/{session}", SESSIONS, .handle = sessions_delete,
           .takes_body = call_takes_body, .audited = true),
     ROUTE("POST", "/v1/sessions/{session}/attention", SESSIONS, .handle = infer_handle_session,

@@ -51,6 +51,9 @@ static void test_owners(void **state)
     static const struct http_request END = { .method = "DELETE", .path = "/v1/sessions/s" };
     static const struct http_request END_OF_BERT = { .method = "DELETE",
                                                      .path = "/v1/sessions/s?owner=bert" };
+    static const struct http_request SOON = { .method = "PATCH",
+                                              .path = "/v1/sessions/s?owner=bert",
+                                              .body = "{\"ttl\":\"1h\"}" };
     static const struct http_request LIST = { .path = "/v1/sessions" };
     const struct http_request *const VERBS[] = { &LOOK, &CALL, &FORK, &CUT, &END };
     struct daemon other;
@@ -86,10 +89,12 @@ static void test_owners(void **state)
     EXPECT("bert", &LOOK, 200); /* its own is there still */
     key_expect_refused(&own, "all", &END, 409, "conflict",
                        "'bert', 'anna' each have a session 's'");
+    EXPECT("all", &SOON, 200);
     EXPECT("all", &END_OF_BERT, 204);
     key_expect_refused(&own, "bert", &LOOK, 410, "gone", "was deleted");
     http_client_free(&own);
     free(daemon_log_with(&other, "audit who=anna what=\"POST /v1/sessions\" session=s outcome="));
+    free(daemon_log_with(&other, "audit who=all what=\"PATCH /v1/sessions/{session}\" session=s"));
     free(daemon_log_with(&other, "audit who=all what=\"DELETE /v1/sessions/{session}\" session=s"));
     daemon_stop(&other);
 }
