@@ -60,7 +60,7 @@ static void test_faults_of_an_item(void **state)
     item_refused("requests.1.key.0", "F32", "{" TWO "}", "field", "/requests/1/key.0", "key.0");
     item_refused("requests.1.context_gradient", "F32", "{" TWO "}", "field",
                  "/requests/1/context_gradient", "no tensor");
-    item_refused("requests.1.key", "F32", "{" TWO "}", "field", "/requests/1/query", "missing");
+    item_refused("requests.1.value", "F32", "{" TWO "}", "field", "/requests/1/query", "missing");
     item_refused("requests.1.query", "F32",
                  "{\"requests\":\"[{\\\"session\\\":\\\"a\\\"},{\\\"session\\\":\\\"b\\\","
                  "\\\"query\\\":[[1,2,3,4]]}]\"}",
