@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { PHASES = 3, NEEDED = 6, CALIBRATE_S = 3, SENTENCES = 24, BODY_BYTES = 2048 };
 
@@ -173,6 +174,10 @@ int main(void)
                                               { .name = "step", .seconds = STEP_S },
                                               { .name = "back", .seconds = BACK_S } } };
     pthread_t traffic;
+    if (access("/usr/sbin/haproxy", X_OK) != 0) {
+        printf("haproxy is not installed\n");
+        return 0;
+    }
     autoscaler_read(&autoscaler.rules);
     replicas_init(&replicas, CPUS);
     replicas_set(&replicas, autoscaler.rules.min);
