@@ -209,7 +209,8 @@ struct session_page *session_page_create_void(const struct session_shape *shape)
     if (!page)
         return NULL;
     page->holders = 1;
-    page->rows = page->used = rows; /* nobody appends to it */
+    page->rows = rows;
+    page->used = rows; /* nobody appends to it */
     page->is_void = true;
     page->dtype = shape->dtype;
     page->key = page->value = zeros;
