@@ -1,0 +1,27 @@
+"""layout.py - the structs of attnd.py are those of the headers. Reads lines "STRUCT FIELD OFFSET BYTES", a field of "-"
+being the whole struct, which the structs of plans may exceed."""
+
+import ctypes
+import sys
+
+import attnd
+
+STRUCTS = {"attn_tensor": attnd._Tensor, "attn_options": attnd._Options, "attn_problem": attnd._Problem,
+           "attn_plan": attnd._Plan, "attn_gradient_problem": attnd._GradientProblem,
+           "attn_gradient_plan": attnd._GradientPlan, "attn_softmax": attnd._Softmax}
+seen = set()
+for line in sys.stdin:
+    name, field, offset, size = line.split()
+    struct = STRUCTS[name]
+    if field == "-":
+        here = ctypes.sizeof(struct)
+        good = here >= int(size) if name.endswith("_plan") else here == int(size)
+        assert good, "struct %s has %s bytes and %d in attnd.py" % (name, size, here)
+    else:
+        seen.add((name, field))
+        here = getattr(struct, field)
+        assert (here.offset, here.size) == (int(offset), int(size)), "%s and %r in attnd.py" % (line.strip(), here)
+left = {(name, field[0]) for name, struct in STRUCTS.items() for field in struct._fields_} - seen
+left = {x for x in left if x[1] != "rest"}
+assert not left, "nobody says where the headers have %s" % sorted(left)
+print("ok")

@@ -1,0 +1,155 @@
+"""local.py - attnd.local on numpy arrays against the formulas in double."""
+
+import itertools
+import threading
+
+import numpy as np
+
+import attnd
+
+sdpa = attnd.local.scaled_dot_product_attention
+rng = np.random.default_rng(7)
+
+
+def numbers(*shape, dtype=np.float32):
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def formulas(q, k, v, mask=None, causal=False, scale=None, softcap=0):
+    q, k, v = (x.astype(float) for x in (q, k, v))
+    group = q.shape[-3] // k.shape[-3] if q.ndim > 2 else 1
+    if group > 1:
+        k, v = (np.repeat(x, group, -3) for x in (k, v))
+    scores = q @ np.swapaxes(k, -1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    if softcap:
+        scores = softcap * np.tanh(scores / softcap)
+    if causal:
+        scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf)
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
+    most = scores.max(-1, keepdims=True)
+    weights = np.exp(scores - np.where(np.isfinite(most), most, 0))
+    total = weights.sum(-1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        lse = (np.log(total) + most)[..., 0]
+    weights = weights / np.where(total > 0, total, 1)
+    return weights @ v, weights, lse
+
+
+def near(got, want, tolerance=2e-6):
+    assert got.shape == want.shape, (got.shape, want.shape)
+    finite = np.isfinite(want)
+    assert np.array_equal(finite, np.isfinite(got))
+    assert np.allclose(got[finite], want[finite], tolerance, tolerance), np.abs(got - want)[finite].max()
+
+
+def expect(kind, said, call):
+    try:
+        call()
+    except kind as error:
+        assert said in str(error), str(error)
+    else:
+        raise AssertionError("not refused: " + said)
+
+
+# Shapes, masks and options.
+for shape in ((5, 8), (3, 5, 8), (2, 3, 5, 8), (2, 3, 300, 64), (1, 2, 1, 64)):
+    q, k, v = numbers(*shape), numbers(*shape[:-2], 7, shape[-1]), numbers(*shape[:-2], 7, 6)
+    for got, want in zip(sdpa(q, k, v, return_weights=True, return_lse=True), formulas(q, k, v)):
+        assert isinstance(got, np.ndarray) and got.dtype == np.float32
+        near(got, want)
+    seen = rng.random((shape[-2], 7)) < 0.5
+    near(sdpa(q, k, v, seen), formulas(q, k, v, seen)[0])
+    near(sdpa(q, k, v, numbers(shape[-2], 7) * 0 + 1.5), formulas(q, k, v)[0])
+    near(sdpa(q, k, v, is_causal=True), formulas(q, k, v, causal=True)[0])
+    near(sdpa(q, k, v, scale=0.3, softcap=2.0), formulas(q, k, v, scale=0.3, softcap=2)[0])
+
+q, k, v = numbers(2, 6, 20, 16), numbers(2, 3, 30, 16), numbers(2, 3, 30, 16)
+near(sdpa(q, k, v, enable_gqa=True), formulas(q, k, v)[0])
+near(sdpa(q.astype(np.float64), k.astype(np.float64), v.astype(np.float64), enable_gqa=True), formulas(q, k, v)[0], 1e-13)
+half = [x.astype(np.float16) for x in (q, k, v)]
+assert sdpa(*half, enable_gqa=True).dtype == np.float16
+near(sdpa(*half, enable_gqa=True).astype(float), formulas(*half)[0], 2e-3)
+near(sdpa(q, k, v, enable_gqa=True, kv_len=[4, 30]),
+     formulas(q, k, v, np.arange(30) < np.array([4, 30])[:, None, None, None])[0])
+near(sdpa(q, k, v, enable_gqa=True, is_causal=True, past_len=10),
+     formulas(q, k, v, np.arange(30) <= np.arange(20)[:, None] + 10)[0])
+
+# Views are read where they lie: heads beside each other, every second head, a head that repeats, rows backwards.
+rows = numbers(2, 20, 6, 16)
+near(sdpa(rows.transpose(0, 2, 1, 3), k, v, enable_gqa=True), formulas(rows.transpose(0, 2, 1, 3), k, v)[0])
+near(sdpa(q[:, ::2], k, v), formulas(q[:, ::2], k, v)[0])
+one = np.broadcast_to(k[:, :1], k.shape)
+near(sdpa(q[:, :3], one, v), formulas(q[:, :3], one, v)[0])
+near(sdpa(q[:, :, ::-1], k, v, enable_gqa=True), formulas(q[:, :, ::-1], k, v)[0])
+columns = np.asfortranarray(q)
+near(sdpa(columns, k, v, enable_gqa=True), formulas(q, k, v)[0])
+out = np.zeros((2, 20, 6, 16), np.float32)
+assert sdpa(q, k, v, enable_gqa=True, out=out.transpose(0, 2, 1, 3)).base is out
+near(out.transpose(0, 2, 1, 3), formulas(q, k, v)[0])
+
+# Equal bits on each number of threads, for tiles, for parts of few rows, and from several threads at once.
+long = [numbers(1, 4, n, 64) for n in (1, 3000, 3000)]
+for case in ([q, k, v], long):
+    alone = sdpa(*case, enable_gqa=True, threads=1)
+    assert alone.tobytes() == sdpa(*case, enable_gqa=True).tobytes()
+pairs = attnd.Local(threads=4)
+near(pairs.scaled_dot_product_attention(*long), formulas(*long)[0])
+results = []
+workers = [threading.Thread(target=lambda: results.append(sdpa(q, k, v, enable_gqa=True).tobytes())) for _ in range(8)]
+for worker in workers:
+    worker.start()
+for worker in workers:
+    worker.join()
+assert len(set(results)) == 1 and len(results) == 8
+
+# Rows that see nothing; empty inputs.
+context, lse = sdpa(q, k, v, np.zeros((20, 30), bool), enable_gqa=True, return_lse=True)
+assert not context.any() and np.isneginf(lse).all()
+assert sdpa(q[:, :, :0], k, v, enable_gqa=True).shape == (2, 6, 0, 16)
+assert not sdpa(q, k[:, :, :0], v[:, :, :0], enable_gqa=True).any()
+
+# Gradients against differences in double.
+q, k, v, mask = numbers(1, 2, 4, 5), numbers(1, 2, 6, 5), numbers(1, 2, 6, 5), numbers(4, 6)
+given = numbers(1, 2, 4, 5)
+gradients = attnd.local.scaled_dot_product_attention_backward(given, q, k, v, mask, mask_gradient=True)
+for x, gradient in zip((q, k, v, mask), gradients):
+    assert gradient.shape == x.shape
+    for index in itertools.islice(np.ndindex(x.shape), 0, None, 7):
+        was, sums = x[index], []
+        for step in (2.0 ** -8, -(2.0 ** -8)):
+            x[index] = was + step
+            sums.append((formulas(q, k, v, mask)[0] * given).sum() / (x[index] - was) / 2)
+        x[index] = was
+        assert abs(sum(sums) - gradient[index]) < 1e-3, (index, sum(sums), gradient[index])
+
+# Softmax.
+x = numbers(3, 4, 50)
+for axis in (0, 1, -1):
+    want = np.exp(x.astype(float)) / np.exp(x.astype(float)).sum(axis, keepdims=True)
+    near(attnd.local.softmax(x, axis), want)
+    near(attnd.local.log_softmax(x, axis), np.log(want))
+near(attnd.local.softmax(x.T, 0), (np.exp(x.T) / np.exp(x.T).sum(0)).astype(float), 1e-6)
+assert not attnd.local.softmax(np.full((2, 3), -np.inf, np.float32)).any()
+
+# Dropout is the same for a seed.
+q = numbers(1, 1, 8, 4)
+dropped = [sdpa(q, q, q, dropout_p=0.5, seed=seed, return_weights=True)[1] for seed in (1, 1, 2)]
+assert (dropped[0] == dropped[1]).all() and (dropped[0] != dropped[2]).any() and (dropped[0] == 0).any()
+
+# What is wrong is said.
+expect(ValueError, "query has 1 heads and key 3", lambda: sdpa(q, numbers(1, 3, 8, 4), numbers(1, 3, 8, 4)))
+expect(ValueError, "key.shape[3]", lambda: sdpa(q, q[..., :2], q))
+expect(ValueError, "attn_mask has 7 keys and key 8", lambda: sdpa(q, q, q, np.ones((8, 7), bool)))
+expect(ValueError, "normalizer", lambda: sdpa(q, q, q, normalizer="hardmax"))
+expect(ValueError, "5 dimensions", lambda: sdpa(q[None], q[None], q[None]))
+expect(ValueError, "out has the shape", lambda: sdpa(q, q, q, out=np.zeros((1, 8, 4), np.float32)))
+expect(TypeError, "int64", lambda: sdpa([[1, 2]], [[1, 2]], [[1, 2]]))
+expect(TypeError, "expected the same for both", lambda: sdpa(q, q.astype(float), q))
+expect(ImportError, "make install-library", lambda: attnd.Local("/nowhere/libattn.so.1").softmax(q))
+
+# A weight map draws itself; what it is told of tokens is no markup.
+page = attnd.WeightMap(np.stack([np.eye(500, dtype=np.float32)] * 20), ["<b>", "&"] * 250)._repr_html_()
+assert page.count("<img") == 16 and "16 of 20 heads" in page and "&lt;b&gt; &amp;" in page and "<b>" not in page
+assert len(page) < 60000 and "http" not in page
+print("ok")

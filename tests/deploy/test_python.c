@@ -1,0 +1,209 @@
+/* test_python.c - lib/python/attnd.py by the scripts in tests/deploy/python: its structs are those
+ * of the headers, and its numbers those of the formulas, of torch and of the daemon. */
+#include "skip.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "daemon.h"
+#include "layer_gradient.h"
+#include "softmax.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { OUTPUT_BYTES = 1 << 16 };
+
+static char output[OUTPUT_BYTES];
+
+static int set_up(void **state)
+{
+    (void)state;
+    static char library[PATH_MAX]; /* beside the folder of this program */
+    const ssize_t used = readlink("/proc/self/exe", library, sizeof library - 1);
+    assert_true(used > 0);
+    char *tests = strstr(library, "/tests/deploy/");
+    assert_non_null(tests);
+    strcpy(tests, "/libattn.so.1");
+    assert_int_equal(access(library, R_OK), 0);
+    setenv("ATTN_LIBRARY", library, 1);
+    setenv("PYTHONPATH", "lib/python", 1);
+    setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
+    return 0;
+}
+
+/* A script must end with a line "ok" and the status 0. */
+static void run(const char *command)
+{
+    FILE *stream = popen(command, "r");
+    assert_non_null(stream);
+    const size_t used = fread(output, 1, sizeof output - 1, stream);
+    output[used] = '\0';
+    const int status = pclose(stream);
+    if (status != 0 || used < 3 || strcmp(output + used - 3, "ok\n") != 0)
+        fail_msg("%s\nstatus %d, wrote\n%s", command, status, output);
+}
+
+static void skip_without_numpy(void)
+{
+    skip_without("python3-numpy", "/usr/bin/python3 -c 'import numpy'");
+}
+
+/* -------------------------------------------------------------------------------- the structs --
+ */
+
+#define SIZE(type) fprintf(stream, #type " - 0 %zu\n", sizeof(struct type))
+#define FIELD(type, field)                                                                         \
+    fprintf(stream, #type " " #field " %zu %zu\n", offsetof(struct type, field),                   \
+            sizeof(((struct type *)NULL)->field))
+
+static void write_attention(FILE *stream)
+{
+    SIZE(attn_tensor);
+    FIELD(attn_tensor, data);
+    FIELD(attn_tensor, dtype);
+    FIELD(attn_tensor, shape);
+    FIELD(attn_tensor, stride);
+    FIELD(attn_tensor, pages);
+    SIZE(attn_options);
+    FIELD(attn_options, scale);
+    FIELD(attn_options, softcap);
+    FIELD(attn_options, causal);
+    FIELD(attn_options, window_left);
+    FIELD(attn_options, window_right);
+    FIELD(attn_options, dropout);
+    FIELD(attn_options, seed);
+    FIELD(attn_options, normalizer);
+    FIELD(attn_options, softmax_precision);
+    FIELD(attn_options, precision);
+    FIELD(attn_options, is_prefix_stable);
+    SIZE(attn_plan);
+    FIELD(attn_plan, task_count);
+    FIELD(attn_plan, workspace_bytes);
+    FIELD(attn_plan, part_count);
+    FIELD(attn_plan, join_count);
+    FIELD(attn_plan, shared_bytes);
+    FIELD(attn_plan, part_workspace_bytes);
+}
+
+static void write_problem(FILE *stream)
+{
+    SIZE(attn_problem);
+    FIELD(attn_problem, options);
+    FIELD(attn_problem, query);
+    FIELD(attn_problem, key);
+    FIELD(attn_problem, value);
+    FIELD(attn_problem, additive_weight);
+    FIELD(attn_problem, mask);
+    FIELD(attn_problem, kv_len);
+    FIELD(attn_problem, row_kv_len);
+    FIELD(attn_problem, kv_offset);
+    FIELD(attn_problem, first_keys);
+    FIELD(attn_problem, last_keys);
+    FIELD(attn_problem, past_len);
+#define X(NAME, name, may_be_none) FIELD(attn_problem, name);
+    ATTN_PER_HEAD_MAP(X)
+#undef X
+#define X(NAME, name, columns, step) FIELD(attn_problem, name);
+    ATTN_OUTPUT_MAP(X)
+#undef X
+    FIELD(attn_problem, kernels);
+}
+
+static void write_gradient(FILE *stream)
+{
+    SIZE(attn_gradient_problem);
+    FIELD(attn_gradient_problem, attention);
+    FIELD(attn_gradient_problem, has_forward);
+    FIELD(attn_gradient_problem, largest_weights);
+    FIELD(attn_gradient_problem, context_gradient);
+    FIELD(attn_gradient_problem, query_gradient);
+    FIELD(attn_gradient_problem, key_gradient);
+    FIELD(attn_gradient_problem, value_gradient);
+    FIELD(attn_gradient_problem, mask_gradient);
+    FIELD(attn_gradient_problem, additive_weight_gradient);
+#define X(NAME, name, may_be_none) FIELD(attn_gradient_problem, name##_gradient);
+    ATTN_PER_HEAD_MAP(X)
+#undef X
+    SIZE(attn_gradient_plan);
+    FIELD(attn_gradient_plan, task_count);
+    FIELD(attn_gradient_plan, scratch_bytes);
+    FIELD(attn_gradient_plan, workspace_bytes);
+    SIZE(attn_softmax);
+    FIELD(attn_softmax, input);
+    FIELD(attn_softmax, output);
+    FIELD(attn_softmax, outer);
+    FIELD(attn_softmax, length);
+    FIELD(attn_softmax, inner);
+    FIELD(attn_softmax, visible);
+    FIELD(attn_softmax, rows_per_visible);
+    FIELD(attn_softmax, is_log);
+    FIELD(attn_softmax, dtype);
+}
+
+static void test_structs(void **state)
+{
+    (void)state;
+    skip_without_numpy();
+    FILE *stream = popen("/usr/bin/python3 tests/deploy/python/layout.py", "w");
+    assert_non_null(stream);
+    write_attention(stream);
+    write_problem(stream);
+    write_gradient(stream);
+    assert_int_equal(pclose(stream), 0);
+}
+
+/* -------------------------------------------------------------------------------- the scripts --
+ */
+
+static void test_local(void **state)
+{
+    (void)state;
+    skip_without_numpy();
+    run("/usr/bin/python3 tests/deploy/python/local.py 2>&1");
+}
+
+static void test_torch(void **state)
+{
+    (void)state;
+    skip_without_numpy();
+    skip_without("python3-torch", "/usr/bin/python3 -c 'import torch'");
+    run("/usr/bin/python3 tests/deploy/python/torch_tensors.py 2>&1");
+}
+
+/* And what the page for users shows. */
+static void test_client(void **state)
+{
+    (void)state;
+    skip_without_numpy();
+    char listen[64], command[256];
+    snprintf(listen, sizeof listen, "unix:@attnd-python-%d", (int)getpid());
+    struct daemon daemon;
+    daemon_start_with(&daemon, "--models", "examples/models", "--listen", listen, NULL);
+    snprintf(command, sizeof command,
+             "/usr/bin/python3 tests/deploy/python/client.py http://127.0.0.1:%d %s 2>&1",
+             daemon.port, listen);
+    run(command);
+    snprintf(command, sizeof command,
+             "/usr/bin/python3 tests/deploy/python/page.py http://127.0.0.1:%d 2>&1", daemon.port);
+    run(command);
+    daemon_stop(&daemon);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_structs),
+        cmocka_unit_test(test_local),
+        cmocka_unit_test(test_torch),
+        cmocka_unit_test(test_client),
+    };
+    return cmocka_run_group_tests_name("python", tests, set_up, NULL);
+}
