@@ -4,10 +4,12 @@
  * where the numbers of the request lie, so it takes no memory of its own. */
 #include "api/softmax_handler.h"
 
+#include "base/dtype.h"
 #include "infer/call.h"
 #include "infer/infer_results.h"
 #include "softmax.h"
 #include "watch/metrics_inference.h"
+#include "wire/npy_body.h"
 #include "wire/v1_reader.h"
 
 #include <inttypes.h>
@@ -19,6 +21,7 @@ enum { TASK_NUMBERS = 16384 };
 struct softmax {
     struct call call; /* first: a call of this kind is its softmax */
     struct arena arena;
+    struct npy_forms forms;
     const struct json_numbers *input;
     int64_t axis;
     struct attn_softmax softmax;
@@ -39,6 +42,34 @@ static bool read_input(struct softmax *job, struct v1_reader *reader, const cJSO
         return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD, "input is missing");
     job->input = v1_read_numbers(reader, node, "an array of numbers");
     return job->input && v1_expect_numbers(reader, job->input, true);
+}
+
+/* An array of an .npy file takes the place of the field: its numbers as floats. */
+static bool read_input_array(struct softmax *job, struct v1_reader *reader)
+{
+    struct infer_array array;
+    struct json_numbers *input = arena_calloc(&job->arena, 1, sizeof *input);
+    if (!input)
+        return fault_no_memory(reader->fault);
+    if (!npy_body_numbers(reader, job->call.body, &array))
+        return false;
+    if (array.rank == 0)
+        return fault_set(reader->fault, FAULT_SHAPE,
+                         "the .npy file is a single number; expected an array of 1 to %d axes",
+                         NPY_RANK_MAX);
+    uint64_t count = 1; /* of no numbers it may overflow on its way to 0 */
+    *input = (struct json_numbers){ .rank = array.rank, .nonfinite_index = -1 };
+    for (int i = 0; i < array.rank; i++) {
+        input->shape[i] = array.shape[i];
+        count *= (uint64_t)array.shape[i];
+    }
+    input->count = (int64_t)count;
+    input->values = arena_alloc(&job->arena, (size_t)input->count * sizeof *input->values);
+    if (!input->values)
+        return fault_no_memory(reader->fault);
+    dtype_read(input->values, array.data, array.dtype, (size_t)input->count);
+    job->input = input;
+    return true;
 }
 
 static bool read_axis(struct softmax *job, struct v1_reader *reader, const cJSON *node)
@@ -160,7 +191,9 @@ static bool read_request(struct softmax *job, struct fault *fault)
         return fault_set(fault, FAULT_TYPE, "the body is %s; expected an object",
                          json_kind(reader.document, root));
     if (!check_members(&reader, root)
-        || !read_input(job, &reader, cJSON_GetObjectItemCaseSensitive(root, "input"))
+        || !(job->forms.is_body
+                 ? read_input_array(job, &reader)
+                 : read_input(job, &reader, cJSON_GetObjectItemCaseSensitive(root, "input")))
         || !read_axis(job, &reader, cJSON_GetObjectItemCaseSensitive(root, "axis")))
         return false;
     settle_shape(job);
@@ -178,21 +211,37 @@ static bool read_request(struct softmax *job, struct fault *fault)
 
 static bool begin(struct call *call, const struct exchange *exchange, struct fault *fault)
 {
+    static const char *const NAMES[] = { "axis", "kv_len" };
     struct softmax *job = softmax_of(call);
     arena_init(&job->arena, service_request_bytes_max(call->service->config));
     job->arena.memory = call->memory;
-    return service_takes_json(exchange, fault);
+    return npy_forms_read(&job->forms, exchange, NAMES, 2, &job->arena, fault)
+           && (job->forms.is_body || service_takes_json(exchange, fault));
+}
+
+/* Reads the fields, which of an .npy body are those of the address, as the document. */
+static bool read_document(struct softmax *job, struct fault *fault)
+{
+    struct call *call = &job->call;
+    const bool nonfinite_allowed = call->service->config->json_nonfinite_allowed;
+    struct v1_reader reader = { .arena = &job->arena, .fault = fault };
+    struct text text;
+    if (!job->forms.is_body)
+        return call_read_json(call, call->body.data, call->body.size, nonfinite_allowed, fault);
+    text_init(&text, SIZE_MAX);
+    const bool good = npy_body_fields(&reader, &job->forms, &text)
+                      && call_read_json(call, text.data, text.used, nonfinite_allowed, fault);
+    text_free(&text);
+    return good;
 }
 
 /* The body is not needed once it is read. */
 static bool read(struct call *call, struct fault *fault)
 {
     struct softmax *job = softmax_of(call);
-    const bool nonfinite_allowed = call->service->config->json_nonfinite_allowed;
-    const bool good =
-        call_read_json(call, call->body.data, call->body.size, nonfinite_allowed, fault);
+    const bool good = read_document(job, fault) && read_request(job, fault);
     call_drop_body(call);
-    if (!good || !read_request(job, fault))
+    if (!good)
         return false;
     infer_cost_plan_softmax(&call->cost, job->input->count, call->answer_coding);
     call->item_count = 1;
@@ -219,8 +268,14 @@ static void run(struct call *call, int stage, int64_t task, const struct worker 
 
 static bool write(struct call *call, struct fault *fault)
 {
-    const struct softmax *job = softmax_of(call);
-    (void)fault;
+    struct softmax *job = softmax_of(call);
+    if (job->forms.is_answer) {
+        struct infer_array array = { .data = job->softmax.output,
+                                     .dtype = ATTN_F32,
+                                     .rank = job->input->rank };
+        memcpy(array.shape, job->input->shape, sizeof array.shape);
+        return npy_answer_make(call, &job->arena, &array, fault);
+    }
     text_raw(&call->text, "{\"output\":");
     text_tensor(&call->text, job->softmax.output, job->input->rank, job->input->shape);
     text_raw(&call->text, "}\n");

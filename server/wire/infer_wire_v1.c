@@ -1,9 +1,11 @@
-/* infer_wire_v1.c - see infer_wire_v1.h: JSON in and out and, except for batches, safetensors. */
+/* infer_wire_v1.c - see infer_wire_v1.h: JSON in and out and, except for batches, safetensors; of
+ * one call also .npy files. */
 #include "wire/infer_wire_v1.h"
 
 #include "infer/infer_results.h"
 #include "wire/wire_gradient.h"
 #include "wire/wire_merge.h"
+#include "wire/wire_npy.h"
 #include "wire/wire_safetensors.h"
 #include "wire/wire_v1.h"
 
@@ -22,13 +24,23 @@ static void count_bytes(struct infer_call *call)
         call->request.number_bytes = sizeof(double);
 }
 
-static bool read_single(struct infer_call *call, struct fault *fault)
+static bool read_single_item(struct infer_call *call, struct fault *fault)
 {
-    count_bytes(call);
+    if (wire_npy_is_body(call))
+        return wire_npy_read(call, fault);
     if (wire_safetensors_is_body(call))
         return wire_safetensors_read(call, false, fault);
     return read_json(call, fault)
            && wire_v1_read(&call->request, false, &call->base.document, fault);
+}
+
+static bool read_single(struct infer_call *call, struct fault *fault)
+{
+    count_bytes(call);
+    if (!wire_npy_is_answer(call))
+        return read_single_item(call, fault);
+    call->request.number_bytes = sizeof(double);
+    return read_single_item(call, fault) && wire_npy_settle_answer(call, fault);
 }
 
 static bool read_batch(struct infer_call *call, struct fault *fault)
@@ -69,6 +81,8 @@ static bool write_results(struct infer_call *call,
 
 static bool write_single(struct infer_call *call, struct fault *fault)
 {
+    if (wire_npy_is_answer(call))
+        return wire_npy_write(call, fault);
     return write_results(call, wire_v1_write, fault);
 }
 
@@ -92,7 +106,7 @@ static bool write_gradients(struct infer_call *call, struct fault *fault)
     return true;
 }
 
-const struct infer_wire infer_wire_v1_single = { .begin = wire_safetensors_begin,
+const struct infer_wire infer_wire_v1_single = { .begin = wire_npy_begin,
                                                  .read = read_single,
                                                  .write = write_single };
 const struct infer_wire infer_wire_v1_batch = { .read = read_batch, .write = write_batch };

@@ -12,14 +12,19 @@
 
 /* ----------------------------------------------------------- the headers -- */
 
+bool safetensors_forms_is_answer(const struct exchange *exchange, bool is_body)
+{
+    const char *accept = exchange_header(exchange, HTTP_HEADER_ACCEPT);
+    return accept && strcasestr(accept, SAFETENSORS_TYPE)     ? true
+           : accept && strcasestr(accept, "application/json") ? false
+                                                              : is_body;
+}
+
 bool safetensors_forms_read(struct safetensors_forms *forms, const struct exchange *exchange,
                             struct fault *fault)
 {
-    const char *accept = exchange_header(exchange, HTTP_HEADER_ACCEPT);
     forms->is_body = strcasecmp(exchange_body_type(exchange), SAFETENSORS_TYPE) == 0;
-    forms->is_answer = accept && strcasestr(accept, SAFETENSORS_TYPE)     ? true
-                       : accept && strcasestr(accept, "application/json") ? false
-                                                                          : forms->is_body;
+    forms->is_answer = safetensors_forms_is_answer(exchange, forms->is_body);
     return forms->is_body || service_takes_json(exchange, fault);
 }
 
@@ -44,7 +49,7 @@ static bool is_json(const char *text, size_t size)
 
 /* Writes a member of the object. "format" is skipped: libraries that write such files add it by
  * themselves, and it means nothing here. */
-static bool write_member(struct text *text, const struct safetensors_pair *pair,
+static bool write_member(struct text *text, const struct safetensors_pair *pair, const char *place,
                          const char *const *texts, struct v1_reader *reader)
 {
     v1_point_to(reader, pair->key);
@@ -52,7 +57,7 @@ static bool write_member(struct text *text, const struct safetensors_pair *pair,
         return true;
     if (strlen(pair->key) != pair->key_length || strlen(pair->value) != pair->value_length)
         return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
-                            "'%.60s' in __metadata__ holds a NUL character", pair->key);
+                            "'%.60s' in %s holds a NUL character", pair->key, place);
     text_raw(text, text->used > 1 ? "," : "");
     text_key(text, pair->key);
     if (is_among(pair->key, texts)) {
@@ -61,19 +66,20 @@ static bool write_member(struct text *text, const struct safetensors_pair *pair,
     }
     if (!is_json(pair->value, pair->value_length))
         return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
-                            "%.60s in __metadata__ is '%.60s'; expected the field's value as JSON",
-                            pair->key, pair->value);
+                            "%.60s in %s is '%.60s'; expected the field's value as JSON", pair->key,
+                            place, pair->value);
     text_bytes(text, pair->value, pair->value_length);
     return true;
 }
 
-bool safetensors_body_fields(struct v1_reader *reader, const struct safetensors *file,
-                             const char *const *texts, struct text *json)
+bool safetensors_body_fields(struct v1_reader *reader, const struct safetensors_pair *pairs,
+                             int64_t pair_count, const char *place, const char *const *texts,
+                             struct text *json)
 {
     bool good = true;
     text_raw(json, "{");
-    for (int64_t i = 0; good && i < file->metadata_count; i++)
-        good = write_member(json, &file->metadata[i], texts, reader);
+    for (int64_t i = 0; good && i < pair_count; i++)
+        good = write_member(json, &pairs[i], place, texts, reader);
     text_raw(json, "}");
     return good && text_finish(json, reader->fault);
 }

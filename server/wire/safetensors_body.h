@@ -19,10 +19,15 @@ struct safetensors_forms {
 bool safetensors_forms_read(struct safetensors_forms *forms, const struct exchange *exchange,
                             struct fault *fault);
 
-/* Writes the metadata as a JSON object. The fields in texts, a list that NULL ends, are strings
- * themselves; the string of any other field is its JSON. */
-bool safetensors_body_fields(struct v1_reader *reader, const struct safetensors *file,
-                             const char *const *texts, struct text *json);
+/* The form of the answer alone, where it is known whether the body is a file. */
+bool safetensors_forms_is_answer(const struct exchange *exchange, bool is_body);
+
+/* Writes pairs, which came in a place such as "__metadata__", as a JSON object. The fields in
+ * texts, a list that NULL ends, are strings themselves; the string of any other field is its JSON.
+ */
+bool safetensors_body_fields(struct v1_reader *reader, const struct safetensors_pair *pairs,
+                             int64_t pair_count, const char *place, const char *const *texts,
+                             struct text *json);
 
 /* The functions below read a tensor, which reader->name names. */
 

@@ -44,7 +44,8 @@ bool trace_safetensors_fields(struct trace_call *call, const struct safetensors 
 {
     static const char *const TEXTS[] = { "model", "text", "pair", "decoder_text", NULL };
     struct v1_reader reader = { .arena = &call->request.arena, .fault = fault };
-    return safetensors_body_fields(&reader, file, TEXTS, json);
+    return safetensors_body_fields(&reader, file->metadata, file->metadata_count, "__metadata__",
+                                   TEXTS, json);
 }
 
 static bool read_list(struct v1_reader *reader, const struct tensor *tensor,

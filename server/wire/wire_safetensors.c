@@ -46,7 +46,8 @@ static bool read_metadata(struct v1_reader *reader, struct infer_call *call,
     static const char *const TEXTS[] = { "model", "normalizer", "precision", NULL };
     struct text text;
     text_init(&text, SIZE_MAX);
-    const bool good = safetensors_body_fields(reader, file, TEXTS, &text)
+    const bool good = safetensors_body_fields(reader, file->metadata, file->metadata_count,
+                                              "__metadata__", TEXTS, &text)
                       && infer_wire_read_json(call, text.data, text.used, reader->fault);
     text_free(&text);
     return good;

@@ -17,6 +17,7 @@
 #define S        "/v2/systemsharedmemory/"
 #define C        "/v2/cudasharedmemory/"
 #define AS_FILE  "Accept: application/x-safetensors"
+#define AS_ARRAY "Accept: application/x-npy"
 #define QUERY    "\"query\":[[1,0,0],[0,1,0]]"
 #define GRADIENT QUERY ",\"context_gradient\":[[1,0,0],[0,1,0]]}"
 #define PARTS    "\"parts\":[{\"context\":[[[1,2,3]]],\"lse\":[[0]]}]}"
@@ -50,6 +51,7 @@ static const struct openapi_call calls[] = {
     { "POST", A, NULL, 200, "{\"model\":\"demo\"," QUERY ",\"weight_map\":{\"top_k\":1}}", NULL },
     { "POST", A, NULL, 200, "{\"model\":\"sdpa\"," QUERY ",\"partial\":true}", NULL },
     { "POST", A, NULL, 200, "{\"model\":\"demo\"," QUERY "}", AS_FILE },
+    { "POST", A, NULL, 200, "{\"model\":\"demo\"," QUERY "}", AS_ARRAY },
     { "POST", A, NULL, 400, "{\"model\":\"demo\"}", NULL },
     { "POST", A, NULL, 404, "{\"model\":\"nobody\"," QUERY "}", NULL },
     { "POST", A "/batch", NULL, 200,
@@ -67,6 +69,7 @@ static const struct openapi_call calls[] = {
     { "POST", A "/merge", NULL, 400, "{\"model\":\"demo\",\"parts\":[]}", NULL },
     { "POST", A "/merge", NULL, 404, "{\"model\":\"nobody\"," PARTS, NULL },
     { "POST", "/v1/softmax", NULL, 200, "{\"input\":[[1,null],[3,4]],\"kv_len\":[1,2]}", NULL },
+    { "POST", "/v1/softmax", NULL, 200, "{\"input\":[[1,2]]}", AS_ARRAY },
     { "POST", "/v1/softmax", NULL, 400, "{\"input\":[[1],[]]}", NULL },
     { "POST", "/v1/tokenize", NULL, 200, "{\"model\":\"words\",\"text\":\"the cats\"}", NULL },
     { "POST", "/v1/tokenize", NULL, 200,
