@@ -113,6 +113,7 @@ bool infer_gradient_check(const struct infer_item *item, const struct attn_layer
         count += problem->per_head[i] ? item->layer.q_heads : 0;
     for (int i = 0; i < 2 * MODEL_TENSOR_COUNT; i++)
         count += tensor_count(infer_gradient_tensor(item, i / 2, i % 2 != 0));
+    count += item->layer.q_heads + 2 * item->layer.kv_heads; /* heads without rows are lists too */
     *bytes = (size_t)count * INFER_ANSWER_BYTES_PER_NUMBER;
     return true;
 }

@@ -66,6 +66,21 @@ size_t infer_number_bytes(const struct infer_request *request)
     return request->number_bytes ? request->number_bytes : INFER_ANSWER_BYTES_PER_NUMBER;
 }
 
+/* Places in the answer for the elements of an output. As text a list without numbers takes one too:
+ * a shape of no bytes may have any number of heads. */
+static bool count_places(const struct infer_request *request, const struct infer_item *item,
+                         enum attn_output output, size_t *count)
+{
+    int64_t shape[3];
+    const int rank = infer_output_shape(item, output, shape);
+    const int64_t least = request->number_bytes ? 0 : 1;
+    *count = infer_numbers_per_element(item, output);
+    for (int i = 0; i < rank; i++)
+        if (__builtin_mul_overflow(*count, (size_t)(shape[i] > least ? shape[i] : least), count))
+            return false;
+    return true;
+}
+
 bool infer_answer_bytes(const struct infer_request *request, const struct infer_item *item,
                         size_t *bytes)
 {
@@ -75,8 +90,7 @@ bool infer_answer_bytes(const struct infer_request *request, const struct infer_
     for (int i = 0; i < ATTN_OUTPUT_COUNT; i++) {
         size_t count;
         if (item->outputs[i]
-            && (!infer_output_count(item, i, &count)
-                || __builtin_mul_overflow(count, infer_numbers_per_element(item, i), &count)
+            && (!count_places(request, item, i, &count)
                 || __builtin_mul_overflow(count, number_bytes, &count)
                 || __builtin_add_overflow(*bytes, count, bytes)))
             return false;

@@ -20,7 +20,7 @@ bool infer_output_count(const struct infer_item *item, enum attn_output output, 
 /* The most bytes that a number takes in the answer. */
 size_t infer_number_bytes(const struct infer_request *request);
 
-/* The most bytes that the numbers of an item can take in the answer; false on overflow. */
+/* The most bytes that the results of an item can take in the answer; false on overflow. */
 bool infer_answer_bytes(const struct infer_request *request, const struct infer_item *item,
                         size_t *bytes);
 

@@ -32,6 +32,31 @@ static void refused(const struct tensor_body *body, const char *metadata, long s
     http_response_free(&response);
 }
 
+/* A shape of no bytes may have any number of heads, of which each is a list in a JSON answer. */
+static void test_heads_without_rows(void **state)
+{
+    (void)state;
+    static const char HEADS[] = "[50000000,0,4]", SOME[] = "[3,0,4]";
+    static const char *const PATHS[] = { "/v1/attention", "/v1/attention/gradients" };
+    for (int i = 0; i < 2; i++) {
+        struct tensor_body body = { .used = 0 }, small = { .used = 0 };
+        tensor_body_add(&body, "query", "F32", HEADS, NULL, 0);
+        tensor_body_add(&small, "query", "F32", SOME, NULL, 0);
+        if (i == 1) {
+            tensor_body_add(&body, "context_gradient", "F32", "[0,200000000]", NULL, 0);
+            tensor_body_add(&small, "context_gradient", "F32", "[0,12]", NULL, 0);
+        }
+        struct http_response response = tensor_body_post(
+            &client, PATHS[i], &body, "{\"model\":\"sdpa\"}", 0, "application/json");
+        answer_expect_fault(&response, 413, "answer_too_large", NULL);
+        http_response_free(&response);
+        response = tensor_body_post(&client, PATHS[i], &small, "{\"model\":\"sdpa\"}", 0,
+                                    "application/json");
+        cJSON_Delete(answer_json(&response, 200));
+        http_response_free(&response);
+    }
+}
+
 static void test_refused_tensors(void **state)
 {
     (void)state;
@@ -135,6 +160,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refused_tensors),
+        cmocka_unit_test(test_heads_without_rows),
         cmocka_unit_test(test_refused_metadata),
         cmocka_unit_test(test_refused_bodies),
     };
