@@ -239,7 +239,7 @@ $(REPLAYS): $B/tests/fuzz/%: $B/tests/fuzz/%.o $B/tests/fuzz/replay.o $(TEST_LIN
 	$(call say,LINK,$@)
 	$Q $(CC) $(FLAGS) $^ $(LDFLAGS) $(TEST_LIBS) -o $@
 
-$B/tests/deploy/test_library $B/tests/deploy/test_python: | $(LIBRARY)
+$B/tests/deploy/test_library $B/tests/deploy/test_packages $B/tests/deploy/test_python: | $(LIBRARY)
 $B/tests/http/test_sandbox_attempts: | $B/tests/support/injected.so
 $(PRELOAD): $B/%.so: %.c $B/flags
 	$(call say,LINK,$@)
@@ -400,29 +400,38 @@ $(BUILD)/fuzz_%: $B/tests/fuzz/fuzz_%.o $(TEST_LINKED)
 # ------------------------------------------------------------------------------------ the rest --
 
 VERSION = $(shell sed -n 's/^\#define ATTND_VERSION "\(.*\)"$$/\1/p' server/base/version.h)
-MANDIR := $(PREFIX)/share/man/man3
+MANDIR := $(PREFIX)/share/man
 
-install: daemon install-library ## to DESTDIR, PREFIX=/usr/local, LIBDIR: the daemon and its systemd units, the library
-	install -D -m 755 $(BUILD)/attnd $(DESTDIR)$(PREFIX)/bin/attnd
-	install -d $(DESTDIR)$(UNITDIR)
+install: daemon install-library ## to DESTDIR, PREFIX=/usr/local, LIBDIR: the daemon, its page of `man attnd` and its systemd units, the library
+	install -D -m 755 $(DAEMON) $(DESTDIR)$(PREFIX)/bin/attnd
+	install -d $(addprefix $(DESTDIR),$(UNITDIR) $(MANDIR)/man1)
+	server/make-man $(DAEMON) > $(DESTDIR)$(MANDIR)/man1/attnd.1
 	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' deploy/systemd/attnd.service \
 	    > $(DESTDIR)$(UNITDIR)/attnd.service
 	install -m 644 deploy/systemd/attnd.socket $(DESTDIR)$(UNITDIR)/attnd.socket
 
 install-library: library ## to the same: libattn.so, its headers, attn.pc for pkg-config and the page of `man attn`
-	install -d $(addprefix $(DESTDIR),$(LIBDIR)/pkgconfig $(PREFIX)/include/attn $(MANDIR))
+	install -d $(addprefix $(DESTDIR),$(LIBDIR)/pkgconfig $(PREFIX)/include/attn $(MANDIR)/man3)
 	install -m 644 $(LIBRARY) $(DESTDIR)$(LIBDIR)/$(notdir $(LIBRARY))
 	ln -sf $(notdir $(LIBRARY)) $(DESTDIR)$(LIBDIR)/libattn.so
 	install -m 644 $(wildcard lib/*.h) $(DESTDIR)$(PREFIX)/include/attn
 	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' lib/attn.pc.in \
 	    > $(DESTDIR)$(LIBDIR)/pkgconfig/attn.pc
-	lib/make-man $(VERSION) > $(DESTDIR)$(MANDIR)/attn.3
+	lib/make-man $(VERSION) > $(DESTDIR)$(MANDIR)/man3/attn.3
 
 uninstall: ## removes what `make install` with the same DESTDIR, PREFIX and LIBDIR has put there
 	rm -f $(addprefix $(DESTDIR),$(PREFIX)/bin/attnd $(UNITDIR)/attnd.service $(UNITDIR)/attnd.socket \
-	    $(LIBDIR)/$(notdir $(LIBRARY)) $(LIBDIR)/libattn.so $(LIBDIR)/pkgconfig/attn.pc $(MANDIR)/attn.3 \
+	    $(LIBDIR)/$(notdir $(LIBRARY)) $(LIBDIR)/libattn.so $(LIBDIR)/pkgconfig/attn.pc $(MANDIR)/man1/attnd.1 $(MANDIR)/man3/attn.3 \
 	    $(patsubst lib/%,$(PREFIX)/include/attn/%,$(wildcard lib/*.h)))
 	-rmdir $(DESTDIR)$(PREFIX)/include/attn
+
+deb: ## install what is missing, build, make Debian packages of the daemon and the library, at build/deb/
+	@deploy/install-packages.sh build deb
+	@$(MAKE) --no-print-directory -j$(JOBS) daemon library
+	@deploy/make-deb.sh $(BUILD)/deb $(DAEMON) $(LIBRARY)
+
+dist: daemon ## the release at build/dist/: the last commit as a tarball, the bill of materials, the sums of both
+	@deploy/make-dist.sh $(BUILD)/dist $(DAEMON)
 
 compdb: ## compile_commands.json, for editors and clang tools
 	@$(MAKE) --no-print-directory -Bn V=1 programs | awk -v folder='$(CURDIR)' \
@@ -437,7 +446,7 @@ help: ## this
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
-.PHONY: daemon run serve story test test-sanitized check programs inner-programs threaded-programs check-page pictures check-long check-aarch64 check-layers check-pages lint sbom check-reproducible bench bench-quick bench-load exactness fuzz fuzz-programs library install install-library uninstall compdb \
+.PHONY: daemon run serve story test test-sanitized check programs inner-programs threaded-programs check-page pictures check-long check-aarch64 check-layers check-pages lint sbom check-reproducible bench bench-quick bench-load exactness fuzz fuzz-programs library install install-library uninstall deb dist compdb \
         clean help FORCE
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)

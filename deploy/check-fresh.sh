@@ -1,6 +1,7 @@
 #!/bin/bash
 # check-fresh.sh - does what a newcomer does in a fresh Debian 12 that has nothing but git and make:
-# a clone, `make run`, the address of the explorer and the curl line that it prints, pasted, SIGTERM, `make test`.
+# a clone, `make run`, the address of the explorer and the curl line that it prints, pasted, SIGTERM, the Debian
+# packages, installed and purged, `make test`.
 #
 #     deploy/check-fresh.sh [TARGET...]        targets of make after `make run`; default: test
 #
@@ -95,6 +96,35 @@ try_run() {
     ok "SIGTERM ends make run with exit status 0"
 }
 
+# All files but those that dpkg and apt keep for themselves.
+list_files() {
+    inside find / -xdev \( -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/cache -o -path /var/log \
+        -o -path /root -o -path /tmp \) -prune -o ! -type d -print | LC_ALL=C sort
+}
+
+try_packages() {
+    local log=$folder/packages.log socket=/root/attnd.sock pid answer=
+    inside env -C /root/attnd make deb >"$log" 2>&1 || { tail -n 30 "$log"; fail "make deb"; }
+    list_files >"$folder/before"
+    inside env -C /root/attnd DEBIAN_FRONTEND=noninteractive sh -c \
+        'apt-get -q -y --no-install-recommends install ./build/deb/*.deb' >>"$log" 2>&1 ||
+        { tail -n 30 "$log"; fail "apt-get install of the packages"; }
+    inside attnd --listen "unix:$socket" >>"$log" 2>&1 &
+    pid=$!
+    for _ in $(seq 100); do
+        answer=$(inside curl -s --unix-socket "$socket" http://localhost/v1/attention \
+            -H 'Content-Type: application/json' -d '{"model":"demo","query":[[1,0,0]]}') && break
+        sleep 0.1
+    done
+    kill -TERM "$(daemon_below $pid)"
+    wait $pid || { tail -n 30 "$log"; fail "the installed daemon after SIGTERM: exit status $?"; }
+    grep -q '"context":\[\[' <<<"$answer" || { tail -n 30 "$log"; fail "the installed daemon answers: $answer"; }
+    inside env DEBIAN_FRONTEND=noninteractive apt-get -q -y purge attnd libattn1 libattn-dev >>"$log" 2>&1 ||
+        { tail -n 30 "$log"; fail "apt-get purge"; }
+    list_files | diff "$folder/before" - || fail "a purge does not leave the files as they were"
+    ok "make deb; its packages, installed by apt, asked: ${answer:0:60}..., and purged"
+}
+
 try_targets() { # TARGET...
     local target start failed=0
     for target; do
@@ -123,6 +153,7 @@ if [ "${1-}" = --inside ]; then
     fi
     ok "a fresh Debian $(cat "$root/etc/debian_version") with git and make"
     try_run
+    try_packages
     try_targets "$@"
 fi
 

@@ -11,6 +11,7 @@
 #     story        the library that the example of `make story` is compiled with
 #     test         other programs that tests talk to; without them those tests are left out
 #     page         the browser that the tests of the explorer drive; without it those tests are left out
+#     deb          what `make deb` makes packages with
 #     fresh        what deploy/check-fresh.sh makes a fresh Debian with
 #
 # If all of it is there, the script touches nothing and asks no archive. It says first what it
@@ -43,8 +44,12 @@ needs() { # GROUP
         echo 'libcurl4-openssl-dev pkg-config --exists libcurl'
         echo 'libcmocka-dev        pkg-config --exists cmocka'
         ;;
+    deb)
+        echo 'dpkg-dev             command -v dpkg-shlibdeps'
+        ;;
     test)
         echo 'curl                 command -v curl'
+        echo 'dpkg-dev             command -v dpkg-shlibdeps'
         echo 'haproxy              test -x /usr/sbin/haproxy'
         echo 'nginx-light          test -x /usr/sbin/nginx'
         echo 'openssl              command -v openssl'
@@ -57,7 +62,7 @@ needs() { # GROUP
         echo 'debootstrap          command -v debootstrap'
         ;;
     *)
-        echo "usage: $0 [--missing] build|build-tests|run|story|test|page|fresh..." >&2
+        echo "usage: $0 [--missing] build|build-tests|run|story|test|page|deb|fresh..." >&2
         exit 2
         ;;
     esac

@@ -1,5 +1,6 @@
 /* test_library.c - libattn.so for other programs: its symbols, what it needs, and what `make
  * install-library` puts where a compiler, pkg-config and man find it. */
+#include "shell.h"
 #include "skip.h"
 
 #include <setjmp.h>
@@ -9,43 +10,19 @@
 
 #include <cmocka.h>
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { OUTPUT_BYTES = 1 << 16 };
-
-static char library[PATH_MAX]; /* beside the folder of this program */
+/* In scripts $LIBRARY is the library and $D this folder, in whose usr/ it is installed. */
 static char folder[] = "/tmp/attnd-library-XXXXXX";
-static char output[OUTPUT_BYTES];
-
-/* What a script writes to both streams. $LIBRARY is the library and $D the folder of this program's
- * own, in whose usr/ it is installed. The script must exit with 0. */
-static const char *shell(const char *script)
-{
-    FILE *stream = popen(script, "r");
-    assert_non_null(stream);
-    const size_t used = fread(output, 1, sizeof output - 1, stream);
-    output[used] = '\0';
-    const int status = pclose(stream);
-    if (status != 0)
-        fail_msg("%s\nstatus %d, wrote\n%s", script, status, output);
-    return output;
-}
 
 static int set_up(void **state)
 {
     (void)state;
-    const ssize_t used = readlink("/proc/self/exe", library, sizeof library - 1);
-    assert_true(used > 0);
-    char *tests = strstr(library, "/tests/deploy/");
-    assert_non_null(tests);
-    strcpy(tests, "/libattn.so.1");
-    assert_int_equal(access(library, R_OK), 0);
     assert_non_null(mkdtemp(folder));
-    setenv("LIBRARY", library, 1);
+    setenv("LIBRARY", shell_library(), 1);
     setenv("D", folder, 1);
     setenv("LC_ALL", "C", 1);
     setenv("PKG_CONFIG_PATH", "", 1);
@@ -98,8 +75,9 @@ static void test_relocations_are_read_only(void **state)
 {
     (void)state;
     assert_non_null(strstr(shell("readelf -Wd $LIBRARY"), "BIND_NOW"));
-    assert_non_null(strstr(shell("readelf -Wl $LIBRARY"), "GNU_RELRO"));
-    assert_null(strstr(output, "RWE"));
+    const char *segments = shell("readelf -Wl $LIBRARY");
+    assert_non_null(strstr(segments, "GNU_RELRO"));
+    assert_null(strstr(segments, "RWE"));
     assert_null(strstr(shell("readelf -Wd $LIBRARY"), "TEXTREL"));
 }
 
@@ -122,7 +100,7 @@ static void test_a_program_with_threads(void **state)
     shell("exec 2>&1; export PKG_CONFIG_PATH=$D/usr/lib/pkgconfig\n"
           "cc -O2 -Wall -Wextra -Werror examples/library/attend.c examples/library/pool.c "
           "$(pkg-config --cflags --libs attn) -lpthread -o $D/attend");
-    shell("exec 2>&1; LD_LIBRARY_PATH=$D/usr/lib $D/attend");
+    const char *output = shell("exec 2>&1; LD_LIBRARY_PATH=$D/usr/lib $D/attend");
     const char *first = strstr(output, "equal bits on all threads");
     assert_non_null(first);
     assert_non_null(strstr(first + 1, "equal bits on all threads"));

@@ -1,5 +1,6 @@
 /* test_python.c - lib/python/attnd.py by the scripts in tests/deploy/python: its structs are those
  * of the headers, and its numbers those of the formulas, of torch and of the daemon. */
+#include "shell.h"
 #include "skip.h"
 
 #include <setjmp.h>
@@ -26,14 +27,7 @@ static char output[OUTPUT_BYTES];
 static int set_up(void **state)
 {
     (void)state;
-    static char library[PATH_MAX]; /* beside the folder of this program */
-    const ssize_t used = readlink("/proc/self/exe", library, sizeof library - 1);
-    assert_true(used > 0);
-    char *tests = strstr(library, "/tests/deploy/");
-    assert_non_null(tests);
-    strcpy(tests, "/libattn.so.1");
-    assert_int_equal(access(library, R_OK), 0);
-    setenv("ATTN_LIBRARY", library, 1);
+    setenv("ATTN_LIBRARY", shell_library(), 1);
     setenv("PYTHONPATH", "lib/python", 1);
     setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
     return 0;

@@ -1,0 +1,96 @@
+/* test_dist.c - the release of `make dist`: the commit's files, the bill of materials, the sums,
+ * and the same bytes again. */
+#include "daemon.h"
+#include "shell.h"
+#include "skip.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <unistd.h>
+
+/* In scripts $D is this folder, with the release in one/ and its name in $NAME. */
+static char folder[] = "/tmp/attnd-dist-XXXXXX";
+
+/* The sources may be a release themselves, without a commit, or have a version that is not
+ * committed yet. dpkg names the packages of the bill. */
+#define CAN_MAKE                                                                                   \
+    "git rev-parse HEAD && command -v dpkg-query && git show HEAD:server/base/version.h | "        \
+    "grep -F \"\\\"$($DAEMON --version | sed 's/attnd //')\\\"\""
+
+static void skip_without_a_commit(void)
+{
+    skip_without("git", CAN_MAKE);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    setenv("D", folder, 1);
+    setenv("DAEMON", daemon_program(), 1);
+    setenv("LC_ALL", "C", 1);
+    if (system("{ " CAN_MAKE "; } >/dev/null 2>&1") == 0)
+        shell("deploy/make-dist.sh $D/one $DAEMON 2>&1");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    shell("rm -rf $D");
+    return 0;
+}
+
+static void test_files_of_the_commit(void **state)
+{
+    (void)state;
+    skip_without_a_commit();
+    shell(
+        "name=attnd-$($DAEMON --version | sed 's/attnd //')\n"
+        "cd $D/one && test \"$(ls)\" = \"SHA256SUMS\n$name.spdx.json\n$name.tar.gz\" && "
+        "sha256sum --quiet -c SHA256SUMS && test $(wc -l <SHA256SUMS) = 2 && "
+        "tar -tzf $name.tar.gz | grep -v '/$' | sort >$D/in && "
+        "git -C $OLDPWD ls-tree -r --name-only HEAD | sed \"s|^|$name/|\" | sort | diff - $D/in && "
+        "grep -qx $name/CHANGELOG.md $D/in && grep -qx $name/LICENSE $D/in");
+}
+
+/* All is root's, and has the time of the commit. */
+static void test_owners_and_times(void **state)
+{
+    (void)state;
+    skip_without_a_commit();
+    assert_string_equal(
+        shell("time=$(TZ=UTC git log -1 --date=format-local:'%Y-%m-%d %H:%M' --format=%cd)\n"
+              "TZ=UTC tar -tvzf $D/one/*.tar.gz | grep -vF \" $time \" | head -n 3"),
+        "");
+    assert_string_equal(
+        shell("tar -tvzf $D/one/*.tar.gz | awk '$2 != \"root/root\" || $1 ~ /^.....w/' "
+              "| head -n 3"),
+        "");
+}
+
+static void test_equal_twice(void **state)
+{
+    (void)state;
+    skip_without_a_commit();
+    shell("umask 077; TZ=Asia/Tokyo SOURCE_DATE_EPOCH=1 GIT_CONFIG_COUNT=1 "
+          "GIT_CONFIG_KEY_0=tar.umask GIT_CONFIG_VALUE_0=0 deploy/make-dist.sh $D/two $DAEMON 2>&1 "
+          "&& "
+          "diff -r $D/one $D/two");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_files_of_the_commit),
+        cmocka_unit_test(test_owners_and_times),
+        cmocka_unit_test(test_equal_twice),
+    };
+    return cmocka_run_group_tests_name("dist", tests, set_up, tear_down);
+}

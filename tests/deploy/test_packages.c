@@ -1,0 +1,298 @@
+/* test_packages.c - the Debian packages of `make deb`: what is in them and what dpkg is told of
+ * them. dpkg installs them below a folder, with their own scripts, and a purge leaves nothing. */
+#include "daemon.h"
+#include "shell.h"
+#include "skip.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* In scripts $D is this folder, with the packages in deb/ and what is in each in PACKAGE/; $M is
+ * the name of this architecture in paths. */
+static char folder[] = "/tmp/attnd-packages-XXXXXX";
+
+static bool can_make(void)
+{
+    return system("command -v dpkg-shlibdeps >/dev/null 2>&1") == 0;
+}
+
+static void skip_without_dpkg(void)
+{
+    skip_without("dpkg-dev", "command -v dpkg-shlibdeps");
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    setenv("D", folder, 1);
+    char *daemon = realpath(daemon_program(), NULL);
+    assert_non_null(daemon);
+    setenv("DAEMON", daemon, 1);
+    free(daemon);
+    setenv("LIBRARY", shell_library(), 1);
+    setenv("LC_ALL", "C", 1);
+    setenv("SOURCE_DATE_EPOCH", "1700000000", 1);
+    /* Quicker than dpkg-deb's own, xz. */
+    setenv("DPKG_DEB_COMPRESSOR_TYPE", "gzip", 1);
+    if (!can_make())
+        return 0;
+    shell("deploy/make-deb.sh $D/deb $DAEMON $LIBRARY 2>&1");
+    shell("cd $D/deb && for package in attnd libattn1 libattn-dev; do\n"
+          "  dpkg-deb -R ${package}_*.deb $D/$package && dpkg-deb -c ${package}_*.deb "
+          ">$D/$package.list "
+          "|| exit 1\n"
+          "done");
+    char machine[128];
+    sscanf(shell("dpkg-architecture -qDEB_HOST_MULTIARCH"), "%127s", machine);
+    setenv("M", machine, 1);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    shell("rm -rf $D");
+    return 0;
+}
+
+/* ------------------------------------------------------------------------------------ contents --
+ */
+
+static void test_files_of_the_daemon(void **state)
+{
+    (void)state;
+    skip_without_dpkg();
+    assert_string_equal(shell("cd $D/attnd && find etc usr ! -type d | sort"),
+                        "etc/default/attnd\n"
+                        "usr/bin/attnd\n"
+                        "usr/lib/systemd/system/attnd.service\n"
+                        "usr/lib/systemd/system/attnd.socket\n"
+                        "usr/share/doc/attnd/changelog.Debian.gz\n"
+                        "usr/share/doc/attnd/changelog.gz\n"
+                        "usr/share/doc/attnd/copyright\n"
+                        "usr/share/doc/attnd/examples/access.conf\n"
+                        "usr/share/doc/attnd/examples/socket.conf\n"
+                        "usr/share/doc/attnd/sbom.spdx.json\n"
+                        "usr/share/man/man1/attnd.1.gz\n");
+    shell(
+        "cd $D/attnd && grep -qx ExecStart=/usr/bin/attnd usr/lib/systemd/system/attnd.service && "
+        "grep -qx Type=notify usr/lib/systemd/system/attnd.service && "
+        "grep -qxF EnvironmentFile=-/etc/default/attnd usr/lib/systemd/system/attnd.service && "
+        "test \"$(usr/bin/attnd --version)\" = \"$($DAEMON --version)\"");
+    assert_string_equal(shell("cat $D/attnd/DEBIAN/conffiles"), "/etc/default/attnd\n");
+}
+
+static void test_files_of_the_library(void **state)
+{
+    (void)state;
+    skip_without_dpkg();
+    shell("cd $D/libattn1 && find . ! -type d | sort >$D/files && sed \"s/MACHINE/$M/\" <<'END' | "
+          "diff - $D/files\n"
+          "./DEBIAN/control\n"
+          "./DEBIAN/md5sums\n"
+          "./DEBIAN/shlibs\n"
+          "./DEBIAN/triggers\n"
+          "./usr/lib/MACHINE/libattn.so.1\n"
+          "./usr/share/doc/libattn1/changelog.Debian.gz\n"
+          "./usr/share/doc/libattn1/copyright\n"
+          "END");
+    shell("cd $D/libattn-dev && { ls $OLDPWD/lib/*.h | sed 's|.*/|usr/include/attn/|'; echo "
+          "\"usr/lib/$M/libattn.so\nusr/lib/$M/pkgconfig/attn.pc\n"
+          "usr/share/doc/libattn-dev/changelog.Debian.gz\nusr/share/doc/libattn-dev/copyright\n"
+          "usr/share/man/man3/attn.3.gz\"; } | sort >$D/expected && "
+          "find usr ! -type d | sort | diff $D/expected -");
+    /* The link leads to the file of the other package, and the name of that has the soname's
+     * number. */
+    shell("test \"$(readlink $D/libattn-dev/usr/lib/$M/libattn.so)\" = libattn.so.1 && "
+          "readelf -d $D/libattn1/usr/lib/$M/libattn.so.1 | grep -qF '[libattn.so.1]'");
+    shell("grep -qx libdir=/usr/lib/$M $D/libattn-dev/usr/lib/$M/pkgconfig/attn.pc");
+}
+
+/* Every file is root's, nobody else may write it, and no path names the folder where it was made.
+ */
+static void test_owners_and_modes(void **state)
+{
+    (void)state;
+    skip_without_dpkg();
+    assert_string_equal(shell("cat $D/*.list | awk '$2 != \"root/root\" || "
+                              "($1 !~ /^l/ && substr($1, 6, 1) substr($1, 9, 1) != \"--\")'"),
+                        "");
+    assert_string_equal(shell("cat $D/*.list | awk '$1 ~ /^-.*x/ {print $6}'"),
+                        "./usr/bin/attnd\n");
+    assert_string_equal(shell("grep -rlF -e /tmp/ -e $D $D/attnd/etc $D/attnd/usr/lib "
+                              "$D/attnd/DEBIAN $D/libattn-dev || true"),
+                        "");
+}
+
+static void test_sums_are_those_of_the_files(void **state)
+{
+    (void)state;
+    skip_without_dpkg();
+    shell("for package in attnd libattn1 libattn-dev; do\n"
+          "  cd $D/$package && md5sum --quiet -c DEBIAN/md5sums && "
+          "test $(find usr -type f | wc -l) = $(wc -l <DEBIAN/md5sums) || exit 1\n"
+          "done");
+}
+
+static void test_manual_page_has_every_flag(void **state)
+{
+    (void)state;
+    skip_without_dpkg();
+    shell("zcat $D/attnd/usr/share/man/man1/attnd.1.gz | sed 's/\\\\//g' >$D/page");
+    assert_string_equal(shell("$DAEMON --help | grep -oE '^  --[a-z-]+' | while read -r flag; do "
+                              "grep -qF -e \"fB${flag}fR\" $D/page || echo $flag; done"),
+                        "");
+    shell("test $(grep -c '^fB--' $D/page) -gt 40 && grep -q '^attnd - an attention service' "
+          "$D/page");
+    skip_without("man-db", "command -v man");
+    assert_string_equal(
+        shell(
+            "MANWIDTH=120 man --warnings -l $D/attnd/usr/share/man/man1/attnd.1.gz 2>&1 >$D/text"),
+        "");
+}
+
+/* ----------------------------------------------------------------------------- what dpkg is told
+ * -- */
+
+static void test_control_fields(void **state)
+{
+    (void)state;
+    skip_without_dpkg();
+    shell(
+        "release=$($DAEMON --version | sed 's/attnd //; y/-/~/')\n"
+        "version=$release-1~$(. /etc/os-release && echo \"$ID${VERSION_ID:+.$VERSION_ID}\")\n"
+        "for package in attnd libattn1 libattn-dev; do\n"
+        "  control=$D/$package/DEBIAN/control\n"
+        "  grep -qxF \"Package: $package\" $control && grep -qxF \"Version: $version\" $control && "
+        "grep -qx \"Architecture: $(dpkg --print-architecture)\" $control && "
+        "grep -qE '^Installed-Size: [1-9]' $control && grep -q '^Maintainer: .*@' $control || "
+        "exit 1\n"
+        "done\n"
+        "grep -qxF \"Depends: libattn1 (= $version)\" $D/libattn-dev/DEBIAN/control && "
+        "grep -qxF \"libattn 1 libattn1 (>= $release)\" $D/libattn1/DEBIAN/shlibs && "
+        "test $(grep -lx 'Multi-Arch: same' $D/libattn*/DEBIAN/control | wc -l) = 2");
+    assert_string_equal(shell("sed -n 's/^Depends: libc6 ([^)]*)$/libc6/p' "
+                              "$D/libattn1/DEBIAN/control"),
+                        "libc6\n");
+}
+
+/* Each library that the daemon names itself comes with one of the packages that it depends on. */
+static void test_dependencies_have_the_libraries(void **state)
+{
+    (void)state;
+    skip_without_dpkg();
+    shell("sed -n 's/^Depends: //p' $D/attnd/DEBIAN/control | tr ',|' '\\n\\n' | sed 's/^ //; s/ "
+          ".*//' "
+          "| sort -u >$D/depends && test $(wc -l <$D/depends) -gt 6 && "
+          "! grep -vxE '[a-z0-9.+-]+' $D/depends");
+    assert_string_equal(
+        shell("readelf -d $DAEMON | sed -n 's/.*NEEDED.*\\[\\(.*\\)\\]/\\1/p' >$D/needed\n"
+              "for package in $(cat $D/depends); do dpkg -L $package 2>/dev/null; done "
+              "| sed 's|.*/||' | sort -u >$D/theirs\n"
+              "grep -vxF -f $D/theirs $D/needed | grep -v '^libopenblas' || true"),
+        "");
+    shell("grep -q '^libopenblas' $D/depends || ! grep -q '^libopenblas' $D/needed");
+}
+
+static void test_equal_twice(void **state)
+{
+    (void)state;
+    skip_without_dpkg();
+    /* The library's two: the daemon's package comes from the same lines, and takes long to
+     * compress. */
+    shell("TZ=Asia/Tokyo deploy/make-deb.sh $D/again $DAEMON $LIBRARY >/dev/null 2>&1 && "
+          "diff -r $D/deb $D/again");
+}
+
+/* -------------------------------------------------------------------------------- to and fro -- */
+
+/* below: dpkg below the folder $R. Its owners are root, whom fakeroot plays for others. */
+#define BELOW                                                                                      \
+    "below() { $(test $(id -u) = 0 || echo fakeroot) dpkg --root=$R --force-script-chrootless "    \
+    "--force-not-root --force-depends --force-unsafe-io --force-bad-path --log=/dev/null \"$@\" "  \
+    "2>&1; }\n"
+
+static void skip_without_root(void)
+{
+    skip_without("fakeroot", "test $(id -u) = 0 || command -v fakeroot");
+    skip_without("init-system-helpers", "command -v deb-systemd-helper");
+}
+
+static void test_scripts_can_be_read(void **state)
+{
+    (void)state;
+    skip_without_dpkg();
+    shell("for script in postinst prerm postrm; do\n"
+          "  test -x $D/attnd/DEBIAN/$script && sh -n $D/attnd/DEBIAN/$script && "
+          "grep -qx 'set -e' $D/attnd/DEBIAN/$script || exit 1\n"
+          "done");
+}
+
+/* What the page says to paste is what make does, and names the daemon's package. */
+static void test_commands_of_the_page(void **state)
+{
+    (void)state;
+    skip_without_dpkg();
+    shell("sed -n '/^## Debian packages/,/^## Keys/p' deploy/README.md >$D/page && grep -qx 'make "
+          "deb' "
+          "$D/page && env -u MAKEFLAGS make -n deb | grep -qF 'deploy/make-deb.sh build/deb '");
+    shell("glob=$(sed -n 's|^sudo apt install ./build/||p' $D/page) && cd $D && ls $glob && "
+          "test \"$(dpkg-deb -f $glob Package)\" = attnd");
+    assert_string_equal(
+        shell("for package in $(sed -n 's/^| `\\([a-z0-9-]*\\)` | .*/\\1/p' $D/page); do "
+              "echo $package; done"),
+        "attnd\nlibattn1\nlibattn-dev\n");
+}
+
+static void test_purge_leaves_nothing(void **state)
+{
+    (void)state;
+    skip_without_dpkg();
+    skip_without_root();
+    shell("mkdir -p $D/root/var/lib/dpkg/info $D/root/var/lib/dpkg/updates "
+          "$D/root/var/lib/dpkg/triggers "
+          "$D/root/var/lib/private $D/root/var/lib/systemd $D/root/etc/systemd/system && touch "
+          "$D/root/var/lib/dpkg/status "
+          "$D/root/var/lib/dpkg/available "
+          "&& find $D/root -path '*/dpkg' -prune -o -print | sort >$D/before");
+    shell("R=$D/root\n" BELOW "below -i $D/deb/*.deb");
+    assert_string_equal(shell("R=$D/root\n" BELOW "below --audit"), "");
+    shell("cd $D/root && test -x usr/bin/attnd && test -f etc/default/attnd && "
+          "test -L etc/systemd/system/multi-user.target.wants/attnd.service && "
+          "test -e usr/lib/$M/libattn.so && test ! -e etc/systemd/system/sockets.target.wants");
+    /* As systemd makes the state directory of a service with a user of its own. */
+    shell("cd $D/root/var/lib && mkdir -p private/attnd/models && ln -s private/attnd attnd && "
+          "echo '{}' >attnd/models/mine.json && echo ATTND_WORKERS=1 >>$D/root/etc/default/attnd");
+    shell("R=$D/root\n" BELOW "below --remove attnd libattn-dev libattn1 && "
+          "test -e $R/var/lib/attnd/models/mine.json && grep -q WORKERS $R/etc/default/attnd");
+    shell("R=$D/root\n" BELOW "below --purge attnd libattn-dev libattn1");
+    shell("find $D/root -path '*/dpkg' -prune -o -print | sort | diff $D/before -");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_files_of_the_daemon),
+        cmocka_unit_test(test_files_of_the_library),
+        cmocka_unit_test(test_owners_and_modes),
+        cmocka_unit_test(test_sums_are_those_of_the_files),
+        cmocka_unit_test(test_manual_page_has_every_flag),
+        cmocka_unit_test(test_control_fields),
+        cmocka_unit_test(test_dependencies_have_the_libraries),
+        cmocka_unit_test(test_equal_twice),
+        cmocka_unit_test(test_commands_of_the_page),
+        cmocka_unit_test(test_scripts_can_be_read),
+        cmocka_unit_test(test_purge_leaves_nothing),
+    };
+    return cmocka_run_group_tests_name("packages", tests, set_up, tear_down);
+}
