@@ -112,7 +112,7 @@ try_packages() {
     inside attnd --listen "unix:$socket" >>"$log" 2>&1 &
     pid=$!
     for _ in $(seq 100); do
-        answer=$(inside curl -s --unix-socket "$socket" http://localhost/v1/attention \
+        answer=$(inside curl -sf --unix-socket "$socket" http://localhost/v1/attention \
             -H 'Content-Type: application/json' -d '{"model":"demo","query":[[1,0,0]]}') && break
         sleep 0.1
     done
