@@ -15,6 +15,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { Q_HEADS = 4, KV_HEADS = 2, HEAD_DIM = 8, STEP_MAX = 700 };
 enum { Q_COLUMNS = Q_HEADS * HEAD_DIM, KV_COLUMNS = KV_HEADS * HEAD_DIM };
@@ -67,16 +68,20 @@ static void add_rows(struct request_text *text, int64_t first, int64_t count)
 static void add_mask(struct request_text *text, const struct windowed *s, int64_t past,
                      int64_t rows, int64_t kv_len)
 {
+    char *row = malloc(6 * (size_t)kv_len + 1);
+    assert_non_null(row);
     request_text_add(text, ",\"mask\":[");
     for (int64_t i = 0; i < rows; i++) {
-        request_text_add(text, i > 0 ? ",[" : "[");
+        char *end = row;
         for (int64_t k = 0; k < kv_len; k++) {
             const bool sees = k < s->sinks || k > past + i - s->window;
-            request_text_add(text, "%s%s", k > 0 ? "," : "", sees ? "true" : "false");
+            end = stpcpy(end, sees ? "true," : "false,");
         }
-        request_text_add(text, "]");
+        end[kv_len > 0 ? -1 : 0] = '\0';
+        request_text_add(text, "%s[%s]", i > 0 ? "," : "", row);
     }
     request_text_add(text, "]");
+    free(row);
 }
 
 void windowed_append(struct http_client *client, struct windowed *s, int64_t rows)
