@@ -4,13 +4,13 @@
  * the chains are added in their order. All forms below add in exactly this way, whatever their
  * lanes are, so all of them give the same bits, and so do all tables whose CPU has a multiply-add:
  *
- *   few rows      lanes are outputs. Parameters stored by outputs are transposed in registers, a
- *                 square of vectors at a time, which takes no longer than memory takes to bring
- * them. Parameters stored by inputs need no transposing, and are read in runs as long as the number
- * of outputs. more rows     the rows are transposed, once for all outputs: lanes are rows, and one
- * parameter at a time is multiplied with them. With parameters stored by inputs, lanes stay
- *                 outputs, and tiles of parameters are copied to where their rows do not evict each
- *                 other from the cache.
+ * - Few rows: lanes are outputs. Parameters stored by outputs are transposed in registers, a square
+ *   of vectors at a time, which takes no longer than memory takes to bring them. Parameters stored
+ *   by inputs need no transposing, and are read in runs as long as the number of outputs.
+ *
+ * - More rows: the rows are transposed, once for all outputs. Lanes are rows, and one parameter at
+ * a time is multiplied with them. With parameters stored by inputs, lanes stay outputs, and tiles
+ * of parameters are copied to where their rows do not evict each other from the cache.
  *
  * 16-bit parameters are widened exactly on the way, and so give the same bits as F32 parameters of
  * the same value. For few rows they are widened in registers: two neighbours are transposed as if
