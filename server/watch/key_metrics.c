@@ -153,32 +153,31 @@ static void write_cpu(struct text *text, int place, const struct key_holding *ho
                 (double)metrics_value(&all[place].cpu_ns) / 1e9);
 }
 
-static void write_active(struct text *text, int place, const struct key_holding *holding)
+static void write_gauge(struct text *text, int place, const char *family, uint64_t value)
 {
     char labels[LABELS_BYTES_MAX];
     write_labels(labels, place, NULL, NULL);
-    metrics_write_sample(text, "attnd_key_requests_active", labels, (uint64_t)holding->requests);
+    metrics_write_sample(text, family, labels, value);
+}
+
+static void write_active(struct text *text, int place, const struct key_holding *holding)
+{
+    write_gauge(text, place, "attnd_key_requests_active", (uint64_t)holding->requests);
 }
 
 static void write_memory(struct text *text, int place, const struct key_holding *holding)
 {
-    char labels[LABELS_BYTES_MAX];
-    write_labels(labels, place, NULL, NULL);
-    metrics_write_sample(text, "attnd_key_memory_bytes", labels, holding->memory_bytes);
+    write_gauge(text, place, "attnd_key_memory_bytes", holding->memory_bytes);
 }
 
 static void write_sessions(struct text *text, int place, const struct key_holding *holding)
 {
-    char labels[LABELS_BYTES_MAX];
-    write_labels(labels, place, NULL, NULL);
-    metrics_write_sample(text, "attnd_key_sessions", labels, (uint64_t)holding->sessions);
+    write_gauge(text, place, "attnd_key_sessions", (uint64_t)holding->sessions);
 }
 
 static void write_session_bytes(struct text *text, int place, const struct key_holding *holding)
 {
-    char labels[LABELS_BYTES_MAX];
-    write_labels(labels, place, NULL, NULL);
-    metrics_write_sample(text, "attnd_key_session_bytes", labels, holding->session_bytes);
+    write_gauge(text, place, "attnd_key_session_bytes", holding->session_bytes);
 }
 
 static const struct family {
