@@ -50,15 +50,22 @@ int infer_output_shape(const struct infer_item *item, enum attn_output output, i
     return attn_output_is_map(output) ? 3 : 2;
 }
 
-bool infer_output_count(const struct infer_item *item, enum attn_output output, size_t *count)
+/* The product of the dimensions, of which each counts as least or more. False on overflow. */
+static bool multiply_dimensions(const struct infer_item *item, enum attn_output output,
+                                int64_t least, size_t *count)
 {
     int64_t shape[3];
     const int rank = infer_output_shape(item, output, shape);
     *count = 1;
     for (int i = 0; i < rank; i++)
-        if (__builtin_mul_overflow(*count, (size_t)shape[i], count))
+        if (__builtin_mul_overflow(*count, (size_t)(shape[i] > least ? shape[i] : least), count))
             return false;
     return true;
+}
+
+bool infer_output_count(const struct infer_item *item, enum attn_output output, size_t *count)
+{
+    return multiply_dimensions(item, output, 0, count);
 }
 
 size_t infer_number_bytes(const struct infer_request *request)
@@ -66,31 +73,20 @@ size_t infer_number_bytes(const struct infer_request *request)
     return request->number_bytes ? request->number_bytes : INFER_ANSWER_BYTES_PER_NUMBER;
 }
 
-/* Places in the answer for the elements of an output. As text a list without numbers takes one too:
- * a shape of no bytes may have any number of heads. */
-static bool count_places(const struct infer_request *request, const struct infer_item *item,
-                         enum attn_output output, size_t *count)
-{
-    int64_t shape[3];
-    const int rank = infer_output_shape(item, output, shape);
-    const int64_t least = request->number_bytes ? 0 : 1;
-    *count = infer_numbers_per_element(item, output);
-    for (int i = 0; i < rank; i++)
-        if (__builtin_mul_overflow(*count, (size_t)(shape[i] > least ? shape[i] : least), count))
-            return false;
-    return true;
-}
-
 bool infer_answer_bytes(const struct infer_request *request, const struct infer_item *item,
                         size_t *bytes)
 {
     const size_t number_bytes = infer_number_bytes(request);
+    /* As text a list without numbers takes room too, and a shape of no bytes may have any number of
+     * heads. */
+    const int64_t least = request->number_bytes ? 0 : 1;
     if (__builtin_mul_overflow(infer_selection_count(item), number_bytes, bytes))
         return false;
     for (int i = 0; i < ATTN_OUTPUT_COUNT; i++) {
         size_t count;
         if (item->outputs[i]
-            && (!count_places(request, item, i, &count)
+            && (!multiply_dimensions(item, i, least, &count)
+                || __builtin_mul_overflow(count, infer_numbers_per_element(item, i), &count)
                 || __builtin_mul_overflow(count, number_bytes, &count)
                 || __builtin_add_overflow(*bytes, count, bytes)))
             return false;
