@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
+#include "sdpa_model.h"
 #include "session/session_file_read.h"
-#include "store/model_store.h"
 
 #include <stdlib.h>
 
@@ -25,20 +25,15 @@ static struct model *model;
 
 static int open_models(void **state)
 {
-    const struct model_store_options no_directory = { .directory = NULL };
-    struct fault fault;
-    int failed_count;
     (void)state;
-    assert_true(model_store_create(&models, &no_directory, &failed_count, &fault));
-    assert_true(model_store_resolve_version(models, NULL, "sdpa", "", &model, &fault));
+    model = sdpa_model_open(&models);
     return 0;
 }
 
 static int close_models(void **state)
 {
     (void)state;
-    model_release(model);
-    model_store_free(models);
+    sdpa_model_close(models, model);
     return 0;
 }
 

@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "problem_count.h"
+#include "sdpa_model.h"
 #include "session/session_store.h"
-#include "store/model_store.h"
 
 #include <malloc.h>
 #include <stdio.h>
@@ -27,12 +27,8 @@ static struct session_store *store;
 
 static int open_store(void **state)
 {
-    const struct model_store_options no_directory = { .directory = NULL };
-    struct fault fault;
-    int failed_count;
     (void)state;
-    assert_true(model_store_create(&models, &no_directory, &failed_count, &fault));
-    assert_true(model_store_resolve_version(models, NULL, "sdpa", "", &model, &fault));
+    model = sdpa_model_open(&models);
     store = session_store_create(SIZE_MAX, NULL);
     assert_non_null(store);
     return 0;
@@ -42,8 +38,7 @@ static int close_store(void **state)
 {
     (void)state;
     session_store_free(store);
-    model_release(model);
-    model_store_free(models);
+    sdpa_model_close(models, model);
     return 0;
 }
 
