@@ -1,4 +1,4 @@
-/* test_readme.c - the commands that README.md and the page of the examples show can be pasted, in
+/* test_readme.c - the commands that README.md and each page of examples/ show can be pasted, in
  * order, and answer what the pages show. pasted.h says how. */
 #include "pasted.h"
 #include "skip.h"
@@ -10,24 +10,25 @@
 
 #include <cmocka.h>
 
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static struct pasted_page page, examples;
+enum { PAGES_MAX = 60 };
+
+static struct pasted_page page;
 
 static int start(void **state)
 {
     pasted_start(state);
     pasted_read(&page, "README.md");
-    pasted_read(&examples, "examples/README.md");
     return 0;
 }
 
 static int stop(void **state)
 {
     pasted_free(&page);
-    pasted_free(&examples);
     return pasted_stop(state);
 }
 
@@ -93,41 +94,41 @@ static void test_printed_address(void **state)
     }
 }
 
-/* Pastes the commands of a page. The caller's counts grow by those and by the answers. */
-static void paste(const struct pasted_page *pasted, int *commands, int *answers)
+/* Pastes the commands of a page; how many there were. */
+static int paste(const struct pasted_page *pasted)
 {
+    int commands = 0;
     for (int i = 0; i < pasted->block_count; i++) {
         if (!pasted_is_command(pasted, i))
             continue;
         char *output = pasted_shell(pasted->blocks[i].text);
         const struct pasted_block *answer = pasted_answer(pasted, i);
-        ++*commands;
         if (strstr(output, "\"error\""))
             fail_msg("%s\nanswers\n%s", pasted->blocks[i].text, output);
-        if (answer) {
+        if (answer)
             assert_shown(pasted, answer, output);
-            ++*answers;
-        }
         free(output);
+        commands++;
     }
+    return commands;
 }
 
 static void test_commands(void **state)
 {
     (void)state;
     skip_without("curl", "command -v curl");
-    int commands = 0, answers = 0;
-    paste(&page, &commands, &answers);
-    assert_true(commands > 0 && answers > 0);
+    assert_true(paste(&page) > 0);
 }
 
-static void test_examples(void **state)
+/* A page of examples/, whose path is the state. */
+static void test_page(void **state)
 {
-    (void)state;
+    const char *file = *state;
+    struct pasted_page example;
     skip_without("curl", "command -v curl");
-    int commands = 0, answers = 0;
-    paste(&examples, &commands, &answers);
-    assert_true(commands > 0);
+    pasted_read(&example, file);
+    paste(&example);
+    pasted_free(&example);
 }
 
 static void test_nothing_changes_outside_build(void **state)
@@ -138,14 +139,37 @@ static void test_nothing_changes_outside_build(void **state)
     free(files);
 }
 
+/* The pages of examples/ and of the folders in it. */
+static void find_pages(glob_t *pages)
+{
+    static const char *const patterns[] = { "examples/*.md", "examples/*/*.md",
+                                            "examples/*/*/*.md" };
+    for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
+        const int status = glob(patterns[i], i > 0 ? GLOB_APPEND : 0, NULL, pages);
+        if ((status != 0 && status != GLOB_NOMATCH) || pages->gl_pathc > PAGES_MAX) {
+            fprintf(stderr, "%s: status %d, %zu pages\n", patterns[i], status, pages->gl_pathc);
+            exit(1);
+        }
+    }
+}
+
+/* Each page is a test, so that one whose language is missing is skipped alone. */
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
+    struct CMUnitTest tests[PAGES_MAX + 4] = {
         cmocka_unit_test(test_printed_request),
         cmocka_unit_test(test_printed_address),
         cmocka_unit_test(test_commands),
-        cmocka_unit_test(test_examples),
-        cmocka_unit_test(test_nothing_changes_outside_build),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    size_t count = 3;
+    glob_t pages = { 0 };
+    find_pages(&pages);
+    for (size_t i = 0; i < pages.gl_pathc; i++)
+        tests[count++] = (struct CMUnitTest){ .name = pages.gl_pathv[i],
+                                              .test_func = test_page,
+                                              .initial_state = pages.gl_pathv[i] };
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_nothing_changes_outside_build);
+    const int failed = _cmocka_run_group_tests("pages", tests, count, start, stop);
+    globfree(&pages);
+    return failed;
 }
