@@ -33,7 +33,8 @@ B     := $(BUILD)/$(COMPILER)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))
 MACHINE     := $(shell $(CC) -dumpmachine 2>/dev/null || uname -m)
 KERNELS     := $(if $(filter x86_64%,$(MACHINE)),avx512 avx2 amx) generic dispatch
 LIB_SRC     := $(filter-out lib/kernels/%,$(wildcard lib/*/*.c)) $(KERNELS:%=lib/kernels/%.c)
-SERVER_SRC  := $(wildcard server/*/*.c)
+REFERENCE_SRC := $(wildcard server/reference/*.c)
+SERVER_SRC  := $(filter-out $(REFERENCE_SRC),$(wildcard server/*/*.c))
 PAGE_FILES  := $(sort $(wildcard server/page/index.html $(addprefix server/page/*/*.,html css js svg)))
 PRELOAD_SRC := $(wildcard tests/support/failing_malloc.c tests/support/injected.c)
 SUPPORT_SRC := $(filter-out $(PRELOAD_SRC) $(if $(filter x86_64%,$(MACHINE)),,tests/support/matrix_model.c),$(wildcard tests/support/*.c))
@@ -187,6 +188,18 @@ $B/server/page/page_bytes.c: server/page/embed-page $(PAGE_FILES) $B/page-files
 $B/server/page/page_bytes.o: $B/server/page/page_bytes.c $B/flags $B/server-packages
 	$(compile)
 
+# The pages of the reference, made of openapi.json, of the table of flags and of what commands say to --help.
+REFERENCE_PROGRAM := $B/server/reference/make_reference
+REFERENCE_PAGES   := calls:REFERENCE.md types:REFERENCE_TYPES.md flags:REFERENCE_FLAGS.md
+
+$(REFERENCE_PROGRAM): $(REFERENCE_SRC:%.c=$B/%.o) $B/libserver.a $B/libattn.a
+	$(call say,LINK,$@)
+	$Q $(CC) $(FLAGS) $(TEST_LINKER) $^ $(LDFLAGS) $(SERVER_LIBS) -o $@
+
+reference: $(REFERENCE_PROGRAM) ## server/REFERENCE*.md, made anew of server/openapi.json and the flags
+	@for page in $(REFERENCE_PAGES); do \
+	    $< $${page%%:*} > $B/reference.new && mv $B/reference.new server/$${page#*:} || exit 1; done
+
 # Writes the line to the target if it differs from the line there: then what depends on it is made anew.
 note = mkdir -p $B; echo '$1' | cmp -s - $@ || echo '$1' > $@
 
@@ -240,6 +253,7 @@ $(REPLAYS): $B/tests/fuzz/%: $B/tests/fuzz/%.o $B/tests/fuzz/replay.o $(TEST_LIN
 	$Q $(CC) $(FLAGS) $^ $(LDFLAGS) $(TEST_LIBS) -o $@
 
 $B/tests/deploy/test_library $B/tests/deploy/test_packages $B/tests/deploy/test_python: | $(LIBRARY)
+$B/tests/deploy/test_reference: | $(REFERENCE_PROGRAM)
 $B/tests/http/test_sandbox_attempts: | $B/tests/support/injected.so
 $(PRELOAD): $B/%.so: %.c $B/flags
 	$(call say,LINK,$@)
@@ -446,7 +460,7 @@ help: ## this
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
-.PHONY: daemon run serve story test test-sanitized check programs inner-programs threaded-programs check-page pictures check-long check-aarch64 check-layers check-pages lint sbom check-reproducible bench bench-quick bench-load exactness fuzz fuzz-programs library install install-library uninstall deb dist compdb \
+.PHONY: daemon run serve story test test-sanitized check programs inner-programs threaded-programs check-page pictures check-long check-aarch64 check-layers check-pages lint sbom check-reproducible reference bench bench-quick bench-load exactness fuzz fuzz-programs library install install-library uninstall deb dist compdb \
         clean help FORCE
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)

@@ -28,15 +28,20 @@ const char *shell(const char *script)
     return output;
 }
 
+const char *shell_built(const char *file)
+{
+    static char path[PATH_MAX];
+    const ssize_t used = readlink("/proc/self/exe", path, sizeof path - 1);
+    assert_true(used > 0);
+    path[used] = '\0';
+    char *tests = strstr(path, "/tests/deploy/");
+    assert_non_null(tests);
+    snprintf(tests, sizeof path - (size_t)(tests - path), "/%s", file);
+    assert_int_equal(access(path, R_OK), 0);
+    return path;
+}
+
 const char *shell_library(void)
 {
-    static char library[PATH_MAX];
-    const ssize_t used = readlink("/proc/self/exe", library, sizeof library - 1);
-    assert_true(used > 0);
-    library[used] = '\0';
-    char *tests = strstr(library, "/tests/deploy/");
-    assert_non_null(tests);
-    strcpy(tests, "/libattn.so.1");
-    assert_int_equal(access(library, R_OK), 0);
-    return library;
+    return shell_built("libattn.so.1");
 }

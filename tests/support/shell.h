@@ -9,4 +9,7 @@ const char *shell(const char *script);
  * is not there. */
 const char *shell_library(void);
 
+/* The same of any file of that folder, until the next call. */
+const char *shell_built(const char *file);
+
 #endif

@@ -1,0 +1,134 @@
+/* test_reference.c - the pages of the reference are what `make reference` writes, and what the
+ * daemon says of itself: every route, every flag with its default. */
+#include "api/routes.h"
+#include "daemon.h"
+#include "manifest.h"
+#include "shell.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int set_up(void **state)
+{
+    (void)state;
+    setenv("LC_ALL", "C", 1);
+    setenv("REFERENCE", shell_built("server/reference/make_reference"), 1);
+    setenv("DAEMON", daemon_program(), 1);
+    return 0;
+}
+
+static void assert_is_made(const char *page, const char *file)
+{
+    char script[256];
+    snprintf(script, sizeof script,
+             "$REFERENCE %s | diff -u %s - || { echo '`make reference` makes the page anew'; "
+             "exit 1; }",
+             page, file);
+    shell(script);
+}
+
+static void test_calls_are_made(void **state)
+{
+    (void)state;
+    assert_is_made("calls", "server/REFERENCE.md");
+}
+
+static void test_types_are_made(void **state)
+{
+    (void)state;
+    assert_is_made("types", "server/REFERENCE_TYPES.md");
+}
+
+static void test_flags_are_made(void **state)
+{
+    (void)state;
+    assert_is_made("flags", "server/REFERENCE_FLAGS.md");
+}
+
+/* A path that the contract does not explain is refused, and so is an unknown page. */
+static void test_refusals(void **state)
+{
+    (void)state;
+    shell("folder=$(mktemp -d) && mkdir $folder/server && cp server/openapi.json $folder/server && "
+          "grep -v '/v1/softmax' server/API.md >$folder/server/API.md && cd $folder && "
+          "! $REFERENCE calls >/dev/null 2>said && "
+          "grep -qx 'make_reference: API.md has no endpoint /v1/softmax' said && "
+          "! $REFERENCE nothing 2>said && grep -q 'expected calls, types or flags' said && "
+          "rm -r $folder");
+}
+
+static void test_every_route(void **state)
+{
+    (void)state;
+    int count;
+    const struct route *routes = routes_table(&count);
+    char *page = manifest_file_text("server/REFERENCE.md");
+    assert_true(count > 50);
+    for (int i = 0; i < count; i++) {
+        char heading[256];
+        snprintf(heading, sizeof heading, "\n### %s %s\n", routes[i].method, routes[i].pattern);
+        if (!strstr(page, heading))
+            fail_msg("REFERENCE.md has no %s %s", routes[i].method, routes[i].pattern);
+    }
+    free(page);
+}
+
+/* A line of --help: "  --flag VALUE    words [default]". */
+static void assert_has_flag(const char *page, char *line)
+{
+    char row[128], variable[64], shown[96] = "";
+    const size_t length = strcspn(line, " ");
+    size_t i = 0;
+    for (; i < length - 2; i++)
+        variable[i] = line[i + 2] == '-' ? '_' : (char)toupper((unsigned char)line[i + 2]);
+    variable[i] = '\0';
+    const bool prints = strcmp(variable, "HELP") == 0 || strcmp(variable, "VERSION") == 0;
+    snprintf(row, sizeof row, "| `%.*s` | %s%s%s |", (int)length, line, prints ? "" : "`ATTND_",
+             prints ? "" : variable, prints ? "" : "`");
+    const char *found = strstr(page, row);
+    if (!found)
+        fail_msg("REFERENCE_FLAGS.md has no %s", row);
+    char *initial = strrchr(line, '[');
+    if (initial && line[strlen(line) - 1] == ']') {
+        snprintf(shown, sizeof shown, "| `%.*s` |", (int)strlen(initial) - 2, initial + 1);
+        const char *at = strstr(found, shown);
+        if (!at || at > strchr(found, '\n'))
+            fail_msg("REFERENCE_FLAGS.md has not the default of %s", line);
+    }
+}
+
+static void test_every_flag(void **state)
+{
+    (void)state;
+    char *page = manifest_file_text("server/REFERENCE_FLAGS.md");
+    char *help = strdup(shell("$DAEMON --help")), *rest = help;
+    int count = 0;
+    for (char *line; (line = strsep(&rest, "\n"));) {
+        if (strncmp(line, "  --", 4) != 0)
+            continue;
+        assert_has_flag(page, line + 2);
+        count++;
+    }
+    assert_true(count > 40);
+    free(help);
+    free(page);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_calls_are_made), cmocka_unit_test(test_types_are_made),
+        cmocka_unit_test(test_flags_are_made), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_every_route),    cmocka_unit_test(test_every_flag),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}
