@@ -415,11 +415,13 @@ $(BUILD)/fuzz_%: $B/tests/fuzz/fuzz_%.o $(TEST_LINKED)
 
 VERSION = $(shell sed -n 's/^\#define ATTND_VERSION "\(.*\)"$$/\1/p' server/base/version.h)
 MANDIR := $(PREFIX)/share/man
+COMPLETIONDIR := $(PREFIX)/share/bash-completion/completions
 
-install: daemon install-library ## to DESTDIR, PREFIX=/usr/local, LIBDIR: the daemon, its page of `man attnd` and its systemd units, the library
+install: daemon install-library ## to DESTDIR, PREFIX=/usr/local, LIBDIR: the daemon, its page of `man attnd`, its completion of bash and its systemd units, the library
 	install -D -m 755 $(DAEMON) $(DESTDIR)$(PREFIX)/bin/attnd
-	install -d $(addprefix $(DESTDIR),$(UNITDIR) $(MANDIR)/man1)
+	install -d $(addprefix $(DESTDIR),$(UNITDIR) $(MANDIR)/man1 $(COMPLETIONDIR))
 	server/make-man $(DAEMON) > $(DESTDIR)$(MANDIR)/man1/attnd.1
+	server/make-completion $(DAEMON) > $(DESTDIR)$(COMPLETIONDIR)/attnd
 	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' deploy/systemd/attnd.service \
 	    > $(DESTDIR)$(UNITDIR)/attnd.service
 	install -m 644 deploy/systemd/attnd.socket $(DESTDIR)$(UNITDIR)/attnd.socket
@@ -436,6 +438,7 @@ install-library: library ## to the same: libattn.so, its headers, attn.pc for pk
 uninstall: ## removes what `make install` with the same DESTDIR, PREFIX and LIBDIR has put there
 	rm -f $(addprefix $(DESTDIR),$(PREFIX)/bin/attnd $(UNITDIR)/attnd.service $(UNITDIR)/attnd.socket \
 	    $(LIBDIR)/$(notdir $(LIBRARY)) $(LIBDIR)/libattn.so $(LIBDIR)/pkgconfig/attn.pc $(MANDIR)/man1/attnd.1 $(MANDIR)/man3/attn.3 \
+	    $(COMPLETIONDIR)/attnd \
 	    $(patsubst lib/%,$(PREFIX)/include/attn/%,$(wildcard lib/*.h)))
 	-rmdir $(DESTDIR)$(PREFIX)/include/attn
 

@@ -77,6 +77,7 @@ static void test_files_of_the_daemon(void **state)
                         "usr/bin/attnd\n"
                         "usr/lib/systemd/system/attnd.service\n"
                         "usr/lib/systemd/system/attnd.socket\n"
+                        "usr/share/bash-completion/completions/attnd\n"
                         "usr/share/doc/attnd/changelog.Debian.gz\n"
                         "usr/share/doc/attnd/changelog.gz\n"
                         "usr/share/doc/attnd/copyright\n"
