@@ -103,7 +103,7 @@ static int paste(const struct pasted_page *pasted)
             continue;
         char *output = pasted_shell(pasted->blocks[i].text);
         const struct pasted_block *answer = pasted_answer(pasted, i);
-        if (strstr(output, "\"error\""))
+        if (strstr(output, "\"error\"") && !(answer && strstr(answer->text, "\"error\"")))
             fail_msg("%s\nanswers\n%s", pasted->blocks[i].text, output);
         if (answer)
             assert_shown(pasted, answer, output);
