@@ -200,7 +200,8 @@ static int start(void **state)
     (void)state;
     directory = daemon_directory_create();
     daemon_start_with(&server, "--workers", "1", "--timeout", "3600s", "--models", directory,
-                      "--model-control", "explicit", "--queue-cost-max", "3600s", NULL);
+                      "--model-control", "explicit", "--queue-cost-max", "3600s", "--answer-max",
+                      "8GiB", NULL);
     http_client_init(&client, server.port);
     endless = endless_batch();
     cancelled = answer_metric(&client, LEFT_WAITING);
