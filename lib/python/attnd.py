@@ -38,6 +38,8 @@ __version__ = "0.1.0"
 # The dtypes of attn.h, in its order, and bytes of a number.
 _DTYPES = {"float32": (0, 4), "float64": (1, 8), "float16": (2, 2), "bfloat16": (3, 2), "bool": (4, 1)}
 _NAMES = list(_DTYPES)
+_NUMPY_NAMES = {np.dtype(name): name for name in _NAMES if name != "bfloat16"}
+_TORCH_NAMES = {}  # filled as they come
 
 
 class _DLTensor(ctypes.Structure):
@@ -62,9 +64,10 @@ class _View:
         if isinstance(x, np.ndarray) or not (hasattr(x, "data_ptr") or hasattr(x, "__dlpack__")):
             self._of_numpy(np.asarray(x), name)
         elif hasattr(x, "data_ptr"):
-            if x.device.type != "cpu":
+            if not getattr(x, "is_cpu", True):
                 raise TypeError("%s is on %s; attnd.local takes tensors on the CPU: %s.cpu()" % (name, x.device, name))
-            self._set(x.data_ptr(), str(x.dtype).rpartition(".")[2], tuple(x.shape), tuple(x.stride()), x, name)
+            dtype = _TORCH_NAMES.get(x.dtype) or _TORCH_NAMES.setdefault(x.dtype, str(x.dtype).rpartition(".")[2])
+            self._set(x.data_ptr(), dtype, tuple(x.shape), x.stride(), x, name)
         else:
             self._of_dlpack(x, name)
 
@@ -77,11 +80,10 @@ class _View:
         self.shape, self.strides = shape, strides
 
     def _of_numpy(self, x, name):
-        size = x.itemsize
-        if not x.dtype.isnative or any(stride % size for stride in x.strides) or x.ctypes.data % size:
+        if not (x.flags.aligned and x.dtype.isnative):
             x = np.array(x, x.dtype.newbyteorder("="))
-        strides = tuple(stride // size for stride in x.strides)
-        self._set(x.ctypes.data, x.dtype.name, x.shape, strides, x, name)
+        size, dtype = x.itemsize, _NUMPY_NAMES.get(x.dtype) or x.dtype.name
+        self._set(x.ctypes.data, dtype, x.shape, tuple([stride // size for stride in x.strides]), x, name)
 
     def _of_dlpack(self, x, name):
         if tuple(x.__dlpack_device__())[0] != 1:
@@ -180,16 +182,38 @@ class _Softmax(ctypes.Structure):
                 ("visible", _pointer), ("rows_per_visible", _i64), ("is_log", ctypes.c_bool), ("dtype", _int)]
 
 
-def _tensor(view, name, rank=4):
-    """The view with dimensions of 1 put in front of those it has."""
-    if len(view.shape) > rank:
-        raise ValueError("%s has %d dimensions; expected at most %d, [batch, heads, length, head_dim]"
-                         % (name, len(view.shape), rank))
-    missing = rank - len(view.shape)
-    return _Tensor(view.address, _DTYPES[view.dtype][0], (1,) * missing + view.shape, (0,) * missing + view.strides)
+_pack_tensor = struct.Struct("Pi4q4qP").pack_into  # a _Tensor, in a fifth of the time that ctypes takes
+
+
+def _put(problem, field, view, name):
+    """Writes the view into a field of problem, with dimensions of 1 put in front of those it has; gives its shape."""
+    missing = 4 - len(view.shape)
+    if missing < 0:
+        raise ValueError("%s has %d dimensions; expected at most 4, [batch, heads, length, head_dim]"
+                         % (name, len(view.shape)))
+    shape = (1,) * missing + view.shape
+    _pack_tensor(problem, getattr(type(problem), field).offset, view.address, _DTYPES[view.dtype][0], *shape,
+                 *(0,) * missing, *view.strides, 0)
+    return shape
 
 
 # ----------------------------------------------------------------------------------- attention in here --
+
+
+_PRODUCTS_OF_A_THREAD = 1 << 22  # fewer are done before a second thread is awake, in some 50 us
+
+
+class _Memory(threading.local):
+    """Memory of a thread, which its next tasks use again."""
+
+    size = -1
+
+    def at_least(self, size):
+        """Its address, at a multiple of 64 bytes."""
+        if self.size < size:
+            self.array, self.size = np.empty(size + 64, np.uint8), size
+            self.address = (self.array.ctypes.data + 63) & ~63
+        return self.address
 
 
 class Local:
@@ -200,8 +224,8 @@ class Local:
         self._library_path = library
         self._threads = threads or len(os.sched_getaffinity(0))
         self._lock = threading.Lock()
-        self._loaded = self._pool = None
-        self._memory = threading.local()
+        self._loaded = self._pool = self._kernels = None
+        self._memory = _Memory()
 
     @property
     def library(self):
@@ -218,6 +242,8 @@ class Local:
             raise ImportError("attnd.local needs libattn.so.1 (`make install-library` of attnd, or its path in the "
                               "variable ATTN_LIBRARY): %s" % error) from None
         library.attn_status_message.restype = ctypes.c_char_p
+        library.attn_kernels_available.restype = ctypes.POINTER(_pointer)
+        self._kernels = library.attn_kernels_available()[0]  # else each plan asks the CPU again, some microseconds
         for name, types in {"attn_plan_run": [_pointer, _i64, _pointer],
                             "attn_plan_run_part": [_pointer, _i64, _pointer, _pointer],
                             "attn_plan_run_join": [_pointer, _i64, _pointer, _pointer],
@@ -229,20 +255,18 @@ class Local:
             self._pool = concurrent.futures.ThreadPoolExecutor(self._threads - 1, "attnd")
         return library
 
-    def _workspace(self, size):
-        """64-byte aligned memory of this thread."""
-        if getattr(self._memory, "size", -1) < size:
-            self._memory.array = np.empty(size + 64, np.uint8)
-            self._memory.size = size
-        return (self._memory.array.ctypes.data + 63) & ~63
-
     def _run(self, count, workspace_bytes, task, threads):
         """task(number, workspace) for each number below count, on as many threads; ctypes lets go of the GIL."""
         threads = min(threads or self._threads, self._threads, count)
+        if threads <= 1:
+            workspace = self._memory.at_least(workspace_bytes)
+            for number in range(count):
+                task(number, workspace)
+            return
         numbers = itertools.count()
 
         def work():
-            workspace = self._workspace(workspace_bytes)
+            workspace = self._memory.at_least(workspace_bytes)
             for number in numbers:
                 if number >= count:
                     return
@@ -276,12 +300,15 @@ class Local:
         call.set_options(dropout_p, seed, is_causal, scale, softcap, window, normalizer)
         call.set_lists(alibi_slopes, sinks, kv_len, past_len)
         results = call.add_outputs(return_weights, return_lse, out)
-        self._attend(call.problem, threads)
+        self._attend(call, threads)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _attend(self, problem, threads):
+    def _attend(self, call, threads):
         library, plan, where = self.library, _Plan(), ctypes.c_char_p()
-        self._check(library.attn_plan_init(ctypes.byref(plan), ctypes.byref(problem), ctypes.byref(where)), where)
+        call.problem.kernels = self._kernels
+        if call.products() < _PRODUCTS_OF_A_THREAD:
+            threads = 1
+        self._check(library.attn_plan_init(ctypes.byref(plan), ctypes.byref(call.problem), ctypes.byref(where)), where)
         address = ctypes.addressof(plan)
         if plan.part_count == 0 or plan.task_count >= 2 * (threads or self._threads):
             run = library.attn_plan_run
@@ -307,13 +334,14 @@ class Local:
         call.set_lists(alibi_slopes, sinks, kv_len, past_len)
         gradient = _GradientProblem(attention=call.problem)
         given = _View(context_gradient, "context_gradient").dense_last()
-        gradient.context_gradient = _tensor(given, "context_gradient")
+        _put(gradient, "context_gradient", given, "context_gradient")
         results = []
         for name in ("query", "key", "value") + (("mask",) if mask_gradient else ()):
             view = call.views[name]
             results.append(view.empty(view.shape))
-            setattr(gradient, name + "_gradient", _tensor(_View(results[-1]), name))
+            _put(gradient, name + "_gradient", _View(results[-1]), name)
         library, plan, where = self.library, _GradientPlan(), ctypes.c_char_p()
+        gradient.attention.kernels = self._kernels
         self._check(library.attn_gradient_plan_init(ctypes.byref(plan), ctypes.byref(gradient), ctypes.byref(where)),
                     where)
         address, run = ctypes.addressof(plan), library.attn_gradient_run
@@ -355,27 +383,37 @@ class _Call:
     """A problem of attn.h, and the memory that it borrows."""
 
     def __init__(self, query, key, value, mask, enable_gqa):
-        self.views = {name: _View(x, name).dense_last()
-                      for name, x in (("query", query), ("key", key), ("value", value))}
-        self.problem, self.kept = _Problem(), []
-        for name, view in self.views.items():
+        self.problem, self.kept, self.views, self.shapes = _Problem(), [], {}, {}
+        dtype = None
+        for name, x in (("query", query), ("key", key), ("value", value)):
+            view = self.views[name] = _View(x, name).dense_last()
+            dtype = dtype or view.dtype
             if len(view.shape) < 2:
                 raise ValueError("%s has %d dimensions; expected 2 to 4" % (name, len(view.shape)))
-            if view.dtype != self.views["query"].dtype:
+            if view.dtype != dtype:
                 raise TypeError("%s has the dtype %s and query %s; expected the same for both"
-                                % (name, view.dtype, self.views["query"].dtype))
-            setattr(self.problem, name, _tensor(view, name))
+                                % (name, view.dtype, dtype))
+            self.shapes[name] = _put(self.problem, name, view, name)
         if mask is not None:
-            self.views["mask"] = _View(mask, "attn_mask")
-            if len(self.views["mask"].shape) and self.views["mask"].shape[-1] not in (1, self.problem.key.shape[2]):
-                raise ValueError("attn_mask has %d keys and key %d; expected the same for both, or 1"
-                                 % (self.views["mask"].shape[-1], self.problem.key.shape[2]))
-            self.views["mask"] = self._unstrided(self.views["mask"])
-            self.problem.mask = _tensor(self.views["mask"], "attn_mask")
-        q_heads, kv_heads = self.problem.query.shape[1], self.problem.key.shape[1]
+            self._set_mask(_View(mask, "attn_mask"))
+        q_heads, kv_heads = self.shapes["query"][1], self.shapes["key"][1]
         if q_heads != kv_heads and not enable_gqa:
             raise ValueError("query has %d heads and key %d; groups of heads want enable_gqa=True"
                              % (q_heads, kv_heads))
+
+    def _set_mask(self, view):
+        keys = self.shapes["key"][2]
+        if view.shape and view.shape[-1] not in (1, keys):
+            raise ValueError("attn_mask has %d keys and key %d; expected the same for both, or 1"
+                             % (view.shape[-1], keys))
+        self.views["mask"] = self._unstrided(view)
+        _put(self.problem, "mask", self.views["mask"], "attn_mask")
+
+    def products(self):
+        """How many multiplications the scores and the context take."""
+        batch, heads, rows, head_dim = self.shapes["query"]
+        _, _, keys, v_head_dim = self.shapes["value"]
+        return batch * heads * rows * keys * (head_dim + v_head_dim)
 
     @staticmethod
     def _unstrided(view):
@@ -387,42 +425,38 @@ class _Call:
     def set_options(self, dropout, seed, is_causal, scale, softcap, window, normalizer):
         if normalizer not in ("softmax", "sparsemax"):
             raise ValueError("normalizer is %r; expected 'softmax' or 'sparsemax'" % (normalizer,))
-        head_dim = self.problem.query.shape[3]
+        head_dim = self.shapes["query"][3]
         self.problem.options = _Options(scale if scale is not None else max(head_dim, 1) ** -0.5, softcap, is_causal,
                                         window[0], window[1], dropout, seed, normalizer == "sparsemax", 0, 0, False)
 
-    def _list(self, values, name, dtype, count):
-        if values is None:
-            return None
-        made = np.ascontiguousarray(np.broadcast_to(np.asarray(values, dtype), (count,)))
-        self.kept.append(made)
-        return made.ctypes.data
-
     def set_lists(self, alibi_slopes, sinks, kv_len, past_len):
-        batch, q_heads = self.problem.query.shape[0], self.problem.query.shape[1]
-        self.problem.alibi_slopes = self._list(alibi_slopes, "alibi_slopes", np.float32, q_heads)
-        self.problem.sinks = self._list(sinks, "sinks", np.float32, q_heads)
-        self.problem.kv_len = self._list(kv_len, "kv_len", np.int64, batch)
-        self.problem.past_len = self._list(past_len, "past_len", np.int64, batch)
+        batch, q_heads = self.shapes["query"][:2]
+        for name, values, dtype, count in (("alibi_slopes", alibi_slopes, np.float32, q_heads),
+                                           ("sinks", sinks, np.float32, q_heads),
+                                           ("kv_len", kv_len, np.int64, batch), ("past_len", past_len, np.int64, batch)):
+            if values is not None:
+                self.kept.append(np.ascontiguousarray(np.broadcast_to(np.asarray(values, dtype), (count,))))
+                setattr(self.problem, name, self.kept[-1].ctypes.data)
 
     def add_outputs(self, return_weights, return_lse, out):
         query, key, value = (self.views[name] for name in ("query", "key", "value"))
         rows = query.shape[:-1]
-        context = query.empty(rows + value.shape[-1:]) if out is None else out
+        shape = rows + value.shape[-1:]
+        context = query.empty(shape) if out is None else out
         view = _View(context, "out")
-        if view.shape != rows + value.shape[-1:] or view.owner is not context or view.strides[-1] != 1:
+        if view.shape != shape or view.owner is not context or view.strides[-1] != 1:
             raise ValueError("out has the shape %s; expected %s, with numbers of a row side by side"
-                             % (view.shape, rows + value.shape[-1:]))
-        self.problem.context = _tensor(view, "out")
+                             % (view.shape, shape))
+        _put(self.problem, "context", view, "out")
         results = [context]
         if return_weights:
             results.append(query.empty(rows + key.shape[-2:-1]))
-            self.problem.weights = _tensor(_View(results[-1]), "weights")
+            _put(self.problem, "weights", _View(results[-1]), "weights")
         if return_lse:
             results.append(query.empty(rows, "float64" if query.dtype == "float64" else "float32"))
             lse = _View(results[-1])
             lse.shape, lse.strides = lse.shape + (1,), lse.strides + (1,)
-            self.problem.lse = _tensor(lse, "lse")
+            _put(self.problem, "lse", lse, "lse")
         return results
 
 
