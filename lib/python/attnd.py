@@ -463,38 +463,40 @@ class _Call:
 local = Local()
 
 
-def attention_interface(local=local):
+def attention_interface(local=local, output_attentions=None):
     """A function for transformers' AttentionInterface, which gives the weights, too, where "sdpa" has none.
 
-    AttentionInterface.register("attnd", attnd.attention_interface()), and a model with attn_implementation="attnd".
-    It computes without gradients. output_attentions=False leaves the weights out.
+    AttentionInterface.register("attnd", attnd.attention_interface()), AttentionMaskInterface.register("attnd",
+    sdpa_mask), and a model with attn_implementation="attnd". It computes without gradients. output_attentions=False
+    leaves the weights out; None: as the call says, and with them where it says nothing, as "eager" does.
     """
 
-    def attention(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **kwargs):
-        if any(getattr(x, "requires_grad", False) for x in (query, key, value)) \
-                and sys.modules["torch"].is_grad_enabled():
+    def attention(module, query, key, value, attention_mask, scaling=None, dropout=0.0, is_causal=None, **kwargs):
+        torch = sys.modules["torch"]
+        if torch.is_grad_enabled() and any(x.requires_grad for x in (query, key, value)):
             raise RuntimeError("attnd computes no gradients of a model: call it under torch.no_grad()")
-        causal = kwargs.get("is_causal")
-        if causal is None:
-            causal = getattr(module, "is_causal", True)
-        if attention_mask is not None:
-            attention_mask = attention_mask[..., :key.shape[-2]]
+        if is_causal is None:
+            is_causal = getattr(module, "is_causal", True)
         batch, heads, rows = query.shape[:3]
+        keys, window = key.shape[2], -1
+        if attention_mask is not None:  # it says all that is hidden, causal and window included
+            attention_mask, is_causal = attention_mask[..., :keys], False
+        elif kwargs.get("sliding_window"):
+            window = kwargs["sliding_window"] - 1
+        if not getattr(module, "training", False):
+            dropout = 0.0
+        weighs = kwargs.get("output_attentions") if output_attentions is None else output_attentions
         context = query.new_empty((batch, rows, heads, value.shape[-1]))
-        window = kwargs.get("sliding_window") if attention_mask is None else None
+        sinks = kwargs.get("s_aux")
         results = local.scaled_dot_product_attention(
-            query, key, value, attention_mask, dropout if getattr(module, "training", False) else 0.0,
-            causal and attention_mask is None, scaling, enable_gqa=True,
-            softcap=kwargs.get("softcap") or 0.0, sinks=_detached(kwargs.get("s_aux")),
-            window=(window - 1 if window else -1, -1), past_len=key.shape[-2] - rows,
-            return_weights=kwargs.get("output_attentions") is not False, out=context.transpose(1, 2))
+            query, key, value, attention_mask, dropout, is_causal, scaling, enable_gqa=True,
+            softcap=kwargs.get("softcap") or 0.0, sinks=None if sinks is None else sinks.detach().float(),
+            window=(window, window), past_len=max(keys - rows, 0),
+            seed=int(torch.randint(1 << 62, ())) if dropout else 0,
+            return_weights=weighs is not False, out=context.transpose(1, 2))
         return context, results[1] if isinstance(results, tuple) else None
 
     return attention
-
-
-def _detached(x):
-    return x.detach().float() if hasattr(x, "detach") else x
 
 
 # ------------------------------------------------------------------------------------------ weight maps --

@@ -115,28 +115,96 @@ for dtype in (torch.float32, torch.float64, torch.float16):
     as_is = [x.to(dtype) for x in detached]
     assert torch.equal(torch.from_numpy(sdpa(*map(Foreign, as_is))), sdpa(*as_is))
 
-# The function for transformers: (attn_output [batch, rows, heads, dim], attn_weights).
+# The function for transformers: (attn_output [batch, rows, heads, dim], attn_weights). What follows stands for what its
+# models send and what its masks are, as its sources have them (attention_interface.md, masking_utils.py, the
+# eager_attention_forward() of llama, gemma2 and gpt_oss; 5.x).
 attention = attnd.attention_interface()
-module = types.SimpleNamespace(is_causal=True, training=False)
-q, k, v = torch.randn(2, 8, 10, 16), torch.randn(2, 4, 10, 16), torch.randn(2, 4, 10, 16)
-causal = torch.ones(10, 10).tril().bool()
-output, weights = attention(module, q, k, v, None, scaling=0.2, dropout=0.5)
-want = formulas(q, k, v, causal, 0.2)
-assert output.is_contiguous() and output.shape == (2, 10, 8, 16) and weights.shape == (2, 8, 10, 10)
-assert torch.allclose(output.transpose(1, 2).double(), want[0], 1e-5, 1e-6)
-assert torch.allclose(weights.double(), want[1], 1e-5, 1e-6)
+module = types.SimpleNamespace(is_causal=True, training=False, num_key_value_groups=2)
 
-# A mask is longer than the keys where a cache has room left; it decides, and not is_causal.
-mask = torch.zeros(2, 1, 10, 16).masked_fill(torch.rand(2, 1, 10, 16) < 0.3, torch.finfo(torch.float32).min)
-mask[..., 0] = 0
-output, weights = attention(module, q, k, v, mask, 0.2, output_attentions=False, cache_position=None)
-assert weights is None
-assert torch.allclose(output.transpose(1, 2).double(), formulas(q, k, v, mask[..., :10], 0.2)[0], 1e-5, 1e-6)
-# One new row behind a cache sees all keys; a model that is not causal does, too.
-output, _ = attention(module, q[:, :, -1:], k, v, None, 0.2)
-assert torch.allclose(output.transpose(1, 2).double(), formulas(q[:, :, -1:], k, v, None, 0.2)[0], 1e-5, 1e-6)
-output, _ = attention(types.SimpleNamespace(is_causal=False), q, k, v, None, 0.2)
-assert torch.allclose(output.transpose(1, 2).double(), formulas(q, k, v, None, 0.2)[0], 1e-5, 1e-6)
+
+def eager(query, key, value, allowed=None, scaling=None, softcap=None, sinks=None):
+    """eager_attention_forward() of those models, in double: allowed is what a mask function says of [query, key]."""
+    query, key, value = repeated(*(x.double() for x in (query, key, value)))
+    scores = query @ key.transpose(2, 3) * (scaling or query.shape[-1] ** -0.5)
+    if softcap is not None:
+        scores = torch.tanh(scores / softcap) * softcap
+    scores = masked(scores, allowed)
+    if sinks is None:
+        weights = torch.softmax(scores, -1)
+    else:
+        column = sinks.double().reshape(1, -1, 1, 1).expand(*scores.shape[:3], 1)
+        weights = torch.softmax(torch.cat([scores, column], -1), -1)[..., :-1]
+    return (weights @ value).transpose(1, 2), weights
+
+
+def same(got, want):
+    assert got.is_contiguous() and got.shape == want.shape, (got.shape, want.shape)
+    assert torch.allclose(got.double(), want, 1e-5, 1e-6)
+
+
+q, k, v = torch.randn(2, 8, 10, 16), torch.randn(2, 4, 10, 16), torch.randn(2, 4, 10, 16)
+index = torch.arange(10)
+distance = index[:, None] - index  # of the query behind the key
+causal = distance >= 0
+# sdpa_mask() gives no mask where causal or nothing else is hidden: the function itself is causal.
+output, weights = attention(module, q, k, v, None, dropout=0.0, scaling=0.2, sliding_window=None, position_ids=None)
+same(output, eager(q, k, v, causal, 0.2)[0])
+same(weights, eager(q, k, v, causal, 0.2)[1])
+# is_causal of the call counts before that of the module; a module that says nothing is causal.
+same(attention(module, q, k, v, None, 0.2, is_causal=False)[0], eager(q, k, v, None, 0.2)[0])
+same(attention(types.SimpleNamespace(is_causal=False), q, k, v, None, 0.2)[0], eager(q, k, v, None, 0.2)[0])
+same(attention(types.SimpleNamespace(), q, k, v, None, 0.2, is_causal=None)[0], eager(q, k, v, causal, 0.2)[0])
+# One new row behind a cache sees all keys, several see those before them.
+same(attention(module, q[:, :, -1:], k, v, None)[0], eager(q[:, :, -1:], k, v)[0])
+same(attention(module, q[:, :, -3:], k, v, None)[0], eager(q[:, :, -3:], k, v, causal[-3:])[0])
+
+# A mask decides alone: of bool [batch, 1, rows, keys] (sdpa_mask), of 0 and the least number (eager_mask), and longer
+# than the keys, where a static cache has room left.
+padded = causal & (torch.rand(2, 1, 1, 10) < 0.7)
+padded[..., 0] = True
+same(attention(module, q, k, v, padded, sliding_window=3)[0], eager(q, k, v, padded)[0])
+least = torch.zeros(2, 1, 10, 16).masked_fill(~torch.nn.functional.pad(padded, (0, 6)), torch.finfo(torch.float32).min)
+same(attention(module, q, k, v, least)[0], eager(q, k, v, padded)[0])
+# Rows of padding, which may attend to nothing, are zeros.
+output, weights = attention(module, q, k, v, padded & (index > 1)[:, None])
+assert not output[:, :2].any() and not weights[:, :, :2].any()
+
+# Where no mask function is registered there is no mask: the window of mistral and gemma is the function's, too.
+near = causal & (distance < 3)
+same(attention(module, q, k, v, None, sliding_window=3)[0], eager(q, k, v, near)[0])
+same(attention(module, q, k, v, None, is_causal=False, sliding_window=3)[0], eager(q, k, v, distance.abs() < 3)[0])
+# The softcap of gemma2, the sinks of gpt_oss (a parameter), values of another width.
+same(attention(module, q, k, v, None, softcap=2.0)[0], eager(q, k, v, causal, softcap=2.0)[0])
+sinks = torch.nn.Parameter(torch.randn(8))
+with torch.no_grad():
+    for got, want in zip(attention(module, q, k, v, None, s_aux=sinks), eager(q, k, v, causal, sinks=sinks)):
+        same(got, want)
+same(attention(module, q, k, v[..., :6], None)[0], eager(q, k, v[..., :6], causal)[0])
+# Tensors of 16 bits come back as such, with a mask of their own or in float.
+for dtype in (torch.bfloat16, torch.float16):
+    halves = [x.to(dtype) for x in (q, k, v)]
+    output, weights = attention(module, *halves, least.to(dtype))
+    assert output.dtype == dtype and weights.dtype == dtype
+    assert torch.equal(output, attention(module, *halves, padded)[0])
+    assert torch.allclose(output.double(), eager(*halves, padded)[0], 2.0 ** -8, 2.0 ** -8)
+    assert torch.equal(output, attention(module, *halves, least)[0])
+
+# The weights are left out where the call, or who made the function, says so.
+assert attention(module, q, k, v, None, output_attentions=False)[1] is None
+assert attention(module, q, k, v, None, output_attentions=True)[1] is not None
+assert attnd.attention_interface(output_attentions=False)(module, q, k, v, None)[1] is None
+# Dropout while training alone, by torch's own generator.
+same(attention(module, q, k, v, None, dropout=0.5)[0], eager(q, k, v, causal)[0])
+module.training = True
+drops = []
+for seed in (1, 1, 2):
+    torch.manual_seed(seed)
+    drops.append(attention(module, q, k, v, None, dropout=0.5))
+assert torch.equal(drops[0][1], drops[1][1]) and not torch.equal(drops[0][1], drops[2][1])
+assert not torch.equal(drops[0][1], attention(module, q, k, v, None, dropout=0.5)[1])
+_, v_of_heads = repeated(q, k, v)[1:]
+same(drops[0][0], (drops[0][1].double() @ v_of_heads.double()).transpose(1, 2))
+module.training = False
 try:
     attention(module, q.requires_grad_(), k, v, None)
 except RuntimeError as error:
