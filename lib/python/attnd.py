@@ -20,6 +20,7 @@ import itertools
 import json
 import math
 import os
+import selectors
 import socket
 import ssl
 import struct
@@ -154,9 +155,10 @@ class _Options(ctypes.Structure):
 class _Problem(ctypes.Structure):
     _fields_ = [("options", _Options), ("query", _Tensor), ("key", _Tensor), ("value", _Tensor),
                 ("additive_weight", _pointer), ("mask", _Tensor), ("kv_len", _pointer), ("row_kv_len", _pointer),
-                ("kv_offset", _i64), ("first_keys", _i64), ("last_keys", _i64), ("alibi_slopes", _pointer), ("sinks", _pointer),
-                ("past_len", _pointer), ("context", _Tensor), ("weights", _Tensor), ("scores", _Tensor), ("softcapped", _Tensor),
-                ("masked", _Tensor), ("lse", _Tensor), ("kernels", _pointer)]
+                ("kv_offset", _i64), ("first_keys", _i64), ("last_keys", _i64), ("alibi_slopes", _pointer),
+                ("sinks", _pointer), ("past_len", _pointer), ("context", _Tensor), ("weights", _Tensor),
+                ("scores", _Tensor), ("softcapped", _Tensor), ("masked", _Tensor), ("lse", _Tensor),
+                ("kernels", _pointer)]
 
 
 class _Plan(ctypes.Structure):
@@ -293,8 +295,8 @@ class Local:
         Arrays are read and written where they lie; what comes back is of the kind and dtype of query. A mask of bool
         says what may attend, another is added. Beside torch's: softcap; window=(left, right), -1 for no bound;
         alibi_slopes and sinks, a number for each query head; kv_len, keys that count in each batch item; past_len, the
-        position of the first query row (default 0: causal as in torch, top left); normalizer "sparsemax"; out, where the
-        context goes. A row that may attend to nothing gives zeros.
+        position of the first query row (default 0: causal as in torch, top left); normalizer "sparsemax"; out, where
+        the context goes. A row that may attend to nothing gives zeros.
         """
         call = _Call(query, key, value, attn_mask, enable_gqa)
         call.set_options(dropout_p, seed, is_causal, scale, softcap, window, normalizer)
@@ -316,7 +318,8 @@ class Local:
             return
         memory = np.empty(plan.shared_bytes + 64, np.uint8)
         shared = (memory.ctypes.data + 63) & ~63
-        for count, run in ((plan.part_count, library.attn_plan_run_part), (plan.join_count, library.attn_plan_run_join)):
+        for count, run in ((plan.part_count, library.attn_plan_run_part),
+                           (plan.join_count, library.attn_plan_run_join)):
             self._run(count, plan.part_workspace_bytes,
                       lambda number, work: run(address, number, shared, work), threads)
 
@@ -431,9 +434,9 @@ class _Call:
 
     def set_lists(self, alibi_slopes, sinks, kv_len, past_len):
         batch, q_heads = self.shapes["query"][:2]
-        for name, values, dtype, count in (("alibi_slopes", alibi_slopes, np.float32, q_heads),
-                                           ("sinks", sinks, np.float32, q_heads),
-                                           ("kv_len", kv_len, np.int64, batch), ("past_len", past_len, np.int64, batch)):
+        for name, values, dtype, count in (
+                ("alibi_slopes", alibi_slopes, np.float32, q_heads), ("sinks", sinks, np.float32, q_heads),
+                ("kv_len", kv_len, np.int64, batch), ("past_len", past_len, np.int64, batch)):
             if values is not None:
                 self.kept.append(np.ascontiguousarray(np.broadcast_to(np.asarray(values, dtype), (count,))))
                 setattr(self.problem, name, self.kept[-1].ctypes.data)
@@ -578,7 +581,7 @@ class WeightMap:
 class AttndError(Exception):
     """A fault of the daemon: status, code, message, pointer, request_id and retry_after (seconds, or None).
 
-    status is 0 where no answer came. A fault of one item of a batch has the status 0, too.
+    status is 0 where no answer came. A fault of one item of a batch is what it would be of a call of its own.
     """
 
     def __init__(self, message, status=0, code="", pointer=None, request_id=None, retry_after=None):
@@ -602,10 +605,28 @@ class Overloaded(AttndError): pass
 class Unavailable(AttndError): pass
 class DeadlineExceeded(AttndError, TimeoutError): pass
 class ConnectionFailed(AttndError, ConnectionError): pass
+class StorageFailed(AttndError): pass
 
 
 _FAULTS = {400: BadRequest, 401: Unauthorized, 403: Forbidden, 404: NotFound, 409: Conflict, 410: Gone, 413: TooLarge,
-           415: BadRequest, 429: Overloaded, 503: Unavailable, 504: DeadlineExceeded}
+           415: BadRequest, 429: Overloaded, 503: Unavailable, 504: DeadlineExceeded, 507: StorageFailed}
+# Codes of other statuses than 400 that an item of a batch can have.
+_STATUSES = {"scope": 403, "forbidden": 403, "not_found": 404, "conflict": 409, "gone": 410, "too_large": 413,
+             "answer_too_large": 413, "quota": 429, "overloaded": 429, "loading": 503, "memory": 503, "draining": 503,
+             "deadline": 504, "storage": 507}
+
+
+def _fault(said, status=None, retry_after=None):
+    """The exception of a fault as an answer has it."""
+    code = said.get("code", "")
+    status = status or _STATUSES.get(code, 400)
+    return _FAULTS.get(status, AttndError)(said.get("error", "the answer has no message"), status, code,
+                                           said.get("pointer"), said.get("request_id"), retry_after)
+
+
+def _seconds(retry_after):
+    """Retry-After in seconds; None where there is none, or a date, which the daemon does not send."""
+    return float(retry_after) if retry_after and retry_after.strip().isdigit() else None
 
 # ----------------------------------------------------------------------------------- bodies as safetensors --
 
@@ -614,7 +635,11 @@ SAFETENSORS = "application/x-safetensors"
 _TENSOR_DTYPES = {"float32": "F32", "float64": "F64", "float16": "F16", "bfloat16": "BF16", "bool": "BOOL",
                   "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8", "uint8": "U8"}
 _ARRAY_DTYPES = {name: kind for kind, name in _TENSOR_DTYPES.items()}
-_TEXTS = {"model", "normalizer", "precision", "text", "pair", "decoder_text", "trace", "session", "owner", "format"}
+# Fields that are texts; all others are JSON in the metadata.
+_TEXTS = {"model", "normalizer", "precision", "text", "pair", "decoder_text", "trace", "session", "owner", "format",
+          "attnd", "attnd_session", "dtype"}
+# Fields that are rows of numbers, also where they come as lists.
+_ROWS = {"query", "key", "value", "mask", "input", "context_gradient"}
 
 
 def _is_tensor(value):
@@ -640,7 +665,7 @@ def _safetensors(fields):
     metadata = {}
     for name, value in fields.items():
         if not _is_tensor(value):
-            metadata[name] = value if name in _TEXTS and isinstance(value, str) else json.dumps(value)
+            metadata[name] = value if name in _TEXTS and isinstance(value, str) else _json(value)
             continue
         dtype, shape, numbers = _numbers(value)
         header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [end, end + len(numbers)]}
@@ -671,7 +696,12 @@ def _read_safetensors(body):
 
 
 class Answer(dict):
-    """An answer: its fields by name, also as attributes; tensors are numpy arrays, weights WeightMaps."""
+    """An answer: its fields by name, also as attributes; tensors are numpy arrays, weights WeightMaps.
+
+    replica is the name of the daemon that gave it.
+    """
+
+    replica = None
 
     def __getattr__(self, name):
         try:
@@ -700,7 +730,8 @@ def _answer(arrays, said):
             places.update({(name, str(i)): item for i, item in enumerate(answer[name])})
     if not arrays:
         return answer
-    places.update({("layers", str(layer["layer"])): layer for layer in said.get("layers", ()) if isinstance(layer, dict)})
+    layers = [layer for layer in said.get("layers", ()) if isinstance(layer, dict)]
+    places.update({("layers", str(layer["layer"])): layer for layer in layers})
     tokens = [token.get("text", str(token["id"])) for token in said.get("tokens", ())]
     for name, array in arrays.items():
         parts = name.split(".", 2)
@@ -744,6 +775,8 @@ class Client:
 
     def _connection(self):
         connection = getattr(self._local, "connection", None)
+        if connection is not None and connection.sock is not None and _is_over(connection.sock):
+            connection.close()
         if connection is None:
             if self._unix is not None:
                 connection = _UnixConnection(self._unix, self.timeout)
@@ -786,9 +819,9 @@ class Client:
             self.close()
             raise
 
-    def _call(self, method, path, parts=(), content_type=None, accept=None, is_pure=True):
+    def _call(self, method, path, parts=(), content_type=None, accept=None, is_pure=True, replica=None):
         headers = {"Content-Length": str(sum(map(len, parts)))} if parts or method in ("POST", "PATCH") else {}
-        for name, value in (("Content-Type", content_type), ("Accept", accept),
+        for name, value in (("Content-Type", content_type), ("Accept", accept), ("Attnd-Replica", replica),
                             ("Authorization", "Bearer " + self._key if self._key else None)):
             if value:
                 headers[name] = value
@@ -797,12 +830,13 @@ class Client:
             left = end - time.monotonic()
             if left <= 0:
                 raise DeadlineExceeded("no answer came within %g s" % self.timeout)
+            headers["X-Timeout-Ms"] = "%.3f" % (left * 1e3)
             pause = 0.0
             try:
                 status, said, body = self._exchange(method, path, parts, headers, left)
                 if status < 400:
                     return said, body
-                fault = self._fault(status, said, body)
+                fault = self._fault_of(status, said, body)
                 is_sure = is_pure or fault.request_id is not None
                 pause = fault.retry_after
                 if status not in (429, 503) or pause is None or not is_sure:
@@ -815,7 +849,7 @@ class Client:
                 if isinstance(error, AttndError):
                     raise
                 fault = ConnectionFailed("%s: %s" % (type(error).__name__, error))
-                if not is_pure:
+                if not is_pure or isinstance(error, ssl.SSLCertVerificationError):
                     raise fault from error
                 pause = 0.05 * 2 ** tries if tries else 0.0
             tries += 1
@@ -824,42 +858,54 @@ class Client:
             time.sleep(pause)
 
     @staticmethod
-    def _fault(status, headers, body):
+    def _fault_of(status, headers, body):
         try:
             said = json.loads(body)
-            message = said["error"]
-        except (ValueError, KeyError, TypeError):
-            said, message = {}, "the answer has no message"
-        after = headers.get("Retry-After")
-        return _FAULTS.get(status, AttndError)(message, status, said.get("code", ""), said.get("pointer"),
-                                               said.get("request_id"), float(after) if after else None)
+        except ValueError:
+            said = None
+        return _fault(said if isinstance(said, dict) else {}, status, _seconds(headers.get("Retry-After")))
 
-    def request(self, method, path, fields=None, binary=True, is_pure=True):
-        """A request of any path: fields become JSON, or with tensors among them a safetensors file."""
+    def request(self, method, path, fields=None, binary=True, is_pure=True, replica=None):
+        """A request of any path: fields become JSON, or with tensors among them a safetensors file.
+
+        A request that is_pure may be sent again where no answer came. replica is the daemon behind a balancer.
+        """
         parts, kind = (), None
         if fields is not None:
-            fields = {name: value for name, value in fields.items() if value is not None}
-            if any(map(_is_tensor, fields.values())) and binary:
+            fields = {name: _tensor_of(value) if binary and name in _ROWS else value
+                      for name, value in fields.items() if value is not None}
+            if binary and any(map(_is_tensor, fields.values())):
                 parts, kind = _safetensors(fields), SAFETENSORS
             else:
-                parts, kind = [json.dumps(fields, default=_json_value).encode()], "application/json"
-        said, body = self._call(method, path, parts, kind, SAFETENSORS if binary else None, is_pure)
+                parts, kind = [_json(fields).encode()], "application/json"
+        return self._answer(*self._call(method, path, parts, kind, SAFETENSORS if binary else None, is_pure, replica))
+
+    @staticmethod
+    def _answer(said, body):
         if said.get_content_type() == SAFETENSORS:
-            return _answer(*_read_safetensors(body))
-        return _answer({}, json.loads(body)) if body else Answer()
+            answer = _answer(*_read_safetensors(body))
+        else:
+            answer = _answer({}, json.loads(body)) if body else Answer()
+        answer.replica = said.get("Attnd-Replica")
+        return answer
 
     # ------------------------------------------------------------------------------------------ calls --
 
     def attention(self, query, key=None, value=None, mask=None, **fields):
         """POST /v1/attention: an answer with context, weights and what `outputs` asks for. Fields as in the API."""
-        return self.request("POST", "/v1/attention", self._with_model(fields, query=_tensor_of(query), key=_tensor_of(
-            key), value=_tensor_of(value), mask=_tensor_of(mask)))
+        return self.request("POST", "/v1/attention", self._with_model(fields, query=query, key=key, value=value,
+                                                                      mask=mask))
 
     def gradients(self, query, context_gradient, key=None, value=None, mask=None, **fields):
         """POST /v1/attention/gradients: query, key, value, and parameters under their names."""
         return self.request("POST", "/v1/attention/gradients", self._with_model(
-            fields, query=_tensor_of(query), context_gradient=_tensor_of(context_gradient), key=_tensor_of(key),
-            value=_tensor_of(value), mask=_tensor_of(mask)))
+            fields, query=query, context_gradient=context_gradient, key=key, value=value, mask=mask))
+
+    def merge(self, parts, **fields):
+        """POST /v1/attention/merge: context and lse over all keys, from those of parts of the keys (partial=True)."""
+        for i, part in enumerate(parts):
+            fields.update({"parts.%d.%s" % (i, name): _tensor_of(part[name]) for name in ("context", "lse")})
+        return self.request("POST", "/v1/attention/merge", self._with_model(fields))
 
     def batch(self, requests, **fields):
         """POST /v1/attention/batch: an answer, or the AttndError, for each of requests, which are dicts of fields."""
@@ -868,7 +914,7 @@ class Client:
 
     def softmax(self, input, axis=-1, kv_len=None):
         """POST /v1/softmax."""
-        fields = {"input": input, "axis": axis, "kv_len": kv_len}
+        fields = {"input": _tensor_of(input), "axis": axis, "kv_len": kv_len}
         return np.asarray(self.request("POST", "/v1/softmax", fields, binary=False).output, np.float32)
 
     def trace(self, text=None, **fields):
@@ -879,6 +925,10 @@ class Client:
         """POST /v1/trace/batch."""
         return self._results(self.request("POST", "/v1/trace/batch", self._with_model(fields, requests=requests),
                                           binary=False))
+
+    def kept_trace(self, trace):
+        """The KeptTrace of an answer to trace(..., keep="5m"), or of its id."""
+        return KeptTrace(self, trace["trace"] if isinstance(trace, dict) else trace)
 
     def tokenize(self, text, **fields):
         """POST /v1/tokenize: the tokens, each with id and text."""
@@ -897,14 +947,62 @@ class Client:
         """GET /v1/models/{model}."""
         return self.request("GET", "/v1/models/" + _quoted(model or self.model), binary=False)
 
+    def put_model(self, name, config, parameters):
+        """PUT /v1/models/{model}: makes or replaces a model of attnd's own config and a dict of tensors."""
+        fields = {parameter: _tensor_of(value) for parameter, value in parameters.items()}
+        return self.request("PUT", "/v1/models/" + _quoted(name), dict(fields, attnd=json.dumps(config)))
+
+    def delete_model(self, name):
+        """DELETE /v1/models/{model}."""
+        self.request("DELETE", "/v1/models/" + _quoted(name), binary=False, is_pure=False)
+
     def session(self, model=None, **fields):
         """POST /v1/sessions: a Session, which ends where a `with` block of it ends."""
         fields["model"] = model or self.model
         return Session(self, self.request("POST", "/v1/sessions", fields, binary=False, is_pure=False))
 
+    def open_session(self, id):
+        """GET /v1/sessions/{session}: the Session of an id that is there."""
+        return Session(self, self.request("GET", "/v1/sessions/" + _quoted(id), binary=False))
+
+    def load_session(self, file, id=None, model=None):
+        """PUT /v1/sessions/{session}: a Session of what save() gave, its bytes or the path of a file with them.
+
+        Or of a dict with tensors [kv_heads, kv_len, head_dim] `layers.0.key`, `layers.0.value`, `layers.1.key` and so
+        on of float32, float16 or bfloat16, rotated where the model rotates.
+        """
+        if isinstance(file, dict):
+            dtypes = {_numbers(tensor)[0].lower() for tensor in file.values()}
+            parts = _safetensors(dict(file, attnd_session="1", model=model or self.model, dtype=min(dtypes)))
+        elif isinstance(file, (bytes, bytearray, memoryview)):
+            parts = [file]
+        else:
+            with open(file, "rb") as stream:
+                parts = [stream.read()]
+        path = "/v1/sessions/" + _quoted(id or os.urandom(16).hex())
+        return Session(self, self._answer(*self._call("PUT", path, parts, SAFETENSORS, is_pure=False)))
+
     def sessions(self):
         """GET /v1/sessions: what there is, the oldest first, each as a dict."""
         return self.request("GET", "/v1/sessions", binary=False).sessions
+
+    def session_batch(self, requests, **fields):
+        """POST /v1/sessions/attention: an answer, or the AttndError, for each of requests, one a session.
+
+        They are dicts of the fields of Session.attention(), and of `session`, a Session or an id.
+        """
+        items, sessions = list(requests), {}
+        for i, item in enumerate(items):
+            session = item["session"]
+            if isinstance(session, Session):
+                items[i], sessions[i] = dict(session._placed(item), session=session.id), session
+        results = self._results(self.request(
+            "POST", "/v1/sessions/attention", _listed("requests", items, fields),
+            is_pure=all(map(_is_repeatable, items)), replica=next((s.replica for s in sessions.values()), None)))
+        for i, session in sessions.items():
+            if not isinstance(results[i], AttndError):
+                session._grow(results[i], results[i].kv_len)
+        return results
 
     def _with_model(self, fields, **others):
         if self.model is not None:
@@ -914,8 +1012,14 @@ class Client:
 
     @staticmethod
     def _results(answer):
-        return [_FAULTS.get(item.get("status"), AttndError)(item["error"], 0, item.get("code", ""), item.get("pointer"))
-                if "error" in item else _as_arrays(item) for item in answer.results]
+        return [_fault(item) if "error" in item else _as_arrays(item) for item in answer.results]
+
+
+def _is_over(sock):
+    """Whether the daemon has ended a connection that is idle: then there is something to read, its end."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(sock, selectors.EVENT_READ)
+        return bool(selector.select(0))
 
 
 _ARRAYS = {"context", "weights", "scores", "softcapped", "masked", "lse", "inputs", "key_inputs", "hidden_states",
@@ -932,9 +1036,15 @@ def _as_arrays(item):
     return item
 
 
+def _json(value):
+    """JSON of fields, with -inf of tensors as null."""
+    return json.dumps(value, default=_json_value, allow_nan=False)
+
+
 def _json_value(value):
     if _is_tensor(value):
-        return np.asarray(value).tolist()
+        array = _View(value).array() if hasattr(value, "data_ptr") else np.asarray(value)
+        return (np.where(np.isneginf(array), None, array) if array.dtype.kind == "f" else array).tolist()
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError("%s is no JSON" % type(value).__name__)
@@ -948,19 +1058,76 @@ def _tensor_of(value):
     return array if array.dtype == bool else array.astype(np.float32)
 
 
+def _listed(name, items, fields):
+    """fields with a list of items under name, whose tensors are fields such as `requests.0.query`."""
+    rest = []
+    for i, item in enumerate(items):
+        item = {field: _tensor_of(value) if field in _ROWS else value for field, value in item.items()}
+        fields.update({"%s.%d.%s" % (name, i, field): value for field, value in item.items() if _is_tensor(value)})
+        rest.append({field: value for field, value in item.items() if value is not None and not _is_tensor(value)})
+    return dict(fields, **{name: rest})
+
+
+def _appends(fields):
+    return any(fields.get(name) is not None for name in ("key", "value", "input"))
+
+
+def _is_repeatable(fields):
+    """Whether a call on a session may be sent again where no answer came."""
+    return "at" in fields or not _appends(fields)
+
+
 def _quoted(name):
     return urllib.parse.quote(str(name), safe="")
+
+
+class KeptTrace:
+    """What the daemon keeps of a trace for a while: pieces of its maps, and why a weight is what it is."""
+
+    def __init__(self, client, id):
+        self.client, self.id = client, id
+
+    def _path(self, name="", **query):
+        query = urllib.parse.urlencode({field: value for field, value in query.items() if value is not None})
+        return "/v1/traces/%s%s%s" % (_quoted(self.id), "/" + name if name else "", "?" + query if query else "")
+
+    def info(self):
+        """Its model, tokens and layers, what it takes, and when it ends."""
+        return self.client.request("GET", self._path(), binary=False)
+
+    def weights(self, layer, head, rows=None, keys=None, cells=(256, 256), reduce="max"):
+        """The WeightMap of a head, or of "all", of rows and keys from the first to before the second number.
+
+        It has at most so many cells, rows and keys; each is the largest or the "mean" weight in it.
+        """
+        ranges = {name: "%d:%d" % tuple(ends) for name, ends in (("rows", rows), ("keys", keys)) if ends is not None}
+        path = self._path("weights", layer=layer, head=head, cells="%dx%d" % tuple(cells), reduce=reduce, **ranges)
+        said, body = self.client._call("GET", path)
+        shape = tuple(map(int, said["X-Tile-Shape"].split("x")))
+        return WeightMap(np.frombuffer(body, "<f4").reshape(shape))
+
+    def statistics(self):
+        """For each layer, of each head, means over its rows: entropy, distance, the first key, and so on."""
+        return self.client.request("GET", self._path("statistics"), binary=False).layers
+
+    def pair(self, layer, head, row, key):
+        """One score, stage by stage."""
+        return self.client.request("GET", self._path("pair", layer=layer, head=head, row=row, key=key), binary=False)
+
+    def delete(self):
+        self.client.request("DELETE", self._path(), binary=False)
 
 
 class Session:
     """Keys and values that stay in the daemon between calls.
 
     Each call that appends says at which length (`at`), so that one whose connection broke is sent again without
-    appending twice. Its length is in kv_len; layer_kv_len has that of each layer by its number.
+    appending twice. Its length is in kv_len; layer_kv_len has that of each layer by its number. Calls go to the
+    replica that has it.
     """
 
     def __init__(self, client, said):
-        self.client, self.id, self.model = client, said.session, said.get("model")
+        self.client, self.id, self.model, self.replica = client, said.session, said.get("model"), said.replica
         self._take(said)
 
     def __repr__(self):
@@ -975,6 +1142,9 @@ class Session:
         except (NotFound, Gone):
             pass
 
+    def _request(self, method, tail="", fields=None, binary=False, is_pure=True):
+        return self.client.request(method, self._path + tail, fields, binary, is_pure, self.replica)
+
     @property
     def _path(self):
         return "/v1/sessions/" + _quoted(self.id)
@@ -984,46 +1154,66 @@ class Session:
         self.layer_kv_len = dict(zip(said["layers"], said["layer_kv_len"]))
         return said
 
+    def _placed(self, fields):
+        """The fields of a call, with `at` where they append to a layer."""
+        layer = fields.get("layer", next(iter(self.layer_kv_len)) if len(self.layer_kv_len) == 1 else None)
+        if layer in self.layer_kv_len and _appends(fields):
+            fields = dict({"at": self.layer_kv_len[layer]}, **fields)
+        return fields
+
+    def _grow(self, answer, kv_len):
+        self.kv_len, self.layer_kv_len[answer.layer] = kv_len, answer.layer_kv_len
+        return answer
+
     def attention(self, query=None, key=None, value=None, mask=None, **fields):
         """Appends key and value, and attends with query to all that is there; `append=False` drops them behind."""
-        layer = fields.get("layer", next(iter(self.layer_kv_len)) if len(self.layer_kv_len) == 1 else None)
-        fields.update(query=_tensor_of(query), key=_tensor_of(key), value=_tensor_of(value), mask=_tensor_of(mask))
-        if "input" in fields:
-            fields["input"] = _tensor_of(fields["input"])
-        if layer in self.layer_kv_len and (key is not None or "input" in fields):
-            fields.setdefault("at", self.layer_kv_len[layer])
-        answer = self.client.request("POST", self._path + "/attention", fields, is_pure="at" in fields or key is None)
-        self.kv_len = answer.kv_len
-        if layer in self.layer_kv_len:
-            self.layer_kv_len[layer] = answer.get("layer_kv_len", answer.kv_len)
-        return answer
+        fields = self._placed(dict(fields, query=query, key=key, value=value, mask=mask))
+        answer = self._request("POST", "/attention", fields, True, _is_repeatable(fields))
+        return self._grow(answer, answer.kv_len)
 
     def append(self, key, value, **fields):
         """Appends keys and values, and attends with nothing."""
         return self.attention(None, key, value, **fields)
 
+    def steps(self, steps, **fields):
+        """Calls of different layers, dicts of the fields of attention(): all are done, or none. A list of answers."""
+        steps = [self._placed(step) for step in steps]
+        answer = self._request("POST", "/attention", _listed("steps", steps, fields), True,
+                               all(map(_is_repeatable, steps)))
+        return [self._grow(step, answer.kv_len) for step in answer.steps]
+
     def trace(self, text=None, **fields):
         """The next tokens (text, or tokens=[ids]) through the whole model."""
         fields.setdefault("at", self.kv_len)
-        fields["text"] = text
-        answer = self.client.request("POST", self._path + "/trace", fields)
+        answer = self._request("POST", "/trace", dict(fields, text=text), True)
         self.kv_len = answer.kv_len
         self.layer_kv_len = {layer: answer.kv_len for layer in self.layer_kv_len}
         return answer
 
     def info(self):
         """What the daemon says of it, as a dict."""
-        return self._take(self.client.request("GET", self._path, binary=False))
+        return self._take(self._request("GET"))
+
+    def update(self, **fields):
+        """Changes ttl and evictable."""
+        return self._take(self._request("PATCH", "", fields))
 
     def fork(self, **fields):
         """A new session that shares all that is there; id and ttl may be given."""
-        return Session(self.client, self.client.request("POST", self._path + "/fork", fields, binary=False,
-                                                        is_pure=False))
+        return Session(self.client, self._request("POST", "/fork", fields, is_pure=False))
 
     def truncate(self, kv_len):
         """Goes back to an earlier length."""
-        self._take(self.client.request("POST", self._path + "/truncate", {"kv_len": int(kv_len)}, binary=False))
+        self._take(self._request("POST", "/truncate", {"kv_len": int(kv_len)}))
         return self
 
+    def save(self, path=None):
+        """The bytes of a safetensors file of it, for load_session() on any daemon; also written to path."""
+        body = self.client._call("GET", self._path, accept=SAFETENSORS, replica=self.replica)[1]
+        if path is not None:
+            with open(path, "wb") as stream:
+                stream.write(body)
+        return body
+
     def delete(self):
-        self.client.request("DELETE", self._path, binary=False)
+        self._request("DELETE")

@@ -10,9 +10,10 @@
 
 #include <cmocka.h>
 
-#include "daemon.h"
+#include "key_file.h"
 #include "layer_gradient.h"
 #include "softmax.h"
+#include "tls_daemon.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -180,7 +181,11 @@ static void test_client(void **state)
     char listen[64], command[256];
     snprintf(listen, sizeof listen, "unix:@attnd-python-%d", (int)getpid());
     struct daemon daemon;
-    daemon_start_with(&daemon, "--models", "examples/models", "--listen", listen, NULL);
+    char *models = daemon_directory_create(); /* a copy, because it puts models there */
+    snprintf(command, sizeof command, "cp -r examples/models/. %s", models);
+    assert_int_equal(system(command), 0);
+    daemon_start_with(&daemon, "--models", models, "--model-control", "explicit", "--listen",
+                      listen, NULL);
     snprintf(command, sizeof command,
              "/usr/bin/python3 tests/deploy/python/client.py http://127.0.0.1:%d %s 2>&1",
              daemon.port, listen);
@@ -189,15 +194,40 @@ static void test_client(void **state)
              "/usr/bin/python3 tests/deploy/python/page.py http://127.0.0.1:%d 2>&1", daemon.port);
     run(command);
     daemon_stop(&daemon);
+    daemon_directory_remove(models);
+}
+
+/* HTTPS, keys and their limits: tls_daemon.h is a daemon with a certificate of its own. */
+static void test_access(void **state)
+{
+    static const struct key_line KEYS[] = {
+        { "python", "infer,sessions sessions=1" },
+        { "narrow", "infer:demo in-flight=1" },
+        { NULL, NULL },
+    };
+    char path[256], command[512];
+    (void)state;
+    skip_without_numpy();
+    tls_files_need();
+    assert_true(tls_daemon_prepare());
+    snprintf(path, sizeof path, "%s/keys", directory);
+    key_file_write(path, KEYS);
+    tls_daemon_start("--keys", path, "--session-memory-max", "1MiB", NULL);
+    char *python = strdup(key_secret("python"));
+    snprintf(command, sizeof command,
+             "/usr/bin/python3 tests/deploy/python/access.py https://localhost:%d %s/server.pem %s "
+             "%s 2>&1",
+             server.port, directory, python, key_secret("narrow"));
+    run(command);
+    free(python);
+    tls_daemon_stop();
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_structs),
-        cmocka_unit_test(test_local),
-        cmocka_unit_test(test_torch),
-        cmocka_unit_test(test_client),
+        cmocka_unit_test(test_structs), cmocka_unit_test(test_local),  cmocka_unit_test(test_torch),
+        cmocka_unit_test(test_client),  cmocka_unit_test(test_access),
     };
     return cmocka_run_group_tests_name("python", tests, set_up, NULL);
 }

@@ -1,7 +1,9 @@
 """client.py URL UNIX - attnd.Client against a daemon with the models of examples/models at both addresses."""
 
+import os
 import socket
 import sys
+import tempfile
 import threading
 import time
 
@@ -53,7 +55,21 @@ assert gradients.query.shape == (4, 3) and any("q_proj" in name or "W" in name f
 first, fault = client.batch([{"query": rows}, {"query": [[1, 2]]}], outputs=["context", "lse"])
 assert np.allclose(first.context, answer.context) and first.lse.dtype == np.float32
 assert isinstance(fault, attnd.AttndError) and fault.code == "shape" and fault.pointer == "/requests/1/query"
+assert isinstance(fault, attnd.BadRequest) and fault.status == 400
 assert np.allclose(client.softmax([[1, 2, 3]]).sum(), 1)
+assert np.array_equal(client.softmax([[0, -np.inf], [-np.inf, -np.inf]]), [[1, 0], [0, 0]])
+hidden = np.where(np.eye(4), -np.inf, 0).astype(np.float32)  # goes as null
+first, fault = client.batch([{"query": rows, "mask": hidden}, {"query": rows, "model": "nobody"}], outputs=["context"])
+assert np.allclose(first.context, client.attention(rows, mask=hidden, outputs=["context"]).context)
+assert isinstance(fault, attnd.NotFound) and fault.status == 404
+assert client.attention(rows, precision="medium", outputs=["context"]).precision == "highest"
+
+# Attention in parts: the keys of two calls, merged.
+parts = [client.attention(q, k[:, at], v[:, at], model="sdpa", partial=True, kv_offset=at.start or 0)
+         for at in (slice(0, 3), slice(3, None))]
+merged = client.merge(parts, model="sdpa")
+assert np.allclose(merged.context, context * 0 + client.attention(q, k, v, model="sdpa").context, atol=1e-6)
+assert merged.lse.shape == (2, 5)
 
 # Texts.
 story = attnd.Client(unix, model="stories260K", timeout=200)
@@ -68,6 +84,25 @@ one, bad = story.trace_batch([{"text": "One"}, {"tokens": [1, 512]}], layers=[0]
 assert one.attentions[0].shape == (8, 2, 2) and bad.pointer == "/requests/1/tokens/1"
 assert {model["name"] for model in story.models()} >= {"demo", "sdpa", "stories260K"}
 assert story.describe()["name"] == "stories260K"
+
+# A kept trace: pieces of its maps.
+kept = story.kept_trace(story.trace("Once upon a time", layers=[1], outputs=["weights"], keep="1m"))
+assert kept.info().model == "stories260K"
+piece = kept.weights(1, 4, rows=(1, 5))
+assert piece.shape == (4, 5) and np.allclose(piece, trace.attentions[1][4, 1:], 1e-4, 1e-6)
+assert kept.weights(1, "all", cells=(2, 2)).shape == (8, 2, 2)
+assert kept.weights(1, "all", cells=(1, 1), reduce="mean")[4, 0, 0] < kept.weights(1, 4, cells=(1, 1))[0, 0] == 1
+assert len(kept.statistics()[0]["entropy"]) == 8
+assert abs(kept.pair(1, 4, 1, 1).weight - 0.151284) < 1e-5
+kept.delete()
+expect(attnd.Gone, kept.info)
+
+# Models come and go.
+projections = {"q_proj.weight": np.eye(2), "k_proj.weight": [[1, 0], [0, 1]], "v_proj.weight": 2 * np.eye(2)}
+assert client.put_model("mine", {"attention": "scaled_dot_product"}, projections).state == "READY"
+assert np.allclose(client.attention(np.eye(2), model="mine").context[0], [1.339523, 0.660477], atol=1e-6)
+client.delete_model("mine")
+expect(attnd.NotFound, lambda: client.describe("mine"))
 
 # Sessions: steps give what one call gives; a repeated step appends nothing.
 with story.session(id="python", ttl="1m") as session:
@@ -95,12 +130,45 @@ with client.session("sdpa") as session:
     assert session.kv_len == 14
     expect(attnd.Conflict, lambda: session.append(k + 1, v, at=7), code="conflict", pointer="/at")
 
+    # Its file makes another one of equal bits, and so do its tensors.
+    path = os.path.join(tempfile.mkdtemp(), "session")
+    file = session.save(path)
+    both = np.concatenate([k, k], 1), np.concatenate([v, v], 1)
+    made = [client.load_session(file, "moved"), client.load_session(path),
+            client.load_session({"layers.0.key": both[0], "layers.0.value": both[1]}, model="sdpa")]
+    os.remove(path), os.rmdir(os.path.dirname(path))
+    want = session.attention(q, outputs=["context"]).context
+    for each in made:
+        assert each.kv_len == 14 and np.array_equal(each.attention(q, outputs=["context"]).context, want)
+    assert client.open_session("moved").update(ttl="1h")["ttl_ms"] == 3600000
+    expect(attnd.Conflict, lambda: client.load_session(file, "moved"))
+
+    # A batch over sessions, one of them by its id, and one that is not there.
+    calls = [{"session": each, "query": q[:, :1], "key": k[:, :1], "value": v[:, :1]} for each in (*made[:2], made[2].id)]
+    answers = client.session_batch(calls + [{"session": "nobody", "query": q}], outputs=["context"])
+    alone = session.attention(q[:, :1], k[:, :1], v[:, :1]).context
+    assert all(np.array_equal(answer.context, alone) and answer.kv_len == 15 for answer in answers[:3])
+    assert [each.kv_len for each in made] == [15, 15, 14] and made[2].info().kv_len == 15
+    assert isinstance(answers[3], attnd.NotFound) and answers[3].pointer == "/requests/3/session"
+    for each in made:
+        each.delete()
+
+# Steps of several layers at once: all or none.
+with story.session() as session:
+    rows_in = rng.standard_normal((2, 64)).astype(np.float32)
+    steps = session.steps([{"layer": i, "input": rows_in} for i in range(5)], outputs=["context"])
+    assert [step.layer for step in steps] == [0, 1, 2, 3, 4] and session.kv_len == 2
+    alone = story.attention(rows_in, layer=3, causal=True, outputs=["context"]).context
+    assert np.array_equal(steps[3].context, alone)
+    expect(attnd.BadRequest, lambda: session.steps([{"layer": 0, "input": rows_in}, {"layer": 1, "input": [[1]]}]))
+    assert session.info().layer_kv_len == [2] * 5
+
 # Faults, typed.
 fault = expect(attnd.BadRequest, lambda: client.attention([[1, 2]]), status=400, code="shape", pointer="/query")
 assert "2 columns" in fault.message and fault.request_id and "at /query" in str(fault)
 expect(attnd.NotFound, lambda: client.attention(rows, model="nobody"), status=404, code="not_found")
 expect(attnd.BadRequest, lambda: client.attention(rows, casual=True), code="field", pointer="/casual")
-expect(attnd.Forbidden, lambda: client.request("DELETE", "/v1/models/demo"), code="forbidden")
+expect(attnd.Conflict, lambda: client.delete_model("demo"), status=409, code="conflict")
 expect(attnd.ConnectionFailed, lambda: attnd.Client("unix:/nowhere/attnd.sock", retries=1).models(), status=0)
 expect(ValueError, lambda: attnd.Client("127.0.0.1:8080"))
 
@@ -141,6 +209,14 @@ long = busy.replace("Retry-After: 1\r", "Retry-After: 3600\r")
 begin = time.monotonic()
 expect(attnd.Overloaded, lambda: attnd.Client(played(long)[0], timeout=1000).models(), retry_after=3600.0)
 assert time.monotonic() - begin < 500, "waits no longer than its time"
+dated = busy.replace("Retry-After: 1\r", "Retry-After: Mon, 23 Nov 2026 15:00:00 GMT\r")
+expect(attnd.Overloaded, lambda: attnd.Client(played(dated)[0]).models(), retry_after=None)
+# A connection that ended while it was idle is not taken for a session, which would not be sent again.
+made = '{"session":"a","model":"sdpa","kv_len":0,"layers":[0],"layer_kv_len":[0]}'
+address, times = played(good.replace("Connection: close\r\n", ""), said("201 Created", made, "Attnd-Replica: b\r\n"))
+idle = attnd.Client(address)
+idle.models()
+assert idle.session("sdpa").replica == "b" and len(times) == 2
 # A session is not made twice where nobody knows whether it was.
 expect(attnd.ConnectionFailed, lambda: attnd.Client(played("", good)[0]).session("sdpa"))
 # No answer, and one that is no answer of a daemon's.
