@@ -19,6 +19,7 @@ struct attn_gradient_rows {
                          slopes */
     float *delta_low; /* what is left of delta behind the float: where one weight is nearly 1, the
                          gradient of its score is a small difference from delta */
+    struct key_range *ranges;          /* the keys that the row may see, before the caller's mask */
     struct attn_threshold *thresholds; /* sparsemax: the final thresholds; else absent */
     double *slopes;      /* -sum over keys of gradient of the masked score * |p - k| */
     double *weight_sums; /* [tasks of stage 0][head_dim]: partial sums of the additive weight's
@@ -48,8 +49,8 @@ struct attn_gradient_workspace {
     float *rescale;
     float *ones;
     float *distance;          /* from key to query row; absent without ALiBi */
-    struct key_range *ranges; /* the keys that each query row may see, before the caller's mask:
-                                 [width] or [other_tile] */
+    struct key_range *ranges; /* [width]: the keys that each query row may see, before the caller's
+                                 mask */
     int32_t *low;             /* [width]: the same, counted from the first key of the tile */
     int32_t *high;
 };
@@ -72,10 +73,13 @@ struct attn_row_tile {
     struct key_range every;            /* the keys that every row may see */
 };
 
-/* Transpose queries and gradients of the context, and find what the rows may see. */
+/* Find what the rows may see. */
 void attn_row_tile_begin(struct attn_row_tile *tile, const struct attn_gradient_plan *plan,
                          int64_t batch, int64_t q_head, int64_t row,
                          const struct attn_gradient_rows *rows, void *workspace);
+
+/* Transpose their queries and gradients of the context, before they meet keys. */
+void attn_row_tile_load(const struct attn_row_tile *tile);
 
 /* Compute into weights_t the weights (before dropout) and into gradient_t the gradients of the
  * masked scores, of keys [key, key + n), from work.max, work.sum (here the factor), work.delta and

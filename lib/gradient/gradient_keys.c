@@ -38,7 +38,8 @@ struct key_task {
 struct row_step {
     int64_t q_head;
     int64_t row, n;
-    bool hides; /* some pair may be hidden */
+    const struct key_range *ranges; /* of its rows: the keys that each may see */
+    bool hides;                     /* some pair may be hidden */
 };
 
 /* The problem with the rows and keys of its mask exchanged. */
@@ -112,10 +113,17 @@ static void open_tile(struct key_task *task, bool is_new)
         plan->kernels->all_finite(keys, key->stride[2], task->key_count, key->shape[3]);
 }
 
-/* Does the row see a key of the tile? Also writes the keys that it sees. */
-static bool sees(const struct key_task *task, int64_t row, struct key_range *range)
+/* The number of the head's first query row in struct attn_gradient_rows. */
+static int64_t first_number(const struct key_task *task, int64_t q_head)
 {
-    *range = attn_mask_row(&task->plan->problem.attention, task->batch, row);
+    const int64_t *query = task->plan->problem.attention.query.shape;
+
+    return (task->batch * query[1] + q_head) * query[2];
+}
+
+/* Does a row that may see the keys of range see a key of the tile? */
+static bool sees(const struct key_task *task, const struct key_range *range)
+{
     return range->low < task->key + task->key_count && range->high > task->key;
 }
 
@@ -124,24 +132,21 @@ static bool sees(const struct key_task *task, int64_t row, struct key_range *ran
 static bool next_rows(const struct key_task *task, int64_t *row, struct row_step *step)
 {
     const struct attn_problem *attention = &task->plan->problem.attention;
+    const struct key_range *ranges = task->rows->ranges + first_number(task, step->q_head);
     const int64_t end = task->key + task->key_count;
-    struct key_range range;
-    int64_t seen = 0;
 
-    while (*row < task->last_row && !sees(task, *row, &range))
+    while (*row < task->last_row && !sees(task, &ranges[*row]))
         ++*row;
     step->row = *row;
     step->n = attn_min(task->plan->other_tile, task->last_row - *row);
-    step->hides = attention->mask.data != NULL || task->rows->thresholds != NULL;
-    for (int64_t i = 0; i < step->n; i++) {
-        if (sees(task, step->row + i, &range))
-            seen = i + 1;
-        task->work.ranges[i] = range;
-        step->hides = step->hides || attn_range_cuts(&range, task->key, end);
-    }
+    step->ranges = ranges + step->row;
     *row += step->n;
-    step->n = seen;
-    return seen > 0;
+    while (step->n > 0 && !sees(task, &step->ranges[step->n - 1]))
+        step->n--;
+    step->hides = attention->mask.data != NULL || task->rows->thresholds != NULL;
+    for (int64_t i = 0; !step->hides && i < step->n; i++)
+        step->hides = attn_range_cuts(&step->ranges[i], task->key, end);
+    return step->n > 0;
 }
 
 /* Copy the queries of the step to query_rows, times their factor. */
@@ -161,7 +166,7 @@ static void bound(const struct key_task *task, const struct row_step *step)
     const int64_t width = task->plan->key_width;
 
     for (int64_t i = 0; i < step->n; i++) {
-        const struct key_range *range = &task->work.ranges[i];
+        const struct key_range *range = &step->ranges[i];
         float *scores = task->work.weights_t + i * width;
         for (int64_t j = 0; j < task->key_count; j++)
             if (task->key + j < range->low || task->key + j >= range->high)
@@ -225,11 +230,9 @@ static void differentiate(const struct key_task *task, const struct row_step *st
 {
     const struct attn_gradient_plan *plan = task->plan;
     const struct attn_kernels *kernels = plan->kernels;
-    const struct attn_problem *attention = &plan->problem.attention;
     const struct attn_tensor *context = &plan->problem.context_gradient;
     const struct attn_gradient_workspace *work = &task->work;
-    const int64_t *query = attention->query.shape;
-    const int64_t first = (task->batch * query[1] + step->q_head) * query[2] + step->row;
+    const int64_t first = first_number(task, step->q_head) + step->row;
     const int64_t n = step->n, width = plan->key_width;
 
     score(task, step);

@@ -39,6 +39,7 @@ static void run_tile(const struct attn_gradient_plan *plan, int64_t batch, int64
     struct attn_row_tile tile;
 
     attn_row_tile_begin(&tile, plan, batch, q_head, row, rows, workspace);
+    attn_row_tile_load(&tile);
     for (int64_t r = 0; r < plan->row_width; r++) {
         const bool is_row = r < tile.row_count;
         tile.work.max[r] = is_row ? rows->max[tile.first + r] : 0.0f;

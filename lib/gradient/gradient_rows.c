@@ -42,7 +42,6 @@ void attn_row_tile_begin(struct attn_row_tile *tile, const struct attn_gradient_
 {
     const struct attn_problem *attention = &plan->problem.attention;
     const struct attn_tensor *query = &attention->query;
-    const struct attn_tensor *context = &plan->problem.context_gradient;
 
     tile->plan = plan;
     attn_gradient_workspace_cut(&tile->work, plan, workspace);
@@ -54,6 +53,16 @@ void attn_row_tile_begin(struct attn_row_tile *tile, const struct attn_gradient_
     tile->first = (batch * query->shape[1] + q_head) * query->shape[2] + row;
     tile->thresholds = rows->thresholds != NULL ? rows->thresholds + tile->first : NULL;
     find_ranges(tile);
+}
+
+void attn_row_tile_load(const struct attn_row_tile *tile)
+{
+    const struct attn_gradient_plan *plan = tile->plan;
+    const struct attn_problem *attention = &plan->problem.attention;
+    const struct attn_tensor *query = &attention->query;
+    const struct attn_tensor *context = &plan->problem.context_gradient;
+    const int64_t batch = tile->batch, q_head = tile->q_head, row = tile->row;
+
     plan->kernels->transpose_in(tile->work.first_t, attn_tensor_row(query, batch, q_head, row),
                                 query->stride[2], tile->row_count, query->shape[3],
                                 attn_gradient_query_factor(attention), plan->row_width);
@@ -239,17 +248,17 @@ static void recall(const struct attn_row_tile *tile)
     const struct attn_tensor *gradient = &tile->plan->problem.context_gradient;
     const struct attn_gradient_workspace *work = &tile->work;
 
+    tile->plan->kernels->dot_rows(
+        work->dividend, attn_tensor_row(&attention->context, tile->batch, tile->q_head, tile->row),
+        attention->context.stride[2],
+        attn_tensor_row(gradient, tile->batch, tile->q_head, tile->row), gradient->stride[2],
+        tile->row_count, gradient->shape[3]);
     for (int64_t r = 0; r < tile->row_count; r++) {
-        const int64_t row = tile->row + r;
-        const float *context = attn_tensor_row(&attention->context, tile->batch, tile->q_head, row);
-        const float *back = attn_tensor_row(gradient, tile->batch, tile->q_head, row);
-        const float lse = *attn_tensor_row(&attention->lse, tile->batch, tile->q_head, row);
-        double delta = 0.0;
-        for (int64_t c = 0; lse != -INFINITY && c < gradient->shape[3]; c++)
-            delta += (double)context[c] * (double)back[c];
+        const float lse =
+            *attn_tensor_row(&attention->lse, tile->batch, tile->q_head, tile->row + r);
         work->max[r] = lse;
         work->sum[r] = lse == -INFINITY ? 0.0f : 1.0f;
-        set_delta(work, r, delta);
+        set_delta(work, r, lse == -INFINITY ? 0.0 : work->dividend[r]);
     }
 }
 
@@ -274,10 +283,14 @@ static void measure(const struct attn_row_tile *tile, const struct attn_gradient
 
     if (can_recall(tile))
         recall(tile);
-    else
+    else {
+        attn_row_tile_load(tile);
         measure_softmax(tile, sink);
+    }
     if (tile->thresholds != NULL)
         measure_sparsemax(tile, sink);
+    memcpy(rows->ranges + tile->first, work->ranges,
+           (size_t)tile->row_count * sizeof *work->ranges);
     memcpy(rows->max + tile->first, work->max, bytes);
     memcpy(rows->factor + tile->first, work->sum, bytes);
     memcpy(rows->delta + tile->first, work->delta, bytes);
@@ -300,8 +313,13 @@ static void add_scores(const struct attn_row_tile *tile, const struct attn_gradi
 {
     const struct attn_gradient_plan *plan = tile->plan;
     const struct attn_tensor *keys = &plan->problem.attention.key;
+    const size_t sum_bytes = (size_t)(keys->shape[3] * plan->row_width) * sizeof(float);
     int64_t n;
 
+    attn_row_tile_load(tile);
+    memset(tile->work.first_sum_t, 0, sum_bytes);
+    if (rows->weight_sums != NULL)
+        memset(tile->work.weight_sum_t, 0, sum_bytes);
     for (int64_t r = 0; rows->slopes != NULL && r < tile->row_count; r++)
         rows->slopes[tile->first + r] = 0.0;
     for (int64_t key = tile->any.low; next_keys(tile, key, &n); key += n) {
@@ -346,15 +364,11 @@ void attn_gradient_run_rows(const struct attn_gradient_plan *plan, int64_t task,
     const int64_t q_heads = problem->attention.query.shape[1];
     const int64_t head_dim = problem->attention.query.shape[3];
     const int64_t width = plan->row_width;
-    const size_t sum_bytes = (size_t)(head_dim * width) * sizeof(float);
     struct attn_row_tile tile;
 
     attn_row_tile_begin(&tile, plan, head / q_heads, head % q_heads,
                         task % plan->row_tiles * plan->row_tile, rows, workspace);
     measure(&tile, rows);
-    memset(tile.work.first_sum_t, 0, sum_bytes);
-    if (rows->weight_sums != NULL)
-        memset(tile.work.weight_sum_t, 0, sum_bytes);
     if (rows->slopes != NULL || rows->weight_sums != NULL
         || (problem->query_gradient.data != NULL && !attn_gradient_keys_make_query(problem)))
         add_scores(&tile, rows);

@@ -22,6 +22,7 @@ size_t attn_gradient_rows_cut(struct attn_gradient_rows *rows,
     rows->factor = attn_cut(memory, &bytes, count, sizeof(float));
     rows->delta = attn_cut(memory, &bytes, count, sizeof(float));
     rows->delta_low = attn_cut(memory, &bytes, count, sizeof(float));
+    rows->ranges = attn_cut(memory, &bytes, count, sizeof *rows->ranges);
     rows->thresholds = attn_cut(
         memory, &bytes, plan->problem.attention.options.normalizer == ATTN_SPARSEMAX ? count : 0,
         sizeof *rows->thresholds);
@@ -75,8 +76,7 @@ size_t attn_gradient_workspace_cut(struct attn_gradient_workspace *work,
     work->ones = attn_cut(memory, &bytes, width, sizeof(float));
     work->distance =
         attn_cut(memory, &bytes, attention->alibi_slopes != NULL ? width : 0, sizeof(float));
-    work->ranges =
-        attn_cut(memory, &bytes, attn_max(width, plan->other_tile), sizeof(struct key_range));
+    work->ranges = attn_cut(memory, &bytes, width, sizeof(struct key_range));
     work->low = attn_cut(memory, &bytes, width, sizeof(int32_t));
     work->high = attn_cut(memory, &bytes, width, sizeof(int32_t));
     return bytes;

@@ -397,7 +397,7 @@ static bool all_finite(const float *rows, int64_t row_stride, int64_t row_count,
         .widen_i8_channels = widen_i8_channels, .widen_i8_row = widen_i8_row,                      \
         .widen_f16 = widen_f16, .widen_bf16 = widen_bf16, .narrow_f16 = narrow_f16,                \
         .narrow_bf16 = narrow_bf16, .copy_rows = copy_rows, .add_rows = add_rows,                  \
-        .score_tile_guarded = score_tile_guarded, .delta_tile = delta_tile,                        \
+        .score_tile_guarded = score_tile_guarded, .dot_rows = dot_rows, .delta_tile = delta_tile,  \
         .weights_tile = weights_tile, .softmax_gradient_tile = softmax_gradient_tile,              \
         .softcap_gradient_tile = softcap_gradient_tile,                                            \
         .additive_gradient_tile = additive_gradient_tile,                                          \

@@ -63,6 +63,34 @@ INLINE dvec load_double(const float *from)
     return __builtin_convertvector(floats, dvec);
 }
 
+/* Each row has DOT_CHAINS sums for every vector length, so that its bits are the same. */
+enum { DOT_CHAINS = 16 };
+
+static void dot_rows(double *dots, const float *a, int64_t a_stride, const float *b,
+                     int64_t b_stride, int64_t row_count, int64_t columns)
+{
+    enum { EACH = LANES / 2, VECTORS = DOT_CHAINS / EACH };
+
+    for (int64_t r = 0; r < row_count; r++) {
+        const float *x = a + r * a_stride, *y = b + r * b_stride;
+        dvec vectors[VECTORS] = { 0 };
+        double sums[DOT_CHAINS];
+        int64_t c = 0;
+        for (; c + DOT_CHAINS <= columns; c += DOT_CHAINS) {
+            UNROLL
+            for (int v = 0; v < VECTORS; v++)
+                vectors[v] += load_double(x + c + v * EACH) * load_double(y + c + v * EACH);
+        }
+        memcpy(sums, vectors, sizeof sums);
+        for (; c < columns; c++)
+            sums[c % DOT_CHAINS] += (double)x[c] * (double)y[c];
+        for (int half = DOT_CHAINS / 2; half > 0; half /= 2)
+            for (int i = 0; i < half; i++)
+                sums[i] += sums[i + half];
+        dots[r] = sums[0];
+    }
+}
+
 /* Sums over the n weights of half of the lanes. A product of two floats is exact in double. */
 INLINE void add_delta(dvec *products, dvec *weights, const float *weights_t,
                       const float *gradient_t)

@@ -287,6 +287,11 @@ struct attn_kernels {
      * step 1 means one for each row of the tile, [n]. A weight of 0 makes the gradient of its score
      * 0, whatever the other numbers are, so nothing of a hidden pair, NaN included, spreads. */
 
+    /* dots[r] = sum over c < columns of a[r * a_stride + c] * b[r * b_stride + c], in double, for
+     * r < row_count. */
+    void (*dot_rows)(double *dots, const float *a, int64_t a_stride, const float *b,
+                     int64_t b_stride, int64_t row_count, int64_t columns);
+
     /* score_tile() with gradients of scores in place of keys and keys in place of queries, which
      * gives rows of gradients: products[j][c] = sum over d of gradients[j * gradient_stride + d] *
      * rows_t[d][c]. A gradient of 0 adds nothing even if the row is infinite or NaN. */

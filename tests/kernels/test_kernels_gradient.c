@@ -239,6 +239,28 @@ static void test_rows(void **state)
     for_each(rows);
 }
 
+/* Products of rows. */
+static void dots(const struct attn_kernels *kernels, struct tiles *tiles, int64_t n, int64_t width)
+{
+    const int64_t columns = width + 5, gap = 2;
+    const float *a = made(tiles, n * columns, -1, 1);
+    const float *b = made(tiles, n * (columns + gap), -1, 1);
+    double *found = (double *)made(tiles, n * 2, 0, 0);
+    kernels->dot_rows(found, a, columns, b, columns + gap, n, columns);
+    for (int64_t r = 0; r < n; r++) {
+        double want = 0;
+        for (int64_t c = 0; c < columns; c++)
+            want += (double)a[r * columns + c] * (double)b[r * (columns + gap) + c];
+        assert_true(fabs(found[r] - want) <= 1e-13);
+    }
+}
+
+static void test_dots(void **state)
+{
+    (void)state;
+    for_each(dots);
+}
+
 /* Gradients of scores times keys. Some keys are no numbers where the gradient is 0. */
 static void guarded(const struct attn_kernels *kernels, struct tiles *tiles, int64_t n,
                     int64_t width)
@@ -343,6 +365,7 @@ int main(void)
         cmocka_unit_test(test_nothing),
         cmocka_unit_test(test_softmax_gradient),
         cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_dots),
         cmocka_unit_test(test_guarded),
         cmocka_unit_test(test_softcap_gradient),
         cmocka_unit_test(test_additive_gradient),
