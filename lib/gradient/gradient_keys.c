@@ -275,15 +275,22 @@ static void add_queries(const struct key_task *task, const struct row_step *step
     const int64_t padded = attn_gradient_padded(plan, gradient->shape[3]);
     const bool guarded = step->hides && !task->is_finite;
 
+    const float factor = attn_gradient_query_factor(&plan->problem.attention);
+    float *sums = attn_tensor_row(gradient, task->batch, step->q_head, step->row);
+
+    if (!guarded && padded == gradient->shape[3]) {
+        kernels->add_products(sums, gradient->stride[2], work->key_rows, work->gradient_t,
+                              plan->key_width, step->n, task->key_count, padded, factor);
+        return;
+    }
     if (guarded)
         kernels->score_tile_guarded(work->products, work->key_rows, work->gradient_t,
                                     plan->key_width, step->n, task->key_count, padded);
     else
         kernels->score_tile(work->products, work->key_rows, work->gradient_t, plan->key_width,
                             step->n, task->key_count, padded, NULL);
-    kernels->add_rows(attn_tensor_row(gradient, task->batch, step->q_head, step->row),
-                      gradient->stride[2], work->products, padded, step->n, gradient->shape[3],
-                      attn_gradient_query_factor(&plan->problem.attention));
+    kernels->add_rows(sums, gradient->stride[2], work->products, padded, step->n,
+                      gradient->shape[3], factor);
 }
 
 static void run_step(const struct key_task *task, const struct row_step *step)

@@ -160,17 +160,33 @@ INLINE void multiply(const int rows, const int vectors, const bool guarded,
 #include "body_project.h"
 #include "body_project_inputs.h"
 
-INLINE void score_block(const int rows, const int vectors, float *scores_t, const float *query_t,
-                        const float *key, int64_t key_stride, int64_t head_dim, int64_t width,
-                        struct attn_prefetch *prefetch)
+/* Where scores go: rows stride apart. If adds, they are added, times factor, to what is there. */
+struct score_rows {
+    float *rows;
+    int64_t stride;
+    bool adds;
+    float factor;
+};
+
+INLINE void score_block(const int rows, const int vectors, const struct score_rows to,
+                        const float *query_t, const float *key, int64_t key_stride,
+                        int64_t head_dim, int64_t width, struct attn_prefetch *prefetch)
 {
     vec sums[BLOCK_SUMS_MAX];
+    if (to.adds) {
+        UNROLL
+        for (int i = 0; i < rows * vectors; i++)
+            __builtin_prefetch(to.rows + i / vectors * to.stride + i % vectors * LANES, 1, 3);
+    }
     multiply(rows, vectors, false, sums, key, key_stride, 1, query_t, width, head_dim, prefetch);
     UNROLL
     for (int r = 0; r < rows; r++) {
         UNROLL
-        for (int v = 0; v < vectors; v++)
-            store(scores_t + r * width + v * LANES, sums[r * vectors + v]);
+        for (int v = 0; v < vectors; v++) {
+            float *scores = to.rows + r * to.stride + v * LANES;
+            const vec sum = sums[r * vectors + v];
+            store(scores, to.adds ? load(scores) + sum * to.factor : sum);
+        }
     }
 }
 
@@ -185,47 +201,71 @@ INLINE int64_t in_whole_blocks(int64_t count, int rows)
     return is_better ? whole - rows : whole;
 }
 
-INLINE void score_columns(const int vectors, float *scores_t, const float *query_t,
+INLINE void score_columns(const int vectors, struct score_rows to, const float *query_t,
                           const float *key, int64_t key_stride, int64_t n, int64_t head_dim,
                           int64_t width, struct attn_prefetch *prefetch)
 {
     const int64_t whole = in_whole_blocks(n, BLOCK_ROWS(vectors));
+    float *scores = to.rows;
     int64_t j = 0;
-    for (; j < whole; j += BLOCK_ROWS(vectors))
-        score_block(BLOCK_ROWS(vectors), vectors, scores_t + j * width, query_t,
-                    key + j * key_stride, key_stride, head_dim, width, prefetch);
-    for (; j + BLOCK_ROWS_REST <= n; j += BLOCK_ROWS_REST)
-        score_block(BLOCK_ROWS_REST, vectors, scores_t + j * width, query_t, key + j * key_stride,
-                    key_stride, head_dim, width, prefetch);
-    for (; j < n; j++)
-        score_block(1, vectors, scores_t + j * width, query_t, key + j * key_stride, key_stride,
-                    head_dim, width, prefetch);
+
+#define SCORE_BLOCKS(count, end)                                                                   \
+    for (; j + (count) <= (end); j += (count)) {                                                   \
+        to.rows = scores + j * to.stride;                                                          \
+        score_block(count, vectors, to, query_t, key + j * key_stride, key_stride, head_dim,       \
+                    width, prefetch);                                                              \
+    }
+    SCORE_BLOCKS(BLOCK_ROWS(vectors), whole)
+    SCORE_BLOCKS(BLOCK_ROWS_REST, n)
+    SCORE_BLOCKS(1, n)
+#undef SCORE_BLOCKS
+}
+
+INLINE void score_rows(struct score_rows to, const float *query_t, const float *key,
+                       int64_t key_stride, int64_t n, int64_t head_dim, int64_t width,
+                       int64_t lanes, struct attn_prefetch *given)
+{
+    struct attn_prefetch prefetch = begin_prefetch(given, query_t);
+    float *scores = to.rows;
+    int64_t c = 0;
+
+#define SCORE_COLUMNS(vectors)                                                                     \
+    for (; c + (vectors)*LANES <= lanes; c += (vectors)*LANES) {                                   \
+        to.rows = scores + c;                                                                      \
+        score_columns(vectors, to, query_t + c, key, key_stride, n, head_dim, width, &prefetch);   \
+    }
+    SCORE_COLUMNS(BLOCK_VECTORS)
+    if (BLOCK_VECTORS > 3) {
+        SCORE_COLUMNS(3)
+    }
+    SCORE_COLUMNS(2)
+    SCORE_COLUMNS(1)
+#undef SCORE_COLUMNS
+    pass_prefetch(given, &prefetch);
 }
 
 static void score_lanes(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
                         int64_t n, int64_t head_dim, int64_t width, int64_t lanes,
                         struct attn_prefetch *given)
 {
-    struct attn_prefetch prefetch = begin_prefetch(given, query_t);
-    int64_t c = 0;
-    for (; c + BLOCK_VECTORS * LANES <= lanes; c += BLOCK_VECTORS * LANES)
-        score_columns(BLOCK_VECTORS, scores_t + c, query_t + c, key, key_stride, n, head_dim, width,
-                      &prefetch);
-    if (BLOCK_VECTORS > 3 && c + 3 * LANES <= lanes) {
-        score_columns(3, scores_t + c, query_t + c, key, key_stride, n, head_dim, width, &prefetch);
-        c += 3 * LANES;
-    }
-    for (; c + 2 * LANES <= lanes; c += 2 * LANES)
-        score_columns(2, scores_t + c, query_t + c, key, key_stride, n, head_dim, width, &prefetch);
-    for (; c < lanes; c += LANES)
-        score_columns(1, scores_t + c, query_t + c, key, key_stride, n, head_dim, width, &prefetch);
-    pass_prefetch(given, &prefetch);
+    const struct score_rows to = { .rows = scores_t, .stride = width };
+    score_rows(to, query_t, key, key_stride, n, head_dim, width, lanes, given);
 }
 
 static void score_tile(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
                        int64_t n, int64_t head_dim, int64_t width, struct attn_prefetch *given)
 {
     score_lanes(scores_t, query_t, key, key_stride, n, head_dim, width, width, given);
+}
+
+static void add_products(float *to, int64_t to_stride, const float *rows_t, const float *gradients,
+                         int64_t gradient_stride, int64_t n, int64_t depth, int64_t width,
+                         float factor)
+{
+    const struct score_rows sums = {
+        .rows = to, .stride = to_stride, .adds = true, .factor = factor
+    };
+    score_rows(sums, rows_t, gradients, gradient_stride, n, depth, width, width, NULL);
 }
 
 /* The scores of one vector of queries with one key. One chain of sums is enough: it waits only for
@@ -397,8 +437,9 @@ static bool all_finite(const float *rows, int64_t row_stride, int64_t row_count,
         .widen_i8_channels = widen_i8_channels, .widen_i8_row = widen_i8_row,                      \
         .widen_f16 = widen_f16, .widen_bf16 = widen_bf16, .narrow_f16 = narrow_f16,                \
         .narrow_bf16 = narrow_bf16, .copy_rows = copy_rows, .add_rows = add_rows,                  \
-        .score_tile_guarded = score_tile_guarded, .dot_rows = dot_rows, .delta_tile = delta_tile,  \
-        .weights_tile = weights_tile, .softmax_gradient_tile = softmax_gradient_tile,              \
+        .score_tile_guarded = score_tile_guarded, .add_products = add_products,                    \
+        .dot_rows = dot_rows, .delta_tile = delta_tile, .weights_tile = weights_tile,              \
+        .softmax_gradient_tile = softmax_gradient_tile,                                            \
         .softcap_gradient_tile = softcap_gradient_tile,                                            \
         .additive_gradient_tile = additive_gradient_tile,                                          \
         .project_by_outputs = { project_by_outputs_f32, project_by_outputs_f16,                    \

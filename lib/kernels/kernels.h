@@ -287,6 +287,12 @@ struct attn_kernels {
      * step 1 means one for each row of the tile, [n]. A weight of 0 makes the gradient of its score
      * 0, whatever the other numbers are, so nothing of a hidden pair, NaN included, spreads. */
 
+    /* to[j * to_stride + c] += factor * sum over d of gradients[j * gradient_stride + d] *
+     * rows_t[d][c], for j < n, d < depth and c < width. */
+    void (*add_products)(float *to, int64_t to_stride, const float *rows_t, const float *gradients,
+                         int64_t gradient_stride, int64_t n, int64_t depth, int64_t width,
+                         float factor);
+
     /* dots[r] = sum over c < columns of a[r * a_stride + c] * b[r * b_stride + c], in double, for
      * r < row_count. */
     void (*dot_rows)(double *dots, const float *a, int64_t a_stride, const float *b,

@@ -239,7 +239,34 @@ static void test_rows(void **state)
     for_each(rows);
 }
 
-/* Products of rows. */
+/* Products that are added to rows, and products of rows. */
+static void added(const struct attn_kernels *kernels, struct tiles *tiles, int64_t n, int64_t width)
+{
+    enum { DEPTH = 9, STRIDE = 11 };
+    const int64_t sum_stride = width + 3;
+    const float *gradients = made(tiles, n * STRIDE, -1, 1),
+                *keys = made(tiles, DEPTH * width, -1, 1);
+    float *sums = made(tiles, n * sum_stride, -1, 1);
+    const float *before = copied(tiles, sums, n * sum_stride);
+    kernels->add_products(sums, sum_stride, keys, gradients, STRIDE, n, DEPTH, width, -1.5f);
+    for (int64_t i = 0; i < n * sum_stride; i++) {
+        const int64_t row = i / sum_stride, column = i % sum_stride;
+        double product = 0;
+        for (int64_t d = 0; column < width && d < DEPTH; d++)
+            product += (double)gradients[row * STRIDE + d] * (double)keys[d * width + column];
+        if (column < width)
+            expect_near(sums[i], (double)before[i] - 1.5 * product, 2e-6);
+        else
+            assert_true(sums[i] == before[i]);
+    }
+}
+
+static void test_added(void **state)
+{
+    (void)state;
+    for_each(added);
+}
+
 static void dots(const struct attn_kernels *kernels, struct tiles *tiles, int64_t n, int64_t width)
 {
     const int64_t columns = width + 5, gap = 2;
@@ -365,6 +392,7 @@ int main(void)
         cmocka_unit_test(test_nothing),
         cmocka_unit_test(test_softmax_gradient),
         cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_added),
         cmocka_unit_test(test_dots),
         cmocka_unit_test(test_guarded),
         cmocka_unit_test(test_softcap_gradient),
