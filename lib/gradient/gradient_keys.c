@@ -321,8 +321,8 @@ static void store(const struct key_task *task, const struct attn_tensor *gradien
         sum_t, NULL, task->key_count, gradient->shape[3], task->plan->key_width);
 }
 
-/* Combine one tile of keys with all rows of the task. In the first round it is loaded and stored
- * even if no row sees it. */
+/* Combine one tile of keys with all rows of the task. If it is new it is loaded and stored even if
+ * no row sees it. */
 static void run_tile(struct key_task *task, bool is_new)
 {
     const struct attn_gradient_plan *plan = task->plan;
@@ -346,17 +346,30 @@ static void run_tile(struct key_task *task, bool is_new)
     store(task, &plan->problem.value_gradient, task->work.second_sum_t);
 }
 
+/* The first round in which a part of the keys meets rows. Parts of rows past the last are empty. */
+static int first_round(const struct attn_gradient_plan *plan, int64_t key_part)
+{
+    const int64_t row_parts =
+        attn_divide_up(plan->problem.attention.query.shape[2], plan->part_rows);
+
+    return key_part < attn_max(row_parts, 1) ? 0 : plan->rounds - (int)key_part;
+}
+
 void attn_gradient_run_keys(const struct attn_gradient_plan *plan, int round, int64_t task,
                             const struct attn_gradient_rows *rows, void *workspace)
 {
     const int64_t kv_len = plan->problem.attention.key.shape[2];
-    const int64_t first = task % plan->rounds * plan->part_keys;
+    const int64_t part = task % plan->rounds;
+    const int64_t first = part * plan->part_keys;
     const int64_t end = attn_min(first + plan->part_keys, kv_len);
+    const bool is_new = round == first_round(plan, part);
     struct key_task keys;
 
     begin(&keys, plan, round, task, rows, workspace);
+    if (keys.first_row >= keys.last_row && !is_new)
+        return;
     for (keys.key = first; keys.key < end; keys.key += plan->key_tile) {
         keys.key_count = attn_min(plan->key_tile, end - keys.key);
-        run_tile(&keys, round == 0);
+        run_tile(&keys, is_new);
     }
 }
