@@ -428,9 +428,13 @@ class _Call:
     def set_options(self, dropout, seed, is_causal, scale, softcap, window, normalizer):
         if normalizer not in ("softmax", "sparsemax"):
             raise ValueError("normalizer is %r; expected 'softmax' or 'sparsemax'" % (normalizer,))
+        try:
+            left, right = window
+        except TypeError:
+            raise TypeError("window is %r; expected (left, right), -1 for no bound" % (window,)) from None
         head_dim = self.shapes["query"][3]
         self.problem.options = _Options(scale if scale is not None else max(head_dim, 1) ** -0.5, softcap, is_causal,
-                                        window[0], window[1], dropout, seed, normalizer == "sparsemax", 0, 0, False)
+                                        left, right, dropout, seed, normalizer == "sparsemax", 0, 0, False)
 
     def set_lists(self, alibi_slopes, sinks, kv_len, past_len):
         batch, q_heads = self.shapes["query"][:2]
@@ -508,17 +512,24 @@ def attention_interface(local=local, output_attentions=None):
 class WeightMap:
     """Weights [heads, query, key] or [query, key], as answers have them, with what tokens they are of.
 
-    An array of numpy by numpy.asarray(); a notebook shows a picture of each head, dark for a large weight.
+    An array of numpy by numpy.asarray(). A notebook shows a picture of each head, dark for a large weight; of one
+    head of few tokens a table with their texts. A batch of one, [1, heads, query, key], is taken as its item.
     """
 
     HEADS, CELLS = 16, 192  # of a picture at most
+    TEXTS = 48              # of a table at most
 
     def __init__(self, weights, tokens=None):
-        self.array = _View(weights, "weights").array() if hasattr(weights, "data_ptr") else np.asarray(weights)
+        array = _View(weights, "weights").array() if hasattr(weights, "data_ptr") else np.asarray(weights)
+        self.array = array[0] if array.ndim == 4 and len(array) == 1 else array
         if self.array.ndim not in (2, 3):
-            raise ValueError("weights have %d dimensions; expected [heads, query, key] or [query, key]"
-                             % self.array.ndim)
+            raise ValueError("weights have the shape %s; expected [heads, query, key] or [query, key]"
+                             % (array.shape,))
         self.tokens = tokens
+
+    def head(self, number):
+        """The map of one head."""
+        return WeightMap(self.array[number], self.tokens)
 
     def __array__(self, dtype=None, copy=None):
         return np.array(self.array, dtype) if copy or dtype not in (None, self.array.dtype) else self.array
@@ -558,7 +569,22 @@ class WeightMap:
         return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", size) + chunk(b"IDAT", zlib.compress(rows.tobytes(), 9)) \
             + chunk(b"IEND", b"")
 
+    def _table(self):
+        """One head, whose rows and columns begin with tokens; a cell says its weight where the pointer rests."""
+        tokens = [html.escape(token) for token in self.tokens]
+        most = np.nan_to_num(self.array).max(initial=0) or 1
+        head = "".join('<th style="writing-mode:vertical-rl;text-align:left">%s</th>' % token for token in tokens)
+        rows = ""
+        for token, weights in zip(tokens, self.array):
+            cells = "".join('<td title="%.4g: %s" style="padding:0;min-width:14px;background:rgba(0,0,0,%.3f)"></td>'
+                            % (weight, key, min(max(weight / most, 0), 1)) for weight, key in zip(weights, tokens))
+            rows += '<tr><th style="text-align:right">%s</th>%s</tr>' % (token, cells)
+        return '<table class="attnd-weights"><tr><th></th>%s</tr>%s</table>' % (head, rows)
+
     def _repr_html_(self):
+        if self.array.ndim == 2 and self.tokens and self.array.shape == (len(self.tokens),) * 2 \
+                and len(self.tokens) <= self.TEXTS:
+            return self._table()
         heads = self.array[None] if self.array.ndim == 2 else self.array
         if 0 in heads.shape:
             return "<p>%s</p>" % html.escape(repr(self))
@@ -721,23 +747,36 @@ class Answer(dict):
         return self._of_layers("hidden_states") + last
 
 
+def _predictions(texts, positions, ids, logprobs):
+    """Predictions as an answer in JSON has them."""
+    return [{"position": position, "tokens": [{"id": id, "text": text, "logprob": logprob}
+                                              for id, text, logprob in zip(*tokens)]}
+            for position, *tokens in zip(positions, ids, texts, logprobs)]
+
+
 def _answer(arrays, said):
     """The fields of an answer, with the tensors `layers.3.weights` and `results.0.context` in their places."""
     answer, places = Answer(said), {}
-    for name in ("results", "steps"):
+    for name in ("results", "steps", "layers"):
         if isinstance(said.get(name), list):
-            answer[name] = [Answer(item) for item in said[name]]
-            places.update({(name, str(i)): item for i, item in enumerate(answer[name])})
+            answer[name] = [Answer(item) if isinstance(item, dict) else item for item in said[name]]
+            places.update({(name, str(item.get("layer", i) if name == "layers" else i)): item
+                           for i, item in enumerate(answer[name]) if isinstance(item, dict)})
     if not arrays:
         return answer
-    layers = [layer for layer in said.get("layers", ()) if isinstance(layer, dict)]
-    places.update({("layers", str(layer["layer"])): layer for layer in layers})
-    tokens = [token.get("text", str(token["id"])) for token in said.get("tokens", ())]
+    if "predictions.ids" in arrays:
+        answer["predictions"] = _predictions(said["predictions"], *(
+            arrays["predictions." + name].tolist() for name in ("positions", "ids", "logprobs")))
     for name, array in arrays.items():
         parts = name.split(".", 2)
         place, field = (places[tuple(parts[:2])], parts[2]) if tuple(parts[:2]) in places else (answer, name)
-        place[field] = WeightMap(array, tokens or None) if field == "weights" else array
+        place[field] = WeightMap(array, _texts(said)) if field == "weights" else array
     return answer
+
+
+def _texts(said):
+    """The texts of the tokens of a trace, or None."""
+    return [token.get("text", str(token["id"])) for token in said.get("tokens", ())] or None
 
 
 # ----------------------------------------------------------------------------------------------- client --
@@ -764,7 +803,7 @@ class Client:
     """
 
     def __init__(self, url="http://127.0.0.1:8080", key=None, model=None, timeout=60.0, retries=3, ssl_context=None):
-        self.model, self.timeout, self.retries = model, timeout, retries
+        self.url, self.model, self.timeout, self.retries = url, model, timeout, retries
         self._key, self._ssl, self._local = key, ssl_context, threading.local()
         self._unix = url[5:] if url.startswith("unix:") else None
         parts = urllib.parse.urlsplit(url)
@@ -772,6 +811,9 @@ class Client:
             raise ValueError("the address is %r; expected http://HOST:PORT, https://HOST:PORT or unix:/PATH" % url)
         self._scheme, self._host = parts.scheme, parts.hostname
         self._port, self._prefix = (parts.port, parts.path.rstrip("/")) if self._unix is None else (None, "")
+
+    def __repr__(self):
+        return "Client(%r, model=%r)" % (self.url, self.model)
 
     def _connection(self):
         connection = getattr(self._local, "connection", None)
@@ -1028,11 +1070,14 @@ _ARRAYS = {"context", "weights", "scores", "softcapped", "masked", "lse", "input
 
 def _as_arrays(item):
     """An answer in JSON with arrays for its lists of numbers; null is -inf of scores and lse."""
-    for place in [item] + [layer for layer in item.get("layers", ()) if isinstance(layer, dict)]:
+    if "layers" in item:
+        item["layers"] = list(map(Answer, item["layers"]))
+    for place in [item] + item.get("layers", []):
         for name in _ARRAYS & set(place):
             if isinstance(place[name], list):
                 array = np.asarray(place[name], np.float32)
-                place[name] = WeightMap(array) if name == "weights" else np.nan_to_num(array, nan=-np.inf)
+                place[name] = WeightMap(array, _texts(item)) if name == "weights" \
+                    else np.nan_to_num(array, nan=-np.inf)
     return item
 
 

@@ -1,5 +1,7 @@
-"""access.py URL CERTIFICATE KEY NARROW - attnd.Client against a daemon with HTTPS and keys: KEY has the scopes infer and
-sessions and at most one session, NARROW may call the model demo alone; sessions have 1 MiB."""
+"""access.py URL CERTIFICATE KEY NARROW - attnd.Client against a daemon with HTTPS and keys.
+
+KEY has the scopes infer and sessions and at most one session, NARROW may call the model demo alone; sessions have
+1 MiB."""
 
 import ssl
 import sys

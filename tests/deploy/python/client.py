@@ -79,9 +79,17 @@ assert story.detokenize([1, 403, 407, 261, 378]) == "Once upon a time"
 trace = story.trace("Once upon a time", outputs=["weights", "hidden_states"])
 assert len(trace.attentions) == 5 and trace.attentions[1].shape == (8, 5, 5)
 assert trace.attentions[0].tokens[1] == "\u2581Once" and len(trace.hidden_states) == 6
-assert abs(trace.attentions[1][4][1][1] - 0.151284) < 1e-5
+assert abs(trace.attentions[1][4][1][1] - 0.151284) < 1e-5 and trace.layers[1].kind == "self"
+assert "\u2581upon" in trace.attentions[1].head(4)._repr_html_()
+most = story.trace("One day", layers=[], outputs=["predictions"], top_k_tokens=2).predictions
+assert [place["position"] for place in most] == [2] and [token["id"] for token in most[0]["tokens"]] == [432, 383]
+assert most[0]["tokens"][0]["text"] == "," and abs(most[0]["tokens"][0]["logprob"] + 0.008991) < 1e-5
+listed, = story.trace_batch([{"text": "One day"}], layers=[], outputs=["predictions"], top_k_tokens=2)
+assert [token["text"] for token in listed.predictions[0]["tokens"]] == [",", "\u2581there"]
 one, bad = story.trace_batch([{"text": "One"}, {"tokens": [1, 512]}], layers=[0], outputs=["weights"])
+assert one.attentions[0].tokens[1] == "\u2581One" and one.layers[0].layer == 0
 assert one.attentions[0].shape == (8, 2, 2) and bad.pointer == "/requests/1/tokens/1"
+assert "stories260K" in repr(story)
 assert {model["name"] for model in story.models()} >= {"demo", "sdpa", "stories260K"}
 assert story.describe()["name"] == "stories260K"
 
@@ -144,9 +152,10 @@ with client.session("sdpa") as session:
     expect(attnd.Conflict, lambda: client.load_session(file, "moved"))
 
     # A batch over sessions, one of them by its id, and one that is not there.
-    calls = [{"session": each, "query": q[:, :1], "key": k[:, :1], "value": v[:, :1]} for each in (*made[:2], made[2].id)]
+    row = {"query": q[:, :1], "key": k[:, :1], "value": v[:, :1]}
+    calls = [dict(row, session=each) for each in (*made[:2], made[2].id)]
     answers = client.session_batch(calls + [{"session": "nobody", "query": q}], outputs=["context"])
-    alone = session.attention(q[:, :1], k[:, :1], v[:, :1]).context
+    alone = session.attention(**row).context
     assert all(np.array_equal(answer.context, alone) and answer.kv_len == 15 for answer in answers[:3])
     assert [each.kv_len for each in made] == [15, 15, 14] and made[2].info().kv_len == 15
     assert isinstance(answers[3], attnd.NotFound) and answers[3].pointer == "/requests/3/session"
@@ -216,6 +225,8 @@ made = '{"session":"a","model":"sdpa","kv_len":0,"layers":[0],"layer_kv_len":[0]
 address, times = played(good.replace("Connection: close\r\n", ""), said("201 Created", made, "Attnd-Replica: b\r\n"))
 idle = attnd.Client(address)
 idle.models()
+while not attnd._is_over(idle._local.connection.sock):
+    time.sleep(0.001)
 assert idle.session("sdpa").replica == "b" and len(times) == 2
 # A session is not made twice where nobody knows whether it was.
 expect(attnd.ConnectionFailed, lambda: attnd.Client(played("", good)[0]).session("sdpa"))

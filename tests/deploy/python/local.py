@@ -142,6 +142,7 @@ expect(ValueError, "query has 1 heads and key 3", lambda: sdpa(q, numbers(1, 3, 
 expect(ValueError, "key.shape[3]", lambda: sdpa(q, q[..., :2], q))
 expect(ValueError, "attn_mask has 7 keys and key 8", lambda: sdpa(q, q, q, np.ones((8, 7), bool)))
 expect(ValueError, "normalizer", lambda: sdpa(q, q, q, normalizer="hardmax"))
+expect(TypeError, "expected (left, right)", lambda: sdpa(q, q, q, window=3))
 expect(ValueError, "5 dimensions", lambda: sdpa(q[None], q[None], q[None]))
 expect(ValueError, "out has the shape", lambda: sdpa(q, q, q, out=np.zeros((1, 8, 4), np.float32)))
 expect(TypeError, "int64", lambda: sdpa([[1, 2]], [[1, 2]], [[1, 2]]))
@@ -152,4 +153,12 @@ expect(ImportError, "make install-library", lambda: attnd.Local("/nowhere/libatt
 page = attnd.WeightMap(np.stack([np.eye(500, dtype=np.float32)] * 20), ["<b>", "&"] * 250)._repr_html_()
 assert page.count("<img") == 16 and "16 of 20 heads" in page and "&lt;b&gt; &amp;" in page and "<b>" not in page
 assert len(page) < 60000 and "http" not in page
+# One head of few tokens is a table with their texts; a batch of one is its item.
+some = attnd.WeightMap(np.float32([[[[1, 0], [0.25, 0.75]]]]), ["<b>", "&"])
+assert some.shape == (1, 2, 2) and some._repr_html_().count("<img") == 1
+page = some.head(0)._repr_html_()
+assert page.count("<td") == 4 and page.count("&lt;b&gt;") == 4 and "<b>" not in page and "<img" not in page
+assert 'title="0.75: &amp;"' in page and "rgba(0,0,0,0.750)" in page
+assert "<img" in attnd.WeightMap(np.eye(2), ["one", "two", "three"])._repr_html_()
+expect(ValueError, "(2, 1, 2, 2)", lambda: attnd.WeightMap(np.zeros((2, 1, 2, 2))))
 print("ok")
