@@ -1,7 +1,15 @@
 /* svg.c - see svg.h. */
 #include "svg.h"
 
+#include <math.h>
 #include <stdio.h>
+
+/* Lengths that numbers of the daemon give are rounded, since these differ between CPUs in the last
+ * place. */
+static double tenth(double length)
+{
+    return round(length * 10) / 10;
+}
 
 void svg_begin(int width, int height)
 {
@@ -22,7 +30,8 @@ void svg_end(void)
 
 static void put_text(double x, double y, const char *anchor, const char *class, const char *text)
 {
-    printf("<text x=\"%g\" y=\"%g\" text-anchor=\"%s\" class=\"%s\">", x, y, anchor, class);
+    printf("<text x=\"%g\" y=\"%g\" text-anchor=\"%s\" class=\"%s\">", tenth(x), tenth(y), anchor,
+           class);
     for (; *text; text++)
         switch (*text) {
         case '&':
@@ -57,8 +66,8 @@ void svg_small(double x, double y, const char *anchor, const char *text)
 
 void svg_box(double x, double y, double width, double height, const char *fill, double opacity)
 {
-    printf("<rect x=\"%g\" y=\"%g\" width=\"%g\" height=\"%g\" rx=\"3\" fill=\"%s\"", x, y, width,
-           height, fill);
+    printf("<rect x=\"%g\" y=\"%g\" width=\"%g\" height=\"%g\" rx=\"3\" fill=\"%s\"", tenth(x),
+           tenth(y), tenth(width), tenth(height), fill);
     if (opacity < 1)
         printf(" opacity=\"%.2f\"", opacity);
     puts("/>");

@@ -17,6 +17,13 @@
 
 enum { PAGES_MAX = 60 };
 
+/* What the commands of a page need that a test cannot count on. */
+static const struct {
+    const char *file, *package, *present;
+} needs[] = {
+    { "examples/pooling.md", "php-cli", "command -v php" },
+};
+
 static struct pasted_page page;
 
 static int start(void **state)
@@ -126,6 +133,9 @@ static void test_page(void **state)
     const char *file = *state;
     struct pasted_page example;
     skip_without("curl", "command -v curl");
+    for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++)
+        if (strcmp(needs[i].file, file) == 0)
+            skip_without(needs[i].package, needs[i].present);
     pasted_read(&example, file);
     paste(&example);
     pasted_free(&example);
