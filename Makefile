@@ -252,7 +252,7 @@ $(REPLAYS): $B/tests/fuzz/%: $B/tests/fuzz/%.o $B/tests/fuzz/replay.o $(TEST_LIN
 	$(call say,LINK,$@)
 	$Q $(CC) $(FLAGS) $^ $(LDFLAGS) $(TEST_LIBS) -o $@
 
-$B/tests/deploy/test_library $B/tests/deploy/test_packages $B/tests/deploy/test_python: | $(LIBRARY)
+$B/tests/deploy/test_library $B/tests/deploy/test_pages $B/tests/deploy/test_packages $B/tests/deploy/test_python: | $(LIBRARY)
 $B/tests/deploy/test_reference: | $(REFERENCE_PROGRAM)
 $B/tests/http/test_sandbox_attempts: | $B/tests/support/injected.so
 $(PRELOAD): $B/%.so: %.c $B/flags

@@ -33,8 +33,10 @@ static const char *const files[] = { "server/API.md",          "server/API_CALLS
 
 #define ACCESS_PAGE "server/API_ACCESS.md"
 
-/* Writes the status behind the answer, on a line of its own. */
-static const char with_status[] = "curl() { command curl -w '\\n%{http_code}' \"$@\"; }\n";
+/* Writes the status behind the answer, on a line of its own. Ends what a script leaves running
+ * where it fails. */
+static const char with_status[] = "curl() { command curl -w '\\n%{http_code}' \"$@\"; }\n"
+                                  "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n";
 
 static struct metrics_page before, after;
 
@@ -97,6 +99,7 @@ static void test_curls(void **state)
 {
     (void)state;
     skip_without("curl", "command -v curl");
+    skip_without("openssl", "command -v openssl");
     read_metrics(&before);
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         paste_page(files[i]);

@@ -39,18 +39,6 @@ static int stop(void **state)
     return pasted_stop(state);
 }
 
-/* A command's output is the answer that the page shows. */
-static void assert_shown(const struct pasted_page *shown, const struct pasted_block *answer,
-                         char *output)
-{
-    if (strcmp(answer->language, "json") == 0) {
-        pasted_assert_json(shown, answer->text, output);
-        return;
-    }
-    assert_string_equal(answer->language, "text");
-    pasted_assert_text(shown, pasted_squeezed(answer->text), pasted_squeezed(output));
-}
-
 /* The request that `make run` prints is the first one that README.md shows. */
 static void test_printed_request(void **state)
 {
@@ -101,30 +89,11 @@ static void test_printed_address(void **state)
     }
 }
 
-/* Pastes the commands of a page; how many there were. */
-static int paste(const struct pasted_page *pasted)
-{
-    int commands = 0;
-    for (int i = 0; i < pasted->block_count; i++) {
-        if (!pasted_is_command(pasted, i))
-            continue;
-        char *output = pasted_shell(pasted->blocks[i].text);
-        const struct pasted_block *answer = pasted_answer(pasted, i);
-        if (strstr(output, "\"error\"") && !(answer && strstr(answer->text, "\"error\"")))
-            fail_msg("%s\nanswers\n%s", pasted->blocks[i].text, output);
-        if (answer)
-            assert_shown(pasted, answer, output);
-        free(output);
-        commands++;
-    }
-    return commands;
-}
-
 static void test_commands(void **state)
 {
     (void)state;
     skip_without("curl", "command -v curl");
-    assert_true(paste(&page) > 0);
+    assert_true(pasted_all(&page) > 0);
 }
 
 /* A page of examples/, whose path is the state. */
@@ -137,7 +106,7 @@ static void test_page(void **state)
         if (strcmp(needs[i].file, file) == 0)
             skip_without(needs[i].package, needs[i].present);
     pasted_read(&example, file);
-    paste(&example);
+    pasted_all(&example);
     pasted_free(&example);
 }
 

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "balancer.h"
 #include "manifest.h"
 #include "pasted.h"
 
@@ -19,7 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ADDRESS "127.0.0.1:8080"
+#define ADDRESS   "127.0.0.1:8080"
+#define FREE_PORT ":8443"
 
 enum { ARGUMENTS_MAX = 32 };
 
@@ -35,16 +37,26 @@ static const char *start_page; /* of pasted_start_as(); NULL: none */
 
 /* ----------------------------------------------------------------------------------- text -- */
 
-/* The text with every ADDRESS replaced by the daemon's; the caller's to free. */
+/* The text with every ADDRESS replaced by the daemon's, and every FREE_PORT by a port that is free;
+ * the caller's to free. */
 static char *with_address(const char *text)
 {
     char *result = NULL;
     size_t size = 0;
+    const int port = strstr(text, FREE_PORT) ? balancer_free_port() : 0;
     FILE *stream = open_memstream(&result, &size);
     assert_non_null(stream);
-    for (const char *found; (found = strstr(text, ADDRESS)); text = found + strlen(ADDRESS))
-        fprintf(stream, "%.*s127.0.0.1:%d", (int)(found - text), text, server.port);
-    fputs(text, stream);
+    while (*text) {
+        if (strncmp(text, ADDRESS, strlen(ADDRESS)) == 0) {
+            fprintf(stream, "127.0.0.1:%d", server.port);
+            text += strlen(ADDRESS);
+        } else if (strncmp(text, FREE_PORT, strlen(FREE_PORT)) == 0) {
+            fprintf(stream, ":%d", port);
+            text += strlen(FREE_PORT);
+        } else {
+            fputc(*text++, stream);
+        }
+    }
     fclose(stream);
     return result;
 }
@@ -328,4 +340,33 @@ void pasted_assert_text(const struct pasted_page *page, const char *shown, const
 {
     if (!text_matches(output, shown))
         fail_msg("%s shows\n%s\nand the answer is\n%s", page->file, shown, output);
+}
+
+static void assert_shown(const struct pasted_page *page, const struct pasted_block *answer,
+                         char *output)
+{
+    if (strcmp(answer->language, "json") == 0) {
+        pasted_assert_json(page, answer->text, output);
+        return;
+    }
+    assert_string_equal(answer->language, "text");
+    pasted_assert_text(page, pasted_squeezed(answer->text), pasted_squeezed(output));
+}
+
+int pasted_all(const struct pasted_page *page)
+{
+    int commands = 0;
+    for (int i = 0; i < page->block_count; i++) {
+        if (!pasted_is_command(page, i))
+            continue;
+        char *output = pasted_shell(page->blocks[i].text);
+        const struct pasted_block *answer = pasted_answer(page, i);
+        if (strstr(output, "\"error\"") && !(answer && strstr(answer->text, "\"error\"")))
+            fail_msg("%s\nanswers\n%s", page->blocks[i].text, output);
+        if (answer)
+            assert_shown(page, answer, output);
+        free(output);
+        commands++;
+    }
+    return commands;
 }

@@ -52,8 +52,12 @@ int pasted_run_block(const struct pasted_page *page);
 const struct pasted_block *pasted_answer(const struct pasted_page *page, int i);
 
 /* What a script writes to both streams; the caller frees it. The script must exit with 0.
- * 127.0.0.1:8080 in the script means the daemon's address. */
+ * 127.0.0.1:8080 in the script means the daemon's address, and port 8443 one that is free. */
 char *pasted_shell(const char *script);
+
+/* Pastes the commands of a page and compares what they write with the answers. Fails the test if
+ * one differs, or is a fault that the page does not show. Returns how many commands there were. */
+int pasted_all(const struct pasted_page *page);
 
 /* Fails the test if the output of a command differs from the answer on the page. */
 void pasted_assert_json(const struct pasted_page *page, const char *shown, const char *output);
