@@ -62,15 +62,17 @@ class _View:
 
     def __init__(self, x, name="array"):
         self.source = x
-        if isinstance(x, np.ndarray) or not (hasattr(x, "data_ptr") or hasattr(x, "__dlpack__")):
-            self._of_numpy(np.asarray(x), name)
+        if isinstance(x, np.ndarray):
+            self._of_numpy(x, name)
         elif hasattr(x, "data_ptr"):
             if not getattr(x, "is_cpu", True):
                 raise TypeError("%s is on %s; attnd.local takes tensors on the CPU: %s.cpu()" % (name, x.device, name))
             dtype = _TORCH_NAMES.get(x.dtype) or _TORCH_NAMES.setdefault(x.dtype, str(x.dtype).rpartition(".")[2])
             self._set(x.data_ptr(), dtype, tuple(x.shape), x.stride(), x, name)
-        else:
+        elif hasattr(x, "__dlpack__"):
             self._of_dlpack(x, name)
+        else:
+            self._of_numpy(np.asarray(x), name)
 
     def _set(self, address, dtype, shape, strides, owner, name):
         if dtype not in _DTYPES:
@@ -573,13 +575,14 @@ class WeightMap:
         """One head, whose rows and columns begin with tokens; a cell says its weight where the pointer rests."""
         tokens = [html.escape(token) for token in self.tokens]
         most = np.nan_to_num(self.array).max(initial=0) or 1
-        head = "".join('<th style="writing-mode:vertical-rl;text-align:left">%s</th>' % token for token in tokens)
+        head = "".join('<th style="writing-mode:vertical-rl;text-align:right">%s</th>' % token for token in tokens)
         rows = ""
         for token, weights in zip(tokens, self.array):
             cells = "".join('<td title="%.4g: %s" style="padding:0;min-width:14px;background:rgba(0,0,0,%.3f)"></td>'
                             % (weight, key, min(max(weight / most, 0), 1)) for weight, key in zip(weights, tokens))
             rows += '<tr><th style="text-align:right">%s</th>%s</tr>' % (token, cells)
-        return '<table class="attnd-weights"><tr><th></th>%s</tr>%s</table>' % (head, rows)
+        return '<table class="attnd-weights" style="background:#fff;color:#000"><tr><th></th>%s</tr>%s</table>' \
+            % (head, rows)
 
     def _repr_html_(self):
         if self.array.ndim == 2 and self.tokens and self.array.shape == (len(self.tokens),) * 2 \
@@ -852,7 +855,7 @@ class Client:
         try:
             try:
                 connection.request(method, self._prefix + path, iter(parts) if parts else None, headers)
-            except (BrokenPipeError, ConnectionResetError):
+            except (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
                 if connection.sock is None:
                     raise
             response = connection.getresponse()

@@ -212,7 +212,7 @@ static void test_access(void **state)
     assert_true(tls_daemon_prepare());
     snprintf(path, sizeof path, "%s/keys", directory);
     key_file_write(path, KEYS);
-    tls_daemon_start("--keys", path, "--session-memory-max", "1MiB", NULL);
+    tls_daemon_start("--keys", path, "--session-memory-max", "1MiB", "--body-max", "4MiB", NULL);
     char *python = strdup(key_secret("python"));
     snprintf(command, sizeof command,
              "/usr/bin/python3 tests/deploy/python/access.py https://localhost:%d %s/server.pem %s "

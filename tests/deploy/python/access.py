@@ -1,8 +1,9 @@
 """access.py URL CERTIFICATE KEY NARROW - attnd.Client against a daemon with HTTPS and keys.
 
 KEY has the scopes infer and sessions and at most one session, NARROW may call the model demo alone; sessions have
-1 MiB."""
+1 MiB, bodies 4 MiB."""
 
+import concurrent.futures
 import ssl
 import sys
 import time
@@ -63,9 +64,18 @@ with full.session() as other:
     assert pauses == [fault.retry_after] and other.id != session.id
     session = other
     # So is a budget that is full, 503.
-    large = np.zeros((8, 3000, 64), np.float32)
+    large = np.zeros((8, 800, 64), np.float32)
     fault = expect(attnd.Unavailable, lambda: client(key, retries=0).open_session(session.id).append(large, large),
                    status=503, code="memory")
     assert fault.retry_after >= 1
     assert session.info()["kv_len"] == 0
+    # The answer to a body that is too large comes before all of it has been sent.
+    for connection in (full, client(key)):
+        expect(attnd.TooLarge, lambda: connection.attention(np.zeros((8, 8000, 64), np.float32), model="sdpa"),
+               status=413, code="too_large")
+    assert full.attention(rows).context.shape == (4, 4)
+    # Each thread has a connection of its own.
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        sums = list(pool.map(lambda i: full.attention(rows * i).weights.array.sum(), range(40)))
+    assert np.allclose(sums, 4)
 print("ok")

@@ -84,6 +84,12 @@ near(sdpa(q[:, :3], one, v), formulas(q[:, :3], one, v)[0])
 near(sdpa(q[:, :, ::-1], k, v, enable_gqa=True), formulas(q[:, :, ::-1], k, v)[0])
 columns = np.asfortranarray(q)
 near(sdpa(columns, k, v, enable_gqa=True), formulas(q, k, v)[0])
+# What cannot be read where it lies is copied: numbers of the other byte order, between others, at odd addresses.
+mixed = np.zeros(q.shape, [("number", "<f4"), ("mark", "u1")])
+mixed["number"] = q
+odd = np.frombuffer(b"\0" + q.tobytes(), np.float32, offset=1).reshape(q.shape)
+for other in (q.astype(">f4"), mixed["number"], odd):
+    assert np.array_equal(sdpa(other, k, v, enable_gqa=True), sdpa(q, k, v, enable_gqa=True))
 out = np.zeros((2, 20, 6, 16), np.float32)
 assert sdpa(q, k, v, enable_gqa=True, out=out.transpose(0, 2, 1, 3)).base is out
 near(out.transpose(0, 2, 1, 3), formulas(q, k, v)[0])
