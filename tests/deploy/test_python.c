@@ -191,7 +191,9 @@ static void test_client(void **state)
              daemon.port, listen);
     run(command);
     snprintf(command, sizeof command,
-             "/usr/bin/python3 tests/deploy/python/page.py http://127.0.0.1:%d 2>&1", daemon.port);
+             "/usr/bin/python3 tests/deploy/python/page.py http://127.0.0.1:%d "
+             "lib/python/README.md examples/python.md 2>&1",
+             daemon.port);
     run(command);
     daemon_stop(&daemon);
     daemon_directory_remove(models);
