@@ -31,13 +31,13 @@ B     := $(BUILD)/$(COMPILER)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))
 # tests/bench/{bench,load,traffic}*.c, tests/fuzz/fuzz_*.c.
 
 MACHINE     := $(shell $(CC) -dumpmachine 2>/dev/null || uname -m)
-KERNELS     := $(if $(filter x86_64%,$(MACHINE)),avx512 avx2 amx) generic dispatch
+KERNELS     := $(if $(filter x86_64%,$(MACHINE)),avx512 avx512_bf16 avx2 amx) generic dispatch
 LIB_SRC     := $(filter-out lib/kernels/%,$(wildcard lib/*/*.c)) $(KERNELS:%=lib/kernels/%.c)
 REFERENCE_SRC := $(wildcard server/reference/*.c)
 SERVER_SRC  := $(filter-out $(REFERENCE_SRC),$(wildcard server/*/*.c))
 PAGE_FILES  := $(sort $(wildcard server/page/index.html $(addprefix server/page/*/*.,html css js svg)))
 PRELOAD_SRC := $(wildcard tests/support/failing_malloc.c tests/support/injected.c)
-SUPPORT_SRC := $(filter-out $(PRELOAD_SRC) $(if $(filter x86_64%,$(MACHINE)),,tests/support/matrix_model.c),$(wildcard tests/support/*.c))
+SUPPORT_SRC := $(filter-out $(PRELOAD_SRC) $(if $(filter x86_64%,$(MACHINE)),,tests/support/matrix_model.c tests/support/dots_model.c),$(wildcard tests/support/*.c))
 TEST_SRC    := $(wildcard tests/*/test_*.c)
 THREADED_SRC = $(shell grep -l '<pthread.h>' $(INNER_SRC) /dev/null)
 FUZZ_SRC    := $(wildcard tests/fuzz/fuzz_*.c)
@@ -128,10 +128,11 @@ $B/lib/kernels/avx2.o:   MODULE_FLAGS = $(KERNEL_FLAGS) -mavx2 -mfma -mf16c
 $B/lib/kernels/avx512.o: MODULE_FLAGS = $(KERNEL_FLAGS) -mavx512f -mavx512dq -mavx512bw -mavx512vl \
                                         -mprefer-vector-width=512
 
-# Tiles, and the model of them in the tests, must give the same bits: no multiply-add but those that are written.
+# Matrix units, and the models of them in the tests, must give the same bits: no multiply-add but those that are written.
 MATRIX_FLAGS := $(KERNEL_FLAGS) -mavx512f -mavx512dq -mavx512bw -mavx512vl -mprefer-vector-width=512 -ffp-contract=off
+$B/lib/kernels/avx512_bf16.o:    MODULE_FLAGS = $(MATRIX_FLAGS) -mavx512bf16
 $B/lib/kernels/amx.o:            MODULE_FLAGS = $(MATRIX_FLAGS) -mamx-tile -mamx-bf16
-$B/tests/support/matrix_model.o: MODULE_FLAGS = $(MATRIX_FLAGS) -Itests/support
+$B/tests/support/matrix_model.o $B/tests/support/dots_model.o: MODULE_FLAGS = $(MATRIX_FLAGS) -Itests/support
 
 # --------------------------------------------------------------------------------------- build --
 

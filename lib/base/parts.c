@@ -1,7 +1,8 @@
 /* parts.c - see parts.h. */
 #include "base/parts.h"
 
-int attn_parts_of(enum attn_dtype dtype, enum attn_precision precision)
+int attn_parts_of(const struct attn_matrix_kernels *kernels, enum attn_dtype dtype,
+                  enum attn_precision precision)
 {
     static const int parts[ATTN_PRECISION_COUNT] = {
 #define X(NAME, name, parts) parts,
@@ -9,7 +10,11 @@ int attn_parts_of(enum attn_dtype dtype, enum attn_precision precision)
 #undef X
     };
 
-    return dtype == ATTN_BF16 ? 1 : dtype == ATTN_F16 ? 2 : parts[precision];
+    const bool is_exact = kernels->products_max == 0 || parts[precision] > 2;
+
+    if (dtype == ATTN_F16)
+        return is_exact ? 2 : parts[precision];
+    return dtype == ATTN_BF16 ? 1 : parts[precision];
 }
 
 struct attn_matrix_products attn_products_of(int left_parts, int right_parts,

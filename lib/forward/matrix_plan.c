@@ -13,10 +13,8 @@
 #include <float.h>
 #include <math.h>
 
-/* For fewer rows or keys than these, cutting costs more than the products gain; and so it does
- * where more than a fifth of the columns were padding. Beyond COLUMNS_MAX a chunk fits no near
- * cache. */
-enum { ROWS_MIN = 64, KEYS_MIN = 64, COLUMNS_MAX = 256 };
+/* Beyond these columns a chunk fits no near cache. */
+enum { COLUMNS_MAX = 256 };
 
 static const double LOG2_E = 1.4426950408889634;
 
@@ -25,16 +23,30 @@ static int64_t blocks_of(int64_t columns)
     return attn_divide_up(columns, ATTN_MATRIX_COLUMNS);
 }
 
-static bool pays(const struct attn_problem *problem)
+/* Do the products of parts take less time than those of floats? */
+static bool products_pay(const struct attn_plan *plan)
 {
+    const int max = plan->kernels->matrix->products_max;
+    struct attn_matrix matrix;
+
+    attn_matrix_describe(&matrix, plan);
+    return max == 0 || matrix.score.count + matrix.context.count <= max;
+}
+
+/* Cutting must cost less than the products gain, and no more than a fifth of the columns be
+ * padding. */
+static bool pays(const struct attn_plan *plan)
+{
+    const struct attn_problem *problem = &plan->problem;
+    const int64_t rows_min = plan->kernels->matrix->rows_min;
     const int64_t columns = problem->query.shape[3] + problem->value.shape[3];
     const int64_t padded = (blocks_of(problem->query.shape[3]) + blocks_of(problem->value.shape[3]))
                            * ATTN_MATRIX_COLUMNS;
 
     /* The row of a prefix has its bits in problems of any length. */
-    return padded * 4 <= columns * 5
+    return products_pay(plan) && padded * 4 <= columns * 5
            && (problem->options.is_prefix_stable
-               || (problem->query.shape[2] >= ROWS_MIN && problem->key.shape[2] >= KEYS_MIN));
+               || (problem->query.shape[2] >= rows_min && problem->key.shape[2] >= rows_min));
 }
 
 static bool overflows(const struct attn_plan *plan)
@@ -56,13 +68,12 @@ bool attn_matrix_sums_context(const struct attn_problem *problem)
 bool attn_matrix_fits(const struct attn_plan *plan)
 {
     const struct attn_problem *problem = &plan->problem;
-    const struct attn_matrix_kernels *kernels = plan->kernels->matrix;
 
-    return kernels != NULL && !plan->in_double && problem->additive_weight == NULL
+    return plan->kernels->matrix != NULL && !plan->in_double && problem->additive_weight == NULL
            && problem->options.normalizer == ATTN_SOFTMAX && problem->query.shape[3] <= COLUMNS_MAX
            && problem->value.shape[3] <= COLUMNS_MAX
            && (attn_matrix_sums_context(problem) || attn_is_wanted(&problem->lse))
-           && (kernels->takes_small || pays(problem)) && !overflows(plan);
+           && (plan->kernels->matrix->takes_small || pays(plan)) && !overflows(plan);
 }
 
 /* Softcap, ALiBi and biases need scores as they are; and so do masks, where the scale is not
@@ -91,13 +102,15 @@ static void choose_factors(struct attn_matrix *matrix, const struct attn_problem
 void attn_matrix_describe(struct attn_matrix *matrix, const struct attn_plan *plan)
 {
     const struct attn_problem *problem = &plan->problem;
+    const struct attn_matrix_kernels *kernels = plan->kernels->matrix;
     const enum attn_precision precision = problem->options.precision;
     struct attn_matrix_chunk chunk;
 
-    matrix->weight_parts = attn_parts_of(ATTN_F32, precision);
-    matrix->score = attn_products_of(attn_parts_of(problem->key.dtype, precision),
-                                     attn_parts_of(problem->query.dtype, precision), precision);
-    matrix->context = attn_products_of(attn_parts_of(problem->value.dtype, precision),
+    matrix->weight_parts = attn_parts_of(kernels, ATTN_F32, precision);
+    matrix->score =
+        attn_products_of(attn_parts_of(kernels, problem->key.dtype, precision),
+                         attn_parts_of(kernels, problem->query.dtype, precision), precision);
+    matrix->context = attn_products_of(attn_parts_of(kernels, problem->value.dtype, precision),
                                        matrix->weight_parts, precision);
     choose_factors(matrix, problem);
     matrix->key_blocks = blocks_of(problem->key.shape[3]);

@@ -28,6 +28,8 @@ struct tile_config {
                      : "memory")
 #define tile_dot(c, a, b) __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::)
 
-#define ATTN_MATRIX             attn_matrix_amx
-#define ATTN_MATRIX_TAKES_SMALL false
+#define ATTN_MATRIX      attn_matrix_amx
+#define ATTN_MATRIX_RULE .takes_small = false, .rows_min = 64
+#include "body_matrix_tiles.h"
+
 #include "body_matrix.h"

@@ -1,4 +1,5 @@
-/* body_matrix_project.h - products of rows with parameters of 16 bits, a part of body_matrix.h.
+/* body_matrix_project.h - products of rows with parameters of 16 bits, a part of
+ * body_matrix_tiles.h.
  *
  * Parameters are the left operand and rows the right: a tile of sums is 16 outputs by 16 rows.
  * Parameters of BF16 that are stored by outputs are read where they lie, as a tile is 16 rows of 32

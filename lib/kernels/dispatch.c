@@ -2,7 +2,7 @@
  *
  * A pure function of the CPU: the choice is not stored, so a plan, a test or a log line can name
  * any table of the list. The CPU features tested here are exactly those of the -m flags that the
- * Makefile gives avx2.o, avx512.o and amx.o; change both together. */
+ * Makefile gives avx2.o, avx512.o, avx512_bf16.o and amx.o; change both together. */
 #include "kernels.h"
 
 #include <stddef.h>
@@ -18,6 +18,27 @@ static bool has_f16c(void)
 
     __asm__("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
     return ecx >> 29 & 1;
+}
+
+static bool has_avx512(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")
+           && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+}
+
+/* Bit 5 of eax of subleaf 1 of CPUID's leaf 7; eax of subleaf 0 is the last subleaf. The operating
+ * system saves the same registers as for AVX-512 F. */
+static bool has_avx512_bf16(void)
+{
+    unsigned eax = 7, ebx, ecx = 0, edx;
+
+    __asm__("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
+    if (eax < 1)
+        return false;
+    eax = 7;
+    ecx = 1;
+    __asm__("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
+    return eax >> 5 & 1;
 }
 
 /* Bits 22 and 24 of edx of CPUID's leaf 7: AMX-BF16 and AMX-TILE. */
@@ -46,14 +67,16 @@ static bool saves_tiles(void)
 
 const struct attn_kernels *attn_kernels_amx(void)
 {
-    const bool is_best = attn_kernels_available()[0] == &attn_kernels_avx512;
+    const struct attn_kernels *best = attn_kernels_available()[0];
+    const bool has_vectors = best == &attn_kernels_avx512_bf16 || best == &attn_kernels_avx512;
 
-    return is_best && has_amx() && saves_tiles() ? &attn_kernels_with_amx : NULL;
+    return has_vectors && has_amx() && saves_tiles() ? &attn_kernels_with_amx : NULL;
 }
 
 const struct attn_kernels *const *attn_kernels_available(void)
 {
     static const struct attn_kernels *const tables[] = {
+        &attn_kernels_avx512_bf16,
         &attn_kernels_avx512,
         &attn_kernels_avx2,
         &attn_kernels_generic,
@@ -62,11 +85,10 @@ const struct attn_kernels *const *attn_kernels_available(void)
 
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c())
+        return &tables[3];
+    if (!has_avx512())
         return &tables[2];
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")
-        && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
-        return &tables[0];
-    return &tables[1];
+    return has_avx512_bf16() ? &tables[0] : &tables[1];
 }
 
 const struct attn_kernels *attn_kernels_shorter(const struct attn_kernels *kernels)

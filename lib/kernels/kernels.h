@@ -75,7 +75,7 @@ enum { ATTN_MASK_KEYS_MAX = 128, ATTN_BOUND_MAX = 32 };
 struct attn_matrix_kernels;
 
 struct attn_kernels {
-    const char *name; /* "generic", "avx2", "avx512", "amx" */
+    const char *name; /* "generic", "avx2", "avx512", "avx512_bf16", "amx" */
     int64_t lanes;    /* query rows in one vector: 4, 8 or 16 */
 
     const struct attn_matrix_kernels *matrix; /* matrix.h; NULL: vectors alone */
@@ -364,6 +364,7 @@ extern const struct attn_kernels attn_kernels_generic;
 #ifdef __x86_64__
 extern const struct attn_kernels attn_kernels_avx2;
 extern const struct attn_kernels attn_kernels_avx512;
+extern const struct attn_kernels attn_kernels_avx512_bf16;
 extern const struct attn_kernels attn_kernels_with_amx;
 #endif
 

@@ -83,6 +83,16 @@ struct attn_matrix_kernels {
     /* For tests: take problems of every shape, also where the vectors of the table are faster. */
     bool takes_small;
 
+    /* For fewer query rows or keys than these, to cut numbers into parts costs more than is gained.
+     */
+    int64_t rows_min;
+
+    /* The most products of parts, those of scores and of context together, that take no longer than
+     * the products of floats on the vectors of the table: the unit takes no problems with more. 0:
+     * it takes any number. Where there is a limit, the precision says how many parts F16 has; else
+     * it always has two, which lose nothing. */
+    int products_max;
+
     /* Before the first and after the last product of a task, on its thread. */
     void (*begin)(void);
     void (*end)(void);
@@ -114,7 +124,7 @@ struct attn_matrix_kernels {
     void (*greatest)(float *max, const float *scores_t);
 
     /* y[r][o] += the products of row r with the parameters of output o. Configures tiles, and
-     * releases them. */
+     * releases them. NULL: the unit takes no projections, and has no odd_rows. */
     void (*project)(const struct attn_matrix_project *project);
 
     /* A bit for each of up to 64 rows that parts of bf16 numbers do not hold: its greatest
@@ -133,6 +143,7 @@ static inline bool attn_matrix_is_odd(float value)
 
 #ifdef __x86_64__
 extern const struct attn_matrix_kernels attn_matrix_amx;
+extern const struct attn_matrix_kernels attn_matrix_avx512_bf16;
 #endif
 
 #endif

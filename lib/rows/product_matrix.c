@@ -30,7 +30,8 @@ static bool pays(const struct attn_linear *linear)
 
 bool attn_linear_is_matrix(const struct attn_kernels *kernels, const struct attn_linear *linear)
 {
-    return kernels->matrix != NULL && (linear->dtype == ATTN_BF16 || linear->dtype == ATTN_F16)
+    return kernels->matrix != NULL && kernels->matrix->project != NULL
+           && (linear->dtype == ATTN_BF16 || linear->dtype == ATTN_F16)
            && (kernels->matrix->takes_small || pays(linear));
 }
 
@@ -53,10 +54,11 @@ static void multiply_even(const struct attn_linear_how *how, const struct attn_l
                           const float *const *x, float *const *y,
                           const struct attn_linear_part *part, float *work)
 {
+    const struct attn_matrix_kernels *kernels = how->kernels->matrix;
     const int64_t stride = attn_linear_stride(linear);
     const struct attn_matrix_products products =
-        attn_products_of(attn_parts_of(linear->dtype, how->precision),
-                         attn_parts_of(ATTN_F32, how->precision), how->precision);
+        attn_products_of(attn_parts_of(kernels, linear->dtype, how->precision),
+                         attn_parts_of(kernels, ATTN_F32, how->precision), how->precision);
     const size_t bytes = (size_t)part->output_count * sizeof(float);
 
     for (int64_t r = 0; r < part->row_count; r++)
@@ -64,7 +66,7 @@ static void multiply_even(const struct attn_linear_how *how, const struct attn_l
             memcpy(y[r], linear->bias + part->first_output, bytes);
         else
             memset(y[r], 0, bytes);
-    how->kernels->matrix->project(&(struct attn_matrix_project){
+    kernels->project(&(struct attn_matrix_project){
         .y = y,
         .x = x,
         .row_count = part->row_count,

@@ -212,7 +212,8 @@ static void make(struct attention_case *c, const struct study *study, uint64_t s
 
 enum { TABLES_MAX = 8, TEXTBOOK = TABLES_MAX, ANSWERS };
 
-/* What computes: each table in its highest precision, and the tiles' model in all. */
+/* What computes: each table in its highest precision, the tiles' model in all, and avx512_bf16 in
+ * the one in which it computes everything. */
 static struct computer {
     const struct attn_kernels *kernels;
     enum attn_precision precision;
@@ -221,9 +222,12 @@ static int computer_count;
 
 static void list_computers(void)
 {
-    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
-        for (int p = 0; p < (*k == kernel_table_of_model() ? ATTN_PRECISION_COUNT : 1); p++)
+    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++) {
+        const bool is_dots = *k == kernel_table_of_dots(), is_model = *k == kernel_table_of_model();
+        for (int p = is_dots ? ATTN_PRECISION_MEDIUM : 0;
+             p < (is_dots || is_model ? ATTN_PRECISION_COUNT : 1); p++)
             computers[computer_count++] = (struct computer){ *k, (enum attn_precision)p };
+    }
 }
 
 /* The errors of every answer to the problems of a study. */

@@ -9,6 +9,8 @@
 #include "weight_map.h"
 #include "yardstick.h"
 
+#include "kernels/kernels.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -210,34 +212,95 @@ static void bench_dtypes(struct own *base)
 }
 
 /* A table's multiple of the multiply-adds that its vectors could do. */
-static void bench_table(const struct attn_kernels *kernels, enum attn_precision precision)
+static void bench_table(const struct attn_kernels *kernels)
 {
     const double operations = 4.0 * HEADS * LENGTH * LENGTH * DIM;
     struct own own;
     double best_s = INFINITY, flops = 0;
-    char name[40];
 
     own_init(&own, &SQUARE);
     own.problem.kernels = kernels;
-    own.problem.options.precision = precision;
     own_plan(&own);
     for (int i = 0; i < ROUNDS; i++) {
         flops = fmax(flops, yardstick_flops(attn_kernels_name(kernels)));
         best_s = fmin(best_s, own_time(&own));
     }
-    snprintf(name, sizeof name, "%s, %s", attn_kernels_name(kernels),
-             attn_precision_name(attn_plan_precision(&own.plan)));
-    printf("%-44s %9.3f ms %9.2f of its peak\n", name, best_s * 1e3, operations / best_s / flops);
+    printf("%-44s %9.3f ms %9.2f of its peak\n", attn_kernels_name(kernels), best_s * 1e3,
+           operations / best_s / flops);
     own_free(&own);
 }
 
-/* The tiles with each precision, where this machine has them; then the tables of vectors. */
+/* The plain context with tensors of a dtype; returns whether a matrix unit computes it. */
+static bool make_plain(struct own *own, const struct bench_shape *shape, enum attn_dtype dtype,
+                       const struct attn_kernels *kernels, enum attn_precision precision)
+{
+    own_init(own, shape);
+    own->problem.kernels = kernels;
+    own->problem.options.precision = precision;
+    if (dtype != ATTN_F32) {
+        own_narrow(own, dtype);
+        own_narrow_query(own, dtype);
+    }
+    own_plan(own);
+    return own->plan.is_matrix;
+}
+
+/* A matrix unit beside the vectors of its table, in turns. */
+static void bench_unit(const struct attn_kernels *kernels, const struct bench_shape *shape,
+                       enum attn_dtype dtype, enum attn_precision precision)
+{
+    struct attn_kernels vectors = *kernels;
+    struct own base, own;
+    double best[2], flops = 0;
+    char name[80];
+
+    vectors.matrix = NULL;
+    make_plain(&base, shape, dtype, &vectors, precision);
+    if (make_plain(&own, shape, dtype, kernels, precision)) {
+        for (int i = 0; i < ROUNDS; i++)
+            flops = fmax(flops, yardstick_flops("avx512"));
+        race(&base, &own, NULL, best);
+        const double operations =
+            4.0 * shape->q_heads * shape->q_len * shape->kv_len * shape->head_dim;
+        snprintf(name, sizeof name, "%s, %d x %d x %d, %s, %s", attn_kernels_name(kernels),
+                 shape->q_heads, shape->q_len, shape->head_dim,
+                 dtype == ATTN_F32    ? "F32"
+                 : dtype == ATTN_BF16 ? "BF16"
+                                      : "F16",
+                 attn_precision_name(precision));
+        printf("%-44s %9.3f ms %9.2f of the peak of vectors, which take %.2f as long\n", name,
+               best[1] * 1e3, operations / best[1] / flops, best[0] / best[1]);
+        fflush(stdout);
+    }
+    own_free(&base);
+    own_free(&own);
+}
+
+static void bench_units(const struct attn_kernels *kernels)
+{
+    static const struct bench_shape shapes[] = { { 1, 2, 2, 2048, 2048, 64, 0, 1 },
+                                                 { 1, 1, 1, 4096, 4096, 128, 0, 1 },
+                                                 { 1, 4, 4, 512, 512, 64, 0, 1 },
+                                                 { 1, 16, 16, 128, 128, 64, 0, 1 },
+                                                 { 1, 32, 32, 64, 64, 64, 0, 1 } };
+    static const enum attn_dtype dtypes[] = { ATTN_F32, ATTN_BF16, ATTN_F16 };
+
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        for (int d = 0; d < 3; d++)
+            for (int p = 0; p < ATTN_PRECISION_COUNT; p++)
+                bench_unit(kernels, &shapes[i], dtypes[d], (enum attn_precision)p);
+}
+
+/* The matrix units with each precision, where this machine has them; then the tables of vectors. */
 static void bench_tables(void)
 {
-    for (int p = 0; p < ATTN_PRECISION_COUNT && kernel_table_of_unit() != NULL; p++)
-        bench_table(kernel_table_of_unit(), (enum attn_precision)p);
+    if (kernel_table_of_unit() != NULL)
+        bench_units(kernel_table_of_unit());
+    if (attn_kernels_available()[0]->matrix != NULL)
+        bench_units(attn_kernels_available()[0]);
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
-        bench_table(*k, ATTN_PRECISION_HIGHEST);
+        if ((*k)->matrix == NULL)
+            bench_table(*k);
 }
 
 static void bench_two_cores(void)

@@ -90,6 +90,11 @@ void own_narrow(struct own *own, enum attn_dtype dtype)
     own->narrowed[1] = narrow(&own->problem.value, dtype);
 }
 
+void own_narrow_query(struct own *own, enum attn_dtype dtype)
+{
+    own->narrowed[2] = narrow(&own->problem.query, dtype);
+}
+
 void own_plan(struct own *own)
 {
     const char *where = "";
@@ -113,6 +118,7 @@ void own_free(struct own *own)
     free(own->context);
     free(own->narrowed[0]);
     free(own->narrowed[1]);
+    free(own->narrowed[2]);
     free(own->shared);
     free(own->workspace[0]);
     free(own->workspace[1]);

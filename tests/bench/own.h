@@ -11,7 +11,7 @@ struct own {
     struct attn_plan plan;
     int threads;
     float *query, *key, *value, *context;
-    void *narrowed[2]; /* keys and values that are not floats, or NULL */
+    void *narrowed[3]; /* keys, values and queries that are not floats, or NULL */
     void *workspace[2], *shared;
 };
 
@@ -22,6 +22,7 @@ void own_plan(struct own *own);
 
 /* Rounds keys and values to F16 or BF16; before own_plan(). Reading is that of floats then. */
 void own_narrow(struct own *own, enum attn_dtype dtype);
+void own_narrow_query(struct own *own, enum attn_dtype dtype);
 void own_free(struct own *own);
 
 /* Seconds of one run: CPU time with one thread, by the clock with two. */

@@ -47,9 +47,9 @@ static double cpu_s(void)
 double yardstick_flops(const char *table)
 {
     static volatile float factor = 0.5f;
-    const int lanes = strcmp(table, "avx512") == 0 || strcmp(table, "amx") == 0 ? 16
-                      : strcmp(table, "avx2") == 0                              ? 8
-                                                                                : 4;
+    const int lanes = strncmp(table, "avx512", 6) == 0 || strcmp(table, "amx") == 0 ? 16
+                      : strcmp(table, "avx2") == 0                                  ? 8
+                                                                                    : 4;
     const double begin = cpu_s();
 
     const float sum = lanes == 16  ? chains64(factor)

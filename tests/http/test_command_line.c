@@ -97,7 +97,8 @@ static void test_bad_flags(void **state)
         { "--json-nonfinite", { "maybe" } },
         { "--model-control", { "both" } },
     };
-    expect_refused("--kernels=sse", NULL, "no kernels 'sse'; expected generic|avx2|avx512|amx");
+    expect_refused("--kernels=sse", NULL,
+                   "no kernels 'sse'; expected generic|avx2|avx512|avx512_bf16|amx");
     for (size_t b = 0; b < sizeof(bad) / sizeof(bad[0]); b++)
         for (int v = 0; v < 8 && bad[b].values[v]; v++)
             expect_refused(bad[b].flag, bad[b].values[v], bad[b].flag + 2);

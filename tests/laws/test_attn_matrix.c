@@ -1,5 +1,5 @@
-/* test_attn_matrix.c - plans of the matrix unit, on the model of its tiles and, where this CPU has
- * it, on the unit itself: parts and joins, rows alone, bases that are raised, numbers that tiles
+/* test_attn_matrix.c - plans of the matrix units, on models in C and, where this CPU has a unit, on
+ * itself: parts and joins, rows alone, bases that are raised, numbers that tiles
  * cannot multiply, and which problems the rule gives to it. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,12 +23,14 @@ enum { CONTEXT_AND_LSE = OUT_CONTEXT | OUT_LSE };
 /* Several joins, a ragged last group, several chunks of 512 keys, columns that are padded. */
 static const struct attention_sizes SIZES = { 2, 4, 2, 150, 700, 40, 24 };
 
-static const struct attn_kernels *model_or_skip(void)
+static const struct attn_kernels *(*table_of_unit)(void) = kernel_table_of_model;
+
+static const struct attn_kernels *table_or_skip(void)
 {
-    const struct attn_kernels *model = kernel_table_of_model();
-    if (model == NULL)
+    const struct attn_kernels *table = table_of_unit();
+    if (table == NULL)
         skip();
-    return model;
+    return table;
 }
 
 static void make(struct attention_case *c, const struct attention_sizes *sizes,
@@ -82,7 +84,7 @@ static void test_parts(void **state)
     (void)state;
     for (int precision = 0; precision < ATTN_PRECISION_COUNT; precision++) {
         struct attention_case c;
-        make(&c, &SIZES, model_or_skip());
+        make(&c, &SIZES, table_or_skip());
         c.problem.options.precision = (enum attn_precision)precision;
         attention_run(&c.problem);
         const struct attn_problem whole = c.problem;
@@ -103,7 +105,7 @@ static void test_rows_alone(void **state)
 {
     (void)state;
     struct attention_case c;
-    make(&c, &SIZES, model_or_skip());
+    make(&c, &SIZES, table_or_skip());
     c.problem.options.causal = false;
     for (int64_t j = 0; j < SIZES.kv_len; j++) /* later keys have greater scores, in some rows */
         for (int64_t d = 0; d < SIZES.head_dim; d++)
@@ -142,7 +144,7 @@ static void test_raised_bases(void **state)
 {
     (void)state;
     struct attention_case c;
-    make(&c, &SIZES, model_or_skip());
+    make(&c, &SIZES, table_or_skip());
     c.problem.mask = attention_case_tensor(&c, ATTN_F32, LAYOUT_DENSE, 1, 1, 1, SIZES.kv_len);
     for (int64_t j = 0; j < SIZES.kv_len; j++)
         ((float *)c.problem.mask.data)[j] = (float)j * 8;
@@ -175,7 +177,7 @@ static void test_sizes_of_values(void **state)
     static const float factors[] = { 0x1p100f, 0x1p70f, 0x1p62f, 0x1p-85f, 0x1p-92f, 0x1p-120f };
     for (size_t i = 0; i < sizeof factors / sizeof factors[0]; i++) {
         struct attention_case c;
-        make(&c, &sizes, model_or_skip());
+        make(&c, &sizes, table_or_skip());
         attention_run(&c.problem);
         const struct attn_problem usual = c.problem;
         scale_tensor(&c.problem.value, factors[i]);
@@ -195,11 +197,11 @@ static void test_sizes_of_values(void **state)
 }
 
 /* One value of each size among others: rows before it keep their bits, rows behind it see it. */
-static void check_odd_value(float value, const struct attn_kernels *model)
+static void check_odd_value(float value, const struct attn_kernels *table)
 {
     struct attention_case c;
     enum { KEY = 77, COLUMN = 3 };
-    make(&c, &SIZES, model);
+    make(&c, &SIZES, table);
     attention_run(&c.problem);
     const struct attn_problem clean = c.problem;
     *attention_at(&c.problem.value, 1, 1, KEY, COLUMN) = value;
@@ -231,7 +233,7 @@ static void test_odd_values(void **state)
     (void)state;
     static const float values[] = { NAN, INFINITY, -INFINITY, FLT_MAX, -0x1p100f, 1e-40f };
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
-        check_odd_value(values[i], model_or_skip());
+        check_odd_value(values[i], table_or_skip());
 }
 
 /* Keys and queries that are not finite: the scores are those of floats. */
@@ -242,7 +244,7 @@ static void test_odd_keys_and_queries(void **state)
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         for (int is_query = 0; is_query <= 1; is_query++) {
             struct attention_case c;
-            make(&c, &SIZES, model_or_skip());
+            make(&c, &SIZES, table_or_skip());
             struct attn_tensor *tensor = is_query ? &c.problem.query : &c.problem.key;
             *attention_at(tensor, 0, 0, 60, 5) = numbers[i];
             attention_run(&c.problem);
@@ -271,7 +273,7 @@ static void test_any_nan(void **state)
     static const uint32_t bits[] = { 0x7fffffff, 0xffffffff, 0x7f800001, 0x7fff8000 };
     for (int i = 0; i < 4 * ATTN_PRECISION_COUNT * 2; i++) {
         struct attention_case c;
-        make(&c, &SIZES, model_or_skip());
+        make(&c, &SIZES, table_or_skip());
         c.problem.options.precision = (enum attn_precision)(i / 4 % ATTN_PRECISION_COUNT);
         c.problem.mask = attention_case_tensor(&c, ATTN_F32, LAYOUT_DENSE, 1, 1, 1, SIZES.kv_len);
         memset(c.problem.mask.data, 0, (size_t)SIZES.kv_len * sizeof(float));
@@ -314,9 +316,11 @@ static void test_rule(void **state)
         { { 1, 2, 2, 64, 64, 256, 256 }, true }, { { 1, 2, 2, 64, 64, 257, 256 }, false },
         { { 1, 2, 2, 1, 900, 64, 64 }, false },
     };
-    struct attn_kernels table = *model_or_skip();
+    struct attn_kernels table = *table_or_skip();
     struct attn_matrix_kernels matrix = *table.matrix;
     matrix.takes_small = false;
+    matrix.products_max = 0;
+    matrix.rows_min = 64;
     table.matrix = &matrix;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         if (is_taken(&cases[i].sizes, &table) != cases[i].is_taken)
@@ -332,7 +336,7 @@ static void test_options(void **state)
     for (int i = 1; i < 5; i++) {
         struct attention_case c;
         struct attn_plan plan;
-        make(&c, &SIZES, model_or_skip());
+        make(&c, &SIZES, table_or_skip());
         c.problem.options.precision = ATTN_PRECISION_HIGH;
         plan_of(&plan, &c.problem);
         assert_int_equal(attn_plan_precision(&plan), ATTN_PRECISION_HIGH);
@@ -348,22 +352,75 @@ static void test_options(void **state)
     }
 }
 
+/* avx512_bf16 takes what has three products or fewer, of scores and context together; and its
+ * medium has one of F16 too. */
+static void test_rule_of_dots(void **state)
+{
+    (void)state;
+    static const struct attention_sizes sizes = { 1, 2, 2, 128, 128, 64, 64 };
+    static const struct {
+        enum attn_dtype dtype;
+        bool is_taken[ATTN_PRECISION_COUNT];
+    } cases[] = { { ATTN_F32, { false, false, true } },
+                  { ATTN_BF16, { false, true, true } },
+                  { ATTN_F16, { false, false, true } } };
+    if (table_of_unit != kernel_table_of_dots)
+        skip();
+    struct attn_kernels table = *table_or_skip();
+    struct attn_matrix_kernels matrix = *table.matrix;
+    matrix.takes_small = false;
+    table.matrix = &matrix;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (int p = 0; p < ATTN_PRECISION_COUNT; p++) {
+            const enum attn_dtype dtype = cases[i].dtype;
+            struct attention_case c;
+            struct attn_plan plan;
+            make(&c, &sizes, &table);
+            c.problem.query = attention_case_tensor(&c, dtype, LAYOUT_DENSE, 1, 2, 128, 64);
+            c.problem.key = attention_case_tensor(&c, dtype, LAYOUT_DENSE, 1, 2, 128, 64);
+            c.problem.value = attention_case_tensor(&c, dtype, LAYOUT_DENSE, 1, 2, 128, 64);
+            c.problem.options.precision = (enum attn_precision)p;
+            plan_of(&plan, &c.problem);
+            assert_int_equal(plan.is_matrix, cases[i].is_taken[p]);
+            assert_int_equal(attn_plan_precision(&plan),
+                             plan.is_matrix ? (enum attn_precision)p : ATTN_PRECISION_HIGHEST);
+            c.problem.query.shape[2] = c.problem.context.shape[2] = c.problem.lse.shape[2] = 127;
+            plan_of(&plan, &c.problem);
+            assert_false(plan.is_matrix);
+            attention_case_free(&c);
+        }
+}
+
 /* ------------------------------------------------------------------- the unit itself -- */
 
-/* Where the CPU has tiles, and we may use them, they give the bits of their model. */
+/* The table with the real unit, which takes problems of all shapes; the model of it. */
+static bool find_unit(struct attn_kernels *table, struct attn_matrix_kernels *matrix,
+                      const struct attn_kernels **model)
+{
+    const bool is_tiles = table_of_unit == kernel_table_of_model;
+    const struct attn_kernels *unit = is_tiles ? kernel_table_of_unit() : kernel_table_of_dots();
+    *model = is_tiles ? kernel_table_of_model() : kernel_table_of_dots_model();
+    if (unit == NULL || unit->matrix == (*model)->matrix)
+        return false;
+    *matrix = *unit->matrix;
+    matrix->takes_small = true;
+    *table = *unit;
+    table->matrix = matrix;
+    return true;
+}
+
+/* Where the CPU has the unit, and we may use it, it gives the bits of its model. */
 static void test_unit(void **state)
 {
     (void)state;
-    const struct attn_kernels *amx = kernel_table_of_unit();
-    if (amx == NULL)
+    const struct attn_kernels *model;
+    struct attn_matrix_kernels matrix;
+    struct attn_kernels table;
+    if (!find_unit(&table, &matrix, &model))
         skip();
-    struct attn_kernels table = *amx;
-    struct attn_matrix_kernels matrix = *amx->matrix;
-    matrix.takes_small = true;
-    table.matrix = &matrix;
     for (int precision = 0; precision < ATTN_PRECISION_COUNT; precision++) {
         struct attention_case c;
-        make(&c, &SIZES, kernel_table_of_model());
+        make(&c, &SIZES, model);
         c.problem.options.precision = (enum attn_precision)precision;
         attention_run(&c.problem);
         const struct attn_problem want = c.problem;
@@ -382,7 +439,11 @@ int main(void)
         cmocka_unit_test(test_raised_bases), cmocka_unit_test(test_sizes_of_values),
         cmocka_unit_test(test_odd_values),   cmocka_unit_test(test_odd_keys_and_queries),
         cmocka_unit_test(test_any_nan),      cmocka_unit_test(test_rule),
-        cmocka_unit_test(test_options),      cmocka_unit_test(test_unit),
+        cmocka_unit_test(test_options),      cmocka_unit_test(test_rule_of_dots),
+        cmocka_unit_test(test_unit),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests_name("tiles", tests, NULL, NULL);
+    table_of_unit = kernel_table_of_dots;
+    failed += cmocka_run_group_tests_name("dots", tests, NULL, NULL);
+    return failed;
 }

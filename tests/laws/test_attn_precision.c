@@ -14,6 +14,8 @@
 #include <math.h>
 #include <string.h>
 
+static const struct attn_kernels *(*table_of_unit)(void) = kernel_table_of_model;
+
 enum { ROWS = 36, KEYS = 1500, COLUMNS = 64 };
 
 struct errors {
@@ -112,10 +114,10 @@ static void check(enum attn_dtype dtype, double deviation, const double means[AT
 {
     struct attention_case c;
     struct reference reference;
-    if (kernel_table_of_model() == NULL)
+    if (table_of_unit() == NULL)
         skip();
     make(&c, dtype, deviation);
-    c.problem.kernels = kernel_table_of_model();
+    c.problem.kernels = table_of_unit();
     reference_attention(&c.problem, &reference);
     const struct errors textbook = textbook_errors(&c.problem, &reference);
     for (int p = 0; p < ATTN_PRECISION_COUNT; p++) {
@@ -123,6 +125,8 @@ static void check(enum attn_dtype dtype, double deviation, const double means[AT
         print_message("dtype %d, deviation %g, %s: mean %.2g, max %.2g (textbook %.2g, %.2g)\n",
                       (int)dtype, deviation, attn_precision_name((enum attn_precision)p),
                       errors.mean, errors.max, textbook.mean, textbook.max);
+        if (p == ATTN_PRECISION_HIGHEST && table_of_unit == kernel_table_of_dots)
+            continue; /* outside tests, avx512_bf16 leaves that to the vectors of avx512 */
         if (p == ATTN_PRECISION_HIGHEST)
             assert_true(errors.mean <= textbook.mean && errors.max <= 1.5 * textbook.max);
         assert_true(errors.mean <= means[p] * (deviation > 1 ? 40 : 1));
@@ -152,7 +156,8 @@ static void test_bf16(void **state)
 static void test_f16(void **state)
 {
     (void)state;
-    static const double means[] = { 2e-8, 6e-7, 1e-4 };
+    static const double tiles[] = { 2e-8, 6e-7, 1e-4 }, dots[] = { 2e-8, 6e-7, 3e-4 };
+    const double *means = table_of_unit == kernel_table_of_dots ? dots : tiles;
     check(ATTN_F16, 1, means);
     check(ATTN_F16, 3, means);
 }
@@ -184,5 +189,8 @@ int main(void)
         cmocka_unit_test(test_f16),
         cmocka_unit_test(test_option),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests_name("tiles", tests, NULL, NULL);
+    table_of_unit = kernel_table_of_dots;
+    failed += cmocka_run_group_tests_name("dots", tests, NULL, NULL);
+    return failed;
 }

@@ -10,7 +10,8 @@
 
 enum { TABLES_MAX = 8, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
 
-static struct attn_kernels model;
+static struct attn_kernels model, model_of_dots, dots;
+static struct attn_matrix_kernels dots_of_all;
 static const struct attn_kernels *tables[TABLES_MAX];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -23,22 +24,50 @@ const struct attn_kernels *kernel_table_of_unit(void)
     return NULL;
 }
 
-/* The model is the table avx512 with tiles beside it. */
+#ifdef __x86_64__
+/* The table avx512 with other matrix kernels beside it. */
+static struct attn_kernels beside(const char *name, const struct attn_matrix_kernels *matrix)
+{
+    struct attn_kernels table = attn_kernels_avx512;
+    table.name = name;
+    table.matrix = matrix;
+    return table;
+}
+
+/* Returns whether the CPU can run avx512. */
+static bool make_tables(void)
+{
+    const struct attn_kernels *best = attn_kernels_available()[0];
+    if (best != &attn_kernels_avx512_bf16 && best != &attn_kernels_avx512)
+        return false;
+    model = beside("amx-model", &matrix_model);
+    model_of_dots = beside("avx512_bf16-model", &dots_model);
+    dots = model_of_dots;
+    if (best == &attn_kernels_avx512_bf16) {
+        dots_of_all = *best->matrix;
+        dots_of_all.takes_small = true;
+        dots = beside(best->name, &dots_of_all);
+    }
+    return true;
+}
+#endif
+
 static void list_tables(void)
 {
     int count = 0;
-    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
-        tables[count++] = *k;
-    if (kernel_table_of_unit() != NULL)
-        tables[count++] = kernel_table_of_unit();
 #ifdef __x86_64__
-    if (strcmp(attn_kernels_name(tables[0]), "avx512") == 0) {
-        model = *tables[0];
-        model.name = "amx-model";
-        model.matrix = &matrix_model;
+    if (make_tables()) {
+        tables[count++] = &dots;
         tables[count++] = &model;
     }
+    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+        if (*k != &attn_kernels_avx512_bf16)
+            tables[count++] = *k;
+#else
+    tables[count++] = attn_kernels_available()[0];
 #endif
+    if (kernel_table_of_unit() != NULL)
+        tables[count++] = kernel_table_of_unit();
 }
 
 const struct attn_kernels *const *kernel_tables(void)
@@ -59,4 +88,16 @@ const struct attn_kernels *kernel_table_of_model(void)
 {
     pthread_once(&once, list_tables);
     return model.name != NULL ? &model : NULL;
+}
+
+const struct attn_kernels *kernel_table_of_dots(void)
+{
+    pthread_once(&once, list_tables);
+    return dots.name != NULL ? &dots : NULL;
+}
+
+const struct attn_kernels *kernel_table_of_dots_model(void)
+{
+    pthread_once(&once, list_tables);
+    return model_of_dots.name != NULL ? &model_of_dots : NULL;
 }

@@ -153,6 +153,8 @@ static void tile_dot(int c, int a, int b)
     }
 }
 
-#define ATTN_MATRIX             matrix_model
-#define ATTN_MATRIX_TAKES_SMALL true
+#define ATTN_MATRIX      matrix_model
+#define ATTN_MATRIX_RULE .takes_small = true, .rows_min = 64
+#include "kernels/body_matrix_tiles.h"
+
 #include "kernels/body_matrix.h"
