@@ -18,6 +18,7 @@ static const struct {
 } pictures[] = {
     { "attention", picture_attention }, { "heads", picture_heads }, { "masks", picture_masks },
     { "decode", picture_decode },       { "lse", picture_lse },     { "layers", picture_layers },
+    { "gradients", picture_gradients },
 };
 
 enum { PICTURES = sizeof pictures / sizeof pictures[0] };

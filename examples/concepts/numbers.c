@@ -44,6 +44,36 @@ void picture_attention(struct daemon *daemon)
     cJSON_Delete(answer);
 }
 
+/* ------------------------------------------------------------------------- gradients.md -- */
+
+void picture_gradients(struct daemon *daemon)
+{
+    static const char request[] = "{\"model\":\"sdpa\","
+                                  "\"query\":[[0,1,0,0],[0,0,2,0],[1,3,0,0]],"
+                                  "\"key\":[[2,0,0,0],[0,2,0,0],[0,0,2,0]],"
+                                  "\"value\":[[1,0],[0,1],[1,1]],"
+                                  "\"context_gradient\":[[0,0],[0,0],[1,0]]}";
+    const struct svg_table
+        context = { "context_gradient", 50, 60, 46, 30, 0, SVG_BLUE, words, NULL },
+        query = { "of query [3][4]", 280, 60, 46, 30, 2, SVG_BLUE, words, NULL },
+        key = { "of key [3][4]", 524, 60, 46, 30, 2, SVG_BLUE, words, NULL },
+        value = { "of value [3][2]", 768, 60, 46, 30, 2, SVG_BLUE, words, NULL };
+    cJSON *asked = cJSON_Parse(request),
+          *answer = picture_ask(daemon, "/v1/attention/gradients", request);
+    svg_begin(880, 190);
+    svg_table(&context, cJSON_GetObjectItem(asked, "context_gradient"));
+    svg_small(50, 170, "start", "what is asked about");
+    svg_arrow(160, 105, 232, 105);
+    svg_table(&query, cJSON_GetObjectItem(answer, "query"));
+    svg_table(&key, cJSON_GetObjectItem(answer, "key"));
+    svg_table(&value, cJSON_GetObjectItem(answer, "value"));
+    svg_small(280, 170, "start",
+              "how much it grows with each number of the inputs; orange: it falls");
+    svg_end();
+    cJSON_Delete(asked);
+    cJSON_Delete(answer);
+}
+
 /* ----------------------------------------------------------------------------- masks.md -- */
 
 void picture_masks(struct daemon *daemon)

@@ -8,6 +8,7 @@
 void picture_attention(struct daemon *daemon);
 void picture_masks(struct daemon *daemon);
 void picture_lse(struct daemon *daemon);
+void picture_gradients(struct daemon *daemon);
 
 /* A text through the model stories260K. */
 void picture_heads(struct daemon *daemon);

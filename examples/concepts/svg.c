@@ -91,10 +91,10 @@ static void put_cell(const struct svg_table *table, double x, double y, double v
     char text[32];
     if (!table->fill)
         put_ground(x, y, table->width, table->height);
-    if (table->fill && value < 0.005)
+    if (table->fill && fabs(value) < 0.005)
         return;
     if (table->fill)
-        svg_box(x + 1, y + 1, width, height, table->fill, value);
+        svg_box(x + 1, y + 1, width, height, value < 0 ? SVG_ORANGE : table->fill, fabs(value));
     if (table->decimals < 0)
         return;
     snprintf(text, sizeof text, "%.*f", table->decimals, value);
