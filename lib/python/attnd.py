@@ -310,8 +310,7 @@ class Local:
     def _attend(self, call, threads):
         library, plan, where = self.library, _Plan(), ctypes.c_char_p()
         call.problem.kernels = self._kernels
-        if call.products() < _PRODUCTS_OF_A_THREAD:
-            threads = 1
+        threads = call.threads(threads)
         self._check(library.attn_plan_init(ctypes.byref(plan), ctypes.byref(call.problem), ctypes.byref(where)), where)
         address = ctypes.addressof(plan)
         if plan.part_count == 0 or plan.task_count >= 2 * (threads or self._threads):
@@ -349,7 +348,7 @@ class Local:
         gradient.attention.kernels = self._kernels
         self._check(library.attn_gradient_plan_init(ctypes.byref(plan), ctypes.byref(gradient), ctypes.byref(where)),
                     where)
-        address, run = ctypes.addressof(plan), library.attn_gradient_run
+        address, run, threads = ctypes.addressof(plan), library.attn_gradient_run, call.threads(threads)
         memory = np.empty(plan.scratch_bytes + 64, np.uint8)
         scratch = (memory.ctypes.data + 63) & ~63
         for stage, count in enumerate(plan.task_count):
@@ -414,11 +413,11 @@ class _Call:
         self.views["mask"] = self._unstrided(view)
         _put(self.problem, "mask", self.views["mask"], "attn_mask")
 
-    def products(self):
-        """How many multiplications the scores and the context take."""
+    def threads(self, most):
+        """How many threads are worth it: one, where the scores and the context take few multiplications."""
         batch, heads, rows, head_dim = self.shapes["query"]
         _, _, keys, v_head_dim = self.shapes["value"]
-        return batch * heads * rows * keys * (head_dim + v_head_dim)
+        return 1 if batch * heads * rows * keys * (head_dim + v_head_dim) < _PRODUCTS_OF_A_THREAD else most
 
     @staticmethod
     def _unstrided(view):
