@@ -130,12 +130,16 @@ static const char look[] =
     "    { grep -oE -- '--[a-z][a-z-]*' || true; } | while read -r flag; do\n"
     "    grep -qE -- \"$flag( |=|$)\" <<<\"$known\" || missing flag $flag\n"
     "done\n"
-    "sed -nE 's/^(sudo )?make ([a-z-]+).*/\\2/p' build/console.sh | while read -r target; do\n"
+    "sed -nE 's/^(sudo )?make ([a-z-]+)( .*)?$/\\2/p' build/console.sh | while read -r target; do\n"
     "    grep -qE \"^$target:\" Makefile || missing target $target\n"
     "done\n"
     "{ grep -oE '(^|[ =])(deploy|examples|tests)/[A-Za-z0-9_./-]+' build/console.sh || true; } |\n"
     "    tr -d ' =' | while read -r path; do\n"
     "    [ -e \"$path\" ] || missing file $path\n"
+    "done\n"
+    "{ grep -oE 'build/cc/tests/[a-z_/0-9]+' build/console.sh || true; } | sort -u |\n"
+    "    while read -r program; do\n"
+    "    [ -e \"${program#build/cc/}.c\" ] || missing program $program\n"
     "done\n";
 
 static void expect_sound(const char *file, const struct pasted_block *block)
