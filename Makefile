@@ -344,7 +344,7 @@ ARM         := aarch64-linux-gnu
 ARM_B       := $(BUILD)/$(ARM)-gcc
 ARM_TESTS   := $(wildcard tests/kernels/test_*.c tests/laws/test_*.c tests/conformance/test_onnx_*.c) \
                tests/conformance/test_rope_scaling.c
-ARM_SUPPORT := $(addprefix tests/support/,$(addsuffix .c,kernel_tables reference reference_rope attention_case gradient_case difference \
+ARM_SUPPORT := $(addprefix tests/support/,$(addsuffix .c,kernel_tables reference reference_rope attention_case gradient_case difference guard \
                number tensor_file published_rotary))
 
 check-aarch64: ## the library's tests as a 64-bit ARM program, under qemu

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 struct guard_buffer {
@@ -21,30 +20,9 @@ struct guard_buffer {
 
 /* bytes of memory, each byte 0xA5 (a float of about -2.9e-16). They end at the guard page. Ends
  * the program if there is no memory: no test can go on without it. */
-static inline struct guard_buffer guard_alloc(size_t bytes)
-{
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    const size_t used = (bytes + page - 1) / page * page;
-    struct guard_buffer buffer = { .total = used + 2 * page };
-    buffer.base = mmap(NULL, buffer.total, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    char *begin = (char *)buffer.base + page;
-    if (buffer.base == MAP_FAILED
-        || (used > 0 && mprotect(begin, used, PROT_READ | PROT_WRITE) != 0)) {
-        perror("guard_alloc");
-        exit(1);
-    }
-    if (used > 0)
-        memset(begin, 0xA5, used);
-    buffer.data = begin + used - bytes;
-    return buffer;
-}
+struct guard_buffer guard_alloc(size_t bytes);
 
 /* A zeroed buffer is fine too. */
-static inline void guard_free(struct guard_buffer *buffer)
-{
-    if (buffer->base != NULL)
-        munmap(buffer->base, buffer->total);
-    memset(buffer, 0, sizeof *buffer);
-}
+void guard_free(struct guard_buffer *buffer);
 
 #endif
