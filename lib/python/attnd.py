@@ -674,12 +674,12 @@ def _is_tensor(value):
     return isinstance(value, (np.ndarray, WeightMap)) or hasattr(value, "data_ptr") or hasattr(value, "__dlpack__")
 
 
-def _numbers(value):
+def _numbers(value, name="tensor"):
     """(name of the dtype, shape, bytes) of a tensor, the bytes without a copy where they lie densely."""
     if isinstance(value, np.ndarray) and value.dtype.name in _TENSOR_DTYPES and value.dtype.name not in _DTYPES:
         value = np.ascontiguousarray(value)
         return _TENSOR_DTYPES[value.dtype.name], value.shape, memoryview(value).cast("B") if value.size else b""
-    view = _View(np.asarray(value) if isinstance(value, WeightMap) else value, "tensor")
+    view = _View(np.asarray(value) if isinstance(value, WeightMap) else value, name)
     if view.dtype == "bfloat16" and isinstance(view.source, np.ndarray):
         array = np.ascontiguousarray(view.source).view(np.uint16)
     else:
@@ -695,7 +695,7 @@ def _safetensors(fields):
         if not _is_tensor(value):
             metadata[name] = value if name in _TEXTS and isinstance(value, str) else _json(value)
             continue
-        dtype, shape, numbers = _numbers(value)
+        dtype, shape, numbers = _numbers(value, name)
         header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [end, end + len(numbers)]}
         parts.append(numbers)
         end += len(numbers)
@@ -892,7 +892,7 @@ class Client:
             except (OSError, http.client.HTTPException) as error:
                 if isinstance(error, AttndError):
                     raise
-                fault = ConnectionFailed("%s: %s" % (type(error).__name__, error))
+                fault = ConnectionFailed("%s: %s: %s" % (self.url, type(error).__name__, error))
                 if not is_pure or isinstance(error, ssl.SSLCertVerificationError):
                     raise fault from error
                 pause = 0.05 * 2 ** tries if tries else 0.0
@@ -1098,8 +1098,8 @@ def _json_value(value):
 
 
 def _tensor_of(value):
-    """Lists of numbers as an array of floats; a mask of bool as it is."""
-    if value is None or _is_tensor(value):
+    """Lists of numbers, and integers, as an array of floats; a mask of bool as it is."""
+    if value is None or _is_tensor(value) and not (isinstance(value, np.ndarray) and value.dtype.kind in "iu"):
         return value
     array = np.asarray(value)
     return array if array.dtype == bool else array.astype(np.float32)

@@ -1,5 +1,6 @@
 """client.py URL UNIX - attnd.Client against a daemon with the models of examples/models at both addresses."""
 
+import http.client
 import os
 import socket
 import sys
@@ -34,7 +35,8 @@ assert np.allclose(answer.context[0], [0.985220, 1.741741, 0.756520], atol=1e-6)
 assert answer.context.dtype == np.float32 and answer.lse.shape == (1, 4)
 assert isinstance(answer.weights, attnd.WeightMap) and np.allclose(np.asarray(answer.weights).sum(-1), 1, atol=1e-6)
 assert "<img" in answer.weights._repr_html_()
-assert np.array_equal(client.attention(np.float32(rows)).context, answer.context)
+for same in (np.float32(rows), np.array(rows)):
+    assert np.array_equal(client.attention(same).context, answer.context)
 assert client.attention(rows, outputs=["weights"], weight_map={"top_k": 2})["weights.indices"].dtype == np.int64
 
 # sdpa computes in the dtype that comes, and gives the bits of attnd.local.
@@ -178,7 +180,9 @@ assert "2 columns" in fault.message and fault.request_id and "at /query" in str(
 expect(attnd.NotFound, lambda: client.attention(rows, model="nobody"), status=404, code="not_found")
 expect(attnd.BadRequest, lambda: client.attention(rows, casual=True), code="field", pointer="/casual")
 expect(attnd.Conflict, lambda: client.delete_model("demo"), status=409, code="conflict")
-expect(attnd.ConnectionFailed, lambda: attnd.Client("unix:/nowhere/attnd.sock", retries=1).models(), status=0)
+fault = expect(attnd.ConnectionFailed, lambda: attnd.Client("unix:/nowhere/attnd.sock", retries=1).models(), status=0)
+assert "unix:/nowhere/attnd.sock" in str(fault)
+assert "query" in str(expect(TypeError, lambda: client.attention(np.array([["a"]]))))
 expect(ValueError, lambda: attnd.Client("127.0.0.1:8080"))
 
 
@@ -192,7 +196,9 @@ def played(*answers):
         for answer in answers:
             connection = listener.accept()[0]
             times.append(time.monotonic())
-            connection.recv(65536)
+            with connection.makefile("rb") as request:  # all of it: closing over what is unread would reset
+                request.readline()
+                request.read(int(http.client.parse_headers(request)["Content-Length"] or 0))
             connection.sendall(answer.encode())
             connection.close()
         listener.close()
