@@ -26,7 +26,8 @@
 #include <string.h>
 #include <zlib.h>
 
-#define FOLDER "tests/http/tritonclient"
+#define FOLDER        "tests/http/tritonclient"
+#define SHARED_PREFIX "attnd-test-tritonclient-"
 
 enum reading {
     STATUS, /* the client looks at nothing else */
@@ -336,6 +337,18 @@ static void test_the_client_on_asyncio(void **state)
     run_the_client("aio");
 }
 
+/* NVIDIA's utils.shared_memory makes the regions. */
+static void test_shared_memory_of_the_client(void **state)
+{
+    (void)state;
+    char command[200];
+    skip_without("tritonclient[http]",
+                 "/usr/bin/python3 -c 'import tritonclient.utils.shared_memory'");
+    snprintf(command, sizeof command, "/usr/bin/python3 %s/shared_memory/calls.py 127.0.0.1:%d /%s",
+             FOLDER, server.port, SHARED_PREFIX);
+    assert_int_equal(system(command), 0);
+}
+
 static int start(void **state)
 {
     (void)state;
@@ -343,7 +356,8 @@ static int start(void **state)
     directory = daemon_directory_create();
     daemon_directory_write(directory, "kept.safetensors", file.data, file.size);
     free(file.data);
-    fixture_serve("--models", directory, "--model-control", "explicit");
+    fixture_serve("--models", directory, "--model-control", "explicit", "--shared-memory-prefix",
+                  SHARED_PREFIX);
     return 0;
 }
 
@@ -356,6 +370,7 @@ int main(void)
         cmocka_unit_test(test_no_recording_is_left_out),
         cmocka_unit_test(test_the_synchronous_client),
         cmocka_unit_test(test_the_client_on_asyncio),
+        cmocka_unit_test(test_shared_memory_of_the_client),
         cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, fixture_clear);
