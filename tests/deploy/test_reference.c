@@ -106,20 +106,37 @@ static void assert_has_flag(const char *page, char *line)
     }
 }
 
+/* The list of the contract that explains flags names it. */
+static void assert_is_explained(const char *list, const char *line)
+{
+    char flag[64];
+    snprintf(flag, sizeof flag, "%.*s", (int)strcspn(line, " "), line);
+    const size_t length = strlen(flag);
+    for (const char *c = list; (c = strstr(c, flag)); c += length)
+        if (c[length] == ' ' || c[length] == ',' || c[length] == '\n')
+            return;
+    fail_msg("API_OPERATING.md does not explain %s", flag);
+}
+
 static void test_every_flag(void **state)
 {
     (void)state;
     char *page = manifest_file_text("server/REFERENCE_FLAGS.md");
+    char *operating = manifest_file_text("server/API_OPERATING.md");
+    const char *list = strstr(operating, "\n## Command line\n");
+    assert_non_null(list);
     char *help = strdup(shell("$DAEMON --help")), *rest = help;
     int count = 0;
     for (char *line; (line = strsep(&rest, "\n"));) {
         if (strncmp(line, "  --", 4) != 0)
             continue;
         assert_has_flag(page, line + 2);
+        assert_is_explained(list, line + 2);
         count++;
     }
     assert_true(count > 40);
     free(help);
+    free(operating);
     free(page);
 }
 
