@@ -1,17 +1,14 @@
 /* exchange.c - an exchange, apart from libmicrohttpd: its id, its body and its answer. */
 #include "http/exchange.h"
 
-#include "base/clock.h"
+#include "base/unique_id.h"
 #include "format/coding.h"
 #include "text/text.h"
 #include "watch/metrics.h"
 
 #include <assert.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <time.h>
 
 /* ------------------------------------------------------------ request id -- */
 
@@ -26,24 +23,6 @@ static bool id_acceptable(const char *id)
     return true;
 }
 
-/* A counter that starts at one random word for each process, mixed by splitmix64: unique within the
- * process, and unlikely to equal an id of another process. */
-static uint64_t id_next(void)
-{
-    static _Atomic uint64_t counter;
-    uint64_t x = atomic_fetch_add(&counter, 0x9e3779b97f4a7c15u);
-    if (x == 0) {
-        uint64_t seed;
-        if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
-            seed = (uint64_t)clock_now_ns() ^ (uint64_t)time(NULL) << 32;
-        atomic_fetch_add(&counter, seed);
-        x = seed;
-    }
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-}
-
 void exchange_set_request_id(struct exchange *exchange, const char *given)
 {
     enum { MADE_DIGITS = 16 };
@@ -51,7 +30,7 @@ void exchange_set_request_id(struct exchange *exchange, const char *given)
         text_copy(exchange->request_id, sizeof exchange->request_id, given);
         return;
     }
-    uint64_t id = id_next();
+    uint64_t id = unique_id_next();
     for (int i = 0; i < MADE_DIGITS; i++, id <<= 4)
         exchange->request_id[i] = "0123456789abcdef"[id >> 60];
     exchange->request_id[MADE_DIGITS] = '\0';
