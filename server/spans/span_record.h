@@ -1,0 +1,54 @@
+/* span_record.h - one answered request, as plain data for its spans.
+ *
+ * A record has a fixed size and owns nothing, so that a queue of records has a fixed size too. It
+ * never holds anything of a payload. Times are on the monotonic clock. */
+#ifndef ATTND_SPAN_RECORD_H
+#define ATTND_SPAN_RECORD_H
+
+#include "spans/trace_context.h"
+#include "watch/request_record.h"
+
+/* The stages of an inference, in their order. Each one that took time is a span of its own. */
+#define SPAN_STAGE_MAP(X)                                                                          \
+    X(RECEIVE, "receive") /* from the first byte of the request to its place in the queue */       \
+    X(QUEUE, "queue")                                                                              \
+    X(PARSE, "parse")                                                                              \
+    X(COMPUTE, "compute")                                                                          \
+    X(WRITE, "write") /* of the answer, in memory */                                               \
+    X(SEND, "send")   /* until the kernel has all of it */
+
+enum span_stage {
+#define X(name, text) SPAN_##name,
+    SPAN_STAGE_MAP(X)
+#undef X
+        SPAN_STAGE_COUNT
+};
+
+enum { SPAN_METHOD_MAX = 16, SPAN_PATH_MAX = 256, SPAN_REQUEST_ID_MAX = 128 };
+
+struct span_record {
+    struct trace_context context;
+    int64_t began_ns, ended_ns;
+    int64_t stage_ns[SPAN_STAGE_COUNT]; /* their sum is at most the whole; 0: there was none */
+
+    const char *route;     /* its pattern, which stays until the daemon ends; NULL: none */
+    enum fault_code fault; /* FAULT_LEFT: the client had no whole answer */
+    int status;            /* of the answer */
+    bool is_tls, is_http_1_0;
+    int64_t bytes_in, bytes_out;                       /* of the bodies */
+    int64_t version, layer, item_count, q_len, kv_len; /* as in struct request_record */
+
+    char method[SPAN_METHOD_MAX];
+    char request_id[SPAN_REQUEST_ID_MAX + 1];
+    char model[REQUEST_MODEL_MAX + 1]; /* "": none */
+    char path[SPAN_PATH_MAX];
+    char state[TRACE_STATE_MAX + 1]; /* tracestate; last, because most have none */
+};
+
+/* Sets the stages of a job from its durations, began_ns and ended_ns. */
+void span_record_stages(struct span_record *record, const struct request_record *request);
+
+/* How many spans a record is. */
+int span_record_count(const struct span_record *record);
+
+#endif
