@@ -1,0 +1,149 @@
+/* test_collector_answer.c - what a collector may answer: whole, in pieces, too long, nonsense. */
+#include "spans/collector_answer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#define OK "HTTP/1.1 200 OK\r\n"
+
+/* Every shorter part of a whole answer is not yet one. */
+static struct collector_answer read_whole(const char *text)
+{
+    struct collector_answer answer = { .status = 0 };
+    const size_t size = strlen(text);
+    for (size_t part = 0; part < size; part++)
+        if (collector_answer_read(&answer, text, part) != COLLECTOR_MORE)
+            fail_msg("%zu bytes are enough of: %s", part, text);
+    if (collector_answer_read(&answer, text, size) != COLLECTOR_DONE)
+        fail_msg("not done: %s", text);
+    return answer;
+}
+
+static void test_whole(void **state)
+{
+    (void)state;
+    struct collector_answer answer = read_whole(OK "content-length: 2\r\nX: y\r\n\r\n{}");
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(answer.body_size, 2);
+    assert_int_equal(answer.body_at, sizeof(OK "content-length: 2\r\nX: y\r\n\r\n") - 1);
+    assert_int_equal(answer.retry_after_s, 0);
+    assert_false(answer.closes);
+    answer = read_whole("HTTP/1.1 429 Too Many Requests\r\nRetry-After:  7 \r\n"
+                        "Connection: Keep-Alive\r\nContent-Length:0\r\n\r\n");
+    assert_int_equal(answer.status, 429);
+    assert_int_equal(answer.retry_after_s, 7);
+    assert_false(answer.closes);
+    answer = read_whole("HTTP/1.1 503\r\nRetry-After: 99999\r\nContent-Length: 0\r\n\r\n");
+    assert_int_equal(answer.retry_after_s, COLLECTOR_RETRY_AFTER_MAX_S);
+    answer = read_whole("HTTP/1.1 204 No Content\r\n\r\n");
+    assert_int_equal(answer.body_size, 0);
+    assert_false(answer.closes);
+}
+
+/* These count by their status, and nothing more is read on their connection. */
+static void test_closes(void **state)
+{
+    static const char *const HEADS[] = {
+        OK "Connection: close\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n",
+        OK "\r\n",
+        OK "Transfer-Encoding: chunked\r\n\r\n",
+        OK "Content-Length: 0\r\nContent-Length: 1\r\n\r\n",
+        OK "Content-Length: -1\r\n\r\n",
+        OK "Content-Length: 1x\r\n\r\n",
+        OK "Content-Length: 99999\r\n\r\n",
+        OK "Content-Length: 99999999999999999999\r\n\r\n",
+        OK "no colon\r\nContent-Length: 0\r\n\r\n",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof HEADS / sizeof HEADS[0]; i++) {
+        const struct collector_answer answer = read_whole(HEADS[i]);
+        if (!answer.closes || answer.status != 200 || answer.body_size != 0)
+            fail_msg("%s", HEADS[i]);
+    }
+    struct collector_answer answer;
+    static const char MORE[] = OK "Content-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\n";
+    assert_int_equal(collector_answer_read(&answer, MORE, sizeof MORE - 1), COLLECTOR_DONE);
+    assert_true(answer.closes);
+    answer = read_whole(OK "Retry-After: Fri, 31 Dec 1999 23:59:59 GMT\r\n"
+                           "Content-Length: 0\r\n\r\n");
+    assert_int_equal(answer.retry_after_s, 0);
+}
+
+static void test_nonsense(void **state)
+{
+    static const char *const TEXTS[] = {
+        "\r\n\r\n",
+        "SSH-2.0-x\r\n\r\n",
+        "HTTP/2 200\r\n\r\n",
+        "HTTP/1.1 20\r\n\r\n",
+        "HTTP/1.1 2000\r\n\r\n",
+        "HTTP/1.1  200\r\n\r\n",
+        "HTTP/1.1 -20 x\r\n\r\n",
+        "HTTP/1.1 100 Continue\r\n\r\n",
+        "HTTP/1.1 600 x\r\n\r\n",
+        "HTTP/1.2 200 OK\r\n\r\n",
+    };
+    (void)state;
+    struct collector_answer answer;
+    for (size_t i = 0; i < sizeof TEXTS / sizeof TEXTS[0]; i++)
+        if (collector_answer_read(&answer, TEXTS[i], strlen(TEXTS[i])) != COLLECTOR_BAD)
+            fail_msg("%s", TEXTS[i]);
+    static char endless[COLLECTOR_ANSWER_BYTES_MAX];
+    memset(endless, 'x', sizeof endless);
+    assert_int_equal(collector_answer_read(&answer, endless, sizeof endless - 1), COLLECTOR_MORE);
+    assert_int_equal(collector_answer_read(&answer, endless, sizeof endless), COLLECTOR_BAD);
+}
+
+static void expect_rejected(const char *body, uint64_t count, const char *want)
+{
+    char message[COLLECTOR_MESSAGE_MAX];
+    assert_int_equal(collector_answer_rejected(body, strlen(body), message), count);
+    assert_string_equal(message, want);
+}
+
+static void test_partial_success(void **state)
+{
+    (void)state;
+    expect_rejected("{\"partialSuccess\":{\"rejectedSpans\":\"3\",\"errorMessage\":\"late\"}}", 3,
+                    "late");
+    expect_rejected("{\"partialSuccess\":{\"rejectedSpans\":12}}", 12, "");
+    expect_rejected("{\"partialSuccess\":{\"errorMessage\":\"a warning\"}}", 0, "a warning");
+    expect_rejected("{\"partialSuccess\":{}}", 0, "");
+    expect_rejected("{\"partialSuccess\":null}", 0, "");
+    expect_rejected("{\"partialSuccess\":{\"rejectedSpans\":-1}}", 0, "");
+    expect_rejected("{\"partialSuccess\":{\"rejectedSpans\":\"x\",\"errorMessage\":1}}", 0, "");
+    expect_rejected("{\"partialSuccess\":[3]}", 0, "");
+    expect_rejected("{}", 0, "");
+    expect_rejected("[]", 0, "");
+    expect_rejected("3", 0, "");
+    expect_rejected("", 0, "");
+    expect_rejected("{\"partialSuccess\":{\"rejectedSpans\":\"3\"}", 0, "");
+    expect_rejected("\n\x08\x01", 0, ""); /* protobuf */
+}
+
+static void test_statuses(void **state)
+{
+    (void)state;
+    for (int status = 200; status < 600; status++) {
+        const bool again = status == 429 || status == 502 || status == 503 || status == 504;
+        assert_int_equal(collector_answer_is_again(status), again);
+        assert_int_equal(collector_answer_is_taken(status), status < 300);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_whole),    cmocka_unit_test(test_closes),
+        cmocka_unit_test(test_nonsense), cmocka_unit_test(test_partial_success),
+        cmocka_unit_test(test_statuses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
