@@ -10,6 +10,7 @@
 #include "cli/model_command.h"
 #include "config/config.h"
 #include "config/config_memory.h"
+#include "config/config_otlp.h"
 #include "config/config_replica.h"
 #include "config/listen_collision.h"
 #include "config/listen_reach.h"
@@ -31,6 +32,7 @@
 #include "service/service_keys.h"
 #include "session/session_save.h"
 #include "session/session_store.h"
+#include "spans/span_exporter.h"
 #include "watch/fatal_signal.h"
 #include "watch/log.h"
 #include "watch/log_writer.h"
@@ -293,6 +295,7 @@ static bool serve(struct service *service, struct listeners *listeners, struct s
                    .origins = config->allow_origin.items,
                    .origin_count = config->allow_origin.count },
         .keys = service->keys,
+        .spans = service->spans,
         .tls = tls_files(config),
         .thread_count = threads,
         .body_bytes_max = config->body_bytes_max,
@@ -327,11 +330,13 @@ static bool serve(struct service *service, struct listeners *listeners, struct s
 }
 
 /* Gives up all files but those that a started daemon uses: what SIGHUP reads again, what clients
- * change, and the Unix sockets, which its end removes. */
+ * change, the Unix sockets, which its end removes, and what the resolver reads. */
 static void leave_files(const struct config *config, const struct listeners *listeners,
                         struct sandbox *sandbox)
 {
     enum { LISTED_MAX = 8 };
+    const struct span_options *spans = &config->spans;
+    const struct sandbox_peer peer = { spans->is_on ? spans->port : 0, spans->host_is_name };
     const bool changes = config->model_control == MODEL_CONTROL_EXPLICIT;
     struct sandbox_path paths[LISTED_MAX + LISTENERS_MAX] = {
         { config->models, changes ? SANDBOX_CHANGES : SANDBOX_READS, false },
@@ -341,12 +346,14 @@ static void leave_files(const struct config *config, const struct listeners *lis
         { config->tls_client_ca, SANDBOX_READS, true },
         { config->shared_memory.count > 0 ? "/dev/shm" : NULL, SANDBOX_WRITES, false },
         { config->session_save, SANDBOX_CHANGES, false },
+        { spans->is_on && spans->host_is_name ? "/etc/resolv.conf" : NULL, SANDBOX_READS,
+          true }, /* and /etc/hosts */
     };
     for (int i = 0; i < listeners->count; i++)
         if (listeners->all[i].has_file)
             paths[LISTED_MAX + i] =
                 (struct sandbox_path){ listener_file(&listeners->all[i]), SANDBOX_REMOVES, true };
-    sandbox_leave_files(sandbox, paths, LISTED_MAX + LISTENERS_MAX);
+    sandbox_leave_files(sandbox, paths, LISTED_MAX + LISTENERS_MAX, peer);
 }
 
 /* Listens, and then gives up what no thread may have: so it comes before any thread starts. */
@@ -362,6 +369,16 @@ static bool listen_and_leave_files(const struct config *config, struct listeners
         leave_files(config, listeners, sandbox);
     }
     return true;
+}
+
+static bool begin_spans(struct service *service, struct fault *fault)
+{
+    const struct span_options *options = &service->config->spans;
+    if (!options->is_on)
+        return true;
+    log_line(LOG_INFO, "spans", LOG_STRING("host", options->host),
+             LOG_NUMBER("port", options->port), LOG_STRING("target", options->target));
+    return span_exporter_create(&service->spans, options, fault);
 }
 
 static int run(struct service *service)
@@ -404,6 +421,7 @@ static int run(struct service *service)
                       || fault_no_memory(&fault));
     if (served && config->pin_workers)
         scheduler_pin_workers(service->scheduler);
+    served = served && begin_spans(service, &fault);
     service_log_keys(service);
     bool saved = true;
     served =
@@ -411,6 +429,7 @@ static int run(struct service *service)
         && serve(service, &listeners, config->sandbox ? &sandbox : NULL, &signals, &saved, &fault);
     if (!served)
         fail("not started", &fault);
+    span_exporter_free(service->spans);
     scheduler_free(service->disk_jobs);
     scheduler_free(service->scheduler);
     batcher_free(service->batcher);
@@ -463,7 +482,8 @@ int main(int argc, char **argv)
     fatal_signal_install();
     const struct region_prefixes prefixes = shared_memory_prefixes(&config);
     if (!service_choose_kernels(&service, &fault) || !region_prefixes_check(&prefixes, &fault)
-        || !config_replica_settle(&config, &fault) || !listen_reach_check(&config, &fault)
+        || !config_replica_settle(&config, &fault) || !config_otlp_settle(&config, &fault)
+        || !listen_reach_check(&config, &fault)
         || !listen_collision_check_config(&config, &fault)) {
         fail("not started", &fault);
         return 1;

@@ -4,6 +4,7 @@
 #include "access/access_metrics.h"
 #include "api/nv_metrics.h"
 #include "service/service.h"
+#include "spans/span_exporter.h"
 #include "watch/batch_metrics.h"
 #include "watch/connection_metrics.h"
 #include "watch/log_writer.h"
@@ -61,6 +62,7 @@ void prometheus_get(struct exchange *exchange)
     text_format(&text, "attnd_queue_cost_seconds %.9f\n",
                 (double)scheduler_load(service->scheduler).cost_ns / 1e9);
     access_metrics_write(service->keys, &text);
+    span_exporter_write_metrics(service->spans, &text);
     if (service->config->metrics_nv_aliases && atomic_load(&service->state) != SERVICE_LOADING)
         nv_metrics_write(&text, service->store);
     exchange_reply_text(exchange, 200, "text/plain; version=0.0.4; charset=utf-8", &text);

@@ -6,6 +6,7 @@
 #define ATTND_CONFIG_H
 
 #include "attn.h"
+#include "spans/span_options.h"
 #include "watch/log.h"
 
 enum { CONFIG_LIST_MAX = 8, CONFIG_REPLICA_MAX = 31 };
@@ -67,6 +68,8 @@ struct config {
     enum log_format log_format;
     bool json_nonfinite_allowed;
     bool metrics_nv_aliases;
+    const char *otlp_endpoint; /* NULL: variables of OpenTelemetry may name one */
+    struct span_options spans; /* of config_otlp.h */
     bool sandbox;
     bool check_config;
 };

@@ -119,6 +119,8 @@ const struct config_option CONFIG_OPTIONS[] = {
       "numbers in JSON that no float holds", FIELD(json_nonfinite_allowed), 0, 0 },
     { "metrics-nv-aliases", CONFIG_SWITCH, "", NULL,
       "/metrics also by Triton's names, nv_inference_*", FIELD(metrics_nv_aliases), 0, 0 },
+    { "otlp-endpoint", CONFIG_TEXT, "URL", NULL,
+      "where spans go, as http://127.0.0.1:4318; unset: OTEL_*", FIELD(otlp_endpoint), 0, 0 },
     { "sandbox", CONFIG_SWITCH, "", NULL, "give up the files and calls that serving needs no more",
       FIELD(sandbox), 0, 0 },
     { "check-config", CONFIG_SWITCH, "", NULL, "load everything, print what would be served, exit",

@@ -28,7 +28,7 @@
 /* -------------------------------------------------- Landlock by its numbers -- */
 
 enum { CREATE_RULESET = 444, ADD_RULE = 445, RESTRICT_SELF = 446 }; /* system calls */
-enum { CREATE_RULESET_VERSION = 1, RULE_PATH_BENEATH = 1 };
+enum { CREATE_RULESET_VERSION = 1, RULE_PATH_BENEATH = 1, RULE_NET_PORT = 2 };
 enum { ABI_MOST = 6 }; /* the latest that has a right below */
 
 /* Rights over files, of the first version where nothing else is said. */
@@ -45,6 +45,7 @@ enum {
     IOCTL_DEV = 1 << 15,     /* from 5 on */
 };
 
+enum { DNS_PORT = 53 };                               /* TCP, for long answers */
 enum { BIND_TCP = 1 << 0, CONNECT_TCP = 1 << 1 };     /* from 4 on */
 enum { ABSTRACT_SOCKETS = 1 << 0, SIGNALS = 1 << 1 }; /* from 6 on: those of other processes */
 
@@ -58,6 +59,11 @@ struct path_rule {
     uint64_t allowed;
     int32_t parent;
 } __attribute__((packed));
+
+struct port_rule {
+    uint64_t allowed;
+    uint64_t port;
+};
 
 /* The rights that a folder or file has by its use; those of folders fall away for a file. */
 static const uint64_t RIGHTS[] = {
@@ -151,8 +157,18 @@ static void allow_own(int rules, const struct ruleset *given_up)
     allow_and_close(rules, given_up, "/sys/fs/cgroup", SANDBOX_READS);
 }
 
+static void allow_port(int rules, const struct ruleset *given_up, int port)
+{
+    const struct port_rule rule = { .allowed = CONNECT_TCP & given_up->net,
+                                    .port = (uint64_t)port };
+    if (rule.allowed && syscall(ADD_RULE, rules, RULE_NET_PORT, &rule, 0) != 0)
+        log_line(LOG_WARNING, "sandbox rule", LOG_NUMBER("port", port),
+                 LOG_STRING("reason", strerror(errno)));
+}
+
 /* Returns 0 or an errno. */
-static int leave_files(int *abi, const struct sandbox_path *paths, int path_count)
+static int leave_files(int *abi, const struct sandbox_path *paths, int path_count,
+                       struct sandbox_peer peer)
 {
     const long version = syscall(CREATE_RULESET, NULL, 0, CREATE_RULESET_VERSION);
     if (version < 1)
@@ -166,6 +182,10 @@ static int leave_files(int *abi, const struct sandbox_path *paths, int path_coun
     for (int i = 0; i < path_count; i++)
         if (paths[i].path)
             allow_listed(rules, &given_up, &paths[i]);
+    if (peer.port)
+        allow_port(rules, &given_up, peer.port);
+    if (peer.port && peer.looks_up)
+        allow_port(rules, &given_up, DNS_PORT);
     const bool done =
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(RESTRICT_SELF, rules, 0) == 0;
     const int error = done ? 0 : errno;
@@ -197,16 +217,17 @@ bool sandbox_is_possible(struct fault *fault)
 #endif
 }
 
-void sandbox_leave_files(struct sandbox *sandbox, const struct sandbox_path *paths, int path_count)
+void sandbox_leave_files(struct sandbox *sandbox, const struct sandbox_path *paths, int path_count,
+                         struct sandbox_peer peer)
 {
-    *sandbox = (struct sandbox){ 0 };
+    *sandbox = (struct sandbox){ .connects = peer.port != 0 };
     tzset(); /* glibc reads the time zone before it takes a time apart, be it UTC */
     for (int i = 0; i < path_count; i++) {
         sandbox->changes_files |= paths[i].path && paths[i].use == SANDBOX_CHANGES;
         sandbox->removes_files |= paths[i].path && paths[i].use == SANDBOX_REMOVES;
         sandbox->writes_files |= paths[i].path && paths[i].use == SANDBOX_WRITES;
     }
-    sandbox->landlock_error = leave_files(&sandbox->landlock_abi, paths, path_count);
+    sandbox->landlock_error = leave_files(&sandbox->landlock_abi, paths, path_count, peer);
 }
 
 bool sandbox_leave_calls(struct sandbox *sandbox, struct fault *fault)

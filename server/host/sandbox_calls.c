@@ -170,6 +170,18 @@ static int allow_sending(scmp_filter_ctx filter)
     return result ? result : allow_bits(filter, SCMP_SYS(sendmsg), 2, MSG_FASTOPEN, 0);
 }
 
+/* Sockets of the internet are opened and connected. glibc's resolver sends by sendmmsg(), whose
+ * flags are where those of sendto() are; it does without the other sockets that it tries. */
+static int allow_connecting(scmp_filter_ctx filter)
+{
+    int result = allow_equal(filter, SCMP_SYS(socket), 0, AF_INET);
+    if (result == 0)
+        result = allow_equal(filter, SCMP_SYS(socket), 0, AF_INET6);
+    if (result == 0)
+        result = allow_bits(filter, SCMP_SYS(sendmmsg), 3, MSG_FASTOPEN, 0);
+    return result ? result : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(connect), 0);
+}
+
 /* A descriptor is copied, and its flags are asked and set. It gets no owner: the kernel would send
  * that process whatever signal F_SETSIG names. */
 static int allow_descriptors(scmp_filter_ctx filter)
@@ -272,6 +284,8 @@ int sandbox_filter_calls(const struct sandbox *sandbox)
         result = allow_own(filter);
     if (result == 0)
         result = allow_files(filter, sandbox);
+    if (result == 0 && sandbox->connects)
+        result = allow_connecting(filter);
     if (result == 0)
         result = seccomp_load(filter);
     seccomp_release(filter);

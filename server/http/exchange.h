@@ -9,6 +9,7 @@
 #include "access/access_key.h"
 #include "base/list.h"
 #include "http/http.h"
+#include "spans/trace_context.h"
 #include "watch/request_record.h"
 
 enum { EXCHANGE_ID_MAX = 128, EXCHANGE_PARAM_MAX = 256, EXCHANGE_LOGGED_MAX = 256 };
@@ -60,7 +61,11 @@ struct exchange {
     char method[16];
     char path[EXCHANGE_LOGGED_MAX];        /* as sent, but cut to this size; for the log */
     char traceparent[EXCHANGE_LOGGED_MAX]; /* the same */
-    const char *client;                    /* the client's address; the connection owns it */
+    char trace_state[TRACE_STATE_MAX + 1]; /* where spans are sent; this and the next three */
+    bool is_http_1_0;
+    bool has_trace; /* trace is set, for the line in the log */
+    struct trace_context trace;
+    const char *client; /* the client's address; the connection owns it */
 
     struct access_key *key; /* held; NULL: see exchange_key(), or the request has no good key */
     bool key_came;          /* the request has a key, good or not */
@@ -148,6 +153,13 @@ void exchange_write_fault(const struct exchange *exchange, const struct fault *f
 /* Takes size bytes of the body, at most bytes_max in all; from a fault on it drops them. False: the
  * client has sent more than it may after a fault, and the caller closes the connection. */
 bool exchange_receive(struct exchange *exchange, const char *bytes, size_t size, size_t bytes_max);
+
+/* Keeps from the headers what the span of the request needs; version is "HTTP/1.1". */
+void exchange_note_span(struct exchange *exchange, const char *version);
+
+/* Has the spans of a request that has ended sent, if they are sampled; before exchange_log(), on
+ * the thread of its connection. */
+void exchange_send_span(struct exchange *exchange, int status, int64_t duration_ns);
 
 /* Logs the line of a request that has ended; on the thread of its connection. */
 void exchange_log(const struct exchange *exchange, int status, int64_t duration_ns);

@@ -38,6 +38,21 @@ static void add_shapes(struct line *line, const struct request_record *record)
     add(line, LOG_NUMBER("flops", record->flops));
 }
 
+/* The ids of the request's span, as text that stays until the line is logged. */
+struct span_ids {
+    char trace[2 * TRACE_ID_BYTES + 1], span[2 * SPAN_ID_BYTES + 1];
+};
+
+static void add_span(struct line *line, const struct exchange *exchange, struct span_ids *ids)
+{
+    if (!exchange->has_trace)
+        return;
+    *trace_hex(ids->trace, exchange->trace.trace_id, TRACE_ID_BYTES) = '\0';
+    *trace_hex(ids->span, exchange->trace.span_id, SPAN_ID_BYTES) = '\0';
+    add(line, LOG_STRING("trace_id", ids->trace));
+    add(line, LOG_STRING("span_id", ids->span));
+}
+
 static void add_durations(struct line *line, const struct request_record *record)
 {
     if (!record->was_job)
@@ -54,6 +69,7 @@ void exchange_log(const struct exchange *exchange, int status, int64_t duration_
         exchange->route && exchange->route->health && status == 200 ? LOG_DEBUG : LOG_INFO;
     const enum fault_code code = exchange->record.fault;
     struct line line = { .count = 0 };
+    struct span_ids ids;
     if (!log_enabled(level))
         return;
     add(&line, LOG_STRING("method", exchange->method));
@@ -74,6 +90,7 @@ void exchange_log(const struct exchange *exchange, int status, int64_t duration_
     add(&line, LOG_STRING("request_id", exchange->request_id));
     if (exchange->traceparent[0])
         add(&line, LOG_STRING("traceparent", exchange->traceparent));
+    add_span(&line, exchange, &ids);
     log_event(level, "request", line.fields, line.count);
 }
 

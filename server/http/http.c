@@ -121,10 +121,11 @@ static struct exchange *exchange_create(struct http_thread *thread,
 }
 
 /* Reads from the headers what every answer needs, even an answer to wrong headers. */
-static void take_headers(struct exchange *exchange)
+static void take_headers(struct exchange *exchange, const char *version)
 {
     const char *traceparent = exchange_header(exchange, HTTP_HEADER_TRACEPARENT);
     text_copy(exchange->traceparent, sizeof exchange->traceparent, traceparent ? traceparent : "");
+    exchange_note_span(exchange, version);
     exchange_set_request_id(exchange, exchange_header(exchange, HTTP_HEADER_REQUEST_ID));
     exchange->body_offset = body_offset(exchange);
     exchange->answer_coding = coding_of_answer(
@@ -259,7 +260,7 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
     record->dropped_max = 2 * (uint64_t)thread->http->options.body_bytes_max;
     http_idle_end(thread, record);
     exchange->is_framed = http_check_framing(exchange, method, path, version);
-    take_headers(exchange);
+    take_headers(exchange, version);
     if (exchange->is_framed)
         check_headers(exchange);
     if (http_is_before_body(exchange))
@@ -373,6 +374,7 @@ void http_on_completed(void *context, struct MHD_Connection *connection, void **
         exchange->answer.size = 0; /* the answer may be complete, but nothing of it was sent */
     metrics_request(exchange->record.route, status, duration_ns, exchange->received,
                     exchange->answer.size);
+    exchange_send_span(exchange, status, duration_ns);
     exchange_log(exchange, status, duration_ns);
     http_gate_leave(exchange);
     http_waiting_remove(exchange);

@@ -17,6 +17,7 @@
 
 struct access_key;
 struct access_keys;
+struct span_exporter;
 struct exchange; /* one HTTP request and its coming response */
 
 /* A short answer of at most so many parts goes to the socket in one call, from where they lie. */
@@ -78,8 +79,9 @@ struct http_options {
     int64_t send_timeout_ns; /* of an answer without progress */
     size_t pack_bytes_min;   /* the shortest answer that is packed for a client that takes that */
     int connections_max;
-    int connections_per_ip_max; /* 0: no bound */
-    struct access_keys *keys;   /* NULL: no keys are in use */
+    int connections_per_ip_max;  /* 0: no bound */
+    struct access_keys *keys;    /* NULL: no keys are in use */
+    struct span_exporter *spans; /* NULL: no spans are sent */
     struct route *routes;
     int route_count;
     int unknown_route_metrics_index; /* for paths that no route matches */

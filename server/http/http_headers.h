@@ -17,6 +17,7 @@
     X(EXPECT, "Expect")                                                                            \
     X(ORIGIN, "Origin")                                                                            \
     PAGE(API_KEY, "X-Api-Key")                                                                     \
+    PAGE(TRACESTATE, "tracestate")                                                                 \
     X(USER_AGENT, "User-Agent")                                                                    \
     PAGE(TRACEPARENT, "traceparent")                                                               \
     PAGE(CONTENT_TYPE, "Content-Type")                                                             \

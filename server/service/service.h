@@ -23,6 +23,7 @@ struct batcher;
 struct kept_store;
 struct regions;
 struct session_store;
+struct span_exporter;
 
 struct service {
     const struct config *config;
@@ -34,6 +35,7 @@ struct service {
     struct kept_store *kept;        /* traces that are kept, of the room forward */
     struct session_store *sessions; /* of the room session */
     struct regions *regions;     /* of shared memory; NULL: --shared-memory-prefix is not given */
+    struct span_exporter *spans; /* NULL: no spans are sent */
     struct scheduler *disk_jobs; /* of jobs that wait for the disk (disk_job.h) */
     _Atomic int state;           /* enum service_state */
     _Atomic int64_t more_items;  /* admission.h: of open batches, all items but the first */

@@ -256,8 +256,8 @@ static void expect_preflight(struct http_response *response, const char *allowed
     expect_header(response, "Access-Control-Allow-Origin", allowed);
     expect_header(response, "Access-Control-Allow-Methods", methods);
     expect_header(response, "Access-Control-Allow-Headers",
-                  "Accept, X-Api-Key, traceparent, Content-Type, X-Request-Id, X-Timeout-Ms, "
-                  "Authorization, Content-Encoding, Inference-Header-Content-Length, "
+                  "Accept, X-Api-Key, tracestate, traceparent, Content-Type, X-Request-Id, "
+                  "X-Timeout-Ms, Authorization, Content-Encoding, Inference-Header-Content-Length, "
                   "Attnd-Replica");
     expect_header(response, "Access-Control-Max-Age", "7200");
     expect_header(response, "Access-Control-Allow-Private-Network", private);

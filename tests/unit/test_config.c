@@ -102,7 +102,7 @@ static void test_defaults(void **state)
     assert_int_equal(config.connections_per_ip_max, 0);
     assert_int_equal(config.log_level, LOG_INFO);
     assert_int_equal(config.log_format, LOG_TEXT);
-    assert_false(config.json_nonfinite_allowed || config.check_config);
+    assert_false(config.json_nonfinite_allowed || config.check_config || config.otlp_endpoint);
 }
 
 static void test_every_flag(void **state)
@@ -137,9 +137,9 @@ static void test_every_flag(void **state)
     assert_int_equal(config.log_format, LOG_JSON);
     assert_true(config.json_nonfinite_allowed);
     assert_true(config.check_config);
-    assert_accepted(&config, "--keys /k --open --explorer off");
+    assert_accepted(&config, "--keys /k --open --explorer off --otlp-endpoint http://c:4318");
     assert_string_equal(config.keys, "/k");
-    assert_true(config.open && !config.explorer);
+    assert_true(config.open && !config.explorer && config.otlp_endpoint);
     assert_accepted(&config, "--log-level debug --log-level warning --models=--odd=name");
     assert_int_equal(config.log_level, LOG_WARNING);
     assert_string_equal(config.models, "--odd=name");
