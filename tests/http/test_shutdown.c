@@ -41,7 +41,7 @@ static void test_drain_delay(void **state)
     daemon_start_with(&server, "--drain-delay", "3s", NULL);
     struct http_client kept, fresh;
     http_client_init(&kept, server.port);
-    char *slow = request_text_slow(&kept, 1, "");
+    char *slow = request_text_slow(&kept, 0.5, "");
     struct http_background long_one;
     http_background_start(&long_one, server.port,
                           &(struct http_request){ .path = PATH, .body = slow });
@@ -94,7 +94,7 @@ static void test_accepted_requests_are_answered(void **state)
     daemon_start_with(&server, "--workers", "1", NULL);
     struct http_client client;
     http_client_init(&client, server.port);
-    char *slow = request_text_slow(&client, 0.8, "");
+    char *slow = request_text_slow(&client, 0.4, "");
     struct http_background accepted[COUNT];
     for (int i = 0; i < COUNT; i++)
         http_background_start(&accepted[i], server.port,

@@ -338,7 +338,7 @@ static void test_drain(void **state)
     struct http_raw kept = connected(), silent = connected();
     send_request(&kept, "kept", SMALL);
     expect_answer(&kept);
-    char *slow = request_text_slow(&client, 1, "");
+    char *slow = request_text_slow(&client, 0.5, "");
     struct http_raw busy = connected();
     send_request(&busy, "busy", slow);
     answer_wait_for_metric(&client, "attnd_requests_active", 2, INFINITY);
