@@ -50,6 +50,26 @@ static void test_all_that_is_there_shares(void **state)
     assert_int_equal(metric("rows_sum"), rows + 2 * (1 + 2 + 3 + 1 + 2 + 3 + 1 + 2));
 }
 
+/* Every other job has another precision: each of the two products is made once for either. */
+static void test_precisions_do_not_mix(void **state)
+{
+    (void)state;
+    const int small = metric("requests_bucket{le=\"4\"}"), batches = metric("requests_count");
+    const int requests = metric("requests_sum");
+    for (int i = 0; i < MEMBERS; i += 2)
+        callers[i].plan.problem.options.precision = ATTN_PRECISION_MEDIUM;
+    callers_begin(64);
+    callers_submit_all();
+    callers_finish();
+    for (int i = 0; i < MEMBERS; i++) {
+        callers_expect_answered(i);
+        assert_int_equal(callers[i].shared, 2);
+    }
+    assert_int_equal(metric("requests_bucket{le=\"4\"}"), small + 4);
+    assert_int_equal(metric("requests_count"), batches + 4);
+    assert_int_equal(metric("requests_sum"), requests + 2 * MEMBERS);
+}
+
 static void test_a_full_batch_leaves_the_others_another(void **state)
 {
     (void)state;
@@ -164,6 +184,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CALLERS_TEST(test_all_that_is_there_shares),
+        CALLERS_TEST(test_precisions_do_not_mix),
         CALLERS_TEST(test_a_full_batch_leaves_the_others_another),
         CALLERS_TEST(test_leaving_in_a_batch),
         CALLERS_TEST(test_time_passes_in_a_batch),
