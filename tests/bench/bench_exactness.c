@@ -6,7 +6,6 @@
  * way of going wrong: long sums, scores too large for their differences to be exact, one key
  * that has nearly all the weight, 100 000 keys that are equal, numbers too small to be normal,
  * values that cancel. lib/PERFORMANCE.md holds the table that this program prints. Units:
- *
  *     context   the last place of the greatest |context| of the row
  *     of value  the same numbers, in the last place of the greatest |value| of the head
  *     weights   the last place of the weight; those that are not normal numbers are left out
@@ -210,10 +209,9 @@ static void make(struct attention_case *c, const struct study *study, uint64_t s
 
 /* ---------------------------------------------------------------------------- comparisons -- */
 
-enum { TABLES_MAX = 8, TEXTBOOK = TABLES_MAX, ANSWERS };
+enum { TABLES_MAX = 12, TEXTBOOK = TABLES_MAX, ANSWERS };
 
-/* What computes: each table in its highest precision, the tiles' model in all, and avx512_bf16 in
- * the one in which it computes everything. */
+/* What computes: each table in its highest precision, the tiles' model in all, the dots' last. */
 static struct computer {
     const struct attn_kernels *kernels;
     enum attn_precision precision;
@@ -222,12 +220,10 @@ static int computer_count;
 
 static void list_computers(void)
 {
-    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++) {
-        const bool is_dots = *k == kernel_table_of_dots(), is_model = *k == kernel_table_of_model();
-        for (int p = is_dots ? ATTN_PRECISION_MEDIUM : 0;
-             p < (is_dots || is_model ? ATTN_PRECISION_COUNT : 1); p++)
+    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
+        for (int p = *k == kernel_table_of_dots() ? ATTN_PRECISION_MEDIUM : 0;
+             p < ((*k)->matrix != NULL ? ATTN_PRECISION_COUNT : 1); p++)
             computers[computer_count++] = (struct computer){ *k, (enum attn_precision)p };
-    }
 }
 
 /* The errors of every answer to the problems of a study. */
