@@ -1,6 +1,6 @@
 /* bench_attention.c - context vectors: our kernels beside the peers of this machine.
  *
- *     bench_attention [--quick] [--json FILE] [--threads N] [--q-len N]
+ *     bench_attention [--quick] [--json FILE] [--threads N] [--q-len N] [--bf16]
  *
  * All contenders compute every shape in turn, again and again, so that what slows the machine
  * slows all of them. Each number is the median of its rounds. A contender is a process of its
@@ -8,7 +8,8 @@
  * by the clock. "of peak" is the share of the multiply-adds that this table's vectors could do
  * in the same round. For decoding, "of read" is the share of the speed at which the same keys
  * and values can merely be read, wherever they lie. A causal shape counts the pairs that are
- * seen. */
+ * seen. With --bf16 query, key and value are BF16, and our precision is medium; of the peers
+ * oneDNN and torch take part. */
 #include "own.h"
 #include "peers.h"
 #include "yardstick.h"
@@ -39,8 +40,11 @@ static struct peer peers[PEERS] = {
     { .name = "OpenBLAS/Haswell",
       .setting = "OPENBLAS_CORETYPE=Haswell",
       .program = "peer_openblas" },
-    { .name = "oneDNN", .program = "peer_onednn" },
-    { .name = "torch", .interpreter = "/usr/bin/python3", .program = "peer_torch.py" },
+    { .name = "oneDNN", .program = "peer_onednn", .takes_bf16 = true },
+    { .name = "torch",
+      .interpreter = "/usr/bin/python3",
+      .program = "peer_torch.py",
+      .takes_bf16 = true },
     { .name = "onnxruntime", .interpreter = "node", .program = "peer_onnxruntime.js" },
 };
 
@@ -49,6 +53,7 @@ struct options {
     const char *json_path;
     int threads; /* 0: one, then two */
     int q_len;   /* the shapes of this length; 0: all */
+    bool is_bf16;
 };
 
 /* The times of one shape, each of one run. */
@@ -81,7 +86,8 @@ static double key_value_bytes(const struct bench_shape *s)
 
 static bool is_same(const double a[2], const double b[2])
 {
-    return fabs(a[0] - b[0]) <= 1e-4 * fabs(b[1]) && fabs(a[1] - b[1]) <= 1e-4 * fabs(b[1]);
+    const double room = getenv(BENCH_BF16) ? 1e-2 : 1e-4;
+    return fabs(a[0] - b[0]) <= room * fabs(b[1]) && fabs(a[1] - b[1]) <= room * fabs(b[1]);
 }
 
 static void invite_peers(struct times *times, const struct bench_shape *shape,
@@ -216,7 +222,8 @@ static void bench(const struct options *options, const char *folder, FILE *json,
     struct own own;
 
     for (int p = 0; p < PEERS; p++)
-        peer_start(&peers[p], folder, threads);
+        if (!options->is_bf16 || peers[p].takes_bf16)
+            peer_start(&peers[p], folder, threads);
     print_head();
     for (int i = 0; i < SHAPES; i++) {
         struct bench_shape shape = shapes[i];
@@ -225,6 +232,11 @@ static void bench(const struct options *options, const char *folder, FILE *json,
             continue;
         shape.threads = threads;
         own_init(&own, &shape);
+        if (options->is_bf16) {
+            own_narrow(&own, ATTN_BF16);
+            own_narrow_query(&own, ATTN_BF16);
+            own.problem.options.precision = ATTN_PRECISION_MEDIUM;
+        }
         own_plan(&own);
         measure(&times, &own, &shape, options->quick ? 2 : 12);
         report(json, &shape, &times, &own);
@@ -241,6 +253,8 @@ static bool read_options(struct options *options, int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--quick") == 0)
             options->quick = true;
+        else if (strcmp(argv[i], "--bf16") == 0)
+            options->is_bf16 = true;
         else if (strcmp(argv[i], "--json") == 0 && i + 1 < argc)
             options->json_path = argv[++i];
         else if (strcmp(argv[i], "--threads") == 0 && i + 1 < argc)
@@ -258,10 +272,14 @@ int main(int argc, char **argv)
     struct options options;
 
     if (!read_options(&options, argc, argv)) {
-        fprintf(stderr, "usage: %s [--quick] [--json FILE] [--threads 1 or 2] [--q-len N]\n",
+        fprintf(stderr,
+                "usage: %s [--quick] [--json FILE] [--threads 1 or 2] [--q-len N] "
+                "[--bf16]\n",
                 argv[0]);
         return 2;
     }
+    if (options.is_bf16)
+        setenv(BENCH_BF16, "1", 1); /* for the peers */
     FILE *json = fopen(options.json_path, "w");
     if (!json) {
         perror(options.json_path);

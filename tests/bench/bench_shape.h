@@ -24,6 +24,9 @@ static inline float bench_number(uint32_t i, uint32_t input)
     return (float)(int32_t)hash * (1.0f / 2147483648.0f) * (input == BENCH_QUERY ? 3.0f : 1.5f);
 }
 
+/* The environment of contenders that are to take numbers of BF16: BENCH_BF16=1. */
+#define BENCH_BF16 "BENCH_BF16"
+
 static inline void bench_fill(float *numbers, size_t count, uint32_t input)
 {
     for (size_t i = 0; i < count; i++)

@@ -1,12 +1,16 @@
 """peer_torch.py - attention by torch, as a child of bench_attention (peer_main.h has the words).
 
-The fused scaled_dot_product_attention where this torch has it, else matmul, softmax, matmul.
+With BENCH_BF16 all tensors are bfloat16. The fused scaled_dot_product_attention where this torch has it, else matmul, softmax, matmul.
 """
+import os
 import sys
 import time
 
 import numpy
 import torch
+
+
+DTYPE = torch.bfloat16 if os.environ.get("BENCH_BF16") else torch.float32
 
 
 def numbers(shape, which):
@@ -16,7 +20,7 @@ def numbers(shape, which):
     hashed *= numpy.uint32(0x85EBCA6B)
     hashed ^= hashed >> numpy.uint32(13)
     made = hashed.view(numpy.int32).astype(numpy.float32) * numpy.float32(1 / 2147483648)
-    return torch.from_numpy((made * numpy.float32(3 if which == 1 else 1.5)).reshape(shape))
+    return torch.from_numpy((made * numpy.float32(3 if which == 1 else 1.5)).reshape(shape)).to(DTYPE)
 
 
 def attention(query, key, value, causal):
@@ -26,7 +30,7 @@ def attention(query, key, value, causal):
     mask = None
     if causal:
         shape = (rows, key.shape[2])
-        mask = torch.full(shape, float("-inf")).triu(key.shape[2] - rows + 1)
+        mask = torch.full(shape, float("-inf"), dtype=DTYPE).triu(key.shape[2] - rows + 1)
     if group > 1:  # the rows of a group of heads are rows of one product
         query = query.reshape(query.shape[0], key.shape[1], group * rows, query.shape[3])
     keys = key.transpose(-2, -1)

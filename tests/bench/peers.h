@@ -14,6 +14,7 @@ struct peer {
     const char *setting;     /* NAME=VALUE of its environment, or NULL */
     const char *interpreter; /* NULL: program is a binary beside the bench */
     const char *program;
+    bool takes_bf16; /* heeds BENCH_BF16 */
     bool is_there;
     pid_t pid;
     FILE *to, *from;
