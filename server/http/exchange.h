@@ -63,7 +63,7 @@ struct exchange {
     char traceparent[EXCHANGE_LOGGED_MAX]; /* the same */
     char trace_state[TRACE_STATE_MAX + 1]; /* where spans are sent; this and the next three */
     bool is_http_1_0;
-    bool has_trace; /* trace is set, for the line in the log */
+    bool has_span; /* a span of this context is on its way */
     struct trace_context trace;
     const char *client; /* the client's address; the connection owns it */
 

@@ -45,7 +45,7 @@ struct span_ids {
 
 static void add_span(struct line *line, const struct exchange *exchange, struct span_ids *ids)
 {
-    if (!exchange->has_trace)
+    if (!exchange->has_span)
         return;
     *trace_hex(ids->trace, exchange->trace.trace_id, TRACE_ID_BYTES) = '\0';
     *trace_hex(ids->span, exchange->trace.span_id, SPAN_ID_BYTES) = '\0';

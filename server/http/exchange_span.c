@@ -54,13 +54,14 @@ void exchange_send_span(struct exchange *exchange, int status, int64_t duration_
         return;
     trace_context_begin(&exchange->trace, traceparent_of(exchange),
                         span_exporter_sampler(exporter));
-    exchange->has_trace = true;
     if (!(exchange->trace.flags & TRACE_FLAG_SAMPLED))
         return;
     struct span_record record;
     record.began_ns = exchange->started_ns;
     record.ended_ns = exchange->started_ns + duration_ns;
     span_record_stages(&record, &exchange->record);
+    if (!span_exporter_has_room(exporter, &record))
+        return;
     fill(&record, exchange, status);
-    span_exporter_put(exporter, &record);
+    exchange->has_span = span_exporter_put(exporter, &record);
 }

@@ -250,10 +250,20 @@ const struct trace_sampler *span_exporter_sampler(const struct span_exporter *ex
     return &exporter->options.sampler;
 }
 
-void span_exporter_put(struct span_exporter *exporter, const struct span_record *record)
+static bool drop(struct span_exporter *exporter, const struct span_record *record)
 {
-    if (!span_queue_put(exporter->queue, record))
-        metrics_count(&exporter->full, (uint64_t)span_record_count(record));
+    metrics_count(&exporter->full, (uint64_t)span_record_count(record));
+    return false;
+}
+
+bool span_exporter_has_room(struct span_exporter *exporter, const struct span_record *record)
+{
+    return !span_queue_is_full(exporter->queue) || drop(exporter, record);
+}
+
+bool span_exporter_put(struct span_exporter *exporter, const struct span_record *record)
+{
+    return span_queue_put(exporter->queue, record) || drop(exporter, record);
 }
 
 void span_exporter_write_metrics(const struct span_exporter *exporter, struct text *text)

@@ -26,8 +26,12 @@ void span_exporter_free(struct span_exporter *exporter);
 /* Which requests have spans that are sent. */
 const struct trace_sampler *span_exporter_sampler(const struct span_exporter *exporter);
 
-/* Takes a record; from any thread. */
-void span_exporter_put(struct span_exporter *exporter, const struct span_record *record);
+/* Whether there is room for a record, of which the times and the stages are set; else its spans are
+ * counted as dropped. At a high rate most requests end here. From any thread, as the next. */
+bool span_exporter_has_room(struct span_exporter *exporter, const struct span_record *record);
+
+/* Takes a record. False, and its spans are counted, where there is no room for it any more. */
+bool span_exporter_put(struct span_exporter *exporter, const struct span_record *record);
 
 /* Writes the attnd_otlp_* families of /metrics; nothing where exporter is NULL. */
 void span_exporter_write_metrics(const struct span_exporter *exporter, struct text *text);

@@ -76,6 +76,13 @@ bool span_queue_put(struct span_queue *queue, const struct span_record *record)
     return true;
 }
 
+bool span_queue_is_full(struct span_queue *queue)
+{
+    const uint64_t number = atomic_load_explicit(&queue->next_put, memory_order_relaxed);
+    struct place *place = &queue->places[number & queue->mask];
+    return (int64_t)(atomic_load_explicit(&place->turn, memory_order_relaxed) - number) < 0;
+}
+
 const struct span_record *span_queue_first(struct span_queue *queue)
 {
     struct place *place = &queue->places[queue->next_taken & queue->mask];

@@ -16,6 +16,9 @@ void span_queue_free(struct span_queue *queue);
 /* Copies a record into the queue. False: the queue is full. */
 bool span_queue_put(struct span_queue *queue, const struct span_record *record);
 
+/* Whether a put would find no room just now. */
+bool span_queue_is_full(struct span_queue *queue);
+
 /* The oldest record, which stays where it is until span_queue_drop(); NULL: the queue is empty. For
  * the one thread that takes. */
 const struct span_record *span_queue_first(struct span_queue *queue);

@@ -90,23 +90,22 @@ static bool is_sampled(const struct trace_context *context, const struct trace_s
     return number >> (64 - TRACE_RATIO_BITS) < sampler->bound;
 }
 
-/* A made id is never zero: its last bit is set. */
-static void make_id(uint8_t *id, size_t size)
+/* A made id is never zero: then its last bit is set. */
+static void make_id(uint8_t *id, const uint64_t *words, size_t size)
 {
-    for (size_t i = 0; i < size; i += sizeof(uint64_t)) {
-        const uint64_t word = unique_id_next();
-        memcpy(id + i, &word, sizeof word);
-    }
+    memcpy(id, words, size);
     id[size - 1] |= is_zero(id, size);
 }
 
 void trace_context_begin(struct trace_context *context, const char *traceparent,
                          const struct trace_sampler *sampler)
 {
+    uint64_t words[(TRACE_ID_BYTES + SPAN_ID_BYTES) / sizeof(uint64_t)];
     *context = (struct trace_context){ .has_parent = false };
+    unique_id_take(words, sizeof words / sizeof words[0]);
+    make_id(context->span_id, words, SPAN_ID_BYTES);
     if (!trace_context_read(context, traceparent))
-        make_id(context->trace_id, TRACE_ID_BYTES);
-    make_id(context->span_id, SPAN_ID_BYTES);
+        make_id(context->trace_id, words + 1, TRACE_ID_BYTES);
     const bool sampled = is_sampled(context, sampler);
     context->flags =
         (uint8_t)((context->flags & ~TRACE_FLAG_SAMPLED) | (sampled ? TRACE_FLAG_SAMPLED : 0));

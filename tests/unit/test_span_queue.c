@@ -46,8 +46,10 @@ static void test_in_order(void **state)
             assert_true(span_queue_put(queue, &record));
         }
         const struct span_record one_more = numbered(-1);
+        assert_true(span_queue_is_full(queue));
         assert_false(span_queue_put(queue, &one_more));
         expect_first(queue, 100 * round);
+        assert_false(span_queue_is_full(queue));
         assert_true(span_queue_put(queue, &one_more));
         for (int i = 1; i < PLACES; i++)
             expect_first(queue, 100 * round + i);
