@@ -11,7 +11,6 @@
 enum { TABLES_MAX = 8, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
 
 static struct attn_kernels model, model_of_dots, dots;
-static struct attn_matrix_kernels dots_of_all;
 static const struct attn_kernels *tables[TABLES_MAX];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -25,6 +24,8 @@ const struct attn_kernels *kernel_table_of_unit(void)
 }
 
 #ifdef __x86_64__
+static struct attn_matrix_kernels dots_of_all;
+
 /* The table avx512 with other matrix kernels beside it. */
 static struct attn_kernels beside(const char *name, const struct attn_matrix_kernels *matrix)
 {
