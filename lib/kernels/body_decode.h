@@ -121,12 +121,12 @@ INLINE void decode_products_of_row(const enum attn_numbers kind, const int parts
             int64_t d = vectors * LANES;
             UNROLL
             for (int v = 0; v < vectors; v++) {
-                prefetch_ahead(kind, 1, prefetch, row, v * LANES, key->ahead);
+                prefetch_ahead(kind, prefetch, row, v * LANES, key->ahead);
                 sum += q[v] * load_key(kind, row, scale, v * LANES);
             }
             if (vectors == 0) {
                 for (; d + LANES <= key->head_dim; d += LANES) {
-                    prefetch_ahead(kind, 1, prefetch, row, d, key->ahead);
+                    prefetch_ahead(kind, prefetch, row, d, key->ahead);
                     sum += load(query + d) * load_key(kind, row, scale, d);
                 }
                 if (d < key->head_dim)
@@ -162,7 +162,7 @@ INLINE void decode_products_of_rows(const enum attn_numbers kind, const int rows
     for (; d + LANES <= key->head_dim; d += LANES) {
         UNROLL
         for (int i = 0; i < keys; i++) {
-            prefetch_ahead(kind, rows, prefetch, row[i], d, key->ahead);
+            prefetch_ahead(kind, prefetch, row[i], d, key->ahead);
             k[i] = load_key(kind, row[i], scale[i], d);
         }
         UNROLL

@@ -55,7 +55,7 @@ INLINE void decode_context_block(const enum attn_numbers kind, const int rows, c
                 factor = broadcast(value->scale[j + s * value->part_keys]);
             UNROLL
             for (int i = 0; i < vectors; i++) {
-                prefetch_ahead(kind, rows, prefetch, row, i * LANES, value->ahead);
+                prefetch_ahead(kind, prefetch, row, i * LANES, value->ahead);
                 const vec numbers = load_numbers(kind, row, i * LANES);
                 const vec v = kind == ATTN_NUMBERS_I8 ? numbers * factor : numbers;
                 UNROLL

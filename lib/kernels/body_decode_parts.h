@@ -72,16 +72,17 @@ INLINE int64_t bytes_ahead(const void *rows, const void *next, int64_t j, int64_
     return (int64_t)((uintptr_t)next - (uintptr_t)rows) - (part_keys - DECODE_BLOCK) * stride_bytes;
 }
 
-/* Prefetch the line ahead bytes after number i of a row. With one row of floats the core does
- * nothing but load, and prefetching every other line is enough: its neighbour comes with it. */
-INLINE void prefetch_ahead(const enum attn_numbers kind, const int rows, const bool prefetch,
-                           const char *row, int64_t i, int64_t ahead)
+/* Prefetch the line ahead bytes after number i of a row, into the first cache. Rows of I8 have a
+ * line in a few steps and more to compute in each: the second cache is near enough. */
+INLINE void prefetch_ahead(const enum attn_numbers kind, const bool prefetch, const char *row,
+                           int64_t i, int64_t ahead)
 {
-    const int64_t step = rows == 1 && kind == ATTN_NUMBERS_F32 ? 128 : 64;
     const int64_t bytes = bytes_of(kind, i);
     const uintptr_t at = (uintptr_t)row + (uintptr_t)(bytes + ahead);
 
-    if (prefetch && bytes % step == 0)
+    if (prefetch && bytes % 64 == 0 && kind != ATTN_NUMBERS_I8)
+        __builtin_prefetch((const void *)at, 0, 3);
+    if (prefetch && bytes % 64 == 0 && kind == ATTN_NUMBERS_I8)
         __builtin_prefetch((const void *)at, 0, 2);
 }
 

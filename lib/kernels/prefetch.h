@@ -65,7 +65,7 @@ INLINE void next_row(struct attn_prefetch *prefetch)
 
 INLINE void prefetch_line(struct attn_prefetch *prefetch)
 {
-    __builtin_prefetch((const void *)prefetch->line, 0, 2);
+    __builtin_prefetch((const void *)prefetch->line, 0, 3);
     prefetch->line += prefetch->step;
     if (prefetch->line == prefetch->row_end)
         next_row(prefetch);
