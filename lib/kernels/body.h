@@ -29,15 +29,19 @@
  * context, by vectors of query rows. 32 vector registers hold the sums of 6 rows by 4 vectors, 16
  * hold 6 by 2. SSE has no multiply-add, so its products need registers of their own and the block
  * is smaller. A narrower tile takes 12 rows, so that enough sums are in flight to hide the latency
- * of the multiply-add. */
+ * of the multiply-add, and one vector 16 where there are registers. */
 #if VEC_BYTES == 64 || defined(__aarch64__)
-enum { BLOCK_VECTORS = 4, BLOCK_ROWS_WIDE = 6 };
+enum { BLOCK_VECTORS = 4, BLOCK_ROWS_WIDE = 6, BLOCK_ROWS_NARROW = 16 };
 #elif VEC_BYTES == 32
-enum { BLOCK_VECTORS = 2, BLOCK_ROWS_WIDE = 6 };
+enum { BLOCK_VECTORS = 2, BLOCK_ROWS_WIDE = 6, BLOCK_ROWS_NARROW = 12 };
 #else
-enum { BLOCK_VECTORS = 2, BLOCK_ROWS_WIDE = 4 };
+enum { BLOCK_VECTORS = 2, BLOCK_ROWS_WIDE = 4, BLOCK_ROWS_NARROW = 12 };
 #endif
-#define BLOCK_ROWS(vectors) ((vectors) == BLOCK_VECTORS ? BLOCK_ROWS_WIDE : (vectors) == 3 ? 8 : 12)
+#define BLOCK_ROWS(vectors)                                                                        \
+    ((vectors) == BLOCK_VECTORS ? BLOCK_ROWS_WIDE                                                  \
+     : (vectors) == 3           ? 8                                                                \
+     : (vectors) == 2           ? 12                                                               \
+                                : BLOCK_ROWS_NARROW)
 enum { BLOCK_ROWS_REST = 4, BLOCK_SUMS_MAX = 24 };
 
 /* -------------------------------------------------------------------------- transposes -- */
@@ -128,7 +132,9 @@ static void transpose_out(float *rows, int64_t row_stride, const float *tile, co
 /* ---------------------------------------------------------------------- the two products -- */
 
 /* sums[r][v] = sum over k < depth of left[r * left_row + k * left_step] * right[k][v], where right
- * is a tile. If guarded, a right operand of 0 adds nothing. prefetch may be NULL. */
+ * is a tile. If guarded, a right operand of 0 adds nothing. prefetch may be NULL. One vector has
+ * many rows: four of them share a pointer, since there are no registers for more; SSE gains nothing
+ * by it. */
 INLINE void multiply(const int rows, const int vectors, const bool guarded,
                      vec sums[BLOCK_SUMS_MAX], const float *left, int64_t left_row,
                      int64_t left_step, const float *right, int64_t width, int64_t depth,
@@ -144,9 +150,14 @@ INLINE void multiply(const int rows, const int vectors, const bool guarded,
             b[v] = load(right + k * width + v * LANES);
         if (prefetch)
             prefetch_line(prefetch);
+        const bool shares = vectors == 1 && VEC_BYTES > 16;
+        const float *four = left;
         UNROLL
         for (int r = 0; r < rows; r++) {
-            const vec a = broadcast(left[r * left_row + k * left_step]);
+            const float *number = left + r * left_row + k * left_step;
+            if (shares && r % 4 == 0)
+                four = (const float *)offsets_from((const char *)number);
+            const vec a = broadcast(shares ? four[r % 4 * left_row] : *number);
             UNROLL
             for (int v = 0; v < vectors; v++) {
                 const vec sum = sums[r * vectors + v] + a * b[v];
