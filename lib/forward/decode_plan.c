@@ -14,6 +14,9 @@ enum {
     CHUNK_KEYS_STEP = 64
 };
 
+/* A tile of rows meets at most TILE_KEYS_MAX keys in one task. */
+enum { TILE_HEADS_MIN = 8, TILE_KEYS_MAX = 32768 };
+
 static int64_t choose_chunk(const struct attn_problem *problem)
 {
     const int64_t columns = problem->key.shape[3] + problem->value.shape[3];
@@ -33,6 +36,17 @@ const struct attn_kernels *attn_decode_kernels(const struct attn_plan *plan)
     return kernels;
 }
 
+/* Nearly as many rows as lanes are faster as a tile whose lanes are rows, if there are heads enough
+ * for several threads: a tile's keys are not divided into parts. */
+static bool fills_tiles(const struct attn_plan *plan)
+{
+    const struct attn_problem *problem = &plan->problem;
+    const int64_t heads = problem->query.shape[0] * problem->query.shape[1];
+
+    return 8 * problem->query.shape[2] >= 7 * plan->kernels->lanes && heads >= TILE_HEADS_MIN
+           && problem->key.shape[2] <= TILE_KEYS_MAX;
+}
+
 bool attn_decode_fits(const struct attn_plan *plan)
 {
     const struct attn_problem *problem = &plan->problem;
@@ -41,9 +55,9 @@ bool attn_decode_fits(const struct attn_plan *plan)
     const int64_t v_head_dim = problem->value.shape[3];
     const int64_t q_len = problem->query.shape[2];
 
-    return kernels != NULL && q_len > 0 && q_len < kernels->lanes && !plan->in_double
-           && !problem->options.is_prefix_stable && problem->additive_weight == NULL
-           && problem->options.normalizer == ATTN_SOFTMAX
+    return kernels != NULL && q_len > 0 && q_len < kernels->lanes && !fills_tiles(plan)
+           && !plan->in_double && !problem->options.is_prefix_stable
+           && problem->additive_weight == NULL && problem->options.normalizer == ATTN_SOFTMAX
            && head_dim + 2 * v_head_dim <= ATTN_DECODE_COLUMNS;
 }
 
