@@ -1,8 +1,9 @@
 /* dispatch.c - which kernel tables this CPU can run.
  *
- * A pure function of the CPU: the choice is not stored, so a plan, a test or a log line can name
- * any table of the list. The CPU features tested here are exactly those of the -m flags that the
- * Makefile gives avx2.o, avx512.o, avx512_bf16.o and amx.o; change both together. */
+ * A pure function of the CPU, so a plan, a test or a log line can name any table of the list. Only
+ * what the CPU answers is stored: in a virtual machine each CPUID leaves to the host, 2 to 4 us,
+ * which is more than a small plan costs. The CPU features tested here are exactly those of the -m
+ * flags that the Makefile gives avx2.o, avx512.o, avx512_bf16.o and amx.o; change both together. */
 #include "kernels.h"
 
 #include <stddef.h>
@@ -65,12 +66,35 @@ static bool saves_tiles(void)
     return (eax >> 17 & 3) == 3;
 }
 
+enum { GENERIC, AVX2, AVX512, AVX512_BF16, HAS_TILES = 8, ASKED = 16 };
+
+static int ask(void)
+{
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c())
+        return GENERIC;
+    if (!has_avx512())
+        return AVX2;
+    return (has_avx512_bf16() ? AVX512_BF16 : AVX512)
+           | (has_amx() && saves_tiles() ? HAS_TILES : 0);
+}
+
+/* The best table, and HAS_TILES. Threads that ask at once store the same answer. */
+static int answer(void)
+{
+    static _Atomic int stored;
+    int known = stored;
+
+    if (!(known & ASKED)) {
+        known = ask() | ASKED;
+        stored = known;
+    }
+    return known & ~ASKED;
+}
+
 const struct attn_kernels *attn_kernels_amx(void)
 {
-    const struct attn_kernels *best = attn_kernels_available()[0];
-    const bool has_vectors = best == &attn_kernels_avx512_bf16 || best == &attn_kernels_avx512;
-
-    return has_vectors && has_amx() && saves_tiles() ? &attn_kernels_with_amx : NULL;
+    return answer() & HAS_TILES ? &attn_kernels_with_amx : NULL;
 }
 
 const struct attn_kernels *const *attn_kernels_available(void)
@@ -83,12 +107,7 @@ const struct attn_kernels *const *attn_kernels_available(void)
         NULL,
     };
 
-    __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c())
-        return &tables[3];
-    if (!has_avx512())
-        return &tables[2];
-    return has_avx512_bf16() ? &tables[0] : &tables[1];
+    return &tables[AVX512_BF16 - (answer() & ~HAS_TILES)];
 }
 
 const struct attn_kernels *attn_kernels_shorter(const struct attn_kernels *kernels)
