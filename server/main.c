@@ -131,7 +131,8 @@ static int check_config(struct service *service)
     struct fault fault;
     int failed_count = 0;
     const struct config *config = service->config;
-    if (!listeners_try(config, &fault)) {
+    if (!listeners_try(config, &fault)
+        || (config->session_save && !session_save_try(config->session_save, &fault))) {
         fprintf(stderr, "attnd: %s\n", fault.message);
         return 1;
     }

@@ -21,24 +21,45 @@
 
 /* ------------------------------------------------------------------ the directory -- */
 
+/* A descriptor of a directory that can be written to; -1, with the fault, where it is none. */
+static int open_directory(const char *directory, struct fault *fault)
+{
+    const int descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor >= 0 && access(directory, R_OK | W_OK | X_OK) == 0)
+        return descriptor;
+    fault_set(fault, FAULT_STORAGE,
+              "--session-save: '%.100s' came, and %s; expected a directory that the daemon may "
+              "write to",
+              directory, strerror(errno));
+    if (descriptor >= 0)
+        close(descriptor);
+    return -1;
+}
+
+bool session_save_try(const char *directory, struct fault *fault)
+{
+    const int descriptor = open_directory(directory, fault);
+    if (descriptor >= 0)
+        close(descriptor);
+    return descriptor >= 0;
+}
+
 bool session_save_open(struct session_save *save, const char *directory, struct fault *fault)
 {
-    *save = (struct session_save){ directory, -1 };
-    save->lock = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const bool good = save->lock >= 0 && access(directory, R_OK | W_OK | X_OK) == 0;
-    if (good && flock(save->lock, LOCK_EX | LOCK_NB) == 0) {
+    *save = (struct session_save){ directory, open_directory(directory, fault) };
+    if (save->lock >= 0 && flock(save->lock, LOCK_EX | LOCK_NB) == 0) {
         file_save_clean(directory);
         return true;
     }
-    if (good && errno == EWOULDBLOCK)
+    if (save->lock >= 0 && errno == EWOULDBLOCK)
         fault_set(fault, FAULT_STORAGE,
                   "--session-save: another daemon uses the directory '%.100s'; give each one of "
                   "its own",
                   directory);
-    else
+    else if (save->lock >= 0)
         fault_set(fault, FAULT_STORAGE,
-                  "--session-save: '%.100s' came, and %s; expected a directory that the daemon may "
-                  "write to",
+                  "--session-save: '%.100s' cannot be locked: %s; expected a directory of a file "
+                  "system with flock(2)",
                   directory, strerror(errno));
     session_save_close(save);
     return false;

@@ -19,6 +19,10 @@ struct session_save {
 /* Takes the directory, which is borrowed, and removes what a crash left of files that were being
  * written. False, with the fault: it is none, cannot be written to, or another daemon has it. */
 bool session_save_open(struct session_save *save, const char *directory, struct fault *fault);
+
+/* Whether the directory could be taken if no other daemon had it. Changes nothing. */
+bool session_save_try(const char *directory, struct fault *fault);
+
 void session_save_close(struct session_save *save); /* a zeroed struct is fine */
 
 /* Makes a session of each file, the newest first. A file of which none can be made stays, and a log

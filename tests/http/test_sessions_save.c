@@ -368,13 +368,33 @@ static void test_directory_is_gone(void **state)
     session_delete(&client, "kept", 204);
 }
 
-static void refused(const char *path, const char *says)
+static void refused_by(const char *check, const char *path, const char *says)
 {
-    const char *const arguments[] = { "--listen", "127.0.0.1:0", "--session-save", path, NULL };
+    const char *const arguments[] = {
+        "--listen", "127.0.0.1:0", "--session-save", path, check, NULL
+    };
     struct daemon_result result = daemon_command(arguments, NULL);
     assert_int_equal(result.exit_code, 1);
     if (!strstr(result.errors, says))
         fail_msg("%s does not say '%s'", result.errors, says);
+    daemon_result_free(&result);
+}
+
+/* The daemon does not start, and --check-config says so. */
+static void refused(const char *path, const char *says)
+{
+    refused_by(NULL, path, says);
+    refused_by("--check-config", path, says);
+}
+
+/* --check-config is content beside the daemon that has the directory. */
+static void accepted_by_check(const char *path)
+{
+    const char *const arguments[] = { "--listen", "127.0.0.1:0",    "--session-save",
+                                      path,       "--check-config", NULL };
+    struct daemon_result result = daemon_command(arguments, NULL);
+    if (result.exit_code != 0)
+        fail_msg("--check-config ends with %d: %s", result.exit_code, result.errors);
     daemon_result_free(&result);
 }
 
@@ -383,7 +403,8 @@ static void test_bad_directory(void **state)
     char path[300];
     (void)state;
     refused("/nowhere/at/all", "No such file or directory; expected a directory");
-    refused(directory, "another daemon uses the directory");
+    refused_by(NULL, directory, "another daemon uses the directory");
+    accepted_by_check(directory);
     daemon_directory_write(directory, "file", "x", 1);
     snprintf(path, sizeof path, "%s/file", directory);
     refused(path, "Not a directory; expected a directory");
