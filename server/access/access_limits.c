@@ -23,7 +23,7 @@ struct limit {
     const char *help;
 };
 
-enum { NS_PER_MS = 1000000, TEXT_SHOWN = 28, NUMBER_BYTES = 32 };
+enum { NS_PER_MS = 1000000, TEXT_SHOWN = 28, NUMBER_BYTES = CONFIG_VALUE_SHOWN };
 
 #define FIELD(name) offsetof(struct access_limits, name)
 #define COUNT_MOST  1e6
@@ -33,7 +33,7 @@ enum { NS_PER_MS = 1000000, TEXT_SHOWN = 28, NUMBER_BYTES = 32 };
 static const struct limit LIMITS[ACCESS_LIMIT_COUNT] = {
     { "cpu", DECIMAL, FIELD(cpu), 0.001, 1024, "CPU seconds a second, as in 0.5" },
     { "burst", TIME, FIELD(burst_ns), NS_PER_MS, TIME_MOST,
-      "CPU time that may be saved up, in ms or s as in 500ms" },
+      "CPU time that may be saved up, in ms, s, m or h as in 500ms" },
     { "in-flight", INTEGER, FIELD(in_flight), 1, COUNT_MOST, "a number of requests" },
     { "memory", SIZE, FIELD(memory_bytes), 1, BYTES_MOST, "bytes, or KiB, MiB or GiB as in 64MiB" },
     { "sessions", INTEGER, FIELD(sessions), 1, COUNT_MOST, "a number of sessions" },
@@ -130,18 +130,11 @@ static void write_date(char out[NUMBER_BYTES], int64_t seconds)
 /* A value of the limit as it is typed. */
 static void write_value(char out[NUMBER_BYTES], const struct limit *limit, double value)
 {
-    static const char *const units[] = { "", "KiB", "MiB", "GiB" };
     const int64_t number = (int64_t)value;
-    int unit = 0;
-    if (limit->kind == SIZE)
-        while (unit < 3 && number % (INT64_C(1) << 10 * (unit + 1)) == 0)
-            unit++;
-    if (limit->kind == TIME && number % (1000 * (int64_t)NS_PER_MS) == 0)
-        snprintf(out, NUMBER_BYTES, "%" PRId64 "s", number / NS_PER_MS / 1000);
-    else if (limit->kind == TIME)
-        snprintf(out, NUMBER_BYTES, "%" PRId64 "ms", number / NS_PER_MS);
+    if (limit->kind == TIME)
+        config_value_show_time(out, number);
     else if (limit->kind == SIZE)
-        snprintf(out, NUMBER_BYTES, "%" PRId64 "%s", number >> 10 * unit, units[unit]);
+        config_value_show_size(out, number);
     else if (limit->kind == DATE)
         write_date(out, number);
     else

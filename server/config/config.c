@@ -67,22 +67,21 @@ static bool is_within(const struct config_option *option, int64_t value)
 }
 
 /* A bound as a user would type it. */
-static const char *bound_text(const struct config_option *option, int64_t bound, char text[32])
+static const char *bound_text(const struct config_option *option, int64_t bound,
+                              char text[CONFIG_VALUE_SHOWN])
 {
-    const int64_t gib = (int64_t)1 << 30;
-    const long long ms = bound / NS_PER_MS;
-    if (option->kind == CONFIG_SIZE && bound % gib == 0)
-        snprintf(text, 32, "%lldGiB", (long long)(bound / gib));
+    if (option->kind == CONFIG_SIZE)
+        config_value_show_size(text, bound);
     else if (option->kind == CONFIG_TIME)
-        snprintf(text, 32, ms % 1000 == 0 ? "%llds" : "%lldms", ms % 1000 == 0 ? ms / 1000 : ms);
+        config_value_show_time(text, bound);
     else
-        snprintf(text, 32, "%lld", (long long)bound);
+        snprintf(text, CONFIG_VALUE_SHOWN, "%lld", (long long)bound);
     return text;
 }
 
 static bool refuse_bounded(const struct setting *setting, const char *expected)
 {
-    char min[32], max[32];
+    char min[CONFIG_VALUE_SHOWN], max[CONFIG_VALUE_SHOWN];
     const struct config_option *option = setting->option;
     return refuse(setting->label, "'%s' came; expected %s, from %s to %s", setting->text, expected,
                   bound_text(option, option->min, min), bound_text(option, option->max, max));
@@ -100,7 +99,7 @@ static bool set_bounded(struct config *config, const struct setting *setting)
             return refuse_bounded(setting, "bytes, or KiB, MiB or GiB as in 64MiB");
     } else {
         if (!config_value_time(setting->text, &value) || !is_within(option, value))
-            return refuse_bounded(setting, "ms or s as in 500ms");
+            return refuse_bounded(setting, "ms, s, m or h as in 500ms");
     }
     store_number(config, option, value);
     return true;

@@ -184,7 +184,7 @@ void config_options_print(void)
         "\nADDR is numeric, 0.0.0.0 and [::] are all of this machine's. localhost:PORT, :PORT and\n"
         "localhost, with port 8080, are 127.0.0.1 and [::1]: of this machine alone. An address\n"
         "that other machines reach takes --keys or --open.\n"
-        "SIZE takes KiB, MiB, GiB or nothing for bytes; TIME takes ms or s. Each flag is also\n"
-        "a variable: --body-max is ATTND_BODY_MAX, ATTND_LISTEN takes commas, a switch 1 or 0.\n"
-        "A flag wins.\n");
+        "SIZE takes KiB, MiB, GiB or nothing for bytes; TIME takes ms, s, m or h. Each flag is\n"
+        "also a variable: --body-max is ATTND_BODY_MAX, ATTND_LISTEN takes commas, a switch 1 or\n"
+        "0. A flag wins.\n");
 }

@@ -6,6 +6,7 @@
 #include "config/config_value.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,6 +102,25 @@ bool config_value_time(const char *text, int64_t *ns)
         return true;
     }
     return read_with_unit(text, TIME_UNITS, ns);
+}
+
+void config_value_show_size(char text[CONFIG_VALUE_SHOWN], int64_t bytes)
+{
+    const struct unit *unit = SIZE_UNITS;
+    while (bytes != 0 && unit[1].name && bytes % unit[1].factor == 0)
+        unit++;
+    snprintf(text, CONFIG_VALUE_SHOWN, "%lld%s", (long long)(bytes / unit->factor), unit->name);
+}
+
+void config_value_show_time(char text[CONFIG_VALUE_SHOWN], int64_t ns)
+{
+    const int64_t ms = 1000000, s = 1000 * ms, h = 3600 * s;
+    if (ns != 0 && ns % h == 0)
+        snprintf(text, CONFIG_VALUE_SHOWN, "%lldh", (long long)(ns / h));
+    else if (ns % s == 0)
+        snprintf(text, CONFIG_VALUE_SHOWN, "%llds", (long long)(ns / s));
+    else
+        snprintf(text, CONFIG_VALUE_SHOWN, "%lldms", (long long)(ns / ms));
 }
 
 int config_value_choice(const char *text, const char *choices)

@@ -14,6 +14,12 @@ bool config_value_mode(const char *text, int64_t *mode);     /* octal: "0660", "
 bool config_value_time(const char *text, int64_t *ns); /* "500ms", "60s", "5m", "1h"; "0" needs
                                                           no unit */
 
+/* Write a value as it is typed: in the largest of their units that leaves no rest;
+ * of the units of times these are h, s and ms. */
+enum { CONFIG_VALUE_SHOWN = 32 };
+void config_value_show_size(char text[CONFIG_VALUE_SHOWN], int64_t bytes);
+void config_value_show_time(char text[CONFIG_VALUE_SHOWN], int64_t ns);
+
 /* The index of text among choices such as "none|explicit"; -1 where it is not there. */
 int config_value_choice(const char *text, const char *choices);
 

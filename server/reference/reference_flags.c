@@ -5,29 +5,23 @@
 #include "cli/key_command.h"
 #include "cli/model_command.h"
 #include "config/config_options.h"
+#include "config/config_value.h"
 
 #include <ctype.h>
 #include <stdio.h>
 
-#define MS ((int64_t)1000000)
-
 static void print_bytes(int64_t bytes)
 {
-    static const char *const units[] = { "", "KiB", "MiB", "GiB" };
-    int unit = 0;
-    for (; unit < 3 && bytes > 0 && bytes % 1024 == 0; unit++)
-        bytes /= 1024;
-    printf("%lld%s", (long long)bytes, units[unit]);
+    char text[CONFIG_VALUE_SHOWN];
+    config_value_show_size(text, bytes);
+    fputs(text, stdout);
 }
 
 static void print_time(int64_t ns)
 {
-    if (ns % (3600 * 1000 * MS) == 0 && ns > 0)
-        printf("%lldh", (long long)(ns / (3600 * 1000 * MS)));
-    else if (ns % (1000 * MS) == 0)
-        printf("%llds", (long long)(ns / (1000 * MS)));
-    else
-        printf("%lldms", (long long)(ns / MS));
+    char text[CONFIG_VALUE_SHOWN];
+    config_value_show_time(text, ns);
+    fputs(text, stdout);
 }
 
 static void print_range(const struct config_option *option, void (*print)(int64_t value))

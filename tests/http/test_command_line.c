@@ -99,6 +99,9 @@ static void test_bad_flags(void **state)
     };
     expect_refused("--kernels=sse", NULL,
                    "no kernels 'sse'; expected generic|avx2|avx512|avx512_bf16|amx");
+    expect_refused("--memory-max", "1KiB", "64MiB, from 1MiB to 1024GiB");
+    expect_refused("--compress-min=-1", NULL, "64MiB, from 0 to 1024GiB");
+    expect_refused("--batch-delay", "61s", "ms, s, m or h as in 500ms, from 0s to 60s");
     for (size_t b = 0; b < sizeof(bad) / sizeof(bad[0]); b++)
         for (int v = 0; v < 8 && bad[b].values[v]; v++)
             expect_refused(bad[b].flag, bad[b].values[v], bad[b].flag + 2);

@@ -73,7 +73,7 @@ static const char *const good[][2] = {
     { "a - infer cpu=0.5", NULL },
     { "a - cpu=2.50 infer", "a - infer cpu=2.5" },
     { "a - infer cpu=1024 burst=1500ms", NULL },
-    { "a - infer cpu=0.001 burst=86400s", NULL },
+    { "a - infer cpu=0.001 burst=24h", NULL },
     { "a - infer burst=2000ms cpu=2", "a - infer cpu=2" },
     { "a - infer in-flight=8 memory=64MiB sessions=4 session-memory=1GiB weight=2", NULL },
     { "a - infer memory=65536KiB in-flight=1000000", "a - infer in-flight=1000000 memory=64MiB" },
@@ -158,7 +158,7 @@ static void test_limits(void **state)
 
 #define FROM_TO(what, min, max) "expected " what ", from " min " to " max
 #define CPU                     FROM_TO("CPU seconds a second, as in 0.5", "0.001", "1024")
-#define BURST                   FROM_TO("CPU time that may be saved up, in ms or s as in 500ms", "1ms", "86400s")
+#define BURST                   FROM_TO("CPU time that may be saved up, in ms, s, m or h as in 500ms", "1ms", "24h")
 #define IN_FLIGHT               FROM_TO("a number of requests", "1", "1000000")
 #define MEMORY                  FROM_TO("bytes, or KiB, MiB or GiB as in 64MiB", "1", "1024GiB")
 #define WEIGHT                  FROM_TO("a share of the workers, as in 2", "0.01", "100")

@@ -255,7 +255,7 @@ static void test_values_refused(void **state)
     static const char WORKERS[] = "came; expected an integer, from 1 to 64";
     static const char SIZE[] = "came; expected bytes, or KiB, MiB or GiB as in 64MiB, from 1 to "
                                "1024GiB";
-    static const char TIME[] = "came; expected ms or s as in 500ms, from 1ms to 86400s";
+    static const char TIME[] = "came; expected ms, s, m or h as in 500ms, from 1ms to 24h";
     static const struct {
         const char *flag, *value, *expected;
     } CASES[] = {
