@@ -156,7 +156,7 @@ INLINE void multiply(const int rows, const int vectors, const bool guarded,
         for (int r = 0; r < rows; r++) {
             const float *number = left + r * left_row + k * left_step;
             if (shares && r % 4 == 0)
-                four = (const float *)offsets_from((const char *)number);
+                four = offsets_from(number);
             const vec a = broadcast(shares ? four[r % 4 * left_row] : *number);
             UNROLL
             for (int v = 0; v < vectors; v++) {
@@ -428,7 +428,7 @@ static bool all_finite(const float *rows, int64_t row_stride, int64_t row_count,
 /* The table of all; matrix_kernels are those of the CPU's matrix unit, or NULL. */
 #define KERNEL_TABLE(table_name, matrix_kernels)                                                   \
     {                                                                                              \
-        .name = table_name, .lanes = LANES, .transpose_in = transpose_in,                          \
+        .name = (table_name), .lanes = LANES, .transpose_in = transpose_in,                        \
         .transpose_out = transpose_out, .score_tile = score_tile, .score_lanes = score_lanes,      \
         .additive_tile = additive_tile, .softcap_tile = softcap_tile, .alibi_tile = alibi_tile,    \
         .bound_tile = bound_tile, .bias_tile = bias_tile, .mask_bits = mask_bits,                  \
@@ -457,7 +457,7 @@ static bool all_finite(const float *rows, int64_t row_stride, int64_t row_count,
                                 project_by_outputs_bf16 },                                         \
         .project_by_inputs = { project_by_inputs_f32, project_by_inputs_f16,                       \
                                project_by_inputs_bf16 },                                           \
-        .matrix = matrix_kernels,                                                                  \
+        .matrix = (matrix_kernels),                                                                \
     }
 
 const struct attn_kernels ATTN_KERNELS = KERNEL_TABLE(ATTN_KERNELS_NAME, NULL);

@@ -38,7 +38,7 @@ INLINE int64_t bytes_of(const enum attn_numbers kind, int64_t count)
 /* Return p, hidden from the compiler's analysis. Reads relative to the result use an offset in the
  * instruction; without this, gcc keeps a separate pointer for each, more than there are
  * registers. */
-INLINE const char *offsets_from(const char *p)
+INLINE const void *offsets_from(const void *p)
 {
     __asm__("" : "+r"(p));
     return p;

@@ -81,9 +81,10 @@ static bool add(struct attributes *attributes, char *member)
 static bool read(struct attributes *attributes, const char *text)
 {
     attributes->count = 0;
-    if (strlen(text) >= sizeof attributes->bytes)
+    const size_t size = strlen(text) + 1;
+    if (size > sizeof attributes->bytes)
         return false;
-    char *rest = strcpy(attributes->bytes, text);
+    char *rest = memcpy(attributes->bytes, text, size);
     for (char *member = strsep(&rest, ","); member; member = strsep(&rest, ","))
         if (trim(member)[0] && !add(attributes, member))
             return false;

@@ -152,7 +152,7 @@ static bool send_batch(struct span_exporter *exporter, int *records_left)
     uint64_t count = 0;
     struct text text = text_in(exporter->batch, sizeof exporter->batch);
     span_json_begin(&text, exporter->options.resource);
-    while (*records_left > 0 && text.capacity - text.used > 2 * SPAN_JSON_BYTES_MAX
+    while (*records_left > 0 && text.capacity - text.used > 2 * (size_t)SPAN_JSON_BYTES_MAX
            && (record = span_queue_first(exporter->queue))) {
         if (count > 0)
             text_bytes(&text, ",", 1);
