@@ -118,7 +118,8 @@ void models_put(struct exchange *exchange)
         if (strcasecmp(type, "application/x-safetensors") == 0
             || strcasecmp(type, "application/octet-stream") == 0)
             run = put_safetensors;
-        else if (service_takes_json(exchange, &fault))
+        else if (service_takes_json(exchange, "application/json or application/x-safetensors",
+                                    &fault))
             run = strcasecmp(type, "application/json") == 0 ? put_json : put_either;
     }
     if (run)

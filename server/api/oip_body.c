@@ -25,7 +25,7 @@ bool oip_body_read(struct json_document *document, struct byte_slice bytes, stru
 bool oip_body_may_be_json(const struct exchange *exchange, struct fault *fault)
 {
     return strcasecmp(exchange_body_type(exchange), "application/octet-stream") == 0
-           || service_takes_json(exchange, fault);
+           || service_takes_json(exchange, "application/json or application/octet-stream", fault);
 }
 
 bool oip_body_take(struct json_document *document, struct exchange *exchange, struct fault *fault)

@@ -176,7 +176,7 @@ static bool begin(struct call *call, const struct exchange *exchange, struct fau
     arena_init(&change->arena, service_request_bytes_max(call->service->config));
     change->arena.memory = call->memory;
     change->key = exchange_key(exchange);
-    if (verb->read && !service_takes_json(exchange, fault))
+    if (verb->read && !service_takes_json(exchange, "application/json", fault))
         return false;
     if (!verb->is_about_one)
         return session_path_check_new(exchange, fault);

@@ -216,7 +216,8 @@ static bool begin(struct call *call, const struct exchange *exchange, struct fau
     arena_init(&job->arena, service_request_bytes_max(call->service->config));
     job->arena.memory = call->memory;
     return npy_forms_read(&job->forms, exchange, NAMES, 2, &job->arena, fault)
-           && (job->forms.is_body || service_takes_json(exchange, fault));
+           && (job->forms.is_body
+               || service_takes_json(exchange, "application/json or application/x-npy", fault));
 }
 
 /* Reads the fields, which of an .npy body are those of the address, as the document. */

@@ -43,7 +43,7 @@ static bool begin(struct call *call, const struct exchange *exchange, struct fau
     job->arena.memory = call->memory;
     job->key = exchange ? exchange_key(exchange) : NULL;
     call->nul_is_kept = true;
-    return !exchange || service_takes_json(exchange, fault);
+    return !exchange || service_takes_json(exchange, "application/json", fault);
 }
 
 struct member {

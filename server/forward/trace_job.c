@@ -54,7 +54,7 @@ static bool begin(struct call *call, const struct exchange *exchange, struct fau
     if (!exchange)
         return true;
     return trace->wire->begin ? trace->wire->begin(trace, exchange, fault)
-                              : service_takes_json(exchange, fault);
+                              : service_takes_json(exchange, "application/json", fault);
 }
 
 static void price(struct trace_job *job)

@@ -65,7 +65,7 @@ static bool begin(struct call *call, const struct exchange *exchange, struct fau
     if (!exchange)
         return true;
     return infer->wire->begin ? infer->wire->begin(infer, exchange, fault)
-                              : service_takes_json(exchange, fault);
+                              : service_takes_json(exchange, "application/json", fault);
 }
 
 static int64_t most_stages(const struct infer_request *request)

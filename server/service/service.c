@@ -41,13 +41,12 @@ bool service_is_json(const struct exchange *exchange)
            || strcasecmp(type, "application/x-www-form-urlencoded") == 0;
 }
 
-bool service_takes_json(const struct exchange *exchange, struct fault *fault)
+bool service_takes_json(const struct exchange *exchange, const char *types, struct fault *fault)
 {
     if (service_is_json(exchange))
         return true;
-    return fault_set(fault, FAULT_CONTENT_TYPE,
-                     "Content-Type is '%.60s'; expected application/json",
-                     exchange_body_type(exchange));
+    return fault_set(fault, FAULT_CONTENT_TYPE, "Content-Type is '%.60s'; expected %s",
+                     exchange_body_type(exchange), types);
 }
 
 bool service_read_deadline(const struct service *service, const struct exchange *exchange,

@@ -59,8 +59,9 @@ bool service_may_change_logging(const struct service *service, struct fault *fau
  * JSON. */
 bool service_is_json(const struct exchange *exchange);
 
-/* The same, with a fault where it is false. */
-bool service_takes_json(const struct exchange *exchange, struct fault *fault);
+/* The same, with a fault that names the types the path takes where it is false: a list that begins
+ * with application/json. */
+bool service_takes_json(const struct exchange *exchange, const char *types, struct fault *fault);
 
 /* The deadline of a request, on the monotonic clock. X-Timeout-Ms may shorten the configured time,
  * not lengthen it. False, with the fault, where the header is not a number above 0. */

@@ -2,6 +2,7 @@
  * asked for. Messages follow Triton's where it has one, because its users know them. */
 #include "wire/oip_reader.h"
 
+#include "base/names.h"
 #include "wire/oip_region.h"
 #include "wire/v1_fields.h"
 
@@ -38,6 +39,16 @@ static int find_tensor(const struct oip_tensor *tensors, int count, const char *
     return i < count ? i : -1;
 }
 
+/* Returns text, the names of the model's inputs. */
+static const char *list_inputs(const struct oip *oip, char *text, size_t bytes)
+{
+    struct name_list list = name_list_in(text, bytes);
+    for (int i = 0; i < oip->input_count; i++)
+        name_list_add(&list, oip->inputs_known[i].name);
+    name_list_end(&list);
+    return text;
+}
+
 /* The slot of the input; -1 and a fault where there is no such input, or it came before. */
 static int find_input(struct oip_reader *reader, int index, const cJSON *object)
 {
@@ -47,8 +58,10 @@ static int find_input(struct oip_reader *reader, int index, const cJSON *object)
         return -1;
     const int slot = find_tensor(oip->inputs_known, oip->input_count, name);
     if (slot < 0) {
+        char known[FAULT_MESSAGE_MAX / 2];
         oip_refuse(reader->fault, "inputs", index, "name", FAULT_FIELD,
-                   "unexpected inference input '%.60s' for model '%s'", name, oip->model->name);
+                   "unexpected inference input '%.60s' for model '%s'; expected %s", name,
+                   oip->model->name, list_inputs(oip, known, sizeof known));
     } else if (oip->inputs[slot].given) {
         oip_refuse(reader->fault, "inputs", index, "name", FAULT_DUPLICATE,
                    "input '%s' already exists in request", name);

@@ -21,11 +21,11 @@ bool safetensors_forms_is_answer(const struct exchange *exchange, bool is_body)
 }
 
 bool safetensors_forms_read(struct safetensors_forms *forms, const struct exchange *exchange,
-                            struct fault *fault)
+                            const char *types, struct fault *fault)
 {
     forms->is_body = strcasecmp(exchange_body_type(exchange), SAFETENSORS_TYPE) == 0;
     forms->is_answer = safetensors_forms_is_answer(exchange, forms->is_body);
-    return forms->is_body || service_takes_json(exchange, fault);
+    return forms->is_body || service_takes_json(exchange, types, fault);
 }
 
 /* ---------------------------------------------------------- the metadata -- */

@@ -7,7 +7,8 @@
 #include "http/http.h"
 #include "wire/v1_reader.h"
 
-#define SAFETENSORS_TYPE "application/x-safetensors"
+#define SAFETENSORS_TYPE    "application/x-safetensors"
+#define SAFETENSORS_OR_JSON "application/json or " SAFETENSORS_TYPE
 
 /* Which of body and answer are files; the others are JSON. */
 struct safetensors_forms {
@@ -15,9 +16,10 @@ struct safetensors_forms {
 };
 
 /* Reads the form of the body from Content-Type, and that of the answer from Accept. An Accept that
- * names neither form leaves the answer in the form of the body. */
+ * names neither form leaves the answer in the form of the body. A fault names the types that the
+ * path takes. */
 bool safetensors_forms_read(struct safetensors_forms *forms, const struct exchange *exchange,
-                            struct fault *fault);
+                            const char *types, struct fault *fault);
 
 /* The form of the answer alone, where it is known whether the body is a file. */
 bool safetensors_forms_is_answer(const struct exchange *exchange, bool is_body);

@@ -10,7 +10,7 @@ static bool begin(struct trace_call *call, const struct exchange *exchange, stru
     if (!forms)
         return fault_no_memory(fault);
     call->state = forms;
-    return safetensors_forms_read(forms, exchange, fault);
+    return safetensors_forms_read(forms, exchange, SAFETENSORS_OR_JSON, fault);
 }
 
 /* Reads a text as the call's document, with U+0000 in its strings. */

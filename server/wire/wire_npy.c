@@ -32,7 +32,10 @@ bool wire_npy_begin(struct infer_call *call, const struct exchange *exchange, st
     if (!npy_forms_read(&state->forms, exchange, NAMES, sizeof NAMES / sizeof NAMES[0], arena,
                         fault))
         return false;
-    if (!state->forms.is_body && !safetensors_forms_read(&state->others, exchange, fault))
+    if (!state->forms.is_body
+        && !safetensors_forms_read(
+            &state->others, exchange,
+            "application/json, application/x-safetensors or application/x-npy", fault))
         return false;
     state->others.is_answer =
         !state->forms.is_answer && safetensors_forms_is_answer(exchange, state->others.is_body);

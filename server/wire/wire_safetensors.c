@@ -24,7 +24,7 @@ bool wire_safetensors_begin(struct infer_call *call, const struct exchange *exch
     if (!forms)
         return fault_no_memory(fault);
     call->state = forms;
-    return safetensors_forms_read(forms, exchange, fault);
+    return safetensors_forms_read(forms, exchange, SAFETENSORS_OR_JSON, fault);
 }
 
 bool wire_safetensors_is_body(const struct infer_call *call)

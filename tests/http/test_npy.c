@@ -184,6 +184,11 @@ static void test_refused(void **state)
     for (size_t i = 0; i < sizeof PATHS / sizeof PATHS[0]; i++)
         refused(PATHS[i].path, FLOATS, sizeof FLOATS - 1, NPY, PATHS[i].status, PATHS[i].code,
                 PATHS[i].pointer);
+    struct http_response typed = post("/v1/attention", "{}", 2, "text/plain", NPY);
+    assert_non_null(strstr(typed.body, "expected application/json, application/x-safetensors "
+                                       "or application/x-npy"));
+    answer_expect_fault(&typed, 415, "content_type", NULL);
+    http_response_free(&typed);
     refused(CALL, FLOATS, sizeof FLOATS - 2, NPY, 400, "binary", NULL);
     static const char integers[] = NPY_HEAD("<i8", "(2, 3)");
     refused(CALL, integers, sizeof integers - 1, NPY, 400, "dtype", NULL);

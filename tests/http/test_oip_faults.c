@@ -117,7 +117,8 @@ static const struct oip_fault CASES[] = {
       "shape", "/inputs/0/shape", "got []" },
     /* Names. */
     { "demo", ONE("\"name\":\"words\",\"datatype\":\"FP32\",\"shape\":[1,3],\"data\":[1,0,0]"), 400,
-      "field", "/inputs/0/name", "unexpected inference input 'words' for model 'demo'" },
+      "field", "/inputs/0/name",
+      "unexpected inference input 'words' for model 'demo'; expected query, key, value" },
     { "demo", "{\"inputs\":[" QUERY "," QUERY "]}", 400, "duplicate", "/inputs/1/name",
       "input 'query' already exists in request" },
     { "demo", WITH_QUERY(",\"outputs\":[{\"name\":\"sum\"}]"), 400, "field", "/outputs/0/name",
