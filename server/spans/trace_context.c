@@ -55,14 +55,20 @@ static bool is_zero(const uint8_t *bytes, size_t size)
 
 /* ------------------------------------------------------------ traceparent -- */
 
-/* A later version may have more behind the flags, after a dash; its first four parts are those of
- * version 00 (3.2.4 of the specification). */
+/* Whether the rest behind the flags may be there. A later version may have more, after a dash; its
+ * first four parts are those of version 00 (3.2.4 of the specification). Blanks behind a value are
+ * no part of it (RFC 9110, 5.5), but libmicrohttpd leaves them. */
+static bool is_end(const char *rest, uint8_t version)
+{
+    return rest[strspn(rest, " \t")] == '\0' || (version > 0 && rest[0] == '-');
+}
+
 bool trace_context_read(struct trace_context *context, const char *traceparent)
 {
     struct trace_context read = *context;
     uint8_t version;
     if (!traceparent || strnlen(traceparent, LENGTH) < LENGTH || !read_hex(&version, 1, traceparent)
-        || version == 0xff || (traceparent[LENGTH] && (version == 0 || traceparent[LENGTH] != '-')))
+        || version == 0xff || !is_end(traceparent + LENGTH, version))
         return false;
     if (traceparent[TRACE_ID_AT - 1] != '-' || traceparent[PARENT_ID_AT - 1] != '-'
         || traceparent[FLAGS_AT - 1] != '-')

@@ -35,7 +35,8 @@ static bool is_sampled(const char *traceparent, struct trace_sampler sampler)
 static void test_good(void **state)
 {
     static const char *const TEXTS[] = { GOOD, "42-" TRACE "-" PARENT "-01",
-                                         "fe-" TRACE "-" PARENT "-01-what-comes-later" };
+                                         "fe-" TRACE "-" PARENT "-01-what-comes-later",
+                                         GOOD " \t " };
     (void)state;
     for (size_t i = 0; i < sizeof TEXTS / sizeof TEXTS[0]; i++) {
         struct trace_context context = { .has_parent = false };
@@ -56,6 +57,8 @@ static void test_bad(void **state)
         "00",
         "00-" TRACE "-" PARENT "-0",
         GOOD "-more",
+        GOOD " more",
+        GOOD " -",
         GOOD "0",
         "42-" TRACE "-" PARENT "-01x",
         "ff-" TRACE "-" PARENT "-01",
