@@ -30,7 +30,7 @@ bool collector_answer_is_taken(int status)
 
 /* ------------------------------------------------------------------- head -- */
 
-/* Reads "HTTP/1.1 200" of a line. An answer of 100 to 199 was not asked for. */
+/* Reads "HTTP/1.1 200" of a line. No change of the protocol (101) was asked for. */
 static bool read_status(struct collector_answer *answer, const char *line, size_t size)
 {
     if (size < STATUS_LINE_MIN || memcmp(line, "HTTP/1.", 7) != 0 || line[8] != ' '
@@ -41,7 +41,7 @@ static bool read_status(struct collector_answer *answer, const char *line, size_
             return false;
     answer->status = (line[9] - '0') * 100 + (line[10] - '0') * 10 + (line[11] - '0');
     answer->closes = line[7] == '0';
-    return answer->status >= 200 && answer->status <= 599;
+    return answer->status >= 100 && answer->status != 101 && answer->status <= 599;
 }
 
 /* Digits alone; false where there are others or too many. */
@@ -76,8 +76,10 @@ static void take_length(struct head *head, const char *value, size_t size)
 /* Retry-After may also be a date, which is not read: the wait is then the exporter's own. */
 static void take_retry_after(struct collector_answer *answer, const char *value, size_t size)
 {
-    size_t seconds;
-    if (!read_digits(&seconds, value, size))
+    size_t seconds = COLLECTOR_RETRY_AFTER_MAX_S, digits = 0;
+    while (digits < size && value[digits] >= '0' && value[digits] <= '9')
+        digits++;
+    if (digits < size || (size <= LENGTH_DIGITS_MAX && !read_digits(&seconds, value, size)))
         return;
     answer->retry_after_s =
         seconds < COLLECTOR_RETRY_AFTER_MAX_S ? (int)seconds : COLLECTOR_RETRY_AFTER_MAX_S;
@@ -124,19 +126,36 @@ static bool read_head(struct collector_answer *answer, struct head *head, const 
     }
 }
 
+/* Heads with a status of 100 to 199 go before the answer, whether they were asked for or not
+ * (RFC 9110, 15.2). */
+static enum collector_reading read_heads(struct collector_answer *answer, struct head *head,
+                                         const char *bytes, size_t size)
+{
+    size_t begins_at = 0;
+    do {
+        const char *head_end = memmem(bytes + begins_at, size - begins_at, "\r\n\r\n", 4);
+        if (!head_end)
+            return size < COLLECTOR_ANSWER_BYTES_MAX ? COLLECTOR_MORE : COLLECTOR_BAD;
+        const size_t ends_at = (size_t)(head_end - bytes) + 4;
+        *answer = (struct collector_answer){ .body_at = ends_at };
+        *head = (struct head){ .has_length = false };
+        if (!read_head(answer, head, bytes + begins_at, ends_at - begins_at))
+            return COLLECTOR_BAD;
+        begins_at = ends_at;
+    } while (answer->status < 200);
+    return COLLECTOR_DONE;
+}
+
 /* ----------------------------------------------------------------- answer -- */
 
 enum collector_reading collector_answer_read(struct collector_answer *answer, const char *bytes,
                                              size_t size)
 {
-    struct collector_answer read = { .status = 0 };
-    struct head head = { .has_length = false };
-    const char *head_end = memmem(bytes, size, "\r\n\r\n", 4);
-    if (!head_end)
-        return size < COLLECTOR_ANSWER_BYTES_MAX ? COLLECTOR_MORE : COLLECTOR_BAD;
-    read.body_at = (size_t)(head_end - bytes) + 4;
-    if (!read_head(&read, &head, bytes, read.body_at))
-        return COLLECTOR_BAD;
+    struct collector_answer read;
+    struct head head;
+    const enum collector_reading reading = read_heads(&read, &head, bytes, size);
+    if (reading != COLLECTOR_DONE)
+        return reading;
     if (read.status == 204 || read.status == 304)
         head = (struct head){ .has_length = true, .is_bad = head.is_bad };
     if (head.is_bad || head.is_coded || !head.has_length

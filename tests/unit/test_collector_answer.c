@@ -41,9 +41,38 @@ static void test_whole(void **state)
     assert_false(answer.closes);
     answer = read_whole("HTTP/1.1 503\r\nRetry-After: 99999\r\nContent-Length: 0\r\n\r\n");
     assert_int_equal(answer.retry_after_s, COLLECTOR_RETRY_AFTER_MAX_S);
+    answer = read_whole("HTTP/1.1 503\r\nRetry-After: 99999999999999999999\r\n"
+                        "Content-Length: 0\r\n\r\n");
+    assert_int_equal(answer.retry_after_s, COLLECTOR_RETRY_AFTER_MAX_S);
+    answer = read_whole("HTTP/1.1 503\r\nRetry-After: 9999999999x\r\nContent-Length: 0\r\n\r\n");
+    assert_int_equal(answer.retry_after_s, 0);
     answer = read_whole("HTTP/1.1 204 No Content\r\n\r\n");
     assert_int_equal(answer.body_size, 0);
     assert_false(answer.closes);
+}
+
+/* Nothing of a head that goes before the answer counts for the answer. */
+static void test_interim(void **state)
+{
+    static const char HEADS[] = "HTTP/1.1 103 Early Hints\r\nConnection: close\r\nno colon\r\n"
+                                "Retry-After: 7\r\nContent-Length: 9\r\n\r\n"
+                                "HTTP/1.0 100 Continue\r\n\r\n" OK "Content-Length: 2\r\n\r\n";
+    (void)state;
+    char text[sizeof HEADS + 2];
+    snprintf(text, sizeof text, "%s{}", HEADS);
+    const struct collector_answer answer = read_whole(text);
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(answer.body_at, sizeof HEADS - 1);
+    assert_int_equal(answer.body_size, 2);
+    assert_int_equal(answer.retry_after_s, 0);
+    assert_false(answer.closes);
+    static char endless[COLLECTOR_ANSWER_BYTES_MAX];
+    static const char AGAIN[] = "HTTP/1.1 100 \r\n\r\n";
+    struct collector_answer none;
+    for (size_t at = 0; at < sizeof endless; at++)
+        endless[at] = AGAIN[at % (sizeof AGAIN - 1)];
+    assert_int_equal(collector_answer_read(&none, endless, sizeof endless - 1), COLLECTOR_MORE);
+    assert_int_equal(collector_answer_read(&none, endless, sizeof endless), COLLECTOR_BAD);
 }
 
 /* These count by their status, and nothing more is read on their connection. */
@@ -86,7 +115,9 @@ static void test_nonsense(void **state)
         "HTTP/1.1 2000\r\n\r\n",
         "HTTP/1.1  200\r\n\r\n",
         "HTTP/1.1 -20 x\r\n\r\n",
-        "HTTP/1.1 100 Continue\r\n\r\n",
+        "HTTP/1.1 101 Switching Protocols\r\n\r\n",
+        "HTTP/1.1 099 x\r\n\r\n",
+        "HTTP/1.1 100 Continue\r\n\r\nHTTP/2 200\r\n\r\n",
         "HTTP/1.1 600 x\r\n\r\n",
         "HTTP/1.2 200 OK\r\n\r\n",
     };
@@ -141,9 +172,9 @@ static void test_statuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole),    cmocka_unit_test(test_closes),
-        cmocka_unit_test(test_nonsense), cmocka_unit_test(test_partial_success),
-        cmocka_unit_test(test_statuses),
+        cmocka_unit_test(test_whole),           cmocka_unit_test(test_interim),
+        cmocka_unit_test(test_closes),          cmocka_unit_test(test_nonsense),
+        cmocka_unit_test(test_partial_success), cmocka_unit_test(test_statuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
