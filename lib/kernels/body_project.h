@@ -31,6 +31,10 @@
 /* Rows whose sums fit into registers beside a square of parameters. */
 enum { PROJECT_DECODE_ROWS = VEC_BYTES == 64 ? 8 : 4 };
 
+/* Groups of outputs that one row meets side by side, where rows of parameters are short. The lines
+ * of twice as many long rows evict each other from the cache, which costs more than is gained. */
+enum { PROJECT_GROUPS_MAX = 2, PROJECT_GROUPS_BYTES = 4096 };
+
 /* Inputs of a tile, a whole number of parts; and the stride of rows of widened parameters, chosen
  * so that neighbouring rows do not share a place in the cache. */
 enum { PROJECT_TILE = 512, PROJECT_WIDE_STRIDE = PROJECT_TILE + 16, PROJECT_WIDE_ROWS = 12 };
@@ -91,7 +95,9 @@ static void project_begin(float *const *y, int64_t row_count, const float *bias,
 
 /* ------------------------------------------ few rows, parameters stored by outputs -- */
 
-/* The sums of rows rows with LANES outputs, while the loop passes over the inputs. */
+/* The sums of rows rows with groups groups of LANES outputs, while the loop passes over the inputs:
+ * those of a group lie side by side. A sum is one chain, which waits for each multiply-add before
+ * the next, so one row takes several groups at once. */
 struct project_sums {
     vec totals[PROJECT_DECODE_ROWS], part[PROJECT_DECODE_ROWS];
     int64_t part_end; /* the first input of the next part */
@@ -147,12 +153,12 @@ INLINE void prefetch_number(const void *number, int64_t bytes)
     __builtin_prefetch((const void *)((uintptr_t)number + (uintptr_t)bytes), 0, 2);
 }
 
-/* Inputs i to i + SQUARE_INPUTS, all of one part. Prefetches the same inputs of the next outputs:
- * the rows are read side by side in runs too short for the CPU to predict where the next one
- * begins. */
-INLINE void project_square(const enum attn_numbers kind, const int rows, struct project_sums *sums,
+/* Inputs i to i + SQUARE_INPUTS of one group, all of one part; ahead: how many outputs further on
+ * the same inputs are prefetched. The rows are read side by side in runs too short for the CPU to
+ * predict where the next one begins. */
+INLINE void project_square(const enum attn_numbers kind, const int rows, vec *part,
                            const float *const x[PROJECT_DECODE_ROWS], const void *weight,
-                           int64_t weight_stride, int64_t n, int64_t i)
+                           int64_t weight_stride, int64_t n, int64_t i, int64_t ahead)
 {
     const int inputs = (int)SQUARE_INPUTS(kind);
     vec square[LANES];
@@ -160,30 +166,36 @@ INLINE void project_square(const enum attn_numbers kind, const int rows, struct 
     project_load_square(kind, square, weight, weight_stride, n, i, inputs);
     UNROLL
     for (int j = 0; j < LANES; j++)
-        prefetch_number(number_at(kind, weight, i), bytes_of(kind, (LANES + j) * weight_stride));
+        prefetch_number(number_at(kind, weight, i), bytes_of(kind, (ahead + j) * weight_stride));
     UNROLL
     for (int c = 0; c < inputs; c++) {
         const vec column = project_column(kind, square, c);
         UNROLL
         for (int r = 0; r < rows; r++)
-            sums->part[r] += x[r][i + c] * column;
+            part[r] += x[r][i + c] * column;
     }
 }
 
-/* Inputs i to i + columns, if there are fewer than SQUARE_INPUTS or a part ends among them. */
-INLINE void project_cut_square(const enum attn_numbers kind, int rows, struct project_sums *sums,
-                               const float *const x[PROJECT_DECODE_ROWS], const void *weight,
-                               int64_t weight_stride, int64_t n, int64_t i, int64_t columns)
+/* Inputs i to i + columns of all groups, if there are fewer than SQUARE_INPUTS or a part ends among
+ * them. */
+INLINE void project_cut_square(const enum attn_numbers kind, const int rows, const int groups,
+                               struct project_sums *sums, const float *const x[PROJECT_DECODE_ROWS],
+                               const void *weight, int64_t weight_stride, int64_t n, int64_t i,
+                               int64_t columns)
 {
-    vec square[LANES];
+    vec square[PROJECT_GROUPS_MAX][LANES];
 
-    project_load_square(kind, square, weight, weight_stride, n, i, columns);
+    for (int g = 0; g < groups; g++)
+        project_load_square(kind, square[g], number_at(kind, weight, g * LANES * weight_stride),
+                            weight_stride, n - g * LANES, i, columns);
     for (int64_t c = 0; c < columns; c++) {
-        const vec column = project_column(kind, square, c);
         if (i + c == sums->part_end)
             project_end_part(sums);
-        for (int r = 0; r < rows; r++)
-            sums->part[r] += x[r][i + c] * column;
+        for (int g = 0; g < groups; g++) {
+            const vec column = project_column(kind, square[g], c);
+            for (int r = 0; r < rows; r++)
+                sums->part[g * rows + r] += x[r][i + c] * column;
+        }
     }
 }
 
@@ -194,9 +206,10 @@ INLINE int64_t project_unaligned(const enum attn_numbers kind, const void *weigh
     return (int64_t)(-(uintptr_t)weight % VEC_BYTES) / bytes_of(kind, 1);
 }
 
-/* rows rows with n outputs, at most LANES, from output o on. The cut squares work on a copy of the
- * sums, so that the sums themselves have no address and stay in registers. */
-INLINE void project_outputs(const enum attn_numbers kind, const int rows,
+/* rows rows with n outputs, at most groups * LANES and more than a group less, from output o on.
+ * The cut squares work on a copy of the sums, so that the sums themselves have no address and stay
+ * in registers. */
+INLINE void project_outputs(const enum attn_numbers kind, const int rows, const int groups,
                             float *const y[PROJECT_DECODE_ROWS],
                             const float *const x[PROJECT_DECODE_ROWS], const void *weight,
                             int64_t weight_stride, int64_t o, int64_t n, int64_t in)
@@ -205,23 +218,27 @@ INLINE void project_outputs(const enum attn_numbers kind, const int rows,
     int64_t i = 0, columns = at_most(project_unaligned(kind, weight), in);
 
     UNROLL
-    for (int r = 0; r < rows; r++)
-        sums.totals[r] = load_most(y[r] + o, n);
+    for (int s = 0; s < groups * rows; s++)
+        sums.totals[s] = load_most(y[s % rows] + o + s / rows * LANES, n - s / rows * LANES);
     for (; i < in; i += columns, columns = at_most(in - i, SQUARE_INPUTS(kind))) {
         if (i == sums.part_end)
             project_end_part(&sums);
         if (columns == SQUARE_INPUTS(kind) && i + columns <= sums.part_end) {
-            project_square(kind, rows, &sums, x, weight, weight_stride, n, i);
+            UNROLL
+            for (int g = 0; g < groups; g++)
+                project_square(kind, rows, sums.part + g * rows, x,
+                               number_at(kind, weight, g * LANES * weight_stride), weight_stride,
+                               n - g * LANES, i, groups * LANES);
         } else {
             struct project_sums cut = sums;
-            project_cut_square(kind, rows, &cut, x, weight, weight_stride, n, i, columns);
+            project_cut_square(kind, rows, groups, &cut, x, weight, weight_stride, n, i, columns);
             sums = cut;
         }
     }
     project_end_part(&sums);
     UNROLL
-    for (int r = 0; r < rows; r++)
-        store_most(y[r] + o, sums.totals[r], n);
+    for (int s = 0; s < groups * rows; s++)
+        store_most(y[s % rows] + o + s / rows * LANES, sums.totals[s], n - s / rows * LANES);
 }
 
 /* rows rows; if row_count is smaller, the last row is repeated. */
@@ -229,15 +246,21 @@ INLINE void project_decode(const enum attn_numbers kind, const int rows, float *
                            const float *const *x, int64_t row_count, const void *weight,
                            int64_t weight_stride, int64_t out, int64_t in)
 {
+    const int groups = PROJECT_GROUPS_MAX;
+    const bool is_short = bytes_of(kind, in) <= PROJECT_GROUPS_BYTES;
     const float *from[PROJECT_DECODE_ROWS];
     float *to[PROJECT_DECODE_ROWS];
+    int64_t o = 0;
 
     for (int r = 0; r < rows; r++) {
         from[r] = x[at_most(r, row_count - 1)];
         to[r] = y[at_most(r, row_count - 1)];
     }
-    for (int64_t o = 0; o < out; o += LANES)
-        project_outputs(kind, rows, to, from, number_at(kind, weight, o * weight_stride),
+    for (; rows == 1 && is_short && o + groups * LANES <= out; o += groups * LANES)
+        project_outputs(kind, 1, groups, to, from, number_at(kind, weight, o * weight_stride),
+                        weight_stride, o, groups * LANES, in);
+    for (; o < out; o += LANES)
+        project_outputs(kind, rows, 1, to, from, number_at(kind, weight, o * weight_stride),
                         weight_stride, o, at_most(out - o, LANES), in);
 }
 
