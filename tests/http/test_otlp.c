@@ -12,6 +12,7 @@
 #include "sandbox_state.h"
 #include "stub_collector.h"
 
+#include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -365,6 +366,16 @@ static void test_end_does_not_wait(void **state)
 
 /* ------------------------------------------------------------------ the rest -- */
 
+/* A name where this machine has one: a root without /etc/hosts may not know localhost. */
+static const char *name_of_this_machine(void)
+{
+    struct addrinfo *found = NULL;
+    const bool is_known = getaddrinfo("localhost", NULL, NULL, &found) == 0;
+    if (is_known)
+        freeaddrinfo(found);
+    return is_known ? "localhost" : "127.0.0.1";
+}
+
 /* In the sandbox the collector is still found, also by a name that the resolver looks up. */
 static void test_sandbox(void **state)
 {
@@ -373,8 +384,8 @@ static void test_sandbox(void **state)
     (void)state;
     sandbox_skip_unless(false);
     stub_collector_start(&stub, TAKES);
-    snprintf(endpoint, sizeof endpoint, "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:%d",
-             stub.port);
+    snprintf(endpoint, sizeof endpoint, "OTEL_EXPORTER_OTLP_ENDPOINT=http://%s:%d",
+             name_of_this_machine(), stub.port);
     const char *const arguments[] = { "--sandbox", NULL };
     const char *const environment[] = { SOON, endpoint, NULL };
     daemon_start(&server,
