@@ -120,6 +120,28 @@ static bool read_endpoint(const struct config *config, struct span_options *opti
                   : config_otlp_endpoint_read(options, ALL, all, true, fault);
 }
 
+/* ---------------------------------------------------------------- resource -- */
+
+/* One that cannot be used does not take the other with it. */
+static void write_resource(struct span_options *options, const char *replica_name)
+{
+    static const char SERVICE[] = "OTEL_SERVICE_NAME", ATTRIBUTES[] = "OTEL_RESOURCE_ATTRIBUTES";
+    const char *service = variable(SERVICE), *attributes = variable(ATTRIBUTES);
+    char *out = options->resource;
+    const size_t size = sizeof options->resource;
+    if (service && !config_otlp_resource_write(out, size, service, NULL, replica_name)) {
+        warn(SERVICE, service, "a name of at most 4 KiB");
+        service = NULL;
+    }
+    if (!config_otlp_resource_write(out, size, service, attributes, replica_name)) {
+        warn(ATTRIBUTES, attributes ? attributes : "",
+             "name=value,name=value, percent-encoded, at most 32 of them and 4 KiB");
+        config_otlp_resource_write(out, size, service, NULL, replica_name);
+    }
+}
+
+/* --------------------------------------------------------------------- all -- */
+
 bool config_otlp_settle(struct config *config, struct fault *fault)
 {
     static const char TIMEOUT[] = "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT";
@@ -137,14 +159,6 @@ bool config_otlp_settle(struct config *config, struct fault *fault)
     options->timeout_ns = ms
                           * read_integer(variable(TIMEOUT) ? TIMEOUT : "OTEL_EXPORTER_OTLP_TIMEOUT",
                                          TIMEOUT_MS, TIMEOUT_MS_MIN, TIMEOUT_MS_MAX);
-    const char *attributes = variable("OTEL_RESOURCE_ATTRIBUTES");
-    if (!config_otlp_resource_write(options->resource, sizeof options->resource,
-                                    variable("OTEL_SERVICE_NAME"), attributes,
-                                    config->replica_name)) {
-        warn("OTEL_RESOURCE_ATTRIBUTES", attributes ? attributes : "",
-             "name=value,name=value, percent-encoded, at most 32 of them and 4 KiB");
-        config_otlp_resource_write(options->resource, sizeof options->resource, NULL, NULL,
-                                   config->replica_name);
-    }
+    write_resource(options, config->replica_name);
     return true;
 }

@@ -187,6 +187,7 @@ static void test_warnings(void **state)
     setenv("OTEL_BSP_MAX_QUEUE_SIZE", "-1", 1);
     setenv("OTEL_TRACES_SAMPLER", "jaeger_remote", 1);
     setenv("OTEL_RESOURCE_ATTRIBUTES", "novalue", 1);
+    setenv("OTEL_SERVICE_NAME", "named", 1);
     capture_begin(&capture, 2);
     struct config config = { .otlp_endpoint = "http://c:4318", .replica_name = "here" };
     const bool done = config_otlp_settle(&config, &fault);
@@ -198,7 +199,30 @@ static void test_warnings(void **state)
     free(said);
     assert_int_equal(config.spans.queue_max, 2048);
     assert_true(config.spans.sampler.by_parent);
-    assert_non_null(strstr(config.spans.resource, "\"attnd\""));
+    assert_non_null(strstr(config.spans.resource, "\"named\""));
+}
+
+/* A name that is too long leaves the attributes as they are. */
+static void test_long_name(void **state)
+{
+    char name[SPAN_RESOURCE_MAX + 1];
+    struct capture capture;
+    (void)state;
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    setenv("OTEL_SERVICE_NAME", name, 1);
+    setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=given,a=b", 1);
+    capture_begin(&capture, 2);
+    struct config config = { .otlp_endpoint = "http://c:4318", .replica_name = "here" };
+    const bool done = config_otlp_settle(&config, &fault);
+    char *said = capture_end(&capture, NULL);
+    assert_true(done);
+    assert_non_null(strstr(said, "name=OTEL_SERVICE_NAME value=\"n"));
+    assert_null(strstr(said, "OTEL_RESOURCE_ATTRIBUTES"));
+    free(said);
+    assert_non_null(strstr(config.spans.resource, "\"given\""));
+    assert_non_null(
+        strstr(config.spans.resource, "{\"key\":\"a\",\"value\":{\"stringValue\":\"b\"}}"));
 }
 
 static void test_samplers(void **state)
@@ -284,6 +308,7 @@ int main(void)
         cmocka_unit_test_setup(test_defaults, clear),
         cmocka_unit_test_setup(test_numbers, clear),
         cmocka_unit_test_setup(test_warnings, clear),
+        cmocka_unit_test_setup(test_long_name, clear),
         cmocka_unit_test_setup(test_samplers, clear),
         cmocka_unit_test(test_resource),
     };
