@@ -10,12 +10,18 @@
 
 enum { PORT_OF_HTTP = 80, PORT_MAX = 65535 };
 
+/* The address as a fault shows it: what may have a password in it is not for the log. */
+static const char *shown(const char *url)
+{
+    return strchr(url, '@') ? "...@..." : url;
+}
+
 static bool refuse(struct fault *fault, const char *label, const char *url)
 {
     return fault_set(fault, FAULT_OPTION,
                      "%s: '%.80s' came; expected the address of an OpenTelemetry collector for "
                      "OTLP over HTTP, as in http://127.0.0.1:4318",
-                     label, url);
+                     label, shown(url));
 }
 
 /* Spaces and control characters would end the line of a request. */
@@ -89,7 +95,7 @@ bool config_otlp_endpoint_read(struct span_options *options, const char *label, 
                          "%s: '%.80s' came; spans are sent over plain http:// alone. Let a "
                          "collector run beside attnd, as in http://127.0.0.1:4318, and send them "
                          "on by TLS",
-                         label, url);
+                         label, shown(url));
     if (strncasecmp(url, SCHEME, sizeof SCHEME - 1) != 0 || !is_visible(url))
         return refuse(fault, label, url);
     const char *host = url + sizeof SCHEME - 1;

@@ -107,6 +107,8 @@ static void test_refused_endpoints(void **state)
     expect_refused(long_url, "as in http://127.0.0.1:4318");
     memset(long_url + 7, 'a', sizeof long_url - 8);
     expect_refused(long_url, "as in http://127.0.0.1:4318");
+    expect_refused("http://u:p@c:4318", "--otlp-endpoint: '...@...' came; expected");
+    expect_refused("https://u:p@c:4318", "--otlp-endpoint: '...@...' came; spans are");
     expect_refused("https://c:4318", "--otlp-endpoint: 'https://c:4318' came; spans are sent over "
                                      "plain http:// alone");
 }
