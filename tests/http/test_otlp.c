@@ -23,6 +23,8 @@
 #define TRACE  "0af7651916cd43dd8448eb211c80319c"
 #define PARENT "b7ad6b7169203331"
 
+enum { STATE_MAX = 512 }; /* bytes of tracestate in a span */
+
 static const char PATH[] = "/v1/attention";
 static const char GOOD[] = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0]]}";
 static const char *const TAKES[] = { STUB_TAKES, NULL };
@@ -45,6 +47,15 @@ static void serve(int port, const char *delay, const char *variable, const char 
 
 #define SOON "OTEL_BSP_SCHEDULE_DELAY=20"
 
+static void send_headers(const char *path, const char *body, const char *const *headers,
+                         long status)
+{
+    struct http_response response = http_client_send(
+        &client, &(struct http_request){ .path = path, .body = body, .headers = headers });
+    assert_int_equal(response.status, status);
+    http_response_free(&response);
+}
+
 static void send_traced(const char *path, const char *body, const char *traceparent, long status)
 {
     char header[200];
@@ -52,10 +63,7 @@ static void send_traced(const char *path, const char *body, const char *tracepar
     const char *const headers[] = { header, "tracestate: congo=t61rcWkgMzE,rojo=1",
                                     "Content-Type: application/json", "X-Request-Id: traced",
                                     NULL };
-    struct http_response response = http_client_send(
-        &client, &(struct http_request){ .path = path, .body = body, .headers = headers });
-    assert_int_equal(response.status, status);
-    http_response_free(&response);
+    send_headers(path, body, headers, status);
 }
 
 static void stop(void)
@@ -187,6 +195,30 @@ static void test_an_inference(void **state)
     assert_ptr_equal(strstr(post->head, "POST /v1/traces HTTP/1.1\r\n"), post->head);
     assert_non_null(strstr(post->head, "\r\nContent-Type: application/json\r\n"));
     answer_wait_for_metric(&client, "attnd_otlp_spans_exported_total", 4, 7);
+    stop();
+    stub_collector_stop(&stub);
+}
+
+/* Several headers are one list, which is cut between two members as one header's. */
+static void test_several_states(void **state)
+{
+    char longest[STATE_MAX + 20] = "tracestate: long=";
+    cJSON *whole;
+    (void)state;
+    memset(longest + strlen(longest), 'x', STATE_MAX - 20);
+    const char *const headers[] = { "traceparent: 00-" TRACE "-" PARENT "-01 ",
+                                    "tracestate: congo=1",
+                                    "Tracestate;",
+                                    "TRACESTATE: rojo=2,b=3",
+                                    longest,
+                                    NULL };
+    stub_collector_start(&stub, TAKES);
+    serve(stub.port, SOON, NULL, NULL);
+    send_headers("/v1/models", NULL, headers, 200);
+    const cJSON *request = request_of(stub_collector_spans(&stub, TRACE, &whole), TRACE);
+    assert_string_equal(text_of(request, "parentSpanId"), PARENT);
+    assert_string_equal(text_of(request, "traceState"), "congo=1,rojo=2,b=3");
+    cJSON_Delete(whole);
     stop();
     stub_collector_stop(&stub);
 }
@@ -427,11 +459,17 @@ static void test_off(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_inference), cmocka_unit_test(test_which_requests),
-        cmocka_unit_test(test_dead),         cmocka_unit_test(test_retry_after),
-        cmocka_unit_test(test_refused),      cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_flush),        cmocka_unit_test(test_end_does_not_wait),
-        cmocka_unit_test(test_sandbox),      cmocka_unit_test(test_refused_at_the_start),
+        cmocka_unit_test(test_an_inference),
+        cmocka_unit_test(test_which_requests),
+        cmocka_unit_test(test_several_states),
+        cmocka_unit_test(test_dead),
+        cmocka_unit_test(test_retry_after),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_flush),
+        cmocka_unit_test(test_end_does_not_wait),
+        cmocka_unit_test(test_sandbox),
+        cmocka_unit_test(test_refused_at_the_start),
         cmocka_unit_test(test_off),
     };
     return cmocka_run_group_tests(tests, NULL, fixture_clear);
