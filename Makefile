@@ -31,13 +31,15 @@ B     := $(BUILD)/$(COMPILER)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))
 # tests/bench/{bench,load,traffic}*.c, tests/fuzz/fuzz_*.c.
 
 MACHINE     := $(shell $(CC) -dumpmachine 2>/dev/null || uname -m)
-KERNELS     := $(if $(filter x86_64%,$(MACHINE)),avx512 avx512_bf16 avx2 amx) generic dispatch
+KERNELS     := $(if $(filter x86_64%,$(MACHINE)),avx512 avx512_bf16 avx2 amx) $(if $(filter aarch64%,$(MACHINE)),neon_bf16) \
+               generic dispatch
 LIB_SRC     := $(filter-out lib/kernels/%,$(wildcard lib/*/*.c)) $(KERNELS:%=lib/kernels/%.c)
 REFERENCE_SRC := $(wildcard server/reference/*.c)
 SERVER_SRC  := $(filter-out $(REFERENCE_SRC),$(wildcard server/*/*.c))
 PAGE_FILES  := $(sort $(wildcard server/page/index.html $(addprefix server/page/*/*.,html css js svg)))
 PRELOAD_SRC := $(wildcard tests/support/failing_malloc.c tests/support/injected.c)
-SUPPORT_SRC := $(filter-out $(PRELOAD_SRC) $(if $(filter x86_64%,$(MACHINE)),,tests/support/matrix_model.c tests/support/dots_model.c),$(wildcard tests/support/*.c))
+MODELS_LACKED := $(if $(filter x86_64%,$(MACHINE)),,matrix_model dots_model) $(if $(filter aarch64%,$(MACHINE)),,squares_model)
+SUPPORT_SRC := $(filter-out $(PRELOAD_SRC) $(MODELS_LACKED:%=tests/support/%.c),$(wildcard tests/support/*.c))
 TEST_SRC    := $(wildcard tests/*/test_*.c)
 THREADED_SRC = $(shell grep -l '<pthread.h>' $(INNER_SRC) /dev/null)
 FUZZ_SRC    := $(wildcard tests/fuzz/fuzz_*.c)
@@ -135,6 +137,8 @@ MATRIX_FLAGS := $(KERNEL_FLAGS) -mavx512f -mavx512dq -mavx512bw -mavx512vl -mpre
 $B/lib/kernels/avx512_bf16.o:    MODULE_FLAGS = $(MATRIX_FLAGS) -mavx512bf16
 $B/lib/kernels/amx.o:            MODULE_FLAGS = $(MATRIX_FLAGS) -mamx-tile -mamx-bf16
 $B/tests/support/matrix_model.o $B/tests/support/dots_model.o: MODULE_FLAGS = $(MATRIX_FLAGS) -Itests/support
+$B/lib/kernels/neon_bf16.o:        MODULE_FLAGS = $(KERNEL_FLAGS) -ffp-contract=off -march=armv8.2-a+bf16
+$B/tests/support/squares_model.o:  MODULE_FLAGS = $(KERNEL_FLAGS) -ffp-contract=off -Itests/support
 
 # --------------------------------------------------------------------------------------- build --
 
@@ -346,7 +350,7 @@ ARM         := aarch64-linux-gnu
 ARM_B       := $(BUILD)/$(ARM)-gcc
 ARM_TESTS   := $(wildcard tests/kernels/test_*.c tests/laws/test_*.c tests/conformance/test_onnx_*.c) \
                tests/conformance/test_rope_scaling.c
-ARM_SUPPORT := $(addprefix tests/support/,$(addsuffix .c,kernel_tables reference reference_rope attention_case gradient_case difference guard \
+ARM_SUPPORT := $(addprefix tests/support/,$(addsuffix .c,kernel_tables squares_model reference reference_rope attention_case gradient_case difference guard \
                number tensor_file published_rotary))
 
 check-aarch64: ## the library's tests as a 64-bit ARM program, under qemu
@@ -356,7 +360,7 @@ check-aarch64: ## the library's tests as a 64-bit ARM program, under qemu
 	    TEST_LINKED='$(ARM_B)/libsupport.a $(ARM_B)/libattn.a' \
 	    TEST_LIBS='-lcmocka -lcjson -lopenblas -lm' $(ARM_TESTS:%.c=$(ARM_B)/%)
 	@for program in $(ARM_TESTS:%.c=$(ARM_B)/%); do echo "== $$program"; \
-	    ATTND_TEST_PROBLEMS=$${ATTND_TEST_PROBLEMS:-30} qemu-aarch64 $$program || exit 1; done
+	    ATTND_TEST_PROBLEMS=$${ATTND_TEST_PROBLEMS:-30} qemu-aarch64 -cpu max $$program || exit 1; done
 
 check-reproducible: ## two builds of the daemon in folders of their own, which must be equal
 	@deploy/check-reproducible.sh

@@ -10,17 +10,9 @@
 #ifndef ATTN_BODY_MATRIX_DOTS_H
 #define ATTN_BODY_MATRIX_DOTS_H
 
-#include "body_matrix_pack.h"
+#include "body_matrix_apart.h"
 
 #include <string.h>
-
-static void begin(void)
-{
-}
-
-static void end(void)
-{
-}
 
 /* Two neighbouring numbers in every lane. */
 INLINE __m512i repeat_pair(const uint16_t *numbers)
@@ -50,16 +42,8 @@ INLINE void dot_block(__m512 sums[DOT_ROWS][2], const uint16_t *left, const uint
     }
 }
 
-/* Blocks [first, end) of the right; the left ones have the same numbers, or those of steps. */
-struct dot_blocks {
-    const struct attn_matrix_products *products;
-    const uint16_t *left, *right; /* [block][part][ATTN_MATRIX_BLOCK] */
-    const uint8_t *steps;
-    int64_t first, end;
-};
-
 /* sums_t += or = the products of these blocks; it is 32 rows of ATTN_MATRIX_LANES. */
-INLINE void dot_blocks(float *sums_t, const struct dot_blocks *blocks, const bool adds)
+INLINE void add_blocks(float *sums_t, const struct product_blocks *blocks, const bool adds)
 {
     const struct attn_matrix_products *products = blocks->products;
 
@@ -88,46 +72,5 @@ INLINE void dot_blocks(float *sums_t, const struct dot_blocks *blocks, const boo
                 _mm512_store_ps(to + r * ATTN_MATRIX_LANES + half * LANES, sums[r][half]);
     }
 }
-
-static void multiply(const struct attn_matrix_beside *beside)
-{
-    if (beside->blocks > 0)
-        dot_blocks(beside->scores_t,
-                   &(struct dot_blocks){ .products = beside->score,
-                                         .left = beside->keys,
-                                         .right = beside->queries,
-                                         .end = beside->blocks },
-                   false);
-    if (beside->count > 0)
-        dot_blocks(beside->context_t,
-                   &(struct dot_blocks){ .products = beside->context,
-                                         .left = beside->values,
-                                         .right = beside->weights,
-                                         .steps = beside->steps,
-                                         .first = beside->first,
-                                         .end = beside->first + beside->count },
-                   true);
-}
-
-/* The same unit makes these products and weights, so nothing is gained by mixing them: all are done
- * before the weights. */
-struct stream {
-    int64_t all;
-};
-
-INLINE struct stream begin_stream(const struct attn_matrix_beside *beside)
-{
-    multiply(beside);
-    return (struct stream){ 0 };
-}
-
-INLINE void run_stream(const struct stream *stream, int64_t until)
-{
-    (void)stream;
-    (void)until;
-}
-
-#define MATRIX_PROJECT  NULL
-#define MATRIX_ODD_ROWS NULL
 
 #endif

@@ -4,14 +4,18 @@
 
 #include "matrix.h"
 
-#include <immintrin.h>
-
 #define INLINE static inline __attribute__((always_inline))
 
 #ifdef __clang__
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define UNROLL _Pragma("GCC unroll 32")
+#endif
+
+#ifdef __aarch64__
+#include "lanes_neon.h"
+#else
+#include <immintrin.h>
 #endif
 
 enum { LANES = 16 };

@@ -3,10 +3,15 @@
  * A pure function of the CPU, so a plan, a test or a log line can name any table of the list. Only
  * what the CPU answers is stored: in a virtual machine each CPUID leaves to the host, 2 to 4 us,
  * which is more than a small plan costs. The CPU features tested here are exactly those of the -m
- * flags that the Makefile gives avx2.o, avx512.o, avx512_bf16.o and amx.o; change both together. */
+ * flags that the Makefile gives avx2.o, avx512.o, avx512_bf16.o, amx.o and neon_bf16.o; change both
+ * together. */
 #include "kernels.h"
 
 #include <stddef.h>
+
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
 
 #ifdef __x86_64__
 
@@ -125,12 +130,34 @@ const struct attn_kernels *attn_kernels_shorter(const struct attn_kernels *kerne
     return NULL;
 }
 
+#if defined(__aarch64__) && defined(__linux__)
+
+/* FEAT_BF16, as Linux tells a program when it starts it. */
+static bool has_bf16(void)
+{
+    enum { BF16 = 1 << 14 };
+
+    return (getauxval(AT_HWCAP2) & BF16) != 0;
+}
+
+const struct attn_kernels *const *attn_kernels_available(void)
+{
+    static const struct attn_kernels *const tables[] = { &attn_kernels_neon_bf16,
+                                                         &attn_kernels_generic, NULL };
+
+    return has_bf16() ? tables : tables + 1;
+}
+
+#else
+
 const struct attn_kernels *const *attn_kernels_available(void)
 {
     static const struct attn_kernels *const tables[] = { &attn_kernels_generic, NULL };
 
     return tables;
 }
+
+#endif
 
 const struct attn_kernels *attn_kernels_amx(void)
 {

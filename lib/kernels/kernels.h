@@ -75,7 +75,7 @@ enum { ATTN_MASK_KEYS_MAX = 128, ATTN_BOUND_MAX = 32 };
 struct attn_matrix_kernels;
 
 struct attn_kernels {
-    const char *name; /* "generic", "avx2", "avx512", "avx512_bf16", "amx" */
+    const char *name; /* "generic", "avx2", "avx512", "avx512_bf16", "amx", "neon_bf16" */
     int64_t lanes;    /* query rows in one vector: 4, 8 or 16 */
 
     const struct attn_matrix_kernels *matrix; /* matrix.h; NULL: vectors alone */
@@ -366,6 +366,9 @@ extern const struct attn_kernels attn_kernels_avx2;
 extern const struct attn_kernels attn_kernels_avx512;
 extern const struct attn_kernels attn_kernels_avx512_bf16;
 extern const struct attn_kernels attn_kernels_with_amx;
+#endif
+#ifdef __aarch64__
+extern const struct attn_kernels attn_kernels_neon_bf16;
 #endif
 
 /* The table with shorter vectors that every CPU has which has this one; NULL: there is none. */

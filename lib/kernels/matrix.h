@@ -145,5 +145,8 @@ static inline bool attn_matrix_is_odd(float value)
 extern const struct attn_matrix_kernels attn_matrix_amx;
 extern const struct attn_matrix_kernels attn_matrix_avx512_bf16;
 #endif
+#ifdef __aarch64__
+extern const struct attn_matrix_kernels attn_matrix_neon_bf16;
+#endif
 
 #endif

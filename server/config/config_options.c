@@ -12,6 +12,11 @@
 #include <string.h>
 
 #define FIELD(name) offsetof(struct config, name), sizeof(((struct config *)0)->name)
+#ifdef __aarch64__
+#define KERNELS "generic|neon_bf16"
+#else
+#define KERNELS "generic|avx2|avx512|avx512_bf16|amx"
+#endif
 #define NOT_BUILT(flag)                                                                            \
     {                                                                                              \
         .name = (flag), .kind = CONFIG_NOT_BUILT, .value = ""                                      \
@@ -66,8 +71,8 @@ const struct config_option CONFIG_OPTIONS[] = {
       FIELD(workers), 1, 64 },
     { "pin-workers", CONFIG_SWITCH, "", NULL, "each of them on a CPU of its own",
       FIELD(pin_workers), 0, 0 },
-    { "kernels", CONFIG_TEXT, "generic|avx2|avx512|avx512_bf16|amx", NULL,
-      "what computes attention; unset: the best there is", FIELD(kernels), 0, 0 },
+    { "kernels", CONFIG_TEXT, KERNELS, NULL, "what computes attention; unset: the best there is",
+      FIELD(kernels), 0, 0 },
     { "precision", CONFIG_CHOICE, "highest|high|medium", "highest",
       "of products in parts, unless a call or model says", FIELD(precision), 0, 0 },
     { "body-max", CONFIG_SIZE, "SIZE", "64MiB", "the largest request body", FIELD(body_bytes_max),

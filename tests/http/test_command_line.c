@@ -98,7 +98,11 @@ static void test_bad_flags(void **state)
         { "--model-control", { "both" } },
     };
     expect_refused("--kernels=sse", NULL,
+#ifdef __aarch64__
+                   "no kernels 'sse'; expected generic|neon_bf16");
+#else
                    "no kernels 'sse'; expected generic|avx2|avx512|avx512_bf16|amx");
+#endif
     expect_refused("--memory-max", "1KiB", "64MiB, from 1MiB to 1024GiB");
     expect_refused("--compress-min=-1", NULL, "64MiB, from 0 to 1024GiB");
     expect_refused("--batch-delay", "61s", "ms, s, m or h as in 500ms, from 0s to 60s");

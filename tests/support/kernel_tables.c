@@ -23,28 +23,44 @@ const struct attn_kernels *kernel_table_of_unit(void)
     return NULL;
 }
 
+/* What stands beside the vectors of the best table: products of bf16 vectors, if the CPU has them,
+ * and the model of those. */
 #ifdef __x86_64__
+#define VECTORS    attn_kernels_avx512
+#define DOTS       attn_kernels_avx512_bf16
+#define DOTS_MODEL dots_model
+#define MODEL_NAME "avx512_bf16-model"
+#elif defined(__aarch64__)
+#define VECTORS    attn_kernels_generic
+#define DOTS       attn_kernels_neon_bf16
+#define DOTS_MODEL squares_model
+#define MODEL_NAME "neon_bf16-model"
+#endif
+
+#ifdef DOTS
 static struct attn_matrix_kernels dots_of_all;
 
-/* The table avx512 with other matrix kernels beside it. */
+/* The table of vectors with other matrix kernels beside it. */
 static struct attn_kernels beside(const char *name, const struct attn_matrix_kernels *matrix)
 {
-    struct attn_kernels table = attn_kernels_avx512;
+    struct attn_kernels table = VECTORS;
     table.name = name;
     table.matrix = matrix;
     return table;
 }
 
-/* Returns whether the CPU can run avx512. */
+/* Returns whether the CPU can run the vectors. */
 static bool make_tables(void)
 {
     const struct attn_kernels *best = attn_kernels_available()[0];
-    if (best != &attn_kernels_avx512_bf16 && best != &attn_kernels_avx512)
+    if (best != &DOTS && best != &VECTORS)
         return false;
+#ifdef __x86_64__
     model = beside("amx-model", &matrix_model);
-    model_of_dots = beside("avx512_bf16-model", &dots_model);
+#endif
+    model_of_dots = beside(MODEL_NAME, &DOTS_MODEL);
     dots = model_of_dots;
-    if (best == &attn_kernels_avx512_bf16) {
+    if (best == &DOTS) {
         dots_of_all = *best->matrix;
         dots_of_all.takes_small = true;
         dots = beside(best->name, &dots_of_all);
@@ -56,13 +72,14 @@ static bool make_tables(void)
 static void list_tables(void)
 {
     int count = 0;
-#ifdef __x86_64__
+#ifdef DOTS
     if (make_tables()) {
         tables[count++] = &dots;
-        tables[count++] = &model;
+        if (model.name != NULL)
+            tables[count++] = &model;
     }
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
-        if (*k != &attn_kernels_avx512_bf16)
+        if (*k != &DOTS)
             tables[count++] = *k;
 #else
     tables[count++] = attn_kernels_available()[0];

@@ -464,7 +464,8 @@ static void test_kernel_tables(void **state)
     for (; tables[count] != NULL; count++) {
         const char *name = attn_kernels_name(tables[count]);
         assert_true(strcmp(name, "generic") == 0 || strcmp(name, "avx2") == 0
-                    || strcmp(name, "avx512") == 0 || strcmp(name, "avx512_bf16") == 0);
+                    || strcmp(name, "avx512") == 0 || strcmp(name, "avx512_bf16") == 0
+                    || strcmp(name, "neon_bf16") == 0);
     }
     assert_string_equal(attn_kernels_name(tables[count - 1]), "generic");
 
