@@ -468,7 +468,6 @@ static void test_kernel_tables(void **state)
                     || strcmp(name, "neon_bf16") == 0);
     }
     assert_string_equal(attn_kernels_name(tables[count - 1]), "generic");
-
     struct attn_plan plan;
     struct attn_problem problem = valid_problem();
     assert_int_equal(attn_plan_init(&plan, &problem, NULL), ATTN_OK);
