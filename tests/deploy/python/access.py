@@ -11,6 +11,7 @@ import time
 import numpy as np
 
 import attnd
+from refusal import expect
 
 url, certificate, key, narrow = sys.argv[1:]
 trusted = ssl.create_default_context(cafile=certificate)
@@ -18,16 +19,6 @@ trusted = ssl.create_default_context(cafile=certificate)
 
 def client(key, **options):
     return attnd.Client(url, key, ssl_context=trusted, timeout=200, **options)
-
-
-def expect(kind, call, **fields):
-    try:
-        call()
-    except kind as error:
-        for name, value in fields.items():
-            assert getattr(error, name) == value, (name, getattr(error, name))
-        return error
-    raise AssertionError("not refused")
 
 
 # The certificate must be known, and is looked at before any key is sent.

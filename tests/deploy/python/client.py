@@ -11,20 +11,11 @@ import time
 import numpy as np
 
 import attnd
+from refusal import expect
 
 url, unix = sys.argv[1:]
 client = attnd.Client(url, model="demo", timeout=200)
 rng = np.random.default_rng(3)
-
-
-def expect(kind, call, **fields):
-    try:
-        call()
-    except kind as error:
-        for name, value in fields.items():
-            assert getattr(error, name) == value, (name, getattr(error, name))
-        return error
-    raise AssertionError("not refused")
 
 
 # One call, as lists and as arrays; the answer in the README.
