@@ -31,7 +31,7 @@
 /* Rows whose sums fit into registers beside a square of parameters. */
 enum { PROJECT_DECODE_ROWS = VEC_BYTES == 64 ? 8 : 4 };
 
-/* Groups of outputs that one row meets side by side, where rows of parameters are short. */
+/* One row meets groups of outputs side by side. The lines of long rows would evict each other. */
 enum { PROJECT_GROUPS_MAX = 2, PROJECT_GROUPS_BYTES = 4096 };
 
 /* Inputs of a tile, a whole number of parts; and the stride of rows of widened parameters, chosen
