@@ -28,6 +28,18 @@ static int metric(const char *name)
     return value;
 }
 
+/* All members submit, and each gets its answer from two shared products. */
+static void run_all(int64_t rows_max)
+{
+    callers_begin(rows_max);
+    callers_submit_all();
+    callers_finish();
+    for (int i = 0; i < MEMBERS; i++) {
+        callers_expect_answered(i);
+        assert_int_equal(callers[i].shared, 2);
+    }
+}
+
 /* All jobs that came before the worker was free are in the batch when it begins, even though the
  * batch was submitted with the first of them. */
 static void test_all_that_is_there_shares(void **state)
@@ -36,13 +48,7 @@ static void test_all_that_is_there_shares(void **state)
     const int small = metric("requests_bucket{le=\"4\"}"), large = metric("requests_count");
     const int requests = metric("requests_sum"), rows = metric("rows_sum");
     const int observations = metric("\nattnd_cost_observations_total");
-    callers_begin(64);
-    callers_submit_all();
-    callers_finish();
-    for (int i = 0; i < MEMBERS; i++) {
-        callers_expect_answered(i);
-        assert_int_equal(callers[i].shared, 2);
-    }
+    run_all(64);
     assert_int_equal(metric("requests_bucket{le=\"4\"}"), small);
     assert_int_equal(metric("requests_count"), large + 2);
     assert_int_equal(metric("\nattnd_cost_observations_total"), observations + 2);
@@ -58,13 +64,7 @@ static void test_precisions_do_not_mix(void **state)
     const int requests = metric("requests_sum");
     for (int i = 0; i < MEMBERS; i += 2)
         callers[i].plan.problem.options.precision = ATTN_PRECISION_MEDIUM;
-    callers_begin(64);
-    callers_submit_all();
-    callers_finish();
-    for (int i = 0; i < MEMBERS; i++) {
-        callers_expect_answered(i);
-        assert_int_equal(callers[i].shared, 2);
-    }
+    run_all(64);
     assert_int_equal(metric("requests_bucket{le=\"4\"}"), small + 4);
     assert_int_equal(metric("requests_count"), batches + 4);
     assert_int_equal(metric("requests_sum"), requests + 2 * MEMBERS);
@@ -74,13 +74,7 @@ static void test_a_full_batch_leaves_the_others_another(void **state)
 {
     (void)state;
     for (int64_t rows_max = 6; rows_max <= 9; rows_max++) {
-        callers_begin(rows_max);
-        callers_submit_all();
-        callers_finish();
-        for (int i = 0; i < MEMBERS; i++) {
-            callers_expect_answered(i);
-            assert_int_equal(callers[i].shared, 2);
-        }
+        run_all(rows_max);
         callers_tear_down(state);
         callers_set_up(state);
     }
