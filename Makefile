@@ -318,6 +318,12 @@ test-sanitized: ## the same with ASan and UBSan, and where there are threads, or
 check: programs ## the tests without installing; SANITIZE=address,undefined or thread
 	@tests/run $(BUILD)/$(COMPILER) check '$(or $(SANITIZE),plain)'
 
+check-twin: programs ## the tests beside the daemon of another build, TWIN=FILE: which of their answers differ, at build/cc/twin.log
+	@rm -f $B/twin.log
+	@ATTND_TEST_TWIN=$(abspath $(TWIN)) ATTND_TEST_TWIN_LOG=$(abspath $B/twin.log) tests/run $(BUILD)/$(COMPILER) check plain
+	@sed -nE 's/^.*: ([0-9]+) answers compared, ([0-9]+) differ$$/\1 \2/p' $B/twin.log | \
+	    awk '{ compared += $$1; differ += $$2 } END { print compared + 0 " answers compared, " differ + 0 " differ" }'
+
 # The programs that tests/run runs. Programs that talk to the daemon from outside need no sanitizer of their own.
 programs: inner-programs $(TESTS) $(PRELOAD) $(LIBRARY) ## build what the tests run, and run nothing
 inner-programs: $(KERNEL_OBJ) $(DAEMON) $(INNER_SRC:%.c=$B/%) $(REPLAYS)
@@ -470,7 +476,7 @@ help: ## this
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
-.PHONY: daemon run serve story test test-sanitized check programs inner-programs threaded-programs check-page pictures check-long check-aarch64 check-layers check-pages lint sbom check-reproducible reference bench bench-quick bench-load exactness fuzz fuzz-programs library install install-library uninstall deb dist compdb \
+.PHONY: daemon run serve story test test-sanitized check programs inner-programs threaded-programs check-twin check-page pictures check-long check-aarch64 check-layers check-pages lint sbom check-reproducible reference bench bench-quick bench-load exactness fuzz fuzz-programs library install install-library uninstall deb dist compdb \
         clean help FORCE
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)

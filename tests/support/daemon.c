@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "http_client.h"
+#include "twin.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -189,6 +190,7 @@ void daemon_start(struct daemon *server, const struct daemon_options *options)
             fail_msg("%s does not get ready", daemon_program());
         }
     }
+    twin_start(server->port, arguments, options->environment);
 }
 
 void daemon_start_with(struct daemon *server, const char *argument, ...)
@@ -256,6 +258,7 @@ void daemon_freeze(struct daemon *server)
 
 void daemon_kill(struct daemon *server)
 {
+    twin_stop(server->port);
     if (server->pid > 0) {
         kill(server->pid, SIGKILL);
         waitpid(server->pid, NULL, 0);

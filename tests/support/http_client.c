@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "daemon.h"
+#include "twin.h"
 
 #include <arpa/inet.h>
 #include <curl/curl.h>
@@ -214,6 +215,7 @@ struct http_response http_client_send(struct http_client *client,
     struct transfer transfer = { .response = &response };
     begin(client, request, &transfer);
     end(client, &transfer, curl_easy_perform(client->curl));
+    twin_compare(client, request, &response);
     return response;
 }
 
