@@ -109,6 +109,7 @@ static bool encode_one(const struct tokenizer *tokenizer, struct byte_slice text
             .sequence = sequence,
             .start = output.tokens[i].start,
             .end = output.tokens[i].end,
+            .is_of_text = true,
             .type = (uint8_t)sequence,
         };
     return true;

@@ -19,8 +19,9 @@ struct tokenizer;
 struct token {
     int32_t id;
     int32_t sequence;   /* 0: of the text; 1: of the pair */
-    int64_t start, end; /* the bytes of its sequence's UTF-8 text that it stands for; both 0 where
-                           the template added the token */
+    int64_t start, end; /* the bytes of its sequence's UTF-8 text that it stands for, which may be
+                           none; both 0 where is_of_text is false */
+    bool is_of_text;    /* made of a text; false: the template added it */
     bool is_special;    /* the template added it, or it is a special token of the vocabulary */
     uint8_t type;       /* token type id: what the template says, else 0 */
 };

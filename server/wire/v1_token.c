@@ -23,13 +23,13 @@ void v1_token_write(const struct tokenizer *tokenizer, const struct token *token
     text_raw(text, "{\"id\":");
     text_integer(text, token->id);
     v1_token_write_text(tokenizer, token->id, text);
-    if (token->end > 0) {
+    if (token->is_of_text) {
         text_raw(text, ",\"start\":");
         text_integer(text, token->start);
         text_raw(text, ",\"end\":");
         text_integer(text, token->end);
     }
-    if (has_pair && token->end > 0) {
+    if (has_pair && token->is_of_text) {
         text_raw(text, ",\"sequence\":");
         text_integer(text, token->sequence);
     }

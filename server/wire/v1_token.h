@@ -6,8 +6,8 @@
 #include "tokenizer/tokenizer.h"
 
 /* Writes {"id":1996,"text":"the","start":0,"end":3}, with "special" where the token is special, and
- * "sequence" where there is a pair. A token that stands for no bytes of the text has no start and
- * end; without a tokenizer (NULL) there is no text. */
+ * "sequence" where there is a pair. A token that is not of a text has no start, end and sequence;
+ * without a tokenizer (NULL) there is no text. */
 void v1_token_write(const struct tokenizer *tokenizer, const struct token *token, bool has_pair,
                     struct text *text);
 

@@ -15,11 +15,22 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The space that ByteLevel puts before a text is a token of the text without a byte of it. */
+static const char byte_tokenizer[] =
+    "{\"version\":\"1.0\",\"added_tokens\":["
+    "{\"id\":2,\"content\":\"<s>\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,"
+    "\"normalized\":false,\"special\":true}],\"normalizer\":null,"
+    "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"trim_offsets\":true},"
+    "\"post_processor\":{\"type\":\"RobertaProcessing\",\"sep\":[\"<s>\",2],\"cls\":[\"<s>\",2],"
+    "\"trim_offsets\":true,\"add_prefix_space\":true},\"decoder\":{\"type\":\"ByteLevel\"},"
+    "\"model\":{\"type\":\"BPE\",\"vocab\":{\"\u0120\":0,\"a\":1,\"<s>\":2},\"merges\":[]}}";
+
 static int start(void **state)
 {
     fixture_make_directory(state);
     word_model_make(fixture_path("words"), word_model_tokenizer);
     word_model_make(fixture_path("bare"), NULL);
+    word_model_make(fixture_path("bytes"), byte_tokenizer);
     word_model_make(fixture_path("wrong"), "{\"version\":\"1.0\",\"model\":{\"type\":\"Runes\"}}");
     fixture_serve("--models", directory);
     return 0;
@@ -97,6 +108,29 @@ static void test_pair(void **state)
                   ",{\"id\":2,\"text\":\"[SEP]\",\"special\":true}]}\n");
 }
 
+/* Tokens of a text have places, empty ones too; tokens of the template have none. The numbers are
+ * those of the reference implementation, tokenizers 0.22.2. */
+static void test_empty_places(void **state)
+{
+    (void)state;
+    expect_answer("/v1/tokenize", "{\"model\":\"bytes\",\"text\":\"a\"}",
+                  "{\"model\":\"bytes\",\"tokens\":["
+                  "{\"id\":2,\"text\":\"<s>\",\"special\":true}"
+                  ",{\"id\":0,\"text\":\"Ġ\",\"start\":0,\"end\":0}"
+                  ",{\"id\":1,\"text\":\"a\",\"start\":0,\"end\":1}"
+                  ",{\"id\":2,\"text\":\"<s>\",\"special\":true}]}\n");
+    expect_answer("/v1/tokenize",
+                  "{\"model\":\"bytes\",\"text\":\"\",\"pair\":\"<s>\",\"special\":false}",
+                  "{\"model\":\"bytes\",\"tokens\":["
+                  "{\"id\":2,\"text\":\"<s>\",\"start\":0,\"end\":3,\"sequence\":1"
+                  ",\"special\":true}]}\n");
+    expect_answer("/v1/tokenize",
+                  "{\"model\":\"bytes\",\"text\":\"\",\"pair\":\"a\",\"special\":false}",
+                  "{\"model\":\"bytes\",\"tokens\":["
+                  "{\"id\":0,\"text\":\"Ġ\",\"start\":0,\"end\":0,\"sequence\":1}"
+                  ",{\"id\":1,\"text\":\"a\",\"start\":0,\"end\":1,\"sequence\":1}]}\n");
+}
+
 static void test_back(void **state)
 {
     (void)state;
@@ -162,10 +196,10 @@ static void test_models(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_texts),         cmocka_unit_test(test_nul),
-        cmocka_unit_test(test_pair),          cmocka_unit_test(test_back),
-        cmocka_unit_test(test_faults),        cmocka_unit_test(test_models),
-        cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_texts),  cmocka_unit_test(test_nul),
+        cmocka_unit_test(test_pair),   cmocka_unit_test(test_empty_places),
+        cmocka_unit_test(test_back),   cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_models), cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, fixture_clear);
 }
