@@ -407,7 +407,8 @@ static int run(struct service *service)
     metrics_gauge_set(METRICS_WORKERS, worker_count);
     service->scheduler = scheduler_create(worker_count, config->queue_max, SERVICE_WORKSPACE_BYTES);
     service->kept = kept_store_create(config->trace_bytes_max);
-    service->sessions = session_store_create(config->session_bytes_max, config->replica);
+    service->sessions =
+        session_store_create(config->session_bytes_max, config->sessions_max, config->replica);
     const struct region_prefixes prefixes = shared_memory_prefixes(config);
     if (prefixes.count > 0)
         service->regions = regions_create(&prefixes, config->memory_bytes_max);

@@ -25,7 +25,7 @@ struct access_account {
     struct access_limits limits;      /* of the newest key of the name; guarded by owner */
     struct access_quota quota;        /* by these limits, what its requests use */
     _Atomic int64_t sessions;         /* changed under the mutex of their store alone */
-    _Atomic size_t session_bytes;     /* of pages that its sessions made, and what is beside them */
+    _Atomic size_t session_bytes;     /* of its sessions, and of pages that they made */
     _Atomic size_t session_bytes_max; /* by these limits; 0: no bound */
     struct job_share share; /* of the schedulers; no job is left of it when no reference is */
 };

@@ -38,7 +38,7 @@ static const struct limit LIMITS[ACCESS_LIMIT_COUNT] = {
     { "memory", SIZE, FIELD(memory_bytes), 1, BYTES_MOST, "bytes, or KiB, MiB or GiB as in 64MiB" },
     { "sessions", INTEGER, FIELD(sessions), 1, COUNT_MOST, "a number of sessions" },
     { "session-memory", SIZE, FIELD(session_bytes), 1, BYTES_MOST,
-      "bytes of keys and values of its sessions, as in 1GiB" },
+      "bytes of its sessions, with keys and values, as in 1GiB" },
     { "weight", DECIMAL, FIELD(weight), 0.01, 100, "a share of the workers, as in 2" },
     { "expires", DATE, FIELD(expires_s), 0, 0, "the first day without the key, as in 2027-01-31" },
 };

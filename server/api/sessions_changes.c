@@ -124,10 +124,6 @@ static bool fork_session(struct change *change, struct fault *fault)
     struct session *fork = session_fork(change->session);
     if (!fork)
         return fault_no_memory(fault);
-    if (!session_count_lists(fork, change->key ? change->key->account : NULL, fault)) {
-        session_release(fork);
-        return false;
-    }
     if (change->body.ttl_ns > 0)
         fork->ttl_ns = change->body.ttl_ns;
     return give_to_store(change, fork, fault);

@@ -88,6 +88,8 @@ const struct config_option CONFIG_OPTIONS[] = {
     { "session-memory-max", CONFIG_SIZE, "SIZE", NULL,
       "of all sessions; unset: a quarter of what is granted", FIELD(session_bytes_max), 1,
       BYTES_MOST },
+    { "sessions-max", CONFIG_INTEGER, "N", "100000", "how many sessions there may be",
+      FIELD(sessions_max), 1, 1000000 },
     { "session-save", CONFIG_TEXT, "DIR", NULL, "where the end writes sessions, for the next start",
       FIELD(session_save), 0, 0 },
     { "shared-memory-prefix", CONFIG_LIST, "PREFIX", NULL,

@@ -59,6 +59,10 @@ void session_release(struct session *session)
         session_rows_free(&session->layers[i].rows);
     free(session->layers);
     model_release(session->model);
+    if (session->budget) {
+        session_budget_give_back(session->budget, session->own_bytes);
+        session_account_give_back(session->account, session->own_bytes);
+    }
     access_account_release(session->account);
     free(atomic_load(&session->saved));
     free(session);
@@ -157,10 +161,26 @@ struct session *session_fork(const struct session *session)
     return fork;
 }
 
-bool session_count_lists(struct session *fork, struct access_account *account, struct fault *fault)
+size_t session_own_bytes(const struct session *session)
 {
-    for (int64_t i = 0; i < fork->layer_count; i++)
-        if (!session_rows_count_list(&fork->layers[i].rows, account, fault))
-            return false;
+    enum { NODE_BYTES = 48, BLOCKS_BYTES = 32 }; /* of the store's tree; beside two of malloc's */
+    size_t bytes = sizeof *session + NODE_BYTES + BLOCKS_BYTES;
+    for (int64_t i = 0; i < session->layer_count; i++)
+        bytes += sizeof *session->layers
+                 + (size_t)session->layers[i].rows.part_count * sizeof(struct session_part);
+    return bytes;
+}
+
+bool session_count_own(struct session *session, struct session_budget *budget, struct fault *fault)
+{
+    const size_t bytes = session_own_bytes(session);
+    if (!session_account_take(session->account, bytes, fault))
+        return false;
+    if (!session_budget_take(budget, bytes, fault)) {
+        session_account_give_back(session->account, bytes);
+        return false;
+    }
+    session->budget = budget;
+    session->own_bytes = bytes;
     return true;
 }

@@ -52,9 +52,11 @@ struct session {
     _Atomic int64_t ttl_ns;    /* from its last use on */
     _Atomic bool is_evictable; /* may end when memory is short */
     _Atomic int64_t used_ns;
-    _Atomic int end;              /* enum session_end */
-    _Atomic(char *) saved;        /* session_saved.h: path of its file, malloc'd; NULL: none */
-    struct session_layer *layers; /* [layer_count], ascending */
+    _Atomic int end;               /* enum session_end */
+    struct session_budget *budget; /* that own_bytes are counted in; NULL: in none */
+    size_t own_bytes;              /* of session_count_own() */
+    _Atomic(char *) saved;         /* session_saved.h: path of its file, malloc'd; NULL: none */
+    struct session_layer *layers;  /* [layer_count], ascending */
     int64_t layer_count;
 
     LIST_OF(struct session_ticket) tickets; /* guarded by session_turn.c */
@@ -95,7 +97,12 @@ size_t session_bytes_held(const struct session *session);
  * memory. */
 struct session *session_fork(const struct session *session);
 
-/* For a fork that stays: session_rows_count_list() of all layers. */
-bool session_count_lists(struct session *fork, struct access_account *account, struct fault *fault);
+/* What a session takes beside its pages: itself, its layers and the lists of their pages, of which
+ * a fork begins with as many as what it was made from. */
+size_t session_own_bytes(const struct session *session);
+
+/* Counts that in the budget of its pages and for the name of its account, until its last reference
+ * goes. False, with the fault: there is no room. */
+bool session_count_own(struct session *session, struct session_budget *budget, struct fault *fault);
 
 #endif

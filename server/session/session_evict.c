@@ -27,7 +27,7 @@ static void forget(struct session *session)
 /* Bytes that are freed when this session ends, too. */
 static size_t add(struct session *session)
 {
-    size_t bytes = 0;
+    size_t bytes = session->own_bytes;
     for (int64_t i = 0; i < session->layer_count; i++)
         for (int64_t p = 0; p < session->layers[i].rows.part_count; p++) {
             struct session_page *page = session->layers[i].rows.parts[p].page;
@@ -42,7 +42,7 @@ static size_t add(struct session *session)
 /* Bytes that are not freed when this session stays after all. */
 static size_t take_back(struct session *session)
 {
-    size_t bytes = 0;
+    size_t bytes = session->own_bytes;
     for (int64_t i = 0; i < session->layer_count; i++)
         for (int64_t p = 0; p < session->layers[i].rows.part_count; p++) {
             struct session_page *page = session->layers[i].rows.parts[p].page;
@@ -83,8 +83,23 @@ int64_t session_evict_choose(struct session **sessions, int64_t count, size_t by
 
 static bool is_candidate(const struct session *session)
 {
-    return session->is_evictable && atomic_load(&session->holders) == 1
-           && session_bytes_held(session) > 0;
+    return session->is_evictable && atomic_load(&session->holders) == 1;
+}
+
+struct session *session_store_spare(const struct session_store *store, int64_t now_ns,
+                                    enum session_end *why)
+{
+    struct session *spare = NULL;
+    *why = SESSION_EVICTED;
+    for (struct session *s = store->all.first; s; s = s->in_store.next) {
+        if (session_is_expired(s, now_ns)) {
+            *why = SESSION_EXPIRED;
+            return s;
+        }
+        if (is_candidate(s) && (!spare || atomic_load(&s->used_ns) < atomic_load(&spare->used_ns)))
+            spare = s;
+    }
+    return spare;
 }
 
 /* In an array of malloc's; NULL: no memory. */
@@ -145,6 +160,19 @@ bool session_store_begin_rows(struct session_store *store, struct session_rows *
 {
     for (int i = 0; !session_rows_begin(rows, session_store_budget(store), count, fault); i++)
         if (!may_try_again(store, rows, i, fault))
+            return false;
+    fault->code = FAULT_NONE;
+    return true;
+}
+
+bool session_store_count_own(struct session_store *store, struct session *session,
+                             struct fault *fault)
+{
+    enum { TRIES = 16 };
+    struct session_budget *budget = session_store_budget(store);
+    for (int i = 0; !session_count_own(session, budget, fault); i++)
+        if (fault->code != FAULT_FULL || i == TRIES
+            || !session_store_make_room(store, session_own_bytes(session), fault))
             return false;
     fault->code = FAULT_NONE;
     return true;

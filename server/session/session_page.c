@@ -57,9 +57,8 @@ static bool has_room(const struct session_budget *budget, size_t used, size_t by
     if (bytes <= budget->bytes_max && used <= budget->bytes_max - bytes)
         return true;
     return fault_set(fault, FAULT_FULL,
-                     "%zu more bytes of keys and values have no room: all sessions hold %zu "
-                     "of the %zu that they may (--session-memory-max); delete or truncate "
-                     "one, or wait until one ends",
+                     "%zu more bytes have no room: all sessions hold %zu of the %zu that they "
+                     "may (--session-memory-max); delete or truncate one, or wait until one ends",
                      bytes, used, budget->bytes_max);
 }
 
@@ -227,9 +226,9 @@ bool session_account_take(struct access_account *account, size_t bytes, struct f
     do {
         if (most > 0 && (bytes > most || used > most - bytes))
             return fault_set(fault, FAULT_QUOTA,
-                             "%zu more bytes of keys and values have no room: the sessions of "
-                             "'%s' hold %zu of the %zu that they may (session-memory); delete or "
-                             "truncate one, or wait until one ends",
+                             "%zu more bytes have no room: the sessions of '%s' hold %zu of the "
+                             "%zu that they may (session-memory); delete or truncate one, or wait "
+                             "until one ends",
                              bytes, account->name, used, most);
     } while (!atomic_compare_exchange_weak(&account->session_bytes, &used, used + bytes));
     return true;

@@ -2,7 +2,8 @@
  *
  * A page holds the keys and values of consecutive positions of one layer, as attention reads them.
  * Sessions that were forked share pages: references are counted, and rows that another session can
- * see are never written again. One budget bounds the bytes of all pages (--session-memory-max). */
+ * see are never written again. One budget bounds the bytes of all pages and of the sessions
+ * themselves (--session-memory-max). */
 #ifndef ATTND_SESSION_PAGE_H
 #define ATTND_SESSION_PAGE_H
 
@@ -31,7 +32,7 @@ size_t session_shape_bytes(const struct session_shape *shape, int64_t rows);
 
 struct session_budget {
     size_t bytes_max;
-    _Atomic size_t bytes; /* of all pages */
+    _Atomic size_t bytes; /* of all pages, and of what lies beside them */
 };
 
 /* Whether so many bytes more would fit; else the fault is full, with what is held. */

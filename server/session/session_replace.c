@@ -24,15 +24,20 @@ bool session_store_replace(struct session_store *store, struct session *session,
 {
     const int64_t now_ns = clock_now_ns();
     struct fault unused;
+    struct session *ended;
     session->account = key ? access_account_hold(key->account) : NULL;
     text_copy(session->id, sizeof session->id, wanted);
+    if (!session_store_count_own(store, session, fault)) {
+        session_release(session);
+        return false;
+    }
     pthread_mutex_lock(&store->mutex);
     struct session *expired =
         session_store_take_expired(store, wanted, session_owner(session), now_ns);
     struct session *earlier = session_store_at(store, wanted, session_owner(session));
     if (earlier)
         session_store_take_from_place(store, earlier);
-    const bool good = session_store_put_new(store, session, key, now_ns, fault);
+    const bool good = session_store_put_new(store, session, key, now_ns, &ended, fault);
     if (good && earlier) {
         session->earlier = earlier;
         earlier->later = session;
@@ -41,6 +46,7 @@ bool session_store_replace(struct session_store *store, struct session *session,
     struct session *lost = is_lost ? chain_of(earlier) : NULL;
     pthread_mutex_unlock(&store->mutex);
     session_store_let_go(store, expired);
+    session_store_let_go(store, ended);
     session_store_let_go(store, lost);
     if (!good)
         session_release(session);

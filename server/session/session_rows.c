@@ -24,10 +24,6 @@ void session_rows_free(struct session_rows *rows)
 {
     for (int64_t i = 0; i < rows->part_count; i++)
         session_page_release(rows->parts[i].page);
-    if (rows->list_bytes > 0)
-        session_budget_give_back(rows->list_budget, rows->list_bytes);
-    session_account_give_back(rows->list_account, rows->list_bytes);
-    access_account_release(rows->list_account);
     free(rows->parts);
     session_view_free(rows);
     *rows = (struct session_rows){ .length = 0 };
@@ -263,25 +259,6 @@ bool session_rows_fork(const struct session_rows *rows, struct session_rows *cop
         copy->parts[copy->part_count] = rows->parts[copy->part_count];
         session_page_hold(rows->parts[copy->part_count].page);
     }
-    return true;
-}
-
-bool session_rows_count_list(struct session_rows *rows, struct access_account *account,
-                             struct fault *fault)
-{
-    enum { FREE = 1024 };
-    const size_t bytes = (size_t)rows->part_count * sizeof *rows->parts;
-    if (bytes <= FREE)
-        return true;
-    rows->list_budget = rows->parts[0].page->budget;
-    if (!session_account_take(account, bytes - FREE, fault))
-        return false;
-    if (!session_budget_take(rows->list_budget, bytes - FREE, fault)) {
-        session_account_give_back(account, bytes - FREE);
-        return false;
-    }
-    rows->list_bytes = bytes - FREE;
-    rows->list_account = account ? access_account_hold(account) : NULL;
     return true;
 }
 

@@ -33,11 +33,8 @@ struct session_rows {
     int64_t length;             /* positions that are there */
     struct session_part *parts; /* [part_count], malloc'd */
     int64_t part_count;
-    size_t list_bytes; /* of parts, as counted in the budget of their pages */
-    struct session_budget *list_budget;
-    struct access_account *list_account; /* held; NULL: it counts for no name */
-    struct access_account *account;      /* that new pages count for, borrowed; NULL: for none */
-    int64_t page_rows_max;               /* of a new page; 0: SESSION_PAGE_ROWS_MAX */
+    struct access_account *account; /* that new pages count for, borrowed; NULL: for none */
+    int64_t page_rows_max;          /* of a new page; 0: SESSION_PAGE_ROWS_MAX */
 
     /* Positions that are gone, a part of their own (session_hole.h). */
     int64_t dropped_from;
@@ -75,12 +72,6 @@ void session_rows_truncate(struct session_rows *rows, int64_t length);
 
 /* Makes copy, which is empty, share all positions that are there. False: no memory. */
 bool session_rows_fork(const struct session_rows *rows, struct session_rows *copy);
-
-/* Counts the list of pages of a fork that stays in their budget and for a name, but for its first
- * 1024 bytes: it is the fork's own, and there may be many. Once. False, with the fault: there is no
- * room. */
-bool session_rows_count_list(struct session_rows *rows, struct access_account *account,
-                             struct fault *fault);
 
 /* Whether positions [first, end) have equal bytes in both, which may be those of an append; where
  * those of b are I8, whether those of a, in F32, would have become the same. */

@@ -12,13 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct session_store *session_store_create(size_t bytes_max, const char *replica)
+struct session_store *session_store_create(size_t bytes_max, int64_t count_max, const char *replica)
 {
     struct session_store *store = calloc(1, sizeof *store);
     if (!store)
         return NULL;
     pthread_mutex_init(&store->mutex, NULL);
     store->budget.bytes_max = bytes_max;
+    store->count_max = count_max;
     store->replica = replica;
     return store;
 }
@@ -69,6 +70,7 @@ void session_store_take_from_place(struct session_store *store, struct session *
 {
     tdelete(session, &store->by_id, compare);
     LIST_TAKE_OUT(&store->all, session, in_store);
+    store->count--;
     if (session->account)
         session->account->sessions--;
     metrics_gauge_add(METRICS_SESSIONS, -1);
@@ -83,8 +85,8 @@ void session_store_take_out(struct session_store *store, struct session *session
 }
 
 /* Whether the key may have one more. */
-static bool has_place(const struct session_store *store, const struct access_key *key,
-                      int64_t now_ns, struct fault *fault)
+static bool key_has_place(const struct session_store *store, const struct access_key *key,
+                          int64_t now_ns, struct fault *fault)
 {
     int64_t count = 0;
     if (!key || key->limits.sessions == 0 || key->account->sessions < key->limits.sessions)
@@ -97,6 +99,27 @@ static bool has_place(const struct session_store *store, const struct access_key
                         "'%s' has %lld sessions, as many as it may; delete one, or wait until one "
                         "ends",
                         session_owner_of_key(key), (long long)count);
+}
+
+/* Whether the store may have one more: else *spare is the session that makes room, or NULL, with
+ * the fault. All sessions are looked at for it, so a refusal holds for a while. */
+static bool has_place(struct session_store *store, int64_t now_ns, struct session **spare,
+                      enum session_end *why, struct fault *fault)
+{
+    enum { LOOK_AGAIN_NS = 100000000 };
+    *spare = NULL;
+    if (store->count < store->count_max)
+        return true;
+    if (now_ns >= store->no_spare_until_ns)
+        *spare = session_store_spare(store, now_ns, why);
+    if (*spare)
+        return true;
+    if (now_ns >= store->no_spare_until_ns)
+        store->no_spare_until_ns = now_ns + LOOK_AGAIN_NS;
+    return fault_set(fault, FAULT_FULL,
+                     "there are %lld sessions, as many as there may be (--sessions-max); delete "
+                     "one, or wait until one ends",
+                     (long long)store->count);
 }
 
 static bool is_taken(const char *id, struct fault *fault)
@@ -113,6 +136,8 @@ bool session_store_put(struct session_store *store, struct session *session, str
     if (*node != session)
         return is_taken(session->id, fault);
     LIST_APPEND(&store->all, session, in_store);
+    store->count++;
+    store->no_spare_until_ns = INT64_MIN; /* it may be evictable */
     if (session->account)
         session->account->sessions++;
     metrics_gauge_add(METRICS_SESSIONS, 1);
@@ -120,9 +145,18 @@ bool session_store_put(struct session_store *store, struct session *session, str
 }
 
 bool session_store_put_new(struct session_store *store, struct session *session,
-                           const struct access_key *key, int64_t now_ns, struct fault *fault)
+                           const struct access_key *key, int64_t now_ns, struct session **ended,
+                           struct fault *fault)
 {
-    return has_place(store, key, now_ns, fault) && session_store_put(store, session, fault);
+    enum session_end why;
+    *ended = NULL;
+    if (session_store_at(store, session->id, session_owner(session)))
+        return is_taken(session->id, fault);
+    if (!key_has_place(store, key, now_ns, fault) || !has_place(store, now_ns, ended, &why, fault))
+        return false;
+    if (*ended)
+        session_store_take_out(store, *ended, why);
+    return session_store_put(store, session, fault);
 }
 
 struct session *session_store_take_expired(struct session_store *store, const char *id,
@@ -208,13 +242,21 @@ bool session_store_add(struct session_store *store, struct session *session, con
         session_release(session);
         return fault_no_memory(fault);
     }
+    /* What is refused anyway evicts nobody. */
+    if (!session_store_takes(store, session->id, key, fault)
+        || !session_store_count_own(store, session, fault)) {
+        session_release(session);
+        return false;
+    }
     session_hold(session); /* it may end as soon as it has its place */
     lock(store);
+    struct session *ended;
     struct session *expired =
         session_store_take_expired(store, session->id, session_owner(session), now_ns);
-    const bool good = session_store_put_new(store, session, key, now_ns, fault);
+    const bool good = session_store_put_new(store, session, key, now_ns, &ended, fault);
     unlock(store);
     session_store_let_go(store, expired);
+    session_store_let_go(store, ended);
     if (good)
         session_store_drop_aside(store, session);
     else
@@ -227,11 +269,14 @@ bool session_store_takes(struct session_store *store, const char *wanted,
                          const struct access_key *key, struct fault *fault)
 {
     const int64_t now_ns = clock_now_ns();
+    struct session *spare;
+    enum session_end why;
     lock(store);
     const struct session *session = session_store_at(store, wanted, session_owner_of_key(key));
     const bool good = session && !session_is_expired(session, now_ns)
                           ? is_taken(wanted, fault)
-                          : has_place(store, key, now_ns, fault);
+                          : key_has_place(store, key, now_ns, fault)
+                                && has_place(store, now_ns, &spare, &why, fault);
     unlock(store);
     return good;
 }

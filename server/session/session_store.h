@@ -13,17 +13,19 @@
 
 struct session_store;
 
-/* The ids that it makes begin with "REPLICA.", where replica is not NULL; it stays the caller's.
- * NULL: no memory. */
-struct session_store *session_store_create(size_t bytes_max, const char *replica);
+/* For at most count_max sessions. The ids that it makes begin with "REPLICA.", where replica is not
+ * NULL; it stays the caller's. NULL: no memory. */
+struct session_store *session_store_create(size_t bytes_max, int64_t count_max,
+                                           const char *replica);
 void session_store_free(struct session_store *store); /* NULL is fine */
 
 struct session_budget *session_store_budget(struct session_store *store);
 
 /* Takes over the caller's reference of a session and gives it to the key, under the id that it
- * wants, or where wanted is NULL under one that nobody can guess. False, with the fault: the id is
- * taken (conflict), the key has as many sessions as it may (quota), or no memory; the reference is
- * then gone. */
+ * wants, or where wanted is NULL under one that nobody can guess. Where sessions are as many as
+ * there may be, or memory is short, evictable ones make room. False, with the fault: the id is
+ * taken (conflict), the key has as many sessions as it may (quota), there is no room (full), or no
+ * memory; the reference is then gone. */
 bool session_store_add(struct session_store *store, struct session *session, const char *wanted,
                        const struct access_key *key, struct fault *fault);
 

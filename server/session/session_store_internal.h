@@ -17,7 +17,9 @@ struct session_store {
     LIST_OF(struct session_aside) aside; /* session_aside.c */
     struct session_ended ended;
     struct session_budget budget;
-    const char *replica; /* or NULL */
+    int64_t count, count_max;  /* of all */
+    int64_t no_spare_until_ns; /* none of them made room for another when it was last asked */
+    const char *replica;       /* or NULL */
 };
 
 /* The name that a session or a key has; "": no keys are in use. */
@@ -35,9 +37,11 @@ bool session_is_expired(const struct session *session, int64_t now_ns);
 /* Gives a session its place. False, with the fault: the id is taken, or no memory. */
 bool session_store_put(struct session_store *store, struct session *session, struct fault *fault);
 
-/* The same, where the key may have one more (else quota). */
+/* The same, where the key may have one more (else quota), and the store (else full). *ended is a
+ * session that was taken out for it, or NULL. */
 bool session_store_put_new(struct session_store *store, struct session *session,
-                           const struct access_key *key, int64_t now_ns, struct fault *fault);
+                           const struct access_key *key, int64_t now_ns, struct session **ended,
+                           struct fault *fault);
 
 /* Takes a session from its place; or also remembers that it has ended, and why. The reference of
  * the store is then the caller's, who releases it without the mutex. */
@@ -49,7 +53,17 @@ void session_store_take_out(struct session_store *store, struct session *session
 struct session *session_store_take_expired(struct session_store *store, const char *id,
                                            const char *owner, int64_t now_ns);
 
+/* One that would make room for another: whose time has come, or else the least recently used of
+ * those that are evictable and that nobody holds. *why is what it ends by. NULL: there is none. */
+struct session *session_store_spare(const struct session_store *store, int64_t now_ns,
+                                    enum session_end *why);
+
 /* ------------------------------------------------------------- without the mutex -- */
+
+/* session_count_own() in the budget of the store; where memory is short, sessions that were made
+ * evictable make room. */
+bool session_store_count_own(struct session_store *store, struct session *session,
+                             struct fault *fault);
 
 /* Releases sessions that were taken out, a list by in_store, with the files that they had. */
 void session_store_let_go(struct session_store *store, struct session *first);

@@ -41,7 +41,7 @@ void metrics_refused(const char *reason);
       "Memory of kept traces and of those on their way; what --trace-memory-max bounds.")          \
     X(SESSIONS, "attnd_sessions", "Sessions.")                                                     \
     X(SESSION_BYTES, "attnd_session_bytes",                                                        \
-      "Memory of the keys and values of all sessions; what --session-memory-max bounds.")          \
+      "Memory of all sessions, with their keys and values; what --session-memory-max bounds.")     \
     X(REGIONS, "attnd_shared_memory_regions", "Regions of shared memory that are registered.")     \
     X(REGION_BYTES, "attnd_shared_memory_bytes", "Their sizes together.")                          \
     X(WORKERS, "attnd_workers", "Threads that compute.")                                           \

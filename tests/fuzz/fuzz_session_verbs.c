@@ -80,6 +80,21 @@ static void check(const struct slot *slot)
     session_release(session);
 }
 
+/* How many sessions have ended that were there: some are evictable, and what is made may have ended
+ * them. */
+static int look_again(void)
+{
+    struct fault fault = { .code = FAULT_NONE };
+    int gone = 0;
+    for (int i = 0; i < SLOTS; i++) {
+        struct session *session = session_store_look(store, id_of(&slots[i]), NULL, NULL, &fault);
+        gone += slots[i].is_there && !session;
+        slots[i].is_there = session != NULL;
+        session_release(session);
+    }
+    return gone;
+}
+
 /* -------------------------------------------------------------------------- verbs -- */
 
 static void make(struct slot *slot, bool is_short, bool is_evictable)
@@ -90,10 +105,11 @@ static void make(struct slot *slot, bool is_short, bool is_evictable)
     session->ttl_ns = is_short ? HOUR : 10 * HOUR;
     session->is_evictable = is_evictable;
     const bool is_made = session_store_add(store, session, id_of(slot), NULL, &fault);
-    require(is_made == !slot->is_there && (is_made || fault.code == FAULT_CONFLICT));
+    require(is_made ? !slot->is_there
+                    : fault.code == FAULT_FULL || (slot->is_there && fault.code == FAULT_CONFLICT));
+    look_again();
     if (!is_made)
         return;
-    slot->is_there = true;
     slot->is_short = is_short;
     slot->length = 0;
 }
@@ -119,10 +135,12 @@ static void fork_one(const struct slot *from, struct slot *to)
     struct session *fork = session_fork(session);
     require(fork != NULL);
     const bool is_made = session_store_add(store, fork, id_of(to), NULL, &fault);
-    require(is_made == !to->is_there);
+    require(is_made ? !to->is_there
+                    : fault.code == FAULT_FULL || (to->is_there && fault.code == FAULT_CONFLICT));
     if (is_made)
         *to = *from;
     session_release(session);
+    look_again();
 }
 
 static void cut(struct slot *slot, uint8_t share)
@@ -206,14 +224,7 @@ static void evict(uint8_t share)
     const bool had_room = session_budget_check(session_store_budget(store), bytes, &fault);
     const bool has_room = session_store_evict(store, bytes);
     require(has_room == session_budget_check(session_store_budget(store), bytes, &fault));
-    int gone = 0;
-    for (int i = 0; i < SLOTS; i++) {
-        struct session *session = session_store_look(store, id_of(&slots[i]), NULL, NULL, &fault);
-        gone += slots[i].is_there && !session;
-        slots[i].is_there = session != NULL;
-        session_release(session);
-    }
-    require((gone > 0) == (has_room && !had_room));
+    require((look_again() > 0) == (has_room && !had_room));
 }
 
 static void run_verb(struct bytes *bytes)
@@ -259,7 +270,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require(model_store_create(&models, &no_directory, &failed_count, &fault));
         require(model_store_resolve_version(models, NULL, "sdpa", "", &model, &fault));
     }
-    store = session_store_create(BYTES_MAX, NULL);
+    store = session_store_create(BYTES_MAX, SLOTS, NULL);
     require(store != NULL);
     for (int i = 0; i < SLOTS; i++)
         slots[i].is_there = false;

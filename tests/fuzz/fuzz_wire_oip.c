@@ -102,7 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require(model_store_create(&store, &no_directory, &failed_count, &fault));
         workspace = aligned_alloc(64, WORKSPACE_BYTES);
         require(workspace != NULL);
-        service.sessions = session_store_create(SESSIONS_BYTES, "");
+        service.sessions = session_store_create(SESSIONS_BYTES, INT64_MAX, "");
         require(service.sessions != NULL);
     }
     if (size < HEAD_BYTES)

@@ -255,23 +255,66 @@ static void append_rows(struct http_client *own, const char *id, int rows, long 
     append_with(own, id, "", rows, status);
 }
 
-/* Room for 256 rows of 512 bytes: what does not fit is refused, and nobody is evicted in vain. */
+/* Room for 256 rows of 512 bytes, beside the sessions themselves: what does not fit is refused, and
+ * nobody is evicted in vain. */
 static void test_budget(void **state)
 {
     struct daemon other;
     struct http_client own;
     (void)state;
-    daemon_start_with(&other, "--session-memory-max", "128KiB", NULL);
+    daemon_start_with(&other, "--session-memory-max", "132KiB", NULL);
     http_client_init(&own, other.port);
     session_make(&own, "{\"model\":\"sdpa\",\"id\":\"old\",\"evictable\":true}");
     session_make(&own, "{\"model\":\"sdpa\",\"id\":\"new\",\"evictable\":true}");
     session_make(&own, "{\"model\":\"sdpa\",\"id\":\"firm\"}");
+    const double empty = answer_metric(&own, "attnd_session_bytes");
+    assert_in_range((int)empty, 3 * 256, 3 * 1024);
     append_rows(&own, "new", 64, 200);
     append_rows(&own, "old", 64, 200);
     append_rows(&own, "firm", 128, 200);
-    assert_true(answer_metric(&own, "attnd_session_bytes") == 131072);
+    assert_true(answer_metric(&own, "attnd_session_bytes") == empty + 131072);
     append_rows(&own, "new", 65, 503); /* old would not make room enough */
     session_get(&own, "old", 200);
+    http_client_free(&own);
+    daemon_stop(&other);
+}
+
+/* Makes sessions without rows until one is refused; returns how many there are. */
+static int make_until_refused(struct http_client *own, const char *reason)
+{
+    int count = 0;
+    for (; count < 1000; count++) {
+        const struct http_request request = { .path = "/v1/sessions",
+                                              .body = "{\"model\":\"sdpa\",\"ttl\":\"24h\"}" };
+        struct http_response response = http_client_send(own, &request);
+        const bool is_made = response.status == 201;
+        if (!is_made) {
+            answer_expect_fault(&response, 503, "memory", "");
+            assert_non_null(strstr(response.body, reason));
+        }
+        http_response_free(&response);
+        if (!is_made)
+            break;
+    }
+    return count;
+}
+
+/* Sessions without rows take memory of the budget, and there may be so many of them. */
+static void test_many_empty(void **state)
+{
+    struct daemon other;
+    struct http_client own;
+    (void)state;
+    daemon_start_with(&other, "--session-memory-max", "64KiB", NULL);
+    http_client_init(&own, other.port);
+    const int count = make_until_refused(&own, "--session-memory-max");
+    assert_in_range(count, 64, 256);
+    assert_in_range((int)answer_metric(&own, "attnd_session_bytes"), 64512, 65536);
+    http_client_free(&own);
+    daemon_stop(&other);
+    daemon_start_with(&other, "--sessions-max", "5", NULL);
+    http_client_init(&own, other.port);
+    assert_int_equal(make_until_refused(&own, "as many as there may be (--sessions-max)"), 5);
     http_client_free(&own);
     daemon_stop(&other);
 }
@@ -293,7 +336,7 @@ static void test_change(void **state)
     struct daemon other;
     struct http_client own;
     (void)state;
-    daemon_start_with(&other, "--session-memory-max", "64KiB", NULL);
+    daemon_start_with(&other, "--session-memory-max", "68KiB", NULL);
     http_client_init(&own, other.port);
     session_make(&own, "{\"model\":\"sdpa\",\"id\":\"kept\",\"ttl\":\"90s\"}");
     append_rows(&own, "kept", 128, 200);
@@ -320,7 +363,7 @@ static void test_eviction(void **state)
     struct daemon other;
     struct http_client own;
     (void)state;
-    daemon_start_with(&other, "--session-memory-max", "128KiB", NULL);
+    daemon_start_with(&other, "--session-memory-max", "132KiB", NULL);
     http_client_init(&own, other.port);
     session_make(&own, "{\"model\":\"sdpa\",\"id\":\"firm\"}");
     session_make(&own, "{\"model\":\"sdpa\",\"id\":\"a\",\"evictable\":true}");
@@ -353,7 +396,7 @@ static void test_budget_of_one(void **state)
     struct http_client own;
     struct request_text text = { .data = NULL };
     (void)state;
-    daemon_start_with(&other, "--session-memory-max", "128KiB", NULL);
+    daemon_start_with(&other, "--session-memory-max", "132KiB", NULL);
     http_client_init(&own, other.port);
     session_make(&own, "{\"model\":\"sdpa\",\"id\":\"small\"}");
     session_make(&own, "{\"model\":\"sdpa\",\"id\":\"large\"}");
@@ -382,7 +425,7 @@ static void test_no_eviction(void **state)
     struct daemon other;
     struct http_client own;
     (void)state;
-    daemon_start_with(&other, "--session-memory-max", "64KiB", NULL);
+    daemon_start_with(&other, "--session-memory-max", "68KiB", NULL);
     http_client_init(&own, other.port);
     session_make(&own, "{\"model\":\"sdpa\",\"id\":\"firm\"}");
     session_make(&own, "{\"model\":\"sdpa\",\"id\":\"old\",\"evictable\":true}");
@@ -391,7 +434,7 @@ static void test_no_eviction(void **state)
     append_rows(&own, "old", 64, 200);
     append_with(&own, "firm", "\"append\":false,", 1, 503);
     append_with(&own, "firm", "\"at\":63,", 1, 503);
-    session_refused(&own, "empty", "attention", "{\"query\":[[0]]}", 503, "memory", "no room");
+    append_rows(&own, "empty", 0, 503);
     assert_int_equal(session_number(&own, "old", "kv_len"), 64);
     http_client_free(&own);
     daemon_stop(&other);
@@ -407,13 +450,13 @@ static int start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_list),          cmocka_unit_test(test_made),
-        cmocka_unit_test(test_bad_bodies),    cmocka_unit_test(test_bad_calls),
-        cmocka_unit_test(test_shape_anew),    cmocka_unit_test(test_expires),
-        cmocka_unit_test(test_budget),        cmocka_unit_test(test_eviction),
-        cmocka_unit_test(test_no_eviction),   cmocka_unit_test(test_budget_of_one),
-        cmocka_unit_test(test_change),        cmocka_unit_test(test_empty_body),
-        cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_list),        cmocka_unit_test(test_made),
+        cmocka_unit_test(test_bad_bodies),  cmocka_unit_test(test_bad_calls),
+        cmocka_unit_test(test_shape_anew),  cmocka_unit_test(test_expires),
+        cmocka_unit_test(test_budget),      cmocka_unit_test(test_eviction),
+        cmocka_unit_test(test_no_eviction), cmocka_unit_test(test_budget_of_one),
+        cmocka_unit_test(test_change),      cmocka_unit_test(test_empty_body),
+        cmocka_unit_test(test_many_empty),  cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, fixture_clear);
 }

@@ -66,7 +66,7 @@ static struct session *make(struct session_store *store, int64_t kv_heads, int64
  * ends. */
 static void test_groups_make_room(void **state)
 {
-    struct session_store *store = session_store_create(SIZE_MAX, NULL);
+    struct session_store *store = session_store_create(SIZE_MAX, INT64_MAX, NULL);
     struct session_budget *budget = session_store_budget(store);
     struct fault fault;
     (void)state;
@@ -91,7 +91,7 @@ static void test_groups_make_room(void **state)
 static void test_groups_without_memory(void **state)
 {
     enum { HEADS = 1 << 20, COLUMNS = 1 << 20 }; /* 128 TiB */
-    struct session_store *store = session_store_create(SIZE_MAX, NULL);
+    struct session_store *store = session_store_create(SIZE_MAX, INT64_MAX, NULL);
     struct fault fault;
     (void)state;
     struct session *old = make(store, 1, 1, &fault);

@@ -27,7 +27,7 @@ static int open_store(void **state)
 {
     (void)state;
     model = sdpa_model_open(&models);
-    store = session_store_create(SIZE_MAX, NULL);
+    store = session_store_create(SIZE_MAX, INT64_MAX, NULL);
     assert_non_null(store);
     return 0;
 }

@@ -29,7 +29,7 @@ static int open_store(void **state)
 {
     (void)state;
     model = sdpa_model_open(&models);
-    store = session_store_create(SIZE_MAX, NULL);
+    store = session_store_create(SIZE_MAX, INT64_MAX, NULL);
     assert_non_null(store);
     return 0;
 }
@@ -78,7 +78,8 @@ static const char *name_of(char name[16], uint64_t number)
     return name;
 }
 
-/* Each takes less than 1 KB; every second one has expired, and the others stay. */
+/* Each takes less than 1 KB, and what it takes is counted; every second one has expired, and the
+ * others stay. */
 static void test_many(void **state)
 {
     const uint64_t count = problem_count(MANY);
@@ -92,6 +93,7 @@ static void test_many(void **state)
     print_message("    %zu bytes each\n", each);
     if (PROBLEM_SHARE == 1) /* a sanitizer has an allocator of its own */
         assert_in_range(each, 100, BYTES_EACH);
+    assert_in_range(atomic_load(&session_store_budget(store)->bytes) / count, each, BYTES_EACH);
     assert_int_equal(count_all(), count);
     for (uint64_t i = 0; i < count; i += 997) {
         struct session *session = session_store_look(store, name_of(name, i), NULL, NULL, &fault);
@@ -105,6 +107,7 @@ static void test_many(void **state)
     assert_int_equal(count_all(), 0);
     assert_null(session_store_look(store, name_of(name, count - 1), NULL, NULL, &fault));
     assert_int_equal(fault.code, FAULT_GONE);
+    assert_int_equal(atomic_load(&session_store_budget(store)->bytes), 0);
 }
 
 /* A clock that stands still, goes back or jumps ends nothing too early, and nothing twice. A call
@@ -200,15 +203,20 @@ static void test_a_line_of_forks(void **state)
     assert_int_equal(atomic_load(&session_store_budget(store)->bytes), 0);
 }
 
-/* A session of evictable rows, each a page of its own of 512 bytes. */
+/* A session of evictable rows, each a page of its own that is larger than all sessions without
+ * theirs. */
 static struct session *add_evictable(const char *id, struct session *fork)
 {
     struct fault fault = { .code = FAULT_NONE };
     struct session *session = fork ? fork : session_create(model, NULL, 1);
     session->is_evictable = true;
     session->ttl_ns = SECOND * 3600;
-    if (!fork)
+    if (!fork) {
+        session->layers[0].rows.shape = (struct session_shape){
+            .kv_heads = 1, .head_dim = 64, .v_head_dim = 64, .dtype = ATTN_F32
+        };
         append_row(session, 1);
+    }
     session_layer_show(&session->layers[0]);
     assert_true(session_store_add(store, session, id, NULL, &fault));
     return session;
@@ -231,28 +239,44 @@ static void test_evict_forks(void **state)
     assert_int_equal(atomic_load(&budget->bytes), 0);
     struct session *firm = add_evictable("firm", NULL);
     firm->is_evictable = false;
-    add_evictable("of firm", session_fork(firm)); /* its end frees nothing */
+    add_evictable("of firm", session_fork(firm)); /* its end frees no page */
     struct session *first = add_evictable("first", NULL);
     add_evictable("fork", session_fork(first));
     add_evictable("other", NULL);
-    const size_t page = atomic_load(&budget->bytes) / 3;
-    budget->bytes_max = 3 * page;
-    assert_false(session_store_evict(store, 3 * page)); /* two pages are all that there is to win */
+    const size_t own = session_own_bytes(firm), page = firm->layers[0].rows.parts[0].page->bytes;
+    assert_int_equal(atomic_load(&budget->bytes), 5 * own + 3 * page);
+    assert_true(page > 5 * own);
+    budget->bytes_max = 5 * own + 3 * page;
+    /* two pages and four sessions are all that there is to win */
+    assert_false(session_store_evict(store, 4 * own + 2 * page + 1));
     assert_int_equal(count_all(), 5);
-    assert_true(session_store_evict(store, 1));
-    assert_int_equal(atomic_load(&budget->bytes), 2 * page);
+    assert_true(session_store_evict(store, page));
+    assert_int_equal(atomic_load(&budget->bytes), 3 * own + 2 * page);
     assert_false(is_there("first"));
     assert_false(is_there("fork"));
     assert_true(session_store_evict(store, page)); /* there is room: nobody ends */
     assert_int_equal(count_all(), 3);
     assert_true(session_store_evict(store, 2 * page));
     assert_false(is_there("other"));
-    assert_false(session_store_evict(store, 2 * page + 1));
+    assert_false(session_store_evict(store, 4 * own + 2 * page + 1));
     assert_true(is_there("of firm"));
     delete ("of firm");
     delete ("firm");
     budget->bytes_max = SIZE_MAX;
     assert_int_equal(atomic_load(&budget->bytes), 0);
+}
+
+/* For anna; NULL where it has no room, with the fault. */
+static struct session *fork_for(struct access_account *account, const struct session *session,
+                                struct fault *fault)
+{
+    struct session *fork = session_fork(session);
+    assert_non_null(fork);
+    fork->account = access_account_hold(account);
+    if (session_count_own(fork, session_store_budget(store), fault))
+        return fork;
+    session_release(fork);
+    return NULL;
 }
 
 /* The list of many pages counts for each fork, and goes with it. */
@@ -265,6 +289,7 @@ static void test_lists_count(void **state)
     struct fault fault = { .code = FAULT_NONE };
     (void)state;
     struct session *session = session_create(model, NULL, 1);
+    const size_t without = session_own_bytes(session);
     append_row(session, 0);
     for (int i = 1; i < PARTS; i++) {
         struct session *fork = session_fork(session);
@@ -275,21 +300,19 @@ static void test_lists_count(void **state)
     assert_int_equal(session->layers[0].rows.part_count, PARTS);
     assert_null(session->layers[0].rows.list);
     const size_t before = atomic_load(&budget->bytes);
-    struct session *fork = session_fork(session), *other = session_fork(session);
-    assert_true(session_count_lists(fork, account, &fault));
+    struct session *fork = fork_for(account, session, &fault);
     const size_t one = atomic_load(&budget->bytes) - before;
-    assert_int_equal(one, PARTS * sizeof(struct session_part) - 1024);
+    assert_int_equal(one, without + PARTS * sizeof(struct session_part));
     assert_int_equal(atomic_load(&account->session_bytes), one);
     budget->bytes_max = before + 2 * one - 1;
-    assert_false(session_count_lists(other, account, &fault));
+    assert_null(fork_for(account, session, &fault));
     assert_int_equal(fault.code, FAULT_FULL);
     budget->bytes_max = SIZE_MAX;
     access_account_limit(account,
                          &(struct access_limits){ .session_bytes = (int64_t)(2 * one - 1) });
-    assert_false(session_count_lists(other, account, &fault));
+    assert_null(fork_for(account, session, &fault));
     assert_int_equal(fault.code, FAULT_QUOTA);
     assert_int_equal(atomic_load(&account->session_bytes), one);
-    session_release(other);
     session_release(fork);
     assert_int_equal(atomic_load(&account->session_bytes), 0);
     access_account_release(account);
@@ -299,12 +322,47 @@ static void test_lists_count(void **state)
     assert_int_equal(atomic_load(&budget->bytes), 0);
 }
 
+/* As many as there may be: one more is refused, or ends what has expired or may be evicted, and
+ * nothing else. */
+static void test_count_max(void **state)
+{
+    enum { MOST = 3 };
+    struct session_store *usual = store;
+    struct fault fault = { .code = FAULT_NONE };
+    (void)state;
+    store = session_store_create(SIZE_MAX, MOST, NULL);
+    assert_non_null(store);
+    add("a", 600 * SECOND);
+    add("b", 600 * SECOND)->is_evictable = true;
+    struct session *c = add("c", 600 * SECOND);
+    assert_true(session_store_takes(store, "d", NULL, &fault));
+    add("d", 600 * SECOND);
+    assert_false(is_there("b"));
+    assert_false(session_store_takes(store, "e", NULL, &fault));
+    assert_int_equal(fault.code, FAULT_FULL);
+    struct session *e = session_create(model, NULL, model->layer_count);
+    assert_false(session_store_add(store, e, "e", NULL, &fault));
+    assert_int_equal(fault.code, FAULT_FULL);
+    assert_non_null(strstr(fault.message, "3 sessions, as many as there may be (--sessions-max)"));
+    assert_int_equal(count_all(), MOST);
+    delete ("d");
+    atomic_store(&c->ttl_ns, 0); /* it has expired, and no sweep has come */
+    add("e", 600 * SECOND);
+    add("f", 600 * SECOND);
+    assert_false(is_there("c"));
+    assert_true(is_there("a"));
+    assert_int_equal(count_all(), MOST);
+    session_store_free(store);
+    store = usual;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_many),           cmocka_unit_test(test_clock),
         cmocka_unit_test(test_forks_of_forks), cmocka_unit_test(test_a_line_of_forks),
         cmocka_unit_test(test_evict_forks),    cmocka_unit_test(test_lists_count),
+        cmocka_unit_test(test_count_max),
     };
     return cmocka_run_group_tests(tests, open_store, close_store);
 }
