@@ -99,7 +99,7 @@ static bool create(struct change *change, struct fault *fault)
     session->dtype = body->dtype;
     session->kv_len_max = body->kv_len_max;
     session->window = body->window;
-    session->sinks = body->sinks;
+    session->first_keys = body->first_keys;
     session->ttl_ns = body->ttl_ns > 0 ? body->ttl_ns : SESSION_TTL_DEFAULT_NS;
     session->is_evictable = body->is_evictable;
     return give_to_store(change, session, fault);

@@ -148,7 +148,7 @@ struct session *session_fork(const struct session *session)
     fork->dtype = session->dtype;
     fork->kv_len_max = session->kv_len_max;
     fork->window = session->window;
-    fork->sinks = session->sinks;
+    fork->first_keys = session->first_keys;
     fork->ttl_ns = session->ttl_ns;
     fork->is_evictable = session->is_evictable;
     for (int64_t i = 0; i < session->layer_count; i++) {

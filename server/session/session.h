@@ -46,11 +46,11 @@ struct session {
     struct model *model;            /* retained */
     enum attn_dtype dtype;          /* of its keys and values */
     int64_t kv_len_max;             /* of each layer; INT64_MAX: no bound but memory */
-    int64_t window, sinks; /* a row sees the first sinks keys and the last window ones up to its own
-                              position; window 0: all */
-    int64_t created_ns;    /* clock_now_ns() */
-    _Atomic int64_t ttl_ns;    /* from its last use on */
-    _Atomic bool is_evictable; /* may end when memory is short */
+    int64_t window, first_keys; /* a row sees so many last keys, its own among them, and so many of
+                                   the first; window 0: all */
+    int64_t created_ns;         /* clock_now_ns() */
+    _Atomic int64_t ttl_ns;     /* from its last use on */
+    _Atomic bool is_evictable;  /* may end when memory is short */
     _Atomic int64_t used_ns;
     _Atomic int end;               /* enum session_end */
     struct session_budget *budget; /* that own_bytes are counted in; NULL: in none */

@@ -180,7 +180,7 @@ static void add_number(struct settings *settings, const char *key, int64_t value
     add(settings, key, arena_strdup(settings->arena, number));
 }
 
-/* How many keys of a layer are gone, from the first sinks on. */
+/* How many keys of a layer are gone, behind the first keys that stay. */
 static void add_gone(struct settings *settings, const struct session_layer *layer)
 {
     char key[sizeof SESSION_FILE_KEY_GONE + NUMBER_BYTES];
@@ -204,7 +204,7 @@ static void add_settings(struct settings *settings, const struct session *sessio
         add_number(settings, "kv_len_max", session->kv_len_max);
     if (session->window > 0) {
         add_number(settings, "window", session->window);
-        add_number(settings, "sinks", session->sinks);
+        add_number(settings, "first_keys", session->first_keys);
         for (int64_t i = 0; i < session->layer_count; i++)
             add_gone(settings, &session->layers[i]);
     }

@@ -95,20 +95,20 @@ static bool check_length(const struct session_file_read *read,
            || session_file_point_at(fault, layer->entries[0]->name);
 }
 
-/* Keys are gone behind the sinks, and where no later row sees them. */
+/* Keys are gone behind the first keys, and where no later row sees them. */
 static bool add_gone(const struct session_file_read *read, struct session_file_layer *layer,
                      struct fault *fault)
 {
-    const int64_t behind = layer->kv_len - read->sinks;
+    const int64_t behind = layer->kv_len - read->first_keys;
     if (layer->gone == 0)
         return true;
-    if (layer->lengths.rows < read->sinks || behind < 1 || behind < read->window - 1)
+    if (layer->lengths.rows < read->first_keys || behind < 1 || behind < read->window - 1)
         return fault_set(fault, FAULT_LENGTH,
                          "layer %" PRId64 " has %" PRId64
                          " keys in the session's file, and %" PRId64
                          " are gone; its window of %" PRId64 " behind %" PRId64
-                         " sinks needs more of them",
-                         layer->number, layer->kv_len, layer->gone, read->window, read->sinks)
+                         " first keys needs more of them",
+                         layer->number, layer->kv_len, layer->gone, read->window, read->first_keys)
                || session_file_point_at(fault, layer->entries[0]->name);
     layer->kv_len += layer->gone;
     return layer->kv_len <= SESSION_FILE_KV_LEN_MAX
@@ -155,7 +155,7 @@ static bool check_groups(const struct session_file_read *read,
                          const struct safetensors_entry *entry, struct fault *fault)
 {
     const char *lengths = entry->data;
-    bool ends_at_sinks = layer->gone == 0 || read->sinks == 0;
+    bool ends_at_first_keys = layer->gone == 0 || read->first_keys == 0;
     int64_t rows = 0, length;
     for (int64_t i = 0; i < layer->lengths.groups; i++) {
         memcpy(&length, lengths + (size_t)i * sizeof length, sizeof length);
@@ -165,13 +165,13 @@ static bool check_groups(const struct session_file_read *read,
                              entry->name, length, ATTN_I8_ROWS)
                    || session_file_point_at(fault, entry->name);
         rows += length;
-        ends_at_sinks = ends_at_sinks || rows == read->sinks;
+        ends_at_first_keys = ends_at_first_keys || rows == read->first_keys;
     }
-    if (!ends_at_sinks)
+    if (!ends_at_first_keys)
         return fault_set(fault, FAULT_OPTION,
-                         "no group of %s ends at %" PRId64 ", the sinks, behind which keys are "
-                         "gone",
-                         entry->name, read->sinks)
+                         "no group of %s ends at %" PRId64 ", the first "
+                         "keys, behind which the others are gone",
+                         entry->name, read->first_keys)
                || session_file_point_at(fault, entry->name);
     return rows == layer->lengths.rows
            || fault_set(fault, FAULT_SHAPE,

@@ -54,7 +54,7 @@ static bool check_model(const struct session_file_read *read, struct model *mode
 /* A file that is made into a layer's rows. */
 struct making {
     const struct session_file_layer *from;
-    int64_t sinks; /* positions that are gone come behind them */
+    int64_t first_keys; /* positions that are gone come behind them */
     struct session_rows *rows;
     struct session_store *store;
 };
@@ -63,7 +63,7 @@ struct making {
 static bool skip(const struct making *making, struct fault *fault)
 {
     struct session_rows *rows = making->rows;
-    if (making->from->gone == 0 || rows->dropped > 0 || rows->length < making->sinks)
+    if (making->from->gone == 0 || rows->dropped > 0 || rows->length < making->first_keys)
         return true;
     return session_rows_skip(rows, making->from->gone) || fault_no_memory(fault);
 }
@@ -77,7 +77,7 @@ static int64_t count_groups(const struct making *making, int64_t first, int64_t 
     const bool comes_hole = making->from->gone > 0 && making->rows->dropped == 0;
     int64_t count = 0, rows = making->rows->length;
     for (; count < left && count < most; rows += lengths[count++]) {
-        if (comes_hole && count > 0 && rows == making->sinks)
+        if (comes_hole && count > 0 && rows == making->first_keys)
             break;
         memcpy(&lengths[count], numbers + (size_t)(first + count) * sizeof *lengths,
                sizeof *lengths);
@@ -119,7 +119,7 @@ static bool make_rows(const struct making *making, int64_t end, struct fault *fa
 static bool make_all(const struct making *making, struct fault *fault)
 {
     const bool has_groups = making->rows->shape.dtype == ATTN_I8;
-    const int64_t before = !has_groups && making->from->gone > 0 ? making->sinks : 0;
+    const int64_t before = !has_groups && making->from->gone > 0 ? making->first_keys : 0;
     return (!has_groups || make_groups(making, fault)) && make_rows(making, before, fault)
            && skip(making, fault) && make_rows(making, making->from->kv_len, fault);
 }
@@ -141,7 +141,7 @@ static bool fill(const struct session *session, struct session_layer *layer,
                  struct fault *fault)
 {
     struct session_rows *rows = &layer->rows;
-    const struct making making = { from, session->sinks, rows, store };
+    const struct making making = { from, session->first_keys, rows, store };
     rows->page_rows_max = session_window_page_rows(session);
     if (from->kv_len > 0) {
         rows->shape = from->shape;
@@ -188,7 +188,7 @@ struct session *session_file_make(const struct session_file_read *read, struct m
     session->dtype = read->dtype;
     session->kv_len_max = read->kv_len_max;
     session->window = read->window;
-    session->sinks = read->sinks;
+    session->first_keys = read->first_keys;
     session->ttl_ns = read->ttl_ns;
     session->is_evictable = read->is_evictable;
     for (int64_t i = 0; i < read->layer_count; i++) {

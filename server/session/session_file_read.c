@@ -11,6 +11,10 @@
 
 enum { TENSORS_MAX = SESSION_FILE_SIDE_COUNT * MODEL_LAYERS_MAX };
 
+/* How many of the first keys the rows see, and its name in files of before. */
+#define FIRST_KEYS       "first_keys"
+#define FIRST_KEYS_OLDER "sinks"
+
 /* ------------------------------------------------------------------- the settings -- */
 
 static const char *find_text(const struct session_file_read *read, const char *key)
@@ -87,7 +91,8 @@ static bool check_keys(const struct session_file_read *read, struct fault *fault
                                          "dtype",
                                          "kv_len_max",
                                          "window",
-                                         "sinks",
+                                         FIRST_KEYS,
+                                         FIRST_KEYS_OLDER,
                                          "ttl_ms",
                                          "evictable",
                                          "age_us",
@@ -144,15 +149,23 @@ static bool read_evictable(struct session_file_read *read, struct fault *fault)
 
 static bool read_window(struct session_file_read *read, struct fault *fault)
 {
+    const bool is_older = !find_text(read, FIRST_KEYS) && find_text(read, FIRST_KEYS_OLDER);
+    const char *name = is_older ? FIRST_KEYS_OLDER : FIRST_KEYS;
+    if (!is_older && find_text(read, FIRST_KEYS_OLDER))
+        return fault_set(fault, FAULT_DUPLICATE,
+                         "the session's file has " FIRST_KEYS " and " FIRST_KEYS_OLDER
+                         ", which mean the same")
+               || session_file_point_at(fault, FIRST_KEYS_OLDER);
     if (!find_text(read, "window"))
-        return !find_text(read, "sinks")
+        return !find_text(read, name)
                || fault_set(fault, FAULT_OPTION,
-                            "the session's file has sinks and no window, without which they mean "
-                            "nothing")
-               || session_file_point_at(fault, "sinks");
+                            "the session's file has %s and no window, without which they mean "
+                            "nothing",
+                            name)
+               || session_file_point_at(fault, name);
     return need_number(read, "window", 1, INT64_MAX, &read->window, fault)
-           && (lacks(read, "sinks")
-               || need_number(read, "sinks", 0, INT64_MAX, &read->sinks, fault));
+           && (lacks(read, name)
+               || need_number(read, name, 0, INT64_MAX, &read->first_keys, fault));
 }
 
 static bool read_times(struct session_file_read *read, struct fault *fault)

@@ -20,7 +20,7 @@ struct session_file_layer {
     const char *sums[SESSION_FILE_SIDE_COUNT]; /* NULL: none */
     struct session_shape shape;
     struct session_file_lengths lengths;
-    int64_t gone;   /* positions behind the first sinks that the file does not have */
+    int64_t gone;   /* positions behind the first keys that the file does not have */
     int64_t kv_len; /* all of them together */
 };
 
@@ -32,8 +32,8 @@ struct session_file_read {
     const char *model_identity; /* NULL: not said */
     const char *id, *owner;     /* that it had; NULL: none */
     enum attn_dtype dtype;
-    int64_t kv_len_max;    /* INT64_MAX: none */
-    int64_t window, sinks; /* 0: none */
+    int64_t kv_len_max;         /* INT64_MAX: none */
+    int64_t window, first_keys; /* 0: none */
     int64_t ttl_ns, age_ns, idle_ns;
     bool is_evictable;
     struct session_file_layer *layers; /* [layer_count], ascending */

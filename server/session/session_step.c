@@ -104,7 +104,7 @@ static bool hide(struct infer_cache *cache, const struct infer_item *item,
         return fault_set_at(fault, item->has_selection ? "/select" : "/mask", FAULT_OPTION,
                             "session '%s' has a window, which does not go with %s",
                             step->session->id, item->has_selection ? "select" : "a mask");
-    masking->first_keys = step->session->sinks;
+    masking->first_keys = step->session->first_keys;
     masking->last_keys = step->session->window;
     return session_window_check(step->session, step->layer, step->rows, past,
                                 step->has_past_len ? "/past_len" : "/at", fault);

@@ -26,7 +26,7 @@ static int64_t window_begin(const struct session *session, int64_t position)
 bool session_window_check_cut(const struct session *session, const struct session_layer *layer,
                               int64_t length, const char *pointer, struct fault *fault)
 {
-    return length <= session->sinks
+    return length <= session->first_keys
            || session_window_check(session, layer, &layer->rows, length, pointer, fault);
 }
 
@@ -62,5 +62,5 @@ bool session_window_check_there(const struct session *session, const struct sess
 void session_window_move(const struct session *session, struct session_rows *rows)
 {
     if (session->window > 0)
-        session_rows_drop(rows, session->sinks, window_begin(session, rows->length));
+        session_rows_drop(rows, session->first_keys, window_begin(session, rows->length));
 }

@@ -1,8 +1,8 @@
 /* session_window.h - sessions whose rows see the first keys and the last ones alone (Xiao et al.
  * 2024, StreamingLLM). Positions stay those that the keys came at.
  *
- * Row p sees key k where k < sinks, or k > p - window. Pages that no later row can see are given
- * back, so a session of any length takes the memory of its window. */
+ * Row p sees key k where k < first_keys, or k > p - window. Pages that no later row can see are
+ * given back, so a session of any length takes the memory of its window. */
 #ifndef ATTND_SESSION_WINDOW_H
 #define ATTND_SESSION_WINDOW_H
 

@@ -108,19 +108,23 @@ static bool read_window(struct v1_reader *reader, const cJSON *node)
     return v1_read_integer(reader, node, 1, FAULT_OPTION, &of(reader)->window);
 }
 
-static bool read_sinks(struct v1_reader *reader, const cJSON *node)
+static bool read_first_keys(struct v1_reader *reader, const cJSON *node)
 {
-    return v1_read_integer(reader, node, 0, FAULT_OPTION, &of(reader)->sinks);
+    return v1_read_integer(reader, node, 0, FAULT_OPTION, &of(reader)->first_keys);
 }
 
 /* ----------------------------------------------------------------------- bodies -- */
 
 static const struct v1_field CREATE[] = {
-    { "model", read_model }, { "layers", read_layers },
-    { "dtype", read_dtype }, { "kv_len_max", read_kv_len_max },
-    { "ttl", read_ttl },     { "evictable", read_evictable },
-    { "id", read_id },       { "window", read_window },
-    { "sinks", read_sinks },
+    { "model", read_model },
+    { "layers", read_layers },
+    { "dtype", read_dtype },
+    { "kv_len_max", read_kv_len_max },
+    { "ttl", read_ttl },
+    { "evictable", read_evictable },
+    { "id", read_id },
+    { "window", read_window },
+    { "first_keys", read_first_keys },
 };
 
 static const struct v1_field CHANGE[] = { { "ttl", read_ttl }, { "evictable", read_evictable } };
@@ -147,11 +151,12 @@ bool session_body_read_create(struct session_body *body, const struct json_docum
                               struct arena *arena, struct fault *fault)
 {
     return read_body(body, document, CREATE, sizeof CREATE / sizeof CREATE[0], arena, fault)
-           && (body->window > 0 || body->sinks == 0
-               || fault_set_at(fault, "/sinks", FAULT_OPTION,
-                               "sinks is %" PRId64 " without a window; without one all keys are "
+           && (body->window > 0 || body->first_keys == 0
+               || fault_set_at(fault, "/first_keys", FAULT_OPTION,
+                               "first_keys is %" PRId64
+                               " without a window; without one all keys are "
                                "seen",
-                               body->sinks));
+                               body->first_keys));
 }
 
 bool session_body_read_change(struct session_body *body, const struct json_document *document,

@@ -14,7 +14,7 @@ struct session_body {
     enum attn_dtype dtype;
     int64_t kv_len_max; /* INT64_MAX: absent */
     int64_t window;     /* 0: absent */
-    int64_t sinks;
+    int64_t first_keys;
     int64_t ttl_ns; /* 0: absent */
     bool has_evictable, is_evictable;
     const char *id; /* NULL: the daemon's choice */

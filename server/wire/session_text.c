@@ -29,8 +29,8 @@ static void write_bounds(const struct session *session, struct text *text)
     if (session->window > 0) {
         text_raw(text, ",\"window\":");
         text_integer(text, session->window);
-        text_raw(text, ",\"sinks\":");
-        text_integer(text, session->sinks);
+        text_raw(text, ",\"first_keys\":");
+        text_integer(text, session->first_keys);
     }
     text_raw(text, ",\"bytes\":");
     text_integer(text, (int64_t)session_bytes(session));

@@ -69,7 +69,7 @@ static void test_bad_bodies(void **state)
     } BAD[] = {
         { "\"dtype\":\"f33\"", "option", "expected f32, f16, bf16 or int8" },
         { "\"window\":0", "option", "window is 0" },
-        { "\"sinks\":4", "option", "without a window" },
+        { "\"first_keys\":4", "option", "without a window" },
         { "\"ttl\":\"0s\"", "option", "at most 24h" },
         { "\"ttl\":\"25h\"", "option", "at most 24h" },
         { "\"ttl\":10", "type", "a time such as" },

@@ -166,7 +166,7 @@ static void test_own_file(void **state)
     session_delete(&client, "own", 204);
 }
 
-/* A window without sinks has none, as where a session is made. */
+/* A window without first_keys has none, as where a session is made. */
 static void test_own_window(void **state)
 {
     (void)state;
@@ -175,7 +175,7 @@ static void test_own_window(void **state)
     session_bytes_put(&client, "own", file, 201);
     session_bytes_free(&file);
     assert_int_equal(session_number(&client, "own", "window"), 5);
-    assert_int_equal(session_number(&client, "own", "sinks"), 0);
+    assert_int_equal(session_number(&client, "own", "first_keys"), 0);
     session_delete(&client, "own", 204);
 }
 
@@ -195,7 +195,7 @@ static void test_own_file_refused(void **state)
         { "{" MUST ",\"model_sha256\":\"0\"}", 409, "conflict", "another model" },
         { "{" MUST ",\"sha256.layers.0.key\":\"0\"}", 400, "binary", "checksum" },
         { "{" MUST ",\"window\":\"0\"}", 400, "option", "window is '0'" },
-        { "{" MUST ",\"sinks\":\"1\"}", 400, "option", "sinks and no window" },
+        { "{" MUST ",\"first_keys\":\"1\"}", 400, "option", "first_keys and no window" },
         { "{" MUST ",\"sha256\":\"0\"}", 400, "field", "is missing" },
         { "{" MUST ",\"author\":\"me\"}", 400, "field", "this build does not know" },
         { "{\"attnd_session\":\"1\",\"model\":\"stories260K\",\"dtype\":\"f32\"}", 400, "shape",

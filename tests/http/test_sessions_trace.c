@@ -212,8 +212,8 @@ static void test_window(void **state)
 {
     static const char *const NAMES[] = { "weights", "lse" };
     (void)state;
-    session_make(&client, "{" STORIES ",\"id\":\"tokens\",\"window\":6,\"sinks\":2}");
-    session_make(&client, "{" STORIES ",\"id\":\"layers\",\"window\":6,\"sinks\":2}");
+    session_make(&client, "{" STORIES ",\"id\":\"tokens\",\"window\":6,\"first_keys\":2}");
+    session_make(&client, "{" STORIES ",\"id\":\"layers\",\"window\":6,\"first_keys\":2}");
     for (int at = 0; at < 90; at += 3) {
         struct request_text body = { .data = NULL };
         request_text_add(&body,

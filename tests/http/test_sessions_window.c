@@ -30,7 +30,7 @@ static void test_bits(void **state)
     (void)state;
     windowed_fill();
     for (size_t i = 0; i < sizeof WINDOWS / sizeof WINDOWS[0]; i++) {
-        struct windowed s = { .id = "bits", .window = WINDOWS[i][0], .sinks = WINDOWS[i][1] };
+        struct windowed s = { .id = "bits", .window = WINDOWS[i][0], .first_keys = WINDOWS[i][1] };
         windowed_make(&client, &s);
         while (s.length < 450) {
             const int64_t most = windowed_below(3) == 0 ? 120 : 4;
@@ -46,7 +46,7 @@ static void test_forks(void **state)
 {
     (void)state;
     windowed_fill();
-    struct windowed s = { .id = "base", .window = 40, .sinks = 4 };
+    struct windowed s = { .id = "base", .window = 40, .first_keys = 4 };
     windowed_make(&client, &s);
     while (s.length < 300)
         step(&s, s.length, 1 + windowed_below(30), -1, true);
@@ -66,7 +66,7 @@ static void test_forks(void **state)
 /* The last append may be tried again, at whatever page it ended. */
 static void test_tries_again(void **state)
 {
-    struct windowed s = { .id = "again", .window = 64, .sinks = 0 };
+    struct windowed s = { .id = "again", .window = 64, .first_keys = 0 };
     (void)state;
     windowed_fill();
     windowed_make(&client, &s);
@@ -91,11 +91,11 @@ static void try_again(const char *id, int64_t at, int64_t rows)
 
 static void test_faults(void **state)
 {
-    struct windowed s = { .id = "s", .window = 70, .sinks = 4 };
+    struct windowed s = { .id = "s", .window = 70, .first_keys = 4 };
     (void)state;
     windowed_fill();
-    answer_refused(&client, "/v1/sessions", "{\"model\":\"sdpa\",\"sinks\":4}", 400, "option",
-                   "/sinks");
+    answer_refused(&client, "/v1/sessions", "{\"model\":\"sdpa\",\"first_keys\":4}", 400, "option",
+                   "/first_keys");
     answer_refused(&client, "/v1/sessions", "{\"model\":\"sdpa\",\"window\":0}", 400, "option",
                    "/window");
     answer_refused(&client, "/v1/sessions", "{\"model\":\"sdpa\",\"window\":\"a\"}", 400, "type",
@@ -104,7 +104,7 @@ static void test_faults(void **state)
     while (s.length < 400)
         step(&s, s.length, 10, -1, true);
     assert_int_equal((int)session_number(&client, "s", "window"), 70);
-    assert_int_equal((int)session_number(&client, "s", "sinks"), 4);
+    assert_int_equal((int)session_number(&client, "s", "first_keys"), 4);
     session_refused(&client, "s", "truncate", "{\"kv_len\":100}", 409, "conflict",
                     "left its window");
     session_refused(

@@ -57,7 +57,7 @@ static void check_file(const struct windowed *kind, int64_t length, int64_t most
     assert_true(session_number(&client, s.id, "bytes_reserved") <= held + 4 * 64 * ROW_BYTES);
     assert_true(session_number(&client, s.id, "bytes") == bytes);
     assert_int_equal((int)session_number(&client, s.id, "window"), s.window);
-    assert_int_equal((int)session_number(&client, s.id, "sinks"), s.sinks);
+    assert_int_equal((int)session_number(&client, s.id, "first_keys"), s.first_keys);
     if (!s.beside)
         windowed_step(&client, &s, at, s.length - at, at, true);
     for (int i = 0; i < 8; i++)
@@ -76,7 +76,7 @@ static void test_goes_on(void **state)
     };
     (void)state;
     for (int i = 0; i < 5; i++) {
-        struct windowed s = { .id = "here", .window = WINDOWS[i][0], .sinks = WINDOWS[i][1] };
+        struct windowed s = { .id = "here", .window = WINDOWS[i][0], .first_keys = WINDOWS[i][1] };
         windowed_fill();
         check_file(&s, 700, 30);
         check_file(&s, 1500, 600);
@@ -90,7 +90,7 @@ static void test_goes_on(void **state)
 /* Nothing has gone yet, or nothing is there. */
 static void test_short(void **state)
 {
-    struct windowed s = { .id = "here", .window = 50, .sinks = 4 };
+    struct windowed s = { .id = "here", .window = 50, .first_keys = 4 };
     (void)state;
     windowed_fill();
     check_file(&s, 20, 5);
@@ -147,7 +147,7 @@ static void test_layers(void **state)
 /* A session that is far longer than the budget comes back, and twice. */
 static void test_restart(void **state)
 {
-    struct windowed s = { .id = "long", .window = 100, .sinks = 4 };
+    struct windowed s = { .id = "long", .window = 100, .first_keys = 4 };
     (void)state;
     windowed_fill();
     fixture_stop(NULL);
@@ -171,7 +171,7 @@ static void test_restart(void **state)
  * see them. */
 static void test_long(void **state)
 {
-    struct windowed s = { .id = "s", .window = 70, .sinks = 4 };
+    struct windowed s = { .id = "s", .window = 70, .first_keys = 4 };
     const char *numbers;
     (void)state;
     fixture_stop(NULL);
@@ -199,6 +199,34 @@ static void test_long(void **state)
     cJSON_Delete(header);
 }
 
+/* Files of earlier builds call them sinks. */
+static void test_older_name(void **state)
+{
+    struct windowed s = { .id = "s", .window = 70, .first_keys = 4 };
+    const char *numbers;
+    (void)state;
+    windowed_make(&client, &s);
+    while (s.length < 200)
+        windowed_append(&client, &s, 20);
+    struct session_bytes file = session_bytes_get(&client, "s");
+    cJSON *header = session_bytes_header(file, &numbers);
+    cJSON *metadata = cJSON_GetObjectItem(header, "__metadata__");
+    cJSON *first_keys = cJSON_DetachItemFromObjectCaseSensitive(metadata, "first_keys");
+    assert_string_equal(first_keys->valuestring, "4");
+    cJSON_AddItemToObject(metadata, "sinks", first_keys);
+    struct session_bytes older =
+        session_bytes_make(header, numbers, (size_t)(file.bytes + file.size - numbers), true);
+    session_bytes_put(&client, "older", older, 201);
+    s.id = "older";
+    assert_int_equal((int)session_number(&client, s.id, "first_keys"), 4);
+    windowed_append(&client, &s, 20);
+    session_delete(&client, "s", 204);
+    session_delete(&client, "older", 204);
+    session_bytes_free(&older);
+    session_bytes_free(&file);
+    cJSON_Delete(header);
+}
+
 /* ----------------------------------------------------------------------------- lies -- */
 
 struct lie {
@@ -208,11 +236,12 @@ struct lie {
 };
 
 static const struct lie LIES[] = {
-    { "f32", "window", NULL, "option", "sinks and no window" },
+    { "f32", "window", NULL, "option", "first_keys and no window" },
     { "f32", "window", "\"0\"", "option", "window is '0'" },
     { "f32", "window", "\"200\"", "length", "needs more of them" },
-    { "f32", "sinks", NULL, "field", "sinks is missing" },
-    { "f32", "sinks", "\"100000\"", "length", "needs more of them" },
+    { "f32", "first_keys", NULL, "field", "first_keys is missing" },
+    { "f32", "first_keys", "\"100000\"", "length", "needs more of them" },
+    { "f32", "sinks", "\"4\"", "duplicate", "first_keys and sinks, which mean the same" },
     { "f32", "gone.0", "\"0\"", "option", "gone.0 is '0'" },
     { "f32", "gone.0", "\"-4\"", "option", "gone.0 is '-4'" },
     { "f32", "gone.0", "\"9223372036854775807\"", "option", "gone.0 is '922" },
@@ -222,8 +251,8 @@ static const struct lie LIES[] = {
     { "f32", "gone.", "\"7\"", "field", "no such layer" },
     { "f32", "dropped.0", "\"7\"", "field", "'dropped.0' in __metadata__" },
     { "f32", "kv_len_max", "\"500\"", "length", "more than its kv_len_max 500" },
-    { "int8", "sinks", "\"5\"", "option", "no group of layers.0.group_rows ends at 5" },
-    { "int8", "sinks", "\"20\"", "option", "no group of layers.0.group_rows ends at 20" },
+    { "int8", "first_keys", "\"5\"", "option", "no group of layers.0.group_rows ends at 5" },
+    { "int8", "first_keys", "\"20\"", "option", "no group of layers.0.group_rows ends at 20" },
 };
 
 static void tell(const struct session_bytes *file, const struct lie *lie)
@@ -246,7 +275,7 @@ static void test_lies(void **state)
     static const char *const DTYPES[] = { "f32", "int8" };
     (void)state;
     for (int d = 0; d < 2; d++) {
-        struct windowed s = { .id = "s", .window = 70, .sinks = 4, .dtype = DTYPES[d] };
+        struct windowed s = { .id = "s", .window = 70, .first_keys = 4, .dtype = DTYPES[d] };
         windowed_make(&client, &s);
         while (s.length < 1000)
             windowed_append(&client, &s, 20);
@@ -264,10 +293,10 @@ static void test_lies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_goes_on),       cmocka_unit_test(test_short),
-        cmocka_unit_test(test_layers),        cmocka_unit_test(test_restart),
-        cmocka_unit_test(test_lies),          cmocka_unit_test(test_long),
-        cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_goes_on),    cmocka_unit_test(test_short),
+        cmocka_unit_test(test_layers),     cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_lies),       cmocka_unit_test(test_long),
+        cmocka_unit_test(test_older_name), cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, fixture_clear);
 }

@@ -29,7 +29,7 @@ static void remove_all(const char *const *ids)
 /* However long it gets, it holds the pages of its window and of its first keys. */
 static void check_length(const char *dtype)
 {
-    struct windowed s = { .id = "long", .window = 256, .sinks = 4, .dtype = dtype };
+    struct windowed s = { .id = "long", .window = 256, .first_keys = 4, .dtype = dtype };
     double most = 0;
     windowed_fill();
     windowed_make(&client, &s);
@@ -55,7 +55,7 @@ static void test_length(void **state)
 /* Many rows that came at once go when the next ones come, but for those that are still seen. */
 static void check_many_at_once(const struct windowed *kind)
 {
-    const double most = (double)(3 * 64 + 2 * kind->window + kind->sinks) * ROW_BYTES;
+    const double most = (double)(3 * 64 + 2 * kind->window + kind->first_keys) * ROW_BYTES;
     struct windowed s = *kind;
     windowed_fill();
     windowed_make(&client, &s);
@@ -75,20 +75,20 @@ static void check_many_at_once(const struct windowed *kind)
 static void test_many_at_once(void **state)
 {
     (void)state;
-    check_many_at_once(&(struct windowed){ .id = "once", .window = 64, .sinks = 4 });
-    check_many_at_once(&(struct windowed){ .id = "once", .window = 64, .sinks = 0 });
-    check_many_at_once(&(struct windowed){ .id = "once", .window = 1, .sinks = 70 });
-    check_many_at_once(&(struct windowed){ .id = "once", .window = 300, .sinks = 130 });
+    check_many_at_once(&(struct windowed){ .id = "once", .window = 64, .first_keys = 4 });
+    check_many_at_once(&(struct windowed){ .id = "once", .window = 64, .first_keys = 0 });
+    check_many_at_once(&(struct windowed){ .id = "once", .window = 1, .first_keys = 70 });
+    check_many_at_once(&(struct windowed){ .id = "once", .window = 300, .first_keys = 130 });
     check_many_at_once(&(struct windowed){
-        .id = "once", .window = 100, .sinks = 4, .dtype = "int8", .beside = "it" });
+        .id = "once", .window = 100, .first_keys = 4, .dtype = "int8", .beside = "it" });
     check_many_at_once(&(struct windowed){
-        .id = "once", .window = 70, .sinks = 64, .dtype = "int8", .beside = "it" });
+        .id = "once", .window = 70, .first_keys = 64, .dtype = "int8", .beside = "it" });
 }
 
 /* A fork has what it shares, whatever the other one copies and gives back. */
 static void test_forks(void **state)
 {
-    struct windowed s = { .id = "base", .window = 64, .sinks = 4 };
+    struct windowed s = { .id = "base", .window = 64, .first_keys = 4 };
     (void)state;
     windowed_fill();
     windowed_make(&client, &s);
@@ -137,7 +137,7 @@ static void test_int8_forks(void **state)
 /* In a budget that is full a session goes on: what it gives back needs no room. */
 static void test_full(void **state)
 {
-    struct windowed s = { .id = "full", .window = 100, .sinks = 4 };
+    struct windowed s = { .id = "full", .window = 100, .first_keys = 4 };
     (void)state;
     struct daemon other;
     struct http_client own;

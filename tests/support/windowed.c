@@ -39,8 +39,8 @@ void windowed_make(struct http_client *client, const struct windowed *s)
     const char *dtype = s->dtype ? s->dtype : "f32";
     char body[200];
     snprintf(body, sizeof body,
-             "{\"model\":\"sdpa\",\"id\":\"%s\",\"dtype\":\"%s\",\"window\":%d,\"sinks\":%d}",
-             s->id, dtype, (int)s->window, (int)s->sinks);
+             "{\"model\":\"sdpa\",\"id\":\"%s\",\"dtype\":\"%s\",\"window\":%d,\"first_keys\":%d}",
+             s->id, dtype, (int)s->window, (int)s->first_keys);
     session_make(client, body);
     snprintf(body, sizeof body, "{\"model\":\"sdpa\",\"id\":\"%s\",\"dtype\":\"%s\"}",
              s->beside ? s->beside : "", dtype);
@@ -74,7 +74,7 @@ static void add_mask(struct request_text *text, const struct windowed *s, int64_
     for (int64_t i = 0; i < rows; i++) {
         char *end = row;
         for (int64_t k = 0; k < kv_len; k++) {
-            const bool sees = k < s->sinks || k > past + i - s->window;
+            const bool sees = k < s->first_keys || k > past + i - s->window;
             end = stpcpy(end, sees ? "true," : "false,");
         }
         end[kv_len > 0 ? -1 : 0] = '\0';

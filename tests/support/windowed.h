@@ -14,7 +14,7 @@ enum { WINDOWED_ROWS_MAX = 4096 };
 
 struct windowed {
     const char *id;
-    int64_t window, sinks, length;
+    int64_t window, first_keys, length;
     const char *dtype;  /* NULL: f32 */
     const char *beside; /* a session without window that gets the same rows, and the mask; NULL:
                            POST /v1/attention over all keys does */
