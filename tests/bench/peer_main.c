@@ -2,6 +2,8 @@
 #include "peer_main.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,43 @@ static float *numbers(size_t count)
         exit(1);
     return memory;
 }
+
+/* ------------------------------------------------------------------------------ threads -- */
+
+static void (*second_work)(int thread);
+static atomic_int turns_begun, turns_done;
+
+static void *be_second(void *unused)
+{
+    (void)unused;
+    for (int turn = 1;; turn++) {
+        while (atomic_load(&turns_begun) < turn)
+            ;
+        second_work(1);
+        atomic_store(&turns_done, turn);
+    }
+    return NULL;
+}
+
+void peer_share(void (*work)(int thread), int threads)
+{
+    pthread_t second;
+    const int turn = atomic_load(&turns_begun) + 1;
+
+    if (threads == 1) {
+        work(0);
+        return;
+    }
+    if (turn == 1 && pthread_create(&second, NULL, be_second, NULL) != 0)
+        abort();
+    second_work = work;
+    atomic_store(&turns_begun, turn);
+    work(0);
+    while (atomic_load(&turns_done) < turn)
+        ;
+}
+
+/* ------------------------------------------------------------------------- conversation -- */
 
 struct arrays {
     float *query, *key, *value, *context;

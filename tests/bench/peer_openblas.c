@@ -8,7 +8,6 @@
 
 #include <cblas.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -81,21 +80,14 @@ static void attend(int head, float *work)
                     work, shape.kv_len, value + keys, d, 0.0f, c, d);
 }
 
-static void *work_on(void *work)
+static void work_on(int thread)
 {
     for (int head; (head = atomic_fetch_add(&next_head, 1)) < shape.batch * shape.q_heads;)
-        attend(head, work);
-    return NULL;
+        attend(head, scores[thread]);
 }
 
 void peer_run(void)
 {
-    pthread_t second;
-
     atomic_store(&next_head, 0);
-    const int has_second =
-        shape.threads == 2 && pthread_create(&second, NULL, work_on, scores[1]) == 0;
-    work_on(scores[0]);
-    if (has_second)
-        pthread_join(second, NULL);
+    peer_share(work_on, shape.threads);
 }

@@ -11,7 +11,6 @@
 #include "peer_main.h"
 
 #include <cblas.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 enum { SQUARES = 4, WIDENING = 4, THREADS_MAX = 2 };
@@ -105,22 +104,7 @@ static void compute(int thread)
     }
 }
 
-static void *compute_second(void *unused)
-{
-    (void)unused;
-    compute(1);
-    return NULL;
-}
-
 void peer_run(void)
 {
-    pthread_t second;
-    if (shape.threads == 1) {
-        compute(0);
-        return;
-    }
-    if (pthread_create(&second, NULL, compute_second, NULL) != 0)
-        abort();
-    compute(0);
-    pthread_join(second, NULL);
+    peer_share(compute, shape.threads);
 }
