@@ -38,9 +38,10 @@ struct run {
     struct traffic_connection **idle, **closed; /* stacks */
     LIST_OF(struct traffic_connection) busy;    /* with a request */
     int idle_count, closed_count;
+    int begun;               /* callers of a closed loop */
     struct arrival *backlog; /* a ring */
     unsigned backlog_first, backlog_end;
-    int64_t counted_from_ns, end_ns, patience_ns, next_arrival_ns;
+    int64_t start_ns, counted_from_ns, end_ns, patience_ns, next_arrival_ns;
     double weight_sum;
     uint64_t random;
 };
@@ -205,13 +206,29 @@ static void abandon_late(struct run *run, int64_t now_ns)
 
 /* ------------------------------------------------------------------- loop -- */
 
+/* When a caller of a closed loop sends its first request: one after the other in the first half of
+ * the warm-up. Where the workers of a server accept from one socket, the first that wakes would
+ * take all connections that come at once, and the others had none. */
+static int64_t first_call_ns(const struct run *run, int caller)
+{
+    return run->start_ns + (run->counted_from_ns - run->start_ns) / 2 * caller / run->load->callers;
+}
+
+static void call_again(struct run *run, int64_t now_ns)
+{
+    while (run->begun < run->load->callers && first_call_ns(run, run->begun) <= now_ns)
+        run->begun++;
+    const int waiting = run->load->callers - run->begun;
+    for (int count = run->idle_count + run->closed_count - waiting; count > 0; count--)
+        arrive(run, now_ns);
+}
+
 static void arrivals(struct run *run, int64_t now_ns)
 {
     const struct traffic_load *load = run->load;
     if (load->rate <= 0) {
         if (now_ns < run->end_ns)
-            for (int count = run->idle_count + run->closed_count; count > 0; count--)
-                arrive(run, now_ns);
+            call_again(run, now_ns);
         return;
     }
     for (int i = 0; i < EVENTS_MAX && run->next_arrival_ns <= now_ns; i++) {
@@ -227,6 +244,9 @@ static void wait_for_sockets(struct run *run)
     int64_t until_ns = run->end_ns;
     if (run->load->rate > 0 && run->next_arrival_ns < until_ns)
         until_ns = run->next_arrival_ns;
+    if (run->load->rate <= 0 && run->begun < run->load->callers
+        && first_call_ns(run, run->begun) < until_ns)
+        until_ns = first_call_ns(run, run->begun);
     if (run->busy.first && run->busy.first->intended_ns + run->patience_ns < until_ns)
         until_ns = run->busy.first->intended_ns + run->patience_ns;
     int64_t left_ns = until_ns - clock_now_ns();
@@ -275,6 +295,7 @@ static void run_init(struct run *run, const struct traffic_load *load,
     run->epoll = epoll_create1(EPOLL_CLOEXEC);
     for (int i = 0; i < load->request_count; i++)
         run->weight_sum += load->requests[i].weight;
+    run->start_ns = now_ns;
     run->counted_from_ns = now_ns + counted_ns / 5;
     run->end_ns = run->counted_from_ns + counted_ns;
     run->patience_ns = (int64_t)(2e9 * (load->deadline_s > 0 ? load->deadline_s : PATIENCE_S));
