@@ -240,6 +240,8 @@ $(filter-out %/bench_json,$(BENCHES)): $(RIVAL_SRC:%.c=$B/%.o)
 
 $(LOADS): $(TRAFFIC_SRC:%.c=$B/%.o) $(RIVAL_SRC:%.c=$B/%.o)
 
+$B/tests/unit/test_bench_peers: $(TRAFFIC_SRC:%.c=$B/%.o) $B/tests/bench/peers.o
+
 $(TESTS) $(BENCHES) $(LOADS) $(TOOLS): $B/tests/%: $B/tests/%.o $(TEST_LINKED)
 	$(call say,LINK,$@)
 	$Q $(CC) $(FLAGS) $(TEST_LINKER) $(filter %.o,$^) $(TEST_LINKED) $(LDFLAGS) $(TEST_LIBS) -o $@

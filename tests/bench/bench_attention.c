@@ -7,9 +7,10 @@
  * own (peers.h), and its context is compared with ours. One thread is timed in CPU seconds, two
  * by the clock. "of peak" is the share of the multiply-adds that this table's vectors could do
  * in the same round. For decoding, "of read" is the share of the speed at which the same keys
- * and values can merely be read, wherever they lie. A causal shape counts the pairs that are
- * seen. With --bf16 query, key and value are BF16, and our precision is medium; of the peers
- * oneDNN and torch take part. */
+ * and values can merely be read, wherever they lie. A peer on two threads that was kept waiting has
+ * no ratio, but "not busy" (peers.h). A causal shape counts the pairs that are seen. With --bf16
+ * query, key and value are BF16, and our precision is medium; of the peers oneDNN and torch take
+ * part. */
 #include "own.h"
 #include "peers.h"
 #include "yardstick.h"
@@ -174,8 +175,9 @@ static void report(FILE *json, const struct bench_shape *s, struct times *times,
     const double flops = median(times->flops, times->rounds);
     const double read_s = median(times->read_s, times->rounds);
     const double bytes = key_value_bytes(s);
-    const char *best = "";
+    const char *best = "no peer";
     double best_s = INFINITY;
+    char idle[PEER_IDLE_BYTES];
 
     fprintf(json,
             "{\"batch\":%d,\"q_heads\":%d,\"kv_heads\":%d,\"q_len\":%d,\"kv_len\":%d,"
@@ -197,6 +199,12 @@ static void report(FILE *json, const struct bench_shape *s, struct times *times,
         const double peer_s = median(times->peer_s[p], times->rounds);
         fprintf(json, ",\"%s_s\":%.6g,\"%s_peak_mib\":%.0f", peers[p].name, peer_s, peers[p].name,
                 peer_peak_mib(&peers[p]));
+        fprintf(json, ",\"%s_cpus\":%.2f", peers[p].name, peers[p].cpu_s / peers[p].clock_s);
+        if (!peer_was_busy(&peers[p])) {
+            peer_describe_idle(idle, peers[p].cpu_s, peers[p].clock_s);
+            printf("%19s", idle);
+            continue;
+        }
         printf("%19.2f", peer_s / own_s);
         if (peer_s < best_s) {
             best_s = peer_s;

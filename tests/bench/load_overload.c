@@ -4,11 +4,13 @@
  *     load_overload [attnd|fastapi|cjson] [WORKLOAD]      without a name: all of them
  *
  * A closed loop finds what the server carries. Then requests arrive by Poisson at 50 to 200 % of
- * that, each with a deadline. What counts is goodput: answers of 200 within the deadline. The
+ * that, each with a deadline, unless a rival was not busy (peers.h), so that what it carries is not
+ * known. What counts is goodput: answers of 200 within the deadline. The
  * server has one CPU and the client another, so that the client's own work takes nothing from
  * the server. On a machine with one CPU they share it, and the output says so.
  * ATTND_LOAD_SECONDS is the time of each point (2), ATTND_LOAD_DEADLINE_MS the deadline (100),
  * ATTND_LOAD_PERCENT_MIN the least load (50). */
+#include "peers.h"
 #include "traffic_report.h"
 
 #include <limits.h>
@@ -122,7 +124,9 @@ static void overload(struct traffic_server *server, const struct workload *workl
     struct traffic_result closed;
     traffic_measure(server, &load, &(struct traffic_row){ workload->name, "closed", 0, 0 },
                     &closed);
-    const double capacity_per_s = traffic_good_per_s(&closed);
+    const bool is_known =
+        server->daemon.pid > 0 || peer_is_busy(closed.server_cpu_s, closed.could_s);
+    const double capacity_per_s = is_known ? traffic_good_per_s(&closed) : 0;
     if (server->daemon.pid > 0)
         compare_refusal(server, &load, workload->name);
     load.callers = OPEN_CALLERS;

@@ -75,6 +75,7 @@ static void measure_step(struct traffic_connection *connection, int port, const 
     const struct bench_shape shape = shape_of(GROUPED, 1, KEYS);
     const bool has_kernel = dtype->dtype != ATTN_I8; /* its scales are made as rows come */
     double step_s[ROUNDS_MAX], own_s[ROUNDS_MAX], read_s[ROUNDS_MAX], torch_s[ROUNDS_MAX], sums[2];
+    char idle[PEER_IDLE_BYTES];
     struct own own;
     if (!traffic_session_make(port, "sdpa", dtype->name, dtype->name))
         return;
@@ -101,9 +102,13 @@ static void measure_step(struct traffic_connection *connection, int port, const 
            bytes_of(GROUPED, KEYS, dtype->bytes) / step / per_s);
     if (has_kernel)
         printf("; the kernel alone %.2f: %.3f x (goal 1.10)", kernel * 1e3, step / kernel);
-    if (has_torch)
+    if (has_torch && peer_was_busy(&torch)) {
         printf("; torch %.2f ms, %.1f x", median(torch_s, rounds) * 1e3,
                median(torch_s, rounds) / step);
+    } else if (has_torch) {
+        peer_describe_idle(idle, torch.cpu_s, torch.clock_s);
+        printf("; torch %s", idle);
+    }
     printf("\n");
     traffic_report_figure(dtype->name, has_kernel ? step / kernel : step, has_kernel ? "x" : "s");
     peer_stop(&torch);

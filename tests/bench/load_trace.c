@@ -131,12 +131,13 @@ static void measure(struct traffic_server *server, struct traffic_connection *co
     }
 }
 
-/* The fastest of the peers first to end - 1 in a round; 0: none is there. */
+/* The fastest of the peers first to end - 1 in a round that were busy; 0: there is none. */
 static double best_s(const struct times *times, int round, int first, int end)
 {
     double best = 0;
     for (int i = FORM_COUNT + first; i < FORM_COUNT + end; i++)
-        if (times->has[i] && (best <= 0 || times->compared_s[i][round] < best))
+        if (times->has[i] && peer_was_busy(&peers[i - FORM_COUNT])
+            && (best <= 0 || times->compared_s[i][round] < best))
             best = times->compared_s[i][round];
     return best;
 }
@@ -151,29 +152,38 @@ static void report_ratio(const char *name, const char *of, int threads, double *
     printf("  %.2f (%.2f to %.2f; goal %.2f) %s", ratio, ratios[0], ratios[rounds - 1], goal, of);
 }
 
+static void report_peer(const struct peer *peer, double seconds)
+{
+    char idle[PEER_IDLE_BYTES] = "";
+    if (!peer_was_busy(peer))
+        peer_describe_idle(idle, peer->cpu_s, peer->clock_s);
+    printf("%-32s %8.1f ms %s\n", peer->name, seconds * 1e3, idle);
+}
+
 static void report(struct times *times, int threads)
 {
     double ratios[ROUNDS_MAX], ratios_to_torch[ROUNDS_MAX];
     const int rounds = times->rounds;
     for (int i = 0; i < PEER_COUNT; i++)
         if (times->has[FORM_COUNT + i])
-            printf("%-32s %8.1f ms\n", peers[i].name,
-                   median(times->clock_s[FORM_COUNT + i], rounds) * 1e3);
+            report_peer(&peers[i], median(times->clock_s[FORM_COUNT + i], rounds));
     for (int i = 0; i < FORM_COUNT; i++) {
-        bool has_torch = true;
+        bool has_products = true, has_torch = true;
         for (int r = 0; r < rounds; r++) {
             const double own_s = times->compared_s[i][r];
+            const double products_s = best_s(times, r, 0, PRODUCT_PEERS);
             const double torch_s = best_s(times, r, PRODUCT_PEERS, PEER_COUNT);
-            ratios[r] =
-                own_s / (best_s(times, r, 0, PRODUCT_PEERS) * part_of_pass(FORMS[i].is_whole));
+            ratios[r] = own_s / (products_s * part_of_pass(FORMS[i].is_whole));
             ratios_to_torch[r] = torch_s / own_s;
+            has_products = has_products && products_s > 0;
             has_torch = has_torch && torch_s > 0;
         }
         const double clock_s = median(times->clock_s[i], rounds);
         const double cpu_s = median(times->cpu_s[i], rounds);
         printf("%-32s %8.1f ms, CPU %8.1f ms, %3.0f %% of the workers' time:", FORMS[i].name,
                clock_s * 1e3, cpu_s * 1e3, 100 * cpu_s / (clock_s * threads));
-        report_ratio(FORMS[i].name, "of its products", threads, ratios, rounds, PRODUCTS_GOAL);
+        if (has_products)
+            report_ratio(FORMS[i].name, "of its products", threads, ratios, rounds, PRODUCTS_GOAL);
         if (has_torch)
             report_ratio(FORMS[i].name, "torch takes", threads, ratios_to_torch, rounds,
                          TORCH_GOAL);

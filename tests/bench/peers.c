@@ -7,7 +7,14 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+
+static double seconds_of(clockid_t clock)
+{
+    struct timespec time;
+    return clock_gettime(clock, &time) == 0 ? (double)time.tv_sec + (double)time.tv_nsec * 1e-9 : 0;
+}
 
 static void become(const struct peer *peer, const char *path, int threads)
 {
@@ -81,6 +88,8 @@ bool peer_shape(struct peer *peer, const struct bench_shape *s, double sums[2])
 {
     char line[256];
 
+    peer->threads = s->threads;
+    peer->cpu_s = peer->clock_s = 0;
     set_free(peer);
     fprintf(peer->to, "shape %d %d %d %d %d %d %d %d\n", s->batch, s->q_heads, s->kv_heads,
             s->q_len, s->kv_len, s->head_dim, s->causal, s->threads);
@@ -103,9 +112,36 @@ static bool read_times(const struct peer *peer, int count, double *seconds)
 
 bool peer_time(struct peer *peer, int count, double *seconds)
 {
+    const double begin_s = seconds_of(CLOCK_MONOTONIC), begin_cpu_s = peer_cpu_s(peer->pid);
+
     set_free(peer);
     fprintf(peer->to, "run %d\n", count + 1);
-    return stand_still(peer, read_times(peer, count, seconds));
+    const bool done = stand_still(peer, read_times(peer, count, seconds));
+    peer->cpu_s += peer_cpu_s(peer->pid) - begin_cpu_s;
+    peer->clock_s += seconds_of(CLOCK_MONOTONIC) - begin_s;
+    return done;
+}
+
+bool peer_is_busy(double cpu_s, double could_s)
+{
+    return cpu_s * 100 >= could_s * PEER_BUSY_PERCENT;
+}
+
+bool peer_was_busy(const struct peer *peer)
+{
+    return peer->threads == 1 || peer_is_busy(peer->cpu_s, peer->clock_s);
+}
+
+void peer_describe_idle(char text[PEER_IDLE_BYTES], double cpu_s, double could_s)
+{
+    snprintf(text, PEER_IDLE_BYTES, "not busy: %.0f%% CPU",
+             could_s > 0 ? 100 * cpu_s / could_s : 0.0);
+}
+
+double peer_cpu_s(pid_t pid)
+{
+    clockid_t clock;
+    return clock_getcpuclockid(pid, &clock) == 0 ? seconds_of(clock) : 0;
 }
 
 double peer_peak_mib(const struct peer *peer)

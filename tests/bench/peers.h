@@ -18,6 +18,8 @@ struct peer {
     bool is_there;
     pid_t pid;
     FILE *to, *from;
+    int threads;           /* of the last shape */
+    double cpu_s, clock_s; /* of the runs since then, all threads */
 };
 
 /* Starts the peer with the number of threads. If it is absent, prints a line and returns false. */
@@ -29,6 +31,23 @@ bool peer_shape(struct peer *peer, const struct bench_shape *shape, double sums[
 
 /* Gives the seconds of count runs, after one run that wakes the threads and fills the caches. */
 bool peer_time(struct peer *peer, int count, double *seconds);
+
+/* A contender that waits, for a network, a timer or another program, says nothing of how fast it
+ * computes: a ratio to it would be one of the bench. So each is held to this share of the CPU
+ * seconds that it could have taken. */
+enum { PEER_BUSY_PERCENT = 80 };
+
+bool peer_is_busy(double cpu_s, double could_s);
+
+/* Whether the peer was busy with its last shape: some thread of it all the time, since a call also
+ * has parts that only one thread can do. One thread is timed in CPU seconds, so it was busy. */
+bool peer_was_busy(const struct peer *peer);
+
+/* "not busy: 8% CPU", of could_s. */
+enum { PEER_IDLE_BYTES = 40 };
+void peer_describe_idle(char text[PEER_IDLE_BYTES], double cpu_s, double could_s);
+
+double peer_cpu_s(pid_t pid); /* of all threads of the process, so far; 0: there is none */
 
 double peer_peak_mib(const struct peer *peer); /* of the peer's whole process, so far */
 

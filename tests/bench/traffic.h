@@ -49,6 +49,7 @@ struct traffic_result {
     struct traffic_samples late_ms;    /* how late requests were sent, all of them */
     double cpu_s;                      /* our own, all the time */
     double elapsed_s;                  /* all the time */
+    double server_cpu_s, could_s;      /* by traffic_measure(): taken, and what it could take */
 };
 
 /* Runs the load. If that cannot be done, it ends the program with a message. */

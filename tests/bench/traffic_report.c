@@ -1,6 +1,8 @@
 /* traffic_report.c - see traffic_report.h. */
 #include "traffic_report.h"
 
+#include "peers.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -49,6 +51,31 @@ void traffic_report_heading(void)
            "CPU: srv/gen/o", "late ms", "not 200");
 }
 
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+double traffic_could_s(int server_cpus, int machine_cpus, int callers,
+                       const struct traffic_result *result)
+{
+    const double server_s = least(server_cpus, callers) * result->elapsed_s;
+    const double left_s = least(machine_cpus, callers) * result->elapsed_s - result->cpu_s;
+    return server_s < left_s ? server_s : left_s;
+}
+
+/* What a server takes in an open loop is for the load to say, and the daemon is held to goals. */
+static void print_idle(const struct traffic_server *server, const struct traffic_load *load,
+                       const struct traffic_result *result)
+{
+    char idle[PEER_IDLE_BYTES];
+    if (load->rate > 0 || server->daemon.pid > 0
+        || peer_is_busy(result->server_cpu_s, result->could_s))
+        return;
+    peer_describe_idle(idle, result->server_cpu_s, result->could_s);
+    printf(" %s", idle);
+}
+
 static void print_others(const struct traffic_result *result)
 {
     const double percent = result->arrived ? 100.0 / (double)result->arrived : 0;
@@ -72,7 +99,7 @@ static void print_others(const struct traffic_result *result)
 
 /* What a load cost besides its requests. */
 struct cost {
-    double server_cpu_s, others_cpu_s;
+    double others_cpu_s;
     double quantiles_ms[3], late_ms;
 };
 
@@ -86,15 +113,16 @@ static void write_line(const struct traffic_server *server, const struct traffic
             "{\"server\":\"%s\",\"workload\":\"%s\",\"point\":\"%s\",\"seconds\":%g,"
             "\"offered_per_s\":%.1f,\"of_capacity\":%.4f,\"good_per_s\":%.1f,"
             "\"p50_ms\":%.4f,\"p99_ms\":%.4f,\"p999_ms\":%.4f,\"server_cpu_s\":%.3f,"
+            "\"server_could_s\":%.3f,"
             "\"generator_cpu_s\":%.3f,\"others_cpu_s\":%.3f,\"elapsed_s\":%.3f,"
             "\"late_p99_ms\":%.4f,\"arrived\":%lld,\"good\":%lld,\"abandoned\":%lld,"
             "\"broken\":%lld,\"unsent\":%lld,\"statuses\":{",
             server->name, row->workload, row->point, result->seconds, load->rate,
             part_of_whole(row, result), traffic_good_per_s(result), cost->quantiles_ms[0],
-            cost->quantiles_ms[1], cost->quantiles_ms[2], cost->server_cpu_s, result->cpu_s,
-            cost->others_cpu_s, result->elapsed_s, cost->late_ms, (long long)result->arrived,
-            (long long)result->good, (long long)result->abandoned, (long long)result->broken,
-            (long long)result->unsent);
+            cost->quantiles_ms[1], cost->quantiles_ms[2], result->server_cpu_s, result->could_s,
+            result->cpu_s, cost->others_cpu_s, result->elapsed_s, cost->late_ms,
+            (long long)result->arrived, (long long)result->good, (long long)result->abandoned,
+            (long long)result->broken, (long long)result->unsent);
     const char *comma = "";
     for (int status = 0; status < TRAFFIC_STATUS_MAX; status++)
         if (result->statuses[status]) {
@@ -115,11 +143,12 @@ static void print_row(const struct traffic_server *server, const struct traffic_
         snprintf(offered, sizeof offered, "%.0f", load->rate);
     if (part_of_whole(row, result) > 0)
         snprintf(part, sizeof part, "%.0f%%", 100 * part_of_whole(row, result));
-    snprintf(cpu, sizeof cpu, "%.0f/%.0f/%.0f%%", cost->server_cpu_s * percent,
+    snprintf(cpu, sizeof cpu, "%.0f/%.0f/%.0f%%", result->server_cpu_s * percent,
              result->cpu_s * percent, cost->others_cpu_s * percent);
     printf("%-19s %-15s %-7s %9s %9.0f %6s %8.2f %8.2f %8.2f %14s %7.2f ", server->name,
            row->workload, row->point, offered, good_per_s, part, cost->quantiles_ms[0],
            cost->quantiles_ms[1], cost->quantiles_ms[2], cpu, cost->late_ms);
+    print_idle(server, load, result);
     print_others(result);
 }
 
@@ -145,8 +174,9 @@ void traffic_measure(struct traffic_server *server, const struct traffic_load *l
     const double start_busy_s = machine_busy_s();
     traffic_server_cpu_s(server);
     traffic_run(load, result);
-    cost.server_cpu_s = traffic_server_cpu_s(server);
-    cost.others_cpu_s = machine_busy_s() - start_busy_s - cost.server_cpu_s - result->cpu_s;
+    result->server_cpu_s = traffic_server_cpu_s(server);
+    result->could_s = traffic_could_s(server->cpus, traffic_cpus(), load->callers, result);
+    cost.others_cpu_s = machine_busy_s() - start_busy_s - result->server_cpu_s - result->cpu_s;
     if (cost.others_cpu_s < 0)
         cost.others_cpu_s = 0;
     cost.quantiles_ms[0] = traffic_samples_quantile(&result->latency_ms, 0.5);

@@ -19,8 +19,14 @@ void traffic_report_open(const char *name);
 void traffic_report_heading(void);
 
 /* Runs the load and reports it. The caller owns the result; its samples are sorted. */
+/* If the server is a rival and was not busy in a closed loop (peers.h), says so in the row. */
 void traffic_measure(struct traffic_server *server, const struct traffic_load *load,
                      const struct traffic_row *row, struct traffic_result *result);
+
+/* The CPU seconds that a server which runs on so many CPUs could take of a closed loop: callers keep
+ * no more CPUs of the machine busy than there are callers, and the client needs some of that. */
+double traffic_could_s(int server_cpus, int machine_cpus, int callers,
+                       const struct traffic_result *result);
 
 /* Reports a number of its own, in the lines alone. */
 void traffic_report_figure(const char *name, double value, const char *unit);

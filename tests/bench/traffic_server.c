@@ -1,13 +1,17 @@
 /* traffic_server.c - see traffic_server.h.
  *
  * A rival gets a socket that listens already, as its descriptor 3, so that the bench need not
- * ask it for a port. */
+ * ask it for a port. The socket has TCP_NODELAY, which accepted connections inherit: a server in
+ * Python sets it on sockets that it opened itself and not on these, and an answer of two writes
+ * would wait 40 ms for the client's acknowledgement. */
 #include "traffic_server.h"
 
+#include "peers.h"
 #include "traffic_connection.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -26,40 +30,51 @@ static const double START_S = 15, END_S = 5;
 
 /* --------------------------------------------------------------------- CPU -- */
 
-bool traffic_pin(int cpu)
+/* Those of the beginning, before this process was pinned. */
+static const cpu_set_t *all_cpus(void)
 {
     static cpu_set_t all;
     static bool is_known;
-    cpu_set_t one;
     if (!is_known)
         is_known = sched_getaffinity(0, sizeof all, &all) == 0;
+    return &all;
+}
+
+int traffic_cpus(void)
+{
+    return CPU_COUNT(all_cpus());
+}
+
+/* How many of them a child gets that starts at this moment. */
+static int inherited_cpus(void)
+{
+    cpu_set_t cpus;
+    const int count = traffic_cpus();
+    return sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : count;
+}
+
+bool traffic_pin(int cpu)
+{
+    const cpu_set_t *all = all_cpus();
+    cpu_set_t one;
     CPU_ZERO(&one);
     for (int i = 0, count = 0; i < CPU_SETSIZE; i++)
-        if (CPU_ISSET(i, &all) && count++ == cpu)
+        if (CPU_ISSET(i, all) && count++ == cpu)
             CPU_SET(i, &one);
     if (cpu >= 0 && CPU_COUNT(&one) == 0)
         return false;
-    return sched_setaffinity(0, sizeof all, cpu < 0 ? &all : &one) == 0;
-}
-
-static double process_cpu_s(pid_t pid)
-{
-    clockid_t clock;
-    struct timespec time;
-    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &time) != 0)
-        return 0;
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+    return sched_setaffinity(0, sizeof one, cpu < 0 ? all : &one) == 0;
 }
 
 double traffic_server_cpu_s(struct traffic_server *server)
 {
     char path[64];
     int child;
-    double seconds = process_cpu_s(server->pid);
+    double seconds = peer_cpu_s(server->pid);
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)server->pid, (int)server->pid);
     FILE *file = fopen(path, "re");
     while (file && fscanf(file, "%d", &child) == 1)
-        seconds += process_cpu_s(child);
+        seconds += peer_cpu_s(child);
     if (file)
         fclose(file);
     const double since = seconds - server->start_cpu_s;
@@ -71,7 +86,7 @@ double traffic_server_cpu_s(struct traffic_server *server)
 
 void traffic_server_start(struct traffic_server *server, const char *const *arguments)
 {
-    *server = (struct traffic_server){ .name = "attnd" };
+    *server = (struct traffic_server){ .name = "attnd", .cpus = inherited_cpus() };
     daemon_start(&server->daemon, &(struct daemon_options){ .arguments = arguments });
     server->port = server->daemon.port;
     server->pid = server->daemon.pid;
@@ -93,7 +108,8 @@ int traffic_listen(int *port)
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t size = sizeof address;
     const int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (made < 0 || bind(made, (struct sockaddr *)&address, sizeof address) != 0
+    if (made < 0 || setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int)) != 0
+        || bind(made, (struct sockaddr *)&address, sizeof address) != 0
         || listen(made, LISTEN_BACKLOG) != 0
         || getsockname(made, (struct sockaddr *)&address, &size) != 0) {
         perror("a listening socket");
@@ -156,9 +172,11 @@ static bool answers(struct traffic_server *server)
     return is_up;
 }
 
-static bool start_rival(struct traffic_server *server, const char *name, char *const *arguments)
+static bool start_rival(struct traffic_server *server, const char *name, int cpus,
+                        char *const *arguments)
 {
-    *server = (struct traffic_server){ .name = name };
+    const int inherited = inherited_cpus();
+    *server = (struct traffic_server){ .name = name, .cpus = cpus < inherited ? cpus : inherited };
     const int socket = traffic_listen(&server->port);
     fflush(stdout);
     if (access(arguments[0], X_OK) == 0)
@@ -187,13 +205,18 @@ bool traffic_server_start_fastapi(struct traffic_server *server, int processes)
                           count,
                           "--backlog",
                           "4096",
+                          "--loop",
+                          "uvloop",
+                          "--http",
+                          "httptools",
                           "--no-access-log",
                           "--log-level",
                           "warning",
                           "rival_fastapi:app",
                           NULL };
     snprintf(count, sizeof count, "%d", processes);
-    return start_rival(server, processes == 1 ? "fastapi" : "fastapi, 2 processes", arguments);
+    return start_rival(server, processes == 1 ? "fastapi" : "fastapi, 2 processes", processes,
+                       arguments);
 }
 
 bool traffic_server_start_cjson(struct traffic_server *server)
@@ -203,7 +226,7 @@ bool traffic_server_start_cjson(struct traffic_server *server)
     path[length > 0 ? length : 0] = '\0';
     char *slash = strrchr(path, '/');
     memcpy(slash ? slash + 1 : path, "rival_cjson", sizeof "rival_cjson");
-    return start_rival(server, "microhttpd, cJSON", (char *[]){ path, NULL });
+    return start_rival(server, "microhttpd, cJSON", inherited_cpus(), (char *[]){ path, NULL });
 }
 
 void traffic_server_stop(struct traffic_server *server)

@@ -1,0 +1,96 @@
+/* What the benches do to be fair to those whom they compare the daemon with: a rival's connections
+ * send what is written at once, and who was kept waiting is not compared. */
+#include "../bench/peers.h"
+#include "../bench/traffic_connection.h"
+#include "../bench/traffic_report.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static void test_a_rivals_connections_do_not_delay(void **state)
+{
+    struct traffic_connection connection;
+    int port, delays_not = 0;
+    socklen_t size = sizeof delays_not;
+    (void)state;
+    const int listening = traffic_listen(&port);
+    assert_true(traffic_connection_open(&connection, port));
+    const int accepted = accept(listening, NULL, NULL);
+    assert_true(accepted >= 0);
+    assert_int_equal(getsockopt(accepted, IPPROTO_TCP, TCP_NODELAY, &delays_not, &size), 0);
+    assert_int_not_equal(delays_not, 0);
+    close(accepted);
+    close(listening);
+    traffic_connection_close(&connection);
+}
+
+static void test_busy_is_four_fifths_of_what_it_could(void **state)
+{
+    (void)state;
+    assert_true(peer_is_busy(1, 1));
+    assert_true(peer_is_busy(0.8, 1));
+    assert_false(peer_is_busy(0.79, 1));
+    assert_false(peer_is_busy(0.06, 1));
+    assert_true(peer_is_busy(1.7, 2));
+    assert_false(peer_is_busy(1, 2));
+}
+
+static void test_one_thread_is_timed_in_cpu_seconds(void **state)
+{
+    struct peer peer = { .threads = 1, .cpu_s = 0.1, .clock_s = 1 };
+    (void)state;
+    assert_true(peer_was_busy(&peer));
+    peer.threads = 2;
+    assert_false(peer_was_busy(&peer));
+    peer.cpu_s = 1.2;
+    assert_true(peer_was_busy(&peer));
+}
+
+static void test_an_idle_peer_is_named_with_its_share(void **state)
+{
+    char text[PEER_IDLE_BYTES];
+    (void)state;
+    peer_describe_idle(text, 0.16, 2);
+    assert_string_equal(text, "not busy: 8% CPU");
+    peer_describe_idle(text, 0, 0);
+    assert_string_equal(text, "not busy: 0% CPU");
+}
+
+/* Ten seconds in which the client took four of CPU. */
+static void expect_could(double wanted_s, int server_cpus, int machine_cpus, int callers)
+{
+    const struct traffic_result result = { .elapsed_s = 10, .cpu_s = 4 };
+    const double could_s = traffic_could_s(server_cpus, machine_cpus, callers, &result);
+    assert_float_equal(could_s, wanted_s, 1e-9);
+}
+
+static void test_what_a_server_could_take(void **state)
+{
+    (void)state;
+    expect_could(10, 1, 2, 32); /* one process beside the client */
+    expect_could(16, 2, 2, 32); /* two beside it, on both CPUs */
+    expect_could(20, 2, 4, 32);
+    expect_could(6, 1, 1, 32); /* the client on the same CPU */
+    expect_could(6, 2, 2, 1);  /* in turns with a single caller */
+    expect_could(6, 1, 4, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_rivals_connections_do_not_delay),
+        cmocka_unit_test(test_busy_is_four_fifths_of_what_it_could),
+        cmocka_unit_test(test_one_thread_is_timed_in_cpu_seconds),
+        cmocka_unit_test(test_an_idle_peer_is_named_with_its_share),
+        cmocka_unit_test(test_what_a_server_could_take),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
