@@ -23,8 +23,9 @@ void traffic_report_heading(void);
 void traffic_measure(struct traffic_server *server, const struct traffic_load *load,
                      const struct traffic_row *row, struct traffic_result *result);
 
-/* The CPU seconds that a server which runs on so many CPUs could take of a closed loop: callers keep
- * no more CPUs of the machine busy than there are callers, and the client needs some of that. */
+/* The CPU seconds that a server which runs on so many CPUs could take of a closed loop: callers
+ * keep no more CPUs of the machine busy than there are callers, and the client needs some of that.
+ */
 double traffic_could_s(int server_cpus, int machine_cpus, int callers,
                        const struct traffic_result *result);
 
