@@ -106,21 +106,18 @@ static void invite_peers(struct times *times, const struct bench_shape *shape,
     }
 }
 
-/* The median of count runs, after one run that fills the caches, as with peers. */
-static double time_own(struct own *own, int count)
+/* The median of count runs. */
+static double time_own(const struct own *own, int count)
 {
     double seconds[REPEATS_MAX];
-    own_time(own);
-    for (int i = 0; i < count; i++)
-        seconds[i] = own_time(own);
+    own_times(own, count, seconds);
     return median(seconds, count);
 }
 
 static double time_read(const struct own *own, int count)
 {
     double seconds[REPEATS_MAX];
-    for (int i = 0; i < count; i++)
-        seconds[i] = own_time_read(own);
+    own_times_read(own, count, seconds);
     return median(seconds, count);
 }
 

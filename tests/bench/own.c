@@ -1,7 +1,7 @@
 /* own.c - see own.h. Threads take tasks from one counter, as the daemon's workers do. The second
- * thread is awake before the clock starts, and a flag shows that it has ended. On a virtual
+ * thread is awake before the clock starts, and a counter shows that it has ended. On a virtual
  * machine, to start or wake a thread takes 0.1 to 0.4 ms, which varies and says nothing of how
- * well work is shared out. */
+ * well work is shared out. Between the runs of a series it waits awake. */
 #include "own.h"
 
 #include "kernel_tables.h"
@@ -126,25 +126,24 @@ void own_free(struct own *own)
 
 /* ------------------------------------------------------------------------------ threads -- */
 
-struct work {
+typedef void task_run(const struct own *own, int64_t task, void *workspace);
+
+/* The tasks of a turn, and the second thread, which waits awake for the next turn. */
+struct team {
     const struct own *own;
-    void (*run)(const struct own *own, int64_t task, void *workspace);
+    task_run *run;
     int64_t count;
     atomic_llong next;
-    atomic_bool is_awake, may_begin, is_done; /* of the second thread */
+    atomic_int begun, done; /* turns; the second thread is awake when it has done turn 0 */
+    atomic_bool is_over;
+    pthread_t second;
+    bool has_second;
 };
 
-struct worker {
-    struct work *work;
-    void *workspace;
-};
-
-static void take(const struct worker *worker)
+static void take(struct team *team, void *workspace)
 {
-    struct work *work = worker->work;
-
-    for (int64_t task; (task = atomic_fetch_add(&work->next, 1)) < work->count;)
-        work->run(work->own, task, worker->workspace);
+    for (int64_t task; (task = atomic_fetch_add(&team->next, 1)) < team->count;)
+        team->run(team->own, task, workspace);
 }
 
 /* How long an idle core may take to reach its full speed. */
@@ -152,39 +151,48 @@ static void take(const struct worker *worker)
 
 static void *be_second(void *argument)
 {
-    const struct worker *worker = argument;
-    struct work *work = worker->work;
+    struct team *team = argument;
 
     for (const double begin = now_s(2); now_s(2) < begin + WAKING_S;)
         ;
-    atomic_store(&work->is_awake, true);
-    while (!atomic_load(&work->may_begin))
-        ;
-    take(worker);
-    atomic_store(&work->is_done, true);
+    for (int turn = 0; !atomic_load(&team->is_over); turn++) {
+        atomic_store(&team->done, turn);
+        while (atomic_load(&team->begun) == turn && !atomic_load(&team->is_over))
+            ;
+        take(team, team->own->workspace[1]);
+    }
     return NULL;
 }
 
-static double time_tasks(const struct own *own, int64_t count,
-                         void (*run)(const struct own *own, int64_t task, void *workspace))
+static void team_begin(struct team *team, const struct own *own)
 {
-    struct work work = { .own = own, .run = run, .count = count };
-    struct worker workers[2] = { { &work, own->workspace[0] }, { &work, own->workspace[1] } };
-    pthread_t second;
+    *team = (struct team){ .own = own, .done = -1 };
+    team->has_second =
+        own->threads > 1 && pthread_create(&team->second, NULL, be_second, team) == 0;
+    while (team->has_second && atomic_load(&team->done) < 0)
+        ;
+}
 
-    const bool has_second =
-        own->threads > 1 && pthread_create(&second, NULL, be_second, &workers[1]) == 0;
-    while (has_second && !atomic_load(&work.is_awake))
+static void team_end(struct team *team)
+{
+    atomic_store(&team->is_over, true);
+    if (team->has_second)
+        pthread_join(team->second, NULL);
+}
+
+static double time_tasks(struct team *team, int64_t count, task_run *run)
+{
+    const int turn = atomic_load(&team->begun) + 1;
+
+    team->run = run;
+    team->count = count;
+    atomic_store(&team->next, 0);
+    const double begin = now_s(team->own->threads);
+    atomic_store(&team->begun, turn);
+    take(team, team->own->workspace[0]);
+    while (team->has_second && atomic_load(&team->done) < turn)
         ;
-    const double begin = now_s(own->threads);
-    atomic_store(&work.may_begin, true);
-    take(&workers[0]);
-    while (has_second && !atomic_load(&work.is_done))
-        ;
-    const double seconds = now_s(own->threads) - begin;
-    if (has_second)
-        pthread_join(second, NULL);
-    return seconds;
+    return now_s(team->own->threads) - begin;
 }
 
 static void run_task(const struct own *own, int64_t task, void *workspace)
@@ -202,12 +210,35 @@ static void run_join(const struct own *own, int64_t task, void *workspace)
     attn_plan_run_join(&own->plan, task, own->shared, workspace);
 }
 
-double own_time(struct own *own)
+static double time_run(struct team *team)
 {
+    const struct own *own = team->own;
+
     if ((own->threads == 1 && !own->plan.is_matrix) || own->plan.part_count == 0)
-        return time_tasks(own, own->plan.task_count, run_task);
-    return time_tasks(own, own->plan.part_count, run_part)
-           + time_tasks(own, own->plan.join_count, run_join);
+        return time_tasks(team, own->plan.task_count, run_task);
+    return time_tasks(team, own->plan.part_count, run_part)
+           + time_tasks(team, own->plan.join_count, run_join);
+}
+
+void own_times(const struct own *own, int count, double *seconds)
+{
+    struct team team;
+
+    team_begin(&team, own);
+    time_run(&team);
+    for (int i = 0; i < count; i++)
+        seconds[i] = time_run(&team);
+    team_end(&team);
+}
+
+double own_time(const struct own *own)
+{
+    struct team team;
+
+    team_begin(&team, own);
+    const double seconds = time_run(&team);
+    team_end(&team);
+    return seconds;
 }
 
 enum { READ_COUNT = 64 * 1024 }; /* numbers of one task */
@@ -227,11 +258,32 @@ static void read_task(const struct own *own, int64_t task, void *workspace)
     *(volatile float *)workspace = yardstick_read(numbers + first, (size_t)n);
 }
 
+static double time_read(struct team *team)
+{
+    const int64_t chunks = (count_of(&team->own->problem.key) + READ_COUNT - 1) / READ_COUNT;
+
+    return time_tasks(team, 2 * chunks, read_task);
+}
+
+void own_times_read(const struct own *own, int count, double *seconds)
+{
+    struct team team;
+
+    team_begin(&team, own);
+    time_read(&team);
+    for (int i = 0; i < count; i++)
+        seconds[i] = time_read(&team);
+    team_end(&team);
+}
+
 double own_time_read(const struct own *own)
 {
-    const int64_t chunks = (count_of(&own->problem.key) + READ_COUNT - 1) / READ_COUNT;
+    struct team team;
 
-    return time_tasks(own, 2 * chunks, read_task);
+    team_begin(&team, own);
+    const double seconds = time_read(&team);
+    team_end(&team);
+    return seconds;
 }
 
 void own_sums(const struct own *own, double sums[2])

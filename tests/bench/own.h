@@ -26,10 +26,16 @@ void own_narrow_query(struct own *own, enum attn_dtype dtype);
 void own_free(struct own *own);
 
 /* Seconds of one run: CPU time with one thread, by the clock with two. */
-double own_time(struct own *own);
+double own_time(const struct own *own);
+
+/* The same of count runs, after one run that fills the caches. They follow each other at once, as
+ * those of a peer do (peers.h): in the milliseconds that it takes to wake a thread, neighbours take
+ * their part of a shared cache. */
+void own_times(const struct own *own, int count, double *seconds);
 
 /* Seconds of reading keys and values once, shared out to as many threads as a run has. */
 double own_time_read(const struct own *own);
+void own_times_read(const struct own *own, int count, double *seconds);
 
 void own_sums(const struct own *own, double sums[2]);
 
