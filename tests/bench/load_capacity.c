@@ -2,7 +2,7 @@
  * one that is all computing, in a closed loop with the client on the same CPUs; and the same for
  * what people write otherwise.
  *
- *     load_capacity [attnd|fastapi|cjson [ROW]]      without a name: all of them
+ *     load_capacity [attnd|fastapi|cjson [ROW]]      without a name, or with "": all of them
  *
  * ROW is the name of one row, as it is printed. All servers are up at once, and each row goes round
  * them ROUNDS times, so that what slows the machine slows all of them. Then come medians of the
@@ -65,7 +65,7 @@ static void start(const char *only)
     for (int i = 0; i < SERVERS; i++) {
         struct contender *contender = &contenders[i];
         processes += contender->kind == ON_FASTAPI;
-        contender->is_there = !only || strcmp(only, NAMES[i]) == 0;
+        contender->is_there = !*only || strcmp(only, NAMES[i]) == 0;
         if (!contender->is_there)
             continue;
         if (contender->kind == ON_ATTND)
@@ -173,7 +173,7 @@ static void go_round(const struct row *row)
 
 int main(int argc, char **argv)
 {
-    const char *only = argc > 1 ? argv[1] : NULL, *row = argc > 2 ? argv[2] : NULL;
+    const char *only = argc > 1 ? argv[1] : "", *row = argc > 2 ? argv[2] : NULL;
     traffic_report_open("capacity");
     printf("Closed loops, the client on the same CPUs; \"of cap\" is of the goal.\n");
     start(only);

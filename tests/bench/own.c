@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,6 +139,7 @@ struct team {
     atomic_bool is_over;
     pthread_t second;
     bool has_second;
+    cpu_set_t cpus; /* of the first thread, before and after */
 };
 
 static void take(struct team *team, void *workspace)
@@ -164,20 +166,41 @@ static void *be_second(void *argument)
     return NULL;
 }
 
+/* A busy machine may start the second thread on the CPU of the first one, and leave both there for
+ * longer than a series takes. */
+static void keep_apart(const struct team *team)
+{
+    cpu_set_t first, others = team->cpus;
+    const int cpu = sched_getcpu();
+
+    if (cpu < 0 || CPU_COUNT(&others) < 2)
+        return;
+    CPU_ZERO(&first);
+    CPU_SET(cpu, &first);
+    CPU_CLR(cpu, &others);
+    sched_setaffinity(0, sizeof first, &first);
+    pthread_setaffinity_np(team->second, sizeof others, &others);
+}
+
 static void team_begin(struct team *team, const struct own *own)
 {
     *team = (struct team){ .own = own, .done = -1 };
-    team->has_second =
-        own->threads > 1 && pthread_create(&team->second, NULL, be_second, team) == 0;
-    while (team->has_second && atomic_load(&team->done) < 0)
+    team->has_second = own->threads > 1 && sched_getaffinity(0, sizeof team->cpus, &team->cpus) == 0
+                       && pthread_create(&team->second, NULL, be_second, team) == 0;
+    if (!team->has_second)
+        return;
+    keep_apart(team);
+    while (atomic_load(&team->done) < 0)
         ;
 }
 
 static void team_end(struct team *team)
 {
+    if (!team->has_second)
+        return;
     atomic_store(&team->is_over, true);
-    if (team->has_second)
-        pthread_join(team->second, NULL);
+    pthread_join(team->second, NULL);
+    sched_setaffinity(0, sizeof team->cpus, &team->cpus);
 }
 
 static double time_tasks(struct team *team, int64_t count, task_run *run)

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,22 @@ static float *numbers(size_t count)
 static void (*second_work)(int thread);
 static atomic_int turns_begun, turns_done;
 
+/* A busy machine may start the second thread on the CPU of the first one, and leave both there for
+ * longer than a series takes. */
+static void keep_apart(pthread_t second)
+{
+    cpu_set_t first, others;
+    const int cpu = sched_getcpu();
+
+    if (cpu < 0 || sched_getaffinity(0, sizeof others, &others) != 0 || CPU_COUNT(&others) < 2)
+        return;
+    CPU_ZERO(&first);
+    CPU_SET(cpu, &first);
+    CPU_CLR(cpu, &others);
+    sched_setaffinity(0, sizeof first, &first);
+    pthread_setaffinity_np(second, sizeof others, &others);
+}
+
 static void *be_second(void *unused)
 {
     (void)unused;
@@ -50,8 +67,11 @@ void peer_share(void (*work)(int thread), int threads)
         work(0);
         return;
     }
-    if (turn == 1 && pthread_create(&second, NULL, be_second, NULL) != 0)
-        abort();
+    if (turn == 1) {
+        if (pthread_create(&second, NULL, be_second, NULL) != 0)
+            abort();
+        keep_apart(second);
+    }
     second_work = work;
     atomic_store(&turns_begun, turn);
     work(0);
