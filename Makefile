@@ -457,6 +457,13 @@ uninstall: ## removes what `make install` with the same DESTDIR, PREFIX and LIBD
 	    $(patsubst lib/%,$(PREFIX)/include/attn/%,$(wildcard lib/*.h)))
 	-rmdir $(DESTDIR)$(PREFIX)/include/attn
 
+python: $(BUILD)/attnd.py ## lib/python as one file that can be copied, at build/attnd.py; `pip install ./lib/python` installs it
+	@echo $<
+
+$(BUILD)/attnd.py: $(wildcard lib/python/*.py lib/python/attnd/*.py)
+	$Q mkdir -p $(@D)
+	$Q python3 lib/python/build_package.py > $@.new && mv $@.new $@
+
 deb: ## install what is missing, build, make Debian packages of the daemon and the library, at build/deb/
 	@deploy/install-packages.sh build deb
 	@$(MAKE) --no-print-directory -j$(JOBS) daemon library
@@ -478,7 +485,7 @@ help: ## this
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
-.PHONY: daemon run serve story test test-sanitized check programs inner-programs threaded-programs check-twin check-page pictures check-long check-aarch64 check-layers check-pages lint sbom check-reproducible reference bench bench-quick bench-load exactness fuzz fuzz-programs library install install-library uninstall deb dist compdb \
+.PHONY: daemon run serve story test test-sanitized check programs inner-programs threaded-programs check-twin check-page pictures check-long check-aarch64 check-layers check-pages lint sbom check-reproducible reference bench bench-quick bench-load exactness fuzz fuzz-programs library install install-library uninstall python deb dist compdb \
         clean help FORCE
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)

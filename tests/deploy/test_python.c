@@ -1,5 +1,6 @@
-/* test_python.c - lib/python/attnd.py by the scripts in tests/deploy/python: its structs are those
- * of the headers, and its numbers those of the formulas, of torch and of the daemon. */
+/* test_python.c - lib/python by the scripts in tests/deploy/python, as the package, as the one file
+ * that is made of it and as pip installs it: its structs are those of the headers, and its numbers
+ * those of the formulas, of torch and of the daemon. */
 #include "shell.h"
 #include "skip.h"
 
@@ -25,17 +26,31 @@ enum { OUTPUT_BYTES = 1 << 16 };
 
 static char output[OUTPUT_BYTES];
 
+/* In scripts $D is this folder, with the one file. */
+static char folder_of_file[] = "/tmp/attnd-python-XXXXXX";
+
 static int set_up(void **state)
 {
     (void)state;
+    assert_non_null(mkdtemp(folder_of_file));
+    setenv("D", folder_of_file, 1);
     setenv("ATTN_LIBRARY", shell_library(), 1);
     setenv("PYTHONPATH", "lib/python", 1);
     setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
+    if (system("test -x /usr/bin/python3") == 0)
+        shell("/usr/bin/python3 lib/python/build_package.py >$D/attnd.py");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    shell("rm -rf $D");
     return 0;
 }
 
 /* A script must end with a line "ok" and the status 0. */
-static void run(const char *command)
+static void run_once(const char *command)
 {
     FILE *stream = popen(command, "r");
     assert_non_null(stream);
@@ -44,6 +59,15 @@ static void run(const char *command)
     const int status = pclose(stream);
     if (status != 0 || used < 3 || strcmp(output + used - 3, "ok\n") != 0)
         fail_msg("%s\nstatus %d, wrote\n%s", command, status, output);
+}
+
+/* The same of the package and of the one file. */
+static void run(const char *command)
+{
+    run_once(command);
+    setenv("PYTHONPATH", folder_of_file, 1);
+    run_once(command);
+    setenv("PYTHONPATH", "lib/python", 1);
 }
 
 static void skip_without_numpy(void)
@@ -158,6 +182,54 @@ static void test_structs(void **state)
 /* -------------------------------------------------------------------------------- the scripts --
  */
 
+/* Equal names, arguments and words in both forms, and the daemon's version. */
+static void test_one_file(void **state)
+{
+    (void)state;
+    skip_without_numpy();
+    shell("for form in lib/python $D; do\n"
+          "  PYTHONPATH=$form /usr/bin/python3 tests/deploy/python/names.py >$D/names && "
+          "grep -qF Client.trace $D/names && { test ! -e $D/first || cmp $D/first $D/names; } && "
+          "mv $D/names $D/first || exit 1\n"
+          "done");
+    shell(
+        "version=$(sed -n 's/^#define ATTND_VERSION \"\\(.*\\)\"$/\\1/p' server/base/version.h) && "
+        "grep -qx \"__version__ = \\\"$version\\\"\" $D/attnd.py && "
+        "test \"$(env -u MAKEFLAGS make -s python BUILD=$D/build)\" = $D/build/attnd.py && "
+        "cmp $D/build/attnd.py $D/attnd.py");
+}
+
+/* Without a network, with pip's own folder for builds and without it; nothing is left in lib/. */
+static void test_pip(void **state)
+{
+    (void)state;
+    skip_without_numpy();
+    skip_without("python3-pip", "/usr/bin/python3 -m pip --version");
+    shell("ls -A lib/python lib/python/attnd >$D/before\n"
+          "for flag in --no-build-isolation --no-index; do\n"
+          "  /usr/bin/python3 -m pip install -q --no-index --no-deps --no-cache-dir "
+          "--root-user-action=ignore "
+          "$flag --no-compile --target $D/pip$flag ./lib/python 2>&1 && "
+          "diff -r --exclude=__pycache__ lib/python/attnd $D/pip$flag/attnd && (cd $D && "
+          "PYTHONPATH=$D/pip$flag "
+          "/usr/bin/python3 -c 'import attnd, importlib.metadata as m; "
+          "assert m.version(\"attnd\") == attnd.__version__') || exit 1\n"
+          "done\n"
+          "ls -A lib/python lib/python/attnd | diff $D/before -");
+    /* Sources that pip builds again, and the same bytes each time. */
+    shell("cd lib/python && mkdir $D/made && python='/usr/bin/python3 -c' && for i in 1 2; do\n"
+          "  mkdir -p $D/made/$i && $python 'import sys, build_package; "
+          "build_package.build_sdist(sys.argv[1]); build_package.build_wheel(sys.argv[1])' "
+          "$D/made/$i || "
+          "exit 1\n"
+          "done\n"
+          "cmp $D/made/1/*.whl $D/made/2/*.whl && "
+          "/usr/bin/python3 -m pip install -q --no-index --no-deps --no-cache-dir "
+          "--root-user-action=ignore "
+          "--no-compile --target $D/sources $D/made/1/*.tar.gz 2>&1 && "
+          "diff -r --exclude=__pycache__ attnd $D/sources/attnd");
+}
+
 static void test_local(void **state)
 {
     (void)state;
@@ -228,8 +300,10 @@ static void test_access(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_structs), cmocka_unit_test(test_local),  cmocka_unit_test(test_torch),
-        cmocka_unit_test(test_client),  cmocka_unit_test(test_access),
+        cmocka_unit_test(test_structs), cmocka_unit_test(test_one_file),
+        cmocka_unit_test(test_pip),     cmocka_unit_test(test_local),
+        cmocka_unit_test(test_torch),   cmocka_unit_test(test_client),
+        cmocka_unit_test(test_access),
     };
-    return cmocka_run_group_tests_name("python", tests, set_up, NULL);
+    return cmocka_run_group_tests_name("python", tests, set_up, tear_down);
 }

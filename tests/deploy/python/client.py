@@ -2,6 +2,8 @@
 
 import http.client
 import os
+import pickle
+import select
 import socket
 import sys
 import tempfile
@@ -222,8 +224,7 @@ made = '{"session":"a","model":"sdpa","kv_len":0,"layers":[0],"layer_kv_len":[0]
 address, times = played(good.replace("Connection: close\r\n", ""), said("201 Created", made, "Attnd-Replica: b\r\n"))
 idle = attnd.Client(address)
 idle.models()
-while not attnd._is_over(idle._local.connection.sock):
-    time.sleep(0.001)
+select.select([idle._local.connection.sock], [], [])
 assert idle.session("sdpa").replica == "b" and len(times) == 2
 # A session is not made twice where nobody knows whether it was.
 expect(attnd.ConnectionFailed, lambda: attnd.Client(played("", good)[0]).session("sdpa"))

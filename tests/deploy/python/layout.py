@@ -4,11 +4,11 @@ being the whole struct, which the structs of plans may exceed."""
 import ctypes
 import sys
 
-import attnd
+from attnd import attention
 
-STRUCTS = {"attn_tensor": attnd._Tensor, "attn_options": attnd._Options, "attn_problem": attnd._Problem,
-           "attn_plan": attnd._Plan, "attn_gradient_problem": attnd._GradientProblem,
-           "attn_gradient_plan": attnd._GradientPlan, "attn_softmax": attnd._Softmax}
+STRUCTS = {"attn_tensor": attention._Tensor, "attn_options": attention._Options, "attn_problem": attention._Problem,
+           "attn_plan": attention._Plan, "attn_gradient_problem": attention._GradientProblem,
+           "attn_gradient_plan": attention._GradientPlan, "attn_softmax": attention._Softmax}
 seen = set()
 for line in sys.stdin:
     name, field, offset, size = line.split()
@@ -16,11 +16,11 @@ for line in sys.stdin:
     if field == "-":
         here = ctypes.sizeof(struct)
         good = here >= int(size) if name.endswith("_plan") else here == int(size)
-        assert good, "struct %s has %s bytes and %d in attnd.py" % (name, size, here)
+        assert good, "struct %s has %s bytes and %d in attention.py" % (name, size, here)
     else:
         seen.add((name, field))
         here = getattr(struct, field)
-        assert (here.offset, here.size) == (int(offset), int(size)), "%s and %r in attnd.py" % (line.strip(), here)
+        assert (here.offset, here.size) == (int(offset), int(size)), "%s and %r in attention.py" % (line.strip(), here)
 left = {(name, field[0]) for name, struct in STRUCTS.items() for field in struct._fields_} - seen
 left = {x for x in left if x[1] != "rest"}
 assert not left, "nobody says where the headers have %s" % sorted(left)

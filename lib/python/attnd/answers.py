@@ -1,0 +1,198 @@
+"""What a daemon answers: faults as exceptions, bodies as safetensors, fields by name."""
+
+import json
+import struct
+
+import numpy as np
+
+from .tensors import _DTYPES, _View
+from .weight_map import WeightMap
+
+
+class AttndError(Exception):
+    """A fault of the daemon: status, code, message, pointer, request_id and retry_after (seconds, or None).
+
+    status is 0 where no answer came. A fault of one item of a batch is what it would be of a call of its own.
+    """
+
+    def __init__(self, message, status=0, code="", pointer=None, request_id=None, retry_after=None):
+        super().__init__(message)
+        self.message, self.status, self.code, self.pointer = message, status, code, pointer
+        self.request_id, self.retry_after = request_id, retry_after
+
+    def __str__(self):
+        said = " ".join(str(x) for x in (self.status or "", self.code) if x)
+        return "%s%s%s" % (said + ": " if said else "", self.message, " at " + self.pointer if self.pointer else "")
+
+
+class BadRequest(AttndError, ValueError): pass
+class Unauthorized(AttndError, PermissionError): pass
+class Forbidden(AttndError, PermissionError): pass
+class NotFound(AttndError, LookupError): pass
+class Conflict(AttndError): pass
+class Gone(AttndError, LookupError): pass
+class TooLarge(AttndError, ValueError): pass
+class Overloaded(AttndError): pass
+class Unavailable(AttndError): pass
+class DeadlineExceeded(AttndError, TimeoutError): pass
+class ConnectionFailed(AttndError, ConnectionError): pass
+class StorageFailed(AttndError): pass
+
+
+_FAULTS = {400: BadRequest, 401: Unauthorized, 403: Forbidden, 404: NotFound, 409: Conflict, 410: Gone, 413: TooLarge,
+           415: BadRequest, 429: Overloaded, 503: Unavailable, 504: DeadlineExceeded, 507: StorageFailed}
+# Codes of other statuses than 400 that an item of a batch can have.
+_STATUSES = {"scope": 403, "forbidden": 403, "not_found": 404, "conflict": 409, "gone": 410, "too_large": 413,
+             "answer_too_large": 413, "quota": 429, "overloaded": 429, "loading": 503, "memory": 503, "draining": 503,
+             "deadline": 504, "storage": 507}
+
+
+def _fault(said, status=None, retry_after=None):
+    """The exception of a fault as an answer has it."""
+    code = said.get("code", "")
+    status = status or _STATUSES.get(code, 400)
+    return _FAULTS.get(status, AttndError)(said.get("error", "the answer has no message"), status, code,
+                                           said.get("pointer"), said.get("request_id"), retry_after)
+
+
+def _seconds(retry_after):
+    """Retry-After in seconds; None where there is none, or a date, which the daemon does not send."""
+    return float(retry_after) if retry_after and retry_after.strip().isdigit() else None
+
+# ----------------------------------------------------------------------------------- bodies as safetensors --
+
+SAFETENSORS = "application/x-safetensors"
+
+_TENSOR_DTYPES = {"float32": "F32", "float64": "F64", "float16": "F16", "bfloat16": "BF16", "bool": "BOOL",
+                  "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8", "uint8": "U8"}
+_ARRAY_DTYPES = {name: kind for kind, name in _TENSOR_DTYPES.items()}
+# Fields that are texts; all others are JSON in the metadata.
+_TEXTS = {"model", "normalizer", "precision", "text", "pair", "decoder_text", "trace", "session", "owner", "format",
+          "attnd", "attnd_session", "dtype"}
+# Fields that are rows of numbers, also where they come as lists.
+_ROWS = {"query", "key", "value", "mask", "input", "context_gradient"}
+
+
+def _is_tensor(value):
+    return isinstance(value, (np.ndarray, WeightMap)) or hasattr(value, "data_ptr") or hasattr(value, "__dlpack__")
+
+
+def _numbers(value, name="tensor"):
+    """(name of the dtype, shape, bytes) of a tensor, the bytes without a copy where they lie densely."""
+    if isinstance(value, np.ndarray) and value.dtype.name in _TENSOR_DTYPES and value.dtype.name not in _DTYPES:
+        value = np.ascontiguousarray(value)
+        return _TENSOR_DTYPES[value.dtype.name], value.shape, memoryview(value).cast("B") if value.size else b""
+    view = _View(np.asarray(value) if isinstance(value, WeightMap) else value, name)
+    if view.dtype == "bfloat16" and isinstance(view.source, np.ndarray):
+        array = np.ascontiguousarray(view.source).view(np.uint16)
+    else:
+        array = np.ascontiguousarray(view.array())
+    return _TENSOR_DTYPES[view.dtype], view.shape, memoryview(array).cast("B") if array.size else b""
+
+
+def _json(value):
+    """JSON of fields, with -inf of tensors as null."""
+    return json.dumps(value, default=_json_value, allow_nan=False)
+
+
+def _json_value(value):
+    if _is_tensor(value):
+        array = _View(value).array() if hasattr(value, "data_ptr") else np.asarray(value)
+        return (np.where(np.isneginf(array), None, array) if array.dtype.kind == "f" else array).tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError("%s is no JSON" % type(value).__name__)
+
+
+def _safetensors(fields):
+    """The parts of a safetensors file of the fields that are tensors, with all others in its metadata."""
+    header, parts, end = {}, [], 0
+    metadata = {}
+    for name, value in fields.items():
+        if not _is_tensor(value):
+            metadata[name] = value if name in _TEXTS and isinstance(value, str) else _json(value)
+            continue
+        dtype, shape, numbers = _numbers(value, name)
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [end, end + len(numbers)]}
+        parts.append(numbers)
+        end += len(numbers)
+    header["__metadata__"] = metadata
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return [struct.pack("<Q", len(text)) + text] + parts
+
+
+def _read_safetensors(body):
+    """(tensors, what the answer says besides)."""
+    begin = 8 + struct.unpack_from("<Q", body)[0]
+    header = json.loads(bytes(body[8:begin]))
+    said = {name: value if name in _TEXTS else json.loads(value)
+            for name, value in header.pop("__metadata__", {}).items()}
+    arrays = {}
+    for name, tensor in header.items():
+        first, end = tensor["data_offsets"]
+        kind = _ARRAY_DTYPES[tensor["dtype"]]
+        data = np.frombuffer(body, "<u2" if kind == "bfloat16" else kind, (end - first) //
+                             np.dtype("u2" if kind == "bfloat16" else kind).itemsize, begin + first)
+        if kind == "bfloat16":  # numpy has none
+            data = (data.astype(np.uint32) << 16).view(np.float32)
+        arrays[name] = data.reshape(tensor["shape"])
+    return arrays, said
+
+
+class Answer(dict):
+    """An answer: its fields by name, also as attributes; tensors are numpy arrays, weights WeightMaps.
+
+    replica is the name of the daemon that gave it.
+    """
+
+    replica = None
+
+    def __getattr__(self, name):
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError("the answer has no %s; it has %s" % (name, ", ".join(self))) from None
+
+    def _of_layers(self, name):
+        return tuple(layer[name] for layer in self.get("layers", ()) if name in layer)
+
+    attentions = property(lambda self: self._of_layers("weights"), doc="of a trace, as transformers name them")
+
+    @property
+    def hidden_states(self):
+        """Of a trace, as transformers have them: of each layer what enters it, then what leaves the last one."""
+        last = (self["final_hidden_states"],) if "final_hidden_states" in self else ()
+        return self._of_layers("hidden_states") + last
+
+
+def _predictions(texts, positions, ids, logprobs):
+    """Predictions as an answer in JSON has them."""
+    return [{"position": position, "tokens": [{"id": id, "text": text, "logprob": logprob}
+                                              for id, text, logprob in zip(*tokens)]}
+            for position, *tokens in zip(positions, ids, texts, logprobs)]
+
+
+def _answer(arrays, said):
+    """The fields of an answer, with the tensors `layers.3.weights` and `results.0.context` in their places."""
+    answer, places = Answer(said), {}
+    for name in ("results", "steps", "layers"):
+        if isinstance(said.get(name), list):
+            answer[name] = [Answer(item) if isinstance(item, dict) else item for item in said[name]]
+            places.update({(name, str(item.get("layer", i) if name == "layers" else i)): item
+                           for i, item in enumerate(answer[name]) if isinstance(item, dict)})
+    if not arrays:
+        return answer
+    if "predictions.ids" in arrays:
+        answer["predictions"] = _predictions(said["predictions"], *(
+            arrays["predictions." + name].tolist() for name in ("positions", "ids", "logprobs")))
+    for name, array in arrays.items():
+        parts = name.split(".", 2)
+        place, field = (places[tuple(parts[:2])], parts[2]) if tuple(parts[:2]) in places else (answer, name)
+        place[field] = WeightMap(array, _texts(said)) if field == "weights" else array
+    return answer
+
+
+def _texts(said):
+    """The texts of the tokens of a trace, or None."""
+    return [token.get("text", str(token["id"])) for token in said.get("tokens", ())] or None
