@@ -92,8 +92,12 @@ class _View:
         """This view, or one of a copy where the numbers of a row do not follow each other, or rows go backwards."""
         if not self.shape or (self.strides[-1] == 1 or self.shape[-1] == 1) and min(self.strides) >= 0:
             return self
+        return self.dense()
+
+    def dense(self):
+        """A view of the same numbers in row-major order, of a copy where they lie otherwise."""
         source = self.source
-        return _View(source.contiguous() if self.is_torch else np.ascontiguousarray(self._readable()))
+        return _View(source.contiguous() if self.is_torch else np.asarray(self._readable(), order="C"))
 
     def _readable(self):
         return self.source if isinstance(self.source, np.ndarray) else self.array()

@@ -128,6 +128,11 @@ for x, gradient in zip((q, k, v, mask), gradients):
             sums.append((formulas(q, k, v, mask)[0] * given).sum() / (x[index] - was) / 2)
         x[index] = was
         assert abs(sum(sums) - gradient[index]) < 1e-3, (index, sum(sums), gradient[index])
+# The gradient of a mask has the mask's shape, also where its numbers share their memory.
+shared = np.broadcast_to(mask[:, :1], (4, 6))
+backward = attnd.local.scaled_dot_product_attention_backward
+assert np.array_equal(backward(given, q, k, v, shared, mask_gradient=True)[3],
+                      backward(given, q, k, v, shared.copy(), mask_gradient=True)[3])
 
 # Softmax.
 x = numbers(3, 4, 50)
@@ -135,17 +140,56 @@ for axis in (0, 1, -1):
     want = np.exp(x.astype(float)) / np.exp(x.astype(float)).sum(axis, keepdims=True)
     near(attnd.local.softmax(x, axis), want)
     near(attnd.local.log_softmax(x, axis), np.log(want))
+assert np.array_equal(attnd.local.softmax(x, dim=0), attnd.local.softmax(x, axis=0))
+assert np.array_equal(attnd.local.log_softmax(x, dim=1), attnd.local.log_softmax(x, 1))
 near(attnd.local.softmax(x.T, 0), (np.exp(x.T) / np.exp(x.T).sum(0)).astype(float), 1e-6)
 assert not attnd.local.softmax(np.full((2, 3), -np.inf, np.float32)).any()
 
-# Dropout is the same for a seed.
+# Dropout is the same for a seed, and another in each call without one; numpy.random.seed() governs those.
 q = numbers(1, 1, 8, 4)
 dropped = [sdpa(q, q, q, dropout_p=0.5, seed=seed, return_weights=True)[1] for seed in (1, 1, 2)]
 assert (dropped[0] == dropped[1]).all() and (dropped[0] != dropped[2]).any() and (dropped[0] == 0).any()
 
-# What is wrong is said.
+drawn = [sdpa(q, q, q, dropout_p=0.5, return_weights=True)[1] for _ in range(3)]
+assert (drawn[0] != drawn[1]).any() and (drawn[1] != drawn[2]).any()
+for _ in range(2):
+    np.random.seed(4)
+    drawn.append(sdpa(q, q, q, dropout_p=0.5, return_weights=True)[1])
+assert (drawn[3] == drawn[4]).all()
+assert np.array_equal(sdpa(q, q, q), sdpa(q, q, q))
+expect(TypeError, "there is no seed", lambda: backward(q, q, q, q, dropout_p=0.5))
+
+# What is wrong is said, with the shape that came and the one expected, in the names of here.
 expect(ValueError, "query has 1 heads and key 3", lambda: sdpa(q, numbers(1, 3, 8, 4), numbers(1, 3, 8, 4)))
-expect(ValueError, "key.shape[3]", lambda: sdpa(q, q[..., :2], q))
+expect(ValueError, "key has the shape (1, 1, 8, 2) and query (1, 1, 8, 4); expected (1, 1, any, 4) of key",
+       lambda: sdpa(q, q[..., :2], q))
+expect(ValueError, "value has the shape (7, 4) and key (8, 4); expected (8, any) of value",
+       lambda: sdpa(q[0, 0], q[0, 0], q[0, 0, :7]))
+pair = numbers(2, 4, 8, 4)
+expect(ValueError, "key has the shape (1, 4, 8, 4) and query (2, 4, 8, 4); expected (2, 4, any, 4) of key",
+       lambda: sdpa(pair, pair[:1], pair))
+expect(ValueError, "key has the shape (2, 3, 8, 4) and query (2, 4, 8, 4); expected (2, a divisor of 4, any, 4) of key",
+       lambda: sdpa(pair, pair[:, :3], pair[:, :3], enable_gqa=True))
+expect(ValueError, "attn_mask has the shape (3, 1, 8, 8) and query (2, 4, 8, 4); expected (2 or 1, 4 or 1, 8 or 1, ",
+       lambda: sdpa(pair, pair, pair, np.ones((3, 1, 8, 8), bool)))
+expect(ValueError, "context_gradient has the shape (2, 4, 8, 3) and value (2, 4, 8, 4); expected (2, 4, 8, 4)",
+       lambda: backward(pair[..., :3], pair, pair, pair))
+expect(ValueError, "query has the shape (2, 4, 8, 0); expected a head and a column at least",
+       lambda: sdpa(pair[..., :0], pair[..., :0], pair))
+expect(ValueError, "query has the dtype float64; gradients are of float32",
+       lambda: backward(pair, *[pair.astype(float)] * 3))
+expect(ValueError, "dropout_p is 1.5; expected 0 or more, and less than 1", lambda: sdpa(q, q, q, dropout_p=1.5))
+expect(ValueError, "scale is nan; expected a number", lambda: sdpa(q, q, q, scale=float("nan")))
+expect(ValueError, "softcap is -1", lambda: sdpa(q, q, q, softcap=-1))
+expect(ValueError, "window is (-2, 0); expected (left, right)", lambda: sdpa(q, q, q, window=(-2, 0)))
+expect(ValueError, "kv_len is [-3]; expected 0 or more", lambda: sdpa(q, q, q, kv_len=[-3]))
+expect(ValueError, "sinks is [nan]", lambda: sdpa(q, q, q, sinks=[float("nan")]))
+expect(ValueError, "sinks has the shape (3,); expected (4,), a number for each query head",
+       lambda: sdpa(pair, pair, pair, sinks=np.zeros(3)))
+expect(TypeError, "past_len is 1.5; expected whole numbers", lambda: sdpa(q, q, q, past_len=1.5))
+expect(TypeError, "scale 'much'", lambda: sdpa(q, q, q, scale="much"))
+expect(ValueError, "axis is 3 and input has the shape (2, 4, 8)", lambda: attnd.local.softmax(pair[:, :, :, 0], 3))
+expect(TypeError, "axis is 0 and dim 1", lambda: attnd.local.softmax(q, 0, dim=1))
 expect(ValueError, "attn_mask has 7 keys and key 8", lambda: sdpa(q, q, q, np.ones((8, 7), bool)))
 expect(ValueError, "normalizer", lambda: sdpa(q, q, q, normalizer="hardmax"))
 expect(TypeError, "expected (left, right)", lambda: sdpa(q, q, q, window=3))

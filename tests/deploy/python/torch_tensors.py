@@ -2,9 +2,11 @@
 
 import types
 
+import numpy as np
 import torch
 
 import attnd
+from refusal import expect
 
 sdpa = attnd.local.scaled_dot_product_attention
 torch.manual_seed(5)
@@ -90,6 +92,139 @@ for heads, kv_heads, rows, keys, dim in ((12, 12, 128, 128, 64), (8, 2, 33, 257,
         want, least = formulas(*as_is)[0], 2.0 ** -14  # of float16's normal numbers
         assert ((context.double() - want).abs() <= rounding * (want.abs() + least) + bound(*as_is, None, unit)).all()
 
+
+
+# Gradients: those of torch in double, for all that a call may say.
+def in_double(query, key, value, mask=None, slopes=None, sinks=None, allowed=None, scale=None, softcap=0, kept=None):
+    query, key, value = repeated(query, key, value)
+    scores = query @ key.transpose(-2, -1) * (scale or query.shape[-1] ** -0.5)
+    if softcap:
+        scores = torch.tanh(scores / softcap) * softcap
+    if slopes is not None:
+        distance = torch.arange(scores.shape[-2])[:, None] - torch.arange(scores.shape[-1])
+        scores = scores - slopes[:, None, None] * distance.abs()
+    scores = masked(masked(scores, mask), allowed)
+    if sinks is not None:
+        scores = torch.cat([scores, sinks.expand(8)[:, None, None].expand(*scores.shape[:-1], 1)], -1)
+    weights = torch.nan_to_num(torch.softmax(scores, -1))[..., :key.shape[-2]]
+    return (weights if kept is None else weights * kept) @ value
+
+
+def expect_gradients(inputs, there, **options):
+    """inputs are query, key, value, attn_mask, alibi_slopes and sinks; there is what in_double() is told besides."""
+    names = ("query", "key", "value", "attn_mask", "alibi_slopes", "sinks")
+    ours = [x if x is None or x.dtype == torch.bool else x.detach().requires_grad_() for x in inputs]
+    context = sdpa(**dict(zip(names, ours)), enable_gqa=True, **options)
+    given = torch.randn(context.shape)
+    context.backward(given.to(context.dtype))
+    theirs = [x if x is None or x.dtype == torch.bool else x.detach().double().requires_grad_() for x in inputs]
+    in_double(*theirs, **there).backward(given.to(context.dtype).double())
+    for name, x, want in zip(names, ours, theirs):
+        if x is None or x.dtype == torch.bool:
+            continue
+        rough = {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}[x.dtype]
+        assert x.grad.shape == x.shape and x.grad.dtype == x.dtype, name
+        error = (x.grad.double() - want.grad).norm()
+        assert error <= rough * (1 + want.grad.norm()), (name, error, want.grad.norm())  # 1: some are 0 in truth
+    return ours, context
+
+
+q, k, v = torch.randn(2, 8, 9, 16), torch.randn(2, 4, 12, 16), torch.randn(2, 4, 12, 6)
+index, keys = torch.arange(9)[:, None], torch.arange(12)
+causal, seen = keys <= index, torch.rand(2, 1, 9, 12) < 0.6
+seen[0, 0, 3] = False  # a row that sees nothing
+plain = [q, k, v, None, None, None]
+expect_gradients(plain, {})
+expect_gradients(plain, {"allowed": causal}, is_causal=True)
+expect_gradients(plain, {"allowed": keys <= index + 3}, is_causal=True, past_len=[3, 3])
+expect_gradients(plain, {"allowed": (keys - index).abs() <= 2}, window=(2, 2))
+expect_gradients(plain, {"allowed": keys < torch.tensor([4, 12])[:, None, None, None]}, kv_len=[4, 12])
+expect_gradients(plain, {"scale": 0.7, "softcap": 1.5}, scale=0.7, softcap=1.5)
+expect_gradients([q, k, v, seen, None, None], {})
+for mask in (torch.randn(9, 12), torch.randn(2, 8, 9, 12), torch.randn(2, 1, 1, 12), torch.randn(8, 9, 1),
+             torch.randn(()), torch.randn(9, 1).expand(9, 12), torch.randn(12, 9).T):
+    expect_gradients([q, k, v, mask, None, None], {})
+expect_gradients([q, k, v, None, torch.rand(8), torch.randn(8)], {"allowed": causal}, is_causal=True)
+expect_gradients([q, k, v, torch.randn(9, 12), None, torch.randn(1)], {})
+for dtype in (torch.float16, torch.bfloat16):
+    expect_gradients([q.to(dtype), k.to(dtype), v.to(dtype), torch.randn(9, 12).to(dtype), None, None], {})
+drops = sdpa(q, k, v, None, 0.5, enable_gqa=True, seed=11, return_weights=True)[1]
+expect_gradients(plain, {"kept": (drops != 0).double() * 2}, dropout_p=0.5, seed=11)
+# Heads beside each other, and of rows that are parts of longer ones.
+expect_gradients([x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)] + [None] * 3, {})
+# Sparsemax against differences in double of its own definition (Martins and Astudillo 2016, algorithm 1).
+
+
+def sparse(query, key, value):
+    scores = query @ key.transpose(-2, -1) * query.shape[-1] ** -0.5
+    falling = scores.sort(-1, descending=True)[0]
+    count = torch.arange(1, scores.shape[-1] + 1)
+    support = (1 + count * falling > falling.cumsum(-1)).sum(-1, keepdim=True)
+    threshold = (falling.cumsum(-1).gather(-1, support - 1) - 1) / support
+    return (scores - threshold).clamp(min=0) @ value
+
+
+small = [torch.randn(1, 1, 4, 3) for _ in range(3)]
+ours = [x.detach().requires_grad_() for x in small]
+sdpa(*ours, normalizer="sparsemax").sum().backward()
+theirs = [x.detach().double().requires_grad_() for x in small]
+sparse(*theirs).sum().backward()
+assert all(torch.allclose(x.grad.double(), want.grad, 1e-4, 1e-5) for x, want in zip(ours, theirs))
+
+# The context's bits do not hang on gradients; a part that needs none has none; weights and lse come, too.
+ours = [q.clone().requires_grad_(), k, v]
+context, weights, lse = sdpa(*ours, enable_gqa=True, return_weights=True, return_lse=True)
+assert torch.equal(context, sdpa(q, k, v, enable_gqa=True)) and context.grad_fn is not None
+(context.square().sum() + weights.detach().sum()).backward()
+assert ours[0].grad.abs().sum() > 0 and k.grad is None
+layer = torch.nn.Linear(16, 16)  # behind and before other layers
+sdpa(layer(q), k, v, enable_gqa=True).sum().backward()
+assert layer.weight.grad.abs().sum() > 0
+with torch.no_grad():
+    assert sdpa(*ours, enable_gqa=True).grad_fn is None
+assert sdpa(q, k, v, enable_gqa=True).grad_fn is None
+
+# Dropout without a seed: another each time, by torch's generator, and the backward pass drops the same.
+made = []
+for seed in (3, 3, 4):
+    torch.manual_seed(seed)
+    ours[0].grad = None
+    context, weights = sdpa(*ours, dropout_p=0.5, enable_gqa=True, return_weights=True)
+    context.sum().backward()
+    made.append((weights.detach(), ours[0].grad))
+assert torch.equal(made[0][0], made[1][0]) and torch.equal(made[0][1], made[1][1])
+assert not torch.equal(made[0][0], made[2][0]) and not torch.equal(made[0][1], made[2][1])
+assert not torch.equal(sdpa(q, k, v, None, 0.5, enable_gqa=True), sdpa(q, k, v, None, 0.5, enable_gqa=True))
+
+# What has no gradients says so, and how to go on.
+needs = q.clone().requires_grad_()
+for kind, call in (
+        (TypeError, lambda: sdpa(needs.double(), k.double(), v.double(), enable_gqa=True)),
+        (TypeError, lambda: sdpa(needs, k, v, enable_gqa=True, out=torch.empty(2, 8, 9, 6))),
+        (TypeError, lambda: sdpa(q, k, v, enable_gqa=True, out=torch.empty(2, 8, 9, 6, requires_grad=True))),
+        (TypeError, lambda: sdpa(q, k, v, enable_gqa=True, scale=torch.tensor(0.5, requires_grad=True))),
+        (TypeError, lambda: sdpa(q.numpy(), k.clone().requires_grad_(), v.numpy(), enable_gqa=True)),
+        (TypeError, lambda: sdpa(q, k, v, torch.zeros(9, 12, dtype=float, requires_grad=True), enable_gqa=True)),
+        (RuntimeError, lambda: sdpa(needs, k, v, enable_gqa=True, return_weights=True)[1].sum().backward()),
+        (RuntimeError, lambda: sdpa(needs, k, v, enable_gqa=True, return_lse=True)[1].sum().backward())):
+    assert ".detach()" in str(expect(kind, call))
+# Numbers of numpy beside tensors that need gradients.
+context = sdpa(needs, k, v, causal.numpy(), enable_gqa=True, sinks=np.zeros(8))
+context.sum().backward()
+assert needs.grad.abs().sum() > 0
+
+# Softmax and its logarithm.
+for ours, theirs in ((attnd.local.softmax, torch.softmax), (attnd.local.log_softmax, torch.log_softmax)):
+    for axis in (0, -1):
+        x, y = torch.randn(5, 7, requires_grad=True), torch.randn(5, 7)
+        z = x.detach().double().requires_grad_()
+        (ours(x, dim=axis) * y).sum().backward()
+        (theirs(z, axis) * y).sum().backward()
+        assert torch.allclose(x.grad.double(), z.grad, 1e-5, 1e-6)
+    x = torch.randn(3, 4, dtype=float, requires_grad=True)
+    assert torch.autograd.gradcheck(ours, x)
+
+# The gradients themselves, for arrays.
 q, k, v = (torch.randn(1, 4, 30, 16, requires_grad=True) for _ in range(3))
 given = torch.randn(1, 4, 30, 16)
 seen = torch.ones(30, 30).tril().bool()
@@ -97,7 +232,6 @@ formulas(q, k, v, seen)[0].backward(given.double())
 detached = [x.detach() for x in (q, k, v)]
 for got, x in zip(attnd.local.scaled_dot_product_attention_backward(given, *detached, is_causal=True), (q, k, v)):
     assert torch.allclose(got, x.grad, 1e-5, 1e-5)
-
 
 # A tensor of any library: only __dlpack__ and __dlpack_device__.
 class Foreign:
@@ -205,12 +339,15 @@ assert not torch.equal(drops[0][1], attention(module, q, k, v, None, dropout=0.5
 _, v_of_heads = repeated(q, k, v)[1:]
 same(drops[0][0], (drops[0][1].double() @ v_of_heads.double()).transpose(1, 2))
 module.training = False
-try:
-    attention(module, q.requires_grad_(), k, v, None)
-except RuntimeError as error:
-    assert "torch.no_grad()" in str(error)
-    with torch.no_grad():
-        attention(module, q, k, v, None)
-else:
-    raise AssertionError("gradients would have been lost")
+
+# Models train with it: query, key, value, the mask and sinks get the gradients of eager_attention_forward().
+trained = [x.detach().requires_grad_() for x in (q, k, v, sinks)]
+output, weights = attention(module, *trained[:3], None, softcap=2.0, s_aux=trained[3])
+assert output.is_contiguous() and output.shape == (2, 10, 8, 16)
+given = torch.randn(output.shape)
+output.backward(given)
+wanted = [x.detach().double().requires_grad_() for x in trained]
+eager(*wanted[:3], causal, softcap=2.0, sinks=wanted[3])[0].backward(given.double())
+for x, want in zip(trained, wanted):
+    assert x.grad.dtype == torch.float32 and torch.allclose(x.grad.double(), want.grad, 1e-4, 1e-5)
 print("ok")
