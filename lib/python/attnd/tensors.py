@@ -83,6 +83,7 @@ class _View:
             return np.empty(self.shape, kind)
         count = 1 + sum((n - 1) * stride for n, stride in zip(self.shape, self.strides))
         memory = (ctypes.c_char * (count * size)).from_address(self.address)
+        memory.owner = self.owner  # lives as long as the array does
         flat = np.frombuffer(memory, kind)
         made = np.lib.stride_tricks.as_strided(flat, self.shape, [stride * size for stride in self.strides])
         made.flags.writeable = False

@@ -1,6 +1,9 @@
-"""local.py - attnd.local on numpy arrays against the formulas in double."""
+"""local.py - attnd.local on numpy arrays against the formulas in double, and weight maps."""
 
+import copy
+import doctest
 import itertools
+import pickle
 import threading
 
 import numpy as np
@@ -211,4 +214,40 @@ assert page.count("<td") == 4 and page.count("&lt;b&gt;") == 4 and "<b>" not in 
 assert 'title="0.75: &amp;"' in page and "rgba(0,0,0,0.750)" in page
 assert "<img" in attnd.WeightMap(np.eye(2), ["one", "two", "three"])._repr_html_()
 expect(ValueError, "(2, 1, 2, 2)", lambda: attnd.WeightMap(np.zeros((2, 1, 2, 2))))
+
+# It is an array: what keeps all rows and keys draws itself, all else is what numpy makes of any array.
+tokens = ["a", "b", "c", "d"]
+plain = rng.random((4, 4, 4)).astype(np.float32)  # as many heads as tokens: shapes alone do not tell a map
+weights = attnd.WeightMap(plain, tokens)
+assert isinstance(weights, np.ndarray) and weights.ndim == 3 and weights.dtype == np.float32
+for make in (lambda x: x[1], lambda x: x[-1], lambda x: x[1:3], lambda x: x[[0, 3]], lambda x: x * 2, lambda x: 1 - x,
+             lambda x: x - x[::-1], lambda x: x.mean(0), lambda x: x.max(axis=0), lambda x: x.std(0), lambda x: x > 0.5,
+             lambda x: x.mean(0, keepdims=True), lambda x: x.round(2), np.log1p, lambda x: x.astype(float),
+             lambda x: x.copy(), copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)),
+             lambda x: pickle.loads(pickle.dumps(x[2]))):
+    part, want = make(weights), make(plain)
+    assert isinstance(part, attnd.WeightMap) and part.tokens == tokens
+    assert part.dtype == want.dtype and part.shape == want.shape and np.array_equal(part, want)
+    page = part._repr_html_()
+    assert page.count("<table") == 1 if part.ndim == 2 else page.count("<img") == len(part)
+for make in (lambda x: x[:, 1], lambda x: x[1][2], lambda x: x[1, 2], lambda x: x[1, 2, 3], lambda x: x[..., 0],
+             lambda x: x[None], lambda x: x[x > 0.5], lambda x: x[1][:, [0, 2]], lambda x: x.mean(1),
+             lambda x: x.mean(-1), lambda x: x.sum(), lambda x: x.T, lambda x: x[1].T, lambda x: x.swapaxes(0, 1),
+             lambda x: x.argmax(-1), lambda x: x @ x, lambda x: x.cumsum(0), lambda x: x.diagonal(0, 1, 2),
+             lambda x: np.stack([x, x]), lambda x: np.einsum("hqk->qk", x)):
+    part, want = make(weights), make(plain)
+    assert np.array_equal(part, want) and repr(part) == repr(want), (part, want)
+    assert getattr(part, "_repr_html_", lambda: None)() is None
+assert "head 1<" in weights[1:3]._repr_html_() and "head 3<" not in weights[1:3]._repr_html_()
+changed = weights.copy()
+changed *= 2
+changed[0] = 0
+assert isinstance(changed, attnd.WeightMap) and not changed[0].any() and np.array_equal(changed[1], plain[1] * 2)
+assert np.array_equal(np.asarray(weights), plain) and type(np.asarray(weights)) is np.ndarray
+assert np.array_equal(sdpa(weights, weights, weights), sdpa(plain, plain, plain))
+
+names = {"attnd": attnd, "np": np}
+for each in (attnd.Local, attnd.WeightMap, attnd.attention_interface):
+    for test in doctest.DocTestFinder().find(each, globs=names):
+        assert not doctest.DocTestRunner().run(test).failed
 print("ok")

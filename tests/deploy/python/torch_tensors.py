@@ -233,6 +233,11 @@ detached = [x.detach() for x in (q, k, v)]
 for got, x in zip(attnd.local.scaled_dot_product_attention_backward(given, *detached, is_causal=True), (q, k, v)):
     assert torch.allclose(got, x.grad, 1e-5, 1e-5)
 
+# A weight map of a tensor, and a tensor of a weight map.
+weights = attnd.WeightMap(torch.eye(4)[None])
+assert torch.equal(torch.from_numpy(weights.copy()), torch.eye(4)[None])
+
+
 # A tensor of any library: only __dlpack__ and __dlpack_device__.
 class Foreign:
     def __init__(self, tensor):
