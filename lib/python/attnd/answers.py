@@ -8,11 +8,21 @@ import numpy as np
 from .tensors import _DTYPES, _View
 from .weight_map import WeightMap
 
+__all__ = ["SAFETENSORS", "Answer", "AttndError", "BadRequest", "Conflict", "ConnectionFailed", "DeadlineExceeded",
+           "Forbidden", "Gone", "NotFound", "Overloaded", "StorageFailed", "TooLarge", "Unauthorized", "Unavailable"]
 
 class AttndError(Exception):
-    """A fault of the daemon: status, code, message, pointer, request_id and retry_after (seconds, or None).
+    """A fault of the daemon, or an answer that is none of a daemon; each kind has a class of its own below this one.
 
-    status is 0 where no answer came. A fault of one item of a batch is what it would be of a call of its own.
+    Fields: status, 0 where no answer came; code, the kind in a word, or ""; message, what is wrong; pointer, the field
+    at fault (/requests/1/query), or None; request_id, which the daemon's log has, or None; retry_after, the seconds
+    after which a try is worth it, or None. A fault of one item of a batch is what it would be of a call of its own.
+
+    >>> try:
+    ...     client.attention([[1, 2]], model="demo")
+    ... except attnd.AttndError as fault:
+    ...     fault.status, fault.code, fault.pointer
+    (400, 'shape', '/query')
     """
 
     def __init__(self, message, status=0, code="", pointer=None, request_id=None, retry_after=None):
@@ -25,18 +35,52 @@ class AttndError(Exception):
         return "%s%s%s" % (said + ": " if said else "", self.message, " at " + self.pointer if self.pointer else "")
 
 
-class BadRequest(AttndError, ValueError): pass
-class Unauthorized(AttndError, PermissionError): pass
-class Forbidden(AttndError, PermissionError): pass
-class NotFound(AttndError, LookupError): pass
-class Conflict(AttndError): pass
-class Gone(AttndError, LookupError): pass
-class TooLarge(AttndError, ValueError): pass
-class Overloaded(AttndError): pass
-class Unavailable(AttndError): pass
-class DeadlineExceeded(AttndError, TimeoutError): pass
-class ConnectionFailed(AttndError, ConnectionError): pass
-class StorageFailed(AttndError): pass
+class BadRequest(AttndError, ValueError):
+    """400 and 415: a field, a shape or a value that the daemon cannot take. It is a ValueError, too."""
+
+
+class Unauthorized(AttndError, PermissionError):
+    """401: no key, or one that the daemon does not know. It is a PermissionError, too."""
+
+
+class Forbidden(AttndError, PermissionError):
+    """403: the key may not do this, or not with this model. It is a PermissionError, too."""
+
+
+class NotFound(AttndError, LookupError):
+    """404: there is no such model, session or path. It is a LookupError, too."""
+
+
+class Conflict(AttndError):
+    """409: what is there already does not go with the request."""
+
+
+class Gone(AttndError, LookupError):
+    """410: a session or a trace that has ended. It is a LookupError, too."""
+
+
+class TooLarge(AttndError, ValueError):
+    """413: the body, or the answer, is larger than the daemon allows. It is a ValueError, too."""
+
+
+class Overloaded(AttndError):
+    """429: too many requests at once, or all that a key may have; worth a try after retry_after seconds."""
+
+
+class Unavailable(AttndError):
+    """503: the daemon starts, ends or has no memory left; worth a try after retry_after seconds, where it says so."""
+
+
+class DeadlineExceeded(AttndError, TimeoutError):
+    """504, or no answer within the client's timeout. It is a TimeoutError, too."""
+
+
+class ConnectionFailed(AttndError, ConnectionError):
+    """Nobody answers at the address, or the connection broke. It is a ConnectionError, too."""
+
+
+class StorageFailed(AttndError):
+    """507: the daemon could not write what it was to keep."""
 
 
 _FAULTS = {400: BadRequest, 401: Unauthorized, 403: Forbidden, 404: NotFound, 409: Conflict, 410: Gone, 413: TooLarge,
@@ -59,6 +103,12 @@ def _seconds(retry_after):
     """Retry-After in seconds; None where there is none, or a date, which the daemon does not send."""
     return float(retry_after) if retry_after and retry_after.strip().isdigit() else None
 
+
+def _foreign(kind, body):
+    """The message about a body that no daemon of attnd sends."""
+    return "the answer is %s and none of an attnd daemon: %r" % (kind, bytes(body[:60]).decode("utf-8", "replace"))
+
+
 # ----------------------------------------------------------------------------------- bodies as safetensors --
 
 SAFETENSORS = "application/x-safetensors"
@@ -74,7 +124,7 @@ _ROWS = {"query", "key", "value", "mask", "input", "context_gradient"}
 
 
 def _is_tensor(value):
-    return isinstance(value, (np.ndarray, WeightMap)) or hasattr(value, "data_ptr") or hasattr(value, "__dlpack__")
+    return isinstance(value, np.ndarray) or hasattr(value, "data_ptr") or hasattr(value, "__dlpack__")
 
 
 def _numbers(value, name="tensor"):
@@ -82,7 +132,7 @@ def _numbers(value, name="tensor"):
     if isinstance(value, np.ndarray) and value.dtype.name in _TENSOR_DTYPES and value.dtype.name not in _DTYPES:
         value = np.ascontiguousarray(value)
         return _TENSOR_DTYPES[value.dtype.name], value.shape, memoryview(value).cast("B") if value.size else b""
-    view = _View(np.asarray(value) if isinstance(value, WeightMap) else value, name)
+    view = _View(value, name)
     if view.dtype == "bfloat16" and isinstance(view.source, np.ndarray):
         array = np.ascontiguousarray(view.source).view(np.uint16)
     else:
@@ -140,30 +190,58 @@ def _read_safetensors(body):
     return arrays, said
 
 
-class Answer(dict):
-    """An answer: its fields by name, also as attributes; tensors are numpy arrays, weights WeightMaps.
+# What an answer has where `outputs` of the request names it.
+_OUTPUTS = {"context", "weights", "scores", "softcapped", "masked", "lse", "inputs", "hidden_states",
+            "attention_output", "predictions"}
 
-    replica is the name of the daemon that gave it.
+
+class Answer(dict):
+    """An answer: a dict of its fields, which are attributes, too. Tensors are numpy arrays, weights WeightMaps.
+
+    Fields: those of the contract; replica, the name of the daemon that gave it; of a trace, attentions and
+    hidden_states as transformers name them, tuples over the layers.
+
+    Raises AttributeError, or KeyError for answer["lse"], where a field is not there; for one that was not asked for it
+    says how to ask.
+
+    >>> answer = client.attention([[1, 0, 0]], model="demo")
+    >>> answer.context.tolist(), answer["layer"], "lse" in answer
+    ([[1.0, 1.0, 0.0]], 0, False)
     """
 
     replica = None
 
+    def _lacks(self, name):
+        """What to say where there is no such field."""
+        output = {"attentions": "weights", "final_hidden_states": "hidden_states"}.get(name, name)
+        ask = "ask for it by outputs=[%r]%s; " % (output, "" if self.get("layers", True) else " and a layer or more") \
+            if output in _OUTPUTS else ""
+        return "the answer has no %s; %sit has %s" % (name, ask, ", ".join(self) or "nothing")
+
     def __getattr__(self, name):
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError("the answer has no %s; it has %s" % (name, ", ".join(self))) from None
+        if name not in self:
+            raise AttributeError(self._lacks(name))
+        return self[name]
 
-    def _of_layers(self, name):
-        return tuple(layer[name] for layer in self.get("layers", ()) if name in layer)
+    def __missing__(self, name):
+        raise KeyError(self._lacks(name))
 
-    attentions = property(lambda self: self._of_layers("weights"), doc="of a trace, as transformers name them")
+    def _of_layers(self, name, output):
+        found = tuple(layer[output] for layer in self.get("layers", ()) if output in layer)
+        if not found:
+            raise AttributeError(self._lacks(name))
+        return found
+
+    @property
+    def attentions(self):
+        """Of a trace: the weights of each layer."""
+        return self._of_layers("attentions", "weights")
 
     @property
     def hidden_states(self):
-        """Of a trace, as transformers have them: of each layer what enters it, then what leaves the last one."""
+        """Of a trace: of each layer what enters it, then what leaves the last one."""
         last = (self["final_hidden_states"],) if "final_hidden_states" in self else ()
-        return self._of_layers("hidden_states") + last
+        return last if last and not self.get("layers") else self._of_layers("hidden_states", "hidden_states") + last
 
 
 def _predictions(texts, positions, ids, logprobs):

@@ -6,6 +6,7 @@ import os
 import selectors
 import socket
 import ssl
+import struct
 import threading
 import time
 import urllib.parse
@@ -13,9 +14,12 @@ import urllib.parse
 import numpy as np
 
 from .answers import SAFETENSORS, Answer, AttndError, ConnectionFailed, DeadlineExceeded, Gone, NotFound
-from .answers import _ROWS, _answer, _fault, _is_tensor, _json, _numbers, _read_safetensors, _safetensors, _seconds
-from .answers import _texts
+from .answers import _ROWS, _answer, _fault, _foreign, _is_tensor, _json, _numbers, _read_safetensors, _safetensors
+from .answers import _seconds, _texts
+from .attention import _axis_of
 from .weight_map import WeightMap
+
+__all__ = ["Client", "KeptTrace", "Session"]
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -30,12 +34,23 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 class Client:
-    """An attnd daemon at http://HOST:PORT, https://HOST:PORT, unix:/PATH or unix:@NAME.
+    """An attnd daemon.
 
-    key is a key of the daemon; model the one that calls use where they name none. A call takes at most timeout
-    seconds, all tries together. What the daemon refuses for a while (429, 503) is tried again, up to retries times,
-    when Retry-After says so, and where sending twice changes nothing, so is a call whose connection broke. Each
-    thread has a connection of its own. Faults are AttndError and its subclasses.
+    Parameters: url, http://HOST:PORT, https://HOST:PORT, unix:/PATH or unix:@NAME; key, one of the daemon's; model, the
+    one that calls use where they name none; timeout, the seconds that a call takes at most, all tries together;
+    retries, how many more tries there are; ssl_context, for certificates of one's own.
+
+    Every call is a method with the fields of the contract as keyword arguments. What the daemon refuses for a while
+    (429, 503) is tried again when Retry-After says so, and where sending twice changes nothing, so is a call whose
+    connection broke. Each thread has a connection of its own; `with` closes that of this thread.
+
+    Raises ValueError for an address of another form. Every method raises a subclass of AttndError for what the daemon
+    refuses, ConnectionFailed where nobody answers, DeadlineExceeded after timeout seconds, AttndError for an answer
+    that is none of an attnd daemon, and TypeError for arguments that no request can have.
+
+    >>> with attnd.Client(url, model="stories260K", timeout=200) as client:
+    ...     client.detokenize([403, 407])
+    'Once upon'
     """
 
     def __init__(self, url="http://127.0.0.1:8080", key=None, model=None, timeout=60.0, retries=3, ssl_context=None):
@@ -67,7 +82,10 @@ class Client:
         return connection
 
     def close(self):
-        """Closes the connection of this thread."""
+        """Closes the connection of this thread; the next call opens another. Returns and raises nothing.
+
+        >>> client.close()
+        """
         connection = getattr(self._local, "connection", None)
         if connection is not None:
             connection.close()
@@ -92,7 +110,7 @@ class Client:
                 if connection.sock is None:
                     raise
             response = connection.getresponse()
-            return response.status, response.headers, response.read()
+            return response.status, response.headers, _body_of(response)
         except BaseException:
             self.close()
             raise
@@ -112,7 +130,7 @@ class Client:
             pause = 0.0
             try:
                 status, said, body = self._exchange(method, path, parts, headers, left)
-                if status < 400:
+                if status < 300:
                     return said, body
                 fault = self._fault_of(status, said, body)
                 is_sure = is_pure or fault.request_id is not None
@@ -141,12 +159,23 @@ class Client:
             said = json.loads(body)
         except ValueError:
             said = None
-        return _fault(said if isinstance(said, dict) else {}, status, _seconds(headers.get("Retry-After")))
+        if not isinstance(said, dict):
+            said = {"error": _foreign(headers.get_content_type(), body)}
+        if status < 400:
+            said = {"error": "what is at the address has moved to %s; a Client does not follow" % headers["Location"]}
+        return _fault(said, status, _seconds(headers.get("Retry-After")))
 
     def request(self, method, path, fields=None, binary=True, is_pure=True, replica=None):
-        """A request of any path: fields become JSON, or with tensors among them a safetensors file.
+        """A request of any path.
 
-        A request that is_pure may be sent again where no answer came. replica is the daemon behind a balancer.
+        Parameters: method and path; fields, a dict that becomes JSON, or with tensors among them a safetensors file;
+        binary, whether tensors may go and come as bytes; is_pure, whether it may be sent again where no answer came;
+        replica, the daemon behind a balancer that it is for.
+
+        Returns an Answer. Raises as every method of a Client.
+
+        >>> client.request("GET", "/livez")
+        {'live': True}
         """
         parts, kind = (), None
         if fields is not None:
@@ -158,96 +187,241 @@ class Client:
                 parts, kind = [_json(fields).encode()], "application/json"
         return self._answer(*self._call(method, path, parts, kind, SAFETENSORS if binary else None, is_pure, replica))
 
-    @staticmethod
-    def _answer(said, body):
-        if said.get_content_type() == SAFETENSORS:
-            answer = _answer(*_read_safetensors(body))
-        else:
-            answer = _answer({}, json.loads(body)) if body else Answer()
+    def _answer(self, said, body):
+        kind = said.get_content_type()
+        try:
+            if kind == SAFETENSORS:
+                answer = _answer(*_read_safetensors(body))
+            else:
+                answer = _answer({}, _object(json.loads(body))) if body else Answer()
+        except (ValueError, LookupError, TypeError, struct.error) as error:
+            raise AttndError("%s: %s" % (self.url, _foreign(kind, body)), 200) from error
         answer.replica = said.get("Attnd-Replica")
         return answer
 
     # ------------------------------------------------------------------------------------------ calls --
 
     def attention(self, query, key=None, value=None, mask=None, **fields):
-        """POST /v1/attention: an answer with context, weights and what `outputs` asks for. Fields as in the API."""
+        """POST /v1/attention: rows through one layer.
+
+        Parameters: query, key, value and mask, arrays, tensors or lists; all other fields of the contract by name,
+        such as model, layer, outputs, causal, weight_map.
+
+        Returns an Answer with context, weights, or what outputs names. Raises BadRequest for shapes and fields,
+        NotFound for a model that is not there.
+
+        >>> client.attention([[1, 0, 0], [0, 1, 0]], model="demo", outputs=["lse"]).lse.shape
+        (1, 2)
+        """
         return self.request("POST", "/v1/attention", self._with_model(fields, query=query, key=key, value=value,
                                                                       mask=mask))
 
     def gradients(self, query, context_gradient, key=None, value=None, mask=None, **fields):
-        """POST /v1/attention/gradients: query, key, value, and parameters under their names."""
+        """POST /v1/attention/gradients: what a change of each number does to the context.
+
+        Parameters: those of attention(), and context_gradient, of the context's shape.
+
+        Returns an Answer with query, key, value, mask where they were given, and the parameters under their names.
+        Raises BadRequest for shapes and fields.
+
+        >>> client.gradients(np.eye(2, 3), np.ones((2, 3)), model="demo").query.shape
+        (2, 3)
+        """
         return self.request("POST", "/v1/attention/gradients", self._with_model(
             fields, query=query, context_gradient=context_gradient, key=key, value=value, mask=mask))
 
     def merge(self, parts, **fields):
-        """POST /v1/attention/merge: context and lse over all keys, from those of parts of the keys (partial=True)."""
+        """POST /v1/attention/merge: context and lse over all keys, from those of parts of the keys.
+
+        Parameters: parts, answers to attention(..., partial=True), or dicts with context and lse; other fields by name.
+
+        Returns an Answer with context and lse. Raises BadRequest for parts that do not go together.
+
+        >>> x = np.eye(3, dtype=np.float32)
+        >>> parts = [client.attention(x, x[at], x[at], model="sdpa", partial=True) for at in (slice(1), slice(1, 3))]
+        >>> client.merge(parts, model="sdpa").context.shape
+        (3, 3)
+        """
         for i, part in enumerate(parts):
             fields.update({"parts.%d.%s" % (i, name): _tensor_of(part[name]) for name in ("context", "lse")})
         return self.request("POST", "/v1/attention/merge", self._with_model(fields))
 
     def batch(self, requests, **fields):
-        """POST /v1/attention/batch: an answer, or the AttndError, for each of requests, which are dicts of fields."""
-        return self._results(self.request("POST", "/v1/attention/batch", self._with_model(
-            fields, requests=requests), binary=False))
+        """POST /v1/attention/batch: many calls of attention() at once.
 
-    def softmax(self, input, axis=-1, kv_len=None):
-        """POST /v1/softmax."""
-        fields = {"input": _tensor_of(input), "axis": axis, "kv_len": kv_len}
+        Parameters: requests, dicts of the fields of attention(); fields by name are those of all.
+
+        Returns a list with an Answer for each, or the AttndError, which is not raised. Raises TypeError for an item
+        that is no dict, BadRequest for what is wrong with all.
+
+        >>> [answer.lse.tolist() for answer in client.batch([{"query": [[0, 0, 0]]}], model="demo", outputs=["lse"])]
+        [[[0.0]]]
+        """
+        return self._results(self.request("POST", "/v1/attention/batch", self._with_model(
+            fields, requests=_items(requests)), binary=False))
+
+    def softmax(self, input, axis=-1, kv_len=None, *, dim=None):
+        """POST /v1/softmax.
+
+        Parameters: input, an array, tensor or list; axis, or dim as torch calls it; kv_len, how many numbers of each
+        row count.
+
+        Returns an array of float32; a row of nothing but -inf gives zeros. Raises BadRequest for an axis that is not
+        there.
+
+        >>> client.softmax([[0, 0], [0, -np.inf]]).tolist()
+        [[0.5, 0.5], [1.0, 0.0]]
+        """
+        fields = {"input": _tensor_of(input), "axis": _axis_of(axis, dim), "kv_len": kv_len}
         return np.asarray(self.request("POST", "/v1/softmax", fields, binary=False).output, np.float32)
 
     def trace(self, text=None, **fields):
-        """POST /v1/trace: tokens and layers; attentions and hidden_states as transformers name them."""
+        """POST /v1/trace: a text through a whole model.
+
+        Parameters: text, or tokens=[ids], or what else the model takes; layers, outputs, weight_map, keep and all
+        other fields by name.
+
+        Returns an Answer with tokens, layers, predictions, and attentions and hidden_states as transformers name them:
+        what outputs names, or the weights. Raises BadRequest for fields, NotFound for a model that is not there.
+
+        >>> client.trace("Once upon a time").attentions[1].head(4)[4].round(3)
+        array([0.058, 0.015, 0.82 , 0.067, 0.04 ], dtype=float32)
+        """
         return self.request("POST", "/v1/trace", self._with_model(fields, text=text))
 
     def trace_batch(self, requests, **fields):
-        """POST /v1/trace/batch."""
+        """POST /v1/trace/batch: many texts at once.
+
+        Parameters: requests, texts, or dicts of the fields of trace(); fields by name are those of all.
+
+        Returns a list with an Answer for each, or the AttndError, which is not raised. Raises TypeError for an item
+        that is neither, BadRequest for what is wrong with all.
+
+        >>> [len(answer.tokens) for answer in client.trace_batch(["Once", {"text": "One day"}], layers=[0])]
+        [2, 3]
+        """
+        requests = _items(requests, "text")
         return self._results(self.request("POST", "/v1/trace/batch", self._with_model(fields, requests=requests),
                                           binary=False))
 
     def kept_trace(self, trace):
-        """The KeptTrace of an answer to trace(..., keep="5m"), or of its id."""
+        """What the daemon keeps of a trace for a while.
+
+        Parameters: trace, the answer to trace(..., keep="5m"), or its id. Returns a KeptTrace. Raises KeyError for an
+        answer of which nothing is kept.
+
+        >>> kept = client.kept_trace(client.trace("Once", layers=[0], outputs=[], keep="1m"))
+        >>> kept.delete()
+        """
         return KeptTrace(self, trace["trace"] if isinstance(trace, dict) else trace)
 
     def tokenize(self, text, **fields):
-        """POST /v1/tokenize: the tokens, each with id and text."""
+        """POST /v1/tokenize.
+
+        Parameters: text; model, pair and other fields by name. Returns the list of tokens, dicts with id, text, start
+        and end. Raises BadRequest where the model has no tokenizer.
+
+        >>> [token["id"] for token in client.tokenize("Once upon")]
+        [1, 403, 407]
+        """
         return self.request("POST", "/v1/tokenize", self._with_model(fields, text=text), binary=False).tokens
 
     def detokenize(self, tokens, **fields):
-        """POST /v1/detokenize: the text of ids."""
+        """POST /v1/detokenize.
+
+        Parameters: tokens, ids; model by name. Returns the text. Raises BadRequest for ids that the model does not
+        have.
+
+        >>> client.detokenize([403, 407])
+        'Once upon'
+        """
         fields = self._with_model(fields, tokens=[int(token) for token in tokens])
         return self.request("POST", "/v1/detokenize", fields, binary=False).text
 
     def models(self):
-        """GET /v1/models: what is served."""
+        """GET /v1/models. Returns the list of what is served, dicts with name and state. Raises as every method.
+
+        >>> "stories260K" in [model["name"] for model in client.models()]
+        True
+        """
         return self.request("GET", "/v1/models", binary=False).models
 
     def describe(self, model=None):
-        """GET /v1/models/{model}."""
+        """GET /v1/models/{model}: its layers, shapes and what it can do.
+
+        Parameters: model, default that of the client. Returns an Answer. Raises NotFound.
+
+        >>> client.describe("demo").name
+        'demo'
+        """
         return self.request("GET", "/v1/models/" + _quoted(model or self.model), binary=False)
 
     def put_model(self, name, config, parameters):
-        """PUT /v1/models/{model}: makes or replaces a model of attnd's own config and a dict of tensors."""
+        """PUT /v1/models/{model}: makes or replaces a model.
+
+        Parameters: name; config, a dict of attnd's own form; parameters, a dict of arrays by their names.
+
+        Returns an Answer with name and state. Raises BadRequest for a config or shapes that do not fit, Forbidden where
+        the daemon lets nobody change its models.
+
+        >>> eye = {name: np.eye(2) for name in ("q_proj.weight", "k_proj.weight", "v_proj.weight")}
+        >>> client.put_model("example", {"attention": "scaled_dot_product"}, eye).state
+        'READY'
+        >>> client.delete_model("example")
+        """
         fields = {parameter: _tensor_of(value) for parameter, value in parameters.items()}
         return self.request("PUT", "/v1/models/" + _quoted(name), dict(fields, attnd=json.dumps(config)))
 
     def delete_model(self, name):
-        """DELETE /v1/models/{model}."""
+        """DELETE /v1/models/{model}.
+
+        Parameters: name. Returns nothing. Raises NotFound, and Conflict for one that is built in.
+
+        >>> try:
+        ...     client.delete_model("demo")
+        ... except attnd.Conflict as fault:
+        ...     fault.status
+        409
+        """
         self.request("DELETE", "/v1/models/" + _quoted(name), binary=False, is_pure=False)
 
     def session(self, model=None, **fields):
-        """POST /v1/sessions: a Session, which ends where a `with` block of it ends."""
+        """POST /v1/sessions: keys and values that stay in the daemon.
+
+        Parameters: model, default that of the client; id, ttl and other fields by name. Returns a Session, which ends
+        where a `with` block of it ends. Raises Overloaded and Unavailable where there is no room for it.
+
+        >>> with client.session(ttl="1m") as session:
+        ...     session.trace("One day", layers=[]).kv_len
+        3
+        """
         fields["model"] = model or self.model
         return Session(self, self.request("POST", "/v1/sessions", fields, binary=False, is_pure=False))
 
     def open_session(self, id):
-        """GET /v1/sessions/{session}: the Session of an id that is there."""
+        """GET /v1/sessions/{session}: a session that is there.
+
+        Parameters: id. Returns its Session. Raises NotFound, and Gone for one that has ended.
+
+        >>> with client.session() as session:
+        ...     client.open_session(session.id).kv_len
+        0
+        """
         return Session(self, self.request("GET", "/v1/sessions/" + _quoted(id), binary=False))
 
     def load_session(self, file, id=None, model=None):
-        """PUT /v1/sessions/{session}: a Session of what save() gave, its bytes or the path of a file with them.
+        """PUT /v1/sessions/{session}: a session of what another held.
 
-        Or of a dict with tensors [kv_heads, kv_len, head_dim] `layers.0.key`, `layers.0.value`, `layers.1.key` and so
-        on of float32, float16 or bfloat16, rotated where the model rotates.
+        Parameters: file, the bytes that Session.save() gave, the path of a file with them, or a dict of tensors
+        [kv_heads, kv_len, head_dim] `layers.0.key`, `layers.0.value`, `layers.1.key` and so on of float32, float16 or
+        bfloat16, rotated where the model rotates; id, default one drawn at random; model, of such a dict.
+
+        Returns a Session. Raises BadRequest for what is no such file, Conflict for an id that is there.
+
+        >>> keys = np.ones((2, 5, 4), np.float32)
+        >>> with client.load_session({"layers.0.key": keys, "layers.0.value": keys}, model="sdpa") as session:
+        ...     session.kv_len
+        5
         """
         if isinstance(file, dict):
             dtypes = {_numbers(tensor)[0].lower() for tensor in file.values()}
@@ -261,17 +435,33 @@ class Client:
         return Session(self, self._answer(*self._call("PUT", path, parts, SAFETENSORS, is_pure=False)))
 
     def sessions(self):
-        """GET /v1/sessions: what there is, the oldest first, each as a dict."""
+        """GET /v1/sessions. Returns the list of what there is, the oldest first, as dicts. Raises as every method.
+
+        >>> with client.session(id="mine"):
+        ...     "mine" in [each["session"] for each in client.sessions()]
+        True
+        """
         return self.request("GET", "/v1/sessions", binary=False).sessions
 
     def session_batch(self, requests, **fields):
-        """POST /v1/sessions/attention: an answer, or the AttndError, for each of requests, one a session.
+        """POST /v1/sessions/attention: a step of many sessions at once, one a session.
 
-        They are dicts of the fields of Session.attention(), and of `session`, a Session or an id.
+        Parameters: requests, dicts of the fields of Session.attention(), and of `session`, a Session or an id; fields
+        by name are those of all.
+
+        Returns a list with an Answer for each, or the AttndError, which is not raised. Raises TypeError for an item
+        that is no dict, BadRequest for what is wrong with all.
+
+        >>> x = np.ones((1, 1, 4), np.float32)
+        >>> with client.session("sdpa") as one, client.session("sdpa") as other:
+        ...     answers = client.session_batch([{"session": each, "query": x, "key": x, "value": x}
+        ...                                     for each in (one, other)])
+        >>> [answer.kv_len for answer in answers]
+        [1, 1]
         """
-        items, sessions = list(requests), {}
+        items, sessions = _items(requests), {}
         for i, item in enumerate(items):
-            session = item["session"]
+            session = item.get("session")
             if isinstance(session, Session):
                 items[i], sessions[i] = dict(session._placed(item), session=session.id), session
         results = self._results(self.request(
@@ -291,6 +481,41 @@ class Client:
     @staticmethod
     def _results(answer):
         return [_fault(item) if "error" in item else _as_arrays(item) for item in answer.results]
+
+
+def _object(value):
+    if not isinstance(value, dict):
+        raise TypeError("JSON, but no object")
+    return value
+
+
+def _body_of(response):
+    """The body in memory that may be written to, as arrays of it are then."""
+    if response.length is None:
+        return bytearray(response.read())
+    body = bytearray(response.length)
+    place, end = memoryview(body), 0
+    while end < len(body):
+        count = response.readinto(place[end:])
+        if count == 0:
+            raise http.client.IncompleteRead(bytes(body[:end]), len(body) - end)
+        end += count
+    response.read()  # what was read by parts is closed by a last one
+    return body
+
+
+def _items(requests, text=None):
+    """The items of a batch as dicts of fields; a str among them is the field that text names."""
+    if isinstance(requests, (str, bytes, dict)):
+        raise TypeError("requests is %r; expected a list of them" % (requests,))
+    items = list(requests)
+    for i, item in enumerate(items):
+        if text and isinstance(item, str):
+            items[i] = {text: item}
+        elif not isinstance(item, dict):
+            raise TypeError("requests[%d] is of type %s; expected a dict of fields%s"
+                            % (i, type(item).__name__, " or a text" if text else ""))
+    return items
 
 
 def _is_over(sock):
@@ -349,7 +574,16 @@ def _quoted(name):
 
 
 class KeptTrace:
-    """What the daemon keeps of a trace for a while: pieces of its maps, and why a weight is what it is."""
+    """What the daemon keeps of a trace for a while: pieces of its maps, and why a weight is what it is.
+
+    Parameters: client; id, that of the trace. Client.kept_trace() makes one. Every method raises Gone once the daemon
+    keeps it no more.
+
+    >>> kept = client.kept_trace(client.trace("Once upon a time", layers=[1], outputs=[], keep="1m"))
+    >>> kept.weights(layer=1, head=4, rows=(3, 5)).shape
+    (2, 5)
+    >>> kept.delete()
+    """
 
     def __init__(self, client, id):
         self.client, self.id = client, id
@@ -359,38 +593,75 @@ class KeptTrace:
         return "/v1/traces/%s%s%s" % (_quoted(self.id), "/" + name if name else "", "?" + query if query else "")
 
     def info(self):
-        """Its model, tokens and layers, what it takes, and when it ends."""
+        """Returns an Answer with its model, tokens and layers, what it takes, and when it ends. Raises Gone.
+
+        >>> kept.info().model
+        'stories260K'
+        """
         return self.client.request("GET", self._path(), binary=False)
 
     def weights(self, layer, head, rows=None, keys=None, cells=(256, 256), reduce="max"):
-        """The WeightMap of a head, or of "all", of rows and keys from the first to before the second number.
+        """A piece of a map.
 
-        It has at most so many cells, rows and keys; each is the largest or the "mean" weight in it.
+        Parameters: layer; head, a number or "all"; rows and keys, each from the first to before the second number;
+        cells, how many rows and keys it has at most; reduce, what is in a cell of several weights, "max" or "mean".
+
+        Returns a WeightMap. Raises BadRequest for what the trace does not have, Gone.
+
+        >>> kept.weights(1, "all", cells=(2, 2)).shape
+        (8, 2, 2)
         """
         ranges = {name: "%d:%d" % tuple(ends) for name, ends in (("rows", rows), ("keys", keys)) if ends is not None}
         path = self._path("weights", layer=layer, head=head, cells="%dx%d" % tuple(cells), reduce=reduce, **ranges)
         said, body = self.client._call("GET", path)
-        shape = tuple(map(int, said["X-Tile-Shape"].split("x")))
-        return WeightMap(np.frombuffer(body, "<f4").reshape(shape))
+        try:
+            shape = tuple(map(int, said.get("X-Tile-Shape", "").split("x")))
+            return WeightMap(np.frombuffer(body, "<f4").reshape(shape))
+        except ValueError as error:
+            raise AttndError("%s: %s" % (self.client.url, _foreign(said.get_content_type(), body)), 200) from error
 
     def statistics(self):
-        """For each layer, of each head, means over its rows: entropy, distance, the first key, and so on."""
+        """Returns a list of the layers, of each the means of each head over its rows: entropy, distance and so on.
+
+        Raises Gone.
+
+        >>> len(kept.statistics()[0]["entropy"])
+        8
+        """
         return self.client.request("GET", self._path("statistics"), binary=False).layers
 
     def pair(self, layer, head, row, key):
-        """One score, stage by stage."""
+        """Why a weight is what it is.
+
+        Parameters: layer, head, row and key, numbers. Returns an Answer with one score, stage by stage. Raises
+        BadRequest for what the trace does not have, Gone.
+
+        >>> round(kept.pair(1, 4, 1, 1).weight, 4)
+        0.1513
+        """
         return self.client.request("GET", self._path("pair", layer=layer, head=head, row=row, key=key), binary=False)
 
     def delete(self):
+        """Ends it. Returns nothing. Raises Gone.
+
+        >>> client.kept_trace(client.trace("Once", layers=[0], outputs=[], keep="1m")).delete()
+        """
         self.client.request("DELETE", self._path(), binary=False)
 
 
 class Session:
     """Keys and values that stay in the daemon between calls.
 
-    Each call that appends says at which length (`at`), so that one whose connection broke is sent again without
-    appending twice. Its length is in kv_len; layer_kv_len has that of each layer by its number. Calls go to the
-    replica that has it.
+    Parameters: client; said, what the daemon answered. Client.session(), open_session() and load_session() make one,
+    and `with` ends it. Each call that appends says at which length (`at`), so that one whose connection broke is sent
+    again without appending twice. Calls go to the replica that has it. Every method raises Gone once it has ended.
+
+    Fields: id; model; kv_len, its length; layer_kv_len, that of each layer by its number; replica.
+
+    >>> with client.session() as session:
+    ...     step = session.trace("One day", layers=[])
+    ...     session.kv_len, session.trace(tokens=[432], layers=[]).kv_len
+    (3, 4)
     """
 
     def __init__(self, client, said):
@@ -433,24 +704,60 @@ class Session:
         return answer
 
     def attention(self, query=None, key=None, value=None, mask=None, **fields):
-        """Appends key and value, and attends with query to all that is there; `append=False` drops them behind."""
+        """POST /v1/sessions/{session}/attention: appends key and value, and attends with query to all that is there.
+
+        Parameters: those of Client.attention(); append=False drops key and value behind the call. Returns an Answer
+        with kv_len and what outputs names. Raises BadRequest for shapes, Conflict where `at` is not its length.
+
+        >>> x = np.ones((1, 1, 4), np.float32)
+        >>> with client.session("sdpa") as session:
+        ...     session.attention(x, x, x, outputs=["context"]).context.shape
+        (1, 4)
+        """
         fields = self._placed(dict(fields, query=query, key=key, value=value, mask=mask))
         answer = self._request("POST", "/attention", fields, True, _is_repeatable(fields))
         return self._grow(answer, answer.kv_len)
 
     def append(self, key, value, **fields):
-        """Appends keys and values, and attends with nothing."""
+        """Appends keys and values, and attends with nothing.
+
+        Parameters: key and value; other fields of attention() by name. Returns an Answer with kv_len. Raises as
+        attention() does.
+
+        >>> x = np.ones((1, 3, 4), np.float32)
+        >>> with client.session("sdpa") as session:
+        ...     session.append(x, x).kv_len
+        3
+        """
         return self.attention(None, key, value, **fields)
 
     def steps(self, steps, **fields):
-        """Calls of different layers, dicts of the fields of attention(): all are done, or none. A list of answers."""
-        steps = [self._placed(step) for step in steps]
+        """Calls of attention() of different layers at once: all are done, or none.
+
+        Parameters: steps, dicts of the fields of attention(); fields by name are those of all. Returns a list of
+        Answers. Raises TypeError for a step that is no dict, BadRequest and Conflict as attention() does.
+
+        >>> x = np.ones((2, 64), np.float32)
+        >>> with client.session() as session:
+        ...     answers = session.steps([{"layer": i, "input": x} for i in range(5)], outputs=["context"])
+        ...     len(answers), session.kv_len
+        (5, 2)
+        """
+        steps = [self._placed(step) for step in _items(steps)]
         answer = self._request("POST", "/attention", _listed("steps", steps, fields), True,
                                all(map(_is_repeatable, steps)))
         return [self._grow(step, answer.kv_len) for step in answer.steps]
 
     def trace(self, text=None, **fields):
-        """The next tokens (text, or tokens=[ids]) through the whole model."""
+        """POST /v1/sessions/{session}/trace: the next tokens through the whole model.
+
+        Parameters: text, or tokens=[ids]; other fields of Client.trace() by name. Returns an Answer as that does, with
+        kv_len. Raises BadRequest for fields, Conflict where `at` is not its length.
+
+        >>> with client.session() as session:
+        ...     session.trace("One day", layers=[], outputs=["predictions"]).predictions[0]["tokens"][0]["text"]
+        ','
+        """
         fields.setdefault("at", self.kv_len)
         answer = self._request("POST", "/trace", dict(fields, text=text), True)
         self.kv_len = answer.kv_len
@@ -458,29 +765,72 @@ class Session:
         return answer
 
     def info(self):
-        """What the daemon says of it, as a dict."""
+        """Returns an Answer with what the daemon says of it. Raises Gone.
+
+        >>> with client.session() as session:
+        ...     session.info().kv_len
+        0
+        """
         return self._take(self._request("GET"))
 
     def update(self, **fields):
-        """Changes ttl and evictable."""
+        """Changes how long it lives.
+
+        Parameters: ttl and evictable, by name. Returns an Answer. Raises BadRequest, Gone.
+
+        >>> with client.session() as session:
+        ...     session.update(ttl="1h")["ttl_ms"]
+        3600000
+        """
         return self._take(self._request("PATCH", "", fields))
 
     def fork(self, **fields):
-        """A new session that shares all that is there; id and ttl may be given."""
+        """A new session that shares all that is there.
+
+        Parameters: id and ttl, by name. Returns a Session. Raises Conflict for an id that is there, Overloaded and
+        Unavailable where there is no room for it.
+
+        >>> with client.session() as session, session.fork() as branch:
+        ...     branch.trace("One day", layers=[]).kv_len, session.kv_len
+        (3, 0)
+        """
         return Session(self.client, self._request("POST", "/fork", fields, is_pure=False))
 
     def truncate(self, kv_len):
-        """Goes back to an earlier length."""
+        """Goes back to an earlier length.
+
+        Parameters: kv_len. Returns the session itself. Raises BadRequest for a length that it does not have.
+
+        >>> with client.session() as session:
+        ...     answer = session.trace("One day", layers=[])
+        ...     session.truncate(1).kv_len
+        1
+        """
         self._take(self._request("POST", "/truncate", {"kv_len": int(kv_len)}))
         return self
 
     def save(self, path=None):
-        """The bytes of a safetensors file of it, for load_session() on any daemon; also written to path."""
-        body = self.client._call("GET", self._path, accept=SAFETENSORS, replica=self.replica)[1]
+        """All that it holds, for Client.load_session() on any daemon.
+
+        Parameters: path, of a file to write, or None. Returns the bytes of a safetensors file. Raises Gone, and OSError
+        for a file that cannot be written.
+
+        >>> with client.session() as session, client.load_session(session.save()) as copy:
+        ...     copy.model
+        'stories260K'
+        """
+        said, body = self.client._call("GET", self._path, accept=SAFETENSORS, replica=self.replica)
+        if said.get_content_type() != SAFETENSORS:
+            raise AttndError("%s: %s" % (self.client.url, _foreign(said.get_content_type(), body)), 200)
+        body = bytes(body)
         if path is not None:
             with open(path, "wb") as stream:
                 stream.write(body)
         return body
 
     def delete(self):
+        """Ends it. Returns nothing. Raises Gone where it has ended.
+
+        >>> client.session().delete()
+        """
         self._request("DELETE")

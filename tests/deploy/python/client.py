@@ -1,6 +1,8 @@
 """client.py URL UNIX - attnd.Client against a daemon with the models of examples/models at both addresses."""
 
+import doctest
 import http.client
+import inspect
 import os
 import pickle
 import select
@@ -53,6 +55,7 @@ assert isinstance(fault, attnd.AttndError) and fault.code == "shape" and fault.p
 assert isinstance(fault, attnd.BadRequest) and fault.status == 400
 assert np.allclose(client.softmax([[1, 2, 3]]).sum(), 1)
 assert np.array_equal(client.softmax([[0, -np.inf], [-np.inf, -np.inf]]), [[1, 0], [0, 0]])
+assert np.array_equal(client.softmax([[0, 1], [0, 1]], dim=0), client.softmax([[0, 1], [0, 1]], 0))
 hidden = np.where(np.eye(4), -np.inf, 0).astype(np.float32)  # goes as null
 first, fault = client.batch([{"query": rows, "mask": hidden}, {"query": rows, "model": "nobody"}], outputs=["context"])
 assert np.allclose(first.context, client.attention(rows, mask=hidden, outputs=["context"]).context)
@@ -84,6 +87,26 @@ assert [token["text"] for token in listed.predictions[0]["tokens"]] == [",", "\u
 one, bad = story.trace_batch([{"text": "One"}, {"tokens": [1, 512]}], layers=[0], outputs=["weights"])
 assert one.attentions[0].tokens[1] == "\u2581One" and one.layers[0].layer == 0
 assert one.attentions[0].shape == (8, 2, 2) and bad.pointer == "/requests/1/tokens/1"
+one, two, bad = story.trace_batch(["Once", {"text": "One day"}, {"tokens": [512]}], outputs=["hidden_states"])
+assert [token["text"] for token in one.tokens] == ["<s>", "\u2581Once"] and two.hidden_states[5].shape == (3, 64)
+assert isinstance(bad, attnd.BadRequest)
+for call, said in ((lambda: story.trace_batch("Once"), "'Once'"), (lambda: story.trace_batch([["a"]]), "or a text"),
+                   (lambda: client.batch(["Once"]), "requests[0]"), (lambda: client.session_batch([7]), "requests[0]")):
+    assert said in str(expect(TypeError, call))
+# Arrays of answers are their owner's, weights too.
+trace.attentions[0][0] = 0
+assert pickle.loads(pickle.dumps(trace)).attentions[1].tokens[1] == "\u2581Once"
+# What was not asked for is not an empty tuple: the error says how to ask.
+bare = story.trace("One day", outputs=["lse"])
+for name, asked in (("attentions", "weights"), ("hidden_states", "hidden_states"), ("predictions", "predictions"),
+                    ("final_hidden_states", "hidden_states")):
+    fault = expect(AttributeError, lambda: getattr(bare, name))
+    assert "no %s; ask for it by outputs=['%s']; it has model" % (name, asked) in str(fault), fault
+    assert not hasattr(bare, name)
+assert "ask for it by outputs=['scores']" in str(expect(KeyError, lambda: bare.layers[1]["scores"]))
+assert "no nonsense; it has" in str(expect(AttributeError, lambda: bare.nonsense))
+assert "and a layer or more" in str(expect(AttributeError, lambda: story.trace("a", layers=[], outputs=[]).attentions))
+assert len(story.trace("One day", layers=[], outputs=["hidden_states"]).hidden_states) == 1
 assert "stories260K" in repr(story)
 assert {model["name"] for model in story.models()} >= {"demo", "sdpa", "stories260K"}
 assert story.describe()["name"] == "stories260K"
@@ -232,5 +255,41 @@ expect(attnd.ConnectionFailed, lambda: attnd.Client(played("", good)[0]).session
 quiet = socket.create_server(("127.0.0.1", 0))
 expect(attnd.DeadlineExceeded,
        lambda: attnd.Client("http://127.0.0.1:%d" % quiet.getsockname()[1], timeout=0.3).models())
-expect(attnd.Unavailable, lambda: attnd.Client(played(said("503 X", "<html>"))[0]).models(), code="")
+fault = expect(attnd.Unavailable, lambda: attnd.Client(played(said("503 X", "<html>"))[0]).models(), code="")
+assert "<html>" in str(fault)
+page = said("200 OK", "<html><title>Welcome").replace("application/json", "text/html; charset=utf-8")
+for answer in (page, said("200 OK", '"hello"'), said("200 OK", "[1]"), said("200 OK", "null"),
+               said("200 OK", '{"cut":'), said("200 OK", "short").replace("json", "x-safetensors"),
+               said("200 OK", "\x08" + "\0" * 7 + '{"a": 1}').replace("json", "x-safetensors")):
+    fault = expect(attnd.AttndError, lambda: attnd.Client(played(answer)[0]).models(), status=200)
+    assert "none of an attnd daemon" in str(fault), fault
+fault = expect(attnd.AttndError, lambda: attnd.Client(played(page)[0]).trace("One day"), status=200)
+assert "text/html" in str(fault) and "<html><title>Welcome" in str(fault) and "http://127.0.0.1:" in str(fault)
+moved = said("301 Moved Permanently", "<html>", "Location: https://example.org/\r\n")
+fault = expect(attnd.AttndError, lambda: attnd.Client(played(moved)[0]).models(), status=301)
+assert "https://example.org/" in str(fault)
+expect(attnd.AttndError, lambda: attnd.KeptTrace(attnd.Client(played(page)[0]), "a").weights(0, 0), status=200)
+opened = attnd.Session(attnd.Client(played(page)[0]), attnd.Answer(
+    session="a", kv_len=0, layers=[0], layer_kv_len=[0]))
+expect(attnd.AttndError, opened.save, status=200)
+
+# Each public call says what it takes and gives; what its example shows is so.
+names = {"attnd": attnd, "np": np, "url": url, "client": story,
+         "kept": story.kept_trace(story.trace("Once upon a time", layers=[1], outputs=[], keep="1m"))}
+for name in attnd.__all__:
+    public = getattr(attnd, name)
+    for test in doctest.DocTestFinder().find(public, name, module=False, globs=names):
+        assert not doctest.DocTestRunner().run(test).failed
+    if name == "SAFETENSORS" or isinstance(public, type) and issubclass(public, (Exception, dict, np.ndarray)):
+        continue  # their methods are those of others
+    for method, call in ([(name, public)] if callable(public) else []) + inspect.getmembers(public, inspect.isroutine):
+        if method.startswith("_"):
+            continue
+        words = inspect.getdoc(call)
+        given = set(inspect.signature(call).parameters) - {"self"}
+        assert ">>>" in words and "aise" in words, method
+        assert not given or "arameters" in words, method
+        assert isinstance(call, type) or "eturns" in words, method
+assert set(attnd.__all__) == {name for name in vars(attnd) if not name.startswith("_")} - {
+    name for name, value in vars(attnd).items() if inspect.ismodule(value)}
 print("ok")
