@@ -107,7 +107,7 @@ try_packages() {
     inside env -C /root/attnd make deb >"$log" 2>&1 || { tail -n 30 "$log"; fail "make deb"; }
     list_files >"$folder/before"
     inside env -C /root/attnd DEBIAN_FRONTEND=noninteractive sh -c \
-        'apt-get -q -y --no-install-recommends install ./build/deb/*.deb' >>"$log" 2>&1 ||
+        'apt-get -q -y --no-install-recommends install ./build/deb/attnd_*.deb ./build/deb/libattn*.deb' >>"$log" 2>&1 ||
         { tail -n 30 "$log"; fail "apt-get install of the packages"; }
     inside attnd --listen "unix:$socket" >>"$log" 2>&1 &
     pid=$!
@@ -123,6 +123,21 @@ try_packages() {
         { tail -n 30 "$log"; fail "apt-get purge"; }
     list_files | diff "$folder/before" - || fail "a purge does not leave the files as they were"
     ok "make deb; its packages, installed by apt, asked: ${answer:0:60}..., and purged"
+}
+
+# Apart from the others, because Python and numpy, which come with it, leave files of their own.
+try_python() {
+    local log=$folder/python.log answer modules=/usr/lib/python3/dist-packages/attnd
+    inside env -C /root/attnd DEBIAN_FRONTEND=noninteractive sh -c 'apt-get -q -y --no-install-recommends install \
+        ./build/deb/python3-attnd_*.deb ./build/deb/libattn1_*.deb' >"$log" 2>&1 ||
+        { tail -n 30 "$log"; fail "apt-get install of python3-attnd"; }
+    answer=$(inside python3 -c 'import attnd; print(attnd.local.softmax([0.0, 0.0]))' 2>>"$log")
+    [ "$answer" = "[0.5 0.5]" ] || { tail -n 30 "$log"; fail "attnd for Python answers: $answer"; }
+    inside test -d $modules/__pycache__ || fail "the modules of Python are not compiled"
+    inside env DEBIAN_FRONTEND=noninteractive apt-get -q -y purge --auto-remove python3-attnd libattn1 >>"$log" 2>&1 ||
+        { tail -n 30 "$log"; fail "apt-get purge of python3-attnd"; }
+    inside test ! -e $modules || fail "a purge leaves $modules"
+    ok "python3-attnd, installed by apt, asked: $answer, and purged"
 }
 
 try_targets() { # TARGET...
@@ -154,6 +169,7 @@ if [ "${1-}" = --inside ]; then
     ok "a fresh Debian $(cat "$root/etc/debian_version") with git and make"
     try_run
     try_packages
+    try_python
     try_targets "$@"
 fi
 

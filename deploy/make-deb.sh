@@ -1,5 +1,5 @@
 #!/bin/bash
-# make-deb.sh - Debian packages of what is built here: attnd, libattn1 and libattn-dev.
+# make-deb.sh - Debian packages of what is built here: attnd, libattn1, libattn-dev and python3-attnd.
 #
 #     deploy/make-deb.sh FOLDER DAEMON LIBRARY
 #
@@ -22,7 +22,6 @@ export SOURCE_DATE_EPOCH
 # built on different systems need different libraries, so the system is behind the hyphen.
 release=$(sed -n 's/^#define ATTND_VERSION "\(.*\)"$/\1/p' server/base/version.h | tr - '~')
 version=$release-1~$(. /etc/os-release && echo "${ID:-debian}${VERSION_ID:+.$VERSION_ID}")
-architecture=$(dpkg --print-architecture)
 libraries=usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)
 
 # -------------------------------------------------------------------------------------- the files --
@@ -47,6 +46,17 @@ lay_out() {
     strip --strip-unneeded --remove-section=.comment --remove-section=.note "$work/libattn1/$libraries"/*
     deploy/make-sbom.sh "$work/attnd/usr/bin/attnd" >"$work/attnd/usr/share/doc/attnd/sbom.spdx.json"
     gzip -9n <CHANGELOG.md >"$work/attnd/usr/share/doc/attnd/changelog.gz"
+    lay_out_python "$work/python3-attnd/usr/lib/python3/dist-packages"
+}
+
+# The modules, and what Python's importlib.metadata and pip read of a package.
+lay_out_python() { # FOLDER
+    local number
+    number=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' lib/python/attnd/__init__.py)
+    install -D -m 644 -t "$1/attnd" lib/python/attnd/*.py
+    mkdir "$1/attnd-$number.dist-info"
+    printf 'Metadata-Version: 2.1\nName: attnd\nVersion: %s\nRequires-Dist: numpy\n' "$number" \
+        >"$1/attnd-$number.dist-info/METADATA"
 }
 
 # dpkg's programs read them in debian/ of the folder where they run.
@@ -85,8 +95,10 @@ write_control() { # PACKAGE [PROGRAM]
 }
 
 build() { # PACKAGE
-    dpkg-deb --root-owner-group --build "$work/$1" "$folder/$1_${version}_$architecture.deb" >/dev/null
-    echo "$folder/$1_${version}_$architecture.deb"
+    local file
+    file=$folder/$1_${version}_$(sed -n 's/^Architecture: //p' "$work/$1/DEBIAN/control").deb
+    dpkg-deb --root-owner-group --build "$work/$1" "$file" >/dev/null
+    echo "$file"
 }
 
 lay_out
@@ -94,9 +106,10 @@ write_debian
 write_control attnd attnd/usr/bin/attnd
 write_control libattn1 "libattn1/$libraries/$(basename "$library")"
 write_control libattn-dev
+write_control python3-attnd
 echo "libattn 1 libattn1 (>= $release)" >"$work/libattn1/DEBIAN/shlibs"
 echo 'activate-noawait ldconfig' >"$work/libattn1/DEBIAN/triggers"
 mkdir -p "$folder"
-for package in attnd libattn1 libattn-dev; do
+for package in attnd libattn1 libattn-dev python3-attnd; do
     build "$package"
 done

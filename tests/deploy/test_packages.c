@@ -47,7 +47,7 @@ static int set_up(void **state)
     if (!can_make())
         return 0;
     shell("deploy/make-deb.sh $D/deb $DAEMON $LIBRARY 2>&1");
-    shell("cd $D/deb && for package in attnd libattn1 libattn-dev; do\n"
+    shell("cd $D/deb && for package in attnd libattn1 libattn-dev python3-attnd; do\n"
           "  dpkg-deb -R ${package}_*.deb $D/$package && dpkg-deb -c ${package}_*.deb "
           ">$D/$package.list "
           "|| exit 1\n"
@@ -119,6 +119,25 @@ static void test_files_of_the_library(void **state)
     shell("grep -qx libdir=/usr/lib/$M $D/libattn-dev/usr/lib/$M/pkgconfig/attn.pc");
 }
 
+static void test_files_of_python(void **state)
+{
+    (void)state;
+    skip_without_dpkg();
+    shell("version=$($DAEMON --version | sed 's/attnd //')\n"
+          "cd $D/python3-attnd && { (cd $OLDPWD/lib/python && ls attnd/*.py | sed "
+          "'s|^|usr/lib/python3/dist-packages/|'); echo "
+          "\"usr/lib/python3/dist-packages/attnd-$version.dist-info/METADATA\n"
+          "usr/share/doc/python3-attnd/changelog.Debian.gz\nusr/share/doc/python3-attnd/"
+          "copyright\"; } "
+          "| sort >$D/expected && find usr ! -type d | sort | diff $D/expected -");
+    skip_without("python3-numpy", "/usr/bin/python3 -c 'import numpy'");
+    shell("cd $D && ATTN_LIBRARY=$LIBRARY PYTHONDONTWRITEBYTECODE=1 "
+          "PYTHONPATH=$D/python3-attnd/usr/lib/python3/dist-packages /usr/bin/python3 -c '"
+          "import attnd, importlib.metadata, numpy\n"
+          "assert importlib.metadata.version(\"attnd\") == attnd.__version__\n"
+          "assert attnd.local.softmax(numpy.zeros(2)).tolist() == [0.5, 0.5]'");
+}
+
 /* Every file is root's, nobody else may write it, and no path names the folder where it was made.
  */
 static void test_owners_and_modes(void **state)
@@ -139,7 +158,7 @@ static void test_sums_are_those_of_the_files(void **state)
 {
     (void)state;
     skip_without_dpkg();
-    shell("for package in attnd libattn1 libattn-dev; do\n"
+    shell("for package in attnd libattn1 libattn-dev python3-attnd; do\n"
           "  cd $D/$package && md5sum --quiet -c DEBIAN/md5sums && "
           "test $(find usr -type f | wc -l) = $(wc -l <DEBIAN/md5sums) || exit 1\n"
           "done");
@@ -172,16 +191,20 @@ static void test_control_fields(void **state)
     shell(
         "release=$($DAEMON --version | sed 's/attnd //; y/-/~/')\n"
         "version=$release-1~$(. /etc/os-release && echo \"$ID${VERSION_ID:+.$VERSION_ID}\")\n"
-        "for package in attnd libattn1 libattn-dev; do\n"
+        "for package in attnd libattn1 libattn-dev python3-attnd; do\n"
+        "  architecture=$(dpkg --print-architecture)\n"
+        "  test $package != python3-attnd || architecture=all\n"
         "  control=$D/$package/DEBIAN/control\n"
         "  grep -qxF \"Package: $package\" $control && grep -qxF \"Version: $version\" $control && "
-        "grep -qx \"Architecture: $(dpkg --print-architecture)\" $control && "
+        "grep -qx \"Architecture: $architecture\" $control && "
         "grep -qE '^Installed-Size: [1-9]' $control && grep -q '^Maintainer: .*@' $control || "
         "exit 1\n"
         "done\n"
         "grep -qxF \"Depends: libattn1 (= $version)\" $D/libattn-dev/DEBIAN/control && "
         "grep -qxF \"libattn 1 libattn1 (>= $release)\" $D/libattn1/DEBIAN/shlibs && "
-        "test $(grep -lx 'Multi-Arch: same' $D/libattn*/DEBIAN/control | wc -l) = 2");
+        "test $(grep -lx 'Multi-Arch: same' $D/libattn*/DEBIAN/control | wc -l) = 2 && "
+        "grep -qxF \"Depends: libattn1 (>= $release), python3 (>= 3.9), python3-numpy\" "
+        "$D/python3-attnd/DEBIAN/control");
     assert_string_equal(shell("sed -n 's/^Depends: libc6 ([^)]*)$/libc6/p' "
                               "$D/libattn1/DEBIAN/control"),
                         "libc6\n");
@@ -233,9 +256,9 @@ static void test_scripts_can_be_read(void **state)
 {
     (void)state;
     skip_without_dpkg();
-    shell("for script in postinst prerm postrm; do\n"
-          "  test -x $D/attnd/DEBIAN/$script && sh -n $D/attnd/DEBIAN/$script && "
-          "grep -qx 'set -e' $D/attnd/DEBIAN/$script || exit 1\n"
+    shell("for script in attnd/DEBIAN/postinst attnd/DEBIAN/prerm attnd/DEBIAN/postrm "
+          "python3-attnd/DEBIAN/postinst python3-attnd/DEBIAN/prerm; do\n"
+          "  test -x $D/$script && sh -n $D/$script && grep -qx 'set -e' $D/$script || exit 1\n"
           "done");
 }
 
@@ -252,7 +275,7 @@ static void test_commands_of_the_page(void **state)
     assert_string_equal(
         shell("for package in $(sed -n 's/^| `\\([a-z0-9-]*\\)` | .*/\\1/p' $D/page); do "
               "echo $package; done"),
-        "attnd\nlibattn1\nlibattn-dev\n");
+        "attnd\nlibattn1\nlibattn-dev\npython3-attnd\n");
 }
 
 static void test_purge_leaves_nothing(void **state)
@@ -274,9 +297,11 @@ static void test_purge_leaves_nothing(void **state)
     /* As systemd makes the state directory of a service with a user of its own. */
     shell("cd $D/root/var/lib && mkdir -p private/attnd/models && ln -s private/attnd attnd && "
           "echo '{}' >attnd/models/mine.json && echo ATTND_WORKERS=1 >>$D/root/etc/default/attnd");
-    shell("R=$D/root\n" BELOW "below --remove attnd libattn-dev libattn1 && "
+    shell("mkdir $D/root/usr/lib/python3/dist-packages/attnd/__pycache__ && "
+          "touch $D/root/usr/lib/python3/dist-packages/attnd/__pycache__/__init__.cpython-311.pyc");
+    shell("R=$D/root\n" BELOW "below --remove attnd python3-attnd libattn-dev libattn1 && "
           "test -e $R/var/lib/attnd/models/mine.json && grep -q WORKERS $R/etc/default/attnd");
-    shell("R=$D/root\n" BELOW "below --purge attnd libattn-dev libattn1");
+    shell("R=$D/root\n" BELOW "below --purge attnd python3-attnd libattn-dev libattn1");
     shell("find $D/root -path '*/dpkg' -prune -o -print | sort | diff $D/before -");
 }
 
@@ -285,6 +310,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_files_of_the_daemon),
         cmocka_unit_test(test_files_of_the_library),
+        cmocka_unit_test(test_files_of_python),
         cmocka_unit_test(test_owners_and_modes),
         cmocka_unit_test(test_sums_are_those_of_the_files),
         cmocka_unit_test(test_manual_page_has_every_flag),
