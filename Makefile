@@ -276,10 +276,21 @@ $(PRELOAD): $B/%.so: %.c $B/flags
 ADDRESS  := $(patsubst localhost,:8080,$(LISTEN:localhost:%=:%))
 ADDRESS  := $(ADDRESS::%=127.0.0.1:%)
 LOOPBACK := $(filter 127.% [::1]:%,$(ADDRESS))
-REQUEST := curl -s http://$(ADDRESS)/v1/trace -H 'Content-Type: application/json' \
+REQUEST := curl -sS http://$(ADDRESS)/v1/trace -H 'Content-Type: application/json' \
            $(if $(KEYS),-H \"Authorization: Bearer \$$KEY\" )-d '{\"model\":\"stories260K\",\"text\":\"Once upon a time\",\"layers\":[1],\"weight_map\":{\"heads\":[4]}}'
 
-run: ## install what is missing, build, serve on 127.0.0.1:8080 (LISTEN=..., KEYS=FILE), print the address of the explorer and a curl line
+# Whether somebody serves there is asked before anything is installed or built: a request to that address would go to
+# them. The address of the explorer and the request are printed when the daemon is ready, by a loop in the background
+# that ends with the daemon: $$$$ is its process, because it takes the shell's place.
+ASK_PORT = address='$(ADDRESS)'; host=$$(echo "$${address%:*}" | tr -d '[]'); \
+           if timeout 2 bash -c ": <>/dev/tcp/$$host/$${address\#\#*:}" 2>/dev/null; then \
+           echo "attnd: $$address is taken, another server answers there. Take another port:" \
+           "make $@ LISTEN=127.0.0.1:18080" >&2; exit 1; fi
+ANNOUNCE = while sleep 0.1 && kill -0 $$$$; do $(BUILD)/attnd health http://$(ADDRESS) && \
+           printf '\n%s\n\n%s\n\n' 'http://$(ADDRESS)/' "$(REQUEST)" && break; done 2>/dev/null
+
+run: ## install what is missing, build, serve on 127.0.0.1:8080 (LISTEN=:18080 for another port, KEYS=FILE), then print the address of the explorer and a curl line
+	@$(ASK_PORT)
 	@deploy/install-packages.sh build run
 	@$(MAKE) --no-print-directory -j$(JOBS) daemon
 	$(serve_it)
@@ -289,9 +300,9 @@ serve: ## the same with what is built already
 
 # The daemon serves a copy of the models, because clients may add some: on the loopback, nowhere else.
 define serve_it
+@$(ASK_PORT)
 @mkdir -p $(BUILD)/models && cp -Ru examples/models/. $(BUILD)/models
-@printf '\n%s\n\n%s\n\n' 'http://$(ADDRESS)/' "$(REQUEST)"
-@exec $(BUILD)/attnd --listen $(LISTEN) --models $(BUILD)/models $(if $(LOOPBACK),--model-control explicit --shared-memory-prefix attnd-)$(if $(KEYS), --keys $(KEYS))
+@$(ANNOUNCE) & exec $(BUILD)/attnd --listen $(LISTEN) --models $(BUILD)/models $(if $(LOOPBACK),--model-control explicit --shared-memory-prefix attnd-)$(if $(KEYS), --keys $(KEYS))
 endef
 
 story: ## install what is missing, build examples/story-teller.c, let it ask the daemon of `make run`

@@ -73,7 +73,7 @@ try_run() {
     inside env -C /root/attnd make run "${listen[@]}" >"$log" 2>&1 &
     pid=$!
     for _ in $(seq 6000); do
-        grep -q ' ready ' "$log" && break
+        grep -q '^curl ' "$log" && break
         kill -0 $pid 2>/dev/null || { tail -n 30 "$log"; fail "make run ended"; }
         sleep 0.1
     done

@@ -39,23 +39,63 @@ static int stop(void **state)
     return pasted_stop(state);
 }
 
-/* The request that `make run` prints is the first one that README.md shows. */
+/* The request that `make run` prints is the first one that README.md shows, and is answered at
+ * once, because it is printed when the daemon is ready. SIGTERM to the daemon ends make with its
+ * status. */
 static void test_printed_request(void **state)
 {
     (void)state;
     int i = 0;
+    skip_without("curl", "command -v curl");
     while (i < page.block_count && !pasted_is_command(&page, i))
         i++;
     assert_true(i < page.block_count);
-    char *printed = strdup(pasted_printed()), *first = strdup(page.blocks[i].text);
+    char *printed = pasted_shell(
+        "make --no-print-directory serve LISTEN=127.0.0.1:8443 >build/printed 2>build/log &\n"
+        "make=$!\n"
+        "until grep -q '^curl ' build/printed; do sleep 0.1; kill -0 $make; done\n"
+        "page=$(grep '^http://' build/printed) request=$(grep '^curl ' build/printed)\n"
+        "curl -sSf -o /dev/null \"$page\" && bash -c \"$request --fail\" >build/answer\n"
+        "kill $(cat /proc/$make/task/$make/children) && wait $make\n"
+        "cat build/printed");
+    char *first = strdup(page.blocks[i].text);
     char *request = strstr(printed, "curl "), *shown = pasted_behind_address(first);
     assert_non_null(request);
     assert_non_null(shown);
-    /* The addresses differ, because this daemon was started with port 0. */
+    /* The addresses differ. */
     request = pasted_squeezed(strstr(request, "/v1/"));
     assert_string_equal(pasted_squeezed(shown), request);
     free(first);
     free(printed);
+}
+
+/* Where another server has the port, make says so before it builds anything, and how to take
+ * another one. It prints no request, which would go to that server. */
+static void test_port_taken(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        char command[200];
+        snprintf(command, sizeof command,
+                 "if make %s LISTEN=127.0.0.1:8080 >build/taken 2>&1; then exit 9; fi\n"
+                 "cat build/taken; ls build",
+                 i == 0 ? "serve" : "run");
+        char *said = pasted_shell(command);
+        if (!strstr(said, " is taken") || !strstr(said, "LISTEN=127.0.0.1:18080")
+            || strstr(said, "curl") || strstr(said, "\ncc\n"))
+            fail_msg("%s\n%s", command, said);
+        free(said);
+    }
+}
+
+/* A daemon that does not start has no address to be asked at. */
+static void test_nothing_printed_without_daemon(void **state)
+{
+    (void)state;
+    char *said = pasted_shell("if make serve LISTEN=127.0.0.1:8443 KEYS=nowhere; then exit 9; fi");
+    assert_non_null(strstr(said, "nowhere"));
+    assert_null(strstr(said, "curl"));
+    free(said);
 }
 
 /* The printed request goes to the address where the daemon listens, whatever --listen says, and so
@@ -135,12 +175,14 @@ static void find_pages(glob_t *pages)
 /* Each page is a test, so that one whose language is missing is skipped alone. */
 int main(void)
 {
-    struct CMUnitTest tests[PAGES_MAX + 4] = {
+    struct CMUnitTest tests[PAGES_MAX + 6] = {
         cmocka_unit_test(test_printed_request),
+        cmocka_unit_test(test_port_taken),
+        cmocka_unit_test(test_nothing_printed_without_daemon),
         cmocka_unit_test(test_printed_address),
         cmocka_unit_test(test_commands),
     };
-    size_t count = 3;
+    size_t count = 5;
     glob_t pages = { 0 };
     find_pages(&pages);
     for (size_t i = 0; i < pages.gl_pathc; i++)

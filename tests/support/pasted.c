@@ -31,7 +31,6 @@ static char *tree; /* the copy, which is the working directory */
 static char home[PATH_MAX];
 static char *program; /* the daemon's, outside the copy */
 static char *files_before;
-static char *printed;
 static struct daemon server;
 static const char *start_page; /* of pasted_start_as(); NULL: none */
 
@@ -119,11 +118,6 @@ char *pasted_files(void)
 const char *pasted_files_before(void)
 {
     return files_before;
-}
-
-const char *pasted_printed(void)
-{
-    return printed;
 }
 
 /* -------------------------------------------------------------------------------- the page -- */
@@ -217,7 +211,8 @@ static char *begin_page(void)
     return variables;
 }
 
-/* The lines of `make serve`: all but the last are run, the last is the daemon's. */
+/* The lines of `make serve`: all but the last are run, and the daemon is started with the arguments
+ * in the last. */
 static void serve(void)
 {
     char *variables = start_page ? begin_page() : strdup(""), *command = NULL;
@@ -230,8 +225,11 @@ static void serve(void)
     start_page = NULL;
     char *last = strstr(lines, "exec build/attnd ");
     assert_non_null(last);
-    last[-1] = '\0';
-    printed = pasted_shell(lines);
+    char *begin = last;
+    while (begin > lines && begin[-1] != '\n')
+        begin--;
+    *begin = '\0';
+    free(pasted_shell(lines));
     const char *arguments[ARGUMENTS_MAX] = { 0 };
     int count = 0;
     char *rest = NULL;
@@ -283,7 +281,6 @@ int pasted_stop(void **state)
     free(program);
     daemon_directory_remove(tree);
     free(files_before);
-    free(printed);
     return 0;
 }
 

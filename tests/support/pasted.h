@@ -34,7 +34,6 @@ int pasted_stop(void **state);
  * run first, and the daemon is started with the variables of that line. */
 void pasted_start_as(const char *file);
 
-const char *pasted_printed(void);      /* by `make serve`, before the daemon */
 const char *pasted_files_before(void); /* pasted_files() before the daemon was started */
 char *pasted_files(void);              /* names and sums outside build/; the caller's to free */
 
