@@ -24,7 +24,7 @@ fail() {
 
 healthy() { "${in_image[@]}" "${health[@]}" >/dev/null 2>&1; }
 
-attention() { curl -s -m 5 http://127.0.0.1:8080/v1/attention -H 'Content-Type: application/json' -d "$query"; }
+attention() { curl -sS -m 5 http://127.0.0.1:8080/v1/attention -H 'Content-Type: application/json' -d "$query"; }
 
 try_image() {
     local user health entry environment enter in_image pid status=0
@@ -69,7 +69,7 @@ try_image() {
     awk -v user="${user%%:*}" '$1 == "Uid:" && $2 == user && $3 == user { found = 1 } END { exit !found }' \
         /proc/$pid/status || fail "it does not run as $user"
     ok "runs as $user"
-    [ "$(curl -s -m 5 -o /dev/null -w '%{http_code}' http://127.0.0.1:8080/readyz)" = 200 ] || fail /readyz
+    [ "$(curl -sS -m 5 -o /dev/null -w '%{http_code}' http://127.0.0.1:8080/readyz)" = 200 ] || fail /readyz
     ok "/readyz answers 200"
     attention | grep -q '0\.98522' || fail "the attention of 'demo': $(attention)"
     ok "POST /v1/attention answers the tutorial's numbers"

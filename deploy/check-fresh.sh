@@ -84,7 +84,7 @@ try_run() {
     grep -q '0\.59595' <<<"$answer" || fail "the line '$line' answers: $answer"
     ok "make run; its line, as pasted: ${answer:0:60}..."
     page=$(grep -x 'http://.*/' "$log") || fail "make run prints no address of the explorer"
-    for answer in "$page" $(inside curl -s "$page" | grep -o 'explorer/[a-z/_]*\.[a-z]*' | sed "s|^|$page|"); do
+    for answer in "$page" $(inside curl -sS "$page" | grep -o 'explorer/[a-z/_]*\.[a-z]*' | sed "s|^|$page|"); do
         inside curl -sSf -o /dev/null "$answer" || fail "the explorer has no $answer"
     done
     ok "$page, and what the page asks for first"
@@ -112,7 +112,7 @@ try_packages() {
     inside attnd --listen "unix:$socket" >>"$log" 2>&1 &
     pid=$!
     for _ in $(seq 100); do
-        answer=$(inside curl -sf --unix-socket "$socket" http://localhost/v1/attention \
+        answer=$(inside curl -sSf --unix-socket "$socket" http://localhost/v1/attention \
             -H 'Content-Type: application/json' -d '{"model":"demo","query":[[1,0,0]]}') && break
         sleep 0.1
     done

@@ -42,7 +42,7 @@ static struct metrics_page before, after;
 
 static void read_metrics(struct metrics_page *metrics)
 {
-    char *text = pasted_shell("curl -s " METRICS_URL);
+    char *text = pasted_shell("curl -sS " METRICS_URL);
     metrics_page_free(metrics);
     metrics_page_read(metrics, text);
     free(text);

@@ -68,7 +68,7 @@ static void expect(const char *name, const char *key, const char *path, int stat
         snprintf(certificate, sizeof certificate, "--cert %s.pem --key %s.key", name, name);
     if (key)
         snprintf(header, sizeof header, "-H 'X-Api-Key: %s'", key_secret(key));
-    run("echo \"%s %s %s\"; s=$(curl -s -o answer -w '%%{http_code}' --cacert own.pem %s %s "
+    run("echo \"%s %s %s\"; s=$(curl -sS -o answer -w '%%{http_code}' --cacert own.pem %s %s "
         "https://127.0.0.1:%d%s); echo $s; cat answer; test $s = %d && grep -q -- '%s' answer",
         name ? name : "-", key ? key : "-", path, certificate, header, server.port, path, status,
         says);

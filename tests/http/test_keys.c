@@ -221,11 +221,11 @@ static void test_curl(void **state)
 {
     (void)state;
     run_client("curl", "curl --version",
-               "test \"$(curl -s -o /dev/null -w '%%{http_code}' --oauth2-bearer %s "
+               "test \"$(curl -sS -o /dev/null -w '%%{http_code}' --oauth2-bearer %s "
                "-d '{\"model\":\"demo\",\"query\":[[1,0,0]]}' "
                "http://127.0.0.1:%d/v1/attention)\" = 200");
     run_client("curl", "curl --version",
-               "test \"$(curl -s -o /dev/null -w '%%{http_code}' --oauth2-bearer x%s "
+               "test \"$(curl -sS -o /dev/null -w '%%{http_code}' --oauth2-bearer x%s "
                "--data-binary @build/attnd -H 'Expect: 100-continue' "
                "http://127.0.0.1:%d/v1/attention)\" = 401");
 }

@@ -107,7 +107,7 @@ static void expect_files(const char *view, const char *stem)
     expect_same_picture(svg, png_path);
     open_elsewhere(html_path);
     browser_expect(&browser, "document.querySelector('svg').getBoundingClientRect().width > 200");
-    browser_expect(&browser, "document.body.innerText.includes('curl -s ')");
+    browser_expect(&browser, "document.body.innerText.includes('curl -sS ')");
     browser_close_tab(&browser);
     free(svg);
     free(svg_path);

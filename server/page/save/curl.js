@@ -8,7 +8,7 @@ export function quote(text) {
 /* The line of a request {method, path, headers, body} of a source. base is the page's address; hasKey says that the
  * daemon wants a key: the line then reads it from $KEY. A body of bytes is a file beside the line, named bodyFile. */
 export function curlOf({ method = 'GET', path, headers = {}, body = null }, { base, hasKey = false, bodyFile }) {
-    const words = ['curl', '-s', quote(new URL(path, base).href.replace(/#.*$/, ''))];
+    const words = ['curl', '-sS', quote(new URL(path, base).href.replace(/#.*$/, ''))];
     if (method !== (body === null ? 'GET' : 'POST'))
         words.push('-X', method);
     for (const [name, value] of Object.entries(headers))
