@@ -1,19 +1,40 @@
-// attention.mjs [URL] - one attention with fetch: Node 18 or newer, or any browser.
-const url = process.argv[2] ?? "http://127.0.0.1:8080";
+// attention.mjs [URL [TEXT]] - one attention with fetch: Node 18 or newer, or any browser. With a text, what each of its
+// tokens looks at most, in one head of stories260K. KEY in the environment is sent as the key.
+const [url = "http://127.0.0.1:8080", text] = process.argv.slice(2);
+const TRIES = 5;
 
-const response = await fetch(`${url}/v1/attention`, {
-  method: "POST",
-  headers: { "Content-Type": "application/json" },
-  body: JSON.stringify({
+// A daemon that is busy (429) or not ready (503) says in how many seconds to ask again. A try ends after 10 s.
+async function ask(path, body) {
+  const headers = { "Content-Type": "application/json" };
+  if (process.env.KEY) headers.Authorization = `Bearer ${process.env.KEY}`;
+  for (let left = TRIES - 1; ; left--) {
+    const response = await fetch(url + path, {
+      method: "POST", headers, body: JSON.stringify(body), signal: AbortSignal.timeout(10_000),
+    });
+    const answer = await response.json();
+    if (response.ok) return answer;
+    if (left === 0 || ![429, 503].includes(response.status)) throw new Error(answer.error);
+    const seconds = Number(response.headers.get("Retry-After") ?? 1);
+    await new Promise((resume) => setTimeout(resume, 1000 * seconds));
+  }
+}
+
+if (text === undefined) {
+  const answer = await ask("/v1/attention", {
     model: "demo",
     query: [[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]],
     outputs: ["context", "weights"],
-  }),
-});
-const answer = await response.json();
-if (!response.ok) throw new Error(answer.error);
-
-for (const [name, rows] of [["context", answer.context], ["weights", answer.weights[0]]]) {
-  console.log(name);
-  for (const row of rows) console.log(row.map((number) => number.toFixed(4)).join(" "));
+  });
+  for (const [name, rows] of [["context", answer.context], ["weights", answer.weights[0]]]) {
+    console.log(name);
+    for (const row of rows) console.log(row.map((number) => number.toFixed(4)).join(" "));
+  }
+} else {
+  const { tokens, layers } = await ask("/v1/trace", {
+    model: "stories260K", text, layers: [1], weight_map: { heads: [4] },
+  });
+  layers[0].weights[0].forEach((row, i) => {
+    const most = Math.max(...row);
+    console.log(`${tokens[i].text} ${tokens[row.indexOf(most)].text} ${most.toFixed(4)}`);
+  });
 }

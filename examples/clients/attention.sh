@@ -1,13 +1,19 @@
 #!/bin/sh
 # attention.sh [URL] - one attention with curl; awk prints the numbers of the answer.
+#
+# The answer is taken before awk gets it: a pipe ends with the status of its last program, and would hide curl's.
 set -eu
 url=${1:-http://127.0.0.1:8080}
 
-curl -sS --fail-with-body "$url/v1/attention" -H 'Content-Type: application/json' -d '{
+answer=$(curl -sS --fail-with-body "$url/v1/attention" -H 'Content-Type: application/json' -d '{
     "model": "demo",
     "query": [[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]],
     "outputs": ["context", "weights"]
-}' | awk '
+}') || {
+    printf '%s' "$answer" >&2
+    exit 1
+}
+printf '%s\n' "$answer" | awk '
     # "name":[[1,2],[3,4]] and "name":[[[1,2],[3,4]]]: one line a row.
     function show(name, body, count, rows, i, numbers, n, k) {
         print name

@@ -12,6 +12,7 @@
 #include "example.h"
 #include "manifest.h"
 #include "skip.h"
+#include "stub_collector.h"
 #include "tensor_file.h"
 
 #include <cjson/cJSON.h>
@@ -63,6 +64,12 @@ static const char clients_output[] = "context\n"
                                      "0.2393 0.0007 0.7592 0.0007\n"
                                      "0.0900 0.0028 0.9057 0.0016\n";
 
+#define STUB_BUSY(status)                                                                          \
+    STUB_ANSWER(status, "Connection: close\r\nRetry-After: 0\r\n", "16", "{\"error\":\"busy\"}")
+#define STUB_CONTEXT                                                                               \
+    STUB_ANSWER("200 OK", "Connection: close\r\n", "37",                                           \
+                "{\"context\":[[1]],\"weights\":[[[0.5]]]}")
+
 static void expect_client(const char *program)
 {
     static char output[EXAMPLE_OUTPUT_BYTES];
@@ -70,11 +77,65 @@ static void expect_client(const char *program)
     assert_string_equal(output, clients_output);
 }
 
+/* Clients that programs are begun with: a text too, keys, and what a busy daemon says. */
+static void expect_whole_client(const char *program)
+{
+    static char output[EXAMPLE_OUTPUT_BYTES];
+    char command[400];
+    expect_client(program);
+
+    /* The weights that README.md shows, whatever comes behind them. */
+    static const char seen[] = "<s> <s> 1.0000\n"
+                               "▁Once <s> 0.8487\n"
+                               "▁upon <s> 0.5437\n"
+                               "▁a ▁upon 0.5960\n"
+                               "▁time ▁upon 0.8203\n"
+                               "▁\" ";
+    snprintf(command, sizeof command, "look() { %s \"$1\" 'Once upon a time \"x\"'; }; look",
+             program);
+    example_run(command, &teller, output);
+    assert_memory_equal(output, seen, strlen(seen));
+
+    const char *answers[] = { STUB_BUSY("429 Too Many Requests"),
+                              STUB_BUSY("503 Service Unavailable"), STUB_CONTEXT, NULL };
+    struct stub_collector stub;
+    stub_collector_start(&stub, answers);
+    snprintf(command, sizeof command, "KEY=k.0123 %s", program);
+    example_run(command, &(struct daemon){ .port = stub.port }, output);
+    assert_string_equal(output, "context\n1.0000\nweights\n0.5000\n");
+    for (int i = 0; i < 3; i++)
+        assert_non_null(strcasestr(stub_collector_post(&stub, i)->head,
+                                   "\r\nAuthorization: Bearer k.0123\r\n"));
+    assert_int_equal(stub_collector_count(&stub), 3);
+    stub_collector_stop(&stub);
+
+    /* It gives up, and says why. */
+    answers[1] = NULL;
+    stub_collector_start(&stub, answers);
+    snprintf(command, sizeof command, "fail() { ! %s \"$1\" 2>&1; }; fail", program);
+    example_run(command, &(struct daemon){ .port = stub.port }, output);
+    assert_non_null(strstr(output, "busy"));
+    assert_int_equal(stub_collector_count(&stub), 5);
+    stub_collector_stop(&stub);
+}
+
+/* Where curl fails, the script says why and fails too. */
 static void test_client_shell(void **state)
 {
     (void)state;
+    static char output[EXAMPLE_OUTPUT_BYTES];
     skip_without("curl", "command -v curl");
     expect_client("examples/clients/attention.sh");
+    const char *const answers[] = { STUB_CLOSES, STUB_BUSY("429 Too Many Requests"), NULL };
+    static const char *const reasons[] = { "curl: ", "busy" };
+    struct stub_collector stub;
+    stub_collector_start(&stub, answers);
+    for (int i = 0; i < 2; i++) {
+        example_run("fail() { ! examples/clients/attention.sh \"$1\" 2>&1; }; fail",
+                    &(struct daemon){ .port = stub.port }, output);
+        assert_non_null(strstr(output, reasons[i]));
+    }
+    stub_collector_stop(&stub);
 }
 
 static void test_client_python(void **state)
@@ -110,28 +171,28 @@ static void test_client_javascript(void **state)
 {
     (void)state;
     skip_without("nodejs", "node -e 'fetch'");
-    expect_client("node examples/clients/attention.mjs");
+    expect_whole_client("node examples/clients/attention.mjs");
 }
 
 static void test_client_go(void **state)
 {
     (void)state;
     skip_without("golang-go", "command -v go");
-    expect_client("go run examples/clients/attention.go");
+    expect_whole_client("go run examples/clients/attention.go");
 }
 
 static void test_client_php(void **state)
 {
     (void)state;
     skip_without("php-cli", "command -v php");
-    expect_client("php examples/clients/attention.php");
+    expect_whole_client("php examples/clients/attention.php");
 }
 
 static void test_client_java(void **state)
 {
     (void)state;
     skip_without("default-jdk-headless", "command -v javac");
-    expect_client("java examples/clients/Attention.java");
+    expect_whole_client("java examples/clients/Attention.java");
 }
 
 static void test_client_c(void **state)

@@ -80,7 +80,7 @@ static bool read_post(struct stub_private *stub, int connection)
         used += (size_t)came;
         stub->buffer[used] = '\0';
         const char *end = strstr(stub->buffer, "\r\n\r\n");
-        const char *length = strstr(stub->buffer, "Content-Length: ");
+        const char *length = strcasestr(stub->buffer, "Content-Length: ");
         if (end && length && length < end)
             whole = (size_t)(end - stub->buffer) + 4 + strtoul(length + 16, NULL, 10);
     }
