@@ -452,6 +452,17 @@ install: daemon install-library ## to DESTDIR, PREFIX=/usr/local, LIBDIR: the da
 	    > $(DESTDIR)$(UNITDIR)/attnd.service
 	install -m 644 deploy/systemd/attnd.socket $(DESTDIR)$(UNITDIR)/attnd.socket
 
+# The loader finds a new library in the folders that ldconfig knows once ldconfig has run. A package's own scripts do
+# that for what is installed below DESTDIR.
+define tell_loader
+@[ -z '$(DESTDIR)' ] || exit 0; PATH="$$PATH:/usr/sbin:/sbin"; \
+if ! ldconfig -N -X -v 2>/dev/null | grep -q '^$(LIBDIR):'; then \
+    echo 'The loader does not look in $(LIBDIR): programs find libattn.so.1 with LD_LIBRARY_PATH=$(LIBDIR),'; \
+    echo 'or, as root, after: echo $(LIBDIR) >/etc/ld.so.conf.d/attn.conf && ldconfig'; \
+elif [ "$$(id -u)" = 0 ]; then ldconfig; \
+else echo 'Programs find libattn.so.1 when root has run: ldconfig'; fi
+endef
+
 install-library: library ## to the same: libattn.so, its headers, attn.pc for pkg-config and the page of `man attn`
 	install -d $(addprefix $(DESTDIR),$(LIBDIR)/pkgconfig $(PREFIX)/include/attn $(MANDIR)/man3)
 	install -m 644 $(LIBRARY) $(DESTDIR)$(LIBDIR)/$(notdir $(LIBRARY))
@@ -460,6 +471,7 @@ install-library: library ## to the same: libattn.so, its headers, attn.pc for pk
 	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' lib/attn.pc.in \
 	    > $(DESTDIR)$(LIBDIR)/pkgconfig/attn.pc
 	lib/make-man $(VERSION) > $(DESTDIR)$(MANDIR)/man3/attn.3
+	$(tell_loader)
 
 uninstall: ## removes what `make install` with the same DESTDIR, PREFIX and LIBDIR has put there
 	rm -f $(addprefix $(DESTDIR),$(PREFIX)/bin/attnd $(UNITDIR)/attnd.service $(UNITDIR)/attnd.socket \

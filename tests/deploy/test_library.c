@@ -126,6 +126,27 @@ static void test_destdir_and_libdir(void **state)
     shell("grep -qx libdir=/opt/a/lib64 $D/root/opt/a/lib64/pkgconfig/attn.pc");
 }
 
+/* The loader finds the library where ldconfig looks, and ldconfig is run for that; elsewhere make
+ * says what to do. Below DESTDIR it is another machine's matter. This ldconfig looks in $D/known.
+ */
+static void test_the_loader_is_told(void **state)
+{
+    (void)state;
+    shell("mkdir $D/bin && cat >$D/bin/ldconfig <<'END' && chmod +x $D/bin/ldconfig\n"
+          "#!/bin/sh\n"
+          "case $* in *-v*) echo \"$D/known/lib: (from nowhere)\" ;; *) echo ran ;; esac\n"
+          "END");
+    shell("install() { PATH=$D/bin:$PATH make -s -o library install-library LIBRARY=$LIBRARY "
+          "\"$@\"; }\n"
+          "install PREFIX=$D/known >$D/known.said && install PREFIX=$D/other >$D/other.said &&"
+          "install DESTDIR=$D/below PREFIX=$D/known >$D/below.said");
+    assert_string_equal(
+        shell("cat $D/known.said"),
+        geteuid() == 0 ? "ran\n" : "Programs find libattn.so.1 when root has run: ldconfig\n");
+    shell("grep -qF \"LD_LIBRARY_PATH=$D/other/lib,\" $D/other.said && ! grep ran $D/other.said");
+    assert_string_equal(shell("cat $D/below.said"), "");
+}
+
 static void test_uninstall_leaves_no_file(void **state)
 {
     (void)state;
@@ -156,6 +177,7 @@ int main(void)
         cmocka_unit_test(test_a_program_with_threads),
         cmocka_unit_test(test_pkg_config_says_the_version),
         cmocka_unit_test(test_destdir_and_libdir),
+        cmocka_unit_test(test_the_loader_is_told),
         cmocka_unit_test(test_uninstall_leaves_no_file),
         cmocka_unit_test(test_the_manual_page),
     };

@@ -132,12 +132,36 @@ static void test_sockets_alone(void **state)
     free(text);
 }
 
+/* What the service runs beside the daemon is there in every Debian, the smallest too: dash is,
+ * procps with /bin/kill is not. The command of a reload makes the daemon read its models again. */
+static void test_reload(void **state)
+{
+    (void)state;
+    static const char BEFORE[] = "\nExecReload=";
+    char *text = manifest_file_text(UNITS "attnd.service"), number[16];
+    char *command = strstr(text, BEFORE);
+    assert_non_null(command);
+    command += strlen(BEFORE);
+    command[strcspn(command, "\n")] = '\0';
+    assert_memory_equal(command, "/bin/sh -c ", 11);
+    assert_null(strchr(command + 11, '/'));
+    struct daemon server;
+    daemon_start(&server, NULL);
+    snprintf(number, sizeof number, "%d", (int)server.pid);
+    setenv("MAINPID", number, 1);
+    assert_int_equal(system(command), 0);
+    free(daemon_log_with(&server, "models read again"));
+    daemon_stop(&server);
+    unsetenv("MAINPID");
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_service),       cmocka_unit_test(test_with_socket),
         cmocka_unit_test(test_with_access),   cmocka_unit_test(test_variables_are_flags),
-        cmocka_unit_test(test_sockets_alone),
+        cmocka_unit_test(test_sockets_alone), cmocka_unit_test(test_reload),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

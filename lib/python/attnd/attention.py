@@ -127,8 +127,8 @@ class Local:
         try:
             library = ctypes.CDLL(path)
         except OSError as error:
-            raise ImportError("attnd.local needs libattn.so.1 (`make install-library` of attnd, or its path in the "
-                              "variable ATTN_LIBRARY): %s" % error) from None
+            raise ImportError("attnd.local needs libattn.so.1 (`sudo make install-library` of attnd, which runs "
+                              "ldconfig, or its path in the variable ATTN_LIBRARY): %s" % error) from None
         library.attn_status_message.restype = ctypes.c_char_p
         library.attn_kernels_available.restype = ctypes.POINTER(_pointer)
         self._kernels = library.attn_kernels_available()[0]  # else each plan asks the CPU again, some microseconds
