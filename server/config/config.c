@@ -228,6 +228,7 @@ static bool set_value(struct config *config, const struct setting *setting)
     case CONFIG_HOST:
     case CONFIG_PRINTS:
     case CONFIG_NOT_BUILT:
+    case CONFIG_GROUP:
         break;
     }
     return refuse(setting->label, "is not in this build");

@@ -17,6 +17,10 @@
 #else
 #define KERNELS "generic|avx2|avx512|avx512_bf16|amx"
 #endif
+#define GROUP(title)                                                                               \
+    {                                                                                              \
+        .name = "", .kind = CONFIG_GROUP, .value = "", .help = (title)                             \
+    }
 #define NOT_BUILT(flag)                                                                            \
     {                                                                                              \
         .name = (flag), .kind = CONFIG_NOT_BUILT, .value = ""                                      \
@@ -28,16 +32,25 @@
 #define BYTES_MOST ((int64_t)1 << 40)
 
 const struct config_option CONFIG_OPTIONS[] = {
+    GROUP("Set these first"),
     { "listen", CONFIG_LISTEN, "ADDR:PORT", "127.0.0.1:8080",
       "or unix:PATH; several; port 0: a free one", FIELD(listen), 0, 0 },
+    { "keys", CONFIG_TEXT, "FILE", NULL, "who may do what, read again at SIGHUP; unset: all may",
+      FIELD(keys), 0, 0 },
+    { "models", CONFIG_TEXT, "DIR", NULL, "the models' directory; none: the built-in ones alone",
+      FIELD(models), 0, 0 },
+    { "memory-max", CONFIG_SIZE, "SIZE", NULL,
+      "of all requests in flight; unset: half of what is granted", FIELD(memory_bytes_max), 1 << 20,
+      BYTES_MOST },
+    { "timeout", CONFIG_TIME, "TIME", "60s", "the longest a request may take", FIELD(timeout_ns),
+      MS, DAY },
+    GROUP("Who may connect"),
     { "admin-listen", CONFIG_LISTEN, "ADDR:PORT", NULL,
       "takes models, metrics and logging off --listen; several", FIELD(admin_listen), 0, 0 },
     { "unix-mode", CONFIG_MODE, "MODE", "0660", "who may connect to a Unix socket, octal",
       FIELD(unix_mode), 0, 0777 },
     { "unix-owner", CONFIG_TEXT, "USER:GROUP", NULL,
       "of a Unix socket; unset: who starts the daemon", FIELD(unix_owner), 0, 0 },
-    { "keys", CONFIG_TEXT, "FILE", NULL, "who may do what, read again at SIGHUP; unset: all may",
-      FIELD(keys), 0, 0 },
     { "tls-cert", CONFIG_TEXT, "FILE", NULL,
       "certificate or chain; all but unix sockets then speak TLS", FIELD(tls_cert), 0, 0 },
     { "tls-key", CONFIG_TEXT, "FILE", NULL, "its key; both are read again at SIGHUP",
@@ -54,8 +67,7 @@ const struct config_option CONFIG_OPTIONS[] = {
       FIELD(explorer), 0, 0 },
     { "replica", CONFIG_TEXT, "NAME", NULL, "in Attnd-Replica and, if set, session ids",
       FIELD(replica), 0, 0 },
-    { "models", CONFIG_TEXT, "DIR", NULL, "the models' directory; none: the built-in ones alone",
-      FIELD(models), 0, 0 },
+    GROUP("Models"),
     { "model-name", CONFIG_TEXT, "NAME", NULL, "its name, where DIR is itself one model",
       FIELD(model_name), 0, 0 },
     { "model-control", CONFIG_CHOICE, "none|explicit", "none",
@@ -64,9 +76,7 @@ const struct config_option CONFIG_OPTIONS[] = {
       FIELD(models_strict), 0, 0 },
     { "model-memory-max", CONFIG_SIZE, "SIZE", "0", "parameters converted to floats; 0: no limit",
       FIELD(model_memory_bytes_max), 0, BYTES_MOST },
-    { "memory-max", CONFIG_SIZE, "SIZE", NULL,
-      "of all requests in flight; unset: half of what is granted", FIELD(memory_bytes_max), 1 << 20,
-      BYTES_MOST },
+    GROUP("Threads and kernels"),
     { "workers", CONFIG_INTEGER, "N", NULL, "threads that compute; unset: the CPUs granted",
       FIELD(workers), 1, 64 },
     { "pin-workers", CONFIG_SWITCH, "", NULL, "each of them on a CPU of its own",
@@ -75,6 +85,7 @@ const struct config_option CONFIG_OPTIONS[] = {
       FIELD(kernels), 0, 0 },
     { "precision", CONFIG_CHOICE, "highest|high|medium", "highest",
       "of products in parts, unless a call or model says", FIELD(precision), 0, 0 },
+    GROUP("Requests and answers"),
     { "body-max", CONFIG_SIZE, "SIZE", "64MiB", "the largest request body", FIELD(body_bytes_max),
       1, BYTES_MOST },
     { "answer-max", CONFIG_SIZE, "SIZE", "256MiB", "the largest answer", FIELD(answer_bytes_max), 1,
@@ -82,6 +93,7 @@ const struct config_option CONFIG_OPTIONS[] = {
     { "compress-min", CONFIG_SIZE, "SIZE", "1KiB",
       "the shortest answer that is compressed where asked", FIELD(compress_bytes_min), 0,
       BYTES_MOST },
+    GROUP("Memory that stays between requests"),
     { "trace-memory-max", CONFIG_SIZE, "SIZE", NULL,
       "of all kept traces; unset: an eighth of what is granted", FIELD(trace_bytes_max), 1,
       BYTES_MOST },
@@ -94,6 +106,7 @@ const struct config_option CONFIG_OPTIONS[] = {
       FIELD(session_save), 0, 0 },
     { "shared-memory-prefix", CONFIG_LIST, "PREFIX", NULL,
       "of keys in /dev/shm that clients register; several; /: all", FIELD(shared_memory), 0, 0 },
+    GROUP("The queue"),
     { "queue-max", CONFIG_INTEGER, "N", "1024", "requests and items not done yet; more get 429",
       FIELD(queue_max), 1, 1000000 },
     { "queue-cost-max", CONFIG_TIME, "TIME", NULL,
@@ -102,8 +115,7 @@ const struct config_option CONFIG_OPTIONS[] = {
       "rows of several requests projected together; 1: none", FIELD(batch_rows_max), 1, 4096 },
     { "batch-delay", CONFIG_TIME, "TIME", "0s", "how long the first may wait for others",
       FIELD(batch_delay_ns), 0, (int64_t)60000 * MS },
-    { "timeout", CONFIG_TIME, "TIME", "60s", "the longest a request may take", FIELD(timeout_ns),
-      MS, DAY },
+    GROUP("Times and connections"),
     { "body-timeout", CONFIG_TIME, "TIME", "30s", "the longest a body may take to arrive",
       FIELD(body_timeout_ns), MS, DAY },
     { "idle-timeout", CONFIG_TIME, "TIME", "120s",
@@ -118,6 +130,7 @@ const struct config_option CONFIG_OPTIONS[] = {
       1, 1000000 },
     { "connections-per-ip-max", CONFIG_INTEGER, "N", "0", "the same of one address; 0: no limit",
       FIELD(connections_per_ip_max), 0, 1000000 },
+    GROUP("Log, metrics and sandbox"),
     { "log-level", CONFIG_CHOICE, "debug|info|warning|error", "info", "the least that is logged",
       FIELD(log_level), 0, 0 },
     { "log-format", CONFIG_CHOICE, "text|json", "text", "the form of a line", FIELD(log_format), 0,
@@ -130,6 +143,7 @@ const struct config_option CONFIG_OPTIONS[] = {
       "where spans go, as http://127.0.0.1:4318; unset: OTEL_*", FIELD(otlp_endpoint), 0, 0 },
     { "sandbox", CONFIG_SWITCH, "", NULL, "give up the files and calls that serving needs no more",
       FIELD(sandbox), 0, 0 },
+    GROUP("In place of serving"),
     { "check-config", CONFIG_SWITCH, "", NULL, "load everything, print what would be served, exit",
       FIELD(check_config), 0, 0 },
     { "version", CONFIG_PRINTS, "", NULL, "print the version", 0, 0, 0, 0 },
@@ -141,10 +155,15 @@ enum { OPTION_COUNT = sizeof CONFIG_OPTIONS / sizeof CONFIG_OPTIONS[0] };
 
 const int CONFIG_OPTION_COUNT = OPTION_COUNT;
 
+bool config_option_is_shown(const struct config_option *option)
+{
+    return option->kind != CONFIG_NOT_BUILT && option->kind != CONFIG_GROUP;
+}
+
 const struct config_option *config_option_find(const char *name, size_t length)
 {
     for (int i = 0; i < OPTION_COUNT; i++)
-        if (strlen(CONFIG_OPTIONS[i].name) == length
+        if (CONFIG_OPTIONS[i].kind != CONFIG_GROUP && strlen(CONFIG_OPTIONS[i].name) == length
             && memcmp(CONFIG_OPTIONS[i].name, name, length) == 0)
             return &CONFIG_OPTIONS[i];
     return NULL;
@@ -155,7 +174,7 @@ const struct config_option *config_option_nearest(const char *name)
     const char *names[OPTION_COUNT];
     int count = 0;
     for (int i = 0; i < OPTION_COUNT; i++)
-        if (CONFIG_OPTIONS[i].kind != CONFIG_NOT_BUILT)
+        if (config_option_is_shown(&CONFIG_OPTIONS[i]))
             names[count++] = CONFIG_OPTIONS[i].name;
     const char *near = nearest_name(name, names, count);
     return near ? config_option_find(near, strlen(near)) : NULL;
@@ -177,11 +196,13 @@ void config_options_print(void)
         "  attnd model show PATH      what a file or checkpoint holds\n"
         "  attnd model new FLAGS FILE a model to begin with, from a seed; alone it says its flags\n"
         "  attnd key new NAME         a key, and its line for --keys; attnd key --help says more\n"
-        "  attnd health [URL]         ask /readyz; exit 0 or 1\n\n");
+        "  attnd health [URL]         ask /readyz; exit 0 or 1\n");
     for (int i = 0; i < OPTION_COUNT; i++) {
         const struct config_option *option = &CONFIG_OPTIONS[i];
         char left[80];
-        if (option->kind == CONFIG_NOT_BUILT)
+        if (option->kind == CONFIG_GROUP)
+            printf("\n%s:\n", option->help);
+        if (!config_option_is_shown(option))
             continue;
         snprintf(left, sizeof left, "--%s %s", option->name, option->value);
         printf("  %-38s %s%s%s%s\n", left, option->help, option->initial ? " [" : "",

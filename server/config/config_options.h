@@ -24,6 +24,7 @@ enum config_kind {
     CONFIG_SWITCH,
     CONFIG_PRINTS,    /* --help, --version: no variable, no field */
     CONFIG_NOT_BUILT, /* in the contract, not in this build */
+    CONFIG_GROUP,     /* no flag: help is the title of the group that the rows behind it are in */
 };
 
 struct config_option {
@@ -38,6 +39,9 @@ struct config_option {
 
 extern const struct config_option CONFIG_OPTIONS[];
 extern const int CONFIG_OPTION_COUNT;
+
+/* Whether the row is a flag of this build, which --help and the pages made of it list. */
+bool config_option_is_shown(const struct config_option *option);
 
 /* The option whose name is the length bytes at name, or NULL. */
 const struct config_option *config_option_find(const char *name, size_t length);

@@ -75,10 +75,12 @@ static void print_variable(const struct config_option *option)
 
 static void print_flags(void)
 {
-    puts("| flag | variable | value | default | |\n|---|---|---|---|---|");
     for (int i = 0; i < CONFIG_OPTION_COUNT; i++) {
         const struct config_option *option = &CONFIG_OPTIONS[i];
-        if (option->kind == CONFIG_NOT_BUILT)
+        if (option->kind == CONFIG_GROUP)
+            printf("\n### %s\n\n| flag | variable | value | default | |\n|---|---|---|---|---|\n",
+                   option->help);
+        if (!config_option_is_shown(option))
             continue;
         printf("| `--%s` | ", option->name);
         print_variable(option);
@@ -121,7 +123,7 @@ void reference_flags(void)
          "`m` or `h`.\n"
          "- A switch is given without a value; its variable is 1 or 0.\n"
          "- What may be repeated (\"several\") is a list with commas in its variable.\n\n"
-         "## attnd\n");
+         "## attnd");
     print_flags();
     print_command("attnd health", health_command, (char *[]){ "attnd", "health", "--help", NULL });
     print_command("attnd model", model_command, (char *[]){ "attnd", "model", "--help", NULL });

@@ -172,6 +172,10 @@ static void test_manual_page_has_every_flag(void **state)
     assert_string_equal(shell("$DAEMON --help | grep -oE '^  --[a-z-]+' | while read -r flag; do "
                               "grep -qF -e \"fB${flag}fR\" $D/page || echo $flag; done"),
                         "");
+    assert_string_equal(shell("for section in NAME SYNOPSIS DESCRIPTION COMMANDS OPTIONS VALUES "
+                              "ENVIRONMENT SIGNALS 'EXIT STATUS' EXAMPLES FILES 'SEE ALSO'; do\n"
+                              "  grep -qx \".SH $section\" $D/page || echo $section; done"),
+                        "");
     shell("test $(grep -c '^fB--' $D/page) -gt 40 && grep -q '^attnd - an attention service' "
           "$D/page");
     skip_without("man-db", "command -v man");

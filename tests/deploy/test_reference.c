@@ -140,12 +140,43 @@ static void test_every_flag(void **state)
     free(page);
 }
 
+/* --help, the reference and attnd(1) have flags in the same groups, and first the five that
+ * everybody sets. No group is long. */
+static void test_groups_of_flags(void **state)
+{
+    (void)state;
+    static const char first[] = "\n\nSet these first:\n  --listen ";
+    char *page = manifest_file_text("server/REFERENCE_FLAGS.md");
+    char *manual = strdup(shell("server/make-man $DAEMON"));
+    char *help = strdup(shell("$DAEMON --help")), *rest = help;
+    int group_count = 0, in_group = 0;
+    assert_non_null(strstr(help, first));
+    for (char *line; (line = strsep(&rest, "\n"));) {
+        char title[2][128];
+        const size_t length = strlen(line);
+        if (strncmp(line, "  --", 4) == 0)
+            assert_in_range(++in_group, 1, group_count == 1 ? 5 : 12);
+        if (length == 0 || line[0] == ' ' || line[length - 1] != ':')
+            continue;
+        assert_true(group_count == 0 || in_group >= 3);
+        snprintf(title[0], sizeof title[0], "\n### %.*s\n", (int)length - 1, line);
+        snprintf(title[1], sizeof title[1], "\n.SS %.*s\n", (int)length - 1, line);
+        if (!strstr(page, title[0]) || !strstr(manual, title[1]))
+            fail_msg("%s is not in REFERENCE_FLAGS.md and attnd(1)", line);
+        in_group = 0;
+        group_count++;
+    }
+    assert_true(group_count > 6);
+    free(page), free(manual), free(help);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calls_are_made), cmocka_unit_test(test_types_are_made),
-        cmocka_unit_test(test_flags_are_made), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_every_route),    cmocka_unit_test(test_every_flag),
+        cmocka_unit_test(test_calls_are_made),  cmocka_unit_test(test_types_are_made),
+        cmocka_unit_test(test_flags_are_made),  cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_every_route),     cmocka_unit_test(test_every_flag),
+        cmocka_unit_test(test_groups_of_flags),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }
