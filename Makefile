@@ -442,8 +442,11 @@ $(BUILD)/fuzz_%: $B/tests/fuzz/fuzz_%.o $(TEST_LINKED)
 VERSION = $(shell sed -n 's/^\#define ATTND_VERSION "\(.*\)"$$/\1/p' server/base/version.h)
 MANDIR := $(PREFIX)/share/man
 COMPLETIONDIR := $(PREFIX)/share/bash-completion/completions
+EXAMPLE_MODEL := stories260K
+EXAMPLEDIR    := $(PREFIX)/share/attnd/models/$(EXAMPLE_MODEL)
+EXAMPLE_FILES := $(filter-out %.md,$(wildcard examples/models/$(EXAMPLE_MODEL)/*))
 
-install: daemon install-library ## to DESTDIR, PREFIX=/usr/local, LIBDIR: the daemon, its page of `man attnd`, its completion of bash and its systemd units, the library
+install: daemon install-library ## to DESTDIR, PREFIX=/usr/local, LIBDIR: the daemon, its page of `man attnd`, its completion of bash, its systemd units and an example model, the library
 	install -D -m 755 $(DAEMON) $(DESTDIR)$(PREFIX)/bin/attnd
 	install -d $(addprefix $(DESTDIR),$(UNITDIR) $(MANDIR)/man1 $(COMPLETIONDIR))
 	server/make-man $(DAEMON) > $(DESTDIR)$(MANDIR)/man1/attnd.1
@@ -451,6 +454,7 @@ install: daemon install-library ## to DESTDIR, PREFIX=/usr/local, LIBDIR: the da
 	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' deploy/systemd/attnd.service \
 	    > $(DESTDIR)$(UNITDIR)/attnd.service
 	install -m 644 deploy/systemd/attnd.socket $(DESTDIR)$(UNITDIR)/attnd.socket
+	install -D -m 644 -t $(DESTDIR)$(EXAMPLEDIR) $(EXAMPLE_FILES)
 
 # The loader finds a new library in the folders that ldconfig knows once ldconfig has run. A package's own scripts do
 # that for what is installed below DESTDIR.
@@ -476,9 +480,10 @@ install-library: library ## to the same: libattn.so, its headers, attn.pc for pk
 uninstall: ## removes what `make install` with the same DESTDIR, PREFIX and LIBDIR has put there
 	rm -f $(addprefix $(DESTDIR),$(PREFIX)/bin/attnd $(UNITDIR)/attnd.service $(UNITDIR)/attnd.socket \
 	    $(LIBDIR)/$(notdir $(LIBRARY)) $(LIBDIR)/libattn.so $(LIBDIR)/pkgconfig/attn.pc $(MANDIR)/man1/attnd.1 $(MANDIR)/man3/attn.3 \
-	    $(COMPLETIONDIR)/attnd \
+	    $(COMPLETIONDIR)/attnd $(EXAMPLE_FILES:examples/%=$(PREFIX)/share/attnd/%) \
 	    $(patsubst lib/%,$(PREFIX)/include/attn/%,$(wildcard lib/*.h)))
 	-rmdir $(DESTDIR)$(PREFIX)/include/attn
+	-rmdir $(addprefix $(DESTDIR)$(PREFIX)/share/attnd,/models/$(EXAMPLE_MODEL) /models /) 2>/dev/null
 
 python: $(BUILD)/attnd.py ## lib/python as one file that can be copied, at build/attnd.py; `pip install ./lib/python` installs it
 	@echo $<

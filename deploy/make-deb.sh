@@ -36,7 +36,7 @@ lay_out() {
     mkdir -p "$work/attnd/usr/lib"
     mv "$all/usr/lib/systemd" "$work/attnd/usr/lib"
     mv "$all/usr/share/man/man1" "$work/attnd/usr/share/man"
-    mv "$all/usr/share/bash-completion" "$work/attnd/usr/share"
+    mv "$all/usr/share/bash-completion" "$all/usr/share/attnd" "$work/attnd/usr/share"
     mv "$all/$libraries/$(basename "$library")" "$work/libattn1/$libraries"
     mv "$all" "$work/libattn-dev"
 

@@ -77,6 +77,9 @@ static void test_files_of_the_daemon(void **state)
                         "usr/bin/attnd\n"
                         "usr/lib/systemd/system/attnd.service\n"
                         "usr/lib/systemd/system/attnd.socket\n"
+                        "usr/share/attnd/models/stories260K/config.json\n"
+                        "usr/share/attnd/models/stories260K/model.safetensors\n"
+                        "usr/share/attnd/models/stories260K/tokenizer.json\n"
                         "usr/share/bash-completion/completions/attnd\n"
                         "usr/share/doc/attnd/changelog.Debian.gz\n"
                         "usr/share/doc/attnd/changelog.gz\n"
@@ -91,6 +94,19 @@ static void test_files_of_the_daemon(void **state)
         "grep -qxF EnvironmentFile=-/etc/default/attnd usr/lib/systemd/system/attnd.service && "
         "test \"$(usr/bin/attnd --version)\" = \"$($DAEMON --version)\"");
     assert_string_equal(shell("cat $D/attnd/DEBIAN/conffiles"), "/etc/default/attnd\n");
+}
+
+/* The example model of the package is served as it lies there, with its tokenizer, and the file of
+ * licences names its author. */
+static void test_example_model(void **state)
+{
+    (void)state;
+    skip_without_dpkg();
+    shell("$D/attnd/usr/bin/attnd --models $D/attnd/usr/share/attnd/models --models-strict "
+          "--check-config | grep -q '^stories260K: '");
+    shell("$D/attnd/usr/bin/attnd model show $D/attnd/usr/share/attnd/models/stories260K >$D/shown "
+          "&& grep -A 1 -xF 'Files: examples/models/stories260K/*' "
+          "$D/attnd/usr/share/doc/attnd/copyright | grep -q Karpathy");
 }
 
 static void test_files_of_the_library(void **state)
@@ -313,6 +329,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_files_of_the_daemon),
+        cmocka_unit_test(test_example_model),
         cmocka_unit_test(test_files_of_the_library),
         cmocka_unit_test(test_files_of_python),
         cmocka_unit_test(test_owners_and_modes),
