@@ -54,10 +54,10 @@ void picture_gradients(struct daemon *daemon)
                                   "\"value\":[[1,0],[0,1],[1,1]],"
                                   "\"context_gradient\":[[0,0],[0,0],[1,0]]}";
     const struct svg_table
-        context = { "context_gradient", 50, 60, 46, 30, 0, SVG_BLUE, words, NULL },
-        query = { "of query [3][4]", 280, 60, 46, 30, 2, SVG_BLUE, words, NULL },
-        key = { "of key [3][4]", 524, 60, 46, 30, 2, SVG_BLUE, words, NULL },
-        value = { "of value [3][2]", 768, 60, 46, 30, 2, SVG_BLUE, words, NULL };
+        context = { "context_gradient", 50, 60, 46, 30, 0, SVG_ORANGE, words, NULL },
+        query = { "of query [3][4]", 280, 60, 46, 30, 2, SVG_ORANGE, words, NULL },
+        key = { "of key [3][4]", 524, 60, 46, 30, 2, SVG_ORANGE, words, NULL },
+        value = { "of value [3][2]", 768, 60, 46, 30, 2, SVG_ORANGE, words, NULL };
     cJSON *asked = cJSON_Parse(request),
           *answer = picture_ask(daemon, "/v1/attention/gradients", request);
     svg_begin(880, 190);
@@ -68,7 +68,7 @@ void picture_gradients(struct daemon *daemon)
     svg_table(&key, cJSON_GetObjectItem(answer, "key"));
     svg_table(&value, cJSON_GetObjectItem(answer, "value"));
     svg_small(280, 170, "start",
-              "how much it grows with each number of the inputs; orange: it falls");
+              "how much it grows (orange) or falls (blue) with each number of the inputs");
     svg_end();
     cJSON_Delete(asked);
     cJSON_Delete(answer);

@@ -94,7 +94,7 @@ static void put_cell(const struct svg_table *table, double x, double y, double v
     if (table->fill && fabs(value) < 0.005)
         return;
     if (table->fill)
-        svg_box(x + 1, y + 1, width, height, value < 0 ? SVG_ORANGE : table->fill, fabs(value));
+        svg_box(x + 1, y + 1, width, height, value < 0 ? SVG_BLUE : table->fill, fabs(value));
     if (table->decimals < 0)
         return;
     snprintf(text, sizeof text, "%.*f", table->decimals, value);

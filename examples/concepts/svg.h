@@ -31,8 +31,9 @@ struct svg_table {
     double width, height; /* of a cell */
     int decimals;         /* of the number in a cell; -1: none */
 
-    /* The colour of weights: a cell is the darker the larger its number, which lies in [-1, 1]; one
-     * of 0 is empty, and one below 0 orange. NULL: all cells are alike. */
+    /* A cell is the darker the larger its number, which lies in [-1, 1]; one of 0 is empty. Weights
+     * are blue. Numbers of both signs are orange above 0 and blue below, as in the explorer. NULL:
+     * all cells are alike. */
     const char *fill;
     const char *const *row_names, *const *column_names; /* one for each; NULL: none */
 };
