@@ -156,10 +156,11 @@ static bool add_pattern(const struct access_line *line, struct word item, struct
             "a pattern of %zu characters came; expected 1 to %d, as in infer:model-a,team-*",
             item.size, PATTERN_MAX);
     for (size_t i = 0; i < item.size; i++)
-        if (!is_name_character(item.text[i]) && item.text[i] != '*')
+        if (!is_name_character(item.text[i])
+            && (item.text[i] == '\0' || !strchr("+()@~*", item.text[i])))
             return access_line_fault(line, item.text + i, fault,
                                      "%s came in a pattern of models; expected letters, digits, "
-                                     "'.', '_', '-' and '*'",
+                                     ". _ - + ( ) @ ~ and *, which also stands for a space",
                                      show_byte(shown, item.text[i]));
     /* Each pattern takes one byte more than in the line at the most, and so does the end. */
     if (!patterns->text && !(patterns->text = calloc(1, line->size + 2)))

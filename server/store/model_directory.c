@@ -269,6 +269,37 @@ static bool add_foreign_file(struct model_directory *directory, const char *name
     return !failed && add_place(directory, &place);
 }
 
+/* ------------------------------------------------------------------ names -- */
+
+/* Folders that stand beside models and hold none: the hub's cache of other things, and what a file
+ * system makes. */
+static bool is_no_model(const char *name)
+{
+    static const char *const BEGINNINGS[] = { "datasets--", "spaces--", "lost+found" };
+    for (size_t i = 0; i < sizeof BEGINNINGS / sizeof BEGINNINGS[0]; i++)
+        if (strncmp(name, BEGINNINGS[i], strlen(BEGINNINGS[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Adds a model whose name no model can have, with that as its problem. False: no memory. */
+static bool add_misnamed(struct model_directory *directory, const char *name, const char *source)
+{
+    static const char PROBLEM[] =
+        "no model can have this name: rename it; expected " MODEL_PATHS_NAME_RULE;
+    struct model_place place = {
+        .name = name, .version = 1, .is_folder = model_paths_is_folder(source), .source = source
+    };
+    if (place.is_folder) {
+        if (!model_directory_look(&directory->arena, &place, source))
+            return false;
+        if (!place.path && !place.config_path)
+            return true;
+    }
+    place.problem = PROBLEM;
+    return add_place(directory, &place);
+}
+
 /* Whether folder has a model of that name: a folder, or a safetensors file. */
 static bool has_model(struct arena *arena, const char *folder, const char *name, bool *failed)
 {
@@ -288,12 +319,14 @@ static bool look_at(struct model_directory *directory, const char *path, const c
     if (!source || !name)
         return false;
     if (model_paths_is_folder(source))
-        return !model_paths_name_good(name) || add_folder(directory, name, source);
+        return is_no_model(name)             ? true
+               : model_paths_name_good(name) ? add_folder(directory, name, source)
+                                             : add_misnamed(directory, name, source);
     if (!ending || (strcmp(ending, FILE_ENDING) != 0 && strcmp(ending, GGUF_ENDING) != 0))
         return true;
     name[ending - file_name] = '\0';
     if (!model_paths_name_good(name))
-        return true;
+        return add_misnamed(directory, name, source);
     if (strcmp(ending, FILE_ENDING) == 0)
         return add_file(directory, name, source);
     bool failed = false;

@@ -13,8 +13,9 @@
 bool model_paths_name_good(const char *name)
 {
     const size_t length = strlen(name);
-    return length >= 1 && length <= MODEL_NAME_MAX && strspn(name, NAME_CHARACTERS "._-") == length
-           && name[0] != '.' && name[0] != '_' && name[0] != '-';
+    return length >= 1 && length <= MODEL_NAME_MAX
+           && strspn(name, NAME_CHARACTERS " ._-+()@~") == length
+           && strspn(name, NAME_CHARACTERS) > 0 && name[length - 1] != ' ';
 }
 
 int64_t model_paths_version(const char *text)

@@ -23,8 +23,11 @@ const char *model_paths_join(struct arena *arena, const char *folder, const char
 /* Whether path is a folder, once links are followed; false for NULL. */
 bool model_paths_is_folder(const char *path);
 
-/* Whether a model can have this name: 1 to 128 ASCII letters, digits, '.', '_' and '-', the first a
- * letter or digit. */
+/* Whether a model can have this name. It stands in paths, lists, labels of metrics and lines of the
+ * log, so it has no character that is written otherwise in a label or in JSON. */
+#define MODEL_PATHS_NAME_RULE                                                                      \
+    "1 to 128 letters, digits, spaces and . _ - + ( ) @ ~, the first one a letter or digit, the "  \
+    "last one no space"
 bool model_paths_name_good(const char *name);
 
 /* The version that text names, as a folder or in a request: a number of at most 18 digits without a

@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAMES_BYTES = 200 };
-
 /* --------------------------------------------------------------- loading -- */
 
 bool model_store_read(const struct model_store *store, struct model **model,
@@ -71,32 +69,70 @@ static bool add_built_in(struct model_store *store,
            && add_row(store, &row, fault);
 }
 
+static void log_passed_over(const struct model_place *place, const char *reason)
+{
+    log_line(LOG_WARNING, "model passed over", LOG_STRING("name", place->name),
+             LOG_STRING("source", place->source), LOG_STRING("reason", reason));
+}
+
+bool model_store_has_name(const struct model_place *place)
+{
+    if (model_paths_name_good(place->name))
+        return true;
+    log_passed_over(place, place->problem);
+    return false;
+}
+
 /* A name is listed once, so a second place of the same name is only logged. */
-static bool is_taken(struct model_store *store, const struct model_place *place, int *failed_count)
+static bool is_taken(struct model_store *store, const struct model_place *place)
 {
     const struct model_row *row = model_table_find(&store->table, place->name);
     if (!row || (row->origin == MODEL_FOLDER && place->is_folder))
         return false;
-    (*failed_count)++;
-    log_line(LOG_WARNING, "model passed over", LOG_STRING("name", place->name),
-             LOG_STRING("source", place->source),
-             LOG_STRING("reason", row->origin == MODEL_BUILT_IN
-                                      ? "a built-in model has this name"
-                                      : "a directory has this name too, and is served"));
+    log_passed_over(place, row->origin == MODEL_BUILT_IN
+                               ? "a built-in model has this name"
+                               : "a directory has this name too, and is served");
     return true;
 }
 
-static bool load_place(struct model_store *store, const struct model_place *place,
-                       int *failed_count, struct fault *fault)
+/* *is_served: the place is now a model that serves. False: no memory. */
+static bool load_place(struct model_store *store, const struct model_place *place, bool *is_served,
+                       struct fault *fault)
 {
     struct fault reason = { .code = FAULT_NONE };
     struct model *model;
     struct model_row row;
-    if (is_taken(store, place, failed_count))
+    *is_served = false;
+    if (!model_store_has_name(place) || is_taken(store, place))
         return true;
-    *failed_count += !model_store_read(store, &model, place, NULL, &reason);
+    *is_served = model_store_read(store, &model, place, NULL, &reason);
     return model_store_row(&row, place, model, reason.message, fault)
            && add_row(store, &row, fault);
+}
+
+/* Loads all places; the store keeps the names of those that do not serve. */
+static bool load_places(struct model_store *store, const struct model_directory *directory,
+                        int *failed_count, struct fault *fault)
+{
+    struct name_list failed = name_list_in(store->failed_names, sizeof store->failed_names);
+    for (int64_t i = 0; i < directory->count; i++) {
+        const struct model_place *place = &directory->places[i];
+        char shown[MODEL_NAME_MAX + 1];
+        bool is_served;
+        if (!load_place(store, place, &is_served, fault))
+            return false;
+        if (is_served)
+            continue;
+        (*failed_count)++;
+        name_list_add(&failed, name_show(shown, sizeof shown, place->name, strlen(place->name)));
+    }
+    name_list_end(&failed);
+    return true;
+}
+
+const char *model_store_failed_names(const struct model_store *store)
+{
+    return store->failed_names;
 }
 
 static bool load_directory(struct model_store *store, const struct model_store_options *options,
@@ -106,8 +142,8 @@ static bool load_directory(struct model_store *store, const struct model_store_o
     const char *name = options->model_name;
     if (name && (!model_paths_name_good(name) || model_table_find(&store->table, name)))
         return fault_set(fault, FAULT_OPTION,
-                         "the model's name is '%.140s'; expected 1 to 128 letters, digits, '.', "
-                         "'_' and '-', and neither demo nor sdpa",
+                         "the model's name is '%.140s'; expected " MODEL_PATHS_NAME_RULE
+                         ", and neither demo nor sdpa",
                          name);
     file_save_clean(options->directory);
     if (!model_directory_scan(&directory, options->directory, name, fault))
@@ -116,9 +152,7 @@ static bool load_directory(struct model_store *store, const struct model_store_o
     if (name && !directory.is_one_model)
         log_line(LOG_WARNING, "model name not used", LOG_STRING("name", name),
                  LOG_STRING("reason", "the models' directory has no config.json of its own"));
-    bool good = true;
-    for (int64_t i = 0; good && i < directory.count; i++)
-        good = load_place(store, &directory.places[i], failed_count, fault);
+    const bool good = load_places(store, &directory, failed_count, fault);
     model_directory_free(&directory);
     return good;
 }
@@ -171,7 +205,7 @@ void model_store_free(struct model_store *store)
 bool model_store_unknown(const struct model_store *store, const struct model_view *view,
                          const char *name, struct fault *fault)
 {
-    char names[NAMES_BYTES];
+    char names[MODEL_STORE_NAMES_BYTES];
     model_table_names(&store->table, view, names, sizeof names);
     return fault_set(fault, FAULT_NOT_FOUND,
                      "Request for unknown model: '%.60s' is not found; there are %s", name, names);
@@ -184,7 +218,7 @@ static const struct model_row *find_row(const struct model_store *store,
 {
     const struct model_row *only = NULL;
     int64_t count = 0;
-    char names[NAMES_BYTES];
+    char names[MODEL_STORE_NAMES_BYTES];
     if (name) {
         const struct model_row *row =
             model_view_shows(view, name) ? model_table_find(&store->table, name) : NULL;
@@ -212,7 +246,7 @@ static const struct model_row *find_version(const struct model_store *store,
                                             const struct model_view *view, const char *name,
                                             const char *version, struct fault *fault)
 {
-    char numbers[NAMES_BYTES], number[MODEL_PATHS_VERSION_DIGITS_MAX + 1];
+    char numbers[MODEL_STORE_NAMES_BYTES], number[MODEL_PATHS_VERSION_DIGITS_MAX + 1];
     int64_t count;
     const struct model_row *found = find_row(store, view, name, fault);
     if (!found || !version[0])

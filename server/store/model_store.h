@@ -17,12 +17,15 @@ struct model_store_options {
 };
 
 /* Creates the store with the built-in models and loads those of the directory, in the order of
- * their names. A version that fails to load is listed as UNAVAILABLE with the reason; *failed_count
- * is the number of failures. False only where there can be no store: no memory, or a directory that
- * cannot be read. */
+ * their names. A version that fails to load is listed as UNAVAILABLE with the reason, one whose
+ * name no model can have is only logged; *failed_count is the number of both. False only where
+ * there can be no store: no memory, or a directory that cannot be read. */
 bool model_store_create(struct model_store **store, const struct model_store_options *options,
                         int *failed_count, struct fault *fault);
 void model_store_free(struct model_store *store);
+
+/* "a, b and 7 more": the models that failed to load when the store was created. "": none. */
+const char *model_store_failed_names(const struct model_store *store);
 
 /* Finds the model of that name, the highest version that can be used, and retains it for the
  * caller; name NULL: the only model that is not built in. Looks only at what the view shows. The

@@ -50,9 +50,7 @@ static bool check_put(struct model_store *store, const char *name, struct fault 
 {
     if (!model_paths_name_good(name))
         return fault_set(fault, FAULT_OPTION,
-                         "a model cannot be called '%.60s'; expected 1 to 128 letters, digits, "
-                         "'.', '_' and '-', the first one a letter or digit",
-                         name);
+                         "a model cannot be called '%.60s'; expected " MODEL_PATHS_NAME_RULE, name);
     if (!check_changeable(store, name, fault))
         return false;
     if (!store->directory)

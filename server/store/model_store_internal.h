@@ -12,9 +12,12 @@
 
 #include <pthread.h>
 
+enum { MODEL_STORE_NAMES_BYTES = 200 };
+
 struct model_store {
-    const char *directory; /* borrowed from the options; NULL: none */
-    bool is_one_model;     /* the directory is itself one model */
+    const char *directory;                      /* borrowed from the options; NULL: none */
+    bool is_one_model;                          /* the directory is itself one model */
+    char failed_names[MODEL_STORE_NAMES_BYTES]; /* of the models that did not load at the start */
     pthread_rwlock_t lock;
     pthread_mutex_t changing;
     struct model_table table;
@@ -28,6 +31,9 @@ bool model_store_unknown(const struct model_store *store, const struct model_vie
 /* Loads the model at place and sets its version. The fault says why it was not loaded. */
 bool model_store_read(const struct model_store *store, struct model **model,
                       const struct model_place *place, const char *config, struct fault *fault);
+
+/* Whether a model can have the place's name; where none can, that is logged. */
+bool model_store_has_name(const struct model_place *place);
 
 /* Fills the row of a place with its model, or with the reason why there is none; model is then
  * NULL. The reference to model passes to the row, also on false. */

@@ -290,7 +290,8 @@ static void rescan(struct model_store *store, const struct model_directory *dire
             continue;
         if (should_stop && should_stop())
             return;
-        rescan_name(store, directory->places[i].name);
+        if (model_store_has_name(&directory->places[i]))
+            rescan_name(store, directory->places[i].name);
     }
     for (next_name(store, name, next); next[0]; next_name(store, name, next)) {
         if (should_stop && should_stop())

@@ -301,6 +301,29 @@ static void test_bad_file_is_listed(void **state)
     fixture_stop(NULL);
 }
 
+/* A model's name is that of its folder or file, percent-encoded in a path and as it is in all else.
+ * A file whose name no model can have is said in the log. */
+static void test_names(void **state)
+{
+    (void)state;
+    write_model("my gpt2.safetensors", model_bytes_demo(1, ""));
+    write_model("bart-6+6.safetensors", model_bytes_demo(2, ""));
+    write_model("a#b.safetensors", model_bytes_demo(2, ""));
+    start_server();
+    free(daemon_log_with(&server, "rename it; expected 1 to 128 letters"));
+    cJSON *model = describe("my%20gpt2");
+    answer_expect(model, "name", "\"my gpt2\"", 0);
+    answer_expect(model, "source", "\"my gpt2.safetensors\"", 0);
+    cJSON_Delete(model);
+    cJSON_Delete(describe("bart-6+6"));
+    cJSON_Delete(describe("bart-6%2B6"));
+    expect_first_context("my gpt2", "[[0.98522,1.74174,0.75652]]");
+    struct http_response metrics = http_client_get(&client, "/metrics");
+    assert_non_null(strstr(metrics.body, "{model=\"my gpt2\""));
+    http_response_free(&metrics);
+    fixture_stop(NULL);
+}
+
 /* With --models-strict a bad file keeps the daemon from being ready, or from starting. */
 static void test_strict(void **state)
 {
@@ -392,6 +415,7 @@ int main(void)
         TEST(test_default_model),
         TEST(test_dtypes),
         TEST(test_bad_file_is_listed),
+        TEST(test_names),
         TEST(test_strict),
         TEST(test_check_config),
         TEST(test_model_show),

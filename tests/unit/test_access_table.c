@@ -66,6 +66,7 @@ static const char *const good[][2] = {
     { "a - metrics,regions,infer", "a - infer,regions,metrics" },
     { "a - metrics models infer", "a - infer,models,metrics" },
     { "a - infer:model-a,team-*", NULL },
+    { "a - infer:bart-6+6,my*(gpt2),a@b~d", NULL },
     { "a - infer:model-a,team-*,metrics,models", "a - infer:model-a,team-*,models,metrics" },
     { "a - metrics,infer:a,infer:b infer:*", "a - infer:a,b,*,metrics" },
     { "a - infer:metrics,models", "a - infer:metrics,models" },
@@ -202,8 +203,8 @@ static const char *const bad[][2] = {
     { "a - infer:a,,b",
       "keys:1:13: a pattern of 0 characters came; expected 1 to 128, as in infer:model-a,team-*" },
     { "a - infer:a/b",
-      "keys:1:12: '/' came in a pattern of models; expected letters, digits, '.', '_', '-' and "
-      "'*'" },
+      "keys:1:12: '/' came in a pattern of models; expected letters, digits, . _ - + ( ) @ ~ and "
+      "*, which also stands for a space" },
     { "a - infer cpus=1", "keys:1:11: there is no limit 'cpus'; the nearest is cpu" },
     { "a - infer rate=1",
       "keys:1:11: there is no limit 'rate'; expected cpu, burst, in-flight, memory, sessions, "

@@ -59,9 +59,7 @@ static void test_forms(void **state)
     store_write_model("versions/10/model.safetensors", "{}", 6);
     store_make_folder("versions/99x");
     store_write_model(".hidden.safetensors", "{}", 7);
-    store_write_text("_a.safetensors", "");
     store_write_text("README.md", "models");
-    store_write_text("a b.safetensors", "");
     store_make_folder(".folder");
     struct model_store *store = store_open(NULL, 0);
     store_expect_served(store, "file", 1);
@@ -79,6 +77,47 @@ static void test_forms(void **state)
     assert_true(model->layers[0].options.causal && model->layers[0].options.scale == 1.0f);
     assert_string_equal(model->source, "folder");
     model_release(model);
+    model_store_free(store);
+}
+
+/* A model is served under the name of its folder or file. One whose name no model can have counts
+ * as failed; folders that hold no model are passed over. */
+static void test_names(void **state)
+{
+    static const char *const GOOD[] = { "my gpt2", "bart-6+6", "gpt2 (1)", "a@b~d", "1" };
+    static const char *const BAD[] = { "_a", "-a", "a=b", "\xC3\xA9", "a#b", "a%20b", "a " };
+    static const char *const NO_MODELS[] = { "lost+found", "datasets--a--b", "spaces--a",
+                                             "_notes" };
+    char path[100];
+    struct fault fault;
+    bool created;
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        store_make_folder(GOOD[i]);
+        snprintf(path, sizeof path, "%s/config.json", GOOD[i]);
+        store_write_text(path, "{\"attention\":\"dot\"}");
+        snprintf(path, sizeof path, "%s/model.safetensors", GOOD[i]);
+        store_write_model(path, "{}", (float)i);
+    }
+    for (int i = 0; i < 7; i++) {
+        snprintf(path, sizeof path, "%s.safetensors", BAD[i]);
+        store_write_model(path, "{}", 1);
+    }
+    store_make_folder("_folder");
+    store_write_model("_folder/model.safetensors", "{}", 1);
+    for (int i = 0; i < 4; i++)
+        store_make_folder(NO_MODELS[i]);
+    store_write_text("_b.gguf", "");
+    struct model_store *store = store_open(NULL, 9);
+    for (int i = 0; i < 5; i++)
+        store_expect_served(store, GOOD[i], (float)i);
+    assert_non_null(strstr(model_store_failed_names(store), "_a, _b, _folder, "));
+    for (int i = 0; i < 7; i++)
+        store_expect_refused(store, BAD[i], FAULT_NOT_FOUND, "is not found");
+    assert_true(store_put(store, "x (2)", 7, &created, &fault));
+    assert_true(model_store_rescan(store, NULL));
+    store_expect_served(store, "my gpt2", 0);
+    store_expect_served(store, "x (2)", 7);
     model_store_free(store);
 }
 
@@ -228,6 +267,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_built_in_only),
         STORE_TEST(test_forms),
+        STORE_TEST(test_names),
         STORE_TEST(test_only_one),
         STORE_TEST(test_directory_is_model),
         STORE_TEST(test_unavailable),

@@ -62,8 +62,8 @@ static void test_put_and_delete(void **state)
 
 static void test_put_refused(void **state)
 {
-    static const char *const BAD_NAMES[] = { "",   ".",  "..",  "../x", "a/b",      ".a",
-                                             "-a", "_a", "a b", "a\n",  "\xC3\xA9", "a%2f" };
+    static const char *const BAD_NAMES[] = { "",   ".",  "..", "../x", "a/b",      ".a",
+                                             "-a", "_a", "a ", "a\n",  "\xC3\xA9", "a%2f" };
     char longest[MODEL_NAME_MAX + 2];
     struct fault fault;
     struct model *model;
