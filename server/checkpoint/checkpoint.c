@@ -124,7 +124,7 @@ static bool add_run(struct checkpoint *checkpoint, const struct checkpoint_stack
     if (run.layer_count < 1 || run.layer_count > MODEL_LAYERS_MAX)
         return fault_set_at(fault, "/config", FAULT_OPTION,
                             "config.json gives %" PRId64 " layers (%.*s); expected 1 to %d",
-                            run.layer_count, CHECKPOINT_FIELD_NAME(stack->layers),
+                            run.layer_count, CHECKPOINT_FIELD_NAME(run.section, stack->layers),
                             MODEL_LAYERS_MAX);
     if (has_layer(&run, tensors, run.layer_count)) {
         char name[CHECKPOINT_NAME_BYTES];
@@ -132,7 +132,8 @@ static bool add_run(struct checkpoint *checkpoint, const struct checkpoint_stack
         return fault_set_at(fault, "/config", FAULT_SHAPE,
                             "config.json gives %" PRId64 " layers (%.*s), and the file has a "
                             "tensor '%.100s'",
-                            run.layer_count, CHECKPOINT_FIELD_NAME(stack->layers), name);
+                            run.layer_count, CHECKPOINT_FIELD_NAME(run.section, stack->layers),
+                            name);
     }
     checkpoint->runs[checkpoint->run_count++] = run;
     checkpoint->layer_count += run.layer_count;
@@ -245,8 +246,8 @@ static bool set_parts(struct model_builder_part parts[MODEL_PROJECTION_COUNT],
     return true;
 }
 
-static bool check_width(const struct model_layer *layer, int64_t width, const char *field,
-                        struct fault *fault)
+static bool check_width(const struct model_layer *layer, int64_t width, const cJSON *section,
+                        const char *field, struct fault *fault)
 {
     const int64_t widths[] = { layer->d_query, layer->d_key, layer->d_value, layer->d_out };
     static const enum model_projection WHICH[] = { MODEL_Q, MODEL_K, MODEL_V, MODEL_O };
@@ -256,7 +257,7 @@ static bool check_width(const struct model_layer *layer, int64_t width, const ch
                                 "tensor '%.100s' is of a layer of %" PRId64
                                 " columns; config.json gives %" PRId64 " (%.*s)",
                                 layer->tensors[WHICH[i]][0].name, widths[i], width,
-                                CHECKPOINT_FIELD_NAME(field));
+                                CHECKPOINT_FIELD_NAME(section, field));
     return true;
 }
 
@@ -298,7 +299,7 @@ static bool build_layer(struct model_layer *layer, const struct checkpoint_run *
     if (!checkpoint_layer_read(&read, run, index, fault)
         || !set_parts(parts, &names, &read, parameters->tensors, fault)
         || !model_layers_build_one(&builder, layer, &first)
-        || !check_width(layer, read.width, run->stack->width, fault)
+        || !check_width(layer, read.width, run->section, run->stack->width, fault)
         || !checkpoint_norm_set(layer, &read, parameters, fault)
         || !checkpoint_image_bias_set(layer, &read, parameters, fault))
         return false;

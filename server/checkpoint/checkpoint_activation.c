@@ -42,5 +42,5 @@ bool checkpoint_activation_read(const cJSON *section, const char *field,
     return fault_set(fault, FAULT_OPTION,
                      "config.json's %.*s is '%.40s', an activation that is "
                      "not computed here",
-                     CHECKPOINT_FIELD_NAME(field), name);
+                     CHECKPOINT_FIELD_NAME(section, field), name);
 }

@@ -49,9 +49,9 @@ static bool read_buckets(struct buckets *buckets, const struct checkpoint_layer 
                            "config.json gives %" PRId64 " buckets (%.*s) up to distance %" PRId64
                            " (%.*s); expected 4 or more, and a distance above a half of them and "
                            "of at most %d",
-                           buckets->count, CHECKPOINT_FIELD_NAME(stack->buckets),
-                           buckets->max_distance, CHECKPOINT_FIELD_NAME(stack->max_distance),
-                           REACH_MAX);
+                           buckets->count, CHECKPOINT_FIELD_NAME(section, stack->buckets),
+                           buckets->max_distance,
+                           CHECKPOINT_FIELD_NAME(section, stack->max_distance), REACH_MAX);
 }
 
 bool checkpoint_bias_set(struct model_layer *layer, const struct checkpoint_layer *read,

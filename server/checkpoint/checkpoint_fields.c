@@ -20,16 +20,21 @@ static const cJSON *get(const cJSON *section, const char *name, size_t length)
                                             dot + 1);
 }
 
-/* The value of field in section; NULL: it is left out, and *otherwise is what follows its "=". */
-static const cJSON *find(const cJSON *section, const char *field, const char **otherwise)
+/* The value of field in section, and its *name; NULL: it is left out, *name is NULL, and *otherwise
+ * is what follows its "=". */
+static const cJSON *find_named(const cJSON *section, const char *field, const char **name,
+                               const char **otherwise)
 {
     *otherwise = "";
+    *name = NULL;
     while (field && *field) {
         const size_t length = strcspn(field, "|=");
         const cJSON *node = length > 0 ? get(section, field, length) : NULL;
         const bool may_be_another = field[length] == '|' && cJSON_IsNull(node);
-        if (node && !may_be_another)
+        if (node && !may_be_another) {
+            *name = field;
             return node;
+        }
         if (field[length] == '=') {
             *otherwise = field + length + 1;
             return NULL;
@@ -37,6 +42,18 @@ static const cJSON *find(const cJSON *section, const char *field, const char **o
         field += length + (field[length] == '|');
     }
     return NULL;
+}
+
+static const cJSON *find(const cJSON *section, const char *field, const char **otherwise)
+{
+    const char *name;
+    return find_named(section, field, &name, otherwise);
+}
+
+const char *checkpoint_field_name(const cJSON *section, const char *field)
+{
+    const char *name, *otherwise;
+    return find_named(section, field, &name, &otherwise) ? name : field;
 }
 
 static bool refuse(const cJSON *node, enum fault_code code, const char *expected,

@@ -7,8 +7,10 @@
 
 #include <string.h>
 
-/* The first name of a field, for %.*s in a message. */
-#define CHECKPOINT_FIELD_NAME(field) (int)strcspn(field, "|="), field
+/* The name that field has in section, for %.*s in a message; the first where it has none. */
+#define CHECKPOINT_FIELD_NAME(section, field)                                                      \
+    (int)strcspn(checkpoint_field_name(section, field), "|="), checkpoint_field_name(section, field)
+const char *checkpoint_field_name(const cJSON *section, const char *field); /* points into field */
 
 /* Each reads field, which is "name|other_name=default". On false the fault names the field: type
  * for a value of another kind, option for one out of range. */

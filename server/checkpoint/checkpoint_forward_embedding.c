@@ -47,7 +47,8 @@ static bool make_positions(struct model_embedding *embedding,
         return fault_set(reader->fault, FAULT_OPTION,
                          "config.json gives %" PRId64 " positions (%.*s), which is no count of "
                          "rows that can be computed",
-                         count, CHECKPOINT_FIELD_NAME(reader->row.position_count));
+                         count,
+                         CHECKPOINT_FIELD_NAME(reader->run->section, reader->row.position_count));
     count += embedding->position_offset;
     float *rows = arena_alloc(arena, (size_t)(count * width) * sizeof *rows);
     double *row = arena_alloc(arena, (size_t)width * sizeof *row);

@@ -32,7 +32,7 @@ bool checkpoint_forward_features_build(struct model_stream *stream,
                         "the table of positions has %" PRId64
                         " rows, and config.json gives %" PRId64 " (%.*s)",
                         embedding->positions.count, positions,
-                        CHECKPOINT_FIELD_NAME(row->feature_positions));
+                        CHECKPOINT_FIELD_NAME(reader->run->section, row->feature_positions));
 }
 
 /* ------------------------------------------------------------------ pixels -- */

@@ -41,8 +41,8 @@ static bool read_blocks(struct blocks *blocks)
            || fault_set(reader->fault, FAULT_OPTION,
                         "config.json gives %" PRId64 " experts (%.*s), of which %" PRId64
                         " (%.*s) compute each row",
-                        blocks->expert_count, CHECKPOINT_FIELD_NAME(row->expert_count),
-                        blocks->chosen_count, CHECKPOINT_FIELD_NAME(row->chosen_count));
+                        blocks->expert_count, CHECKPOINT_FIELD_NAME(section, row->expert_count),
+                        blocks->chosen_count, CHECKPOINT_FIELD_NAME(section, row->chosen_count));
 }
 
 static bool build_part(const struct blocks *blocks, struct model_part *part,

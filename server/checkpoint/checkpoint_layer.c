@@ -25,16 +25,16 @@ static bool read_heads(struct checkpoint_layer *layer, struct fault *fault)
         return fault_set_at(fault, "/config", FAULT_OPTION,
                             "config.json gives %" PRId64 " columns (%.*s) and %" PRId64
                             " heads (%.*s); expected 1 or more of each",
-                            layer->width, CHECKPOINT_FIELD_NAME(stack->width), config->q_heads,
-                            CHECKPOINT_FIELD_NAME(stack->q_heads));
+                            layer->width, CHECKPOINT_FIELD_NAME(section, stack->width),
+                            config->q_heads, CHECKPOINT_FIELD_NAME(section, stack->q_heads));
     if (!config->kv_heads)
         config->kv_heads = config->q_heads;
     if (!config->head_dim && layer->width % config->q_heads != 0)
         return fault_set_at(fault, "/config", FAULT_SHAPE,
                             "config.json gives %" PRId64
                             " columns (%.*s), no multiple of its %" PRId64 " heads (%.*s)",
-                            layer->width, CHECKPOINT_FIELD_NAME(stack->width), config->q_heads,
-                            CHECKPOINT_FIELD_NAME(stack->q_heads));
+                            layer->width, CHECKPOINT_FIELD_NAME(section, stack->width),
+                            config->q_heads, CHECKPOINT_FIELD_NAME(section, stack->q_heads));
     if (!config->head_dim)
         config->head_dim = layer->width / config->q_heads;
     return true;

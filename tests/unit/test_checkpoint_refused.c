@@ -81,6 +81,9 @@ static const struct refused REFUSED[] = {
       "no tensor 'model.layers.0.self_attn.q_proj.bias'" },
     { LLAMA(""), Q ", model.layers.#.self_attn.q_proj.bias 8, " KVO, FAULT_FIELD,
       "has a tensor 'model.layers.0.self_attn.q_proj.bias', and by config.json" },
+    { "{\"model_type\":\"gpt2\",\"n_embd\":8,\"n_head\":3,\"n_layer\":2}",
+      "h.#.attn.c_attn.weight 8x24, h.#.attn.c_attn.bias 24", FAULT_SHAPE,
+      "8 columns (n_embd), no multiple of its 3 heads (n_head)" },
     { "{\"model_type\":\"llama\",\"hidden_size\":8,\"num_attention_heads\":2,"
       "\"num_hidden_layers\":1}",
       Q ", " KVO, FAULT_SHAPE,
