@@ -5,7 +5,10 @@
  * mapped and used as they are, while the numbers of GGUF's quantised blocks cannot. */
 #include "format/foreign_form.h"
 
+#include "base/dtype.h"
+
 #include <string.h>
+#include <strings.h>
 
 #define GGUF   "GGUF, the form of llama.cpp"
 #define PICKLE "a pickle of PyTorch"
@@ -48,17 +51,39 @@ bool foreign_form_is_better(const char *name, const char *other)
     return left != right ? left < right : strcmp(name, other) < 0;
 }
 
-const char *foreign_form_of_bytes(const void *bytes, size_t size)
+/* Whether text begins with word, in upper or lower case; blanks may stand before a page's "<". */
+static bool begins(const char *text, size_t size, const char *word)
 {
+    const size_t length = strlen(word);
+    for (; word[0] == '<' && size > 0 && (*text == ' ' || *text == '\r' || *text == '\n'); text++)
+        size--;
+    return size >= length && strncasecmp(text, word, length) == 0;
+}
+
+bool foreign_form_of_bytes(const void *bytes, size_t size, struct foreign_form *form)
+{
+    static const char SAVE[] = "save the model as safetensors, its parameters " DTYPE_NUMBERS,
+                      DOWNLOAD[] = "download the file, not the page that shows it",
+                      PULL[] = "fetch the file that it stands for: git lfs pull";
     static const struct {
-        const char magic[5];
-        const char *form;
+        const char *magic;
+        struct foreign_form form;
     } MAGICS[] = {
-        { "GGUF", GGUF },
-        { "PK\3\4", "a zip archive, as PyTorch writes its pickles" },
+        { "GGUF", { GGUF, SAVE } },
+        { "PK\3\4", { "a zip archive, as PyTorch writes its pickles", SAVE } },
+        { "\x80\2", { PICKLE, SAVE } },
+        { "\x80\3", { PICKLE, SAVE } },
+        { "\x80\4", { PICKLE, SAVE } },
+        { "\x80\5", { PICKLE, SAVE } },
+        { "\x89HDF\r\n", { "HDF5, the form of Keras", SAVE } },
+        { "version https://git-lfs", { "a pointer of git-lfs", PULL } },
+        { "<!doctype html", { "an HTML page", DOWNLOAD } },
+        { "<html", { "an HTML page", DOWNLOAD } },
     };
     for (size_t i = 0; i < sizeof MAGICS / sizeof MAGICS[0]; i++)
-        if (size >= 4 && memcmp(bytes, MAGICS[i].magic, 4) == 0)
-            return MAGICS[i].form;
-    return NULL;
+        if (begins(bytes, size, MAGICS[i].magic)) {
+            *form = MAGICS[i].form;
+            return true;
+        }
+    return false;
 }

@@ -6,10 +6,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a file is, by its name or by its first bytes, for a message ("an ONNX graph"); NULL where
- * its format is none of the known ones. */
+/* What a file is by its name, for a message ("an ONNX graph"); NULL where its format is none of the
+ * known ones. */
 const char *foreign_form_of_name(const char *name);
-const char *foreign_form_of_bytes(const void *bytes, size_t size);
+
+/* What a file is by its first bytes ("an HTML page"), and what to do about it ("download the
+ * file"). */
+struct foreign_form {
+    const char *form, *advice;
+};
+
+/* False: its format is none of the known ones. */
+bool foreign_form_of_bytes(const void *bytes, size_t size, struct foreign_form *form);
 
 /* Of two files of such formats in a directory: whether name tells more about the model than other.
  */

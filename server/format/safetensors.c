@@ -9,7 +9,6 @@
 #include "format/safetensors.h"
 
 #include "base/array.h"
-#include "base/dtype.h"
 #include "base/utf8.h"
 #include "format/foreign_form.h"
 #include "format/safetensors_header.h"
@@ -292,13 +291,22 @@ static bool index_entries(struct safetensors *file, const char *data, size_t dat
 
 /* --------------------------------------------------------------- the file -- */
 
-static bool refuse_length(uint64_t length, const char *form, struct fault *fault)
+/* Says what the bytes are in place of a safetensors file. */
+static bool refuse_length(uint64_t length, const unsigned char *bytes, size_t size,
+                          struct fault *fault)
 {
-    if (form)
-        return fault_set(fault, FAULT_BINARY,
-                         "this is %s; expected a safetensors file: save the model as one, its "
-                         "parameters " DTYPE_NUMBERS,
-                         form);
+    enum { SHOWN_BYTES = 40 };
+    struct foreign_form foreign;
+    size_t visible = 0;
+    if (foreign_form_of_bytes(bytes, size, &foreign))
+        return fault_set(fault, FAULT_BINARY, "this is %s; expected a safetensors file: %s",
+                         foreign.form, foreign.advice);
+    while (visible < size && visible < SHOWN_BYTES && bytes[visible] >= ' '
+           && bytes[visible] < 0x7F)
+        visible++;
+    if (visible > SAFETENSORS_LENGTH_BYTES)
+        return fault_set(fault, FAULT_BINARY, "this is text, '%.*s'; expected a safetensors file",
+                         (int)visible, (const char *)bytes);
     return fault_set(fault, FAULT_BINARY,
                      "the header's length is %" PRIu64 "; expected at most %d (is this a "
                      "safetensors file?)",
@@ -316,7 +324,7 @@ static bool copy_header(struct safetensors *file, const unsigned char *bytes, si
     for (int i = SAFETENSORS_LENGTH_BYTES - 1; i >= 0; i--)
         length = length << 8 | bytes[i];
     if (length > HEADER_BYTES_MAX)
-        return refuse_length(length, foreign_form_of_bytes(bytes, size), fault);
+        return refuse_length(length, bytes, size, fault);
     if (length > size - SAFETENSORS_LENGTH_BYTES)
         return fault_set(fault, FAULT_BINARY,
                          "the header's length is %" PRIu64 "; only %zu bytes follow", length,

@@ -9,6 +9,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,23 +89,48 @@ static const char *foreign_problem(struct arena *arena, const char *before, cons
     return text;
 }
 
-/* Why a folder without safetensors holds no model; names a file of another form that it has. */
+#define NO_FILE "the directory holds no model.safetensors, nor its index and shards"
+
+/* Of a folder whose safetensors has another name than those that are read. */
+static const char *name_problem(struct arena *arena, const char *file_name, bool *failed)
+{
+    const bool is_shard = fnmatch("*-*-of-*" FILE_ENDING, file_name, 0) == 0;
+    char *text = arena_alloc(arena, PROBLEM_BYTES);
+    *failed = *failed || !text;
+    if (text && is_shard)
+        snprintf(text, PROBLEM_BYTES,
+                 "the directory holds '%.80s', a shard, and not the index that names all shards, "
+                 "model.safetensors.index.json: download that too",
+                 file_name);
+    else if (text)
+        snprintf(text, PROBLEM_BYTES,
+                 NO_FILE "; where '%.80s' is the whole model, rename it model.safetensors",
+                 file_name);
+    return text;
+}
+
+/* Why a folder without the files of a model holds none; names a safetensors of another name, or a
+ * file of another form, that it has. */
 static const char *problem_of(struct arena *arena, const char *folder, bool *failed)
 {
-    static const char NOTHING[] = "the directory holds no model.safetensors, nor its index and "
-                                  "shards";
-    char found[NAME_MAX + 1] = "";
+    char found[NAME_MAX + 1] = "", own[NAME_MAX + 1] = "";
     DIR *stream = opendir(folder);
     const struct dirent *entry;
-    while (stream && (entry = readdir(stream)))
-        if (entry->d_name[0] != '.' && foreign_form_of_name(entry->d_name)
-            && (!found[0] || foreign_form_is_better(entry->d_name, found)))
-            snprintf(found, sizeof found, "%s", entry->d_name);
+    while (stream && (entry = readdir(stream))) {
+        const char *name = entry->d_name;
+        const char *ending = strrchr(name, '.');
+        if (name[0] == '.')
+            continue;
+        if (strcmp(ending ? ending : "", FILE_ENDING) == 0 && (!own[0] || strcmp(name, own) < 0))
+            snprintf(own, sizeof own, "%s", name);
+        if (foreign_form_of_name(name) && (!found[0] || foreign_form_is_better(name, found)))
+            snprintf(found, sizeof found, "%s", name);
+    }
     if (stream)
         closedir(stream);
-    if (!found[0])
-        return NOTHING;
-    return foreign_problem(arena, NOTHING, "; its ", found, failed);
+    return own[0]     ? name_problem(arena, own, failed)
+           : found[0] ? foreign_problem(arena, NO_FILE, "; its ", found, failed)
+                      : NO_FILE;
 }
 
 /* The first of these names that folder has; NULL where it has none. */

@@ -1,6 +1,8 @@
 /* tokenizer_file.c - see tokenizer_file.h. */
 #include "tokenizer/tokenizer_file.h"
 
+#include "format/foreign_form.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -38,7 +40,10 @@ static bool read_file(int file, const char *name, char **bytes, size_t *size, st
     if (!*bytes)
         return fault_no_memory(fault);
     (*bytes)[*size] = '\0';
-    if (read_all(file, name, *bytes, *size, fault))
+    struct foreign_form foreign;
+    if (read_all(file, name, *bytes, *size, fault)
+        && (!foreign_form_of_bytes(*bytes, *size, &foreign)
+            || fault_set(fault, FAULT_BINARY, "%s: is %s: %s", name, foreign.form, foreign.advice)))
         return true;
     free(*bytes);
     *bytes = NULL;
