@@ -33,6 +33,7 @@
 #include "session/session_save.h"
 #include "session/session_store.h"
 #include "spans/span_exporter.h"
+#include "store/model_report.h"
 #include "watch/fatal_signal.h"
 #include "watch/log.h"
 #include "watch/log_writer.h"
@@ -81,55 +82,32 @@ static struct http_tls_files tls_files(const struct config *config)
 
 /* ---------------------------------------------------------------- models -- */
 
-static void log_model(void *context, const struct model_listing *listing)
-{
-    const struct model *model = listing->model;
-    (void)context;
-    if (model)
-        log_line(LOG_INFO, "model", LOG_STRING("name", listing->name),
-                 LOG_NUMBER("version", listing->version), LOG_STRING("source", model->source),
-                 LOG_NUMBER("layers", model->layer_count),
-                 LOG_NUMBER("parameters", model->parameter_count));
-    else
-        log_line(LOG_WARNING, "model unavailable", LOG_STRING("name", listing->name),
-                 LOG_STRING("reason", listing->reason));
-}
-
-static void print_model(void *context, const struct model_listing *listing)
-{
-    const struct model *model = listing->model;
-    (void)context;
-    if (model)
-        printf("%s: %s, %lld layers, %lld parameters, %s\n", listing->name, model->attention,
-               (long long)model->layer_count, (long long)model->parameter_count, model->source);
-    else
-        printf("%s: UNAVAILABLE: %s\n", listing->name, listing->reason);
-}
-
 /* Calls visit for every model, loaded or failed, and only then fails for those that did not load
  * (--models-strict). */
 static bool load_models(struct service *service,
                         void (*visit)(void *context, const struct model_listing *listing),
-                        int *failed_count, struct fault *fault)
+                        struct fault *fault)
 {
+    int failed_count = 0;
     model_converted_limit(service->config->model_memory_bytes_max);
     const struct model_store_options options = {
         .directory = service->config->models,
         .model_name = service->config->model_name,
     };
-    if (!model_store_create(&service->store, &options, failed_count, fault))
+    if (!model_store_create(&service->store, &options, &failed_count, fault))
         return false;
-    model_store_each(service->store, NULL, visit, NULL);
-    if (*failed_count > 0 && service->config->models_strict)
-        return fault_set(fault, FAULT_LOADING, "%d models failed to load (--models-strict)",
-                         *failed_count);
+    model_store_each(service->store, NULL, visit, stdout);
+    if (failed_count > 0 && service->config->models_strict)
+        return fault_set(fault, FAULT_LOADING, "%d %s failed to load (--models-strict): %s",
+                         failed_count, failed_count == 1 ? "model" : "models",
+                         model_store_failed_names(service->store));
     return true;
 }
 
+/* 0: a daemon with this configuration would start and be ready. */
 static int check_config(struct service *service)
 {
     struct fault fault;
-    int failed_count = 0;
     const struct config *config = service->config;
     if (!listeners_try(config, &fault)
         || (config->session_save && !session_save_try(config->session_save, &fault))) {
@@ -140,14 +118,15 @@ static int check_config(struct service *service)
     const bool has_keys = service_open_keys(service, &fault) && http_tls_files_check(&tls, &fault);
     if (service->keys)
         printf("keys: %d, %s\n", access_keys_count(service->keys), config->keys);
-    const bool loaded = has_keys && load_models(service, print_model, &failed_count, &fault);
+    const bool loaded = has_keys && load_models(service, model_report_print, &fault);
     if (!loaded)
         fprintf(stderr, "attnd: %s\n", fault.message);
-    else if (failed_count > 0)
-        fprintf(stderr, "attnd: %d models failed to load\n", failed_count);
+    else if (model_store_failed_names(service->store)[0])
+        fprintf(stderr, "attnd: would start without what failed to load: %s\n",
+                model_store_failed_names(service->store));
     model_store_free(service->store);
     access_keys_free(service->keys);
-    return loaded && failed_count == 0 ? 0 : 1;
+    return loaded ? 0 : 1;
 }
 
 /* --------------------------------------------------------------- service -- */
@@ -169,9 +148,7 @@ static bool restore_sessions(struct service *service, struct session_save *save,
 static bool load_and_warm_up(struct service *service, struct session_save *save,
                              struct sandbox *sandbox, struct fault *fault)
 {
-    int failed_count = 0;
-    if (!load_models(service, log_model, &failed_count, fault)
-        || !restore_sessions(service, save, fault))
+    if (!load_models(service, model_report_log, fault) || !restore_sessions(service, save, fault))
         return false;
     cost_fit(service->kernels);
     if (!infer_handlers_warm_up(service, fault)

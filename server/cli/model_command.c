@@ -102,9 +102,10 @@ static void print_options(const struct model_layer *layer)
 
 static void print_model(const struct model *model)
 {
-    printf("model: %s, %" PRId64 " parameters in %" PRId64 " bytes of %s%s\nlayers: %" PRId64 "\n",
-           model->attention, model->parameter_count, model->parameter_bytes,
-           model->dtype[0] ? model->dtype : "nothing",
+    printf("model: %s, %" PRId64 " parameters, %" PRId64 " of attention in %" PRId64
+           " bytes of %s%s\nlayers: %" PRId64 "\n",
+           model->attention, model->total_parameter_count, model->parameter_count,
+           model->parameter_bytes, model->dtype[0] ? model->dtype : "nothing",
            model->layers[0].options.causal ? ", causal" : "", model->layer_count);
     for (int64_t i = 0; i < model->layer_count; i++) {
         const struct model_layer *layer = &model->layers[i];
@@ -128,6 +129,7 @@ static void show_model(const struct model_place *place)
     struct fault reason;
     const struct model_files files = { .path = place->path,
                                        .config_path = place->config_path,
+                                       .is_folder = place->is_folder,
                                        .root = place->root };
     if (model_load_files(&model, "shown", place->path, &files, &reason)) {
         print_model(model);
@@ -193,6 +195,7 @@ static bool show_path(const char *path, struct fault *fault)
     bool good = true;
     arena_init(&arena, SIZE_MAX);
     if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
+        place.is_folder = true;
         place.root = "/"; /* the user's own rights are the only limit */
         good = model_directory_look(&arena, &place, path) || fault_no_memory(fault);
     }

@@ -48,10 +48,12 @@ struct model {
     const char *dtype;     /* of the file's parameters: "F32", "BF16", ...; "" without any */
     char *source;          /* "built-in", or its path in the models' directory */
     bool built_in;
-    bool parameterless; /* sdpa: query, key and value are used as they are, and the request
-                           gives the heads; of layers[0] only the options count */
-    int64_t parameter_count;
-    int64_t parameter_bytes; /* in the file */
+    bool parameterless;      /* sdpa: query, key and value are used as they are, and the request
+                                gives the heads; of layers[0] only the options count */
+    const char *family;      /* the published model_type; NULL: it has a config of our own */
+    int64_t parameter_count; /* of the attention layers */
+    int64_t parameter_bytes; /* of the same, in the file */
+    int64_t total_parameter_count; /* numbers of all tensors in the file */
     struct model_layer *layers;
     int64_t layer_count;
     struct model_statistics *statistics; /* the only member that changes */

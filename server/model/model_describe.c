@@ -153,23 +153,28 @@ static void describe_tokenizer(struct text *text, const struct model *model)
     text_raw(text, "},\"tokenizer_reason\":\"\"");
 }
 
-/* What a trace of the model takes, beside embeddings in place of its first input. */
-static void describe_inputs(struct text *text, const struct model *model)
+int model_inputs(const struct model *model, const char *names[MODEL_INPUTS_MAX])
 {
     static const char *const NAMES[] = { "tokens", "pixels", "features" };
-    const struct model_forward *forward = model ? model->forward : NULL;
-    const char *separator = "";
-    member_raw(text, "inputs", "[");
+    const struct model_forward *forward = model->forward;
+    int count = 0;
     for (int i = 0; forward && i < forward->stream_count; i++) {
         const enum model_input input = forward->streams[i].embedding.input;
         const bool is_decoder = i > 0 && forward->is_encoder_decoder;
-        if (!is_decoder && input == MODEL_INPUT_TOKENS && model->tokenizer) {
-            text_format(text, "%s\"text\"", separator);
-            separator = ",";
-        }
-        text_format(text, "%s\"%s\"", separator, is_decoder ? "decoder" : NAMES[input]);
-        separator = ",";
+        if (!is_decoder && input == MODEL_INPUT_TOKENS && model->tokenizer)
+            names[count++] = "text";
+        names[count++] = is_decoder ? "decoder" : NAMES[input];
     }
+    return count;
+}
+
+static void describe_inputs(struct text *text, const struct model *model)
+{
+    const char *names[MODEL_INPUTS_MAX];
+    const int count = model ? model_inputs(model, names) : 0;
+    member_raw(text, "inputs", "[");
+    for (int i = 0; i < count; i++)
+        text_format(text, "%s\"%s\"", i > 0 ? "," : "", names[i]);
     text_raw(text, "]");
 }
 
@@ -214,6 +219,7 @@ static void describe(struct text *text, const char *name, const char *source,
     member_string(text, "source", source);
     member_string(text, "dtype", model ? model->dtype : "");
     member_integer(text, "parameter_count", model ? model->parameter_count : 0);
+    member_integer(text, "total_parameter_count", model ? model->total_parameter_count : 0);
     member_integer(text, "bytes", model ? model->parameter_bytes : 0);
     text_raw(text,
              model && model->layers[0].options.causal ? ",\"causal\":true" : ",\"causal\":false");

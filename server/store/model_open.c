@@ -4,10 +4,13 @@
  * the file that they point at. */
 #include "store/model_open.h"
 
+#include "base/dtype.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/checkpoint_forward.h"
 #include "checkpoint/checkpoint_pixels.h"
+#include "format/foreign_form.h"
 #include "model/model_config.h"
+#include "model/model_forward.h"
 #include "model/model_layers.h"
 #include "model/model_mapping.h"
 #include "model/model_storage.h"
@@ -15,6 +18,7 @@
 #include "tokenizer/tokenizer.h"
 
 #include <dirent.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +27,15 @@
 
 /* ------------------------------------------------------------- from bytes -- */
 
+/* What a model is called and configured by. */
+struct naming {
+    const char *name, *source;
+    const char *config;    /* NULL: it is in the file's metadata */
+    const char *no_config; /* said where that has none either */
+};
+
+static const char NO_CONFIG[] = "the file has no config: there is no \"attnd\" in its __metadata__";
+
 /* What a model is made of: its tensors, and a config of our own or a published checkpoint's. */
 struct recipe {
     const struct model_tensors *tensors;
@@ -30,19 +43,43 @@ struct recipe {
     const struct checkpoint *checkpoint; /* NULL: the model has a config of our own */
 };
 
-static bool build(struct model **model, const char *name, const char *source,
-                  const struct recipe *recipe, struct fault *fault)
+/* Tensors of integers and booleans are masks and counters, and no parameters. */
+static int64_t count_numbers(const struct model_tensors *tensors)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < tensors->entry_count; i++) {
+        const struct safetensors_entry *entry = model_tensors_at(tensors, i);
+        enum attn_dtype dtype;
+        if (dtype_find(entry->dtype, &dtype) && dtype != ATTN_BOOL)
+            count += (int64_t)(entry->size / attn_dtype_size(dtype));
+    }
+    return count;
+}
+
+/* Names the family; a config of our own has none. */
+static bool set_family(struct model *model, const struct checkpoint *checkpoint,
+                       struct fault *fault)
+{
+    if (checkpoint)
+        model->family = arena_strdup(&model->storage->arena, checkpoint_type(checkpoint));
+    return !checkpoint || model->family || fault_no_memory(fault);
+}
+
+static bool build(struct model **model, const struct naming *naming, const struct recipe *recipe,
+                  struct fault *fault)
 {
     const struct checkpoint *checkpoint = recipe->checkpoint;
     struct model *made;
     struct model_parameters parameters;
-    if (!model_storage_create(&made, name, source,
+    if (!model_storage_create(&made, naming->name, naming->source,
                               checkpoint ? checkpoint->layer_count : recipe->config->layers, fault))
         return false;
     made->attention = checkpoint ? "scaled_dot_product" : recipe->config->attention->name;
+    made->total_parameter_count = count_numbers(recipe->tensors);
     bool good =
-        model_parameters_init(&parameters, recipe->tensors, &made->storage->arena,
-                              &made->storage->copies, fault)
+        set_family(made, checkpoint, fault)
+        && model_parameters_init(&parameters, recipe->tensors, &made->storage->arena,
+                                 &made->storage->copies, fault)
         && (checkpoint ? checkpoint_build(made->layers, checkpoint, &parameters, fault)
                        : model_layers_build(made->layers, recipe->config, &parameters, fault));
     made->dtype = parameters.dtype;
@@ -63,48 +100,48 @@ static bool build(struct model **model, const char *name, const char *source,
     return good;
 }
 
-/* With a config of our own: text, or where text is NULL what the metadata has under "attnd". */
-static bool create_own(struct model **model, const char *name, const char *source,
-                       const struct model_tensors *tensors, const char *text, struct fault *fault)
+/* With a config of our own. */
+static bool create_own(struct model **model, const struct naming *naming,
+                       const struct model_tensors *tensors, struct fault *fault)
 {
     const struct safetensors_pair *pair = safetensors_metadata(tensors->files, "attnd");
+    const char *text = naming->config;
     struct model_config config;
     if (!text && !pair)
-        return fault_set(fault, FAULT_FIELD,
-                         "the file has no config: there is no \"attnd\" in its __metadata__");
+        return fault_set(fault, FAULT_FIELD, "%s", naming->no_config);
     if (!model_config_read(&config, text ? text : pair->value,
                            text ? strlen(text) : pair->value_length, fault))
         return false;
     const struct recipe recipe = { .tensors = tensors, .config = &config };
-    const bool good = build(model, name, source, &recipe, fault);
+    const bool good = build(model, naming, &recipe, fault);
     model_config_free(&config);
     return good;
 }
 
-static bool create(struct model **model, const char *name, const char *source,
-                   const struct model_tensors *tensors, const char *text, struct fault *fault)
+static bool create(struct model **model, const struct naming *naming,
+                   const struct model_tensors *tensors, struct fault *fault)
 {
     struct checkpoint checkpoint;
     bool is_published = false;
-    if (text && !checkpoint_read(&checkpoint, text, &is_published, fault))
+    if (naming->config && !checkpoint_read(&checkpoint, naming->config, &is_published, fault))
         return false;
     if (!is_published)
-        return create_own(model, name, source, tensors, text, fault);
+        return create_own(model, naming, tensors, fault);
     const struct recipe recipe = { .tensors = tensors, .checkpoint = &checkpoint };
     const bool good =
-        checkpoint_find(&checkpoint, tensors, fault) && build(model, name, source, &recipe, fault);
+        checkpoint_find(&checkpoint, tensors, fault) && build(model, naming, &recipe, fault);
     checkpoint_free(&checkpoint);
     return good;
 }
 
-bool model_create(struct model **model, const char *name, const char *source, const void *bytes,
-                  size_t size, const char *config, void (*release)(void *context), void *context,
-                  struct fault *fault)
+static bool create_from_bytes(struct model **model, const struct naming *naming, const void *bytes,
+                              size_t size, void (*release)(void *context), void *context,
+                              struct fault *fault)
 {
     struct model_tensors tensors;
     if (!model_tensors_read(&tensors, bytes, size, fault))
         return false;
-    const bool good = create(model, name, source, &tensors, config, fault);
+    const bool good = create(model, naming, &tensors, fault);
     model_tensors_free(&tensors);
     if (good) {
         (*model)->storage->release = release;
@@ -113,16 +150,24 @@ bool model_create(struct model **model, const char *name, const char *source, co
     return good;
 }
 
+bool model_create(struct model **model, const char *name, const char *source, const void *bytes,
+                  size_t size, const char *config, void (*release)(void *context), void *context,
+                  struct fault *fault)
+{
+    const struct naming naming = { name, source, config, NO_CONFIG };
+    return create_from_bytes(model, &naming, bytes, size, release, context, fault);
+}
+
 /* -------------------------------------------------------------- from disk -- */
 
 /* From the shards of an index. The model then owns their mappings. */
-static bool create_sharded(struct model **model, const char *name, const char *source,
-                           const struct model_files *files, const char *config, struct fault *fault)
+static bool create_sharded(struct model **model, const struct naming *naming,
+                           const struct model_files *files, struct fault *fault)
 {
     struct model_tensors tensors;
     if (!model_tensors_open(&tensors, files->path, files->root, fault))
         return false;
-    const bool good = create(model, name, source, &tensors, config, fault);
+    const bool good = create(model, naming, &tensors, fault);
     if (good) {
         struct model_mapping *mapping = model_tensors_take_mapping(&tensors);
         (*model)->storage->release = model_mapping_free;
@@ -133,14 +178,14 @@ static bool create_sharded(struct model **model, const char *name, const char *s
     return good;
 }
 
-static bool create_mapped(struct model **model, const char *name, const char *source,
-                          const char *path, const char *config, struct fault *fault)
+static bool create_mapped(struct model **model, const struct naming *naming, const char *path,
+                          struct fault *fault)
 {
     struct model_mapping *mapping = model_mapping_create(path, fault);
     if (!mapping)
         return false;
-    if (!model_create(model, name, source, mapping->bytes, mapping->size, config,
-                      model_mapping_free, mapping, fault)) {
+    if (!create_from_bytes(model, naming, mapping->bytes, mapping->size, model_mapping_free,
+                           mapping, fault)) {
         model_mapping_free(mapping);
         return false;
     }
@@ -148,12 +193,11 @@ static bool create_mapped(struct model **model, const char *name, const char *so
     return true;
 }
 
-static bool load(struct model **model, const char *name, const char *source,
-                 const struct model_files *files, const char *config, struct fault *fault)
+static bool load(struct model **model, const struct naming *naming, const struct model_files *files,
+                 struct fault *fault)
 {
-    if (!(model_tensors_is_index(files->path)
-              ? create_sharded(model, name, source, files, config, fault)
-              : create_mapped(model, name, source, files->path, config, fault)))
+    if (!(model_tensors_is_index(files->path) ? create_sharded(model, naming, files, fault)
+                                              : create_mapped(model, naming, files->path, fault)))
         return false;
     const char *damage = model_damage(*model);
     if (!damage)
@@ -184,14 +228,36 @@ static bool check_links(const char *folder, const char *root, struct fault *faul
     return good;
 }
 
+/* Whether every token of the vocabulary has a row in the model's tables. Added tokens may have
+ * none: published tokenizers have such that stand for pictures, or that fine-tuning adds. */
+static bool check_fit(const struct model *model, struct fault *fault)
+{
+    const struct model_forward *forward = model->forward;
+    if (!model->tokenizer)
+        return true;
+    const int64_t end = tokenizer_vocabulary_end(model->tokenizer);
+    for (int i = 0; forward && i < forward->stream_count; i++) {
+        const struct model_embedding *embedding = &forward->streams[i].embedding;
+        if (embedding->input == MODEL_INPUT_TOKENS && end > embedding->tokens.count)
+            return fault_set(fault, FAULT_SHAPE,
+                             "%s has tokens with ids to %" PRId64
+                             ", and the model has rows for %" PRId64
+                             " tokens: it is another model's tokenizer",
+                             tokenizer_file(model->tokenizer), end - 1, embedding->tokens.count);
+    }
+    return true;
+}
+
 /* Its files may be refused: the model's attention answers without them, and the reason is kept. */
 static bool open_tokenizer(struct model *model, const char *folder, const char *root,
                            struct fault *fault)
 {
     struct fault refused = { .code = FAULT_NONE };
     if ((!root || check_links(folder, root, &refused))
-        && tokenizer_open(&model->tokenizer, folder, &refused))
+        && tokenizer_open(&model->tokenizer, folder, &refused) && check_fit(model, &refused))
         return true;
+    tokenizer_free(model->tokenizer);
+    model->tokenizer = NULL;
     model->tokenizer_reason = arena_strdup(&model->storage->arena, refused.message);
     return model->tokenizer_reason || fault_no_memory(fault);
 }
@@ -229,16 +295,39 @@ static bool open_beside(struct model *model, const struct model_files *files, st
     return good;
 }
 
+/* The text of a config.json, malloc'd; NULL at a fault. */
+static char *read_config(const char *path, struct fault *fault)
+{
+    struct foreign_form foreign;
+    const char *slash = strrchr(path, '/');
+    char *text = model_mapping_read_text(path, fault);
+    if (!text || !foreign_form_of_bytes(text, strlen(text), &foreign))
+        return text;
+    fault_set(fault, FAULT_BINARY, "%s is %s: %s", slash ? slash + 1 : path, foreign.form,
+              foreign.advice);
+    free(text);
+    return NULL;
+}
+
 bool model_load_files(struct model **model, const char *name, const char *source,
                       const struct model_files *files, struct fault *fault)
 {
     char *config = NULL;
     if (!files->config && files->config_path) {
-        config = model_mapping_read_text(files->config_path, fault);
+        config = read_config(files->config_path, fault);
         if (!config)
             return false;
     }
-    bool good = load(model, name, source, files, config ? config : files->config, fault);
+    const struct naming naming = {
+        .name = name,
+        .source = source,
+        .config = config ? config : files->config,
+        .no_config = files->is_folder
+                         ? "config.json is missing beside the model's file, and there is no "
+                           "\"attnd\" in that file's __metadata__"
+                         : NO_CONFIG,
+    };
+    bool good = load(model, &naming, files, fault);
     free(config);
     if (good && !open_beside(*model, files, fault)) {
         model_release(*model);

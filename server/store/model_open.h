@@ -18,6 +18,7 @@ struct model_files {
     const char *path;        /* a safetensors file, or the index of its shards */
     const char *config_path; /* NULL: the config is in the metadata */
     const char *config;      /* the text of a config to use instead of any other; NULL: none */
+    bool is_folder;          /* they are a folder's, where config.json may be */
     const char *root;        /* shards may link to files below it; NULL: the index's directory */
 };
 

@@ -21,7 +21,13 @@ bool model_store_read(const struct model_store *store, struct model **model,
 {
     const char *source = model_paths_relative(store->directory, place->source);
     struct fault reason = { .code = FAULT_NONE };
-    const struct model_files files = { place->path, place->config_path, config, place->root };
+    const struct model_files files = {
+        .path = place->path,
+        .config_path = place->config_path,
+        .config = config,
+        .is_folder = place->is_folder,
+        .root = place->root,
+    };
     if (place->problem)
         fault_set(&reason, FAULT_BINARY, "%s", place->problem);
     else if (model_load_files(model, place->name, source, &files, &reason)) {
@@ -124,7 +130,10 @@ static bool load_places(struct model_store *store, const struct model_directory 
         if (is_served)
             continue;
         (*failed_count)++;
-        name_list_add(&failed, name_show(shown, sizeof shown, place->name, strlen(place->name)));
+        name_list_add(&failed,
+                      model_paths_name_good(place->name)
+                          ? place->name
+                          : name_show(shown, sizeof shown, place->name, strlen(place->name)));
     }
     name_list_end(&failed);
     return true;

@@ -6,6 +6,7 @@
  * table without "lock". */
 #include "store/model_open.h"
 #include "store/model_paths.h"
+#include "store/model_report.h"
 #include "store/model_store_internal.h"
 #include "watch/log.h"
 
@@ -125,6 +126,8 @@ static bool refresh_place(struct model_store *store, const struct model_place *p
     }
     log_line(LOG_INFO, "model loaded", LOG_STRING("name", place->name),
              LOG_NUMBER("version", place->version), LOG_STRING("source", place->source));
+    row = model_table_find_version(&store->table, place->name, place->version);
+    model_report_log_tokenizer(row->name, row->model);
     return true;
 }
 

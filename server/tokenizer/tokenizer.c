@@ -260,6 +260,11 @@ int64_t tokenizer_id_end(const struct tokenizer *tokenizer)
     return tokenizer->vocabulary.id_end;
 }
 
+int64_t tokenizer_vocabulary_end(const struct tokenizer *tokenizer)
+{
+    return tokenizer->vocabulary_end;
+}
+
 int32_t tokenizer_find(const struct tokenizer *tokenizer, const char *token)
 {
     return vocabulary_find(&tokenizer->vocabulary, token, strlen(token));

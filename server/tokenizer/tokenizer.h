@@ -74,6 +74,9 @@ const char *tokenizer_token_text(const struct tokenizer *tokenizer, int32_t id);
 /* 1 + the largest id. */
 int64_t tokenizer_id_end(const struct tokenizer *tokenizer);
 
+/* 1 + the largest id of the vocabulary without the added tokens. */
+int64_t tokenizer_vocabulary_end(const struct tokenizer *tokenizer);
+
 /* The id of a token; -1: the vocabulary has no such token. */
 int32_t tokenizer_find(const struct tokenizer *tokenizer, const char *token);
 

@@ -32,6 +32,7 @@ static bool read_steps(struct pipeline_build *build, struct tokenizer *tokenizer
         return pipeline_fail(build, "the file", "model is missing");
     if (!model_read(build, node, &tokenizer->model))
         return false;
+    tokenizer->vocabulary_end = tokenizer->vocabulary.id_end;
     if ((node = step_node(root, "normalizer"))
         && !normalizer_read(build, node, &tokenizer->normalizer))
         return false;

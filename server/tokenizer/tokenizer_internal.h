@@ -10,6 +10,7 @@ struct tokenizer {
     struct arena arena;
     const char *file;             /* that it was read from */
     struct vocabulary vocabulary; /* of the model and of the added tokens */
+    int64_t vocabulary_end;       /* 1 + the largest id without the added tokens */
     struct added_tokens *added;   /* see added_tokens.h */
     struct normalizer normalizer; /* a step whose function is NULL is not there */
     struct pre_tokenizer pre_tokenizer;

@@ -367,10 +367,7 @@ static void test_check_config(void **state)
     (void)state;
     expect_command(0, "demo", NULL, "--check-config", NULL);
     write_model("words.safetensors", model_bytes_demo(1, ""));
-    expect_command(0, "words", NULL, "--check-config", "--models", directory, NULL);
     expect_command(0, "sdpa", NULL, "--models", directory, "--check-config", NULL);
-    daemon_directory_write(directory, "broken.safetensors", "broken", 6);
-    expect_command(1, NULL, NULL, "--check-config", "--models", directory, "--models-strict", NULL);
     expect_command(1, NULL, NULL, "--check-config", "--models", "/nowhere/at/all", NULL);
 }
 

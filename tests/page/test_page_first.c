@@ -26,6 +26,8 @@ static void test_first_picture(void **state)
                              "'The cat sat on the mat.'");
     print_message("a picture %.0f ms after two actions\n",
                   browser_number(&browser, "seen.drawn - seen.pressed"));
+    browser_expect(&browser, "document.querySelector('form').innerText.includes("
+                             "'260 thousand parameters, 61 thousand of attention')");
     explorer_expect_quiet(NULL);
 }
 

@@ -60,6 +60,7 @@ static void test_stories260k(void **state)
         fail_msg("%s", fault.message);
     assert_int_equal(model->layer_count, 5);
     assert_int_equal(model->parameter_count, 5 * (2 * 64 * 64 + 2 * 32 * 64));
+    assert_int_equal(model->total_parameter_count, 260032);
     assert_string_equal(model->dtype, "F32");
     assert_string_equal(model->source, "here");
     for (int i = 0; i < 5; i++) {

@@ -6,11 +6,13 @@
 
 #include <cmocka.h>
 
+#include "made_model.h"
 #include "store_directory.h"
 #include "watch/log.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -177,7 +179,7 @@ static void test_unavailable(void **state)
     struct model_store *store = store_open(NULL, 5);
     store_expect_served(store, "good", 9);
     store_expect_refused(store, "broken", FAULT_LOADING,
-                         "'broken' is not available: the header's length");
+                         "'broken' is not available: this is text, 'not a file of this kind'");
     store_expect_refused(store, "empty", FAULT_LOADING, "is empty");
     store_expect_refused(store, "checkpoint", FAULT_LOADING,
                          "model_type 'llama' has other tensors");
@@ -188,9 +190,66 @@ static void test_unavailable(void **state)
     cJSON *description = cJSON_ParseWithLength(text.data, text.used);
     assert_non_null(description);
     assert_string_equal(cJSON_GetObjectItem(description, "state")->valuestring, "UNAVAILABLE");
-    assert_non_null(strstr(cJSON_GetObjectItem(description, "reason")->valuestring, "header"));
+    assert_non_null(strstr(cJSON_GetObjectItem(description, "reason")->valuestring, "text"));
     cJSON_Delete(description);
     text_free(&text);
+    model_store_free(store);
+}
+
+/* What is there in place of a model's files is said, and what to do about it. */
+static void test_wrong_files(void **state)
+{
+    static const struct {
+        const char *name, *file, *text, *says;
+    } CASES[] = {
+        { "pointer", "model.safetensors",
+          "version https://git-lfs.github.com/spec/v1\noid sha256:4",
+          "this is a pointer of git-lfs; expected a safetensors file: fetch the file that it "
+          "stands "
+          "for: git lfs pull" },
+        { "page", "model.safetensors", "\n <!DOCTYPE html><html><head>",
+          "this is an HTML page; expected a safetensors file: download the file, not the page" },
+        { "pickle", "model.safetensors",
+          "\x80\2\x8a\nl\xfc\x9c"
+          "F\xf9 j",
+          "this is a pickle of PyTorch; expected a safetensors file: save the model as "
+          "safetensors" },
+        { "said", "model.safetensors", "Entry not found", "this is text, 'Entry not found'" },
+        { "lone", "model-00002-of-00003.safetensors", "x",
+          "the directory holds 'model-00002-of-00003.safetensors', a shard, and not the index that "
+          "names all shards, model.safetensors.index.json: download that too" },
+        { "named", "weights.safetensors", "x", "'weights.safetensors' is the whole model, rename" },
+        { "config", "config.json", "<html>", "the directory holds no model.safetensors" },
+    };
+    char path[100];
+    (void)state;
+    for (int i = 0; i < 7; i++) {
+        store_make_folder(CASES[i].name);
+        snprintf(path, sizeof path, "%s/config.json", CASES[i].name);
+        store_write_text(path, "{\"attention\":\"dot\"}");
+        snprintf(path, sizeof path, "%s/%s", CASES[i].name, CASES[i].file);
+        store_write_text(path, CASES[i].text);
+    }
+    size_t size;
+    void *bytes = made_model("{}", "q_proj.weight 2x2", 1, &size);
+    store_make_folder("both");
+    store_write_text("both/config.json", " <HTML>");
+    store_write_model("both/model.safetensors", "{}", 1);
+    store_make_folder("without");
+    const char *attnd = memmem(bytes, size, "attnd", 5);
+    assert_non_null(attnd);
+    memcpy((char *)bytes + (attnd - (char *)bytes), "other", 5);
+    made_model_write(store_path("without/model.safetensors"), bytes, size);
+    made_model_write(store_path("alone.safetensors"), bytes, size);
+    free(bytes);
+    struct model_store *store = store_open(NULL, 10);
+    for (int i = 0; i < 7; i++)
+        store_expect_refused(store, CASES[i].name, FAULT_LOADING, CASES[i].says);
+    store_expect_refused(store, "both", FAULT_LOADING, "config.json is an HTML page: download");
+    store_expect_refused(store, "without", FAULT_LOADING,
+                         "config.json is missing beside the model's file");
+    store_expect_refused(store, "alone", FAULT_LOADING,
+                         "the file has no config: there is no \"attnd\" in its __metadata__");
     model_store_free(store);
 }
 
@@ -252,7 +311,7 @@ static void test_listed(void **state)
     const cJSON *models = cJSON_GetObjectItem(all, "models");
     assert_int_equal(cJSON_GetArraySize(models), 4);
     for (int i = 0; i < 4; i++)
-        assert_int_equal(cJSON_GetArraySize(cJSON_GetArrayItem(models, i)), 16);
+        assert_int_equal(cJSON_GetArraySize(cJSON_GetArrayItem(models, i)), 17);
     cJSON_Delete(all);
     text_free(&text);
     text_init(&text, 1000);
@@ -271,6 +330,7 @@ int main(void)
         STORE_TEST(test_only_one),
         STORE_TEST(test_directory_is_model),
         STORE_TEST(test_unavailable),
+        STORE_TEST(test_wrong_files),
         STORE_TEST(test_name_twice),
         cmocka_unit_test(test_no_directory),
         STORE_TEST(test_listed),

@@ -234,7 +234,7 @@ static void test_built_in_ones_stay(void **state)
         expect_state(store, BUILT_IN[i], "READY");
     }
     expect_not_loaded(without, "m", NULL, FAULT_NOT_FOUND, "'m'");
-    static const char *const BAD_NAMES[] = { "", ".", "..", "../x", "a/b", ".a", "a b" };
+    static const char *const BAD_NAMES[] = { "", ".", "..", "../x", "a/b", ".a", "a " };
     for (size_t i = 0; i < sizeof BAD_NAMES / sizeof BAD_NAMES[0]; i++)
         expect_not_loaded(store, BAD_NAMES[i], NULL, FAULT_NOT_FOUND, "Request for unknown model");
     model_store_free(without);

@@ -45,12 +45,18 @@ function headsOf(model) {
     return counts.length === 1 ? plural(counts[0], 'head') : `${Math.min(...counts)} to ${Math.max(...counts)} heads`;
 }
 
-/* "5 layers of 8 heads, 61 thousand parameters". */
+/* The numbers in a model's files. */
+export function parameterCount(model) {
+    return model.total_parameter_count ?? model.parameter_count;
+}
+
+/* "5 layers of 8 heads, 260 thousand parameters, 61 thousand of attention". */
 export function sizeWords(model) {
     if (model.layers.length === 0)
         return 'no parameters: query, key and value as they are';
-    return `${plural(model.layers.length, 'layer')} of ${headsOf(model)}, ` +
-        `${countWords(model.parameter_count)} parameters`;
+    const count = parameterCount(model);
+    const part = count === model.parameter_count ? '' : `, ${countWords(model.parameter_count)} of attention`;
+    return `${plural(model.layers.length, 'layer')} of ${headsOf(model)}, ${countWords(count)} parameters${part}`;
 }
 
 /* What to give the model, as a whole sentence. */
@@ -75,6 +81,6 @@ export function inputWords(model) {
 /* The model of a first visit: the smallest that takes text, else the smallest that can be traced; null: none. */
 export function firstModel(models) {
     const bySize = models.filter((model) => model.trace && model.state === 'READY')
-        .sort((a, b) => a.parameter_count - b.parameter_count);
+        .sort((a, b) => parameterCount(a) - parameterCount(b));
     return bySize.find((model) => takes(model, 'text')) ?? bySize[0] ?? null;
 }

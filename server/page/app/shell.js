@@ -8,7 +8,7 @@ import { DropZone } from './file_drop.js';
 import { Help } from './help.js';
 import { useModels, useOther, useSource, useStore, useVersion } from './hooks.js';
 import { FIRST_TEXT, InputForm } from './input_form.js';
-import { firstModel, plural, takes } from './model_words.js';
+import { firstModel, parameterCount, plural, takes } from './model_words.js';
 import { selectionFor } from './selection.js';
 import { TakeAway } from './take_away.js';
 import { VIEWS, viewOf } from './views.js';
@@ -22,7 +22,7 @@ function firstLook(models, state, file) {
     if (!model || file)
         return null;
     const needsText = state.text === null && state.tokens === null;
-    if (needsText && takes(model, 'text') && state.model === null && model.parameter_count < ASKS_FROM_PARAMETERS)
+    if (needsText && takes(model, 'text') && state.model === null && parameterCount(model) < ASKS_FROM_PARAMETERS)
         return { model: model.name, text: FIRST_TEXT };
     if (needsText && takes(model, 'text') && state.model === model.name)
         return { text: FIRST_TEXT };

@@ -1,0 +1,150 @@
+/* test_check_config.c - what --check-config says of a configuration and of each model, and that its
+ * status says whether the daemon would start. The log of a daemon says the same of tokenizers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "fixture.h"
+#include "model_bytes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void write_demo(const char *name)
+{
+    struct model_bytes file = model_bytes_demo(1, "");
+    daemon_directory_write(directory, name, file.data, file.size);
+    free(file.data);
+}
+
+/* --check-config of the directory ends with this status and these words. */
+static void expect_config(int exit_code, const char *output, const char *errors, const char *flag)
+{
+    const char *const arguments[] = { "--check-config", "--models", directory, flag, NULL };
+    struct daemon_result result = daemon_command(arguments, NULL);
+    if (result.exit_code != exit_code || !strstr(result.output, output)
+        || !strstr(result.errors, errors))
+        fail_msg("ended with %d:\n%s%s", result.exit_code, result.output, result.errors);
+    daemon_result_free(&result);
+}
+
+/* A configuration that would start, without one of its models, is good: 0, and the model is named.
+ * With --models-strict it is not. */
+static void test_failed(void **state)
+{
+    static const char BROKEN[] = "broken: UNAVAILABLE: ";
+    (void)state;
+    write_demo("words.safetensors");
+    expect_config(0, "\nwords: scaled_dot_product, 1 layer, 27 parameters, 27 of attention, ", "",
+                  NULL);
+    expect_config(0, "", "", "--models-strict");
+    write_demo("a,b.safetensors");
+    daemon_directory_write(directory, "broken.safetensors", "broken", 6);
+    expect_config(0, BROKEN, "without what failed to load: a,b, broken\n", NULL);
+    fixture_serve("--models", directory);
+    fixture_stop(NULL);
+    expect_config(1, BROKEN, "2 models failed to load (--models-strict): a,b, broken\n",
+                  "--models-strict");
+}
+
+/* A model with the files of stories260K, and a tokenizer of its own. */
+static void make_story(const char *name, const char *tokenizer)
+{
+    char command[600], file[100];
+    snprintf(command, sizeof command, "cp -r examples/models/stories260K '%s/%s'", directory, name);
+    assert_int_equal(system(command), 0);
+    if (!tokenizer)
+        return;
+    snprintf(file, sizeof file, "%s/tokenizer.json", name);
+    daemon_directory_write(directory, file, tokenizer, strlen(tokenizer));
+}
+
+#define WORD_LEVEL "\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"w0\",\"vocab\":{"
+
+/* Words with the ids 0 to 511, each of which has a row in the model, and an added token 512, which
+ * has none, as published tokenizers have for pictures. */
+static void make_added(void)
+{
+    char text[12000];
+    int used = snprintf(text, sizeof text,
+                        "{\"added_tokens\":[{\"id\":512,\"content\":\"<image>\",\"special\":true,"
+                        "\"single_word\":false,\"lstrip\":false,\"rstrip\":false,"
+                        "\"normalized\":false}]," WORD_LEVEL);
+    for (int i = 0; i < 512; i++)
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s\"w%d\":%d", i > 0 ? "," : "",
+                         i, i);
+    snprintf(text + used, sizeof text - (size_t)used, "}}}");
+    make_story("added", text);
+}
+
+/* The tokenizer of each model is named, and one that is refused, in the log too. */
+static void test_tokenizers(void **state)
+{
+    static const char POINTER[] = "version https://git-lfs.github.com/spec/v1\n"
+                                  "oid sha256:4d7a\nsize 2233\n";
+    static const char CHECK[] = "    tokenizer: ", REFUSED[] = "    tokenizer: refused: ";
+    const struct {
+        const char *name, *tokenizer, *says;
+    } cases[] = {
+        { "cut", "{\"model\":{", "tokenizer.json: " },
+        { "pointer", POINTER, "a pointer of git-lfs" },
+        { "other", "{" WORD_LEVEL "\"w0\":0,\"w1\":512}}}",
+          "tokenizer.json has tokens with ids to 512, and the model has rows for 512 tokens: it is "
+          "another model's tokenizer" },
+    };
+    (void)state;
+    make_story("own", NULL);
+    make_added();
+    for (int i = 0; i < 3; i++)
+        make_story(cases[i].name, cases[i].tokenizer);
+    const char *const arguments[] = { "--check-config", "--models", directory, NULL };
+    struct daemon_result result = daemon_command(arguments, NULL);
+    assert_int_equal(result.exit_code, 0);
+    assert_non_null(strstr(result.output, "own: meta, 5 layers, 260032 parameters, 61440 of "
+                                          "attention, own\n    tokenizer: BPE, ids to 511, of "
+                                          "tokenizer.json\n    trace: takes text, tokens, "
+                                          "embeddings\n"));
+    assert_non_null(strstr(result.output, "    tokenizer: WordLevel, ids to 512, of "));
+    fixture_serve("--models", directory);
+    for (int i = 0; i < 3; i++) {
+        char *line = strstr(result.output, cases[i].name);
+        assert_non_null(line);
+        line = strstr(line, CHECK);
+        assert_true(line && strncmp(line, REFUSED, strlen(REFUSED)) == 0);
+        assert_non_null(strstr(line, cases[i].says));
+        char *log = daemon_log_with(&server, cases[i].says);
+        assert_non_null(strstr(log, "tokenizer refused"));
+        free(log);
+        char path[100];
+        snprintf(path, sizeof path, "/v1/models/%s", cases[i].name);
+        struct http_response response = http_client_get(&client, path);
+        cJSON *model = answer_json(&response, 200);
+        http_response_free(&response);
+        assert_true(cJSON_IsNull(cJSON_GetObjectItem(model, "tokenizer")));
+        answer_expect(model, "trace", "true", 0);
+        cJSON_Delete(model);
+    }
+    daemon_result_free(&result);
+    fixture_stop(NULL);
+}
+
+static int make_directory(void **state)
+{
+    (void)state;
+    directory = daemon_directory_create();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_failed, make_directory, fixture_clear),
+        cmocka_unit_test_setup_teardown(test_tokenizers, make_directory, fixture_clear),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
