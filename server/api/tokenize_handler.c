@@ -49,7 +49,11 @@ static bool begin(struct call *call, const struct exchange *exchange, struct fau
 struct member {
     const char *name;
     bool (*read)(struct tokenize *job, struct v1_reader *reader, const cJSON *node);
-    bool is_needed;
+    enum {
+        OPTIONAL,
+        NEEDED,
+        DEFAULTED /* read() is called with NULL where the body has no such member */
+    } presence;
 };
 
 /* Reads the members of the body in the order of the table. null counts as absent. */
@@ -75,10 +79,12 @@ static bool read_members(struct tokenize *job, struct v1_reader *reader,
     for (int i = 0; i < member_count; i++) {
         node = cJSON_GetObjectItemCaseSensitive(root, known[i]);
         v1_point_to(reader, known[i]);
-        if (node && !cJSON_IsNull(node)) {
+        if (cJSON_IsNull(node))
+            node = NULL;
+        if (node || members[i].presence == DEFAULTED) {
             if (!members[i].read(job, reader, node))
                 return false;
-        } else if (members[i].is_needed) {
+        } else if (members[i].presence == NEEDED) {
             return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD, "%s is missing",
                                 known[i]);
         }
@@ -89,10 +95,10 @@ static bool read_members(struct tokenize *job, struct v1_reader *reader,
 static bool read_model(struct tokenize *job, struct v1_reader *reader, const cJSON *node)
 {
     struct fault *fault = reader->fault;
-    if (!cJSON_IsString(node))
+    if (node && !cJSON_IsString(node))
         return v1_wrong_type(reader, node, "a string");
-    if (!model_access_resolve(job->call.service->store, job->key, node->valuestring, "",
-                              &job->model, fault)) {
+    if (!model_access_resolve(job->call.service->store, job->key, node ? node->valuestring : NULL,
+                              "", &job->model, fault)) {
         if (!fault->pointer[0])
             memcpy(fault->pointer, "/model", sizeof "/model");
         return false;
@@ -173,10 +179,10 @@ static bool read_body(struct call *call, const struct member *members, int membe
 
 static bool read_tokenize(struct call *call, struct fault *fault)
 {
-    static const struct member MEMBERS[] = { { "model", read_model, true },
-                                             { "text", read_text, true },
-                                             { "pair", read_pair, false },
-                                             { "special", read_special, false } };
+    static const struct member MEMBERS[] = { { "model", read_model, DEFAULTED },
+                                             { "text", read_text, NEEDED },
+                                             { "pair", read_pair, OPTIONAL },
+                                             { "special", read_special, OPTIONAL } };
     struct tokenize *job = tokenize_of(call);
     job->special = true;
     if (!read_body(call, MEMBERS, 4, fault))
@@ -187,9 +193,9 @@ static bool read_tokenize(struct call *call, struct fault *fault)
 
 static bool read_detokenize(struct call *call, struct fault *fault)
 {
-    static const struct member MEMBERS[] = { { "model", read_model, true },
-                                             { "tokens", read_ids, true },
-                                             { "special", read_special, false } };
+    static const struct member MEMBERS[] = { { "model", read_model, DEFAULTED },
+                                             { "tokens", read_ids, NEEDED },
+                                             { "special", read_special, OPTIONAL } };
     struct tokenize *job = tokenize_of(call);
     if (!read_body(call, MEMBERS, 3, fault))
         return false;

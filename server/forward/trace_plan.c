@@ -12,8 +12,6 @@ enum { GROUP_ROWS = 1024 }; /* of sequences that share a pass, at most */
 static bool resolve(struct trace_item *item, struct infer_item *attention,
                     const struct infer_limits *limits, struct fault *fault)
 {
-    if (!item->model_name)
-        return fault_set_at(fault, "/model", FAULT_FIELD, "model is missing");
     if (!item->model
         && !model_access_resolve(limits->store, limits->key, item->model_name, "", &item->model,
                                  fault)) {

@@ -77,6 +77,22 @@ static void allow_append(char *allow, size_t size, const char *method)
     snprintf(allow + used, size - used, "%s%s", used ? ", " : "", more);
 }
 
+/* Whether path is what probes of other servers ask for. */
+static bool is_foreign_probe(const char *path)
+{
+    static const char *const PROBES[] = {
+        "/health",  "/healthz",      "/healthcheck", "/health/live", "/health/ready", "/ping",
+        "/live",    "/liveness",     "/alive",       "/ready",       "/readiness",    "/status",
+        "/statusz", "/health_check", "/-/healthy",   "/-/ready",     "/up",
+    };
+    const size_t length = strlen(path);
+    const size_t end = length > 1 && path[length - 1] == '/' ? length - 1 : length;
+    for (size_t i = 0; i < sizeof PROBES / sizeof PROBES[0]; i++)
+        if (strlen(PROBES[i]) == end && strncmp(path, PROBES[i], end) == 0)
+            return true;
+    return false;
+}
+
 void exchange_find_route(struct exchange *exchange, const struct route *routes, int route_count,
                          unsigned hidden_scopes, const char *method, const char *path)
 {
@@ -104,7 +120,11 @@ void exchange_find_route(struct exchange *exchange, const struct route *routes, 
         fault_set(&exchange->fault, FAULT_METHOD, "%s is not offered here; it takes %s",
                   exchange->method, allow);
     else
-        fault_set(&exchange->fault, FAULT_NOT_FOUND, "there is nothing at %s", exchange->path);
+        fault_set(&exchange->fault, FAULT_NOT_FOUND, "there is nothing at %s%s", exchange->path,
+                  is_foreign_probe(path)
+                      ? "; GET /livez says that the daemon lives, and GET /readyz "
+                        "that it serves"
+                      : "");
 }
 
 const char *exchange_model(const struct exchange *exchange)

@@ -198,6 +198,11 @@ static void test_nothing_there(void **state)
         { "/explorer/", "there is nothing at" },
         { "/explorer", "there is nothing at" },
         { "/index.html", "there is nothing at" },
+        { "/healthz",
+          "there is nothing at /healthz; GET /livez says that the daemon lives, and GET "
+          "/readyz that it serves" },
+        { "/ping/", "GET /livez says" },
+        { "/health/ready", "GET /readyz" },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         struct http_response response = http_client_get(&client, CASES[i].path);

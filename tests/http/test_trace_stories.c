@@ -372,6 +372,27 @@ static void test_text(void **state)
     check_text();
 }
 
+/* The only model that is not built in is that of requests that name none. */
+static void test_only_model(void **state)
+{
+    static const struct {
+        const char *path, *body;
+    } CALLS[] = {
+        { "/v1/trace", "{\"text\":\"One day\",\"layers\":[]}" },
+        { "/v1/trace", "{\"model\":null,\"text\":\"One day\",\"layers\":[]}" },
+        { "/v1/tokenize", "{\"text\":\"One day\"}" },
+        { "/v1/detokenize", "{\"tokens\":[1,403]}" },
+    };
+    (void)state;
+    serve_stories();
+    for (size_t i = 0; i < sizeof CALLS / sizeof CALLS[0]; i++) {
+        cJSON *answer = answer_post(&client, CALLS[i].path, CALLS[i].body);
+        answer_expect(answer, "model", "\"stories260K\"", 0);
+        cJSON_Delete(answer);
+    }
+    fixture_stop(NULL);
+}
+
 static void test_sentencepiece(void **state)
 {
     (void)state;
@@ -387,6 +408,7 @@ int main(void)
         cmocka_unit_test(test_published_layers),
         cmocka_unit_test(test_greedy_story),
         cmocka_unit_test(test_text),
+        cmocka_unit_test(test_only_model),
         cmocka_unit_test(test_sentencepiece),
     };
     return cmocka_run_group_tests(tests, fixture_make_directory, fixture_clear);
