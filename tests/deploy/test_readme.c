@@ -98,6 +98,17 @@ static void test_nothing_printed_without_daemon(void **state)
     free(said);
 }
 
+/* What stands behind `make run` in its block waits for the daemon's end: a block that is pasted whole
+ * has nothing behind it. */
+static void test_run_is_alone(void **state)
+{
+    (void)state;
+    const int run = pasted_run_block(&page);
+    assert_true(run >= 0);
+    const char *newline = strchr(page.blocks[run].text, '\n');
+    assert_true(!newline || !newline[1]);
+}
+
 /* The printed request goes to the address where the daemon listens, whatever --listen says, and so
  * does the printed address of the explorer. Clients may put models there only if no other machine
  * can connect. */
@@ -175,10 +186,11 @@ static void find_pages(glob_t *pages)
 /* Each page is a test, so that one whose language is missing is skipped alone. */
 int main(void)
 {
-    struct CMUnitTest tests[PAGES_MAX + 6] = {
+    struct CMUnitTest tests[PAGES_MAX + 7] = {
         cmocka_unit_test(test_printed_request),
         cmocka_unit_test(test_port_taken),
         cmocka_unit_test(test_nothing_printed_without_daemon),
+        cmocka_unit_test(test_run_is_alone),
         cmocka_unit_test(test_printed_address),
         cmocka_unit_test(test_commands),
     };
