@@ -56,7 +56,7 @@ enum fault_code {
         FAULT_CODE_COUNT
 };
 
-enum { FAULT_MESSAGE_MAX = 320, FAULT_POINTER_MAX = 128 };
+enum { FAULT_MESSAGE_MAX = 640, FAULT_POINTER_MAX = 128 };
 
 struct fault {
     enum fault_code code;

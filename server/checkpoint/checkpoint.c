@@ -4,7 +4,6 @@
  * config.json, write the tensors' names, and let model_layers.c build the layer from both. */
 #include "checkpoint/checkpoint.h"
 
-#include "base/names.h"
 #include "checkpoint/checkpoint_bias.h"
 #include "checkpoint/checkpoint_fields.h"
 #include "checkpoint/checkpoint_image_bias.h"
@@ -13,6 +12,7 @@
 #include "checkpoint/checkpoint_name.h"
 #include "checkpoint/checkpoint_norm.h"
 #include "checkpoint/checkpoint_quantised.h"
+#include "checkpoint/checkpoint_unknown.h"
 #include "model/model_builder.h"
 #include "model/model_layers.h"
 
@@ -20,8 +20,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-enum { LISTED_BYTES = 128 };
 
 /* ---------------------------------------------------------------- the config -- */
 
@@ -78,29 +76,6 @@ void checkpoint_free(struct checkpoint *checkpoint)
 
 /* ------------------------------------------------------------------- finding -- */
 
-static bool has_layer(const struct checkpoint_run *run, const struct model_tensors *tensors,
-                      int64_t index)
-{
-    char name[CHECKPOINT_NAME_BYTES];
-    checkpoint_name_write(name, run, index, run->stack->projections[MODEL_Q], ".weight");
-    return model_tensors_find(tensors, name) != NULL;
-}
-
-/* Finds the prefix under which the file has the stack's first layer; false: there is none. */
-static bool find_prefix(struct checkpoint_run *run, const struct model_tensors *tensors)
-{
-    const char *prefixes = run->stack->prefixes;
-    for (;;) {
-        const size_t length = strcspn(prefixes, "|");
-        snprintf(run->prefix, sizeof run->prefix, "%.*s", (int)length, prefixes);
-        if (has_layer(run, tensors, 0))
-            return true;
-        if (!prefixes[length])
-            return false;
-        prefixes += length + 1;
-    }
-}
-
 static bool add_run(struct checkpoint *checkpoint, const struct checkpoint_stack *stack,
                     const struct model_tensors *tensors, struct fault *fault)
 {
@@ -112,7 +87,7 @@ static bool add_run(struct checkpoint *checkpoint, const struct checkpoint_stack
         run.section = checkpoint_find_object(run.section, stack->section);
     if (stack->section_is_needed && !cJSON_IsObject(run.section))
         return true;
-    if (!find_prefix(&run, tensors))
+    if (!checkpoint_name_find_prefix(&run, tensors))
         return true;
     if (!checkpoint_read_integer(run.section, stack->layers, &run.layer_count, fault)
         || !checkpoint_read_integer(run.section, stack->inner ? stack->inner : "=1",
@@ -126,7 +101,7 @@ static bool add_run(struct checkpoint *checkpoint, const struct checkpoint_stack
                             "config.json gives %" PRId64 " layers (%.*s); expected 1 to %d",
                             run.layer_count, CHECKPOINT_FIELD_NAME(run.section, stack->layers),
                             MODEL_LAYERS_MAX);
-    if (has_layer(&run, tensors, run.layer_count)) {
+    if (checkpoint_name_has_layer(&run, tensors, run.layer_count)) {
         char name[CHECKPOINT_NAME_BYTES];
         checkpoint_name_write(name, &run, run.layer_count, stack->projections[MODEL_Q], ".weight");
         return fault_set_at(fault, "/config", FAULT_SHAPE,
@@ -138,43 +113,6 @@ static bool add_run(struct checkpoint *checkpoint, const struct checkpoint_stack
     checkpoint->runs[checkpoint->run_count++] = run;
     checkpoint->layer_count += run.layer_count;
     return true;
-}
-
-/* ------------------------------------------------------------------ refusing -- */
-
-static bool looks_like_attention(const char *name)
-{
-    static const char *const WORDS[] = { "attn", "attention", "q_proj", "query", "qkv", "mixer" };
-    for (size_t i = 0; i < sizeof WORDS / sizeof WORDS[0]; i++)
-        if (strstr(name, WORDS[i]))
-            return true;
-    return false;
-}
-
-/* "h.0.attn.weight, h.1.attn.weight and 22 more"; in the order of the file. */
-static void list_tensors(const struct model_tensors *tensors, char text[LISTED_BYTES])
-{
-    struct name_list list = name_list_in(text, LISTED_BYTES);
-    for (int64_t i = 0; i < tensors->entry_count; i++) {
-        const struct safetensors_entry *entry = model_tensors_at(tensors, i);
-        if (looks_like_attention(entry->name))
-            name_list_add(&list, entry->name);
-    }
-    name_list_end(&list);
-}
-
-/* Refuses a model_type, and says which config to write and which of the file's tensors it names. */
-static bool refuse_unknown(const char *type, bool is_known, const struct model_tensors *tensors,
-                           struct fault *fault)
-{
-    char listed[LISTED_BYTES];
-    list_tensors(tensors, listed);
-    return fault_set_at(fault, "/config/model_type", FAULT_OPTION,
-                        "model_type '%.24s' %s; write {\"attention\":\"scaled_dot_product\","
-                        "\"layers\":N,\"q_heads\":N,\"tensors\":{\"layers.0.q_proj.weight\":"
-                        "\"...\"}} as config.json; attention in this file: %s",
-                        type, is_known ? "has other tensors" : "is not known here",
-                        listed[0] ? listed : "none by its names");
 }
 
 bool checkpoint_find(struct checkpoint *checkpoint, const struct model_tensors *tensors,
@@ -189,7 +127,7 @@ bool checkpoint_find(struct checkpoint *checkpoint, const struct model_tensors *
         if (!add_run(checkpoint, &stacks[i], tensors, fault))
             return false;
     if (checkpoint->run_count == 0)
-        return refuse_unknown(type, count > 0, tensors, fault);
+        return checkpoint_unknown_refuse(checkpoint, count > 0, tensors, fault);
     return checkpoint_known_check(checkpoint, type, fault);
 }
 

@@ -36,7 +36,7 @@ bool checkpoint_read(struct checkpoint *checkpoint, const char *text, bool *is_p
 const char *checkpoint_type(const struct checkpoint *checkpoint);
 
 /* Finds the stacks that the tensors have. On false the fault says what the config or the file
- * lacks; for an unknown family it says which config to write instead. */
+ * lacks; for an unknown family it says what checkpoint_unknown.h says. */
 bool checkpoint_find(struct checkpoint *checkpoint, const struct model_tensors *tensors,
                      struct fault *fault);
 

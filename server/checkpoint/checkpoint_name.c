@@ -29,3 +29,25 @@ void checkpoint_name_write(char name[CHECKPOINT_NAME_BYTES], const struct checkp
 {
     checkpoint_name_write_in(name, run, run->stack->layer, index, part, ending);
 }
+
+bool checkpoint_name_has_layer(const struct checkpoint_run *run,
+                               const struct model_tensors *tensors, int64_t index)
+{
+    char name[CHECKPOINT_NAME_BYTES];
+    checkpoint_name_write(name, run, index, run->stack->projections[MODEL_Q], ".weight");
+    return model_tensors_find(tensors, name) != NULL;
+}
+
+bool checkpoint_name_find_prefix(struct checkpoint_run *run, const struct model_tensors *tensors)
+{
+    const char *prefixes = run->stack->prefixes;
+    for (;;) {
+        const size_t length = strcspn(prefixes, "|");
+        snprintf(run->prefix, sizeof run->prefix, "%.*s", (int)length, prefixes);
+        if (checkpoint_name_has_layer(run, tensors, 0))
+            return true;
+        if (!prefixes[length])
+            return false;
+        prefixes += length + 1;
+    }
+}

@@ -15,4 +15,11 @@ void checkpoint_name_write_in(char name[CHECKPOINT_NAME_BYTES], const struct che
                               const char *layer, int64_t index, const char *part,
                               const char *ending);
 
+/* Whether the file has the first projection of that layer, under the run's prefix. */
+bool checkpoint_name_has_layer(const struct checkpoint_run *run,
+                               const struct model_tensors *tensors, int64_t index);
+
+/* Finds the prefix under which the file has the stack's first layer; false: there is none. */
+bool checkpoint_name_find_prefix(struct checkpoint_run *run, const struct model_tensors *tensors);
+
 #endif

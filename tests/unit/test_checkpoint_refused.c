@@ -54,7 +54,32 @@ static const struct refused REFUSED[] = {
       "x.#.attention.first.weight 4, x.#.attention.second.weight 4, x.#.attention.third.weight 4",
       FAULT_OPTION, " and 3 more" },
     { "{\"model_type\":\"bert\"}", Q ", " KVO, FAULT_OPTION,
-      "model_type 'bert' has other tensors; write" },
+      "model_type 'bert' has other tensors; its tensors have the names of 'llama': where it "
+      "computes "
+      "the same, that may be its model_type; write" },
+    { "{\"model_type\":\"new\"}",
+      Q ", " KVO
+        ", model.layers.#.self_attn.q_norm.weight 4, model.layers.#.self_attn.k_norm.weight 4",
+      FAULT_OPTION,
+      "it has norms of query and key, which a config of ours cannot say; its tensors have the "
+      "names "
+      "of 'qwen3', the nearest family; write" },
+    { "{\"model_type\":\"new\"}", Q ", " KVO ", model.layers.#.self_attn.sinks 2", FAULT_OPTION,
+      "it has sinks, which a config of ours cannot say; its tensors have the names of 'llama', the "
+      "nearest family; write" },
+    { "{\"model_type\":\"deepseek_v3\"}",
+      "model.layers.#.post_attention_layernorm.weight 8, "
+      "model.layers.#.self_attn.kv_a_proj_with_mqa.weight 8x8, "
+      "model.layers.#.self_attn.kv_a_layernorm.weight 8",
+      FAULT_OPTION,
+      "is not known here; it has latent projections, which a config of ours cannot say; write "
+      "{\"attention\":\"scaled_dot_product\",\"layers\":N,\"q_heads\":N,\"tensors\":"
+      "{\"layers.0.q_proj.weight\":\"...\"}} as config.json only where these may be left out; "
+      "attention in this file: model.layers.0.self_attn.kv_a_proj_with_mqa.weight and 1 more" },
+    { "{\"model_type\":\"qwen3_next\"}",
+      Q ", " KVO
+        ", model.layers.#.linear_attn.A_log 4, model.layers.#.linear_attn.out_proj.weight 8x8",
+      FAULT_OPTION, "it has linear attention, a state space, which" },
     { LLAMA(",\"quantization_config\":{\"quant_method\":\"gptq\"}"), Q, FAULT_DTYPE,
       "quantised (quant_method 'gptq'); expected F32, F16, BF16 or F64 parameters; take the model "
       "that it was made from" },
