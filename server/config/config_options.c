@@ -61,7 +61,7 @@ const struct config_option CONFIG_OPTIONS[] = {
       FIELD(open), 0, 0 },
     { "allow-origin", CONFIG_ORIGIN, "ORIGIN", NULL,
       "whose pages may ask, https://app.example; several, or *", FIELD(allow_origin), 0, 0 },
-    { "host", CONFIG_HOST, "NAME", NULL, "at which browsers may ask, beside addresses; several",
+    { "host", CONFIG_HOST, "NAME", NULL, "at which requests may come, beside addresses; several",
       FIELD(host), 0, 0 },
     { "explorer", CONFIG_CHOICE, "off|on", "on", "the page at / that shows the maps",
       FIELD(explorer), 0, 0 },

@@ -142,14 +142,17 @@ static void ask_route(struct exchange *exchange)
         exchange->route->takes_body(exchange, &exchange->outlook, &exchange->fault);
 }
 
-/* Whether the request does not come from a page of another origin; otherwise the exchange has a
- * fault. */
+/* Whether the request comes neither from a page of another origin nor by a name that leads here by
+ * accident; otherwise the exchange has a fault. A page that came by such a name has no key. */
 static bool check_origin(struct exchange *exchange)
 {
-    const bool framed = exchange->route && exchange->route->framed;
-    if (!exchange->may_be_page
-        || http_origin_check(&exchange->thread->http->options.pages, exchange->method,
-                             &exchange->headers, framed, &exchange->fault))
+    const struct http_options *options = &exchange->thread->http->options;
+    const struct route *route = exchange->route;
+    const struct http_asked asked = { .method = exchange->method,
+                                      .framed = route && route->framed,
+                                      .at_any_host =
+                                          options->keys || (route && route->scope == ACCESS_OPEN) };
+    if (http_origin_check(&options->pages, &asked, &exchange->headers, &exchange->fault))
         return true;
     exchange->answer.allow[0] = '\0';
     return false;

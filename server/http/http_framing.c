@@ -176,10 +176,17 @@ static bool line_is_torn(const struct http_connection *record, const char *metho
            || version != record->target + record->target_size + 1;
 }
 
+/* Whether a Host is not "host", "host:port" or "[v6]:port" (RFC 9110, 7.2). */
 static bool host_is_wrong(const char *host)
 {
+    const bool is_v6 = host[0] == '[';
     const size_t size = span(host, HOST);
-    return host[size + strspn(host + size, " \t")] != '\0';
+    size_t end = is_v6 + strcspn(host + is_v6, is_v6 ? "[] \t" : "[]: \t");
+    if (is_v6 && host[end++] != ']')
+        return true;
+    if (host[end] == ':')
+        end += 1 + strspn(host + end + 1, "0123456789");
+    return end != size || host[size + strspn(host + size, " \t")] != '\0';
 }
 
 static bool malformed(struct exchange *exchange, const char *what)
@@ -238,8 +245,6 @@ static void go_through(struct exchange *exchange, struct headers *headers)
     if (values[HTTP_HEADER_CONTENT_LENGTH])
         exchange->body_announced = strtoull(values[HTTP_HEADER_CONTENT_LENGTH], NULL, 10);
     exchange->is_chunked = values[HTTP_HEADER_TRANSFER_ENCODING] != NULL;
-    exchange->may_be_page = values[HTTP_HEADER_ORIGIN] || values[HTTP_HEADER_SEC_FETCH_SITE]
-                            || values[HTTP_HEADER_ACCEPT_LANGUAGE];
 }
 
 bool http_check_framing(struct exchange *exchange, const char *method, const char *path,

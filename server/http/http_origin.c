@@ -28,13 +28,13 @@ static bool is_browser(const struct http_headers *headers)
 
 /* Whether the request opens an address in a window of its own, by a link or by hand, or in a frame
  * where that is allowed. The page that has the link or the frame does not see the answer. */
-static bool is_navigation(const char *method, const struct http_headers *headers, bool framed)
+static bool is_navigation(const struct http_asked *asked, const struct http_headers *headers)
 {
     const char *const *values = headers->values;
     const char *dest = values[HTTP_HEADER_SEC_FETCH_DEST];
     return !values[HTTP_HEADER_ORIGIN] && is(values[HTTP_HEADER_SEC_FETCH_MODE], "navigate")
-           && (!dest || is(dest, "document") || (framed && is(dest, "iframe")))
-           && (is(method, "GET") || is(method, "HEAD"));
+           && (!dest || is(dest, "document") || (asked->framed && is(dest, "iframe")))
+           && (is(asked->method, "GET") || is(asked->method, "HEAD"));
 }
 
 /* Whether Origin names the host of the request: "http://127.0.0.1:8080" names "127.0.0.1:8080". The
@@ -51,13 +51,13 @@ static bool origin_is_host(const char *origin, const char *host)
 }
 
 /* Sec-Fetch-Site goes before the comparison with Host, which a proxy may have changed. */
-static bool is_own_page(const char *method, const struct http_headers *headers, bool framed)
+static bool is_own_page(const struct http_asked *asked, const struct http_headers *headers)
 {
     const char *origin = headers->values[HTTP_HEADER_ORIGIN];
     const char *site = headers->values[HTTP_HEADER_SEC_FETCH_SITE];
     if (site)
         return is(site, "same-origin") || (is(site, "none") && !origin)
-               || is_navigation(method, headers, framed);
+               || is_navigation(asked, headers);
     return !origin || origin_is_host(origin, headers->values[HTTP_HEADER_HOST]);
 }
 
@@ -87,16 +87,20 @@ const char *http_origin_allowed(const struct http_pages *pages, const struct htt
 
 /* ------------------------------------------------------------------ the host -- */
 
-/* Copies the host of "host:port" or "[v6]:port", without brackets. False where there is none, or
- * where it does not fit. */
+/* Copies the host of "host:port" or "[v6]:port", without brackets and without the zone that an
+ * address of one link may have. False where there is none, or where it does not fit. */
 static bool read_host(const char *text, char host[NAME_BYTES])
 {
     const bool is_v6 = text[0] == '[';
     const char *begin = text + is_v6;
-    const size_t length = strcspn(begin, is_v6 ? "]" : ":");
-    const char *end = begin + length + (is_v6 && begin[length]);
-    if (length == 0 || length >= NAME_BYTES || (is_v6 && begin[length] != ']')
-        || (*end && *end != ':'))
+    const char *end = begin + strcspn(begin, is_v6 ? "]" : ": \t");
+    const size_t length = strcspn(begin, is_v6 ? "%]" : ": \t");
+    if (length == 0 || length >= NAME_BYTES || (is_v6 && *end != ']'))
+        return false;
+    end += is_v6;
+    if (*end == ':')
+        end += 1 + strspn(end + 1, "0123456789");
+    if (end[strspn(end, " \t")])
         return false;
     memcpy(host, begin, length);
     host[length] = '\0';
@@ -133,32 +137,30 @@ static bool is_among(const char *host, const char *const *names, int count)
 static bool is_trusted_host(const struct http_pages *pages, const char *text)
 {
     char host[NAME_BYTES];
-    if (!text || !read_host(text, host))
+    if (!read_host(text, host))
         return false;
-    return is_among(host, pages->listen, pages->listen_count)
-           || is_among(host, pages->hosts, pages->host_count) || is_address(host)
-           || is_localhost(host);
+    return is_address(host) || is_localhost(host) || is_among(host, pages->hosts, pages->host_count)
+           || is_among(host, pages->listen, pages->listen_count);
 }
 
-bool http_origin_check(const struct http_pages *pages, const char *method,
-                       const struct http_headers *headers, bool framed, struct fault *fault)
+bool http_origin_check(const struct http_pages *pages, const struct http_asked *asked,
+                       const struct http_headers *headers, struct fault *fault)
 {
     const char *host = headers->values[HTTP_HEADER_HOST];
     const char *origin = headers->values[HTTP_HEADER_ORIGIN];
     const char *site = headers->values[HTTP_HEADER_SEC_FETCH_SITE];
-    if (!is_browser(headers))
-        return true;
-    if (!is_own_page(method, headers, framed) && !http_origin_allowed(pages, headers))
+    const bool browser = is_browser(headers);
+    if (browser && !is_own_page(asked, headers) && !http_origin_allowed(pages, headers))
         return fault_set(
             fault, FAULT_FORBIDDEN,
             "a page of another origin asks (Origin '%.80s', Sec-Fetch-Site '%.20s'); "
             "browsers are answered on pages of this address and of what --allow-origin says",
             origin ? origin : "", site ? site : "");
-    if (is(site, "none") || is_trusted_host(pages, host))
+    if ((!browser && (asked->at_any_host || !host)) || (host && is_trusted_host(pages, host)))
         return true;
     return fault_set(fault, FAULT_FORBIDDEN,
-                     "Host is '%.80s'; browsers are answered at an IP address, at localhost and at "
+                     "Host is '%.80s'; requests are answered at an IP address, at localhost and at "
                      "what --listen and --host say, for another name may be made to lead anywhere; "
-                     "--host NAME adds a name",
+                     "start attnd with --host NAME, also for the name that a reverse proxy sends",
                      host ? host : "");
 }

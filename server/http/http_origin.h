@@ -29,22 +29,31 @@ const char *http_origin_allowed(const struct http_pages *pages, const struct htt
 /* Whether answers differ by the Origin of the request. */
 bool http_origin_varies(const struct http_pages *pages);
 
+/* What a request is for. */
+struct http_asked {
+    const char *method;
+    bool framed;      /* a page of any origin may open it in a frame */
+    bool at_any_host; /* a client that is no browser may come by any name: it needs a key, or the
+                         answer is the same for everybody */
+};
+
 /* False, with a fault, for these two kinds of requests:
  *
  * - A request from a page of another origin that is not among the allowed ones: its Origin is not
  *   what Host says, or its Sec-Fetch-Site is neither same-origin nor none. A request that opens an
  *   address in a window of its own is allowed, for no page sees its answer; and so is one that
- * opens it in a frame, where framed is true.
- * - A request from any page to a Host that is a name. An attacker can make a name of theirs lead to
- *   this machine after the browser has loaded their page from it (DNS rebinding), and then page and
- *   daemon have one origin. Three kinds of names cannot be used so, and are allowed: localhost,
- *   the names that the daemon listens at, and those that its owner names (hosts). Addresses are
- * allowed too, and so is a request that a person typed (Sec-Fetch-Site: none). A browser sends no
- * Sec-Fetch-Site with plain HTTP to a name, so a client whose User-Agent begins with Mozilla and
- * that sends Accept-Language counts as a browser too.
+ *   opens it in a frame, where framed is true.
+ * - A request to a Host that is a name. An attacker can make a name of theirs lead to this machine
+ *   after the browser has loaded their page from it (DNS rebinding), and then page and daemon have
+ *   one origin: the request needs no Origin, and with plain HTTP to a name no Sec-Fetch-Site, and a
+ *   page may set User-Agent. So all clients are checked, whatever they look like. Three kinds of
+ *   names cannot be used so, and are allowed: localhost, the names that the daemon listens at, and
+ *   those that its owner names (hosts). So are addresses, and requests of HTTP/1.0 without a Host,
+ *   which no browser sends.
  *
- * A client that sends none of these headers is not checked. */
-bool http_origin_check(const struct http_pages *pages, const char *method,
-                       const struct http_headers *headers, bool framed, struct fault *fault);
+ * at_any_host spares the second check to clients that are no browsers. A client is a browser if it
+ * sends Origin or Sec-Fetch-Site, or Accept-Language with a User-Agent that begins with Mozilla. */
+bool http_origin_check(const struct http_pages *pages, const struct http_asked *asked,
+                       const struct http_headers *headers, struct fault *fault);
 
 #endif

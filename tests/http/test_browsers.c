@@ -116,20 +116,30 @@ static const struct browser_case CASES[] = {
     { "GET /metrics", "127.0.0.1:%d", AGENT SITE("none") MODE("navigate") DEST("document"), "",
       200 },
     { "GET /v1/models", "box.lan:%d", AGENT SITE("none") MODE("navigate") DEST("document"), "",
-      200 },
+      403 },
     { "GET /v1/models", "127.0.0.1:%d", AGENT SITE("cross-site") MODE("navigate") DEST("document"),
       "", 200 },
     { "GET /v1/models", "192.168.1.7:%d", AGENT, "", 200 },
-    /* The client is not a browser. */
-    { "POST /v1/attention", "attnd.default.svc:%d", "", GOOD, 200 },
+    /* A rebound page that looks like another client: it may set User-Agent. What is the same for
+     * everybody, the health checks, it may have. */
+    { "GET /v1/models", "evil.example:%d", "User-Agent: curl/8\r\n", "", 403 },
+    { "GET /metrics", "evil.example:%d", "", "", 403 },
+    { "GET /nowhere", "evil.example:%d", "", "", 403 },
+    { "POST /v1/attention", "attnd.default.svc:%d", "", GOOD, 403 },
     { "POST /v1/attention", "attnd:%d",
-      "accept-language: *\r\nsec-fetch-mode: cors\r\nuser-agent: node\r\n", GOOD, 200 },
+      "accept-language: *\r\nsec-fetch-mode: cors\r\nuser-agent: node\r\n", GOOD, 403 },
+    { "GET /readyz", "attnd:%d", "", "", 200 },
+    { "GET /readyz", "evil.example:%d", AGENT, "", 403 },
+    /* The client is not a browser. */
+    { "POST /v1/attention", "box.example:%d", "", GOOD, 200 },
+    { "POST /v1/attention", "[::1]:%d", "", GOOD, 200 },
+    { "POST /v1/attention", "LOCALHOST:%d", "User-Agent: curl/8\r\n", GOOD, 200 },
 };
 
 static char *request_of(const struct browser_case *c)
 {
     char host[100], headers[1500], *text;
-    const int host_length = (int)strcspn(c->host, ":");
+    const int host_length = (int)(strrchr(c->host, ':') - c->host);
     snprintf(host, sizeof host, "%.*s:%d", host_length, c->host, server.port);
     const char *port = strstr(c->headers, "%d");
     if (port)
@@ -198,8 +208,9 @@ static void test_before_a_long_body(void **state)
 
 static int start(void **state)
 {
-    if (fixture_start_with_directory(state) != 0)
+    if (fixture_make_directory(state) != 0)
         return -1;
+    fixture_serve("--models", directory, "--model-control", "explicit", "--host", "box.example");
     model_put_demo(&client, "kept", 2, 201);
     return 0;
 }

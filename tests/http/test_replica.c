@@ -62,7 +62,7 @@ static void test_on_a_refusal_before_the_body(void **state)
     (void)state;
     struct http_raw raw;
     http_raw_connect(&raw, server.port);
-    assert_true(http_raw_send_text(&raw, "POST /v1/attention HTTP/1.1\r\nHost: a\r\nContent-Length:"
+    assert_true(http_raw_send_text(&raw, "POST /v1/attention HTTP/1.1\r\nHost: x\r\nContent-Length:"
                                          " 999999999\r\n\r\n{"));
     struct http_response response = http_raw_receive(&raw, 10 * daemon_slowness());
     assert_int_equal(response.status, 413);

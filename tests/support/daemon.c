@@ -71,7 +71,8 @@ static char *file_text(int descriptor)
 }
 
 /* The environment of this process without ATTND_ variables, then the given variables. With
- * ATTND_TEST_SANDBOX all daemons are in the sandbox. */
+ * ATTND_TEST_SANDBOX all daemons are in the sandbox. "Host: x" is what raw requests of tests say.
+ */
 static char **environment_for(const char *const *more)
 {
     size_t count = 0, more_count = 0, kept = 0;
@@ -79,11 +80,12 @@ static char **environment_for(const char *const *more)
         count++;
     while (more && more[more_count])
         more_count++;
-    char **list = calloc(count + more_count + 2, sizeof(*list));
+    char **list = calloc(count + more_count + 3, sizeof(*list));
     assert_non_null(list);
     for (size_t i = 0; i < count; i++)
         if (strncmp(environ[i], "ATTND", 5) != 0)
             list[kept++] = environ[i];
+    list[kept++] = (char *)(uintptr_t) "ATTND_HOST=x";
     if (getenv("ATTND_TEST_SANDBOX"))
         list[kept++] = (char *)(uintptr_t) "ATTND_SANDBOX=1";
     for (size_t i = 0; i < more_count; i++)

@@ -28,15 +28,25 @@ static const struct origin_case {
     bool is_taken;
     struct origin from; /* in the order of its fields */
 } CASES[] = {
-    /* Not a browser: any Host is fine. */
+    /* Not a browser, or one that looks like none: a page may set User-Agent. */
     { true, { "POST", "127.0.0.1:8080", NULL, NULL, NULL, NULL, NULL, NULL } },
-    { true, { "POST", "attnd.default.svc:8080", NULL, NULL, NULL, NULL, NULL, NULL } },
+    { true, { "POST", "localhost:9", NULL, NULL, NULL, NULL, "curl/8.5.0", NULL } },
+    { true, { "POST", "box.EXAMPLE:8080", NULL, NULL, NULL, NULL, NULL, NULL } },
+    { true, { "POST", "[::1]", NULL, NULL, NULL, NULL, NULL, NULL } },
+    { true, { "POST", "[fe80::1%eth0]:8080", NULL, NULL, NULL, NULL, NULL, NULL } },
+    { true, { "POST", "10.0.0.7: \t", NULL, NULL, NULL, NULL, NULL, NULL } },
     { true, { "POST", NULL, NULL, NULL, NULL, NULL, NULL, NULL } },
-    { true, { "POST", "attnd:8080", NULL, NULL, NULL, NULL, "curl/8.5.0", NULL } },
-    { true, { "POST", "attnd:8080", NULL, NULL, "cors", NULL, "node", "*" } },
-    { true,
-      { "POST", "attnd:8080", NULL, NULL, NULL, NULL, "Mozilla/5.0 (Windows NT) PowerShell/7.4",
-        NULL } },
+    { false, { "POST", "attnd.default.svc:8080", NULL, NULL, NULL, NULL, NULL, NULL } },
+    { false, { "GET", "evil.example:8080", NULL, NULL, NULL, NULL, "curl/8.5.0", NULL } },
+    { false, { "GET", "attnd:8080", NULL, NULL, "cors", NULL, "node", "*" } },
+    { false, { "GET", "127.0.0.1:21410.evil", NULL, NULL, NULL, NULL, NULL, NULL } },
+    { false, { "GET", "127.0.0.1:80:80", NULL, NULL, NULL, NULL, NULL, NULL } },
+    { false, { "GET", "127.1", NULL, NULL, NULL, NULL, NULL, NULL } },
+    { false, { "GET", "::1", NULL, NULL, NULL, NULL, NULL, NULL } },
+    { false, { "GET", "[evil.example]", NULL, NULL, NULL, NULL, NULL, NULL } },
+    { false, { "GET", "[%::1]", NULL, NULL, NULL, NULL, NULL, NULL } },
+    { false, { "GET", "box.example.", NULL, NULL, NULL, NULL, NULL, NULL } },
+    { false, { "GET", "", NULL, NULL, NULL, NULL, NULL, NULL } },
     /* The daemon's own page. */
     { true,
       { "POST", "127.0.0.1:8080", "http://127.0.0.1:8080", "same-origin", "cors", "empty", NULL,
@@ -53,7 +63,8 @@ static const struct origin_case {
       { "POST", "127.0.0.1:8080", "https://front.example", "same-origin", NULL, NULL, NULL,
         NULL } },
     /* A user opened it, by hand or by a link, in a window of its own. */
-    { true, { "GET", "box.lan:8080", NULL, "none", "navigate", "document", AGENT, "en" } },
+    { true, { "GET", "box.example", NULL, "none", "navigate", "document", AGENT, "en" } },
+    { false, { "GET", "box.lan:8080", NULL, "none", "navigate", "document", AGENT, "en" } },
     { true, { "GET", "127.0.0.1:8080", NULL, "cross-site", "navigate", "document", AGENT, "en" } },
     { true, { "HEAD", "127.0.0.1:8080", NULL, "same-site", "navigate", NULL, NULL, NULL } },
     { true, { "GET", "127.0.0.1:8080", NULL, NULL, NULL, NULL, AGENT, "en" } },
@@ -106,8 +117,9 @@ static const struct origin_case {
     { false, { "GET", NULL, NULL, NULL, NULL, NULL, AGENT, "en" } },
 };
 
-static bool check_framed(const struct origin *from, bool framed, struct fault *fault)
+static bool check_as(const struct origin *from, bool framed, bool at_any_host, struct fault *fault)
 {
+    const struct http_asked asked = { from->method, framed, at_any_host };
     const struct http_headers headers = {
         .values = {
             [HTTP_HEADER_HOST] = from->host,
@@ -119,7 +131,12 @@ static bool check_framed(const struct origin *from, bool framed, struct fault *f
             [HTTP_HEADER_ACCEPT_LANGUAGE] = from->accept_language,
         },
     };
-    return http_origin_check(&PAGES, from->method, &headers, framed, fault);
+    return http_origin_check(&PAGES, &asked, &headers, fault);
+}
+
+static bool check_framed(const struct origin *from, bool framed, struct fault *fault)
+{
+    return check_as(from, framed, false, fault);
 }
 
 static bool check(const struct origin *from, struct fault *fault)
@@ -169,6 +186,21 @@ static void test_frames(void **state)
     assert_false(check_framed(&renamed, true, &fault));
     assert_false(check_framed(&posted, true, &fault));
     assert_false(check_framed(&asked, true, &fault));
+}
+
+/* Where a key is asked for, or everybody gets the same answer, a client that does not look like a
+ * browser may come by any name, and for a browser nothing changes. */
+static void test_any_host(void **state)
+{
+    (void)state;
+    struct fault fault;
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        const struct origin *from = &CASES[i].from;
+        const bool is_browser =
+            from->origin || from->site
+            || (from->user_agent && from->accept_language && from->user_agent[0] == 'M');
+        assert_int_equal(check_as(from, false, true, &fault), CASES[i].is_taken || !is_browser);
+    }
 }
 
 /* Hosts that are longer than any name. */
@@ -248,8 +280,9 @@ static void test_hosts(void **state)
                         [HTTP_HEADER_ORIGIN] = "https://app.example",
                         [HTTP_HEADER_SEC_FETCH_SITE] = "cross-site" },
         };
+        const struct http_asked asked = { .method = "POST", .at_any_host = true };
         struct fault fault;
-        const bool is_taken = http_origin_check(&pages, "POST", &headers, false, &fault);
+        const bool is_taken = http_origin_check(&pages, &asked, &headers, &fault);
         if (is_taken != NAMES[i].is_taken)
             fail_msg("%s: %s", NAMES[i].host, is_taken ? "taken" : fault.message);
     }
@@ -258,9 +291,9 @@ static void test_hosts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),      cmocka_unit_test(test_frames),
-        cmocka_unit_test(test_long_hosts), cmocka_unit_test(test_allowed),
-        cmocka_unit_test(test_hosts),
+        cmocka_unit_test(test_cases),    cmocka_unit_test(test_frames),
+        cmocka_unit_test(test_any_host), cmocka_unit_test(test_long_hosts),
+        cmocka_unit_test(test_allowed),  cmocka_unit_test(test_hosts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
