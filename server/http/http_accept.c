@@ -121,8 +121,6 @@ static void add(struct http_thread *thread, struct http_arrival *arrival)
         shutdown(arrival->socket, SHUT_RDWR);
     if (arrival->is_tls && thread->opened)
         http_tls_begin(thread, thread->opened);
-    else if (arrival->is_tls)
-        http_tls_uncount(thread->http);
     atomic_fetch_sub(&thread->arriving_count, 1);
     free(arrival);
 }
@@ -167,8 +165,6 @@ void http_drop_arrivals(struct http_thread *thread)
     while (arrival) {
         struct http_arrival *next = arrival->next;
         close(arrival->socket);
-        if (arrival->is_tls)
-            http_tls_uncount(thread->http);
         free(arrival);
         arrival = next;
     }
@@ -249,8 +245,6 @@ static enum outcome accept_one(struct http *http, const struct listener *listene
         return GONE;
     }
     if (arrival->socket >= 0) {
-        if (arrival->is_tls)
-            http_tls_count(http);
         if (listener->is_unix)
             describe_unix(arrival);
         hand_over(http, arrival);
@@ -273,11 +267,6 @@ bool http_may_accept(const struct http *http)
 bool http_is_tls(const struct http *http, const struct listener *listener)
 {
     return http->has_tls && !listener->is_unix;
-}
-
-bool http_may_accept_of(const struct http *http, const struct listener *listener)
-{
-    return http_may_accept(http) && (!http_is_tls(http, listener) || http_tls_has_room(http));
 }
 
 int http_accept_ms(const struct http *http, int most_ms)
@@ -304,8 +293,7 @@ bool http_accept(struct http *http, const struct listener *listener)
 {
     http->accepts_again_ns = 0;
     const int most = all_are_busy(http) ? ACCEPTS_BUSY : ACCEPTS_MAX;
-    for (int taken = 0, gone = 0;
-         taken < most && gone < GONE_MAX && http_may_accept_of(http, listener);) {
+    for (int taken = 0, gone = 0; taken < most && gone < GONE_MAX && http_may_accept(http);) {
         const enum outcome outcome = accept_one(http, listener);
         if (outcome == NONE_LEFT || outcome == NOT_NOW)
             return outcome == NONE_LEFT;

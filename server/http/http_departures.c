@@ -151,7 +151,7 @@ void http_on_connection(void *context, struct MHD_Connection *connection, void *
         leaving_remove(thread, record);
         http_idle_end(thread, record);
         http_linger_begin(thread, record);
-        http_tls_close(thread, record);
+        http_tls_close(record);
         if (thread->opened == record)
             thread->opened = NULL;
         atomic_fetch_sub(&thread->closing_count, record->closing);

@@ -155,8 +155,7 @@ struct http {
     int64_t handshakes_end_ns; /* the first thread's: of the last clients; 0: not draining */
     bool parses_in_place;      /* libmicrohttpd does (http_framing.c) */
     _Atomic int lingering_count;
-    _Atomic int handshake_count; /* TLS connections from accept() to the end of their handshake */
-    bool has_tls;                /* all listeners but those of unix sockets */
+    bool has_tls; /* all listeners but those of unix sockets */
     pthread_mutex_t identity_mutex;
     struct http_tls_identity *identity; /* under the mutex; NULL: there is no TLS */
     int thread_count;
@@ -219,9 +218,6 @@ int http_accept_ms(const struct http *http, int most_ms);
 /* Accepts the connections that have come to a listener. True: its socket has none left. */
 bool http_accept(struct http *http, const struct listener *listener);
 
-/* Whether a connection of this listener may be accepted now. */
-bool http_may_accept_of(const struct http *http, const struct listener *listener);
-
 /* Whether a listener speaks TLS. */
 bool http_is_tls(const struct http *http, const struct listener *listener);
 
@@ -259,16 +255,9 @@ void http_tls_expect_body(struct http_connection *connection);
 
 /* -------------------------------------------------- http_tls_handshakes.c -- */
 
-/* Counts a TLS connection that has been accepted, and one that is gone before http_tls_open(). */
-void http_tls_count(struct http *http);
-void http_tls_uncount(struct http *http);
-
-/* Whether one more TLS connection may be accepted. */
-bool http_tls_has_room(const struct http *http);
-
 /* Makes and frees connection->tls. False: there is no memory. */
 bool http_tls_open(struct http_thread *thread, struct http_connection *connection);
-void http_tls_close(struct http_thread *thread, struct http_connection *connection);
+void http_tls_close(struct http_connection *connection);
 
 /* Begins the handshake of a connection, after libmicrohttpd has taken it. */
 void http_tls_begin(struct http_thread *thread, struct http_connection *connection);

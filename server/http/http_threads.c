@@ -133,17 +133,10 @@ static void watch_begin(struct http_watch *watch, const struct http_thread *thre
         watch_add(watch, http->listeners[i].socket);
 }
 
-/* Whether the thread waits for connections. A TLS listener is left out while there are too many
- * handshakes. */
-static bool watches_listeners(struct http_watch *watch, const struct http *http)
+/* Whether the thread waits for connections. */
+static bool watches_listeners(const struct http_watch *watch, const struct http *http)
 {
-    if (watch->count == watch->listeners || !http_may_accept(http))
-        return false;
-    for (nfds_t i = watch->listeners; http->has_tls && i < watch->count; i++) {
-        const struct listener *listener = &http->listeners[i - watch->listeners];
-        watch->fds[i].events = http_may_accept_of(http, listener) ? POLLIN : 0;
-    }
-    return true;
+    return watch->count > watch->listeners && http_may_accept(http);
 }
 
 static void wait_for_any(struct http_watch *watch, struct http_thread *thread)

@@ -13,8 +13,9 @@
  * 3. When the client's next messages have come, the connection is resumed for one run of
  *    libmicrohttpd, which must believe that it has made the handshake itself.
  *
- * The number of handshakes under way is bounded. Beyond the bound, clients wait in the kernel's
- * queue. */
+ * A handshake under way takes no more than an open connection does, so there is no bound on their
+ * number but --connections-max. With one, clients that connect and stay silent would keep others
+ * waiting in the kernel's queue until their time is over. */
 #include "http/http_tls_session.h"
 
 #include "base/clock.h"
@@ -27,35 +28,13 @@
 #include <sys/socket.h>
 
 enum {
-    HANDSHAKES_MAX = 512,     /* in the whole daemon; the accepted connections are counted */
-    HANDSHAKE_MS = 10000,     /* the longest that one may take */
-    HANDSHAKE_FULL_MS = 3000, /* the same while there are HANDSHAKES_MAX */
-    TURN_MS = 2,              /* in one turn of a thread no hello is answered after this time */
-    RUNNING_MAX = 16,         /* handshakes that one turn of a thread gives to libmicrohttpd */
-    LOOK_MS = 100,            /* between two looks for handshakes that take too long */
+    HANDSHAKE_MS = 10000, /* the longest that one may take */
+    TURN_MS = 2,          /* in one turn of a thread no hello is answered after this time */
+    RUNNING_MAX = 16,     /* handshakes that one turn of a thread gives to libmicrohttpd */
+    LOOK_MS = 100,        /* between two looks for handshakes that take too long */
 };
 
 #define MS INT64_C(1000000)
-
-/* ------------------------------------------------------------------ counts -- */
-
-bool http_tls_has_room(const struct http *http)
-{
-    return atomic_load(&http->handshake_count) < HANDSHAKES_MAX;
-}
-
-void http_tls_count(struct http *http)
-{
-    atomic_fetch_add(&http->handshake_count, 1);
-}
-
-/* Wakes the first thread where it may be waiting for room. */
-void http_tls_uncount(struct http *http)
-{
-    if (atomic_fetch_sub(&http->handshake_count, 1) == HANDSHAKES_MAX
-        && !atomic_load(&http->stopping))
-        http_wake(&http->threads[0]);
-}
 
 /* ------------------------------------------------------------ one handshake -- */
 
@@ -109,7 +88,6 @@ static void finish(struct http_tls_session *tls)
 {
     struct http_thread *thread = tls->thread;
     leave_lists(tls);
-    http_tls_uncount(thread->http);
     tls->phase = HTTP_TLS_OPEN;
     watch(tls, EPOLLRDHUP | EPOLLET);
     if (!tls->connection->closing && LIST_HAS(&thread->idle, tls->connection, in_idle)) {
@@ -274,12 +252,8 @@ void http_tls_ran(struct http_thread *thread)
 
 void http_tls_check(struct http_thread *thread, int64_t now_ns)
 {
-    if (!thread->handshakes.all.first)
-        return;
-    const int64_t most_ns =
-        (http_tls_has_room(thread->http) ? HANDSHAKE_MS : HANDSHAKE_FULL_MS) * MS;
     for (struct http_tls_session *tls = thread->handshakes.all.first;
-         tls && now_ns - tls->since_ns > most_ns; tls = tls->in_handshakes.next)
+         tls && now_ns - tls->since_ns > HANDSHAKE_MS * MS; tls = tls->in_handshakes.next)
         if (!LIST_HAS(&thread->handshakes.running, tls, in_running))
             refuse(tls, "the handshake takes too long");
 }
@@ -306,15 +280,12 @@ bool http_tls_open(struct http_thread *thread, struct http_connection *connectio
     return connection->tls != NULL;
 }
 
-void http_tls_close(struct http_thread *thread, struct http_connection *connection)
+void http_tls_close(struct http_connection *connection)
 {
     struct http_tls_session *tls = connection->tls;
     if (!tls)
         return;
-    const bool was_handshaking = LIST_HAS(&thread->handshakes.all, tls, in_handshakes);
     leave_lists(tls);
-    if (was_handshaking)
-        http_tls_uncount(thread->http);
     http_tls_session_free(tls);
     connection->tls = NULL;
 }

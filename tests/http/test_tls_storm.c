@@ -180,13 +180,36 @@ static void test_many_at_once(void **state)
     expect_rest();
 }
 
-/* More handshakes than may be under way: those that go on are done, and a client that comes then is
- * served once the idle ones have been ended. */
+/* Clients that connect and say nothing, and ones that say hello and no more: another client is
+ * served while all of them are there. */
+static void test_silent_handshakes(void **state)
+{
+    (void)state;
+    tls_files_need();
+    enum { COUNT = 580 };
+    static struct http_raw raws[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        http_raw_connect(&raws[i], server.port);
+        if (i % 2)
+            tls_hello_begin(&raws[i], 0x0303, TLS_ECDHE_ECDSA_AES_128_GCM);
+    }
+    long status = 0;
+    ask_once(&status);
+    assert_int_equal(status, 200);
+    for (int i = 0; i < COUNT; i++) {
+        assert_false(http_raw_is_closed(&raws[i], 0));
+        http_raw_close(&raws[i]);
+    }
+    expect_rest();
+}
+
+/* More handshakes than there may be connections: a client that comes then is served once the idle
+ * ones have been ended. */
 static void test_full_of_handshakes(void **state)
 {
     (void)state;
     tls_files_need();
-    enum { COUNT = 560 };
+    enum { COUNT = 640 };
     static struct http_raw raws[COUNT];
     for (int i = 0; i < COUNT; i++)
         http_raw_connect(&raws[i], server.port);
@@ -280,6 +303,7 @@ int main(void)
     };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_many_at_once),
+        cmocka_unit_test(test_silent_handshakes),
         cmocka_unit_test(test_suspend_and_resume),
     };
     const int failed = cmocka_run_group_tests(impatient, start_impatient, stop);

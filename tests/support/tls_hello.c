@@ -47,13 +47,19 @@ static size_t make_hello(unsigned char *record, int version, int suite)
     return RECORD_HEAD + 4 + size;
 }
 
+void tls_hello_begin(struct http_raw *raw, int version, int suite)
+{
+    unsigned char record[256];
+    http_raw_send(raw, record, make_hello(record, version, suite));
+}
+
 int tls_hello_send(int port, int version, int suite)
 {
-    unsigned char record[256], answer[7];
+    unsigned char answer[7];
     struct http_raw raw;
     size_t used = 0;
     http_raw_connect(&raw, port);
-    http_raw_send(&raw, record, make_hello(record, version, suite));
+    tls_hello_begin(&raw, version, suite);
     struct pollfd wanted = { .fd = raw.socket, .events = POLLIN };
     while (used < sizeof answer && poll(&wanted, 1, (int)(10000 * daemon_slowness())) > 0) {
         const ssize_t some = recv(raw.socket, answer + used, sizeof answer - used, 0);

@@ -13,4 +13,8 @@ enum { TLS_HELLO_CLOSED, TLS_HELLO_TAKEN, TLS_HELLO_OTHER, TLS_HELLO_ALERT = 100
 /* Offers one version (0x0303 is TLS 1.2) and one suite (RFC 5246, A.5) to a port. */
 int tls_hello_send(int port, int version, int suite);
 
+/* Sends such a hello on a connection, and waits for nothing. */
+struct http_raw;
+void tls_hello_begin(struct http_raw *raw, int version, int suite);
+
 #endif
