@@ -113,6 +113,7 @@ void access_quota_charge(struct access_quota *quota, int64_t reserved_ns, int64_
 void access_quota_explain(const struct access_quota *quota, const struct memory_share *share,
                           struct fault *fault)
 {
+    memory_explain(share, fault);
     if (!quota || fault->code != FAULT_MEMORY || !share->owner_refused)
         return;
     fault_set(fault, FAULT_QUOTA,

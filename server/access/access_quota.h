@@ -48,7 +48,8 @@ bool access_quota_reserve(struct access_quota *quota, int64_t *reserved_ns, int6
 /* The request is over: it pays used_ns in place of what it has reserved. */
 void access_quota_charge(struct access_quota *quota, int64_t reserved_ns, int64_t used_ns);
 
-/* A lack of memory becomes the fault quota where it is the quota's bound that a request came to. */
+/* A lack of memory becomes the fault quota where it is the quota's bound that a request came to,
+ * and what memory_explain() makes of it where the request would lack it alone. */
 void access_quota_explain(const struct access_quota *quota, const struct memory_share *share,
                           struct fault *fault);
 

@@ -67,8 +67,10 @@ void *arena_alloc(struct arena *arena, size_t size)
     if (__builtin_add_overflow(size, ARENA_ALIGNMENT - 1, &rounded))
         return NULL;
     rounded -= rounded % ARENA_ALIGNMENT;
-    if (rounded > arena->bytes_max - arena->used)
+    if (rounded > arena->bytes_max - arena->used) {
+        memory_never_fits(arena->memory, arena->bytes_max);
         return NULL;
+    }
     struct arena_block *block = block_with_room(arena, rounded);
     if (!block)
         return NULL;

@@ -150,13 +150,42 @@ static bool is_small(const struct memory_share *share, size_t bytes)
     return !share->is_large && fits(share->bytes, bytes, MEMORY_SMALL_BYTES);
 }
 
+/* A reservation that the budget refused: could it be granted if no other request were there? */
+static bool refuse_computed(struct memory_share *share, size_t bytes)
+{
+    const bool small = is_small(share, bytes);
+    const bool fits_alone =
+        small ? fits(share->bytes, bytes, parts(PARTS))
+              : fits(share->bytes, bytes, parts(PARTS_LARGE))
+                    && fits(share->bytes - share->body_bytes, bytes, parts(PARTS_COMPUTED));
+    if (!share->owner_refused && !fits_alone)
+        share->never_over = parts(small ? PARTS : PARTS_COMPUTED);
+    return refuse(share);
+}
+
 bool memory_reserve(struct memory_share *share, size_t bytes)
 {
     if (!share || bytes == 0)
         return true;
+    share->never_over = 0;
     if (is_small(share, bytes))
-        return take(share, bytes, parts(PARTS), SIZE_MAX) || refuse(share);
-    return take(share, bytes, parts(PARTS_LARGE), parts(PARTS_COMPUTED)) || refuse(share);
+        return take(share, bytes, parts(PARTS), SIZE_MAX) || refuse_computed(share, bytes);
+    return take(share, bytes, parts(PARTS_LARGE), parts(PARTS_COMPUTED))
+           || refuse_computed(share, bytes);
+}
+
+void memory_never_fits(struct memory_share *share, size_t bytes_max)
+{
+    if (share)
+        share->never_over = bytes_max;
+}
+
+void memory_explain(const struct memory_share *share, struct fault *fault)
+{
+    if (fault->code == FAULT_MEMORY && share && share->never_over > 0)
+        fault_set(fault, FAULT_TOO_LARGE,
+                  "the request needs more than the %zu bytes that are given to compute in",
+                  share->never_over);
 }
 
 /* Whether the request may hold its part of `bodies` bytes of bodies, `of_peer` of which are the
@@ -193,6 +222,7 @@ bool memory_reserve_body(struct memory_share *share, size_t bytes)
 {
     if (!share || bytes == 0)
         return true;
+    share->never_over = 0;
     if (bytes > memory_budget_body_bytes_max())
         return refuse(share);
     share->is_large = share->is_large || !fits(share->body_bytes, bytes, MEMORY_SMALL_BODY_BYTES);

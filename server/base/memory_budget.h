@@ -22,6 +22,8 @@
 #ifndef ATTND_MEMORY_BUDGET_H
 #define ATTND_MEMORY_BUDGET_H
 
+#include "base/fault.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,6 +47,8 @@ struct memory_share {
     bool is_large;        /* the request may not use what is kept for small ones */
     struct memory_owner *owner; /* NULL: none; set before the first reservation */
     bool owner_refused;         /* the owner's bound refused the latest reservation */
+    size_t never_over;          /* the latest reservation was refused, and would be if the request
+                                   were alone: the bound that it is over; else 0 */
 };
 
 /* Sets the budget of all shares together; SIZE_MAX, as before the first call, is no limit. Call it
@@ -76,6 +80,13 @@ void memory_body_is_whole(struct memory_share *share);
 /* The request is answered. Memory of the body that is left is a part of the answer, and no longer
  * counts as a body. */
 void memory_body_is_answered(struct memory_share *share);
+
+/* Notes that a bound of the request's own, in bytes, refused a reservation. */
+void memory_never_fits(struct memory_share *share, size_t bytes_max);
+
+/* Makes of a lack of memory that would be there if the request were alone a fault that does not ask
+ * the client to try again: too_large, with the bound. */
+void memory_explain(const struct memory_share *share, struct fault *fault);
 
 /* Counts bytes that are allocated already; there is no bound. */
 void memory_take(struct memory_share *share, size_t bytes);

@@ -218,15 +218,16 @@ static enum infer_phase last_phase(const struct call *call)
                : INFER_WRITE;
 }
 
-/* The key pays what the call used, also where it was cancelled or failed. */
+/* The key pays what the call used, also where it was cancelled or failed. A lack of memory is said
+ * as what it is. */
 static void charge(struct call *call)
 {
+    access_quota_explain(call->quota, call->memory, &call->fault);
     if (!call->quota)
         return;
     const bool was_begun = call->clock.begun_ns > 0;
     access_quota_charge(call->quota, call->reserved_ns,
                         was_begun ? infer_cost_used_ns(&call->cost, last_phase(call)) : 0);
-    access_quota_explain(call->quota, call->memory, &call->fault);
 }
 
 static void done(struct job *job, enum job_outcome outcome)

@@ -141,11 +141,32 @@ static void test_computing(void **state)
     request_text_random(&text, 3, 1500, 2);
     request_text_add(&text, "}");
     struct http_response response = http_client_post(&client, PATH, text.data);
-    assert_true(response.status == 413 || response.status == 503);
+    answer_expect_fault(&response, 413, "too_large", NULL);
     http_response_free(&response);
     free(text.data);
     for (int i = 0; i < 20; i++)
         cJSON_Delete(answer_post(&client, PATH, GOOD));
+    stop();
+}
+
+/* What would not fit into an idle daemon is 413 with the bound, also where that is found out by and
+ * by, and the client is not told to come again. */
+static void test_never_fits(void **state)
+{
+    (void)state;
+    enum { BYTES = 1 << 20 };
+    char *body = malloc(BYTES + 100), value[32];
+    const int head = sprintf(body, "{\"model\":\"stories260K\",\"text\":\"");
+    for (int i = 0; i < BYTES; i++)
+        body[head + i] = "word "[i % 5];
+    strcpy(body + head + BYTES, "\"}");
+    fixture_serve("--memory-max", "128MiB", "--models", "examples/models");
+    struct http_response response = http_client_post(&client, "/v1/tokenize", body);
+    assert_null(http_response_header(&response, "Retry-After", value, sizeof(value)));
+    assert_non_null(strstr(response.body, "100663296 bytes"));
+    answer_expect_fault(&response, 413, "too_large", NULL);
+    http_response_free(&response);
+    free(body);
     stop();
 }
 
@@ -296,8 +317,13 @@ static void test_idle_connections(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_announced_bodies), TEST(test_chunked_bodies), TEST(test_computing),
-        TEST(test_answers),          TEST(test_burst),          TEST(test_soak),
+        TEST(test_announced_bodies),
+        TEST(test_chunked_bodies),
+        TEST(test_computing),
+        TEST(test_never_fits),
+        TEST(test_answers),
+        TEST(test_burst),
+        TEST(test_soak),
         TEST(test_idle_connections),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

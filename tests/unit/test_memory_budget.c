@@ -261,6 +261,38 @@ static void test_unpacking(void **state)
     free(zeros);
 }
 
+/* What would be refused in an idle daemon too is told from what finds no room beside others. */
+static void test_never_fits(void **state)
+{
+    (void)state;
+    struct memory_share one = { 0 }, other = { 0 };
+    struct fault fault;
+    memory_budget_limit(BUDGET);
+    const size_t bytes_max = memory_budget_request_bytes_max();
+    assert_true(memory_reserve(&other, bytes_max));
+    assert_false(memory_reserve(&one, 2 * MIB));
+    assert_int_equal(one.never_over, 0);
+    fault_no_memory(&fault);
+    memory_explain(&one, &fault);
+    assert_int_equal(fault.code, FAULT_MEMORY);
+    assert_false(memory_reserve(&one, bytes_max + 1));
+    assert_int_equal(one.never_over, bytes_max);
+    memory_explain(&one, &fault);
+    assert_int_equal(fault.code, FAULT_TOO_LARGE);
+    memory_return_all(&other);
+    assert_true(memory_reserve(&one, 2 * MIB));
+    assert_int_equal(one.never_over, 0); /* of the latest reservation */
+    assert_false(memory_reserve(&one, bytes_max));
+    assert_int_equal(one.never_over, bytes_max);
+    assert_true(memory_reserve_body(&one, 1));
+    struct arena arena;
+    arena_init(&arena, 1000);
+    arena.memory = &one;
+    assert_null(arena_alloc(&arena, 2000));
+    assert_int_equal(one.never_over, 1000);
+    memory_return_all(&one);
+}
+
 /* ----------------------------------------------------------------- owners -- */
 
 static void test_owner(void **state)
@@ -321,17 +353,12 @@ static void test_bodies_of_an_owner(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_bodies),
-        cmocka_unit_test(test_peers),
-        cmocka_unit_test(test_answered_bodies),
-        cmocka_unit_test(test_small_bodies),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_arena_and_text),
-        cmocka_unit_test(test_json),
-        cmocka_unit_test(test_unpacking),
-        cmocka_unit_test(test_owner),
-        cmocka_unit_test(test_bodies_of_an_owner),
+        cmocka_unit_test(test_shares),         cmocka_unit_test(test_bodies),
+        cmocka_unit_test(test_peers),          cmocka_unit_test(test_answered_bodies),
+        cmocka_unit_test(test_small_bodies),   cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_arena_and_text), cmocka_unit_test(test_never_fits),
+        cmocka_unit_test(test_json),           cmocka_unit_test(test_unpacking),
+        cmocka_unit_test(test_owner),          cmocka_unit_test(test_bodies_of_an_owner),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
