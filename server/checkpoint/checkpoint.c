@@ -239,6 +239,7 @@ static bool build_layer(struct model_layer *layer, const struct checkpoint_run *
         || !model_layers_build_one(&builder, layer, &first)
         || !check_width(layer, read.width, run->section, run->stack->width, fault)
         || !checkpoint_norm_set(layer, &read, parameters, fault)
+        || !checkpoint_bias_set_distances(layer, &read, parameters, fault)
         || !checkpoint_image_bias_set(layer, &read, parameters, fault))
         return false;
     layer->kind = run->stack->kind;

@@ -3,13 +3,19 @@
  * Source: Raffel et al. 2020, section 2.1, and _relative_position_bucket() of transformers'
  * t5/modeling_t5.py, computed in float as there: a short distance has a bucket of its own, longer
  * ones share buckets by their logarithm, and all from max_distance on share one. So the bias of a
- * head is a list with a number for each distance up to max_distance. */
+ * head is a list with a number for each distance up to max_distance.
+ *
+ * And BertSelfAttention of bert/modeling_bert.py (4.34): with position_embedding_type relative_key
+ * a score gains query . distance_embedding[l - r + max_position_embeddings - 1] before it is
+ * scaled, with relative_key_query the same product of the key too. Cross attention has none. */
 #include "checkpoint/checkpoint_bias.h"
 
 #include "checkpoint/checkpoint_fields.h"
+#include "checkpoint/checkpoint_name.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 enum { REACH_MAX = 1 << 16 };
 
@@ -96,4 +102,87 @@ bool checkpoint_bias_set(struct model_layer *layer, const struct checkpoint_laye
         for (int64_t c = 0; c < count; c++)
             *values++ = table[row_of[c] * heads + h];
     return true;
+}
+
+/* --------------------------------------------------------------- distances -- */
+
+bool checkpoint_bias_read_distances(const struct checkpoint_run *run, bool *by_query, bool *by_key,
+                                    struct fault *fault)
+{
+    const char *type = "absolute";
+    *by_query = *by_key = false;
+    if (!run->stack->distances)
+        return true;
+    if (!checkpoint_read_string(run->section, "position_embedding_type=absolute", &type, fault))
+        return false;
+    *by_key = strcmp(type, "relative_key_query") == 0;
+    *by_query = *by_key || strcmp(type, "relative_key") == 0;
+    return *by_query || strcmp(type, "absolute") == 0
+           || fault_set_at(fault, "/config/position_embedding_type", FAULT_OPTION,
+                           "config.json's position_embedding_type is '%.40s'; expected absolute, "
+                           "relative_key or relative_key_query",
+                           type);
+}
+
+/* Gets the table, [2 * max_position_embeddings - 1, head_dim]. */
+static bool get_distances(struct model_layer *layer, const struct checkpoint_layer *read,
+                          struct model_parameters *parameters, struct fault *fault)
+{
+    char name[CHECKPOINT_NAME_BYTES];
+    struct model_relative_bias *bias = &layer->relative_bias;
+    const int64_t head_dim = layer->layer.head_dim;
+    int64_t positions;
+    uint64_t shape[2] = { 0, 0 };
+    if (!checkpoint_read_integer(read->run->section, "max_position_embeddings=512", &positions,
+                                 fault))
+        return false;
+    checkpoint_name_write(name, read->run, read->index, read->run->stack->distances, ".weight");
+    const struct safetensors_entry *entry = model_tensors_require(parameters->tensors, name, fault);
+    if (!entry)
+        return false;
+    if (entry->rank == 2)
+        safetensors_shape(entry, shape, 2);
+    bias->count = 2 * positions - 1;
+    bias->reach = positions - 1;
+    bias->table_rows = bias->count;
+    if (positions < 1 || shape[0] != (uint64_t)bias->count || shape[1] != (uint64_t)head_dim)
+        return fault_set_at(fault, "/parameters", FAULT_SHAPE,
+                            "tensor '%.100s' is not [%" PRId64 ", %" PRId64
+                            "], the distances of max_position_embeddings and the numbers of a head",
+                            name, bias->count, head_dim);
+    return model_parameters_get_now(parameters, entry, &bias->values, fault);
+}
+
+/* A table that config.json does not ask for would be left out in silence. */
+static bool check_no_distances(const struct checkpoint_layer *read,
+                               const struct model_parameters *parameters, struct fault *fault)
+{
+    char name[CHECKPOINT_NAME_BYTES];
+    if (!read->run->stack->distances)
+        return true;
+    checkpoint_name_write(name, read->run, read->index, read->run->stack->distances, ".weight");
+    return !model_tensors_find(parameters->tensors, name)
+           || fault_set_at(fault, "/config/position_embedding_type", FAULT_FIELD,
+                           "the file has a tensor '%.100s', and config.json's "
+                           "position_embedding_type is not relative_key or relative_key_query",
+                           name);
+}
+
+bool checkpoint_bias_set_distances(struct model_layer *layer, const struct checkpoint_layer *read,
+                                   struct model_parameters *parameters, struct fault *fault)
+{
+    struct model_relative_bias *bias = &layer->relative_bias;
+    bool by_query, by_key;
+    if (!checkpoint_bias_read_distances(read->run, &by_query, &by_key, fault))
+        return false;
+    if (!by_query)
+        return check_no_distances(read, parameters, fault);
+    bias->by_query = true;
+    bias->by_key = by_key;
+    if (layer->layer.head_dim > MODEL_BIAS_HEAD_DIM_MAX)
+        return fault_set_at(fault, "/config", FAULT_OPTION,
+                            "a head has %" PRId64 " numbers; with relative positions at most %d "
+                            "are computed",
+                            layer->layer.head_dim, MODEL_BIAS_HEAD_DIM_MAX);
+    return get_distances(layer, read, parameters, fault);
 }

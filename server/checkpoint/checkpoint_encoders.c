@@ -17,21 +17,6 @@
     .layers = "num_hidden_layers=12", .width = "hidden_size=768",                                  \
     .q_heads = "num_attention_heads=12"
 
-/* BERT and families like it may have relative positions, which add to a score the product of the
- * query, or of query and key, with a row for their distance. A bias cannot say that, so they are
- * not computed here. */
-static bool adjust_bert(struct checkpoint_layer *layer, struct fault *fault)
-{
-    const cJSON *type =
-        cJSON_GetObjectItemCaseSensitive(layer->run->section, "position_embedding_type");
-    return !cJSON_IsString(type) || strcmp(type->valuestring, "absolute") == 0
-           || fault_set_at(fault, "/config/position_embedding_type", FAULT_OPTION,
-                           "config.json's position_embedding_type is '%.40s'; expected absolute: "
-                           "scores that depend on a query and its distance to the key together are "
-                           "not computed here",
-                           type->valuestring);
-}
-
 /* The layers of ALBERT share the parameters of a few groups, or of one. The number in a tensor's
  * name is that of the layer's group. A group is inner_group_num attention layers, one after the
  * other. */
@@ -49,12 +34,12 @@ static int64_t number_albert(const cJSON *section, int64_t index)
 #define BERT_SELF                                                                                  \
     .kind = "self", .layer = "encoder.layer.%.attention.",                                         \
     .projections = PROJECTIONS("self.query", "self.key", "self.value", "output.dense"),            \
-    .biases = Q | K | V | O, .causal = "is_decoder", .adjust = adjust_bert
+    .biases = Q | K | V | O, .causal = "is_decoder", .distances = "self.distance_embedding"
 
 #define BERT_CROSS                                                                                 \
     .kind = "cross", .layer = "encoder.layer.%.crossattention.",                                   \
     .projections = PROJECTIONS("self.query", "self.key", "self.value", "output.dense"),            \
-    .biases = Q | K | V | O, .adjust = adjust_bert
+    .biases = Q | K | V | O
 
 #define VIT_NAMES                                                                                  \
     .kind = "self", .layer = "encoder.layer.%.attention.",                                         \
@@ -187,7 +172,7 @@ const struct checkpoint_stack checkpoint_encoders[] = {
       .expected = "gap_size=0|num_memory_blocks=0|net_structure_type=0|down_scale_factor=1",
       .reads = "position_embedding_type|num_hidden_groups",
       .ignored = "embedding_size",
-      .adjust = adjust_bert },
+      .distances = "distance_embedding" },
     { .model_type = "vit", .prefixes = "vit.|", VIT_SELF, .ignored = PICTURE_IGNORED },
     { .model_type = "deit", .prefixes = "deit.|", VIT_SELF, .ignored = PICTURE_IGNORED },
     { .model_type = "dinov2", .prefixes = "dinov2.|", VIT_SELF, .ignored = PICTURE_IGNORED },

@@ -97,6 +97,8 @@ struct checkpoint_stack {
     bool alibi_is_scaled;   /* slopes are multiplied by the scale of the scores */
     const char *bias_table; /* T5's relative position bias, after layer of layer 0; NULL: none */
     const char *buckets, *max_distance;
+    const char *distances; /* BERT's rows for relative positions, after layer, where
+                              position_embedding_type asks for them; NULL: none */
     const char *image_bias, *image_bias_if;   /* BEiT's, after layer, where the flag is set */
     const char *shared_bias, *shared_bias_if; /* BEiT's of all layers, after the prefix */
     const char *refused;  /* fields that must be null, 0 or false, "qk_ln|prefix_lm" */

@@ -1,6 +1,7 @@
 /* checkpoint_forward_embedding.c - see checkpoint_forward_embedding.h. */
 #include "checkpoint/checkpoint_forward_embedding.h"
 
+#include "checkpoint/checkpoint_bias.h"
 #include "checkpoint/checkpoint_fields.h"
 
 #include <inttypes.h>
@@ -81,8 +82,14 @@ bool checkpoint_forward_positions_build(struct model_stream *stream,
 {
     const struct checkpoint_forward_row *row = &reader->row;
     struct model_embedding *embedding = &stream->embedding;
+    bool is_relative, by_key;
     if (!row->positions && !row->sinusoid)
         return true;
+    if (!checkpoint_bias_read_distances(reader->run, &is_relative, &by_key, reader->fault))
+        return false;
+    if (is_relative) /* in place of positions, not beside them */
+        return checkpoint_read_integer(reader->run->section, "max_position_embeddings=512",
+                                       &stream->length_max, reader->fault);
     if (!read_offset(embedding, reader))
         return false;
     const bool is_made = row->sinusoid && !checkpoint_forward_has(reader, row->positions);

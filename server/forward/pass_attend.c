@@ -3,7 +3,8 @@
  *
  * Only a layer that is asked for has outputs beside its context, and the last layer that anything
  * is asked of does not compute its context. All layers use the same scratch. Mask and relative
- * position bias are summed up when the table of the bias changes: T5 has one for all its layers. */
+ * position bias are summed up when the table of the bias changes, for T5 has one for all its
+ * layers, or when the bias depends on the query. */
 #include "forward/pass_attend.h"
 
 #include "forward/kept_trace.h"
@@ -261,10 +262,11 @@ static int64_t number_bias_tasks(struct pass *pass)
     for (int64_t i = 0; i < pass->sequence_count; i++) {
         struct pass_sequence *sequence = &pass->sequences[i];
         const struct infer_item *item = sequence->attention;
-        const float *table =
-            item->bias ? item->model->layers[item->layer_index].relative_bias.values : NULL;
+        const struct model_relative_bias *bias =
+            &item->model->layers[item->layer_index].relative_bias;
+        const float *table = item->bias ? bias->values : NULL;
         pass->first_task[i] = count;
-        if (!table || table == sequence->bias_of)
+        if (!table || (table == sequence->bias_of && !bias->by_query))
             continue;
         sequence->bias_of = table;
         count += item->layer.q_heads * bias_tasks_of_head(item);

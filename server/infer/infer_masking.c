@@ -1,6 +1,8 @@
 /* infer_masking.c - see infer_masking.h. */
 #include "infer/infer_masking.h"
 
+#include "infer/infer_distances.h"
+
 #include "base/dtype.h"
 #include "model/model.h"
 
@@ -135,12 +137,16 @@ void infer_bias_fill(const struct infer_item *item, const struct attn_tensor *ma
 {
     const struct model_relative_bias *bias = &item->model->layers[item->layer_index].relative_bias;
     sum += (head * item->q_len + first) * item->kv_len_max;
+    float *const begin = sum;
     for (int64_t i = first; i < first + count; i++)
         for (int64_t j = 0; j < item->kv_len_max; j++) {
             const int64_t column =
                 model_bias_column(bias, item->past_len + i, item->masking.kv_offset + j);
-            *sum++ = mask_at(mask, head, i, j) + bias->values[head * bias->count + column];
+            *sum++ = mask_at(mask, head, i, j)
+                     + (bias->by_query ? 0 : bias->values[head * bias->count + column]);
         }
+    if (bias->by_query)
+        infer_distances_add(item, head, first, count, begin);
 }
 
 /* Room for a sum of a bias and a mask; NULL: there is no memory. */
@@ -160,6 +166,12 @@ bool infer_plan_bias(struct infer_request *request, struct infer_item *item,
     const int64_t heads = item->layer.q_heads, q_len = item->q_len, kv_len = item->kv_len_max;
     if (!bias->values || q_len == 0 || kv_len == 0)
         return true;
+    if (bias->by_query && (request->gradients || (bias->by_key && item->cache)))
+        return fault_set_at(fault, request->gradients ? "/layer" : "/session", FAULT_OPTION,
+                            "layer %" PRId64 " of model '%s' has relative positions that depend on "
+                            "the %s, which %s do not take",
+                            item->layer_index, item->model->name, bias->by_key ? "key" : "query",
+                            request->gradients ? "gradients" : "sessions");
     if (!model_bias_check(bias, item->past_len, q_len, item->masking.kv_offset, kv_len, fault))
         return false;
     if (!item->bias) {

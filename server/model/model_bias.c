@@ -22,6 +22,8 @@ int64_t model_bias_column(const struct model_relative_bias *bias, int64_t query,
 {
     if (bias->height > 0)
         return in_picture(bias, query, key);
+    if (bias->by_query)
+        return query - key + bias->reach;
     const int64_t distance = key - query;
     if (distance < -bias->reach)
         return 0;
@@ -40,9 +42,22 @@ static bool check_rows(const struct model_relative_bias *bias, const char *name,
                            name, count, first, positions, bias->height, bias->width);
 }
 
+static bool check_reach(const struct model_relative_bias *bias, int64_t last, int64_t first,
+                        struct fault *fault)
+{
+    return last - first <= bias->reach
+           || fault_set_at(fault, "/query", FAULT_LENGTH,
+                           "rows of query and key are up to %" PRId64
+                           " positions apart; this layer has relative positions to %" PRId64,
+                           last - first, bias->reach);
+}
+
 bool model_bias_check(const struct model_relative_bias *bias, int64_t first_query, int64_t q_len,
                       int64_t first_key, int64_t kv_len, struct fault *fault)
 {
+    if (bias->by_query)
+        return check_reach(bias, first_query + q_len - 1, first_key, fault)
+               && check_reach(bias, first_key + kv_len - 1, first_query, fault);
     return bias->height == 0
            || (check_rows(bias, "query", "/query", first_query, q_len, fault)
                && check_rows(bias, "key", "/key", first_key, kv_len, fault));

@@ -111,6 +111,8 @@ void model_describe_options(const struct model_layer *layer, struct text *text)
     member_raw(text, "alibi_slopes", layer->alibi_slopes ? "true" : "false");
     member_raw(text, "relative_bias",
                !bias->values      ? "null"
+               : bias->by_key     ? "\"query_key_distance\""
+               : bias->by_query   ? "\"query_distance\""
                : bias->height > 0 ? "\"patches\""
                                   : "\"distance\"");
     text_raw(text, "}");

@@ -37,6 +37,13 @@
     "encoder.layer.#.attention.output.dense.weight 4x4, "                                          \
     "encoder.layer.#.attention.output.dense.bias 4"
 
+#define BERT(more)                                                                                 \
+    "{\"model_type\":\"bert\",\"hidden_size\":8,\"num_attention_heads\":2,"                        \
+    "\"num_hidden_layers\":2" more "}"
+#define BERT_TENSORS                                                                               \
+    PUBLISHED_LINEARS("bert.encoder.layer.#.attention.", "self.query", "self.key", "self.value",   \
+                      "output.dense", "8")
+
 struct refused {
     const char *config, *tensors;
     enum fault_code code;
@@ -200,9 +207,17 @@ static const struct refused REFUSED[] = {
       "\"qk_layernorm\":true}",
       Q ", " KVO ", model.layers.#.self_attn.q_layernorm.norms.0.weight 4", FAULT_FIELD,
       "no tensor 'model.layers.0.self_attn.q_layernorm.norms.1.weight'" },
-    { "{\"model_type\":\"bert\",\"position_embedding_type\":\"relative_key\"}",
-      "bert.encoder.layer.0.attention.self.query.weight 8x8", FAULT_OPTION,
-      "position_embedding_type is 'relative_key'" },
+    { BERT(",\"position_embedding_type\":\"rotary\""), BERT_TENSORS, FAULT_OPTION,
+      "position_embedding_type is 'rotary'; expected absolute, relative_key or "
+      "relative_key_query" },
+    { BERT(",\"position_embedding_type\":\"relative_key\""), BERT_TENSORS, FAULT_FIELD,
+      "no tensor 'bert.encoder.layer.0.attention.self.distance_embedding.weight'" },
+    { BERT(",\"position_embedding_type\":\"relative_key\",\"max_position_embeddings\":16"),
+      BERT_TENSORS ", bert.encoder.layer.#.attention.self.distance_embedding.weight 32x4",
+      FAULT_SHAPE, "distance_embedding.weight' is not [31, 4]" },
+    { BERT(",\"max_position_embeddings\":16"),
+      BERT_TENSORS ", bert.encoder.layer.#.attention.self.distance_embedding.weight 31x4",
+      FAULT_FIELD, "position_embedding_type is not relative_key or relative_key_query" },
     { "{\"model_type\":\"qwen3\",\"hidden_size\":8,\"num_attention_heads\":2,\"head_dim\":4,"
       "\"num_key_value_heads\":2,\"num_hidden_layers\":2}",
       Q ", " KVO, FAULT_FIELD, "no tensor 'model.layers.0.self_attn.q_norm.weight'" },
