@@ -22,13 +22,30 @@ static void read_numbers(float *numbers, const void *data, enum attn_dtype dtype
         dtype_read(&numbers[i], from + (size_t)(i * stride) * attn_dtype_size(dtype), dtype, 1);
 }
 
+/* Sums in lanes, which are added up in one order. */
+static double product(const float *a, const float *b, int64_t count)
+{
+    enum { LANES = 8 };
+    double lanes[LANES] = { 0 }, total = 0;
+    int64_t i = 0;
+    for (; i + LANES <= count; i += LANES)
+        for (int lane = 0; lane < LANES; lane++)
+            lanes[lane] += (double)a[i + lane] * (double)b[i + lane];
+    for (; i < count; i++)
+        total += (double)a[i] * (double)b[i];
+    for (int lane = 0; lane < LANES; lane++)
+        total += lanes[lane];
+    return total;
+}
+
 /* One head of one row of an input, projected: head_dim numbers. */
-static void project(double *projected, const struct attn_linear *linear,
+static void project(float *numbers, const struct attn_linear *linear,
                     const struct infer_array *rows, int64_t row, int64_t head, int64_t head_dim)
 {
     const int64_t width = linear->in, begin = head * head_dim;
     const int64_t dense = linear->in_out ? linear->out : linear->in;
     const int64_t row_stride = linear->stride ? linear->stride : dense;
+    double projected[MODEL_BIAS_HEAD_DIM_MAX];
     float x[COLUMNS_AT_ONCE], w[COLUMNS_AT_ONCE];
     for (int64_t e = 0; e < head_dim; e++)
         projected[e] = linear->bias ? (double)linear->bias[begin + e] : 0;
@@ -39,22 +56,13 @@ static void project(double *projected, const struct attn_linear *linear,
         for (int64_t e = 0; e < head_dim; e++) {
             const int64_t at = linear->in_out ? column * row_stride + begin + e
                                               : (begin + e) * row_stride + column;
-            double total = 0;
             read_numbers(w, linear->weight, linear->dtype, at, linear->in_out ? row_stride : 1,
                          count);
-            for (int64_t c = 0; c < count; c++)
-                total += (double)x[c] * (double)w[c];
-            projected[e] += total;
+            projected[e] += product(x, w, count);
         }
     }
-}
-
-static double product(const double *projected, const float *row, int64_t head_dim)
-{
-    double total = 0;
     for (int64_t e = 0; e < head_dim; e++)
-        total += projected[e] * (double)row[e];
-    return total;
+        numbers[e] = (float)projected[e];
 }
 
 void infer_distances_add(const struct infer_item *item, int64_t head, int64_t first, int64_t count,
@@ -67,7 +75,7 @@ void infer_distances_add(const struct infer_item *item, int64_t head, int64_t fi
     const int64_t head_dim = layer->head_dim, kv_len = item->kv_len_max;
     const int64_t kv_head = head / (layer->q_heads / layer->kv_heads);
     const double scale = (double)(item->has_scale ? item->scale : own->options.scale);
-    double projected[MODEL_BIAS_HEAD_DIM_MAX];
+    float projected[MODEL_BIAS_HEAD_DIM_MAX];
     for (int64_t i = 0; i < count; i++) {
         project(projected, &layer->q_proj, &item->query, first + i, head, head_dim);
         for (int64_t j = 0; j < kv_len; j++) {
