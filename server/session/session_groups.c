@@ -88,13 +88,10 @@ static bool claim_behind(struct session_rows *rows, int64_t last)
     return true;
 }
 
-static bool is_small_and_alone(const struct session_rows *rows, int64_t last)
+static bool may_grow(const struct session_rows *rows, int64_t last)
 {
-    const struct session_part *part = &rows->parts[last];
     const int64_t there = session_rows_part_length(rows, last);
-    return part->row == 0 && !part->page->is_void
-           && part->page->rows < session_rows_page_rows_max(rows) && there == whole_groups(there)
-           && atomic_load(&part->page->holders) == 1;
+    return session_rows_may_grow(rows, last) && there == whole_groups(there);
 }
 
 /* A page of count positions for groups, which is to be written; its first `there` rows are those of
@@ -123,11 +120,12 @@ static bool make_room(struct session_rows *rows, struct session_budget *budget, 
                       struct fault *fault)
 {
     const int64_t count = rows->groups.rows;
-    const bool grows = last >= 0 && is_small_and_alone(rows, last);
+    const bool grows = last >= 0 && may_grow(rows, last);
     const int64_t there = grows ? session_rows_part_length(rows, last) : 0;
     const int64_t length = grows ? 2 * there : session_rows_own_length(rows);
+    const int64_t first = grows ? rows->parts[last].first : first_float(rows);
     return make_groups(rows, budget, last, there,
-                       session_rows_page_rows(rows, length, there + count), fault)
+                       session_rows_page_rows(rows, first, length, there + count), fault)
            || (session_rows_may_take_less(fault)
                && make_groups(rows, budget, last, 0, session_page_rows(0, count), fault));
 }

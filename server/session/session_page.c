@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PAGE_ALIGN = 64 };
+enum { PAGE_ALIGN = 64, LARGE_PAGE_BYTES = 2 << 20 };
 
 _Static_assert((int)SESSION_PAGE_ROWS == (int)ATTN_I8_ROWS, "pages have whole groups of scales");
 
@@ -93,6 +93,13 @@ int64_t session_page_rows(int64_t length, int64_t count)
                : (wanted + SESSION_PAGE_ROWS - 1) / SESSION_PAGE_ROWS * SESSION_PAGE_ROWS;
 }
 
+/* Up to whole large pages of the machine, where that adds little. */
+static size_t rounded(size_t bytes)
+{
+    const size_t more = (LARGE_PAGE_BYTES - bytes % LARGE_PAGE_BYTES) % LARGE_PAGE_BYTES;
+    return more <= bytes / 16 ? bytes + more : bytes;
+}
+
 /* Where the numbers and scales of a page lie in data; returns their bytes. NULL: only that. */
 static size_t lay_out(const struct session_shape *shape, struct session_page *page, char *data)
 {
@@ -108,24 +115,13 @@ static size_t lay_out(const struct session_shape *shape, struct session_page *pa
         page->value_scale =
             page->key_scale + shape->kv_heads * groups_of(page->rows) * shape->head_dim;
     }
-    return key_bytes + value_bytes + aligned(scale_bytes(shape, page->rows));
+    return rounded(key_bytes + value_bytes + aligned(scale_bytes(shape, page->rows)));
 }
 
 size_t session_page_bytes(const struct session_shape *shape, int64_t rows)
 {
     struct session_page page = { .rows = rows };
     return lay_out(shape, &page, NULL);
-}
-
-/* A step reads all keys once: with small pages of the machine a part of its time goes to finding
- * them. The kernel may refuse. */
-static void use_large_pages(char *data, size_t bytes)
-{
-    const uintptr_t large = (uintptr_t)2 << 20;
-    const uintptr_t begin = ((uintptr_t)data + large - 1) / large * large;
-    const uintptr_t end = ((uintptr_t)data + bytes) / large * large;
-    if (begin < end)
-        madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 }
 
 /* A page without numbers; its bytes are counted nowhere yet. */
@@ -145,12 +141,16 @@ static struct session_page *make_empty(struct session_budget *budget,
     return page;
 }
 
+/* A step reads all keys once: with small pages of the machine a part of its time goes to finding
+ * them. The kernel may refuse large ones. */
 static bool allocate(const struct session_shape *shape, struct session_page *page)
 {
-    char *data = aligned_alloc(PAGE_ALIGN, page->bytes);
+    const size_t align = page->bytes < LARGE_PAGE_BYTES ? PAGE_ALIGN : LARGE_PAGE_BYTES;
+    char *data = aligned_alloc(align, page->bytes);
     if (!data)
         return false;
-    use_large_pages(data, page->bytes);
+    if (align == LARGE_PAGE_BYTES)
+        madvise(data, page->bytes / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES, MADV_HUGEPAGE);
     lay_out(shape, page, data);
     return true;
 }

@@ -15,8 +15,10 @@
 #include <stddef.h>
 
 /* Positions of a page: a multiple of SESSION_PAGE_ROWS; the pages of a long cache have
- * SESSION_PAGE_ROWS_MAX. */
-enum { SESSION_PAGE_ROWS = 64, SESSION_PAGE_ROWS_MAX = 2048 };
+ * SESSION_PAGE_ROWS_MAX, or as many as SESSION_PAGE_BYTES_MAX have room for: the kernel clears the
+ * memory of a new page, and the row that needs it waits for that. An append of more rows has a
+ * larger page. */
+enum { SESSION_PAGE_ROWS = 64, SESSION_PAGE_ROWS_MAX = 2048, SESSION_PAGE_BYTES_MAX = 4 << 20 };
 
 /* What the rows of a layer's cache are. */
 struct session_shape {

@@ -215,13 +215,40 @@ static void test_full_budget(void **state)
     }
 }
 
+/* Layers of wide rows grow together: their pages are bounded in bytes, and once they are as large
+ * as they may be no row needs new ones of two layers. */
+static void test_wide_rows(void **state)
+{
+    enum { LAYERS = 8, ROWS = 2200, FROM = 1024 };
+    const struct session_shape shape = { 8, 128, 128, ATTN_F32 };
+    struct session_budget budget = { .bytes_max = SIZE_MAX };
+    struct session_rows layers[LAYERS];
+    struct fault fault = { .code = FAULT_NONE };
+    (void)state;
+    for (int i = 0; i < LAYERS; i++)
+        layers[i] = (struct session_rows){ .shape = shape, .number = i };
+    for (int row = 0; row < ROWS; row++) {
+        const size_t before = atomic_load(&budget.bytes);
+        for (int i = 0; i < LAYERS; i++) {
+            assert_true(session_rows_begin(&layers[i], &budget, 1, &fault));
+            session_rows_end(&layers[i], true);
+            assert_true(layers[i].parts[layers[i].part_count - 1].page->bytes
+                        <= SESSION_PAGE_BYTES_MAX);
+        }
+        if (row >= FROM)
+            assert_true(atomic_load(&budget.bytes) - before <= SESSION_PAGE_BYTES_MAX);
+    }
+    for (int i = 0; i < LAYERS; i++)
+        session_rows_free(&layers[i]);
+    assert_int_equal(atomic_load(&budget.bytes), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scripts),
-        cmocka_unit_test(test_few_pages),
-        cmocka_unit_test(test_budget),
-        cmocka_unit_test(test_full_budget),
+        cmocka_unit_test(test_scripts),   cmocka_unit_test(test_few_pages),
+        cmocka_unit_test(test_budget),    cmocka_unit_test(test_full_budget),
+        cmocka_unit_test(test_wide_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
