@@ -27,6 +27,8 @@ struct access_account {
     _Atomic int64_t sessions;         /* changed under the mutex of their store alone */
     _Atomic size_t session_bytes;     /* of its sessions, and of pages that they made */
     _Atomic size_t session_bytes_max; /* by these limits; 0: no bound */
+    _Atomic int64_t traces;           /* that are kept or on their way: as sessions */
+    _Atomic size_t trace_bytes;
     struct job_share share; /* of the schedulers; no job is left of it when no reference is */
 };
 

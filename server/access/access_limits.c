@@ -39,6 +39,9 @@ static const struct limit LIMITS[ACCESS_LIMIT_COUNT] = {
     { "sessions", INTEGER, FIELD(sessions), 1, COUNT_MOST, "a number of sessions" },
     { "session-memory", SIZE, FIELD(session_bytes), 1, BYTES_MOST,
       "bytes of its sessions, with keys and values, as in 1GiB" },
+    { "traces", INTEGER, FIELD(traces), 1, COUNT_MOST, "a number of kept traces" },
+    { "trace-memory", SIZE, FIELD(trace_bytes), 1, BYTES_MOST,
+      "bytes of its kept traces, as in 256MiB" },
     { "weight", DECIMAL, FIELD(weight), 0.01, 100, "a share of the workers, as in 2" },
     { "expires", DATE, FIELD(expires_s), 0, 0, "the first day without the key, as in 2027-01-31" },
 };

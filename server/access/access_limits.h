@@ -13,7 +13,9 @@ struct access_limits {
     int64_t in_flight;     /* requests at a time; 0: no bound */
     int64_t memory_bytes;  /* of all its requests in flight; 0: no bound */
     int64_t sessions;      /* 0: no bound */
-    int64_t session_bytes; /* of the pages of its sessions; 0: no bound */
+    int64_t session_bytes; /* of its sessions and their pages; 0: no bound */
+    int64_t traces;        /* that are kept; 0: no bound */
+    int64_t trace_bytes;   /* of these; 0: no bound */
     double weight;         /* its share of the workers, beside those of other keys */
     int64_t expires_s;     /* from this second on the key is not valid, UTC since 1970; INT64_MAX:
                               never */
@@ -23,7 +25,7 @@ struct access_limits {
 void access_limits_init(struct access_limits *limits);
 
 /* The number of the limit of that name, 0 to ACCESS_LIMIT_COUNT - 1; -1 where there is none. */
-enum { ACCESS_LIMIT_COUNT = 8 };
+enum { ACCESS_LIMIT_COUNT = 10 };
 int access_limit_find(const char *name);
 
 const char *access_limit_name(int limit);
@@ -34,7 +36,7 @@ const char *access_limit_help(int limit);
 /* The name that a mistyped one probably means; NULL where none is near. */
 const char *access_limit_nearest(const char *name);
 
-/* Writes "cpu, burst, ..., expires", for messages; 120 bytes hold them. */
+/* Writes "cpu, burst, ..., expires", for messages; 144 bytes hold them. */
 void access_limit_names(char *text, size_t bytes);
 
 /* Sets a limit from its text in the keys' file. False, with a fault that says what came and what

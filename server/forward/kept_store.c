@@ -59,6 +59,16 @@ static const char *account_name(const struct kept_trace *kept)
     return kept->account ? kept->account->name : "";
 }
 
+static void give_back(struct kept_store *store, size_t bytes, struct access_account *account)
+{
+    store->bytes -= bytes;
+    if (account) {
+        account->traces--;
+        account->trace_bytes -= bytes;
+    }
+    show(store);
+}
+
 /* Takes number i out and remembers its id. The caller releases it, without the mutex. */
 static struct kept_trace *take_out(struct kept_store *store, int64_t i)
 {
@@ -67,8 +77,7 @@ static struct kept_trace *take_out(struct kept_store *store, int64_t i)
     memcpy(ended->id, kept->id, sizeof ended->id);
     text_copy(ended->account, sizeof ended->account, account_name(kept));
     store->traces[i] = store->traces[--store->count];
-    store->bytes -= kept->bytes;
-    show(store);
+    give_back(store, kept->bytes, kept->account);
     return kept;
 }
 
@@ -83,7 +92,7 @@ static struct kept_trace *take_expired(struct kept_store *store, int64_t now_ns)
 
 static bool is_for(const char *account, const struct access_key *key)
 {
-    return strcmp(account, key ? key->account->name : "") == 0;
+    return access_key_may(key, ACCESS_ADMIN) || strcmp(account, key ? key->account->name : "") == 0;
 }
 
 /* The number of the trace; -1, with a fault: the key has none of this id. */
@@ -115,18 +124,42 @@ void kept_store_sweep(struct kept_store *store, int64_t now_ns)
     } while (kept);
 }
 
-bool kept_store_reserve(struct kept_store *store, size_t bytes, struct fault *fault)
+/* Whether the key may have one more, of so many bytes. Under the mutex. */
+static bool key_takes(const struct access_key *key, size_t bytes, struct fault *fault)
+{
+    const int64_t count_max = key ? key->limits.traces : 0;
+    const size_t bytes_max = key ? (size_t)key->limits.trace_bytes : 0;
+    if (count_max > 0 && key->account->traces >= count_max)
+        return fault_set_at(fault, "/keep", FAULT_QUOTA,
+                            "'%s' keeps %" PRId64 " traces, as many as it may (traces); delete "
+                            "one, or wait until one ends",
+                            key->account->name, key->account->traces);
+    const size_t used = key ? key->account->trace_bytes : 0;
+    return bytes_max == 0 || (bytes <= bytes_max && used <= bytes_max - bytes)
+           || fault_set_at(fault, "/keep", FAULT_QUOTA,
+                           "keeping this trace takes %zu bytes; the traces of '%s' hold %zu of the "
+                           "%zu that they may (trace-memory); delete one, or wait until one ends",
+                           bytes, key->account->name, used, bytes_max);
+}
+
+bool kept_store_reserve(struct kept_store *store, size_t bytes, const struct access_key *key,
+                        struct fault *fault)
 {
     kept_store_sweep(store, clock_now_ns());
     pthread_mutex_lock(&store->mutex);
     const size_t used = store->bytes;
-    const bool fits = bytes <= store->bytes_max && used <= store->bytes_max - bytes;
+    const bool may = key_takes(key, bytes, fault);
+    const bool fits = may && bytes <= store->bytes_max && used <= store->bytes_max - bytes;
     if (fits)
         store->bytes += bytes;
+    if (fits && key) {
+        key->account->traces++;
+        key->account->trace_bytes += bytes;
+    }
     show(store);
     pthread_mutex_unlock(&store->mutex);
-    if (fits)
-        return true;
+    if (fits || !may)
+        return fits;
     if (bytes > store->bytes_max)
         return fault_set_at(fault, "/keep", FAULT_TOO_LARGE,
                             "keeping this trace takes %zu bytes; the daemon keeps at most %zu "
@@ -139,11 +172,10 @@ bool kept_store_reserve(struct kept_store *store, size_t bytes, struct fault *fa
                         bytes, used, store->bytes_max);
 }
 
-void kept_store_return(struct kept_store *store, size_t bytes)
+void kept_store_return(struct kept_store *store, size_t bytes, struct access_account *account)
 {
     pthread_mutex_lock(&store->mutex);
-    store->bytes -= bytes;
-    show(store);
+    give_back(store, bytes, account);
     pthread_mutex_unlock(&store->mutex);
 }
 
@@ -161,11 +193,9 @@ static bool has_room(struct kept_store *store)
     return true;
 }
 
-bool kept_store_publish(struct kept_store *store, struct kept_trace *kept,
-                        const struct access_key *key, int64_t keep_ns, char id[TRACE_ID_MAX + 1],
-                        struct fault *fault)
+bool kept_store_publish(struct kept_store *store, struct kept_trace *kept, int64_t keep_ns,
+                        char id[TRACE_ID_MAX + 1], struct fault *fault)
 {
-    kept->account = key ? access_account_hold(key->account) : NULL;
     kept->expires_ns = clock_now_ns() + keep_ns;
     const bool has_id = random_id_make(kept->id);
     text_copy(id, TRACE_ID_MAX + 1, kept->id);
@@ -174,7 +204,7 @@ bool kept_store_publish(struct kept_store *store, struct kept_trace *kept,
     if (good)
         store->traces[store->count++] = kept;
     else
-        store->bytes -= kept->bytes;
+        give_back(store, kept->bytes, kept->account);
     show(store);
     pthread_mutex_unlock(&store->mutex);
     if (good)

@@ -97,7 +97,8 @@ static bool plan(struct trace_job *job, struct fault *fault)
             trace->wire->explain(trace, fault);
         return false;
     }
-    if (!trace_keep_plan(&trace->request, call->service->kept, &job->groups.work, fault))
+    if (!trace_keep_plan(&trace->request, call->service->kept, trace->limits.key, &job->groups.work,
+                         fault))
         return false;
     if (!memory_reserve(call->memory, job->groups.pass_bytes))
         return fault_no_memory(fault);
@@ -162,7 +163,7 @@ static int64_t keep_tasks(struct trace_job *job, struct fault *fault)
     if (count == 0) {
         infer_job_check_models(&request->attention, fault);
         if (fault->code == FAULT_NONE)
-            trace_keep_publish(request, call->service->kept, job->call.limits.key, fault);
+            trace_keep_publish(request, call->service->kept, fault);
         return 0;
     }
     if (bytes <= SERVICE_WORKSPACE_BYTES)

@@ -75,19 +75,21 @@ static bool fill(struct kept_trace *kept, const struct trace_item *item)
     return make_layers(kept, item);
 }
 
-static bool plan_item(struct trace_item *item, struct kept_store *store, struct fault *fault)
+static bool plan_item(struct trace_item *item, struct kept_store *store,
+                      const struct access_key *key, struct fault *fault)
 {
     size_t bytes;
     if (!bytes_of(item, &bytes))
         return fault_set_at(fault, "/keep", FAULT_TOO_LARGE, "this trace is too large to be kept");
-    if (!kept_store_reserve(store, bytes, fault))
+    if (!kept_store_reserve(store, bytes, key, fault))
         return false;
     item->keeping = kept_trace_create(item->model, item->answered_count);
     if (!item->keeping) {
-        kept_store_return(store, bytes);
+        kept_store_return(store, bytes, key ? key->account : NULL);
         return fault_no_memory(fault);
     }
     item->keeping->bytes = bytes;
+    item->keeping->account = key ? access_account_hold(key->account) : NULL;
     return fill(item->keeping, item) || fault_no_memory(fault);
 }
 
@@ -105,13 +107,13 @@ static void add_work(const struct kept_trace *kept, struct attn_work *work)
 }
 
 bool trace_keep_plan(struct trace_request *request, struct kept_store *store,
-                     struct attn_work *work, struct fault *fault)
+                     const struct access_key *key, struct attn_work *work, struct fault *fault)
 {
     for (int64_t i = 0; i < request->item_count; i++) {
         struct trace_item *item = &request->items[i];
         if (item->keep_ns == 0 || item->fault.code != FAULT_NONE)
             continue;
-        if (!plan_item(item, store, fault))
+        if (!plan_item(item, store, key, fault))
             return false;
         add_work(item->keeping, work);
     }
@@ -152,7 +154,7 @@ void trace_keep_run(const struct trace_request *request, int64_t task, void *wor
 }
 
 bool trace_keep_publish(struct trace_request *request, struct kept_store *store,
-                        const struct access_key *key, struct fault *fault)
+                        struct fault *fault)
 {
     for (int64_t i = 0; i < request->item_count; i++) {
         struct trace_item *item = &request->items[i];
@@ -160,7 +162,7 @@ bool trace_keep_publish(struct trace_request *request, struct kept_store *store,
         if (!kept)
             continue;
         item->keeping = NULL;
-        if (!kept_store_publish(store, kept, key, item->keep_ns, item->kept, fault))
+        if (!kept_store_publish(store, kept, item->keep_ns, item->kept, fault))
             return false;
     }
     return true;
@@ -175,7 +177,7 @@ void trace_keep_drop(struct trace_request *request, struct kept_store *store, bo
         item->kept[0] = '\0';
         if (!item->keeping)
             continue;
-        kept_store_return(store, item->keeping->bytes);
+        kept_store_return(store, item->keeping->bytes, item->keeping->account);
         kept_trace_release(item->keeping);
         item->keeping = NULL;
     }

@@ -8,9 +8,9 @@
 #include "forward/trace.h"
 #include "work.h"
 
-/* Makes room for every item that is kept, and adds the work of their levels. */
+/* Makes room for every item that is kept, for the key, and adds the work of their levels. */
 bool trace_keep_plan(struct trace_request *request, struct kept_store *store,
-                     struct attn_work *work, struct fault *fault);
+                     const struct access_key *key, struct attn_work *work, struct fault *fault);
 
 /* After the passes: tasks that make the levels of all items. */
 int64_t trace_keep_tasks(const struct trace_request *request);
@@ -19,7 +19,7 @@ void trace_keep_run(const struct trace_request *request, int64_t task, void *wor
 
 /* Publishes what is kept, and sets the items' ids. */
 bool trace_keep_publish(struct trace_request *request, struct kept_store *store,
-                        const struct access_key *key, struct fault *fault);
+                        struct fault *fault);
 
 /* Gives back what was not published and, where the request failed afterwards, ends what was: nobody
  * knows its id. May be called twice. */

@@ -95,12 +95,15 @@ static void test_empty_traces_count(void **state)
     daemon_stop(&other);
 }
 
-/* A trace is for the name that made it, and for models that the key may call. */
+/* A trace is for the name that made it, and for models that the key may call; an admin may look at
+ * it and end it. */
 static void test_maker_alone(void **state)
 {
-    static const struct key_line KEYS[] = {
-        { "anna", "infer" }, { "bert", "infer" }, { "other", "infer:demo" }, { NULL, NULL }
-    };
+    static const struct key_line KEYS[] = { { "anna", "infer" },
+                                            { "bert", "infer" },
+                                            { "other", "infer:demo" },
+                                            { "boss", "admin" },
+                                            { NULL, NULL } };
     struct daemon other;
     struct http_client own;
     char *body = word_model_request(WORDS, ",\"keep\":\"1m\""), path[128];
@@ -122,10 +125,55 @@ static void test_maker_alone(void **state)
     key_expect_refused(&own, "bert", &end, 404, "not_found", "no trace");
     key_expect_refused(&own, "other", &look, 404, "not_found", "no trace");
     key_expect_refused(&own, NULL, &look, 401, "key", NULL);
-    response = key_expect(&own, "anna", &end, 204);
+    response = key_expect(&own, "boss", &look, 200);
     http_response_free(&response);
+    response = key_expect(&own, "boss", &end, 204);
+    http_response_free(&response);
+    key_expect_refused(&own, "boss", &look, 410, "gone", "has ended");
     key_expect_refused(&own, "anna", &look, 410, "gone", "has ended");
     key_expect_refused(&own, "bert", &look, 404, "not_found", "no trace");
+    http_client_free(&own);
+    daemon_stop(&other);
+    free(body);
+}
+
+/* A name keeps as many traces, and as many bytes of them, as it may; others go on. */
+static void test_limits_of_a_name(void **state)
+{
+    static const struct key_line KEYS[] = { { "anna", "infer traces=2" },
+                                            { "bert", "infer trace-memory=48KiB" },
+                                            { "carl", "infer" },
+                                            { NULL, NULL } };
+    struct daemon other;
+    struct http_client own;
+    char *body = word_model_request(WORDS, ",\"keep\":\"1h\""), path[128];
+    const struct http_request keep_it = { .method = "POST", .path = "/v1/trace", .body = body };
+    const struct http_request end = { .method = "DELETE", .path = path };
+    (void)state;
+    key_file_write(fixture_path("keys"), KEYS);
+    daemon_start_with(&other, "--models", directory, "--keys", fixture_path("keys"), NULL);
+    http_client_init(&own, other.port);
+    for (int i = 0; i < 2; i++) {
+        struct http_response response = key_expect(&own, "anna", &keep_it, 200);
+        cJSON *answer = cJSON_Parse(response.body);
+        snprintf(path, sizeof path, "/v1/traces/%s",
+                 cJSON_GetObjectItem(answer, "trace")->valuestring);
+        cJSON_Delete(answer);
+        http_response_free(&response);
+    }
+    key_expect_refused(&own, "anna", &keep_it, 429, "quota", "keeps 2 traces, as many as it may");
+    struct http_response response = key_expect(&own, "anna", &end, 204);
+    http_response_free(&response);
+    response = key_expect(&own, "anna", &keep_it, 200);
+    http_response_free(&response);
+    key_expect_refused(&own, "anna", &keep_it, 429, "quota", "(traces)");
+    response = key_expect(&own, "bert", &keep_it, 200);
+    http_response_free(&response);
+    key_expect_refused(&own, "bert", &keep_it, 429, "quota", "the 49152 that they may");
+    for (int i = 0; i < 3; i++) {
+        response = key_expect(&own, "carl", &keep_it, 200);
+        http_response_free(&response);
+    }
     http_client_free(&own);
     daemon_stop(&other);
     free(body);
@@ -142,6 +190,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_budget),
                                         cmocka_unit_test(test_empty_traces_count),
-                                        cmocka_unit_test(test_maker_alone) };
+                                        cmocka_unit_test(test_maker_alone),
+                                        cmocka_unit_test(test_limits_of_a_name) };
     return cmocka_run_group_tests(tests, start, fixture_clear);
 }

@@ -77,6 +77,7 @@ static const char *const good[][2] = {
     { "a - infer cpu=0.001 burst=24h", NULL },
     { "a - infer burst=2000ms cpu=2", "a - infer cpu=2" },
     { "a - infer in-flight=8 memory=64MiB sessions=4 session-memory=1GiB weight=2", NULL },
+    { "a - infer traces=3 trace-memory=1MiB weight=2", NULL },
     { "a - infer memory=65536KiB in-flight=1000000", "a - infer in-flight=1000000 memory=64MiB" },
     { "a - infer memory=1048577", NULL },
     { "a - infer weight=1", "a - infer" },
@@ -208,10 +209,10 @@ static const char *const bad[][2] = {
     { "a - infer cpus=1", "keys:1:11: there is no limit 'cpus'; the nearest is cpu" },
     { "a - infer rate=1",
       "keys:1:11: there is no limit 'rate'; expected cpu, burst, in-flight, memory, sessions, "
-      "session-memory, weight, expires" },
+      "session-memory, traces, trace-memory, weight, expires" },
     { "a - infer =1",
       "keys:1:11: there is no limit ''; expected cpu, burst, in-flight, memory, sessions, "
-      "session-memory, weight, expires" },
+      "session-memory, traces, trace-memory, weight, expires" },
     { "a - infer cpu=1 cpu=2", "keys:1:17: cpu came twice; expected it once" },
     { "a - infer cpu=", "keys:1:15: cpu is ''; " CPU },
     { "a - infer cpu=0", "keys:1:15: cpu is '0'; " CPU },
