@@ -7,6 +7,9 @@
 #include "base/memory_budget.h"
 
 #include <malloc.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { TRIM_PEAK_BYTES = 4 << 20, TRIM_AFTER_MS = 500 };
 
@@ -292,6 +295,21 @@ void memory_return(struct memory_share *share, size_t bytes)
 void memory_return_all(struct memory_share *share)
 {
     memory_return(share, SIZE_MAX);
+}
+
+void memory_hold(struct memory_share *share, size_t bytes)
+{
+    if (share && share->bytes > bytes)
+        memory_return(share, share->bytes - bytes);
+}
+
+size_t memory_give_back(void *memory, size_t bytes)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), before = -(uintptr_t)memory % page;
+    if (bytes < before + page)
+        return 0;
+    const size_t given = (bytes - before) / page * page;
+    return madvise((char *)memory + before, given, MADV_DONTNEED) == 0 ? given : 0;
 }
 
 /* Two threads that come at the same moment may both trim, which does no harm. */

@@ -95,6 +95,13 @@ void memory_take(struct memory_share *share, size_t bytes);
 void memory_return(struct memory_share *share, size_t bytes);
 void memory_return_all(struct memory_share *share);
 
+/* Returns all reserved bytes but these, which are still held. */
+void memory_hold(struct memory_share *share, size_t bytes);
+
+/* Gives the whole pages of some allocated memory that nobody reads any more back to the system.
+ * Returns their bytes. */
+size_t memory_give_back(void *memory, size_t bytes);
+
 /* Call it now and then. After a burst of requests it gives the freed memory back to the system,
  * once no request has used any for a while. */
 void memory_budget_trim(int64_t now_ns);

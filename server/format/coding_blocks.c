@@ -41,6 +41,7 @@ bool coding_blocks_begin(struct coding_blocks *blocks, enum coding coding, bool 
     if (!blocks->blocks)
         return false;
     blocks->count = (int64_t)count;
+    blocks->bytes = total;
     blocks->parts = (struct byte_slice *)((char *)blocks->blocks + heads);
     unsigned char *place = (unsigned char *)blocks->parts + parts;
     for (size_t i = 0; i < count; i++)
@@ -176,6 +177,16 @@ bool coding_blocks_finish(struct coding_blocks *blocks)
         frame_zlib(blocks, check);
     blocks->part_count = (int)blocks->count + 2;
     return blocks->is_required || packed < blocks->source_bytes;
+}
+
+size_t coding_blocks_trim(struct coding_blocks *blocks)
+{
+    size_t held = blocks->bytes;
+    for (int64_t i = 0; i < blocks->count; i++) {
+        const struct coding_block *block = &blocks->blocks[i];
+        held -= memory_give_back(block->place + block->used, PACKED_BYTES_MAX - block->used);
+    }
+    return held;
 }
 
 void coding_blocks_free(struct coding_blocks *blocks)

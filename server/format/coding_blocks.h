@@ -23,6 +23,7 @@ struct coding_blocks {
 
     struct coding_block *blocks; /* malloc'd, with room behind them for the packed bytes */
     int64_t count;
+    size_t bytes;         /* of that memory */
     _Atomic bool is_vain; /* there was no memory, or a block did not shrink: the rest is skipped */
     unsigned char head[10], tail[8];
 
@@ -43,6 +44,10 @@ void coding_blocks_pack(struct coding_blocks *blocks, int64_t i);
 /* Makes the parts, after all blocks are packed. False where the answer must be sent unpacked: it
  * did not shrink, or there was no memory. */
 bool coding_blocks_finish(struct coding_blocks *blocks);
+
+/* Gives back the room that the packed blocks have left. Returns the bytes that are still held; the
+ * share is the caller's to correct. */
+size_t coding_blocks_trim(struct coding_blocks *blocks);
 
 /* Frees the blocks and parts. Their memory stays reserved until the share ends. */
 void coding_blocks_free(struct coding_blocks *blocks);

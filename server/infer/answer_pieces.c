@@ -96,6 +96,7 @@ static char *allocate(struct answer_pieces *pieces, const struct text *text, int
     const size_t pages = (parts + bytes + LARGE_PAGE_BYTES - 1) / LARGE_PAGE_BYTES;
     if (!memory_reserve(text->memory, parts + bytes))
         return NULL;
+    pieces->parts_bytes = parts;
     if (bytes < LARGE_BYTES)
         pieces->parts = malloc(parts + bytes);
     else if ((pieces->parts = aligned_alloc(LARGE_PAGE_BYTES, pages * LARGE_PAGE_BYTES)))
@@ -116,6 +117,7 @@ static bool place(struct answer_pieces *pieces, const struct text *text, int par
         pieces->pieces[i].offset = bytes;
         bytes += bytes_most(pieces, text, i);
     }
+    pieces->pieces[pieces->count].offset = bytes;
     pieces->room = allocate(pieces, text, part_count, bytes);
     return pieces->room != NULL;
 }
@@ -156,6 +158,20 @@ size_t answer_pieces_bytes(const struct answer_pieces *pieces)
     for (int64_t i = 0; i < pieces->count; i++)
         bytes += pieces->parts[i].size;
     return bytes;
+}
+
+size_t answer_pieces_trim(struct answer_pieces *pieces)
+{
+    size_t held = pieces->parts_bytes + pieces->pieces[pieces->count].offset
+                  + ((size_t)pieces->count + 1) * sizeof *pieces->pieces
+                  + (size_t)pieces->deferred.capacity * sizeof *pieces->deferred.gaps;
+    for (int64_t i = 0; i < pieces->count; i++) {
+        const size_t used = pieces->parts[i].size;
+        char *const place = pieces->room + pieces->pieces[i].offset;
+        held -= memory_give_back(place + used,
+                                 pieces->pieces[i + 1].offset - pieces->pieces[i].offset - used);
+    }
+    return held;
 }
 
 void answer_pieces_free(struct answer_pieces *pieces)

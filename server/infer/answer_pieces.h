@@ -17,6 +17,7 @@ struct answer_pieces {
     struct byte_slice *parts; /* one for each piece, and room behind them for the parts of the
                                  answer that are no text; malloc'd */
     char *room;               /* of all pieces, behind the parts */
+    size_t parts_bytes;       /* of parts */
 };
 
 /* text is complete except for its gaps, and part_count parts come behind it. Cuts the gaps, if
@@ -30,6 +31,10 @@ void answer_pieces_write(struct answer_pieces *pieces, const struct text *text, 
 
 /* The bytes of all pieces, when all are written. */
 size_t answer_pieces_bytes(const struct answer_pieces *pieces);
+
+/* Gives back the room that the written pieces have left. Returns the bytes that are still held; the
+ * share is the caller's to correct. */
+size_t answer_pieces_trim(struct answer_pieces *pieces);
 
 /* Takes a zeroed struct too. The memory stays reserved until its share ends. */
 void answer_pieces_free(struct answer_pieces *pieces);

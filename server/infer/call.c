@@ -195,6 +195,8 @@ static void reply(struct call *call)
         struct text text = call->text;
         call->text.data = NULL;
         drop_memory(call);
+        text_trim(&text);
+        memory_hold(call->memory, text.capacity);
         exchange_reply_text(call->exchange, call->status,
                             call->status == 204 ? NULL : call->content_type, &text);
         return;

@@ -101,12 +101,16 @@ void call_answer_finish(struct call *call)
 void call_answer_drop_rest(struct call *call)
 {
     const bool is_packed = call->packed.count > 0 && call->parts == call->packed.parts;
-    if (is_packed) {
+    if (is_packed)
         answer_pieces_free(&call->pieces);
-        text_free(&call->text);
-    }
-    if (is_packed || call->part_count == call->pieces.count) {
-        call->kind->drop(call);
-        json_free(&call->document);
-    }
+    else
+        coding_blocks_free(&call->packed);
+    if (!is_packed && call->part_count != call->pieces.count)
+        return;
+    text_free(&call->text);
+    call->kind->drop(call);
+    json_free(&call->document);
+    call_drop_body(call);
+    memory_hold(call->memory,
+                is_packed ? coding_blocks_trim(&call->packed) : answer_pieces_trim(&call->pieces));
 }

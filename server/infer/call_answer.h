@@ -18,7 +18,7 @@ void call_answer_run(struct call *call, int64_t task);
 /* When all tasks have run, if there were any: completes the answer. */
 void call_answer_finish(struct call *call);
 
-/* Frees what an answer of parts does not need. */
+/* Frees what an answer of parts does not need, and reserves no more than what it holds. */
 void call_answer_drop_rest(struct call *call);
 
 #endif

@@ -12,6 +12,7 @@
 #include <string.h>
 
 enum { TEXT_CAPACITY_MIN = 1024, TEXT_FORMAT_BYTES = 256, DEFERRED_CAPACITY_MIN = 16 };
+enum { TEXT_SPARE_BYTES_MAX = 64 << 10 };
 
 void text_init(struct text *text, size_t bytes_max)
 {
@@ -31,6 +32,17 @@ void text_free(struct text *text)
         return;
     free(text->data);
     *text = (struct text){ .bytes_max = text->bytes_max };
+}
+
+void text_trim(struct text *text)
+{
+    char *data = text->capacity - text->used > TEXT_SPARE_BYTES_MAX
+                     ? realloc(text->data, text->used + 1)
+                     : NULL;
+    if (!data)
+        return;
+    text->data = data;
+    text->capacity = text->used;
 }
 
 static bool grow(struct text *text, size_t size)

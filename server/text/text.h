@@ -37,6 +37,10 @@ struct text {
 void text_init(struct text *text, size_t bytes_max);
 void text_free(struct text *text);
 
+/* Gives back room that a text which is complete has left, where that is much. What its share has
+ * reserved is the caller's to correct. */
+void text_trim(struct text *text);
+
 /* A text in the caller's buffer, whose last byte stays unused. Such a text never grows and must not
  * be freed. */
 struct text text_in(char *buffer, size_t buffer_size);
