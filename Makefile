@@ -82,9 +82,10 @@ BRANCHES  := $(if $(filter x86_64% i686%,$(MACHINE)),-fcf-protection) \
 HARDENED   = $(if $(SANITIZE),,-fPIE -fstack-protector-strong -fstack-clash-protection $(BRANCHES) $(FORTIFY))
 HARDENED_LINK := $(if $(SANITIZE),,-pie -Wl,-z,relro,-z,now,-z,noexecstack)
 
-# Names of files in the program begin at the root of the sources, so that the same sources give the same bytes
-# in any folder.
-FLAGS     = -std=c11 -D_GNU_SOURCE -ffile-prefix-map=$(CURDIR)=. $(CFLAGS) $(WARNINGS) $(SANITIZER) $(HARDENED)
+# Names of files in the program begin at the root of the sources, or at the folder of what is made, so that the same
+# sources give the same bytes in any folder.
+ANY_FOLDER := -ffile-prefix-map=$(CURDIR)=.$(if $(filter-out build,$(BUILD)), -ffile-prefix-map=$(BUILD)=build)
+FLAGS     = -std=c11 -D_GNU_SOURCE $(ANY_FOLDER) $(CFLAGS) $(WARNINGS) $(SANITIZER) $(HARDENED)
 
 # make asks pkg-config when the first recipe needs the answer, because make may run before the packages
 # are there, and then keeps the answer. The library sees no folder but its own, so that the compiler guards

@@ -3,8 +3,8 @@
 #
 #     deploy/check-reproducible.sh
 #
-# The two builds differ in what must not matter: the folder and its depth, the time, the user's
-# locale and time zone, and how many files the compiler works on at once. Exit status 0 and a line
+# The two builds differ in what must not matter: the folder and its depth, where the program is made (BUILD), the
+# time, the user's locale and time zone, and how many files the compiler works on at once. Exit status 0 and a line
 # with the digest where they are equal.
 set -eu
 cd "$(dirname "$0")/.."
@@ -25,11 +25,11 @@ build() { # ROOT VARIABLE...
 }
 build "$one" LC_ALL=C TZ=UTC MAKEFLAGS=-j1 &
 first=$!
-build "$two" LC_ALL=C.UTF-8 TZ=Asia/Tokyo MAKEFLAGS=-j2
+build "$two" LC_ALL=C.UTF-8 TZ=Asia/Tokyo MAKEFLAGS=-j2 BUILD="$folder/made"
 wait "$first"
 
 digest=$(sha256sum <"$one/build/attnd")
-if ! cmp "$one/build/attnd" "$two/build/attnd"; then
+if ! cmp "$one/build/attnd" "$folder/made/attnd"; then
     echo "two builds of the same sources differ" >&2
     exit 1
 fi

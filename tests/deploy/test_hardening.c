@@ -98,6 +98,24 @@ static void test_lengths_are_checked(void **state)
         line_of("--dyn-syms", checked[i]);
 }
 
+/* What is made outside of the sources' folder has no name of that place in it. The one source that
+ * is made there is the explorer's bytes. */
+static void test_no_names_of_folders(void **state)
+{
+    (void)state;
+    char command[1024], place[] = "/tmp/attnd-build-XXXXXX";
+    assert_non_null(mkdtemp(place));
+    snprintf(command, sizeof command,
+             "object='%s/cc/server/page/page_bytes.o'\n"
+             "env -u MAKEFLAGS -u MAKELEVEL make -s CC=cc BUILD='%s' \"$object\" >/dev/null &&\n"
+             "test -s \"$object\" && ! grep -q '%s' \"$object\"",
+             place, place, place);
+    const int status = system(command);
+    snprintf(command, sizeof command, "rm -rf '%s'", place);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -106,6 +124,7 @@ int main(void)
         cmocka_unit_test(test_nothing_is_writable_and_executable),
         cmocka_unit_test(test_canaries),
         cmocka_unit_test(test_lengths_are_checked),
+        cmocka_unit_test(test_no_names_of_folders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
