@@ -220,7 +220,8 @@ bool sandbox_is_possible(struct fault *fault)
 void sandbox_leave_files(struct sandbox *sandbox, const struct sandbox_path *paths, int path_count,
                          struct sandbox_peer peer)
 {
-    *sandbox = (struct sandbox){ .connects = peer.port != 0 };
+    *sandbox =
+        (struct sandbox){ .connects = peer.port != 0, .looks_up = peer.port != 0 && peer.looks_up };
     tzset(); /* glibc reads the time zone before it takes a time apart, be it UTC */
     for (int i = 0; i < path_count; i++) {
         sandbox->changes_files |= paths[i].path && paths[i].use == SANDBOX_CHANGES;

@@ -34,6 +34,7 @@ struct sandbox {
     bool removes_files; /* a path is for SANDBOX_REMOVES */
     bool writes_files;  /* a path is for SANDBOX_WRITES */
     bool connects;      /* to a peer */
+    bool looks_up;      /* the peer's name */
     bool filters;       /* the filter of calls is in force */
     int filter_error;   /* the errno for which it is not */
 };

@@ -6,12 +6,15 @@
  *
  * The kernel keeps a bitmap of the calls that a filter allows whatever their arguments are (from
  * 5.11 on), and does not run the filter for them. So a call that a request makes has no condition
- * on its arguments, but for the two that send. The filter itself is a binary tree over the numbers
+ * on its arguments, but for the two that send and the one that sets an option of a socket. The
+ * filter itself is a binary tree over the numbers
  * of the calls. */
 #include "host/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <stddef.h>
@@ -43,7 +46,6 @@ static const char *const ALWAYS[] = {
     "recvfrom",
     "recvmsg",
     "sendfile",
-    "setsockopt",
     "shutdown",
     /* files */
     "close",
@@ -84,7 +86,6 @@ static const char *const ALWAYS[] = {
     "restart_syscall",
     "rseq",
     "sched_getaffinity",
-    "sched_setaffinity",
     "sched_yield",
     "set_robust_list",
     /* signals */
@@ -170,14 +171,54 @@ static int allow_sending(scmp_filter_ctx filter)
     return result ? result : allow_bits(filter, SCMP_SYS(sendmsg), 2, MSG_FASTOPEN, 0);
 }
 
-/* Sockets of the internet are opened and connected. glibc's resolver sends by sendmmsg(), whose
- * flags are where those of sendto() are; it does without the other sockets that it tries. */
-static int allow_connecting(scmp_filter_ctx filter)
+static int allow_option(scmp_filter_ctx filter, int level, int option)
 {
-    int result = allow_equal(filter, SCMP_SYS(socket), 0, AF_INET);
+    const struct scmp_arg_cmp which[] = { SCMP_CMP(1, SCMP_CMP_EQ, (scmp_datum_t)level),
+                                          SCMP_CMP(2, SCMP_CMP_EQ, (scmp_datum_t)option) };
+    return seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, SCMP_SYS(setsockopt), 2, which);
+}
+
+/* Options of connections, and of the sockets that listen no longer while the daemon drains. The
+ * last two are the resolver's. */
+static int allow_options(scmp_filter_ctx filter, const struct sandbox *sandbox)
+{
+    static const int OPTIONS[][2] = {
+        { SOL_SOCKET, SO_LINGER },        { SOL_SOCKET, SO_RCVLOWAT },
+        { SOL_SOCKET, SO_ATTACH_FILTER }, { IPPROTO_TCP, TCP_NODELAY },
+        { IPPROTO_TCP, TCP_CORK },        { IPPROTO_IP, IP_RECVERR },
+        { IPPROTO_IPV6, IPV6_RECVERR },
+    };
+    enum { COUNT = sizeof OPTIONS / sizeof OPTIONS[0], OF_RESOLVER = 2 };
+    const int count = COUNT - (sandbox->looks_up ? 0 : OF_RESOLVER);
+    int result = 0;
+    for (int i = 0; i < count && result == 0; i++)
+        result = allow_option(filter, OPTIONS[i][0], OPTIONS[i][1]);
+    return result;
+}
+
+/* The flags of the type, SOCK_CLOEXEC and SOCK_NONBLOCK, lie above these bits. */
+static int allow_socket(scmp_filter_ctx filter, int family, int type)
+{
+    static const scmp_datum_t TYPE = 0xf;
+    const struct scmp_arg_cmp which[] = { SCMP_CMP(0, SCMP_CMP_EQ, (scmp_datum_t)family),
+                                          SCMP_CMP(1, SCMP_CMP_MASKED_EQ, TYPE,
+                                                   (scmp_datum_t)type) };
+    return seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 2, which);
+}
+
+/* Sockets of TCP are opened and connected; of UDP too where a name is looked up. glibc's resolver
+ * sends by sendmmsg(), whose flags are where those of sendto() are; it does without the other
+ * sockets that it tries. */
+static int allow_connecting(scmp_filter_ctx filter, const struct sandbox *sandbox)
+{
+    int result = allow_socket(filter, AF_INET, SOCK_STREAM);
     if (result == 0)
-        result = allow_equal(filter, SCMP_SYS(socket), 0, AF_INET6);
-    if (result == 0)
+        result = allow_socket(filter, AF_INET6, SOCK_STREAM);
+    if (result == 0 && sandbox->looks_up)
+        result = allow_socket(filter, AF_INET, SOCK_DGRAM);
+    if (result == 0 && sandbox->looks_up)
+        result = allow_socket(filter, AF_INET6, SOCK_DGRAM);
+    if (result == 0 && sandbox->looks_up)
         result = allow_bits(filter, SCMP_SYS(sendmmsg), 3, MSG_FASTOPEN, 0);
     return result ? result : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(connect), 0);
 }
@@ -193,12 +234,14 @@ static int allow_descriptors(scmp_filter_ctx filter)
     return result;
 }
 
-/* A thread gives way to others, and changes no other process. */
-static int allow_priority(scmp_filter_ctx filter)
+/* A thread gives way to others and chooses its CPUs, and does so for no other thread or process. */
+static int allow_scheduling(scmp_filter_ctx filter)
 {
     const struct scmp_arg_cmp itself[] = { SCMP_CMP(0, SCMP_CMP_EQ, PRIO_PROCESS),
                                            SCMP_CMP(1, SCMP_CMP_EQ, 0) };
-    return seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, SCMP_SYS(setpriority), 2, itself);
+    const int result =
+        seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, SCMP_SYS(setpriority), 2, itself);
+    return result ? result : allow_equal(filter, SCMP_SYS(sched_setaffinity), 0, 0);
 }
 
 /* A signal goes to this process only, as abort() sends it. Limits are asked, not set. A thread
@@ -279,13 +322,15 @@ int sandbox_filter_calls(const struct sandbox *sandbox)
     if (result == 0)
         result = allow_descriptors(filter);
     if (result == 0)
-        result = allow_priority(filter);
+        result = allow_scheduling(filter);
+    if (result == 0)
+        result = allow_options(filter, sandbox);
     if (result == 0)
         result = allow_own(filter);
     if (result == 0)
         result = allow_files(filter, sandbox);
     if (result == 0 && sandbox->connects)
-        result = allow_connecting(filter);
+        result = allow_connecting(filter, sandbox);
     if (result == 0)
         result = seccomp_load(filter);
     seccomp_release(filter);

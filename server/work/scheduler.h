@@ -202,8 +202,8 @@ int scheduler_worker_count(struct scheduler *scheduler);
  * or memory are lacking. By one thread at a time. */
 int scheduler_set_worker_count(struct scheduler *scheduler, int worker_count);
 
-/* From now on worker i runs on one CPU only, the i-th of those that the caller may use. By the
- * thread that sets the number of workers. */
+/* From its next task on worker i runs on one CPU only, the i-th of those that the caller may use.
+ * By the thread that sets the number of workers. */
 void scheduler_pin_workers(struct scheduler *scheduler);
 
 /* Waits until all jobs are over, then ends the threads. No other thread may use the scheduler any

@@ -26,6 +26,7 @@ struct scheduler_thread {
     int64_t begun_ns;     /* since when it runs something; 0: it runs nothing */
     int cpu;              /* on which it began that; -1: unknown */
     int64_t unoffered_ns; /* CPU time since it last offered its CPU to others */
+    int pin_count;        /* the scheduler's, when it pinned itself last */
 };
 
 struct scheduler {
@@ -44,7 +45,8 @@ struct scheduler {
     pthread_t timer_thread;
     bool timer_started;
     size_t workspace_bytes;
-    bool pinned;
+    int pin_count;  /* how often the workers were told to pin themselves; 0: never */
+    cpu_set_t cpus; /* to which */
     bool spare_idle;
     int idle_count; /* workers that wait, including those that are being woken */
     int worker_count;

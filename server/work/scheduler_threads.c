@@ -65,6 +65,15 @@ static bool leave_shared_cpu(struct scheduler_thread *self, const struct job *jo
     return true;
 }
 
+/* A worker pins itself: the sandbox lets no thread pin another. */
+static void pin(struct scheduler_thread *self)
+{
+    if (self->pin_count == self->scheduler->pin_count)
+        return;
+    self->pin_count = self->scheduler->pin_count;
+    worker_cpu_pin(&self->scheduler->cpus, self->index);
+}
+
 static void *work(void *argument)
 {
     struct scheduler_thread *self = argument;
@@ -73,6 +82,7 @@ static void *work(void *argument)
     give_way();
     pthread_mutex_lock(&scheduler->mutex);
     while (self->index < scheduler->worker_count && !scheduler->stopping) {
+        pin(self);
         const int64_t now_ns = clock_now_ns();
         struct job *job = job_order_next(&scheduler->order, now_ns);
         if (job) {
@@ -147,6 +157,7 @@ static bool start_thread(struct scheduler *scheduler, int index, void *(*body)(v
     thread->index = index;
     thread->gone = false;
     thread->begun_ns = 0;
+    thread->pin_count = 0;
     thread->worker.workspace_bytes = scheduler->workspace_bytes;
     if (!thread->worker.workspace)
         thread->worker.workspace = aligned_alloc(64, scheduler->workspace_bytes);
@@ -164,11 +175,7 @@ static bool revive(struct scheduler *scheduler, int index)
         return true;
     if (thread->started)
         pthread_join(thread->thread, NULL); /* it does not need the mutex any more */
-    if (!start_thread(scheduler, index, work))
-        return false;
-    if (scheduler->pinned)
-        worker_cpu_pin(thread->thread, index);
-    return true;
+    return start_thread(scheduler, index, work);
 }
 
 int scheduler_set_worker_count(struct scheduler *scheduler, int worker_count)
@@ -191,9 +198,9 @@ int scheduler_set_worker_count(struct scheduler *scheduler, int worker_count)
 void scheduler_pin_workers(struct scheduler *scheduler)
 {
     pthread_mutex_lock(&scheduler->mutex);
-    scheduler->pinned = true;
-    for (int i = 0; i < scheduler->worker_count; i++)
-        worker_cpu_pin(scheduler->threads[i].thread, i);
+    if (sched_getaffinity(0, sizeof scheduler->cpus, &scheduler->cpus) == 0)
+        scheduler->pin_count++;
+    pthread_cond_broadcast(&scheduler->work);
     pthread_mutex_unlock(&scheduler->mutex);
 }
 

@@ -2,23 +2,22 @@
 
 #include "watch/log.h"
 
+#include <errno.h>
 #include <string.h>
 
-void worker_cpu_pin(pthread_t thread, int index)
+void worker_cpu_pin(const cpu_set_t *allowed, int index)
 {
-    cpu_set_t all, one;
+    cpu_set_t one;
     int cpu = -1;
-    int error = pthread_getaffinity_np(pthread_self(), sizeof all, &all);
-    if (error == 0) {
-        for (int left = index % CPU_COUNT(&all); left >= 0; left -= CPU_ISSET(cpu, &all) != 0)
-            cpu++;
-        CPU_ZERO(&one);
-        CPU_SET(cpu, &one);
-        error = pthread_setaffinity_np(thread, sizeof one, &one);
-    }
-    if (error != 0)
+    if (CPU_COUNT(allowed) == 0)
+        return;
+    for (int left = index % CPU_COUNT(allowed); left >= 0; left -= CPU_ISSET(cpu, allowed) != 0)
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    if (sched_setaffinity(0, sizeof one, &one) != 0)
         log_line(LOG_WARNING, "worker not pinned", LOG_NUMBER("worker", index),
-                 LOG_STRING("reason", strerror(error)));
+                 LOG_STRING("reason", strerror(errno)));
 }
 
 void worker_cpu_leave(const cpu_set_t *busy)

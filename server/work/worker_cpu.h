@@ -7,12 +7,11 @@
 #ifndef ATTND_WORKER_CPU_H
 #define ATTND_WORKER_CPU_H
 
-#include <pthread.h>
 #include <sched.h>
 
-/* Pins the thread to the index-th of the CPUs that the caller may use, counting round where there
- * are fewer. Where the kernel refuses, the thread stays unpinned. */
-void worker_cpu_pin(pthread_t thread, int index);
+/* Pins the calling thread to the index-th of the allowed CPUs, counting round where there are
+ * fewer. Where the kernel refuses, the thread stays unpinned. */
+void worker_cpu_pin(const cpu_set_t *allowed, int index);
 
 /* Moves the calling thread to a CPU that is not in busy. Its affinity mask stays as it is, so the
  * kernel may move it on. Where the mask has no other CPU, the thread stays. */

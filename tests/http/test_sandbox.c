@@ -162,6 +162,9 @@ static void test_serves_everything(void **state)
     expect_logged("debug request method=GET path=/livez");
     assert_int_equal(kill(server.pid, SIGTERM), 0);
     expect_logged("draining");
+    char *log = daemon_log(&server);
+    assert_null(strstr(log, "worker not pinned"));
+    free(log);
     fixture_stop(state);
 }
 

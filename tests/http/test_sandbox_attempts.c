@@ -210,6 +210,9 @@ static const struct {
     { "bind", INJECTED_BIND, EPERM, EACCES, 4 },
     { "own a descriptor", INJECTED_OWNER, EPERM, 0, 0 },
     { "priority", INJECTED_PRIORITY, EPERM, 0, 0 },
+    { "affinity", INJECTED_AFFINITY, EPERM, 0, 0 },
+    { "an option of a socket", INJECTED_OPTION, EPERM, 0, 0 },
+    { "a socket of UDP", INJECTED_UDP, EPERM, 0, 0 },
     { "ptrace", INJECTED_TRACE, EPERM, EPERM, 1 },
     { "signal", INJECTED_SIGNAL, EPERM, EPERM, 6 },
     { "open /etc/passwd", INJECTED_OPEN, 0, EACCES, 1 },
@@ -405,6 +408,28 @@ static void test_model_control(void **state)
     fixture_stop(state);
 }
 
+/* UDP is there to look up the collector's name, and not where it has none. */
+static void test_udp(void **state)
+{
+    static const struct {
+        const char *collector;
+        int error;
+    } CASES[] = { { "http://127.0.0.1:9", EPERM }, { "http://localhost:9", 0 } };
+    (void)state;
+    sandbox_skip_unless(false);
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        const char *const environment[] = { control_variable, preload_variable,
+                                            "INJECTED_REFUSES=", NULL };
+        const char *const arguments[] = { "--sandbox", "--otlp-endpoint", CASES[i].collector,
+                                          NULL };
+        daemon_start(&server, &(struct daemon_options){ .arguments = arguments,
+                                                        .environment = environment });
+        http_client_init(&client, server.port);
+        assert_int_equal(attempt(INJECTED_UDP, 0, ""), CASES[i].error);
+        fixture_stop(state);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -415,6 +440,7 @@ int main(void)
         cmocka_unit_test(test_landlock_alone),
         cmocka_unit_test(test_neither),
         cmocka_unit_test(test_model_control),
+        cmocka_unit_test(test_udp),
         cmocka_unit_test(test_every_thread),
     };
     return cmocka_run_group_tests(tests, begin, end);

@@ -21,6 +21,7 @@
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -147,6 +148,14 @@ static int try_bind(void)
     return error;
 }
 
+static int try_affinity(void)
+{
+    cpu_set_t cpus;
+    return sched_getaffinity(control->number, sizeof cpus, &cpus) != 0
+               ? errno
+               : error_of(sched_setaffinity(control->number, sizeof cpus, &cpus));
+}
+
 static int try_memory(int mapped, int protected)
 {
     char *page = mmap(NULL, PAGE, mapped, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -194,6 +203,12 @@ static int make_attempt(void)
         return error_of(fcntl(spare[0], F_SETOWN, control->number));
     case INJECTED_PRIORITY:
         return error_of(setpriority(PRIO_USER, 0, getpriority(PRIO_PROCESS, 0)));
+    case INJECTED_AFFINITY:
+        return try_affinity();
+    case INJECTED_OPTION:
+        return error_of(setsockopt(spare[0], SOL_SOCKET, SO_SNDBUF, &(int){ 65536 }, sizeof(int)));
+    case INJECTED_UDP:
+        return error_of_open(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     case INJECTED_PROTECT:
         return try_memory(PROT_READ | PROT_WRITE, PROT_READ | PROT_EXEC);
     case INJECTED_MAP:

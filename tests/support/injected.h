@@ -31,6 +31,9 @@ enum injected_attempt {
     INJECTED_SIGNAL,   /* nothing but the check, to the process of the number */
     INJECTED_OWNER,    /* lets the process of the number have the signals of a descriptor */
     INJECTED_PRIORITY, /* of all processes of the user, as it is */
+    INJECTED_AFFINITY, /* of the process of the number, as it is */
+    INJECTED_OPTION,   /* of a socket: the size of its buffer */
+    INJECTED_UDP,      /* opens a socket of UDP */
     INJECTED_PROTECT,  /* makes memory executable that was written */
     INJECTED_MAP,      /* maps executable memory */
     INJECTED_CALL,     /* the system call of the number, its arguments all 0 */

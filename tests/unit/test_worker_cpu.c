@@ -68,7 +68,7 @@ static void test_a_pinned_worker_stays(void **state)
     (void)state;
     const int cpu = sched_getcpu();
     const cpu_set_t busy = one_of(cpu);
-    worker_cpu_pin(pthread_self(), 0);
+    worker_cpu_pin(&allowed, 0);
     const int pinned = sched_getcpu();
     const cpu_set_t one = one_of(pinned);
     expect_mask(&one);
