@@ -4,6 +4,7 @@
  * into the fault that is being set: a caller can put words before the message that a callee set. */
 #include "base/fault.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -122,6 +123,19 @@ size_t fault_pointer_append(char pointer[FAULT_POINTER_MAX], size_t used, const 
 bool fault_no_memory(struct fault *fault)
 {
     return fault_set(fault, FAULT_MEMORY, "not enough memory for this request; try again later");
+}
+
+bool fault_from_shortage(struct fault *fault, int error)
+{
+    if (error == ENOMEM)
+        fault_no_memory(fault);
+    else if (error == EMFILE || error == ENFILE)
+        fault_set(fault, FAULT_MEMORY,
+                  "the daemon has as many files open as it may; try again, or raise its limit of "
+                  "open files");
+    else
+        return false;
+    return true;
 }
 
 bool fault_from_attn(struct fault *fault, enum attn_status status, const char *where)

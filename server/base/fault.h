@@ -88,6 +88,10 @@ size_t fault_pointer_append(char pointer[FAULT_POINTER_MAX], size_t used, const 
 /* Sets the fault for a lack of memory, which has one message everywhere. Returns false. */
 bool fault_no_memory(struct fault *fault);
 
+/* Sets the fault for an error of open() or another call by which the system says that it has no
+ * more memory or no more open files. False, and the fault is not set, for any other error. */
+bool fault_from_shortage(struct fault *fault, int error);
+
 /* Sets the fault for what a check of the library found; where is the field at fault
  * ("query.shape[3]"). Returns false. */
 bool fault_from_attn(struct fault *fault, enum attn_status status, const char *where);

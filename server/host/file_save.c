@@ -23,9 +23,9 @@ enum { NAME_TRIES = 1000 };
 
 static bool fail(const struct file_folder *folder, const char *doing, struct fault *fault)
 {
-    const bool is_short = errno == ENOMEM || errno == EMFILE || errno == ENFILE;
-    return fault_set(fault, is_short ? FAULT_MEMORY : FAULT_STORAGE,
-                     "the file cannot be %s the %s: %s", doing, folder->words, strerror(errno));
+    return !fault_from_shortage(fault, errno)
+           && fault_set(fault, FAULT_STORAGE, "the file cannot be %s the %s: %s", doing,
+                        folder->words, strerror(errno));
 }
 
 /* Makes a file of a new name and locks it. */

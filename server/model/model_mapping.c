@@ -15,7 +15,8 @@ int model_mapping_open_file(const char *path, struct stat *status, struct fault 
 {
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0 || fstat(file, status) != 0) {
-        fault_set(fault, FAULT_NOT_FOUND, "cannot open '%s': %s", path, strerror(errno));
+        if (!fault_from_shortage(fault, errno))
+            fault_set(fault, FAULT_NOT_FOUND, "cannot open '%s': %s", path, strerror(errno));
     } else if (!S_ISREG(status->st_mode) || status->st_size == 0) {
         fault_set(fault, FAULT_BINARY, "'%s' is %s", path,
                   S_ISREG(status->st_mode) ? "empty" : "not a regular file");

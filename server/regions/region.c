@@ -25,8 +25,8 @@ static bool refuse_open(const char *key, int error, struct fault *fault)
                             "the daemon may not read and write shared memory '%.80s'; it has to "
                             "belong to the daemon's user",
                             key);
-    if (error == EMFILE || error == ENFILE || error == ENOMEM)
-        return fault_no_memory(fault);
+    if (fault_from_shortage(fault, error))
+        return false;
     return fault_set_at(fault, "/key", FAULT_FORBIDDEN,
                         "'%.80s' is no shared memory as shm_open() makes it: a link, a folder or "
                         "a device",

@@ -4,16 +4,16 @@
 #include <limits.h>
 #include <string.h>
 
-/* shm_open() passes over all slashes at the beginning too. */
-static const char *without_slashes(const char *key)
+/* The slash that a name of shm_open() may begin with is no part of the name. */
+static const char *without_slash(const char *key)
 {
-    return key + strspn(key, "/");
+    return key + (key[0] == '/');
 }
 
 bool region_prefixes_check(const struct region_prefixes *prefixes, struct fault *fault)
 {
     for (int i = 0; i < prefixes->count; i++)
-        if (strchr(without_slashes(prefixes->items[i]), '/'))
+        if (strchr(without_slash(prefixes->items[i]), '/'))
             return fault_set(fault, FAULT_OPTION,
                              "--shared-memory-prefix: '%.80s' came; expected how keys begin, as in "
                              "/input_, with no second /",
@@ -33,7 +33,7 @@ static bool is_name(const char *name)
 static bool is_allowed(const char *name, const struct region_prefixes *prefixes)
 {
     for (int i = 0; i < prefixes->count; i++) {
-        const char *prefix = without_slashes(prefixes->items[i]);
+        const char *prefix = without_slash(prefixes->items[i]);
         if (strncmp(name, prefix, strlen(prefix)) == 0)
             return true;
     }
@@ -43,7 +43,7 @@ static bool is_allowed(const char *name, const struct region_prefixes *prefixes)
 const char *region_key_file(const char *key, const struct region_prefixes *prefixes,
                             struct fault *fault)
 {
-    const char *name = without_slashes(key);
+    const char *name = without_slash(key);
     if (!is_name(name)) {
         fault_set_at(fault, "/key", FAULT_OPTION,
                      "key is '%.80s'; expected a name as shm_open() takes it: / and 1 to %d bytes, "

@@ -430,8 +430,9 @@ static bool finish(struct model_directory *directory, bool good, struct fault *f
 
 static bool refuse(const char *path, int error, struct fault *fault)
 {
-    return fault_set(fault, FAULT_NOT_FOUND, "cannot read the models' directory '%s': %s", path,
-                     strerror(error));
+    return !fault_from_shortage(fault, error)
+           && fault_set(fault, FAULT_NOT_FOUND, "cannot read the models' directory '%s': %s", path,
+                        strerror(error));
 }
 
 bool model_directory_scan(struct model_directory *directory, const char *path,

@@ -14,7 +14,7 @@
 
 static struct file_folder folder_of(const struct model_store *store)
 {
-    return (struct file_folder){ store->directory, "models' directory", 0666 };
+    return (struct file_folder){ store->directory, "models' directory", 0640 };
 }
 
 static bool is_folder_on_disk(const struct model_store *store, const char *name)

@@ -61,8 +61,9 @@ bool tokenizer_file_read(const char *directory, const char *name, char **bytes, 
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
         return errno == ENOENT || errno == ENOTDIR
-               || fault_set(fault, FAULT_STORAGE, "%s: cannot be opened: %s", name,
-                            strerror(errno));
+               || (!fault_from_shortage(fault, errno)
+                   && fault_set(fault, FAULT_STORAGE, "%s: cannot be opened: %s", name,
+                                strerror(errno)));
     const bool is_fine = read_file(file, name, bytes, size, fault);
     close(file);
     return is_fine;

@@ -10,10 +10,13 @@
 
 #include "answer.h"
 #include "fixture.h"
+#include "shared_region.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 enum { FILES_MAX = 256 };
 
@@ -74,6 +77,55 @@ static void test_what_fits_is_as_asked_for(void **state)
     stop();
 }
 
+static struct http_response put(void)
+{
+    return http_client_send(
+        &client,
+        &(struct http_request){ .method = "PUT", .path = "/v1/models/new", .body = TYPED });
+}
+
+/* Regions take descriptors until there are none: what then needs a file is 503, and names no path
+ * of the daemon's. */
+static void test_no_descriptor_is_left(void **state)
+{
+    struct shared_region region;
+    struct http_response response;
+    char name[16], path[4200];
+    struct stat status;
+    int count = 0;
+    (void)state;
+    directory = daemon_directory_create();
+    fixture_serve("--workers", "2", "--connections-max", "20", "--models", directory,
+                  "--model-control", "explicit", "--shared-memory-prefix", SHARED_PREFIX);
+    shared_region_make(&region, "files", 64);
+    for (long answered = 200; answered == 200; count++) {
+        snprintf(name, sizeof name, "r%d", count);
+        response = shared_region_send(&client, name, region.key, 0, 8);
+        answered = response.status;
+        if (answered != 200)
+            answer_expect_fault(&response, 503, "memory", NULL);
+        http_response_free(&response);
+    }
+    for (int left = 0; left < 2; left++) { /* none for the file that is saved, one for that alone */
+        response = put();
+        answer_expect_fault(&response, 503, "memory", "");
+        assert_non_null(strstr(response.body, "as many files open as it may"));
+        assert_null(strstr(response.body, "attnd-saving"));
+        http_response_free(&response);
+        snprintf(name, sizeof name, "r%d", left);
+        shared_region_unregister(&client, name);
+    }
+    shared_region_unregister(&client, NULL);
+    response = put();
+    assert_int_equal(response.status, 201);
+    http_response_free(&response);
+    snprintf(path, sizeof path, "%s/new.safetensors", directory);
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_mode & 0777 & ~0640u, 0);
+    shared_region_remove(&region);
+    stop();
+}
+
 #define TEST(function) cmocka_unit_test_teardown(function, fixture_clear)
 
 int main(void)
@@ -81,6 +133,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_connections_are_held_to_the_limit),
         TEST(test_what_fits_is_as_asked_for),
+        TEST(test_no_descriptor_is_left),
     };
     const struct rlimit limit = { FILES_MAX, FILES_MAX };
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0)

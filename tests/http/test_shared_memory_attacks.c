@@ -43,6 +43,8 @@ static void test_keys(void **state)
     static const char *const NONE[] = { "",
                                         "/",
                                         "///",
+                                        "/" SHARED_PREFIX "a",
+                                        "//" SHARED_PREFIX "a",
                                         "/.",
                                         "/..",
                                         "..",
