@@ -189,7 +189,8 @@ bool model_directory_look(struct arena *arena, struct model_place *place, const 
     return !failed;
 }
 
-/* A link that leads out of the models' directory is a problem of its place. False: no memory. */
+/* A link that leads out of the models' directory is a problem of its place, and then the only one:
+ * what lies outside is not named. False: no memory. */
 static bool check_inside(struct model_directory *directory, struct model_place *place,
                          const char *path)
 {
@@ -226,7 +227,8 @@ static bool add_folder_place(struct model_directory *directory, struct model_pla
 {
     place->fingerprint = fingerprint_of_folder(&directory->arena, place->source);
     return check_inside(directory, place, place->path)
-           && check_inside(directory, place, place->config_path) && add_place(directory, place);
+           && check_inside(directory, place, place->config_path)
+           && check_inside(directory, place, place->source) && add_place(directory, place);
 }
 
 static bool add_version(struct model_directory *directory, const char *name, const char *folder,

@@ -102,7 +102,8 @@ static void test_example_model(void **state)
 {
     (void)state;
     skip_without_dpkg();
-    shell("$D/attnd/usr/bin/attnd --models $D/attnd/usr/share/attnd/models --models-strict "
+    shell("env -u ATTND -u ATTND_TEST_SLOW "
+          "$D/attnd/usr/bin/attnd --models $D/attnd/usr/share/attnd/models --models-strict "
           "--check-config | grep -q '^stories260K: '");
     shell("$D/attnd/usr/bin/attnd model show $D/attnd/usr/share/attnd/models/stories260K >$D/shown "
           "&& grep -A 1 -xF 'Files: examples/models/stories260K/*' "

@@ -148,7 +148,7 @@ static void test_faults(void **state)
     const char *path = "/v1/tokenize";
     expect_fault(path, "{\"model\":\"words\"}", 400, "field", "/text", "text is missing");
     expect_fault(path, "{\"text\":\"a\"}", 400, "field", "/model",
-                 "model is missing; there are bare, demo, sdpa, words, wrong");
+                 "model is missing; there are bare, bytes, demo, sdpa, words, wrong");
     expect_fault(path, "{\"model\":\"words\",\"text\":7}", 400, "type", "/text", "a string");
     expect_fault(path, "{\"model\":\"words\",\"text\":\"a\",\"pairs\":\"b\"}", 400, "field",
                  "/pairs", "pair");
