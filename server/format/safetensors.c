@@ -291,22 +291,23 @@ static bool index_entries(struct safetensors *file, const char *data, size_t dat
 
 /* --------------------------------------------------------------- the file -- */
 
-/* Says what the bytes are in place of a safetensors file. */
+/* Says what the bytes are in place of a safetensors file, and never what they say: clients are told
+ * too. */
 static bool refuse_length(uint64_t length, const unsigned char *bytes, size_t size,
                           struct fault *fault)
 {
-    enum { SHOWN_BYTES = 40 };
+    enum { TEXT_BYTES = 40 };
     struct foreign_form foreign;
     size_t visible = 0;
     if (foreign_form_of_bytes(bytes, size, &foreign))
         return fault_set(fault, FAULT_BINARY, "this is %s; expected a safetensors file: %s",
                          foreign.form, foreign.advice);
-    while (visible < size && visible < SHOWN_BYTES && bytes[visible] >= ' '
-           && bytes[visible] < 0x7F)
+    while (visible < size && visible < TEXT_BYTES && bytes[visible] >= ' ' && bytes[visible] < 0x7F)
         visible++;
     if (visible > SAFETENSORS_LENGTH_BYTES)
-        return fault_set(fault, FAULT_BINARY, "this is text, '%.*s'; expected a safetensors file",
-                         (int)visible, (const char *)bytes);
+        return fault_set(fault, FAULT_BINARY,
+                         "this is text, perhaps the answer to a download that failed; expected a "
+                         "safetensors file");
     return fault_set(fault, FAULT_BINARY,
                      "the header's length is %" PRIu64 "; expected at most %d (is this a "
                      "safetensors file?)",

@@ -199,7 +199,8 @@ static bool check_inside(struct model_directory *directory, struct model_place *
     bool good = true;
     place->root = directory->root;
     if (real && length > 1
-        && (strncmp(real, directory->root, length) != 0 || real[length] != '/')) {
+        && (strncmp(real, directory->root, length) != 0
+            || (real[length] != '/' && real[length] != '\0'))) {
         const size_t size = strlen(path) + 64;
         char *text = arena_alloc(&directory->arena, size);
         good = text != NULL;
@@ -226,9 +227,8 @@ static bool add_place(struct model_directory *directory, const struct model_plac
 static bool add_folder_place(struct model_directory *directory, struct model_place *place)
 {
     place->fingerprint = fingerprint_of_folder(&directory->arena, place->source);
-    return check_inside(directory, place, place->path)
-           && check_inside(directory, place, place->config_path)
-           && check_inside(directory, place, place->source) && add_place(directory, place);
+    return check_inside(directory, place, place->path ? place->path : place->source)
+           && check_inside(directory, place, place->config_path) && add_place(directory, place);
 }
 
 static bool add_version(struct model_directory *directory, const char *name, const char *folder,

@@ -178,8 +178,9 @@ static void test_unavailable(void **state)
     store_write_model("good.safetensors", "{}", 9);
     struct model_store *store = store_open(NULL, 5);
     store_expect_served(store, "good", 9);
-    store_expect_refused(store, "broken", FAULT_LOADING,
-                         "'broken' is not available: this is text, 'not a file of this kind'");
+    store_expect_refused(
+        store, "broken", FAULT_LOADING,
+        "'broken' is not available: this is text, perhaps the answer to a download");
     store_expect_refused(store, "empty", FAULT_LOADING, "is empty");
     store_expect_refused(store, "checkpoint", FAULT_LOADING,
                          "model_type 'llama' has other tensors");
@@ -214,7 +215,8 @@ static void test_wrong_files(void **state)
           "F\xf9 j",
           "this is a pickle of PyTorch; expected a safetensors file: save the model as "
           "safetensors" },
-        { "said", "model.safetensors", "Entry not found", "this is text, 'Entry not found'" },
+        { "said", "model.safetensors", "Entry not found",
+          "this is text, perhaps the answer to a download that failed" },
         { "lone", "model-00002-of-00003.safetensors", "x",
           "the directory holds 'model-00002-of-00003.safetensors', a shard, and not the index that "
           "names all shards, model.safetensors.index.json: download that too" },
