@@ -266,6 +266,8 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
     take_headers(exchange, version);
     if (exchange->is_framed)
         check_headers(exchange);
+    if (thread->http->options.keys)
+        http_forget_key(exchange);
     if (http_is_before_body(exchange))
         return answer_before_body(exchange);
     if (http_is_refused(exchange) || http_gate_enter(exchange))

@@ -312,6 +312,10 @@ bool http_check_trailers(struct exchange *exchange);
  * keys, once for each request, when its head is known to be framed. */
 bool http_check_key(struct exchange *exchange);
 
+/* Overwrites the keys among the headers, which nobody reads any more, so that they are not in the
+ * memory of connections that are over. */
+void http_forget_key(const struct exchange *exchange);
+
 /* The value of WWW-Authenticate in the answer to a request that was refused for its key (RFC 6750,
  * 3); "" for any other. */
 const char *http_challenge(const struct exchange *exchange);

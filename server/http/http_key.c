@@ -8,6 +8,9 @@
 #include "access/access_keys.h"
 #include "watch/key_metrics.h"
 
+#include <string.h>
+#include <strings.h>
+
 #define HOW "send 'Authorization: Bearer KEY' or 'X-Api-Key: KEY'"
 
 /* Refuses what the headers give. No secret goes into the message: the client may log it. */
@@ -104,6 +107,25 @@ bool http_check_key(struct exchange *exchange)
     exchange->fault = fault;
     exchange->answer.allow[0] = '\0';
     return false;
+}
+
+/* The value lies in libmicrohttpd's pool, which is read no more for it. */
+static enum MHD_Result forget_value(void *context, enum MHD_ValueKind kind, const char *name,
+                                    size_t name_size, const char *value, size_t value_size)
+{
+    (void)context;
+    (void)kind;
+    (void)name_size;
+    if (value
+        && (strcasecmp(name, http_header_name(HTTP_HEADER_AUTHORIZATION)) == 0
+            || strcasecmp(name, http_header_name(HTTP_HEADER_API_KEY)) == 0))
+        explicit_bzero((char *)(uintptr_t)value, value_size);
+    return MHD_YES;
+}
+
+void http_forget_key(const struct exchange *exchange)
+{
+    MHD_get_connection_values_n(exchange->connection, MHD_HEADER_KIND, forget_value, NULL);
 }
 
 const char *http_challenge(const struct exchange *exchange)

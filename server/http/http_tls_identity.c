@@ -39,12 +39,27 @@ struct http_tls_identity {
 /* One file that a flag names. */
 struct source {
     const char *flag, *path;
+    bool is_secret;
     gnutls_datum_t text; /* malloc'd, ended by NUL */
 };
 
 static bool refuse(const struct source *source, const char *reason, struct fault *fault)
 {
     return fault_set(fault, FAULT_OPTION, "%s %s: %s", source->flag, source->path, reason);
+}
+
+/* As access_file.c does with the file of keys. A Secret of Kubernetes that is mounted with its
+ * default mode, 0644, may be read by others in a container where there are none. */
+static bool check_mode(const struct source *source, unsigned mode, struct fault *fault)
+{
+    if (mode & S_IWOTH)
+        return fault_set(fault, FAULT_OPTION,
+                         "%s %s: others may write it (mode %04o); expected none to, chmod o-w",
+                         source->flag, source->path, mode);
+    if (mode & S_IROTH)
+        log_line(LOG_WARNING, "key of TLS readable by others", LOG_STRING("file", source->path),
+                 LOG_STRING("advice", "chmod o-r"));
+    return true;
 }
 
 static bool read_open(struct source *source, int file, struct fault *fault)
@@ -54,6 +69,8 @@ static bool read_open(struct source *source, int file, struct fault *fault)
         return refuse(source, strerror(errno), fault);
     if (!S_ISREG(status.st_mode) || status.st_size > FILE_BYTES_MAX)
         return refuse(source, "is not a regular file of at most 1 MiB", fault);
+    if (source->is_secret && !check_mode(source, status.st_mode & 07777, fault))
+        return false;
     source->text.data = malloc((size_t)status.st_size + 1);
     if (!source->text.data)
         return fault_no_memory(fault);
@@ -202,7 +219,7 @@ bool http_tls_identity_read(struct http_tls_identity **identity, const struct ht
                             gnutls_certificate_verify_function *check_client, struct fault *fault)
 {
     struct source certificate = { .flag = "--tls-cert", .path = files->certificate };
-    struct source key = { .flag = "--tls-key", .path = files->key };
+    struct source key = { .flag = "--tls-key", .path = files->key, .is_secret = true };
     struct source client_ca = { .flag = "--tls-client-ca", .path = files->client_ca };
     struct http_tls_identity *made = identity_create();
     if (!made)

@@ -13,10 +13,12 @@
 #include "skip.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct key_line KEYS[] = {
     { "caller", "infer" },
@@ -307,6 +309,70 @@ static void test_tritonclient(void **state)
     assert_true(count > 40);
 }
 
+/* How often a text is in the memory of the daemon that can be written; -1: it cannot be read. */
+static int count_in_memory(const char *text)
+{
+    char path[64], line[512], access[8];
+    unsigned long begin, end;
+    int count = 0;
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)server.pid);
+    FILE *maps = fopen(path, "r");
+    snprintf(path, sizeof path, "/proc/%d/mem", (int)server.pid);
+    const int memory = open(path, O_RDONLY | O_CLOEXEC);
+    while (maps && memory >= 0 && fgets(line, sizeof line, maps)) {
+        if (sscanf(line, "%lx-%lx %7s", &begin, &end, access) != 3 || access[1] != 'w')
+            continue;
+        char *bytes = malloc(end - begin);
+        const ssize_t size = pread(memory, bytes, end - begin, (off_t)begin);
+        for (const char *at = bytes; size > 0; at++) {
+            at = memmem(at, (size_t)(bytes + size - at), text, strlen(text));
+            if (!at)
+                break;
+            count++;
+        }
+        free(bytes);
+    }
+    if (maps)
+        fclose(maps);
+    if (memory >= 0)
+        close(memory);
+    return maps && memory >= 0 ? count : -1;
+}
+
+/* Nothing writes over the headers of the last request of a connection, as the next request of one
+ * that stays open does. What the daemon refuses is forgotten too. */
+static void test_no_secret_in_memory(void **state)
+{
+    (void)state;
+    char secret[128], request[600];
+    enum { COUNT = 40 };
+    struct http_raw raw[COUNT];
+    snprintf(secret, sizeof secret, "%s", key_secret("caller"));
+    if (daemon_slowness() > 1 || count_in_memory("attnd") < 0)
+        skip();
+    static const char *const FORMATS[] = {
+        "GET /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n%s\r\n",
+        "GET /livez HTTP/1.1\r\nHost: x\r\nx-api-key: %s\r\n%s\r\n",
+        "GET /none HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nX-Api-Key: y\r\n%s\r\n",
+        "GET /v1/models HTTP/1.1\r\nHost: x\r\nOrigin: http://y\r\nX-Api-Key: %s\r\n%s\r\n",
+    };
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(request, sizeof request, FORMATS[i % 4], secret,
+                 i < COUNT / 2 ? "" : "Connection: close\r\n");
+        http_raw_connect(&raw[i], server.port);
+        assert_true(http_raw_send_text(&raw[i], request));
+        struct http_response response = http_raw_receive(&raw[i], 10);
+        assert_true(response.status > 0);
+        http_response_free(&response);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        if (i >= COUNT / 2)
+            assert_true(http_raw_is_closed(&raw[i], 10));
+        http_raw_close(&raw[i]);
+    }
+    assert_int_equal(count_in_memory(secret), 0);
+}
+
 /* After all that was sent, and refused. */
 static void test_no_secret_in_log(void **state)
 {
@@ -334,7 +400,8 @@ int main(void)
         cmocka_unit_test(test_health),           cmocka_unit_test(test_body_that_does_not_come),
         cmocka_unit_test(test_reload),           cmocka_unit_test(test_curl),
         cmocka_unit_test(test_python),           cmocka_unit_test(test_tritonclient),
-        cmocka_unit_test(test_no_secret_in_log), cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_no_secret_in_log), cmocka_unit_test(test_no_secret_in_memory),
+        cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, fixture_clear);
 }

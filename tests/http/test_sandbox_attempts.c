@@ -13,6 +13,7 @@
 
 #include "fixture.h"
 #include "injected.h"
+#include "key_file.h"
 #include "model_client.h"
 #include "sandbox_state.h"
 
@@ -430,6 +431,25 @@ static void test_udp(void **state)
     }
 }
 
+/* Not of the sandbox: a daemon that has secrets makes no core file and cannot be traced. */
+static void test_secrets_are_not_dumped(void **state)
+{
+    static const struct key_line KEYS[] = { { "caller", "infer" }, { NULL, NULL } };
+    (void)state;
+    key_file_write(fixture_path("keys"), KEYS);
+    const char *const environment[] = { control_variable, preload_variable,
+                                        "INJECTED_REFUSES=", NULL };
+    const char *const arguments[] = { "--keys", fixture_path("keys"), NULL };
+    for (int with_keys = 0; with_keys < 2; with_keys++) {
+        daemon_start(&server, &(struct daemon_options){ .arguments = with_keys ? arguments : NULL,
+                                                        .environment = environment });
+        http_client_init(&client, server.port);
+        assert_int_equal(attempt(INJECTED_DUMP, 0, ""), with_keys ? EPERM : 0);
+        fixture_stop(state);
+    }
+    unlink(fixture_path("keys"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -441,6 +461,7 @@ int main(void)
         cmocka_unit_test(test_neither),
         cmocka_unit_test(test_model_control),
         cmocka_unit_test(test_udp),
+        cmocka_unit_test(test_secrets_are_not_dumped),
         cmocka_unit_test(test_every_thread),
     };
     return cmocka_run_group_tests(tests, begin, end);

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int start(void **state)
@@ -71,6 +72,13 @@ static void expect_refused(const char *certificate, const char *key, const char 
     }
 }
 
+static void set_mode_of_key(mode_t mode)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/server-key.pem", directory);
+    assert_int_equal(chmod(path, mode), 0);
+}
+
 static void test_bad_files(void **state)
 {
     (void)state;
@@ -98,6 +106,32 @@ static void test_bad_files(void **state)
     expect_refused("server.pem", "locked.pem", "locked.pem: the key is encrypted");
     expect_refused("server.pem", "locked-old.pem", "locked-old.pem: the key is encrypted");
     expect_refused("server.pem", "other-key.pem", "is not the key of the certificate in");
+    set_mode_of_key(0666);
+    expect_refused("server.pem", "server-key.pem",
+                   "server-key.pem: others may write it (mode 0666); expected none to, chmod o-w");
+    set_mode_of_key(0600);
+}
+
+/* A key that others may read is taken, as a Secret of Kubernetes is mounted, and the log says so.
+ */
+static void test_modes(void **state)
+{
+    (void)state;
+    tls_files_need();
+    char certificate[256], key[256];
+    snprintf(certificate, sizeof certificate, "%s/server.pem", directory);
+    snprintf(key, sizeof key, "%s/server-key.pem", directory);
+    for (unsigned mode = 0640; mode <= 0644; mode += 4) {
+        const char *const arguments[] = { "--listen",  "127.0.0.1:0", "--tls-cert",     certificate,
+                                          "--tls-key", key,           "--check-config", NULL };
+        set_mode_of_key(mode);
+        struct daemon_result result = daemon_command(arguments, NULL);
+        assert_int_equal(result.exit_code, 0);
+        assert_int_equal(strstr(result.errors, "warning key of TLS readable by others") != NULL,
+                         mode == 0644);
+        daemon_result_free(&result);
+    }
+    set_mode_of_key(0600);
 }
 
 /* RSA, Ed25519, a chain, and a certificate and its key in one file. */
@@ -311,9 +345,9 @@ static void test_resumption(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bad_files),         cmocka_unit_test(test_good_files),
-        cmocka_unit_test(test_reload_under_load), cmocka_unit_test(test_wrong_reload),
-        cmocka_unit_test(test_resumption),
+        cmocka_unit_test(test_bad_files),    cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_good_files),   cmocka_unit_test(test_reload_under_load),
+        cmocka_unit_test(test_wrong_reload), cmocka_unit_test(test_resumption),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

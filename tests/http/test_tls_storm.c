@@ -26,6 +26,12 @@ enum { CLIENTS = 200 };
 
 static int descriptors;
 
+/* As the daemon says: with a key of TLS no other process may look at its descriptors. */
+static int open_files(void)
+{
+    return (int)answer_metric(&client, "process_open_fds");
+}
+
 static int start_with(const char *idle_timeout)
 {
     if (!tls_daemon_prepare())
@@ -33,7 +39,7 @@ static int start_with(const char *idle_timeout)
     tls_daemon_start("--idle-timeout", idle_timeout, "--connections-max", "600", NULL);
     cJSON_Delete(answer_get(&client, "/livez"));
     answer_wait_for_metric(&client, "attnd_connections", 1, 1);
-    descriptors = daemon_descriptor_count(&server);
+    descriptors = open_files();
     return 0;
 }
 
@@ -62,9 +68,9 @@ static void expect_rest(void)
     answer_wait_for_metric(&client, "attnd_connections", 1, 1);
     answer_wait_for_metric(&client, "attnd_requests_active", 1, 1);
     const double until = daemon_now() + 10 * daemon_slowness();
-    while (daemon_descriptor_count(&server) > descriptors && daemon_now() < until)
+    while (open_files() > descriptors && daemon_now() < until)
         daemon_pause(0.01);
-    assert_int_equal(daemon_descriptor_count(&server), descriptors);
+    assert_int_equal(open_files(), descriptors);
     const double before = daemon_cpu_seconds(&server);
     daemon_pause(1);
     const double used = daemon_cpu_seconds(&server) - before;

@@ -209,6 +209,8 @@ static int make_attempt(void)
         return error_of(setsockopt(spare[0], SOL_SOCKET, SO_SNDBUF, &(int){ 65536 }, sizeof(int)));
     case INJECTED_UDP:
         return error_of_open(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    case INJECTED_DUMP:
+        return prctl(PR_GET_DUMPABLE) == 1 ? 0 : EPERM;
     case INJECTED_PROTECT:
         return try_memory(PROT_READ | PROT_WRITE, PROT_READ | PROT_EXEC);
     case INJECTED_MAP:

@@ -34,6 +34,7 @@ enum injected_attempt {
     INJECTED_AFFINITY, /* of the process of the number, as it is */
     INJECTED_OPTION,   /* of a socket: the size of its buffer */
     INJECTED_UDP,      /* opens a socket of UDP */
+    INJECTED_DUMP,     /* whether a core file could be made of it */
     INJECTED_PROTECT,  /* makes memory executable that was written */
     INJECTED_MAP,      /* maps executable memory */
     INJECTED_CALL,     /* the system call of the number, its arguments all 0 */
