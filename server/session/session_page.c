@@ -146,8 +146,8 @@ static struct session_page *make_empty(struct session_budget *budget,
 static bool allocate(const struct session_shape *shape, struct session_page *page)
 {
     const size_t align = page->bytes < LARGE_PAGE_BYTES ? PAGE_ALIGN : LARGE_PAGE_BYTES;
-    char *data = aligned_alloc(align, page->bytes);
-    if (!data)
+    void *data;
+    if (posix_memalign(&data, align, page->bytes) != 0)
         return false;
     if (align == LARGE_PAGE_BYTES)
         madvise(data, page->bytes / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES, MADV_HUGEPAGE);
