@@ -362,6 +362,7 @@ void http_on_completed(void *context, struct MHD_Connection *connection, void **
         return;
     struct http_connection *record = http_connection_of(connection);
     record->exchange = NULL;
+    record->was_refused = http_is_refused(exchange);
     http_idle_begin(thread, record);
     if (record->left)
         http_connection_shut(record, SHUT_RDWR);

@@ -39,6 +39,7 @@ struct http_connection {
     size_t window_bytes;  /* of a body, for which the receive window was opened; 0: not opened */
     bool served;          /* it has had a request */
     uint64_t dropped_max; /* bytes of an unread request that may be dropped after its refusal */
+    bool was_refused;     /* its latest request, for load or for its key: http_is_refused() */
     bool shut;            /* both ends are shut down, and the client gets no time to read more */
     const char *target;   /* of the request being read; lies in libmicrohttpd's pool */
     size_t target_size;   /* up to the first NUL */
@@ -155,7 +156,8 @@ struct http {
     int64_t handshakes_end_ns; /* the first thread's: of the last clients; 0: not draining */
     bool parses_in_place;      /* libmicrohttpd does (http_framing.c) */
     _Atomic int lingering_count;
-    bool has_tls; /* all listeners but those of unix sockets */
+    _Atomic int64_t dropped_paid_ns; /* when the dropped bytes of refused requests are paid for */
+    bool has_tls;                    /* all listeners but those of unix sockets */
     pthread_mutex_t identity_mutex;
     struct http_tls_identity *identity; /* under the mutex; NULL: there is no TLS */
     int thread_count;

@@ -5,7 +5,13 @@
  * never know why it was refused (RFC 9112, 9.6). So a second descriptor keeps such a connection
  * open when libmicrohttpd closes its own. The daemon closes its sending end and drops the bytes
  * that come, until the client closes its end, falls silent, or has used up its time or its bytes.
- * Only a few connections may linger at a time. */
+ * Only a few connections may linger at a time.
+ *
+ * Under overload most connections end so, and to take their bodies from the network and drop them
+ * would cost a good part of the answers that the daemon still gives. So requests that are refused
+ * for load or for their key have a budget: while more bytes of theirs were dropped lately than
+ * REFUSED_BYTES_PER_S pays for, such a connection is closed at once, and only a client that reads
+ * while it sends is sure to see the answer. */
 #include "http/http_internal.h"
 
 #include "base/clock.h"
@@ -24,8 +30,13 @@ enum {
                            of --connections-max */
     SILENCE_MS = 1000,  /* without a byte, after which a connection ends */
     LOOK_MS = 100,      /* between two looks for connections to end */
-    READ_BYTES = 16 * 1024,
-    READS_MAX = 16, /* of one connection, before the thread looks at others */
+    READ_BYTES = 64 * 1024,
+    READS_MAX = 8, /* of one connection, before the thread looks at others */
+};
+
+enum {
+    REFUSED_BYTES_PER_S = 32 * 1024 * 1024, /* less than a hundredth of a CPU's time */
+    REFUSED_AHEAD_MS = 1000,                /* that dropped bytes may be ahead of that rate */
 };
 
 #define MS INT64_C(1000000)
@@ -33,6 +44,8 @@ enum {
 struct http_linger {
     enum http_watched watched;
     int socket;
+    bool has_budget; /* its request was refused for load or for its key */
+    int flags;       /* of recv() */
     uint64_t bytes_left;
     int64_t heard_ns, until_ns;
     LIST_LINK(struct http_linger) in_lingering;
@@ -61,6 +74,22 @@ static uint64_t wanted_bytes(const struct http_connection *connection)
     return has_more ? HTTP_DROPPED_BYTES : 0;
 }
 
+/* Whether the budget of refused requests has something left. */
+static bool has_budget_left(const struct http *http, int64_t now_ns)
+{
+    return atomic_load(&http->dropped_paid_ns) <= now_ns + REFUSED_AHEAD_MS * MS;
+}
+
+/* Dropped bytes move the time at which all of them are paid for. */
+static void pay(struct http *http, uint64_t bytes, int64_t now_ns)
+{
+    const int64_t cost_ns = (int64_t)(bytes * 1000 / (REFUSED_BYTES_PER_S / 1000)) * 1000;
+    int64_t paid_ns = atomic_load(&http->dropped_paid_ns);
+    while (!atomic_compare_exchange_weak(&http->dropped_paid_ns, &paid_ns,
+                                         (paid_ns > now_ns ? paid_ns : now_ns) + cost_ns))
+        ;
+}
+
 static bool watch(struct http_thread *thread, struct http_linger *linger, int socket)
 {
     struct epoll_event event = { .events = EPOLLIN, .data.ptr = linger };
@@ -76,7 +105,8 @@ void http_linger_begin(struct http_thread *thread, const struct http_connection 
 {
     struct http *http = thread->http;
     const uint64_t bytes = wanted_bytes(connection);
-    if (bytes == 0)
+    const int64_t now_ns = clock_now_ns();
+    if (bytes == 0 || (connection->was_refused && !has_budget_left(http, now_ns)))
         return;
     struct http_linger *linger = NULL;
     if (atomic_fetch_add(&http->lingering_count, 1) < LINGERING_MAX)
@@ -86,8 +116,11 @@ void http_linger_begin(struct http_thread *thread, const struct http_connection 
         return;
     }
     linger->watched = HTTP_WATCHED_LINGER;
+    linger->has_budget = connection->was_refused;
+    /* TCP drops the bytes without copying them (tcp(7)). */
+    linger->flags = MSG_DONTWAIT | (connection->listener->is_unix ? 0 : MSG_TRUNC);
     linger->bytes_left = bytes;
-    linger->heard_ns = clock_now_ns();
+    linger->heard_ns = now_ns;
     linger->until_ns = linger->heard_ns + http->options.body_timeout_ns;
     LIST_APPEND(&thread->lingering, linger, in_lingering);
     if (!watch(thread, linger, connection->socket))
@@ -98,7 +131,7 @@ void http_linger_read(struct http_thread *thread, struct http_linger *linger)
 {
     char dropped[READ_BYTES];
     for (int reads = 0; reads < READS_MAX; reads++) {
-        const ssize_t size = recv(linger->socket, dropped, sizeof dropped, MSG_DONTWAIT);
+        const ssize_t size = recv(linger->socket, dropped, sizeof dropped, linger->flags);
         if (size < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (size <= 0 || (uint64_t)size > linger->bytes_left) {
@@ -107,6 +140,8 @@ void http_linger_read(struct http_thread *thread, struct http_linger *linger)
         }
         linger->bytes_left -= (uint64_t)size;
         linger->heard_ns = clock_now_ns();
+        if (linger->has_budget)
+            pay(thread->http, (uint64_t)size, linger->heard_ns);
     }
 }
 
