@@ -32,3 +32,15 @@ bool query_number_read_optional(const struct exchange *exchange, const char *nam
     return !exchange_query(exchange, name, value, sizeof value)
            || query_number_read(exchange, name, end, given, fault);
 }
+
+bool query_number_read_part(const struct exchange *exchange, int64_t *offset, int64_t *limit,
+                            struct fault *fault)
+{
+    enum { LISTED = 1000, LISTED_MAX = 10000 };
+    static const char *const NAMES[] = { "offset", "limit" };
+    *offset = 0;
+    *limit = LISTED;
+    return exchange_check_query(exchange, NAMES, 2, fault)
+           && query_number_read_optional(exchange, NAMES[0], INT64_MAX, offset, fault)
+           && query_number_read_optional(exchange, NAMES[1], LISTED_MAX + 1, limit, fault);
+}

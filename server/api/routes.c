@@ -56,6 +56,7 @@ static struct route routes[] = {
     ROUTE("POST", "/v1/trace", INFER, .handle = trace_handle, .takes_body = call_takes_body),
     ROUTE("POST", "/v1/trace/batch", INFER, .handle = trace_handle_batch,
           .takes_body = call_takes_body),
+    ROUTE("GET", "/v1/traces", INFER, .handle = traces_list),
     ROUTE("GET", "/v1/traces/{trace}", INFER, .handle = traces_get),
     ROUTE("DELETE", "/v1/traces/{trace}", INFER, .handle = traces_delete),
     ROUTE("GET", "/v1/traces/{trace}/weights", INFER, .handle = traces_weights),

@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-enum { LISTED = 1000, LISTED_MAX = 10000 };
-
 struct list {
     struct text *text;
     int64_t count;
@@ -25,14 +23,11 @@ static void write_one(void *context, struct session *session)
 
 void sessions_list(struct exchange *exchange)
 {
-    static const char *const NAMES[] = { "offset", "limit" };
     struct service *service = exchange_context(exchange);
     struct fault fault;
     struct text text;
-    int64_t offset = 0, limit = LISTED;
-    if (!exchange_check_query(exchange, NAMES, 2, &fault)
-        || !query_number_read_optional(exchange, "offset", INT64_MAX, &offset, &fault)
-        || !query_number_read_optional(exchange, "limit", LISTED_MAX + 1, &limit, &fault)) {
+    int64_t offset, limit;
+    if (!query_number_read_part(exchange, &offset, &limit, &fault)) {
         exchange_fail(exchange, &fault);
         return;
     }

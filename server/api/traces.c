@@ -138,16 +138,26 @@ static void write_tokens(struct text *text, const struct kept_trace *kept, int s
     text_raw(text, "]");
 }
 
-static void write_kept(struct text *text, const struct kept_trace *kept)
+/* What it is, where it ends and how large it is; the object is not closed. */
+static void write_head(struct text *text, const struct kept_trace *kept)
 {
-    const bool has_decoder = kept->model->forward->is_encoder_decoder;
     text_raw(text, "{\"trace\":");
     text_string(text, kept->id);
     text_raw(text, ",\"model\":");
     text_string(text, kept->model->name);
+    if (kept->account) {
+        text_raw(text, ",\"owner\":");
+        text_string(text, kept->account->name);
+    }
     v1_time_write_end(kept->expires_ns, text);
     text_raw(text, ",\"bytes\":");
     text_integer(text, (int64_t)kept->bytes);
+}
+
+static void write_kept(struct text *text, const struct kept_trace *kept)
+{
+    const bool has_decoder = kept->model->forward->is_encoder_decoder;
+    write_head(text, kept);
     write_tokens(text, kept, 0, "tokens");
     if (has_decoder)
         write_tokens(text, kept, 1, "decoder_tokens");
@@ -173,6 +183,41 @@ void traces_get(struct exchange *exchange)
     text.memory = exchange_memory(exchange);
     write_kept(&text, kept);
     kept_trace_release(kept);
+    exchange_reply_text(exchange, 200, "application/json", &text);
+}
+
+struct list {
+    struct text *text;
+    int64_t count;
+};
+
+static void write_one(void *context, const struct kept_trace *kept)
+{
+    struct list *list = context;
+    text_raw(list->text, list->count++ > 0 ? "," : "");
+    write_head(list->text, kept);
+    text_raw(list->text, "}");
+}
+
+void traces_list(struct exchange *exchange)
+{
+    const struct service *service = exchange_context(exchange);
+    struct fault fault;
+    struct text text;
+    struct list list = { &text, 0 };
+    int64_t offset, limit;
+    if (!query_number_read_part(exchange, &offset, &limit, &fault)) {
+        exchange_fail(exchange, &fault);
+        return;
+    }
+    text_init(&text, service->config->answer_bytes_max);
+    text.memory = exchange_memory(exchange);
+    text_raw(&text, "{\"traces\":[");
+    const int64_t total =
+        kept_store_list(service->kept, exchange_key(exchange), offset, limit, write_one, &list);
+    text_raw(&text, "],\"total\":");
+    text_integer(&text, total);
+    text_raw(&text, "}\n");
     exchange_reply_text(exchange, 200, "application/json", &text);
 }
 

@@ -5,6 +5,7 @@
 
 #include "http/http.h"
 
+void traces_list(struct exchange *exchange);
 void traces_get(struct exchange *exchange);
 void traces_delete(struct exchange *exchange);
 void traces_weights(struct exchange *exchange);

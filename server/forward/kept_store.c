@@ -236,6 +236,24 @@ bool kept_store_delete(struct kept_store *store, const char *id, const struct ac
     return i >= 0;
 }
 
+int64_t kept_store_list(struct kept_store *store, const struct access_key *key, int64_t after,
+                        int64_t count, void (*visit)(void *context, const struct kept_trace *kept),
+                        void *context)
+{
+    int64_t number = 0;
+    kept_store_sweep(store, clock_now_ns());
+    pthread_mutex_lock(&store->mutex);
+    for (int64_t i = 0; i < store->count; i++) {
+        if (!is_for(account_name(store->traces[i]), key))
+            continue;
+        if (number >= after && number - after < count)
+            visit(context, store->traces[i]);
+        number++;
+    }
+    pthread_mutex_unlock(&store->mutex);
+    return number;
+}
+
 void kept_store_end(struct kept_store *store, const char *id)
 {
     struct kept_trace *kept = NULL;

@@ -38,6 +38,12 @@ struct kept_trace *kept_store_find(struct kept_store *store, const char *id,
 bool kept_store_delete(struct kept_store *store, const char *id, const struct access_key *key,
                        struct fault *fault);
 
+/* Calls visit for each trace that the key may see, in no order, at most count of them behind the
+ * first `after`, under the mutex of the store. Returns how many the key may see. */
+int64_t kept_store_list(struct kept_store *store, const struct access_key *key, int64_t after,
+                        int64_t count, void (*visit)(void *context, const struct kept_trace *kept),
+                        void *context);
+
 /* Ends a trace whatever key made it; nothing where it has ended. */
 void kept_store_end(struct kept_store *store, const char *id);
 

@@ -34,6 +34,7 @@ size_t kept_layer_bytes(const struct kept_shape *shape)
         add(&numbers, shape->q_len, shape->q_heads, shape->head_dim)
         && add(&numbers, shape->kv_len, shape->kv_heads, shape->head_dim)
         && add(&numbers, shape->q_heads, shape->q_len, 1)
+        && add(&numbers, shape->q_heads, sizeof(struct kept_head) / sizeof(float), 1)
         && (!shape->has_mask || add(&numbers, shape->q_heads, shape->q_len, shape->kv_len))
         && (!has_levels(shape)
             || add(&numbers, shape->q_heads, divide_up(shape->q_len, KEPT_BLOCK),

@@ -95,6 +95,14 @@ static void test_empty_traces_count(void **state)
     daemon_stop(&other);
 }
 
+static void expect_listed(struct http_client *own, const char *name, const char *says)
+{
+    struct http_response response =
+        key_expect(own, name, &(struct http_request){ .path = "/v1/traces" }, 200);
+    assert_non_null(strstr(response.body, says));
+    http_response_free(&response);
+}
+
 /* A trace is for the name that made it, and for models that the key may call; an admin may look at
  * it and end it. */
 static void test_maker_alone(void **state)
@@ -125,6 +133,9 @@ static void test_maker_alone(void **state)
     key_expect_refused(&own, "bert", &end, 404, "not_found", "no trace");
     key_expect_refused(&own, "other", &look, 404, "not_found", "no trace");
     key_expect_refused(&own, NULL, &look, 401, "key", NULL);
+    expect_listed(&own, "anna", "\"total\":1");
+    expect_listed(&own, "bert", "{\"traces\":[],\"total\":0}");
+    expect_listed(&own, "boss", "\"owner\":\"anna\"");
     response = key_expect(&own, "boss", &look, 200);
     http_response_free(&response);
     response = key_expect(&own, "boss", &end, 204);
