@@ -161,16 +161,19 @@ static void cut_piece(const struct added_tokens *added, const struct search *sea
     pieces_cut(pieces, cut, piece->end);
 }
 
-static bool has_any(const struct added_tokens *added, const struct search *search,
-                    const struct pieces *pieces)
+/* Whether a cut changes anything: an empty piece is to be dropped, one whose first characters a
+ * normalizer deleted begins behind them in the original text, and others may have tokens. */
+static bool is_cut(const struct added_tokens *added, const struct search *search,
+                   const struct pieces *pieces)
 {
     for (int64_t i = 0; i < pieces->count; i++) {
         const struct piece *piece = &pieces->list[i];
         uint32_t end;
         if (piece->id >= 0)
             continue;
-        if (piece->start == piece->end)
-            return true; /* to be dropped */
+        if (piece->start == piece->end
+            || pieces_span(pieces, piece->start, piece->end).start != piece->origin)
+            return true;
         for (uint32_t at = piece->start; at < piece->end; at++)
             if (search->first_bytes[(unsigned char)pieces->bytes[at]]
                 && (match(added, search, pieces->bytes, at, piece->end, &end, pieces->effort)
@@ -184,7 +187,7 @@ bool added_tokens_cut(const struct added_tokens *added, bool normalized, struct 
                       struct fault *fault)
 {
     const struct search *search = &added->searches[normalized];
-    if (!has_any(added, search, pieces))
+    if (!is_cut(added, search, pieces))
         return true;
     pieces_begin_cut(pieces);
     for (int64_t i = 0; i < pieces->count; i++)

@@ -291,6 +291,33 @@ static void test_spaces_of_added_tokens(void **state)
     tokenizer_free(tokenizer);
 }
 
+/* Metaspace's scheme "first" is about what stands at the start of the text: a piece whose first
+ * character the normalizer deleted does not, whether the text has added tokens or not. */
+static void test_deleted_beginning(void **state)
+{
+    (void)state;
+#define META                                                                                       \
+    "\"normalizer\":{\"type\":\"Nmt\"},\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":" \
+    "\"_\","                                                                                       \
+    "\"prepend_scheme\":\"first\"},\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"?\":0,\"_a\":1," \
+    "\"a\":2,\"<s>\":3},\"unk_token\":\"?\"}"
+    static const char *const files[] = {
+        "{" META "}",
+        "{" META
+        ",\"added_tokens\":[" ADDED("<s>", "3", "false", "false", "false", "true", "true") "]}",
+    };
+    for (int i = 0; i < 2; i++) {
+        struct tokenizer *tokenizer = read_text(files[i]);
+        expect_tokens(tokenizer, "a", "1:0-1");
+        expect_tokens(tokenizer,
+                      "\x0F"
+                      "a",
+                      "2:1-2");
+        expect_tokens(tokenizer, "a\x0F", "1:0-1");
+        tokenizer_free(tokenizer);
+    }
+}
+
 /* A token that is white space, and takes the white space behind it, looks at each space once. */
 static void test_many_spaces(void **state)
 {
@@ -325,6 +352,7 @@ int main(void)
         cmocka_unit_test(test_invalid_text),
         cmocka_unit_test(test_added_tokens),
         cmocka_unit_test(test_spaces_of_added_tokens),
+        cmocka_unit_test(test_deleted_beginning),
         cmocka_unit_test(test_many_spaces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
