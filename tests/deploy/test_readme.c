@@ -98,8 +98,8 @@ static void test_nothing_printed_without_daemon(void **state)
     free(said);
 }
 
-/* What stands behind `make run` in its block waits for the daemon's end: a block that is pasted whole
- * has nothing behind it. */
+/* What stands behind `make run` in its block waits for the daemon's end: a block that is pasted
+ * whole has nothing behind it. */
 static void test_run_is_alone(void **state)
 {
     (void)state;
