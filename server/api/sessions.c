@@ -56,8 +56,7 @@ static bool read_form(const struct exchange *exchange, bool *is_file, struct fau
                || fault_set(fault, FAULT_OPTION, "format is '%.40s'; expected safetensors or json",
                             format);
     }
-    const char *accept = exchange_header(exchange, HTTP_HEADER_ACCEPT);
-    *is_file = accept && strcasestr(accept, SAFETENSORS_TYPE);
+    *is_file = safetensors_forms_is_answer(exchange, false);
     return true;
 }
 

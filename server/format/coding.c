@@ -4,6 +4,7 @@
  * they are. */
 #include "format/coding.h"
 
+#include "format/accept.h"
 #include "format/coding_internal.h"
 
 #include <stdlib.h>
@@ -45,26 +46,13 @@ const char *coding_name(enum coding coding)
     return coding == CODING_GZIP ? "gzip" : coding == CODING_DEFLATE ? "deflate" : "";
 }
 
-/* Finds the next element of a comma-separated list, with its parameters; false at the end. */
-static bool next_element(const char **list, const char **element, size_t *length)
-{
-    const char *p = *list + strspn(*list, ", \t");
-    *element = p;
-    p += strcspn(p, ",");
-    *list = p;
-    *length = (size_t)(p - *element);
-    while (*length > 0 && strchr(" \t", (*element)[*length - 1]))
-        --*length;
-    return *length > 0;
-}
-
 bool coding_of_body(const char *header, enum coding *coding, struct fault *fault)
 {
-    const char *list = header ? header : "", *element;
-    size_t length;
+    const char *list = header ? header : "";
+    struct accept_element element;
     *coding = CODING_IDENTITY;
-    while (next_element(&list, &element, &length)) {
-        const int named = coding_named(element, length);
+    while (accept_next(&list, &element)) {
+        const int named = coding_named(element.text, element.length);
         if (named == CODING_UNKNOWN || (named != CODING_IDENTITY && *coding != CODING_IDENTITY))
             return fault_set(fault, FAULT_ENCODING,
                              "Content-Encoding is '%.40s'; expected gzip, deflate or identity",
@@ -75,39 +63,18 @@ bool coding_of_body(const char *header, enum coding *coding, struct fault *fault
     return true;
 }
 
-/* The quality value ("q=0.5") of an element, in thousandths; 1000 where it has none, 0 where its
- * parameters are malformed. */
-static int quality_of(const char *parameters, const char *end)
-{
-    const char *p = parameters;
-    while (p < end && strchr("; \t", *p))
-        p++;
-    if (p == end)
-        return 1000;
-    if (end - p < 3 || strncasecmp(p, "q=", 2) != 0 || (p[2] != '0' && p[2] != '1'))
-        return 0;
-    int quality = p[2] == '1' ? 1000 : 0;
-    p += 3;
-    if (p < end && *p == '.') {
-        int unit = 100;
-        for (p++; p < end && *p >= '0' && *p <= '9' && unit > 0; p++, unit /= 10)
-            quality += unit * (*p - '0');
-    }
-    return p == end && quality <= 1000 ? quality : 0;
-}
-
 enum coding coding_of_answer(const char *header, bool *required)
 {
     enum { UNSAID = -1 };
     int quality[CODING_ANY + 1] = { UNSAID, UNSAID, UNSAID, UNSAID };
-    const char *list = header ? header : "", *element;
-    size_t length;
-    while (next_element(&list, &element, &length)) {
-        const size_t name_length = strcspn(element, "; \t,");
-        const int named =
-            *element == '*' && name_length == 1 ? CODING_ANY : coding_named(element, name_length);
+    const char *list = header ? header : "";
+    struct accept_element element;
+    while (accept_next(&list, &element)) {
+        const int named = *element.text == '*' && element.name_length == 1
+                              ? CODING_ANY
+                              : coding_named(element.text, element.name_length);
         if (named != CODING_UNKNOWN)
-            quality[named] = quality_of(element + name_length, element + length);
+            quality[named] = accept_quality(&element, false);
     }
     for (int i = 0; i < CODING_COUNT; i++)
         if (quality[i] == UNSAID)

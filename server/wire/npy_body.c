@@ -1,6 +1,7 @@
 /* npy_body.c - see npy_body.h. */
 #include "wire/npy_body.h"
 
+#include "format/accept.h"
 #include "wire/safetensors_body.h"
 
 #include <inttypes.h>
@@ -60,13 +61,12 @@ bool npy_forms_read(struct npy_forms *forms, const struct exchange *exchange,
                     const char *const *names, int name_count, struct arena *arena,
                     struct fault *fault)
 {
-    const char *accept = exchange_header(exchange, HTTP_HEADER_ACCEPT);
-    forms->is_body = strcasecmp(exchange_body_type(exchange), NPY_TYPE) == 0;
+    static const char *const TYPES[] = { NPY_TYPE, SAFETENSORS_TYPE, "application/json" };
+    const char *type = exchange_body_type(exchange);
+    forms->is_body = strcasecmp(type, NPY_TYPE) == 0;
+    const int usual = forms->is_body ? 0 : strcasecmp(type, SAFETENSORS_TYPE) == 0 ? 1 : 2;
     forms->is_answer =
-        accept && strcasestr(accept, NPY_TYPE) ? true
-        : accept && (strcasestr(accept, SAFETENSORS_TYPE) || strcasestr(accept, "application/json"))
-            ? false
-            : forms->is_body;
+        accept_choose(exchange_header(exchange, HTTP_HEADER_ACCEPT), TYPES, 3, usual) == 0;
     return !forms->is_body || read_fields(forms, exchange, names, name_count, arena, fault);
 }
 

@@ -307,7 +307,7 @@ bool oip_read_raw(struct infer_call *call, struct oip *oip, struct fault *fault)
     const int64_t columns = oip->inputs_known[0].shape[2];
     const size_t row = (size_t)columns * sizeof(float);
     oip->is_raw = true;
-    oip->binary_output = !oip->accepts_json_only;
+    oip->binary_output = !oip->is_json_wanted;
     if (!allocate_outputs(call, oip, fault))
         return false;
     ask_defaults(oip);

@@ -2,6 +2,7 @@
 #include "wire/safetensors_body.h"
 
 #include "base/dtype.h"
+#include "format/accept.h"
 #include "service/service.h"
 #include "wire/oip_tensors.h"
 
@@ -14,10 +15,9 @@
 
 bool safetensors_forms_is_answer(const struct exchange *exchange, bool is_body)
 {
-    const char *accept = exchange_header(exchange, HTTP_HEADER_ACCEPT);
-    return accept && strcasestr(accept, SAFETENSORS_TYPE)     ? true
-           : accept && strcasestr(accept, "application/json") ? false
-                                                              : is_body;
+    static const char *const TYPES[] = { SAFETENSORS_TYPE, "application/json" };
+    return accept_choose(exchange_header(exchange, HTTP_HEADER_ACCEPT), TYPES, 2, is_body ? 0 : 1)
+           == 0;
 }
 
 bool safetensors_forms_read(struct safetensors_forms *forms, const struct exchange *exchange,

@@ -1,6 +1,7 @@
 /* wire_oip.c - see wire_oip.h. */
 #include "wire/wire_oip.h"
 
+#include "format/accept.h"
 #include "forward/trace_job.h"
 #include "regions/regions.h"
 #include "service/model_access.h"
@@ -49,7 +50,7 @@ bool wire_oip_begin(struct infer_call *call, const struct oip_headers *headers, 
 {
     struct arena *arena = &call->request.arena;
     struct oip *oip = arena_calloc(arena, 1, sizeof *oip);
-    const char *accept = headers->accept ? headers->accept : "*/*";
+    static const char *const TYPES[] = { "application/octet-stream", "application/json" };
     if (!oip)
         return fault_no_memory(fault);
     call->state = oip;
@@ -57,8 +58,7 @@ bool wire_oip_begin(struct infer_call *call, const struct oip_headers *headers, 
     oip->version = arena_strdup(arena, headers->version);
     if (!oip->model_name || !oip->version)
         return fault_no_memory(fault);
-    oip->accepts_json_only = strcasestr(accept, "application/json") && !strstr(accept, "*/*")
-                             && !strcasestr(accept, "application/octet-stream");
+    oip->is_json_wanted = accept_choose(headers->accept, TYPES, 2, 0) == 1;
     return (!headers->header_length || read_header_length(oip, headers->header_length, fault))
            && check_content_type(oip, headers->content_type, fault);
 }

@@ -71,7 +71,7 @@ struct oip {
     bool is_bytes;       /* the Content-Type is application/octet-stream */
     bool has_header_length;
     size_t header_length;
-    bool accepts_json_only;
+    bool is_json_wanted; /* by Accept, of a raw request */
 
     const struct model *model; /* the request's */
     const struct oip_trace_tensors

@@ -33,7 +33,7 @@ static const char DOUBLES[] = NPY_HEAD("<f8", "(2, 3)") "\0\0\0\0\0\0\xf0?\0\0\0
 static struct http_response post(const char *path, const char *body, size_t size, const char *type,
                                  const char *accept)
 {
-    char type_line[64], accept_line[64];
+    char type_line[64], accept_line[96];
     snprintf(type_line, sizeof type_line, "Content-Type: %s", type);
     snprintf(accept_line, sizeof accept_line, "Accept: %s", accept);
     const char *const headers[] = { type_line, accept_line, NULL };
@@ -60,6 +60,45 @@ static void expect_floats(const struct http_response *response, const char *head
         assert_true(value == (float)numbers[i]);
     }
     free(numbers);
+}
+
+/* Which form the answer has: by the quality values of Accept, then by the form of the request. */
+static void test_accept(void **state)
+{
+    (void)state;
+    static const char JSON[] = "application/json", FILES[] = "application/x-safetensors";
+    static const char BODY[] = "{\"model\":\"demo\",\"query\":" WORDS ",\"outputs\":[\"lse\"]}";
+    static const struct {
+        const char *path, *type, *accept, *want;
+    } CASES[] = {
+        { "/v1/attention", JSON, "application/x-safetensors;q=0, */*", JSON },
+        { "/v1/attention", JSON, "application/x-safetensors;q=0.2, application/json", JSON },
+        { "/v1/attention", JSON, "application/x-safetensors, application/json;q=0.2", FILES },
+        { "/v1/attention", JSON, "application/x-npy;q=0, application/x-safetensors;q=0", JSON },
+        { "/v1/attention", JSON, NPY ";q=0.3, application/x-safetensors;q=0.2", NPY },
+        { "/v1/attention", JSON, NPY ";q=0.2, application/x-safetensors;q=0.3", FILES },
+        { CALL "&outputs=lse", NPY, NPY ";q=0, */*", JSON },
+        { CALL "&outputs=lse", NPY, "text/html, */*;q=0.1", NPY },
+        { CALL "&outputs=lse", NPY, "application/json;q=0.1", JSON },
+        { "/v1/softmax", JSON, NPY ";q=0, */*", JSON },
+        { "/v1/softmax", JSON, NPY ";q=0.5, application/json;q=0.4", NPY },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        const bool is_file = CASES[i].type != JSON;
+        const char *json = strstr(CASES[i].path, "softmax") ? "{\"input\":[[1,2]]}" : BODY;
+        struct http_response response =
+            post(CASES[i].path, is_file ? FLOATS : json, is_file ? sizeof FLOATS - 1 : strlen(json),
+                 CASES[i].type, CASES[i].accept);
+        const char *got = "";
+        if (response.body_size > 0)
+            got = response.body[0] == '{'                      ? JSON
+                  : memcmp(response.body, "\x93NUMPY", 6) == 0 ? NPY
+                                                               : FILES;
+        if (response.status != 200 || strcmp(got, CASES[i].want) != 0)
+            fail_msg("%s %s, Accept: %s: %d %s; expected %s", CASES[i].path, CASES[i].type,
+                     CASES[i].accept, (int)response.status, got, CASES[i].want);
+        http_response_free(&response);
+    }
 }
 
 static void test_attention(void **state)
@@ -216,9 +255,9 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attention), cmocka_unit_test(test_other_answers),
-        cmocka_unit_test(test_dtypes),    cmocka_unit_test(test_softmax),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_accept),        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_other_answers), cmocka_unit_test(test_dtypes),
+        cmocka_unit_test(test_softmax),       cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
 }

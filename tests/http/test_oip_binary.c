@@ -205,16 +205,26 @@ static void test_raw_request(void **state)
     static const char *const json[] = { "Inference-Header-Content-Length: 0",
                                         "Content-Type: application/octet-stream",
                                         "Accept: application/json", NULL };
+    static const char *const refused[] = { "Inference-Header-Content-Length: 0",
+                                           "Content-Type: application/octet-stream",
+                                           "Accept: application/octet-stream;q=0, */*", NULL };
+    static const char *const second[] = { "Inference-Header-Content-Length: 0",
+                                          "Content-Type: application/octet-stream",
+                                          "Accept: application/json;q=0.5, */*;q=0.9", NULL };
+    static const struct {
+        const char *const *headers;
+        bool is_binary;
+    } forms[] = { { binary, true }, { json, false }, { refused, false }, { second, true } };
     struct oip_answer want = ask_in_json("[1,4,3]", NULL, NULL, NULL, NULL);
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         const struct http_request request = {
             .path = "/v2/models/demo/infer",
             .body = (const char *)WORDS,
             .body_size = sizeof WORDS,
-            .headers = i == 0 ? binary : json,
+            .headers = forms[i].headers,
         };
         struct oip_answer answer = oip_answer_of(http_client_send(&client, &request));
-        assert_int_equal(oip_output_of(&answer, "context").bytes != NULL, i == 0);
+        assert_int_equal(oip_output_of(&answer, "context").bytes != NULL, forms[i].is_binary);
         expect_same(&answer, &want, "context");
         expect_same(&answer, &want, "weights");
         oip_answer_free(&answer);

@@ -229,6 +229,31 @@ static void test_layout(void **state)
     session_delete(&client, "l", 204);
 }
 
+/* A session is shown as JSON where Accept refuses the file, or prefers JSON. */
+static void test_accept(void **state)
+{
+    static const struct {
+        const char *accept;
+        bool is_file;
+    } CASES[] = {
+        { "Accept: application/x-safetensors;q=0, */*", false },
+        { "Accept: application/x-safetensors;q=0.5, application/json", false },
+        { "Accept: application/x-safetensors;q=0.5, */*;q=0.1", true },
+    };
+    (void)state;
+    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"accept\"}");
+    append(&client, "accept", 3, 2);
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        const char *const headers[] = { CASES[i].accept, NULL };
+        struct http_response response = http_client_send(
+            &client, &(struct http_request){ .path = "/v1/sessions/accept", .headers = headers });
+        assert_int_equal(response.status, 200);
+        assert_int_equal(response.body[0] != '{', CASES[i].is_file);
+        http_response_free(&response);
+    }
+    session_delete(&client, "accept", 204);
+}
+
 /* ------------------------------------------------------------------------- in order -- */
 
 /* Files that are got while rows are appended have a length that there was, in all layers, and the
@@ -308,9 +333,13 @@ static int clear(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_dtype),     cmocka_unit_test(test_model_with_projections),
-        cmocka_unit_test(test_empty),           cmocka_unit_test(test_layout),
-        cmocka_unit_test(test_while_appending), cmocka_unit_test(test_other_stops_cleanly),
+        cmocka_unit_test(test_every_dtype),
+        cmocka_unit_test(test_model_with_projections),
+        cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_accept),
+        cmocka_unit_test(test_while_appending),
+        cmocka_unit_test(test_other_stops_cleanly),
         cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, clear);
