@@ -135,21 +135,28 @@ static struct attn_tensor attention_view(const struct attn_operand *operand)
                             operand->input->shape[2], operand->head_dim, columns);
 }
 
+static enum attn_dtype output_dtype(const struct attn_layer_problem *problem,
+                                    enum attn_output output)
+{
+    const bool is_short = attn_dtype_size(problem->output_dtype) < attn_dtype_size(ATTN_F32);
+    return output == ATTN_OUTPUT_LSE && is_short ? ATTN_F32 : problem->output_dtype;
+}
+
 /* Every output is dense. The context of a call that is not partial has the heads of a row side by
  * side, as an output projection reads them. */
 static void bind_outputs(const struct attn_layer_problem *problem, struct attn_problem *attention)
 {
     const struct attn_layer *layer = problem->layer;
-    const enum attn_dtype dtype = problem->output_dtype;
     const int64_t q_len = problem->query.shape[2];
 
     for (int i = 0; i < ATTN_OUTPUT_COUNT; i++)
-        attention->out[i] = attn_tensor_dense(problem->out[i], dtype, 1, layer->q_heads, q_len,
-                                              attn_output_columns(attention, i));
+        attention->out[i] =
+            attn_tensor_dense(problem->out[i], output_dtype(problem, i), 1, layer->q_heads, q_len,
+                              attn_output_columns(attention, i));
     if (!problem->partial)
         attention->context =
-            attn_tensor_rows(problem->context, dtype, 1, layer->q_heads, q_len, layer->v_head_dim,
-                             layer->q_heads * layer->v_head_dim);
+            attn_tensor_rows(problem->context, problem->output_dtype, 1, layer->q_heads, q_len,
+                             layer->v_head_dim, layer->q_heads * layer->v_head_dim);
 }
 
 static struct attn_problem attention_problem(const struct attn_layer_problem *problem,

@@ -109,7 +109,7 @@ struct infer_item {
     int64_t q_len, kv_len_max, d_out;
     size_t answer_bytes;          /* of its part of the answer, at most */
     enum attn_dtype answer_dtype; /* that of the query as it arrived; F32 if partial */
-    enum attn_dtype result_dtype; /* of all results, see infer_convert_results() */
+    enum attn_dtype result_dtype; /* of all results but lse, see infer_output_dtype() */
     const float *bias; /* [q_heads][q_len][kv_len], the mask with the relative position bias of the
                           model; NULL: it has none, or none is planned yet */
     void *results[ATTN_OUTPUT_COUNT]; /* NULL if not asked for; values of a top_k map */
@@ -162,6 +162,10 @@ const char *infer_precision(const struct infer_item *item);
 
 /* The shape of an output in the answer; returns its rank. */
 int infer_output_shape(const struct infer_item *item, enum attn_output output, int64_t shape[3]);
+
+/* The dtype of an output of an answer of this dtype: lse, a logarithm, is never rounded to 16 bits.
+ */
+enum attn_dtype infer_output_dtype(enum attn_dtype dtype, enum attn_output output);
 
 /* Releases models and the arena. */
 void infer_request_free(struct infer_request *request);

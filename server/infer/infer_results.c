@@ -143,28 +143,45 @@ bool infer_convert_inputs(struct infer_request *request, struct infer_item *item
            && (item->mask.dtype == ATTN_BOOL || to_floats(request, &item->mask, fault));
 }
 
+enum attn_dtype infer_output_dtype(enum attn_dtype dtype, enum attn_output output)
+{
+    const bool is_short = attn_dtype_size(dtype) < attn_dtype_size(ATTN_F32);
+    return output == ATTN_OUTPUT_LSE && is_short ? ATTN_F32 : dtype;
+}
+
+/* Replaces *numbers, count numbers of a dtype, by the same in another. */
+static bool convert(struct infer_request *request, void **numbers, size_t count,
+                    enum attn_dtype from, enum attn_dtype to, struct fault *fault)
+{
+    if (from != ATTN_F32) {
+        float *values = arena_alloc(&request->arena, count * sizeof *values);
+        if (!values)
+            return fault_no_memory(fault);
+        dtype_read(values, *numbers, from, count);
+        *numbers = values;
+    }
+    if (to == ATTN_F32)
+        return true;
+    void *converted = arena_alloc(&request->arena, count * attn_dtype_size(to));
+    if (!converted)
+        return fault_no_memory(fault);
+    dtype_write(converted, to, *numbers, count);
+    *numbers = converted;
+    return true;
+}
+
 bool infer_convert_results(struct infer_request *request, struct infer_item *item,
                            enum attn_dtype dtype, struct fault *fault)
 {
-    for (int i = 0; i < ATTN_OUTPUT_COUNT && item->result_dtype != dtype; i++) {
+    for (int i = 0; i < ATTN_OUTPUT_COUNT; i++) {
+        const enum attn_dtype from = infer_output_dtype(item->result_dtype, i);
+        const enum attn_dtype to = infer_output_dtype(dtype, i);
         size_t count = 0;
-        if (!item->results[i] || !infer_output_count(item, i, &count))
+        if (from == to || !item->results[i] || !infer_output_count(item, i, &count))
             continue;
         count *= request->joined ? (size_t)request->item_count : 1;
-        float *values = item->results[i];
-        if (item->result_dtype != ATTN_F32) {
-            values = arena_alloc(&request->arena, count * sizeof *values);
-            if (!values)
-                return fault_no_memory(fault);
-            dtype_read(values, item->results[i], item->result_dtype, count);
-        }
-        item->results[i] = values;
-        if (dtype == ATTN_F32)
-            continue;
-        item->results[i] = arena_alloc(&request->arena, count * attn_dtype_size(dtype));
-        if (!item->results[i])
-            return fault_no_memory(fault);
-        dtype_write(item->results[i], dtype, values, count);
+        if (!convert(request, &item->results[i], count, from, to, fault))
+            return false;
     }
     item->result_dtype = dtype;
     return true;
@@ -295,7 +312,7 @@ bool infer_allocate_results(struct infer_request *request, struct infer_item *it
             continue;
         if (!infer_output_count(item, i, &count))
             return fault_no_memory(fault);
-        size = count * attn_dtype_size(item->result_dtype);
+        size = count * attn_dtype_size(infer_output_dtype(item->result_dtype, i));
         if (request->joined && item != first)
             item->results[i] = (char *)first->results[i] + (size_t)(item - first) * size;
         else

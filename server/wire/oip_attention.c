@@ -213,7 +213,10 @@ void oip_attention_result(const struct infer_call *call, const struct oip *oip, 
     const struct infer_item *item = &call->request.items[0];
     int64_t shape[3];
     const int rank = infer_output_shape(item, (enum attn_output)slot, shape);
-    *result = (struct oip_result){ .dtype = item->result_dtype, .data = item->results[slot] };
+    *result = (struct oip_result){
+        .dtype = infer_output_dtype(item->result_dtype, (enum attn_output)slot),
+        .data = item->results[slot],
+    };
     result->count = 1;
     if (oip->is_batched)
         result->shape[result->rank++] = oip->batch;

@@ -107,7 +107,7 @@ bool wire_npy_settle_answer(struct infer_call *call, struct fault *fault)
         return not_one(fault, count == 0 ? "outputs names none" : "outputs names several");
     if (item->outputs[ATTN_OUTPUT_WEIGHTS] && item->weight_map.top_k > 0)
         return not_one(fault, "a top_k is indices and values");
-    if (item->query.data && item->query.dtype == ATTN_BF16)
+    if (item->query.data && infer_output_dtype(item->query.dtype, first_output(item)) == ATTN_BF16)
         return fault_set_at(fault, "/query", FAULT_DTYPE,
                             "query is BF16, which .npy files have no dtype for; expected F32, F16 "
                             "or F64, or Accept: application/x-safetensors");
@@ -118,7 +118,7 @@ bool wire_npy_write(struct infer_call *call, struct fault *fault)
 {
     struct infer_item *item = &call->request.items[0];
     const int output = first_output(item);
-    struct infer_array array = { .dtype = item->answer_dtype };
+    struct infer_array array = { .dtype = infer_output_dtype(item->answer_dtype, output) };
     if (!infer_convert_results(&call->request, item, item->answer_dtype, fault))
         return false;
     array.data = item->results[output];

@@ -93,7 +93,6 @@ static bool send_item(struct infer_call *call, const struct answer *answer,
 static bool add_results(struct infer_call *call, struct answer *answer, struct infer_item *item,
                         struct fault *fault)
 {
-    const char *dtype = dtype_name(item->answer_dtype);
     int64_t shape[3];
     const bool has_indices = item->outputs[ATTN_OUTPUT_WEIGHTS] && infer_has_weight_map(item)
                              && item->weight_map.top_k > 0;
@@ -108,6 +107,7 @@ static bool add_results(struct infer_call *call, struct answer *answer, struct i
         const int rank = infer_output_shape(item, i, shape);
         const char *name =
             i == ATTN_OUTPUT_WEIGHTS && has_indices ? "weights.values" : infer_output_names[i];
+        const char *dtype = dtype_name(infer_output_dtype(item->answer_dtype, i));
         if (item->outputs[i] && !add(answer, name, dtype, item->results[i], rank, shape, fault))
             return false;
     }

@@ -157,7 +157,7 @@ static void test_every_alignment(void **state)
 }
 
 /* The answer has the F16 and BF16 nearest to the FP32 answer for the same numbers; these datatypes
- * have two bytes each. */
+ * have two bytes each, and lse beside them four. */
 static void test_narrow_and_wide_datatypes(void **state)
 {
     (void)state;
@@ -182,8 +182,13 @@ static void test_narrow_and_wide_datatypes(void **state)
         struct oip_request request = { .parameters = "\"binary_data_output\":true" };
         oip_add_binary(&request, "query", kinds[i].datatype, 2, shape, kinds[i].bytes,
                        kinds[i].size);
+        oip_ask(&request, "context", NULL);
+        oip_ask(&request, "lse", NULL);
         struct oip_answer answer = oip_post(&client, "demo", &request);
         const struct oip_tensor_answer context = oip_output_of(&answer, "context");
+        const struct oip_tensor_answer lse = oip_output_of(&answer, "lse");
+        assert_string_equal(lse.datatype, i == 2 ? "FP64" : "FP32");
+        assert_int_equal(lse.size, 4 * (i == 2 ? sizeof(double) : sizeof(float)));
         assert_string_equal(context.datatype, kinds[i].datatype);
         assert_int_equal(context.size, kinds[i].size);
         double *got = oip_numbers(&context);

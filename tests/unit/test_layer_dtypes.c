@@ -44,7 +44,9 @@ static void make_case(struct attention_case *c, enum attn_dtype input, enum attn
     problem->key = recast(c, &problem->key, input);
     problem->value = recast(c, &problem->value, input);
     problem->context = attention_case_tensor(c, output, LAYOUT_DENSE, 1, h, q, SIZES.v_head_dim);
-    problem->lse = attention_case_tensor(c, output, LAYOUT_DENSE, 1, h, q, 1);
+    problem->lse = attention_case_tensor(
+        c, attn_dtype_size(output) < attn_dtype_size(ATTN_F32) ? ATTN_F32 : output, LAYOUT_DENSE, 1,
+        h, q, 1);
     problem->scores = attention_case_tensor(c, output, LAYOUT_DENSE, 1, h, q, k);
     problem->masked = attention_case_tensor(c, output, LAYOUT_DENSE, 1, h, q, k);
     problem->weights = attention_case_tensor(c, output, LAYOUT_DENSE, 1, h, q, k);
