@@ -31,6 +31,12 @@ const char *fault_code_name(enum fault_code code)
     return (unsigned)code < FAULT_COUNT ? FAULTS[code].name : "unknown";
 }
 
+int fault_retry_after_s(int status, int retry_after_s)
+{
+    const bool is_for_later = status == 429 || status == 503 || status == 504;
+    return is_for_later && retry_after_s == 0 ? 1 : retry_after_s;
+}
+
 /* text was cut after size bytes. Drops its last character unless all bytes of that character are
  * there. */
 static void cut_at_character(char *text, size_t size)

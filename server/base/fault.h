@@ -66,6 +66,11 @@ struct fault {
 };
 
 int fault_http_status(enum fault_code code);
+
+/* Retry-After of an answer with this status, in seconds, where the fault says retry_after_s; 0: no
+ * such header. */
+int fault_retry_after_s(int status, int retry_after_s);
+
 const char *fault_code_name(enum fault_code code);
 
 /* Sets the code and the message; clears the pointer and retry_after_s. Returns false, so that a

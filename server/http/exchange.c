@@ -292,8 +292,7 @@ static void answer(struct exchange *exchange, int status, const char *content_ty
         exchange->answer.varies = true;
     exchange->answer.status = status;
     exchange->answer.content_type = content_type;
-    if ((status == 503 || status == 429) && exchange->answer.retry_after_s == 0)
-        exchange->answer.retry_after_s = 1;
+    exchange->answer.retry_after_s = fault_retry_after_s(status, exchange->answer.retry_after_s);
     if (exchange->parked)
         http_exchange_answered(exchange); /* from here on the connection thread owns it */
     else

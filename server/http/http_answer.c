@@ -53,8 +53,9 @@ static void write_head(const struct exchange *exchange, size_t body_bytes, struc
     const char *challenge = http_challenge(exchange);
     if (challenge[0])
         text_format(text, "WWW-Authenticate: %s\r\n", challenge);
-    if (exchange->fault.code == FAULT_QUOTA)
-        text_format(text, "Retry-After: %d\r\n", exchange->fault.retry_after_s);
+    const int retry_after_s = fault_retry_after_s(status, exchange->fault.retry_after_s);
+    if (retry_after_s > 0)
+        text_format(text, "Retry-After: %d\r\n", retry_after_s);
     if (exchange->answer.varies_by_page)
         text_raw(text, "Vary: Origin\r\n");
     for (int i = 0; i < field_count; i++)

@@ -92,8 +92,11 @@ enum admission_verdict admission_judge(const struct admission_limits *limits,
     const double slack = request->was_judged ? 1 : SLACK;
     const double before = (double)queue->before_ns * queue->slowdown / workers;
     const double begins = before > (double)request->begins_ns ? before : (double)request->begins_ns;
-    if (slack * begins + certain / workers > (double)request->left_ns)
+    const double late_ns = slack * begins + certain / workers - (double)request->left_ns;
+    if (late_ns > 0) {
+        *retry_after_s = seconds_of(late_ns / slack < begins ? late_ns / slack : begins);
         return ADMISSION_TOO_LATE;
+    }
     return ADMISSION_TAKEN;
 }
 
@@ -134,13 +137,15 @@ static bool refuse(const struct service *service, enum admission_verdict verdict
     case ADMISSION_TOO_LATE:
         metrics_refused("deadline");
         if (request->left_ns < 1000000)
-            return fault_set(fault, FAULT_DEADLINE,
-                             "the request could not be answered: of its time there is less than a "
-                             "millisecond left");
-        return fault_set(
-            fault, FAULT_DEADLINE,
-            "the request could not be answered in the %.3f s that are left of its time",
-            (double)request->left_ns / 1e9);
+            fault_set(fault, FAULT_DEADLINE,
+                      "the request could not be answered: of its time there is less than a "
+                      "millisecond left");
+        else
+            fault_set(fault, FAULT_DEADLINE,
+                      "the request could not be answered in the %.3f s that are left of its time",
+                      (double)request->left_ns / 1e9);
+        fault->retry_after_s = retry_after_s;
+        return false;
     }
     return true;
 }

@@ -60,8 +60,9 @@ enum admission_verdict {
  * only where half of the prediction is too much. Predictions grow with the load, so TOO_LARGE,
  * which tells the client never to try again, depends on the size alone. A request that has its
  * place in the queue keeps it, unless it has more items, or more than twice the cost, than it was
- * counted with. Where the queue is FULL, *retry_after_s says in how many seconds there will be
- * room, 1 or more. */
+ * counted with. *retry_after_s, 1 or more, says where the queue is FULL in how many seconds there
+ * will be room, and where it is TOO_LATE in how many so much less will go before the request that
+ * it would be in time; the request alone may take too long all the same. */
 enum admission_verdict admission_judge(const struct admission_limits *limits,
                                        const struct admission_queue *queue,
                                        const struct admission_request *request, int *retry_after_s);

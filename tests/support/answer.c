@@ -75,7 +75,8 @@ static bool fault_fits(const cJSON *fault, const char *code, const char *pointer
 void answer_expect_fault(const struct http_response *response, long status, const char *code,
                          const char *pointer)
 {
-    char id[256] = "";
+    char id[256] = "", value[32];
+    const bool is_for_later = status == 429 || status == 503 || status == 504;
     cJSON *fault = answer_json(response, status);
     http_response_header(response, "X-Request-Id", id, sizeof(id));
     int members = cJSON_HasObjectItem(fault, "pointer") ? 4 : 3;
@@ -85,6 +86,9 @@ void answer_expect_fault(const struct http_response *response, long status, cons
         fail_msg("expected a fault %s at %s", code, pointer ? pointer : "anywhere");
     }
     cJSON_Delete(fault);
+    if (is_for_later
+        != (http_response_header(response, "Retry-After", value, sizeof value) != NULL))
+        fail_msg("status %ld: Retry-After belongs to 429, 503 and 504", status);
 }
 
 static void show_item(const cJSON *item)

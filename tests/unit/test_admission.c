@@ -95,6 +95,23 @@ static void test_cost(void **state)
     assert_int_equal(judge(), ADMISSION_TOO_LATE);
 }
 
+/* 504 says when so much less goes before the request that it would be in time. */
+static void test_too_late(void **state)
+{
+    (void)state;
+    limits.cost_ns_max = 1000 * SECOND;
+    queue.cost_ns = queue.before_ns = 100 * SECOND; /* 50 s by the clock, doubted: 100 */
+    request.certain_ns = 4 * SECOND;                /* 1 s by the clock, at best */
+    request.left_ns = 101 * SECOND;
+    assert_int_equal(judge(), ADMISSION_TAKEN);
+    request.left_ns = 41 * SECOND;
+    assert_int_equal(judge(), ADMISSION_TOO_LATE);
+    assert_int_equal(retry_after_s, 30); /* when 20 s are left before it */
+    request.left_ns = SECOND / 2;
+    assert_int_equal(judge(), ADMISSION_TOO_LATE);
+    assert_int_equal(retry_after_s, 50); /* when nothing is: it takes too long even alone */
+}
+
 /* Whatever the load makes of a prediction: a request that its size does not make too large is
  * never refused for good. A request that its size makes too large is refused for good at any
  * time. */
@@ -282,6 +299,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_items, setup),
         cmocka_unit_test_setup(test_cost, setup),
+        cmocka_unit_test_setup(test_too_late, setup),
         cmocka_unit_test_setup(test_for_good_by_size_alone, setup),
         cmocka_unit_test_setup(test_deadlines, setup),
         cmocka_unit_test_setup(test_places_are_kept, setup),
