@@ -360,13 +360,6 @@ static bool begin_spans(struct service *service, struct fault *fault)
     return span_exporter_create(&service->spans, options, fault);
 }
 
-/* Secrets are in no core file, and no process of the user reads them by ptrace(2) or /proc. */
-static void keep_secrets(const struct config *config)
-{
-    if ((config->keys || config->tls_key) && prctl(PR_SET_DUMPABLE, 0) != 0)
-        log_line(LOG_WARNING, "dumpable", LOG_STRING("reason", strerror(errno)));
-}
-
 static int run(struct service *service)
 {
     const struct config *config = service->config;
@@ -378,7 +371,8 @@ static int run(struct service *service)
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a write past the limit of file sizes then fails with EFBIG */
-    keep_secrets(config);
+    if (config->keys || config->tls_key) /* no core file, and no process of the user may trace it */
+        prctl(PR_SET_DUMPABLE, 0);
     const bool listens = listen_and_leave_files(config, &listeners, &sandbox, &fault);
     const bool logs = log_writer_start(log_dropped);
     open_files_raise();
