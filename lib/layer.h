@@ -87,8 +87,9 @@ struct attn_layer_problem {
 
     /* Outputs, each dense or NULL, of output_dtype: F32, or any other number dtype if no o_proj
      * follows the context. lse is F32 where output_dtype has 16 bits: it is a logarithm, whose
-     * rounding to them would change what it weighs in a merge by percents. context is [q_len, d_out], or of a partial call
-     * [q_heads, q_len, v_head_dim]; lse is [q_heads, q_len], a map [q_heads, q_len, kv_len]. */
+     * rounding to them would change what it weighs in a merge by percents. context is [q_len,
+     * d_out], or of a partial call [q_heads, q_len, v_head_dim]; lse is [q_heads, q_len], a map
+     * [q_heads, q_len, kv_len]. */
     enum attn_dtype output_dtype;
     union { /* as in attn.h */
         void *out[ATTN_OUTPUT_COUNT];

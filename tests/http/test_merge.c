@@ -15,6 +15,8 @@
 #include "fill.h"
 #include "fixture.h"
 #include "request_text.h"
+#include "tensor_body.h"
+#include "tensor_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -335,6 +337,103 @@ static void test_faults(void **state)
     http_response_free(&response);
 }
 
+/* ------------------------------------------------------------ halves -- */
+
+/* lse of halves is F32, in every form of the answer and in a list of them, of sdpa, which computes
+ * in the query's dtype, and of models: these of 400 and 1000 would have steps of 0.25 and 8. */
+static void test_lse_of_halves(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *dtype, *shape, *lse_shape;
+        uint16_t query[3];
+        int count;
+    } CASES[] = {
+        { "sdpa", "F16", "[2,1]", "[1,2]", { 0x4d01, 0x4d02 }, 2 },
+        { "sdpa", "BF16", "[2,1]", "[1,2]", { 0x4201, 0x4202 }, 2 },
+        { "demo", "F16", "[1,3]", "[1,1]", { 0x4d01, 0x4d02, 0x4d03 }, 3 },
+        { "demo", "BF16", "[1,3]", "[1,1]", { 0x4201, 0x4202, 0x4203 }, 3 },
+    };
+    for (size_t c = 0; c < sizeof CASES / sizeof CASES[0]; c++) {
+        float floats[3], half_lse[2];
+        const size_t rows = strcmp(CASES[c].model, "sdpa") == 0 ? 2 : 1;
+        char metadata[96];
+        snprintf(metadata, sizeof metadata, "{\"model\":\"%s\",\"outputs\":\"[\\\"lse\\\"]\"}",
+                 CASES[c].model);
+        for (int i = 0; i < CASES[c].count; i++) {
+            const uint32_t wide = (uint32_t)CASES[c].query[i] << 16;
+            memcpy(&floats[i], &wide, sizeof wide);
+            if (strcmp(CASES[c].dtype, "F16") == 0)
+                floats[i] = tensor_half(CASES[c].query[i]);
+        }
+        struct tensor_body halves = { .used = 0 }, plain = { .used = 0 };
+        tensor_body_add(&halves, "query", CASES[c].dtype, CASES[c].shape, CASES[c].query,
+                        2 * (size_t)CASES[c].count);
+        tensor_body_add(&plain, "query", "F32", CASES[c].shape, floats,
+                        sizeof(float) * (size_t)CASES[c].count);
+        struct http_response one = tensor_body_post(&client, ATTENTION, &halves, metadata, 0, NULL);
+        struct http_response two = tensor_body_post(&client, ATTENTION, &plain, metadata, 0, NULL);
+        struct http_response npy =
+            tensor_body_post(&client, ATTENTION, &halves, metadata, 0, "application/x-npy");
+        struct http_response text =
+            tensor_body_post(&client, ATTENTION, &halves, metadata, 0, "application/json");
+        cJSON *header = tensor_body_header(&one), *float_header = tensor_body_header(&two);
+        memcpy(half_lse, tensor_body_find(&one, header, "lse", "F32", CASES[c].lse_shape),
+               rows * sizeof *half_lse);
+        assert_memory_equal(half_lse,
+                            tensor_body_find(&two, float_header, "lse", "F32", CASES[c].lse_shape),
+                            rows * sizeof *half_lse);
+        assert_int_equal(npy.status, 200);
+        assert_memory_equal(npy.body + npy.body_size - rows * sizeof *half_lse, half_lse,
+                            rows * sizeof *half_lse);
+        cJSON *json = answer_json(&text, 200);
+        double *numbers = answer_numbers(json, "lse", 2, (int64_t[]){ 1, (int64_t)rows });
+        for (size_t i = 0; i < rows; i++)
+            assert_true((float)numbers[i] == half_lse[i]);
+        free(numbers);
+        cJSON_Delete(json);
+        cJSON_Delete(header);
+        cJSON_Delete(float_header);
+        http_response_free(&one);
+        http_response_free(&two);
+        http_response_free(&npy);
+        http_response_free(&text);
+    }
+}
+
+/* Contexts of halves are merged by the lse of floats that comes with them, and the whole has both
+ * dtypes too. */
+static void test_merge_of_halves(void **state)
+{
+    (void)state;
+    static const uint16_t SHORT[2][4] = { { 0x3f80, 0xc100, 0x4000, 0x4000 },
+                                          { 0x40a0, 0x4080, 0x4080, 0 } };
+    static const float LSE_A[] = { 1000.0986122887f, 1000 }, LSE_B[] = { 999, 1000 };
+    static const float ALL[2][4] = { { 1, -8, 2, 2 }, { 5, 4, 4, 0 } };
+    struct http_response answers[2];
+    cJSON *headers[2];
+    for (int i = 0; i < 2; i++) {
+        struct tensor_body body = { .used = 0 };
+        const char *dtype = i == 0 ? "BF16" : "F32";
+        const void *a = i == 0 ? (void *)SHORT[0] : ALL[0], *b = i == 0 ? (void *)SHORT[1] : ALL[1];
+        const size_t size = i == 0 ? sizeof SHORT[0] : sizeof ALL[0];
+        tensor_body_add(&body, "parts.0.context", dtype, "[2,1,2]", a, size);
+        tensor_body_add(&body, "parts.1.context", dtype, "[2,1,2]", b, size);
+        tensor_body_add(&body, "parts.0.lse", "F32", "[2,1]", LSE_A, sizeof LSE_A);
+        tensor_body_add(&body, "parts.1.lse", "F32", "[2,1]", LSE_B, sizeof LSE_B);
+        answers[i] = tensor_body_post(&client, MERGE, &body, "{\"model\":\"sdpa\"}", 0, NULL);
+        headers[i] = tensor_body_header(&answers[i]);
+        tensor_body_find(&answers[i], headers[i], "context", dtype, "[1,4]");
+    }
+    assert_memory_equal(tensor_body_find(&answers[0], headers[0], "lse", "F32", "[2,1]"),
+                        tensor_body_find(&answers[1], headers[1], "lse", "F32", "[2,1]"),
+                        2 * sizeof(float));
+    for (int i = 0; i < 2; i++) {
+        cJSON_Delete(headers[i]);
+        http_response_free(&answers[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -344,6 +443,8 @@ int main(void)
         cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_split_keys_of_a_trained_layer),
         cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_lse_of_halves),
+        cmocka_unit_test(test_merge_of_halves),
         cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, fixture_start_with_examples, fixture_clear);
