@@ -153,8 +153,10 @@ enum {
     SCRIPT_COUNT = sizeof SCRIPTS / sizeof *SCRIPTS,
     COMMON = 1,
     HAN = 2,
+    INHERITED = 3,
     ARABIC = 7,
-    ARMENIAN = 8
+    ARMENIAN = 8,
+    DEVANAGARI = 32
 };
 
 static const uint32_t LATER[][2] = {
@@ -199,14 +201,19 @@ static void write_members(struct text *pattern, int script)
         text_raw(pattern, "\\p{Hiragana}\\p{Katakana}\\x{30FC}");
     if (script == COMMON)
         text_raw(pattern, "\\x{589}\\x{61C}");
+    if (script == DEVANAGARI)
+        text_raw(pattern, "\\x{953}\\x{954}");
 }
 
 /* The characters that the reference counts to another script than the engine: U+30FC to Han and not
- * to Common, U+0589 and U+061C to Common and not to Armenian and Arabic. */
+ * to Common, U+0589 and U+061C to Common and not to Armenian and Arabic, U+0953 and U+0954 to
+ * Devanagari and not to Inherited. */
 static const char *not_of(int script)
 {
     if (script == HAN)
         return "";
+    if (script == INHERITED)
+        return "(?![\\x{953}\\x{954}])";
     return script == ARABIC || script == ARMENIAN ? "(?![\\x{589}\\x{61C}])" : "(?!\\x{30FC})";
 }
 

@@ -3,19 +3,20 @@
 //     npm install @anush008/tokenizers                      in a folder of its own, JUDGE below
 //     make build/cc/tests/tokenizers/encode_lines
 //     node tests/tokenizers/compare.js JUDGE build/cc/tests/tokenizers/encode_lines [--lines N] [--seed N]
-//         [--no-time] [--ours FOLDER] FOLDER...
+//         [--characters] [--no-time] [--ours FOLDER] FOLDER...
 //
 // Each FOLDER holds a tokenizer.json (or, two levels deep, folders that do). For each, N lines
 // (100000 unless given) of lines.js are encoded by both; ids, offsets in bytes and the decoded texts
 // must be equal. The first differences are printed. Then both encode the lines again in turns, on
 // one core, and the best of three times is printed as MB/s. Exits 1 where anything differs.
+// --characters encodes a line for each character of Unicode instead.
 // --ours names another folder for the server, such as one with an older form of the same tokenizer.
 'use strict';
 process.env.TOKENIZERS_PARALLELISM = 'false';
 const { spawnSync } = require('child_process');
 const fs = require('fs');
 const path = require('path');
-const { lines } = require('./lines.js');
+const { lines, characters } = require('./lines.js');
 
 const DIFFERENCES_SHOWN = 5;
 
@@ -24,6 +25,7 @@ function options(argv) {
     for (let i = 0; i < argv.length; i++) {
         if (argv[i] === '--lines') found.lines = Number(argv[++i]);
         else if (argv[i] === '--seed') found.seed = Number(argv[++i]);
+        else if (argv[i] === '--characters') found.characters = true;
         else if (argv[i] === '--no-time') found.time = false;
         else if (argv[i] === '--ours') found.ours = argv[++i];
         else found.folders.push(argv[i]);
@@ -185,7 +187,7 @@ async function compare(reference, found, folder, texts) {
 async function main() {
     const found = options(process.argv.slice(2));
     const reference = require(path.resolve(found.judge, 'node_modules/@anush008/tokenizers'));
-    const texts = lines(found.lines, found.seed);
+    const texts = found.characters ? characters() : lines(found.lines, found.seed);
     let equal = true;
     for (const folder of found.folders.flatMap(name => findFolders(name))) {
         try {

@@ -2,6 +2,8 @@
 // character of Unicode. The same seed gives the same lines.
 'use strict';
 
+const NEIGHBOURS = ['', 'a', '1', 'я', 'β', 'क', '中', 'ا', '.', ' ', '_', '\u0301', ''];
+
 // mulberry32: a small generator of 32-bit numbers, public domain (Tommy Ettinger).
 function generator(seed) {
     let state = seed >>> 0;
@@ -76,4 +78,13 @@ function lines(count, seed) {
     return Array.from({ length: count }, line);
 }
 
-module.exports = { lines, generator };
+// A line for each character of Unicode, which stands between characters of several classes and scripts.
+function characters() {
+    const all = [];
+    for (let code = 0; code <= 0x10FFFF; code++)
+        if (code < 0xD800 || code > 0xDFFF)
+            all.push(NEIGHBOURS.join(String.fromCodePoint(code)));
+    return all;
+}
+
+module.exports = { lines, characters, generator };

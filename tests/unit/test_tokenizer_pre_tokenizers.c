@@ -26,6 +26,7 @@ static const struct pre_tokenizer_case CASES[] = {
     { "{`type`:`Whitespace`}", "Hey, it's a_b  $5¢ naïve Ⓐb ١٢ e\314\201\342\200\215!",
       "Hey|0-3 ,|3-4 it|5-7 '|7-8 s|8-9 a_b|10-13 $|15-16 5|16-17 ¢|17-19 naïve|20-26 Ⓐb|27-31 "
       "١٢|32-36 e\314\201\342\200\215|37-43 !|43-44 " },
+    { "{`type`:`Whitespace`}", "a\uA7CBb \uA7DC!", "a\uA7CBb|0-5 \uA7DC|6-9 !|9-10 " },
     { "{`type`:`WhitespaceSplit`}", " a\011b\343\200\200c  d\n", "a|1-2 b|3-4 c|7-8 d|10-11 " },
     { "{`type`:`Punctuation`}", "a--b, c¿", "a|0-1 -|1-2 -|2-3 b|3-4 ,|4-5  c|5-7 ¿|7-9 " },
     { "{`type`:`Punctuation`,`behavior`:`MergedWithNext`}", "a--b, c¿",
@@ -111,6 +112,7 @@ static const struct pre_tokenizer_case CASES[] = {
       "abc |2-6 где |6-13 中文カナー|13-28 12 |28-31 x|31-32 " },
     { "{`type`:`UnicodeScripts`}", "ーa. b", "ー|0-3 a|3-4 . |4-6 b|6-7 " },
     { "{`type`:`UnicodeScripts`}", "ա\u0589,\u061Cا", "ա|0-2 \u0589,\u061C|2-7 ا|7-9 " },
+    { "{`type`:`UnicodeScripts`}", "\u0953\u0954\u0951क", "\u0953\u0954|0-6 \u0951|6-9 क|9-12 " },
     { "{`type`:`UnicodeScripts`}", "я\u0560中", "я\u0560|0-4 中|4-7 " },
     { "{`type`:`Sequence`,`pretokenizers`:[]}", "a b", "a b|0-3 " },
 };
