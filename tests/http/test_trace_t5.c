@@ -16,10 +16,11 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { LAYERS = 2, HEADS = 2, WIDTH = 12, TOKENS = 6, TARGETS = 4 };
+enum { WIDTH = 12, TOKENS = 6, TARGETS = 4 };
 
 static const int IDS[TOKENS] = { 4, 17, 39, 5, 5, 2 };
 static const int TARGET_IDS[TARGETS] = { 0, 30, 8, 11 };
+static int layers = 2, heads = 2;
 static const int POSITIONS[] = { 0, 2, 3 };
 
 #define FIELDS "\"tokens\":[4,17,39,5,5,2],\"decoder_tokens\":[0,30,8,11]"
@@ -80,7 +81,7 @@ static double t5_bias(const char *stack, bool bidirectional, int64_t head, int64
     snprintf(name, sizeof name, "%s.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
              stack);
     return published_tensor(name, 0)
-        .data[published_t5_bucket(key - query, bidirectional, 8, 5) * HEADS + head];
+        .data[published_t5_bucket(key - query, bidirectional, 8, 5) * heads + head];
 }
 
 static double t5_encoder_bias(int64_t head, int64_t query, int64_t key)
@@ -105,7 +106,7 @@ static struct forward t5(const char *activation, bool is_gated)
         .self = { .kind = "encoder",
                   T5_NAMES(T5_ENCODER "0.SelfAttention"),
                   .norm = T5_ENCODER "0.layer_norm",
-                  .of = { .heads = HEADS, .scale = 1, .bias = t5_encoder_bias } },
+                  .of = { .heads = heads, .scale = 1, .bias = t5_encoder_bias } },
         .up = is_gated ? T5_ENCODER "1.DenseReluDense.wi_0" : T5_ENCODER "1.DenseReluDense.wi",
         .gate = is_gated ? T5_ENCODER "1.DenseReluDense.wi_1" : NULL,
         .down = T5_ENCODER "1.DenseReluDense.wo",
@@ -117,15 +118,15 @@ static struct forward t5(const char *activation, bool is_gated)
     };
     const struct forward_block decoder = {
         .self = { .kind = "decoder",
-                  .first_layer = LAYERS,
+                  .first_layer = layers,
                   T5_NAMES(T5_DECODER "0.SelfAttention"),
                   .norm = T5_DECODER "0.layer_norm",
-                  .of = { .heads = HEADS, .scale = 1, .causal = true, .bias = t5_decoder_bias } },
+                  .of = { .heads = heads, .scale = 1, .causal = true, .bias = t5_decoder_bias } },
         .cross = { .kind = "cross",
-                   .first_layer = 2 * LAYERS,
+                   .first_layer = 2 * layers,
                    T5_NAMES(T5_DECODER "1.EncDecAttention"),
                    .norm = T5_DECODER "1.layer_norm",
-                   .of = { .heads = HEADS, .scale = 1 } },
+                   .of = { .heads = heads, .scale = 1 } },
         .up = is_gated ? T5_DECODER "2.DenseReluDense.wi_0" : T5_DECODER "2.DenseReluDense.wi",
         .gate = is_gated ? T5_DECODER "2.DenseReluDense.wi_1" : NULL,
         .down = T5_DECODER "2.DenseReluDense.wo",
@@ -136,11 +137,11 @@ static struct forward t5(const char *activation, bool is_gated)
         .eps = 1e-6,
     };
     struct rows x = forward_embed(published_tensor("shared.weight", 0), IDS, TOKENS);
-    for (int layer = 0; layer < LAYERS; layer++)
+    for (int layer = 0; layer < layers; layer++)
         x = forward_block_run(&want, &encoder, x, FORWARD_NONE, layer);
     want.encoder_hidden_states = forward_rms_norm(x, "encoder.final_layer_norm", 0, 1e-6, 0);
     x = forward_embed(published_tensor("shared.weight", 0), TARGET_IDS, TARGETS);
-    for (int layer = 0; layer < LAYERS; layer++)
+    for (int layer = 0; layer < layers; layer++)
         x = forward_block_run(&want, &decoder, x, want.encoder_hidden_states, layer);
     want.final_hidden_states = forward_rms_norm(x, "decoder.final_layer_norm", 0, 1e-6, 0);
     return want;
@@ -155,7 +156,7 @@ static void test_t5(void **state)
 {
     static const char CONFIG[] = T5_CONFIG("t5", "");
     (void)state;
-    published_open(CONFIG, T5_TENSORS(T5_PLAIN) T5_UNREAD, LAYERS, "F32");
+    published_open(CONFIG, T5_TENSORS(T5_PLAIN) T5_UNREAD, layers, "F32");
     struct forward want = t5("relu", false);
     want.logits = forward_product(forward_scale(want.final_hidden_states, 1 / sqrt(WIDTH)),
                                   published_tensor("shared.weight", 0));
@@ -168,7 +169,7 @@ static void test_t5_of_v1_1(void **state)
     static const char CONFIG[] = T5_CONFIG("t5", ",\"feed_forward_proj\":\"gated-gelu\","
                                                  "\"tie_word_embeddings\":false");
     (void)state;
-    published_open(CONFIG, T5_TENSORS(T5_GATED) T5_HEAD, LAYERS, "F32");
+    published_open(CONFIG, T5_TENSORS(T5_GATED) T5_HEAD, layers, "F32");
     struct forward want = t5("gelu_new", true);
     want.logits = forward_product(want.final_hidden_states, published_tensor("lm_head.weight", 0));
     compare("v1_1", CONFIG, &want);
@@ -179,10 +180,57 @@ static void test_mt5(void **state)
 {
     static const char CONFIG[] = T5_CONFIG("mt5", "");
     (void)state;
-    published_open(CONFIG, T5_TENSORS(T5_GATED) T5_HEAD, LAYERS, "F16");
+    published_open(CONFIG, T5_TENSORS(T5_GATED) T5_HEAD, layers, "F16");
     struct forward want = t5("gelu_new", true);
     want.logits = forward_product(want.final_hidden_states, published_tensor("lm_head.weight", 0));
     compare("mt5", CONFIG, &want);
+}
+
+/* 64 columns and random weights: the last place of a large score is many last places of its weight,
+ * and the layers behind it multiply the difference. */
+#define SHARP_ATTENTION(begin, gain)                                                               \
+    begin "q.weight 64x64" gain ", " begin "k.weight 64x64, " begin "v.weight 64x64, " begin       \
+          "o.weight 64x64, "
+#define SHARP_PLAIN(begin)                                                                         \
+    begin "DenseReluDense.wi.weight 128x64, " begin "DenseReluDense.wo.weight 64x128, "
+#define SHARP_BIAS(stack)                                                                          \
+    stack ".block.0.layer.0.SelfAttention.relative_attention_bias.weight 8x4, "
+#define SHARP_NORM(name) name ".weight 64, "
+#define SHARP_TENSORS(gain)                                                                        \
+    "shared.weight 40x64, " SHARP_BIAS("encoder")                                                  \
+        SHARP_ATTENTION("encoder.block.#.layer.0.SelfAttention.", gain) SHARP_NORM(                \
+            "encoder.block.#.layer.0.layer_norm") SHARP_PLAIN("encoder.block.#.layer.1.")          \
+            SHARP_NORM("encoder.block.#.layer.1.layer_norm")                                       \
+                SHARP_NORM("encoder.final_layer_norm") SHARP_BIAS("decoder")                       \
+                    SHARP_ATTENTION("decoder.block.#.layer.0.SelfAttention.", gain)                \
+                        SHARP_NORM("decoder.block.#.layer.0.layer_norm")                           \
+                            SHARP_ATTENTION("decoder.block.#.layer.1.EncDecAttention.", gain)      \
+                                SHARP_NORM("decoder.block.#.layer.1.layer_norm")                   \
+                                    SHARP_PLAIN("decoder.block.#.layer.2.")                        \
+                                        SHARP_NORM("decoder.block.#.layer.2.layer_norm")           \
+                                            SHARP_NORM("decoder.final_layer_norm")
+
+static void test_sharp_scores(void **state)
+{
+    static const char CONFIG[] =
+        "{\"model_type\":\"t5\",\"d_model\":64,\"d_kv\":16,\"num_heads\":4,\"num_layers\":5,"
+        "\"d_ff\":128,\"vocab_size\":40,\"relative_attention_num_buckets\":8,"
+        "\"relative_attention_max_distance\":5,\"decoder_start_token_id\":0}";
+    static const char *const TENSORS[] = { SHARP_TENSORS("*2"), SHARP_TENSORS("*5") };
+    static const char *const NAMES[] = { "sharp", "sharper" };
+    (void)state;
+    layers = 5;
+    heads = 4;
+    for (int i = 0; i < 2; i++) {
+        published_open(CONFIG, TENSORS[i], layers, "F32");
+        const struct forward want = t5("relu", false);
+        published_save(fixture_path(NAMES[i]), CONFIG);
+        fixture_serve("--models", directory);
+        trace_client_expect_sharp(&client, NAMES[i], FIELDS, &want);
+        fixture_stop(NULL);
+        published_close();
+    }
+    layers = heads = 2;
 }
 
 int main(void)
@@ -192,6 +240,7 @@ int main(void)
         TEST(test_t5),
         TEST(test_t5_of_v1_1),
         TEST(test_mt5),
+        TEST(test_sharp_scores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

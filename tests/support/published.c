@@ -352,6 +352,7 @@ struct published_answer published_attend(const struct published_attention *atten
         published_rows(q.count, heads * v_head_dim),
         published_rows(heads * q.count, k.count).data,
         published_rows(heads, q.count).data,
+        0,
     };
     assert_int_equal(k.columns, kv_heads * head_dim);
     for (int64_t h = 0; h < heads; h++)
@@ -359,10 +360,13 @@ struct published_answer published_attend(const struct published_attention *atten
             const int64_t g = h / (heads / kv_heads);
             double *weights = answer.weights + (h * q.count + i) * k.count, sum = 0;
             for (int64_t j = 0; j < k.count; j++)
-                if (sees(attention, i, j))
-                    sum += weights[j] =
-                        exp(score(attention, q.data + i * q.columns + h * head_dim,
-                                  k.data + j * k.columns + g * head_dim, head_dim, h, i, j));
+                if (sees(attention, i, j)) {
+                    const double of_pair =
+                        score(attention, q.data + i * q.columns + h * head_dim,
+                              k.data + j * k.columns + g * head_dim, head_dim, h, i, j);
+                    answer.largest_score = fmax(answer.largest_score, fabs(of_pair));
+                    sum += weights[j] = exp(of_pair);
+                }
             answer.lse[h * q.count + i] = log(sum);
             for (int64_t j = 0; j < k.count; j++) {
                 weights[j] /= sum;

@@ -20,11 +20,14 @@ struct rows {
 /* Rows of zeros. */
 struct rows published_rows(int64_t count, int64_t columns);
 
-/* What the source computes: the columns of the layer's answer, weights [heads][query][key], and
- * the logarithm of each softmax's sum [heads][query]. */
+/* What the source computes: the columns of the layer's answer, weights [heads][query][key], the
+ * logarithm of each softmax's sum [heads][query], and the largest |score| of a pair that a row
+ * sees.
+ */
 struct published_answer {
     struct rows context;
     double *weights, *lse;
+    double largest_score;
 };
 
 /* Makes a checkpoint of tensors such as "bert.encoder.layer.#.attention.self.query.weight 12x8",

@@ -16,6 +16,11 @@
 void trace_client_expect(struct http_client *client, const char *model, const char *fields,
                          const struct forward *want);
 
+/* The same of a model whose scores are sharp, between 16 and 64 at their largest, which multiplies
+ * each rounding: rows and weights may differ by more. */
+void trace_client_expect_sharp(struct http_client *client, const char *model, const char *fields,
+                               const struct forward *want);
+
 /* The same request with the output "predictions" only, at each of these positions: the most
  * probable tokens, in order, and the logarithms of their probabilities. */
 void trace_client_expect_predictions(struct http_client *client, const char *model,
