@@ -14,6 +14,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* The space that ByteLevel puts before a text is a token of the text without a byte of it. */
 static const char byte_tokenizer[] =
@@ -194,13 +195,52 @@ static void test_models(void **state)
     cJSON_Delete(answer);
 }
 
+/* A request without a model is about the only one that is not built in, whatever the call. */
+static void test_only_model(void **state)
+{
+    static const char *const CALLS[][2] = {
+        { "/v1/attention", "{\"query\":[[1,2,3,4,5,6,7,8]],\"outputs\":[\"lse\"]}" },
+        { "/v1/attention/batch", "{\"requests\":[{\"query\":[[1,2,3,4,5,6,7,8]]}]}" },
+        { "/v1/attention/gradients",
+          "{\"query\":[[1,2,3,4,5,6,7,8]],\"context_gradient\":[[1,1,1,1,1,1,1,1]]}" },
+        { "/v1/tokenize", "{\"text\":\"cat\"}" },
+        { "/v1/tokenize", "{\"model\":null,\"text\":\"cat\"}" },
+        { "/v1/detokenize", "{\"tokens\":[4]}" },
+        { "/v1/trace", "{\"text\":\"cat\",\"outputs\":[\"lse\"]}" },
+        { "/v1/trace", "{\"model\":null,\"tokens\":[4],\"outputs\":[\"lse\"]}" },
+        { "/v1/trace/batch", "{\"requests\":[{\"text\":\"cat\"},{\"tokens\":[4]}]}" },
+        { "/v1/sessions", "{\"ttl\":\"1s\"}" },
+    };
+    enum { CALL_COUNT = sizeof CALLS / sizeof CALLS[0] };
+    (void)state;
+    for (int i = 0; i < CALL_COUNT; i++) {
+        struct http_response response = http_client_post(&client, CALLS[i][0], CALLS[i][1]);
+        if (!strstr(response.body, "model is missing; there are")
+            || !strstr(response.body, "/model\""))
+            fail_msg("%s %s: %s", CALLS[i][0], CALLS[i][1], response.body);
+        http_response_free(&response);
+    }
+    fixture_stop(NULL);
+    assert_int_equal(mkdir(fixture_path("only"), 0755), 0);
+    word_model_make(fixture_path("only/words"), word_model_tokenizer);
+    fixture_serve("--models", fixture_path("only"));
+    for (int i = 0; i < CALL_COUNT; i++) {
+        struct http_response response = http_client_post(&client, CALLS[i][0], CALLS[i][1]);
+        if ((response.status != 200 && response.status != 201)
+            || !strstr(response.body, "\"model\":\"words\"") || strstr(response.body, "\"error\""))
+            fail_msg("%s %s: %d %s", CALLS[i][0], CALLS[i][1], (int)response.status, response.body);
+        http_response_free(&response);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_texts),  cmocka_unit_test(test_nul),
-        cmocka_unit_test(test_pair),   cmocka_unit_test(test_empty_places),
-        cmocka_unit_test(test_back),   cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_models), cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_texts),         cmocka_unit_test(test_nul),
+        cmocka_unit_test(test_pair),          cmocka_unit_test(test_empty_places),
+        cmocka_unit_test(test_back),          cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_models),        cmocka_unit_test(test_only_model),
+        cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, fixture_clear);
 }
