@@ -60,6 +60,23 @@ bool v1_read_string(struct v1_reader *reader, const cJSON *node, struct byte_sli
            || fault_no_memory(reader->fault);
 }
 
+static bool check_objects(const struct v1_reader *reader, const cJSON *requests, const char *name)
+{
+    const cJSON *node;
+    int64_t i = 0;
+    cJSON_ArrayForEach(node, requests)
+    {
+        char pointer[FAULT_POINTER_MAX];
+        snprintf(pointer, sizeof pointer, "%.64s/%" PRId64, reader->pointer, i);
+        if (!cJSON_IsObject(node))
+            return fault_set_at(reader->fault, pointer, FAULT_TYPE,
+                                "%s[%" PRId64 "] is %s; expected an object", name, i,
+                                json_kind(reader->document, node));
+        i++;
+    }
+    return true;
+}
+
 bool v1_find_requests(struct v1_reader *reader, const cJSON *root, const char *name, int items_max,
                       const cJSON **requests, int *count)
 {
@@ -70,10 +87,11 @@ bool v1_find_requests(struct v1_reader *reader, const cJSON *root, const char *n
     *count = cJSON_IsArray(*requests) ? cJSON_GetArraySize(*requests) : 0;
     if (!cJSON_IsArray(*requests) || (*count && json_numbers_of(reader->document, *requests)))
         return v1_wrong_type(reader, *requests, "an array of requests");
-    return *count <= items_max
-           || fault_set_at(reader->fault, reader->pointer, FAULT_TOO_LARGE,
-                           "%s has %d items; at most %d are taken, send several batches", name,
-                           *count, items_max);
+    if (*count > items_max)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_TOO_LARGE,
+                            "%s has %d items; at most %d are taken, send several batches", name,
+                            *count, items_max);
+    return check_objects(reader, *requests, name);
 }
 
 bool v1_read_bool(struct v1_reader *reader, const cJSON *node, bool *value)

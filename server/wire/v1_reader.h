@@ -68,7 +68,8 @@ bool v1_read_fields(struct v1_reader *reader, const cJSON *object, const struct 
  */
 bool v1_read_string(struct v1_reader *reader, const cJSON *node, struct byte_slice *bytes);
 
-/* Finds the array of a batch, whose name is mostly "requests", with at most items_max elements. */
+/* Finds the array of a batch, whose name is mostly "requests", with at most items_max elements,
+ * all of them objects. */
 bool v1_find_requests(struct v1_reader *reader, const cJSON *root, const char *name, int items_max,
                       const cJSON **requests, int *count);
 

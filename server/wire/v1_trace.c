@@ -366,11 +366,7 @@ static bool read_batch(struct trace_reader *reader, struct trace_request *reques
         *item = *shared;
         reader->item = item;
         values->fault = &item->fault;
-        if (cJSON_IsObject(node))
-            read_object(reader, node, true, false);
-        else
-            fault_set(&item->fault, FAULT_TYPE, "this request is %s; expected an object",
-                      json_kind(values->document, node));
+        read_object(reader, node, true, false);
     }
     return true;
 }

@@ -48,11 +48,7 @@ static bool read_list(struct v1_reader *reader, const cJSON *root, struct wire_v
         *item = *shared;
         reader->item = item;
         reader->fault = &item->fault;
-        if (cJSON_IsObject(node))
-            v1_read_object(reader, node, NULL);
-        else
-            fault_set(&item->fault, FAULT_TYPE, "this request is %s; expected an object",
-                      json_kind(reader->document, node));
+        v1_read_object(reader, node, NULL);
     }
     return true;
 }

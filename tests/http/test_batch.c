@@ -159,9 +159,6 @@ static const struct faulty_item FAULTY[] = {
     { "{\"query\":[[1,0,0]],\"outputs\":[\"wieghts\"]}", "option", "/outputs*" },
     { "{\"query\":[[1,0,0]],\"mask\":[[true,false]]}", "shape", "/mask" },
     { "{}", "field", NULL },
-    { "\"query\"", "type", "" },
-    { "null", "type", "" },
-    { "[]", "type", "" },
 };
 
 /* There are good items between the bad ones, and each good item gets its usual answer. */
@@ -211,6 +208,13 @@ static void test_faults_of_the_whole(void **state)
     answer_refused(&client, PATH, "{\"requests\":{}}", 400, "type", "/requests");
     answer_refused(&client, PATH, "{\"requests\":null}", 400, "type", "/requests");
     answer_refused(&client, PATH, "{\"requests\":\"x\"}", 400, "type", "/requests");
+    static const char *const NO_OBJECTS[] = { "\"query\"", "null", "[]", "17", "true" };
+    for (size_t i = 0; i < sizeof NO_OBJECTS / sizeof NO_OBJECTS[0]; i++) {
+        char body[96];
+        snprintf(body, sizeof body, "{\"model\":\"demo\",\"requests\":[{\"query\":[1,0,0]},%s]}",
+                 NO_OBJECTS[i]);
+        answer_refused(&client, PATH, body, 400, "type", "/requests/1");
+    }
     answer_refused(&client, PATH, "{\"requests\":[],\"modell\":\"demo\"}", 400, "field", "/modell");
     answer_refused(&client, PATH, "{\"requests\":[{}],\"requests\":[]}", 400, "duplicate",
                    "/requests");

@@ -101,6 +101,8 @@ static void test_refused(void **state)
     answer_refused(&client, PATH, "{", 400, "json", NULL);
     answer_refused(&client, "/v1/trace/batch", "{}", 400, "field", "/requests");
     answer_refused(&client, "/v1/trace/batch", "{\"requests\":[1]}", 400, "type", "/requests");
+    answer_refused(&client, "/v1/trace/batch", "{\"requests\":[\"x\"]}", 400, "type",
+                   "/requests/0");
 }
 
 /* A name that is near no field, such as that of another library, is answered with all fields. */
