@@ -75,6 +75,25 @@ static void assert_shown(const struct pasted_page *page, char *shown, long statu
     cJSON_Delete(json);
 }
 
+/* A curl beside a daemon that the script has just started waits until that daemon is ready, and
+ * shows only the last answer: --retry also writes the 503 of each attempt, unless -f drops it. */
+static void assert_waits(const char *file, const char *script, const char *curl)
+{
+    bool fails = false, retries = false;
+    char *copy = strdup(curl), *rest = NULL;
+    assert_non_null(copy);
+    if (strstr(script, "build/attnd ") && strstr(script, "&\n")) {
+        for (char *word = strtok_r(copy, " \n", &rest); word; word = strtok_r(NULL, " \n", &rest)) {
+            fails |= word[0] == '-' && word[1] != '-' && strchr(word, 'f');
+            retries |= strcmp(word, "--retry") == 0;
+        }
+        if (!fails || !retries)
+            fail_msg("%s: no -f and --retry, beside a daemon that may still load:\n%s", file,
+                     script);
+    }
+    free(copy);
+}
+
 static void paste_page(const char *file)
 {
     struct pasted_page page;
@@ -86,6 +105,7 @@ static void paste_page(const char *file)
         const struct pasted_block *answer = pasted_answer(&page, i);
         if (!curl || strstr(curl + 1, "curl ") || !answer)
             fail_msg("%s: not one curl with its answer:\n%s", file, script);
+        assert_waits(file, script, curl);
         long status;
         char *output = answer_of(script, &status);
         assert_string_equal(answer->language, "text");
