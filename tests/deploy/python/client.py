@@ -40,6 +40,7 @@ context = client.attention(q, k, v, model="sdpa", causal=True, outputs=["context
 here = attnd.local.scaled_dot_product_attention(q, k, v, is_causal=True)
 assert np.array_equal(context, here.transpose(1, 0, 2).reshape(5, 16)), "the bits of both"
 assert client.attention(q.astype(np.float16), model="sdpa", outputs=["context"]).context.dtype == np.float16
+assert client.attention(q.astype(np.float16), model="sdpa", outputs=["lse"]).lse.dtype == np.float32  # for a merge
 assert client.attention(q.astype(float), model="sdpa", outputs=["context"]).context.dtype == np.float64
 seen = rng.random((5, 7)) < 0.6
 masked = client.attention(q, k, v, mask=seen, model="sdpa", outputs=["context"]).context
