@@ -34,7 +34,7 @@ struct session *session_create(struct model *model, const int64_t *layers, int64
         return NULL;
     }
     for (int64_t i = 0; i < layer_count; i++)
-        own[i].number = own[i].rows.number = layers ? layers[i] : i;
+        own[i].number = layers ? layers[i] : i;
     session->holders = 1;
     session->model = model_retain(model);
     session->layers = own;

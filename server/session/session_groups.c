@@ -88,10 +88,13 @@ static bool claim_behind(struct session_rows *rows, int64_t last)
     return true;
 }
 
-static bool may_grow(const struct session_rows *rows, int64_t last)
+static bool is_small_and_alone(const struct session_rows *rows, int64_t last)
 {
+    const struct session_part *part = &rows->parts[last];
     const int64_t there = session_rows_part_length(rows, last);
-    return session_rows_may_grow(rows, last) && there == whole_groups(there);
+    return part->row == 0 && !part->page->is_void
+           && part->page->rows < session_rows_page_rows_max(rows) && there == whole_groups(there)
+           && atomic_load(&part->page->holders) == 1;
 }
 
 /* A page of count positions for groups, which is to be written; its first `there` rows are those of
@@ -120,12 +123,11 @@ static bool make_room(struct session_rows *rows, struct session_budget *budget, 
                       struct fault *fault)
 {
     const int64_t count = rows->groups.rows;
-    const bool grows = last >= 0 && may_grow(rows, last);
+    const bool grows = last >= 0 && is_small_and_alone(rows, last);
     const int64_t there = grows ? session_rows_part_length(rows, last) : 0;
     const int64_t length = grows ? 2 * there : session_rows_own_length(rows);
-    const int64_t first = grows ? rows->parts[last].first : first_float(rows);
     return make_groups(rows, budget, last, there,
-                       session_rows_page_rows(rows, first, length, there + count), fault)
+                       session_rows_page_rows(rows, length, there + count), fault)
            || (session_rows_may_take_less(fault)
                && make_groups(rows, budget, last, 0, session_page_rows(0, count), fault));
 }
@@ -174,6 +176,7 @@ bool session_groups_add(struct session_rows *rows, struct session_budget *budget
         session_rows_make_page(rows, ATTN_I8, budget, count * ATTN_I8_ROWS, fault);
     if (!page)
         return false;
+    session_page_use_large(page);
     for (int64_t i = 0; i < count; i++) {
         if (i == 0 || lengths[i - 1] < ATTN_I8_ROWS)
             parts[rows->part_count++] =

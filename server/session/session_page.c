@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PAGE_ALIGN = 64, LARGE_PAGE_BYTES = 2 << 20 };
+enum { PAGE_ALIGN = 64 };
 
 _Static_assert((int)SESSION_PAGE_ROWS == (int)ATTN_I8_ROWS, "pages have whole groups of scales");
 
@@ -93,13 +93,6 @@ int64_t session_page_rows(int64_t length, int64_t count)
                : (wanted + SESSION_PAGE_ROWS - 1) / SESSION_PAGE_ROWS * SESSION_PAGE_ROWS;
 }
 
-/* Up to whole large pages of the machine, where that adds little. */
-static size_t rounded(size_t bytes)
-{
-    const size_t more = (LARGE_PAGE_BYTES - bytes % LARGE_PAGE_BYTES) % LARGE_PAGE_BYTES;
-    return more <= bytes / 16 ? bytes + more : bytes;
-}
-
 /* Where the numbers and scales of a page lie in data; returns their bytes. NULL: only that. */
 static size_t lay_out(const struct session_shape *shape, struct session_page *page, char *data)
 {
@@ -115,13 +108,22 @@ static size_t lay_out(const struct session_shape *shape, struct session_page *pa
         page->value_scale =
             page->key_scale + shape->kv_heads * groups_of(page->rows) * shape->head_dim;
     }
-    return rounded(key_bytes + value_bytes + aligned(scale_bytes(shape, page->rows)));
+    return key_bytes + value_bytes + aligned(scale_bytes(shape, page->rows));
 }
 
 size_t session_page_bytes(const struct session_shape *shape, int64_t rows)
 {
     struct session_page page = { .rows = rows };
     return lay_out(shape, &page, NULL);
+}
+
+void session_page_use_large(struct session_page *page)
+{
+    const uintptr_t large = (uintptr_t)2 << 20;
+    const uintptr_t begin = ((uintptr_t)page->key + large - 1) / large * large;
+    const uintptr_t end = ((uintptr_t)page->key + page->bytes) / large * large;
+    if (!page->is_void && begin < end)
+        madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 }
 
 /* A page without numbers; its bytes are counted nowhere yet. */
@@ -141,16 +143,11 @@ static struct session_page *make_empty(struct session_budget *budget,
     return page;
 }
 
-/* A step reads all keys once: with small pages of the machine a part of its time goes to finding
- * them. The kernel may refuse large ones. */
 static bool allocate(const struct session_shape *shape, struct session_page *page)
 {
-    const size_t align = page->bytes < LARGE_PAGE_BYTES ? PAGE_ALIGN : LARGE_PAGE_BYTES;
-    void *data;
-    if (posix_memalign(&data, align, page->bytes) != 0)
+    char *data = aligned_alloc(PAGE_ALIGN, page->bytes);
+    if (!data)
         return false;
-    if (align == LARGE_PAGE_BYTES)
-        madvise(data, page->bytes / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES, MADV_HUGEPAGE);
     lay_out(shape, page, data);
     return true;
 }
@@ -185,6 +182,7 @@ struct session_page *session_page_create_from(const struct session_page *old,
         free(page);
         return NULL;
     }
+    session_page_use_large(page);
     page->bytes = 0;
     return page;
 }

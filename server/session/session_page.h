@@ -15,10 +15,8 @@
 #include <stddef.h>
 
 /* Positions of a page: a multiple of SESSION_PAGE_ROWS; the pages of a long cache have
- * SESSION_PAGE_ROWS_MAX, or as many as SESSION_PAGE_BYTES_MAX have room for: the kernel clears the
- * memory of a new page, and the row that needs it waits for that. An append of more rows has a
- * larger page. */
-enum { SESSION_PAGE_ROWS = 64, SESSION_PAGE_ROWS_MAX = 2048, SESSION_PAGE_BYTES_MAX = 4 << 20 };
+ * SESSION_PAGE_ROWS_MAX. */
+enum { SESSION_PAGE_ROWS = 64, SESSION_PAGE_ROWS_MAX = 2048 };
 
 /* What the rows of a layer's cache are. */
 struct session_shape {
@@ -102,6 +100,11 @@ bool session_page_charge(struct session_page *page, struct access_account *accou
 
 struct session_page *session_page_hold(struct session_page *page);
 void session_page_release(struct session_page *page); /* NULL is fine */
+
+/* A step reads all keys once: with small pages of the machine a part of its time goes to finding
+ * them. Asks the kernel for large ones, which it may refuse. Only for a page whose rows are there
+ * or are about to be: the first number in a large page waits until all of it is cleared. */
+void session_page_use_large(struct session_page *page);
 
 /* Copies row_count rows, each of all heads, from row from_row of one page to row to_row of another
  * one of the same shape; of I8, both are at the beginning of ATTN_I8_ROWS rows. */

@@ -78,27 +78,14 @@ static bool claim_end(struct session_rows *rows, int64_t count)
 
 int64_t session_rows_page_rows_max(const struct session_rows *rows)
 {
-    const int64_t most = rows->page_rows_max > 0 ? rows->page_rows_max : SESSION_PAGE_ROWS_MAX;
-    const size_t few = session_page_bytes(&rows->shape, SESSION_PAGE_ROWS);
-    const int64_t fit =
-        few > 0 ? (int64_t)(SESSION_PAGE_BYTES_MAX / few) * SESSION_PAGE_ROWS : most;
-    return fit >= most ? most : fit > SESSION_PAGE_ROWS ? fit : SESSION_PAGE_ROWS;
+    return rows->page_rows_max > 0 ? rows->page_rows_max : SESSION_PAGE_ROWS_MAX;
 }
 
-/* Positions from here to where the next large page of this layer is to end. */
-static int64_t rows_to_end(const struct session_rows *rows, int64_t position)
+static bool last_is_small_and_alone(const struct session_rows *rows)
 {
-    const int64_t most = session_rows_page_rows_max(rows);
-    const int64_t shift = rows->number * SESSION_PAGE_ROWS % most;
-    return most - (position + most - shift) % most;
-}
-
-bool session_rows_may_grow(const struct session_rows *rows, int64_t i)
-{
-    const struct session_part *part = &rows->parts[i];
-    const int64_t most = session_rows_page_rows_max(rows);
-    return part->row == 0 && !part->page->is_void && part->page->rows < most
-           && rows_to_end(rows, part->first + part->page->rows) < most
+    const struct session_part *part = &rows->parts[rows->part_count - 1];
+    return part->row == 0 && !part->page->is_void
+           && part->page->rows < session_rows_page_rows_max(rows)
            && atomic_load(&part->page->holders) == 1;
 }
 
@@ -115,6 +102,8 @@ struct session_page *session_rows_make_page(struct session_rows *rows, enum attn
         session_page_release(page);
         return NULL;
     }
+    if (page && 2 * rows->appended >= page->rows)
+        session_page_use_large(page);
     rows->bytes_taken += page ? page->bytes : 0;
     return page;
 }
@@ -132,11 +121,10 @@ static struct session_page *make_page(struct session_rows *rows, struct session_
                                   fault);
 }
 
-int64_t session_rows_page_rows(const struct session_rows *rows, int64_t first, int64_t expected,
-                               int64_t count)
+int64_t session_rows_page_rows(const struct session_rows *rows, int64_t expected, int64_t count)
 {
-    const bool is_long = expected >= session_rows_page_rows_max(rows);
-    return session_page_rows(is_long ? rows_to_end(rows, first) : expected, count);
+    const int64_t most = session_rows_page_rows_max(rows);
+    return session_page_rows(expected < most ? expected : most, count);
 }
 
 /* The last page's rows move into a page with room for count more. */
@@ -145,8 +133,8 @@ static bool grow_last(struct session_rows *rows, struct session_budget *budget, 
 {
     struct session_part *part = &rows->parts[rows->part_count - 1];
     const int64_t there = session_rows_part_length(rows, rows->part_count - 1);
-    struct session_page *page = make_page(
-        rows, budget, session_rows_page_rows(rows, part->first, 2 * there, there + count), fault);
+    struct session_page *page =
+        make_page(rows, budget, session_rows_page_rows(rows, 2 * there, there + count), fault);
     if (!page)
         return false;
     session_page_copy(&rows->shape, page, 0, part->page, 0, there);
@@ -164,6 +152,12 @@ static int64_t expected(const struct session_rows *rows)
     return rows->shape.dtype == ATTN_I8 ? 0 : session_rows_own_length(rows);
 }
 
+static bool last_is_full(const struct session_rows *rows)
+{
+    const struct session_part *last = &rows->parts[rows->part_count - 1];
+    return last->row + rows->length - last->first == last->page->rows;
+}
+
 /* A new page of count positions behind the last one. */
 static bool add_part(struct session_rows *rows, struct session_budget *budget, int64_t count,
                      struct fault *fault)
@@ -177,6 +171,8 @@ static bool add_part(struct session_rows *rows, struct session_budget *budget, i
     if (!page)
         return false;
     atomic_store(&page->appender, rows);
+    if (rows->part_count > 0 && last_is_full(rows))
+        session_page_use_large(rows->parts[rows->part_count - 1].page);
     rows->parts[rows->part_count++] = (struct session_part){ rows->length, 0, page };
     rows->has_more = true;
     return true;
@@ -187,10 +183,9 @@ static bool make_room(struct session_rows *rows, struct session_budget *budget, 
 {
     if (count == 0 || claim_end(rows, count))
         return true;
-    const bool grows = takes_rows(rows) && session_rows_may_grow(rows, rows->part_count - 1);
+    const bool grows = takes_rows(rows) && last_is_small_and_alone(rows);
     if (grows ? grow_last(rows, budget, count, fault)
-              : add_part(rows, budget,
-                         session_rows_page_rows(rows, rows->length, expected(rows), count), fault))
+              : add_part(rows, budget, session_rows_page_rows(rows, expected(rows), count), fault))
         return true;
     return session_rows_may_take_less(fault)
            && add_part(rows, budget, session_page_rows(0, count), fault);
@@ -263,7 +258,6 @@ bool session_rows_fork(const struct session_rows *rows, struct session_rows *cop
     *copy = (struct session_rows){ .shape = rows->shape,
                                    .length = rows->length,
                                    .page_rows_max = rows->page_rows_max,
-                                   .number = rows->number,
                                    .dropped_from = rows->dropped_from,
                                    .dropped = rows->dropped };
     if (rows->part_count == 0)

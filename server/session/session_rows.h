@@ -35,7 +35,6 @@ struct session_rows {
     int64_t part_count;
     struct access_account *account; /* that new pages count for, borrowed; NULL: for none */
     int64_t page_rows_max;          /* of a new page; 0: SESSION_PAGE_ROWS_MAX */
-    int64_t number;                 /* of the layer, see session_rows_page_rows() */
 
     /* Positions that are gone, a part of their own (session_hole.h). */
     int64_t dropped_from;
@@ -90,16 +89,10 @@ int64_t session_rows_part_length(const struct session_rows *rows, int64_t i);
  * being written, or the page has no such rows. */
 bool session_rows_claim(struct session_rows *rows, int64_t i, int64_t row, int64_t count);
 
-/* Rows of the session's pages, at most; and of a new one from position first on for count of them,
- * beside those that will probably follow. The layers of a session grow together; where they have
- * large pages, these end at other positions in each, so that no row waits for new pages of all. */
+/* Rows of the session's pages, at most; and of a new one for count of them, beside those that will
+ * probably follow. */
 int64_t session_rows_page_rows_max(const struct session_rows *rows);
-int64_t session_rows_page_rows(const struct session_rows *rows, int64_t first, int64_t expected,
-                               int64_t count);
-
-/* Whether the page of a part, the last of its dtype, may be replaced by a larger copy: it is small,
- * no other session has it, and it does not end where a large one would. */
-bool session_rows_may_grow(const struct session_rows *rows, int64_t i);
+int64_t session_rows_page_rows(const struct session_rows *rows, int64_t expected, int64_t count);
 
 /* A page of this dtype for count positions, which counts for the session's name. NULL, with the
  * fault. */
