@@ -359,16 +359,17 @@ static void test_batch_faults_are_of_items(void **state)
     cJSON *answer = answer_post(
         &client, "/v1/trace/batch",
         "{\"model\":\"llama\",\"layers\":[0],\"requests\":[{\"tokens\":[1,99]},{\"tokens\":[1]},"
-        "{},7,{\"tokens\":[1],\"model\":\"nobody\"},{\"tokens\":[1],\"layers\":[3]}]}");
+        "{},{\"tokens\":[1],\"model\":\"nobody\"},{\"tokens\":[1],\"layers\":[3]}]}");
     const cJSON *results = cJSON_GetObjectItemCaseSensitive(answer, "results");
-    assert_int_equal(cJSON_GetArraySize(results), 6);
+    assert_int_equal(cJSON_GetArraySize(results), 5);
     answer_expect_item_fault(cJSON_GetArrayItem(results, 0), "option", "/requests/0/tokens/1");
     answer_expect_members(cJSON_GetArrayItem(results, 1), "model,tokens,layers");
     answer_expect_item_fault(cJSON_GetArrayItem(results, 2), "field", "/requests/2/text");
-    answer_expect_item_fault(cJSON_GetArrayItem(results, 3), "type", "/requests/3");
-    answer_expect_item_fault(cJSON_GetArrayItem(results, 4), "not_found", "/requests/4/model");
-    answer_expect_item_fault(cJSON_GetArrayItem(results, 5), "not_found", "/requests/5/layers/0");
+    answer_expect_item_fault(cJSON_GetArrayItem(results, 3), "not_found", "/requests/3/model");
+    answer_expect_item_fault(cJSON_GetArrayItem(results, 4), "not_found", "/requests/4/layers/0");
     cJSON_Delete(answer);
+    answer_refused(&client, "/v1/trace/batch", "{\"requests\":[{\"tokens\":[1]},7]}", 400, "type",
+                   "/requests/1");
     answer = answer_post(&client, "/v1/trace/batch", "{\"requests\":[]}");
     answer_expect(answer, "results", "[]", 0);
     cJSON_Delete(answer);

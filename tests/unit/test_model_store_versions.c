@@ -388,7 +388,7 @@ static void test_links(void **state)
     store_expect_refused(store, "outside", FAULT_LOADING, "'outside.safetensors' leads");
     store_expect_refused(store, "config", FAULT_LOADING, "config.json' leads out");
     store_expect_refused(store, "of-versions", FAULT_LOADING, "model.safetensors' leads out");
-    store_expect_refused(store, "folder", FAULT_LOADING, "no model.safetensors");
+    store_expect_refused(store, "folder", FAULT_LOADING, "'folder' leads out");
     model_store_free(store);
     unlink(target);
     rmdir(outside);
