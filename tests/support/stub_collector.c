@@ -112,7 +112,8 @@ static bool serve_post(struct stub_private *stub, int connection)
     if (strcmp(answer, STUB_ENDLESS) == 0)
         return send_endless(stub, connection);
     return strcmp(answer, STUB_CLOSES) != 0
-           && send(connection, answer, strlen(answer), MSG_NOSIGNAL) > 0;
+           && send(connection, answer, strlen(answer), MSG_NOSIGNAL) > 0
+           && strstr(answer, "\r\nConnection: close\r\n") == NULL;
 }
 
 static void *stub_thread(void *context)

@@ -1,5 +1,6 @@
 /* stub_collector.h - an OpenTelemetry collector of the test's own: it keeps what is posted to it,
- * and answers as it is told. A thread serves one connection at a time. */
+ * and answers as it is told. A thread serves one connection at a time, and closes it behind an
+ * answer with "Connection: close". */
 #ifndef STUB_COLLECTOR_H
 #define STUB_COLLECTOR_H
 
