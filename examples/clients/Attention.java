@@ -36,10 +36,11 @@ public class Attention {
             if (status == 200)
                 return response.body();
             if (left == 0 || status != 429 && status != 503) {
-                System.err.println(response.body());
+                System.err.printf("%d: %.500s%n", status, response.body());
                 System.exit(1);
             }
-            Thread.sleep(1000 * response.headers().firstValueAsLong("Retry-After").orElse(1));
+            Thread.sleep(1000 * response.headers().firstValue("Retry-After")
+                .filter(after -> after.matches("\\d{1,9}")).map(Long::parseLong).orElse(1L));
         }
     }
 

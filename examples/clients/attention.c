@@ -30,7 +30,8 @@ static void show(const char *name, const cJSON *rows)
 {
     const cJSON *row, *number;
     puts(name);
-    cJSON_ArrayForEach(row, rows) {
+    cJSON_ArrayForEach(row, rows)
+    {
         cJSON_ArrayForEach(number, row)
             printf("%s%.4f", number == row->child ? "" : " ", number->valuedouble);
         puts("");
@@ -55,18 +56,21 @@ int main(int argc, char **argv)
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, &answer);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT, 10L);
     const CURLcode code = curl_easy_perform(curl);
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
 
-    cJSON *document = answer.text ? cJSON_Parse(answer.text) : NULL;
-    if (code != CURLE_OK || status != 200 || document == NULL) {
-        const cJSON *error = cJSON_GetObjectItem(document, "error");
-        fprintf(stderr, "%s\n", error ? error->valuestring : curl_easy_strerror(code));
+    cJSON *document =
+        code == CURLE_OK && status == 200 && answer.text ? cJSON_Parse(answer.text) : NULL;
+    if (code != CURLE_OK) {
+        fprintf(stderr, "%s\n", curl_easy_strerror(code));
+    } else if (document == NULL) {
+        fprintf(stderr, "%ld: %.500s\n", status, answer.text ? answer.text : "");
     } else {
         show("context", cJSON_GetObjectItem(document, "context"));
         show("weights", cJSON_GetArrayItem(cJSON_GetObjectItem(document, "weights"), 0));
     }
-    const int exit_status = code == CURLE_OK && status == 200 && document ? 0 : 1;
+    const int exit_status = document ? 0 : 1;
     cJSON_Delete(document);
     free(answer.text);
     curl_slist_free_all(headers);

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log"
 	"net/http"
 	"os"
@@ -51,22 +52,17 @@ func ask(url string, body map[string]any, answer any) {
 		if err != nil {
 			log.Fatal(err)
 		}
-		var fault struct{ Error string }
-		into := answer
-		if response.StatusCode != http.StatusOK {
-			into = &fault
-		}
-		err = json.NewDecoder(response.Body).Decode(into)
+		came, err := io.ReadAll(response.Body)
 		response.Body.Close()
 		if err != nil {
 			log.Fatal(err)
 		}
-		if response.StatusCode == http.StatusOK {
+		if response.StatusCode == http.StatusOK && json.Unmarshal(came, answer) == nil {
 			return
 		}
 		if left == 0 || response.StatusCode != http.StatusTooManyRequests &&
 			response.StatusCode != http.StatusServiceUnavailable {
-			log.Fatal(fault.Error)
+			log.Fatalf("%d: %.500s", response.StatusCode, came) // of a proxy it is no JSON
 		}
 		seconds, err := strconv.Atoi(response.Header.Get("Retry-After"))
 		if err != nil {

@@ -11,11 +11,12 @@ async function ask(path, body) {
     const response = await fetch(url + path, {
       method: "POST", headers, body: JSON.stringify(body), signal: AbortSignal.timeout(10_000),
     });
-    const answer = await response.json();
-    if (response.ok) return answer;
-    if (left === 0 || ![429, 503].includes(response.status)) throw new Error(answer.error);
-    const seconds = Number(response.headers.get("Retry-After") ?? 1);
-    await new Promise((resume) => setTimeout(resume, 1000 * seconds));
+    const answer = await response.text(); // of a proxy it is no JSON
+    if (response.ok) return JSON.parse(answer);
+    if (left === 0 || ![429, 503].includes(response.status))
+      throw new Error(`${response.status}: ${answer.slice(0, 500)}`);
+    const after = response.headers.get("Retry-After");
+    await new Promise((resume) => setTimeout(resume, 1000 * (/^\d+$/.test(after) ? after : 1)));
   }
 }
 

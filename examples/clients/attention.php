@@ -22,12 +22,11 @@ function ask(string $url, array $body): array
         }
         $head = implode("\n", $http_response_header);
         $status = (int) substr($head, strlen('HTTP/1.1 '), 3);
-        $answer = json_decode($answer, true, 512, JSON_THROW_ON_ERROR);
         if ($status === 200) {
-            return $answer;
+            return json_decode($answer, true, 512, JSON_THROW_ON_ERROR);
         }
         if ($left === 0 || !in_array($status, [429, 503])) {
-            fwrite(STDERR, $answer['error'] . "\n");
+            fwrite(STDERR, "$status: " . substr($answer, 0, 500) . "\n"); // of a proxy it is no JSON
             exit(1);
         }
         sleep(preg_match('/^Retry-After: *(\d+)/mi', $head, $found) ? (int) $found[1] : 1);

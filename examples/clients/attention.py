@@ -23,7 +23,10 @@ try:
     with urllib.request.urlopen(request, timeout=10) as response:
         answer = json.load(response)
 except urllib.error.HTTPError as fault:
-    sys.exit(json.load(fault)["error"])
+    # What a proxy says is no JSON.
+    sys.exit(f"{fault.code}: {fault.read(500).decode(errors='replace')}")
+except OSError as fault:
+    sys.exit(f"{url}: {fault}")
 
 for name, rows in ("context", answer["context"]), ("weights", answer["weights"][0]):
     print(name)

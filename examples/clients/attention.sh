@@ -5,12 +5,12 @@
 set -eu
 url=${1:-http://127.0.0.1:8080}
 
-answer=$(curl -sS --fail-with-body "$url/v1/attention" -H 'Content-Type: application/json' -d '{
+answer=$(curl -sS --max-time 10 --fail-with-body "$url/v1/attention" -H 'Content-Type: application/json' -d '{
     "model": "demo",
     "query": [[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]],
     "outputs": ["context", "weights"]
 }') || {
-    printf '%s' "$answer" >&2
+    printf '%.500s\n' "$answer" >&2
     exit 1
 }
 printf '%s\n' "$answer" | awk '

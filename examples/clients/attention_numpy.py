@@ -57,7 +57,10 @@ query = numpy.array([[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]], dtype=numpy.fl
 try:
     answer = infer(url, "demo", {"query": query}, ["context", "weights"])
 except urllib.error.HTTPError as fault:
-    sys.exit(json.load(fault)["error"])
+    # What a proxy says is no JSON.
+    sys.exit(f"{fault.code}: {fault.read(500).decode(errors='replace')}")
+except OSError as fault:
+    sys.exit(f"{url}: {fault}")
 
 for name, rows in ("context", answer["context"]), ("weights", answer["weights"][0]):
     print(name)

@@ -24,7 +24,7 @@ def trace(url, **fields):
             "Accept": "application/x-safetensors",
         },
     )
-    with urllib.request.urlopen(request, timeout=60) as response:
+    with urllib.request.urlopen(request, timeout=10) as response:
         body = response.read()
     begin = 8 + int.from_bytes(body[:8], "little")
     header = json.loads(body[8:begin])
@@ -45,7 +45,10 @@ text = "Once upon a time, there was a little girl named Lily."
 try:
     arrays, said = trace(url, model="stories260K", text=text)
 except urllib.error.HTTPError as fault:
-    sys.exit(json.load(fault)["error"])
+    # What a proxy says is no JSON.
+    sys.exit(f"{fault.code}: {fault.read(500).decode(errors='replace')}")
+except OSError as fault:
+    sys.exit(f"{url}: {fault}")
 
 print(len(said["tokens"]), "tokens")
 for layer in said["layers"]:

@@ -70,6 +70,33 @@ static const char clients_output[] = "context\n"
     STUB_ANSWER("200 OK", "Connection: close\r\n", "37",                                           \
                 "{\"context\":[[1]],\"weights\":[[[0.5]]]}")
 
+/* What a proxy says in the place of a daemon: no JSON, and no Retry-After. */
+#define STUB_PAGE(status)                                                                          \
+    STUB_ANSWER(status, "Connection: close\r\nContent-Type: text/html\r\n", "31",                  \
+                "<html><h1>No server</h1></html>")
+
+/* The program fails, says this, and has asked so often. */
+static void expect_failure(const char *program, const char *const *answers, const char *said,
+                           int count)
+{
+    static char output[EXAMPLE_OUTPUT_BYTES];
+    char command[400];
+    struct stub_collector stub;
+    stub_collector_start(&stub, answers);
+    snprintf(command, sizeof command, "fail() { ! %s \"$1\" 2>&1; }; fail", program);
+    example_run(command, &(struct daemon){ .port = stub.port }, output);
+    if (strstr(output, said) == NULL || strstr(output, "Traceback") != NULL)
+        fail_msg("%s: no '%s' alone in\n%s", program, said, output);
+    assert_int_equal(stub_collector_count(&stub), count);
+    stub_collector_stop(&stub);
+}
+
+static void expect_page_said(const char *program)
+{
+    expect_failure(program, (const char *[]){ STUB_PAGE("502 Bad Gateway"), NULL },
+                   "502: <html><h1>No server", 1);
+}
+
 static void expect_client(const char *program)
 {
     static char output[EXAMPLE_OUTPUT_BYTES];
@@ -109,33 +136,32 @@ static void expect_whole_client(const char *program)
     assert_int_equal(stub_collector_count(&stub), 3);
     stub_collector_stop(&stub);
 
+    /* A proxy whose daemon starts again is asked again, and one that has none is not. */
+    const char *proxied[] = { STUB_PAGE("503 Service Unavailable"), STUB_CONTEXT, NULL };
+    stub_collector_start(&stub, proxied);
+    example_run(program, &(struct daemon){ .port = stub.port }, output);
+    assert_string_equal(output, "context\n1.0000\nweights\n0.5000\n");
+    assert_int_equal(stub_collector_count(&stub), 2);
+    stub_collector_stop(&stub);
+    expect_page_said(program);
+
     /* It gives up, and says why. */
     answers[1] = NULL;
-    stub_collector_start(&stub, answers);
-    snprintf(command, sizeof command, "fail() { ! %s \"$1\" 2>&1; }; fail", program);
-    example_run(command, &(struct daemon){ .port = stub.port }, output);
-    assert_non_null(strstr(output, "busy"));
-    assert_int_equal(stub_collector_count(&stub), 5);
-    stub_collector_stop(&stub);
+    expect_failure(program, answers, "429: {\"error\":\"busy\"}", 5);
 }
 
 /* Where curl fails, the script says why and fails too. */
 static void test_client_shell(void **state)
 {
     (void)state;
-    static char output[EXAMPLE_OUTPUT_BYTES];
+    static const char program[] = "examples/clients/attention.sh";
     skip_without("curl", "command -v curl");
-    expect_client("examples/clients/attention.sh");
-    const char *const answers[] = { STUB_CLOSES, STUB_BUSY("429 Too Many Requests"), NULL };
-    static const char *const reasons[] = { "curl: ", "busy" };
-    struct stub_collector stub;
-    stub_collector_start(&stub, answers);
-    for (int i = 0; i < 2; i++) {
-        example_run("fail() { ! examples/clients/attention.sh \"$1\" 2>&1; }; fail",
-                    &(struct daemon){ .port = stub.port }, output);
-        assert_non_null(strstr(output, reasons[i]));
-    }
-    stub_collector_stop(&stub);
+    expect_client(program);
+    expect_failure(program, (const char *[]){ STUB_CLOSES, NULL }, "curl: ", 1);
+    expect_failure(program, (const char *[]){ STUB_BUSY("429 Too Many Requests"), NULL }, "busy",
+                   1);
+    expect_failure(program, (const char *[]){ STUB_PAGE("502 Bad Gateway"), NULL },
+                   "502\n<html><h1>No server", 1);
 }
 
 static void test_client_python(void **state)
@@ -143,6 +169,7 @@ static void test_client_python(void **state)
     (void)state;
     skip_without("python3", "command -v python3");
     expect_client("python3 examples/clients/attention.py");
+    expect_page_said("python3 examples/clients/attention.py");
 }
 
 static void test_client_numpy(void **state)
@@ -150,6 +177,7 @@ static void test_client_numpy(void **state)
     (void)state;
     skip_without("python3-numpy", "/usr/bin/python3 -c 'import numpy'");
     expect_client("/usr/bin/python3 examples/clients/attention_numpy.py");
+    expect_page_said("/usr/bin/python3 examples/clients/attention_numpy.py");
 }
 
 /* The head of each layer that looks at the token before is the one of the trained model. */
@@ -165,6 +193,7 @@ static void test_trace_numpy(void **state)
                                 "layer 2: head 0, 0.549\n"
                                 "layer 3: head 6, 0.593\n"
                                 "layer 4: head 7, 0.311\n");
+    expect_page_said("/usr/bin/python3 examples/clients/trace_numpy.py");
 }
 
 static void test_client_javascript(void **state)
@@ -200,6 +229,36 @@ static void test_client_c(void **state)
     (void)state;
     char *program = example_build(directory, "attention", "examples/clients/attention.c");
     expect_client(program);
+    expect_page_said(program);
+    expect_failure(program, (const char *[]){ STUB_PAGE("200 OK"), NULL }, "200: <html>", 1);
+    remove(program);
+    free(program);
+}
+
+/* Where a daemon says nothing, each that is not begun with a text ends and says so. */
+static void test_clients_time_out(void **state)
+{
+    (void)state;
+    skip_without("curl", "command -v curl");
+    skip_without("python3-numpy", "/usr/bin/python3 -c 'import numpy'");
+    static char output[EXAMPLE_OUTPUT_BYTES];
+    char command[400],
+        *program = example_build(directory, "attention", "examples/clients/attention.c");
+    struct stub_collector stub;
+    stub_collector_start(&stub, (const char *[]){ STUB_SILENT, NULL });
+    snprintf(command, sizeof command,
+             "end() { for each in %s examples/clients/attention.sh"
+             " examples/clients/*.py; do case $each in"
+             " *.py) set -- \"$1\" /usr/bin/python3 ;; *) set -- \"$1\" ;; esac;"
+             " timeout 100 $2 $each \"$1\" 2>&1 & done; wait; }; end",
+             program);
+    example_run(command, &(struct daemon){ .port = stub.port }, output);
+    int count = 0;
+    for (const char *at = output; (at = strstr(at, "timed out")) != NULL; at++)
+        count++;
+    if (count != 4 || !strstr(output, "Timeout was reached") || strstr(output, "Traceback"))
+        fail_msg("%s", output);
+    stub_collector_stop(&stub);
     remove(program);
     free(program);
 }
@@ -402,14 +461,14 @@ static void test_stops_cleanly(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_encoder_decoder), cmocka_unit_test(test_client_shell),
-        cmocka_unit_test(test_client_python),   cmocka_unit_test(test_client_numpy),
-        cmocka_unit_test(test_trace_numpy),     cmocka_unit_test(test_client_javascript),
-        cmocka_unit_test(test_client_go),       cmocka_unit_test(test_client_php),
-        cmocka_unit_test(test_client_java),     cmocka_unit_test(test_client_c),
-        cmocka_unit_test(test_story_teller),    cmocka_unit_test(test_weight_map),
-        cmocka_unit_test(test_which_document),  cmocka_unit_test(test_map_png),
-        cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_encoder_decoder),  cmocka_unit_test(test_client_shell),
+        cmocka_unit_test(test_client_python),    cmocka_unit_test(test_client_numpy),
+        cmocka_unit_test(test_trace_numpy),      cmocka_unit_test(test_client_javascript),
+        cmocka_unit_test(test_client_go),        cmocka_unit_test(test_client_php),
+        cmocka_unit_test(test_client_java),      cmocka_unit_test(test_client_c),
+        cmocka_unit_test(test_story_teller),     cmocka_unit_test(test_weight_map),
+        cmocka_unit_test(test_which_document),   cmocka_unit_test(test_map_png),
+        cmocka_unit_test(test_clients_time_out), cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, clear);
 }
