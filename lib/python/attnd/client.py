@@ -33,6 +33,14 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock.connect("\0" + self._path[1:] if self._path.startswith("@") else self._path)
 
 
+def _key_of(key):
+    """The key without the white space around it, such as the end of a file's line. No message shows any of it."""
+    key = key.strip() if key else None
+    if key and not all("!" <= letter <= "~" for letter in key):
+        raise ValueError("the key holds a space, a control character or one beyond ASCII; expected a key of the daemon")
+    return key
+
+
 class Client:
     """An attnd daemon.
 
@@ -44,9 +52,10 @@ class Client:
     (429, 503) is tried again when Retry-After says so, and where sending twice changes nothing, so is a call whose
     connection broke. Each thread has a connection of its own; `with` closes that of this thread.
 
-    Raises ValueError for an address of another form. Every method raises a subclass of AttndError for what the daemon
-    refuses, ConnectionFailed where nobody answers, DeadlineExceeded after timeout seconds, AttndError for an answer
-    that is none of an attnd daemon, and TypeError for arguments that no request can have.
+    Raises ValueError for an address of another form, and for a key with other characters than a key has; white space
+    around it, such as the end of a file's line, is left out. Every method raises a subclass of AttndError for what the
+    daemon refuses, ConnectionFailed where nobody answers, DeadlineExceeded after timeout seconds, AttndError for an
+    answer that is none of an attnd daemon, and TypeError for arguments that no request can have.
 
     >>> with attnd.Client(url, model="stories260K", timeout=200) as client:
     ...     client.detokenize([403, 407])
@@ -55,7 +64,7 @@ class Client:
 
     def __init__(self, url="http://127.0.0.1:8080", key=None, model=None, timeout=60.0, retries=3, ssl_context=None):
         self.url, self.model, self.timeout, self.retries = url, model, timeout, retries
-        self._key, self._ssl, self._local = key, ssl_context, threading.local()
+        self._key, self._ssl, self._local = _key_of(key), ssl_context, threading.local()
         self._unix = url[5:] if url.startswith("unix:") else None
         parts = urllib.parse.urlsplit(url)
         if self._unix is None and (parts.scheme not in ("http", "https") or not parts.hostname):

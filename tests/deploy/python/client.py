@@ -22,6 +22,13 @@ client = attnd.Client(url, model="demo", timeout=200)
 rng = np.random.default_rng(3)
 
 
+# A key of a file ends with its line. What no header can carry is refused and not shown; nor is it afterwards.
+assert attnd.Client(url, key=" attnd_0123\n", model="demo").models() == client.models()
+for key in ("attnd_01\n23", "attnd_01\r23", "attnd_01\0", "attnd_01\x7f", "attnd_01\u202f23", "attnd_01\ud800"):
+    fault = expect(ValueError, lambda: attnd.Client(url, key=key))
+    assert "the key" in str(fault) and "attnd_" not in repr(fault), fault
+    assert fault.__cause__ is None and fault.__context__ is None
+
 # One call, as lists and as arrays; the answer in the README.
 rows = [[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]]
 answer = client.attention(rows, outputs=["context", "weights", "lse"])
