@@ -267,10 +267,12 @@ def _answer(arrays, said):
     for name, array in arrays.items():
         parts = name.split(".", 2)
         place, field = (places[tuple(parts[:2])], parts[2]) if tuple(parts[:2]) in places else (answer, name)
-        place[field] = WeightMap(array, _texts(said)) if field == "weights" else array
+        place[field] = _map_of(array, said) if field == "weights" else array
     return answer
 
 
-def _texts(said):
-    """The texts of the tokens of a trace, or None."""
-    return [token.get("text", str(token["id"])) for token in said.get("tokens", ())] or None
+def _map_of(array, said):
+    """The weights of an answer, with the texts of its tokens, of which they may be some rows or cells of several."""
+    weights = WeightMap(array)
+    weights.tokens = [token.get("text", str(token["id"])) for token in said.get("tokens", ())] or None
+    return weights

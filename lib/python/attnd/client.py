@@ -14,8 +14,8 @@ import urllib.parse
 import numpy as np
 
 from .answers import SAFETENSORS, Answer, AttndError, ConnectionFailed, DeadlineExceeded, Gone, NotFound
-from .answers import _ROWS, _answer, _fault, _foreign, _is_tensor, _json, _numbers, _read_safetensors, _safetensors
-from .answers import _seconds, _texts
+from .answers import _ROWS, _answer, _fault, _foreign, _is_tensor, _json, _map_of, _numbers, _read_safetensors
+from .answers import _safetensors, _seconds
 from .attention import _axis_of
 from .weight_map import WeightMap
 
@@ -546,8 +546,7 @@ def _as_arrays(item):
         for name in _ARRAYS & set(place):
             if isinstance(place[name], list):
                 array = np.asarray(place[name], np.float32)
-                place[name] = WeightMap(array, _texts(item)) if name == "weights" \
-                    else np.nan_to_num(array, nan=-np.inf)
+                place[name] = _map_of(array, item) if name == "weights" else np.nan_to_num(array, nan=-np.inf)
     return item
 
 

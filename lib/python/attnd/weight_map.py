@@ -16,13 +16,14 @@ class WeightMap(np.ndarray):
     """Weights [heads, query, key] or [query, key]: an array of numpy that a notebook shows as a picture of each head.
 
     Parameters: weights, an array or a tensor, where a batch of one, [1, heads, query, key], is taken as its item;
-    tokens, the texts that rows and columns are of, or None.
+    tokens, the texts that rows and columns are of, as many as there are rows or keys, or None.
 
     Dark is a large weight. One head of few tokens is a table with their texts. What has all query rows and keys of the
     map still draws itself: a head, some heads, what arithmetic makes of each weight, a mean or another reduction over
-    the heads. All else, such as rows, a transposed map or a mean over keys, is an array that does not.
+    the heads. All else does not: rows and a mean over keys are plain arrays; a transposed map and other views are of
+    this type still, with is_map False.
 
-    Raises ValueError for weights of another number of dimensions.
+    Raises ValueError for weights of another number of dimensions and for another number of tokens.
 
     >>> weights = attnd.WeightMap([[[1, 0], [0.25, 0.75]], [[1, 0], [0.5, 0.5]]], ["a", "b"])
     >>> weights.mean(0).tolist(), weights[1].tokens, weights[:, 1].shape
@@ -38,6 +39,9 @@ class WeightMap(np.ndarray):
         if item.ndim not in (2, 3):
             raise ValueError("weights have the shape %s; expected [heads, query, key] or [query, key]"
                              % (array.shape,))
+        if tokens is not None and len(tokens) not in item.shape[-2:]:
+            raise ValueError("there are %d tokens; expected one for each of %d query rows or of %d keys"
+                             % (len(tokens), *item.shape[-2:]))
         return cls._made(item, tokens, np.arange(len(item)) if item.ndim == 3 else None)
 
     @classmethod

@@ -101,6 +101,10 @@ assert isinstance(bad, attnd.BadRequest)
 for call, said in ((lambda: story.trace_batch("Once"), "'Once'"), (lambda: story.trace_batch([["a"]]), "or a text"),
                    (lambda: client.batch(["Once"]), "requests[0]"), (lambda: client.session_batch([7]), "requests[0]")):
     assert said in str(expect(TypeError, call))
+# Maps of some rows or of cells have all tokens of the text.
+for asked in ({"weight_map": {"rows": [0, 2]}}, {"weight_map": {"pool": [2, 2]}}):
+    piece = story.trace("Once upon a time", layers=[1], outputs=["weights"], **asked).attentions[0]
+    assert piece.shape[1] == 2 and len(piece.tokens) == 5 and "<img" in piece.head(4)._repr_html_()
 # Arrays of answers are their owner's, weights too.
 trace.attentions[0][0] = 0
 assert pickle.loads(pickle.dumps(trace)).attentions[1].tokens[1] == "\u2581Once"

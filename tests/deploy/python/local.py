@@ -212,7 +212,11 @@ assert some.shape == (1, 2, 2) and some._repr_html_().count("<img") == 1
 page = some.head(0)._repr_html_()
 assert page.count("<td") == 4 and page.count("&lt;b&gt;") == 4 and "<b>" not in page and "<img" not in page
 assert 'title="0.75: &amp;"' in page and "rgba(0,0,0,0.750)" in page
-assert "<img" in attnd.WeightMap(np.eye(2), ["one", "two", "three"])._repr_html_()
+assert "<img" in attnd.WeightMap(np.eye(2, 3), ["one", "two", "three"])._repr_html_()
+assert "<img" in attnd.WeightMap(np.eye(2, 3), ["one", "two"])._repr_html_()
+for shape, words in (((3, 3), ["a"]), ((2, 3, 3), "abcd"), ((3, 3), []), ((1, 2, 4), "abc")):
+    said = "%d tokens; expected one for each of %d query rows or of %d keys" % (len(words), *shape[-2:])
+    expect(ValueError, said, lambda: attnd.WeightMap(np.zeros(shape), list(words)))
 expect(ValueError, "(2, 1, 2, 2)", lambda: attnd.WeightMap(np.zeros((2, 1, 2, 2))))
 
 # It is an array: what keeps all rows and keys draws itself, all else is what numpy makes of any array.
@@ -238,6 +242,9 @@ for make in (lambda x: x[:, 1], lambda x: x[1][2], lambda x: x[1, 2], lambda x: 
     part, want = make(weights), make(plain)
     assert np.array_equal(part, want) and repr(part) == repr(want), (part, want)
     assert getattr(part, "_repr_html_", lambda: None)() is None
+# As the page says, some of them are plain arrays and some of the map's type.
+assert type(weights[:, 1]) is type(weights.mean(-1)) is np.ndarray
+assert isinstance(weights.T, attnd.WeightMap) and not weights.T.is_map and weights.is_map
 assert "head 1<" in weights[1:3]._repr_html_() and "head 3<" not in weights[1:3]._repr_html_()
 changed = weights.copy()
 changed *= 2
