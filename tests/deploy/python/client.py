@@ -22,7 +22,7 @@ client = attnd.Client(url, model="demo", timeout=200)
 rng = np.random.default_rng(3)
 
 
-# A key of a file ends with its line. What no header can carry is refused and not shown; nor is it afterwards.
+# A key read from a file ends with a newline. A key with other characters is refused, and the error does not show it.
 assert attnd.Client(url, key=" attnd_0123\n", model="demo").models() == client.models()
 for key in ("attnd_01\n23", "attnd_01\r23", "attnd_01\0", "attnd_01\x7f", "attnd_01\u202f23", "attnd_01\ud800"):
     fault = expect(ValueError, lambda: attnd.Client(url, key=key))
