@@ -280,18 +280,14 @@ LOOPBACK := $(filter 127.% [::1]:%,$(ADDRESS))
 REQUEST := curl -sS http://$(ADDRESS)/v1/trace -H 'Content-Type: application/json' \
            $(if $(KEYS),-H \"Authorization: Bearer \$$KEY\" )-d '{\"model\":\"stories260K\",\"text\":\"Once upon a time\",\"layers\":[1],\"weight_map\":{\"heads\":[4]}}'
 
-# Whether somebody serves there is asked before anything is installed or built: a request to that address would go to
-# them. The address of the explorer and the request are printed when the daemon is ready, by a loop in the background
-# that ends with the daemon: $$$$ is its process, because it takes the shell's place.
-ASK_PORT = address='$(ADDRESS)'; host=$$(echo "$${address%:*}" | tr -d '[]'); \
-           if timeout 2 bash -c ": <>/dev/tcp/$$host/$${address\#\#*:}" 2>/dev/null; then \
-           echo "attnd: $$address is taken, another server answers there. Take another port:" \
-           "make $@ LISTEN=127.0.0.1:18080" >&2; exit 1; fi
+# The address of the explorer and the request are printed when the daemon is ready, by a loop in the background that ends
+# with the daemon: $$$$ is its process, because it takes the shell's place.
+CHECK_LISTEN = deploy/check-listen.sh '$@' '$(LISTEN)' '$(KEYS)'
 ANNOUNCE = while sleep 0.1 && kill -0 $$$$; do $(BUILD)/attnd health http://$(ADDRESS) && \
            printf '\n%s\n\n%s\n\n' 'http://$(ADDRESS)/' "$(REQUEST)" && break; done 2>/dev/null
 
 run: ## install what is missing, build, serve on 127.0.0.1:8080 (LISTEN=:18080 for another port, KEYS=FILE), then print the address of the explorer and a curl line
-	@$(ASK_PORT)
+	@$(CHECK_LISTEN)
 	@deploy/install-packages.sh build run
 	@$(MAKE) --no-print-directory -j$(JOBS) daemon
 	$(serve_it)
@@ -301,7 +297,7 @@ serve: ## the same with what is built already
 
 # The daemon serves a copy of the models, because clients may add some: on the loopback, nowhere else.
 define serve_it
-@$(ASK_PORT)
+@$(CHECK_LISTEN)
 @mkdir -p $(BUILD)/models && cp -Ru examples/models/. $(BUILD)/models
 @$(ANNOUNCE) & exec $(BUILD)/attnd --listen $(LISTEN) --models $(BUILD)/models $(if $(LOOPBACK),--model-control explicit --shared-memory-prefix attnd-)$(if $(KEYS), --keys $(KEYS))
 endef

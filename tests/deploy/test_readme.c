@@ -11,9 +11,12 @@
 #include <cmocka.h>
 
 #include <glob.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 enum { PAGES_MAX = 60 };
 
@@ -81,19 +84,75 @@ static void test_port_taken(void **state)
                  "cat build/taken; ls build",
                  i == 0 ? "serve" : "run");
         char *said = pasted_shell(command);
-        if (!strstr(said, " is taken") || !strstr(said, "LISTEN=127.0.0.1:18080")
-            || strstr(said, "curl") || strstr(said, "\ncc\n"))
+        if (!strstr(said, " is taken") || !strstr(said, "LISTEN=127.0.0.1:") || strstr(said, "curl")
+            || strstr(said, "\ncc\n"))
             fail_msg("%s\n%s", command, said);
         free(said);
     }
+}
+
+/* The port that make advises to take is another one than the one that is taken. */
+static void test_other_port(void **state)
+{
+    (void)state;
+    const int one = 1, socket_of_18080 = socket(AF_INET, SOCK_STREAM, 0);
+    const struct sockaddr_in address = { .sin_family = AF_INET,
+                                         .sin_port = htons(18080),
+                                         .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    assert_true(socket_of_18080 >= 0);
+    setsockopt(socket_of_18080, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    /* Where these fail, somebody else serves there, which is as good. */
+    if (bind(socket_of_18080, (const struct sockaddr *)&address, sizeof address) == 0)
+        listen(socket_of_18080, 1);
+    char *said = pasted_shell("if make serve LISTEN=127.0.0.1:18080; then exit 9; fi");
+    close(socket_of_18080);
+    if (!strstr(said, "127.0.0.1:18080 is taken") || !strstr(said, "make serve LISTEN=127.0.0.1:")
+        || strstr(said, "LISTEN=127.0.0.1:18080"))
+        fail_msg("%s", said);
+    free(said);
+}
+
+/* make says what is wrong with LISTEN or KEYS before it builds anything. */
+static void test_listen_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *given, *said;
+    } cases[] = {
+        { "LISTEN=18088", "'18088' came; expected " },
+        { "LISTEN=18088", "LISTEN=:18088" },
+        { "LISTEN=127.0.0.1:", "'127.0.0.1:' came; expected " },
+        { "LISTEN=example.org:9303", "'example.org:9303' came; expected " },
+        { "LISTEN=:99999", "':99999' came; expected " },
+        { "LISTEN=unix:", "'unix:' came; expected " },
+        { "LISTEN=0.0.0.0:9303", "KEYS=FILE" },
+        { "LISTEN=[::]:9303", "KEYS=FILE" },
+        { "LISTEN=:9303 KEYS=nowhere", "'nowhere'" },
+    };
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof cases[0]; i++) {
+        char command[200];
+        snprintf(command, sizeof command,
+                 "if make %s BUILD=build/none %s >build/refused 2>&1; then exit 9; fi\n"
+                 "cat build/refused; ls build",
+                 i % 2 == 0 ? "serve" : "run", cases[i / 2].given);
+        char *said = pasted_shell(command);
+        if (!strstr(said, cases[i / 2].said) || strstr(said, " is taken")
+            || strstr(said, "\nnone\n"))
+            fail_msg("%s\n%s", command, said);
+        free(said);
+    }
+    free(pasted_shell("for listen in :9303 localhost:9303 [::1]:9303 [::ffff:127.0.0.1]:9303 "
+                      "unix:/run/attnd.sock; do deploy/check-listen.sh run $listen || exit; done"));
 }
 
 /* A daemon that does not start has no address to be asked at. */
 static void test_nothing_printed_without_daemon(void **state)
 {
     (void)state;
-    char *said = pasted_shell("if make serve LISTEN=127.0.0.1:8443 KEYS=nowhere; then exit 9; fi");
-    assert_non_null(strstr(said, "nowhere"));
+    char *said = pasted_shell(
+        "echo wrong >build/no-keys\n"
+        "if make serve LISTEN=127.0.0.1:8443 KEYS=build/no-keys 2>&1; then exit 9; fi");
+    assert_non_null(strstr(said, "no-keys"));
     assert_null(strstr(said, "curl"));
     free(said);
 }
@@ -186,15 +245,17 @@ static void find_pages(glob_t *pages)
 /* Each page is a test, so that one whose language is missing is skipped alone. */
 int main(void)
 {
-    struct CMUnitTest tests[PAGES_MAX + 7] = {
+    struct CMUnitTest tests[PAGES_MAX + 9] = {
         cmocka_unit_test(test_printed_request),
         cmocka_unit_test(test_port_taken),
+        cmocka_unit_test(test_other_port),
+        cmocka_unit_test(test_listen_refused),
         cmocka_unit_test(test_nothing_printed_without_daemon),
         cmocka_unit_test(test_run_is_alone),
         cmocka_unit_test(test_printed_address),
         cmocka_unit_test(test_commands),
     };
-    size_t count = 5;
+    size_t count = 8;
     glob_t pages = { 0 };
     find_pages(&pages);
     for (size_t i = 0; i < pages.gl_pathc; i++)

@@ -1,0 +1,44 @@
+#!/bin/bash
+# check-listen.sh TARGET LISTEN [KEYS] - whether `make TARGET LISTEN=... KEYS=...` can serve there, before anything is
+# installed or built: the form of LISTEN, the keys, and whether somebody else serves at that address, who would get the
+# request that make prints. The daemon looks at all that itself, but only once it is built.
+set -eu
+
+target=$1 listen=$2 keys=${3-}
+
+refuse() {
+    echo "attnd: $*" >&2
+    exit 1
+}
+
+[ -z "$keys" ] || [ -r "$keys" ] ||
+    refuse "KEYS: there is no file '$keys' that can be read; make one: build/attnd key new NAME --append $keys"
+
+case $listen in
+unix:?*) exit ;;
+localhost) listen=localhost:8080 ;;
+esac
+form='^(localhost|[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+|\[[^],]+\])?:([0-9]{1,5})$'
+if ! [[ $listen =~ $form ]] || ((10#${BASH_REMATCH[2]} > 65535)); then
+    wanted='an address and a port as in 127.0.0.1:8080, :8080, localhost:8080, [::1]:8080, or unix:PATH'
+    ! [[ $listen =~ ^[0-9]{1,5}$ ]] || wanted="$wanted; for this port: make $target LISTEN=:$listen"
+    refuse "LISTEN: '$listen' came; expected $wanted"
+fi
+host=${BASH_REMATCH[1]} port=$((10#${BASH_REMATCH[2]}))
+asked=${host:-127.0.0.1}
+
+case $asked in
+localhost | 127.* | '[::1]' | '[::ffff:127.'*) ;;
+*)
+    [ -n "$keys${ATTND_KEYS-}${ATTND_OPEN-}" ] ||
+        refuse "LISTEN: other machines reach $listen, so it takes keys: make $target LISTEN=$listen KEYS=FILE" \
+            "(build/attnd key new NAME --append FILE makes one)"
+    ;;
+esac
+
+bare=${asked#[}
+if timeout 2 bash -c ": <>/dev/tcp/${bare%]}/$port" 2>/dev/null; then
+    other=$((port + 10000 > 65535 ? port - 10000 : port + 10000))
+    refuse "$asked:$port is taken, another server answers there. Take another port:" \
+        "make $target LISTEN=$host:$other${keys:+ KEYS=$keys}"
+fi
