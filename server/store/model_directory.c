@@ -109,8 +109,44 @@ static const char *name_problem(struct arena *arena, const char *file_name, bool
     return text;
 }
 
-/* Why a folder without the files of a model holds none; names a safetensors of another name, or a
- * file of another form, that it has. */
+/* The first of these names that folder has; NULL where it has none. */
+static const char *find_one(struct arena *arena, const char *folder, const char *const names[2],
+                            bool *failed)
+{
+    const char *path = find(arena, folder, names[0], failed);
+    return path ? path : find(arena, folder, names[1], failed);
+}
+
+/* Of a folder as a publisher's, org/name/: the model lies in a folder of it. Links are left out,
+ * because they may lead out of the models' directory. NULL where no folder of it has a model. */
+static const char *deeper_problem(struct arena *arena, const char *folder, bool *failed)
+{
+    static const char *const FILES[] = { "model.safetensors", "model.safetensors.index.json" };
+    char *text = NULL;
+    DIR *stream = opendir(folder);
+    const struct dirent *entry;
+    while (!text && !*failed && stream && (entry = readdir(stream))) {
+        if (entry->d_name[0] == '.' || entry->d_type == DT_LNK)
+            continue;
+        const char *inner = model_paths_join(arena, folder, entry->d_name);
+        *failed = *failed || !inner;
+        if (!inner || !model_paths_is_folder(inner) || !find_one(arena, inner, FILES, failed))
+            continue;
+        text = arena_alloc(arena, PROBLEM_BYTES);
+        *failed = *failed || !text;
+        if (text)
+            snprintf(text, PROBLEM_BYTES,
+                     NO_FILE "; its folder '%.80s' does: move that one up, or give this directory "
+                             "as --models",
+                     entry->d_name);
+    }
+    if (stream)
+        closedir(stream);
+    return text;
+}
+
+/* Why a folder without the files of a model holds none; names a safetensors of another name, a
+ * file of another form or a folder with a model that it has. */
 static const char *problem_of(struct arena *arena, const char *folder, bool *failed)
 {
     char found[NAME_MAX + 1] = "", own[NAME_MAX + 1] = "";
@@ -128,17 +164,12 @@ static const char *problem_of(struct arena *arena, const char *folder, bool *fai
     }
     if (stream)
         closedir(stream);
-    return own[0]     ? name_problem(arena, own, failed)
-           : found[0] ? foreign_problem(arena, NO_FILE, "; its ", found, failed)
-                      : NO_FILE;
-}
-
-/* The first of these names that folder has; NULL where it has none. */
-static const char *find_one(struct arena *arena, const char *folder, const char *const names[2],
-                            bool *failed)
-{
-    const char *path = find(arena, folder, names[0], failed);
-    return path ? path : find(arena, folder, names[1], failed);
+    if (own[0])
+        return name_problem(arena, own, failed);
+    if (found[0])
+        return foreign_problem(arena, NO_FILE, "; its ", found, failed);
+    const char *deeper = deeper_problem(arena, folder, failed);
+    return deeper ? deeper : NO_FILE;
 }
 
 /* Whether folder holds files of a model, whose paths go to place: files named as in Hugging Face's

@@ -18,6 +18,7 @@
 #include "tokenizer/tokenizer.h"
 
 #include <dirent.h>
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -309,6 +310,22 @@ static char *read_config(const char *path, struct fault *fault)
     return NULL;
 }
 
+/* Why files without a config have none. Where a models' directory holds files that are named as in
+ * a published model's folder, it is likely to be that folder itself. */
+static const char *missing_config(const struct model_files *files)
+{
+    static const char *const PATTERNS[] = { "model.safetensors", "consolidated.safetensors",
+                                            "*-*-of-*.safetensors" };
+    const char *slash = strrchr(files->path, '/');
+    bool is_published = files->is_folder;
+    for (size_t i = 0; i < sizeof PATTERNS / sizeof PATTERNS[0]; i++)
+        is_published =
+            is_published || fnmatch(PATTERNS[i], slash ? slash + 1 : files->path, 0) == 0;
+    return is_published ? "config.json is missing beside the model's file, and there is no "
+                          "\"attnd\" in that file's __metadata__"
+                        : NO_CONFIG;
+}
+
 bool model_load_files(struct model **model, const char *name, const char *source,
                       const struct model_files *files, struct fault *fault)
 {
@@ -322,10 +339,7 @@ bool model_load_files(struct model **model, const char *name, const char *source
         .name = name,
         .source = source,
         .config = config ? config : files->config,
-        .no_config = files->is_folder
-                         ? "config.json is missing beside the model's file, and there is no "
-                           "\"attnd\" in that file's __metadata__"
-                         : NO_CONFIG,
+        .no_config = missing_config(files),
     };
     bool good = load(model, &naming, files, fault);
     free(config);

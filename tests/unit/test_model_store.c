@@ -243,8 +243,12 @@ static void test_wrong_files(void **state)
     memcpy((char *)bytes + (attnd - (char *)bytes), "other", 5);
     made_model_write(store_path("without/model.safetensors"), bytes, size);
     made_model_write(store_path("alone.safetensors"), bytes, size);
+    made_model_write(store_path("model.safetensors"), bytes, size);
     free(bytes);
-    struct model_store *store = store_open(NULL, 10);
+    store_make_folder("publisher");
+    store_make_folder("publisher/name");
+    store_write_model("publisher/name/model.safetensors", "{}", 1);
+    struct model_store *store = store_open(NULL, 12);
     for (int i = 0; i < 7; i++)
         store_expect_refused(store, CASES[i].name, FAULT_LOADING, CASES[i].says);
     store_expect_refused(store, "both", FAULT_LOADING, "config.json is an HTML page: download");
@@ -252,6 +256,11 @@ static void test_wrong_files(void **state)
                          "config.json is missing beside the model's file");
     store_expect_refused(store, "alone", FAULT_LOADING,
                          "the file has no config: there is no \"attnd\" in its __metadata__");
+    /* The directory may be the model itself. */
+    store_expect_refused(store, "model", FAULT_LOADING,
+                         "config.json is missing beside the model's file");
+    store_expect_refused(store, "publisher", FAULT_LOADING,
+                         "its folder 'name' does: move that one up, or give");
     model_store_free(store);
 }
 
