@@ -6,6 +6,7 @@
  * owner believes. */
 #include "config/config.h"
 
+#include "base/names.h"
 #include "base/version.h"
 #include "config/config_options.h"
 #include "config/config_value.h"
@@ -350,13 +351,30 @@ static bool add_by_flag(struct config *config, const struct setting *setting)
     return add_item(config, setting, setting->text);
 }
 
+/* Refuses a word where a flag was expected. Commands are the first argument alone. */
+static bool refuse_word(const char *given, bool is_first)
+{
+    static const char *const COMMANDS[] = { "health", "key", "model" };
+    if (!is_first || given[0] == '-')
+        return refuse(given, "is not a flag; flags begin with --, --help lists them");
+    const char *command = nearest_name(given, COMMANDS, sizeof COMMANDS / sizeof COMMANDS[0]);
+    const struct config_option *flag = command ? NULL : config_option_nearest(given);
+    if (command || flag)
+        return refuse(given,
+                      "is neither a command (health, key, model) nor a flag; did you mean "
+                      "%s%s?",
+                      command ? "" : "--", command ? command : flag->name);
+    return refuse(given, "is neither a command (health, key, model) nor a flag; flags begin with "
+                         "--, --help lists both");
+}
+
 /* Reads the flag at argv[*argument]. */
 static bool read_flag(struct config *config, char **argv, int *argument)
 {
     char label[LABEL_BYTES_MAX];
     const char *given = argv[*argument];
     if (strncmp(given, "--", 2) != 0)
-        return refuse(given, "is not a flag; flags begin with --, --help lists them");
+        return refuse_word(given, *argument == 1);
     const char *equals = strchr(given, '=');
     const size_t length = equals ? (size_t)(equals - given) : strlen(given);
     snprintf(label, sizeof label, "%.*s", (int)length, given);

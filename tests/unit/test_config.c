@@ -307,7 +307,20 @@ static void test_names_refused(void **state)
     assert_refused("--timout=1s", "--timout: there is no such flag; the nearest is --timeout");
     assert_refused("--qqqqqqqqqqqq", "--qqqqqqqqqqqq: there is no such flag; --help lists them");
     assert_refused("--=x", "--: there is no such flag; --help lists them");
-    assert_refused("serve", "serve: is not a flag; flags begin with --, --help lists them");
+    static const char COMMANDS[] = "is neither a command (health, key, model) nor a flag";
+    static const struct {
+        const char *given, *said;
+    } WORDS[] = {
+        { "heath", "did you mean health?" },
+        { "modl", "did you mean model?" },
+        { "help", "did you mean --help?" },
+        { "serve", "flags begin with --, --help lists both" },
+    };
+    for (size_t i = 0; i < sizeof WORDS / sizeof WORDS[0]; i++) {
+        char message[160];
+        snprintf(message, sizeof message, "%s: %s; %s", WORDS[i].given, COMMANDS, WORDS[i].said);
+        assert_refused(WORDS[i].given, message);
+    }
     assert_refused("-v", "-v: is not a flag; flags begin with --, --help lists them");
     assert_refused("--check-config 1", "1: is not a flag; flags begin with --, --help lists them");
     assert_refused("--api-keys x", "--api-keys: there is no such flag; --help lists them");
