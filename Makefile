@@ -277,17 +277,18 @@ $(PRELOAD): $B/%.so: %.c $B/flags
 ADDRESS  := $(patsubst localhost,:8080,$(LISTEN:localhost:%=:%))
 ADDRESS  := $(ADDRESS::%=127.0.0.1:%)
 LOOPBACK := $(filter 127.% [::1]:%,$(ADDRESS))
-REQUEST := curl -sS http://$(ADDRESS)/v1/trace -H 'Content-Type: application/json' \
-           $(if $(KEYS),-H \"Authorization: Bearer \$$KEY\" )-d '{\"model\":\"stories260K\",\"text\":\"Once upon a time\",\"layers\":[1],\"weight_map\":{\"heads\":[4]}}'
+BEARER   := $(if $(KEYS),-H \"Authorization: Bearer \$$KEY\" )
+REQUEST  := $(if $(MODELS),curl -sS $(BEARER)http://$(ADDRESS)/v1/models,curl -sS http://$(ADDRESS)/v1/trace \
+            -H 'Content-Type: application/json' $(BEARER)-d '{\"model\":\"stories260K\",\"text\":\"Once upon a time\",\"layers\":[1],\"weight_map\":{\"heads\":[4]}}')
 
 # The address of the explorer and the request are printed when the daemon is ready, by a loop in the background that ends
 # with the daemon: $$$$ is its process, because it takes the shell's place.
-CHECK_LISTEN = deploy/check-listen.sh '$@' '$(LISTEN)' '$(KEYS)'
+CHECK_RUN = deploy/check-run.sh '$@' '$(LISTEN)' '$(KEYS)' '$(MODELS)'
 ANNOUNCE = while sleep 0.1 && kill -0 $$$$; do $(BUILD)/attnd health http://$(ADDRESS) && \
            printf '\n%s\n\n%s\n\n' 'http://$(ADDRESS)/' "$(REQUEST)" && break; done 2>/dev/null
 
-run: ## install what is missing, build, serve on 127.0.0.1:8080 (LISTEN=:18080 for another port, KEYS=FILE), then print the address of the explorer and a curl line
-	@$(CHECK_LISTEN)
+run: ## install what is missing, build, serve on 127.0.0.1:8080 (LISTEN=:18080 for another port, KEYS=FILE, MODELS=DIR for models of your own), then print the address of the explorer and a curl line
+	@$(CHECK_RUN)
 	@deploy/install-packages.sh build run
 	@$(MAKE) --no-print-directory -j$(JOBS) daemon
 	$(serve_it)
@@ -295,11 +296,12 @@ run: ## install what is missing, build, serve on 127.0.0.1:8080 (LISTEN=:18080 f
 serve: ## the same with what is built already
 	$(serve_it)
 
-# The daemon serves a copy of the models, because clients may add some: on the loopback, nowhere else.
+# The daemon serves a copy of the example models, because clients may add some: on the loopback, nowhere else. It serves
+# MODELS as it is, and nobody adds to it.
 define serve_it
-@$(CHECK_LISTEN)
-@mkdir -p $(BUILD)/models && cp -Ru examples/models/. $(BUILD)/models
-@$(ANNOUNCE) & exec $(BUILD)/attnd --listen $(LISTEN) --models $(BUILD)/models $(if $(LOOPBACK),--model-control explicit --shared-memory-prefix attnd-)$(if $(KEYS), --keys $(KEYS))
+@$(CHECK_RUN)
+@$(if $(MODELS),,mkdir -p $(BUILD)/models && cp -Ru examples/models/. $(BUILD)/models)
+@$(ANNOUNCE) & exec $(BUILD)/attnd --listen $(LISTEN) --models $(or $(MODELS),$(BUILD)/models) $(if $(LOOPBACK),$(if $(MODELS),,--model-control explicit )--shared-memory-prefix attnd-)$(if $(KEYS), --keys $(KEYS))
 endef
 
 story: ## install what is missing, build examples/story-teller.c, let it ask the daemon of `make run`
@@ -452,6 +454,8 @@ install: daemon install-library ## to DESTDIR, PREFIX=/usr/local, LIBDIR: the da
 	    > $(DESTDIR)$(UNITDIR)/attnd.service
 	install -m 644 deploy/systemd/attnd.socket $(DESTDIR)$(UNITDIR)/attnd.socket
 	install -D -m 644 -t $(DESTDIR)$(EXAMPLEDIR) $(EXAMPLE_FILES)
+	@$(if $(and $(filter /usr/%,$(UNITDIR)),$(if $(DESTDIR),,here)),echo 'To have it as a service root runs:' \
+	    'systemctl daemon-reload && systemctl enable --now attnd; its models lie in /var/lib/attnd/models')
 
 # The loader finds a new library in the folders that ldconfig knows once ldconfig has run. A package's own scripts do
 # that for what is installed below DESTDIR.

@@ -112,7 +112,41 @@ static void test_other_port(void **state)
     free(said);
 }
 
-/* make says what is wrong with LISTEN or KEYS before it builds anything. */
+/* `make run MODELS=DIR` serves that folder as it is. The printed request lists what is in it. */
+static void test_own_models(void **state)
+{
+    (void)state;
+    skip_without("curl", "command -v curl");
+    char *said = pasted_shell(
+        "mkdir -p build/own && cp -r examples/models/stories260K build/own/mine\n"
+        "make serve LISTEN=127.0.0.1:8443 MODELS=build/own >build/printed 2>build/log &\n"
+        "make=$!\n"
+        "until grep -q '^curl ' build/printed; do sleep 0.1; kill -0 $make; done\n"
+        "request=$(grep '^curl ' build/printed)\n"
+        "bash -c \"$request --fail\" && cat build/printed\n"
+        "page=$(grep '^http://' build/printed)\n"
+        "curl -sS -o /dev/null -w 'put %{http_code}' -X PUT -d '{}' ${page}v1/models/other\n"
+        "kill $(cat /proc/$make/task/$make/children) && wait $make\n"
+        "ls build/own && rm -r build/own");
+    if (!strstr(said, "\"mine\"") || strstr(said, "stories260K") || strstr(said, "put 2")
+        || strstr(said, "other"))
+        fail_msg("%s", said);
+    free(said);
+}
+
+/* What makes a service of what is installed is said, unless it is a package's. */
+static void test_install_names_the_service(void **state)
+{
+    (void)state;
+    static const char service[] = "systemctl enable --now attnd";
+    char *here = pasted_shell("make -n install"),
+         *package = pasted_shell("make -n install DESTDIR=x");
+    assert_non_null(strstr(here, service));
+    assert_null(strstr(package, service));
+    free(here), free(package);
+}
+
+/* make says what is wrong with LISTEN, KEYS or MODELS before it builds anything. */
 static void test_listen_refused(void **state)
 {
     (void)state;
@@ -128,6 +162,7 @@ static void test_listen_refused(void **state)
         { "LISTEN=0.0.0.0:9303", "KEYS=FILE" },
         { "LISTEN=[::]:9303", "KEYS=FILE" },
         { "LISTEN=:9303 KEYS=nowhere", "'nowhere'" },
+        { "LISTEN=:9303 MODELS=nowhere", "'nowhere'" },
     };
     for (size_t i = 0; i < 2 * sizeof cases / sizeof cases[0]; i++) {
         char command[200];
@@ -142,7 +177,7 @@ static void test_listen_refused(void **state)
         free(said);
     }
     free(pasted_shell("for listen in :9303 localhost:9303 [::1]:9303 [::ffff:127.0.0.1]:9303 "
-                      "unix:/run/attnd.sock; do deploy/check-listen.sh run $listen || exit; done"));
+                      "unix:/run/attnd.sock; do deploy/check-run.sh run $listen || exit; done"));
 }
 
 /* A daemon that does not start has no address to be asked at. */
@@ -245,17 +280,19 @@ static void find_pages(glob_t *pages)
 /* Each page is a test, so that one whose language is missing is skipped alone. */
 int main(void)
 {
-    struct CMUnitTest tests[PAGES_MAX + 9] = {
+    struct CMUnitTest tests[PAGES_MAX + 11] = {
         cmocka_unit_test(test_printed_request),
         cmocka_unit_test(test_port_taken),
         cmocka_unit_test(test_other_port),
         cmocka_unit_test(test_listen_refused),
+        cmocka_unit_test(test_own_models),
+        cmocka_unit_test(test_install_names_the_service),
         cmocka_unit_test(test_nothing_printed_without_daemon),
         cmocka_unit_test(test_run_is_alone),
         cmocka_unit_test(test_printed_address),
         cmocka_unit_test(test_commands),
     };
-    size_t count = 8;
+    size_t count = 10;
     glob_t pages = { 0 };
     find_pages(&pages);
     for (size_t i = 0; i < pages.gl_pathc; i++)

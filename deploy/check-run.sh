@@ -1,10 +1,10 @@
 #!/bin/bash
-# check-listen.sh TARGET LISTEN [KEYS] - whether `make TARGET LISTEN=... KEYS=...` can serve there, before anything is
-# installed or built: the form of LISTEN, the keys, and whether somebody else serves at that address, who would get the
-# request that make prints. The daemon looks at all that itself, but only once it is built.
+# check-run.sh TARGET LISTEN [KEYS [MODELS]] - whether `make TARGET LISTEN=... KEYS=... MODELS=...` can serve there, before
+# anything is installed or built: the form of LISTEN, the keys, the models, and whether somebody else serves at that
+# address, who would get the request that make prints. The daemon looks at all that itself, but only once it is built.
 set -eu
 
-target=$1 listen=$2 keys=${3-}
+target=$1 listen=$2 keys=${3-} models=${4-}
 
 refuse() {
     echo "attnd: $*" >&2
@@ -13,6 +13,7 @@ refuse() {
 
 [ -z "$keys" ] || [ -r "$keys" ] ||
     refuse "KEYS: there is no file '$keys' that can be read; make one: build/attnd key new NAME --append $keys"
+[ -z "$models" ] || [ -d "$models" ] || refuse "MODELS: there is no folder '$models'"
 
 case $listen in
 unix:?*) exit ;;
@@ -40,5 +41,5 @@ bare=${asked#[}
 if timeout 2 bash -c ": <>/dev/tcp/${bare%]}/$port" 2>/dev/null; then
     other=$((port + 10000 > 65535 ? port - 10000 : port + 10000))
     refuse "$asked:$port is taken, another server answers there. Take another port:" \
-        "make $target LISTEN=$host:$other${keys:+ KEYS=$keys}"
+        "make $target LISTEN=$host:$other${keys:+ KEYS=$keys}${models:+ MODELS=$models}"
 fi
