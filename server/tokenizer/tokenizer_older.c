@@ -3,8 +3,11 @@
 #include "tokenizer/tokenizer_file.h"
 #include "tokenizer/tokenizer_internal.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* The forms, in the order in which they are looked for. */
 static const struct form {
@@ -78,19 +81,35 @@ void older_free(struct older *older)
     arena_free(&older->arena);
 }
 
+/* Whether the folder has no file of a form that is not read; else the fault names it. */
+static bool check_foreign(const char *directory, struct fault *fault)
+{
+    static const char *const FILES[] = { "tekken.json", "tiktoken.model" };
+    for (size_t i = 0; i < sizeof FILES / sizeof FILES[0]; i++) {
+        char path[PATH_MAX];
+        struct stat status;
+        const int length = snprintf(path, sizeof path, "%s/%s", directory, FILES[i]);
+        if (length < (int)sizeof path && stat(path, &status) == 0)
+            return fault_set(fault, FAULT_LOADING,
+                             "%s: this form of tokenizer is not read, and there is no file of "
+                             "another: put the tokenizer.json of the same model beside it",
+                             FILES[i]);
+    }
+    return true;
+}
+
 bool tokenizer_read_older(struct tokenizer *tokenizer, const char *directory, struct fault *fault)
 {
     struct older older = { .fault = fault };
     arena_init(&older.arena, SIZE_MAX);
-    bool good = true;
-    for (size_t i = 0; i < sizeof FORMS / sizeof FORMS[0] && good; i++) {
+    bool good = true, found = false;
+    for (size_t i = 0; i < sizeof FORMS / sizeof FORMS[0] && good && !found; i++) {
         good = tokenizer_file_read(directory, FORMS[i].file, &older.vocabulary_file,
                                    &older.vocabulary_size, fault);
-        if (good && older.vocabulary_file) {
+        found = good && older.vocabulary_file;
+        if (found)
             good = read_form(tokenizer, &older, &FORMS[i], directory);
-            break;
-        }
     }
     older_free(&older);
-    return good;
+    return good && (found || check_foreign(directory, fault));
 }

@@ -421,6 +421,18 @@ static void test_no_file(void **state)
     assert_null(tokenizer);
 }
 
+/* The files of forms that are not read are named, unless there is a file that is read. */
+static void test_foreign_forms(void **state)
+{
+    (void)state;
+    write_text("tiktoken.model", "IQ== 0\n");
+    expect_refused("tiktoken.model: this form of tokenizer is not read");
+    write_text("tekken.json", "{}");
+    expect_refused("tekken.json: this form of tokenizer is not read");
+    write_text("vocab.txt", LINES);
+    tokenizer_free(open_folder());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -436,6 +448,7 @@ int main(void)
         OLDER_TEST(test_cut_model),
         OLDER_TEST(test_lying_models),
         OLDER_TEST(test_no_file),
+        OLDER_TEST(test_foreign_forms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
