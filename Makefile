@@ -278,6 +278,7 @@ ADDRESS  := $(patsubst localhost,:8080,$(LISTEN:localhost:%=:%))
 ADDRESS  := $(ADDRESS::%=127.0.0.1:%)
 LOOPBACK := $(filter 127.% [::1]:%,$(ADDRESS))
 BEARER   := $(if $(KEYS),-H \"Authorization: Bearer \$$KEY\" )
+SET_KEY  := 'export KEY=...    \# what `attnd key new` printed for a line of $(KEYS) with the scope infer$(if $(MODELS),, or infer:stories260K)'
 REQUEST  := $(if $(MODELS),curl -sS $(BEARER)http://$(ADDRESS)/v1/models,curl -sS http://$(ADDRESS)/v1/trace \
             -H 'Content-Type: application/json' $(BEARER)-d '{\"model\":\"stories260K\",\"text\":\"Once upon a time\",\"layers\":[1],\"weight_map\":{\"heads\":[4]}}')
 
@@ -285,7 +286,8 @@ REQUEST  := $(if $(MODELS),curl -sS $(BEARER)http://$(ADDRESS)/v1/models,curl -s
 # with the daemon: $$$$ is its process, because it takes the shell's place.
 CHECK_RUN = deploy/check-run.sh '$@' '$(LISTEN)' '$(KEYS)' '$(MODELS)'
 ANNOUNCE = while sleep 0.1 && kill -0 $$$$; do $(BUILD)/attnd health http://$(ADDRESS) && \
-           printf '\n%s\n\n%s\n\n' 'http://$(ADDRESS)/' "$(REQUEST)" && break; done 2>/dev/null
+           printf '\n%s\n\n' 'http://$(ADDRESS)/' $(if $(KEYS),&& echo $(SET_KEY) )&& \
+           printf '%s\n\n' "$(REQUEST)" && break; done 2>/dev/null
 
 run: ## install what is missing, build, serve on 127.0.0.1:8080 (LISTEN=:18080 for another port, KEYS=FILE, MODELS=DIR for models of your own), then print the address of the explorer and a curl line
 	@$(CHECK_RUN)

@@ -112,6 +112,30 @@ static void test_other_port(void **state)
     free(said);
 }
 
+/* With keys make says where the printed request takes its key from, and the first key of
+ * server/API_ACCESS.md may ask it. */
+static void test_key_of_request(void **state)
+{
+    (void)state;
+    skip_without("curl", "command -v curl");
+    char *said = pasted_shell(
+        "grep -m 1 '^build/attnd key new' server/API_ACCESS.md >build/new-key\n"
+        "rm -f build/keys build/web.key && . build/new-key\n"
+        "make serve LISTEN=127.0.0.1:8443 KEYS=build/keys >build/printed 2>build/log &\n"
+        "make=$!\n"
+        "until grep -q '^curl ' build/printed; do sleep 0.1; kill -0 $make; done\n"
+        "grep -A 1 '^export KEY=' build/printed\n"
+        "export KEY=$(cat build/web.key)\n"
+        "request=$(grep '^curl ' build/printed)\n"
+        "bash -c \"$request --fail\"\n"
+        "kill $(cat /proc/$make/task/$make/children) && wait $make\n"
+        "rm build/keys build/web.key");
+    assert_non_null(strstr(said, "attnd key new"));
+    assert_non_null(strstr(said, "\ncurl "));
+    assert_non_null(strstr(said, "\"weights\""));
+    free(said);
+}
+
 /* `make run MODELS=DIR` serves that folder as it is. The printed request lists what is in it. */
 static void test_own_models(void **state)
 {
@@ -280,11 +304,12 @@ static void find_pages(glob_t *pages)
 /* Each page is a test, so that one whose language is missing is skipped alone. */
 int main(void)
 {
-    struct CMUnitTest tests[PAGES_MAX + 11] = {
+    struct CMUnitTest tests[PAGES_MAX + 12] = {
         cmocka_unit_test(test_printed_request),
         cmocka_unit_test(test_port_taken),
         cmocka_unit_test(test_other_port),
         cmocka_unit_test(test_listen_refused),
+        cmocka_unit_test(test_key_of_request),
         cmocka_unit_test(test_own_models),
         cmocka_unit_test(test_install_names_the_service),
         cmocka_unit_test(test_nothing_printed_without_daemon),
@@ -292,7 +317,7 @@ int main(void)
         cmocka_unit_test(test_printed_address),
         cmocka_unit_test(test_commands),
     };
-    size_t count = 10;
+    size_t count = 11;
     glob_t pages = { 0 };
     find_pages(&pages);
     for (size_t i = 0; i < pages.gl_pathc; i++)
