@@ -106,7 +106,7 @@ struct call {
     uint64_t guess_key; /* cost_guess.h */
     int64_t item_count;
     size_t answer_bytes; /* at most; a long answer is written by tasks */
-    int64_t more_items;  /* admission.h */
+    struct admission_more_items more_items;
 
     /* The answer: the text, whose long tensors may be deferred to pieces, and behind it parts that
      * lie in the kind's memory. Where there are parts, the first is the text. */

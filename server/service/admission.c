@@ -100,6 +100,15 @@ enum admission_verdict admission_judge(const struct admission_limits *limits,
     return ADMISSION_TAKEN;
 }
 
+int64_t admission_counted_items(const struct admission_limits *limits,
+                                const struct admission_queue *queue, int64_t items)
+{
+    const int64_t free_items = limits->items_max - queue->items;
+    const int64_t most = queue->is_shared ? (free_items - queue->share_items) / 2
+                                          : free_items - (free_items + 3) / 4;
+    return items < most ? items : most > 1 ? most : 1;
+}
+
 /* ------------------------------------------------------------- in the daemon -- */
 
 /* Without --queue-cost-max only the deadline bounds the cost of one request. */
@@ -187,7 +196,8 @@ static void add_share(struct admission_queue *queue, struct service *service,
         (outlook ? outlook->own_cost_ns : 0) + less_ns(load.cost_ns, request->counted_ns);
 }
 
-/* Judges a request; outlook as above. */
+/* Judges a request; outlook as above. Where it is taken, sets request->counted_items to what it
+ * counts as for others. */
 static bool ask(struct service *service, const struct job *job, struct admission_request *request,
                 const struct body_outlook *outlook, struct fault *fault)
 {
@@ -208,6 +218,7 @@ static bool ask(struct service *service, const struct job *job, struct admission
         queue.before_ns = coming_ns + scheduler_before_ns(service->scheduler, job);
         verdict = admission_judge(&limits, &queue, request, &retry_after_s);
     }
+    request->counted_items = admission_counted_items(&limits, &queue, request->items);
     return refuse(service, verdict, request, retry_after_s, fault);
 }
 
@@ -254,7 +265,8 @@ bool admission_takes_disk_job(struct service *service, struct job_share *share, 
 }
 
 bool admission_takes_planned(struct service *service, struct job *job, int64_t items,
-                             struct admission_cost left, int64_t *more_items, struct fault *fault)
+                             struct admission_cost left, struct admission_more_items *more_items,
+                             struct fault *fault)
 {
     struct admission_request request = { .items = items > 1 ? items : 1,
                                          .by_size_ns = left.by_size_ns,
@@ -266,16 +278,17 @@ bool admission_takes_planned(struct service *service, struct job *job, int64_t i
     job->cost_ns = left.ns;
     if (!ask(service, job, &request, NULL, fault))
         return false;
-    *more_items = request.items - 1;
-    atomic_fetch_add(&service->more_items, *more_items);
+    *more_items = (struct admission_more_items){ request.counted_items - 1, request.items - 1 };
+    atomic_fetch_add(&service->more_items, more_items->counted);
     if (job->share)
-        atomic_fetch_add(&job->share->more_items, *more_items);
+        atomic_fetch_add(&job->share->more_items, more_items->own);
     return true;
 }
 
-void admission_ends(struct service *service, const struct job *job, int64_t more_items)
+void admission_ends(struct service *service, const struct job *job,
+                    struct admission_more_items more_items)
 {
-    atomic_fetch_sub(&service->more_items, more_items);
+    atomic_fetch_sub(&service->more_items, more_items.counted);
     if (job->share)
-        atomic_fetch_sub(&job->share->more_items, more_items);
+        atomic_fetch_sub(&job->share->more_items, more_items.own);
 }

@@ -10,7 +10,9 @@
  * still fit besides: dynamic thresholds, Choudhury and Hahne, "Dynamic queue length thresholds for
  * shared-memory packet switches" (IEEE/ACM Transactions on Networking 6, 1998), with alpha 1. So
  * one flood of requests leaves half of the queue to others, and n floods leave a part of 1 / (n +
- * 1). A share that has nothing in the queue is not bounded by this. */
+ * 1). A share that has nothing in the queue is not bounded by this: it may bring a batch of many
+ * more items. For the other shares such a batch counts as no more than the rule lets a share have,
+ * so their requests find places beside it. */
 #ifndef ATTND_ADMISSION_H
 #define ATTND_ADMISSION_H
 
@@ -67,6 +69,12 @@ enum admission_verdict admission_judge(const struct admission_limits *limits,
                                        const struct admission_queue *queue,
                                        const struct admission_request *request, int *retry_after_s);
 
+/* For the requests of others, a taken request counts as so many items, 1 or more: at most as many
+ * as leave its share no more than what is free besides. Without shares a quarter of what was free
+ * is left. So one batch, however large, leaves places for small requests. */
+int64_t admission_counted_items(const struct admission_limits *limits,
+                                const struct admission_queue *queue, int64_t items);
+
 /* ------------------------------------------------------------- in the daemon -- */
 
 /* The cost of a request as far as it is known. */
@@ -98,11 +106,19 @@ bool admission_takes(struct service *service, const struct job *job, struct admi
 bool admission_takes_disk_job(struct service *service, struct job_share *share,
                               struct fault *fault);
 
+/* The items of a batch but the first. */
+struct admission_more_items {
+    int64_t counted; /* for all: admission_counted_items() */
+    int64_t own;     /* for the share itself: each of them */
+};
+
 /* Called in the first task of the job, when its request is planned: left is the cost of computing
  * and writing its items. Sets job->cost_ns. Where the request is taken, sets *more_items, to be
  * passed to admission_ends() when the job is done. */
 bool admission_takes_planned(struct service *service, struct job *job, int64_t items,
-                             struct admission_cost left, int64_t *more_items, struct fault *fault);
-void admission_ends(struct service *service, const struct job *job, int64_t more_items);
+                             struct admission_cost left, struct admission_more_items *more_items,
+                             struct fault *fault);
+void admission_ends(struct service *service, const struct job *job,
+                    struct admission_more_items more_items);
 
 #endif

@@ -38,7 +38,7 @@ struct service {
     struct span_exporter *spans; /* NULL: no spans are sent */
     struct scheduler *disk_jobs; /* of jobs that wait for the disk (disk_job.h) */
     _Atomic int state;           /* enum service_state */
-    _Atomic int64_t more_items;  /* admission.h: of open batches, all items but the first */
+    _Atomic int64_t more_items;  /* admission.h: of open batches, what counts but the first item */
 };
 
 /* Chooses what computes attention: --kernels, or the best that this CPU runs and Linux permits.

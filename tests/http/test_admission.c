@@ -13,6 +13,8 @@
 #include "answer.h"
 #include "daemon.h"
 #include "endless.h"
+#include "fixture.h"
+#include "key_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,9 +28,6 @@ static const char *const PATIENT[] = { "Content-Type: application/json", NULL };
 /* Rows of an item that takes a worker seconds, and of an item that takes a small part of
  * a second. */
 enum { LONG_ROWS = 4096, SHORT_ROWS = 16 };
-
-static struct daemon server;
-static struct http_client client;
 
 static void start(const char *flag, const char *value)
 {
@@ -113,6 +112,94 @@ static void test_items_of_batches_count(void **state)
     expect_status(
         BATCH, "{\"model\":\"sdpa\",\"query\":[[1]],\"requests\":[{},{},{},{},{},{},{},{}]}", 200);
     assert_true(metric("attnd_refused_total{reason=\"overloaded\"}") == 1);
+    stop();
+}
+
+/* Predicted seconds of what is open, as the key "watcher" reads them. */
+static double open_cost_s(void)
+{
+    const struct http_request request = { .path = "/metrics" };
+    struct http_response response = key_expect(&client, "watcher", &request, 200);
+    struct metrics_page page = { 0 };
+    metrics_page_read(&page, response.body);
+    const double seconds = metrics_page_value(&page, "attnd_queue_cost_seconds");
+    metrics_page_free(&page);
+    http_response_free(&response);
+    return seconds;
+}
+
+/* Sends a batch of the key "greedy" that runs until its client leaves, and waits until it runs: the
+ * cost of it is there once it is planned, and becomes less with each task. */
+static void begin_greedy(struct http_raw *raw, int items)
+{
+    char head[256];
+    char *body = endless_text(SHORT_ROWS, items);
+    snprintf(head, sizeof head,
+             "POST %s HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: %s\r\n"
+             "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n",
+             BATCH, key_secret("greedy"), strlen(body));
+    http_raw_connect(raw, server.port);
+    assert_true(http_raw_send_text(raw, head));
+    assert_true(http_raw_send_text(raw, body));
+    free(body);
+    const double until = daemon_now() + 20 * daemon_slowness();
+    double last_s = 0;
+    for (int less = 0; less < 2; daemon_pause(0.005)) {
+        const double cost_s = open_cost_s();
+        less += last_s > 1 && cost_s < last_s;
+        last_s = cost_s;
+        if (daemon_now() > until)
+            fail_msg("the batch does not run");
+    }
+}
+
+/* A name's batch of more items than the queue has places leaves half of them to other names. */
+static void test_a_batch_leaves_places(void **state)
+{
+    static const struct key_line keys[] = { { "greedy", "infer weight=0.01" },
+                                            { "other", "infer" },
+                                            { "watcher", "metrics" },
+                                            { NULL, NULL } };
+    static const struct http_request one = { .path = PATH, .body = GOOD };
+    static const struct http_request four = {
+        .path = BATCH, .body = "{\"model\":\"sdpa\",\"query\":[[1]],\"requests\":[{},{},{},{}]}"
+    };
+    static const struct http_request five = {
+        .path = BATCH, .body = "{\"model\":\"sdpa\",\"query\":[[1]],\"requests\":[{},{},{},{},{}]}"
+    };
+    struct http_raw raw;
+    (void)state;
+    key_file_write(fixture_path("keys"), keys);
+    daemon_start_with(&server, "--workers", "1", "--timeout", "3600s", "--queue-max", "8", "--keys",
+                      fixture_path("keys"), NULL);
+    http_client_init(&client, server.port);
+    begin_greedy(&raw, 1000);
+    for (int i = 0; i < 20; i++) {
+        struct http_response response = key_expect(&client, "other", &one, 200);
+        http_response_free(&response);
+    }
+    struct http_response response = key_expect(&client, "other", &four, 200);
+    http_response_free(&response);
+    key_expect_refused(&client, "other", &five, 429, "overloaded", NULL);
+    key_expect_refused(&client, "greedy", &one, 429, "overloaded", NULL);
+    assert_true(open_cost_s() > 0); /* the batch runs */
+    http_raw_close(&raw);
+    stop();
+}
+
+/* The same without keys, where a batch leaves a quarter. */
+static void test_a_batch_leaves_places_without_keys(void **state)
+{
+    (void)state;
+    struct endless holder;
+    start("--queue-max", "8");
+    endless_begin(&holder, &client, SHORT_ROWS, 1000);
+    expect_status(PATH, GOOD, 200);
+    expect_status(BATCH, "{\"model\":\"sdpa\",\"query\":[[1]],\"requests\":[{},{}]}", 200);
+    struct http_response response =
+        send(BATCH, "{\"model\":\"sdpa\",\"query\":[[1]],\"requests\":[{},{},{}]}", PATIENT);
+    expect_overloaded(&response);
+    endless_end(&holder);
     stop();
 }
 
@@ -345,6 +432,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_items_of_batches_count, teardown),
+        cmocka_unit_test_teardown(test_a_batch_leaves_places, teardown),
+        cmocka_unit_test_teardown(test_a_batch_leaves_places_without_keys, teardown),
         cmocka_unit_test_teardown(test_queue_full_of_cost, teardown),
         cmocka_unit_test_teardown(test_what_never_fits, teardown),
         cmocka_unit_test_teardown(test_full_before_the_body, teardown),
@@ -352,5 +441,5 @@ int main(void)
         cmocka_unit_test_teardown(test_deadlines_that_cannot_be_met, teardown),
         cmocka_unit_test_teardown(test_costs_are_shown, teardown),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, fixture_make_directory, fixture_clear);
 }

@@ -269,6 +269,68 @@ static void test_when_there_is_room_for_a_share(void **state)
     assert_int_equal(retry_after_s, 3); /* half of 3 s too much, by a quarter of two workers */
 }
 
+/* A batch that is taken because its share has nothing in the queue: for others it counts as half of
+ * what was free, whatever its size. */
+static void test_a_batch_leaves_half(void **state)
+{
+    (void)state;
+    limits.items_max = 1024;
+    for (int64_t items = 1; items <= 65536; items *= 2) {
+        queue = (struct admission_queue){
+            .worker_count = 2, .slowdown = 1, .is_shared = true, .share_part = 1
+        };
+        request.items = items;
+        assert_int_equal(judge(), ADMISSION_TAKEN);
+        queue.items = admission_counted_items(&limits, &queue, items);
+        assert_int_equal(queue.items, items < 512 ? items : 512);
+        request.items = 512; /* of another share */
+        assert_int_equal(judge(), ADMISSION_TAKEN);
+        queue.share_items = items; /* of the same share */
+        assert_int_equal(judge(), items <= 256 ? ADMISSION_TAKEN : ADMISSION_FULL);
+    }
+}
+
+/* However a share's items come: they leave others as many places as they count for. */
+static void test_batches_of_a_share_leave_half(void **state)
+{
+    (void)state;
+    limits.items_max = 1024;
+    for (int64_t first = 1; first <= 2048; first += 7) {
+        queue = (struct admission_queue){
+            .worker_count = 2, .slowdown = 1, .is_shared = true, .share_part = 1
+        };
+        for (request.items = first; request.items > 0;) {
+            queue.items += admission_counted_items(&limits, &queue, request.items);
+            queue.share_items += request.items;
+            request.items = 1024; /* then as many as are taken */
+            while (request.items > 0 && judge() != ADMISSION_TAKEN)
+                request.items--;
+        }
+        assert_true(queue.items <= 512);
+    }
+}
+
+/* One share after the other, each with a batch: a place is left while there are two. Without
+ * shares a batch leaves a quarter. */
+static void test_batches_leave_a_place(void **state)
+{
+    (void)state;
+    limits.items_max = 1024;
+    queue = (struct admission_queue){ .worker_count = 2, .slowdown = 1, .is_shared = true };
+    for (int64_t left = 512; left > 0; left /= 2) {
+        queue.items += admission_counted_items(&limits, &queue, 1024);
+        assert_int_equal(1024 - queue.items, left);
+    }
+    assert_int_equal(admission_counted_items(&limits, &queue, 1), 1); /* it had its place before */
+    queue = (struct admission_queue){ .worker_count = 2, .slowdown = 1 };
+    assert_int_equal(admission_counted_items(&limits, &queue, 768), 768);
+    assert_int_equal(admission_counted_items(&limits, &queue, 16384), 768);
+    queue.items = 1022;
+    assert_int_equal(admission_counted_items(&limits, &queue, 2), 1);
+    queue.items = 1030;
+    assert_int_equal(admission_counted_items(&limits, &queue, 2), 1);
+}
+
 static void test_guesses(void **state)
 {
     (void)state;
@@ -306,6 +368,9 @@ int main(void)
         cmocka_unit_test_setup(test_a_flood_leaves_half, setup),
         cmocka_unit_test_setup(test_a_flood_leaves_half_of_the_cost, setup),
         cmocka_unit_test_setup(test_when_there_is_room_for_a_share, setup),
+        cmocka_unit_test_setup(test_a_batch_leaves_half, setup),
+        cmocka_unit_test_setup(test_batches_of_a_share_leave_half, setup),
+        cmocka_unit_test_setup(test_batches_leave_a_place, setup),
         cmocka_unit_test(test_guesses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
