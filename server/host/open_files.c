@@ -11,7 +11,7 @@
 enum {
     OWN = 48,             /* kept for the daemon itself */
     OWN_A_THREAD = 4,     /* kept for each connection thread */
-    MODELS_PART = 16,     /* one in 16 is kept for models, which keep each of their files open */
+    FILES_PART = 16,      /* one in 16 is kept for the files that requests read and write */
     CONNECTIONS_PART = 4, /* at least one in 4 may be a connection */
 };
 
@@ -31,7 +31,7 @@ int open_files_connections(int wanted, int thread_count, int more)
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
         return wanted;
     const rlim_t own =
-        OWN + (rlim_t)(OWN_A_THREAD * thread_count + more) + limit.rlim_cur / MODELS_PART;
+        OWN + (rlim_t)(OWN_A_THREAD * thread_count + more) + limit.rlim_cur / FILES_PART;
     const rlim_t least = limit.rlim_cur / CONNECTIONS_PART + 1;
     const rlim_t most = limit.rlim_cur > own + least ? limit.rlim_cur - own : least;
     if ((rlim_t)wanted <= most)

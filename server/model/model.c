@@ -70,6 +70,11 @@ const char *model_damage(const struct model *model)
     return model_mapping_damage(model->storage->mapping);
 }
 
+bool model_rename_file(struct model *model, const char *path, struct fault *fault)
+{
+    return model_mapping_rename(model->storage->mapping, path, fault);
+}
+
 /* ------------------------------------------------------------------ layers -- */
 
 enum { LAYER_ADDRESSES = 2 * (MODEL_PROJECTION_COUNT + 1) + 3 };

@@ -84,4 +84,8 @@ const char *model_layer_kind(const struct model_layer *layer);
  * from a damaged file must not be sent. */
 const char *model_damage(const struct model *model);
 
+/* Says that the one file of the model is about to be renamed to path, in the folder where it lies.
+ * Call it while no other thread has the model. */
+bool model_rename_file(struct model *model, const char *path, struct fault *fault);
+
 #endif

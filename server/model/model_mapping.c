@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -28,27 +29,41 @@ int model_mapping_open_file(const char *path, struct stat *status, struct fault 
     return -1;
 }
 
+static struct model_mapping *map(int file, const char *path, const struct stat *status,
+                                 struct fault *fault)
+{
+    const size_t size = (size_t)status->st_size;
+    struct model_mapping *mapping = calloc(1, sizeof *mapping);
+    char *real_path = mapping ? realpath(path, NULL) : NULL;
+    void *bytes = real_path ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
+    if (bytes == MAP_FAILED) {
+        if (!mapping || real_path || errno == ENOMEM)
+            fault_no_memory(fault);
+        else
+            fault_set(fault, FAULT_NOT_FOUND, "cannot open '%s': %s", path, strerror(errno));
+        free(real_path);
+        free(mapping);
+        return NULL;
+    }
+    *mapping = (struct model_mapping){
+        .bytes = bytes,
+        .size = size,
+        .guard = model_guard_add(bytes, size),
+        .real_path = real_path,
+        .opened = *status,
+    };
+    return mapping;
+}
+
 struct model_mapping *model_mapping_create(const char *path, struct fault *fault)
 {
     struct stat status;
     const int file = model_mapping_open_file(path, &status, fault);
     if (file < 0)
         return NULL;
-    const size_t size = (size_t)status.st_size;
-    struct model_mapping *mapping = calloc(1, sizeof *mapping);
-    void *bytes = mapping ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
-    if (bytes == MAP_FAILED) {
-        close(file);
-        free(mapping);
-        fault_no_memory(fault);
-        return NULL;
-    }
-    mapping->bytes = bytes;
-    mapping->size = size;
-    mapping->guard = model_guard_add(bytes, size);
-    mapping->file = file;
-    mapping->changed_at = status.st_mtim;
-    if (mapping->guard)
+    struct model_mapping *mapping = map(file, path, &status, fault);
+    close(file);
+    if (!mapping || mapping->guard)
         return mapping;
     model_mapping_free(mapping);
     fault_set(fault, FAULT_MEMORY, "more than %d files are mapped", MODEL_GUARD_MAPPINGS_MAX);
@@ -62,7 +77,7 @@ void model_mapping_free(void *mapping)
         struct model_mapping *next = freed->next;
         model_guard_remove(freed->guard);
         munmap(freed->bytes, freed->size);
-        close(freed->file);
+        free(freed->real_path);
         free(freed);
         freed = next;
     }
@@ -72,18 +87,21 @@ void model_mapping_free(void *mapping)
 #define WRITTEN                                                                                    \
     "its file was written into while it was mapped; a model is replaced by renaming a file"
 
+/* The system gives the inode of a mapped file to no other file, so the path leads to the mapped
+ * file where the inode is the same. */
 static const char *look(const struct model_mapping *mapping)
 {
+    const struct stat *opened = &mapping->opened;
     struct stat status;
     if (model_guard_damaged(mapping->guard))
         return CUT;
-    if (fstat(mapping->file, &status) != 0)
+    if (stat(mapping->real_path, &status) != 0 || status.st_dev != opened->st_dev
+        || status.st_ino != opened->st_ino)
         return NULL;
-    if ((size_t)status.st_size < mapping->size)
+    if (status.st_size < opened->st_size)
         return CUT;
-    return (size_t)status.st_size != mapping->size
-                   || status.st_mtim.tv_sec != mapping->changed_at.tv_sec
-                   || status.st_mtim.tv_nsec != mapping->changed_at.tv_nsec
+    return status.st_size != opened->st_size || status.st_mtim.tv_sec != opened->st_mtim.tv_sec
+                   || status.st_mtim.tv_nsec != opened->st_mtim.tv_nsec
                ? WRITTEN
                : NULL;
 }
@@ -98,6 +116,18 @@ const char *model_mapping_damage(struct model_mapping *mapping)
             return damage;
     }
     return NULL;
+}
+
+bool model_mapping_rename(struct model_mapping *mapping, const char *path, struct fault *fault)
+{
+    const char *slash = strrchr(path, '/');
+    const int folder = (int)(strrchr(mapping->real_path, '/') - mapping->real_path);
+    char *renamed;
+    if (asprintf(&renamed, "%.*s/%s", folder, mapping->real_path, slash ? slash + 1 : path) < 0)
+        return fault_no_memory(fault);
+    free(mapping->real_path);
+    mapping->real_path = renamed;
+    return true;
 }
 
 char *model_mapping_read_text(const char *path, struct fault *fault)

@@ -4,10 +4,11 @@
  * A file is replaced by renaming another one over it; the mapping then keeps the old file. A writer
  * that cuts, extends or overwrites the mapped file itself changes the bytes under the model, and no
  * signal tells of it unless a whole page goes away: the rest of the last page reads as zeros. So
- * the descriptor stays open, and the file's size and time of change are compared with those from
- * before the first read. Two kinds of writes are not seen: one within the same tick of the file
- * system's clock as the opening, and one through another process's mapping that is not yet written
- * back. */
+ * the file's size and time of change are compared with those from before the first read. The file
+ * is found by its path: a descriptor kept for each mapping would be one less for connections. Three
+ * kinds of writes are not seen: one within the same tick of the file system's clock as the opening,
+ * one through another process's mapping that is not yet written back, and one into a file that its
+ * path does not lead to any more: such a file was renamed, replaced or removed. */
 #ifndef ATTND_MODEL_MAPPING_H
 #define ATTND_MODEL_MAPPING_H
 
@@ -21,8 +22,8 @@ struct model_mapping {
     void *bytes;
     size_t size; /* 1 or more */
     struct model_guard *guard;
-    int file; /* its descriptor, open as long as the mapping */
-    struct timespec changed_at;
+    char *real_path;              /* where the file was opened, without links */
+    struct stat opened;           /* what fstat() told of it then */
     _Atomic(const char *) damage; /* never cleared once it is set */
     struct model_mapping *next;   /* another file of the same model; NULL: none */
 };
@@ -38,6 +39,10 @@ void model_mapping_free(void *mapping);
  * cut short while it was mapped" or "... written into ...". NULL: no file has changed. mapping may
  * be NULL. */
 const char *model_mapping_damage(struct model_mapping *mapping);
+
+/* Says that the mapped file is about to be renamed to path, in the folder where it lies. Call it
+ * while no other thread has the mapping. */
+bool model_mapping_rename(struct model_mapping *mapping, const char *path, struct fault *fault);
 
 /* Reads a whole text file of at most 16 MiB and puts a NUL byte after it. malloc'd, the caller's;
  * NULL at a fault. */

@@ -107,6 +107,10 @@ static bool save_and_swap_in(struct model_store *store, const char *name, const 
         model_paths_hide(store->directory, fault);
         return false;
     }
+    if (!model_rename_file(made, path, fault)) {
+        model_release(made);
+        return false;
+    }
     model_retain(made);
     bool good = model_row_init(&row, name, made->version, MODEL_FILE, made, path, NULL, fault);
     row.fingerprint = model_directory_fingerprint(save->temporary);

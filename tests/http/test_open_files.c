@@ -77,11 +77,58 @@ static void test_what_fits_is_as_asked_for(void **state)
     stop();
 }
 
+static struct http_response put_named(const char *name)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/v1/models/%s", name);
+    return http_client_send(&client,
+                            &(struct http_request){ .method = "PUT", .path = path, .body = TYPED });
+}
+
 static struct http_response put(void)
 {
-    return http_client_send(
-        &client,
-        &(struct http_request){ .method = "PUT", .path = "/v1/models/new", .body = TYPED });
+    return put_named("new");
+}
+
+/* Opens as many connections as the daemon may have, the client's own among them; each is answered.
+ */
+static void expect_all_connections(void)
+{
+    static struct http_raw raw[FILES_MAX];
+    const int count = (int)answer_metric(&client, "attnd_connections_max") - 1;
+    assert_in_range(count, FILES_MAX / 4, FILES_MAX);
+    for (int i = 0; i < count; i++) {
+        http_raw_connect(&raw[i], server.port);
+        http_raw_send_text(&raw[i], "GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n");
+        struct http_response response = http_raw_receive(&raw[i], 20);
+        assert_int_equal(response.status, 200);
+        http_response_free(&response);
+    }
+    for (int i = 0; i < count; i++)
+        http_raw_close(&raw[i]);
+}
+
+/* More models than descriptors, made by requests and found at a start, take none of those that are
+ * kept for connections. */
+static void test_models_hold_no_descriptor(void **state)
+{
+    (void)state;
+    start("10000");
+    for (int i = 0; i < FILES_MAX + 20; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "m%d", i);
+        struct http_response response = put_named(name);
+        assert_int_equal(response.status, 201);
+        http_response_free(&response);
+    }
+    expect_all_connections();
+    stop();
+    fixture_serve("--workers", "2", "--connections-max", "10000", "--models", directory);
+    expect_all_connections();
+    char *log = daemon_log(&server);
+    assert_null(strstr(log, "no connection can be taken"));
+    free(log);
+    stop();
 }
 
 /* Regions take descriptors until there are none: what then needs a file is 503, and names no path
@@ -134,6 +181,7 @@ int main(void)
         TEST(test_connections_are_held_to_the_limit),
         TEST(test_what_fits_is_as_asked_for),
         TEST(test_no_descriptor_is_left),
+        TEST(test_models_hold_no_descriptor),
     };
     const struct rlimit limit = { FILES_MAX, FILES_MAX };
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0)

@@ -15,6 +15,7 @@
 #include "store/model_open.h"
 
 #include <cjson/cJSON.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -101,7 +102,7 @@ static void set_time(int file, time_t second)
 }
 
 /* A program changes a small file without removing any of its pages. The cases say what is
- * reported about the model. */
+ * reported about the model, also where it was opened by a link that then leads elsewhere. */
 static void test_written_into(void **state)
 {
     static const struct {
@@ -116,16 +117,20 @@ static void test_written_into(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
-        char path[] = "/tmp/attnd-test-XXXXXX";
+        char path[] = "/tmp/attnd-test-XXXXXX", link[sizeof path + 5];
         struct model *model;
         struct fault fault;
         size_t size;
         const int file = mkstemp(path);
         void *bytes = made_model("{}", "q_proj.weight 3x4", 2, &size);
         assert_true(file >= 0);
+        snprintf(link, sizeof link, "%s.link", path);
         made_model_write(path, bytes, size);
         set_time(file, 1);
-        assert_true(model_load(&model, "m", path, path, NULL, &fault));
+        assert_int_equal(symlink(path, link), 0);
+        assert_true(model_load(&model, "m", link, link, NULL, &fault));
+        assert_int_equal(unlink(link), 0);
+        assert_int_equal(symlink("/dev/null", link), 0);
         assert_null(model_damage(model));
         if (CASES[i].cut_by)
             assert_int_equal(ftruncate(file, (off_t)size - CASES[i].cut_by), 0);
@@ -138,6 +143,7 @@ static void test_written_into(void **state)
         assert_ptr_equal(model_damage(model), damage); /* it stays */
         model_release(model);
         close(file);
+        unlink(link);
         unlink(path);
         free(bytes);
     }
