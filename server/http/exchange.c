@@ -160,6 +160,7 @@ void exchange_free(struct exchange *exchange)
     access_quota_leave(exchange_quota(exchange), exchange->record.fault);
     access_key_release(exchange->key);
     free(exchange->query);
+    http_headers_clear(&exchange->headers);
     free(exchange);
 }
 

@@ -5,51 +5,13 @@
 #include "text/text.h"
 
 #include <string.h>
-#include <strings.h>
-
-/* The lists of several headers. trace_state_copy() takes TRACE_STATE_MAX bytes and leaves out the
- * member that goes beyond them, so one byte more is enough. */
-struct states {
-    char text[TRACE_STATE_MAX + 2];
-    size_t size;
-};
-
-static void append(struct states *states, const char *text)
-{
-    text_copy(states->text + states->size, sizeof states->text - states->size, text);
-    states->size += strlen(states->text + states->size);
-}
-
-static enum MHD_Result add_state(void *context, enum MHD_ValueKind kind, const char *name,
-                                 const char *value)
-{
-    struct states *states = context;
-    (void)kind;
-    if (!value || !value[0] || strcasecmp(name, http_header_name(HTTP_HEADER_TRACESTATE)) != 0)
-        return MHD_YES;
-    if (states->size > 0)
-        append(states, ",");
-    append(states, value);
-    return MHD_YES;
-}
-
-/* Several headers are one list, in their order (W3C Trace Context, 3.3; RFC 9110, 5.3). */
-static void copy_states(struct exchange *exchange)
-{
-    struct states states = { .size = 0 };
-    MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND, add_state, &states);
-    trace_state_copy(exchange->trace_state, states.text);
-}
 
 void exchange_note_span(struct exchange *exchange, const char *version)
 {
     if (!exchange->thread->http->options.spans)
         return;
     exchange->is_http_1_0 = strcmp(version, "HTTP/1.0") == 0;
-    if (exchange->headers.is_twice[HTTP_HEADER_TRACESTATE])
-        copy_states(exchange);
-    else
-        trace_state_copy(exchange->trace_state, exchange_header(exchange, HTTP_HEADER_TRACESTATE));
+    trace_state_copy(exchange->trace_state, exchange_header(exchange, HTTP_HEADER_TRACESTATE));
 }
 
 /* Two traceparents are none: which of them counts nobody can tell. */

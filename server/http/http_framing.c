@@ -223,6 +223,21 @@ static bool check_body(struct exchange *exchange, bool is_1_0)
     return !came_twice(exchange, HTTP_HEADER_INFERENCE_LENGTH);
 }
 
+/* Whether no header of one value came with two. Headers that are not here either change no answer
+ * (User-Agent), have rules of their own (keys, traceparent), or were joined. */
+static bool check_single(struct exchange *exchange)
+{
+    static const enum http_header SINGLE[] = {
+        HTTP_HEADER_CONTENT_TYPE,          HTTP_HEADER_REQUEST_ID,     HTTP_HEADER_TIMEOUT_MS,
+        HTTP_HEADER_SEC_FETCH_DEST,        HTTP_HEADER_SEC_FETCH_MODE, HTTP_HEADER_ASKED_METHOD,
+        HTTP_HEADER_ASKED_PRIVATE_NETWORK,
+    };
+    for (size_t i = 0; i < sizeof SINGLE / sizeof SINGLE[0]; i++)
+        if (exchange->headers.differs[SINGLE[i]])
+            return !came_twice(exchange, SINGLE[i]);
+    return !exchange->headers.has_no_memory || fault_no_memory(&exchange->fault);
+}
+
 static bool check_host(struct exchange *exchange, bool is_1_0)
 {
     const char *host = exchange->headers.values[HTTP_HEADER_HOST];
@@ -270,7 +285,8 @@ bool http_check_framing(struct exchange *exchange, const char *method, const cha
         return malformed(
             exchange, "a line of the headers has a NUL or an odd blank, or does not end with CRLF");
     return check_host(exchange, is_1_0) && !came_twice(exchange, HTTP_HEADER_ORIGIN)
-           && !came_twice(exchange, HTTP_HEADER_SEC_FETCH_SITE) && check_body(exchange, is_1_0);
+           && !came_twice(exchange, HTTP_HEADER_SEC_FETCH_SITE) && check_single(exchange)
+           && check_body(exchange, is_1_0);
 }
 
 bool http_check_trailers(struct exchange *exchange)

@@ -47,15 +47,22 @@ enum http_header {
 /* Begins as all zeros. */
 struct http_headers {
     const char *values[HTTP_HEADER_COUNT]; /* of the first header of each name, where libmicrohttpd
-                                              has it; NULL: no such header came */
+                                              has it, or of all that are joined; NULL: none came */
     bool is_twice[HTTP_HEADER_COUNT];      /* a second header of that name came */
+    bool differs[HTTP_HEADER_COUNT];       /* one came whose value is not that of the first */
+    char *joined[HTTP_HEADER_COUNT];       /* malloc'd: several headers that are one list */
+    bool has_no_memory;                    /* for joining them */
 };
 
 /* The name of a header as it is written in a request. */
 const char *http_header_name(enum http_header header);
 
-/* Keeps a header if its name is in the list above; size is the length of the name. */
+/* Keeps a header if its name is in the list above; size is the length of the name. Headers whose
+ * value is a list are joined in their order, with commas (RFC 9110, 5.3). */
 void http_headers_note(struct http_headers *headers, const char *name, size_t size,
                        const char *value);
+
+/* Frees what was joined. */
+void http_headers_clear(struct http_headers *headers);
 
 #endif

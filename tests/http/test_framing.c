@@ -117,6 +117,8 @@ static void test_alone(void **state)
     free(log);
 }
 
+#define POST "POST /v1/attention HTTP/1.1\r\nHost: x\r\n"
+
 /* A refusal says what is wrong, in the same form as every other refusal. */
 static void test_refusals(void **state)
 {
@@ -135,6 +137,14 @@ static void test_refusals(void **state)
         { "GET /livez HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n", "http", "Host is among" },
         { "GET /livez HTTP/1.1\r\nHost: a b\r\n\r\n", "http", "Host is not a host" },
         { "POST /livez HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", "encoding", "HTTP/1.0" },
+        { POST "Content-Type: application/json\r\nContent-Type: application/x-npy\r\n\r\n",
+          "duplicate", "Content-Type is among the headers twice" },
+        { POST "X-Timeout-Ms: 5000\r\nX-Timeout-Ms: 1\r\n\r\n", "duplicate", "X-Timeout-Ms is" },
+        { POST "X-Request-Id: a\r\nx-request-id: b\r\n\r\n", "duplicate", "X-Request-Id is" },
+        { POST "X-Request-Id: a\r\nX-Request-Id: a\r\nX-Request-Id: b\r\n\r\n", "duplicate",
+          "X-Request-Id is" },
+        { POST "Sec-Fetch-Mode: navigate\r\nSec-Fetch-Mode: cors\r\n\r\n", "duplicate",
+          "Sec-Fetch-Mode is" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct http_raw raw;
@@ -148,6 +158,46 @@ static void test_refusals(void **state)
         assert_true(http_raw_is_closed(&raw, 10 * daemon_slowness()));
         http_raw_close(&raw);
     }
+}
+
+/* Headers whose value is a list count all, as one list; others may come twice with one value. */
+static void test_headers_twice(void **state)
+{
+#define JSON "{\"model\":\"demo\",\"query\":[[1,0,0]]}"
+    static const struct {
+        const char *headers;
+        long status;
+        const char *has; /* the answer's headers; NULL: not looked at */
+    } cases[] = {
+        { "Accept: text/html\r\nAccept: application/x-safetensors\r\n", 200,
+          "Content-Type: application/x-safetensors" },
+        { "Accept:\r\nAccept:\r\nAccept: application/x-safetensors\r\n", 200,
+          "Content-Type: application/x-safetensors" },
+        { "Accept-Encoding: gzip\r\nAccept-Encoding: identity;q=0\r\n", 200,
+          "Content-Encoding: gzip" },
+        { "Content-Encoding: identity\r\nContent-Encoding: identity\r\n", 200, NULL },
+        { "Content-Encoding: identity\r\nContent-Encoding: gzip\r\n", 400, NULL },
+        { "Content-Encoding: gzip\r\nContent-Encoding: deflate\r\n", 415, NULL },
+        { "Content-Type: application/json\r\nContent-Type: application/json\r\n", 200, NULL },
+        { "X-Request-Id: a\r\nX-Request-Id: a\r\n", 200, "X-Request-Id: a\r\n" },
+        { "User-Agent: a\r\nUser-Agent: b\r\n", 200, NULL },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char message[512];
+        struct http_raw raw;
+        snprintf(message, sizeof message, POST "%sContent-Length: %zu\r\n\r\n%s", cases[i].headers,
+                 strlen(JSON), JSON);
+        http_raw_connect(&raw, server.port);
+        assert_true(http_raw_send_text(&raw, message));
+        struct http_response response = http_raw_receive(&raw, 10 * daemon_slowness());
+        if (response.status != cases[i].status
+            || (cases[i].has && !strstr(response.headers, cases[i].has)))
+            fail_msg("%s: %ld, %s", cases[i].headers, response.status, response.headers);
+        http_response_free(&response);
+        http_raw_close(&raw);
+    }
+#undef JSON
 }
 
 /* ------------------------------------------------------------------- behind a proxy -- */
@@ -308,9 +358,13 @@ static void test_by_tls(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alone),          cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_behind_nginx),   cmocka_unit_test(test_behind_nginx_unbuffered),
-        cmocka_unit_test(test_behind_haproxy), cmocka_unit_test(test_by_tls),
+        cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_headers_twice),
+        cmocka_unit_test(test_behind_nginx),
+        cmocka_unit_test(test_behind_nginx_unbuffered),
+        cmocka_unit_test(test_behind_haproxy),
+        cmocka_unit_test(test_by_tls),
         cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, clear);
