@@ -129,13 +129,18 @@ static bool key_takes(const struct access_key *key, size_t bytes, struct fault *
 {
     const int64_t count_max = key ? key->limits.traces : 0;
     const size_t bytes_max = key ? (size_t)key->limits.trace_bytes : 0;
+    if (bytes_max > 0 && bytes > bytes_max)
+        return fault_set_at(fault, "/keep", FAULT_TOO_LARGE,
+                            "keeping this trace takes %zu bytes; the traces of '%s' may hold %zu "
+                            "(trace-memory); ask for fewer layers",
+                            bytes, key->account->name, bytes_max);
     if (count_max > 0 && key->account->traces >= count_max)
         return fault_set_at(fault, "/keep", FAULT_QUOTA,
                             "'%s' keeps %" PRId64 " traces, as many as it may (traces); delete "
                             "one, or wait until one ends",
                             key->account->name, key->account->traces);
     const size_t used = key ? key->account->trace_bytes : 0;
-    return bytes_max == 0 || (bytes <= bytes_max && used <= bytes_max - bytes)
+    return bytes_max == 0 || used <= bytes_max - bytes
            || fault_set_at(fault, "/keep", FAULT_QUOTA,
                            "keeping this trace takes %zu bytes; the traces of '%s' hold %zu of the "
                            "%zu that they may (trace-memory); delete one, or wait until one ends",
@@ -145,11 +150,16 @@ static bool key_takes(const struct access_key *key, size_t bytes, struct fault *
 bool kept_store_reserve(struct kept_store *store, size_t bytes, const struct access_key *key,
                         struct fault *fault)
 {
+    if (bytes > store->bytes_max)
+        return fault_set_at(fault, "/keep", FAULT_TOO_LARGE,
+                            "keeping this trace takes %zu bytes; the daemon keeps at most %zu "
+                            "(--trace-memory-max); ask for fewer layers",
+                            bytes, store->bytes_max);
     kept_store_sweep(store, clock_now_ns());
     pthread_mutex_lock(&store->mutex);
     const size_t used = store->bytes;
     const bool may = key_takes(key, bytes, fault);
-    const bool fits = may && bytes <= store->bytes_max && used <= store->bytes_max - bytes;
+    const bool fits = may && used <= store->bytes_max - bytes;
     if (fits)
         store->bytes += bytes;
     if (fits && key) {
@@ -160,11 +170,6 @@ bool kept_store_reserve(struct kept_store *store, size_t bytes, const struct acc
     pthread_mutex_unlock(&store->mutex);
     if (fits || !may)
         return fits;
-    if (bytes > store->bytes_max)
-        return fault_set_at(fault, "/keep", FAULT_TOO_LARGE,
-                            "keeping this trace takes %zu bytes; the daemon keeps at most %zu "
-                            "(--trace-memory-max); ask for fewer layers",
-                            bytes, store->bytes_max);
     return fault_set_at(fault, "/keep", FAULT_MEMORY,
                         "keeping this trace takes %zu bytes, and traces of %zu bytes are kept "
                         "already; the daemon keeps at most %zu (--trace-memory-max); delete one, "

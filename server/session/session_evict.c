@@ -140,7 +140,7 @@ bool session_store_evict(struct session_store *store, size_t bytes_wanted)
 bool session_store_make_room(struct session_store *store, size_t bytes, struct fault *fault)
 {
     while (!session_budget_check(session_store_budget(store), bytes, fault))
-        if (!session_store_evict(store, bytes))
+        if (fault->code != FAULT_FULL || !session_store_evict(store, bytes))
             return false;
     fault->code = FAULT_NONE;
     return true;

@@ -56,6 +56,11 @@ static bool has_room(const struct session_budget *budget, size_t used, size_t by
 {
     if (bytes <= budget->bytes_max && used <= budget->bytes_max - bytes)
         return true;
+    if (bytes > budget->bytes_max)
+        return fault_set(fault, FAULT_TOO_LARGE,
+                         "%zu more bytes never have room: all sessions together may hold %zu "
+                         "(--session-memory-max); send fewer rows",
+                         bytes, budget->bytes_max);
     return fault_set(fault, FAULT_FULL,
                      "%zu more bytes have no room: all sessions hold %zu of the %zu that they "
                      "may (--session-memory-max); delete or truncate one, or wait until one ends",
@@ -222,7 +227,12 @@ bool session_account_take(struct access_account *account, size_t bytes, struct f
     const size_t most = atomic_load(&account->session_bytes_max);
     size_t used = atomic_load(&account->session_bytes);
     do {
-        if (most > 0 && (bytes > most || used > most - bytes))
+        if (most > 0 && bytes > most)
+            return fault_set(fault, FAULT_TOO_LARGE,
+                             "%zu more bytes never have room: the sessions of '%s' may hold %zu "
+                             "(session-memory); send fewer rows",
+                             bytes, account->name, most);
+        if (most > 0 && used > most - bytes)
             return fault_set(fault, FAULT_QUOTA,
                              "%zu more bytes have no room: the sessions of '%s' hold %zu of the "
                              "%zu that they may (session-memory); delete or truncate one, or wait "

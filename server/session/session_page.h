@@ -35,7 +35,8 @@ struct session_budget {
     _Atomic size_t bytes; /* of all pages, and of what lies beside them */
 };
 
-/* Whether so many bytes more would fit; else the fault is full, with what is held. */
+/* Whether so many bytes more would fit; else the fault is full, with what is held, or too_large
+ * where they are more than all sessions may hold. */
 bool session_budget_check(const struct session_budget *budget, size_t bytes, struct fault *fault);
 
 struct session_bounds;
@@ -65,12 +66,13 @@ size_t session_page_bytes(const struct session_shape *shape, int64_t rows);
 /* How many positions a new page has for an append of count behind length of the session's own. */
 int64_t session_page_rows(int64_t length, int64_t count);
 
-/* Counts bytes of pages, or of what lies beside them. False, with the fault: there is no room. */
+/* Counts bytes of pages, or of what lies beside them. False, with the fault of
+ * session_budget_check(): there is no room. */
 bool session_budget_take(struct session_budget *budget, size_t bytes, struct fault *fault);
 void session_budget_give_back(struct session_budget *budget, size_t bytes);
 
 /* A page with one reference and room for so many rows. NULL, with the fault: the budget has no room
- * (full, with what is held), or there is no memory. */
+ * (full, with what is held, or too_large), or there is no memory. */
 struct session_page *session_page_create(struct session_budget *budget,
                                          const struct session_shape *shape, int64_t rows,
                                          struct fault *fault);
@@ -89,12 +91,13 @@ void session_page_take_over(struct session_page *page, const struct session_shap
 struct session_page *session_page_create_void(const struct session_shape *shape);
 
 /* Counts bytes of pages, or of what lies beside them, for a name; NULL: for none. False, with the
- * fault: the name would hold more than it may (quota). */
+ * fault: the name would hold more than it may (quota; too_large where these bytes alone are more).
+ */
 bool session_account_take(struct access_account *account, size_t bytes, struct fault *fault);
 void session_account_give_back(struct access_account *account, size_t bytes);
 
 /* Counts a page for a name, once, whoever shares it later; account NULL: for none. False, with the
- * fault: the name would hold more than it may (quota). */
+ * fault: the name would hold more than it may (as above). */
 bool session_page_charge(struct session_page *page, struct access_account *account,
                          struct fault *fault);
 

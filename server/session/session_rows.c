@@ -110,7 +110,8 @@ struct session_page *session_rows_make_page(struct session_rows *rows, enum attn
 
 bool session_rows_may_take_less(const struct fault *fault)
 {
-    return fault->code == FAULT_FULL || fault->code == FAULT_QUOTA;
+    return fault->code == FAULT_FULL || fault->code == FAULT_QUOTA
+           || fault->code == FAULT_TOO_LARGE;
 }
 
 /* A page that rows can be appended to. */

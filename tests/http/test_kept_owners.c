@@ -153,6 +153,7 @@ static void test_limits_of_a_name(void **state)
 {
     static const struct key_line KEYS[] = { { "anna", "infer traces=2" },
                                             { "bert", "infer trace-memory=48KiB" },
+                                            { "dora", "infer trace-memory=1KiB" },
                                             { "carl", "infer" },
                                             { NULL, NULL } };
     struct daemon other;
@@ -181,6 +182,7 @@ static void test_limits_of_a_name(void **state)
     response = key_expect(&own, "bert", &keep_it, 200);
     http_response_free(&response);
     key_expect_refused(&own, "bert", &keep_it, 429, "quota", "the 49152 that they may");
+    key_expect_refused(&own, "dora", &keep_it, 413, "too_large", "may hold 1024 (trace-memory)");
     for (int i = 0; i < 3; i++) {
         response = key_expect(&own, "carl", &keep_it, 200);
         http_response_free(&response);

@@ -245,6 +245,8 @@ static void append_with(struct http_client *own, const char *id, const char *opt
     request_text_add(&text, "}");
     if (status == 503)
         session_refused(own, id, "attention", text.data, 503, "memory", "--session-memory-max");
+    else if (status == 413)
+        session_refused(own, id, "attention", text.data, 413, "too_large", "never have room");
     else
         cJSON_Delete(session_post(own, id, "attention", text.data, status));
     free(text.data);
@@ -274,6 +276,8 @@ static void test_budget(void **state)
     append_rows(&own, "firm", 128, 200);
     assert_true(answer_metric(&own, "attnd_session_bytes") == empty + 131072);
     append_rows(&own, "new", 65, 503); /* old would not make room enough */
+    append_rows(&own, "new", 256, 503);
+    append_rows(&own, "new", 265, 413); /* nor would all others */
     session_get(&own, "old", 200);
     http_client_free(&own);
     daemon_stop(&other);
@@ -377,8 +381,10 @@ static void test_eviction(void **state)
     session_refused(&own, "a", "attention", "{\"query\":[[1]]}", 410, "gone", "was evicted");
     session_get(&own, "b", 200);
     session_get(&own, "firm", 200);
-    append_rows(&own, "c", 300, 503);
-    append_rows(&own, "firm", 300, 503);
+    append_rows(&own, "c", 200, 503);
+    append_rows(&own, "firm", 200, 503);
+    append_rows(&own, "c", 300, 413);
+    session_get(&own, "b", 200);
     assert_int_equal(session_number(&own, "c", "kv_len"), 64);
     assert_int_equal(session_number(&own, "firm", "kv_len"), 64);
     session_delete(&own, "b", 204);
@@ -400,11 +406,13 @@ static void test_budget_of_one(void **state)
     http_client_init(&own, other.port);
     session_make(&own, "{\"model\":\"sdpa\",\"id\":\"small\"}");
     session_make(&own, "{\"model\":\"sdpa\",\"id\":\"large\"}");
+    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"other\"}");
+    append_rows(&own, "other", 64, 200);
     request_text_add(&text,
                      "{\"outputs\":[\"lse\"],\"requests\":[{\"session\":\"large\",\"query\":");
     request_text_digits(&text, 1, 64);
     request_text_add(&text, ",\"key\":");
-    request_text_digits(&text, 300, 64);
+    request_text_digits(&text, 250, 64);
     request_text_add(&text, "},{\"session\":\"small\",\"query\":[[1]],\"key\":[[1]]}]}");
     cJSON *answer = answer_post(&own, "/v1/sessions/attention", text.data);
     const cJSON *results = cJSON_GetObjectItem(answer, "results");

@@ -308,7 +308,7 @@ static void test_budget(void **state)
     append(&to, "old", 600);
     append(&client, "big", 3000);
     struct session_bytes larger = session_bytes_get(&client, "big");
-    session_bytes_refused(&to, "more", larger, 503, "memory", "288000 more bytes");
+    session_bytes_refused(&to, "more", larger, 413, "too_large", "288000 more bytes");
     session_bytes_free(&larger);
     session_get(&to, "old", 200);
     session_bytes_put(&to, "big", own_file, 201);

@@ -266,7 +266,7 @@ static void test_budget(void **state)
     struct session_bytes many = session_bytes_get(&client, "many");
     daemon_start_with(&own, "--session-memory-max", "24KiB", NULL);
     http_client_init(&to, own.port);
-    session_bytes_refused(&to, "many", many, 503, "memory", "--session-memory-max");
+    session_bytes_refused(&to, "many", many, 413, "too_large", "--session-memory-max");
     session_get(&to, "many", 404);
     session_wait_until_empty(&to);
     http_client_free(&to);

@@ -201,15 +201,21 @@ static void test_session_memory(void **state)
     static const struct http_request END_FORK = { .method = "DELETE", .path = "/v1/sessions/f" };
     struct http_request call = { .path = "/v1/sessions/s/attention" };
     struct http_request of_fork = { .path = "/v1/sessions/f/attention" };
+    struct http_request long_call = { .path = "/v1/sessions/s/attention" };
     struct daemon other;
     struct http_client own;
-    struct request_text text = { .data = NULL };
+    struct request_text text = { .data = NULL }, long_text = { .data = NULL };
     (void)state;
     request_text_add(&text, "{\"query\":[[1,2,3,4]],\"outputs\":[\"lse\"],\"key\":[[1,2,3,4]");
     for (int i = 1; i < 64; i++)
         request_text_add(&text, ",[1,2,3,4]");
     request_text_add(&text, "]}"); /* 64 rows of 16 bytes of keys and of values: a page of 2 KiB */
     call.body = of_fork.body = text.data;
+    request_text_add(&long_text, "{\"query\":[[1,2,3,4]],\"outputs\":[\"lse\"],\"key\":[[1,2,3,4]");
+    for (int i = 1; i < 256; i++)
+        request_text_add(&long_text, ",[1,2,3,4]");
+    request_text_add(&long_text, "]}"); /* 8 KiB alone */
+    long_call.body = long_text.data;
     key_file_write(fixture_path("keys"), BOUND);
     daemon_start_with(&other, "--keys", fixture_path("keys"), NULL);
     http_client_init(&own, other.port);
@@ -221,6 +227,7 @@ static void test_session_memory(void **state)
     key_expect_refused(&own, "anna", &call, 429, "quota",
                        "of the 6656 that they may (session-memory)");
     key_expect_refused(&own, "anna", &of_fork, 429, "quota", "session-memory");
+    key_expect_refused(&own, "anna", &long_call, 413, "too_large", "may hold 6656");
     EXPECT("bert", &MAKE, 201); /* nobody else is bounded */
     for (int i = 0; i < 4; i++)
         EXPECT("bert", &call, 200);
@@ -229,6 +236,7 @@ static void test_session_memory(void **state)
     EXPECT("anna", &END_FORK, 204);
     EXPECT("anna", &MAKE, 201);
     EXPECT("anna", &call, 200);
+    free(long_text.data);
     free(text.data);
     http_client_free(&own);
     daemon_stop(&other);

@@ -54,12 +54,15 @@ time.sleep = room
 with full.session() as other:
     assert pauses == [fault.retry_after] and other.id != session.id
     session = other
-    # So is a budget that is full, 503.
-    large = np.zeros((8, 800, 64), np.float32)
-    fault = expect(attnd.Unavailable, lambda: client(key, retries=0).open_session(session.id).append(large, large),
-                   status=503, code="memory")
-    assert fault.retry_after >= 1
+    # So is a budget that is full, 503. Rows that would never have room are 413.
+    half, large = (np.zeros((8, rows, 64), np.float32) for rows in (128, 800))
+    hasty = client(key, retries=0).open_session(session.id)
+    expect(attnd.TooLarge, lambda: hasty.append(large, large), status=413, code="too_large")
     assert session.info()["kv_len"] == 0
+    session.append(half, half)
+    fault = expect(attnd.Unavailable, lambda: hasty.append(half, half), status=503, code="memory")
+    assert fault.retry_after >= 1
+    assert session.info()["kv_len"] == 128
     # The answer to a body that is too large comes before all of it has been sent.
     for connection in (full, client(key)):
         expect(attnd.TooLarge, lambda: connection.attention(np.zeros((8, 8000, 64), np.float32), model="sdpa"),
