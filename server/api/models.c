@@ -51,12 +51,26 @@ void models_get(struct exchange *exchange)
 
 /* -------------------------------------------------------------- changing -- */
 
+/* Whether what was put before leaves room. A client that puts a model again and again, and makes a
+ * session of each, would else fill the disk with files that have no name. */
+static bool check_retired(const struct service *service, struct fault *fault)
+{
+    const size_t bytes = model_retired_bytes(), most = service->config->session_bytes_max;
+    return bytes <= most
+           || fault_set(fault, FAULT_MEMORY,
+                        "sessions, traces and requests hold %zu bytes of models that were replaced "
+                        "or removed, more than %zu (--session-memory-max); end some of them, or "
+                        "wait until they end",
+                        bytes, most);
+}
+
 static bool put_file(struct disk_job *disk_job, const void *file, size_t size)
 {
     struct model *model;
     bool created;
-    if (!model_store_put(disk_job->service->store, disk_job->name, file, size, &created, &model,
-                         &disk_job->fault))
+    if (!check_retired(disk_job->service, &disk_job->fault)
+        || !model_store_put(disk_job->service->store, disk_job->name, file, size, &created, &model,
+                            &disk_job->fault))
         return false;
     disk_job->status = created ? 201 : 200;
     model_describe(model, &disk_job->answer);

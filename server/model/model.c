@@ -43,6 +43,9 @@ bool model_storage_create(struct model **model, const char *name, const char *so
     return true;
 }
 
+/* Of models that are served no more and that somebody still holds. */
+static _Atomic size_t retired_bytes;
+
 struct model *model_retain(struct model *model)
 {
     atomic_fetch_add_explicit(&model->storage->references, 1, memory_order_relaxed);
@@ -58,11 +61,28 @@ void model_release(struct model *model)
     model_statistics_free(model->statistics);
     tokenizer_free(model->tokenizer);
     model_converted_free(&storage->copies);
+    if (storage->is_retired)
+        atomic_fetch_sub(&retired_bytes, model_mapping_bytes(storage->mapping));
     if (storage->release)
         storage->release(storage->context);
     arena_free(&storage->arena);
     free(storage);
     free(model);
+}
+
+void model_retire(struct model *model)
+{
+    /* The only holder frees it below, and nobody else can come to hold it. */
+    if (model && atomic_load(&model->storage->references) > 1) {
+        atomic_fetch_add(&retired_bytes, model_mapping_bytes(model->storage->mapping));
+        model->storage->is_retired = true;
+    }
+    model_release(model);
+}
+
+size_t model_retired_bytes(void)
+{
+    return atomic_load(&retired_bytes);
 }
 
 const char *model_damage(const struct model *model)

@@ -70,6 +70,11 @@ struct model {
 struct model *model_retain(struct model *model);
 void model_release(struct model *model); /* NULL is fine; the last release frees */
 
+/* model_release() by the table of models, which serves it no more. While others hold it, such as
+ * sessions, the bytes of its files count in model_retired_bytes(). NULL is fine. */
+void model_retire(struct model *model);
+size_t model_retired_bytes(void);
+
 /* Read what a layer points at only between these two calls: parameters that cannot be used where
  * they lie in the file are converted when a layer is held, and may be emptied once no request holds
  * it (model_converted.h). The fault is memory. */

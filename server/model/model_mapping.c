@@ -83,6 +83,14 @@ void model_mapping_free(void *mapping)
     }
 }
 
+size_t model_mapping_bytes(const struct model_mapping *mapping)
+{
+    size_t bytes = 0;
+    for (; mapping; mapping = mapping->next)
+        bytes += mapping->size;
+    return bytes;
+}
+
 #define CUT "its file was cut short while it was mapped"
 #define WRITTEN                                                                                    \
     "its file was written into while it was mapped; a model is replaced by renaming a file"

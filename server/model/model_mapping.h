@@ -35,6 +35,9 @@ struct model_mapping *model_mapping_create(const char *path, struct fault *fault
  * be the release function of model_create(). */
 void model_mapping_free(void *mapping);
 
+/* The bytes of mapping and those that follow it; 0 for NULL. */
+size_t model_mapping_bytes(const struct model_mapping *mapping);
+
 /* Why mapping and those that follow it must not be used any more: a constant string, "its file was
  * cut short while it was mapped" or "... written into ...". NULL: no file has changed. mapping may
  * be NULL. */

@@ -17,6 +17,7 @@ struct model_storage {
     void (*release)(void *context);
     void *context;
     struct model_mapping *mapping; /* of its files; NULL: none is mapped */
+    bool is_retired;               /* its files count in model_retired_bytes() */
 
     /* model_identity.c's own. */
     _Atomic int identity_state;

@@ -40,7 +40,7 @@ void model_row_free(struct model_row *row)
 {
     if (!row)
         return;
-    model_release(row->model);
+    model_retire(row->model);
     free(row->name);
     free(row->source);
     free(row->reason);

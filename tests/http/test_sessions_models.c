@@ -336,12 +336,58 @@ static void test_model_is_replaced(void **state)
     daemon_directory_remove(models);
 }
 
+/* Sessions of models that were replaced hold their files, which have a bound. */
+static void test_replaced_models_have_a_bound(void **state)
+{
+    enum { SIDE = 40 }; /* two matrices of 6400 bytes */
+    char *models = daemon_directory_create();
+    struct request_text text = { 0 }, row = { 0 };
+    struct daemon other;
+    struct http_client own;
+    (void)state;
+    for (int i = 0; i < SIDE; i++)
+        request_text_add(&row, "%s%d", i ? "," : "[", i);
+    request_text_add(&text, "{\"config\":{\"attention\":\"dot\"},\"parameters\":{");
+    for (int i = 0; i < 2; i++) {
+        request_text_add(&text, "%s", i ? "],\"k_proj.weight\":[" : "\"q_proj.weight\":[");
+        for (int k = 0; k < SIDE; k++)
+            request_text_add(&text, "%s%s]", k ? "," : "", row.data);
+    }
+    request_text_add(&text, "]}}");
+    daemon_start_with(&other, "--models", models, "--model-control", "explicit",
+                      "--session-memory-max", "10000", NULL);
+    http_client_init(&own, other.port);
+    static const long STATUSES[] = { 201, 200, 503, 200, 200 };
+    for (int i = 0; i < 5; i++) {
+        struct http_response response = model_put_json(&own, "mine", text.data);
+        if (STATUSES[i] == 503)
+            answer_expect_fault(&response, 503, "memory", NULL);
+        assert_int_equal(response.status, STATUSES[i]);
+        http_response_free(&response);
+        if (i == 0)
+            session_make(&own, "{\"model\":\"mine\",\"id\":\"before\"}");
+        if (STATUSES[i] == 503) {
+            session_delete(&own, "before", 204);
+            session_wait_until_empty(&own);
+        }
+    }
+    free(row.data);
+    free(text.data);
+    http_client_free(&own);
+    daemon_stop(&other);
+    daemon_directory_remove(models);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layer_by_layer),  cmocka_unit_test(test_looks),
-        cmocka_unit_test(test_dtypes),          cmocka_unit_test(test_rounds_once),
-        cmocka_unit_test(test_doubles_refused), cmocka_unit_test(test_model_is_replaced),
+        cmocka_unit_test(test_layer_by_layer),
+        cmocka_unit_test(test_looks),
+        cmocka_unit_test(test_dtypes),
+        cmocka_unit_test(test_rounds_once),
+        cmocka_unit_test(test_doubles_refused),
+        cmocka_unit_test(test_model_is_replaced),
+        cmocka_unit_test(test_replaced_models_have_a_bound),
         cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, fixture_start_with_examples, fixture_clear);
