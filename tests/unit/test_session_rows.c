@@ -162,7 +162,7 @@ static void test_few_pages(void **state)
     drop(&one);
 }
 
-/* What has no room is refused and changes nothing; a fork takes no room. */
+/* What has no room, or never will, is refused and changes nothing; a fork takes no room. */
 static void test_budget(void **state)
 {
     (void)state;
@@ -175,6 +175,8 @@ static void test_budget(void **state)
     session_rows_end(&one.rows, true);
     const size_t held = atomic_load(&budget.bytes);
     assert_false(session_rows_begin(&one.rows, &budget, 500, &fault));
+    assert_int_equal(fault.code, FAULT_TOO_LARGE);
+    assert_false(session_rows_begin(&one.rows, &budget, 62, &fault));
     assert_int_equal(fault.code, FAULT_FULL);
     assert_int_equal(one.rows.length, 3);
     assert_int_equal(atomic_load(&budget.bytes), held);
