@@ -2,7 +2,7 @@
 #include "access/access_table.h"
 
 #include "access/access_line.h"
-#include "base/array.h"
+#include "base/grow.h"
 
 #include <gnutls/gnutls.h>
 

@@ -3,38 +3,38 @@
 
 #include "forward/trace_job.h"
 #include "infer/infer_job.h"
-#include "wire/infer_wire_v1.h"
-#include "wire/session_wire.h"
+#include "operations/attention.h"
+#include "operations/session_attention.h"
 #include "wire/wire_oip.h"
 
 void infer_handle_attention(struct exchange *exchange)
 {
-    infer_job_handle(exchange, &infer_wire_v1_single);
+    infer_job_handle(exchange, &attention_single);
 }
 
 void infer_handle_batch(struct exchange *exchange)
 {
-    infer_job_handle(exchange, &infer_wire_v1_batch);
+    infer_job_handle(exchange, &attention_batch);
 }
 
 void infer_handle_merge(struct exchange *exchange)
 {
-    infer_job_handle(exchange, &infer_wire_v1_merge);
+    infer_job_handle(exchange, &attention_merge);
 }
 
 void infer_handle_gradients(struct exchange *exchange)
 {
-    infer_job_handle(exchange, &infer_wire_v1_gradients);
+    infer_job_handle(exchange, &attention_gradients);
 }
 
 void infer_handle_session(struct exchange *exchange)
 {
-    infer_job_handle(exchange, &session_wire_of_path);
+    infer_job_handle(exchange, &session_attention_of_path);
 }
 
 void infer_handle_sessions(struct exchange *exchange)
 {
-    infer_job_handle(exchange, &session_wire_of_items);
+    infer_job_handle(exchange, &session_attention_of_items);
 }
 
 void infer_handle_oip(struct exchange *exchange)
@@ -45,6 +45,6 @@ void infer_handle_oip(struct exchange *exchange)
 bool infer_handlers_warm_up(struct service *service, struct fault *fault)
 {
     static const char body[] = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0],[1,1,0],[0,0,1]]}";
-    return infer_job_try(service, &infer_wire_v1_single,
-                         (struct byte_slice){ body, sizeof body - 1 }, fault);
+    return infer_job_try(service, &attention_single, (struct byte_slice){ body, sizeof body - 1 },
+                         fault);
 }

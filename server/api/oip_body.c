@@ -1,7 +1,7 @@
 /* oip_body.c - see oip_body.h. */
 #include "api/oip_body.h"
 
-#include "format/coding.h"
+#include "formats/coding.h"
 #include "service/service.h"
 
 #include <stdio.h>

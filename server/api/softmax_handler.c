@@ -47,7 +47,7 @@ static bool read_input(struct softmax *job, struct v1_reader *reader, const cJSO
 /* An array of an .npy file takes the place of the field: its numbers as floats. */
 static bool read_input_array(struct softmax *job, struct v1_reader *reader)
 {
-    struct infer_array array;
+    struct array array;
     struct json_numbers *input = arena_calloc(&job->arena, 1, sizeof *input);
     if (!input)
         return fault_no_memory(reader->fault);
@@ -271,9 +271,9 @@ static bool write(struct call *call, struct fault *fault)
 {
     struct softmax *job = softmax_of(call);
     if (job->forms.is_answer) {
-        struct infer_array array = { .data = job->softmax.output,
-                                     .dtype = ATTN_F32,
-                                     .rank = job->input->rank };
+        struct array array = { .data = job->softmax.output,
+                               .dtype = ATTN_F32,
+                               .rank = job->input->rank };
         memcpy(array.shape, job->input->shape, sizeof array.shape);
         return npy_answer_make(call, &job->arena, &array, fault);
     }

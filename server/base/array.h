@@ -1,26 +1,33 @@
-/* array.h - arrays on the heap that grow one element at a time. */
+/* array.h - a dense array of numbers that someone else owns: the one description of an
+ * n-dimensional array between a body and the kernels.
+ *
+ * Whoever makes one checks what all others rely on: the rank, the dimensions, the alignment, and
+ * that the bytes are there. */
 #ifndef ATTND_ARRAY_H
 #define ATTND_ARRAY_H
 
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
+#include "attn.h"
 
-enum { ARRAY_CAPACITY_MIN = 8 };
+enum { ARRAY_RANK_MAX = 8 };
 
-/* Returns the malloc'd array, moved where it must grow, with room for one more element behind its
- * count elements. *capacity counts elements and doubles; it is 0 where array is NULL. Returns NULL
- * where there is no memory; array and *capacity are then unchanged. */
-static inline void *array_with_room(void *array, int64_t count, int64_t *capacity,
-                                    size_t element_size)
+struct array {
+    const void *data; /* row-major, aligned to its dtype; NULL: absent */
+    enum attn_dtype dtype;
+    int rank;
+    int64_t shape[ARRAY_RANK_MAX]; /* each at most INT32_MAX */
+};
+
+/* Integers of one dimension: lengths, tokens, numbers of rows. */
+struct integers {
+    int64_t *values; /* [count]; NULL: absent, or an empty list */
+    int64_t count;
+    bool is_list; /* a list came, and not one number */
+};
+
+/* An empty array fits wherever no rows are asked for: JSON's [] has no widths. */
+static inline bool array_is_empty(const struct array *array)
 {
-    if (count < *capacity)
-        return array;
-    const int64_t wanted = *capacity > 0 ? 2 * *capacity : ARRAY_CAPACITY_MIN;
-    void *larger = realloc(array, (size_t)wanted * element_size);
-    if (larger)
-        *capacity = wanted;
-    return larger;
+    return array->rank == 1 && array->shape[0] == 0;
 }
 
 #endif

@@ -29,6 +29,29 @@ bool dtype_find(const char *name, enum attn_dtype *dtype)
     return false;
 }
 
+bool dtype_integer_find(const char *name, struct dtype_integer *integer)
+{
+    static const char *const SIZES[] = { "8", "16", "32", "64" };
+    if (name[0] != 'I' && name[0] != 'U')
+        return false;
+    for (size_t i = 0; i < sizeof SIZES / sizeof SIZES[0]; i++)
+        if (strcmp(name + 1, SIZES[i]) == 0) {
+            *integer = (struct dtype_integer){ (size_t)1 << i, name[0] == 'U' };
+            return true;
+        }
+    return false;
+}
+
+int64_t dtype_integer_read(const void *bytes, struct dtype_integer integer)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, bytes, integer.size);
+    const unsigned shift = 64 - 8 * (unsigned)integer.size;
+    if (integer.is_unsigned)
+        return bits > INT64_MAX ? INT64_MAX : (int64_t)bits;
+    return (int64_t)(bits << shift) >> shift;
+}
+
 static float float_of_bits(uint32_t bits)
 {
     float value;

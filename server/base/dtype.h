@@ -24,4 +24,16 @@ void dtype_read(float *values, const void *bytes, enum attn_dtype dtype, size_t 
  * dtype's range becomes infinite. dtype is not BOOL. */
 void dtype_write(void *bytes, enum attn_dtype dtype, const float *values, size_t count);
 
+/* The integers that files and wires carry: "I8" to "I64" and "U8" to "U64". */
+struct dtype_integer {
+    size_t size; /* in bytes */
+    bool is_unsigned;
+};
+
+/* Finds the integers of this name in safetensors files; false where it names none. */
+bool dtype_integer_find(const char *name, struct dtype_integer *integer);
+
+/* Reads an integer, which may begin at any byte; above INT64_MAX it becomes that. */
+int64_t dtype_integer_read(const void *bytes, struct dtype_integer integer);
+
 #endif

@@ -1,7 +1,7 @@
 /* checkpoint_forward_tensors.c - see checkpoint_forward_tensors.h. */
 #include "checkpoint/checkpoint_forward_tensors.h"
 
-#include "base/array.h"
+#include "base/grow.h"
 #include "checkpoint/checkpoint_name.h"
 
 #include <inttypes.h>

@@ -7,7 +7,7 @@
 
 #include "base/arena.h"
 #include "base/names.h"
-#include "format/safetensors.h"
+#include "formats/safetensors.h"
 #include "host/file_save.h"
 #include "init.h"
 #include "model/model_attention.h"

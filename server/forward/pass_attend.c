@@ -24,9 +24,9 @@ static const enum trace_tensor_name TENSOR_OF[ATTN_OUTPUT_COUNT] = {
 
 /* ---------------------------------------------------------------- planning -- */
 
-static struct infer_array rows_of(const float *rows, int64_t first, int64_t count, int64_t width)
+static struct array rows_of(const float *rows, int64_t first, int64_t count, int64_t width)
 {
-    return (struct infer_array){
+    return (struct array){
         .data = rows + first * width, .dtype = ATTN_F32, .rank = 2, .shape = { count, width }
     };
 }

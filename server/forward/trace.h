@@ -132,7 +132,7 @@ struct trace_item {
     bool has_tokens, has_token_types, has_decoder_tokens, has_attention_mask;
     const int64_t *tokens, *token_types, *decoder_tokens, *attention_mask;
     int64_t token_count, token_type_count, decoder_token_count, attention_mask_count;
-    struct infer_array pixels, features, embeddings; /* F32, or any dtype of numbers */
+    struct array pixels, features, embeddings; /* F32, or any dtype of numbers */
 
     bool has_layers, has_kinds;
     const int64_t *layers;

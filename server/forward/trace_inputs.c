@@ -158,7 +158,7 @@ static bool take_decoder_tokens(struct trace_request *request, struct trace_item
 
 /* ------------------------------------------------------------------ arrays -- */
 
-static bool to_floats(struct infer_array *array, struct arena *arena, struct fault *fault)
+static bool to_floats(struct array *array, struct arena *arena, struct fault *fault)
 {
     size_t count = 1;
     if (array->dtype == ATTN_F32)
@@ -175,10 +175,10 @@ static bool to_floats(struct infer_array *array, struct arena *arena, struct fau
 }
 
 /* The fault of an array of another shape than taken, the model's. Returns false. */
-static bool wrong_shape(const struct trace_item *item, const char *name,
-                        const struct infer_array *array, const char *taken, struct fault *fault)
+static bool wrong_shape(const struct trace_item *item, const char *name, const struct array *array,
+                        const char *taken, struct fault *fault)
 {
-    char pointer[FAULT_POINTER_MAX], came[24 * INFER_RANK_MAX] = "";
+    char pointer[FAULT_POINTER_MAX], came[24 * ARRAY_RANK_MAX] = "";
     size_t used = 0;
     snprintf(pointer, sizeof pointer, "/%s", name);
     for (int i = 0; i < array->rank; i++)
@@ -223,10 +223,10 @@ static bool take_embeddings(struct trace_item *item, int stream, struct arena *a
                             struct fault *fault)
 {
     const int64_t width = item->model->forward->streams[stream].width;
-    struct infer_array *given = &item->embeddings;
+    struct array *given = &item->embeddings;
     char taken[80];
     snprintf(taken, sizeof taken, "[rows][%" PRId64 "]", width);
-    if (!infer_array_is_empty(given) && (given->rank != 2 || given->shape[1] != width))
+    if (!array_is_empty(given) && (given->rank != 2 || given->shape[1] != width))
         return wrong_shape(item, "embeddings", given, taken, fault);
     item->streams[stream].length = given->shape[0];
     item->streams[stream].is_given = true;

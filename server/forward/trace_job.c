@@ -257,6 +257,7 @@ static void drop(struct call *call)
     struct trace_request *request = &job->call.request;
     if (job->call.wire->drop)
         job->call.wire->drop(&job->call);
+    format_body_free(&job->call.form);
     trace_keep_drop(request, call->service->kept, call->fault.code != FAULT_NONE);
     trace_request_free(request);
 }

@@ -3,6 +3,7 @@
 #ifndef ATTND_TRACE_WIRE_H
 #define ATTND_TRACE_WIRE_H
 
+#include "formats/format.h"
 #include "forward/trace.h"
 #include "infer/call.h"
 
@@ -12,7 +13,9 @@ struct trace_wire;
 struct trace_call {
     struct call base; /* first: the call of a trace is its trace_call */
     const struct trace_wire *wire;
-    void *state; /* the wire's own, in the request's arena; begin makes it */
+    void *state;                 /* the wire's own, in the request's arena; begin makes it */
+    struct format_body form;     /* what the message of the body refers to */
+    const struct format *answer; /* the format of the answer; NULL: the wire's own */
     struct trace_request request;
     struct infer_limits limits;
 };

@@ -2,7 +2,7 @@
 #include "http/exchange.h"
 
 #include "base/unique_id.h"
-#include "format/coding.h"
+#include "formats/coding.h"
 #include "text/text.h"
 #include "watch/metrics.h"
 

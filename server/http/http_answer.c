@@ -5,7 +5,7 @@
 #include "http/http_internal.h"
 
 #include "base/clock.h"
-#include "format/coding.h"
+#include "formats/coding.h"
 #include "http/http_cors.h"
 #include "text/text.h"
 #include "watch/log.h"

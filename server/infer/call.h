@@ -12,7 +12,7 @@
 #ifndef ATTND_CALL_H
 #define ATTND_CALL_H
 
-#include "format/coding_blocks.h"
+#include "formats/coding_blocks.h"
 #include "http/http.h"
 #include "infer/answer_pieces.h"
 #include "infer/infer_cost.h"

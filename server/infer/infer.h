@@ -8,36 +8,22 @@
 #define ATTND_INFER_H
 
 #include "base/arena.h"
+#include "base/array.h"
 #include "base/fault.h"
 #include "layer.h"
 #include "layer_merge.h"
 #include "model/model.h"
 
 enum {
-    INFER_RANK_MAX = 8,
     INFER_ITEMS_MAX = 16384, /* of a batch; a planned item takes some 4 KB */
 };
 
 /* What a client calls the outputs: the names of ATTN_OUTPUT_MAP. */
 extern const char *const infer_output_names[ATTN_OUTPUT_COUNT];
 
-/* Numbers as they arrived: dense, row-major. */
-struct infer_array {
-    const void *data; /* NULL: absent; aligned to its dtype */
-    enum attn_dtype dtype;
-    int rank;
-    int64_t shape[INFER_RANK_MAX];
-};
-
-/* An empty array fits wherever no rows are asked for: JSON's [] has no widths. */
-static inline bool infer_array_is_empty(const struct infer_array *array)
-{
-    return array->rank == 1 && array->shape[0] == 0;
-}
-
 /* A partial answer, to be merged with others. */
 struct infer_part {
-    struct infer_array context, lse;
+    struct array context, lse;
 };
 
 struct infer_item;
@@ -64,20 +50,19 @@ struct infer_item {
     /* As asked. An absent field is NULL, or its has_ flag is false. */
     const char *model_name; /* no effect where the wire sets model, below, itself */
     int64_t layer_index;
-    struct infer_array query, key, value; /* without key: query; without value: key */
-    bool is_input; /* the query is rows that enter the layer, which the client calls input */
-    struct infer_array mask; /* added to the scores; -INFINITY forbids. BOOL: true may attend */
-    bool mask_is_bool;       /* has no gradient; JSON's booleans are numbers here already */
-    struct infer_array context_gradient;
-    int64_t *kv_len;      /* [kv_len_count] */
-    int64_t kv_len_count; /* 0: absent; 1 without kv_len_rows: one length for all rows */
-    bool kv_len_rows;     /* a length for each query row */
+    struct array query, key, value; /* without key: query; without value: key */
+    bool is_input;     /* the query is rows that enter the layer, which the client calls input */
+    struct array mask; /* added to the scores; -INFINITY forbids. BOOL: true may attend */
+    bool mask_is_bool; /* has no gradient; JSON's booleans are numbers here already */
+    struct array context_gradient;
+    struct integers kv_len; /* one length for all rows, or a list with one for each query row */
     int64_t past_len;
-    struct infer_array per_head[ATTN_PER_HEAD_COUNT]; /* one number for each query head */
+    struct array per_head[ATTN_PER_HEAD_COUNT]; /* one number for each query head */
     struct attn_masking masking; /* kv_offset, and for sdpa a view of the mask for one batch item;
                                     infer_masking.c plans the rest from the fields above */
     bool context_by_heads;       /* [q_heads][q_len][v_head_dim]; only without parameters */
     bool partial;                /* answer the context before the output projection, and lse */
+    bool has_layer, has_past_len, has_outputs;
     bool has_causal, causal;
     bool has_scale, has_softcap, has_window_left, has_window_right;
     double scale, softcap;

@@ -39,8 +39,8 @@ static double product(const float *a, const float *b, int64_t count)
 }
 
 /* One head of one row of an input, projected: head_dim numbers. */
-static void project(float *numbers, const struct attn_linear *linear,
-                    const struct infer_array *rows, int64_t row, int64_t head, int64_t head_dim)
+static void project(float *numbers, const struct attn_linear *linear, const struct array *rows,
+                    int64_t row, int64_t head, int64_t head_dim)
 {
     const int64_t width = linear->in, begin = head * head_dim;
     const int64_t dense = linear->in_out ? linear->out : linear->in;
@@ -71,7 +71,7 @@ void infer_distances_add(const struct infer_item *item, int64_t head, int64_t fi
     const struct model_layer *own = &item->model->layers[item->layer_index];
     const struct model_relative_bias *bias = &own->relative_bias;
     const struct attn_layer *layer = &item->layer;
-    const struct infer_array *key = item->key.data ? &item->key : &item->query;
+    const struct array *key = item->key.data ? &item->key : &item->query;
     const int64_t head_dim = layer->head_dim, kv_len = item->kv_len_max;
     const int64_t kv_head = head / (layer->q_heads / layer->kv_heads);
     const double scale = (double)(item->has_scale ? item->scale : own->options.scale);

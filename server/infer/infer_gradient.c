@@ -73,7 +73,7 @@ static bool check_fields(const struct infer_item *item, struct fault *fault)
 
 static bool check_shape(const struct infer_item *item, struct fault *fault)
 {
-    const struct infer_array *gradient = &item->context_gradient;
+    const struct array *gradient = &item->context_gradient;
     const int64_t *shape = gradient->shape;
     if (!gradient->data)
         return fault_set_at(fault, "/context_gradient", FAULT_FIELD,
@@ -241,10 +241,9 @@ static int shape_of(const struct attn_tensor *tensor, int rank, int64_t shape[3]
 int infer_gradient_shape(const struct infer_item *item, enum infer_input input, int64_t shape[3])
 {
     const struct attn_layer_problem *problem = &item->gradient->plan.problem.layer;
-    const struct infer_array *key = item->key.data ? &item->key : &item->query;
-    const struct infer_array *const arrays[INFER_INPUT_COUNT] = { &item->query, key,
-                                                                  item->value.data ? &item->value
-                                                                                   : key };
+    const struct array *key = item->key.data ? &item->key : &item->query;
+    const struct array *const arrays[INFER_INPUT_COUNT] = { &item->query, key,
+                                                            item->value.data ? &item->value : key };
     const struct attn_tensor *const tensors[INFER_INPUT_COUNT] = { &problem->query, &problem->key,
                                                                    &problem->value };
     return shape_of(tensors[input], arrays[input]->rank, shape);

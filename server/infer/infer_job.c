@@ -243,6 +243,7 @@ static void drop(struct call *call)
     struct infer_call *infer = &infer_of(call)->call;
     if (infer->wire->drop)
         infer->wire->drop(infer);
+    format_body_free(&infer->form);
     infer_request_free(&infer->request);
 }
 

@@ -13,33 +13,33 @@
 static bool plan_kv_len(struct infer_item *item, struct attn_layer_problem *problem,
                         struct fault *fault)
 {
-    if (item->kv_len_count == 0 && !item->kv_len_rows)
+    if (item->kv_len.count == 0 && !item->kv_len.is_list)
         return true;
-    if (item->kv_len_rows && item->kv_len_count != item->q_len)
+    if (item->kv_len.is_list && item->kv_len.count != item->q_len)
         return fault_set_at(fault, "/kv_len", FAULT_SHAPE,
                             "kv_len has %" PRId64 " entries; there are %" PRId64 " query rows",
-                            item->kv_len_count, item->q_len);
-    for (int64_t i = 0; i < item->kv_len_count; i++)
-        if (item->kv_len[i] > item->kv_len_max)
+                            item->kv_len.count, item->q_len);
+    for (int64_t i = 0; i < item->kv_len.count; i++)
+        if (item->kv_len.values[i] > item->kv_len_max)
             return fault_set_at(fault, "/kv_len", FAULT_LENGTH,
                                 "kv_len is %" PRId64 "; there are %" PRId64 " keys",
-                                item->kv_len[i], item->kv_len_max);
-    if (item->kv_len_rows)
-        problem->row_kv_len = item->kv_len;
+                                item->kv_len.values[i], item->kv_len_max);
+    if (item->kv_len.is_list)
+        problem->row_kv_len = item->kv_len.values;
     else
-        problem->kv_len = item->kv_len;
+        problem->kv_len = item->kv_len.values;
     return true;
 }
 
 static bool plan_mask(const struct infer_item *item, struct attn_layer_problem *problem,
                       struct fault *fault)
 {
-    const struct infer_array *mask = &item->mask;
+    const struct array *mask = &item->mask;
     const int64_t heads = item->layer.q_heads;
     if (item->cache && item->cache->hide
         && !item->cache->hide(item->cache, item, &problem->masking, fault))
         return false;
-    if (!mask->data || (infer_array_is_empty(mask) && (item->q_len == 0 || item->kv_len_max == 0)))
+    if (!mask->data || (array_is_empty(mask) && (item->q_len == 0 || item->kv_len_max == 0)))
         return true;
     const int64_t *shape = mask->shape + (mask->rank == 3 ? 1 : 0);
     const bool fits = (mask->rank == 2 || (mask->rank == 3 && mask->shape[0] == heads))
@@ -72,7 +72,7 @@ static bool plan_numbers(struct attn_layer_problem *problem, const struct infer_
 #undef X
     };
     const struct attn_per_head_field *field = &attn_per_head_fields[i];
-    const struct infer_array *array = &item->per_head[i];
+    const struct array *array = &item->per_head[i];
     const int64_t q_heads = item->layer.q_heads;
     const float *numbers = array->data;
     if (!numbers)

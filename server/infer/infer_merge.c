@@ -55,7 +55,7 @@ static bool saw_nothing(const struct infer_part *part)
 static bool read_shape(const struct infer_part *part, int64_t index, struct part_shape *shape,
                        struct fault *fault)
 {
-    const struct infer_array *context = &part->context, *lse = &part->lse;
+    const struct array *context = &part->context, *lse = &part->lse;
     const bool is_rowless = context->rank == 2 && context->shape[1] == 0;
     if ((context->rank != 3 && !is_rowless) || context->shape[0] == 0
         || (!is_rowless && context->shape[2] == 0))

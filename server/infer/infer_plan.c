@@ -22,7 +22,7 @@
 struct planned_input {
     const char *name;    /* "query" */
     const char *pointer; /* "/query" */
-    const struct infer_array *array;
+    const struct array *array;
     int64_t heads; /* 0: rows of columns, not cut into heads */
     int64_t length;
     int64_t columns; /* of a row, or head_dim */
@@ -33,13 +33,13 @@ struct planned_input {
 
 /* Takes [length][columns], where flat is true [columns] as one row, and where heads is true
  * [heads][length][head_dim]. An empty array has no rows and fits every width: columns is 0 then. */
-static bool read_input(struct planned_input *input, const struct infer_array *array, bool flat,
+static bool read_input(struct planned_input *input, const struct array *array, bool flat,
                        bool heads, struct fault *fault)
 {
     const int64_t *shape = array->shape;
     *input =
         (struct planned_input){ .name = input->name, .pointer = input->pointer, .array = array };
-    if (infer_array_is_empty(array))
+    if (array_is_empty(array))
         return true;
     if (array->rank == 1 && flat) {
         input->length = 1;
@@ -89,8 +89,8 @@ struct planned_inputs {
 static bool read_inputs(struct planned_inputs *inputs, const struct infer_item *item, bool heads,
                         struct fault *fault)
 {
-    const struct infer_array *key = item->key.data ? &item->key : &item->query;
-    const struct infer_array *value = item->value.data ? &item->value : key;
+    const struct array *key = item->key.data ? &item->key : &item->query;
+    const struct array *value = item->value.data ? &item->value : key;
     inputs->query = (struct planned_input){ .name = item->is_input ? "input" : "query",
                                             .pointer = item->is_input ? "/input" : "/query" };
     inputs->key = (struct planned_input){ .name = "key", .pointer = "/key" };

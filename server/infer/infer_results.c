@@ -96,7 +96,7 @@ bool infer_answer_bytes(const struct infer_request *request, const struct infer_
 
 /* ----------------------------------------------------------------- dtypes -- */
 
-static bool to_floats(struct infer_request *request, struct infer_array *array, struct fault *fault)
+static bool to_floats(struct infer_request *request, struct array *array, struct fault *fault)
 {
     if (!array->data || array->dtype == ATTN_F32)
         return true;
@@ -122,7 +122,7 @@ static bool takes_every_dtype(const struct infer_request *request, const struct 
 bool infer_convert_inputs(struct infer_request *request, struct infer_item *item,
                           struct fault *fault)
 {
-    const struct infer_array *first = item->parts ? &item->parts[0].context : &item->query;
+    const struct array *first = item->parts ? &item->parts[0].context : &item->query;
     /* A partial answer is rounded once, when it has been merged. */
     item->answer_dtype = first->data && !item->partial ? first->dtype : ATTN_F32;
     item->result_dtype = ATTN_F32;

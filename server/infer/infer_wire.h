@@ -5,6 +5,7 @@
 #ifndef ATTND_INFER_WIRE_H
 #define ATTND_INFER_WIRE_H
 
+#include "formats/format.h"
 #include "infer/call.h"
 #include "infer/infer.h"
 
@@ -16,7 +17,9 @@ struct infer_call;
 struct infer_call {
     struct call base; /* first: the call of an inference is its infer_call */
     const struct infer_wire *wire;
-    void *state; /* the wire's own, in the request's arena; begin makes it */
+    void *state;                 /* the wire's own, in the request's arena; begin makes it */
+    struct format_body form;     /* what the message of the body refers to */
+    const struct format *answer; /* the format of the answer; NULL: the wire's own */
     struct infer_request request;
     struct infer_limits limits;
 };

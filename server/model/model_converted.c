@@ -5,7 +5,7 @@
  * and madvise() gives it back, after which it reads as zero until it is filled again. */
 #include "model/model_converted.h"
 
-#include "base/array.h"
+#include "base/grow.h"
 #include "watch/metrics.h"
 
 #include <pthread.h>

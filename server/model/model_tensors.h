@@ -8,7 +8,7 @@
 #ifndef ATTND_MODEL_TENSORS_H
 #define ATTND_MODEL_TENSORS_H
 
-#include "format/safetensors.h"
+#include "formats/safetensors.h"
 #include "model/model_mapping.h"
 #include "text/json.h"
 

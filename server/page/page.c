@@ -7,7 +7,7 @@
 
 #include "config/config.h"
 #include "config/web_origin.h"
-#include "format/coding.h"
+#include "formats/coding.h"
 #include "page/page_files.h"
 #include "service/service.h"
 #include "text/text.h"

@@ -6,7 +6,7 @@
 #include "service/cost_fit.h"
 
 #include "base/clock.h"
-#include "format/coding.h"
+#include "formats/coding.h"
 #include "layer_gradient.h"
 #include "softmax.h"
 #include "text/json.h"

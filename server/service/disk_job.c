@@ -4,7 +4,7 @@
 #include "access/access_key.h"
 #include "access/access_quota.h"
 #include "base/clock.h"
-#include "format/coding.h"
+#include "formats/coding.h"
 #include "service/admission.h"
 
 #include <stdio.h>

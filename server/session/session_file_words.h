@@ -5,7 +5,7 @@
 
 #include "base/arena.h"
 #include "base/sha256.h"
-#include "format/safetensors.h"
+#include "formats/safetensors.h"
 
 #define SESSION_FILE_VERSION "1"
 

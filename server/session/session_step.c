@@ -65,7 +65,7 @@ static void set_no_rows(const struct session_step *step, struct infer_item *item
     static const float NONE;
     const struct session_shape *shape = &step->layer->rows.shape;
     item->key = item->value =
-        (struct infer_array){ .data = &NONE, .dtype = ATTN_F32, .rank = 1, .shape = { 0 } };
+        (struct array){ .data = &NONE, .dtype = ATTN_F32, .rank = 1, .shape = { 0 } };
     if (!item->model->parameterless || shape->kv_heads == 0)
         return;
     item->key.rank = item->value.rank = 3;

@@ -4,7 +4,7 @@
  * written to a safetensors file in memory, which is then opened like that of any other model. */
 #include "store/model_builtin.h"
 
-#include "format/safetensors.h"
+#include "formats/safetensors.h"
 #include "model/model_storage.h"
 #include "store/model_open.h"
 

@@ -2,7 +2,7 @@
 #include "store/model_directory.h"
 
 #include "base/dtype.h"
-#include "format/foreign_form.h"
+#include "formats/foreign_form.h"
 #include "model/model.h"
 #include "store/model_hub.h"
 #include "store/model_paths.h"

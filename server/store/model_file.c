@@ -6,7 +6,7 @@
 #include "store/model_file.h"
 
 #include "base/names.h"
-#include "format/safetensors.h"
+#include "formats/safetensors.h"
 #include "model/model_config.h"
 #include "model/model_names.h"
 #include "text/json_element.h"

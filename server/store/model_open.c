@@ -8,7 +8,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/checkpoint_forward.h"
 #include "checkpoint/checkpoint_pixels.h"
-#include "format/foreign_form.h"
+#include "formats/foreign_form.h"
 #include "model/model_config.h"
 #include "model/model_forward.h"
 #include "model/model_layers.h"

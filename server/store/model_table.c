@@ -1,7 +1,7 @@
 /* model_table.c - see model_table.h. */
 #include "store/model_table.h"
 
-#include "base/array.h"
+#include "base/grow.h"
 #include "base/names.h"
 
 #include <stdlib.h>

@@ -11,7 +11,7 @@
  * so no byte is read more than twice. */
 #include "text/json.h"
 
-#include "base/array.h"
+#include "base/grow.h"
 #include "text/json_array.h"
 #include "text/json_duplicates.h"
 #include "text/json_numbers.h"

@@ -105,14 +105,20 @@ static bool refuse_deep(const struct json_place *place)
                               (int)JSON_RANK_MAX);
 }
 
+bool json_element_expect_rows(const struct json_place *place, const struct json_numbers *numbers)
+{
+    if (numbers->ragged_depth > 0)
+        return refuse_ragged(place, numbers);
+    return !numbers->is_deep || refuse_deep(place);
+}
+
 const struct json_numbers *json_element_array(const struct json_place *place, const cJSON *node,
                                               const char *expected, bool may_be_deep)
 {
     const struct json_numbers *numbers = json_numbers_of(place->document, node);
     const bool fits = !numbers ? refuse_other(place, node, expected)
-                      : numbers->ragged_depth > 0
-                          ? refuse_ragged(place, numbers)
-                          : !numbers->is_deep || may_be_deep || refuse_deep(place);
+                               : (may_be_deep && numbers->ragged_depth == 0)
+                                     || json_element_expect_rows(place, numbers);
     return fits ? numbers : NULL;
 }
 

@@ -37,6 +37,9 @@ bool json_element_fault(const struct json_place *place, const struct json_elemen
 const struct json_numbers *json_element_array(const struct json_place *place, const cJSON *node,
                                               const char *expected, bool may_be_deep);
 
+/* True where all rows have equal shape, on at most JSON_RANK_MAX levels; else sets a fault. */
+bool json_element_expect_rows(const struct json_place *place, const struct json_numbers *numbers);
+
 /* True where the array has no boolean and, unless null_allowed, no null; else sets a fault. */
 bool json_element_expect_numbers(const struct json_place *place, const struct json_numbers *numbers,
                                  bool null_allowed);

@@ -6,7 +6,7 @@
  * A special token that has no id in any file is left out. */
 #include "tokenizer/older.h"
 
-#include "base/array.h"
+#include "base/grow.h"
 
 #include <stdlib.h>
 #include <string.h>

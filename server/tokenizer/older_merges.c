@@ -7,7 +7,7 @@
  * made of text. */
 #include "tokenizer/older.h"
 
-#include "base/array.h"
+#include "base/grow.h"
 #include "tokenizer/trie.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "text/json_string.h"
 #include "tokenizer/older.h"
 
-#include "base/array.h"
+#include "base/grow.h"
 #include "base/utf8.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* pipeline.c - see pipeline.h. */
 #include "tokenizer/pipeline.h"
 
-#include "base/array.h"
+#include "base/grow.h"
 #include "text/json_string.h"
 #include "tokenizer/unicode.h"
 

@@ -1,9 +1,9 @@
 /* sentencepiece.c - see sentencepiece.h. */
 #include "tokenizer/sentencepiece.h"
 
-#include "base/array.h"
+#include "base/grow.h"
 #include "base/utf8.h"
-#include "format/protobuf.h"
+#include "formats/protobuf.h"
 
 #include <inttypes.h>
 #include <math.h>

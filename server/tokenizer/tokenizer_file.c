@@ -1,7 +1,7 @@
 /* tokenizer_file.c - see tokenizer_file.h. */
 #include "tokenizer/tokenizer_file.h"
 
-#include "format/foreign_form.h"
+#include "formats/foreign_form.h"
 
 #include <errno.h>
 #include <fcntl.h>

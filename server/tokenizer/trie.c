@@ -10,7 +10,7 @@
  * gave up is not looked at again, or a bad start would be paid for by each later node. */
 #include "tokenizer/trie.h"
 
-#include "base/array.h"
+#include "base/grow.h"
 
 #include <assert.h>
 #include <string.h>

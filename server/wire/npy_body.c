@@ -1,7 +1,7 @@
 /* npy_body.c - see npy_body.h. */
 #include "wire/npy_body.h"
 
-#include "format/accept.h"
+#include "formats/accept.h"
 #include "wire/safetensors_body.h"
 
 #include <inttypes.h>
@@ -79,7 +79,7 @@ bool npy_body_fields(struct v1_reader *reader, const struct npy_forms *forms, st
                                    json);
 }
 
-bool npy_body_numbers(struct v1_reader *reader, struct byte_slice body, struct infer_array *array)
+bool npy_body_numbers(struct v1_reader *reader, struct byte_slice body, struct array *array)
 {
     struct npy_array file;
     if (!npy_read(&file, body, reader->fault))
@@ -89,7 +89,7 @@ bool npy_body_numbers(struct v1_reader *reader, struct byte_slice body, struct i
         return fault_set(reader->fault, FAULT_SHAPE,
                          "the .npy file has no numbers and %" PRId64 " rows; expected none",
                          file.shape[0]);
-    *array = (struct infer_array){ .dtype = file.dtype, .rank = file.rank, .data = file.data };
+    *array = (struct array){ .dtype = file.dtype, .rank = file.rank, .data = file.data };
     for (int i = 0; i < file.rank; i++)
         array->shape[i] = file.shape[i];
     if ((uintptr_t)file.data % attn_dtype_size(file.dtype) == 0)
@@ -103,7 +103,7 @@ bool npy_body_numbers(struct v1_reader *reader, struct byte_slice body, struct i
 
 /* ------------------------------------------------------------- the answer -- */
 
-bool npy_answer_make(struct call *call, struct arena *arena, const struct infer_array *array,
+bool npy_answer_make(struct call *call, struct arena *arena, const struct array *array,
                      struct fault *fault)
 {
     size_t size = attn_dtype_size(array->dtype);

@@ -5,8 +5,8 @@
 #ifndef ATTND_NPY_BODY_H
 #define ATTND_NPY_BODY_H
 
-#include "format/npy.h"
-#include "format/safetensors.h"
+#include "formats/npy.h"
+#include "formats/safetensors.h"
 #include "http/http.h"
 #include "infer/call.h"
 #include "wire/v1_reader.h"
@@ -31,11 +31,11 @@ bool npy_forms_read(struct npy_forms *forms, const struct exchange *exchange,
 bool npy_body_fields(struct v1_reader *reader, const struct npy_forms *forms, struct text *json);
 
 /* Reads the body's array: a view of it where the numbers are aligned, else a copy. */
-bool npy_body_numbers(struct v1_reader *reader, struct byte_slice body, struct infer_array *array);
+bool npy_body_numbers(struct v1_reader *reader, struct byte_slice body, struct array *array);
 
 /* Makes the answer's parts: the head, which is the call's text, and the values, sent from their own
  * memory. */
-bool npy_answer_make(struct call *call, struct arena *arena, const struct infer_array *array,
+bool npy_answer_make(struct call *call, struct arena *arena, const struct array *array,
                      struct fault *fault);
 
 #endif

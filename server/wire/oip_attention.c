@@ -13,9 +13,9 @@
  * attn_per_head. */
 enum { QUERY, KEY, VALUE, MASK, KV_LEN, PER_HEAD };
 
-struct infer_array oip_entry(const struct infer_array *array, int64_t b)
+struct array oip_entry(const struct array *array, int64_t b)
 {
-    struct infer_array one = *array;
+    struct array one = *array;
     size_t size = attn_dtype_size(array->dtype);
     one.rank--;
     for (int i = 0; i < one.rank; i++) {
@@ -62,11 +62,11 @@ static bool check_rows(const struct oip *oip, int slot, struct fault *fault)
 
 /* The array of an input for entry b of the batch: its part b where has_batch says that its first
  * dimension is the batch, else all of it. No data where the input was not given. */
-static struct infer_array array_of(const struct oip *oip, int slot, bool has_batch, int64_t b)
+static struct array array_of(const struct oip *oip, int slot, bool has_batch, int64_t b)
 {
     const struct oip_input *input = &oip->inputs[slot];
     if (!input->given)
-        return (struct infer_array){ .data = NULL };
+        return (struct array){ .data = NULL };
     return has_batch ? oip_entry(&input->array, b) : input->array;
 }
 
@@ -96,7 +96,7 @@ static bool check_mask(const struct oip *oip, struct fault *fault)
 static bool check_kv_len(const struct oip *oip, struct fault *fault)
 {
     const struct oip_input *kv_len = &oip->inputs[KV_LEN];
-    const struct infer_array *array = &kv_len->array, *query = &oip->inputs[QUERY].array;
+    const struct array *array = &kv_len->array, *query = &oip->inputs[QUERY].array;
     const int64_t q_len = query->shape[query->rank - 2];
     if (!kv_len->given)
         return true;
@@ -133,16 +133,14 @@ static void set_kv_len(const struct oip *oip, struct infer_item *item, int64_t b
     if (!kv_len->given || kv_len->count == 0)
         return;
     const int64_t each = kv_len->count / (oip->is_batched ? oip->batch : 1);
-    item->kv_len = (int64_t *)kv_len->integers + b * each;
-    item->kv_len_count = each;
-    item->kv_len_rows = each > 1;
+    item->kv_len = (struct integers){ (int64_t *)kv_len->integers + b * each, each, each > 1 };
 }
 
 /* An empty batch is planned as one entry of zeros, which gives its outputs their shapes. */
 static bool stand_in(struct infer_call *call, struct oip *oip, struct fault *fault)
 {
     for (int slot = QUERY; slot <= MASK; slot++) {
-        struct infer_array *array = &oip->inputs[slot].array;
+        struct array *array = &oip->inputs[slot].array;
         int64_t count = (int64_t)attn_dtype_size(array->dtype);
         if (!oip->inputs[slot].given || (slot == MASK && array->rank == 2))
             continue;

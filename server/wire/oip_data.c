@@ -6,7 +6,7 @@
 #include "wire/oip_reader.h"
 
 #include "base/dtype.h"
-#include "wire/v1_fields.h"
+#include "wire/v1_reader.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -29,10 +29,10 @@ bool oip_read_shape(struct oip_reader *reader, int slot, const cJSON *object)
         || numbers->ragged_depth > 0)
         return oip_refuse(reader->fault, "inputs", input->index, "shape", FAULT_TYPE,
                           "shape of input '%s' is not a list of integers", name);
-    if (numbers->count > INFER_RANK_MAX)
+    if (numbers->count > ARRAY_RANK_MAX)
         return oip_refuse(reader->fault, "inputs", input->index, "shape", FAULT_SHAPE,
                           "shape of input '%s' has %" PRId64 " dimensions; expected at most %d",
-                          name, numbers->count, INFER_RANK_MAX);
+                          name, numbers->count, ARRAY_RANK_MAX);
     input->array.rank = (int)numbers->count;
     input->count = 1;
     for (int i = 0; i < input->array.rank; i++) {

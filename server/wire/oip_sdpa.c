@@ -26,7 +26,7 @@ static bool given(const struct oip *oip, int slot)
     return oip->inputs[slot].given;
 }
 
-static const struct infer_array *array_of(const struct oip *oip, int slot)
+static const struct array *array_of(const struct oip *oip, int slot)
 {
     return &oip->inputs[slot].array;
 }
@@ -95,7 +95,7 @@ static bool read_sizes(const struct oip *oip, const struct infer_item *shared, s
 static bool expect_shape(const struct oip *oip, int slot, const int64_t *shape, int rank,
                          struct fault *fault)
 {
-    const struct infer_array *array = array_of(oip, slot);
+    const struct array *array = array_of(oip, slot);
     char expected[96];
     if (array->rank == rank && memcmp(array->shape, shape, (size_t)rank * sizeof *shape) == 0)
         return true;
@@ -148,7 +148,7 @@ static bool check_shapes(const struct oip *oip, struct sizes *sizes, struct faul
     if (given(oip, NONPAD_KV_SEQLEN))
         return oip_input_fault(oip, NONPAD_KV_SEQLEN, fault, FAULT_OPTION,
                                "is for keys that are all in K; it does not go with past_key");
-    const struct infer_array *past = array_of(oip, PAST_KEY);
+    const struct array *past = array_of(oip, PAST_KEY);
     sizes->past_len = past->rank == 4 ? past->shape[2] : 0;
     const int64_t past_key[] = { s.batch, s.kv_heads, sizes->past_len, s.head_dim };
     const int64_t past_value[] = { s.batch, s.kv_heads, sizes->past_len, s.v_head_dim };
@@ -179,8 +179,8 @@ static bool check_datatypes(const struct oip *oip, struct fault *fault)
 /* -------------------------------------------------------------- the past -- */
 
 /* Row i of head h of entry b, in the 4-D or the 3-D form; a row takes row bytes. */
-static const char *row_of(const struct infer_array *array, int64_t heads, int64_t b, int64_t h,
-                          int64_t i, size_t row)
+static const char *row_of(const struct array *array, int64_t heads, int64_t b, int64_t h, int64_t i,
+                          size_t row)
 {
     const int64_t length = array->rank == 4 ? array->shape[2] : array->shape[1];
     const int64_t index =
@@ -191,14 +191,14 @@ static const char *row_of(const struct infer_array *array, int64_t heads, int64_
 /* Joins keys or values to the 4-D form, the past ones first. Where K or V is 4-D and has no past,
  * joined is a view of it. */
 static bool join(struct infer_call *call, const struct oip *oip, int slot,
-                 const struct sizes *sizes, int64_t columns, struct infer_array *joined,
+                 const struct sizes *sizes, int64_t columns, struct array *joined,
                  struct fault *fault)
 {
-    const struct infer_array *now = array_of(oip, slot);
-    const struct infer_array *past = array_of(oip, slot == K ? PAST_KEY : PAST_VALUE);
+    const struct array *now = array_of(oip, slot);
+    const struct array *past = array_of(oip, slot == K ? PAST_KEY : PAST_VALUE);
     const size_t row = (size_t)columns * attn_dtype_size(now->dtype);
     const int64_t rows = sizes->batch * sizes->kv_heads * sizes->total;
-    *joined = (struct infer_array){
+    *joined = (struct array){
         now->data, now->dtype, 4, { sizes->batch, sizes->kv_heads, sizes->total, columns }
     };
     if (sizes->past_len == 0 && now->rank == 4)
@@ -248,7 +248,7 @@ static bool join_both(struct infer_call *call, struct oip *oip, const struct siz
 static bool mask_shape(const struct oip *oip, const struct sizes *sizes, int64_t shape[4],
                        struct fault *fault)
 {
-    const struct infer_array *mask = array_of(oip, ATTN_MASK);
+    const struct array *mask = array_of(oip, ATTN_MASK);
     const int64_t full[4] = { sizes->batch, sizes->q_heads, sizes->q_len, sizes->total };
     bool fits = mask->rank <= 4;
     for (int i = 0; fits && i < 4; i++) {
@@ -270,7 +270,7 @@ static bool mask_shape(const struct oip *oip, const struct sizes *sizes, int64_t
 static bool view_mask(const struct oip *oip, const struct sizes *sizes, struct attn_tensor *mask,
                       struct fault *fault)
 {
-    const struct infer_array *array = array_of(oip, ATTN_MASK);
+    const struct array *array = array_of(oip, ATTN_MASK);
     int64_t shape[4] = { 1, 1, 1, 1 };
     *mask = (struct attn_tensor){ .data = NULL };
     if (!given(oip, ATTN_MASK))
@@ -296,8 +296,7 @@ static bool set_lengths(const struct oip *oip, const struct sizes *sizes, struct
         return oip_input_fault(oip, NONPAD_KV_SEQLEN, fault, FAULT_LENGTH,
                                "is %" PRId64 " at element %" PRId64 "; K has %" PRId64 " keys",
                                length, b, sizes->kv_len);
-    item->kv_len = (int64_t *)nonpad->integers + b;
-    item->kv_len_count = 1;
+    item->kv_len = (struct integers){ .values = (int64_t *)nonpad->integers + b, .count = 1 };
     item->past_len = length - sizes->q_len;
     return true;
 }
@@ -330,13 +329,11 @@ static void set_shapes(struct oip *oip, const struct sizes *sizes)
 {
     const struct sizes s = *sizes;
     oip->y_shape =
-        (struct infer_array){ .rank = 4, .shape = { s.batch, s.q_heads, s.q_len, s.v_head_dim } };
+        (struct array){ .rank = 4, .shape = { s.batch, s.q_heads, s.q_len, s.v_head_dim } };
     if (s.is_rank_3)
         oip->y_shape =
-            (struct infer_array){ .rank = 3,
-                                  .shape = { s.batch, s.q_len, s.q_heads * s.v_head_dim } };
-    oip->map_shape =
-        (struct infer_array){ .rank = 4, .shape = { s.batch, s.q_heads, s.q_len, s.total } };
+            (struct array){ .rank = 3, .shape = { s.batch, s.q_len, s.q_heads * s.v_head_dim } };
+    oip->map_shape = (struct array){ .rank = 4, .shape = { s.batch, s.q_heads, s.q_len, s.total } };
 }
 
 /* The past of a sequence stays in the daemon. */
@@ -402,13 +399,13 @@ void oip_sdpa_result(const struct infer_call *call, const struct oip *oip, int s
     const struct infer_item *item = oip->batch > 0 ? &call->request.items[0] : NULL;
     *result = (struct oip_result){ .dtype = array_of(oip, Q)->dtype, .count = 1 };
     if (slot == PRESENT_KEY || slot == PRESENT_VALUE) {
-        const struct infer_array *present = &oip->present[slot - PRESENT_KEY];
+        const struct array *present = &oip->present[slot - PRESENT_KEY];
         result->dtype = present->dtype;
         result->data = present->data;
         result->rank = present->rank;
         memcpy(result->shape, present->shape, sizeof result->shape);
     } else {
-        const struct infer_array *shape = slot == Y ? &oip->y_shape : &oip->map_shape;
+        const struct array *shape = slot == Y ? &oip->y_shape : &oip->map_shape;
         result->data = item ? item->results[slot == Y ? ATTN_OUTPUT_CONTEXT : oip->map] : NULL;
         result->rank = shape->rank;
         memcpy(result->shape, shape->shape, sizeof result->shape);

@@ -1,6 +1,8 @@
 /* oip_tensors.c - see oip_tensors.h. */
 #include "wire/oip_tensors.h"
 
+#include "base/dtype.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -43,12 +45,8 @@ const char *oip_datatype_others(const struct oip_tensor *input)
 
 int64_t oip_datatype_integer(const struct oip_datatype *datatype, const void *bytes)
 {
-    uint64_t bits = 0;
-    memcpy(&bits, bytes, datatype->size); /* the host is little-endian */
-    const unsigned shift = 64 - 8 * (unsigned)datatype->size;
-    if (datatype->is_unsigned)
-        return bits > INT64_MAX ? INT64_MAX : (int64_t)bits;
-    return (int64_t)(bits << shift) >> shift;
+    return dtype_integer_read(bytes,
+                              (struct dtype_integer){ datatype->size, datatype->is_unsigned });
 }
 
 /* ----------------------------------------------------- inputs and outputs -- */

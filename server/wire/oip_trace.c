@@ -58,7 +58,7 @@ static int slot_of(const struct oip *oip, enum oip_trace_input input)
 static bool check_shape(const struct oip *oip, int slot, struct fault *fault)
 {
     const struct oip_tensor *known = &oip->inputs_known[slot];
-    const struct infer_array *array = &oip->inputs[slot].array;
+    const struct array *array = &oip->inputs[slot].array;
     char expected[96];
     bool fits = array->rank == known->rank;
     for (int i = 0; fits && i < known->rank; i++)
@@ -201,7 +201,7 @@ static void set_list(const struct oip *oip, enum oip_trace_input input, int64_t 
 }
 
 static void set_array(const struct oip *oip, enum oip_trace_input input, int64_t b,
-                      struct infer_array *array)
+                      struct array *array)
 {
     const int slot = slot_of(oip, input);
     if (slot >= 0)

@@ -2,7 +2,7 @@
 #ifndef ATTND_SAFETENSORS_ANSWER_H
 #define ATTND_SAFETENSORS_ANSWER_H
 
-#include "format/safetensors.h"
+#include "formats/safetensors.h"
 #include "infer/call.h"
 
 /* Makes the answer's parts: the head of the file, which is the call's text, and the values of each

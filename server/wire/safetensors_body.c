@@ -2,7 +2,7 @@
 #include "wire/safetensors_body.h"
 
 #include "base/dtype.h"
-#include "format/accept.h"
+#include "formats/accept.h"
 #include "service/service.h"
 #include "wire/oip_tensors.h"
 
@@ -102,13 +102,13 @@ bool safetensors_body_twice(struct v1_reader *reader)
 }
 
 static bool read_shape(struct v1_reader *reader, const struct safetensors_entry *entry,
-                       struct infer_array *array)
+                       struct array *array)
 {
-    uint64_t shape[INFER_RANK_MAX];
-    if (entry->rank > INFER_RANK_MAX)
+    uint64_t shape[ARRAY_RANK_MAX];
+    if (entry->rank > ARRAY_RANK_MAX)
         return fault_set_at(reader->fault, reader->pointer, FAULT_SHAPE,
                             "%s has %" PRId64 " dimensions; expected at most %d", reader->name,
-                            entry->rank, INFER_RANK_MAX);
+                            entry->rank, ARRAY_RANK_MAX);
     safetensors_shape(entry, shape, entry->rank);
     array->rank = (int)entry->rank;
     for (int i = 0; i < array->rank; i++) {
@@ -134,7 +134,7 @@ static bool check_booleans(struct v1_reader *reader, const struct safetensors_en
 }
 
 bool safetensors_body_numbers(struct v1_reader *reader, const struct safetensors_entry *entry,
-                              bool may_be_bool, struct infer_array *array)
+                              bool may_be_bool, struct array *array)
 {
     enum attn_dtype dtype;
     if (array->data)
@@ -155,7 +155,7 @@ bool safetensors_body_numbers(struct v1_reader *reader, const struct safetensors
 }
 
 bool safetensors_body_integers(struct v1_reader *reader, const struct safetensors_entry *entry,
-                               struct infer_array *shape, int64_t **integers)
+                               struct array *shape, int64_t **integers)
 {
     char name[16];
     snprintf(name, sizeof name, "%sINT%.2s", entry->dtype[0] == 'U' ? "U" : "", entry->dtype + 1);

@@ -3,7 +3,7 @@
 #ifndef ATTND_SAFETENSORS_BODY_H
 #define ATTND_SAFETENSORS_BODY_H
 
-#include "format/safetensors.h"
+#include "formats/safetensors.h"
 #include "http/http.h"
 #include "wire/v1_reader.h"
 
@@ -36,11 +36,11 @@ bool safetensors_body_fields(struct v1_reader *reader, const struct safetensors_
 /* Reads shape and numbers. array is a view of the body where the numbers are aligned, else a copy.
  * A tensor whose array is there already came as a field too, which is a fault. */
 bool safetensors_body_numbers(struct v1_reader *reader, const struct safetensors_entry *entry,
-                              bool may_be_bool, struct infer_array *array);
+                              bool may_be_bool, struct array *array);
 
 /* Copies integers of any datatype into the arena. Of shape the rank and the dimensions are set. */
 bool safetensors_body_integers(struct v1_reader *reader, const struct safetensors_entry *entry,
-                               struct infer_array *shape, int64_t **integers);
+                               struct array *shape, int64_t **integers);
 
 /* The fault of a tensor that came as a field too. Returns false. */
 bool safetensors_body_twice(struct v1_reader *reader);

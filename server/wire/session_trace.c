@@ -27,10 +27,9 @@ static bool read(struct trace_call *call, struct fault *fault)
 
 static bool write(struct trace_call *call, struct fault *fault)
 {
-    const struct safetensors_forms *forms = call->state;
     const struct session *session = trace_session_of(call);
     struct text *text = &call->base.text;
-    if (forms->is_answer) {
+    if (call->answer == &format_safetensors) {
         char kv_len[24];
         snprintf(kv_len, sizeof kv_len, "%" PRId64, session_kv_len_then(session));
         const struct safetensors_pair more[] = { { .key = "session", .value = session->id },

@@ -140,7 +140,7 @@ const struct json_numbers *v1_read_numbers(struct v1_reader *reader, const cJSON
     return numbers;
 }
 
-void v1_take_array(struct infer_array *array, const struct json_numbers *numbers)
+void v1_take_array(struct array *array, const struct json_numbers *numbers)
 {
     static const float none;
     array->data = numbers->count > 0 ? numbers->values : &none;
@@ -150,7 +150,7 @@ void v1_take_array(struct infer_array *array, const struct json_numbers *numbers
 }
 
 bool v1_read_array(struct v1_reader *reader, const cJSON *node, bool null_allowed,
-                   struct infer_array *array)
+                   struct array *array)
 {
     const struct json_numbers *numbers = v1_read_numbers(reader, node, "an array of numbers");
     if (!numbers || !v1_expect_numbers(reader, numbers, null_allowed))

@@ -21,7 +21,7 @@ struct v1_field {
 struct v1_more {
     const struct v1_field *fields;
     int field_count;    /* at most V1_MORE_MAX */
-    const char *tensor; /* of a safetensors body, too; its infer_array is at the offset of asked */
+    const char *tensor; /* of a safetensors body, too; its struct array is at the offset of asked */
     size_t tensor_offset;
     size_t asked_bytes;
 };
@@ -82,7 +82,7 @@ bool v1_read_float(struct v1_reader *reader, const cJSON *node, float *value);
 
 /* Reads an array of numbers whose rows have equal lengths. null, if allowed, is -INFINITY. */
 bool v1_read_array(struct v1_reader *reader, const cJSON *node, bool null_allowed,
-                   struct infer_array *array);
+                   struct array *array);
 
 /* Reads an integer from least to V1_INTEGER_MAX; any other number is a fault of this code. */
 bool v1_read_integer(struct v1_reader *reader, const cJSON *node, int64_t least,
@@ -108,7 +108,7 @@ bool v1_expect_numbers(struct v1_reader *reader, const struct json_numbers *numb
                        bool null_allowed);
 
 /* Makes array a view of the numbers, as F32. */
-void v1_take_array(struct infer_array *array, const struct json_numbers *numbers);
+void v1_take_array(struct array *array, const struct json_numbers *numbers);
 
 /* Copies the numbers into the arena as integers of 0 or more; any other number is a fault of this
  * code. */

@@ -1,17 +1,9 @@
-/* v1_trace.h - a trace in the native API: its fields, and its answer as JSON (API_TRACE.md). */
+/* v1_trace.h - the answer of a trace as JSON (API_TRACE.md). */
 #ifndef ATTND_V1_TRACE_H
 #define ATTND_V1_TRACE_H
 
 #include "forward/trace.h"
-#include "text/json.h"
 #include "text/text.h"
-
-/* Fills request->items from a document, which must stay until the request has been computed and
- * whose strings have U+0000 kept (json_string.h). batch: the document is {"requests": [...]} with
- * fields that all requests share, and an item that cannot be read carries its own fault. False only
- * for a fault of the whole document. */
-bool v1_trace_read(struct trace_request *request, bool batch, const struct json_document *document,
-                   struct fault *fault);
 
 /* Writes the answer of a request that has been computed. */
 void v1_trace_write(const struct trace_request *request, struct text *text);

@@ -1,7 +1,7 @@
 /* wire_oip.c - see wire_oip.h. */
 #include "wire/wire_oip.h"
 
-#include "format/accept.h"
+#include "formats/accept.h"
 #include "forward/trace_job.h"
 #include "regions/regions.h"
 #include "service/model_access.h"

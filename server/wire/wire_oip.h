@@ -33,8 +33,8 @@ struct oip_input {
     bool given;
     int index; /* its place in the request's list, for pointers */
     const struct oip_datatype *datatype;
-    struct infer_array array; /* of OIP_FLOAT and OIP_BOOL; of OIP_INTEGER the shape alone */
-    const int64_t *integers;  /* of OIP_INTEGER */
+    struct array array;      /* of OIP_FLOAT and OIP_BOOL; of OIP_INTEGER the shape alone */
+    const int64_t *integers; /* of OIP_INTEGER */
     int64_t count;
 };
 
@@ -92,9 +92,9 @@ struct oip {
     /* How the inputs were made into items. */
     int64_t batch; /* how many items the answer holds */
     bool is_batched;
-    struct infer_array present[2]; /* of sdpa: key and value, [batch, kv_heads, length, head_dim] */
-    struct infer_array y_shape, map_shape; /* of sdpa's other outputs; no data */
-    enum attn_output map;                  /* of sdpa: which output qk_matmul_output is */
+    struct array present[2]; /* of sdpa: key and value, [batch, kv_heads, length, head_dim] */
+    struct array y_shape, map_shape; /* of sdpa's other outputs; no data */
+    enum attn_output map;            /* of sdpa: which output qk_matmul_output is */
 
     const char *precision; /* that the answer names; NULL: none */
     struct oip_sequence sequence;
@@ -152,7 +152,7 @@ bool oip_make_items(struct infer_call *call, const struct oip *oip, int64_t coun
                     struct fault *fault);
 
 /* Entry number b of an array whose first dimension is a batch. */
-struct infer_array oip_entry(const struct infer_array *array, int64_t b);
+struct array oip_entry(const struct array *array, int64_t b);
 
 /* The result of the items for the output in this slot. */
 void oip_attention_result(const struct infer_call *call, const struct oip *oip, int slot,

@@ -2,7 +2,7 @@
  *
  * The first byte chooses the coding and the bound. Unpacked bytes must keep to the bound, and a
  * refusal must leave the body as it was. Bytes that are packed must come back the same. */
-#include "format/coding.h"
+#include "formats/coding.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* fuzz_npy.c - any bytes as an .npy file. They end in a fault with a message, or in an array whose
  * numbers lie in the file, and whose shape and dtype a head written for them reads back. */
-#include "format/npy.h"
+#include "formats/npy.h"
 #include "text/text.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * the tensors must cover the data without gap or overlap, each must be found by its name, and
  * its size must be that of its shape. A model made of them must have numbers wherever its layers
  * say so. */
-#include "format/safetensors.h"
+#include "formats/safetensors.h"
 #include "model/model.h"
 #include "store/model_open.h"
 

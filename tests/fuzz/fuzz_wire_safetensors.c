@@ -3,10 +3,9 @@
  *
  * The first byte chooses attention, its gradients or a merge. Any bytes must end in a fault with
  * a message, or in an answer that is a safetensors file again. */
-#include "format/safetensors.h"
 #include "infer/infer_results.h"
+#include "operations/attention.h"
 #include "store/model_store.h"
-#include "wire/wire_safetensors.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,13 +36,12 @@ static void run(const struct infer_item *item, void *workspace)
     }
 }
 
-static void answer(struct infer_call *call, bool gradients)
+static void answer(struct infer_call *call, const struct infer_wire *wire)
 {
     struct safetensors file;
     struct fault fault;
     size_t size = 0;
-    require(gradients ? wire_safetensors_write_gradients(call, &fault)
-                      : wire_safetensors_write(call, &fault));
+    require(wire->write(call, &fault));
     for (int i = 0; i < call->base.part_count; i++)
         size += call->base.parts[i].size;
     char *bytes = malloc(size + 1), *end = bytes;
@@ -58,10 +56,11 @@ static void answer(struct infer_call *call, bool gradients)
     free(bytes);
 }
 
-static bool read_call(struct infer_call *call, uint8_t how, struct fault *fault)
+static const struct infer_wire *wire_of(uint8_t how)
 {
-    return (how & 2) != 0 ? wire_safetensors_read_merge(call, fault)
-                          : wire_safetensors_read(call, (how & 1) != 0, fault);
+    return (how & 2) != 0   ? &attention_merge
+           : (how & 1) != 0 ? &attention_gradients
+                            : &attention_single;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -78,13 +77,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (size == 0)
         return 0;
-    const bool gradients = (data[0] & 3) == 1;
+    const struct infer_wire *wire = wire_of(data[0]);
     struct infer_call call = {
         .limits = { .store = store,
                     .worker_count = 1,
                     .workspace_bytes = WORKSPACE_BYTES,
                     .answer_bytes_max = 1 << 24,
                     .scratch_bytes_max = 1 << 26 },
+        .form.format = &format_safetensors,
+        .answer = &format_safetensors,
         .base.body_memory = malloc(size), /* aligned as the body of a request is */
     };
     require(call.base.body_memory != NULL);
@@ -92,17 +93,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     call.base.body = (struct byte_slice){ call.base.body_memory, size - 1 };
     arena_init(&call.request.arena, call.limits.scratch_bytes_max);
     text_init(&call.base.text, (size_t)1 << 28);
-    if (!read_call(&call, data[0], &fault) || !infer_plan(&call.request, &call.limits, &fault)) {
+    if (!wire->read(&call, &fault) || !infer_plan(&call.request, &call.limits, &fault)) {
         require(fault.code != FAULT_NONE && fault.message[0] != '\0');
     } else if (call.request.items[0].fault.code != FAULT_NONE) {
         require(call.request.items[0].fault.message[0] != '\0');
     } else if (is_small(&call.request.items[0])) {
         run(&call.request.items[0], workspace);
-        answer(&call, gradients);
+        answer(&call, wire);
     }
     call_drop_body(&call.base);
     text_free(&call.base.text);
+    format_body_free(&call.form);
     infer_request_free(&call.request);
-    json_free(&call.base.document);
     return 0;
 }

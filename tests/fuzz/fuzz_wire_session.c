@@ -4,13 +4,9 @@
  * The first byte chooses which, and its bit 0x20 the file. Any bytes must end in a fault with a
  * message, or in what is asked: an id that is a segment of a path, layers that ascend, a time
  * within its bounds, and items that have a query. */
+#include "operations/session_attention.h"
 #include "request.h"
-#include "session/session_call.h"
-#include "text/json.h"
 #include "wire/session_body.h"
-#include "wire/session_fields.h"
-#include "wire/wire_safetensors.h"
-#include "wire/wire_v1.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,11 +37,12 @@ static bool read_body(uint8_t how, const struct json_document *document, struct 
     return good;
 }
 
-/* Each item in its own words, as session_wire.c takes them. */
+/* Each item in its own words, as session_attention.c takes them. */
 static void check_item(struct infer_item *item, const struct session_asked *asked)
 {
     struct session_step step = { .has_rows = false };
-    if (item->fault.code == FAULT_NONE && session_fields_settle(asked, item, &step, &item->fault)) {
+    if (item->fault.code == FAULT_NONE
+        && session_attention_settle(asked, item, &step, &item->fault)) {
         require(item->query.data != NULL && step.at >= SESSION_AT_NONE);
         require(step.has_rows == (item->key.data || item->is_input));
         return;
@@ -56,15 +53,17 @@ static void check_item(struct infer_item *item, const struct session_asked *aske
 static bool read_call(struct infer_call *call, bool many, bool is_file, struct fault *fault)
 {
     struct session_asked asked = { .at = SESSION_AT_NONE };
-    struct wire_v1_form form = { many ? "requests" : "steps", !many,
-                                 many ? &session_fields_of_items : &session_fields_of_path,
-                                 &asked };
+    struct field_items items = {
+        .target.table = many ? &attention_batch_fields : &attention_step_fields,
+        .more = { many ? &session_item_fields : &session_path_fields, &asked },
+        .list_may_lack = !many,
+    };
     struct infer_request *request = &call->request;
-    if (!(is_file ? wire_safetensors_read_form(call, &form, fault)
-                  : wire_v1_read_form(request, &form, &call->base.document, fault)))
+    call->form.format = is_file ? &format_safetensors : &format_json;
+    if (!attention_read(call, &items, fault))
         return false;
     for (int64_t i = 0; i < request->item_count; i++)
-        check_item(&request->items[i], (const struct session_asked *)form.asked + i);
+        check_item(&request->items[i], (const struct session_asked *)items.more_items + i);
     return true;
 }
 
@@ -83,11 +82,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     call.base.body = (struct byte_slice){ call.base.body_memory, size - 1 };
     arena_init(&call.request.arena, 1 << 26);
     const bool good =
-        (is_file || json_read(&call.base.document, call.base.body.data, size - 1, &options, &fault))
+        (how >= BODIES
+         || json_read(&call.base.document, call.base.body.data, size - 1, &options, &fault))
         && (how < BODIES ? read_body(how, &call.base.document, &call.request.arena, &fault)
                          : read_call(&call, how == BODIES, is_file, &fault));
     require(good || (fault.code != FAULT_NONE && fault.message[0] != '\0'));
     call_drop_body(&call.base);
+    format_body_free(&call.form);
     infer_request_free(&call.request);
     json_free(&call.base.document);
     return 0;

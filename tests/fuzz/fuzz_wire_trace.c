@@ -4,7 +4,6 @@
  * end in a fault with a message, or in items whose lists are what the fields take. */
 #include "forward/trace_plan.h"
 #include "request.h"
-#include "wire/safetensors_body.h"
 #include "wire/trace_wire_v1.h"
 
 #include <string.h>
@@ -18,12 +17,12 @@ static void check_list(bool has, const int64_t *list, int64_t count)
         require(list[i] >= 0);
 }
 
-static void check_array(const struct infer_array *array)
+static void check_array(const struct array *array)
 {
     int64_t count = 1;
     if (!array->data)
         return;
-    require(array->rank >= 0 && array->rank <= INFER_RANK_MAX);
+    require(array->rank >= 0 && array->rank <= ARRAY_RANK_MAX);
     for (int i = 0; i < array->rank; i++)
         count *= array->shape[i];
     /* The sum is used, so that a sanitizer sees whether the numbers are there. */
@@ -69,10 +68,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fault fault = { .code = FAULT_NONE };
     if (size == 0)
         return 0;
-    struct safetensors_forms forms = { .is_body = (data[0] & 4) != 0 };
     struct trace_call call = {
         .wire = (data[0] & 1) != 0 ? &trace_wire_v1_batch : &trace_wire_v1_single,
-        .state = &forms,
+        .form.format = (data[0] & 4) != 0 ? &format_safetensors : &format_json,
         .request = { .nonfinite_allowed = (data[0] & 2) != 0 },
         .base.body_memory = malloc(size), /* aligned as the body of a request is */
     };
@@ -85,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     else
         require(fault.code != FAULT_NONE && fault.message[0] != '\0');
     call_drop_body(&call.base);
+    format_body_free(&call.form);
     trace_request_free(&call.request);
-    json_free(&call.base.document);
     return 0;
 }

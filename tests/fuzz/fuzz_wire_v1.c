@@ -4,12 +4,9 @@
  * or in an answer that is JSON again. In the answer every row of weights sums to 1, or to less
  * beside a sink, or is all zeros. The weights of a smaller map are from 0 to 1, and the k
  * largest are in order. Dropout is an exception. */
-#include "infer/infer.h"
+#include "operations/attention.h"
 #include "request.h"
 #include "store/model_store.h"
-#include "text/json.h"
-#include "wire/wire_merge.h"
-#include "wire/wire_v1.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -49,19 +46,19 @@ static void check_weight_map(const struct infer_item *item)
         }
 }
 
-static bool read_request(struct infer_request *request, uint8_t how,
-                         const struct json_document *document, struct fault *fault)
+static const struct infer_wire *wire_of(uint8_t how)
 {
-    return (how & 4) != 0 ? wire_merge_read(request, document, fault)
-                          : wire_v1_read(request, (how & 1) != 0, document, fault);
+    return (how & 4) != 0   ? &attention_merge
+           : (how & 1) != 0 ? &attention_batch
+                            : &attention_single;
 }
 
-static void answer(struct infer_request *request, void *workspace)
+static void answer(struct infer_call *call, const struct infer_wire *wire, void *workspace)
 {
+    struct infer_request *request = &call->request;
     struct json_document answered;
     const struct json_options options = { .nonfinite_allowed = false };
     struct fault fault;
-    struct text text;
     for (int64_t i = 0; i < request->item_count; i++) {
         struct infer_item *item = &request->items[i];
         if (item->fault.code != FAULT_NONE) {
@@ -72,16 +69,10 @@ static void answer(struct infer_request *request, void *workspace)
         check_weights(item);
         check_weight_map(item);
     }
-    text_init(&text, (size_t)1 << 28);
-    if (request->items && request->item_count == 1 && request->items[0].parts)
-        wire_merge_write(request, &text);
-    else
-        wire_v1_write(request, &text);
-    require(text_finish(&text, &fault));
-    require(json_read(&answered, text.data, text.used, &options, &fault)
+    require(wire->write(call, &fault) && text_finish(&call->base.text, &fault));
+    require(json_read(&answered, call->base.text.data, call->base.text.used, &options, &fault)
             || fault.code == FAULT_TOO_LARGE);
     json_free(&answered);
-    text_free(&text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -89,10 +80,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct model_store *store;
     static void *workspace;
     const struct model_store_options no_directory = { .directory = NULL };
-    const struct json_options options = { .nonfinite_allowed = size > 0 && (data[0] & 2) != 0 };
     struct fault fault = { .code = FAULT_NONE };
-    struct json_document document;
-    struct infer_request request = { .nonfinite_allowed = options.nonfinite_allowed };
+    struct infer_call call = { .request.nonfinite_allowed = size > 0 && (data[0] & 2) != 0 };
     int failed_count;
     if (!store) {
         require(model_store_create(&store, &no_directory, &failed_count, &fault));
@@ -101,22 +90,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (size == 0)
         return 0;
-    const struct infer_limits limits = {
+    const struct infer_wire *wire = wire_of(data[0]);
+    call.limits = (struct infer_limits){
         .store = store,
         .worker_count = 1,
         .workspace_bytes = WORKSPACE_BYTES,
         .answer_bytes_max = 1 << 24,
         .scratch_bytes_max = 1 << 26,
     };
-    arena_init(&request.arena, limits.scratch_bytes_max);
-    const bool planned = json_read(&document, (const char *)data + 1, size - 1, &options, &fault)
-                         && read_request(&request, data[0], &document, &fault)
-                         && infer_plan(&request, &limits, &fault);
-    if (!planned)
+    call.base.body_memory = malloc(size);
+    require(call.base.body_memory != NULL);
+    memcpy(call.base.body_memory, data + 1, size - 1);
+    call.base.body = (struct byte_slice){ call.base.body_memory, size - 1 };
+    arena_init(&call.request.arena, call.limits.scratch_bytes_max);
+    text_init(&call.base.text, (size_t)1 << 28);
+    if (!wire->read(&call, &fault) || !infer_plan(&call.request, &call.limits, &fault))
         require(fault.code != FAULT_NONE && fault.message[0] != '\0');
-    else if (request_is_small(&request))
-        answer(&request, workspace);
-    infer_request_free(&request);
-    json_free(&document);
+    else if (request_is_small(&call.request))
+        answer(&call, wire, workspace);
+    call_drop_body(&call.base);
+    text_free(&call.base.text);
+    format_body_free(&call.form);
+    infer_request_free(&call.request);
     return 0;
 }

@@ -320,7 +320,7 @@ static void test_merge(void **state)
     answer_expect_fault(&response, 400, "dtype", "/parts/0/lse");
     http_response_free(&response);
     response = tensor_body_post(&client, MERGE, &odd, "{\"model\":\"sdpa\"}", 0, NULL);
-    answer_expect_fault(&response, 400, "field", "/parts");
+    answer_expect_fault(&response, 400, "field", "/parts/0/lse");
     http_response_free(&response);
     memset(&wrong, 0, sizeof wrong);
     response = tensor_body_post(&client, MERGE, &wrong, "{\"model\":\"sdpa\"}", 0, NULL);

@@ -2,7 +2,7 @@
 #ifndef MADE_MODEL_H
 #define MADE_MODEL_H
 
-#include "format/safetensors.h"
+#include "formats/safetensors.h"
 #include "guard.h"
 
 /* A safetensors file with config under "attnd" and the tensors of a list such as "q_proj.weight

@@ -4,7 +4,7 @@
 #include "base/arena.h"
 #include "base/dtype.h"
 #include "fault_expect.h"
-#include "format/safetensors.h"
+#include "formats/safetensors.h"
 #include "made_model.h"
 #include "store/model_open.h"
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "format/accept.h"
+#include "formats/accept.h"
 
 #include <string.h>
 

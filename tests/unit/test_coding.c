@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "format/coding.h"
+#include "formats/coding.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* test_coding_blocks.c - blocks that are packed in any order, of any parts, make one stream that
  * zlib unpacks to the same bytes. A body that does not shrink is sent unpacked. */
-#include "format/coding_blocks.h"
+#include "formats/coding_blocks.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
  * reserves from it: arenas, texts, JSON, bodies that are unpacked. */
 #include "base/arena.h"
 #include "base/memory_budget.h"
-#include "format/coding.h"
+#include "formats/coding.h"
 #include "text/json.h"
 #include "text/text.h"
 

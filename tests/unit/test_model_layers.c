@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "format/safetensors.h"
+#include "formats/safetensors.h"
 #include "model/model.h"
 #include "model_case.h"
 #include "store/model_open.h"

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "format/npy.h"
+#include "formats/npy.h"
 #include "guard.h"
 #include "npy_bytes.h"
 #include "text/text.h"

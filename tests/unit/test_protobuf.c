@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "format/protobuf.h"
+#include "formats/protobuf.h"
 
 #define MESSAGE(literal) protobuf_message_of((struct byte_slice){ literal, sizeof literal - 1 })
 

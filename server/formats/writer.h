@@ -1,0 +1,50 @@
+/* writer.h - answers as bytes: an operation says its results, a format's writer writes them.
+ *
+ * What is said goes out at once where the format can: JSON goes to the text of the answer, whose
+ * long arrays are left to tasks (text.h); a file notes its tensors, which are sent from the memory
+ * of the results. Calls between begin and finish cannot fail: a writer remembers what went wrong,
+ * and finish() says it. Values and arrays must stay until the answer has been sent. */
+#ifndef ATTND_WRITER_H
+#define ATTND_WRITER_H
+
+#include "base/arena.h"
+#include "base/array.h"
+#include "base/bytes.h"
+#include "text/text.h"
+
+struct writer {
+    const struct writer_kind *kind;
+    struct arena *arena;
+    struct text *text; /* of the answer; of a file its head */
+    struct fault *fault;
+
+    /* Set by finish: what follows the text; parts[0] is the text itself. None: it is all. */
+    const struct byte_slice *parts;
+    int part_count;
+};
+
+struct writer_kind {
+    const char *content_type;
+    bool keeps_dtype; /* numbers go out in the dtype of the request; else they are text, of F32 */
+
+    /* A writer in the arena; NULL: no memory, and the fault is set. */
+    struct writer *(*begin)(struct arena *arena, struct text *text, struct fault *fault);
+
+    /* name is NULL in a list, and of the whole answer. */
+    void (*object)(struct writer *writer, const char *name);
+    void (*list)(struct writer *writer, const char *name);
+
+    /* An object in text, and nothing in a file; the names in it are those of a checkpoint. */
+    void (*group)(struct writer *writer, const char *name);
+    void (*end)(struct writer *writer); /* of the last object, list or group that was begun */
+    void (*string)(struct writer *writer, const char *name, const char *value);
+    void (*integer)(struct writer *writer, const char *name, int64_t value);
+    void (*array)(struct writer *writer, const char *name, const struct array *array);
+    void (*indices)(struct writer *writer, const char *name, const int64_t *values, int rank,
+                    const int64_t *shape);
+    bool (*finish)(struct writer *writer);
+};
+
+extern const struct writer_kind writer_json, writer_safetensors, writer_npy;
+
+#endif

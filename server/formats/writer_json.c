@@ -1,0 +1,127 @@
+/* writer_json.c - answers as JSON, straight into the text of the answer. */
+#include "formats/writer.h"
+
+#include <string.h>
+
+struct json_writer {
+    struct writer base; /* first */
+    bool has_before;    /* a member, in the object or list that is open */
+    bool is_group;      /* of names that may need escapes */
+    uint64_t lists;     /* a bit for each open level, the innermost first: it is a list */
+};
+
+static struct json_writer *json_of(struct writer *writer)
+{
+    return (struct json_writer *)writer;
+}
+
+static struct writer *json_begin(struct arena *arena, struct text *text, struct fault *fault)
+{
+    struct json_writer *writer = arena_calloc(arena, 1, sizeof *writer);
+    if (!writer) {
+        fault_no_memory(fault);
+        return NULL;
+    }
+    writer->base = (struct writer){ &writer_json, arena, text, fault, NULL, 0 };
+    return &writer->base;
+}
+
+/* Writes what comes before a value. Nothing in the daemon's own names needs an escape. */
+static struct text *json_member(struct writer *writer, const char *name)
+{
+    struct json_writer *json = json_of(writer);
+    const size_t size = name ? strlen(name) : 0;
+    char *out = text_reserve(writer->text, size + 4);
+    char *p = out;
+    if (p && json->has_before)
+        *p++ = ',';
+    if (p && name && !json->is_group) {
+        *p++ = '"';
+        p = (char *)memcpy(p, name, size) + size;
+        *p++ = '"';
+        *p++ = ':';
+    }
+    if (p)
+        writer->text->used += (size_t)(p - out);
+    if (name && json->is_group)
+        text_key(writer->text, name);
+    json->has_before = true;
+    return writer->text;
+}
+
+static void json_open(struct writer *writer, const char *name, bool is_list)
+{
+    struct json_writer *json = json_of(writer);
+    text_raw(json_member(writer, name), is_list ? "[" : "{");
+    json->lists = json->lists << 1 | is_list;
+    json->has_before = false;
+}
+
+static void json_object(struct writer *writer, const char *name)
+{
+    json_open(writer, name, false);
+}
+
+static void json_list(struct writer *writer, const char *name)
+{
+    json_open(writer, name, true);
+}
+
+static void json_group(struct writer *writer, const char *name)
+{
+    json_open(writer, name, false);
+    json_of(writer)->is_group = true;
+}
+
+static void json_end(struct writer *writer)
+{
+    struct json_writer *json = json_of(writer);
+    text_raw(writer->text, (json->lists & 1) ? "]" : "}");
+    json->lists >>= 1;
+    json->has_before = true;
+    json->is_group = false;
+}
+
+static void json_string(struct writer *writer, const char *name, const char *value)
+{
+    text_string(json_member(writer, name), value);
+}
+
+static void json_integer(struct writer *writer, const char *name, int64_t value)
+{
+    text_integer(json_member(writer, name), value);
+}
+
+static void json_array(struct writer *writer, const char *name, const struct array *array)
+{
+    text_tensor(json_member(writer, name), array->data, array->rank, array->shape);
+}
+
+static void json_indices(struct writer *writer, const char *name, const int64_t *values, int rank,
+                         const int64_t *shape)
+{
+    struct tensor_text tensor = tensor_text_make(values, ATTN_F32, rank, shape);
+    tensor.is_integers = true;
+    text_numbers(json_member(writer, name), &tensor);
+}
+
+/* The text itself remembers what failed. */
+static bool json_finish(struct writer *writer)
+{
+    text_raw(writer->text, "\n");
+    return true;
+}
+
+const struct writer_kind writer_json = {
+    .content_type = "application/json",
+    .begin = json_begin,
+    .object = json_object,
+    .list = json_list,
+    .group = json_group,
+    .end = json_end,
+    .string = json_string,
+    .integer = json_integer,
+    .array = json_array,
+    .indices = json_indices,
+    .finish = json_finish,
+};

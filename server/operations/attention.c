@@ -1,0 +1,383 @@
+/* attention.c - reads calls of attention from any format, and says their results to any. */
+#include "operations/attention.h"
+
+#include "base/dtype.h"
+#include "infer/call_formats.h"
+#include "infer/infer_gradient.h"
+#include "infer/infer_results.h"
+#include "infer/infer_selection.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------- headers -- */
+
+bool attention_begin(struct infer_call *call, const struct exchange *exchange, struct fault *fault)
+{
+    static const struct format *const FORMATS[] = { &format_json, &format_safetensors, NULL };
+    return call_formats_choose(exchange, FORMATS, NULL, &call->request.arena, &call->form,
+                               &call->answer, fault);
+}
+
+static bool begin_single(struct infer_call *call, const struct exchange *exchange,
+                         struct fault *fault)
+{
+    static const struct format *const FORMATS[] = { &format_json, &format_safetensors, &format_npy,
+                                                    NULL };
+    return call_formats_choose(exchange, FORMATS, &attention_fields, &call->request.arena,
+                               &call->form, &call->answer, fault);
+}
+
+/* ----------------------------------------------------------------- bodies -- */
+
+static const struct format *answer_of(const struct infer_call *call)
+{
+    return call->answer ? call->answer : &format_json;
+}
+
+bool attention_read(struct infer_call *call, struct field_items *items, struct fault *fault)
+{
+    struct infer_request *request = &call->request;
+    struct infer_item shared = {
+        .outputs = { [ATTN_OUTPUT_CONTEXT] = true, [ATTN_OUTPUT_WEIGHTS] = true },
+    };
+    const struct field_reader reader = { .arena = &request->arena,
+                                         .nonfinite_allowed = request->nonfinite_allowed,
+                                         .fault = fault };
+    struct message message;
+    items->target.into = &shared;
+    items->fault_offset = offsetof(struct infer_item, fault);
+    call->form.arena = &request->arena;
+    call->form.nonfinite_allowed = request->nonfinite_allowed;
+    request->number_bytes = answer_of(call)->number_bytes;
+    if (!call_formats_read(&call->base, &call->form, items->target.table, &message, fault)
+        || !fields_read_items(&reader, &message, items))
+        return false;
+    request->items = items->items;
+    request->item_count = items->count;
+    return true;
+}
+
+static bool read_batch(struct infer_call *call, struct fault *fault)
+{
+    struct field_items items = { .target.table = &attention_batch_fields };
+    call->request.batch = true;
+    return attention_read(call, &items, fault);
+}
+
+static bool read_gradients(struct infer_call *call, struct fault *fault)
+{
+    struct field_items items = { .target.table = &attention_fields,
+                                 .more.table = &gradient_fields };
+    call->request.gradients = true;
+    return attention_read(call, &items, fault);
+}
+
+static bool read_merge(struct infer_call *call, struct fault *fault)
+{
+    struct field_items items = { .target.table = &merge_fields };
+    if (!attention_read(call, &items, fault))
+        return false;
+    struct infer_item *item = &call->request.items[0];
+    item->outputs[ATTN_OUTPUT_WEIGHTS] = false;
+    item->outputs[ATTN_OUTPUT_LSE] = true;
+    if (!item->parts)
+        return fault_set_at(fault, "/parts", FAULT_FIELD, "parts is missing");
+    return item->part_count > 0
+           || fault_set_at(fault, "/parts", FAULT_SHAPE, "parts is empty; expected one or more");
+}
+
+/* -------------------------------------------------------------- one array -- */
+
+static bool not_one(struct fault *fault, const char *what)
+{
+    return fault_set_at(fault, "/outputs", FAULT_OPTION,
+                        "an .npy file holds one tensor, and %s; expected one of outputs, or "
+                        "Accept: application/x-safetensors",
+                        what);
+}
+
+/* Checks that the answer is one array, of a dtype that the format has. Without outputs it is the
+ * context. */
+static bool settle_one_array(struct infer_item *item, struct fault *fault)
+{
+    int count = 0, output = 0;
+    if (!item->has_outputs)
+        item->outputs[ATTN_OUTPUT_WEIGHTS] = false;
+    for (int i = 0; i < ATTN_OUTPUT_COUNT; i++) {
+        count += item->outputs[i];
+        output = item->outputs[i] ? i : output;
+    }
+    if (item->partial)
+        return not_one(fault, "a partial answer is context and lse");
+    if (count != 1)
+        return not_one(fault, count == 0 ? "outputs names none" : "outputs names several");
+    if (item->outputs[ATTN_OUTPUT_WEIGHTS] && item->weight_map.top_k > 0)
+        return not_one(fault, "a top_k is indices and values");
+    if (item->query.data && infer_output_dtype(item->query.dtype, output) == ATTN_BF16)
+        return fault_set_at(fault, "/query", FAULT_DTYPE,
+                            "query is BF16, which .npy files have no dtype for; expected F32, F16 "
+                            "or F64, or Accept: application/x-safetensors");
+    return true;
+}
+
+static bool read_single(struct infer_call *call, struct fault *fault)
+{
+    struct field_items items = { .target.table = &attention_fields };
+    return attention_read(call, &items, fault)
+           && (call->answer != &format_npy || settle_one_array(&call->request.items[0], fault));
+}
+
+/* ---------------------------------------------------------------- results -- */
+
+static void say_array(struct writer *writer, const char *name, const void *data,
+                      enum attn_dtype dtype, int rank, const int64_t *shape)
+{
+    struct array array = { .data = data, .dtype = dtype, .rank = rank };
+    memcpy(array.shape, shape, (size_t)rank * sizeof *shape);
+    writer->kind->array(writer, name, &array);
+}
+
+/* The k largest weights are their indices, too. */
+static void say_top_k(struct writer *writer, const struct infer_item *item, int rank,
+                      const int64_t *shape)
+{
+    writer->kind->object(writer, "weights");
+    writer->kind->indices(writer, "indices", item->weight_map.indices, rank, shape);
+    say_array(writer, "values", item->results[ATTN_OUTPUT_WEIGHTS], item->result_dtype, rank,
+              shape);
+    writer->kind->end(writer);
+}
+
+static void say_selection(struct writer *writer, const struct infer_item *item)
+{
+    const int64_t shape[] = { item->layer.q_heads, item->q_len };
+    int64_t read, seen;
+    infer_selection_keys(item, &read, &seen);
+    say_array(writer, "mass_left", item->selection.mass_left, ATTN_F32, 2, shape);
+    writer->kind->integer(writer, "keys_read", read);
+    writer->kind->integer(writer, "keys_seen", seen);
+}
+
+void attention_say_results(struct writer *writer, const struct infer_item *item)
+{
+    const bool has_top_k = infer_has_weight_map(item) && item->weight_map.top_k > 0;
+    int64_t shape[3];
+    if (infer_precision(item))
+        writer->kind->string(writer, "precision", infer_precision(item));
+    for (int i = 0; i < ATTN_OUTPUT_COUNT; i++) {
+        const int rank = item->outputs[i] ? infer_output_shape(item, i, shape) : 0;
+        if (item->outputs[i] && i == ATTN_OUTPUT_WEIGHTS && has_top_k)
+            say_top_k(writer, item, rank, shape);
+        else if (item->outputs[i])
+            say_array(writer, infer_output_names[i], item->results[i],
+                      infer_output_dtype(item->result_dtype, i), rank, shape);
+    }
+    if (item->has_selection)
+        say_selection(writer, item);
+}
+
+void attention_say_fault(struct writer *writer, const struct fault *fault, int64_t index)
+{
+    char prefix[32];
+    struct fault whole = *fault;
+    snprintf(prefix, sizeof prefix, "/requests/%" PRId64, index);
+    fault_prefix_pointer(&whole, prefix);
+    writer->kind->string(writer, "error", whole.message);
+    writer->kind->string(writer, "code", fault_code_name(whole.code));
+    writer->kind->string(writer, "pointer", whole.pointer);
+}
+
+static void say_model(struct writer *writer, const struct infer_item *item)
+{
+    writer->kind->string(writer, "model", item->model->name);
+    writer->kind->integer(writer, "layer", item->layer_index);
+}
+
+static void say_single(const struct infer_call *call, struct writer *writer)
+{
+    say_model(writer, &call->request.items[0]);
+    attention_say_results(writer, &call->request.items[0]);
+}
+
+static void say_batch(const struct infer_call *call, struct writer *writer)
+{
+    writer->kind->list(writer, "results");
+    for (int64_t i = 0; i < call->request.item_count; i++) {
+        const struct infer_item *item = &call->request.items[i];
+        writer->kind->object(writer, NULL);
+        if (item->fault.code != FAULT_NONE) {
+            attention_say_fault(writer, &item->fault, i);
+        } else {
+            say_model(writer, item);
+            attention_say_results(writer, item);
+        }
+        writer->kind->end(writer);
+    }
+    writer->kind->end(writer);
+}
+
+/* A file says for which model it is; JSON is context and lse alone. */
+static void say_merge(const struct infer_call *call, struct writer *writer)
+{
+    if (writer->kind->keeps_dtype)
+        say_model(writer, &call->request.items[0]);
+    attention_say_results(writer, &call->request.items[0]);
+}
+
+bool attention_write(struct infer_call *call,
+                     void (*say)(const struct infer_call *call, struct writer *writer),
+                     struct fault *fault)
+{
+    struct infer_request *request = &call->request;
+    const struct writer_kind *kind = answer_of(call)->writer;
+    for (int64_t i = 0; i < request->item_count; i++) {
+        struct infer_item *item = &request->items[i];
+        const enum attn_dtype dtype = kind->keeps_dtype ? item->answer_dtype : ATTN_F32;
+        if (item->fault.code == FAULT_NONE && !request->gradients
+            && !infer_convert_results(request, item, dtype, fault))
+            return false;
+    }
+    struct writer *writer = kind->begin(&request->arena, &call->base.text, fault);
+    if (!writer)
+        return false;
+    kind->object(writer, NULL);
+    say(call, writer);
+    kind->end(writer);
+    if (!kind->finish(writer))
+        return false;
+    call->base.parts = writer->parts;
+    call->base.part_count = writer->part_count;
+    call->base.content_type = kind->content_type;
+    return true;
+}
+
+/* -------------------------------------------------------------- gradients -- */
+
+enum { GRADIENTS_MAX = INFER_INPUT_COUNT + 2 + ATTN_PER_HEAD_COUNT + 2 * MODEL_TENSOR_COUNT };
+
+/* The gradients of an answer, in its order: those of inputs, then those of parameters. */
+struct gradient_list {
+    const char *names[GRADIENTS_MAX];
+    struct array arrays[GRADIENTS_MAX];
+    int count, input_count;
+    struct arena *arena;
+    enum attn_dtype dtype;
+};
+
+/* Adds a gradient, if there is one. Gradients are computed as floats and converted here. False: no
+ * memory. */
+static bool add_gradient(struct gradient_list *list, const char *name, const float *values,
+                         int rank, const int64_t *shape)
+{
+    struct array *array = &list->arrays[list->count];
+    size_t count = 1;
+    if (!values)
+        return true;
+    *array = (struct array){ .data = values, .dtype = list->dtype, .rank = rank };
+    memcpy(array->shape, shape, (size_t)rank * sizeof *shape);
+    list->names[list->count++] = name;
+    if (list->dtype == ATTN_F32)
+        return true;
+    for (int i = 0; i < rank; i++)
+        count *= (size_t)shape[i]; /* no overflow: they are in memory */
+    void *bytes = arena_alloc(list->arena, count * attn_dtype_size(list->dtype));
+    if (bytes)
+        dtype_write(bytes, list->dtype, values, count);
+    array->data = bytes;
+    return bytes != NULL;
+}
+
+static bool add_inputs(struct gradient_list *list, const struct infer_item *item)
+{
+    static const char *const NAMES[INFER_INPUT_COUNT] = { "query", "key", "value" };
+    const struct infer_gradient *gradient = item->gradient;
+    int64_t shape[3];
+    int rank;
+    for (int i = 0; i < INFER_INPUT_COUNT; i++) {
+        rank = infer_gradient_shape(item, i, shape);
+        if (!add_gradient(list, NAMES[i], gradient->inputs[i], rank, shape))
+            return false;
+    }
+    rank = infer_gradient_shape(item, INFER_QUERY, shape);
+    if (!add_gradient(list, "input", gradient->input, rank, shape))
+        return false;
+    rank = gradient->mask ? infer_gradient_mask_shape(item, shape) : 0;
+    if (!add_gradient(list, "mask", gradient->mask, rank, shape))
+        return false;
+    shape[0] = item->layer.q_heads;
+    for (int i = 0; i < ATTN_PER_HEAD_COUNT; i++)
+        if (!add_gradient(list, attn_per_head_fields[i].name, gradient->per_head[i], 1, shape))
+            return false;
+    return true;
+}
+
+static bool add_parameters(struct gradient_list *list, const struct infer_item *item)
+{
+    list->input_count = list->count;
+    for (int i = 0; i < MODEL_TENSOR_COUNT; i++)
+        for (int is_bias = 0; is_bias < 2; is_bias++) {
+            const struct model_tensor *tensor = infer_gradient_tensor(item, i, is_bias);
+            if (!add_gradient(list, tensor->name, item->gradient->parameters[i][is_bias],
+                              tensor->rank, tensor->shape))
+                return false;
+        }
+    return true;
+}
+
+static void say_gradients(const struct infer_call *call, struct writer *writer)
+{
+    const struct gradient_list *list = call->state;
+    say_model(writer, &call->request.items[0]);
+    for (int i = 0; i < list->input_count; i++)
+        writer->kind->array(writer, list->names[i], &list->arrays[i]);
+    writer->kind->group(writer, "parameters");
+    for (int i = list->input_count; i < list->count; i++)
+        writer->kind->array(writer, list->names[i], &list->arrays[i]);
+    writer->kind->end(writer);
+}
+
+static bool write_gradients(struct infer_call *call, struct fault *fault)
+{
+    struct infer_item *item = &call->request.items[0];
+    struct gradient_list *list = arena_calloc(&call->request.arena, 1, sizeof *list);
+    if (!list)
+        return fault_no_memory(fault);
+    list->arena = &call->request.arena;
+    list->dtype = answer_of(call)->writer->keeps_dtype ? item->answer_dtype : ATTN_F32;
+    call->state = list;
+    infer_gradient_finish(item);
+    if (!add_inputs(list, item) || !add_parameters(list, item))
+        return fault_no_memory(fault);
+    return attention_write(call, say_gradients, fault);
+}
+
+/* ------------------------------------------------------------------ calls -- */
+
+static bool write_single(struct infer_call *call, struct fault *fault)
+{
+    return attention_write(call, say_single, fault);
+}
+
+static bool write_batch(struct infer_call *call, struct fault *fault)
+{
+    return attention_write(call, say_batch, fault);
+}
+
+static bool write_merge(struct infer_call *call, struct fault *fault)
+{
+    return attention_write(call, say_merge, fault);
+}
+
+const struct infer_wire attention_single = { .begin = begin_single,
+                                             .read = read_single,
+                                             .write = write_single };
+const struct infer_wire attention_batch = { .read = read_batch, .write = write_batch };
+const struct infer_wire attention_merge = { .begin = attention_begin,
+                                            .read = read_merge,
+                                            .write = write_merge };
+const struct infer_wire attention_gradients = { .begin = attention_begin,
+                                                .read = read_gradients,
+                                                .write = write_gradients };

@@ -1,0 +1,15 @@
+/* session_attention.h - attention over sessions as an operation (session/session_call.h). */
+#ifndef ATTND_SESSION_ATTENTION_H
+#define ATTND_SESSION_ATTENTION_H
+
+#include "operations/attention.h"
+#include "session/session_call.h"
+
+/* Of a call whose path names the session, and of one whose items do. */
+extern const struct infer_wire session_attention_of_path, session_attention_of_items;
+
+/* Sets item and step, whose session is set, by what is asked. */
+bool session_attention_settle(const struct session_asked *asked, struct infer_item *item,
+                              struct session_step *step, struct fault *fault);
+
+#endif

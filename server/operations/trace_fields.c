@@ -1,0 +1,207 @@
+/* trace_fields.c - every field of a trace, once: its name, its place in struct trace_item, and what
+ * fits. */
+#include "operations/trace_fields.h"
+
+#include "config/config_value.h"
+#include "infer/call_formats.h"
+#include "operations/attention_fields.h"
+
+#include <stddef.h>
+
+/* The longest that a trace may be kept. */
+#define KEEP_MAX_NS (INT64_C(24) * 3600 * 1000000000)
+
+#define AT(member) offsetof(struct trace_item, member)
+
+#define COUNT_OF(array) ((int)(sizeof(array) / sizeof(array)[0]))
+
+/* ----------------------------------------------------- fields of their own -- */
+
+static bool read_special(struct field_reader *reader, const struct value *value, void *into)
+{
+    struct trace_item *item = into;
+    if (value->kind != VALUE_BOOL)
+        return field_wrong_type(reader, value, "true or false");
+    item->no_special = !value->flag;
+    return true;
+}
+
+static bool read_append(struct field_reader *reader, const struct value *value, void *into)
+{
+    struct trace_item *item = into;
+    if (value->kind != VALUE_BOOL)
+        return field_wrong_type(reader, value, "true or false");
+    item->drops_rows = !value->flag;
+    return true;
+}
+
+/* [[start, end], ...] */
+static bool read_spans(struct field_reader *reader, const struct value *value, void *into)
+{
+    static const struct field ENDS = { .kind = FIELD_INTEGERS };
+    const char *expected = "a list of [start, end]";
+    struct trace_item *item = into;
+    const struct json_numbers *numbers = field_read_numbers(reader, value, expected);
+    const int64_t *ends;
+    int64_t count;
+    if (!numbers)
+        return false;
+    if (numbers->count > 0 && (numbers->rank != 2 || numbers->shape[1] != 2))
+        return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE, "spans is not %s",
+                            expected);
+    reader->field = &ENDS;
+    struct attn_map_range *spans =
+        arena_calloc(reader->arena, (size_t)numbers->count / 2, sizeof *spans);
+    if (!spans)
+        return fault_no_memory(reader->fault);
+    if (!field_copy_integers(reader, numbers, &ends, &count))
+        return false;
+    for (int64_t i = 0; i < count / 2; i++)
+        spans[i] = (struct attn_map_range){ ends[2 * i], ends[2 * i + 1] };
+    item->spans = spans;
+    item->span_count = count / 2;
+    return true;
+}
+
+static bool read_span_texts(struct field_reader *reader, const struct value *value, void *into)
+{
+    struct trace_item *item = into;
+    const struct message *strings;
+    if (!value_is_list(value, &strings))
+        return field_wrong_type(reader, value, "an array of strings");
+    struct byte_slice *texts = arena_calloc(reader->arena, (size_t)strings->count, sizeof *texts);
+    if (!texts)
+        return fault_no_memory(reader->fault);
+    for (int64_t i = 0; i < strings->count; i++) {
+        if (strings->values[i].kind != VALUE_STRING)
+            return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
+                                "%s holds %s; expected strings", reader->name,
+                                value_words(&strings->values[i]));
+        texts[i] = strings->values[i].string;
+    }
+    item->span_texts = texts;
+    item->span_text_count = strings->count;
+    return true;
+}
+
+static bool read_keep(struct field_reader *reader, const struct value *value, void *into)
+{
+    int64_t *keep_ns = &((struct trace_item *)into)->keep_ns;
+    if (value->kind != VALUE_STRING)
+        return field_wrong_type(reader, value, "a time such as \"5m\"");
+    if (config_value_time(value->string.data, keep_ns) && *keep_ns > 0 && *keep_ns <= KEEP_MAX_NS)
+        return true;
+    return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
+                        "keep is '%.40s'; expected a time above 0 and of at most 24h, such as "
+                        "\"90s\", \"5m\" or \"1h\"",
+                        (const char *)value->string.data);
+}
+
+/* -------------------------------------------------------------------- the rows -- */
+
+static const char *const OUTPUTS[] = {
+#define X(NAME, name) #name,
+    TRACE_OUTPUT_MAP(X)
+#undef X
+};
+
+#define BYTES_OF(NAME)                                                                             \
+    {                                                                                              \
+        .name = #NAME, .kind = FIELD_BYTES, .offset = AT(NAME)                                     \
+    }
+#define ARRAY_OF(NAME)                                                                             \
+    {                                                                                              \
+        .name = #NAME, .kind = FIELD_ARRAY, .flags = FIELD_TENSOR, .offset = AT(NAME)              \
+    }
+#define INTEGERS_OF(NAME, ONE, FLAGS)                                                              \
+    {                                                                                              \
+        .name = #NAME, .kind = FIELD_INTEGERS, .flags = FIELD_TENSOR | (FLAGS),                    \
+        .offset = AT(NAME), .has = AT(has_##NAME), .count = AT(ONE##_count),                       \
+        .expected = "a list of integers"                                                           \
+    }
+
+static const struct field ROWS[] = {
+    { .name = "model", .kind = FIELD_STRING, .offset = AT(model_name) },
+    BYTES_OF(text),
+    BYTES_OF(pair),
+    { .name = "special", .kind = FIELD_OWN, .own = read_special, .has = AT(has_special) },
+    INTEGERS_OF(tokens, token, 0),
+    INTEGERS_OF(token_types, token_type, 0),
+    BYTES_OF(decoder_text),
+    INTEGERS_OF(decoder_tokens, decoder_token, 0),
+    ARRAY_OF(pixels),
+    ARRAY_OF(features),
+    ARRAY_OF(embeddings),
+    INTEGERS_OF(layers, layer, 0),
+    { .name = "kinds",
+      .kind = FIELD_STRINGS,
+      .offset = AT(kinds),
+      .has = AT(has_kinds),
+      .count = AT(kind_count) },
+    { .name = "outputs",
+      .kind = FIELD_ENUM_SET,
+      .offset = AT(outputs),
+      .has = AT(has_outputs),
+      .names = OUTPUTS,
+      .name_count = TRACE_OUTPUT_COUNT },
+    { .name = "weight_map",
+      .kind = FIELD_OBJECT,
+      .offset = AT(weight_map),
+      .has = AT(has_weight_map),
+      .inner = &weight_map_fields },
+    { .name = "spans", .kind = FIELD_OWN, .own = read_spans },
+    { .name = "span_texts", .kind = FIELD_OWN, .own = read_span_texts },
+    INTEGERS_OF(rows, row, FIELD_NEGATIVE),
+    { .name = "top_k_tokens",
+      .kind = FIELD_INTEGER,
+      .offset = AT(top_k_tokens),
+      .least = 1,
+      .code = FAULT_OPTION },
+    INTEGERS_OF(positions, position, FIELD_NEGATIVE),
+    { .name = "keep", .kind = FIELD_OWN, .own = read_keep },
+};
+
+const struct field_table trace_fields = { .rows = ROWS,
+                                          .count = COUNT_OF(ROWS),
+                                          .policy = FIELDS_LISTED,
+                                          .bytes = sizeof(struct trace_item) };
+const struct field_table trace_batch_fields = { .rows = ROWS,
+                                                .count = COUNT_OF(ROWS),
+                                                .policy = FIELDS_LISTED,
+                                                .list = "requests",
+                                                .items_max = TRACE_ITEMS_MAX,
+                                                .bytes = sizeof(struct trace_item) };
+
+static const struct field SESSION_ROWS[] = {
+    { .name = "model", .kind = FIELD_REFUSED, .expected = FIELDS_NO_MODEL },
+    { .name = "at", .kind = FIELD_INTEGER, .offset = AT(at), .code = FAULT_LENGTH },
+    { .name = "append", .kind = FIELD_OWN, .own = read_append },
+};
+
+const struct field_table trace_session_fields = { .rows = SESSION_ROWS,
+                                                  .count = COUNT_OF(SESSION_ROWS) };
+
+bool trace_fields_read(struct trace_call *call, bool batch, struct fault *fault)
+{
+    struct trace_request *request = &call->request;
+    struct trace_item shared = { .at = -1 };
+    const struct field_reader reader = { .arena = &request->arena,
+                                         .nonfinite_allowed = request->nonfinite_allowed,
+                                         .fault = fault };
+    struct field_items items = {
+        .target = { batch ? &trace_batch_fields : &trace_fields, &shared },
+        .more.table = request->is_of_session ? &trace_session_fields : NULL,
+        .fault_offset = offsetof(struct trace_item, fault),
+    };
+    struct message message;
+    request->batch = batch;
+    call->form.arena = &request->arena;
+    call->form.nonfinite_allowed = request->nonfinite_allowed;
+    call->form.nul_is_kept = true;
+    if (!call_formats_read(&call->base, &call->form, items.target.table, &message, fault)
+        || !fields_read_items(&reader, &message, &items))
+        return false;
+    request->items = items.items;
+    request->item_count = items.count;
+    return true;
+}
