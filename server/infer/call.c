@@ -19,6 +19,12 @@
  * workers, so that no CPU is idle meanwhile. */
 enum { INLINE_ALWAYS_NS = 20000, INLINE_MOST_NS = 250000, INLINE_TURN_NS = 250000 };
 
+/* A refusal costs about half of what a small call does, and connection threads go before workers.
+ * At a multiple of the load they would use up the CPUs for refusals while the queue stands. So for
+ * each call that finds the queue full the thread runs a small one of the queue, up to this sum in a
+ * turn. */
+enum { RELIEF_TURN_NS = 1000000 };
+
 /* With the first call of a turn it helps up to this predicted cost, which is a millisecond where
  * two CPUs share it: it reads the request and takes tasks beside the workers, until something has
  * come for it. Otherwise one worker more would be woken, and this thread by the answer. */
@@ -332,6 +338,14 @@ static bool open_call(struct call *call, struct exchange *exchange, struct fault
     return admit_body(call, fault) && reserve_time(call, call->job.cost_ns, fault);
 }
 
+/* After a call was refused: see RELIEF_TURN_NS. */
+static void relieve(const struct exchange *exchange, const struct fault *fault)
+{
+    struct service *service = exchange_context(exchange);
+    if (fault->code == FAULT_OVERLOADED && exchange_turn_cost_ns(exchange) < RELIEF_TURN_NS)
+        exchange_add_turn_cost(exchange, scheduler_relieve(service->scheduler, INLINE_MOST_NS));
+}
+
 /* The most that the call may cost to be run by the connection thread itself. */
 static int64_t inline_most_ns(const struct call *call, const struct exchange *exchange)
 {
@@ -368,6 +382,7 @@ void call_handle(struct exchange *exchange, struct call *call)
     if (!open_call(call, exchange, &fault)) {
         if (call)
             release(call);
+        relieve(exchange, &fault);
         exchange_fail(exchange, &fault);
         return;
     }
@@ -392,7 +407,10 @@ bool call_takes_body(const struct exchange *exchange, struct body_outlook *outlo
     const struct admission_cost certain =
         predict(&cost, exchange, (struct byte_slice){ NULL, outlook->bytes }, &guess_key,
                 &outlook->cost_ns);
-    return admission_takes_body(exchange_context(exchange), exchange, outlook, certain, fault);
+    if (admission_takes_body(exchange_context(exchange), exchange, outlook, certain, fault))
+        return true;
+    relieve(exchange, fault);
+    return false;
 }
 
 static void run_all(struct call *call, const struct worker *worker)

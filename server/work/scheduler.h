@@ -144,6 +144,11 @@ struct scheduler_help {
 bool scheduler_run(struct scheduler *scheduler, struct job *job, int64_t inline_ns,
                    const struct scheduler_help *help);
 
+/* The caller runs the job that goes first, if its predicted rest is known and at most most_ns: a
+ * thread that only refuses new jobs while others wait would take the CPU from the workers. Returns
+ * the predicted cost of what it ran; 0: nothing. */
+int64_t scheduler_relieve(struct scheduler *scheduler, int64_t most_ns);
+
 /* Claims a job that waits (JOB_WAITS), so that the caller may read and write the job's memory:
  * until scheduler_continue() the job does not end, even if its client leaves, its deadline passes
  * or the daemon stops. May be called as soon as stage_tasks() has been entered. False where the job

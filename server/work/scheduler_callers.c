@@ -45,14 +45,9 @@ static bool may_help(const struct scheduler *scheduler, const struct job *job,
     return help && job->cost_ns <= help->job_most_ns && is_idle(scheduler);
 }
 
-/* A seat if the caller may run the job itself, or begin it and help; else NULL. */
-static struct scheduler_thread *take_seat(struct scheduler *scheduler, const struct job *job,
-                                          int64_t now_ns, int64_t inline_ns,
-                                          const struct scheduler_help *help)
+/* NULL: none is free, or there is no memory for it. */
+static struct scheduler_thread *take_any_seat(struct scheduler *scheduler, int64_t now_ns)
 {
-    if (job->cost_ns <= 0
-        || !(may_run(scheduler, job, now_ns, inline_ns) || may_help(scheduler, job, help)))
-        return NULL;
     for (int i = 0; i < SCHEDULER_INLINE_MAX; i++) {
         struct scheduler_thread *seat = &scheduler->seats[i];
         if (seat->begun_ns)
@@ -68,6 +63,23 @@ static struct scheduler_thread *take_seat(struct scheduler *scheduler, const str
         return seat;
     }
     return NULL;
+}
+
+/* A seat if the caller may run the job itself, or begin it and help; else NULL. */
+static struct scheduler_thread *take_seat(struct scheduler *scheduler, const struct job *job,
+                                          int64_t now_ns, int64_t inline_ns,
+                                          const struct scheduler_help *help)
+{
+    return job->cost_ns > 0
+                   && (may_run(scheduler, job, now_ns, inline_ns) || may_help(scheduler, job, help))
+               ? take_any_seat(scheduler, now_ns)
+               : NULL;
+}
+
+static void leave_seat(struct scheduler *scheduler, struct scheduler_thread *seat)
+{
+    seat->begun_ns = 0;
+    scheduler->inline_count--;
 }
 
 static bool is_late(const struct job *job)
@@ -155,13 +167,34 @@ bool scheduler_run(struct scheduler *scheduler, struct job *job, int64_t inline_
         if (help)
             help_with(scheduler, number, seat, help);
     }
-    if (seat) {
-        seat->begun_ns = 0;
-        scheduler->inline_count--;
-    }
+    if (seat)
+        leave_seat(scheduler, seat);
     /* A worker that slept on for the caller may be wanted. */
     if (seat && help)
         scheduler_wake(scheduler, scheduler->order.count, now_ns);
     pthread_mutex_unlock(&scheduler->mutex);
     return taken;
+}
+
+int64_t scheduler_relieve(struct scheduler *scheduler, int64_t most_ns)
+{
+    const int64_t now_ns = clock_now_ns();
+    int64_t cost_ns = 0;
+    pthread_mutex_lock(&scheduler->mutex);
+    struct job *job = job_order_next(&scheduler->order, now_ns);
+    const int64_t rest_ns = job ? job_order_rest_ns(job) : 0;
+    struct scheduler_thread *seat = NULL;
+    if (rest_ns > 0 && rest_ns <= most_ns && now_ns <= job->ends_ns)
+        seat = take_any_seat(scheduler, now_ns);
+    if (seat) {
+        const int64_t number = job->number;
+        cost_ns = rest_ns;
+        do
+            scheduler_run_task(scheduler, job, seat, clock_now_ns());
+        while ((job = job_order_next(&scheduler->order, now_ns)) && job->number == number
+               && job_order_rest_ns(job) <= most_ns);
+        leave_seat(scheduler, seat);
+    }
+    pthread_mutex_unlock(&scheduler->mutex);
+    return cost_ns;
 }

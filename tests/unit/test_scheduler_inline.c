@@ -250,6 +250,38 @@ static void test_many_bring_jobs_at_once(void **state)
     scheduler_free(scheduler);
 }
 
+static void submit(struct scheduler *scheduler, struct small_job *small, int64_t cost_ns)
+{
+    small->job.kind = &kind;
+    small->job.cost_ns = cost_ns;
+    small->caller = pthread_self();
+    assert_true(scheduler_submit(scheduler, &small->job));
+}
+
+/* Behind a worker that is busy: a thread that has refused a job runs the first that waits, if it is
+ * small. It is longer than what the spare thread would run. */
+static void test_a_thread_that_refuses_runs_one_that_waits(void **state)
+{
+    (void)state;
+    struct scheduler *scheduler = idle_scheduler(1, 20);
+    struct small_job busy = { .hold = true, .job.tasks_at_once = 1 };
+    const int64_t most_ns = 3 * SCHEDULER_SHORT_NS, first_ns = 2 * SCHEDULER_SHORT_NS;
+    struct small_job first = { .planned_ns = first_ns }, large = { .planned_ns = SMALL_NS };
+    assert_int_equal(scheduler_relieve(scheduler, most_ns), 0);
+    submit(scheduler, &busy, 0);
+    wait_for(&busy.begun, 1);
+    submit(scheduler, &first, first_ns);
+    submit(scheduler, &large, 2 * most_ns);
+    assert_int_equal(scheduler_relieve(scheduler, most_ns), first_ns);
+    assert_true(ran_here(&first));
+    assert_int_equal(scheduler_relieve(scheduler, most_ns), 0);
+    assert_int_equal(atomic_load(&large.done_count), 0);
+    atomic_store(&busy.hold, false);
+    wait_for(&large.done_count, 1);
+    assert_false(ran_here(&large));
+    scheduler_free(scheduler);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -261,6 +293,7 @@ int main(void)
         cmocka_unit_test(test_where_there_is_company_it_queues),
         cmocka_unit_test(test_beside_a_long_job_it_is_run_where_it_came),
         cmocka_unit_test(test_many_bring_jobs_at_once),
+        cmocka_unit_test(test_a_thread_that_refuses_runs_one_that_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
