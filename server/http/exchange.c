@@ -146,6 +146,14 @@ struct byte_slice exchange_take_body(struct exchange *exchange)
     return body;
 }
 
+void exchange_leave_quota(struct exchange *exchange)
+{
+    const enum fault_code code = exchange->record.fault;
+    if (!exchange->left_quota)
+        access_quota_leave(exchange_quota(exchange), code ? code : exchange->fault.code);
+    exchange->left_quota = true;
+}
+
 void exchange_free(struct exchange *exchange)
 {
     if (!exchange)
@@ -157,7 +165,7 @@ void exchange_free(struct exchange *exchange)
     if (exchange->answer.release)
         exchange->answer.release(exchange->answer.owner);
     memory_return_all(&exchange->memory);
-    access_quota_leave(exchange_quota(exchange), exchange->record.fault);
+    exchange_leave_quota(exchange);
     access_key_release(exchange->key);
     free(exchange->query);
     http_headers_clear(&exchange->headers);

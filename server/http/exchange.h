@@ -68,6 +68,7 @@ struct exchange {
     const char *client; /* the client's address; the connection owns it */
 
     struct access_key *key; /* held; NULL: see exchange_key(), or the request has no good key */
+    bool left_quota;        /* it counts for the key no more */
     bool key_came;          /* the request has a key, good or not */
     unsigned audit_levels;  /* of the log when a request for a change came; 0: not audited */
 
@@ -86,6 +87,11 @@ struct exchange {
     int silent_rounds;     /* of the gate since then */
     LIST_LINK(struct exchange) at_gate;
     struct body_outlook outlook;
+
+    bool was_held;          /* its refusal has had its turn given (http_refusals.c) */
+    bool is_held;           /* and waits for it */
+    int64_t refused_due_ns; /* the turn */
+    int64_t refused_place;  /* in the heap of those that wait */
 
     int stalled_looks;      /* in a row that found unread bytes (http_chunk_line.c) */
     uint64_t stalled_bytes; /* that had been read of the connection at all these looks */
@@ -169,6 +175,9 @@ bool exchange_is_change(const struct exchange *exchange);
 /* Logs such a request, done or not: who asked for what, and what came of it. What was done for a
  * client that left before its answer was sent is logged as done. */
 void exchange_audit(const struct exchange *exchange);
+
+/* From here on the exchange does not count for its key. */
+void exchange_leave_quota(struct exchange *exchange);
 
 /* Frees the exchange and what it owns; NULL is fine. */
 void exchange_free(struct exchange *exchange);

@@ -243,8 +243,11 @@ static enum MHD_Result go_on(struct exchange *exchange)
         return MHD_NO;
     if (exchange->fault.code == FAULT_NONE)
         ask_route(exchange);
-    if (http_is_refused(exchange))
+    if (http_is_refused(exchange)) {
         http_gate_leave(exchange);
+        if (http_refusals_hold(exchange))
+            return MHD_YES;
+    }
     return http_is_before_body(exchange) ? answer_before_body(exchange) : begin_body(exchange);
 }
 
@@ -268,12 +271,20 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
         check_headers(exchange);
     if (thread->http->options.keys)
         http_forget_key(exchange);
+    if (http_is_refused(exchange) && http_refusals_hold(exchange))
+        return MHD_YES;
     if (http_is_before_body(exchange))
         return answer_before_body(exchange);
     if (http_is_refused(exchange) || http_gate_enter(exchange))
         return begin_body(exchange);
     http_waiting_add(exchange);
     return MHD_YES;
+}
+
+/* Sends the answer that an exchange has, or has it wait. */
+static enum MHD_Result send_answer(struct exchange *exchange)
+{
+    return http_refusals_hold(exchange) ? MHD_YES : queue_answer(exchange);
 }
 
 /* Lets the handler answer or park, once the whole body is there. */
@@ -290,7 +301,7 @@ static enum MHD_Result dispatch(struct exchange *exchange)
     else
         http_handle(exchange);
     if (exchange->answered)
-        return queue_answer(exchange);
+        return send_answer(exchange);
     assert(exchange->parked);
     http_waiting_add(exchange);
     MHD_suspend_connection(exchange->connection);
@@ -323,7 +334,7 @@ enum MHD_Result http_on_request(void *context, struct MHD_Connection *connection
     if (exchange->answered && http_connection_of(connection)->left)
         return MHD_NO;
     if (exchange->answered)
-        return queue_answer(exchange);
+        return send_answer(exchange);
     if (exchange->parked) /* resumed without an answer: there is nothing to do yet */
         return MHD_YES;
     return dispatch(exchange);

@@ -59,7 +59,8 @@ static bool reads_on(const struct http_connection *connection)
     const struct exchange *exchange = connection->exchange;
     size_t bytes = 0;
     return connection->tls
-           && (!exchange || (exchange->reading && exchange->gate != HTTP_GATE_WAITS))
+           && (!exchange
+               || (exchange->reading && !exchange->is_held && exchange->gate != HTTP_GATE_WAITS))
            && http_connection_unread(connection, &bytes) && bytes > 0;
 }
 
@@ -72,7 +73,9 @@ void http_end_departures(struct http_thread *thread)
         if (reads_on(connection))
             continue;
         leaving_remove(thread, connection);
-        if (exchange && exchange->gate == HTTP_GATE_WAITS) {
+        if (exchange && exchange->is_held)
+            http_refusals_release(exchange);
+        else if (exchange && exchange->gate == HTTP_GATE_WAITS) {
             http_gate_call(exchange);
         } else if (!exchange) {
             http_connection_shut(connection, SHUT_RDWR);

@@ -52,17 +52,25 @@ bool http_is_refused_by_key(const struct exchange *exchange)
     return code == FAULT_KEY || code == FAULT_SCOPE || code == FAULT_QUOTA;
 }
 
-bool http_is_refused(const struct exchange *exchange)
+bool http_is_refusal(enum fault_code code)
 {
-    switch (exchange->fault.code) {
+    switch (code) {
     case FAULT_FORBIDDEN:
     case FAULT_MEMORY:
     case FAULT_OVERLOADED:
     case FAULT_DEADLINE:
+    case FAULT_KEY:
+    case FAULT_SCOPE:
+    case FAULT_QUOTA:
         return true;
     default:
-        return http_is_refused_by_key(exchange);
+        return false;
     }
+}
+
+bool http_is_refused(const struct exchange *exchange)
+{
+    return http_is_refusal(exchange->fault.code);
 }
 
 /* Whether three quarters of the body lie in the buffers of the kernel, of GnuTLS and of

@@ -3,6 +3,7 @@
 #ifndef ATTND_HTTP_INTERNAL_H
 #define ATTND_HTTP_INTERNAL_H
 
+#include "base/heap.h"
 #include "http/exchange.h"
 
 #include <microhttpd.h>
@@ -82,6 +83,12 @@ struct http_gate {
     bool called; /* an exchange has been called, and goes on in the next run of libmicrohttpd */
 };
 
+/* The refusals of one thread (http_refusals.c). */
+struct http_refusals {
+    struct heap held; /* exchanges whose refusals wait, their connections suspended */
+    int in_turn;      /* refusals of this turn */
+};
+
 /* The TLS handshakes of one thread (http_tls_handshakes.c). */
 struct http_tls_handshakes {
     LIST_OF(struct http_tls_session) all;     /* under way, the oldest first */
@@ -121,6 +128,7 @@ struct http_thread {
     bool turn_was_long;
     int64_t ran_ns; /* when the latest turn began to run libmicrohttpd */
     struct http_gate gate;
+    struct http_refusals refusals;
     int handled_count;           /* requests since the thread last waited */
     int64_t turn_cost_ns;        /* predicted time of those that it computes itself */
     unsigned run_count, read_in; /* number of the latest run of libmicrohttpd, and of the latest
@@ -155,6 +163,7 @@ struct http {
     int64_t accepts_again_ns;  /* the first thread's: it pauses until then; 0: no pause */
     int64_t handshakes_end_ns; /* the first thread's: of the last clients; 0: not draining */
     bool parses_in_place;      /* libmicrohttpd does (http_framing.c) */
+    _Atomic int64_t refused_paid_ns[1024]; /* by owner, of the latest refusal (http_refusals.c) */
     _Atomic int lingering_count;
     _Atomic int64_t dropped_paid_ns; /* when the dropped bytes of refused requests are paid for */
     bool has_tls;                    /* all listeners but those of unix sockets */
@@ -384,9 +393,10 @@ void http_resume_answered(struct http_thread *thread);
 
 /* ------------------------------------------------------------ http_gate.c -- */
 
-/* Whether the fault of a request refuses it for the work or the memory that it would take, for the
- * page that sent it, or for its key. Its body need not be read, but to read it may still be
- * cheaper. */
+/* Whether a fault of this code is a refusal; and whether the fault of a request refuses it for the
+ * work or the memory that it would take, for the page that sent it, or for its key. Its body need
+ * not be read, but to read it may still be cheaper. */
+bool http_is_refusal(enum fault_code code);
 bool http_is_refused(const struct exchange *exchange);
 
 /* Whether it is refused for its key, or for what its key may use. */
@@ -424,6 +434,24 @@ int http_gate_ms(const struct http_thread *thread, int most_ms);
 
 /* Resumes all connections at the gate of a thread that has ended. */
 void http_gate_end(struct http_thread *thread);
+
+/* -------------------------------------------------------- http_refusals.c -- */
+
+/* Has the refusal of an exchange wait, if it is one and may not go now: the connection is suspended
+ * then, and http_on_request() is called again for the exchange. Once for each exchange. */
+bool http_refusals_hold(struct exchange *exchange);
+
+/* Ends the wait of an exchange. */
+void http_refusals_release(struct exchange *exchange);
+
+/* Releases the exchanges whose turn has come; before libmicrohttpd is run. */
+void http_refusals_run(struct http_thread *thread);
+
+/* How long to wait at most, of most_ms, before http_refusals_run() is called again. */
+int http_refusals_ms(const struct http_thread *thread, int most_ms);
+
+/* Releases all exchanges of a thread that has ended. */
+void http_refusals_end(struct http_thread *thread);
 
 /* ---------------------------------------------------------- http_answer.c -- */
 

@@ -72,6 +72,7 @@ static int poll_timeout_ms(struct http_thread *thread)
     if (thread == &thread->http->threads[0])
         timeout_ms = http_accept_ms(thread->http, timeout_ms);
     timeout_ms = http_tls_ms(thread, http_linger_ms(thread, timeout_ms));
+    timeout_ms = http_refusals_ms(thread, timeout_ms);
     return http_gate_ms(thread, http_timers_ms(thread, timeout_ms));
 }
 
@@ -208,6 +209,7 @@ static void *connection_thread(void *argument)
         if (watch.fds[WATCH_DEPARTURES].revents)
             http_see_departures(thread);
         http_gate_run(thread);
+        http_refusals_run(thread);
         const int64_t began_ns = clock_now_ns();
         http_tls_run(thread);
         run_daemons(thread);
@@ -308,6 +310,7 @@ static void destroy(struct http *http, int running_count)
     for (int i = 0; i < http->thread_count; i++) {
         struct http_thread *thread = &http->threads[i];
         http_gate_end(thread);
+        http_refusals_end(thread);
         http_tls_end(thread);
         for (int j = 0; j < thread->library_count; j++)
             MHD_stop_daemon(thread->libraries[j].daemon);

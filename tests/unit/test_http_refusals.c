@@ -1,0 +1,239 @@
+/* How often one client is refused, and which refusals wait. The test itself plays the clock and the
+ * part of libmicrohttpd. */
+#include "http/http_internal.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { HEAVY = 900, COUNT = HEAVY + 1, LIGHT = HEAVY, AHEAD = 200, TURN = 32 };
+
+#define MS INT64_C(1000000)
+
+static struct http *http;
+static struct http_thread *thread;
+static struct exchange exchanges[COUNT];
+static struct http_connection connections[COUNT];
+static union MHD_ConnectionInfo infos[COUNT];
+static bool is_suspended[COUNT];
+static int64_t now_ns;
+static int keys;
+
+int clock_gettime(clockid_t clock_id, struct timespec *tp)
+{
+    (void)clock_id;
+    *tp = (struct timespec){ .tv_sec = now_ns / 1000000000, .tv_nsec = now_ns % 1000000000 };
+    return 0;
+}
+
+/* A connection is its place in infos. */
+static int number_of(struct MHD_Connection *connection)
+{
+    return (int)((union MHD_ConnectionInfo *)(void *)connection - infos);
+}
+
+const union MHD_ConnectionInfo *MHD_get_connection_info(struct MHD_Connection *connection,
+                                                        enum MHD_ConnectionInfoType type, ...)
+{
+    assert_int_equal(type, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return &infos[number_of(connection)];
+}
+
+void MHD_suspend_connection(struct MHD_Connection *connection)
+{
+    assert_false(is_suspended[number_of(connection)]);
+    is_suspended[number_of(connection)] = true;
+}
+
+void MHD_resume_connection(struct MHD_Connection *connection)
+{
+    assert_true(is_suspended[number_of(connection)]);
+    is_suspended[number_of(connection)] = false;
+}
+
+static void begin(int i, enum fault_code code)
+{
+    exchanges[i] =
+        (struct exchange){ .thread = thread, .connection = &infos[i], .fault = { .code = code } };
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    http = calloc(1, sizeof *http + sizeof http->threads[0]);
+    assert_non_null(http);
+    http->thread_count = 1;
+    http->options.keys = (struct access_keys *)&keys; /* not looked into */
+    thread = &http->threads[0];
+    thread->http = http;
+    now_ns = 1000000 * MS;
+    memset(is_suspended, 0, sizeof is_suspended);
+    for (int i = 0; i < COUNT; i++) {
+        connections[i].peer = i == LIGHT ? 7 : 8;
+        infos[i].socket_context = &connections[i];
+        begin(i, FAULT_OVERLOADED);
+    }
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    http_refusals_end(thread);
+    for (int i = 0; i < COUNT; i++)
+        assert_false(is_suspended[i]);
+    free(http);
+    return 0;
+}
+
+/* All connections of the heavy client that do not wait ask, and ask again once they are refused.
+ * Returns how many were refused in this turn of the thread. */
+static int turn(bool *asked)
+{
+    int refused = 0;
+    http_refusals_run(thread);
+    for (int i = 0; i < HEAVY; i++) {
+        if (asked[i] && !is_suspended[i]) { /* it has waited */
+            refused++;
+            begin(i, FAULT_OVERLOADED);
+        }
+        asked[i] = true;
+        if (!is_suspended[i] && !http_refusals_hold(&exchanges[i])) {
+            refused++;
+            asked[i] = false;
+            begin(i, FAULT_OVERLOADED);
+        }
+    }
+    return refused;
+}
+
+/* Turns come as fast as a thread makes them; the client asks again at once, and is refused no
+ * oftener for it. In between, another client is refused at once. */
+static void test_flood(void **state)
+{
+    (void)state;
+    static bool asked[HEAVY];
+    int refused = 0, turns = 0;
+    memset(asked, 0, sizeof asked);
+    for (const int64_t end_ns = now_ns + 1000 * MS; now_ns < end_ns; now_ns += MS / 10, turns++) {
+        const int in_turn = turn(asked);
+        assert_in_range(in_turn, 0, TURN);
+        refused += in_turn;
+        if (turns % 100 == 99) {
+            begin(LIGHT, FAULT_OVERLOADED);
+            if (http_refusals_hold(&exchanges[LIGHT])) { /* the turn is full: in the next one */
+                now_ns += MS / 10;
+                http_refusals_run(thread);
+            }
+            assert_false(is_suspended[LIGHT]);
+        }
+    }
+    /* Each connection once in 100 ms, and those ahead of the rate. */
+    assert_in_range(refused, 2000, 10 * HEAVY + AHEAD + HEAVY);
+}
+
+/* Without keys a refusal waits for its turn alone, and that of another address goes first. */
+static void test_without_keys(void **state)
+{
+    (void)state;
+    http->options.keys = NULL;
+    http_refusals_run(thread);
+    for (int i = 0; i < HEAVY; i++)
+        assert_int_equal(http_refusals_hold(&exchanges[i]), i >= TURN);
+    assert_true(http_refusals_hold(&exchanges[LIGHT]));
+    assert_int_equal(http_refusals_ms(thread, 1000), 0);
+    http_refusals_run(thread);
+    assert_false(is_suspended[LIGHT]);
+    for (int waiting = HEAVY - 2 * TURN + 1; waiting > 0; waiting -= TURN) {
+        assert_int_equal(thread->refusals.held.count, waiting);
+        http_refusals_run(thread);
+    }
+    assert_int_equal(http_refusals_ms(thread, 1000), 1000);
+}
+
+/* A client that is refused now and then never waits. */
+static void test_few_refusals(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 1000; i++, now_ns += MS) {
+        begin(0, FAULT_QUOTA);
+        http_refusals_run(thread);
+        assert_false(http_refusals_hold(&exchanges[0]));
+    }
+}
+
+/* Suspends one exchange of the heavy client. */
+static struct exchange *hold_one(enum fault_code code)
+{
+    for (int i = 0; i < HEAVY; i++) {
+        begin(i, code);
+        if (i % TURN == 0)
+            http_refusals_run(thread);
+        if (http_refusals_hold(&exchanges[i]))
+            return &exchanges[i];
+    }
+    return NULL;
+}
+
+static void test_what_waits(void **state)
+{
+    (void)state;
+    static const enum fault_code never[] = { FAULT_NONE, FAULT_JSON, FAULT_TOO_LARGE,
+                                             FAULT_DEADLINE, FAULT_LOADING };
+    for (size_t i = 0; i < sizeof never / sizeof never[0]; i++)
+        assert_null(hold_one(never[i]));
+    assert_non_null(hold_one(FAULT_KEY));
+}
+
+/* It goes on by its end: once, with its answer where it has one. */
+static void test_release(void **state)
+{
+    (void)state;
+    struct exchange *exchange = hold_one(FAULT_OVERLOADED);
+    assert_non_null(exchange);
+    assert_in_range(http_refusals_ms(thread, 1000), 0, 2);
+    http_refusals_release(exchange); /* its client has left */
+    assert_true(exchange->called);
+    assert_false(http_refusals_hold(exchange));
+    assert_int_equal(http_refusals_ms(thread, 1000), 1000);
+
+    exchange = hold_one(FAULT_OVERLOADED);
+    assert_non_null(exchange);
+    exchange->answered = true;
+    now_ns += 1000 * MS;
+    http_refusals_run(thread);
+    assert_false(exchange->called);
+    assert_false(exchange->is_held);
+}
+
+static void test_drain(void **state)
+{
+    (void)state;
+    static bool asked[HEAVY];
+    memset(asked, 0, sizeof asked);
+    turn(asked);
+    atomic_store(&http->draining_since_ns, now_ns);
+    http_refusals_run(thread);
+    for (int i = 0; i < HEAVY; i++)
+        assert_false(is_suspended[i]);
+    assert_null(hold_one(FAULT_OVERLOADED));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_flood, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_without_keys, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_few_refusals, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_waits, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_release, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_drain, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
