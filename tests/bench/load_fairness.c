@@ -25,7 +25,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { KEYS = 50, KEYED_LENGTH = 320, KEYED_PER_S = 10, KEYED_SECONDS = 30, FLOOD_S = 3 };
+enum { KEYS = 50, REFUSED = KEYS /* the key after those */ };
+enum { KEYED_LENGTH = 320, KEYED_PER_S = 10, KEYED_SECONDS = 30, FLOOD_S = 3 };
 enum { SHORT_LENGTH = 640, SHORT_PER_S = 120, LONG_LENGTH = 147456, MAP_LENGTH = 3900 };
 
 static const double GOAL = 3, KEYS_GOAL = 2;
@@ -33,6 +34,8 @@ static const double GOAL = 3, KEYS_GOAL = 2;
 static const char *const ADDITIVE[] = { "model", "new",      "--attention", "additive", "--d-model",
                                         "64",    "--hidden", "512",         "--seed",   "1" };
 enum { ADDITIVE_ARGUMENTS = sizeof ADDITIVE / sizeof ADDITIVE[0] };
+
+static const char DEMO[] = "{\"model\":\"demo\",\"query\":[[1,0,0]]}";
 
 static struct traffic_request long_sequence(void)
 {
@@ -151,10 +154,12 @@ static void compare(struct traffic_server *server, const struct long_job *job)
 static const struct flood {
     const char *name;
     int keys, jobs;
+    bool is_refused; /* small requests of a key whose budget is used up, in place of the jobs */
 } floods[] = {
-    { "1 key with 4 long jobs", 1, 4 },
-    { "1 key with 1000 long jobs", 1, 1000 },
-    { "49 keys with 1000 long jobs", 49, 1000 },
+    { "1 key refused on 900 connections", 1, 900, true },
+    { "1 key with 4 long jobs", 1, 4, false },
+    { "1 key with 1000 long jobs", 1, 1000, false },
+    { "49 keys with 1000 long jobs", 49, 1000, false },
 };
 
 static const char *key_name(int key)
@@ -173,11 +178,12 @@ static void add_key(struct traffic_request *request, int key)
 
 static void write_keys(const char *path)
 {
-    static char names[KEYS][16];
-    struct key_line lines[KEYS + 1] = { { NULL, NULL } };
-    for (int i = 0; i < KEYS; i++) {
+    static char names[KEYS + 1][16];
+    struct key_line lines[KEYS + 2] = { { NULL, NULL } };
+    for (int i = 0; i <= KEYS; i++) {
         snprintf(names[i], sizeof names[i], "%s", key_name(i));
-        lines[i] = (struct key_line){ names[i], "infer" };
+        lines[i] =
+            (struct key_line){ names[i], i == REFUSED ? "infer cpu=0.001 burst=1ms" : "infer" };
     }
     key_file_write(path, lines);
 }
@@ -189,8 +195,9 @@ static void pour(int port, const struct flood *flood)
     struct traffic_result result;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (int i = 0; i < flood->keys; i++) {
-        requests[i] = traffic_model_binary("additive", 512, 64);
-        add_key(&requests[i], 1 + i);
+        requests[i] = flood->is_refused ? traffic_json("/v1/attention", DEMO, 0)
+                                        : traffic_model_binary("additive", 512, 64);
+        add_key(&requests[i], flood->is_refused ? REFUSED : 1 + i);
     }
     traffic_run(&(struct traffic_load){ .port = port,
                                         .requests = requests,

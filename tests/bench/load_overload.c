@@ -2,6 +2,7 @@
  * carry.
  *
  *     load_overload [attnd|fastapi|cjson] [WORKLOAD]      without a name: all of them
+ *     load_overload burst [PERCENT]                       after a burst; and many connections
  *
  * A closed loop finds what the server carries. Then requests arrive by Poisson at 50 to 200 % of
  * that, each with a deadline, unless a rival was not busy (peers.h), so that what it carries is not
@@ -172,6 +173,90 @@ static void overload_server(const char *name, const char *only)
         printf("one CPU alone: the client and the server share it\n");
 }
 
+/* ------------------------------------------------------------------- bursts -- */
+
+enum { BURST_SECONDS = 7, BURST_TIMES = 3 };
+
+static const double BURST_AT_S = 1, BURST_S = 1, RECOVERED = 0.95;
+
+/* How long after the burst the last slice began that was not well served. */
+static double recovery_s(const struct traffic_result *result)
+{
+    const int from = (int)((BURST_AT_S + BURST_S) / TRAFFIC_SLICE_S + 0.5);
+    const int slices = (int)(result->seconds / TRAFFIC_SLICE_S + 0.5);
+    int last = from - 1;
+    for (int i = from; i < slices; i++)
+        if ((double)result->good_in[i] < RECOVERED * (double)result->arrived_in[i])
+            last = i;
+    return (last + 1 - from) * TRAFFIC_SLICE_S;
+}
+
+static void print_slices(const struct traffic_result *result)
+{
+    const int slices = (int)(result->seconds / TRAFFIC_SLICE_S + 0.5);
+    printf("  good in percent, each tenth of a second:");
+    for (int i = 0; i < slices; i++)
+        printf("%s%.0f", i % 10 ? " " : "\n   ",
+               100.0 * (double)result->good_in[i]
+                   / (result->arrived_in[i] ? (double)result->arrived_in[i] : 1));
+    printf("\n  well served again %.1f s after the burst\n", recovery_s(result));
+}
+
+static void burst_at(struct traffic_server *server, struct traffic_load load, double capacity_per_s,
+                     int percent)
+{
+    struct traffic_result result;
+    char point[24];
+    snprintf(point, sizeof point, "%d+burst", percent);
+    load.callers = OPEN_CALLERS;
+    load.seconds = BURST_SECONDS;
+    load.deadline_s = 1;
+    load.rate = percent / 100.0 * capacity_per_s;
+    load.burst_rate = BURST_TIMES * capacity_per_s;
+    load.burst_at_s = BURST_AT_S;
+    load.burst_s = BURST_S;
+    traffic_measure(server, &load,
+                    &(struct traffic_row){ .workload = "JSON 16x64", .point = point }, &result);
+    print_slices(&result);
+    traffic_report_figure(point, recovery_s(&result), "s");
+    traffic_result_free(&result);
+}
+
+/* Closed loops of more and more connections, and then bursts of three times the capacity of the
+ * first, a second long, in a load that the server carries. Nothing has a deadline but the client,
+ * which calls an answer good for a second. */
+static void burst(const char *only)
+{
+    static const int CALLERS[] = { 32, 1000, 2000 }, BASES[] = { 60, 70, 80 };
+    struct traffic_server server;
+    struct traffic_request request = traffic_attention_json((struct traffic_shape){ 1, 16, 64 }, 0);
+    double capacity_per_s = 0;
+    traffic_pin(0);
+    traffic_server_start(&server, NULL);
+    const bool is_alone = traffic_pin(1);
+    traffic_try(server.port, &request, 1);
+    struct traffic_load load = { .port = server.port,
+                                 .requests = &request,
+                                 .request_count = 1,
+                                 .seconds = traffic_seconds(2),
+                                 .spins = is_alone };
+    for (size_t i = 0; i < sizeof CALLERS / sizeof CALLERS[0]; i++) {
+        struct traffic_result result;
+        char point[24];
+        snprintf(point, sizeof point, "%d", CALLERS[i]);
+        load.callers = CALLERS[i];
+        traffic_measure(&server, &load,
+                        &(struct traffic_row){ .workload = "JSON 16x64", .point = point }, &result);
+        capacity_per_s = i == 0 ? traffic_good_per_s(&result) : capacity_per_s;
+        traffic_result_free(&result);
+    }
+    for (size_t i = 0; i < sizeof BASES / sizeof BASES[0]; i++)
+        if (!only || BASES[i] == (int)strtol(only, NULL, 10))
+            burst_at(&server, load, capacity_per_s, BASES[i]);
+    traffic_server_stop(&server);
+    traffic_requests_free(&request, 1);
+}
+
 int main(int argc, char **argv)
 {
     static const char *const servers[] = { "attnd", "fastapi", "cjson" };
@@ -182,6 +267,10 @@ int main(int argc, char **argv)
            "server,\nthe generator and others; late ms: how late it sent, p99.\n",
            deadline_ms());
     traffic_report_heading();
+    if (argc >= 2 && strcmp(argv[1], "burst") == 0) {
+        burst(argc > 2 ? argv[2] : NULL);
+        return 0;
+    }
     for (size_t i = 0; i < sizeof servers / sizeof servers[0]; i++)
         if (argc < 2 || strcmp(argv[1], servers[i]) == 0)
             overload_server(servers[i], argc > 2 ? argv[2] : NULL);

@@ -76,6 +76,21 @@ static const struct traffic_request *choose(struct run *run)
     return &load->requests[i];
 }
 
+/* The number of an arrival's slice; the last one has all later ones too. */
+static int slice_of(const struct run *run, int64_t intended_ns)
+{
+    const double slice = (double)(intended_ns - run->counted_from_ns) / 1e9 / TRAFFIC_SLICE_S;
+    return slice < TRAFFIC_SLICES_MAX - 1 ? (int)slice : TRAFFIC_SLICES_MAX - 1;
+}
+
+static double rate_at(const struct run *run, int64_t now_ns)
+{
+    const struct traffic_load *load = run->load;
+    const double at_s = (double)(now_ns - run->counted_from_ns) / 1e9 - load->burst_at_s;
+    return load->burst_rate > 0 && at_s >= 0 && at_s < load->burst_s ? load->burst_rate
+                                                                     : load->rate;
+}
+
 static bool is_counted(const struct run *run, int64_t intended_ns)
 {
     return intended_ns >= run->counted_from_ns && intended_ns < run->end_ns;
@@ -136,6 +151,8 @@ static void arrive(struct run *run, int64_t intended_ns)
 {
     const struct arrival arrival = { intended_ns, choose(run) };
     run->result->arrived += is_counted(run, intended_ns);
+    if (is_counted(run, intended_ns))
+        run->result->arrived_in[slice_of(run, intended_ns)]++;
     struct traffic_connection *connection = free_connection(run);
     if (connection)
         begin(run, connection, &arrival);
@@ -173,6 +190,7 @@ static void count_answer(struct run *run, const struct traffic_connection *conne
         return;
     if (run->load->deadline_s <= 0 || seconds <= run->load->deadline_s) {
         result->good++;
+        result->good_in[slice_of(run, connection->intended_ns)]++;
         result->good_bytes += (double)connection->request->size;
     }
     traffic_samples_add(&result->latency_ms, seconds * 1e3);
@@ -234,7 +252,7 @@ static void arrivals(struct run *run, int64_t now_ns)
     for (int i = 0; i < EVENTS_MAX && run->next_arrival_ns <= now_ns; i++) {
         if (run->next_arrival_ns < run->end_ns)
             arrive(run, run->next_arrival_ns);
-        run->next_arrival_ns += (int64_t)(-log(uniform(run)) / load->rate * 1e9);
+        run->next_arrival_ns += (int64_t)(-log(uniform(run)) / rate_at(run, now_ns) * 1e9);
     }
 }
 

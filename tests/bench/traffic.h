@@ -18,7 +18,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { TRAFFIC_STATUS_MAX = 600 };
+enum { TRAFFIC_STATUS_MAX = 600, TRAFFIC_SLICES_MAX = 400 };
+
+static const double TRAFFIC_SLICE_S = 0.1;
 
 struct traffic_load {
     int port;              /* of 127.0.0.1 */
@@ -28,6 +30,9 @@ struct traffic_load {
     int request_count;
     double seconds;    /* counted; a fifth of it goes before, as a warm-up */
     double rate;       /* arrivals a second; 0: closed loop */
+    double burst_rate; /* in place of rate, for burst_s from burst_at_s of the counted time on; 0:
+                          there is no burst */
+    double burst_at_s, burst_s;
     int callers;       /* of a closed loop; in an open one the most connections there may be */
     double deadline_s; /* later answers are no good, and twice as late ones are not waited for;
                           0: none */
@@ -50,6 +55,9 @@ struct traffic_result {
     double cpu_s;                      /* our own, all the time */
     double elapsed_s;                  /* all the time */
     double server_cpu_s, could_s;      /* by traffic_measure(): taken, and what it could take */
+
+    /* Of the counted time, in slices of TRAFFIC_SLICE_S, by when a request was to go out. */
+    int64_t arrived_in[TRAFFIC_SLICES_MAX], good_in[TRAFFIC_SLICES_MAX];
 };
 
 /* Runs the load. If that cannot be done, it ends the program with a message. */
