@@ -251,6 +251,16 @@ static enum MHD_Result go_on(struct exchange *exchange)
     return http_is_before_body(exchange) ? answer_before_body(exchange) : begin_body(exchange);
 }
 
+/* Where the queue is full, the request may take the place of one that has waited for long. */
+static void displace_oldest(struct exchange *exchange)
+{
+    struct exchange *oldest = http_gate_displace(exchange);
+    if (!oldest)
+        return;
+    http_refusals_take(oldest);
+    ask_route(exchange);
+}
+
 static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connection *connection,
                                   const char *method, const char *path, const char *version,
                                   void **state)
@@ -271,6 +281,7 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
         check_headers(exchange);
     if (thread->http->options.keys)
         http_forget_key(exchange);
+    displace_oldest(exchange);
     if (http_is_refused(exchange) && http_refusals_hold(exchange))
         return MHD_YES;
     if (http_is_before_body(exchange))

@@ -15,6 +15,14 @@
  * so that a client whose request cannot be done in its time is told at once. The route is asked
  * again when the turn of the body has come, for the time may be too short by then.
  *
+ * Overload. Where more comes than can be done, a queue in the order of arrival makes every client
+ * wait, until the answers are of no use to anybody, and it stays so long after a burst. So where
+ * the queue is full, the newest body takes the place of the oldest, if that one has waited for
+ * LATE_MS. Without keys, from then on until the oldest is not late, the newest body goes first, and
+ * a body that has waited for WAIT_MS is refused: the queue is bounded by age (adaptive LIFO and
+ * controlled delay: Maurer, "Fail at Scale", ACM Queue 13:8, 2015). With keys the order stays,
+ * since the newest bodies could all be those of one key.
+ *
  * A client that sends slowly, or very much, holds up no other. A body gives its place up when
  * nothing of it came for a while, or when it is not whole after a longer while; from then on it is
  * read beside the others. */
@@ -40,6 +48,12 @@ enum {
     PLACE_MS = 20,             /* that a body keeps its place at most */
     SILENCE_MS = 1,            /* a body loses its place when nothing came for this time */
     SILENCE_ROUNDS = 2,        /* and in more than so many runs of its thread */
+};
+
+enum {
+    LATE_MS = 100,  /* from which on the oldest body gives its place to the newest */
+    WAIT_MS = 1000, /* the longest wait of a body while the newest goes first */
+    LOOKS_MAX = 16, /* bodies that are looked at for one that gives its place */
 };
 
 #define MS INT64_C(1000000)
@@ -155,6 +169,70 @@ static void stop_waiting(struct exchange *exchange)
     metrics_gauge_add(METRICS_BODIES_WAITING, -1);
 }
 
+/* ---------------------------------------------------------------- overload -- */
+
+static int64_t oldest_wait_ns(const struct http_gate *gate, int64_t now_ns)
+{
+    const struct exchange *oldest = gate->waiting.list.first;
+    return oldest ? now_ns - oldest->gate_since_ns : 0;
+}
+
+/* Whether the newest body goes first: the queue was full, and the oldest is late ever since. */
+static bool newest_goes_first(const struct http_gate *gate, int64_t now_ns)
+{
+    return gate->full.code != FAULT_NONE && oldest_wait_ns(gate, now_ns) > LATE_MS * MS;
+}
+
+/* Takes a waiting body from the gate, with the fault that refuses it. */
+static struct exchange *refuse(struct exchange *exchange, const struct fault *fault)
+{
+    exchange->fault = *fault;
+    http_gate_leave(exchange);
+    return exchange;
+}
+
+/* The first of the oldest bodies that may give its place to this one: it is of the same key, and
+ * its place is not much too small. */
+static struct exchange *find_late(const struct exchange *newest, int64_t now_ns)
+{
+    struct exchange *oldest = newest->thread->gate.waiting.list.first;
+    for (int looks = 0; oldest && looks < LOOKS_MAX; looks++, oldest = oldest->at_gate.next) {
+        if (now_ns - oldest->gate_since_ns <= LATE_MS * MS)
+            return NULL;
+        if (oldest->key == newest->key && oldest->gate_cost_ns >= newest->outlook.cost_ns / 2)
+            return oldest;
+    }
+    return NULL;
+}
+
+struct exchange *http_gate_displace(struct exchange *newest)
+{
+    struct http_gate *gate = &newest->thread->gate;
+    const int64_t now_ns = clock_now_ns();
+    if (newest->fault.code != FAULT_OVERLOADED)
+        return NULL;
+    if (!newest->thread->http->options.keys)
+        gate->full = newest->fault;
+    struct exchange *oldest = find_late(newest, now_ns);
+    if (!oldest)
+        return NULL;
+    refuse(oldest, &newest->fault);
+    newest->fault.code = FAULT_NONE;
+    return oldest;
+}
+
+struct exchange *http_gate_expire(struct http_thread *thread)
+{
+    struct http_gate *gate = &thread->gate;
+    const int64_t now_ns = clock_now_ns();
+    if (!newest_goes_first(gate, now_ns))
+        gate->full.code = FAULT_NONE;
+    if (gate->full.code == FAULT_NONE || oldest_wait_ns(gate, now_ns) <= WAIT_MS * MS)
+        return NULL;
+    metrics_refused("overloaded");
+    return refuse(gate->waiting.list.first, &gate->full);
+}
+
 /* --------------------------------------------------------------- one body -- */
 
 void http_gate_look(struct exchange *exchange)
@@ -170,8 +248,9 @@ void http_gate_look(struct exchange *exchange)
     const struct job_share *share = is_known ? NULL : access_key_share(exchange->key);
     outlook->own_count = share ? atomic_load(&share->coming_count) : 0;
     outlook->own_cost_ns = share ? atomic_load(&share->coming_cost_ns) : 0;
-    const struct exchange *first = gate->waiting.list.first;
-    outlook->wait_ns = first && !is_known ? clock_now_ns() - first->gate_since_ns : 0;
+    const int64_t now_ns = clock_now_ns();
+    outlook->wait_ns =
+        is_known || newest_goes_first(gate, now_ns) ? 0 : oldest_wait_ns(gate, now_ns);
 }
 
 bool http_gate_enter(struct exchange *exchange)
@@ -262,7 +341,8 @@ void http_gate_run(struct http_thread *thread)
             http_gate_leave(exchange);
     }
     while (gate->waiting.count > 0 && has_room(gate))
-        http_gate_call(gate->waiting.list.first);
+        http_gate_call(newest_goes_first(gate, now_ns) ? gate->waiting.list.last
+                                                       : gate->waiting.list.first);
     gate->called = false;
 }
 

@@ -81,6 +81,8 @@ struct http_gate {
     struct http_queue waiting; /* for their turn, their connections suspended */
     struct http_queue reading;
     bool called; /* an exchange has been called, and goes on in the next run of libmicrohttpd */
+    struct fault full; /* the latest refusal for a full queue, while bodies wait too long since;
+                          only without keys */
 };
 
 /* The refusals of one thread (http_refusals.c). */
@@ -413,6 +415,16 @@ void http_gate_look(struct exchange *exchange);
  * http_gate_call() has been called. */
 bool http_gate_enter(struct exchange *exchange);
 
+/* Where the queue has no room for the body of an exchange, which has that fault: takes the oldest
+ * body from the gate that is late enough to give its place to this one. The fault then moves to the
+ * returned exchange, whose connection stays suspended until http_refusals_take(). NULL: there is
+ * none, or the fault is another. */
+struct exchange *http_gate_displace(struct exchange *newest);
+
+/* The same of a body that has waited too long, before http_gate_run(); to be called until it
+ * returns NULL. */
+struct exchange *http_gate_expire(struct http_thread *thread);
+
 /* Ends the wait of an exchange at the gate. */
 void http_gate_call(struct exchange *exchange);
 
@@ -440,6 +452,9 @@ void http_gate_end(struct http_thread *thread);
 /* Has the refusal of an exchange wait, if it is one and may not go now: the connection is suspended
  * then, and http_on_request() is called again for the exchange. Once for each exchange. */
 bool http_refusals_hold(struct exchange *exchange);
+
+/* The same for an exchange that waited at the gate: its connection is suspended already. */
+void http_refusals_take(struct exchange *exchange);
 
 /* Ends the wait of an exchange. */
 void http_refusals_release(struct exchange *exchange);

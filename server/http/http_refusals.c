@@ -10,8 +10,8 @@
  * - A key, or where there is none an address, is refused OWNER_PER_S times a second, and
  *   OWNER_AHEAD_MS ahead of that rate. Further refusals get the times that follow, HOLD_MS later at
  *   most.
- * - A connection thread makes TURN_MAX refusals in a turn, the earliest first. In between it reads
- *   what others send, and bodies that have been let in.
+ * - A connection thread makes TURN_MAX refusals in a turn, the earliest first, and TURN_BUSY_MAX
+ *   while bodies that have been let in wait to be read. In between it reads what others send.
  * - In a daemon without keys all clients may have the address of one balancer, and after a burst
  *   the queue is empty the sooner, the faster it is refused what it has no room for. There the
  * times are an order alone, and no refusal waits for its own.
@@ -30,6 +30,7 @@ enum {
     OWNER_AHEAD_MS = 100,
     HOLD_MS = 100,     /* longer ones would take up the connections that clients may have */
     TURN_MAX = 32,     /* twice as many bodies of 64 KiB as are read in turn (http_gate.c) */
+    TURN_BUSY_MAX = 4, /* while bodies wait to be read: their answers come first */
     HELD_MAX = 1024,   /* of a thread: libmicrohttpd looks at all that are suspended, each time
                           that it resumes one */
     ROOM_FIRST = 64,   /* of the heap */
@@ -79,6 +80,12 @@ static bool is_due(const struct exchange *exchange, int64_t now_ns)
     return exchange->refused_due_ns <= now_ns || !exchange->thread->http->options.keys;
 }
 
+/* Whether the thread may make one more refusal in this turn. */
+static bool turn_has_room(const struct http_thread *thread)
+{
+    return thread->refusals.in_turn < (thread->gate.waiting.count > 0 ? TURN_BUSY_MAX : TURN_MAX);
+}
+
 /* ------------------------------------------------------------- one refusal -- */
 
 static bool may_wait(const struct exchange *exchange)
@@ -89,6 +96,20 @@ static bool may_wait(const struct exchange *exchange)
            && !atomic_load(&exchange->thread->http->draining_since_ns);
 }
 
+/* False: there are too many. */
+static bool put(struct exchange *exchange)
+{
+    struct heap *held = &exchange->thread->refusals.held;
+    if (held->count >= HELD_MAX || !heap_reserve(held, held->count + 1, ROOM_FIRST))
+        return false;
+    exchange->refused_place = -1;
+    heap_put(held, by_due, exchange);
+    exchange->is_held = true;
+    http_waiting_remove(exchange);
+    exchange_leave_quota(exchange); /* its place is free for requests that may be taken */
+    return true;
+}
+
 bool http_refusals_hold(struct exchange *exchange)
 {
     struct http_refusals *refusals = &exchange->thread->refusals;
@@ -97,30 +118,37 @@ bool http_refusals_hold(struct exchange *exchange)
     const int64_t now_ns = clock_now_ns();
     exchange->was_held = true;
     exchange->refused_due_ns = take_due_ns(exchange, now_ns);
-    if (is_due(exchange, now_ns) && refusals->in_turn < TURN_MAX) {
+    if (is_due(exchange, now_ns) && turn_has_room(exchange->thread)) {
         refusals->in_turn++;
         return false;
     }
-    if (refusals->held.count >= HELD_MAX
-        || !heap_reserve(&refusals->held, refusals->held.count + 1, ROOM_FIRST))
+    if (!put(exchange))
         return false;
-    exchange->refused_place = -1;
-    heap_put(&refusals->held, by_due, exchange);
-    exchange->is_held = true;
-    http_waiting_remove(exchange);
-    exchange_leave_quota(exchange); /* its place is free for requests that may be taken */
     MHD_suspend_connection(exchange->connection);
     return true;
 }
 
+/* Has the exchange go on. */
+static void resume(struct exchange *exchange)
+{
+    exchange->called = !exchange->answered;
+    exchange->body_deadline_ns = clock_now_ns() + exchange->thread->http->options.body_timeout_ns;
+    MHD_resume_connection(exchange->connection);
+}
+
+void http_refusals_take(struct exchange *exchange)
+{
+    exchange->was_held = true;
+    exchange->refused_due_ns = take_due_ns(exchange, clock_now_ns());
+    if (!put(exchange))
+        resume(exchange);
+}
+
 void http_refusals_release(struct exchange *exchange)
 {
-    struct http_thread *thread = exchange->thread;
-    heap_remove(&thread->refusals.held, by_due, exchange);
+    heap_remove(&exchange->thread->refusals.held, by_due, exchange);
     exchange->is_held = false;
-    exchange->called = !exchange->answered;
-    exchange->body_deadline_ns = clock_now_ns() + thread->http->options.body_timeout_ns;
-    MHD_resume_connection(exchange->connection);
+    resume(exchange);
 }
 
 /* -------------------------------------------------------------- one thread -- */
@@ -133,9 +161,8 @@ void http_refusals_run(struct http_thread *thread)
         return;
     const bool drains = atomic_load(&thread->http->draining_since_ns);
     const int64_t now_ns = clock_now_ns();
-    for (struct exchange *first;
-         (first = heap_first(&refusals->held))
-         && (drains || (is_due(first, now_ns) && refusals->in_turn < TURN_MAX));
+    for (struct exchange *first; (first = heap_first(&refusals->held))
+                                 && (drains || (is_due(first, now_ns) && turn_has_room(thread)));
          refusals->in_turn++)
         http_refusals_release(first);
 }

@@ -188,6 +188,12 @@ static void note_turn(struct http_thread *thread, int64_t turn_ns)
     thread->turn_was_long = is_long;
 }
 
+static void refuse_expired(struct http_thread *thread)
+{
+    for (struct exchange *expired; (expired = http_gate_expire(thread));)
+        http_refusals_take(expired);
+}
+
 static void *connection_thread(void *argument)
 {
     struct http_thread *thread = argument;
@@ -208,6 +214,7 @@ static void *connection_thread(void *argument)
         http_resume_answered(thread);
         if (watch.fds[WATCH_DEPARTURES].revents)
             http_see_departures(thread);
+        refuse_expired(thread);
         http_gate_run(thread);
         http_refusals_run(thread);
         const int64_t began_ns = clock_now_ns();

@@ -1,5 +1,6 @@
 /* The order of long bodies, the room that they have, and which of them loses it. The test itself
  * plays the clock and the part of libmicrohttpd. */
+#include "access/access_account.h"
 #include "http/http_internal.h"
 
 #include <setjmp.h>
@@ -12,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { COUNT = 8, LARGE = 1 << 20, SHORT = 16 * 1024, HALF = LARGE / 2 };
+enum { COUNT = 2048, LARGE = 1 << 20, SHORT = 16 * 1024, HALF = LARGE / 2 };
 
 #define MS INT64_C(1000000)
 
@@ -49,7 +50,7 @@ void MHD_resume_connection(struct MHD_Connection *connection)
 {
     assert_true(suspended[number_of(connection)]);
     suspended[number_of(connection)] = false;
-    resumed[resumed_count++] = number_of(connection);
+    resumed[resumed_count++ % COUNT] = number_of(connection);
 }
 
 static int setup(void **state)
@@ -228,6 +229,171 @@ static void test_leaving(void **state)
     assert_int_equal(resumed[2], 4);
 }
 
+/* ---------------------------------------------------------------- overload -- */
+
+/* Exchange i finds the queue full. Returns the number of the one that gives it its place, or -1. */
+static int displace(int i)
+{
+    exchanges[i]->outlook.cost_ns = INT64_C(1000) * (i + 1);
+    fault_set(&exchanges[i]->fault, FAULT_OVERLOADED, "full");
+    const struct exchange *oldest = http_gate_displace(exchanges[i]);
+    assert_int_equal(exchanges[i]->fault.code, oldest ? FAULT_NONE : FAULT_OVERLOADED);
+    if (!oldest)
+        return -1;
+    assert_int_equal(oldest->fault.code, FAULT_OVERLOADED);
+    assert_string_equal(oldest->fault.message, "full");
+    assert_int_equal(oldest->gate, HTTP_GATE_NONE);
+    assert_true(suspended[number_of(oldest->connection)]);
+    return number_of(oldest->connection);
+}
+
+static void test_newest_takes_place_of_oldest(void **state)
+{
+    (void)state;
+    assert_true(enter(0, LARGE));
+    for (int i = 1; i < 5; i++)
+        assert_false(enter(i, LARGE));
+    now_ns += 100 * MS;
+    assert_int_equal(displace(5), -1); /* none is late yet */
+    now_ns += 1;
+    assert_int_equal(displace(6), 3); /* those before are too small: the costs are i + 1 */
+    assert_int_equal(displace(7), 4);
+    assert_int_equal(displace(8), -1); /* too large for any */
+    assert_int_equal(atomic_load(&http->coming_count), 3);
+    fault_set(&exchanges[7]->fault, FAULT_MEMORY, "another fault");
+    assert_null(http_gate_displace(exchanges[7]));
+}
+
+/* With keys a body takes the place of one of its own key, and the order stays. */
+static void test_places_with_keys(void **state)
+{
+    (void)state;
+    static int keys;
+    static struct access_account *account;
+    static struct access_key key;
+    http->options.keys = (struct access_keys *)&keys; /* not looked into */
+    key.account = account = calloc(1, sizeof *account);
+    assert_non_null(account);
+    exchanges[2]->key = exchanges[4]->key = &key;
+    assert_true(enter(0, LARGE));
+    for (int i = 1; i < 4; i++)
+        assert_false(enter(i, LARGE));
+    now_ns += 2000 * MS;
+    assert_int_equal(displace(4), 2);
+    assert_null(http_gate_expire(thread));
+    http_gate_leave(exchanges[0]);
+    http_gate_run(thread);
+    assert_int_equal(resumed[0], 1);
+    exchanges[2]->key = exchanges[4]->key = NULL;
+    free(account);
+}
+
+static void test_newest_goes_first(void **state)
+{
+    (void)state;
+    assert_true(enter(0, LARGE));
+    for (int i = 1; i < 6; i++)
+        assert_false(enter(i, LARGE));
+    now_ns += 101 * MS;
+    assert_int_equal(displace(9), 4);
+    assert_null(http_gate_expire(thread));
+    http_gate_look(exchanges[7]);
+    assert_true(exchanges[7]->outlook.wait_ns == 0);
+    http_gate_leave(exchanges[0]);
+    http_gate_run(thread);
+    http_gate_leave(exchanges[5]);
+    http_gate_run(thread);
+    assert_int_equal(resumed[0], 5);
+    assert_int_equal(resumed[1], 3);
+    now_ns += 900 * MS;
+    assert_ptr_equal(http_gate_expire(thread), exchanges[1]);
+    assert_ptr_equal(http_gate_expire(thread), exchanges[2]);
+    assert_int_equal(exchanges[2]->fault.code, FAULT_OVERLOADED);
+    assert_null(http_gate_expire(thread));
+    /* The overload is over. */
+    assert_false(enter(6, LARGE));
+    assert_false(enter(7, LARGE));
+    now_ns += 1001 * MS;
+    assert_null(http_gate_expire(thread));
+    http_gate_leave(exchanges[3]);
+    http_gate_run(thread);
+    assert_int_equal(resumed[2], 6);
+}
+
+/* A second of three times as many bodies as are read, and then four of four fifths of that. The
+ * queue takes so many that to read them takes a second. */
+enum { BURST_MS = 1000, CALM_MS = 4000, QUEUE_MAX = 1000 };
+
+static int free_ones[COUNT], free_count;
+static int64_t came_ms[COUNT];
+static int good_of[BURST_MS + CALM_MS], came_in[BURST_MS + CALM_MS];
+
+static void arrive(int ms)
+{
+    assert_true(free_count > 0);
+    const int i = free_ones[--free_count];
+    came_in[ms]++;
+    came_ms[i] = ms;
+    exchanges[i]->fault.code = FAULT_NONE;
+    int full = -1;
+    if (atomic_load(&http->coming_count) >= QUEUE_MAX) {
+        fault_set(&exchanges[i]->fault, FAULT_OVERLOADED, "full");
+        struct exchange *oldest = http_gate_displace(exchanges[i]);
+        full = oldest ? number_of(oldest->connection) : i;
+    }
+    if (full != i) {
+        exchanges[i]->body_announced = LARGE;
+        good_of[ms] += http_gate_enter(exchanges[i]);
+    }
+    if (full >= 0) {
+        suspended[full] = false;
+        free_ones[free_count++] = full;
+    }
+}
+
+/* Ends the body that is read, and calls the next. Returns how long that one waited. */
+static int64_t read_one(void)
+{
+    for (struct exchange *expired; (expired = http_gate_expire(thread));) {
+        suspended[number_of(expired->connection)] = false;
+        free_ones[free_count++] = number_of(expired->connection);
+    }
+    struct exchange *reading = thread->gate.reading.list.first;
+    if (reading) {
+        http_gate_leave(reading);
+        free_ones[free_count++] = number_of(reading->connection);
+    }
+    resumed_count = 0;
+    http_gate_run(thread);
+    const struct exchange *next = thread->gate.reading.list.first;
+    const int64_t ms = now_ns / MS - 1000;
+    if (!next)
+        return 0;
+    const int64_t wait_ms = ms - came_ms[number_of(next->connection)];
+    good_of[came_ms[number_of(next->connection)]] += wait_ms <= 100;
+    return wait_ms;
+}
+
+static void test_burst_is_over_soon(void **state)
+{
+    (void)state;
+    free_count = 0;
+    for (int i = COUNT - 1; i >= 0; i--)
+        free_ones[free_count++] = i;
+    for (int ms = 0; ms < BURST_MS + CALM_MS; ms++, now_ns += MS) {
+        const int count = ms < BURST_MS ? 3 : ms % 5 != 0;
+        for (int i = 0; i < count; i++)
+            arrive(ms);
+        assert_in_range(read_one(), 0, 1001);
+    }
+    int came = 0, good = 0;
+    for (int ms = BURST_MS; ms < BURST_MS + CALM_MS - 100; ms++) {
+        came += came_in[ms];
+        good += good_of[ms];
+    }
+    assert_true(good * 100 >= came * 95);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +403,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_silent_bodies, setup, teardown),
         cmocka_unit_test_setup_teardown(test_endless_bodies, setup, teardown),
         cmocka_unit_test_setup_teardown(test_leaving, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_newest_takes_place_of_oldest, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_places_with_keys, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_newest_goes_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_burst_is_over_soon, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

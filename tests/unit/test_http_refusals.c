@@ -12,7 +12,15 @@
 #include <string.h>
 #include <time.h>
 
-enum { HEAVY = 900, COUNT = HEAVY + 1, LIGHT = HEAVY, AHEAD = 200, TURN = 32 };
+enum {
+    HEAVY = 900,
+    COUNT = HEAVY + 1,
+    LIGHT = HEAVY,
+    AHEAD = 200,
+    TURN = 32,
+    TURN_BUSY = 4,
+    HELD = 1024
+};
 
 #define MS INT64_C(1000000)
 
@@ -157,6 +165,49 @@ static void test_without_keys(void **state)
     assert_int_equal(http_refusals_ms(thread, 1000), 1000);
 }
 
+/* While bodies wait to be read, fewer are refused in a turn. */
+static void test_beside_bodies(void **state)
+{
+    (void)state;
+    http->options.keys = NULL;
+    thread->gate.waiting.count = 1;
+    http_refusals_run(thread);
+    for (int i = 0; i < 3 * TURN; i++)
+        assert_int_equal(http_refusals_hold(&exchanges[i]), i >= TURN_BUSY);
+    http_refusals_run(thread);
+    assert_int_equal(thread->refusals.held.count, 3 * TURN - 2 * TURN_BUSY);
+    thread->gate.waiting.count = 0;
+    http_refusals_run(thread);
+    assert_int_equal(thread->refusals.held.count, 2 * TURN - 2 * TURN_BUSY);
+}
+
+/* An exchange that waited at the gate waits on as a refusal, or goes on where too many do. */
+static void test_take(void **state)
+{
+    (void)state;
+    static struct exchange more[HELD];
+    is_suspended[LIGHT] = true;
+    http_refusals_take(&exchanges[LIGHT]);
+    assert_true(exchanges[LIGHT].is_held);
+    assert_true(exchanges[LIGHT].was_held);
+    assert_int_equal(thread->refusals.held.count, 1);
+    http_refusals_release(&exchanges[LIGHT]);
+    assert_true(exchanges[LIGHT].called);
+
+    begin(LIGHT, FAULT_OVERLOADED);
+    is_suspended[LIGHT] = true;
+    for (int i = 0; i < HELD; i++) {
+        more[i] = exchanges[LIGHT];
+        http_refusals_take(&more[i]);
+    }
+    assert_true(is_suspended[LIGHT]);
+    http_refusals_take(&exchanges[LIGHT]);
+    assert_false(is_suspended[LIGHT]);
+    assert_true(exchanges[LIGHT].called && !exchanges[LIGHT].is_held);
+    heap_free(&thread->refusals.held);
+    thread->refusals.held = (struct heap){ 0 };
+}
+
 /* A client that is refused now and then never waits. */
 static void test_few_refusals(void **state)
 {
@@ -230,6 +281,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_flood, setup, teardown),
         cmocka_unit_test_setup_teardown(test_without_keys, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_beside_bodies, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_take, setup, teardown),
         cmocka_unit_test_setup_teardown(test_few_refusals, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_waits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_release, setup, teardown),
