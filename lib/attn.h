@@ -156,8 +156,6 @@ enum attn_normalizer {
                        cannot be merged */
 };
 
-/* Query row i is at position p = past_len + i; key j is at position k = kv_offset + j, which is
- * negative for the first keys where kv_offset is. */
 /* How exact the products of float numbers have to be at least, where a table of kernels has a
  * matrix unit, which multiplies parts of 8 bits and is the faster the fewer parts there are: name,
  * and the parts of a float that are multiplied. Tables without one compute in float and are finer
@@ -177,6 +175,8 @@ enum attn_precision {
 
 const char *attn_precision_name(enum attn_precision precision); /* "highest" */
 
+/* Query row i is at position p = past_len + i; key j is at position k = kv_offset + j, which is
+ * negative for the first keys where kv_offset is. */
 struct attn_options {
     double scale;   /* usually 1/sqrt(head_dim); must be finite, also when converted to float */
     double softcap; /* 0: off; else positive and finite, also when converted to float */
@@ -315,8 +315,7 @@ struct attn_problem {
 
 /* ------------------------------------------------------------------ plan -- */
 
-/* Callers read the first six fields only. A plan borrows the problem's memory and owns nothing, so
- * there is nothing to free. */
+/* A plan borrows the problem's memory and owns nothing, so there is nothing to free. */
 struct attn_plan {
     int64_t task_count;     /* tasks write disjoint rows of the outputs; 0 if there are no rows */
     size_t workspace_bytes; /* needed by each running task, 64-byte aligned; does not grow with
@@ -326,30 +325,7 @@ struct attn_plan {
     size_t shared_bytes;    /* shared by all parts of a run, 64-byte aligned */
     size_t part_workspace_bytes; /* needed by each running part or join, at most workspace_bytes */
 
-    struct attn_problem problem;
-    const struct attn_kernels *kernels;
-    bool in_double;  /* double arithmetic; of the kernels, only conversions run */
-    int64_t q_tile;  /* query rows of one task, at most */
-    int64_t width;   /* lanes of one tile: q_tile rounded up to whole vectors */
-    int64_t kv_tile; /* keys of one step */
-    int64_t q_tiles; /* tasks of one head */
-
-    /* Rows of weights keep masked scores, which weight_map.c reduces. */
-    bool keeps_scores;
-
-    /* NULL, or [batch][q_heads][q_len], written with lse: no weight of the row is larger. */
-    float *largest_weights;
-
-    /* Decode: problems with few query rows (forward_decode.c). */
-    bool is_decode;
-    int64_t decode_heads, decode_tasks; /* query heads of one task at most; tasks of one group */
-    int64_t chunk_keys, chunks;         /* keys of one part; parts of one task */
-    size_t state_bytes;                 /* what one part leaves in shared */
-
-    /* Products by the table's matrix unit (matrix_plan.c). */
-    bool is_matrix;
-    const void
-        *packed; /* the keys and values of all heads in parts, or NULL: a task cuts its own */
+    uint64_t own[160]; /* what the library keeps; its layout may change, its size does not */
 };
 
 /* Check the problem and choose how to run it. q_len and kv_len may be 0; heads, head_dim and

@@ -82,27 +82,14 @@ struct attn_gradient_problem {
 /* The rounds of the key tasks are stages of their own (gradient_keys.c). */
 enum { ATTN_GRADIENT_ROUNDS_MAX = 16, ATTN_GRADIENT_STAGES = 1 + ATTN_GRADIENT_ROUNDS_MAX };
 
-/* Borrows the problem's memory and owns nothing. Callers read the first three fields only. */
+/* Borrows the problem's memory and owns nothing. */
 struct attn_gradient_plan {
     int64_t task_count[ATTN_GRADIENT_STAGES]; /* may be 0 */
     size_t scratch_bytes;   /* shared by all tasks of one run, 64-byte aligned: some bytes for each
                                query row, and for additive scores a row of head_dim for each task */
     size_t workspace_bytes; /* needed besides by each running task, 64-byte aligned */
 
-    struct attn_gradient_problem problem;
-    const struct attn_kernels *kernels;
-    int64_t row_tile, row_width; /* query rows of one row task, and the lanes they take */
-    int64_t key_tile, key_width; /* the same for key tasks */
-    int64_t row_tiles;
-    int rounds; /* number of stages from 1 on; also the number of parts that a head's queries and
-                   its keys are cut into */
-    int64_t part_rows;  /* query rows in one part, a multiple of other_tile */
-    int64_t part_keys;  /* keys in one part, a multiple of key_tile */
-    int64_t key_tasks;  /* key tasks of each round */
-    int64_t mask_tasks; /* tasks of the mask, in stage 1 after the key tasks; one task of sums over
-                           all rows follows them */
-    int64_t mask_row_tiles;
-    int64_t other_tile; /* keys, or query rows, that a tile of lanes meets in one step */
+    uint64_t own[224]; /* as in struct attn_plan */
 };
 
 /* Check the problem and choose how to run it. Errors as for attn_plan_init(), and ATTN_ERR_NO_DATA

@@ -111,25 +111,15 @@ struct attn_layer_problem {
 
 enum { ATTN_LAYER_STAGES_MAX = 7 };
 
-/* Borrows the problem's memory and the layer; owns nothing. Callers read the first four fields
- * only. */
+/* Borrows the problem's memory and the layer; owns nothing. */
 struct attn_layer_plan {
     int stage_count;                           /* 0 if there is nothing to compute */
     int64_t task_count[ATTN_LAYER_STAGES_MAX]; /* of each stage, 1 or more */
     size_t scratch_bytes;   /* shared by all tasks of one run, 64-byte aligned; may be 0 */
     size_t workspace_bytes; /* needed besides by each running task, 64-byte aligned; may be 0 */
 
-    struct attn_layer_problem problem;
-    const struct attn_layer_merge *merge; /* merge of parts (layer_merge.h); NULL: attention */
-    struct attn_plan attention; /* its tensors in scratch get their addresses when a task runs */
-    int stage_kind[ATTN_LAYER_STAGES_MAX];
-    size_t q_offset, k_offset, v_offset, context_offset, shared_offset; /* bytes into scratch */
-    bool keeps_projected[2];    /* keep query and key from before norm and rotary embedding, for
-                                   gradients, */
-    size_t projected_offset[2]; /* at this offset */
-    bool keeps_lse;             /* keep lse, for gradients, */
-    size_t lse_offset;
-    size_t largest_offset; /* and the largest weight of each row at this one */
+    struct attn_layer_problem problem; /* as it was given; of a merge, what both have */
+    uint64_t own[192];                 /* as in struct attn_plan */
 };
 
 /* As attn_plan_init(): everything is checked here, and running cannot fail. *where names a field of

@@ -64,24 +64,15 @@ struct attn_layer_gradient_problem {
 
 enum { ATTN_LAYER_GRADIENT_STAGES_MAX = 9 + ATTN_GRADIENT_STAGES };
 
-/* Borrows the problem's memory and the layer; owns nothing. Callers read the first four fields
- * only. */
+/* Borrows the problem's memory and the layer; owns nothing. */
 struct attn_layer_gradient_plan {
     int stage_count;
     int64_t task_count[ATTN_LAYER_GRADIENT_STAGES_MAX]; /* of each stage, 1 or more */
     size_t scratch_bytes;   /* shared by all tasks of one run, 64-byte aligned; may be 0 */
     size_t workspace_bytes; /* needed besides by each running task, 64-byte aligned; may be 0 */
 
-    struct attn_layer_gradient_problem problem;
-    struct attn_layer_plan forward;     /* its projections and attention are run again */
-    struct attn_gradient_plan gradient; /* tensors in scratch get addresses when a task runs */
-    int stage_kind[ATTN_LAYER_GRADIENT_STAGES_MAX];
-    int stage_of_part[ATTN_LAYER_GRADIENT_STAGES_MAX]; /* the stage's number in the plan that it
-                                                          belongs to */
-    size_t rows_offset, context_offset;                /* bytes into scratch */
-    size_t operand_offset[3];                          /* of query, key and value */
-    size_t norm_offset[2]; /* sums of each chunk of query and key rows for the gradients of their
-                              norms */
+    struct attn_layer_gradient_problem problem; /* as it was given, but for outputs of the call */
+    uint64_t own[576];                          /* as in struct attn_plan */
 };
 
 /* Everything is checked here, and running cannot fail. Errors as for attn_layer_plan_init() and

@@ -5,23 +5,23 @@
 
 #include <string.h>
 
-bool attn_compensated_is_needed(const struct attn_plan *plan)
+bool attn_compensated_is_needed(const struct attn_plan_full *plan)
 {
     return plan->problem.key.shape[2] > ATTN_COMPENSATED_TILES * plan->kv_tile;
 }
 
-static size_t total_bytes(const struct attn_plan *plan)
+static size_t total_bytes(const struct attn_plan_full *plan)
 {
     return (size_t)(plan->problem.value.shape[3] * plan->width) * sizeof(float);
 }
 
-static void forget_rescale(const struct attn_plan *plan, const struct attn_workspace *work)
+static void forget_rescale(const struct attn_plan_full *plan, const struct attn_workspace *work)
 {
     for (int64_t r = 0; r < plan->width; r++)
         work->compensated_rescale[r] = 1.0f;
 }
 
-void attn_compensated_begin(const struct attn_plan *plan, const struct attn_workspace *work)
+void attn_compensated_begin(const struct attn_plan_full *plan, const struct attn_workspace *work)
 {
     if (!attn_compensated_is_needed(plan))
         return;
@@ -32,7 +32,7 @@ void attn_compensated_begin(const struct attn_plan *plan, const struct attn_work
     forget_rescale(plan, work);
 }
 
-void attn_compensated_rescale(const struct attn_plan *plan, const struct attn_workspace *work)
+void attn_compensated_rescale(const struct attn_plan_full *plan, const struct attn_workspace *work)
 {
     if (!attn_compensated_is_needed(plan))
         return;
@@ -40,7 +40,7 @@ void attn_compensated_rescale(const struct attn_plan *plan, const struct attn_wo
         work->compensated_rescale[r] *= work->rescale[r];
 }
 
-static void combine(const struct attn_plan *plan, const struct attn_workspace *work,
+static void combine(const struct attn_plan_full *plan, const struct attn_workspace *work,
                     bool has_context, bool is_last)
 {
     plan->kernels->compensated_tile(work->sum_total, work->sum_lost, work->sum,
@@ -52,14 +52,14 @@ static void combine(const struct attn_plan *plan, const struct attn_workspace *w
     forget_rescale(plan, work);
 }
 
-void attn_compensated_tile(const struct attn_plan *plan, const struct attn_workspace *work,
+void attn_compensated_tile(const struct attn_plan_full *plan, const struct attn_workspace *work,
                            int64_t key, bool has_context)
 {
     if (attn_compensated_is_needed(plan) && (key / plan->kv_tile + 1) % ATTN_COMPENSATED_TILES == 0)
         combine(plan, work, has_context, false);
 }
 
-void attn_compensated_end(const struct attn_plan *plan, const struct attn_workspace *work,
+void attn_compensated_end(const struct attn_plan_full *plan, const struct attn_workspace *work,
                           bool has_context)
 {
     if (attn_compensated_is_needed(plan))

@@ -16,21 +16,21 @@
 enum { ATTN_COMPENSATED_TILES = 8 };
 
 /* Does this plan need compensated sums? If not, the functions below do nothing. */
-bool attn_compensated_is_needed(const struct attn_plan *plan);
+bool attn_compensated_is_needed(const struct attn_plan_full *plan);
 
 /* Set the totals to 0; work.sum may hold a sink. */
-void attn_compensated_begin(const struct attn_plan *plan, const struct attn_workspace *work);
+void attn_compensated_begin(const struct attn_plan_full *plan, const struct attn_workspace *work);
 
 /* Call after softmax_tile(), to apply its rescale to the totals. */
-void attn_compensated_rescale(const struct attn_plan *plan, const struct attn_workspace *work);
+void attn_compensated_rescale(const struct attn_plan_full *plan, const struct attn_workspace *work);
 
 /* Call after the tile that begins at key: adds a complete part to the totals. has_context: also
  * that of context_t. */
-void attn_compensated_tile(const struct attn_plan *plan, const struct attn_workspace *work,
+void attn_compensated_tile(const struct attn_plan_full *plan, const struct attn_workspace *work,
                            int64_t key, bool has_context);
 
 /* Call after the last tile: work.sum and context_t become the whole sums. */
-void attn_compensated_end(const struct attn_plan *plan, const struct attn_workspace *work,
+void attn_compensated_end(const struct attn_plan_full *plan, const struct attn_workspace *work,
                           bool has_context);
 
 #endif

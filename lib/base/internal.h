@@ -111,6 +111,63 @@ enum attn_status attn_check_output(const struct attn_tensor *tensor,
 /* Every precondition of attn_plan_init(). */
 enum attn_status attn_check(const struct attn_problem *problem, const char **where);
 
+/* A struct attn_plan as the library sees it. It lies in memory that callers have declared as that
+ * type, and so may alias it. */
+struct __attribute__((may_alias)) attn_plan_full {
+    int64_t task_count; /* up to part_workspace_bytes as in attn.h */
+    size_t workspace_bytes;
+    int64_t part_count, join_count;
+    size_t shared_bytes, part_workspace_bytes;
+
+    struct attn_problem problem;
+    const struct attn_kernels *kernels;
+    int64_t q_tile;  /* query rows of one task, at most */
+    int64_t width;   /* lanes of one tile: q_tile rounded up to whole vectors */
+    int64_t kv_tile; /* keys of one step */
+    int64_t q_tiles; /* tasks of one head */
+
+    /* NULL, or [batch][q_heads][q_len], written with lse: no weight of the row is larger. */
+    float *largest_weights;
+
+    /* Decode: problems with few query rows (forward_decode.c). */
+    int64_t decode_heads, decode_tasks; /* query heads of one task at most; tasks of one group */
+    int64_t chunk_keys, chunks;         /* keys of one part; parts of one task */
+    size_t state_bytes;                 /* what one part leaves in shared */
+
+    /* The keys and values of all heads in parts for the matrix unit, or NULL: a task cuts its
+     * own. */
+    const void *packed;
+
+    bool in_double; /* double arithmetic; of the kernels, only conversions run */
+    bool is_decode;
+    bool is_matrix;    /* products by the table's matrix unit (matrix_plan.c) */
+    bool keeps_scores; /* rows of weights keep masked scores, which weight_map.c reduces */
+};
+
+/* The full type fits, and its first members, up to the one named here, lie where callers read
+ * them. */
+#define ATTN_PLAN_FITS(plan, last)                                                                 \
+    _Static_assert(sizeof(struct plan##_full) <= sizeof(struct plan)                               \
+                       && offsetof(struct plan##_full, last) == offsetof(struct plan, last),       \
+                   #plan " has room for its own")
+
+ATTN_PLAN_FITS(attn_plan, part_workspace_bytes);
+
+static inline const struct attn_plan_full *attn_plan_full(const struct attn_plan *plan)
+{
+    return (const void *)plan;
+}
+
+/* For callees that take plans as callers do. */
+static inline const struct attn_plan *attn_plan_given(const struct attn_plan_full *plan)
+{
+    return (const void *)plan;
+}
+
+/* attn_plan_init() of a full plan. */
+enum attn_status attn_plan_make(struct attn_plan_full *plan, const struct attn_problem *problem,
+                                const char **where);
+
 /* The tiles of one running task; kernels.h gives their layout. */
 struct attn_workspace {
     float *query_t;   /* [head_dim][width] */
@@ -137,17 +194,18 @@ struct attn_workspace {
 
 /* Divide memory into the parts that plan needs and return their bytes; with memory NULL, only
  * count. */
-size_t attn_workspace_cut(struct attn_workspace *work, const struct attn_plan *plan, void *memory);
+size_t attn_workspace_cut(struct attn_workspace *work, const struct attn_plan_full *plan,
+                          void *memory);
 
 /* The lanes of a tile of query rows, in whole vectors; the last tile of a head may have fewer than
  * plan->width. For such a tile, cut the workspace with a plan of that width. */
-int64_t attn_plan_tile_width(const struct attn_plan *plan, int64_t q_tile);
+int64_t attn_plan_tile_width(const struct attn_plan_full *plan, int64_t q_tile);
 
 /* Plans that compute in double (forward_double.c): the size of a workspace, and one task of at most
  * ATTN_DOUBLE_ROWS query rows, ATTN_DOUBLE_KEYS keys at a time. */
 enum { ATTN_DOUBLE_ROWS = 8, ATTN_DOUBLE_KEYS = 64 };
 
 size_t attn_double_workspace_bytes(const struct attn_problem *problem);
-void attn_double_run(const struct attn_plan *plan, int64_t task, void *workspace);
+void attn_double_run(const struct attn_plan_full *plan, int64_t task, void *workspace);
 
 #endif

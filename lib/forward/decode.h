@@ -23,14 +23,14 @@ enum {
 
 /* The table whose vectors fill with the numbers of a row: the plan's own, or for heads with fewer
  * columns than its lanes one with shorter vectors. NULL: there is none. */
-const struct attn_kernels *attn_decode_kernels(const struct attn_plan *plan);
+const struct attn_kernels *attn_decode_kernels(const struct attn_plan_full *plan);
 
 /* Can the plan's problem be run as decode tasks? Depends on its shapes and options, never on its
  * outputs, so that the bits of one output do not depend on the others. */
-bool attn_decode_fits(const struct attn_plan *plan);
+bool attn_decode_fits(const struct attn_plan_full *plan);
 
 /* Choose the tasks and parts of the plan. */
-void attn_decode_choose(struct attn_plan *plan);
+void attn_decode_choose(struct attn_plan_full *plan);
 
 /* The result of a chunk of keys so far: max and sum [row_count], context [row_count][v_padded]. */
 struct attn_decode_state {
@@ -49,7 +49,7 @@ struct attn_span {
 };
 
 struct attn_decode_task {
-    const struct attn_plan *plan;
+    const struct attn_plan_full *plan;
     const struct attn_problem *problem;
     const struct attn_kernels *kernels;
     int64_t batch, kv_head;
@@ -74,14 +74,15 @@ struct attn_decode_task {
 };
 
 /* Divide memory into the workspace of a task and return its bytes; with memory NULL, only count. */
-size_t attn_decode_cut(const struct attn_plan *plan, struct attn_decode_task *task, void *memory);
+size_t attn_decode_cut(const struct attn_plan_full *plan, struct attn_decode_task *task,
+                       void *memory);
 
 /* The same for the result that one part leaves. */
-size_t attn_decode_cut_state(const struct attn_plan *plan, struct attn_decode_state *state,
+size_t attn_decode_cut_state(const struct attn_plan_full *plan, struct attn_decode_state *state,
                              void *memory);
 
 /* columns rounded up to whole vectors. */
-static inline int64_t attn_decode_padded(const struct attn_plan *plan, int64_t columns)
+static inline int64_t attn_decode_padded(const struct attn_plan_full *plan, int64_t columns)
 {
     const int64_t lanes = attn_decode_kernels(plan)->lanes;
 
@@ -151,17 +152,17 @@ struct attn_decode_heads {
 };
 
 /* Run task number number of plan->task_count; or the given heads, with the same bits. */
-void attn_decode_run(const struct attn_plan *plan, int64_t number, void *workspace);
-void attn_decode_run_part(const struct attn_plan *plan, int64_t part, void *shared,
+void attn_decode_run(const struct attn_plan_full *plan, int64_t number, void *workspace);
+void attn_decode_run_part(const struct attn_plan_full *plan, int64_t part, void *shared,
                           void *workspace);
 
 /* The steps of a part, for decode_together.c. Its state is in shared. */
-void attn_decode_begin_part(struct attn_decode_task *task, const struct attn_plan *plan,
+void attn_decode_begin_part(struct attn_decode_task *task, const struct attn_plan_full *plan,
                             int64_t part, void *shared, void *workspace);
 void attn_decode_clear_part(const struct attn_decode_task *task);
 
 /* Tile number tile of a chunk; n is 0 or less where the chunk has none. */
-struct attn_span attn_decode_tile(const struct attn_plan *plan, int64_t chunk, int64_t tile);
+struct attn_span attn_decode_tile(const struct attn_plan_full *plan, int64_t chunk, int64_t tile);
 void attn_decode_run_tile(struct attn_decode_task *task, const struct attn_span *whole);
 
 /* Of a tile that all rows see: scores without softcap; softcap and clear lanes behind them; weights
@@ -176,7 +177,7 @@ void attn_decode_add_sums(const struct attn_decode_task *task);
 
 /* A part of several plans, whose keys may lie in the same memory. */
 struct attn_decode_part {
-    struct attn_plan plan;
+    struct attn_plan_full plan;
     void *shared;
     int64_t number;
 };
@@ -185,13 +186,13 @@ struct attn_decode_part {
  * a near cache, and rows of several plans meet keys that they share together. count is at most
  * ATTN_DECODE_ROWS. The workspace has room for the rows of several plans, or else of one.
  * is_near: the tiles are in a near cache already. */
-int64_t attn_decode_chunk_tiles(const struct attn_plan *plan);
+int64_t attn_decode_chunk_tiles(const struct attn_plan_full *plan);
 void attn_decode_run_parts_tile(const struct attn_decode_part *parts, int count, int64_t tile,
                                 bool is_near, void *workspace, size_t workspace_bytes);
 
-void attn_decode_run_join(const struct attn_plan *plan, int64_t number, void *shared,
+void attn_decode_run_join(const struct attn_plan_full *plan, int64_t number, void *shared,
                           void *workspace);
-void attn_decode_run_heads(const struct attn_plan *plan, const struct attn_decode_heads *heads,
+void attn_decode_run_heads(const struct attn_plan_full *plan, const struct attn_decode_heads *heads,
                            void *workspace);
 
 #endif

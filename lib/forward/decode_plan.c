@@ -25,7 +25,7 @@ static int64_t choose_chunk(const struct attn_problem *problem)
     return attn_max(CHUNK_KEYS_MIN, attn_min(keys, CHUNK_KEYS_MAX));
 }
 
-const struct attn_kernels *attn_decode_kernels(const struct attn_plan *plan)
+const struct attn_kernels *attn_decode_kernels(const struct attn_plan_full *plan)
 {
     const struct attn_problem *problem = &plan->problem;
     const int64_t columns = attn_min(problem->query.shape[3], problem->value.shape[3]);
@@ -38,7 +38,7 @@ const struct attn_kernels *attn_decode_kernels(const struct attn_plan *plan)
 
 /* Nearly as many rows as lanes are faster as a tile whose lanes are rows, if there are heads enough
  * for several threads: a tile's keys are not divided into parts. */
-static bool fills_tiles(const struct attn_plan *plan)
+static bool fills_tiles(const struct attn_plan_full *plan)
 {
     const struct attn_problem *problem = &plan->problem;
     const int64_t heads = problem->query.shape[0] * problem->query.shape[1];
@@ -47,7 +47,7 @@ static bool fills_tiles(const struct attn_plan *plan)
            && problem->key.shape[2] <= TILE_KEYS_MAX;
 }
 
-bool attn_decode_fits(const struct attn_plan *plan)
+bool attn_decode_fits(const struct attn_plan_full *plan)
 {
     const struct attn_problem *problem = &plan->problem;
     const struct attn_kernels *kernels = attn_decode_kernels(plan);
@@ -61,7 +61,7 @@ bool attn_decode_fits(const struct attn_plan *plan)
            && head_dim + 2 * v_head_dim <= ATTN_DECODE_COLUMNS;
 }
 
-void attn_decode_choose(struct attn_plan *plan)
+void attn_decode_choose(struct attn_plan_full *plan)
 {
     const struct attn_problem *problem = &plan->problem;
     const int64_t kv_heads = problem->key.shape[1];
@@ -89,12 +89,12 @@ void attn_decode_choose(struct attn_plan *plan)
     }
 }
 
-static int64_t rows_max(const struct attn_plan *plan)
+static int64_t rows_max(const struct attn_plan_full *plan)
 {
     return plan->decode_heads * plan->q_tile;
 }
 
-size_t attn_decode_cut_state(const struct attn_plan *plan, struct attn_decode_state *state,
+size_t attn_decode_cut_state(const struct attn_plan_full *plan, struct attn_decode_state *state,
                              void *memory)
 {
     const int64_t rows = rows_max(plan);
@@ -124,7 +124,8 @@ static int64_t together_bytes(const struct attn_problem *problem)
     return most;
 }
 
-size_t attn_decode_cut(const struct attn_plan *plan, struct attn_decode_task *task, void *memory)
+size_t attn_decode_cut(const struct attn_plan_full *plan, struct attn_decode_task *task,
+                       void *memory)
 {
     const struct attn_problem *problem = &plan->problem;
     const int64_t rows = rows_max(plan);

@@ -29,7 +29,7 @@
 
 /* -------------------------------------------------------------------- before the keys -- */
 
-static void begin(struct attn_row_task *task, const struct attn_plan *plan, int64_t number,
+static void begin(struct attn_row_task *task, const struct attn_plan_full *plan, int64_t number,
                   void *workspace)
 {
     const struct attn_problem *problem = &plan->problem;
@@ -238,12 +238,12 @@ static void finish_context(const struct attn_row_task *task)
 }
 
 /* One tile of query rows. */
-static void run_rows(const struct attn_plan *plan, int64_t task, void *workspace)
+static void run_rows(const struct attn_plan_full *plan, int64_t task, void *workspace)
 {
     const int64_t kv_len = plan->problem.key.shape[2];
     struct attn_prefetch prefetch;
     struct attn_row_task rows = { .prefetch = &prefetch };
-    struct attn_plan narrow;
+    struct attn_plan_full narrow;
     const int64_t width = attn_plan_tile_width(plan, task % plan->q_tiles);
     if (width < plan->width) {
         narrow = *plan;
@@ -276,9 +276,9 @@ static void run_rows(const struct attn_plan *plan, int64_t task, void *workspace
 
 /* What the matrix unit leaves of tasks: maps, and the context if there is dropout. It runs last,
  * because the sums of its rows stay in the workspace for weight_map.c. */
-static void run_rest(const struct attn_plan *plan, int64_t first, int64_t end, void *workspace)
+static void run_rest(const struct attn_plan_full *plan, int64_t first, int64_t end, void *workspace)
 {
-    struct attn_plan rest = *plan;
+    struct attn_plan_full rest = *plan;
 
     rest.problem.lse.data = NULL;
     if (attn_matrix_sums_context(&plan->problem))
@@ -289,34 +289,40 @@ static void run_rest(const struct attn_plan *plan, int64_t first, int64_t end, v
 
 void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace)
 {
-    if (plan->in_double) {
-        attn_double_run(plan, task, workspace);
-    } else if (plan->is_decode) {
-        attn_decode_run(plan, task, workspace);
-    } else if (plan->is_matrix) {
-        attn_matrix_run(plan, task, workspace);
-        run_rest(plan, task, task + 1, workspace);
+    const struct attn_plan_full *full = attn_plan_full(plan);
+
+    if (full->in_double) {
+        attn_double_run(full, task, workspace);
+    } else if (full->is_decode) {
+        attn_decode_run(full, task, workspace);
+    } else if (full->is_matrix) {
+        attn_matrix_run(full, task, workspace);
+        run_rest(full, task, task + 1, workspace);
     } else {
-        run_rows(plan, task, workspace);
+        run_rows(full, task, workspace);
     }
 }
 
 void attn_plan_run_part(const struct attn_plan *plan, int64_t part, void *shared, void *workspace)
 {
-    if (plan->is_matrix)
-        attn_matrix_run_part(plan, part, shared, workspace);
+    const struct attn_plan_full *full = attn_plan_full(plan);
+
+    if (full->is_matrix)
+        attn_matrix_run_part(full, part, shared, workspace);
     else
-        attn_decode_run_part(plan, part, shared, workspace);
+        attn_decode_run_part(full, part, shared, workspace);
 }
 
 void attn_plan_run_join(const struct attn_plan *plan, int64_t number, void *shared, void *workspace)
 {
-    if (!plan->is_matrix) {
-        attn_decode_run_join(plan, number, shared, workspace);
+    const struct attn_plan_full *full = attn_plan_full(plan);
+
+    if (!full->is_matrix) {
+        attn_decode_run_join(full, number, shared, workspace);
         return;
     }
-    const struct attn_matrix_tiles tiles = attn_matrix_tiles_of(plan, number);
-    attn_matrix_run_join(plan, number, shared, workspace);
-    run_rest(plan, tiles.head * plan->q_tiles + tiles.first, tiles.head * plan->q_tiles + tiles.end,
+    const struct attn_matrix_tiles tiles = attn_matrix_tiles_of(full, number);
+    attn_matrix_run_join(full, number, shared, workspace);
+    run_rest(full, tiles.head * full->q_tiles + tiles.first, tiles.head * full->q_tiles + tiles.end,
              workspace);
 }

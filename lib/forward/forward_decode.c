@@ -71,7 +71,7 @@ static int64_t bytes_of(const struct attn_tensor *tensor)
     return shape[0] * shape[1] * shape[2] * shape[3] * (int64_t)attn_dtype_size(tensor->dtype);
 }
 
-static void begin(struct attn_decode_task *task, const struct attn_plan *plan,
+static void begin(struct attn_decode_task *task, const struct attn_plan_full *plan,
                   const struct attn_decode_heads *heads, void *workspace)
 {
     const struct attn_problem *problem = &plan->problem;
@@ -177,7 +177,7 @@ void attn_decode_run_tile(struct attn_decode_task *task, const struct attn_span 
 
 /* --------------------------------------------------------------------- chunks of keys -- */
 
-struct attn_span attn_decode_tile(const struct attn_plan *plan, int64_t chunk, int64_t tile)
+struct attn_span attn_decode_tile(const struct attn_plan_full *plan, int64_t chunk, int64_t tile)
 {
     const int64_t start = chunk * plan->chunk_keys;
     const int64_t end = attn_min(start + plan->chunk_keys, plan->problem.key.shape[2]);
@@ -186,7 +186,7 @@ struct attn_span attn_decode_tile(const struct attn_plan *plan, int64_t chunk, i
     return (struct attn_span){ first, attn_min(ATTN_DECODE_KEYS, end - first) };
 }
 
-int64_t attn_decode_chunk_tiles(const struct attn_plan *plan)
+int64_t attn_decode_chunk_tiles(const struct attn_plan_full *plan)
 {
     return attn_divide_up(plan->chunk_keys, ATTN_DECODE_KEYS);
 }
@@ -203,7 +203,7 @@ static void run_chunk(struct attn_decode_task *task, int64_t number)
 /* ------------------------------------------------------------------------------- tasks -- */
 
 /* The heads of one task of the plan. */
-static struct attn_decode_heads heads_of(const struct attn_plan *plan, int64_t task)
+static struct attn_decode_heads heads_of(const struct attn_plan_full *plan, int64_t task)
 {
     const int64_t kv_heads = plan->problem.key.shape[1];
     const int64_t group = plan->problem.query.shape[1] / kv_heads;
@@ -215,7 +215,7 @@ static struct attn_decode_heads heads_of(const struct attn_plan *plan, int64_t t
                                        .count = attn_min(plan->decode_heads, group - first) };
 }
 
-void attn_decode_run_heads(const struct attn_plan *plan, const struct attn_decode_heads *heads,
+void attn_decode_run_heads(const struct attn_plan_full *plan, const struct attn_decode_heads *heads,
                            void *workspace)
 {
     struct attn_decode_task task;
@@ -229,14 +229,14 @@ void attn_decode_run_heads(const struct attn_plan *plan, const struct attn_decod
     attn_decode_finish(&task);
 }
 
-void attn_decode_run(const struct attn_plan *plan, int64_t number, void *workspace)
+void attn_decode_run(const struct attn_plan_full *plan, int64_t number, void *workspace)
 {
     const struct attn_decode_heads heads = heads_of(plan, number);
 
     attn_decode_run_heads(plan, &heads, workspace);
 }
 
-void attn_decode_begin_part(struct attn_decode_task *task, const struct attn_plan *plan,
+void attn_decode_begin_part(struct attn_decode_task *task, const struct attn_plan_full *plan,
                             int64_t part, void *shared, void *workspace)
 {
     const struct attn_decode_heads heads = heads_of(plan, part / plan->chunks);
@@ -250,7 +250,8 @@ void attn_decode_clear_part(const struct attn_decode_task *task)
     clear_chunk(task);
 }
 
-void attn_decode_run_part(const struct attn_plan *plan, int64_t part, void *shared, void *workspace)
+void attn_decode_run_part(const struct attn_plan_full *plan, int64_t part, void *shared,
+                          void *workspace)
 {
     struct attn_decode_task task;
 
@@ -258,7 +259,7 @@ void attn_decode_run_part(const struct attn_plan *plan, int64_t part, void *shar
     run_chunk(&task, part % plan->chunks);
 }
 
-void attn_decode_run_join(const struct attn_plan *plan, int64_t number, void *shared,
+void attn_decode_run_join(const struct attn_plan_full *plan, int64_t number, void *shared,
                           void *workspace)
 {
     const struct attn_decode_heads heads = heads_of(plan, number);

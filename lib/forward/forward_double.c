@@ -27,7 +27,7 @@ typedef double lanes __attribute__((vector_size(ROWS * sizeof(double))));
 typedef int64_t lane_bits __attribute__((vector_size(ROWS * sizeof(int64_t))));
 
 struct double_task {
-    const struct attn_plan *plan;
+    const struct attn_plan_full *plan;
     const struct attn_problem *problem;
     int64_t batch, q_head, kv_head;
     int64_t row, row_count;        /* query rows [row, row + row_count) */
@@ -87,7 +87,7 @@ static void read_query(struct double_task *task)
     }
 }
 
-static void begin(struct double_task *task, const struct attn_plan *plan, int64_t number,
+static void begin(struct double_task *task, const struct attn_plan_full *plan, int64_t number,
                   void *workspace)
 {
     const struct attn_problem *problem = &plan->problem;
@@ -345,7 +345,7 @@ static void store_context(const struct double_task *task)
     }
 }
 
-void attn_double_run(const struct attn_plan *plan, int64_t task, void *workspace)
+void attn_double_run(const struct attn_plan_full *plan, int64_t task, void *workspace)
 {
     static const struct attn_problem nothing;
     const struct attn_problem *problem = &plan->problem;

@@ -289,7 +289,7 @@ static void run_chunks(struct attn_matrix_run *run)
 }
 
 /* Context and lse of tiles [first, end) of query rows of one head. */
-static void run_tiles(const struct attn_plan *plan, int64_t head, int64_t first, int64_t end,
+static void run_tiles(const struct attn_plan_full *plan, int64_t head, int64_t first, int64_t end,
                       void *workspace)
 {
     const struct attn_problem *problem = &plan->problem;
@@ -318,7 +318,7 @@ static void run_tiles(const struct attn_plan *plan, int64_t head, int64_t first,
     }
 }
 
-void attn_matrix_run(const struct attn_plan *plan, int64_t task, void *workspace)
+void attn_matrix_run(const struct attn_plan_full *plan, int64_t task, void *workspace)
 {
     const int64_t tile = task % plan->q_tiles;
 
@@ -327,7 +327,7 @@ void attn_matrix_run(const struct attn_plan *plan, int64_t task, void *workspace
 
 /* ----------------------------------------------------------------------- parts and joins -- */
 
-void attn_matrix_choose(struct attn_plan *plan)
+void attn_matrix_choose(struct attn_plan_full *plan)
 {
     const struct attn_problem *problem = &plan->problem;
     const size_t bytes = attn_matrix_workspace_bytes(plan), rest = plan->workspace_bytes;
@@ -344,7 +344,8 @@ void attn_matrix_choose(struct attn_plan *plan)
     plan->part_workspace_bytes = part_bytes > rest ? part_bytes : rest;
 }
 
-void attn_matrix_run_part(const struct attn_plan *plan, int64_t part, void *shared, void *workspace)
+void attn_matrix_run_part(const struct attn_plan_full *plan, int64_t part, void *shared,
+                          void *workspace)
 {
     const struct attn_problem *problem = &plan->problem;
     struct attn_matrix_chunk chunk;
@@ -365,7 +366,7 @@ void attn_matrix_run_part(const struct attn_plan *plan, int64_t part, void *shar
         attn_matrix_pack(plan, &matrix, &place, &chunk, workspace);
 }
 
-struct attn_matrix_tiles attn_matrix_tiles_of(const struct attn_plan *plan, int64_t join)
+struct attn_matrix_tiles attn_matrix_tiles_of(const struct attn_plan_full *plan, int64_t join)
 {
     const int64_t joins = attn_divide_up(plan->q_tiles, ATTN_MATRIX_JOIN_TILES);
     const int64_t first = join % joins * ATTN_MATRIX_JOIN_TILES;
@@ -374,11 +375,11 @@ struct attn_matrix_tiles attn_matrix_tiles_of(const struct attn_plan *plan, int6
                                        attn_min(first + ATTN_MATRIX_JOIN_TILES, plan->q_tiles) };
 }
 
-void attn_matrix_run_join(const struct attn_plan *plan, int64_t number, void *shared,
+void attn_matrix_run_join(const struct attn_plan_full *plan, int64_t number, void *shared,
                           void *workspace)
 {
     const struct attn_matrix_tiles tiles = attn_matrix_tiles_of(plan, number);
-    struct attn_plan packed = *plan;
+    struct attn_plan_full packed = *plan;
 
     packed.packed = shared;
     run_tiles(&packed, tiles.head, tiles.first, tiles.end, workspace);

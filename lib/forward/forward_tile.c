@@ -21,7 +21,7 @@ static void find_ranges(struct attn_row_task *task)
         ranges[r] = (struct key_range){ 0, task->problem->key.shape[2] };
 }
 
-void attn_task_place(struct attn_row_task *task, const struct attn_plan *plan, int64_t head,
+void attn_task_place(struct attn_row_task *task, const struct attn_plan_full *plan, int64_t head,
                      int64_t row, int64_t row_count)
 {
     const struct attn_problem *problem = &plan->problem;
@@ -81,7 +81,7 @@ static void append(struct attn_row_task *task, int *count, struct attn_upcoming 
  * task may be given a different task next; then some lines were prefetched in vain. */
 static void append_next_task(struct attn_row_task *task, int *count)
 {
-    const struct attn_plan *plan = task->plan;
+    const struct attn_plan_full *plan = task->plan;
     const struct attn_problem *problem = task->problem;
     const int64_t q_heads = problem->query.shape[1];
     const int64_t number =

@@ -13,7 +13,7 @@
 enum { ATTN_UPCOMING_MAX = 5 };
 
 struct attn_row_task {
-    const struct attn_plan *plan;
+    const struct attn_plan_full *plan;
     const struct attn_problem *problem;
     const struct attn_kernels *kernels;
     struct attn_workspace work;
@@ -48,7 +48,7 @@ static inline int64_t attn_first_tile(const struct attn_row_task *task)
 
 /* Place the task at rows of head number head of the batch, and find the keys that they see. Its
  * workspace must be cut. */
-void attn_task_place(struct attn_row_task *task, const struct attn_plan *plan, int64_t head,
+void attn_task_place(struct attn_row_task *task, const struct attn_plan_full *plan, int64_t head,
                      int64_t row, int64_t row_count);
 
 /* The block of columns columns, from column on, of the task's rows. */

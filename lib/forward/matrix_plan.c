@@ -24,7 +24,7 @@ static int64_t blocks_of(int64_t columns)
 }
 
 /* Do the products of parts take less time than those of floats? */
-static bool products_pay(const struct attn_plan *plan)
+static bool products_pay(const struct attn_plan_full *plan)
 {
     const int max = plan->kernels->matrix->products_max;
     struct attn_matrix matrix;
@@ -35,7 +35,7 @@ static bool products_pay(const struct attn_plan *plan)
 
 /* Cutting must cost less than the products gain, and no more than a fifth of the columns be
  * padding. */
-static bool pays(const struct attn_plan *plan)
+static bool pays(const struct attn_plan_full *plan)
 {
     const struct attn_problem *problem = &plan->problem;
     const int64_t rows_min = plan->kernels->matrix->rows_min;
@@ -49,7 +49,7 @@ static bool pays(const struct attn_plan *plan)
                || (problem->query.shape[2] >= rows_min && problem->key.shape[2] >= rows_min));
 }
 
-static bool overflows(const struct attn_plan *plan)
+static bool overflows(const struct attn_plan_full *plan)
 {
     struct attn_matrix matrix;
     int64_t bytes;
@@ -65,7 +65,7 @@ bool attn_matrix_sums_context(const struct attn_problem *problem)
     return attn_is_wanted(&problem->context) && !(problem->options.dropout > 0.0f);
 }
 
-bool attn_matrix_fits(const struct attn_plan *plan)
+bool attn_matrix_fits(const struct attn_plan_full *plan)
 {
     const struct attn_problem *problem = &plan->problem;
 
@@ -99,7 +99,7 @@ static void choose_factors(struct attn_matrix *matrix, const struct attn_problem
     matrix->to_power = (float)(matrix->natural * LOG2_E);
 }
 
-void attn_matrix_describe(struct attn_matrix *matrix, const struct attn_plan *plan)
+void attn_matrix_describe(struct attn_matrix *matrix, const struct attn_plan_full *plan)
 {
     const struct attn_problem *problem = &plan->problem;
     const struct attn_matrix_kernels *kernels = plan->kernels->matrix;

@@ -57,12 +57,12 @@ bool attn_matrix_sums_context(const struct attn_problem *problem);
 
 /* Does the matrix unit compute context and lse of this problem? The rule hangs on its shapes and
  * options alone. */
-bool attn_matrix_fits(const struct attn_plan *plan);
+bool attn_matrix_fits(const struct attn_plan_full *plan);
 
 /* Make it a plan of the matrix unit. */
-void attn_matrix_choose(struct attn_plan *plan);
+void attn_matrix_choose(struct attn_plan_full *plan);
 
-void attn_matrix_describe(struct attn_matrix *matrix, const struct attn_plan *plan);
+void attn_matrix_describe(struct attn_matrix *matrix, const struct attn_plan_full *plan);
 
 /* Divide the memory of a chunk and return its bytes; with memory NULL, only count. */
 size_t attn_matrix_cut_chunk(const struct attn_matrix *matrix, struct attn_matrix_chunk *chunk,
@@ -74,25 +74,25 @@ struct attn_matrix_place {
     int64_t batch, kv_head, number, step;
 };
 
-void attn_matrix_pack(const struct attn_plan *plan, const struct attn_matrix *matrix,
+void attn_matrix_pack(const struct attn_plan_full *plan, const struct attn_matrix *matrix,
                       const struct attn_matrix_place *place, const struct attn_matrix_chunk *chunk,
                       float *rows);
 
 /* The workspace of a task of the plan, or of a join. */
-size_t attn_matrix_workspace_bytes(const struct attn_plan *plan);
+size_t attn_matrix_workspace_bytes(const struct attn_plan_full *plan);
 
 /* The tiles [first, end) of query rows of one head that a join takes. */
 struct attn_matrix_tiles {
     int64_t head, first, end;
 };
 
-struct attn_matrix_tiles attn_matrix_tiles_of(const struct attn_plan *plan, int64_t join);
+struct attn_matrix_tiles attn_matrix_tiles_of(const struct attn_plan_full *plan, int64_t join);
 
 /* Tasks of a plan, parts and joins, as attn.h has them, but for maps. */
-void attn_matrix_run(const struct attn_plan *plan, int64_t task, void *workspace);
-void attn_matrix_run_part(const struct attn_plan *plan, int64_t part, void *shared,
+void attn_matrix_run(const struct attn_plan_full *plan, int64_t task, void *workspace);
+void attn_matrix_run_part(const struct attn_plan_full *plan, int64_t part, void *shared,
                           void *workspace);
-void attn_matrix_run_join(const struct attn_plan *plan, int64_t number, void *shared,
+void attn_matrix_run_join(const struct attn_plan_full *plan, int64_t number, void *shared,
                           void *workspace);
 
 #endif

@@ -46,7 +46,7 @@ struct attn_matrix_slots {
 };
 
 struct attn_matrix_run {
-    struct attn_plan plan; /* of tiles as wide as a group */
+    struct attn_plan_full plan; /* of tiles as wide as a group */
     const struct attn_matrix_kernels *kernels;
     struct attn_matrix matrix;
     struct attn_matrix_group groups[ATTN_MATRIX_GROUPS];
@@ -72,7 +72,8 @@ struct attn_matrix_run {
 
 /* matrix_work.c: describe the run of a plan and lay out its memory; with memory NULL, only count. A
  * run without packed keys has a chunk of its own. */
-size_t attn_matrix_cut_run(struct attn_matrix_run *run, const struct attn_plan *plan, void *memory);
+size_t attn_matrix_cut_run(struct attn_matrix_run *run, const struct attn_plan_full *plan,
+                           void *memory);
 
 /* matrix_base.c. Before the keys: a sink is a key without a value that every row sees first. */
 void attn_matrix_begin_sums(const struct attn_matrix_run *run, struct attn_matrix_group *group);

@@ -15,7 +15,7 @@ static struct attn_block rows_of(const struct attn_tensor *tensor, int64_t batch
     };
 }
 
-void attn_matrix_pack(const struct attn_plan *plan, const struct attn_matrix *matrix,
+void attn_matrix_pack(const struct attn_plan_full *plan, const struct attn_matrix *matrix,
                       const struct attn_matrix_place *place, const struct attn_matrix_chunk *chunk,
                       float *rows)
 {

@@ -61,7 +61,8 @@ static size_t cut_shared(struct attn_matrix_run *run, struct attn_workspace *wor
     return bytes;
 }
 
-size_t attn_matrix_cut_run(struct attn_matrix_run *run, const struct attn_plan *plan, void *memory)
+size_t attn_matrix_cut_run(struct attn_matrix_run *run, const struct attn_plan_full *plan,
+                           void *memory)
 {
     struct attn_workspace shared = { 0 };
     size_t bytes;
@@ -80,7 +81,7 @@ size_t attn_matrix_cut_run(struct attn_matrix_run *run, const struct attn_plan *
     return bytes + run->matrix.chunk_bytes;
 }
 
-size_t attn_matrix_workspace_bytes(const struct attn_plan *plan)
+size_t attn_matrix_workspace_bytes(const struct attn_plan_full *plan)
 {
     struct attn_matrix_run run = { 0 };
 

@@ -49,7 +49,7 @@ static int64_t choose_kv_tile(int64_t kv_len)
     return attn_max(attn_divide_up(kv_len, tiles * STEP), 1) * STEP;
 }
 
-static void choose_tiles(struct attn_plan *plan)
+static void choose_tiles(struct attn_plan_full *plan)
 {
     const struct attn_problem *problem = &plan->problem;
     const int64_t lanes = plan->kernels->lanes;
@@ -69,7 +69,7 @@ static void choose_tiles(struct attn_plan *plan)
     plan->q_tiles = attn_divide_up(problem->query.shape[2], plan->q_tile);
 }
 
-int64_t attn_plan_tile_width(const struct attn_plan *plan, int64_t q_tile)
+int64_t attn_plan_tile_width(const struct attn_plan_full *plan, int64_t q_tile)
 {
     const int64_t lanes = plan->kernels->lanes;
     const int64_t rows =
@@ -88,7 +88,7 @@ static int64_t block_numbers(const struct attn_tensor *tensor, int64_t rows, int
 }
 
 /* The numbers of the largest block of a task that is converted or brought together. */
-static int64_t block_numbers_max(const struct attn_plan *plan)
+static int64_t block_numbers_max(const struct attn_plan_full *plan)
 {
     const struct attn_problem *problem = &plan->problem;
     int64_t max = block_numbers(&problem->query, plan->q_tile, problem->query.shape[3]);
@@ -103,7 +103,8 @@ static int64_t block_numbers_max(const struct attn_plan *plan)
     return max;
 }
 
-size_t attn_workspace_cut(struct attn_workspace *work, const struct attn_plan *plan, void *memory)
+size_t attn_workspace_cut(struct attn_workspace *work, const struct attn_plan_full *plan,
+                          void *memory)
 {
     const struct attn_problem *problem = &plan->problem;
     const int64_t width = plan->width;
@@ -141,16 +142,18 @@ size_t attn_workspace_cut(struct attn_workspace *work, const struct attn_plan *p
 
 enum attn_precision attn_plan_precision(const struct attn_plan *plan)
 {
-    return plan->is_matrix ? plan->problem.options.precision : ATTN_PRECISION_HIGHEST;
+    const struct attn_plan_full *full = attn_plan_full(plan);
+
+    return full->is_matrix ? full->problem.options.precision : ATTN_PRECISION_HIGHEST;
 }
 
-enum attn_status attn_plan_init(struct attn_plan *plan, const struct attn_problem *problem,
+enum attn_status attn_plan_make(struct attn_plan_full *plan, const struct attn_problem *problem,
                                 const char **where)
 {
     struct attn_workspace work;
 
     RETURN_IF_FAILED(attn_check(problem, where));
-    *plan = (struct attn_plan){
+    *plan = (struct attn_plan_full){
         .problem = *problem,
         .kernels = problem->kernels != NULL ? problem->kernels : attn_kernels_available()[0],
         .in_double = needs_double(problem),
@@ -164,4 +167,10 @@ enum attn_status attn_plan_init(struct attn_plan *plan, const struct attn_proble
     else if (attn_matrix_fits(plan))
         attn_matrix_choose(plan);
     return ATTN_OK;
+}
+
+enum attn_status attn_plan_init(struct attn_plan *plan, const struct attn_problem *problem,
+                                const char **where)
+{
+    return attn_plan_make((void *)plan, problem, where);
 }

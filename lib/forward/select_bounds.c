@@ -70,7 +70,7 @@ void attn_bounds_make(const struct attn_tensor *key, int64_t head, int64_t first
 /* ---------------------------------------------------------------------------- the walk -- */
 
 bool select_walk_next(struct select_walk *walk, const struct attn_selection *selection,
-                      const struct attn_plan *plan, int64_t kv_head, int64_t end, void *shared,
+                      const struct attn_plan_full *plan, int64_t kv_head, int64_t end, void *shared,
                       struct select_group *group)
 {
     const int64_t columns = attn_bounds_columns(plan->problem.key.shape[3]);
@@ -99,7 +99,7 @@ bool select_walk_next(struct select_walk *walk, const struct attn_selection *sel
     return true;
 }
 
-void select_count(const struct attn_selection *selection, const struct attn_plan *plan,
+void select_count(const struct attn_selection *selection, const struct attn_plan_full *plan,
                   int64_t *missing, int64_t *all)
 {
     struct select_walk walk = { 0 };
@@ -111,7 +111,7 @@ void select_count(const struct attn_selection *selection, const struct attn_plan
     *missing = walk.missing;
 }
 
-static int64_t shared_numbers(const struct attn_plan *plan, int64_t missing)
+static int64_t shared_numbers(const struct attn_plan_full *plan, int64_t missing)
 {
     const int64_t head_dim = plan->problem.key.shape[3];
     const int64_t numbers = missing * attn_bounds_columns(head_dim) + head_dim;
@@ -119,12 +119,14 @@ static int64_t shared_numbers(const struct attn_plan *plan, int64_t missing)
     return attn_divide_up(numbers, VECTOR) * VECTOR;
 }
 
-float *select_missing(const struct attn_plan *plan, int64_t missing, int64_t kv_head, void *shared)
+float *select_missing(const struct attn_plan_full *plan, int64_t missing, int64_t kv_head,
+                      void *shared)
 {
     return (float *)shared + kv_head * shared_numbers(plan, missing);
 }
 
-float *select_largest(const struct attn_plan *plan, int64_t missing, int64_t kv_head, void *shared)
+float *select_largest(const struct attn_plan_full *plan, int64_t missing, int64_t kv_head,
+                      void *shared)
 {
     return select_missing(plan, missing, kv_head, shared)
            + missing * attn_bounds_columns(plan->problem.key.shape[3]);
@@ -133,29 +135,31 @@ float *select_largest(const struct attn_plan *plan, int64_t missing, int64_t kv_
 size_t attn_select_shared_bytes(const struct attn_selection *selection,
                                 const struct attn_plan *plan)
 {
+    const struct attn_plan_full *full = attn_plan_full(plan);
     int64_t missing, all;
 
-    select_count(selection, plan, &missing, &all);
-    return attn_align_up((size_t)(plan->problem.key.shape[1] * shared_numbers(plan, missing))
+    select_count(selection, full, &missing, &all);
+    return attn_align_up((size_t)(full->problem.key.shape[1] * shared_numbers(full, missing))
                          * sizeof(float));
 }
 
 void attn_select_bound(const struct attn_selection *selection, const struct attn_plan *plan,
                        int64_t kv_head, void *shared)
 {
-    const struct attn_tensor *key = &plan->problem.key;
+    const struct attn_plan_full *full = attn_plan_full(plan);
+    const struct attn_tensor *key = &full->problem.key;
     const int64_t head_dim = key->shape[3];
     struct select_walk walk = { 0 };
     struct select_group group;
     int64_t missing, all, made = 0;
 
-    select_count(selection, plan, &missing, &all);
-    float *rows = select_missing(plan, missing, kv_head, shared);
-    float *largest = select_largest(plan, missing, kv_head, shared);
+    select_count(selection, full, &missing, &all);
+    float *rows = select_missing(full, missing, kv_head, shared);
+    float *largest = select_largest(full, missing, kv_head, shared);
     memset(largest, 0, (size_t)head_dim * sizeof *largest);
-    while (select_walk_next(&walk, selection, plan, kv_head, key->shape[2], NULL, &group))
+    while (select_walk_next(&walk, selection, full, kv_head, key->shape[2], NULL, &group))
         if (walk.missing > made)
-            attn_bounds_make(key, kv_head, group.first, group.count, plan->kernels,
+            attn_bounds_make(key, kv_head, group.first, group.count, full->kernels,
                              rows + made++ * attn_bounds_columns(head_dim), largest);
     for (int64_t i = 0; i < selection->bounds_count; i++)
         for (int64_t d = 0; d < head_dim; d++)

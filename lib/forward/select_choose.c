@@ -21,7 +21,7 @@ enum { ROUNDINGS = 64 };
 static const double ROUNDED_UP = 2e-7;
 
 size_t select_cut(struct select_task *task, const struct attn_selection *selection,
-                  const struct attn_plan *plan, void *memory)
+                  const struct attn_plan_full *plan, void *memory)
 {
     const struct attn_problem *problem = &plan->problem;
     const int64_t heads = problem->query.shape[1] / problem->key.shape[1];

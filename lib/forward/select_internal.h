@@ -22,21 +22,23 @@ struct select_walk {
 
 /* The next group before key `end`, whose last keys may be cut off; false: there is none. */
 bool select_walk_next(struct select_walk *walk, const struct attn_selection *selection,
-                      const struct attn_plan *plan, int64_t kv_head, int64_t end, void *shared,
+                      const struct attn_plan_full *plan, int64_t kv_head, int64_t end, void *shared,
                       struct select_group *group);
 
 /* Groups whose bounds are missing, and all groups. */
-void select_count(const struct attn_selection *selection, const struct attn_plan *plan,
+void select_count(const struct attn_selection *selection, const struct attn_plan_full *plan,
                   int64_t *missing, int64_t *all);
 
 /* What shared has for a head: [missing][columns], and [head_dim] of the largest numbers. */
-float *select_missing(const struct attn_plan *plan, int64_t missing, int64_t kv_head, void *shared);
-float *select_largest(const struct attn_plan *plan, int64_t missing, int64_t kv_head, void *shared);
+float *select_missing(const struct attn_plan_full *plan, int64_t missing, int64_t kv_head,
+                      void *shared);
+float *select_largest(const struct attn_plan_full *plan, int64_t missing, int64_t kv_head,
+                      void *shared);
 
 /* One row and one key/value head. */
 struct select_task {
     const struct attn_selection *selection;
-    const struct attn_plan *plan;
+    const struct attn_plan_full *plan;
     int64_t row, kv_head, q_head, heads; /* query heads [q_head, q_head + heads) */
     int64_t seen;                        /* keys */
     struct select_group *groups;         /* [group_count], in order */
@@ -58,7 +60,7 @@ struct select_task {
 };
 
 size_t select_cut(struct select_task *task, const struct attn_selection *selection,
-                  const struct attn_plan *plan, void *memory);
+                  const struct attn_plan_full *plan, void *memory);
 
 /* Sets bounds and margin of the task's groups. False: some score may not be finite. */
 bool select_bound_groups(struct select_task *task, const float *largest);

@@ -18,7 +18,7 @@ static bool is_float(const struct attn_tensor *tensor)
 }
 
 static enum attn_status check_bounds(const struct attn_selection *selection,
-                                     const struct attn_plan *plan, const char **where)
+                                     const struct attn_plan_full *plan, const char **where)
 {
     int64_t end = 0;
 
@@ -35,7 +35,7 @@ static enum attn_status check_bounds(const struct attn_selection *selection,
     return ATTN_OK;
 }
 
-static enum attn_status check_problem(const struct attn_plan *plan, const char **where)
+static enum attn_status check_problem(const struct attn_plan_full *plan, const char **where)
 {
     const struct attn_problem *problem = &plan->problem;
     const struct attn_options *options = &problem->options;
@@ -59,7 +59,7 @@ static enum attn_status check_problem(const struct attn_plan *plan, const char *
     return ATTN_OK;
 }
 
-static void read_all(const struct attn_selection *selection, const struct attn_plan *plan)
+static void read_all(const struct attn_selection *selection, const struct attn_plan_full *plan)
 {
     const struct attn_problem *problem = &plan->problem;
     const int64_t q_len = problem->query.shape[2];
@@ -77,29 +77,36 @@ static void read_all(const struct attn_selection *selection, const struct attn_p
 enum attn_status attn_select_check(const struct attn_selection *selection,
                                    const struct attn_plan *plan, const char **where)
 {
+    const struct attn_plan_full *full = attn_plan_full(plan);
+
     RETURN_IF(!(selection->epsilon >= 0 && selection->epsilon < 1), ATTN_ERR_OPTION,
               "selection.epsilon");
-    RETURN_IF_FAILED(check_problem(plan, where));
-    RETURN_IF_FAILED(check_bounds(selection, plan, where));
-    read_all(selection, plan);
+    RETURN_IF_FAILED(check_problem(full, where));
+    RETURN_IF_FAILED(check_bounds(selection, full, where));
+    read_all(selection, full);
     return ATTN_OK;
 }
 
 bool attn_select_reads_all(const struct attn_selection *selection, const struct attn_plan *plan)
 {
-    return !(selection->epsilon >= EPSILON_MIN) || plan->problem.query.shape[2] > ATTN_SELECT_ROWS
-           || plan->problem.key.shape[2] < (int64_t)GROUPS_MIN * ATTN_SELECT_KEYS;
+    const struct attn_plan_full *full = attn_plan_full(plan);
+
+    return !(selection->epsilon >= EPSILON_MIN) || full->problem.query.shape[2] > ATTN_SELECT_ROWS
+           || full->problem.key.shape[2] < (int64_t)GROUPS_MIN * ATTN_SELECT_KEYS;
 }
 
 int64_t attn_select_tasks(const struct attn_plan *plan)
 {
-    return plan->problem.query.shape[2] * plan->problem.key.shape[1];
+    const struct attn_plan_full *full = attn_plan_full(plan);
+
+    return full->problem.query.shape[2] * full->problem.key.shape[1];
 }
 
 size_t attn_select_workspace_bytes(const struct attn_selection *selection,
                                    const struct attn_plan *plan)
 {
+    const struct attn_plan_full *full = attn_plan_full(plan);
     struct select_task task;
 
-    return select_cut(&task, selection, plan, NULL) + select_run_bytes(plan);
+    return select_cut(&task, selection, full, NULL) + select_run_bytes(full);
 }

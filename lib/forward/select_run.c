@@ -22,7 +22,7 @@ static const double SUM_ERROR = 1e-3;
 
 /* ------------------------------------------------------------------- one problem over groups -- */
 
-static struct attn_problem problem_of(const struct attn_plan *plan)
+static struct attn_problem problem_of(const struct attn_plan_full *plan)
 {
     struct attn_problem problem = { .options = plan->problem.options, .kernels = plan->kernels };
 
@@ -96,7 +96,7 @@ static struct attn_tensor list_side(const struct select_task *task, const struct
     return view;
 }
 
-size_t select_run_bytes(const struct attn_plan *plan)
+size_t select_run_bytes(const struct attn_plan_full *plan)
 {
     enum { MANY = 1 << 16 }; /* keys, of which a task needs as much memory as of any number */
     const struct attn_problem *of = &plan->problem;
@@ -105,7 +105,7 @@ size_t select_run_bytes(const struct attn_plan *plan)
     const int64_t heads = of->query.shape[1] / of->key.shape[1];
     struct attn_problem problem = problem_of(plan);
     struct attn_tensor *const sides[] = { &problem.key, &problem.value };
-    struct attn_plan inner;
+    struct attn_plan_full inner;
     float sum;
 
     problem.query = of->query;
@@ -122,7 +122,7 @@ size_t select_run_bytes(const struct attn_plan *plan)
     problem.context.shape[1] = heads;
     problem.context.shape[2] = 1;
     problem.lse = attn_tensor_dense(&sum, ATTN_F32, 1, heads, 1, 1);
-    return attn_plan_init(&inner, &problem, NULL) == ATTN_OK ? inner.workspace_bytes : 0;
+    return attn_plan_make(&inner, &problem, NULL) == ATTN_OK ? inner.workspace_bytes : 0;
 }
 
 void select_run_chosen(struct select_task *task, bool is_last)
@@ -130,7 +130,7 @@ void select_run_chosen(struct select_task *task, bool is_last)
     const struct attn_problem *of = &task->plan->problem;
     struct attn_problem problem = problem_of(task->plan);
     struct attn_pages pages[2];
-    struct attn_plan plan;
+    struct attn_plan_full plan;
 
     problem.query = row_of(task, &of->query);
     problem.key = list_side(task, &of->key, task->pages, &pages[0]);
@@ -140,10 +140,10 @@ void select_run_chosen(struct select_task *task, bool is_last)
         problem.context = row_of(task, &of->context);
         problem.sinks = of->sinks != NULL ? of->sinks + task->q_head : NULL;
     }
-    if (attn_plan_init(&plan, &problem, NULL) != ATTN_OK)
+    if (attn_plan_make(&plan, &problem, NULL) != ATTN_OK)
         return; /* cannot be: select_run_bytes() planned the same */
     for (int64_t i = 0; i < plan.task_count; i++)
-        attn_plan_run(&plan, i, task->inner);
+        attn_plan_run(attn_plan_given(&plan), i, task->inner);
 }
 
 /* ------------------------------------------------------------------------ which are read -- */
@@ -280,14 +280,15 @@ static void store_shares(struct select_task *task)
 void attn_select_run(const struct attn_selection *selection, const struct attn_plan *plan,
                      int64_t number, void *shared, void *workspace)
 {
-    struct select_task task = { .selection = selection, .plan = plan };
+    const struct attn_plan_full *full = attn_plan_full(plan);
+    struct select_task task = { .selection = selection, .plan = full };
     int64_t missing, all;
 
-    select_cut(&task, selection, plan, workspace);
-    select_count(selection, plan, &missing, &all);
-    const int64_t kv_head = number / plan->problem.query.shape[2];
-    begin(&task, number, select_missing(plan, missing, kv_head, shared));
-    choose_some_or_all(&task, select_largest(plan, missing, kv_head, shared));
+    select_cut(&task, selection, full, workspace);
+    select_count(selection, full, &missing, &all);
+    const int64_t kv_head = number / full->problem.query.shape[2];
+    begin(&task, number, select_missing(full, missing, kv_head, shared));
+    choose_some_or_all(&task, select_largest(full, missing, kv_head, shared));
     for (int64_t g = 0; g < task.group_count; g++)
         task.groups[g].is_chosen = task.groups[g].is_read;
     select_run_chosen(&task, true);

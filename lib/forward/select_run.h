@@ -5,7 +5,7 @@
 #include "forward/select_internal.h"
 
 /* The workspace of one run of a task of the plan. */
-size_t select_run_bytes(const struct attn_plan *plan);
+size_t select_run_bytes(const struct attn_plan_full *plan);
 
 /* Attends to the groups that are chosen. lse goes to task->found; the last run of a task also
  * counts sinks and writes the problem's context. */

@@ -10,6 +10,35 @@
 #include "forward/mask.h"
 #include "gradient.h"
 
+/* A struct attn_gradient_plan as the library sees it. */
+struct __attribute__((may_alias)) attn_gradient_plan_full {
+    int64_t task_count[ATTN_GRADIENT_STAGES]; /* up to workspace_bytes as in gradient.h */
+    size_t scratch_bytes, workspace_bytes;
+
+    struct attn_gradient_problem problem;
+    const struct attn_kernels *kernels;
+    int64_t row_tile, row_width; /* query rows of one row task, and the lanes they take */
+    int64_t key_tile, key_width; /* the same for key tasks */
+    int64_t row_tiles;
+    int rounds; /* number of stages from 1 on; also the number of parts that a head's queries and
+                   its keys are cut into */
+    int64_t part_rows;  /* query rows in one part, a multiple of other_tile */
+    int64_t part_keys;  /* keys in one part, a multiple of key_tile */
+    int64_t key_tasks;  /* key tasks of each round */
+    int64_t mask_tasks; /* tasks of the mask, in stage 1 after the key tasks; one task of sums over
+                           all rows follows them */
+    int64_t mask_row_tiles;
+    int64_t other_tile; /* keys, or query rows, that a tile of lanes meets in one step */
+};
+
+ATTN_PLAN_FITS(attn_gradient_plan, workspace_bytes);
+
+static inline const struct attn_gradient_plan_full *
+attn_gradient_plan_full(const struct attn_gradient_plan *plan)
+{
+    return (const void *)plan;
+}
+
 /* The results of stage 0. Each array except the last has one element for each query row, [batch *
  * q_heads * q_len]. Arrays that are not needed are absent. */
 struct attn_gradient_rows {
@@ -57,13 +86,13 @@ struct attn_gradient_workspace {
 
 /* Divide memory into parts and return their bytes; with memory NULL, only count. */
 size_t attn_gradient_rows_cut(struct attn_gradient_rows *rows,
-                              const struct attn_gradient_plan *plan, void *memory);
+                              const struct attn_gradient_plan_full *plan, void *memory);
 size_t attn_gradient_workspace_cut(struct attn_gradient_workspace *work,
-                                   const struct attn_gradient_plan *plan, void *memory);
+                                   const struct attn_gradient_plan_full *plan, void *memory);
 
 /* A tile of query rows of one head, and the workspace in which it is computed. */
 struct attn_row_tile {
-    const struct attn_gradient_plan *plan;
+    const struct attn_gradient_plan_full *plan;
     struct attn_gradient_workspace work;
     int64_t batch, q_head, kv_head;
     int64_t row, row_count;            /* query rows [row, row + row_count) */
@@ -74,7 +103,7 @@ struct attn_row_tile {
 };
 
 /* Find what the rows may see. */
-void attn_row_tile_begin(struct attn_row_tile *tile, const struct attn_gradient_plan *plan,
+void attn_row_tile_begin(struct attn_row_tile *tile, const struct attn_gradient_plan_full *plan,
                          int64_t batch, int64_t q_head, int64_t row,
                          const struct attn_gradient_rows *rows, void *workspace);
 
@@ -93,12 +122,12 @@ void attn_row_tile_gradient(const struct attn_row_tile *tile, int64_t key, int64
 float attn_gradient_query_factor(const struct attn_problem *attention);
 
 /* Compute into weights_t the scores of the lanes with n rows of others. */
-void attn_gradient_score(const struct attn_gradient_plan *plan,
+void attn_gradient_score(const struct attn_gradient_plan_full *plan,
                          const struct attn_gradient_workspace *work, const float *rows,
                          int64_t row_stride, int64_t n, int64_t width);
 
 /* Turn gradient_t from gradients of weights into those of masked scores. step as in kernels.h. */
-void attn_gradient_normalize(const struct attn_gradient_plan *plan,
+void attn_gradient_normalize(const struct attn_gradient_plan_full *plan,
                              const struct attn_gradient_workspace *work, const float *delta,
                              const float *delta_low, int64_t step, int64_t n, int64_t width);
 
@@ -106,12 +135,12 @@ void attn_gradient_normalize(const struct attn_gradient_plan *plan,
 void attn_gradient_support(const struct attn_gradient_workspace *work, int64_t n, int64_t width);
 
 /* Turn gradient_t from gradients of masked scores into those of scores: through softcap, if any. */
-void attn_gradient_uncap(const struct attn_gradient_plan *plan,
+void attn_gradient_uncap(const struct attn_gradient_plan_full *plan,
                          const struct attn_gradient_workspace *work, int64_t n, int64_t width);
 
 /* Add gradient_t, of scores, to first_sum_t, and to weight_sum_t if sums_weight. hides: some pair
  * may be hidden, and then adds nothing even if the row is not finite. */
-void attn_gradient_add(const struct attn_gradient_plan *plan,
+void attn_gradient_add(const struct attn_gradient_plan_full *plan,
                        const struct attn_gradient_workspace *work, const float *rows,
                        int64_t row_stride, int64_t n, int64_t width, bool hides, bool sums_weight);
 
@@ -124,17 +153,17 @@ static inline bool attn_gradient_keys_make_query(const struct attn_gradient_prob
 }
 
 /* columns rounded up to whole vectors. */
-int64_t attn_gradient_padded(const struct attn_gradient_plan *plan, int64_t columns);
+int64_t attn_gradient_padded(const struct attn_gradient_plan_full *plan, int64_t columns);
 
 /* The tasks: for query rows (gradient_rows.c), for keys as lanes (gradient_keys.c), for the mask
  * (gradient_mask.c), and for sums over all rows (gradient_sums.c). */
-void attn_gradient_run_rows(const struct attn_gradient_plan *plan, int64_t task,
+void attn_gradient_run_rows(const struct attn_gradient_plan_full *plan, int64_t task,
                             const struct attn_gradient_rows *rows, void *workspace);
-void attn_gradient_run_keys(const struct attn_gradient_plan *plan, int round, int64_t task,
+void attn_gradient_run_keys(const struct attn_gradient_plan_full *plan, int round, int64_t task,
                             const struct attn_gradient_rows *rows, void *workspace);
-void attn_gradient_run_mask(const struct attn_gradient_plan *plan, int64_t task,
+void attn_gradient_run_mask(const struct attn_gradient_plan_full *plan, int64_t task,
                             const struct attn_gradient_rows *rows, void *workspace);
-void attn_gradient_run_sums(const struct attn_gradient_plan *plan,
+void attn_gradient_run_sums(const struct attn_gradient_plan_full *plan,
                             const struct attn_gradient_rows *rows);
 
 #endif

@@ -23,7 +23,7 @@
 #include <string.h>
 
 struct key_task {
-    const struct attn_gradient_plan *plan;
+    const struct attn_gradient_plan_full *plan;
     const struct attn_gradient_rows *rows;
     struct attn_problem transposed; /* the problem with a transposed mask, for attn_mask_gather() */
     struct attn_gradient_workspace work;
@@ -54,7 +54,7 @@ static struct attn_problem transpose_mask(const struct attn_problem *attention)
     return transposed;
 }
 
-static void begin(struct key_task *task, const struct attn_gradient_plan *plan, int round,
+static void begin(struct key_task *task, const struct attn_gradient_plan_full *plan, int round,
                   int64_t number, const struct attn_gradient_rows *rows, void *workspace)
 {
     const struct attn_problem *attention = &plan->problem.attention;
@@ -90,7 +90,7 @@ static void begin_sum(const struct key_task *task, const struct attn_tensor *gra
 /* Load the tile of keys that begins at task->key. */
 static void open_tile(struct key_task *task, bool is_new)
 {
-    const struct attn_gradient_plan *plan = task->plan;
+    const struct attn_gradient_plan_full *plan = task->plan;
     const struct attn_tensor *key = &plan->problem.attention.key;
     const struct attn_tensor *value = &plan->problem.attention.value;
     const struct attn_gradient_workspace *work = &task->work;
@@ -201,7 +201,7 @@ static void drop(const struct key_task *task, const struct row_step *step, float
 /* Compute the masked scores of the step into weights_t. */
 static void score(const struct key_task *task, const struct row_step *step)
 {
-    const struct attn_gradient_plan *plan = task->plan;
+    const struct attn_gradient_plan_full *plan = task->plan;
     const struct attn_kernels *kernels = plan->kernels;
     const struct attn_problem *attention = &plan->problem.attention;
     const struct attn_gradient_workspace *work = &task->work;
@@ -228,7 +228,7 @@ static void score(const struct key_task *task, const struct row_step *step)
  * gradient_t. */
 static void differentiate(const struct key_task *task, const struct row_step *step)
 {
-    const struct attn_gradient_plan *plan = task->plan;
+    const struct attn_gradient_plan_full *plan = task->plan;
     const struct attn_kernels *kernels = plan->kernels;
     const struct attn_tensor *context = &plan->problem.context_gradient;
     const struct attn_gradient_workspace *work = &task->work;
@@ -268,7 +268,7 @@ static void add_values(const struct key_task *task, const struct row_step *step)
 /* Add the gradients of the scores, times keys, to the gradient of the query. */
 static void add_queries(const struct key_task *task, const struct row_step *step)
 {
-    const struct attn_gradient_plan *plan = task->plan;
+    const struct attn_gradient_plan_full *plan = task->plan;
     const struct attn_kernels *kernels = plan->kernels;
     const struct attn_tensor *gradient = &plan->problem.query_gradient;
     const struct attn_gradient_workspace *work = &task->work;
@@ -325,7 +325,7 @@ static void store(const struct key_task *task, const struct attn_tensor *gradien
  * no row sees it. */
 static void run_tile(struct key_task *task, bool is_new)
 {
-    const struct attn_gradient_plan *plan = task->plan;
+    const struct attn_gradient_plan_full *plan = task->plan;
     const int64_t group =
         plan->problem.attention.query.shape[1] / plan->problem.attention.key.shape[1];
 
@@ -347,7 +347,7 @@ static void run_tile(struct key_task *task, bool is_new)
 }
 
 /* The first round in which a part of the keys meets rows. Parts of rows past the last are empty. */
-static int first_round(const struct attn_gradient_plan *plan, int64_t key_part)
+static int first_round(const struct attn_gradient_plan_full *plan, int64_t key_part)
 {
     const int64_t row_parts =
         attn_divide_up(plan->problem.attention.query.shape[2], plan->part_rows);
@@ -355,7 +355,7 @@ static int first_round(const struct attn_gradient_plan *plan, int64_t key_part)
     return key_part < attn_max(row_parts, 1) ? 0 : plan->rounds - (int)key_part;
 }
 
-void attn_gradient_run_keys(const struct attn_gradient_plan *plan, int round, int64_t task,
+void attn_gradient_run_keys(const struct attn_gradient_plan_full *plan, int round, int64_t task,
                             const struct attn_gradient_rows *rows, void *workspace)
 {
     const int64_t kv_len = plan->problem.attention.key.shape[2];

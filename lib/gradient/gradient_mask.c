@@ -16,7 +16,7 @@ static int64_t mask_step(const struct attn_tensor *mask, int d)
 /* Add the gradients of the masked scores of one tile of query rows. */
 static void add_tile(const struct attn_row_tile *tile)
 {
-    const struct attn_gradient_plan *plan = tile->plan;
+    const struct attn_gradient_plan_full *plan = tile->plan;
     const struct attn_tensor *mask = &plan->problem.mask_gradient;
     const int64_t row_step = mask_step(mask, 2), key_step = mask_step(mask, 3);
     float *gradient = (float *)mask->data + tile->batch * mask_step(mask, 0)
@@ -33,7 +33,7 @@ static void add_tile(const struct attn_row_tile *tile)
 }
 
 /* Process the query rows of one tile and one head; rows holds their results of stage 0. */
-static void run_tile(const struct attn_gradient_plan *plan, int64_t batch, int64_t q_head,
+static void run_tile(const struct attn_gradient_plan_full *plan, int64_t batch, int64_t q_head,
                      int64_t row, const struct attn_gradient_rows *rows, void *workspace)
 {
     struct attn_row_tile tile;
@@ -50,7 +50,7 @@ static void run_tile(const struct attn_gradient_plan *plan, int64_t batch, int64
     add_tile(&tile);
 }
 
-void attn_gradient_run_mask(const struct attn_gradient_plan *plan, int64_t task,
+void attn_gradient_run_mask(const struct attn_gradient_plan_full *plan, int64_t task,
                             const struct attn_gradient_rows *rows, void *workspace)
 {
     const struct attn_tensor *mask = &plan->problem.mask_gradient;

@@ -118,7 +118,8 @@ static struct attn_problem inputs_of(const struct attn_gradient_problem *problem
 }
 
 /* How many of length lanes a task takes; *width is that number rounded up to whole vectors. */
-static int64_t choose_tile(const struct attn_gradient_plan *plan, int64_t length, int64_t *width)
+static int64_t choose_tile(const struct attn_gradient_plan_full *plan, int64_t length,
+                           int64_t *width)
 {
     const struct attn_problem *attention = &plan->problem.attention;
     const int64_t lanes = plan->kernels->lanes;
@@ -139,7 +140,7 @@ static int64_t choose_part(int64_t length, int64_t count, int64_t step)
     return attn_max(attn_divide_up(attn_divide_up(length, count), step), 1) * step;
 }
 
-static int64_t least_part_rows(const struct attn_gradient_plan *plan)
+static int64_t least_part_rows(const struct attn_gradient_plan_full *plan)
 {
     const int64_t *key = plan->problem.attention.key.shape;
     const int64_t wanted = attn_max(ROUND_TASKS / attn_max(key[0] * key[1], 1), 1);
@@ -149,7 +150,7 @@ static int64_t least_part_rows(const struct attn_gradient_plan *plan)
     return attn_max(attn_min(rows, PART_ROWS), PART_ROWS_MIN);
 }
 
-static void choose_rounds(struct attn_gradient_plan *plan)
+static void choose_rounds(struct attn_gradient_plan_full *plan)
 {
     const int64_t q_len = plan->problem.attention.query.shape[2];
     const int64_t kv_len = plan->problem.attention.key.shape[2];
@@ -162,7 +163,7 @@ static void choose_rounds(struct attn_gradient_plan *plan)
     plan->part_keys = choose_part(kv_len, plan->rounds, plan->key_tile);
 }
 
-static void count_tasks(struct attn_gradient_plan *plan)
+static void count_tasks(struct attn_gradient_plan_full *plan)
 {
     const struct attn_gradient_problem *problem = &plan->problem;
     const int64_t *query = problem->attention.query.shape;
@@ -190,6 +191,7 @@ enum attn_status attn_gradient_plan_init(struct attn_gradient_plan *plan,
                                          const struct attn_gradient_problem *problem,
                                          const char **where)
 {
+    struct attn_gradient_plan_full *full = (void *)plan;
     const struct attn_problem inputs = inputs_of(problem);
     struct attn_gradient_workspace work;
     struct attn_gradient_rows rows;
@@ -202,33 +204,34 @@ enum attn_status attn_gradient_plan_init(struct attn_gradient_plan *plan,
     RETURN_IF(problem->additive_weight_gradient != NULL
                   && row_count > ROWS_MAX / inputs.query.shape[3],
               ATTN_ERR_TOO_LARGE, "attention.query");
-    *plan = (struct attn_gradient_plan){
+    *full = (struct attn_gradient_plan_full){
         .problem = *problem,
         .kernels = inputs.kernels != NULL ? inputs.kernels : attn_kernels_available()[0],
         .other_tile = OTHER_TILE,
     };
-    plan->problem.attention = inputs;
-    plan->row_tile = choose_tile(plan, inputs.query.shape[2], &plan->row_width);
-    plan->key_tile = choose_tile(plan, inputs.key.shape[2], &plan->key_width);
-    choose_rounds(plan);
-    count_tasks(plan);
-    plan->scratch_bytes = attn_gradient_rows_cut(&rows, plan, NULL);
-    plan->workspace_bytes = attn_gradient_workspace_cut(&work, plan, NULL);
+    full->problem.attention = inputs;
+    full->row_tile = choose_tile(full, inputs.query.shape[2], &full->row_width);
+    full->key_tile = choose_tile(full, inputs.key.shape[2], &full->key_width);
+    choose_rounds(full);
+    count_tasks(full);
+    full->scratch_bytes = attn_gradient_rows_cut(&rows, full, NULL);
+    full->workspace_bytes = attn_gradient_workspace_cut(&work, full, NULL);
     return ATTN_OK;
 }
 
 void attn_gradient_run(const struct attn_gradient_plan *plan, int stage, int64_t task,
                        void *scratch, void *workspace)
 {
+    const struct attn_gradient_plan_full *full = attn_gradient_plan_full(plan);
     struct attn_gradient_rows rows;
 
-    attn_gradient_rows_cut(&rows, plan, scratch);
+    attn_gradient_rows_cut(&rows, full, scratch);
     if (stage == 0)
-        attn_gradient_run_rows(plan, task, &rows, workspace);
-    else if (task < plan->key_tasks)
-        attn_gradient_run_keys(plan, stage - 1, task, &rows, workspace);
-    else if (task < plan->key_tasks + plan->mask_tasks)
-        attn_gradient_run_mask(plan, task - plan->key_tasks, &rows, workspace);
+        attn_gradient_run_rows(full, task, &rows, workspace);
+    else if (task < full->key_tasks)
+        attn_gradient_run_keys(full, stage - 1, task, &rows, workspace);
+    else if (task < full->key_tasks + full->mask_tasks)
+        attn_gradient_run_mask(full, task - full->key_tasks, &rows, workspace);
     else
-        attn_gradient_run_sums(plan, &rows);
+        attn_gradient_run_sums(full, &rows);
 }

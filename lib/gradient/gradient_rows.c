@@ -36,7 +36,7 @@ static void find_ranges(struct attn_row_tile *tile)
         ranges[r] = (struct key_range){ 0, attention->key.shape[2] };
 }
 
-void attn_row_tile_begin(struct attn_row_tile *tile, const struct attn_gradient_plan *plan,
+void attn_row_tile_begin(struct attn_row_tile *tile, const struct attn_gradient_plan_full *plan,
                          int64_t batch, int64_t q_head, int64_t row,
                          const struct attn_gradient_rows *rows, void *workspace)
 {
@@ -57,7 +57,7 @@ void attn_row_tile_begin(struct attn_row_tile *tile, const struct attn_gradient_
 
 void attn_row_tile_load(const struct attn_row_tile *tile)
 {
-    const struct attn_gradient_plan *plan = tile->plan;
+    const struct attn_gradient_plan_full *plan = tile->plan;
     const struct attn_problem *attention = &plan->problem.attention;
     const struct attn_tensor *query = &attention->query;
     const struct attn_tensor *context = &plan->problem.context_gradient;
@@ -86,7 +86,7 @@ static bool hides(const struct attn_row_tile *tile, int64_t key, int64_t n)
  * weights after dropout, so these gradients pass through the same dropout. */
 static void differentiate(const struct attn_row_tile *tile, int64_t key, int64_t n)
 {
-    const struct attn_gradient_plan *plan = tile->plan;
+    const struct attn_gradient_plan_full *plan = tile->plan;
     const struct attn_problem *attention = &plan->problem.attention;
     const int64_t width = plan->row_width;
     float *gradient_t = tile->work.gradient_t;
@@ -103,7 +103,7 @@ static void differentiate(const struct attn_row_tile *tile, int64_t key, int64_t
 /* Compute into weights_t the masked scores of n keys. */
 static void score(const struct attn_row_tile *tile, int64_t key, int64_t n)
 {
-    const struct attn_gradient_plan *plan = tile->plan;
+    const struct attn_gradient_plan_full *plan = tile->plan;
     const struct attn_problem *attention = &plan->problem.attention;
     const struct attn_gradient_workspace *work = &tile->work;
     const int64_t width = plan->row_width;
@@ -311,7 +311,7 @@ static void add_slopes(const struct attn_row_tile *tile, double *slopes, int64_t
 /* Add the gradients of the scores to those of the query and to the sums over rows. */
 static void add_scores(const struct attn_row_tile *tile, const struct attn_gradient_rows *rows)
 {
-    const struct attn_gradient_plan *plan = tile->plan;
+    const struct attn_gradient_plan_full *plan = tile->plan;
     const struct attn_tensor *keys = &plan->problem.attention.key;
     const size_t sum_bytes = (size_t)(keys->shape[3] * plan->row_width) * sizeof(float);
     int64_t n;
@@ -337,7 +337,7 @@ static void add_scores(const struct attn_row_tile *tile, const struct attn_gradi
 /* Write the query's gradient, or set it to 0 where key tasks add to it later. */
 static void store_query(const struct attn_row_tile *tile)
 {
-    const struct attn_gradient_plan *plan = tile->plan;
+    const struct attn_gradient_plan_full *plan = tile->plan;
     const struct attn_problem *attention = &plan->problem.attention;
     const struct attn_tensor *gradient = &plan->problem.query_gradient;
 
@@ -356,7 +356,7 @@ static void store_query(const struct attn_row_tile *tile)
                                  tile->row_count, gradient->shape[3], plan->row_width);
 }
 
-void attn_gradient_run_rows(const struct attn_gradient_plan *plan, int64_t task,
+void attn_gradient_run_rows(const struct attn_gradient_plan_full *plan, int64_t task,
                             const struct attn_gradient_rows *rows, void *workspace)
 {
     const struct attn_gradient_problem *problem = &plan->problem;

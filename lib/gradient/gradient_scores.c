@@ -14,7 +14,7 @@ float attn_gradient_query_factor(const struct attn_problem *attention)
     return attention->additive_weight != NULL ? 1.0f : (float)attention->options.scale;
 }
 
-void attn_gradient_score(const struct attn_gradient_plan *plan,
+void attn_gradient_score(const struct attn_gradient_plan_full *plan,
                          const struct attn_gradient_workspace *work, const float *rows,
                          int64_t row_stride, int64_t n, int64_t width)
 {
@@ -36,7 +36,7 @@ void attn_gradient_support(const struct attn_gradient_workspace *work, int64_t n
         work->support_t[i] = work->weights_t[i] != 0.0f ? 1.0f : 0.0f;
 }
 
-void attn_gradient_normalize(const struct attn_gradient_plan *plan,
+void attn_gradient_normalize(const struct attn_gradient_plan_full *plan,
                              const struct attn_gradient_workspace *work, const float *delta,
                              const float *delta_low, int64_t step, int64_t n, int64_t width)
 {
@@ -49,7 +49,7 @@ void attn_gradient_normalize(const struct attn_gradient_plan *plan,
                                          delta_low, step, n, width);
 }
 
-void attn_gradient_uncap(const struct attn_gradient_plan *plan,
+void attn_gradient_uncap(const struct attn_gradient_plan_full *plan,
                          const struct attn_gradient_workspace *work, int64_t n, int64_t width)
 {
     const float softcap = (float)plan->problem.attention.options.softcap;
@@ -58,7 +58,7 @@ void attn_gradient_uncap(const struct attn_gradient_plan *plan,
         plan->kernels->softcap_gradient_tile(work->gradient_t, work->capped_t, softcap, n, width);
 }
 
-void attn_gradient_add(const struct attn_gradient_plan *plan,
+void attn_gradient_add(const struct attn_gradient_plan_full *plan,
                        const struct attn_gradient_workspace *work, const float *rows,
                        int64_t row_stride, int64_t n, int64_t width, bool hides, bool sums_weight)
 {

@@ -22,8 +22,8 @@ static double sink_gradient(const struct attn_gradient_rows *rows, int64_t row, 
            * (double)rows->delta[row];
 }
 
-static void sum_head(const struct attn_gradient_plan *plan, const struct attn_gradient_rows *rows,
-                     int64_t q_head)
+static void sum_head(const struct attn_gradient_plan_full *plan,
+                     const struct attn_gradient_rows *rows, int64_t q_head)
 {
     const struct attn_gradient_problem *problem = &plan->problem;
     const int64_t *query = problem->attention.query.shape;
@@ -43,7 +43,7 @@ static void sum_head(const struct attn_gradient_plan *plan, const struct attn_gr
         problem->sinks_gradient[q_head] = (float)sinks;
 }
 
-void attn_gradient_run_sums(const struct attn_gradient_plan *plan,
+void attn_gradient_run_sums(const struct attn_gradient_plan_full *plan,
                             const struct attn_gradient_rows *rows)
 {
     const struct attn_gradient_problem *problem = &plan->problem;

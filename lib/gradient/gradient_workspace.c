@@ -6,13 +6,13 @@
 
 #include "kernels/kernels.h"
 
-int64_t attn_gradient_padded(const struct attn_gradient_plan *plan, int64_t columns)
+int64_t attn_gradient_padded(const struct attn_gradient_plan_full *plan, int64_t columns)
 {
     return attn_divide_up(columns, plan->kernels->lanes) * plan->kernels->lanes;
 }
 
 size_t attn_gradient_rows_cut(struct attn_gradient_rows *rows,
-                              const struct attn_gradient_plan *plan, void *memory)
+                              const struct attn_gradient_plan_full *plan, void *memory)
 {
     const int64_t *query = plan->problem.attention.query.shape;
     const int64_t count = query[0] * query[1] * query[2];
@@ -36,7 +36,7 @@ size_t attn_gradient_rows_cut(struct attn_gradient_rows *rows,
 }
 
 size_t attn_gradient_workspace_cut(struct attn_gradient_workspace *work,
-                                   const struct attn_gradient_plan *plan, void *memory)
+                                   const struct attn_gradient_plan_full *plan, void *memory)
 {
     const struct attn_problem *attention = &plan->problem.attention;
     const int64_t width = attn_max(plan->row_width, plan->key_width);

@@ -3,10 +3,10 @@
  *     PROJECT  blocks of rows and outputs of query, key and value: product, bias, clamp -> scratch
  *     PREPARE  chunks of rows of query and key: norm, rotary embedding, in scratch
  *     APPEND   chunks of rows of key and value, into the cache
- *     ATTEND   the tasks of one struct attn_plan, or the tasks of a reduced weight map around them;
- *              for few query rows and many keys first the parts of the tasks, then their joins
- *     SELECT   the tasks that such a map leaves for after ATTEND
- *     OUTPUT   blocks of rows and outputs of the context: product and bias
+ *     ATTEND   the tasks of one plan of attention, or the tasks of a reduced weight map around
+ * them; for few query rows and many keys first the parts of the tasks, then their joins SELECT the
+ * tasks that such a map leaves for after ATTEND OUTPUT   blocks of rows and outputs of the context:
+ * product and bias
  *
  * layer_project.c has the products. layer_merge.c has the stage that replaces ATTEND when partial
  * answers are merged; layer_cache.c has APPEND. */
@@ -57,7 +57,7 @@ static void prepare_chunk(const struct attn_layer_problem *problem,
 }
 
 /* Tasks are numbered through the chunks of query, then those of key. */
-static void run_prepare(const struct attn_layer_plan *plan, int64_t task, void *scratch)
+static void run_prepare(const struct attn_layer_plan_full *plan, int64_t task, void *scratch)
 {
     const size_t offsets[ATTN_OPERAND_COUNT] = { plan->q_offset, plan->k_offset, plan->v_offset };
     struct attn_operand operands[ATTN_OPERAND_COUNT];
@@ -78,7 +78,7 @@ static void run_prepare(const struct attn_layer_plan *plan, int64_t task, void *
     }
 }
 
-static struct attn_tensor prepared(const struct attn_layer_plan *plan, int index,
+static struct attn_tensor prepared(const struct attn_layer_plan_full *plan, int index,
                                    const struct attn_tensor *planned, size_t offset, void *scratch)
 {
     struct attn_operand operands[ATTN_OPERAND_COUNT];
@@ -92,16 +92,20 @@ static struct attn_tensor prepared(const struct attn_layer_plan *plan, int index
 
 struct attn_tensor attn_layer_prepared_query(const struct attn_layer_plan *plan, void *scratch)
 {
-    return prepared(plan, 0, &plan->attention.problem.query, plan->q_offset, scratch);
+    const struct attn_layer_plan_full *full = attn_layer_plan_full(plan);
+
+    return prepared(full, 0, &full->attention.problem.query, full->q_offset, scratch);
 }
 
 struct attn_tensor attn_layer_prepared_key(const struct attn_layer_plan *plan, void *scratch)
 {
-    return prepared(plan, 1, &plan->attention.problem.key, plan->k_offset, scratch);
+    const struct attn_layer_plan_full *full = attn_layer_plan_full(plan);
+
+    return prepared(full, 1, &full->attention.problem.key, full->k_offset, scratch);
 }
 
-void attn_layer_bind_attention(const struct attn_layer_plan *plan, void *scratch,
-                               struct attn_plan *attention)
+void attn_layer_bind_attention(const struct attn_layer_plan_full *plan, void *scratch,
+                               struct attn_plan_full *attention)
 {
     struct attn_problem *problem = &attention->problem;
     struct attn_operand operands[ATTN_OPERAND_COUNT];
@@ -125,34 +129,36 @@ void attn_layer_bind_attention(const struct attn_layer_plan *plan, void *scratch
     problem->past_len = &plan->problem.past_len;
 }
 
-static void run_attend(const struct attn_layer_plan *plan, enum attn_layer_stage kind, int64_t task,
-                       void *scratch, void *workspace)
+static void run_attend(const struct attn_layer_plan_full *plan, enum attn_layer_stage kind,
+                       int64_t task, void *scratch, void *workspace)
 {
-    struct attn_plan attention;
+    struct attn_plan_full bound;
+    const struct attn_plan *attention = attn_plan_given(&bound);
 
-    attn_layer_bind_attention(plan, scratch, &attention);
+    attn_layer_bind_attention(plan, scratch, &bound);
     if (kind == ATTN_LAYER_ATTEND_PART)
-        attn_plan_run_part(&attention, task, attn_scratch_at(scratch, plan->shared_offset),
+        attn_plan_run_part(attention, task, attn_scratch_at(scratch, plan->shared_offset),
                            workspace);
     else if (kind == ATTN_LAYER_ATTEND_JOIN)
-        attn_plan_run_join(&attention, task, attn_scratch_at(scratch, plan->shared_offset),
+        attn_plan_run_join(attention, task, attn_scratch_at(scratch, plan->shared_offset),
                            workspace);
     else if (kind == ATTN_LAYER_BOUND)
-        attn_select_bound(plan->problem.selection, &attention, task,
+        attn_select_bound(plan->problem.selection, attention, task,
                           attn_scratch_at(scratch, plan->shared_offset));
     else if (kind == ATTN_LAYER_ATTEND_SOME)
-        attn_select_run(plan->problem.selection, &attention, task,
+        attn_select_run(plan->problem.selection, attention, task,
                         attn_scratch_at(scratch, plan->shared_offset), workspace);
     else if (plan->problem.weight_map != NULL)
-        attn_weight_map_run(plan->problem.weight_map, &attention, task, workspace);
+        attn_weight_map_run(plan->problem.weight_map, attention, task, workspace);
     else
-        attn_plan_run(&attention, task, workspace);
+        attn_plan_run(attention, task, workspace);
 }
 
 void attn_layer_run(const struct attn_layer_plan *plan, int stage, int64_t task, void *scratch,
                     void *workspace)
 {
-    const enum attn_layer_stage kind = (enum attn_layer_stage)plan->stage_kind[stage];
+    const struct attn_layer_plan_full *full = attn_layer_plan_full(plan);
+    const enum attn_layer_stage kind = (enum attn_layer_stage)full->stage_kind[stage];
 
     switch (kind) {
     case ATTN_LAYER_PROJECT:
@@ -161,23 +167,23 @@ void attn_layer_run(const struct attn_layer_plan *plan, int stage, int64_t task,
                                attn_layer_product(plan, stage), task, workspace);
         break;
     case ATTN_LAYER_PREPARE:
-        run_prepare(plan, task, scratch);
+        run_prepare(full, task, scratch);
         break;
     case ATTN_LAYER_APPEND:
-        attn_layer_run_append(plan, task, scratch);
+        attn_layer_run_append(full, task, scratch);
         break;
     case ATTN_LAYER_ATTEND:
     case ATTN_LAYER_ATTEND_PART:
     case ATTN_LAYER_ATTEND_JOIN:
     case ATTN_LAYER_BOUND:
     case ATTN_LAYER_ATTEND_SOME:
-        run_attend(plan, kind, task, scratch, workspace);
+        run_attend(full, kind, task, scratch, workspace);
         break;
     case ATTN_LAYER_MERGE:
-        attn_layer_run_merge(plan, task, scratch, workspace);
+        attn_layer_run_merge(full, task, scratch, workspace);
         break;
     case ATTN_LAYER_SELECT:
-        attn_weight_map_select(plan->problem.weight_map, &plan->attention, task);
+        attn_weight_map_select(full->problem.weight_map, attn_plan_given(&full->attention), task);
         break;
     }
 }

@@ -106,7 +106,7 @@ static void append_row(const struct attn_kernels *kernels, const struct attn_ten
 }
 
 /* Tasks are numbered through the chunks of key, then those of value. */
-void attn_layer_run_append(const struct attn_layer_plan *plan, int64_t task, void *scratch)
+void attn_layer_run_append(const struct attn_layer_plan_full *plan, int64_t task, void *scratch)
 {
     const struct attn_layer_cache *cache = plan->problem.cache;
     const struct attn_tensor *const sides[] = { &cache->key, &cache->value };

@@ -33,7 +33,7 @@ static void bias_gradient(const struct attn_linear *linear, const float *dy, flo
 
 /* Run task number *task of one projection. If the projection has fewer tasks, subtract their number
  * from *task and return false. */
-static bool run_linear(const struct attn_layer_gradient_plan *plan,
+static bool run_linear(const struct attn_layer_gradient_plan_full *plan,
                        const struct attn_linear *linear,
                        const struct attn_linear_gradient *gradient, const float *dy, const float *x,
                        float *dx, int64_t row_count, int64_t *task, void *workspace)
@@ -63,8 +63,8 @@ static bool run_linear(const struct attn_layer_gradient_plan *plan,
 }
 
 /* Tasks are numbered through o_proj, then the projections of query, key and value. */
-static void run_linears(const struct attn_layer_gradient_plan *plan, int64_t task, void *scratch,
-                        void *workspace)
+static void run_linears(const struct attn_layer_gradient_plan_full *plan, int64_t task,
+                        void *scratch, void *workspace)
 {
     const struct attn_layer_gradient_problem *problem = &plan->problem;
     const struct attn_linear *o_proj = &problem->layer.layer->o_proj;
@@ -104,7 +104,8 @@ static void rotate_chunk(const struct attn_layer_problem *problem,
                                                       .transposed = true });
 }
 
-static void run_rotate(const struct attn_layer_gradient_plan *plan, int64_t task, void *scratch)
+static void run_rotate(const struct attn_layer_gradient_plan_full *plan, int64_t task,
+                       void *scratch)
 {
     struct attn_operand operands[ATTN_OPERAND_COUNT];
     struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT];
@@ -174,8 +175,8 @@ static void run_zero(const struct attn_layer_gradient_problem *problem)
         clear(problem->per_head[i], layer->q_heads);
 }
 
-static void run_context(const struct attn_layer_gradient_plan *plan, int64_t task, void *scratch,
-                        void *workspace)
+static void run_context(const struct attn_layer_gradient_plan_full *plan, int64_t task,
+                        void *scratch, void *workspace)
 {
     const struct attn_linear back = attn_linear_back(&plan->problem.layer.layer->o_proj);
 
@@ -184,10 +185,10 @@ static void run_context(const struct attn_layer_gradient_plan *plan, int64_t tas
                     plan->problem.layer.query.shape[2], task, workspace);
 }
 
-static void run_attend(const struct attn_layer_gradient_plan *plan, int stage, int64_t task,
+static void run_attend(const struct attn_layer_gradient_plan_full *plan, int stage, int64_t task,
                        void *scratch, void *workspace)
 {
-    struct attn_gradient_plan gradient = plan->gradient;
+    struct attn_gradient_plan_full gradient = plan->gradient;
     struct attn_problem *attention = &gradient.problem.attention;
     struct attn_operand operands[ATTN_OPERAND_COUNT];
     struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT];
@@ -211,39 +212,40 @@ static void run_attend(const struct attn_layer_gradient_plan *plan, int stage, i
     gradient.problem.query_gradient.data = gradients[0].view.data;
     gradient.problem.key_gradient.data = gradients[1].view.data;
     gradient.problem.value_gradient.data = gradients[2].view.data;
-    attn_gradient_run(&gradient, stage, task, attn_scratch_at(scratch, plan->rows_offset),
-                      workspace);
+    attn_gradient_run((const struct attn_gradient_plan *)&gradient, stage, task,
+                      attn_scratch_at(scratch, plan->rows_offset), workspace);
 }
 
 void attn_layer_gradient_run(const struct attn_layer_gradient_plan *plan, int stage, int64_t task,
                              void *scratch, void *workspace)
 {
-    const int part = plan->stage_of_part[stage];
+    const struct attn_layer_gradient_plan_full *full = attn_layer_gradient_plan_full(plan);
+    const int part = full->stage_of_part[stage];
 
-    switch ((enum attn_layer_gradient_stage)plan->stage_kind[stage]) {
+    switch ((enum attn_layer_gradient_stage)full->stage_kind[stage]) {
     case ATTN_LAYER_GRADIENT_ZERO:
-        run_zero(&plan->problem);
+        run_zero(&full->problem);
         break;
     case ATTN_LAYER_GRADIENT_FORWARD:
-        attn_layer_run(&plan->forward, part, task, scratch, workspace);
+        attn_layer_run(attn_layer_plan_given(&full->forward), part, task, scratch, workspace);
         break;
     case ATTN_LAYER_GRADIENT_CONTEXT:
-        run_context(plan, task, scratch, workspace);
+        run_context(full, task, scratch, workspace);
         break;
     case ATTN_LAYER_GRADIENT_ATTEND:
-        run_attend(plan, part, task, scratch, workspace);
+        run_attend(full, part, task, scratch, workspace);
         break;
     case ATTN_LAYER_GRADIENT_ROTATE:
-        run_rotate(plan, task, scratch);
+        run_rotate(full, task, scratch);
         break;
     case ATTN_LAYER_GRADIENT_NORM:
-        attn_norm_gradient_run(plan, task, scratch);
+        attn_norm_gradient_run(full, task, scratch);
         break;
     case ATTN_LAYER_GRADIENT_NORM_SUM:
-        attn_norm_sum_run(plan, task, scratch);
+        attn_norm_sum_run(full, task, scratch);
         break;
     case ATTN_LAYER_GRADIENT_LINEAR:
-        run_linears(plan, task, scratch, workspace);
+        run_linears(full, task, scratch, workspace);
         break;
     }
 }

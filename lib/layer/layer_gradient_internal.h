@@ -2,8 +2,35 @@
 #ifndef ATTN_LAYER_GRADIENT_INTERNAL_H
 #define ATTN_LAYER_GRADIENT_INTERNAL_H
 
+#include "gradient/gradient_internal.h"
 #include "layer/layer_internal.h"
 #include "layer_gradient.h"
+
+/* A struct attn_layer_gradient_plan as the library sees it. */
+struct __attribute__((may_alias)) attn_layer_gradient_plan_full {
+    int stage_count; /* up to problem as in layer_gradient.h */
+    int64_t task_count[ATTN_LAYER_GRADIENT_STAGES_MAX];
+    size_t scratch_bytes, workspace_bytes;
+    struct attn_layer_gradient_problem problem;
+
+    struct attn_layer_plan_full forward;     /* its projections and attention are run again */
+    struct attn_gradient_plan_full gradient; /* tensors in scratch get addresses when a task runs */
+    int stage_kind[ATTN_LAYER_GRADIENT_STAGES_MAX];
+    int stage_of_part[ATTN_LAYER_GRADIENT_STAGES_MAX]; /* the stage's number in the plan that it
+                                                          belongs to */
+    size_t rows_offset, context_offset;                /* bytes into scratch */
+    size_t operand_offset[3];                          /* of query, key and value */
+    size_t norm_offset[2]; /* sums of each chunk of query and key rows for the gradients of their
+                              norms */
+};
+
+ATTN_PLAN_FITS(attn_layer_gradient_plan, problem);
+
+static inline const struct attn_layer_gradient_plan_full *
+attn_layer_gradient_plan_full(const struct attn_layer_gradient_plan *plan)
+{
+    return (const void *)plan;
+}
 
 /* In this order; stages without work are left out. */
 enum attn_layer_gradient_stage {
@@ -61,7 +88,7 @@ struct attn_operand_gradient {
 
 /* Query, key and value, in this order. If scratch is NULL, a gradient in scratch gets a placeholder
  * address that only tells a plan that it is wanted. */
-void attn_operand_gradients(const struct attn_layer_gradient_plan *plan, void *scratch,
+void attn_operand_gradients(const struct attn_layer_gradient_plan_full *plan, void *scratch,
                             const struct attn_operand operands[ATTN_OPERAND_COUNT],
                             struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT]);
 
@@ -72,11 +99,12 @@ size_t attn_norm_sums_bytes(const struct attn_operand *operand,
 /* The stages NORM and NORM_SUM: the number of tasks, and one of them. */
 int64_t attn_norm_gradient_tasks(const struct attn_operand operands[ATTN_OPERAND_COUNT],
                                  const struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT]);
-void attn_norm_gradient_run(const struct attn_layer_gradient_plan *plan, int64_t task,
+void attn_norm_gradient_run(const struct attn_layer_gradient_plan_full *plan, int64_t task,
                             void *scratch);
 int64_t attn_norm_sum_tasks(const struct attn_operand operands[ATTN_OPERAND_COUNT],
                             const struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT]);
-void attn_norm_sum_run(const struct attn_layer_gradient_plan *plan, int64_t task, void *scratch);
+void attn_norm_sum_run(const struct attn_layer_gradient_plan_full *plan, int64_t task,
+                       void *scratch);
 
 /* The tasks of the last stage for one projection: tasks for rows of its input, then for rows of its
  * weight, then one for its bias. */

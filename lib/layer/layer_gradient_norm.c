@@ -141,11 +141,11 @@ static void unclamp_row(const struct rows *rows, int64_t row)
     }
 }
 
-static void run_chunk(const struct attn_layer_gradient_plan *plan, int which,
+static void run_chunk(const struct attn_layer_gradient_plan_full *plan, int which,
                       const struct attn_operand *operand,
                       const struct attn_operand_gradient *gradient, int64_t chunk, void *scratch)
 {
-    const struct attn_layer_plan *forward = &plan->forward;
+    const struct attn_layer_plan_full *forward = &plan->forward;
     const size_t offsets[ATTN_OPERAND_COUNT] = { forward->q_offset, forward->k_offset,
                                                  forward->v_offset };
     const bool is_kept = which < 2 && forward->keeps_projected[which];
@@ -184,7 +184,7 @@ int64_t attn_norm_gradient_tasks(const struct attn_operand operands[ATTN_OPERAND
     return tasks;
 }
 
-void attn_norm_gradient_run(const struct attn_layer_gradient_plan *plan, int64_t task,
+void attn_norm_gradient_run(const struct attn_layer_gradient_plan_full *plan, int64_t task,
                             void *scratch)
 {
     struct attn_operand operands[ATTN_OPERAND_COUNT];
@@ -212,7 +212,8 @@ int64_t attn_norm_sum_tasks(const struct attn_operand operands[ATTN_OPERAND_COUN
     return tasks;
 }
 
-void attn_norm_sum_run(const struct attn_layer_gradient_plan *plan, int64_t task, void *scratch)
+void attn_norm_sum_run(const struct attn_layer_gradient_plan_full *plan, int64_t task,
+                       void *scratch)
 {
     struct attn_operand operands[ATTN_OPERAND_COUNT];
     struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT];

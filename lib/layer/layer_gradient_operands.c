@@ -3,7 +3,7 @@
 #include "base/internal.h"
 #include "layer/layer_gradient_internal.h"
 
-void attn_operand_gradients(const struct attn_layer_gradient_plan *plan, void *scratch,
+void attn_operand_gradients(const struct attn_layer_gradient_plan_full *plan, void *scratch,
                             const struct attn_operand operands[ATTN_OPERAND_COUNT],
                             struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT])
 {

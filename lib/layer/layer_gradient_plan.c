@@ -81,8 +81,8 @@ static enum attn_status check(const struct attn_layer_gradient_problem *problem,
 
 /* ---------------------------------------------------------------------------- the plan -- */
 
-static void add_stage(struct attn_layer_gradient_plan *plan, enum attn_layer_gradient_stage kind,
-                      int part, int64_t task_count)
+static void add_stage(struct attn_layer_gradient_plan_full *plan,
+                      enum attn_layer_gradient_stage kind, int part, int64_t task_count)
 {
     if (task_count == 0)
         return;
@@ -91,7 +91,7 @@ static void add_stage(struct attn_layer_gradient_plan *plan, enum attn_layer_gra
     plan->task_count[plan->stage_count++] = task_count;
 }
 
-static size_t reserve(struct attn_layer_gradient_plan *plan, size_t bytes)
+static size_t reserve(struct attn_layer_gradient_plan_full *plan, size_t bytes)
 {
     const size_t offset = plan->scratch_bytes;
 
@@ -101,7 +101,7 @@ static size_t reserve(struct attn_layer_gradient_plan *plan, size_t bytes)
 
 /* The problem of gradient.h, with tensors in scratch that have no address yet. */
 static struct attn_gradient_problem
-gradient_problem(const struct attn_layer_gradient_plan *plan,
+gradient_problem(const struct attn_layer_gradient_plan_full *plan,
                  const struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT])
 {
     const struct attn_layer_gradient_problem *problem = &plan->problem;
@@ -127,7 +127,7 @@ gradient_problem(const struct attn_layer_gradient_plan *plan,
 
 /* Reserve scratch for the gradients of projected operands, for those of the context before o_proj,
  * and for what norms and the clamp need of the forward pass. */
-static void lay_out_scratch(struct attn_layer_gradient_plan *plan,
+static void lay_out_scratch(struct attn_layer_gradient_plan_full *plan,
                             const struct attn_operand operands[ATTN_OPERAND_COUNT],
                             const struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT])
 {
@@ -157,7 +157,7 @@ static void lay_out_scratch(struct attn_layer_gradient_plan *plan,
     }
 }
 
-static int64_t linear_tasks(const struct attn_layer_gradient_plan *plan,
+static int64_t linear_tasks(const struct attn_layer_gradient_plan_full *plan,
                             const struct attn_operand operands[ATTN_OPERAND_COUNT],
                             const struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT])
 {
@@ -177,13 +177,13 @@ static int64_t linear_tasks(const struct attn_layer_gradient_plan *plan,
     return total;
 }
 
-static void list_stages(struct attn_layer_gradient_plan *plan,
+static void list_stages(struct attn_layer_gradient_plan_full *plan,
                         const struct attn_operand operands[ATTN_OPERAND_COUNT],
                         const struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT])
 {
     const struct attn_layer_gradient_problem *problem = &plan->problem;
     const struct attn_layer *layer = problem->layer.layer;
-    const struct attn_layer_plan *forward = &plan->forward;
+    const struct attn_layer_plan_full *forward = &plan->forward;
     int64_t rotate_tasks = 0;
 
     for (int s = 0; s < forward->stage_count; s++) {
@@ -214,37 +214,38 @@ enum attn_status attn_layer_gradient_plan_init(struct attn_layer_gradient_plan *
                                                const struct attn_layer_gradient_problem *problem,
                                                const char **where)
 {
+    struct attn_layer_gradient_plan_full *full = (void *)plan;
     struct attn_operand operands[ATTN_OPERAND_COUNT];
     struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT];
     struct attn_gradient_problem gradient;
 
     RETURN_IF_FAILED(check(problem, where));
     RETURN_IF(problem->layer.cache != NULL, ATTN_ERR_OPTION, "layer.cache");
-    memset(plan, 0, sizeof *plan);
-    plan->problem = *problem;
+    memset(full, 0, sizeof *full);
+    full->problem = *problem;
     /* Wanted so that values are projected; nothing is ever written to this address or to that of
      * lse. */
-    memset(plan->problem.layer.out, 0, sizeof plan->problem.layer.out);
-    plan->problem.layer.context = (float *)problem->context_gradient;
+    memset(full->problem.layer.out, 0, sizeof full->problem.layer.out);
+    full->problem.layer.context = (float *)problem->context_gradient;
     /* Gradients are those of the formulas in float, and so are the context and lse they take. */
-    plan->problem.layer.options.precision = ATTN_PRECISION_HIGHEST;
+    full->problem.layer.options.precision = ATTN_PRECISION_HIGHEST;
     if (attn_layer_gradient_has_forward(problem))
-        plan->problem.layer.lse = plan->problem.layer.context;
-    RETURN_IF_FAILED(attn_layer_plan_init(&plan->forward, &plan->problem.layer, where));
-    attn_layer_operands(&plan->problem.layer, operands);
-    attn_operand_gradients(plan, NULL, operands, gradients);
-    lay_out_scratch(plan, operands, gradients);
-    gradient = gradient_problem(plan, gradients);
-    RETURN_IF_FAILED(attn_gradient_plan_init(&plan->gradient, &gradient, where));
-    plan->rows_offset = reserve(plan, plan->gradient.scratch_bytes);
-    plan->workspace_bytes = plan->gradient.workspace_bytes;
-    if (plan->workspace_bytes < plan->forward.workspace_bytes)
-        plan->workspace_bytes = plan->forward.workspace_bytes;
-    if (plan->workspace_bytes < attn_weight_gradient_workspace_bytes())
-        plan->workspace_bytes = attn_weight_gradient_workspace_bytes();
+        full->problem.layer.lse = full->problem.layer.context;
+    RETURN_IF_FAILED(attn_layer_plan_init((void *)&full->forward, &full->problem.layer, where));
+    attn_layer_operands(&full->problem.layer, operands);
+    attn_operand_gradients(full, NULL, operands, gradients);
+    lay_out_scratch(full, operands, gradients);
+    gradient = gradient_problem(full, gradients);
+    RETURN_IF_FAILED(attn_gradient_plan_init((void *)&full->gradient, &gradient, where));
+    full->rows_offset = reserve(full, full->gradient.scratch_bytes);
+    full->workspace_bytes = full->gradient.workspace_bytes;
+    if (full->workspace_bytes < full->forward.workspace_bytes)
+        full->workspace_bytes = full->forward.workspace_bytes;
+    if (full->workspace_bytes < attn_weight_gradient_workspace_bytes())
+        full->workspace_bytes = attn_weight_gradient_workspace_bytes();
     if (problem->layer.query.shape[2] == 0)
-        add_stage(plan, ATTN_LAYER_GRADIENT_ZERO, 0, 1);
+        add_stage(full, ATTN_LAYER_GRADIENT_ZERO, 0, 1);
     else
-        list_stages(plan, operands, gradients);
+        list_stages(full, operands, gradients);
     return ATTN_OK;
 }

@@ -2,6 +2,7 @@
 #ifndef ATTN_LAYER_INTERNAL_H
 #define ATTN_LAYER_INTERNAL_H
 
+#include "base/internal.h"
 #include "layer.h"
 #include "rows/linear_internal.h"
 #include "rows/norm.h"
@@ -26,6 +27,39 @@ enum { ATTN_LAYER_CHUNK_ROWS = 256 };
 static inline float *attn_scratch_at(void *scratch, size_t offset)
 {
     return (float *)(void *)((char *)scratch + offset);
+}
+
+/* A struct attn_layer_plan as the library sees it. */
+struct __attribute__((may_alias)) attn_layer_plan_full {
+    int stage_count; /* up to problem as in layer.h */
+    int64_t task_count[ATTN_LAYER_STAGES_MAX];
+    size_t scratch_bytes, workspace_bytes;
+    struct attn_layer_problem problem;
+
+    const struct attn_layer_merge *merge; /* merge of parts (layer_merge.h); NULL: attention */
+    struct attn_plan_full attention; /* its tensors in scratch get addresses when a task runs */
+    int stage_kind[ATTN_LAYER_STAGES_MAX];
+    size_t q_offset, k_offset, v_offset, context_offset, shared_offset; /* bytes into scratch */
+    bool keeps_projected[2];    /* keep query and key from before norm and rotary embedding, for
+                                   gradients, */
+    size_t projected_offset[2]; /* at this offset */
+    bool keeps_lse;             /* keep lse, for gradients, */
+    size_t lse_offset;
+    size_t largest_offset; /* and the largest weight of each row at this one */
+};
+
+ATTN_PLAN_FITS(attn_layer_plan, problem);
+
+static inline const struct attn_layer_plan_full *
+attn_layer_plan_full(const struct attn_layer_plan *plan)
+{
+    return (const void *)plan;
+}
+
+static inline const struct attn_layer_plan *
+attn_layer_plan_given(const struct attn_layer_plan_full *plan)
+{
+    return (const void *)plan;
 }
 
 /* Query, key or value, and how it is prepared for attention. */
@@ -91,18 +125,18 @@ void attn_linear_run(const struct attn_kernels *kernels, const struct attn_linea
 enum attn_status attn_layer_check_output(const struct attn_layer *layer, const char **where);
 
 /* One task of the stage MERGE (layer_merge.h). */
-void attn_layer_run_merge(const struct attn_layer_plan *plan, int64_t task, void *scratch,
+void attn_layer_run_merge(const struct attn_layer_plan_full *plan, int64_t task, void *scratch,
                           void *workspace);
 
 /* Check the cache of a problem, if there is one, and run one task of the stage APPEND. */
 enum attn_status attn_layer_check_cache(const struct attn_layer_problem *problem,
                                         const char **where);
 int64_t attn_layer_append_tasks(const struct attn_layer_problem *problem);
-void attn_layer_run_append(const struct attn_layer_plan *plan, int64_t task, void *scratch);
+void attn_layer_run_append(const struct attn_layer_plan_full *plan, int64_t task, void *scratch);
 
 /* The plan of attention with the addresses that its tensors have in scratch. */
-void attn_layer_bind_attention(const struct attn_layer_plan *plan, void *scratch,
-                               struct attn_plan *attention);
+void attn_layer_bind_attention(const struct attn_layer_plan_full *plan, void *scratch,
+                               struct attn_plan_full *attention);
 
 /* Does the call end with the output projection? */
 bool attn_layer_has_output(const struct attn_layer_problem *problem);

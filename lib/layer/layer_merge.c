@@ -43,34 +43,35 @@ enum attn_status attn_layer_merge_plan_init(struct attn_layer_plan *plan,
                                             const struct attn_layer_merge *merge,
                                             const char **where)
 {
+    struct attn_layer_plan_full *full = (void *)plan;
     const struct attn_layer *layer = merge->layer;
 
     RETURN_IF_FAILED(check_merge(merge, where));
-    memset(plan, 0, sizeof *plan);
-    plan->merge = merge;
-    plan->problem.layer = layer;
-    plan->problem.query.shape[2] = merge->q_len;
-    plan->problem.context = merge->context;
-    plan->problem.lse = merge->lse;
-    plan->attention.kernels = merge->kernels != NULL ? merge->kernels : attn_kernels_available()[0];
+    memset(full, 0, sizeof *full);
+    full->merge = merge;
+    full->problem.layer = layer;
+    full->problem.query.shape[2] = merge->q_len;
+    full->problem.context = merge->context;
+    full->problem.lse = merge->lse;
+    full->attention.kernels = merge->kernels != NULL ? merge->kernels : attn_kernels_available()[0];
     if (merge->q_len == 0 || (merge->context == NULL && merge->lse == NULL))
         return ATTN_OK;
-    plan->workspace_bytes = attn_align_up((size_t)merge->part_count * sizeof(double));
-    plan->stage_kind[plan->stage_count] = ATTN_LAYER_MERGE;
-    plan->task_count[plan->stage_count++] = layer->q_heads * chunks_of(merge->q_len);
-    if (attn_layer_has_output(&plan->problem)) {
-        plan->scratch_bytes =
+    full->workspace_bytes = attn_align_up((size_t)merge->part_count * sizeof(double));
+    full->stage_kind[full->stage_count] = ATTN_LAYER_MERGE;
+    full->task_count[full->stage_count++] = layer->q_heads * chunks_of(merge->q_len);
+    if (attn_layer_has_output(&full->problem)) {
+        full->scratch_bytes =
             attn_align_up((size_t)(merge->q_len * layer->o_proj.in) * sizeof(float));
-        plan->stage_kind[plan->stage_count] = ATTN_LAYER_OUTPUT;
-        plan->task_count[plan->stage_count++] = attn_layer_product_tasks(
+        full->stage_kind[full->stage_count] = ATTN_LAYER_OUTPUT;
+        full->task_count[full->stage_count++] = attn_layer_product_tasks(
             &(struct attn_layer_call){ plan, NULL }, 1, ATTN_PRODUCT_OUTPUT);
-        if (plan->workspace_bytes < attn_layer_product_workspace_bytes())
-            plan->workspace_bytes = attn_layer_product_workspace_bytes();
+        if (full->workspace_bytes < attn_layer_product_workspace_bytes())
+            full->workspace_bytes = attn_layer_product_workspace_bytes();
     }
     return ATTN_OK;
 }
 
-void attn_layer_run_merge(const struct attn_layer_plan *plan, int64_t task, void *scratch,
+void attn_layer_run_merge(const struct attn_layer_plan_full *plan, int64_t task, void *scratch,
                           void *workspace)
 {
     const struct attn_layer_merge *merge = plan->merge;

@@ -180,7 +180,8 @@ static struct attn_problem attention_problem(const struct attn_layer_problem *pr
     return attention;
 }
 
-static void add_stage(struct attn_layer_plan *plan, enum attn_layer_stage kind, int64_t task_count)
+static void add_stage(struct attn_layer_plan_full *plan, enum attn_layer_stage kind,
+                      int64_t task_count)
 {
     if (task_count == 0)
         return;
@@ -189,7 +190,7 @@ static void add_stage(struct attn_layer_plan *plan, enum attn_layer_stage kind, 
 }
 
 /* Reserve scratch for length rows of columns numbers. */
-static size_t reserve(struct attn_layer_plan *plan, int64_t length, int64_t columns)
+static size_t reserve(struct attn_layer_plan_full *plan, int64_t length, int64_t columns)
 {
     const size_t offset = plan->scratch_bytes;
 
@@ -198,38 +199,40 @@ static size_t reserve(struct attn_layer_plan *plan, int64_t length, int64_t colu
 }
 
 /* Where a selection reads all keys, attention is as without it. */
-static bool reads_some(const struct attn_layer_plan *plan)
+static bool reads_some(const struct attn_layer_plan_full *plan)
 {
     const struct attn_selection *selection = plan->problem.selection;
 
-    return selection != NULL && !attn_select_reads_all(selection, &plan->attention);
+    return selection != NULL
+           && !attn_select_reads_all(selection, attn_plan_given(&plan->attention));
 }
 
-static enum attn_status check_selection(const struct attn_layer_plan *plan, const char **where)
+static enum attn_status check_selection(const struct attn_layer_plan_full *plan, const char **where)
 {
-    struct attn_plan attention = plan->attention;
+    struct attn_plan_full attention = plan->attention;
 
     RETURN_IF(plan->problem.weight_map != NULL, ATTN_ERR_OPTION, "weights");
     attention.problem.past_len = &plan->problem.past_len;
-    return attn_select_check(plan->problem.selection, &attention, where);
+    return attn_select_check(plan->problem.selection, attn_plan_given(&attention), where);
 }
 
-static void add_selection(struct attn_layer_plan *plan)
+static void add_selection(struct attn_layer_plan_full *plan)
 {
     const struct attn_selection *selection = plan->problem.selection;
+    const struct attn_plan *attention = attn_plan_given(&plan->attention);
 
     add_stage(plan, ATTN_LAYER_BOUND, plan->attention.problem.key.shape[1]);
-    add_stage(plan, ATTN_LAYER_ATTEND_SOME, attn_select_tasks(&plan->attention));
+    add_stage(plan, ATTN_LAYER_ATTEND_SOME, attn_select_tasks(attention));
     plan->shared_offset = plan->scratch_bytes;
-    plan->scratch_bytes += attn_select_shared_bytes(selection, &plan->attention);
-    plan->workspace_bytes = attn_select_workspace_bytes(selection, &plan->attention);
+    plan->scratch_bytes += attn_select_shared_bytes(selection, attention);
+    plan->workspace_bytes = attn_select_workspace_bytes(selection, attention);
 }
 
 /* A reduced map runs whole tasks of the plan, which then read what parts of the matrix unit have
  * left, but not what those of few rows have. */
-static void add_attention(struct attn_layer_plan *plan)
+static void add_attention(struct attn_layer_plan_full *plan)
 {
-    const struct attn_plan *attention = &plan->attention;
+    const struct attn_plan_full *attention = &plan->attention;
     const struct attn_weight_map *map = plan->problem.weight_map;
     const bool has_parts = attention->part_count > 0 && (map == NULL || attention->is_matrix);
 
@@ -248,13 +251,14 @@ static void add_attention(struct attn_layer_plan *plan)
         plan->workspace_bytes =
             has_parts ? attention->part_workspace_bytes : attention->workspace_bytes;
     } else {
-        add_stage(plan, ATTN_LAYER_ATTEND, attn_weight_map_tasks(map, attention));
-        add_stage(plan, ATTN_LAYER_SELECT, attn_weight_map_select_tasks(map, attention));
-        plan->workspace_bytes = attn_weight_map_workspace_bytes(map, attention);
+        add_stage(plan, ATTN_LAYER_ATTEND, attn_weight_map_tasks(map, attn_plan_given(attention)));
+        add_stage(plan, ATTN_LAYER_SELECT,
+                  attn_weight_map_select_tasks(map, attn_plan_given(attention)));
+        plan->workspace_bytes = attn_weight_map_workspace_bytes(map, attn_plan_given(attention));
     }
 }
 
-static void lay_out(struct attn_layer_plan *plan,
+static void lay_out(struct attn_layer_plan_full *plan,
                     const struct attn_operand operands[ATTN_OPERAND_COUNT])
 {
     const struct attn_layer_problem *problem = &plan->problem;
@@ -262,7 +266,7 @@ static void lay_out(struct attn_layer_plan *plan,
     const int64_t q_len = problem->query.shape[2];
     size_t *const offsets[ATTN_OPERAND_COUNT] = { &plan->q_offset, &plan->k_offset,
                                                   &plan->v_offset };
-    const struct attn_layer_call call = { plan, NULL };
+    const struct attn_layer_call call = { attn_layer_plan_given(plan), NULL };
     int64_t chunks = 0;
 
     for (int i = 0; i < ATTN_OPERAND_COUNT; i++) {
@@ -282,7 +286,7 @@ static void lay_out(struct attn_layer_plan *plan,
         add_stage(plan, ATTN_LAYER_OUTPUT, attn_layer_product_tasks(&call, 1, ATTN_PRODUCT_OUTPUT));
     }
     for (int stage = 0; stage < plan->stage_count; stage++)
-        if (attn_layer_product(plan, stage) != ATTN_PRODUCT_NONE
+        if (attn_layer_product(attn_layer_plan_given(plan), stage) != ATTN_PRODUCT_NONE
             && plan->workspace_bytes < attn_layer_product_workspace_bytes())
             plan->workspace_bytes = attn_layer_product_workspace_bytes();
 }
@@ -299,6 +303,7 @@ static bool is_asked(const struct attn_layer_problem *problem)
 enum attn_status attn_layer_plan_init(struct attn_layer_plan *plan,
                                       const struct attn_layer_problem *problem, const char **where)
 {
+    struct attn_layer_plan_full *full = (void *)plan;
     struct attn_operand operands[ATTN_OPERAND_COUNT];
     struct attn_problem attention;
 
@@ -308,15 +313,16 @@ enum attn_status attn_layer_plan_init(struct attn_layer_plan *plan,
         RETURN_IF_FAILED(check_operand(&operands[i], where));
     RETURN_IF_FAILED(check_context(problem, where));
     RETURN_IF_FAILED(attn_layer_check_cache(problem, where));
-    memset(plan, 0, sizeof *plan);
-    plan->problem = *problem;
+    memset(full, 0, sizeof *full);
+    full->problem = *problem;
     attention = attention_problem(problem, operands);
-    RETURN_IF_FAILED(attn_plan_init(&plan->attention, &attention, where));
+    RETURN_IF_FAILED(attn_plan_make(&full->attention, &attention, where));
     if (problem->weight_map != NULL)
-        RETURN_IF_FAILED(attn_weight_map_check(problem->weight_map, &plan->attention, where));
+        RETURN_IF_FAILED(
+            attn_weight_map_check(problem->weight_map, attn_plan_given(&full->attention), where));
     if (problem->selection != NULL)
-        RETURN_IF_FAILED(check_selection(plan, where));
+        RETURN_IF_FAILED(check_selection(full, where));
     if ((is_asked(problem) && problem->query.shape[2] > 0) || attn_layer_append_tasks(problem) > 0)
-        lay_out(plan, operands);
+        lay_out(full, operands);
     return ATTN_OK;
 }

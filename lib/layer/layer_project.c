@@ -41,7 +41,7 @@ static int64_t row_count_of(const struct attn_layer_call *call, enum attn_layer_
 static void find_rows(const struct attn_layer_call *call, enum attn_layer_product product,
                       int index, const float **x, float **y)
 {
-    const struct attn_layer_plan *plan = call->plan;
+    const struct attn_layer_plan_full *plan = attn_layer_plan_full(call->plan);
     const struct attn_layer_problem *problem = &plan->problem;
     const struct attn_tensor *const inputs[ATTN_OPERAND_COUNT] = { &problem->query, &problem->key,
                                                                    &problem->value };
@@ -75,9 +75,11 @@ static int64_t tasks_of(const struct attn_kernels *kernels, const struct attn_li
 
 enum attn_layer_product attn_layer_product(const struct attn_layer_plan *plan, int stage)
 {
-    if (stage >= plan->stage_count)
+    const struct attn_layer_plan_full *full = attn_layer_plan_full(plan);
+
+    if (stage >= full->stage_count)
         return ATTN_PRODUCT_NONE;
-    switch ((enum attn_layer_stage)plan->stage_kind[stage]) {
+    switch ((enum attn_layer_stage)full->stage_kind[stage]) {
     case ATTN_LAYER_PROJECT:
         return ATTN_PRODUCT_INPUTS;
     case ATTN_LAYER_OUTPUT:
@@ -88,7 +90,7 @@ enum attn_layer_product attn_layer_product(const struct attn_layer_plan *plan, i
 }
 
 /* A merge has no attention, and no options but those of zeros: its precision is the highest. */
-static struct attn_linear_how how_of(const struct attn_layer_plan *plan)
+static struct attn_linear_how how_of(const struct attn_layer_plan_full *plan)
 {
     return (struct attn_linear_how){ plan->attention.kernels, plan->problem.options.precision };
 }
@@ -107,14 +109,16 @@ static bool is_matrix(const struct attn_layer *layer, const struct attn_kernels 
 
 enum attn_precision attn_layer_precision(const struct attn_layer_plan *plan)
 {
-    const struct attn_kernels *kernels = plan->attention.kernels;
+    const struct attn_layer_plan_full *full = attn_layer_plan_full(plan);
+    const struct attn_kernels *kernels = full->attention.kernels;
 
-    for (int stage = 0; stage < plan->stage_count; stage++) {
+    for (int stage = 0; stage < full->stage_count; stage++) {
         const enum attn_layer_product product = attn_layer_product(plan, stage);
-        if (product != ATTN_PRODUCT_NONE && is_matrix(plan->problem.layer, kernels, product))
-            return plan->problem.options.precision;
+        if (product != ATTN_PRODUCT_NONE && is_matrix(full->problem.layer, kernels, product))
+            return full->problem.options.precision;
     }
-    return plan->merge != NULL ? ATTN_PRECISION_HIGHEST : attn_plan_precision(&plan->attention);
+    return full->merge != NULL ? ATTN_PRECISION_HIGHEST
+                               : attn_plan_precision(attn_plan_given(&full->attention));
 }
 
 static bool is_same_linear(const struct attn_linear *a, const struct attn_linear *b)
@@ -159,7 +163,7 @@ int64_t attn_layer_product_rows(const struct attn_layer_call *call, enum attn_la
 int64_t attn_layer_product_tasks(const struct attn_layer_call *calls, int count,
                                  enum attn_layer_product product)
 {
-    const struct attn_kernels *kernels = calls[0].plan->attention.kernels;
+    const struct attn_kernels *kernels = attn_layer_plan_full(calls[0].plan)->attention.kernels;
     int64_t task_count = 0;
 
     for (int index = 0; index < linear_count(product); index++)
@@ -206,7 +210,7 @@ void attn_layer_product_run(const struct attn_layer_call *calls, int count,
                             enum attn_layer_product product, int64_t task, void *workspace)
 {
     const struct attn_layer *layer = calls[0].plan->problem.layer;
-    const struct attn_linear_how how = how_of(calls[0].plan);
+    const struct attn_linear_how how = how_of(attn_layer_plan_full(calls[0].plan));
     const double projected_max = product == ATTN_PRODUCT_INPUTS ? layer->projected_max : 0;
     const float *x[ATTN_PROJECT_ROWS_MAX] = { NULL };
     float *y[ATTN_PROJECT_ROWS_MAX] = { NULL };

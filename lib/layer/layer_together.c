@@ -12,7 +12,7 @@
 /* Calls whose parts are bound at a time: their plans are on the stack. */
 enum { PARTS = 8 };
 
-static enum attn_layer_stage kind_of(const struct attn_layer_plan *plan, int stage)
+static enum attn_layer_stage kind_of(const struct attn_layer_plan_full *plan, int stage)
 {
     return (enum attn_layer_stage)plan->stage_kind[stage];
 }
@@ -49,9 +49,10 @@ int attn_layer_compare_keys(const struct attn_layer_plan *a, const struct attn_l
 
 static bool is_decode(const struct attn_layer_plan *plan, int stage)
 {
-    const enum attn_layer_stage kind = kind_of(plan, stage);
+    const struct attn_layer_plan_full *full = attn_layer_plan_full(plan);
+    const enum attn_layer_stage kind = kind_of(full, stage);
 
-    return plan->attention.is_decode && plan->problem.weight_map == NULL && pages_of(plan) != NULL
+    return full->attention.is_decode && plan->problem.weight_map == NULL && pages_of(plan) != NULL
            && (kind == ATTN_LAYER_ATTEND || kind == ATTN_LAYER_ATTEND_PART
                || kind == ATTN_LAYER_ATTEND_JOIN);
 }
@@ -59,7 +60,8 @@ static bool is_decode(const struct attn_layer_plan *plan, int stage)
 /* Heads of the same groups over the same first page, in tasks and chunks of the same sizes. */
 static bool shares_keys(const struct attn_layer_plan *a, const struct attn_layer_plan *b)
 {
-    const struct attn_plan *one = &a->attention, *other = &b->attention;
+    const struct attn_plan_full *one = &attn_layer_plan_full(a)->attention;
+    const struct attn_plan_full *other = &attn_layer_plan_full(b)->attention;
     const struct attn_tensor *key = &one->problem.key, *others = &other->problem.key;
 
     return pages_of(a)->list[0].data == pages_of(b)->list[0].data && key->dtype == others->dtype
@@ -71,8 +73,11 @@ static bool shares_keys(const struct attn_layer_plan *a, const struct attn_layer
 bool attn_layer_runs_together(const struct attn_layer_plan *a, const struct attn_layer_plan *b,
                               int stage)
 {
-    if (stage >= a->stage_count || stage >= b->stage_count || a->merge != NULL || b->merge != NULL
-        || kind_of(a, stage) != kind_of(b, stage))
+    const struct attn_layer_plan_full *one = attn_layer_plan_full(a);
+    const struct attn_layer_plan_full *other = attn_layer_plan_full(b);
+
+    if (stage >= a->stage_count || stage >= b->stage_count || one->merge != NULL
+        || other->merge != NULL || kind_of(one, stage) != kind_of(other, stage))
         return false;
     const enum attn_layer_product product = attn_layer_product(a, stage);
     if (product != ATTN_PRODUCT_NONE)
@@ -88,14 +93,14 @@ static int64_t chunks_max(const struct attn_layer_call *calls, int count)
     int64_t most = 1;
 
     for (int i = 0; i < count; i++)
-        most = attn_max(most, calls[i].plan->attention.chunks);
+        most = attn_max(most, attn_layer_plan_full(calls[i].plan)->attention.chunks);
     return most;
 }
 
 int64_t attn_layer_together_tasks(const struct attn_layer_call *calls, int count, int stage)
 {
-    const struct attn_layer_plan *plan = calls[0].plan;
-    const enum attn_layer_product product = attn_layer_product(plan, stage);
+    const struct attn_layer_plan_full *plan = attn_layer_plan_full(calls[0].plan);
+    const enum attn_layer_product product = attn_layer_product(calls[0].plan, stage);
 
     if (count == 1)
         return plan->task_count[stage];
@@ -113,7 +118,7 @@ static int bind_parts(const struct attn_layer_call *calls, int count, int64_t ta
     int used = 0;
 
     for (int i = 0; i < count; i++) {
-        const struct attn_layer_plan *plan = calls[i].plan;
+        const struct attn_layer_plan_full *plan = attn_layer_plan_full(calls[i].plan);
         if (chunk >= plan->attention.chunks)
             continue;
         attn_layer_bind_attention(plan, calls[i].scratch, &parts[used].plan);
@@ -128,7 +133,7 @@ static int bind_parts(const struct attn_layer_call *calls, int count, int64_t ta
 static void run_parts(const struct attn_layer_call *calls, int count, int64_t task, int64_t chunk,
                       const struct attn_layer_room *room)
 {
-    const int64_t tiles = attn_decode_chunk_tiles(&calls[0].plan->attention);
+    const int64_t tiles = attn_decode_chunk_tiles(&attn_layer_plan_full(calls[0].plan)->attention);
     struct attn_decode_part parts[PARTS];
 
     for (int64_t tile = 0; tile < tiles; tile++)
@@ -142,8 +147,8 @@ static void run_parts(const struct attn_layer_call *calls, int count, int64_t ta
 void attn_layer_together_run(const struct attn_layer_call *calls, int count, int stage,
                              int64_t task, const struct attn_layer_room *room)
 {
-    const struct attn_layer_plan *plan = calls[0].plan;
-    const enum attn_layer_product product = attn_layer_product(plan, stage);
+    const struct attn_layer_plan_full *plan = attn_layer_plan_full(calls[0].plan);
+    const enum attn_layer_product product = attn_layer_product(calls[0].plan, stage);
 
     if (count > 1 && product != ATTN_PRODUCT_NONE) {
         attn_layer_product_run(calls, count, product, task, room->workspace);

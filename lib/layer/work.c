@@ -4,6 +4,7 @@
 #include "base/internal.h"
 #include "base/outputs.h"
 #include "forward/decode.h"
+#include "gradient/gradient_internal.h"
 #include "layer/work_internal.h"
 
 #include "kernels/kernels.h"
@@ -142,7 +143,7 @@ static double row_bytes(const struct attn_tensor *tensor)
 
 /* -------------------------------------------------------------------------- attention -- */
 
-static void add_decode(const struct attn_plan *plan, double pairs, double flops, double steps,
+static void add_decode(const struct attn_plan_full *plan, double pairs, double flops, double steps,
                        struct attn_work *work)
 {
     const struct attn_problem *problem = &plan->problem;
@@ -171,7 +172,7 @@ static void add_double(const struct attn_problem *problem, double pairs, struct 
 
 /* At the ends of what rows see, products take the pairs that at least one row of a vector sees, and
  * the softmax those that one row of the tile sees. Query and context are transposed once. */
-static void add_tiles(const struct attn_plan *plan, double pairs, double cuts, double flops,
+static void add_tiles(const struct attn_plan_full *plan, double pairs, double cuts, double flops,
                       double steps, struct attn_work *work)
 {
     const struct attn_problem *problem = &plan->problem;
@@ -190,7 +191,7 @@ static void add_tiles(const struct attn_plan *plan, double pairs, double cuts, d
 }
 
 /* Computed rows of a tile, padding included, for each real row. */
-static double padding_of(const struct attn_plan *plan)
+static double padding_of(const struct attn_plan_full *plan)
 {
     const double q_len = (double)plan->problem.query.shape[2];
     const double width = plan->in_double ? ATTN_DOUBLE_ROWS : (double)plan->width;
@@ -199,7 +200,7 @@ static double padding_of(const struct attn_plan *plan)
 }
 
 /* pairs are those of one head; cuts is the number of moving ends of the range that a row sees. */
-static void add_plan(const struct attn_plan *plan, double pairs, double cuts,
+static void add_plan(const struct attn_plan_full *plan, double pairs, double cuts,
                      struct attn_work *work)
 {
     const struct attn_problem *problem = &plan->problem;
@@ -221,10 +222,12 @@ static void add_plan(const struct attn_plan *plan, double pairs, double cuts,
 /* Where a map shows hidden pairs, they are computed. */
 void attn_plan_work(const struct attn_plan *plan, int64_t past_len, struct attn_work *work)
 {
-    if (attn_wants_map(&plan->problem))
-        add_plan(plan, all_pairs(&plan->problem), 0, work);
+    const struct attn_plan_full *full = attn_plan_full(plan);
+
+    if (attn_wants_map(&full->problem))
+        add_plan(full, all_pairs(&full->problem), 0, work);
     else
-        add_plan(plan, visible_pairs(&plan->problem, past_len), cuts_of(&plan->problem), work);
+        add_plan(full, visible_pairs(&full->problem, past_len), cuts_of(&full->problem), work);
 }
 
 /* Numbers that are read to sum up the spans of all chosen rows. Spans may overlap. */
@@ -242,11 +245,12 @@ static double span_numbers(const struct attn_weight_map *map, const struct attn_
 
 /* In the tiles of chosen rows the full rows of a reduced map exist before they are reduced, one
  * tile at a time. Other tiles are computed only for other outputs. */
-void attn_plan_work_reduced(const struct attn_plan *plan, const struct attn_weight_map *map,
+void attn_plan_work_reduced(const struct attn_plan_full *plan, const struct attn_weight_map *map,
                             int64_t past_len, struct attn_work *work)
 {
     const struct attn_problem *problem = &plan->problem;
-    const double chosen = attn_wants_map(problem) ? 1 : attn_weight_map_share(map, plan);
+    const double chosen =
+        attn_wants_map(problem) ? 1 : attn_weight_map_share(map, attn_plan_given(plan));
     const double rest = attn_wants_output(problem) ? 1 - chosen : 0;
     const double all = all_pairs(problem);
 
@@ -262,24 +266,25 @@ void attn_plan_work_reduced(const struct attn_plan *plan, const struct attn_weig
 void attn_gradient_plan_work(const struct attn_gradient_plan *plan, int64_t past_len,
                              struct attn_work *work)
 {
-    const struct attn_problem *problem = &plan->problem.attention;
+    const struct attn_gradient_plan_full *full = attn_gradient_plan_full(plan);
+    const struct attn_problem *problem = &full->problem.attention;
     const double head_dim = (double)problem->query.shape[3];
     const double v_head_dim = (double)problem->value.shape[3];
     const double q_heads = (double)problem->query.shape[1];
     const double pairs = visible_pairs(problem, past_len) * q_heads;
     const double rows = (double)attn_max(problem->query.shape[2], 1);
-    const double padded_rows = (double)plan->row_tiles * (double)plan->row_width / rows;
-    const double finds = plan->problem.has_forward ? 0 : padded_rows;
+    const double padded_rows = (double)full->row_tiles * (double)full->row_width / rows;
+    const double finds = full->problem.has_forward ? 0 : padded_rows;
     const bool is_additive = problem->additive_weight != NULL;
 
     for (int s = 0; s < ATTN_GRADIENT_STAGES; s++)
-        work->tasks += (double)plan->task_count[s];
+        work->tasks += (double)full->task_count[s];
     work->gradient_flops += pairs * 2 * v_head_dim * (2 + finds);
     if (is_additive)
         work->gradient_tanhs += pairs * head_dim * (2 * padded_rows + 1);
     else
         work->gradient_flops += pairs * 2 * head_dim * (3 + finds);
     work->pairs += pairs * steps_of(problem) * (1 + finds);
-    if (plan->problem.mask_gradient.data != NULL)
+    if (full->problem.mask_gradient.data != NULL)
         work->gradient_flops += all_pairs(problem) * q_heads * 2 * (head_dim + v_head_dim);
 }

@@ -5,7 +5,7 @@
 #include "work.h"
 
 /* The work of a plan whose weights are reduced as they are computed. */
-void attn_plan_work_reduced(const struct attn_plan *plan, const struct attn_weight_map *map,
+void attn_plan_work_reduced(const struct attn_plan_full *plan, const struct attn_weight_map *map,
                             int64_t past_len, struct attn_work *work);
 
 #endif

@@ -77,7 +77,8 @@ static void add_output(const struct attn_layer_problem *problem, struct attn_wor
 void attn_layer_product_work(const struct attn_layer_plan *plan, enum attn_layer_product product,
                              struct attn_work *work)
 {
-    const struct attn_layer_problem *problem = &plan->problem;
+    const struct attn_layer_plan_full *full = attn_layer_plan_full(plan);
+    const struct attn_layer_problem *problem = &full->problem;
     struct attn_operand operands[ATTN_OPERAND_COUNT];
 
     if (product == ATTN_PRODUCT_OUTPUT && attn_layer_has_output(problem))
@@ -91,7 +92,7 @@ void attn_layer_product_work(const struct attn_layer_plan *plan, enum attn_layer
 }
 
 /* Every part is read once: its context and its lse. */
-static void add_merge(const struct attn_layer_plan *plan, struct attn_work *work)
+static void add_merge(const struct attn_layer_plan_full *plan, struct attn_work *work)
 {
     const struct attn_layer_merge *merge = plan->merge;
     const double rows = (double)merge->layer->q_heads * (double)merge->q_len;
@@ -105,19 +106,20 @@ static void add_merge(const struct attn_layer_plan *plan, struct attn_work *work
 
 void attn_layer_work(const struct attn_layer_plan *plan, struct attn_work *work)
 {
-    const struct attn_layer_problem *problem = &plan->problem;
+    const struct attn_layer_plan_full *full = attn_layer_plan_full(plan);
+    const struct attn_layer_problem *problem = &full->problem;
 
-    if (plan->stage_count == 0)
+    if (full->stage_count == 0)
         return;
-    if (plan->merge != NULL) {
-        add_merge(plan, work);
+    if (full->merge != NULL) {
+        add_merge(full, work);
     } else {
         add_operands(problem, work);
         add_append(problem, work);
         if (problem->weight_map != NULL)
-            attn_plan_work_reduced(&plan->attention, problem->weight_map, problem->past_len, work);
+            attn_plan_work_reduced(&full->attention, problem->weight_map, problem->past_len, work);
         else
-            attn_plan_work(&plan->attention, problem->past_len, work);
+            attn_plan_work(attn_plan_given(&full->attention), problem->past_len, work);
     }
     add_output(problem, work);
 }
@@ -137,8 +139,9 @@ static void add_linear_gradient(const struct attn_linear *linear,
 
 void attn_layer_gradient_work(const struct attn_layer_gradient_plan *plan, struct attn_work *work)
 {
-    const struct attn_layer_gradient_problem *problem = &plan->problem;
-    const struct attn_layer_problem *layer_problem = &plan->forward.problem;
+    const struct attn_layer_gradient_plan_full *full = attn_layer_gradient_plan_full(plan);
+    const struct attn_layer_gradient_problem *problem = &full->problem;
+    const struct attn_layer_problem *layer_problem = &full->forward.problem;
     const struct attn_layer *layer = layer_problem->layer;
     const int64_t q_len = layer_problem->query.shape[2];
     const int64_t kv_len = layer_problem->key.shape[2];
@@ -147,8 +150,9 @@ void attn_layer_gradient_work(const struct attn_layer_gradient_plan *plan, struc
         return;
     add_operands(layer_problem, work);
     if (attn_layer_gradient_has_forward(problem))
-        attn_plan_work(&plan->forward.attention, layer_problem->past_len, work);
-    attn_gradient_plan_work(&plan->gradient, layer_problem->past_len, work);
+        attn_plan_work(attn_plan_given(&full->forward.attention), layer_problem->past_len, work);
+    attn_gradient_plan_work((const struct attn_gradient_plan *)&full->gradient,
+                            layer_problem->past_len, work);
     add_linear_gradient(&layer->o_proj, &problem->o_proj, true, q_len, work);
     add_linear_gradient(&layer->q_proj, &problem->q_proj, problem->query != NULL, q_len, work);
     add_linear_gradient(&layer->k_proj, &problem->k_proj, problem->key != NULL, kv_len, work);

@@ -33,7 +33,7 @@ struct attn_map_sizes attn_map_sizes(const struct attn_weight_map *map, int64_t 
 }
 
 struct attn_map_sizes attn_map_sizes_of_plan(const struct attn_weight_map *map,
-                                             const struct attn_plan *plan)
+                                             const struct attn_plan_full *plan)
 {
     const struct attn_problem *problem = &plan->problem;
 
@@ -87,7 +87,7 @@ int64_t attn_map_lower_bound(const int64_t *list, int64_t count, int64_t value)
 }
 
 struct attn_map_chosen attn_map_chosen(const struct attn_weight_map *map,
-                                       const struct attn_plan *plan, int64_t tile)
+                                       const struct attn_plan_full *plan, int64_t tile)
 {
     const struct attn_map_sizes sizes = attn_map_sizes_of_plan(map, plan);
     const int64_t first = tile * plan->q_tile;
@@ -102,13 +102,14 @@ struct attn_map_chosen attn_map_chosen(const struct attn_weight_map *map,
 
 double attn_weight_map_share(const struct attn_weight_map *map, const struct attn_plan *plan)
 {
+    const struct attn_plan_full *full = attn_plan_full(plan);
     int64_t tiles = 0;
 
-    for (int64_t tile = 0; tile < plan->q_tiles; tile++) {
-        const struct attn_map_chosen chosen = attn_map_chosen(map, plan, tile);
+    for (int64_t tile = 0; tile < full->q_tiles; tile++) {
+        const struct attn_map_chosen chosen = attn_map_chosen(map, full, tile);
         tiles += chosen.first < chosen.end;
     }
-    return plan->q_tiles > 0 ? (double)tiles / (double)plan->q_tiles : 0;
+    return full->q_tiles > 0 ? (double)tiles / (double)full->q_tiles : 0;
 }
 
 /* -------------------------------------------------------------------------- the checks -- */
@@ -173,20 +174,21 @@ static enum attn_status check_choice(const struct attn_weight_map *map,
 enum attn_status attn_weight_map_check(const struct attn_weight_map *map,
                                        const struct attn_plan *plan, const char **where)
 {
-    const struct attn_problem *problem = &plan->problem;
+    const struct attn_plan_full *full = attn_plan_full(plan);
+    const struct attn_problem *problem = &full->problem;
     int64_t bytes, product;
 
     RETURN_IF(problem->query.shape[0] != 1, ATTN_ERR_SHAPE, "query.shape[0]");
     RETURN_IF(problem->weights.data != NULL, ATTN_ERR_OPTION, "weights");
     RETURN_IF_FAILED(check_choice(map, problem, where));
-    const struct attn_map_sizes sizes = attn_map_sizes_of_plan(map, plan);
+    const struct attn_map_sizes sizes = attn_map_sizes_of_plan(map, full);
     RETURN_IF(map->values == NULL, ATTN_ERR_NO_DATA, "weight_map.values");
     RETURN_IF(map->top_k > 0 && map->indices == NULL, ATTN_ERR_NO_DATA, "weight_map.indices");
     RETURN_IF(map->top_k > 0 && attn_map_is_shared(&sizes) && map->pooled == NULL, ATTN_ERR_NO_DATA,
               "weight_map.pooled");
     RETURN_IF(__builtin_mul_overflow(sizes.rows, sizes.cell_rows, &product)
                   || __builtin_mul_overflow(problem->key.shape[2], sizes.cell_columns, &product)
-                  || __builtin_mul_overflow(problem->key.shape[2], 16 * plan->q_tile, &bytes),
+                  || __builtin_mul_overflow(problem->key.shape[2], 16 * full->q_tile, &bytes),
               ATTN_ERR_TOO_LARGE, "weight_map");
     return ATTN_OK;
 }

@@ -2,6 +2,7 @@
 #ifndef ATTN_MAP_SIZES_H
 #define ATTN_MAP_SIZES_H
 
+#include "base/internal.h"
 #include "weight_map.h"
 
 struct attn_map_sizes {
@@ -15,7 +16,7 @@ struct attn_map_sizes {
 struct attn_map_sizes attn_map_sizes(const struct attn_weight_map *map, int64_t q_heads,
                                      int64_t q_len, int64_t kv_len);
 struct attn_map_sizes attn_map_sizes_of_plan(const struct attn_weight_map *map,
-                                             const struct attn_plan *plan);
+                                             const struct attn_plan_full *plan);
 
 /* Can rows of different tasks fall into one cell? */
 bool attn_map_is_shared(const struct attn_map_sizes *sizes);
@@ -25,7 +26,7 @@ struct attn_map_chosen {
     int64_t first, end;
 };
 struct attn_map_chosen attn_map_chosen(const struct attn_weight_map *map,
-                                       const struct attn_plan *plan, int64_t tile);
+                                       const struct attn_plan_full *plan, int64_t tile);
 
 /* The first index of an ascending list whose number is value or more. */
 int64_t attn_map_lower_bound(const int64_t *list, int64_t count, int64_t value);

@@ -84,15 +84,15 @@ static void run_block(const struct attn_map_tile *tile, int64_t row, int64_t row
                       int64_t key_count, float *scores, void *workspace)
 {
     struct attn_problem problem;
-    struct attn_plan plan;
+    struct attn_plan_full plan;
     int64_t past_len;
 
     cut_problem(&problem, tile, row, row_count, key, key_count, &past_len);
     problem.masked = attn_tensor_dense(scores, ATTN_F32, 1, 1, row_count, key_count);
-    if (attn_plan_init(&plan, &problem, NULL) != ATTN_OK)
+    if (attn_plan_make(&plan, &problem, NULL) != ATTN_OK)
         return;
     for (int64_t task = 0; task < plan.task_count; task++)
-        attn_plan_run(&plan, task, workspace);
+        attn_plan_run(attn_plan_given(&plan), task, workspace);
 }
 
 /* Turn masked scores of a row into weights in place. */
@@ -233,10 +233,10 @@ static int64_t cell_rows_of_task(const struct attn_map_tile *tile, const int64_t
 enum attn_status attn_map_tile_check(const struct attn_map_tile *tile, const char **where)
 {
     struct attn_problem problem = tile->problem;
-    struct attn_plan plan;
+    struct attn_plan_full plan;
 
     problem.value = problem.key;
-    RETURN_IF_FAILED(attn_plan_init(&plan, &problem, where));
+    RETURN_IF_FAILED(attn_plan_make(&plan, &problem, where));
     RETURN_IF(problem.query.shape[0] != 1 || problem.query.shape[1] != 1, ATTN_ERR_SHAPE, "query");
     RETURN_IF(problem.kv_len != NULL || problem.row_kv_len != NULL, ATTN_ERR_OPTION, "kv_len");
     RETURN_IF(problem.sinks != NULL, ATTN_ERR_OPTION, "sinks");
@@ -268,7 +268,7 @@ int64_t attn_map_tile_tasks(const struct attn_map_tile *tile)
 static size_t plan_bytes(const struct attn_map_tile *tile)
 {
     struct attn_problem problem;
-    struct attn_plan plan;
+    struct attn_plan_full plan;
     size_t most = 0;
 
     for (int64_t rows = 1; rows <= ATTN_MAP_TILE_ROWS; rows++) {
@@ -278,7 +278,7 @@ static size_t plan_bytes(const struct attn_map_tile *tile)
         const int64_t keys = attn_min(ATTN_MAP_TILE_KEYS, tile->problem.key.shape[2]);
         cut_problem(&problem, tile, 0, n, 0, keys, &past_len);
         problem.masked = attn_tensor_dense(&number, ATTN_F32, 1, 1, n, keys);
-        if (attn_plan_init(&plan, &problem, NULL) == ATTN_OK && plan.workspace_bytes > most)
+        if (attn_plan_make(&plan, &problem, NULL) == ATTN_OK && plan.workspace_bytes > most)
             most = plan.workspace_bytes;
     }
     return attn_align_up(most);

@@ -27,18 +27,18 @@ struct workspace {
     float *max;  /* for MAX */
 };
 
-static size_t row_numbers(const struct attn_plan *plan)
+static size_t row_numbers(const struct attn_plan_full *plan)
 {
     return (size_t)(plan->q_tile * plan->problem.key.shape[2]);
 }
 
 /* Where the rows that are reduced over heads begin, in bytes. */
-static size_t reduced_offset(const struct attn_plan *plan)
+static size_t reduced_offset(const struct attn_plan_full *plan)
 {
     return attn_align_up(plan->workspace_bytes) + attn_align_up(row_numbers(plan) * sizeof(float));
 }
 
-static size_t reduced_bytes(const struct attn_weight_map *map, const struct attn_plan *plan)
+static size_t reduced_bytes(const struct attn_weight_map *map, const struct attn_plan_full *plan)
 {
     const size_t size = map->heads == ATTN_MAP_MEAN  ? sizeof(double)
                         : map->heads == ATTN_MAP_MAX ? sizeof(float)
@@ -47,7 +47,7 @@ static size_t reduced_bytes(const struct attn_weight_map *map, const struct attn
     return row_numbers(plan) * size;
 }
 
-static struct workspace open_workspace(const struct attn_plan *plan, void *memory)
+static struct workspace open_workspace(const struct attn_plan_full *plan, void *memory)
 {
     void *rows = (char *)memory + attn_align_up(plan->workspace_bytes);
     void *reduced = (char *)memory + reduced_offset(plan);
@@ -58,7 +58,9 @@ static struct workspace open_workspace(const struct attn_plan *plan, void *memor
 size_t attn_weight_map_workspace_bytes(const struct attn_weight_map *map,
                                        const struct attn_plan *plan)
 {
-    return reduced_offset(plan) + attn_align_up(reduced_bytes(map, plan));
+    const struct attn_plan_full *full = attn_plan_full(plan);
+
+    return reduced_offset(full) + attn_align_up(reduced_bytes(map, full));
 }
 
 /* -------------------------------------------------------------- from a row to the result -- */
@@ -163,19 +165,20 @@ static void deliver(const struct attn_weight_map *map, const struct attn_map_siz
 /* --------------------------------------------------------------------------- the tasks -- */
 
 /* The row within its tile of chosen row i. */
-static int64_t row_of_tile(const struct attn_weight_map *map, const struct attn_plan *plan,
+static int64_t row_of_tile(const struct attn_weight_map *map, const struct attn_plan_full *plan,
                            int64_t i)
 {
     return (map->row_list != NULL ? map->row_list[i] : map->region_rows.begin + i) % plan->q_tile;
 }
 
-static size_t offset_of(const struct attn_weight_map *map, const struct attn_plan *plan, int64_t i)
+static size_t offset_of(const struct attn_weight_map *map, const struct attn_plan_full *plan,
+                        int64_t i)
 {
     return (size_t)(row_of_tile(map, plan, i) * plan->problem.key.shape[2]);
 }
 
 /* Is it less work to reduce rows of scores than rows of weights? */
-static bool takes_scores(const struct attn_weight_map *map, const struct attn_plan *plan,
+static bool takes_scores(const struct attn_weight_map *map, const struct attn_plan_full *plan,
                          const struct attn_map_sizes *sizes)
 {
     const struct attn_options *options = &plan->problem.options;
@@ -188,11 +191,11 @@ static bool takes_scores(const struct attn_weight_map *map, const struct attn_pl
 }
 
 /* Run one task of the plan; its weights, or masked scores, go to rows, unless rows is NULL. */
-static void run_plan(const struct attn_plan *plan, int64_t head, int64_t tile, void *workspace,
+static void run_plan(const struct attn_plan_full *plan, int64_t head, int64_t tile, void *workspace,
                      float *rows, bool keeps_scores)
 {
     const int64_t kv_len = plan->problem.key.shape[2];
-    struct attn_plan bound = *plan;
+    struct attn_plan_full bound = *plan;
 
     bound.keeps_scores = keeps_scores;
     if (rows != NULL) {
@@ -211,7 +214,7 @@ static void run_plan(const struct attn_plan *plan, int64_t head, int64_t tile, v
                                                head % plan->problem.query.shape[1], 1 };
         attn_decode_run_heads(&bound, &one, workspace);
     } else {
-        attn_plan_run(&bound, head * plan->q_tiles + tile, workspace);
+        attn_plan_run(attn_plan_given(&bound), head * plan->q_tiles + tile, workspace);
     }
 }
 
@@ -224,8 +227,8 @@ static int64_t chosen_head(const struct attn_weight_map *map, int64_t head)
     return i < map->head_count && map->head_list[i] == head ? i : -1;
 }
 
-static void run_each(const struct attn_weight_map *map, const struct attn_plan *plan, int64_t task,
-                     void *workspace)
+static void run_each(const struct attn_weight_map *map, const struct attn_plan_full *plan,
+                     int64_t task, void *workspace)
 {
     const struct attn_map_sizes sizes = attn_map_sizes_of_plan(map, plan);
     const int64_t head = task / plan->q_tiles;
@@ -235,7 +238,7 @@ static void run_each(const struct attn_weight_map *map, const struct attn_plan *
     const bool is_wanted = number >= 0 && chosen.first < chosen.end;
     const bool has_scores = is_wanted && takes_scores(map, plan, &sizes);
     const struct workspace work = open_workspace(plan, workspace);
-    struct attn_plan narrow = *plan;
+    struct attn_plan_full narrow = *plan;
     struct attn_workspace sums;
 
     narrow.width = attn_plan_tile_width(plan, tile);
@@ -287,7 +290,7 @@ static void clear_row(const struct attn_weight_map *map, const struct workspace 
         memset(work->max + offset, 0, (size_t)kv_len * sizeof *work->max);
 }
 
-static void run_all_heads(const struct attn_weight_map *map, const struct attn_plan *plan,
+static void run_all_heads(const struct attn_weight_map *map, const struct attn_plan_full *plan,
                           int64_t tile, void *workspace)
 {
     const struct attn_map_sizes sizes = attn_map_sizes_of_plan(map, plan);
@@ -311,24 +314,28 @@ static void run_all_heads(const struct attn_weight_map *map, const struct attn_p
 
 int64_t attn_weight_map_tasks(const struct attn_weight_map *map, const struct attn_plan *plan)
 {
-    const int64_t heads = plan->problem.query.shape[0] * plan->problem.query.shape[1];
+    const struct attn_plan_full *full = attn_plan_full(plan);
+    const int64_t heads = full->problem.query.shape[0] * full->problem.query.shape[1];
 
-    return map->heads == ATTN_MAP_EACH ? heads * plan->q_tiles : plan->q_tiles;
+    return map->heads == ATTN_MAP_EACH ? heads * full->q_tiles : full->q_tiles;
 }
 
 void attn_weight_map_run(const struct attn_weight_map *map, const struct attn_plan *plan,
                          int64_t task, void *workspace)
 {
+    const struct attn_plan_full *full = attn_plan_full(plan);
+
     if (map->heads == ATTN_MAP_EACH)
-        run_each(map, plan, task, workspace);
+        run_each(map, full, task, workspace);
     else
-        run_all_heads(map, plan, task, workspace);
+        run_all_heads(map, full, task, workspace);
 }
 
 int64_t attn_weight_map_select_tasks(const struct attn_weight_map *map,
                                      const struct attn_plan *plan)
 {
-    const struct attn_map_sizes sizes = attn_map_sizes_of_plan(map, plan);
+    const struct attn_plan_full *full = attn_plan_full(plan);
+    const struct attn_map_sizes sizes = attn_map_sizes_of_plan(map, full);
 
     return attn_map_is_shared(&sizes) && map->top_k > 0 ? sizes.heads * sizes.cell_rows : 0;
 }
@@ -336,7 +343,8 @@ int64_t attn_weight_map_select_tasks(const struct attn_weight_map *map,
 void attn_weight_map_select(const struct attn_weight_map *map, const struct attn_plan *plan,
                             int64_t task)
 {
-    const struct attn_map_sizes sizes = attn_map_sizes_of_plan(map, plan);
+    const struct attn_plan_full *full = attn_plan_full(plan);
+    const struct attn_map_sizes sizes = attn_map_sizes_of_plan(map, full);
 
     attn_top_k(map->pooled + task * sizes.cell_columns, sizes.cell_columns, sizes.columns,
                map->values + task * sizes.columns, map->indices + task * sizes.columns);

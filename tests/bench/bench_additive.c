@@ -3,6 +3,7 @@
  * where this CPU and this machine have it. Best of alternating runs in CPU time. */
 #include "own.h"
 
+#include "base/internal.h"
 #include "kernels/kernels.h"
 
 #include <dlfcn.h>
@@ -56,7 +57,7 @@ int main(void)
     own_init(&own, &shape);
     own.problem.additive_weight = weight;
     own_plan(&own);
-    const struct attn_kernels *kernels = own.plan.kernels;
+    const struct attn_kernels *kernels = attn_plan_full(&own.plan)->kernels;
 #ifdef __x86_64__
     void *library = __builtin_cpu_supports("avx512f") ? dlopen("libmvec.so.1", RTLD_NOW) : NULL;
     tanh16 *tanh_of = NULL;

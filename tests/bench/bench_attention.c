@@ -11,6 +11,7 @@
  * no ratio, but "not busy" (peers.h). A causal shape counts the pairs that are seen. With --bf16
  * query, key and value are BF16, and our precision is medium; of the peers oneDNN and torch take
  * part. */
+#include "base/internal.h"
 #include "own.h"
 #include "peers.h"
 #include "yardstick.h"
@@ -126,7 +127,7 @@ static void run_round(struct times *times, struct own *own, int count, bool read
     const int round = times->rounds++;
     double seconds[REPEATS_MAX];
 
-    times->flops[round] = yardstick_flops(attn_kernels_name(own->plan.kernels));
+    times->flops[round] = yardstick_flops(attn_kernels_name(attn_plan_full(&own->plan)->kernels));
     times->own_s[round] = time_own(own, count);
     if (reads)
         times->read_s[round] = time_read(own, count);

@@ -9,6 +9,7 @@
 #include "weight_map.h"
 #include "yardstick.h"
 
+#include "base/internal.h"
 #include "kernels/kernels.h"
 
 #include <math.h>
@@ -242,7 +243,7 @@ static bool make_plain(struct own *own, const struct bench_shape *shape, enum at
         own_narrow_query(own, dtype);
     }
     own_plan(own);
-    return own->plan.is_matrix;
+    return attn_plan_full(&own->plan)->is_matrix;
 }
 
 /* A matrix unit beside the vectors of its table, in turns. */
@@ -332,7 +333,7 @@ int main(void)
     own_init(&base, &SQUARE);
     own_plan(&base);
     printf("%d heads, %d x %d x %d, %s\n", HEADS, LENGTH, LENGTH, DIM,
-           attn_kernels_name(base.plan.kernels));
+           attn_kernels_name(attn_plan_full(&base.plan)->kernels));
     bench_masks(&base);
     bench_window();
     bench_maps(&base);

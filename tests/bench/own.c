@@ -4,6 +4,7 @@
  * well work is shared out. Between the runs of a series it waits awake. */
 #include "own.h"
 
+#include "base/internal.h"
 #include "kernel_tables.h"
 #include "kernels/kernels.h"
 #include "yardstick.h"
@@ -237,7 +238,7 @@ static double time_run(struct team *team)
 {
     const struct own *own = team->own;
 
-    if ((own->threads == 1 && !own->plan.is_matrix) || own->plan.part_count == 0)
+    if ((own->threads == 1 && !attn_plan_full(&own->plan)->is_matrix) || own->plan.part_count == 0)
         return time_tasks(team, own->plan.task_count, run_task);
     return time_tasks(team, own->plan.part_count, run_part)
            + time_tasks(team, own->plan.join_count, run_join);

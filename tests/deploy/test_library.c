@@ -1,5 +1,6 @@
 /* test_library.c - libattn.so for other programs: its symbols, what it needs, and what `make
  * install-library` puts where a compiler, pkg-config and man find it. */
+#include "layer_gradient.h"
 #include "shell.h"
 #include "skip.h"
 
@@ -54,6 +55,16 @@ static void test_symbols_are_those_of_the_headers(void **state)
           "| sort >$D/library");
     shell("test $(wc -l <$D/headers) -gt 80 && diff $D/headers $D/map");
     shell("sed 's/$/@@ATTN_1/' $D/map | diff - $D/library");
+}
+
+/* Programs that were compiled with ATTN_1 give plans this much room (LP64). */
+static void test_plans_have_the_sizes_of_the_abi(void **state)
+{
+    (void)state;
+    assert_int_equal(sizeof(struct attn_plan), 1328);
+    assert_int_equal(sizeof(struct attn_layer_plan), 2200);
+    assert_int_equal(sizeof(struct attn_gradient_plan), 1944);
+    assert_int_equal(sizeof(struct attn_layer_gradient_plan), 5584);
 }
 
 static void test_libc_and_libm_are_all_it_needs(void **state)
@@ -171,6 +182,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_symbols_are_those_of_the_headers),
+        cmocka_unit_test(test_plans_have_the_sizes_of_the_abi),
         cmocka_unit_test(test_libc_and_libm_are_all_it_needs),
         cmocka_unit_test(test_relocations_are_read_only),
         cmocka_unit_test(test_each_header_stands_alone),

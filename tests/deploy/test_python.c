@@ -110,6 +110,7 @@ static void write_attention(FILE *stream)
     FIELD(attn_plan, join_count);
     FIELD(attn_plan, shared_bytes);
     FIELD(attn_plan, part_workspace_bytes);
+    FIELD(attn_plan, own);
 }
 
 static void write_problem(FILE *stream)
@@ -155,6 +156,7 @@ static void write_gradient(FILE *stream)
     FIELD(attn_gradient_plan, task_count);
     FIELD(attn_gradient_plan, scratch_bytes);
     FIELD(attn_gradient_plan, workspace_bytes);
+    FIELD(attn_gradient_plan, own);
     SIZE(attn_softmax);
     FIELD(attn_softmax, input);
     FIELD(attn_softmax, output);

@@ -12,6 +12,7 @@
 #include "kernel_tables.h"
 #include "number.h"
 
+#include "base/internal.h"
 #include "kernels/kernels.h"
 
 #include <float.h>
@@ -63,7 +64,7 @@ static void run_parts(const struct attn_problem *problem)
     struct attn_plan plan;
     plan_of(&plan, problem);
     assert_true(plan.part_workspace_bytes <= plan.workspace_bytes);
-    assert_true(plan.is_matrix && plan.part_count > 0 && plan.join_count > 0);
+    assert_true(attn_plan_full(&plan)->is_matrix && plan.part_count > 0 && plan.join_count > 0);
     assert_true(plan.join_count < plan.task_count);
     struct guard_buffer buffer = guard_alloc((plan.part_workspace_bytes + 63) / 64 * 64);
     void *workspace = buffer.data;
@@ -306,7 +307,7 @@ static bool is_taken(const struct attention_sizes *sizes, const struct attn_kern
     make(&c, sizes, kernels);
     plan_of(&plan, &c.problem);
     attention_case_free(&c);
-    return plan.is_matrix;
+    return attn_plan_full(&plan)->is_matrix;
 }
 
 /* The rule of a table that is not a test's: it hangs on rows, keys and columns. */
@@ -353,7 +354,7 @@ static void test_options(void **state)
         if (i == 4)
             attention_case_outputs(&c, OUT_ALL & ~CONTEXT_AND_LSE, LAYOUT_DENSE);
         plan_of(&plan, &c.problem);
-        assert_false(plan.is_matrix);
+        assert_false(attn_plan_full(&plan)->is_matrix);
         assert_int_equal(attn_plan_precision(&plan), ATTN_PRECISION_HIGHEST);
         attention_case_free(&c);
     }
@@ -388,12 +389,13 @@ static void test_rule_of_dots(void **state)
             c.problem.value = attention_case_tensor(&c, dtype, LAYOUT_DENSE, 1, 2, 128, 64);
             c.problem.options.precision = (enum attn_precision)p;
             plan_of(&plan, &c.problem);
-            assert_int_equal(plan.is_matrix, cases[i].is_taken[p]);
-            assert_int_equal(attn_plan_precision(&plan),
-                             plan.is_matrix ? (enum attn_precision)p : ATTN_PRECISION_HIGHEST);
+            assert_int_equal(attn_plan_full(&plan)->is_matrix, cases[i].is_taken[p]);
+            assert_int_equal(attn_plan_precision(&plan), attn_plan_full(&plan)->is_matrix
+                                                             ? (enum attn_precision)p
+                                                             : ATTN_PRECISION_HIGHEST);
             c.problem.query.shape[2] = c.problem.context.shape[2] = c.problem.lse.shape[2] = 127;
             plan_of(&plan, &c.problem);
-            assert_false(plan.is_matrix);
+            assert_false(attn_plan_full(&plan)->is_matrix);
             attention_case_free(&c);
         }
 }

@@ -15,6 +15,8 @@
 #include "top_k.h"
 #include "work.h"
 
+#include "layer/layer_internal.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -315,13 +317,14 @@ static void other_tiles_compute_nothing(void **state)
     problem.weight_map = &map;
     map.values = data.values;
     assert_int_equal(attn_layer_plan_init(&plan, &problem, NULL), ATTN_OK);
-    assert_true(fabs(attn_weight_map_share(&map, &plan.attention) - 0.1) < 1e-9);
+    const struct attn_plan *attention = attn_plan_given(&attn_layer_plan_full(&plan)->attention);
+    assert_true(fabs(attn_weight_map_share(&map, attention) - 0.1) < 1e-9);
     const double one = flops_of(&plan);
     map.row_list = NULL;
-    assert_true(fabs(attn_weight_map_share(&map, &plan.attention) - 1) < 1e-9);
+    assert_true(fabs(attn_weight_map_share(&map, attention) - 1) < 1e-9);
     assert_true(fabs(flops_of(&plan) - 10 * one) < 1e-3 * one);
     map.region_rows = (struct attn_map_range){ 60, 70 };
-    assert_true(fabs(attn_weight_map_share(&map, &plan.attention) - 0.2) < 1e-9);
+    assert_true(fabs(attn_weight_map_share(&map, attention) - 0.2) < 1e-9);
 }
 
 /* ---------------------------------------------------------------------------- refused -- */

@@ -12,6 +12,8 @@
 
 #include "attn.h"
 
+#include "base/internal.h"
+
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -471,10 +473,10 @@ static void test_kernel_tables(void **state)
     struct attn_plan plan;
     struct attn_problem problem = valid_problem();
     assert_int_equal(attn_plan_init(&plan, &problem, NULL), ATTN_OK);
-    assert_ptr_equal(plan.kernels, tables[0]);
+    assert_ptr_equal(attn_plan_full(&plan)->kernels, tables[0]);
     problem.kernels = tables[count - 1];
     assert_int_equal(attn_plan_init(&plan, &problem, NULL), ATTN_OK);
-    assert_ptr_equal(plan.kernels, tables[count - 1]);
+    assert_ptr_equal(attn_plan_full(&plan)->kernels, tables[count - 1]);
 }
 
 int main(void)

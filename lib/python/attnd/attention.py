@@ -42,7 +42,7 @@ class _Problem(ctypes.Structure):
 class _Plan(ctypes.Structure):
     _fields_ = [("task_count", _i64), ("workspace_bytes", ctypes.c_size_t), ("part_count", _i64), ("join_count", _i64),
                 ("shared_bytes", ctypes.c_size_t), ("part_workspace_bytes", ctypes.c_size_t),
-                ("rest", ctypes.c_uint64 * 512)]  # more than the library's own fields take
+                ("own", ctypes.c_uint64 * 160)]
 
 
 class _GradientProblem(ctypes.Structure):
@@ -54,7 +54,7 @@ class _GradientProblem(ctypes.Structure):
 
 class _GradientPlan(ctypes.Structure):
     _fields_ = [("task_count", _i64 * 17), ("scratch_bytes", ctypes.c_size_t), ("workspace_bytes", ctypes.c_size_t),
-                ("rest", ctypes.c_uint64 * 512)]
+                ("own", ctypes.c_uint64 * 224)]
 
 
 class _Softmax(ctypes.Structure):

@@ -1,5 +1,5 @@
 """layout.py - the structs of attnd.py are those of the headers. Reads lines "STRUCT FIELD OFFSET BYTES", a field of "-"
-being the whole struct, which the structs of plans may exceed."""
+being the whole struct."""
 
 import ctypes
 import sys
@@ -15,13 +15,11 @@ for line in sys.stdin:
     struct = STRUCTS[name]
     if field == "-":
         here = ctypes.sizeof(struct)
-        good = here >= int(size) if name.endswith("_plan") else here == int(size)
-        assert good, "struct %s has %s bytes and %d in attention.py" % (name, size, here)
+        assert here == int(size), "struct %s has %s bytes and %d in attention.py" % (name, size, here)
     else:
         seen.add((name, field))
         here = getattr(struct, field)
         assert (here.offset, here.size) == (int(offset), int(size)), "%s and %r in attention.py" % (line.strip(), here)
 left = {(name, field[0]) for name, struct in STRUCTS.items() for field in struct._fields_} - seen
-left = {x for x in left if x[1] != "rest"}
 assert not left, "nobody says where the headers have %s" % sorted(left)
 print("ok")
