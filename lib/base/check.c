@@ -3,7 +3,6 @@
  * One line for each rule. A problem that passes needs no further checks: no size overflows, no
  * index leaves its tensor, no two tasks write the same output row. */
 #include "base/internal.h"
-#include "base/outputs.h"
 
 #include <float.h>
 #include <math.h>

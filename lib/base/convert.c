@@ -1,7 +1,7 @@
-/* convert.c - see convert.h. */
+/* convert.c - numbers of other dtypes, through small local buffers; int8 numbers of quantize.h. */
 #include "base/convert.h"
-
 #include "base/internal.h"
+#include "quantize.h"
 
 #include <math.h>
 #include <string.h>
@@ -203,4 +203,104 @@ void attn_write_doubles(const struct attn_kernels *kernels, void *data, enum att
         for (int64_t i = 0; i < n; i += PIECE)
             write_halves(kernels, (uint16_t *)data + first + i * step, dtype, step,
                          attn_min(PIECE, n - i), from + i);
+}
+
+/* --------------------------------------------------------------------- parts of bf16 numbers -- */
+
+int attn_parts_of(const struct attn_matrix_kernels *kernels, enum attn_dtype dtype,
+                  enum attn_precision precision)
+{
+    static const int parts[ATTN_PRECISION_COUNT] = {
+#define X(NAME, name, parts) parts,
+        ATTN_PRECISION_MAP(X)
+#undef X
+    };
+
+    const bool is_exact = kernels->products_max == 0 || parts[precision] > 2;
+
+    if (dtype == ATTN_F16)
+        return is_exact ? 2 : parts[precision];
+    return dtype == ATTN_BF16 ? 1 : parts[precision];
+}
+
+struct attn_matrix_products attn_products_of(int left_parts, int right_parts,
+                                             enum attn_precision precision)
+{
+    static const struct {
+        uint8_t left, right;
+    } all[ATTN_MATRIX_PRODUCTS_MAX] = {
+        { 0, 2 }, { 0, 1 }, { 1, 1 }, { 1, 0 }, { 2, 0 }, { 0, 0 }
+    };
+    const int sum_max = precision == ATTN_PRECISION_HIGHEST ? 2 : 1;
+    struct attn_matrix_products products = { .left_parts = left_parts, .right_parts = right_parts };
+
+    for (int i = 0; i < ATTN_MATRIX_PRODUCTS_MAX; i++) {
+        const uint8_t left = all[i].left, right = all[i].right;
+        const int n = products.count;
+        if (left >= left_parts || right >= right_parts || left + right > sum_max)
+            continue;
+        products.left[n] = left;
+        products.right[n] = right;
+        products.loads_left[n] = n == 0 || left != products.left[n - 1];
+        products.loads_right[n] = n == 0 || right != products.right[n - 1];
+        products.count++;
+    }
+    return products;
+}
+
+/* ------------------------------------------------------------------- int8 numbers and scales -- */
+
+/* The greatest scale: 127 times the next float would be infinite. */
+#define SCALE_MAX 0x1.020406p121f
+
+/* From 1.5 * 2^23 on, a float has no room for a fraction: adding it rounds. */
+#define TO_NEAREST 12582912.0f
+
+static float scale_of(float greatest)
+{
+    const float scale = greatest / 127.0f;
+
+    return scale < SCALE_MAX ? scale : SCALE_MAX;
+}
+
+static float greater(float a, float b)
+{
+    return a > b ? a : b;
+}
+
+int8_t attn_quantize(float number, float scale)
+{
+    const float wanted = scale > 0.0f ? number / scale : 0.0f;
+    const float within = wanted < -127.0f ? -127.0f : wanted > 127.0f ? 127.0f : wanted;
+
+    return (int8_t)(int32_t)((within + TO_NEAREST) - TO_NEAREST);
+}
+
+void attn_quantize_channels(int8_t *numbers, int64_t number_stride, float *scale, const float *rows,
+                            int64_t row_stride, int64_t row_count, int64_t columns)
+{
+    for (int64_t d = 0; d < columns; d++)
+        scale[d] = 0.0f;
+    for (int64_t i = 0; i < row_count; i++)
+        for (int64_t d = 0; d < columns; d++)
+            scale[d] = greater(fabsf(rows[i * row_stride + d]), scale[d]);
+    for (int64_t d = 0; d < columns; d++)
+        scale[d] = scale_of(scale[d]);
+    for (int64_t i = 0; i < row_count; i++)
+        for (int64_t d = 0; d < columns; d++)
+            numbers[i * number_stride + d] = attn_quantize(rows[i * row_stride + d], scale[d]);
+}
+
+void attn_quantize_rows(int8_t *numbers, int64_t number_stride, float *scale, const float *rows,
+                        int64_t row_stride, int64_t row_count, int64_t columns)
+{
+    for (int64_t i = 0; i < row_count; i++) {
+        const float *row = rows + i * row_stride;
+        float greatest = 0.0f;
+        for (int64_t d = 0; d < columns; d++)
+            greatest = greater(fabsf(row[d]), greatest);
+        scale[i] = scale_of(greatest);
+        for (int64_t d = 0; d < columns; d++)
+            numbers[i * number_stride + d] = attn_quantize(row[d], scale[i]);
+    }
 }

@@ -1,4 +1,5 @@
-/* convert.h - convert numbers between a tensor's dtype and the arithmetic's.
+/* convert.h - convert numbers between a tensor's dtype and the arithmetic's; into how many parts of
+ * bf16 numbers a matrix unit cuts numbers, and which parts it multiplies (kernels/matrix.h).
  *
  * The kernels work on floats. Numbers of another dtype are widened into a dense buffer before the
  * kernels read them, and rounded out of a buffer after the kernels have written them; F32 is used
@@ -9,6 +10,7 @@
 #include "attn.h"
 
 #include "kernels/kernels.h"
+#include "kernels/matrix.h"
 
 /* A block of rows of one head: row_count rows from row on; of each, columns columns from column
  * on. */
@@ -61,5 +63,17 @@ void attn_read_doubles(const struct attn_kernels *kernels, const void *data, enu
 /* Write n doubles to data, step elements apart from number first on, each rounded once. */
 void attn_write_doubles(const struct attn_kernels *kernels, void *data, enum attn_dtype dtype,
                         int64_t first, int64_t step, int64_t n, const double *from);
+
+/* --------------------------------------------------------------- parts of bf16 numbers -- */
+
+/* The parts of numbers of this dtype: BF16 has one; F16 has two, which lose nothing, or, where
+ * products are limited, no more than F32 has. */
+int attn_parts_of(const struct attn_matrix_kernels *kernels, enum attn_dtype dtype,
+                  enum attn_precision precision);
+
+/* Small products first. A part of the left and one of the right are multiplied unless together they
+ * are below what the precision shows: by as many times 8 bits as the sum of their numbers says. */
+struct attn_matrix_products attn_products_of(int left_parts, int right_parts,
+                                             enum attn_precision precision);
 
 #endif

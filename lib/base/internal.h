@@ -50,11 +50,40 @@ static inline int64_t attn_divide_up(int64_t a, int64_t b)
     return a / b + (a % b != 0);
 }
 
+/* Return the next part of memory, count elements of size bytes: aligned; NULL if count is 0. If
+ * memory is NULL, only *offset moves, so that one function both counts a workspace and lays it
+ * out. */
+static inline void *attn_cut(void *memory, size_t *offset, int64_t count, size_t size)
+{
+    void *part = memory != NULL && count > 0 ? (char *)memory + *offset : NULL;
+
+    *offset += attn_align_up((size_t)count * size);
+    return part;
+}
+
 /* Does the caller want this output? */
 static inline bool attn_is_wanted(const struct attn_tensor *output)
 {
     return output->data != NULL;
 }
+
+/* Columns of a row of the output. */
+int64_t attn_output_columns(const struct attn_problem *problem, enum attn_output output);
+
+/* Does the caller want any output? Any map? */
+bool attn_wants_output(const struct attn_problem *problem);
+bool attn_wants_map(const struct attn_problem *problem);
+
+/* What a task has to do for the outputs of its problem. */
+struct attn_needs {
+    bool scores;      /* a map shows scores before the mask: hidden pairs need a score too */
+    bool masked;      /* a map shows scores, before or after the mask */
+    bool weight_rows; /* weights are F32: their rows hold masked scores until the last tile */
+    bool pairs;       /* masked or weight_rows: the first pass visits hidden pairs too */
+    bool softmax;     /* else the work ends with the masked scores */
+};
+
+struct attn_needs attn_needs_of(const struct attn_problem *problem);
 
 /* The first number of a row, in elements from data on, of a tensor without pages. */
 int64_t attn_tensor_index(const struct attn_tensor *tensor, int64_t batch, int64_t head,

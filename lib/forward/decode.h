@@ -6,7 +6,6 @@
 #include "attn.h"
 #include "base/convert.h"
 #include "base/internal.h"
-#include "base/outputs.h"
 #include "forward/mask.h"
 
 #include "kernels/kernels.h"

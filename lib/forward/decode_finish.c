@@ -1,5 +1,5 @@
 /* decode_finish.c - what decoding does after the keys, or after a chunk of them. */
-#include "base/dropout.h"
+#include "base/random.h"
 #include "forward/decode.h"
 
 #include <math.h>

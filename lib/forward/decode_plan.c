@@ -2,7 +2,7 @@
  *
  * All of it depends on the shapes, the options and the kernel table, never on the number of workers
  * or the wanted outputs; so the bits do not depend on those either. */
-#include "base/workspace.h"
+#include "base/internal.h"
 #include "forward/decode.h"
 
 /* Keys and values of a chunk have about CHUNK_NUMBERS numbers: some 50 microseconds at the speed of

@@ -5,7 +5,7 @@
  * take the rows of several plans as they take those of several heads: a key is loaded once for
  * them. The result of a row does not depend on the rows beside it (kernels.h), so its bits are
  * those of its plan alone. */
-#include "base/workspace.h"
+#include "base/internal.h"
 #include "forward/decode.h"
 
 #include <string.h>

@@ -18,7 +18,7 @@
  * time (convert.h). Weights that are not F32 are computed in a second pass over the keys, because
  * their rows could not hold the scores. */
 #include "base/compensated.h"
-#include "base/dropout.h"
+#include "base/random.h"
 #include "forward/decode.h"
 #include "forward/forward_tile.h"
 #include "forward/matrix_plan.h"

@@ -10,7 +10,7 @@
  * Flash-Decoding). So chunks can be tasks of their own if there are workers to spare, with the same
  * bits as one task that takes the chunks one after the other. The result of a row does not depend
  * on the heads that share its task, nor on rows that see fewer keys at the end. */
-#include "base/dropout.h"
+#include "base/random.h"
 #include "forward/decode.h"
 
 #include <math.h>

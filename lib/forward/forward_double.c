@@ -11,9 +11,8 @@
  * on the wanted outputs: a tile begins at a multiple of ATTN_DOUBLE_KEYS, and a hidden key adds
  * 0. */
 #include "base/convert.h"
-#include "base/dropout.h"
 #include "base/internal.h"
-#include "base/outputs.h"
+#include "base/random.h"
 #include "forward/mask.h"
 #include "forward/sparsemax.h"
 

@@ -8,7 +8,7 @@
  * step says that it is too low. All that a row needs depends on its own numbers and on the
  * positions of the keys: so rows behind or beside it change none of its bits. */
 #include "base/compensated.h"
-#include "base/outputs.h"
+#include "base/internal.h"
 #include "forward/matrix_run.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
  * (kernels/prefetch.h). */
 #include "forward/forward_tile.h"
 
-#include "base/dropout.h"
+#include "base/random.h"
 #include "forward/seen.h"
 
 #include <math.h>

@@ -4,7 +4,6 @@
 
 #include "base/convert.h"
 #include "base/internal.h"
-#include "base/outputs.h"
 #include "forward/mask.h"
 
 #include "kernels/kernels.h"

@@ -4,9 +4,8 @@
  * Keys and values are cut once for all query rows of a head, a chunk of them in each part of the
  * plan; a join takes JOIN_TILES tiles of query rows, which then read a chunk from a near cache. */
 #include "forward/matrix_plan.h"
-#include "base/outputs.h"
-#include "base/parts.h"
-#include "base/workspace.h"
+#include "base/convert.h"
+#include "base/internal.h"
 
 #include "kernels/kernels.h"
 

@@ -1,6 +1,6 @@
 /* matrix_work.c - the memory of a running task of a plan of the matrix unit. */
 #include "base/compensated.h"
-#include "base/workspace.h"
+#include "base/internal.h"
 #include "forward/matrix_run.h"
 
 /* What a group has alone. */

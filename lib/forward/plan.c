@@ -5,8 +5,6 @@
  * either. */
 #include "base/compensated.h"
 #include "base/internal.h"
-#include "base/outputs.h"
-#include "base/workspace.h"
 #include "forward/decode.h"
 #include "forward/matrix_plan.h"
 #include "forward/sparsemax.h"

@@ -7,7 +7,7 @@
  * sum of |terms| (Higham 2002, 3.1); margin is that for both sides of a comparison, with room for
  * the roundings of scale, softcap and exp. All else is in double. */
 #include "base/convert.h"
-#include "base/workspace.h"
+#include "base/internal.h"
 #include "forward/select_internal.h"
 #include "top_k.h"
 

@@ -13,7 +13,7 @@
  * would need no rounds, but memory for eight or more gradients of the query.) The products are
  * those of the forward pass with the roles exchanged. The scale stays on the query's side, so every
  * score has the same bits as there and no weight can exceed 1. */
-#include "base/dropout.h"
+#include "base/random.h"
 #include "forward/sparsemax.h"
 #include "gradient/gradient_internal.h"
 

@@ -10,7 +10,7 @@
  * later subtracted from. Sparsemax needs further passes for its threshold and one for delta. In the
  * last pass each tile of weights is computed again, with the same bits, and turned into gradients.
  */
-#include "base/dropout.h"
+#include "base/random.h"
 #include "forward/sparsemax.h"
 #include "gradient/gradient_internal.h"
 

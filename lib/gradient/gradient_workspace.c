@@ -1,6 +1,6 @@
 /* gradient_workspace.c - the memory of a gradient's tasks: the results of stage 0, which the other
  * stages read, and the workspace of one task. */
-#include "base/workspace.h"
+#include "base/internal.h"
 #include "forward/sparsemax.h"
 #include "gradient/gradient_internal.h"
 

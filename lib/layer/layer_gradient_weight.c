@@ -5,7 +5,7 @@
  * attention. The bounds of every tile depend on shapes alone. */
 #include "layer/layer_gradient_internal.h"
 
-#include "base/workspace.h"
+#include "base/internal.h"
 #include "kernels/kernels.h"
 
 #include <string.h>

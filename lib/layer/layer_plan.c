@@ -5,7 +5,6 @@
  * attn_plan_init() checks what a layer shares with attention itself (options, mask, lengths), with
  * the same field names. */
 #include "base/internal.h"
-#include "base/outputs.h"
 #include "layer/layer_internal.h"
 
 #include <math.h>

@@ -2,7 +2,6 @@
 #include "work.h"
 
 #include "base/internal.h"
-#include "base/outputs.h"
 #include "forward/decode.h"
 #include "gradient/gradient_internal.h"
 #include "layer/work_internal.h"

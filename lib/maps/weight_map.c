@@ -7,7 +7,6 @@
 #include "weight_map.h"
 
 #include "base/internal.h"
-#include "base/outputs.h"
 #include "forward/decode.h"
 #include "maps/map_sizes.h"
 #include "maps/score_row.h"

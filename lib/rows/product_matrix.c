@@ -6,7 +6,6 @@
  *
  * A row whose numbers do not fit in parts goes through the vectors of the table, by itself. */
 #include "base/convert.h"
-#include "base/parts.h"
 #include "rows/linear_internal.h"
 
 #include <string.h>

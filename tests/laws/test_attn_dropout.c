@@ -10,8 +10,7 @@
 #include <cmocka.h>
 
 #include "attention_case.h"
-#include "base/dropout.h"
-#include "base/philox.h"
+#include "base/random.h"
 #include "kernel_tables.h"
 #include "merge.h"
 

@@ -1,7 +1,7 @@
 /* difference.c - see difference.h. */
 #include "difference.h"
 
-#include "base/dropout.h"
+#include "base/random.h"
 #include "reference.h"
 
 #include <math.h>

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "base/philox.h"
+#include "base/random.h"
 #include "init.h"
 
 #include <math.h>

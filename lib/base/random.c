@@ -1,12 +1,15 @@
-/* dropout.c - dropout with a random number that is fixed for each pair of query row and key.
+/* random.c - dropout with a random number that is fixed for each pair of query row and key; initial
+ * values of parameters.
  *
  * No generator state advances: the number of a pair is a function of the seed and of the pair's
  * place. So the same weights are dropped for any tiles, threads and outputs, and in a part of the
  * keys (kv_offset) the same as in the whole. One counter serves four keys. */
-#include "base/dropout.h"
+#include "base/random.h"
 
 #include "base/internal.h"
-#include "base/philox.h"
+#include "init.h"
+
+#include <math.h>
 
 /* The random words of one query row, four at a time. */
 struct row_words {
@@ -55,4 +58,20 @@ void attn_dropout_row_double(const struct attn_problem *problem, int64_t batch, 
 
     for (int64_t j = 0; j < n; j++)
         weights[j * stride] *= is_dropped(&words, start + (uint64_t)j, j == 0) ? 0.0 : kept;
+}
+
+/* ---------------------------------------------------------------------------- initial values -- */
+
+void attn_init_glorot(float *values, int64_t count, int64_t in, int64_t out, uint64_t seed,
+                      uint64_t stream)
+{
+    const double bound = sqrt(6.0 / ((double)in + (double)out));
+    uint32_t bits[4] = { 0 };
+
+    for (int64_t i = 0; i < count; i++) {
+        if (i % 4 == 0)
+            attn_philox(seed, (uint64_t)(i / 4), stream, bits);
+        const double odd = 2.0 * (double)(bits[i % 4] >> 8) + 1.0;
+        values[i] = (float)(bound * (odd * 0x1p-24 - 1.0));
+    }
 }

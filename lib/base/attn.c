@@ -1,10 +1,48 @@
-/* tensor.c - make views, and the default options.
+/* attn.c - the words of attn.h: statuses, precisions, dtypes, views, outputs and default options.
+ * Names come from the lists in attn.h, so that a new one cannot be forgotten here.
  *
  * Strides of absurd shapes saturate at INT64_MAX instead of overflowing: making a view always
  * succeeds, and planning refuses such a view. */
 #include "base/internal.h"
 
 #include <math.h>
+
+const char *attn_status_name(enum attn_status status)
+{
+    switch (status) {
+#define X(name, message)                                                                           \
+    case ATTN_##name:                                                                              \
+        return "ATTN_" #name;
+        ATTN_STATUS_MAP(X)
+#undef X
+    }
+    return "ATTN_UNKNOWN";
+}
+
+const char *attn_status_message(enum attn_status status)
+{
+    switch (status) {
+#define X(name, message)                                                                           \
+    case ATTN_##name:                                                                              \
+        return message;
+        ATTN_STATUS_MAP(X)
+#undef X
+    }
+    return "unknown status";
+}
+
+const char *attn_precision_name(enum attn_precision precision)
+{
+    static const char *const names[] = {
+#define X(NAME, name, parts) #name,
+        ATTN_PRECISION_MAP(X)
+#undef X
+    };
+
+    return names[precision];
+}
+
+/* ------------------------------------------------------------------------------------- views -- */
 
 static const struct {
     size_t bytes;
@@ -123,4 +161,70 @@ struct attn_run attn_tensor_run(const struct attn_tensor *tensor, int64_t batch,
 float *attn_tensor_row(const struct attn_tensor *tensor, int64_t batch, int64_t head, int64_t row)
 {
     return (float *)tensor->data + attn_tensor_index(tensor, batch, head, row);
+}
+
+/* ----------------------------------------------------------------------------------- outputs -- */
+
+enum columns { V_HEAD_DIM, KV_LEN, ONE };
+
+/* The steps of attention, in order. */
+enum step { SCORE, MASK, SOFTMAX };
+
+static const struct {
+    enum columns columns;
+    enum step step;
+} outputs[ATTN_OUTPUT_COUNT] = {
+#define X(NAME, name, columns, step) { columns, step },
+    ATTN_OUTPUT_MAP(X)
+#undef X
+};
+
+int64_t attn_output_columns(const struct attn_problem *problem, enum attn_output output)
+{
+    switch (outputs[output].columns) {
+    case V_HEAD_DIM:
+        return problem->value.shape[3];
+    case KV_LEN:
+        return problem->key.shape[2];
+    case ONE:
+        break;
+    }
+    return 1;
+}
+
+bool attn_output_is_map(enum attn_output output)
+{
+    return outputs[output].columns == KV_LEN;
+}
+
+bool attn_wants_output(const struct attn_problem *problem)
+{
+    for (int i = 0; i < ATTN_OUTPUT_COUNT; i++)
+        if (attn_is_wanted(&problem->out[i]))
+            return true;
+    return false;
+}
+
+bool attn_wants_map(const struct attn_problem *problem)
+{
+    for (int i = 0; i < ATTN_OUTPUT_COUNT; i++)
+        if (attn_output_is_map(i) && attn_is_wanted(&problem->out[i]))
+            return true;
+    return false;
+}
+
+struct attn_needs attn_needs_of(const struct attn_problem *problem)
+{
+    struct attn_needs needs = { 0 };
+
+    for (int i = 0; i < ATTN_OUTPUT_COUNT; i++) {
+        if (!attn_is_wanted(&problem->out[i]))
+            continue;
+        needs.scores = needs.scores || outputs[i].step == SCORE;
+        needs.masked = needs.masked || outputs[i].step < SOFTMAX;
+        needs.softmax = needs.softmax || outputs[i].step == SOFTMAX;
+    }
+    needs.weight_rows = attn_is_wanted(&problem->weights) && problem->weights.dtype == ATTN_F32;
+    needs.pairs = needs.masked || needs.weight_rows;
+    return needs;
 }
