@@ -4,8 +4,7 @@
 
 #include "base/internal.h"
 #include "layer.h"
-#include "rows/linear_internal.h"
-#include "rows/norm.h"
+#include "rows/rows_internal.h"
 
 enum attn_layer_stage {
     ATTN_LAYER_PROJECT,

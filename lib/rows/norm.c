@@ -7,7 +7,7 @@
  * Several rows are therefore summed side by side: the CPU adds to one while it waits for another,
  * and the bits are those of each row alone. The kernels are compiled with multiply-adds, which
  * would round differently; so these loops are not kernels. */
-#include "rows/norm.h"
+#include "rows/rows_internal.h"
 
 #include "base/internal.h"
 

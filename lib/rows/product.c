@@ -3,10 +3,171 @@
  * A task is up to ATTN_PROJECT_ROWS_MAX rows and enough outputs to make a task of a good length.
  * The activation is applied to the outputs of a task while they are in its cache. With a gate the
  * task computes its outputs of both matrices; those of the gate go to the workspace and never
- * become rows of their own. */
+ * become rows of their own.
+ *
+ * A matrix unit makes products with parameters of 16 bits. Which products these are follows from
+ * the parameters alone, not from the number of rows: rows of several calls share a product, and a
+ * call of one row continues one of many. One row takes as many tiles as sixteen; it waits for
+ * memory, which brings parameters more slowly than tiles use them. A row whose numbers do not fit
+ * in parts goes through the vectors of the table, by itself. */
 #include "base/convert.h"
 #include "base/internal.h"
-#include "rows/linear_internal.h"
+#include "rows/rows_internal.h"
+
+#include <string.h>
+
+int64_t attn_linear_stride(const struct attn_linear *linear)
+{
+    const int64_t dense = linear->in_out ? linear->out : linear->in;
+
+    return linear->stride > 0 ? linear->stride : dense;
+}
+
+const void *attn_linear_at(const struct attn_linear *linear, int64_t index)
+{
+    return (const char *)linear->weight + index * (int64_t)attn_dtype_size(linear->dtype);
+}
+
+bool attn_linear_takes(enum attn_dtype dtype)
+{
+    return attn_numbers_of(dtype) != ATTN_NUMBERS_COUNT;
+}
+
+void attn_linear_split(const struct attn_linear *joined, int64_t columns, struct attn_linear *left,
+                       struct attn_linear *right)
+{
+    const int64_t stride = attn_linear_stride(joined);
+
+    *left = *right = *joined;
+    left->in = columns;
+    left->stride = right->stride = stride;
+    right->in = joined->in - columns;
+    right->weight = attn_linear_at(joined, joined->in_out ? columns * stride : columns);
+    right->bias = NULL;
+}
+
+struct attn_linear attn_linear_back(const struct attn_linear *linear)
+{
+    struct attn_linear back = *linear;
+
+    back.bias = NULL;
+    back.out = linear->in;
+    back.in = linear->out;
+    back.in_out = !linear->in_out;
+    back.stride = attn_linear_stride(linear);
+    return back;
+}
+
+/* ------------------------------------------------------------- products of vectors -- */
+
+static void multiply_vectors(const struct attn_kernels *kernels, const struct attn_linear *linear,
+                             const float *const *x, float *const *y,
+                             const struct attn_linear_part *part, float *work)
+{
+    const int64_t stride = attn_linear_stride(linear);
+    const enum attn_numbers kind = attn_numbers_of(linear->dtype);
+    float *to[ATTN_PROJECT_ROWS_MAX] = { NULL };
+
+    for (int64_t done = 0; done < part->output_count; done += ATTN_PROJECT_OUTPUTS_MAX) {
+        const int64_t first = part->first_output + done;
+        const int64_t count = attn_min(part->output_count - done, ATTN_PROJECT_OUTPUTS_MAX);
+        const void *weight = attn_linear_at(linear, first * (linear->in_out ? 1 : stride));
+        const float *bias = linear->bias != NULL ? linear->bias + first : NULL;
+        for (int64_t r = 0; r < part->row_count; r++)
+            to[r] = y[r] + done;
+        (linear->in_out ? kernels->project_by_inputs[kind] : kernels->project_by_outputs[kind])(
+            to, x, part->row_count, weight, stride, bias, count, linear->in, work);
+    }
+}
+
+/* -------------------------------------------------------- products of a matrix unit -- */
+
+/* For fewer parameters than these, tiles begin and end for too little. */
+enum { PARAMETERS_MIN = 4096 };
+
+static int64_t padded(int64_t count)
+{
+    return attn_divide_up(count, ATTN_MATRIX_COLUMNS) * ATTN_MATRIX_COLUMNS;
+}
+
+/* No more than a fifth is padding. */
+static bool pays(const struct attn_linear *linear)
+{
+    const double parameters = (double)linear->in * (double)linear->out;
+
+    return parameters >= PARAMETERS_MIN
+           && (double)padded(linear->in) * (double)padded(linear->out) * 4 <= parameters * 5;
+}
+
+bool attn_linear_is_matrix(const struct attn_kernels *kernels, const struct attn_linear *linear)
+{
+    return kernels->matrix != NULL && kernels->matrix->project != NULL
+           && (linear->dtype == ATTN_BF16 || linear->dtype == ATTN_F16)
+           && (kernels->matrix->takes_small || pays(linear));
+}
+
+/* The rows of a part, without those of the bits in odd, or only those. */
+static int64_t choose(const struct attn_linear_part *part, uint64_t odd, bool is_odd,
+                      const float *const *x, float *const *y, const float **chosen_x,
+                      float **chosen_y)
+{
+    int64_t count = 0;
+
+    for (int64_t r = 0; r < part->row_count; r++)
+        if ((odd >> r & 1) == (is_odd ? 1 : 0)) {
+            chosen_x[count] = x[r];
+            chosen_y[count++] = y[r];
+        }
+    return count;
+}
+
+static void multiply_even(const struct attn_linear_how *how, const struct attn_linear *linear,
+                          const float *const *x, float *const *y,
+                          const struct attn_linear_part *part, float *work)
+{
+    const struct attn_matrix_kernels *kernels = how->kernels->matrix;
+    const int64_t stride = attn_linear_stride(linear);
+    const struct attn_matrix_products products =
+        attn_products_of(attn_parts_of(kernels, linear->dtype, how->precision),
+                         attn_parts_of(kernels, ATTN_F32, how->precision), how->precision);
+    const size_t bytes = (size_t)part->output_count * sizeof(float);
+
+    for (int64_t r = 0; r < part->row_count; r++)
+        if (linear->bias != NULL)
+            memcpy(y[r], linear->bias + part->first_output, bytes);
+        else
+            memset(y[r], 0, bytes);
+    kernels->project(&(struct attn_matrix_project){
+        .y = y,
+        .x = x,
+        .row_count = part->row_count,
+        .out = part->output_count,
+        .in = linear->in,
+        .weight = attn_linear_at(linear, part->first_output * (linear->in_out ? 1 : stride)),
+        .weight_stride = stride,
+        .kind = attn_numbers_of(linear->dtype),
+        .by_inputs = linear->in_out,
+        .products = &products,
+        .work = work,
+    });
+}
+
+static void multiply_matrix(const struct attn_linear_how *how, const struct attn_linear *linear,
+                            const float *const *x, float *const *y,
+                            const struct attn_linear_part *part, float *work)
+{
+    const uint64_t odd = how->kernels->matrix->odd_rows(x, part->row_count, linear->in);
+    const float *chosen_x[ATTN_PROJECT_ROWS_MAX] = { NULL };
+    float *chosen_y[ATTN_PROJECT_ROWS_MAX] = { NULL };
+    struct attn_linear_part chosen = *part;
+
+    chosen.row_count = choose(part, odd, false, x, y, chosen_x, chosen_y);
+    if (chosen.row_count > 0)
+        multiply_even(how, linear, chosen_x, chosen_y, &chosen, work);
+    chosen.row_count = choose(part, odd, true, x, y, chosen_x, chosen_y);
+    if (chosen.row_count > 0)
+        multiply_vectors(how->kernels, linear, chosen_x, chosen_y, &chosen, work);
+}
 
 /* Parameters of one task, at most; and the smallest number of outputs worth a task. */
 enum { TASK_PARAMETERS = 1 << 20, TASK_OUTPUTS_MIN = 64 };
@@ -49,34 +210,14 @@ struct attn_linear_part attn_linear_part(const struct attn_kernels *kernels,
                                       attn_min(blocks.outputs, linear->out - output) };
 }
 
-void attn_linear_multiply_vectors(const struct attn_kernels *kernels,
-                                  const struct attn_linear *linear, const float *const *x,
-                                  float *const *y, const struct attn_linear_part *part, float *work)
-{
-    const int64_t stride = attn_linear_stride(linear);
-    const enum attn_numbers kind = attn_numbers_of(linear->dtype);
-    float *to[ATTN_PROJECT_ROWS_MAX] = { NULL };
-
-    for (int64_t done = 0; done < part->output_count; done += ATTN_PROJECT_OUTPUTS_MAX) {
-        const int64_t first = part->first_output + done;
-        const int64_t count = attn_min(part->output_count - done, ATTN_PROJECT_OUTPUTS_MAX);
-        const void *weight = attn_linear_at(linear, first * (linear->in_out ? 1 : stride));
-        const float *bias = linear->bias != NULL ? linear->bias + first : NULL;
-        for (int64_t r = 0; r < part->row_count; r++)
-            to[r] = y[r] + done;
-        (linear->in_out ? kernels->project_by_inputs[kind] : kernels->project_by_outputs[kind])(
-            to, x, part->row_count, weight, stride, bias, count, linear->in, work);
-    }
-}
-
 void attn_linear_multiply(const struct attn_linear_how *how, const struct attn_linear *linear,
                           const float *const *x, float *const *y,
                           const struct attn_linear_part *part, float *work)
 {
     if (attn_linear_is_matrix(how->kernels, linear))
-        attn_linear_multiply_matrix(how, linear, x, y, part, work);
+        multiply_matrix(how, linear, x, y, part, work);
     else
-        attn_linear_multiply_vectors(how->kernels, linear, x, y, part, work);
+        multiply_vectors(how->kernels, linear, x, y, part, work);
 }
 
 /* ------------------------------------------------------------------------ the checks -- */

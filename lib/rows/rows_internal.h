@@ -1,10 +1,11 @@
-/* linear_internal.h - how the parameters of a matrix lie in memory, and one block of a product. */
-#ifndef ATTN_LINEAR_INTERNAL_H
-#define ATTN_LINEAR_INTERNAL_H
-
-#include "linear.h"
+/* rows_internal.h - how the parameters of a matrix lie in memory, one block of a product, and what
+ * a norm does to a row. */
+#ifndef ATTN_ROWS_INTERNAL_H
+#define ATTN_ROWS_INTERNAL_H
 
 #include "base/internal.h"
+#include "linear.h"
+#include "rows.h"
 
 #include "kernels/kernels.h"
 
@@ -56,13 +57,12 @@ void attn_linear_multiply(const struct attn_linear_how *how, const struct attn_l
                           const float *const *x, float *const *y,
                           const struct attn_linear_part *part, float *work);
 
-/* The same on vectors alone, in float; and where attn_linear_is_matrix(). */
-void attn_linear_multiply_vectors(const struct attn_kernels *kernels,
-                                  const struct attn_linear *linear, const float *const *x,
-                                  float *const *y, const struct attn_linear_part *part,
-                                  float *work);
-void attn_linear_multiply_matrix(const struct attn_linear_how *how,
-                                 const struct attn_linear *linear, const float *const *x,
-                                 float *const *y, const struct attn_linear_part *part, float *work);
+/* For columns numbers of a row that is normalized: what is subtracted from them (0 if the norm is
+ * not centred), and the factor that they are then multiplied by. */
+struct attn_norm_moments {
+    double mean, factor;
+};
+struct attn_norm_moments attn_norm_moments(const struct attn_norm *norm, const float *x,
+                                           int64_t columns);
 
 #endif
