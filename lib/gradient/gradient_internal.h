@@ -115,7 +115,7 @@ void attn_row_tile_load(const struct attn_row_tile *tile);
  * work.delta_low. */
 void attn_row_tile_gradient(const struct attn_row_tile *tile, int64_t key, int64_t n);
 
-/* Steps that both kinds of tile share (gradient_scores.c). */
+/* Steps that both kinds of tile share (gradient_tile.c). */
 
 /* The factor of queries before they are scored: the scale, or 1 for additive scores, which apply
  * the scale later. */
@@ -156,7 +156,7 @@ static inline bool attn_gradient_keys_make_query(const struct attn_gradient_prob
 int64_t attn_gradient_padded(const struct attn_gradient_plan_full *plan, int64_t columns);
 
 /* The tasks: for query rows (gradient_rows.c), for keys as lanes (gradient_keys.c), for the mask
- * (gradient_mask.c), and for sums over all rows (gradient_sums.c). */
+ * and for sums over all rows (gradient_masking.c). */
 void attn_gradient_run_rows(const struct attn_gradient_plan_full *plan, int64_t task,
                             const struct attn_gradient_rows *rows, void *workspace);
 void attn_gradient_run_keys(const struct attn_gradient_plan_full *plan, int round, int64_t task,

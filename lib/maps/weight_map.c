@@ -1,20 +1,86 @@
-/* weight_map.c - see weight_map.h.
+/* weight_map.c - reduces rows of weights while a plan computes them.
  *
  * A task runs a task of the plan with the weights output bound to rows in its workspace, and
  * reduces the rows there. So every plan's weights can be reduced, without a second pass. If rows of
  * several tasks meet in one cell, the cell is raised with a compare-and-swap: a maximum does not
- * depend on the order of its numbers. */
+ * depend on the order of its numbers.
+ *
+ * Where it is less work, rows of masked scores are reduced: a greater score never has a smaller
+ * weight, since subtracting the maximum, e^x as the kernels compute it, multiplying by 1 / sum, and
+ * the rounding of each keep the order. So the greatest are searched among the scores, and only the
+ * results are turned into weights, with the same bits as in the whole map. */
 #include "weight_map.h"
 
 #include "base/internal.h"
 #include "forward/decode.h"
 #include "maps/map_sizes.h"
-#include "maps/score_row.h"
 #include "top_k.h"
 
 #include "kernels/kernels.h"
 
+#include <math.h>
 #include <string.h>
+
+/* --------------------------------------------------------------------------- a row of scores -- */
+
+struct score_row {
+    const struct attn_kernels *kernels;
+    float max, sum; /* those of softmax_tile() for the row */
+};
+
+/* Of 2048 random numbers, 12 reach the bound for k = 8 and 48 that for k = 32. */
+enum { CANDIDATES_MAX = 4 * ATTN_BOUND_MAX };
+
+/* The greatest weight of each cell of a row of n masked scores, in place. Number j is in cell j *
+ * cells / n; cells <= n. NaN is ignored. */
+static void score_row_pool(const struct score_row *row, float *scores, int64_t n, int64_t cells)
+{
+    row->kernels->greatest_of_cells(scores, scores, n, cells);
+    row->kernels->weights_row(scores, row->max, row->sum, cells);
+    for (int64_t c = 0; c < cells; c++)
+        scores[c] = scores[c] > 0.0f ? scores[c] : 0.0f;
+}
+
+/* Find the indices of all scores whose weight may be among the k greatest. Return 0 if there are
+ * too many or if that cannot be decided. Equal weights are ordered by index, and different scores
+ * may have equal weights. So a score is left out only if k other scores have a strictly greater
+ * weight. */
+static int64_t find_candidates(const struct score_row *row, const float *scores, int64_t n,
+                               int64_t k, int64_t places[CANDIDATES_MAX])
+{
+    const float bound = row->kernels->bound_of_greatest(scores, n, k);
+    const float below = bound - (1e-5f + 1e-6f * fabsf(bound));
+    float weights[2] = { bound, below };
+
+    if (isnan(row->sum) || !isfinite(below))
+        return 0;
+    row->kernels->weights_row(weights, row->max, row->sum, 2);
+    if (!(weights[1] < weights[0]))
+        return 0;
+    const int64_t count = row->kernels->find_reaching(places, CANDIDATES_MAX, scores, n, below);
+    return count <= CANDIDATES_MAX ? count : 0;
+}
+
+/* attn_top_k() of the weights of n masked scores, k <= ATTN_BOUND_MAX. Overwrites scores. */
+static void score_row_top_k(const struct score_row *row, float *scores, int64_t n, int64_t k,
+                            float *values, int64_t *indices)
+{
+    int64_t places[CANDIDATES_MAX];
+    float candidates[CANDIDATES_MAX];
+    const int64_t count = find_candidates(row, scores, n, k, places);
+
+    if (count == 0) {
+        row->kernels->weights_row(scores, row->max, row->sum, n);
+        attn_top_k(scores, n, k, values, indices);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++)
+        candidates[i] = scores[places[i]];
+    row->kernels->weights_row(candidates, row->max, row->sum, count);
+    attn_top_k(candidates, count, k, values, indices);
+    for (int64_t i = 0; i < k; i++)
+        indices[i] = places[indices[i]];
+}
 
 /* ----------------------------------------------------------------------- the workspace -- */
 
@@ -120,13 +186,13 @@ static void number_keys(const struct attn_weight_map *map, const struct attn_map
 }
 
 static void deliver_top_k(const struct attn_weight_map *map, const struct attn_map_sizes *sizes,
-                          int64_t cell, float *row, const struct attn_score_row *scores)
+                          int64_t cell, float *row, const struct score_row *scores)
 {
     float *values = map->values + cell * sizes->columns;
     int64_t *indices = map->indices + cell * sizes->columns;
 
     if (sizes->cell_columns == sizes->keys && scores != NULL)
-        attn_score_row_top_k(scores, row, sizes->keys, sizes->columns, values, indices);
+        score_row_top_k(scores, row, sizes->keys, sizes->columns, values, indices);
     else
         attn_top_k(row, sizes->cell_columns, sizes->columns, values, indices);
     number_keys(map, sizes, indices);
@@ -135,7 +201,7 @@ static void deliver_top_k(const struct attn_weight_map *map, const struct attn_m
 /* Reduce row i of the chosen rows and add it to the result. Overwrites row. scores is NULL if row
  * holds weights. */
 static void deliver(const struct attn_weight_map *map, const struct attn_map_sizes *sizes,
-                    int64_t head, int64_t i, float *row, const struct attn_score_row *scores)
+                    int64_t head, int64_t i, float *row, const struct score_row *scores)
 {
     const bool shared = attn_map_is_shared(sizes);
     const int64_t columns = sizes->cell_columns;
@@ -145,7 +211,7 @@ static void deliver(const struct attn_weight_map *map, const struct attn_map_siz
 
     row += sizes->first_key;
     if (columns < sizes->keys && scores != NULL)
-        attn_score_row_pool(scores, row, sizes->keys, columns);
+        score_row_pool(scores, row, sizes->keys, columns);
     else if (columns < sizes->keys)
         pool_columns(row, sizes->keys, columns);
     if (map->spans != NULL) {
@@ -245,8 +311,8 @@ static void run_each(const struct attn_weight_map *map, const struct attn_plan_f
     attn_workspace_cut(&sums, &narrow, workspace);
     for (int64_t i = chosen.first; is_wanted && i < chosen.end; i++) {
         const int64_t r = row_of_tile(map, plan, i);
-        const struct attn_score_row scores = { plan->kernels, has_scores ? sums.max[r] : 0.0f,
-                                               has_scores ? sums.sum[r] : 0.0f };
+        const struct score_row scores = { plan->kernels, has_scores ? sums.max[r] : 0.0f,
+                                          has_scores ? sums.sum[r] : 0.0f };
         deliver(map, &sizes, number, i, work.rows + offset_of(map, plan, i),
                 has_scores ? &scores : NULL);
     }
