@@ -4,7 +4,6 @@
 #include "forward/forward_tile.h"
 
 #include "base/random.h"
-#include "forward/seen.h"
 
 #include <math.h>
 
@@ -181,7 +180,7 @@ static const float *rows_of(const struct attn_row_task *task, const struct attn_
     return attn_block_read(task->kernels, tensor, &block, task->work.rows, stride);
 }
 
-/* The tile as seen.h takes it; the tile is cut. */
+/* The tile as visible_ranges.c takes it; the tile is cut. */
 static struct attn_seen seen_of(const struct attn_row_task *task, const struct attn_tile *tile)
 {
     return (struct attn_seen){ task->kernels,

@@ -95,4 +95,21 @@ void attn_tile_mask_whole(const struct attn_row_task *task, const struct attn_ti
 void attn_tile_context(const struct attn_row_task *task, const struct attn_tile *tile,
                        float *weights_t);
 
+/* Tiles that some rows see only in part (visible_ranges.c). */
+struct attn_seen {
+    const struct attn_kernels *kernels;
+    const struct attn_workspace *work; /* its ranges hold what each row sees */
+    int64_t row_count, width;
+    int64_t key, n; /* the keys [key, key + n) */
+};
+
+/* scores_t[n][width] as score_tile() computes it, except that pairs that the ranges hide are
+ * undefined until bound_tile(). */
+void attn_seen_scores(const struct attn_seen *seen, float *scores_t, const float *key,
+                      int64_t key_stride, int64_t head_dim, struct attn_prefetch *prefetch);
+
+/* context_tile() for weights that are 0 where the ranges hide, and for finite values. */
+void attn_seen_context(const struct attn_seen *seen, const float *weights_t, const float *value,
+                       int64_t value_stride, int64_t v_head_dim, struct attn_prefetch *prefetch);
+
 #endif

@@ -70,12 +70,12 @@ struct attn_matrix_run {
  * values stay below 2^64: only sums beyond 2^127 must not be. */
 #define ATTN_MATRIX_LIMIT 0x1p40f
 
-/* matrix_work.c: describe the run of a plan and lay out its memory; with memory NULL, only count. A
+/* matrix_plan.c: describe the run of a plan and lay out its memory; with memory NULL, only count. A
  * run without packed keys has a chunk of its own. */
 size_t attn_matrix_cut_run(struct attn_matrix_run *run, const struct attn_plan_full *plan,
                            void *memory);
 
-/* matrix_base.c. Before the keys: a sink is a key without a value that every row sees first. */
+/* matrix_scores.c. Before the keys: a sink is a key without a value that every row sees first. */
 void attn_matrix_begin_sums(const struct attn_matrix_run *run, struct attn_matrix_group *group);
 
 /* Give a base to lanes that see keys for the first time in this step. */
@@ -88,10 +88,10 @@ bool attn_matrix_any_exceeds(const struct attn_matrix_run *run);
  * and scale what was made with the old one: by a power of 2, but for offsets. */
 void attn_matrix_raise_bases(struct attn_matrix_run *run, struct attn_matrix_group *group);
 
-/* matrix_scores.c: from the products of a step to its masked scores. */
+/* From the products of a step to its masked scores. */
 void attn_matrix_mask(struct attn_matrix_run *run, const struct attn_matrix_item *item);
 
-/* matrix_odd.c: numbers that tiles cannot multiply, which the float kernels take. */
+/* matrix_fallback.c: numbers that tiles cannot multiply, which the float kernels take. */
 
 /* Put scores of odd keys and odd queries in place of their products. */
 void attn_matrix_odd_scores(struct attn_matrix_run *run, const struct attn_matrix_item *item);

@@ -2,7 +2,6 @@
  * tasks. */
 #include "forward/mask.h"
 #include "forward/select_internal.h"
-#include "forward/select_run.h"
 
 #include "base/convert.h"
 

@@ -4,7 +4,7 @@
  *
  * Each reading is a problem of one query row over a list of pages, so the kernels and their
  * exactness are those of any problem. An estimate reads no values. */
-#include "forward/select_run.h"
+#include "forward/select_internal.h"
 
 #include "base/convert.h"
 #include "forward/mask.h"

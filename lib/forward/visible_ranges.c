@@ -1,5 +1,10 @@
-/* seen.c - see seen.h. */
-#include "forward/seen.h"
+/* visible_ranges.c - tiles of keys that some rows see only in part: the diagonal of a causal mask,
+ * the ends of windows and of lengths.
+ *
+ * Each vector of rows is multiplied only with the keys that at least one of its rows sees; on a
+ * diagonal that is little more than half of the tile. The bits are those of the whole tile: pairs
+ * that are left out have weight 0. */
+#include "forward/forward_tile.h"
 
 #include "forward/mask.h"
 

@@ -1,6 +1,7 @@
-/* matrix_odd.c - numbers that tiles cannot multiply: infinity and NaN in parts, values that could
- * overflow or whose parts are subnormal. They are rare, and what a row does not see must not change
- * its bits: so only what concerns them is computed here, in float and in the order of the keys. */
+/* matrix_fallback.c - numbers that tiles cannot multiply: infinity and NaN in parts, values that
+ * could overflow or whose parts are subnormal. They are rare, and what a row does not see must not
+ * change its bits: so only what concerns them is computed here, in float and in the order of the
+ * keys. */
 #include "forward/matrix_run.h"
 
 #include <math.h>
