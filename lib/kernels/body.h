@@ -16,8 +16,8 @@
 #include "body_mask.h"
 #include "body_rows.h"
 #include "body_softmax.h"
-#include "half.h"
 #include "kernels.h"
+#include "numbers.h"
 #include "prefetch.h"
 #include "vector.h"
 
@@ -169,7 +169,6 @@ INLINE void multiply(const int rows, const int vectors, const bool guarded,
 }
 
 #include "body_project.h"
-#include "body_project_inputs.h"
 
 /* Where scores go: rows stride apart. If adds, they are added, times factor, to what is there. */
 struct score_rows {

@@ -8,7 +8,6 @@
 #define ATTN_BODY_DECODE_H
 
 #include "body_decode_context.h"
-#include "body_decode_parts.h"
 
 #include <math.h>
 #include <string.h>
