@@ -19,6 +19,7 @@
 
 #include "attn.h"
 #include "linear.h"
+#include "merge.h"
 #include "rope.h"
 #include "rows.h"
 #include "select.h"
@@ -168,5 +169,54 @@ int64_t attn_layer_product_tasks(const struct attn_layer_call *calls, int count,
                                  enum attn_layer_product product);
 void attn_layer_product_run(const struct attn_layer_call *calls, int count,
                             enum attn_layer_product product, int64_t task, void *workspace);
+
+/* Calls of the same product, or attention of few query rows over caches that begin with the same
+ * keys, as forks of one cache do. Keys are then read from memory once for all calls: a task takes a
+ * tile of them and runs it for one call after the other, while the tile is in a near cache. Each
+ * call gets the bits that it would get alone. */
+
+/* Whether there is something to gain. Holds for all pairs of some calls if it holds for the first
+ * one and each of the others. */
+bool attn_layer_runs_together(const struct attn_layer_plan *a, const struct attn_layer_plan *b,
+                              int stage);
+
+/* Below 0, 0 or above 0: an order of calls in which those of one product, and of them those whose
+ * caches have the longest beginning in common, are neighbours. */
+int attn_layer_compare_keys(const struct attn_layer_plan *a, const struct attn_layer_plan *b);
+
+/* The workspace of a task: 64-byte aligned, and at least the largest of the calls. With some 64 KiB
+ * more, rows of several calls meet the keys that they share together. */
+struct attn_layer_room {
+    void *workspace;
+    size_t bytes;
+};
+
+/* The tasks of the stage of all calls, any two of which run together. One call alone has its own
+ * tasks. */
+int64_t attn_layer_together_tasks(const struct attn_layer_call *calls, int count, int stage);
+void attn_layer_together_run(const struct attn_layer_call *calls, int count, int stage,
+                             int64_t task, const struct attn_layer_room *room);
+
+/* Merging the partial answers of a layer, then its output projection. merge.h has the formula. */
+
+/* The partial answers to one call. */
+struct attn_layer_merge {
+    const struct attn_layer *layer; /* only its heads, v_head_dim and o_proj are used */
+    const struct attn_part *parts;  /* context [q_heads, q_len, v_head_dim], lse [q_heads, q_len] */
+    int64_t part_count;             /* 0 or more */
+    int64_t q_len;
+
+    /* Outputs, each dense F32 or NULL. */
+    float *context; /* [q_len, d_out] */
+    float *lse;     /* [q_heads, q_len] */
+
+    const struct attn_kernels *kernels; /* of o_proj; NULL: the best table that this CPU can run */
+};
+
+/* Plan the merge; run it with attn_layer_run(). The plan borrows merge and the memory that merge
+ * points at. *where names the field at fault. */
+enum attn_status attn_layer_merge_plan_init(struct attn_layer_plan *plan,
+                                            const struct attn_layer_merge *merge,
+                                            const char **where);
 
 #endif

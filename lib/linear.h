@@ -95,4 +95,11 @@ size_t attn_product_workspace_bytes(const struct attn_product *product);
 
 void attn_product_run(const struct attn_product *product, int64_t task, void *workspace);
 
+/* Fill values with count numbers for a matrix of in inputs and out outputs, both 1 or more: uniform
+ * between minus and plus sqrt(6 / (in + out)) (Glorot and Bengio 2010, equation 16). Number i
+ * depends only on seed, stream and i, and has the same bits on every machine. Give each matrix
+ * under one seed its own stream. */
+void attn_init_glorot(float *values, int64_t count, int64_t in, int64_t out, uint64_t seed,
+                      uint64_t stream);
+
 #endif

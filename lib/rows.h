@@ -62,7 +62,11 @@ struct attn_row_sums {
 };
 
 /* A number of -INFINITY adds nothing. If all are -INFINITY, or count is 0, log_sum is -INFINITY; if
- * one is NaN or +INFINITY, it is NaN. attn_top_k() (top_k.h) finds the largest logits. */
+ * one is NaN or +INFINITY, it is NaN. attn_top_k() finds the largest logits. */
 struct attn_row_sums attn_row_sums(const float *row, int64_t count);
+
+/* Write the k largest of count numbers, largest first, and their indices; k <= count. Among equal
+ * numbers the lower index comes first; NaN comes after all numbers. */
+void attn_top_k(const float *row, int64_t count, int64_t k, float *values, int64_t *indices);
 
 #endif

@@ -173,25 +173,23 @@ struct __attribute__((may_alias)) attn_plan_full {
     bool keeps_scores; /* rows of weights keep masked scores, which weight_map.c reduces */
 };
 
-/* The full type fits, and its first members, up to the one named here, lie where callers read
- * them. */
-#define ATTN_PLAN_FITS(plan, last)                                                                 \
-    _Static_assert(sizeof(struct plan##_full) <= sizeof(struct plan)                               \
-                       && offsetof(struct plan##_full, last) == offsetof(struct plan, last),       \
-                   #plan " has room for its own")
+/* The full type fits, and its first members, up to the one named here, lie where callers read them.
+ * type_full() and type_given() turn one type into the other; callees of the library's own headers
+ * take plans as they are given. */
+#define ATTN_FULL_PLAN(type, last)                                                                 \
+    _Static_assert(sizeof(struct type##_full) <= sizeof(struct type)                               \
+                       && offsetof(struct type##_full, last) == offsetof(struct type, last),       \
+                   #type " has room for its own");                                                 \
+    static inline const struct type##_full *type##_full(const struct type *plan)                   \
+    {                                                                                              \
+        return (const void *)plan;                                                                 \
+    }                                                                                              \
+    static inline const struct type *type##_given(const struct type##_full *plan)                  \
+    {                                                                                              \
+        return (const void *)plan;                                                                 \
+    }
 
-ATTN_PLAN_FITS(attn_plan, part_workspace_bytes);
-
-static inline const struct attn_plan_full *attn_plan_full(const struct attn_plan *plan)
-{
-    return (const void *)plan;
-}
-
-/* For callees that take plans as callers do. */
-static inline const struct attn_plan *attn_plan_given(const struct attn_plan_full *plan)
-{
-    return (const void *)plan;
-}
+ATTN_FULL_PLAN(attn_plan, part_workspace_bytes)
 
 /* attn_plan_init() of a full plan. */
 enum attn_status attn_plan_make(struct attn_plan_full *plan, const struct attn_problem *problem,

@@ -7,7 +7,7 @@
 #include "base/random.h"
 
 #include "base/internal.h"
-#include "init.h"
+#include "linear.h"
 
 #include <math.h>
 

@@ -47,16 +47,26 @@ struct double_task {
 
 static size_t rows_bytes(int64_t columns)
 {
-    return attn_align_up((size_t)columns * ROWS * sizeof(double));
+    return (size_t)columns * ROWS * sizeof(double);
+}
+
+static size_t cut_task(struct double_task *task, const struct attn_problem *problem, void *memory)
+{
+    const int64_t head_dim = problem->query.shape[3];
+    const int64_t v_head_dim = problem->value.shape[3];
+    size_t bytes = 0;
+
+    task->query_t = attn_cut(memory, &bytes, head_dim * ROWS, sizeof(double));
+    task->context_t = attn_cut(memory, &bytes, v_head_dim * ROWS, sizeof(double));
+    task->columns = attn_cut(memory, &bytes, attn_max(head_dim, v_head_dim), sizeof(double));
+    return bytes;
 }
 
 size_t attn_double_workspace_bytes(const struct attn_problem *problem)
 {
-    const int64_t head_dim = problem->query.shape[3];
-    const int64_t v_head_dim = problem->value.shape[3];
+    struct double_task task;
 
-    return rows_bytes(head_dim) + rows_bytes(v_head_dim)
-           + attn_align_up((size_t)attn_max(head_dim, v_head_dim) * sizeof(double));
+    return cut_task(&task, problem, NULL);
 }
 
 /* -------------------------------------------------------------------- before the keys -- */
@@ -100,9 +110,7 @@ static void begin(struct double_task *task, const struct attn_plan_full *plan, i
     task->kv_head = task->q_head / (q_heads / problem->key.shape[1]);
     task->row = number % plan->q_tiles * plan->q_tile;
     task->row_count = attn_min(plan->q_tile, problem->query.shape[2] - task->row);
-    task->query_t = workspace;
-    task->context_t = (void *)((char *)workspace + rows_bytes(problem->query.shape[3]));
-    task->columns = (void *)((char *)task->context_t + rows_bytes(problem->value.shape[3]));
+    cut_task(task, problem, workspace);
     find_ranges(task);
     read_query(task);
     const double sink = (double)attn_mask_sink(problem, task->q_head);

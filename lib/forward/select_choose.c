@@ -9,7 +9,7 @@
 #include "base/convert.h"
 #include "base/internal.h"
 #include "forward/select_internal.h"
-#include "top_k.h"
+#include "rows.h"
 
 #include <float.h>
 #include <math.h>

@@ -31,13 +31,7 @@ struct __attribute__((may_alias)) attn_gradient_plan_full {
     int64_t other_tile; /* keys, or query rows, that a tile of lanes meets in one step */
 };
 
-ATTN_PLAN_FITS(attn_gradient_plan, workspace_bytes);
-
-static inline const struct attn_gradient_plan_full *
-attn_gradient_plan_full(const struct attn_gradient_plan *plan)
-{
-    return (const void *)plan;
-}
+ATTN_FULL_PLAN(attn_gradient_plan, workspace_bytes)
 
 /* The results of stage 0. Each array except the last has one element for each query row, [batch *
  * q_heads * q_len]. Arrays that are not needed are absent. */

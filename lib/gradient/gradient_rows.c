@@ -1,5 +1,5 @@
 /* gradient_rows.c - tiles of query rows: what later tasks need of each row, the gradient of an
- * additive score's query, and each tile's part of the sums over rows (gradient_sums.c).
+ * additive score's query, and each tile's part of the sums over rows (gradient_masking.c).
  *
  * If the forward pass has left its context and lse, nothing else is needed: lse combines maximum
  * and sum, and delta is G . context (Dao 2023). But the errors of G . context and dP do not cancel

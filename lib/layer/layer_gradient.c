@@ -212,7 +212,7 @@ static void run_attend(const struct attn_layer_gradient_plan_full *plan, int sta
     gradient.problem.query_gradient.data = gradients[0].view.data;
     gradient.problem.key_gradient.data = gradients[1].view.data;
     gradient.problem.value_gradient.data = gradients[2].view.data;
-    attn_gradient_run((const struct attn_gradient_plan *)&gradient, stage, task,
+    attn_gradient_run(attn_gradient_plan_given(&gradient), stage, task,
                       attn_scratch_at(scratch, plan->rows_offset), workspace);
 }
 

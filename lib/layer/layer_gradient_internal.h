@@ -24,13 +24,7 @@ struct __attribute__((may_alias)) attn_layer_gradient_plan_full {
                               norms */
 };
 
-ATTN_PLAN_FITS(attn_layer_gradient_plan, problem);
-
-static inline const struct attn_layer_gradient_plan_full *
-attn_layer_gradient_plan_full(const struct attn_layer_gradient_plan *plan)
-{
-    return (const void *)plan;
-}
+ATTN_FULL_PLAN(attn_layer_gradient_plan, problem)
 
 /* In this order; stages without work are left out. */
 enum attn_layer_gradient_stage {

@@ -35,7 +35,7 @@ struct __attribute__((may_alias)) attn_layer_plan_full {
     size_t scratch_bytes, workspace_bytes;
     struct attn_layer_problem problem;
 
-    const struct attn_layer_merge *merge; /* merge of parts (layer_merge.h); NULL: attention */
+    const struct attn_layer_merge *merge; /* merge of parts ; NULL: attention */
     struct attn_plan_full attention; /* its tensors in scratch get addresses when a task runs */
     int stage_kind[ATTN_LAYER_STAGES_MAX];
     size_t q_offset, k_offset, v_offset, context_offset, shared_offset; /* bytes into scratch */
@@ -47,19 +47,7 @@ struct __attribute__((may_alias)) attn_layer_plan_full {
     size_t largest_offset; /* and the largest weight of each row at this one */
 };
 
-ATTN_PLAN_FITS(attn_layer_plan, problem);
-
-static inline const struct attn_layer_plan_full *
-attn_layer_plan_full(const struct attn_layer_plan *plan)
-{
-    return (const void *)plan;
-}
-
-static inline const struct attn_layer_plan *
-attn_layer_plan_given(const struct attn_layer_plan_full *plan)
-{
-    return (const void *)plan;
-}
+ATTN_FULL_PLAN(attn_layer_plan, problem)
 
 /* Query, key or value, and how it is prepared for attention. */
 struct attn_operand {
@@ -123,7 +111,7 @@ void attn_linear_run(const struct attn_kernels *kernels, const struct attn_linea
 /* Check the shape of o_proj, if there is one. */
 enum attn_status attn_layer_check_output(const struct attn_layer *layer, const char **where);
 
-/* One task of the stage MERGE (layer_merge.h). */
+/* One task of the stage MERGE of a merge. */
 void attn_layer_run_merge(const struct attn_layer_plan_full *plan, int64_t task, void *scratch,
                           void *workspace);
 

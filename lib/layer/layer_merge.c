@@ -2,7 +2,7 @@
  *
  * The plan is a layer's plan, so code that runs calls can run merges too: MERGE writes the heads
  * side by side, as attention does, and OUTPUT is that of a call. */
-#include "layer_merge.h"
+#include "layer.h"
 
 #include "base/internal.h"
 #include "layer/layer_internal.h"

@@ -1,9 +1,9 @@
-/* layer_together.c - see layer_together.h.
+/* layer_together.c - a stage of several calls over the same keys, tile by tile.
  *
  * Attention over the same keys is in the stage ATTEND, where a task is a group of heads, or in its
  * PARTs and JOINs. Calls may differ in their lengths, so a part is found by its heads and its
  * chunk. */
-#include "layer_together.h"
+#include "layer.h"
 
 #include "base/internal.h"
 #include "forward/decode.h"

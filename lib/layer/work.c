@@ -5,8 +5,8 @@
 #include "base/internal.h"
 #include "forward/decode.h"
 #include "gradient/gradient_internal.h"
+#include "layer.h"
 #include "layer/layer_gradient_internal.h"
-#include "layer_merge.h"
 
 #include "kernels/kernels.h"
 
@@ -438,8 +438,8 @@ void attn_layer_gradient_work(const struct attn_layer_gradient_plan *plan, struc
     add_operands(layer_problem, work);
     if (attn_layer_gradient_has_forward(problem))
         attn_plan_work(attn_plan_given(&full->forward.attention), layer_problem->past_len, work);
-    attn_gradient_plan_work((const struct attn_gradient_plan *)&full->gradient,
-                            layer_problem->past_len, work);
+    attn_gradient_plan_work(attn_gradient_plan_given(&full->gradient), layer_problem->past_len,
+                            work);
     add_linear_gradient(&layer->o_proj, &problem->o_proj, true, q_len, work);
     add_linear_gradient(&layer->q_proj, &problem->q_proj, problem->query != NULL, q_len, work);
     add_linear_gradient(&layer->k_proj, &problem->k_proj, problem->key != NULL, kv_len, work);

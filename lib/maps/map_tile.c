@@ -284,22 +284,19 @@ static size_t plan_bytes(const struct attn_map_tile *tile)
     return attn_align_up(most);
 }
 
-/* Where the parts of a workspace begin: the plan's own, then those of struct walk. */
-struct offsets {
-    size_t scores, most, sums, total, end;
-};
-
-static struct offsets offsets_of(const struct attn_map_tile *tile, int64_t columns)
+/* Divide a workspace into the plan's own, which comes first, and the parts of the walk, and return
+ * its bytes; with memory NULL, only count. */
+static size_t cut_walk(struct walk *walk, void *memory)
 {
-    const size_t numbers = (size_t)(ATTN_MAP_TILE_ROWS * columns);
-    struct offsets at;
+    const int64_t numbers = ATTN_MAP_TILE_ROWS * walk->columns;
+    size_t bytes = plan_bytes(walk->tile);
 
-    at.scores = plan_bytes(tile);
-    at.most = at.scores + (size_t)ATTN_MAP_TILE_ROWS * ATTN_MAP_TILE_KEYS * sizeof(float);
-    at.sums = at.most + attn_align_up(numbers * sizeof(float));
-    at.total = at.sums + attn_align_up(numbers * sizeof(double));
-    at.end = at.total + attn_align_up((size_t)columns * sizeof(double));
-    return at;
+    walk->scores = attn_cut(memory, &bytes, (int64_t)ATTN_MAP_TILE_ROWS * ATTN_MAP_TILE_KEYS,
+                            sizeof *walk->scores);
+    walk->most = attn_cut(memory, &bytes, numbers, sizeof *walk->most);
+    walk->sums = attn_cut(memory, &bytes, numbers, sizeof *walk->sums);
+    walk->total = attn_cut(memory, &bytes, walk->columns, sizeof *walk->total);
+    return bytes;
 }
 
 size_t attn_map_tile_workspace_bytes(const struct attn_map_tile *tile)
@@ -307,7 +304,7 @@ size_t attn_map_tile_workspace_bytes(const struct attn_map_tile *tile)
     int64_t shape[2];
 
     attn_map_tile_shape(tile, shape);
-    return offsets_of(tile, shape[1]).end;
+    return cut_walk(&(struct walk){ .tile = tile, .columns = shape[1] }, NULL);
 }
 
 void attn_map_tile_run(const struct attn_map_tile *tile, int64_t task, void *workspace)
@@ -315,21 +312,16 @@ void attn_map_tile_run(const struct attn_map_tile *tile, int64_t task, void *wor
     int64_t shape[2];
 
     attn_map_tile_shape(tile, shape);
-    const struct offsets at = offsets_of(tile, shape[1]);
-    char *memory = workspace;
-    const struct walk walk = { .tile = tile,
-                               .kernels = kernels_of(tile),
-                               .cell_rows = shape[0],
-                               .columns = shape[1],
-                               .scores = (float *)(void *)(memory + at.scores),
-                               .most = (float *)(void *)(memory + at.most),
-                               .sums = (double *)(void *)(memory + at.sums),
-                               .total = (double *)(void *)(memory + at.total),
-                               .workspace = workspace };
+    struct walk walk = { .tile = tile,
+                         .kernels = kernels_of(tile),
+                         .cell_rows = shape[0],
+                         .columns = shape[1],
+                         .workspace = workspace };
     const int64_t step = cell_rows_of_task(tile, shape), rows = row_count_of(tile);
     const int64_t first_cells = task * step, end_cells_row = attn_min(first_cells + step, shape[0]);
     const int64_t end = first_of(end_cells_row, shape[0], rows);
 
+    cut_walk(&walk, workspace);
     memset(tile->cells + first_cells * shape[1], 0,
            (size_t)((end_cells_row - first_cells) * shape[1]) * sizeof(float));
     memset(walk.total, 0, (size_t)shape[1] * sizeof(double));

@@ -14,7 +14,7 @@
 #include "base/internal.h"
 #include "forward/decode.h"
 #include "maps/map_sizes.h"
-#include "top_k.h"
+#include "rows.h"
 
 #include "kernels/kernels.h"
 

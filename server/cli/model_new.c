@@ -9,7 +9,7 @@
 #include "base/names.h"
 #include "formats/safetensors.h"
 #include "host/file_save.h"
-#include "init.h"
+#include "linear.h"
 #include "model/model_attention.h"
 #include "model/model_config.h"
 #include "text/text.h"

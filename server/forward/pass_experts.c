@@ -6,7 +6,7 @@
  * whatever other rows there are. */
 #include "forward/pass_experts.h"
 
-#include "top_k.h"
+#include "rows.h"
 
 #include <math.h>
 #include <string.h>

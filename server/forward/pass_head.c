@@ -2,7 +2,7 @@
  * of the positions asked for, their log-softmax, and the most probable tokens. */
 #include "forward/pass_internal.h"
 
-#include "top_k.h"
+#include "rows.h"
 
 #include <string.h>
 

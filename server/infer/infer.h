@@ -11,7 +11,6 @@
 #include "base/array.h"
 #include "base/fault.h"
 #include "layer.h"
-#include "layer_merge.h"
 #include "model/model.h"
 
 enum {

@@ -2,7 +2,7 @@
 #include "infer/infer_together.h"
 
 #include "infer/infer_results.h"
-#include "layer_together.h"
+#include "layer.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* infer_together.h - the tasks of a planned request: a stage of all items side by side, and of
- * items that read the same keys or the same parameters together (layer_together.h). */
+ * items that read the same keys or the same parameters together (layer.h). */
 #ifndef ATTND_INFER_TOGETHER_H
 #define ATTND_INFER_TOGETHER_H
 

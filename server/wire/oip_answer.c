@@ -6,8 +6,8 @@
 
 #include "base/dtype.h"
 #include "infer/infer_results.h"
+#include "rows.h"
 #include "text/json_numbers.h"
-#include "top_k.h"
 #include "wire/oip_region.h"
 
 #include <inttypes.h>

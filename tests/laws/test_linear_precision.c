@@ -10,7 +10,7 @@
 
 #include "fill.h"
 #include "kernel_tables.h"
-#include "layer_together.h"
+#include "layer.h"
 #include "linear.h"
 #include "number.h"
 

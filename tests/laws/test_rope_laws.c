@@ -11,8 +11,8 @@
 
 #include "attention_case.h"
 #include "difference.h"
+#include "layer.h"
 #include "layer_gradient.h"
-#include "layer_merge.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@
 #include "kernel_tables.h"
 #include "layer.h"
 #include "problem_count.h"
-#include "top_k.h"
+#include "rows.h"
 #include "work.h"
 
 #include "layer/layer_internal.h"

@@ -1,6 +1,6 @@
 /* The work that is counted for known shapes is exact; more work never costs less; sizes beyond
  * any machine overflow nothing; and each measurement pulls a prediction towards it. */
-#include "layer_merge.h"
+#include "layer.h"
 #include "service/cost_fit.h"
 #include "work/cost.h"
 

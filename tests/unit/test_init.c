@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "init.h"
+#include "linear.h"
 
 #include <math.h>
 

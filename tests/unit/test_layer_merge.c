@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "attention_case.h"
-#include "layer_merge.h"
+#include "layer.h"
 
 #include <cblas.h>
 #include <math.h>

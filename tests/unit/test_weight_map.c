@@ -11,7 +11,7 @@
 
 #include "fill.h"
 #include "layer.h"
-#include "top_k.h"
+#include "rows.h"
 
 #include <math.h>
 #include <stdlib.h>
