@@ -5,7 +5,6 @@
 #include "formats/format.h"
 
 #include "formats/writer.h"
-#include "text/json_string.h"
 
 #include <string.h>
 

@@ -94,7 +94,7 @@ struct call {
     struct json_document document;
     struct regions_held regions; /* of shared memory, that the request names */
     bool is_for_worker; /* no connection thread reads the body, however short; begin sets it */
-    bool nul_is_kept;   /* in strings of the document (json_string.h); begin sets it */
+    bool nul_is_kept;   /* in strings of the document (json_string_read()); begin sets it */
     int64_t timeout_ns; /* that the body gives the request; 0: none */
     int priority;       /* that the body asks for, see scheduler.h */
     bool plans_later;

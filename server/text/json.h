@@ -14,6 +14,8 @@
 #ifndef ATTND_JSON_H
 #define ATTND_JSON_H
 
+#include "base/arena.h"
+#include "base/bytes.h"
 #include "base/fault.h"
 
 #include <cjson/cJSON.h>
@@ -59,7 +61,7 @@ struct json_document {
 struct memory_share;
 struct json_options {
     bool nonfinite_allowed;      /* take NaN, Infinity and -Infinity in arrays of numbers */
-    bool nul_is_kept;            /* U+0000 in strings: see json_string.h. Else it is a fault */
+    bool nul_is_kept;            /* U+0000 in strings: see json_string_read(). Else it is a fault */
     int values_max;              /* 0: JSON_ENVELOPE_VALUES_MAX */
     struct memory_share *memory; /* the request's; NULL: none */
 };
@@ -76,6 +78,15 @@ void json_free(struct json_document *document);
 /* The array of numbers that a node of the tree stands for; NULL where the node is anything else. An
  * empty array is an array of numbers. */
 const struct json_numbers *json_numbers_of(const struct json_document *document, const cJSON *node);
+
+/* A string of cJSON ends at its first NUL byte, so json_read() refuses U+0000 unless its caller
+ * sets nul_is_kept. Then it writes each U+0000 as these two bytes, which are no UTF-8 and so stand
+ * for nothing else (the Java virtual machine does the same). */
+#define JSON_STRING_NUL "\xC0\x80"
+
+/* The bytes of a string that json_read() wrote with nul_is_kept. They are in the string itself, or
+ * in the arena where it has U+0000. False: no memory. */
+bool json_string_read(const char *string, struct arena *arena, struct byte_slice *bytes);
 
 /* What a node is, for a fault: "a string", "an array of numbers", "null". Where document is NULL,
  * every array is "an array". */

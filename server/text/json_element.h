@@ -1,9 +1,15 @@
-/* json_element.h - checks of arrays of numbers for the fields that take them. A fault names the
- * first element that does not belong in the array, and says what that element is. */
+/* json_element.h - checks of the tree: keys that stand twice, and arrays of numbers for the fields
+ * that take them. A fault of an array names the first element that does not belong there, and says
+ * what that element is. */
 #ifndef ATTND_JSON_ELEMENT_H
 #define ATTND_JSON_ELEMENT_H
 
 #include "text/json.h"
+
+/* Checks that no object of a tree, at most JSON_DEPTH_MAX deep, has a key twice. Where it returns
+ * false, the fault is duplicate, with a pointer to the key, or memory. Keys are compared after
+ * decoding: "a" and "\u0061" are the same. */
+bool json_check_duplicates(const cJSON *root, struct fault *fault);
 
 /* The field that an array belongs to. */
 struct json_place {

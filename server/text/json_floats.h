@@ -1,8 +1,7 @@
 /* json_floats.h - what the implementations of reading and writing a row of floats share.
  *
- * json_numbers.c reads and json_write_float.c writes on every CPU; json_floats_avx2.c and
- * json_write_avx2.c do the same with AVX2; json_floats.c chooses one of each. Only these files and
- * the tests of rows include this header. */
+ * json_numbers.c reads and writes on every CPU; json_avx2.c does the same with AVX2; json_floats.c
+ * chooses one of each. Only these files and the tests of rows include this header. */
 #ifndef ATTND_JSON_FLOATS_H
 #define ATTND_JSON_FLOATS_H
 

@@ -2,7 +2,7 @@
  *
  * A scan is a place in the text. Functions move the place past one token, or say what is wrong
  * there. They store nothing: a token is its bytes in the text. Readers of whole JSON texts
- * (json.c, json_array.c, safetensors_header.c) are made of them.
+ * (json.c, safetensors_header.c) are made of them.
  *
  * A function that returns false has set the fault `json`, unless its comment says otherwise. */
 #ifndef ATTND_JSON_SCAN_H

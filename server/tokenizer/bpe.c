@@ -11,7 +11,6 @@
 #include "tokenizer/unicode.h"
 
 #include "base/utf8.h"
-#include "text/json_string.h"
 
 #include <stdio.h>
 #include <string.h>

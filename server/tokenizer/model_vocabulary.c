@@ -1,8 +1,6 @@
 /* model_vocabulary.c - see model_vocabulary.h. */
 #include "tokenizer/model_vocabulary.h"
 
-#include "text/json_string.h"
-
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* older_read.c - the vocabularies that are text: vocab.txt, and vocab.json with merges.txt. */
-#include "text/json_string.h"
+#include "text/json.h"
 #include "tokenizer/older.h"
 
 #include "base/grow.h"

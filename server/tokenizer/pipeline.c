@@ -2,7 +2,6 @@
 #include "tokenizer/pipeline.h"
 
 #include "base/grow.h"
-#include "text/json_string.h"
 #include "tokenizer/unicode.h"
 
 #include <stdarg.h>

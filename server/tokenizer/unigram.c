@@ -12,7 +12,6 @@
  *
  * Source: models/unigram of Hugging Face tokenizers; Kudo, "Subword regularization", 2018,
  * https://arxiv.org/abs/1804.10959. */
-#include "text/json_string.h"
 #include "tokenizer/model_vocabulary.h"
 #include "tokenizer/unicode.h"
 

@@ -2,7 +2,6 @@
 #include "wire/v1_reader.h"
 
 #include "base/names.h"
-#include "text/json_string.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -64,8 +64,7 @@ bool v1_unknown_field_of(struct v1_reader *reader, const char *name, const char 
 bool v1_read_fields(struct v1_reader *reader, const cJSON *object, const struct v1_field *fields,
                     int count);
 
-/* Reads a string, which may have U+0000 where the body was read with nul_is_kept (json_string.h).
- */
+/* Reads a string, which may have U+0000 where the body was read with nul_is_kept. */
 bool v1_read_string(struct v1_reader *reader, const cJSON *node, struct byte_slice *bytes);
 
 /* Finds the array of a batch, whose name is mostly "requests", with at most items_max elements,

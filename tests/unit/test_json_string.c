@@ -7,7 +7,6 @@
 #include <cmocka.h>
 
 #include "guarded_json.h"
-#include "text/json_string.h"
 
 /* The only value of the object in text, and its key, are the bytes of `expected`, U+0000 included.
  */
