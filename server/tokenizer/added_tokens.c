@@ -8,7 +8,7 @@
 
 enum {
     NORMALIZED_ARENA_BYTES_MAX = 16 << 20, /* to normalize a token */
-    NORMALIZED_STEPS_MAX = 1 << 30         /* of effort, to normalize all tokens of a file */
+    NORMALIZED_STEPS_MAX = 1 << 30         /* to normalize all tokens of a file */
 };
 
 struct added_token {
@@ -51,10 +51,10 @@ struct byte_slice added_tokens_text(const struct added_tokens *added, int32_t id
 
 /* ------------------------------------------------------------------ search -- */
 
-/* The longest token that begins at `at`; NULL: none does, or the effort is stopped. */
+/* The longest token that begins at `at`; NULL: none does, or the work is stopped. */
 static const struct added_token *match(const struct added_tokens *added,
                                        const struct search *search, const char *bytes, uint32_t at,
-                                       uint32_t end, uint32_t *match_end, struct effort *effort)
+                                       uint32_t end, uint32_t *match_end, struct work_limit *limit)
 {
     const struct added_token *longest = NULL;
     const uint32_t start = at;
@@ -69,7 +69,7 @@ static const struct added_token *match(const struct added_tokens *added,
             *match_end = at;
         }
     }
-    return effort_spend(effort, at - start) ? longest : NULL;
+    return work_limit_spend(limit, at - start) ? longest : NULL;
 }
 
 static uint32_t character_before(const char *bytes, uint32_t at, uint32_t *code)
@@ -126,11 +126,11 @@ static void cut_piece(const struct added_tokens *added, const struct search *sea
     const char *bytes = pieces->bytes;
     uint32_t cut = piece->start;         /* all before it is cut */
     uint32_t spaces = 0, spaces_end = 0; /* the last spaces that a token took from behind it */
-    for (uint32_t at = piece->start; at < piece->end && !pieces->effort->is_stopped;) {
+    for (uint32_t at = piece->start; at < piece->end && !pieces->limit->is_stopped;) {
         uint32_t end;
         const struct added_token *token =
             search->first_bytes[(unsigned char)bytes[at]]
-                ? match(added, search, bytes, at, piece->end, &end, pieces->effort)
+                ? match(added, search, bytes, at, piece->end, &end, pieces->limit)
                 : NULL;
         if (!token) {
             at++;
@@ -176,8 +176,8 @@ static bool is_cut(const struct added_tokens *added, const struct search *search
             return true;
         for (uint32_t at = piece->start; at < piece->end; at++)
             if (search->first_bytes[(unsigned char)pieces->bytes[at]]
-                && (match(added, search, pieces->bytes, at, piece->end, &end, pieces->effort)
-                    || pieces->effort->is_stopped))
+                && (match(added, search, pieces->bytes, at, piece->end, &end, pieces->limit)
+                    || pieces->limit->is_stopped))
                 return true;
     }
     return false;
@@ -249,10 +249,10 @@ static bool settle_id(struct pipeline_build *build, struct added_token *token, i
 
 /* Normalizes a token's text, whose result is copied into the build's arena. */
 static bool normalize(struct pipeline_build *build, const struct normalizer *normalizer,
-                      struct effort *effort, struct arena *arena, struct byte_slice *text)
+                      struct work_limit *limit, struct arena *arena, struct byte_slice *text)
 {
     struct pieces pieces;
-    if (!pieces_init(&pieces, text->data, (int64_t)text->size, effort, arena, build->fault)
+    if (!pieces_init(&pieces, text->data, (int64_t)text->size, limit, arena, build->fault)
         || !normalizer->normalize(normalizer->state, &pieces, build->fault))
         return false;
     *text = (struct byte_slice){ "", 0 };
@@ -270,7 +270,7 @@ static bool normalize(struct pipeline_build *build, const struct normalizer *nor
 
 /* The text that a token is searched by. */
 static bool search_text(struct pipeline_build *build, const struct added_token *token,
-                        const struct normalizer *normalizer, struct effort *effort,
+                        const struct normalizer *normalizer, struct work_limit *limit,
                         struct byte_slice *text)
 {
     *text = (struct byte_slice){ token->content, strlen(token->content) };
@@ -278,12 +278,12 @@ static bool search_text(struct pipeline_build *build, const struct added_token *
         return true;
     struct arena arena;
     arena_init(&arena, NORMALIZED_ARENA_BYTES_MAX);
-    const bool is_fine = normalize(build, normalizer, effort, &arena, text);
+    const bool is_fine = normalize(build, normalizer, limit, &arena, text);
     const bool is_large = arena.used > NORMALIZED_ARENA_BYTES_MAX / 8;
     arena_free(&arena);
     if (is_fine)
         return true;
-    if (effort->is_stopped)
+    if (limit->is_stopped)
         return pipeline_fail(build, "added_tokens", "the normalizer takes too long on the tokens");
     return is_large && build->fault->code == FAULT_MEMORY
                ? pipeline_fail(build, "added_tokens",
@@ -291,7 +291,7 @@ static bool search_text(struct pipeline_build *build, const struct added_token *
                : false;
 }
 
-/* What normalizing the tokens of a file may take: so many questions of its effort. */
+/* What normalizing the tokens of a file may take: so many questions. */
 static bool is_used_up(void *questions)
 {
     return --*(int64_t *)questions < 0;
@@ -304,15 +304,15 @@ static bool build_search(struct pipeline_build *build, struct added_tokens *adde
     struct trie_entry *entries = pipeline_alloc(build, (size_t)added->count, sizeof *entries);
     if (!entries)
         return false;
-    int64_t count = 0, questions = NORMALIZED_STEPS_MAX / EFFORT_STEPS;
+    int64_t count = 0, questions = NORMALIZED_STEPS_MAX / WORK_LIMIT_STEPS;
     const struct tokenizer_stop stop = { is_used_up, &questions };
-    struct effort effort;
-    effort_init(&effort, &stop);
+    struct work_limit limit;
+    work_limit_init(&limit, &stop);
     for (int64_t i = 0; i < added->count; i++) {
         struct trie_entry entry = { .value = (int32_t)i };
         if (added->tokens[i].normalized != normalized)
             continue;
-        if (!search_text(build, &added->tokens[i], normalizer, &effort, &entry.string))
+        if (!search_text(build, &added->tokens[i], normalizer, &limit, &entry.string))
             return false;
         added->tokens[i].searched = entry.string;
         if (entry.string.size == 0) /* an empty text matches nothing */

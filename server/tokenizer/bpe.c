@@ -63,7 +63,7 @@ static bool end_word(struct encoding *encoding)
     struct word *word = encoding->word;
     const int64_t count =
         bpe_merges_apply(&encoding->bpe->merges, word->symbols, word->count, &word->heap,
-                         encoding->output->effort, encoding->output->arena);
+                         encoding->output->limit, encoding->output->arena);
     if (count < 0)
         return false;
     for (int64_t i = 0; i < count; i++) {
@@ -118,7 +118,7 @@ static bool flush_unknown(struct encoding *encoding)
 /* The fault of a word that could not be added. */
 static bool word_fault(const struct encoding *encoding, struct fault *fault)
 {
-    return encoding->output->effort->is_stopped ? effort_fault(fault) : fault_no_memory(fault);
+    return encoding->output->limit->is_stopped ? work_limit_fault(fault) : fault_no_memory(fault);
 }
 
 /* Appends a token for each byte; *is_done is false where one of them has none. */

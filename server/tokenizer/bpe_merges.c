@@ -186,7 +186,7 @@ static void merge_at(const struct bpe_merges *merges, struct bpe_symbol *symbols
 }
 
 static int64_t apply_long(const struct bpe_merges *merges, struct bpe_symbol *symbols,
-                          int64_t count, struct bpe_heap *heap, struct effort *effort,
+                          int64_t count, struct bpe_heap *heap, struct work_limit *limit,
                           struct arena *arena)
 {
     if (!reserve(heap, count, arena))
@@ -201,7 +201,7 @@ static int64_t apply_long(const struct bpe_merges *merges, struct bpe_symbol *sy
         sift_down(heap, i, heap->items[i]);
     while (heap->count > 0) {
         const uint64_t item = pop(heap);
-        if (!effort_spend(effort, STEPS_MERGE))
+        if (!work_limit_spend(limit, STEPS_MERGE))
             return -1;
         const int32_t place = (int32_t)(uint32_t)item;
         if (symbols[place].rank == item >> 32)
@@ -214,7 +214,7 @@ static int64_t apply_long(const struct bpe_merges *merges, struct bpe_symbol *sy
 }
 
 int64_t bpe_merges_apply(const struct bpe_merges *merges, struct bpe_symbol *symbols, int64_t count,
-                         struct bpe_heap *heap, struct effort *effort, struct arena *arena)
+                         struct bpe_heap *heap, struct work_limit *limit, struct arena *arena)
 {
     if (count == 0) /* no character of the piece is a token */
         return 0;
@@ -222,5 +222,5 @@ int64_t bpe_merges_apply(const struct bpe_merges *merges, struct bpe_symbol *sym
         look_up(merges, &symbols[i], &symbols[i + 1]);
     symbols[count - 1].rank = BPE_NO_RANK;
     return count <= SHORT_WORD_MAX ? apply_short(merges, symbols, count)
-                                   : apply_long(merges, symbols, count, heap, effort, arena);
+                                   : apply_long(merges, symbols, count, heap, limit, arena);
 }

@@ -7,7 +7,7 @@
 #define ATTND_BPE_MERGES_H
 
 #include "base/arena.h"
-#include "tokenizer/effort.h"
+#include "tokenizer/work_limit.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -63,8 +63,8 @@ struct bpe_heap {
 };
 
 /* Merges the symbols of a word in place: always the pair of the lowest rank, of several the first.
- * Returns how many symbols are left; -1: no memory, or the effort is stopped. */
+ * Returns how many symbols are left; -1: no memory, or the work is stopped. */
 int64_t bpe_merges_apply(const struct bpe_merges *merges, struct bpe_symbol *symbols, int64_t count,
-                         struct bpe_heap *heap, struct effort *effort, struct arena *arena);
+                         struct bpe_heap *heap, struct work_limit *limit, struct arena *arena);
 
 #endif

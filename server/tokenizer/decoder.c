@@ -85,7 +85,7 @@ static bool replace_regex(const struct replace *replace, struct decoder_texts *t
     struct regex_scan scan;
     struct text out;
     text_init(&out, SIZE_MAX);
-    regex_scan_init(&scan, replace->regex, "", 0, texts->effort);
+    regex_scan_init(&scan, replace->regex, "", 0, texts->limit);
     bool is_fine = true;
     for (int64_t i = 0; is_fine && i < texts->count; i++) {
         if (texts->texts[i].size == 0)

@@ -44,7 +44,7 @@ struct byte_slice decoder_texts_replace(struct byte_slice text, struct byte_slic
 {
     size_t count = 0;
     for (size_t at = 0; (at = find(text, at, from)) != SIZE_MAX; count++) {
-        if (!effort_spend(texts->effort, STEPS_MATCH))
+        if (!work_limit_spend(texts->limit, STEPS_MATCH))
             return (struct byte_slice){ NULL, 0 };
         at = behind(text, at, from.size);
     }
@@ -56,7 +56,7 @@ struct byte_slice decoder_texts_replace(struct byte_slice text, struct byte_slic
     const char *bytes = text.data;
     size_t used = 0, copied = 0, found;
     for (size_t at = 0; (found = find(text, at, from)) != SIZE_MAX;) {
-        if (!effort_spend(texts->effort, STEPS_MATCH))
+        if (!work_limit_spend(texts->limit, STEPS_MATCH))
             return (struct byte_slice){ NULL, 0 };
         memcpy(out + used, bytes + copied, found - copied);
         used += found - copied;
@@ -104,7 +104,7 @@ bool decoder_texts_each(struct decoder_texts *texts, decoder_texts_change change
 {
     for (int64_t i = 0; i < texts->count; i++) {
         texts->texts[i] = change(state, texts->texts[i], i, texts);
-        if (!texts->texts[i].data || !effort_spend(texts->effort, (int64_t)texts->texts[i].size))
+        if (!texts->texts[i].data || !work_limit_spend(texts->limit, (int64_t)texts->texts[i].size))
             return decoder_texts_fault(texts, fault);
     }
     return true;
@@ -112,5 +112,5 @@ bool decoder_texts_each(struct decoder_texts *texts, decoder_texts_change change
 
 bool decoder_texts_fault(const struct decoder_texts *texts, struct fault *fault)
 {
-    return texts->effort->is_stopped ? effort_fault(fault) : fault_no_memory(fault);
+    return texts->limit->is_stopped ? work_limit_fault(fault) : fault_no_memory(fault);
 }

@@ -154,8 +154,8 @@ static bool run_sequence(const void *state, struct pieces *pieces, struct fault 
     const struct sequence *sequence = state;
     for (int i = 0; i < sequence->count; i++) {
         /* A step that changes nothing counts nothing by itself. */
-        if (!effort_spend(pieces->effort, pieces->size))
-            return effort_fault(fault);
+        if (!work_limit_spend(pieces->limit, pieces->size))
+            return work_limit_fault(fault);
         if (!sequence->steps[i].normalize(sequence->steps[i].state, pieces, fault))
             return false;
     }

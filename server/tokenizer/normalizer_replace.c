@@ -43,7 +43,7 @@ static bool replace_regex(const struct replace *replace, struct pieces *pieces,
 {
     struct regex_scan scan;
     regex_scan_init(&scan, replace->regex, pieces->bytes + piece->start, piece->end - piece->start,
-                    pieces->effort);
+                    pieces->limit);
     uint32_t at = piece->start;
     bool found = true, is_fine = true;
     while (is_fine && found && !pieces->failed) {

@@ -16,11 +16,11 @@ static void show_now(struct pieces *pieces)
     pieces->count = pieces->now.count;
 }
 
-bool pieces_init(struct pieces *pieces, const char *text, int64_t size, struct effort *effort,
+bool pieces_init(struct pieces *pieces, const char *text, int64_t size, struct work_limit *limit,
                  struct arena *arena, struct fault *fault)
 {
-    *pieces = (struct pieces){ .arena = arena, .effort = effort, .opened = -1 };
-    effort->text_bytes += size;
+    *pieces = (struct pieces){ .arena = arena, .limit = limit, .opened = -1 };
+    limit->text_bytes += size;
     pieces->now.bytes = (char *)text;
     pieces->now.size = size;
     show_now(pieces);
@@ -50,7 +50,7 @@ static bool reserve_bytes(struct pieces *pieces, size_t size)
         pieces->failed = true;
         return false;
     }
-    if (!effort_spend(pieces->effort, (int64_t)size)) {
+    if (!work_limit_spend(pieces->limit, (int64_t)size)) {
         pieces->failed = true;
         return false;
     }
@@ -225,8 +225,8 @@ bool pieces_end(struct pieces *pieces, struct fault *fault)
         return fault_set(fault, FAULT_LENGTH,
                          "the text is over %d bytes after the tokenizer has normalized it",
                          PIECES_TEXT_BYTES_MAX);
-    if (!effort_spend(pieces->effort, STEPS_OF_STEP + pieces->size) || pieces->effort->is_stopped)
-        return effort_fault(fault);
+    if (!work_limit_spend(pieces->limit, STEPS_OF_STEP + pieces->size) || pieces->limit->is_stopped)
+        return work_limit_fault(fault);
     if (pieces->failed)
         return fault_no_memory(fault);
     struct pieces_buffer *now = &pieces->now, *next = &pieces->next;

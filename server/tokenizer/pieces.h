@@ -31,7 +31,7 @@
 #define ATTND_PIECES_H
 
 #include "base/arena.h"
-#include "tokenizer/effort.h"
+#include "tokenizer/work_limit.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -64,14 +64,14 @@ struct pieces {
 
     struct pieces_buffer now, next; /* of pieces.c alone */
     struct arena *arena;
-    struct effort *effort; /* of the text */
-    int64_t opened;        /* where the piece that is being written begins; -1: none is open */
+    struct work_limit *limit; /* of the text */
+    int64_t opened;           /* where the piece that is being written begins; -1: none is open */
     bool rewrites, failed, too_long;
 };
 
 /* One piece, the whole text, which must be valid UTF-8 of at most PIECES_TEXT_BYTES_MAX bytes and
  * outlive the pieces. An empty text has no pieces. On false the fault is memory. */
-bool pieces_init(struct pieces *pieces, const char *text, int64_t size, struct effort *effort,
+bool pieces_init(struct pieces *pieces, const char *text, int64_t size, struct work_limit *limit,
                  struct arena *arena, struct fault *fault);
 
 /* The bytes of the original text that the bytes [start, end) of the present text stand for. start

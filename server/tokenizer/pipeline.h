@@ -38,8 +38,8 @@ struct model_output {
     struct model_token *tokens;
     int64_t count, capacity;
     struct arena *arena;
-    struct effort *effort; /* of the text */
-    void *scratch;         /* see model_output_scratch() */
+    struct work_limit *limit; /* of the text */
+    void *scratch;            /* see model_output_scratch() */
     size_t scratch_size;
     void *memo; /* the model's own, NULL at first: what it keeps from piece to piece of one text */
     bool failed;
@@ -71,7 +71,7 @@ struct encodings {
     const struct vocabulary *vocabulary;
     const struct added_tokens *added; /* NULL: there are none */
     const struct byte_slice *texts;   /* by sequence; NULL where added is NULL */
-    struct effort *effort;            /* of both texts */
+    struct work_limit *limit;         /* of both texts */
 };
 
 /* special: add the template's tokens. Where count is 2 and the template has no pair, the fault is
@@ -87,7 +87,7 @@ struct decoder_texts {
     struct byte_slice *texts;
     int64_t count;
     struct arena *arena;
-    struct effort *effort;
+    struct work_limit *limit;
 };
 
 struct decoder {

@@ -4,9 +4,9 @@
  * the last alternative that it has put on its stack: a retry. It ends a search with an error where
  * the retries pass a limit, but it does not tell how many it needed. So a search begins with a
  * limit of few retries, which nearly all searches keep, and begins again with 16 times as many as
- * long as it does not. The greater limits are charged to the budget of the text (effort.h), which
- * all scans of its pieces share; where it is spent, the scan ends with a fault. The result of a
- * search that ends is the same under any limit.
+ * long as it does not. The greater limits are charged to the budget of the text (work_limit.h),
+ * which all scans of its pieces share; where it is spent, the scan ends with a fault. The result of
+ * a search that ends is the same under any limit.
  *
  * A search is one call of the engine, which nothing can stop. So a search of many positions that
  * passes RETRIES_SEARCH ends, and the scan goes on by trying one position at a time.
@@ -142,9 +142,9 @@ void regex_free(struct regex *regex)
 }
 
 void regex_scan_init(struct regex_scan *scan, const struct regex *regex, const char *text,
-                     int64_t size, struct effort *effort)
+                     int64_t size, struct work_limit *limit)
 {
-    *scan = (struct regex_scan){ .regex = regex, .effort = effort };
+    *scan = (struct regex_scan){ .regex = regex, .limit = limit };
     regex_scan_restart(scan, text, size);
 }
 
@@ -154,7 +154,7 @@ void regex_scan_restart(struct regex_scan *scan, const char *text, int64_t size)
     scan->size = size;
     scan->at = 0;
     scan->last_end = -1;
-    scan->effort->retries += EFFORT_RETRIES_BYTE * size;
+    scan->limit->retries += WORK_LIMIT_RETRIES_BYTE * size;
 }
 
 void regex_scan_free(struct regex_scan *scan)
@@ -204,28 +204,28 @@ static int search_once(const struct regex_scan *scan, int64_t from, bool only_th
 /* Whether the patterns of the text have time left. */
 static bool has_time(const struct regex_scan *scan)
 {
-    struct effort *effort = scan->effort;
+    struct work_limit *limit = scan->limit;
     const int64_t now = clock_read_ns(CLOCK_MONOTONIC_COARSE);
-    if (effort->matching_ends_ns == 0)
-        effort->matching_ends_ns = now + MATCHING_NS + MATCHING_NS_BYTE * effort->text_bytes;
-    return now < effort->matching_ends_ns && effort_go_on(effort);
+    if (limit->matching_ends_ns == 0)
+        limit->matching_ends_ns = now + MATCHING_NS + MATCHING_NS_BYTE * limit->text_bytes;
+    return now < limit->matching_ends_ns && work_limit_ask(limit);
 }
 
 /* Searches with greater and greater limits, as far as the budget goes. */
 static int search_from(struct regex_scan *scan, int64_t from, bool only_there)
 {
     int found = search_once(scan, from, only_there);
-    struct effort *effort = scan->effort;
-    const int64_t most = only_there ? effort->retries : RETRIES_SEARCH;
+    struct work_limit *limit = scan->limit;
+    const int64_t most = only_there ? limit->retries : RETRIES_SEARCH;
     for (int64_t retries = RETRIES_FIRST;
-         found == ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER && retries < most && effort->retries > 0;) {
+         found == ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER && retries < most && limit->retries > 0;) {
         retries *= RETRIES_FACTOR;
-        if (retries > effort->retries)
-            retries = effort->retries;
-        effort->retries -= retries;
-        effort->hard_retries += retries;
-        if (effort->hard_retries >= RETRIES_PER_CLOCK) {
-            effort->hard_retries = 0;
+        if (retries > limit->retries)
+            retries = limit->retries;
+        limit->retries -= retries;
+        limit->hard_retries += retries;
+        if (limit->hard_retries >= RETRIES_PER_CLOCK) {
+            limit->hard_retries = 0;
             if (!has_time(scan))
                 break;
         }
@@ -239,11 +239,11 @@ static int search_from(struct regex_scan *scan, int64_t from, bool only_there)
 /* Notes how many positions were tried. False: the patterns of the text take too long. */
 static bool note_positions(struct regex_scan *scan, int64_t count)
 {
-    struct effort *effort = scan->effort;
-    effort->read_bytes += count * scan->size;
-    if (effort->read_bytes < STEPS_PER_CLOCK)
+    struct work_limit *limit = scan->limit;
+    limit->read_bytes += count * scan->size;
+    if (limit->read_bytes < STEPS_PER_CLOCK)
         return true;
-    effort->read_bytes = 0;
+    limit->read_bytes = 0;
     return has_time(scan);
 }
 
@@ -257,8 +257,8 @@ static int64_t step_size(const struct regex_scan *scan, int64_t at)
 
 static bool too_long(const struct regex_scan *scan, struct fault *fault)
 {
-    return scan->effort->is_stopped
-               ? effort_fault(fault)
+    return scan->limit->is_stopped
+               ? work_limit_fault(fault)
                : fault_set(
                    fault, FAULT_LENGTH,
                    "a regular expression of the model's tokenizer takes too long on this text");
@@ -280,7 +280,7 @@ static bool search(struct regex_scan *scan, bool *is_found, struct fault *fault)
         const int64_t end = stepwise ? from + 1 : found < 0 ? scan->size + 1 : found + 1;
         if ((found < 0 && found != ONIG_MISMATCH)
             || (scan->regex->reads_ahead && !note_positions(scan, end - from))
-            || !effort_spend(scan->effort, end - from))
+            || !work_limit_spend(scan->limit, end - from))
             return too_long(scan, fault);
         from += step_size(scan, from);
     } while (found < 0 && stepwise && from <= scan->size);

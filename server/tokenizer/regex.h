@@ -9,7 +9,7 @@
 #ifndef ATTND_REGEX_H
 #define ATTND_REGEX_H
 
-#include "tokenizer/effort.h"
+#include "tokenizer/work_limit.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,13 +31,13 @@ struct regex_scan {
     int64_t size;
     int64_t at;       /* where the next search begins */
     int64_t last_end; /* of the match before; -1: none */
-    struct effort *effort;
+    struct work_limit *limit;
     struct regex_engine *engine; /* what the searches share; NULL before the first one */
 };
 
-/* What the scan costs is counted in effort, which outlives it. */
+/* What the scan costs is counted in the limit, which outlives it. */
 void regex_scan_init(struct regex_scan *scan, const struct regex *regex, const char *text,
-                     int64_t size, struct effort *effort);
+                     int64_t size, struct work_limit *limit);
 void regex_scan_free(struct regex_scan *scan);
 
 /* Goes on with another text, from its start. A scan that goes over many short texts is faster than

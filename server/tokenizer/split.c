@@ -120,7 +120,7 @@ bool split_by_pattern(const struct split_pattern *pattern, struct pieces *pieces
                       struct fault *fault)
 {
     struct regex_scan scan;
-    regex_scan_init(&scan, pattern->regex, "", 0, pieces->effort);
+    regex_scan_init(&scan, pattern->regex, "", 0, pieces->limit);
     const struct pattern_scan cut = { pattern, &scan };
     const bool ok = split_pieces(pieces, cut_by_pattern, &cut, fault);
     regex_scan_free(&scan);

@@ -39,12 +39,12 @@ static bool check_text(struct byte_slice text, struct fault *fault)
 
 /* Cuts the text into added tokens and pieces for the model. */
 static bool make_pieces(const struct tokenizer *tokenizer, struct byte_slice text,
-                        struct pieces *pieces, struct effort *effort, struct arena *arena,
+                        struct pieces *pieces, struct work_limit *limit, struct arena *arena,
                         struct fault *fault)
 {
     const struct normalizer *normalizer = &tokenizer->normalizer;
     const struct pre_tokenizer *pre_tokenizer = &tokenizer->pre_tokenizer;
-    return pieces_init(pieces, text.data, (int64_t)text.size, effort, arena, fault)
+    return pieces_init(pieces, text.data, (int64_t)text.size, limit, arena, fault)
            && added_tokens_cut(tokenizer->added, false, pieces, fault)
            && (!normalizer->normalize || normalizer->normalize(normalizer->state, pieces, fault))
            && added_tokens_cut(tokenizer->added, true, pieces, fault)
@@ -79,8 +79,8 @@ static bool run_model(const struct tokenizer *tokenizer, const struct pieces *pi
         }
         if (piece->start == piece->end)
             continue;
-        if (!effort_spend(output->effort, piece->end - piece->start))
-            return effort_fault(fault);
+        if (!work_limit_spend(output->limit, piece->end - piece->start))
+            return work_limit_fault(fault);
         if (!model->encode(model->state, pieces->bytes + piece->start, piece->end - piece->start,
                            output, fault))
             return false;
@@ -91,12 +91,12 @@ static bool run_model(const struct tokenizer *tokenizer, const struct pieces *pi
 
 /* Encodes one text, without what the template adds. */
 static bool encode_one(const struct tokenizer *tokenizer, struct byte_slice text, int sequence,
-                       struct effort *effort, struct arena *arena, struct token_list *list,
+                       struct work_limit *limit, struct arena *arena, struct token_list *list,
                        struct fault *fault)
 {
     struct pieces pieces;
-    struct model_output output = { .arena = arena, .effort = effort };
-    if (!check_text(text, fault) || !make_pieces(tokenizer, text, &pieces, effort, arena, fault)
+    struct model_output output = { .arena = arena, .limit = limit };
+    if (!check_text(text, fault) || !make_pieces(tokenizer, text, &pieces, limit, arena, fault)
         || !run_model(tokenizer, &pieces, &output, fault))
         return false;
     list->count = output.count;
@@ -148,7 +148,7 @@ static void mark_special(const struct tokenizer *tokenizer, struct token_list *l
 static bool encode_part(const struct tokenizer *tokenizer, struct byte_slice text, int sequence,
                         struct encodings *encodings, struct fault *fault)
 {
-    if (encode_one(tokenizer, text, sequence, encodings->effort, encodings->arena,
+    if (encode_one(tokenizer, text, sequence, encodings->limit, encodings->arena,
                    &encodings->lists[sequence], fault))
         return true;
     if (fault->code != FAULT_MEMORY)
@@ -167,8 +167,8 @@ bool tokenizer_encode_until(const struct tokenizer *tokenizer, const struct toke
                             struct byte_slice text, const struct byte_slice *pair, bool special,
                             struct arena *arena, struct token_list *list, struct fault *fault)
 {
-    struct effort effort;
-    effort_init(&effort, stop);
+    struct work_limit limit;
+    work_limit_init(&limit, stop);
     struct token_list lists[2] = { { 0 } };
     const struct byte_slice texts[2] = { text, pair ? *pair : (struct byte_slice){ 0 } };
     struct encodings encodings = {
@@ -178,7 +178,7 @@ bool tokenizer_encode_until(const struct tokenizer *tokenizer, const struct toke
         .vocabulary = &tokenizer->vocabulary,
         .added = tokenizer->added,
         .texts = texts,
-        .effort = &effort,
+        .limit = &limit,
     };
     const struct post_processor *post = &tokenizer->post_processor;
     if (!encode_part(tokenizer, text, 0, &encodings, fault)
@@ -216,9 +216,9 @@ static bool decode(const struct tokenizer *tokenizer, const struct tokenizer_sto
                    struct arena *arena, struct fault *fault)
 {
     const struct decoder *decoder = &tokenizer->decoder;
-    struct effort effort;
-    struct decoder_texts texts = { .arena = arena, .effort = &effort };
-    effort_init(&effort, stop);
+    struct work_limit limit;
+    struct decoder_texts texts = { .arena = arena, .limit = &limit };
+    work_limit_init(&limit, stop);
     if (!collect_texts(tokenizer, ids, count, skip_special, &texts, fault)
         || (decoder->decode && !decoder->decode(decoder->state, &texts, fault)))
         return false;

@@ -115,9 +115,9 @@ static bool encode(const void *state, const char *piece, int64_t size, struct mo
         paths[i] = (struct path){ .start = NOWHERE };
     for (int64_t i = 0; i < size;) {
         uint32_t code;
-        if (!effort_spend(output->effort,
-                          offer_pieces(unigram, piece, (uint32_t)size, (uint32_t)i, paths)))
-            return effort_fault(fault);
+        if (!work_limit_spend(output->limit,
+                              offer_pieces(unigram, piece, (uint32_t)size, (uint32_t)i, paths)))
+            return work_limit_fault(fault);
         i += unicode_decode(piece + i, &code);
     }
     uint32_t start = 0, unknown_start = NOWHERE;

@@ -31,7 +31,7 @@ static int64_t count_characters(const char *text, int64_t size)
 
 /* The longest token below the node that text begins with; its end is 0 where there is none. */
 static struct model_token longest_token(const struct wordpiece *wordpiece, int32_t node,
-                                        const char *text, int64_t size, struct effort *effort)
+                                        const char *text, int64_t size, struct work_limit *limit)
 {
     struct model_token longest = { .id = -1 };
     int64_t i = 0;
@@ -41,7 +41,7 @@ static struct model_token longest_token(const struct wordpiece *wordpiece, int32
             longest = (struct model_token){ .id = wordpiece->trie.nodes[node].value,
                                             .end = (uint32_t)(i + 1) };
     }
-    effort_spend(effort, i);
+    work_limit_spend(limit, i);
     return longest;
 }
 
@@ -66,11 +66,10 @@ static bool encode(const void *state, const char *piece, int64_t size, struct mo
         return add_unknown(wordpiece, size, output, fault);
     const int64_t first = output->count;
     for (int64_t at = 0; at < size;) {
-        const struct model_token token =
-            longest_token(wordpiece, at > 0 ? wordpiece->inner : TRIE_ROOT, piece + at, size - at,
-                          output->effort);
-        if (output->effort->is_stopped)
-            return effort_fault(fault);
+        const struct model_token token = longest_token(
+            wordpiece, at > 0 ? wordpiece->inner : TRIE_ROOT, piece + at, size - at, output->limit);
+        if (output->limit->is_stopped)
+            return work_limit_fault(fault);
         if (token.end == 0) {
             output->count = first;
             return add_unknown(wordpiece, size, output, fault);

@@ -26,7 +26,7 @@ void pipeline_case_open(struct pipeline_case *step, const char *node)
     char *json = pipeline_case_json(node);
     *step = (struct pipeline_case){ 0 };
     arena_init(&step->arena, SIZE_MAX);
-    effort_init(&step->effort, NULL);
+    work_limit_init(&step->limit, NULL);
     if (!json_read(&step->document, json, strlen(json), &(struct json_options){ 0 }, &step->fault))
         fail_msg("%s: %s", json, step->fault.message);
     free(json);

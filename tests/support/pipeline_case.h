@@ -10,7 +10,7 @@ struct pipeline_case {
     struct arena arena;
     struct vocabulary vocabulary;
     struct pipeline_build build; /* for the function that reads the node */
-    struct effort effort;        /* of a text that goes through the step */
+    struct work_limit limit;     /* of a text that goes through the step */
     struct fault fault;
 };
 

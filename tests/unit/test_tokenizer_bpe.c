@@ -73,11 +73,11 @@ static void write_tokens(char *out, size_t out_size, const struct model *model, 
                          size_t size, struct pipeline_case *step)
 {
     struct pieces pieces;
-    struct model_output output = { .arena = &step->arena, .effort = &step->effort };
+    struct model_output output = { .arena = &step->arena, .limit = &step->limit };
     size_t used = 0;
     out[0] = 0;
     assert_true(
-        pieces_init(&pieces, text, (int64_t)size, &step->effort, &step->arena, &step->fault));
+        pieces_init(&pieces, text, (int64_t)size, &step->limit, &step->arena, &step->fault));
     pipeline_case_assert(step,
                          model->encode(model->state, text, (int64_t)size, &output, &step->fault));
     for (int64_t i = 0; i < output.count && used < out_size; i++) {
@@ -197,7 +197,7 @@ static void test_random_merges_follow_the_definition(void **state)
             for (int k = 0; k < size; k++)
                 text[k] = (char)('a' + (rand() % 3 ? rand() % 2 : rand() % LETTERS));
             text[size] = 0;
-            struct model_output output = { .arena = &step.arena, .effort = &step.effort };
+            struct model_output output = { .arena = &step.arena, .limit = &step.limit };
             assert_true(model.encode(model.state, text, size, &output, &step.fault));
             assert_int_equal(output.count, merge_plainly(&random_model, text, ids));
             for (int64_t k = 0; k < output.count; k++)
@@ -221,7 +221,7 @@ static void test_a_long_word(void **state)
     char *text = malloc(SIZE);
     assert_non_null(text);
     memset(text, 'a', SIZE);
-    struct model_output output = { .arena = &step.arena, .effort = &step.effort };
+    struct model_output output = { .arena = &step.arena, .limit = &step.limit };
     const int64_t start = clock_thread_ns();
     assert_true(model.encode(model.state, text, SIZE, &output, &step.fault));
     assert_true(clock_thread_ns() - start < 20000000000);
@@ -275,7 +275,7 @@ static void test_an_unknown_token_that_is_missing(void **state)
     (void)state;
     struct pipeline_case step;
     struct model model;
-    struct model_output output = { .arena = &step.arena, .effort = &step.effort };
+    struct model_output output = { .arena = &step.arena, .limit = &step.limit };
     pipeline_case_open(&step, "{`vocab`:{`a`:0},`merges`:[],`unk_token`:`<unk>`}");
     pipeline_case_assert(&step, bpe_read(&step.build, step.node, &model));
     assert_true(model.encode(model.state, "aa", 2, &output, &step.fault));

@@ -66,9 +66,7 @@ static struct byte_slice TOKENS[32];
 /* The tokens lie in the string. */
 static struct decoder_texts cut(const char *tokens, struct pipeline_case *step)
 {
-    struct decoder_texts texts = { .texts = TOKENS,
-                                   .arena = &step->arena,
-                                   .effort = &step->effort };
+    struct decoder_texts texts = { .texts = TOKENS, .arena = &step->arena, .limit = &step->limit };
     for (const char *end; tokens; tokens = end ? end + 3 : NULL) {
         end = strstr(tokens, " ; ");
         TOKENS[texts.count++] =
@@ -112,7 +110,7 @@ static void test_nothing_is_decoded_to_nothing(void **state)
         pipeline_case_assert(&step, decoder_read(&step.build, step.node, &decoder));
         struct decoder_texts texts = { .texts = TOKENS,
                                        .arena = &step.arena,
-                                       .effort = &step.effort };
+                                       .limit = &step.limit };
         assert_true(decoder.decode(decoder.state, &texts, &step.fault));
         for (int64_t k = 0; k < texts.count; k++)
             assert_int_equal(texts.texts[k].size, 0);

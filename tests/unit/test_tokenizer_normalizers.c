@@ -140,9 +140,9 @@ static void normalize(const struct built *built, struct pieces *pieces, const ch
                       size_t size, struct arena *arena)
 {
     struct fault fault;
-    static struct effort effort; /* no test comes near its end */
-    effort_init(&effort, NULL);
-    assert_true(pieces_init(pieces, text, (int64_t)size, &effort, arena, &fault));
+    static struct work_limit limit; /* no test comes near its end */
+    work_limit_init(&limit, NULL);
+    assert_true(pieces_init(pieces, text, (int64_t)size, &limit, arena, &fault));
     assert_true(built->normalizer.normalize(built->normalizer.state, pieces, &fault));
 }
 

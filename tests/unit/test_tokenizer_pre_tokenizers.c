@@ -143,7 +143,7 @@ static void test_pieces_are_those_of_the_reference(void **state)
         pipeline_case_assert(&step, pre_tokenizer_read(&step.build, step.node, &pre_tokenizer));
         pipeline_case_assert(
             &step, pieces_init(&pieces, expected->text, (int64_t)strlen(expected->text),
-                               &step.effort, &step.arena, &step.fault)
+                               &step.limit, &step.arena, &step.fault)
                        && pre_tokenizer.pre_tokenize(pre_tokenizer.state, &pieces, &step.fault));
         write_pieces(shown, sizeof shown, &pieces);
         if (strcmp(shown, expected->expected) != 0)
@@ -163,7 +163,7 @@ static void test_added_tokens_stay(void **state)
         struct pieces pieces;
         pipeline_case_open(&step, CASES[i].node);
         pipeline_case_assert(&step, pre_tokenizer_read(&step.build, step.node, &pre_tokenizer));
-        assert_true(pieces_init(&pieces, "- <s>", 5, &step.effort, &step.arena, &step.fault));
+        assert_true(pieces_init(&pieces, "- <s>", 5, &step.limit, &step.arena, &step.fault));
         pieces_begin_cut(&pieces);
         pieces_cut_token(&pieces, 2, 5, 7);
         assert_true(pieces_end(&pieces, &step.fault));

@@ -32,10 +32,10 @@ static void write_matches(char *out, size_t out_size, const struct regex *regex,
     int64_t start, end;
     size_t used = 0;
     out[0] = 0;
-    struct effort effort;
-    effort_init(&effort, NULL);
-    effort.text_bytes = (int64_t)size;
-    regex_scan_init(&scan, regex, text, (int64_t)size, &effort);
+    struct work_limit limit;
+    work_limit_init(&limit, NULL);
+    limit.text_bytes = (int64_t)size;
+    regex_scan_init(&scan, regex, text, (int64_t)size, &limit);
     while (found) {
         if (!regex_scan_next(&scan, &found, &start, &end, &fault)) {
             snprintf(out, out_size, "%s", fault_code_name(fault.code));
@@ -103,9 +103,9 @@ static void test_a_scan_goes_over_several_texts(void **state)
     struct fault fault;
     bool found;
     int64_t start, end;
-    struct effort effort;
-    effort_init(&effort, NULL);
-    regex_scan_init(&scan, regex, "xaa", 3, &effort);
+    struct work_limit limit;
+    work_limit_init(&limit, NULL);
+    regex_scan_init(&scan, regex, "xaa", 3, &limit);
     assert_true(regex_scan_next(&scan, &found, &start, &end, &fault));
     assert_true(found && start == 1 && end == 3);
     regex_scan_restart(&scan, "a", 1);

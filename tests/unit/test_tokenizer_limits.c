@@ -1,4 +1,4 @@
-/* test_tokenizer_effort.c - work that files ask for, and what ends it: the budget of a text, the
+/* test_tokenizer_limits.c - work that files ask for, and what ends it: the budget of a text, the
  * request that is over, the bounds of a load. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -226,12 +226,12 @@ static void test_a_charsmap_that_grows(void **state)
     pipeline_case_open(&step, "{}");
     pipeline_case_assert(&step,
                          normalizer_precompiled_init(&step.build, data, sizeof data, &normalizer));
-    assert_true(pieces_init(&pieces, text, 1, &step.effort, &step.arena, &step.fault));
+    assert_true(pieces_init(&pieces, text, 1, &step.limit, &step.arena, &step.fault));
     assert_true(normalizer.normalize(normalizer.state, &pieces, &step.fault));
     assert_int_equal(pieces.size, MANY);
     struct arena arena;
     arena_init(&arena, 64 << 20);
-    assert_true(pieces_init(&pieces, text, MANY, &step.effort, &arena, &step.fault));
+    assert_true(pieces_init(&pieces, text, MANY, &step.limit, &arena, &step.fault));
     const int64_t start = clock_thread_ns();
     assert_false(normalizer.normalize(normalizer.state, &pieces, &step.fault));
     assert_int_equal(step.fault.code, FAULT_MEMORY);
