@@ -72,21 +72,12 @@ static const struct added_token *match(const struct added_tokens *added,
     return work_limit_spend(limit, at - start) ? longest : NULL;
 }
 
-static uint32_t character_before(const char *bytes, uint32_t at, uint32_t *code)
-{
-    do
-        at--;
-    while (((unsigned char)bytes[at] & 0xC0) == 0x80);
-    unicode_decode(bytes + at, code);
-    return at;
-}
-
 static bool is_within_word(const char *bytes, const struct piece *piece, uint32_t start,
                            uint32_t end)
 {
     uint32_t code;
     if (start > piece->start) {
-        character_before(bytes, start, &code);
+        unicode_before(bytes, start, &code);
         if (unicode_is_word(code))
             return true;
     }
@@ -100,7 +91,7 @@ static uint32_t space_start(const char *bytes, uint32_t first, uint32_t at)
 {
     while (at > first) {
         uint32_t code;
-        const uint32_t before = character_before(bytes, at, &code);
+        const uint32_t before = unicode_before(bytes, at, &code);
         if (!unicode_is_whitespace(code))
             break;
         at = before;

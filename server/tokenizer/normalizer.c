@@ -59,15 +59,6 @@ struct strip {
     bool left, right;
 };
 
-/* Where the character that ends at `end` begins. */
-static uint32_t character_before(const char *bytes, uint32_t end)
-{
-    do
-        end--;
-    while (((unsigned char)bytes[end] & 0xC0) == 0x80);
-    return end;
-}
-
 static bool run_strip(const void *state, struct pieces *pieces, struct fault *fault)
 {
     const struct strip *strip = state;
@@ -86,8 +77,7 @@ static bool run_strip(const void *state, struct pieces *pieces, struct fault *fa
             start += size;
         }
         while (strip->right && start < end) {
-            const uint32_t before = character_before(pieces->bytes, end);
-            unicode_decode(pieces->bytes + before, &code);
+            const uint32_t before = unicode_before(pieces->bytes, end, &code);
             if (!unicode_is_whitespace(code))
                 break;
             end = before;

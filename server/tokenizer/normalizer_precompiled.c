@@ -9,7 +9,6 @@
  * A grapheme cluster of less than 6 bytes is looked up as a whole, then each of its characters. The
  * look-up takes the shortest prefix that has a replacement, and the whole text that was looked up
  * is replaced: so the reference does it, and so the models were used. */
-#include "base/utf8.h"
 #include "tokenizer/normalizers.h"
 #include "tokenizer/transform.h"
 #include "tokenizer/unicode.h"
@@ -98,18 +97,10 @@ static void put(struct rewriting *rewriting, uint32_t code, int64_t change)
     rewriting->change = change;
 }
 
-static int64_t count_characters(const char *text, size_t size)
-{
-    int64_t count = 0;
-    for (size_t i = 0; i < size; i++)
-        count += ((unsigned char)text[i] & 0xC0) != 0x80;
-    return count;
-}
-
 static void replace(struct rewriting *rewriting, int64_t old_count, struct byte_slice replacement)
 {
     const char *text = replacement.data;
-    const int64_t new_count = count_characters(text, replacement.size);
+    const int64_t new_count = unicode_count(text, replacement.size);
     size_t at = 0;
     for (int64_t i = 0; i < new_count && !rewriting->out.pieces->failed; i++) {
         uint32_t code;
@@ -142,7 +133,7 @@ static void rewrite_cluster(struct rewriting *rewriting, const char *bytes, uint
     struct byte_slice replacement;
     if (end - at <= CLUSTER_BYTES_MAX
         && find(rewriting->rules, bytes + at, end - at, &replacement)) {
-        replace(rewriting, count_characters(bytes + at, end - at), replacement);
+        replace(rewriting, unicode_count(bytes + at, end - at), replacement);
         return;
     }
     while (at < end) {
@@ -258,12 +249,8 @@ bool normalizer_precompiled_init(struct pipeline_build *build, const unsigned ch
     rules->units = data + 4;
     rules->texts = (const char *)data + 4 + 4 * (size_t)rules->unit_count;
     rules->texts_size = size - 4 - 4 * (size_t)rules->unit_count;
-    for (size_t at = 0; at < rules->texts_size;) {
-        const size_t length = utf8_character_size(rules->texts + at, rules->texts_size - at);
-        if (length == 0)
-            return pipeline_fail(build, WHERE, "the texts of precompiled_charsmap are not UTF-8");
-        at += length;
-    }
+    if (unicode_find_invalid(rules->texts, rules->texts_size) < rules->texts_size)
+        return pipeline_fail(build, WHERE, "the texts of precompiled_charsmap are not UTF-8");
     for (int c = 0; c < 128; c++) {
         struct byte_slice ignored;
         const char byte = (char)c;

@@ -23,7 +23,7 @@
 #include "base/clock.h"
 #include "base/names.h"
 #include "base/utf8.h"
-#include "tokenizer/regex_properties.h"
+#include "tokenizer/unicode.h"
 
 #include <oniguruma.h>
 #include <stdlib.h>
@@ -57,6 +57,73 @@ struct regex_engine {
     OnigRegion region;
 };
 
+/* ------------------------------------------------------------- properties -- */
+
+enum {
+    CODE_END = 0x110000,
+    PROPERTY_COUNT = 19,
+    HAN = PROPERTY_COUNT - 1,
+    PROPERTY_RANGES_MAX = 1024
+};
+
+/* Each Oniguruma has the tables of one version of Unicode, and tokens must be the reference's,
+ * whose engine has Unicode 16. So the properties of categories, \p{L} or \p{Lu}, and \p{Han} are
+ * defined anew in the engine, under the names that patterns use. */
+struct property {
+    const char *name;
+    uint32_t ranges[1 + 2 * PROPERTY_RANGES_MAX]; /* count, then first and last of each */
+};
+
+/* A name is a category, or the first letter of several. Categories that are the same in all
+ * versions from 14 on are left to the engine, which takes no more than 20 properties. */
+static struct property PROPERTIES[PROPERTY_COUNT] = {
+    { .name = "L" },  { .name = "Lu" }, { .name = "Ll" }, { .name = "Lm" },  { .name = "Lo" },
+    { .name = "M" },  { .name = "Mn" }, { .name = "Mc" }, { .name = "N" },   { .name = "Nd" },
+    { .name = "P" },  { .name = "Pd" }, { .name = "Po" }, { .name = "S" },   { .name = "Sm" },
+    { .name = "So" }, { .name = "C" },  { .name = "Cn" }, { .name = "Han" },
+};
+
+/* Scripts.txt of Unicode 16. */
+static const uint32_t HAN_RANGES[] = {
+    0x2E80,  0x2E99,  0x2E9B,  0x2EF3,  0x2F00,  0x2FD5,  0x3005,  0x3005,  0x3007,
+    0x3007,  0x3021,  0x3029,  0x3038,  0x303B,  0x3400,  0x4DBF,  0x4E00,  0x9FFF,
+    0xF900,  0xFA6D,  0xFA70,  0xFAD9,  0x16FE2, 0x16FE3, 0x16FF0, 0x16FF1, 0x20000,
+    0x2A6DF, 0x2A700, 0x2B739, 0x2B740, 0x2B81D, 0x2B820, 0x2CEA1, 0x2CEB0, 0x2EBE0,
+    0x2EBF0, 0x2EE5D, 0x2F800, 0x2FA1D, 0x30000, 0x3134A, 0x31350, 0x323AF
+};
+
+static bool has_category(const char *name, const char *category)
+{
+    return name[0] == category[0] && (!name[1] || name[1] == category[1]);
+}
+
+/* Appends a character that is behind all others. */
+static void add_code(uint32_t *ranges, uint32_t code)
+{
+    uint32_t *last = &ranges[2 * (size_t)ranges[0]];
+    if (ranges[0] > 0 && *last + 1 == code) {
+        *last = code;
+    } else if (ranges[0] < PROPERTY_RANGES_MAX) {
+        last[1] = last[2] = code;
+        ranges[0]++;
+    }
+}
+
+/* Takes some milliseconds, once. */
+static void make_properties(void)
+{
+    for (uint32_t code = 0; code < CODE_END; code++) {
+        const char *category = unicode_category(code);
+        for (int i = 0; i < HAN; i++)
+            if (has_category(PROPERTIES[i].name, category))
+                add_code(PROPERTIES[i].ranges, code);
+    }
+    PROPERTIES[HAN].ranges[0] = sizeof HAN_RANGES / sizeof *HAN_RANGES / 2;
+    memcpy(PROPERTIES[HAN].ranges + 1, HAN_RANGES, sizeof HAN_RANGES);
+}
+
+/* --------------------------------------------------------------- patterns -- */
+
 static once_flag started = ONCE_FLAG_INIT;
 static bool has_properties; /* false: there was no memory for them */
 
@@ -67,11 +134,11 @@ static void start_engine(void)
     onig_set_parse_depth_limit(PARSE_DEPTH_MAX);
     onig_set_capture_num_limit(GROUPS_MAX);
     onig_set_subexp_call_limit_in_search(CALLS_MAX);
-    struct regex_property *properties = regex_properties();
+    make_properties();
     has_properties = true;
-    for (int i = 0; i < REGEX_PROPERTY_COUNT; i++)
+    for (int i = 0; i < PROPERTY_COUNT; i++)
         has_properties &=
-            onig_unicode_define_user_property(properties[i].name, properties[i].ranges)
+            onig_unicode_define_user_property(PROPERTIES[i].name, PROPERTIES[i].ranges)
             == ONIG_NORMAL;
 }
 
@@ -140,6 +207,8 @@ void regex_free(struct regex *regex)
     onig_free(regex->compiled);
     free(regex);
 }
+
+/* ------------------------------------------------------------------- scans -- */
 
 void regex_scan_init(struct regex_scan *scan, const struct regex *regex, const char *text,
                      int64_t size, struct work_limit *limit)

@@ -1,38 +1,19 @@
 /* tokenizer.c - see tokenizer.h: a text's way through the pipeline and back. */
-#include "base/utf8.h"
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/tokenizer_internal.h"
+#include "tokenizer/unicode.h"
 
 #include <stdio.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------ encoding -- */
 
-/* Returns the offset of the first byte that is not UTF-8; size where all is. */
-static size_t find_invalid(const char *text, size_t size)
-{
-    size_t at = 0;
-    while (at < size) {
-        uint64_t word;
-        for (; size - at >= sizeof word; at += sizeof word) {
-            memcpy(&word, text + at, sizeof word);
-            if (word & 0x8080808080808080u)
-                break;
-        }
-        const size_t length = utf8_character_size(text + at, size - at);
-        if (length == 0)
-            break;
-        at += length;
-    }
-    return at;
-}
-
 static bool check_text(struct byte_slice text, struct fault *fault)
 {
     if (text.size > PIECES_TEXT_BYTES_MAX)
         return fault_set(fault, FAULT_LENGTH, "the text has %zu bytes; expected at most %d",
                          text.size, PIECES_TEXT_BYTES_MAX);
-    const size_t invalid = find_invalid(text.data, text.size);
+    const size_t invalid = unicode_find_invalid(text.data, text.size);
     return invalid >= text.size
            || fault_set(fault, FAULT_OPTION, "the text is not UTF-8 at byte %zu", invalid);
 }

@@ -20,8 +20,29 @@ static inline uint32_t unicode_decode(const char *text, uint32_t *code)
     return 4;
 }
 
+/* Where the character that ends before text + end begins; *code is the character. */
+static inline uint32_t unicode_before(const char *text, uint32_t end, uint32_t *code)
+{
+    do
+        end--;
+    while (((unsigned char)text[end] & 0xC0) == 0x80);
+    unicode_decode(text + end, code);
+    return end;
+}
+
+/* How many characters valid UTF-8 has. */
+static inline int64_t unicode_count(const char *text, size_t size)
+{
+    int64_t count = 0;
+    for (size_t i = 0; i < size; i++)
+        count += ((unsigned char)text[i] & 0xC0) != 0x80;
+    return count;
+}
+
+/* The offset of the first byte that is not UTF-8; size where all is. */
+size_t unicode_find_invalid(const char *text, size_t size);
+
 bool unicode_is_whitespace(uint32_t code);  /* the property White_Space */
-bool unicode_is_control(uint32_t code);     /* category Cc */
 bool unicode_is_other(uint32_t code);       /* categories Cc, Cf, Cn, Co, Cs */
 bool unicode_is_punctuation(uint32_t code); /* categories P* */
 bool unicode_is_mark(uint32_t code);        /* categories M* */

@@ -8,6 +8,7 @@
  * Source: models/wordpiece of Hugging Face tokenizers; Schuster, Nakajima, "Japanese and Korean
  * voice search", 2012. */
 #include "tokenizer/model_vocabulary.h"
+#include "tokenizer/unicode.h"
 
 #include <string.h>
 
@@ -20,14 +21,6 @@ struct wordpiece {
     const char *unknown_token;
     int64_t characters_max;
 };
-
-static int64_t count_characters(const char *text, int64_t size)
-{
-    int64_t count = 0;
-    for (int64_t i = 0; i < size; i++)
-        count += ((unsigned char)text[i] & 0xC0) != 0x80;
-    return count;
-}
 
 /* The longest token below the node that text begins with; its end is 0 where there is none. */
 static struct model_token longest_token(const struct wordpiece *wordpiece, int32_t node,
@@ -62,7 +55,7 @@ static bool encode(const void *state, const char *piece, int64_t size, struct mo
 {
     const struct wordpiece *wordpiece = state;
     if (size > wordpiece->characters_max
-        && count_characters(piece, size) > wordpiece->characters_max)
+        && unicode_count(piece, (size_t)size) > wordpiece->characters_max)
         return add_unknown(wordpiece, size, output, fault);
     const int64_t first = output->count;
     for (int64_t at = 0; at < size;) {

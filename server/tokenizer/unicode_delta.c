@@ -1,8 +1,10 @@
-/* unicode_later.c - see unicode_later.h.
+/* unicode_delta.c - where utf8proc's version of Unicode is not the one of the reference
+ * implementation.
  *
  * The ranges were found by asking the reference implementation, tokenizers 0.22.2, for every
- * character, and utf8proc 2.8.0 (Unicode 15) for the same; the tables hold the differences. */
-#include "tokenizer/unicode_later.h"
+ * character, for categories by a regular expression, and utf8proc 2.8.0 (Unicode 15) for the same;
+ * the tables hold the differences. */
+#include "tokenizer/unicode_delta.h"
 
 struct range {
     uint32_t first, last;
@@ -121,84 +123,105 @@ static const struct range FORMER_PUNCTUATION[] = {
 };
 
 /* Lower case: later than Unicode 15. */
-static const struct {
-    uint32_t first, last, lower; /* lower: of the first */
+static const struct lowercase {
+    struct range codes;
+    uint32_t lower; /* of the first */
 } LOWERCASE[] = {
-    { 0x1C89, 0x1C89, 0x1C8A },    { 0xA7CB, 0xA7CB, 0x264 },  { 0xA7CC, 0xA7CC, 0xA7CD },
-    { 0xA7CE, 0xA7CE, 0xA7CF },    { 0xA7D2, 0xA7D2, 0xA7D3 }, { 0xA7D4, 0xA7D4, 0xA7D5 },
-    { 0xA7DA, 0xA7DA, 0xA7DB },    { 0xA7DC, 0xA7DC, 0x19B },  { 0x10D50, 0x10D65, 0x10D70 },
-    { 0x16EA0, 0x16EB8, 0x16EBB },
+    { { 0x1C89, 0x1C89 }, 0x1C8A },    { { 0xA7CB, 0xA7CB }, 0x264 },
+    { { 0xA7CC, 0xA7CC }, 0xA7CD },    { { 0xA7CE, 0xA7CE }, 0xA7CF },
+    { { 0xA7D2, 0xA7D2 }, 0xA7D3 },    { { 0xA7D4, 0xA7D4 }, 0xA7D5 },
+    { { 0xA7DA, 0xA7DA }, 0xA7DB },    { { 0xA7DC, 0xA7DC }, 0x19B },
+    { { 0x10D50, 0x10D65 }, 0x10D70 }, { { 0x16EA0, 0x16EB8 }, 0x16EBB },
 };
 
-static bool has(const struct range *ranges, size_t count, uint32_t code)
+/* The categories of characters that Unicode 16 has and 15 has not. */
+static const struct category {
+    struct range codes;
+    char name[3];
+} CATEGORIES[] = {
+    { { 0x897, 0x897 }, "Mn" },     { { 0x1B4E, 0x1B4F }, "Po" },   { { 0x1B7F, 0x1B7F }, "Po" },
+    { { 0x1C89, 0x1C89 }, "Lu" },   { { 0x1C8A, 0x1C8A }, "Ll" },   { { 0x2427, 0x2429 }, "So" },
+    { { 0x2FFC, 0x2FFF }, "So" },   { { 0x31E4, 0x31E5 }, "So" },   { { 0x31EF, 0x31EF }, "So" },
+    { { 0xA7CB, 0xA7CC }, "Lu" },   { { 0xA7CD, 0xA7CD }, "Ll" },   { { 0xA7DA, 0xA7DA }, "Lu" },
+    { { 0xA7DB, 0xA7DB }, "Ll" },   { { 0xA7DC, 0xA7DC }, "Lu" },   { { 0x105C0, 0x105F3 }, "Lo" },
+    { { 0x10D40, 0x10D49 }, "Nd" }, { { 0x10D4A, 0x10D4D }, "Lo" }, { { 0x10D4E, 0x10D4E }, "Lm" },
+    { { 0x10D4F, 0x10D4F }, "Lo" }, { { 0x10D50, 0x10D65 }, "Lu" }, { { 0x10D69, 0x10D6D }, "Mn" },
+    { { 0x10D6E, 0x10D6E }, "Pd" }, { { 0x10D6F, 0x10D6F }, "Lm" }, { { 0x10D70, 0x10D85 }, "Ll" },
+    { { 0x10D8E, 0x10D8F }, "Sm" }, { { 0x10EC2, 0x10EC4 }, "Lo" }, { { 0x10EFC, 0x10EFC }, "Mn" },
+    { { 0x11380, 0x11389 }, "Lo" }, { { 0x1138B, 0x1138B }, "Lo" }, { { 0x1138E, 0x1138E }, "Lo" },
+    { { 0x11390, 0x113B5 }, "Lo" }, { { 0x113B7, 0x113B7 }, "Lo" }, { { 0x113B8, 0x113BA }, "Mc" },
+    { { 0x113BB, 0x113C0 }, "Mn" }, { { 0x113C2, 0x113C2 }, "Mc" }, { { 0x113C5, 0x113C5 }, "Mc" },
+    { { 0x113C7, 0x113CA }, "Mc" }, { { 0x113CC, 0x113CD }, "Mc" }, { { 0x113CE, 0x113CE }, "Mn" },
+    { { 0x113CF, 0x113CF }, "Mc" }, { { 0x113D0, 0x113D0 }, "Mn" }, { { 0x113D1, 0x113D1 }, "Lo" },
+    { { 0x113D2, 0x113D2 }, "Mn" }, { { 0x113D3, 0x113D3 }, "Lo" }, { { 0x113D4, 0x113D5 }, "Po" },
+    { { 0x113D7, 0x113D8 }, "Po" }, { { 0x113E1, 0x113E2 }, "Mn" }, { { 0x116D0, 0x116E3 }, "Nd" },
+    { { 0x1171E, 0x1171E }, "Mc" }, { { 0x11BC0, 0x11BE0 }, "Lo" }, { { 0x11BE1, 0x11BE1 }, "Po" },
+    { { 0x11BF0, 0x11BF9 }, "Nd" }, { { 0x11F5A, 0x11F5A }, "Mn" }, { { 0x13460, 0x143FA }, "Lo" },
+    { { 0x16100, 0x1611D }, "Lo" }, { { 0x1611E, 0x16129 }, "Mn" }, { { 0x1612A, 0x1612C }, "Mc" },
+    { { 0x1612D, 0x1612F }, "Mn" }, { { 0x16130, 0x16139 }, "Nd" }, { { 0x16D40, 0x16D42 }, "Lm" },
+    { { 0x16D43, 0x16D6A }, "Lo" }, { { 0x16D6B, 0x16D6C }, "Lm" }, { { 0x16D6D, 0x16D6F }, "Po" },
+    { { 0x16D70, 0x16D79 }, "Nd" }, { { 0x18CFF, 0x18CFF }, "Lo" }, { { 0x1CC00, 0x1CCEF }, "So" },
+    { { 0x1CCF0, 0x1CCF9 }, "Nd" }, { { 0x1CD00, 0x1CEB3 }, "So" }, { { 0x1E5D0, 0x1E5ED }, "Lo" },
+    { { 0x1E5EE, 0x1E5EF }, "Mn" }, { { 0x1E5F0, 0x1E5F0 }, "Lo" }, { { 0x1E5F1, 0x1E5FA }, "Nd" },
+    { { 0x1E5FF, 0x1E5FF }, "Po" }, { { 0x1F8B2, 0x1F8BB }, "So" }, { { 0x1F8C0, 0x1F8C1 }, "So" },
+    { { 0x1FA89, 0x1FA89 }, "So" }, { { 0x1FA8F, 0x1FA8F }, "So" }, { { 0x1FABE, 0x1FABE }, "So" },
+    { { 0x1FAC6, 0x1FAC6 }, "So" }, { { 0x1FADC, 0x1FADC }, "So" }, { { 0x1FADF, 0x1FADF }, "So" },
+    { { 0x1FAE9, 0x1FAE9 }, "So" }, { { 0x1FBCB, 0x1FBEF }, "So" }, { { 0x2EBF0, 0x2EE5D }, "Lo" },
+};
+
+#define RANGES(list)                                                                               \
+    {                                                                                              \
+        list, sizeof(list) / sizeof(list)[0]                                                       \
+    }
+
+static const struct {
+    const struct range *ranges;
+    size_t count;
+} DELTAS[] = {
+    [UNICODE_LATER_MARK] = RANGES(MARKS),
+    [UNICODE_LATER_NONSPACING] = RANGES(NONSPACING),
+    [UNICODE_LATER_OTHER] = RANGES(OTHER),
+    [UNICODE_LATER_PUNCTUATION] = RANGES(PUNCTUATION),
+    [UNICODE_LATER_DECOMPOSITION] = RANGES(DECOMPOSITIONS),
+    [UNICODE_LATER_NUMERIC] = RANGES(NUMERIC),
+    [UNICODE_LATER_WORD] = RANGES(WORDS),
+    [UNICODE_FORMER_MARK] = RANGES(FORMER_MARKS),
+    [UNICODE_FORMER_NONSPACING] = RANGES(FORMER_NONSPACING),
+    [UNICODE_FORMER_PUNCTUATION] = RANGES(FORMER_PUNCTUATION),
+};
+
+/* The row whose range, its first member, has the code; NULL: none has it. Rows are in order. */
+static inline const void *find_row(const void *rows, size_t count, size_t row_size, uint32_t code)
 {
     size_t low = 0, high = count;
     while (low < high) {
         const size_t middle = (low + high) / 2;
-        if (code > ranges[middle].last)
+        const struct range *range = (const struct range *)((const char *)rows + middle * row_size);
+        if (code > range->last)
             low = middle + 1;
-        else
+        else if (code < range->first)
             high = middle;
+        else
+            return range;
     }
-    return low < count && code >= ranges[low].first;
+    return NULL;
 }
 
-#define HAS(ranges, code) has(ranges, sizeof(ranges) / sizeof(ranges)[0], code)
-
-bool unicode_later_word(uint32_t code)
+bool unicode_delta_has(enum unicode_delta delta, uint32_t code)
 {
-    return HAS(WORDS, code);
+    return find_row(DELTAS[delta].ranges, DELTAS[delta].count, sizeof(struct range), code);
 }
 
-bool unicode_later_mark(uint32_t code)
+uint32_t unicode_delta_lowercase(uint32_t code)
 {
-    return HAS(MARKS, code);
+    const struct lowercase *row =
+        find_row(LOWERCASE, sizeof LOWERCASE / sizeof *LOWERCASE, sizeof *row, code);
+    return row ? row->lower + (code - row->codes.first) : code;
 }
 
-bool unicode_later_nonspacing(uint32_t code)
+const char *unicode_delta_category(uint32_t code)
 {
-    return HAS(NONSPACING, code);
-}
-
-bool unicode_later_other(uint32_t code)
-{
-    return HAS(OTHER, code);
-}
-
-bool unicode_later_punctuation(uint32_t code)
-{
-    return HAS(PUNCTUATION, code);
-}
-
-bool unicode_later_decomposition(uint32_t code)
-{
-    return HAS(DECOMPOSITIONS, code);
-}
-
-bool unicode_later_numeric(uint32_t code)
-{
-    return HAS(NUMERIC, code);
-}
-
-bool unicode_former_mark(uint32_t code)
-{
-    return HAS(FORMER_MARKS, code);
-}
-
-bool unicode_former_nonspacing(uint32_t code)
-{
-    return HAS(FORMER_NONSPACING, code);
-}
-
-bool unicode_former_punctuation(uint32_t code)
-{
-    return HAS(FORMER_PUNCTUATION, code);
-}
-
-uint32_t unicode_later_lowercase(uint32_t code)
-{
-    for (size_t i = 0; i < sizeof LOWERCASE / sizeof LOWERCASE[0]; i++)
-        if (code >= LOWERCASE[i].first && code <= LOWERCASE[i].last)
-            return LOWERCASE[i].lower + (code - LOWERCASE[i].first);
-    return code;
+    const struct category *row =
+        find_row(CATEGORIES, sizeof CATEGORIES / sizeof *CATEGORIES, sizeof *row, code);
+    return row ? row->name : NULL;
 }
