@@ -1,4 +1,5 @@
-/* added_tokens.c - see added_tokens.h. */
+/* added_tokens.c - finds added tokens by two tries: of those that are normalized, and of the
+ * others. */
 #include "tokenizer/added_tokens.h"
 
 #include "tokenizer/trie.h"
@@ -11,16 +12,19 @@ enum {
     NORMALIZED_STEPS_MAX = 1 << 30         /* to normalize all tokens of a file */
 };
 
+#define WHERE "added_tokens"
+
 struct added_token {
-    const char *content;
+    struct byte_slice content;
     struct byte_slice searched; /* the text that it is searched by */
-    int32_t id;
+    int64_t id;
     bool single_word, left_strip, right_strip, normalized, special;
 };
 
 /* The tokens of a kind. */
 struct search {
-    struct trie trie; /* of indices of tokens */
+    const struct added_token *tokens; /* all */
+    struct trie trie;                 /* of indices of tokens of the kind */
     bool first_bytes[256];
 };
 
@@ -52,8 +56,7 @@ struct byte_slice added_tokens_text(const struct added_tokens *added, int32_t id
 /* ------------------------------------------------------------------ search -- */
 
 /* The longest token that begins at `at`; NULL: none does, or the work is stopped. */
-static const struct added_token *match(const struct added_tokens *added,
-                                       const struct search *search, const char *bytes, uint32_t at,
+static const struct added_token *match(const struct search *search, const char *bytes, uint32_t at,
                                        uint32_t end, uint32_t *match_end, struct work_limit *limit)
 {
     const struct added_token *longest = NULL;
@@ -65,7 +68,7 @@ static const struct added_token *match(const struct added_tokens *added,
             break;
         const int32_t index = search->trie.nodes[node].value;
         if (index >= 0) {
-            longest = &added->tokens[index];
+            longest = &search->tokens[index];
             *match_end = at;
         }
     }
@@ -111,9 +114,11 @@ static uint32_t space_end(const char *bytes, uint32_t at, uint32_t end)
     return at;
 }
 
-static void cut_piece(const struct added_tokens *added, const struct search *search,
-                      struct pieces *pieces, const struct piece *piece)
+static bool cut_piece(const void *state, struct pieces *pieces, const struct piece *piece,
+                      struct fault *fault)
 {
+    (void)fault;
+    const struct search *search = state;
     const char *bytes = pieces->bytes;
     uint32_t cut = piece->start;         /* all before it is cut */
     uint32_t spaces = 0, spaces_end = 0; /* the last spaces that a token took from behind it */
@@ -121,7 +126,7 @@ static void cut_piece(const struct added_tokens *added, const struct search *sea
         uint32_t end;
         const struct added_token *token =
             search->first_bytes[(unsigned char)bytes[at]]
-                ? match(added, search, bytes, at, piece->end, &end, pieces->limit)
+                ? match(search, bytes, at, piece->end, &end, pieces->limit)
                 : NULL;
         if (!token) {
             at++;
@@ -146,105 +151,87 @@ static void cut_piece(const struct added_tokens *added, const struct search *sea
         if (start >= end)
             continue;
         pieces_cut(pieces, cut, start);
-        pieces_cut_token(pieces, start, end, token->id);
+        pieces_cut_token(pieces, start, end, (int32_t)token->id);
         cut = end;
     }
     pieces_cut(pieces, cut, piece->end);
+    return true;
 }
 
-/* Whether a cut changes anything: an empty piece is to be dropped, one whose first characters a
+/* Whether a cut changes a piece: an empty one is to be dropped, one whose first characters a
  * normalizer deleted begins behind them in the original text, and others may have tokens. */
-static bool is_cut(const struct added_tokens *added, const struct search *search,
-                   const struct pieces *pieces)
+static bool is_cut(const void *state, const struct pieces *pieces, const struct piece *piece)
 {
-    for (int64_t i = 0; i < pieces->count; i++) {
-        const struct piece *piece = &pieces->list[i];
-        uint32_t end;
-        if (piece->id >= 0)
-            continue;
-        if (piece->start == piece->end
-            || pieces_span(pieces, piece->start, piece->end).start != piece->origin)
+    const struct search *search = state;
+    uint32_t end;
+    if (piece->start == piece->end
+        || pieces_span(pieces, piece->start, piece->end).start != piece->origin)
+        return true;
+    for (uint32_t at = piece->start; at < piece->end; at++)
+        if (search->first_bytes[(unsigned char)pieces->bytes[at]]
+            && (match(search, pieces->bytes, at, piece->end, &end, pieces->limit)
+                || pieces->limit->is_stopped))
             return true;
-        for (uint32_t at = piece->start; at < piece->end; at++)
-            if (search->first_bytes[(unsigned char)pieces->bytes[at]]
-                && (match(added, search, pieces->bytes, at, piece->end, &end, pieces->limit)
-                    || pieces->limit->is_stopped))
-                return true;
-    }
     return false;
 }
 
 bool added_tokens_cut(const struct added_tokens *added, bool normalized, struct pieces *pieces,
                       struct fault *fault)
 {
-    const struct search *search = &added->searches[normalized];
-    if (!is_cut(added, search, pieces))
-        return true;
-    pieces_begin_cut(pieces);
-    for (int64_t i = 0; i < pieces->count; i++)
-        if (pieces->list[i].id >= 0)
-            pieces_keep(pieces, i);
-        else
-            cut_piece(added, search, pieces, &pieces->list[i]);
-    return pieces_end(pieces, fault);
+    return pieces_split(pieces, is_cut, cut_piece, &added->searches[normalized], fault);
 }
 
 /* ----------------------------------------------------------------- reading -- */
 
-static bool read_token(struct pipeline_build *build, const cJSON *node, struct added_token *token,
-                       int64_t *id)
+static const struct step_field FIELDS[] = {
+    { STEP_FIELD("content", STEP_STRING, struct added_token, content) },
+    { STEP_FIELD("id", STEP_INTEGER, struct added_token, id), .most = VOCABULARY_ID_MAX },
+    { STEP_FIELD("single_word", STEP_BOOL, struct added_token, single_word) },
+    { STEP_FIELD("lstrip", STEP_BOOL, struct added_token, left_strip) },
+    { STEP_FIELD("rstrip", STEP_BOOL, struct added_token, right_strip) },
+    { STEP_FIELD("normalized", STEP_BOOL, struct added_token, normalized) },
+    { STEP_FIELD("special", STEP_BOOL, struct added_token, special) },
+};
+
+static bool read_token(struct pipeline_build *build, const cJSON *node, struct added_token *token)
 {
-    static const char WHERE[] = "added_tokens";
     if (!cJSON_IsObject(node))
         return pipeline_fail(build, WHERE, "a token is %s; expected an object",
                              json_kind(build->document, node));
-    const char *content = NULL;
-    if (!pipeline_string(build, node, WHERE, "content", true, &content)
-        || !pipeline_integer(build, node, WHERE, "id", true, 0, VOCABULARY_ID_MAX, id)
-        || !pipeline_bool(build, node, WHERE, "single_word", true, &token->single_word)
-        || !pipeline_bool(build, node, WHERE, "lstrip", true, &token->left_strip)
-        || !pipeline_bool(build, node, WHERE, "rstrip", true, &token->right_strip)
-        || !pipeline_bool(build, node, WHERE, "normalized", true, &token->normalized)
-        || !pipeline_bool(build, node, WHERE, "special", true, &token->special))
-        return false;
-    if (strlen(content) > ADDED_TOKEN_BYTES_MAX)
-        return pipeline_fail(build, WHERE, "the token '%.40s' has %zu bytes; expected at most %d",
-                             content, strlen(content), ADDED_TOKEN_BYTES_MAX);
-    token->content = pipeline_strdup(build, content);
-    return token->content != NULL;
+    return pipeline_fields(build, node, WHERE, FIELDS, sizeof FIELDS / sizeof *FIELDS, token)
+           && (token->content.size <= ADDED_TOKEN_BYTES_MAX
+               || pipeline_fail(
+                   build, WHERE, "the token '%.40s' has %zu bytes; expected at most %d",
+                   (const char *)token->content.data, token->content.size, ADDED_TOKEN_BYTES_MAX));
 }
 
-/* Gives the token its id, and the vocabulary the token where it has none of its text. The
- * reference implementation numbers new tokens by itself, from *next on. */
-static bool settle_id(struct pipeline_build *build, struct added_token *token, int64_t id,
-                      int64_t *next)
+/* Gives the vocabulary the token where it has none of its text. The reference implementation
+ * numbers new tokens by itself, from *next on. */
+static bool check_id(struct pipeline_build *build, const struct added_token *token, int64_t *next)
 {
-    static const char WHERE[] = "added_tokens";
-    const int32_t known =
-        vocabulary_find(build->vocabulary, token->content, strlen(token->content));
-    token->id = (int32_t)id;
+    const char *text = token->content.data;
+    const int32_t known = vocabulary_find(build->vocabulary, text, token->content.size);
     if (known != VOCABULARY_NONE)
-        return known == id
+        return known == token->id
                || pipeline_fail(build, WHERE,
-                                "the token '%.40s' has id %lld; the model has it as %d",
-                                token->content, (long long)id, known);
-    if (id != *next)
+                                "the token '%.40s' has id %lld; the model has it as %d", text,
+                                (long long)token->id, known);
+    if (token->id != *next)
         return pipeline_fail(build, WHERE,
                              "the token '%.40s' has id %lld; it is not in the model, and the next "
                              "free id is %lld",
-                             token->content, (long long)id, (long long)*next);
+                             text, (long long)token->id, (long long)*next);
     ++*next;
-    return vocabulary_add(build->vocabulary, token->content, strlen(token->content), id,
-                          build->fault);
+    return vocabulary_add(build->vocabulary, text, token->content.size, token->id, build->fault);
 }
 
 /* Normalizes a token's text, whose result is copied into the build's arena. */
-static bool normalize(struct pipeline_build *build, const struct normalizer *normalizer,
+static bool normalize(struct pipeline_build *build, const struct step *normalizer,
                       struct work_limit *limit, struct arena *arena, struct byte_slice *text)
 {
     struct pieces pieces;
     if (!pieces_init(&pieces, text->data, (int64_t)text->size, limit, arena, build->fault)
-        || !normalizer->normalize(normalizer->state, &pieces, build->fault))
+        || !normalizer->run.pieces(normalizer->state, &pieces, build->fault))
         return false;
     *text = (struct byte_slice){ "", 0 };
     if (pieces.count == 0)
@@ -261,11 +248,11 @@ static bool normalize(struct pipeline_build *build, const struct normalizer *nor
 
 /* The text that a token is searched by. */
 static bool search_text(struct pipeline_build *build, const struct added_token *token,
-                        const struct normalizer *normalizer, struct work_limit *limit,
+                        const struct step *normalizer, struct work_limit *limit,
                         struct byte_slice *text)
 {
-    *text = (struct byte_slice){ token->content, strlen(token->content) };
-    if (!token->normalized || !normalizer->normalize)
+    *text = token->content;
+    if (!token->normalized || !normalizer->type)
         return true;
     struct arena arena;
     arena_init(&arena, NORMALIZED_ARENA_BYTES_MAX);
@@ -275,10 +262,11 @@ static bool search_text(struct pipeline_build *build, const struct added_token *
     if (is_fine)
         return true;
     if (limit->is_stopped)
-        return pipeline_fail(build, "added_tokens", "the normalizer takes too long on the tokens");
+        return pipeline_fail(build, WHERE, "the normalizer takes too long on the tokens");
     return is_large && build->fault->code == FAULT_MEMORY
                ? pipeline_fail(build, "added_tokens",
-                               "the normalizer makes the token '%.40s' too long", token->content)
+                               "the normalizer makes the token '%.40s' too long",
+                               (const char *)token->content.data)
                : false;
 }
 
@@ -289,7 +277,7 @@ static bool is_used_up(void *questions)
 }
 
 static bool build_search(struct pipeline_build *build, struct added_tokens *added,
-                         const struct normalizer *normalizer, bool normalized)
+                         const struct step *normalizer, bool normalized)
 {
     struct search *search = &added->searches[normalized];
     struct trie_entry *entries = pipeline_alloc(build, (size_t)added->count, sizeof *entries);
@@ -311,6 +299,7 @@ static bool build_search(struct pipeline_build *build, struct added_tokens *adde
         search->first_bytes[*(const unsigned char *)entry.string.data] = true;
         entries[count++] = entry;
     }
+    search->tokens = added->tokens;
     return trie_build(&search->trie, entries, count, build->arena, build->fault);
 }
 
@@ -328,7 +317,7 @@ static bool index_tokens(struct pipeline_build *build, struct added_tokens *adde
 }
 
 bool added_tokens_read(struct pipeline_build *build, const cJSON *node,
-                       const struct normalizer *normalizer, struct added_tokens **added)
+                       const struct step *normalizer, struct added_tokens **added)
 {
     struct added_tokens *list = *added = pipeline_alloc(build, 1, sizeof *list);
     if (!list)
@@ -340,13 +329,12 @@ bool added_tokens_read(struct pipeline_build *build, const cJSON *node,
     const cJSON *child;
     cJSON_ArrayForEach(child, node)
     {
-        struct added_token token = { .content = "" };
-        int64_t id;
-        if (!read_token(build, child, &token, &id))
+        struct added_token token = { .id = 0 };
+        if (!read_token(build, child, &token))
             return false;
-        if (token.content[0] == '\0') /* the reference leaves it out */
+        if (token.content.size == 0) /* the reference leaves it out */
             continue;
-        if (!settle_id(build, &token, id, &next))
+        if (!check_id(build, &token, &next))
             return false;
         list->tokens[list->count++] = token;
     }

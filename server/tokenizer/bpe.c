@@ -7,12 +7,11 @@
  *
  * Source: models/bpe of Hugging Face tokenizers; byte_fallback is that of SentencePiece. */
 #include "tokenizer/bpe_merges.h"
-#include "tokenizer/model_vocabulary.h"
+#include "tokenizer/pipeline.h"
 #include "tokenizer/unicode.h"
 
 #include "base/utf8.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define WHERE "model BPE"
@@ -27,9 +26,9 @@ struct bpe {
     int32_t direct[BPE_DIRECT_CHARACTERS]; /* the tokens of single characters; -1: none */
     int32_t byte_tokens[256];              /* <0x00> and so on */
     int32_t unknown;                       /* -1: none */
-    const char *unknown_text;              /* NULL: the file names none */
+    struct byte_slice unknown_text;        /* .data is NULL where the file names none */
     uint32_t unknown_first, unknown_last;  /* its characters */
-    const char *prefix, *suffix;           /* NULL: none */
+    struct byte_slice prefix, suffix;      /* of tokens; empty: none */
     bool fuses_unknown, byte_fallback, ignores_merges;
 };
 
@@ -96,7 +95,7 @@ static bool add_symbol(struct encoding *encoding, int32_t id, uint32_t size, uin
 {
     struct word *word = encoding->word;
     const struct bpe *bpe = encoding->bpe;
-    if (word->count > 0 && !bpe->prefix && !bpe->suffix
+    if (word->count > 0 && bpe->prefix.size == 0 && bpe->suffix.size == 0
         && !bpe_merges_may_join(&bpe->merges, word->last, first) && !end_word(encoding))
         return false;
     if (word->count == word->capacity && !grow(word, encoding->output->arena))
@@ -144,23 +143,24 @@ static bool add_other(struct encoding *encoding, const char *text, size_t size,
     bool is_done;
     if (!add_bytes(encoding, text, size, &is_done))
         return word_fault(encoding, fault);
-    if (is_done || !bpe->unknown_text)
+    if (is_done || !bpe->unknown_text.data)
         return true;
     if (bpe->unknown < 0)
         return fault_set(fault, FAULT_FIELD,
                          "the text has a character that is no token, and the tokenizer's "
                          "unk_token %s is not in its vocabulary",
-                         bpe->unknown_text);
+                         (const char *)bpe->unknown_text.data);
     if (!bpe->fuses_unknown && !flush_unknown(encoding))
         return word_fault(encoding, fault);
     encoding->unknown_size += character_size;
     return true;
 }
 
-static size_t append(char *out, size_t used, const char *text, size_t size)
+static size_t append(char *out, size_t used, struct byte_slice text)
 {
-    memcpy(out + used, text, size);
-    return used + size;
+    if (text.size > 0)
+        memcpy(out + used, text.data, text.size);
+    return used + text.size;
 }
 
 /* One character, with the prefix and the suffix that it has at its place. */
@@ -168,16 +168,16 @@ static bool add_character(struct encoding *encoding, const char *text, uint32_t 
                           bool is_first, bool is_last, struct fault *fault)
 {
     const struct bpe *bpe = encoding->bpe;
+    const struct byte_slice none = { NULL, 0 }, prefix = is_first ? none : bpe->prefix,
+                            suffix = is_last ? bpe->suffix : none;
     char affixed[2 * BPE_AFFIX_BYTES_MAX + 4];
     const char *token = text;
     size_t token_size = size;
-    if ((bpe->prefix && !is_first) || (bpe->suffix && is_last)) {
+    if (prefix.size > 0 || suffix.size > 0) {
         token = affixed;
-        token_size =
-            bpe->prefix && !is_first ? append(affixed, 0, bpe->prefix, strlen(bpe->prefix)) : 0;
-        token_size = append(affixed, token_size, text, size);
-        if (bpe->suffix && is_last)
-            token_size = append(affixed, token_size, bpe->suffix, strlen(bpe->suffix));
+        token_size = append(affixed, 0, prefix);
+        token_size = append(affixed, token_size, (struct byte_slice){ text, size });
+        token_size = append(affixed, token_size, suffix);
     }
     const int32_t id = token == text && code < BPE_DIRECT_CHARACTERS
                            ? bpe->direct[code]
@@ -279,7 +279,7 @@ static bool add_merge(struct pipeline_build *build, struct bpe *bpe, int64_t ran
         if (ids[i] < 0)
             return no_token(build, rank, pair[i]);
     }
-    const size_t prefix_size = bpe->prefix ? strlen(bpe->prefix) : 0;
+    const size_t prefix_size = bpe->prefix.size;
     if (pair[0].size == 0 || pair[1].size <= prefix_size)
         return pipeline_fail(build, WHERE, "merges[%lld] joins an empty token", (long long)rank);
     scratch->used = 0;
@@ -324,20 +324,21 @@ static bool read_merges(struct pipeline_build *build, const cJSON *node, struct 
 
 /* --------------------------------------------------------------- reading -- */
 
-/* A prefix or a suffix of tokens; an empty one is none. */
-static bool read_affix(struct pipeline_build *build, const cJSON *node, const char *key,
-                       const char **affix)
+static const struct step_field FIELDS[] = {
+    { STEP_FIELD("unk_token", STEP_STRING, struct bpe, unknown_text), .is_optional = true },
+    { STEP_FIELD("fuse_unk", STEP_BOOL, struct bpe, fuses_unknown), .is_optional = true },
+    { STEP_FIELD("byte_fallback", STEP_BOOL, struct bpe, byte_fallback), .is_optional = true },
+    { STEP_FIELD("ignore_merges", STEP_BOOL, struct bpe, ignores_merges), .is_optional = true },
+    { STEP_FIELD("continuing_subword_prefix", STEP_STRING, struct bpe, prefix),
+      .is_optional = true },
+    { STEP_FIELD("end_of_word_suffix", STEP_STRING, struct bpe, suffix), .is_optional = true },
+};
+
+static bool check_affix(struct pipeline_build *build, const char *key, struct byte_slice affix)
 {
-    const char *text = NULL;
-    *affix = NULL;
-    if (!pipeline_string(build, node, WHERE, key, false, &text))
-        return false;
-    if (!text || !*text)
-        return true;
-    if (strlen(text) > BPE_AFFIX_BYTES_MAX)
-        return pipeline_fail(build, WHERE, "%s has %zu bytes; expected at most %d", key,
-                             strlen(text), BPE_AFFIX_BYTES_MAX);
-    return (*affix = pipeline_strdup(build, text)) != NULL;
+    return affix.size <= BPE_AFFIX_BYTES_MAX
+           || pipeline_fail(build, WHERE, "%s has %zu bytes; expected at most %d", key, affix.size,
+                            BPE_AFFIX_BYTES_MAX);
 }
 
 /* Dropout makes the tokens random, which is for training. */
@@ -347,20 +348,6 @@ static bool refuse_dropout(struct pipeline_build *build, const cJSON *node)
     return !dropout || cJSON_IsNull(dropout)
            || (cJSON_IsNumber(dropout) && dropout->valuedouble == 0)
            || pipeline_fail(build, WHERE, "dropout is not 0; it makes tokens random");
-}
-
-static bool read_options(struct pipeline_build *build, const cJSON *node, struct bpe *bpe)
-{
-    const char *unknown = NULL;
-    if (!pipeline_string(build, node, WHERE, "unk_token", false, &unknown)
-        || !pipeline_bool(build, node, WHERE, "fuse_unk", false, &bpe->fuses_unknown)
-        || !pipeline_bool(build, node, WHERE, "byte_fallback", false, &bpe->byte_fallback)
-        || !pipeline_bool(build, node, WHERE, "ignore_merges", false, &bpe->ignores_merges)
-        || !read_affix(build, node, "continuing_subword_prefix", &bpe->prefix)
-        || !read_affix(build, node, "end_of_word_suffix", &bpe->suffix)
-        || !refuse_dropout(build, node))
-        return false;
-    return !unknown || (bpe->unknown_text = pipeline_strdup(build, unknown)) != NULL;
 }
 
 /* Notes which tokens are the model's own, and those that are asked for most. */
@@ -378,15 +365,11 @@ static bool index_tokens(struct pipeline_build *build, struct bpe *bpe)
         char text[4];
         bpe->direct[code] = own_token(bpe, text, utf8_encode(text, code));
     }
-    for (unsigned byte = 0; byte < 256; byte++) {
-        char text[8];
-        snprintf(text, sizeof text, "<0x%02X>", byte);
-        bpe->byte_tokens[byte] = own_token(bpe, text, 6);
-    }
+    pipeline_byte_tokens(build, bpe->byte_tokens);
     bpe->unknown = -1;
-    if (bpe->unknown_text && *bpe->unknown_text) {
-        const char *text = bpe->unknown_text;
-        bpe->unknown = own_token(bpe, text, strlen(text));
+    if (bpe->unknown_text.size > 0) {
+        const char *text = bpe->unknown_text.data;
+        bpe->unknown = own_token(bpe, text, bpe->unknown_text.size);
         unicode_decode(text, &bpe->unknown_first);
         for (; *text; text += unicode_decode(text, &bpe->unknown_last))
             continue;
@@ -394,12 +377,15 @@ static bool index_tokens(struct pipeline_build *build, struct bpe *bpe)
     return true;
 }
 
-bool bpe_read(struct pipeline_build *build, const cJSON *node, void *step)
+bool bpe_read(struct pipeline_build *build, const cJSON *node, struct step *step)
 {
     struct bpe *bpe = pipeline_alloc(build, 1, sizeof *bpe);
-    if (!bpe || !read_options(build, node, bpe) || !model_vocabulary_read(build, node, WHERE)
-        || !index_tokens(build, bpe) || !read_merges(build, node, bpe))
+    if (!bpe || !pipeline_fields(build, node, WHERE, FIELDS, sizeof FIELDS / sizeof *FIELDS, bpe)
+        || !check_affix(build, "continuing_subword_prefix", bpe->prefix)
+        || !check_affix(build, "end_of_word_suffix", bpe->suffix) || !refuse_dropout(build, node)
+        || !pipeline_vocabulary(build, node, WHERE) || !index_tokens(build, bpe)
+        || !read_merges(build, node, bpe))
         return false;
-    *(struct model *)step = (struct model){ "BPE", encode, bpe };
+    *step = (struct step){ "BPE", { .model = encode }, bpe };
     return true;
 }

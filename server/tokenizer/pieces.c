@@ -1,8 +1,11 @@
-/* pieces.c - see pieces.h.
+/* pieces.c - the present pieces and the next ones.
  *
  * Two buffers take turns. Buffers grow in the arena by doubling, which leaves at most as much
  * unused memory behind as they have themselves. */
 #include "tokenizer/pieces.h"
+
+#include "base/utf8.h"
+#include "tokenizer/unicode.h"
 
 #include <string.h>
 
@@ -14,21 +17,6 @@ static void show_now(struct pieces *pieces)
     pieces->size = pieces->now.size;
     pieces->list = pieces->now.list;
     pieces->count = pieces->now.count;
-}
-
-bool pieces_init(struct pieces *pieces, const char *text, int64_t size, struct work_limit *limit,
-                 struct arena *arena, struct fault *fault)
-{
-    *pieces = (struct pieces){ .arena = arena, .limit = limit, .opened = -1 };
-    limit->text_bytes += size;
-    pieces->now.bytes = (char *)text;
-    pieces->now.size = size;
-    show_now(pieces);
-    if (size == 0)
-        return true;
-    pieces_begin_cut(pieces);
-    pieces_cut(pieces, 0, (uint32_t)size);
-    return pieces_end(pieces, fault);
 }
 
 /* --------------------------------------------------------------- growing -- */
@@ -112,29 +100,7 @@ struct pieces_span pieces_span(const struct pieces *pieces, uint32_t start, uint
     return (struct pieces_span){ start, end };
 }
 
-/* ----------------------------------------------------------------- steps -- */
-
-void pieces_begin_cut(struct pieces *pieces)
-{
-    pieces->rewrites = false;
-    pieces->next.count = 0;
-}
-
-void pieces_begin_rewrite(struct pieces *pieces)
-{
-    pieces->rewrites = true;
-    pieces->next.count = 0;
-    pieces->next.size = 0;
-    if (!pieces->next.spans) { /* these bytes are the original text */
-        pieces->next.bytes = NULL;
-        pieces->next.capacity = 0;
-    }
-}
-
-void pieces_keep(struct pieces *pieces, int64_t i)
-{
-    append(pieces, pieces->list[i]);
-}
+/* --------------------------------------------------- appending to the next -- */
 
 void pieces_cut(struct pieces *pieces, uint32_t start, uint32_t end)
 {
@@ -146,18 +112,6 @@ void pieces_cut_token(struct pieces *pieces, uint32_t start, uint32_t end, int32
 {
     const struct pieces_span span = pieces_span(pieces, start, end);
     append(pieces, (struct piece){ id, span.start, span.end, span.start });
-}
-
-void pieces_open(struct pieces *pieces)
-{
-    pieces->opened = pieces->next.size;
-}
-
-void pieces_close(struct pieces *pieces, int64_t i)
-{
-    append(pieces, (struct piece){ -1, (uint32_t)pieces->opened, (uint32_t)pieces->next.size,
-                                   pieces->list[i].origin });
-    pieces->opened = -1;
 }
 
 void pieces_copy(struct pieces *pieces, uint32_t start, uint32_t end)
@@ -219,7 +173,23 @@ void pieces_put(struct pieces *pieces, const char *bytes, size_t size, struct pi
     next->size += (int64_t)size;
 }
 
-bool pieces_end(struct pieces *pieces, struct fault *fault)
+/* ----------------------------------------------------------------- steps -- */
+
+static void begin(struct pieces *pieces, bool rewrites)
+{
+    pieces->rewrites = rewrites;
+    pieces->next.count = 0;
+    if (!rewrites)
+        return;
+    pieces->next.size = 0;
+    if (!pieces->next.spans) { /* these bytes are the original text */
+        pieces->next.bytes = NULL;
+        pieces->next.capacity = 0;
+    }
+}
+
+/* Makes the next list, and text, the present ones. */
+static bool end(struct pieces *pieces, struct fault *fault)
 {
     if (pieces->too_long)
         return fault_set(fault, FAULT_LENGTH,
@@ -243,4 +213,150 @@ bool pieces_end(struct pieces *pieces, struct fault *fault)
     }
     show_now(pieces);
     return true;
+}
+
+/* Whether the step changes any piece of text. */
+static bool changes_any(const struct pieces *pieces, pieces_test *test, const void *state)
+{
+    for (int64_t i = 0; i < pieces->count; i++)
+        if (pieces->list[i].id < 0 && test(state, pieces, &pieces->list[i]))
+            return true;
+    return false;
+}
+
+bool pieces_split(struct pieces *pieces, pieces_test *test, pieces_change *cut, const void *state,
+                  struct fault *fault)
+{
+    if (test && !changes_any(pieces, test, state))
+        return true;
+    begin(pieces, false);
+    for (int64_t i = 0; i < pieces->count; i++) {
+        if (pieces->list[i].id >= 0)
+            append(pieces, pieces->list[i]);
+        else if (!cut(state, pieces, &pieces->list[i], fault))
+            return false;
+    }
+    return end(pieces, fault);
+}
+
+bool pieces_rewrite(struct pieces *pieces, pieces_test *test, pieces_change *write,
+                    const void *state, struct fault *fault)
+{
+    if (test && !changes_any(pieces, test, state))
+        return true;
+    begin(pieces, true);
+    for (int64_t i = 0; i < pieces->count; i++) {
+        const struct piece *piece = &pieces->list[i];
+        const uint32_t start = (uint32_t)pieces->next.size;
+        if (piece->id >= 0) {
+            append(pieces, *piece);
+            continue;
+        }
+        if (!write(state, pieces, piece, fault))
+            return false;
+        append(pieces, (struct piece){ -1, start, (uint32_t)pieces->next.size, piece->origin });
+    }
+    return end(pieces, fault);
+}
+
+bool pieces_init(struct pieces *pieces, const char *text, int64_t size, struct work_limit *limit,
+                 struct arena *arena, struct fault *fault)
+{
+    *pieces = (struct pieces){ .arena = arena, .limit = limit };
+    limit->text_bytes += size;
+    pieces->now.bytes = (char *)text;
+    pieces->now.size = size;
+    show_now(pieces);
+    if (size == 0)
+        return true;
+    begin(pieces, false);
+    pieces_cut(pieces, 0, (uint32_t)size);
+    return end(pieces, fault);
+}
+
+/* ---------------------------------------------------- character by character -- */
+
+static struct pieces_span span_of(const struct transform *transform, bool is_inserted)
+{
+    const struct pieces *pieces = transform->pieces;
+    const struct piece *piece = transform->piece;
+    if (is_inserted || transform->at == piece->end) {
+        if (transform->at == piece->start)
+            return (struct pieces_span){ piece->origin, piece->origin };
+        return pieces_span(pieces, transform->at - 1, transform->at);
+    }
+    return pieces_span(pieces, transform->at, transform->at + 1);
+}
+
+void transform_put(struct transform *transform, uint32_t code, int64_t change)
+{
+    char bytes[4];
+    const size_t size = utf8_encode(bytes, code);
+    pieces_put(transform->pieces, bytes, size, span_of(transform, change > 0));
+    uint32_t skipped;
+    for (; change <= 0 && transform->at < transform->piece->end; change++)
+        transform->at += unicode_decode(transform->pieces->bytes + transform->at, &skipped);
+}
+
+void transform_copy(struct transform *transform, uint32_t end)
+{
+    pieces_copy(transform->pieces, transform->at, end);
+    transform->at = end;
+}
+
+struct mapping {
+    pieces_character_map *map;
+    const void *state;
+};
+
+/* The first character from `at` on that the map changes; `end`: none. */
+static uint32_t find_change(const struct mapping *mapping, const char *bytes, uint32_t at,
+                            uint32_t end, int *count, uint32_t *size,
+                            uint32_t out[PIECES_MAPPED_MAX])
+{
+    for (; at < end; at += *size) {
+        uint32_t code;
+        *size = unicode_decode(bytes + at, &code);
+        *count = mapping->map(mapping->state, code, out);
+        if (*count != PIECES_UNCHANGED)
+            return at;
+    }
+    return end;
+}
+
+static bool map_changes(const void *state, const struct pieces *pieces, const struct piece *piece)
+{
+    uint32_t out[PIECES_MAPPED_MAX], size;
+    int count;
+    return find_change(state, pieces->bytes, piece->start, piece->end, &count, &size, out)
+           < piece->end;
+}
+
+static bool map_piece(const void *state, struct pieces *pieces, const struct piece *piece,
+                      struct fault *fault)
+{
+    (void)fault;
+    for (uint32_t at = piece->start; at < piece->end;) {
+        uint32_t out[PIECES_MAPPED_MAX], size = 0;
+        int count = 0;
+        const uint32_t change =
+            find_change(state, pieces->bytes, at, piece->end, &count, &size, out);
+        pieces_copy(pieces, at, change);
+        if (change == piece->end)
+            break;
+        const struct pieces_span span = pieces_span(pieces, change, change + size);
+        for (int k = 0; k < count; k++) {
+            char bytes[4];
+            pieces_put(pieces, bytes, utf8_encode(bytes, out[k]), span);
+        }
+        at = change + size;
+    }
+    return true;
+}
+
+bool pieces_map_characters(struct pieces *pieces, pieces_character_map *map, const void *state,
+                           struct fault *fault)
+{
+    const struct mapping mapping = { map, state };
+    return pieces_rewrite(pieces, map_changes, map_piece, &mapping, fault);
 }

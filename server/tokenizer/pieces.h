@@ -6,27 +6,10 @@
  * in one buffer with one array of spans, and steps write the next buffer beside the present one, so
  * that no piece needs memory of its own. Until the first change there are no spans at all.
  *
- * A step either cuts (the bytes stay, the list of pieces is made anew) or rewrites (bytes, spans
- * and pieces are made anew). Both read the present list while they write the next one:
- *
- *     pieces_begin_cut(pieces);
- *     for (int64_t i = 0; i < pieces->count; i++)
- *         if (pieces->list[i].id >= 0) pieces_keep(pieces, i);
- *         else { pieces_cut(pieces, start, end); ... }
- *     return pieces_end(pieces, fault);
- *
- *     pieces_begin_rewrite(pieces);
- *     for (int64_t i = 0; i < pieces->count; i++)
- *         if (pieces->list[i].id >= 0) pieces_keep(pieces, i);
- *         else {
- *             pieces_open(pieces);
- *             pieces_copy(pieces, start, end);     bytes that stay as they are
- *             pieces_put(pieces, "x", 1, span);    bytes that are new
- *             pieces_close(pieces, i);
- *         }
- *     return pieces_end(pieces, fault);
- *
- * A lack of memory is remembered, and pieces_end() reports it. */
+ * A step either splits (the bytes stay, the list of pieces is made anew) or rewrites (bytes, spans
+ * and pieces are made anew), piece by piece, by a function that reads the present pieces and
+ * appends to the next ones. Added tokens stay as they are. A lack of memory is remembered until the
+ * last piece is done. */
 #ifndef ATTND_PIECES_H
 #define ATTND_PIECES_H
 
@@ -65,7 +48,6 @@ struct pieces {
     struct pieces_buffer now, next; /* of pieces.c alone */
     struct arena *arena;
     struct work_limit *limit; /* of the text */
-    int64_t opened;           /* where the piece that is being written begins; -1: none is open */
     bool rewrites, failed, too_long;
 };
 
@@ -78,11 +60,23 @@ bool pieces_init(struct pieces *pieces, const char *text, int64_t size, struct w
  * is below end. */
 struct pieces_span pieces_span(const struct pieces *pieces, uint32_t start, uint32_t end);
 
-void pieces_begin_cut(struct pieces *pieces);
-void pieces_begin_rewrite(struct pieces *pieces);
+/* Appends to the next pieces what a step makes of one piece of text. */
+typedef bool pieces_change(const void *state, struct pieces *pieces, const struct piece *piece,
+                           struct fault *fault);
 
-/* Appends piece i of the present list as it is: an added token, or in a cut any piece. */
-void pieces_keep(struct pieces *pieces, int64_t i);
+/* Whether a step changes a piece of text at all. */
+typedef bool pieces_test(const void *state, const struct pieces *pieces, const struct piece *piece);
+
+/* Makes new pieces of the same text: `cut` calls pieces_cut(). Where no piece passes the test,
+ * which may be NULL, nothing changes. The fault is memory, or a request that is over. */
+bool pieces_split(struct pieces *pieces, pieces_test *test, pieces_change *cut, const void *state,
+                  struct fault *fault);
+
+/* Makes a new text: `write` appends the new bytes of its piece, which may be none: an empty piece
+ * is kept, and the next split drops it. The fault may also be a text that has grown past
+ * PIECES_TEXT_BYTES_MAX. */
+bool pieces_rewrite(struct pieces *pieces, pieces_test *test, pieces_change *write,
+                    const void *state, struct fault *fault);
 
 /* Cuts out the bytes [start, end) of the present text, whole characters, as a piece. An empty one
  * is dropped. */
@@ -90,11 +84,6 @@ void pieces_cut(struct pieces *pieces, uint32_t start, uint32_t end);
 
 /* The same for an added token. */
 void pieces_cut_token(struct pieces *pieces, uint32_t start, uint32_t end, int32_t id);
-
-/* Begins and ends a piece of the next text, which is made from piece i. An empty one is kept: an
- * empty piece is dropped by the next cut. */
-void pieces_open(struct pieces *pieces);
-void pieces_close(struct pieces *pieces, int64_t i);
 
 /* Appends the bytes [start, end) of the present text, whole characters, with their spans. */
 void pieces_copy(struct pieces *pieces, uint32_t start, uint32_t end);
@@ -111,8 +100,31 @@ void pieces_map(struct pieces *pieces, uint32_t start, uint32_t end,
 /* Appends whole characters that all stand for one span. */
 void pieces_put(struct pieces *pieces, const char *bytes, size_t size, struct pieces_span span);
 
-/* Makes the next list, and text, the present ones. The fault is memory, a text that has grown past
- * PIECES_TEXT_BYTES_MAX, or a request that is over. */
-bool pieces_end(struct pieces *pieces, struct fault *fault);
+/* ---------------------------------------------------- character by character -- */
+
+/* What a map makes of one character: `count` characters, or UNCHANGED. */
+enum { PIECES_UNCHANGED = -1, PIECES_MAPPED_MAX = 3 };
+typedef int pieces_character_map(const void *state, uint32_t code, uint32_t out[PIECES_MAPPED_MAX]);
+
+/* Maps each character of each piece by itself; what a character becomes has its span. */
+bool pieces_map_characters(struct pieces *pieces, pieces_character_map *map, const void *state,
+                           struct fault *fault);
+
+/* A piece that is rewritten character by character, within pieces_rewrite(). Each new character
+ * says how it stands to the old ones, which settles its span, as the reference implementation does
+ * it:
+ *     1 and more   it is inserted, and takes the span of the old character before it
+ *     0            it takes the place of the next old character, and its span
+ *     -N           the same, and the N old characters behind that one go */
+struct transform {
+    struct pieces *pieces;
+    const struct piece *piece;
+    uint32_t at; /* the next old character */
+};
+
+void transform_put(struct transform *transform, uint32_t code, int64_t change);
+
+/* Copies the old bytes up to `end` as they are. */
+void transform_copy(struct transform *transform, uint32_t end);
 
 #endif

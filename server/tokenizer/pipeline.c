@@ -1,9 +1,10 @@
-/* pipeline.c - see pipeline.h. */
+/* pipeline.c - reads the nodes of steps by the rows of their kind. */
 #include "tokenizer/pipeline.h"
 
 #include "base/grow.h"
 #include "tokenizer/unicode.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -80,156 +81,286 @@ void *pipeline_alloc(struct pipeline_build *build, size_t count, size_t size)
     return memory;
 }
 
-char *pipeline_strdup(struct pipeline_build *build, const char *text)
-{
-    char *copy = arena_strdup(build->arena, text);
-    if (!copy)
-        fault_no_memory(build->fault);
-    return copy;
-}
-
 /* ----------------------------------------------------------------- fields -- */
 
-/* Finds a field. False where it is required and missing; *field is NULL where it is absent or
- * null. */
-static bool find(struct pipeline_build *build, const cJSON *node, const char *where,
-                 const char *key, bool required, const cJSON **field)
-{
-    *field = cJSON_GetObjectItemCaseSensitive(node, key);
-    if (cJSON_IsNull(*field))
-        *field = NULL;
-    return *field || !required || pipeline_fail(build, where, "%s is missing", key);
-}
-
-static bool wrong_type(struct pipeline_build *build, const cJSON *field, const char *where,
+static bool wrong_type(struct pipeline_build *build, const cJSON *value, const char *where,
                        const char *key, const char *expected)
 {
     return pipeline_fail(build, where, "%s is %s; expected %s", key,
-                         json_kind(build->document, field), expected);
+                         json_kind(build->document, value), expected);
 }
 
-bool pipeline_bool(struct pipeline_build *build, const cJSON *node, const char *where,
-                   const char *key, bool required, bool *value)
+/* Joins names, the first members of count elements of size bytes, to "a, b or c". */
+static void join_names(char out[FAULT_MESSAGE_MAX], const void *elements, size_t size, size_t count,
+                       const char *last)
 {
-    const cJSON *field;
-    if (!find(build, node, where, key, required, &field))
-        return false;
-    if (!field)
-        return true;
-    if (!cJSON_IsBool(field))
-        return wrong_type(build, field, where, key, "true or false");
-    *value = cJSON_IsTrue(field);
-    return true;
+    size_t used = 0;
+    for (size_t i = 0; i < count && used < FAULT_MESSAGE_MAX; i++) {
+        const char *const *name = (const void *)((const char *)elements + i * size);
+        used += (size_t)snprintf(out + used, FAULT_MESSAGE_MAX - used, "%s%s",
+                                 i == 0           ? ""
+                                 : i + 1 == count ? last
+                                                  : ", ",
+                                 *name);
+    }
 }
 
-bool pipeline_string(struct pipeline_build *build, const cJSON *node, const char *where,
-                     const char *key, bool required, const char **value)
+static bool read_integer(struct pipeline_build *build, const cJSON *value, const char *where,
+                         const struct step_field *field, int64_t *integer)
 {
-    const cJSON *field;
-    if (!find(build, node, where, key, required, &field))
-        return false;
-    if (!field)
-        return true;
-    if (!cJSON_IsString(field))
-        return wrong_type(build, field, where, key, "a string");
-    if (strstr(field->valuestring, JSON_STRING_NUL))
-        return pipeline_fail(build, where, "%s has U+0000, which only tokens may have", key);
-    *value = field->valuestring;
-    return true;
-}
-
-bool pipeline_character(struct pipeline_build *build, const cJSON *node, const char *where,
-                        const char *key, uint32_t *code)
-{
-    const char *text = "";
-    if (!pipeline_string(build, node, where, key, true, &text))
-        return false;
-    if (*text && text[unicode_decode(text, code)] == 0)
-        return true;
-    return pipeline_fail(build, where, "%s is '%.40s'; expected one character", key, text);
-}
-
-bool pipeline_integer(struct pipeline_build *build, const cJSON *node, const char *where,
-                      const char *key, bool required, int64_t min, int64_t max, int64_t *value)
-{
-    const cJSON *field;
-    if (!find(build, node, where, key, required, &field))
-        return false;
-    if (!field)
-        return true;
-    if (!cJSON_IsNumber(field))
-        return wrong_type(build, field, where, key, "a whole number");
-    const double number = field->valuedouble;
-    if (!(number >= (double)min && number <= (double)max) || number != (double)(int64_t)number)
+    if (!cJSON_IsNumber(value))
+        return wrong_type(build, value, where, field->name, "a whole number");
+    const double number = value->valuedouble;
+    if (!(number >= (double)field->least && number <= (double)field->most)
+        || number != (double)(int64_t)number)
         return pipeline_fail(build, where, "%s is %g; expected a whole number from %lld to %lld",
-                             key, number, (long long)min, (long long)max);
-    *value = (int64_t)number;
+                             field->name, number, (long long)field->least, (long long)field->most);
+    *integer = (int64_t)number;
+    return true;
+}
+
+/* A string of the document, which has no U+0000; NULL: the fault is set. */
+static const char *string_of(struct pipeline_build *build, const cJSON *value, const char *where,
+                             const char *key)
+{
+    if (!cJSON_IsString(value))
+        wrong_type(build, value, where, key, "a string");
+    else if (strstr(value->valuestring, JSON_STRING_NUL))
+        pipeline_fail(build, where, "%s has U+0000, which only tokens may have", key);
+    else
+        return value->valuestring;
+    return NULL;
+}
+
+static bool copy_string(struct pipeline_build *build, const char *text, struct byte_slice *slice)
+{
+    char *copy = arena_strdup(build->arena, text);
+    *slice = (struct byte_slice){ copy, strlen(text) };
+    return copy || fault_no_memory(build->fault);
+}
+
+static bool read_string(struct pipeline_build *build, const cJSON *value, const char *where,
+                        const struct step_field *field, struct byte_slice *slice)
+{
+    uint32_t code;
+    const char *text = string_of(build, value, where, field->name);
+    if (text && field->kind == STEP_CHARACTER && !(*text && text[unicode_decode(text, &code)] == 0))
+        return pipeline_fail(build, where, "%s is '%.40s'; expected one character", field->name,
+                             text);
+    return text && copy_string(build, text, slice);
+}
+
+static bool read_choice(struct pipeline_build *build, const cJSON *value, const char *where,
+                        const struct step_field *field, int *choice)
+{
+    const char *name = string_of(build, value, where, field->name);
+    size_t count = 0;
+    for (; name && field->names[count]; count++)
+        if (strcmp(field->names[count], name) == 0) {
+            *choice = (int)count;
+            return true;
+        }
+    char known[FAULT_MESSAGE_MAX];
+    join_names(known, field->names, sizeof *field->names, count, " or ");
+    return name
+           && pipeline_fail(build, where, "%s is '%.40s'; expected %s", field->name, name, known);
+}
+
+static bool read_pattern(struct pipeline_build *build, const cJSON *value, const char *where,
+                         const char *key, struct step_pattern *pattern)
+{
+    static const struct step_field FIELDS[] = {
+        { STEP_VALUE("String", STEP_STRING), .is_optional = true },
+        { .name = "Regex",
+          .kind = STEP_STRING,
+          .offset = sizeof(struct byte_slice),
+          .is_optional = true },
+    };
+    struct byte_slice texts[2] = { { NULL, 0 } };
+    if (!cJSON_IsObject(value))
+        return wrong_type(build, value, where, key, "{\"String\": ...} or {\"Regex\": ...}");
+    if (!pipeline_fields(build, value, where, FIELDS, 2, texts))
+        return false;
+    if (!texts[0].data == !texts[1].data)
+        return pipeline_fail(build, where, "%s has not one of String and Regex", key);
+    pattern->literal = texts[0];
+    return texts[0].data || (pattern->regex = pipeline_regex(build, texts[1].data, texts[1].size));
+}
+
+static bool read_token(struct pipeline_build *build, const cJSON *pair, const char *where,
+                       const char *key, int32_t *id)
+{
+    const cJSON *text = cJSON_IsArray(pair) ? pair->child : NULL;
+    const cJSON *number = text ? text->next : NULL;
+    if (!number || number->next || !cJSON_IsString(text) || !cJSON_IsNumber(number)
+        || number->valuedouble < 0 || number->valuedouble > VOCABULARY_ID_MAX
+        || number->valuedouble != (double)(int32_t)number->valuedouble)
+        return pipeline_fail(build, where, "%s is not a token and its id", key);
+    *id = (int32_t)number->valuedouble;
+    return true;
+}
+
+static bool read_bool(struct pipeline_build *build, const cJSON *value, const char *where,
+                      const char *key, bool *flag)
+{
+    *flag = cJSON_IsTrue(value);
+    return cJSON_IsBool(value) || wrong_type(build, value, where, key, "true or false");
+}
+
+static bool read_field(struct pipeline_build *build, const cJSON *node, const char *where,
+                       const struct step_field *field, void *place)
+{
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(node, field->name);
+    if (field->kind == STEP_TOKEN)
+        return read_token(build, value, where, field->name, place);
+    if (!value || cJSON_IsNull(value))
+        return field->is_optional || pipeline_fail(build, where, "%s is missing", field->name);
+    if (field->kind == STEP_BOOL)
+        return read_bool(build, value, where, field->name, place);
+    if (field->kind == STEP_INTEGER)
+        return read_integer(build, value, where, field, place);
+    if (field->kind == STEP_CHOICE)
+        return read_choice(build, value, where, field, place);
+    if (field->kind == STEP_PATTERN)
+        return read_pattern(build, value, where, field->name, place);
+    return read_string(build, value, where, field, place);
+}
+
+bool pipeline_fields(struct pipeline_build *build, const cJSON *node, const char *where,
+                     const struct step_field *fields, size_t count, void *state)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!read_field(build, node, where, &fields[i], (char *)state + fields[i].offset))
+            return false;
     return true;
 }
 
 const cJSON *pipeline_array(struct pipeline_build *build, const cJSON *node, const char *where,
                             const char *key)
 {
-    const cJSON *field;
-    if (!find(build, node, where, key, true, &field))
-        return NULL;
-    if (cJSON_IsArray(field) && !json_numbers_of(build->document, field))
-        return field;
-    const struct json_numbers *numbers = json_numbers_of(build->document, field);
-    if (!numbers || numbers->count > 0) {
-        wrong_type(build, field, where, key, "an array of objects");
-        return NULL;
-    }
     static const cJSON EMPTY = { .type = cJSON_Array };
-    return &EMPTY;
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(node, key);
+    const struct json_numbers *numbers = json_numbers_of(build->document, value);
+    if (!value || cJSON_IsNull(value))
+        pipeline_fail(build, where, "%s is missing", key);
+    else if (cJSON_IsArray(value) && !numbers)
+        return value;
+    else if (numbers && numbers->count == 0)
+        return &EMPTY;
+    else
+        wrong_type(build, value, where, key, "an array of objects");
+    return NULL;
 }
 
-bool pipeline_pattern(struct pipeline_build *build, const cJSON *node, const char *where,
-                      const char *key, const char **literal, const struct regex **regex)
+bool pipeline_replace_empty(struct pipeline_build *build, struct step_pattern *pattern)
 {
-    *literal = NULL;
-    *regex = NULL;
-    const cJSON *field;
-    if (!find(build, node, where, key, true, &field))
-        return false;
-    const char *text = NULL, *pattern = NULL;
-    if (!cJSON_IsObject(field))
-        return wrong_type(build, field, where, key, "{\"String\": ...} or {\"Regex\": ...}");
-    if (!pipeline_string(build, field, where, "String", false, &text)
-        || !pipeline_string(build, field, where, "Regex", false, &pattern))
-        return false;
-    if (!text == !pattern)
-        return pipeline_fail(build, where, "%s has not one of String and Regex", key);
-    if (text)
-        return (*literal = pipeline_strdup(build, text)) != NULL;
-    *regex = pipeline_regex(build, pattern, strlen(pattern));
-    return *regex != NULL;
+    if (!pattern->literal.data || pattern->literal.size > 0)
+        return true;
+    pattern->literal.data = NULL;
+    return (pattern->regex = pipeline_regex(build, "", 0)) != NULL;
 }
 
 /* ------------------------------------------------------------------ types -- */
 
-static void name_types(char *out, size_t size, const struct pipeline_type *types, size_t count)
+static bool read_steps(struct pipeline_build *build, const cJSON *node, const char *where,
+                       const char *key, const struct step_kind *kind, struct step_list *list)
 {
-    size_t used = 0;
-    for (size_t i = 0; i < count && used < size; i++)
-        used += (size_t)snprintf(out + used, size - used, "%s%s", i > 0 ? ", " : "", types[i].name);
+    const cJSON *nodes = pipeline_array(build, node, where, key), *child;
+    if (!nodes)
+        return false;
+    list->steps = pipeline_alloc(build, (size_t)cJSON_GetArraySize(nodes), sizeof *list->steps);
+    if (!list->steps)
+        return false;
+    cJSON_ArrayForEach(child, nodes)
+    {
+        if (!pipeline_step(build, child, kind, NULL, &list->steps[list->count++]))
+            return false;
+    }
+    return true;
 }
 
-bool pipeline_read(struct pipeline_build *build, const cJSON *node, const char *kind,
-                   const char *name, const struct pipeline_type *types, size_t type_count,
-                   void *step)
+static bool make_step(struct pipeline_build *build, const cJSON *node, const struct step_kind *kind,
+                      const struct step_type *type, struct step *step)
+{
+    char where[64];
+    snprintf(where, sizeof where, "%s %s", kind->name, type->name);
+    char *state = type->state_size > 0 ? pipeline_alloc(build, 1, type->state_size) : NULL;
+    if (type->state_size > 0 && !state)
+        return false;
+    if (type->defaults)
+        memcpy(state, type->defaults, type->state_size);
+    *step = (struct step){ type->name, type->run, state };
+    if (type->field_count == 1 && type->fields->kind == STEP_STEPS)
+        return read_steps(build, node, where, type->fields->name, kind, (void *)state);
+    return pipeline_fields(build, node, where, type->fields, type->field_count, state)
+           && (!type->finish || type->finish(build, node, where, state));
+}
+
+bool pipeline_step(struct pipeline_build *build, const cJSON *node, const struct step_kind *kind,
+                   const char *type, struct step *step)
 {
     if (!cJSON_IsObject(node))
-        return pipeline_fail(build, kind, "is %s; expected an object",
+        return pipeline_fail(build, kind->name, "is %s; expected an object",
                              json_kind(build->document, node));
-    const char *type = name ? name : "";
-    if (!pipeline_string(build, node, kind, "type", name == NULL, &type))
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(node, "type");
+    if (value && !cJSON_IsNull(value))
+        type = string_of(build, value, kind->name, "type");
+    else if (!type)
+        pipeline_fail(build, kind->name, "type is missing");
+    if (!type)
         return false;
-    for (size_t i = 0; i < type_count; i++)
-        if (strcmp(types[i].name, type) == 0)
-            return types[i].read(build, node, step);
+    for (size_t i = 0; i < kind->type_count; i++) {
+        const struct step_type *row = &kind->types[i];
+        if (strcmp(row->name, type) == 0)
+            return row->read ? row->read(build, node, step)
+                             : make_step(build, node, kind, row, step);
+    }
     char known[FAULT_MESSAGE_MAX];
-    name_types(known, sizeof known, types, type_count);
+    join_names(known, kind->types, sizeof *kind->types, kind->type_count, ", ");
     return fault_set(build->fault, FAULT_OPTION, "%s: %s type '%.60s' is not known here; known: %s",
-                     build->file, kind, type, known);
+                     build->file, kind->name, type, known);
+}
+
+/* ------------------------------------------------------------- vocabulary -- */
+
+bool pipeline_add_token(struct pipeline_build *build, const char *where, struct byte_slice text,
+                        int64_t id)
+{
+    struct fault fault;
+    if (vocabulary_add(build->vocabulary, text.data, text.size, id, &fault))
+        return true;
+    if (fault.code == FAULT_MEMORY)
+        return fault_no_memory(build->fault);
+    return pipeline_fail(build, where, "%s", fault.message);
+}
+
+bool pipeline_vocabulary(struct pipeline_build *build, const cJSON *node, const char *where)
+{
+    const cJSON *tokens = cJSON_GetObjectItemCaseSensitive(node, "vocab");
+    if (!cJSON_IsObject(tokens))
+        return pipeline_fail(build, where, "vocab is %s; expected an object of tokens and ids",
+                             json_kind(build->document, tokens));
+    const cJSON *token;
+    cJSON_ArrayForEach(token, tokens)
+    {
+        struct byte_slice text;
+        if (!json_string_read(token->string, build->arena, &text))
+            return fault_no_memory(build->fault);
+        const double id = token->valuedouble;
+        if (!cJSON_IsNumber(token) || !(fabs(id) < 0x1p53) || id != (double)(int64_t)id)
+            return pipeline_fail(build, where, "vocab.%s is %s; expected an id", token->string,
+                                 json_kind(build->document, token));
+        if (!pipeline_add_token(build, where, text, (int64_t)id))
+            return false;
+    }
+    return true;
+}
+
+void pipeline_byte_tokens(const struct pipeline_build *build, int32_t ids[256])
+{
+    for (unsigned byte = 0; byte < 256; byte++) {
+        char text[8];
+        const int size = snprintf(text, sizeof text, "<0x%02X>", byte);
+        ids[byte] = vocabulary_find(build->vocabulary, text, (size_t)size);
+    }
 }

@@ -1,9 +1,9 @@
-/* pipeline.h - the kinds of steps of a pipeline, and how each is made from its node in
- * tokenizer.json.
+/* pipeline.h - the steps of a pipeline, and how each is made from its node in tokenizer.json.
  *
  * A step is a function and a state, which lies in the tokenizer's arena and never changes once it
- * is made. Per kind of step there is one list of the types that are known, a name and the function
- * that reads the node; a type that is not in the list is a fault that names it. */
+ * is made. Per kind of step (normalizer, pre-tokenizer, model, post-processor, decoder) one table
+ * has a row for each type that is known: its name, its function, and the fields of its node. A type
+ * that is not in the table is a fault that names it. */
 #ifndef ATTND_PIPELINE_H
 #define ATTND_PIPELINE_H
 
@@ -15,15 +15,32 @@
 
 /* ------------------------------------------------------------------ steps -- */
 
-/* Changes the bytes of every piece that is not an added token. */
-struct normalizer {
-    bool (*normalize)(const void *state, struct pieces *pieces, struct fault *fault);
-    const void *state;
+struct model_output;
+struct encodings;
+struct decoder_texts;
+
+/* The function of a step, by its kind. */
+union step_run {
+    /* A normalizer changes the bytes of every piece that is not an added token. A pre-tokenizer
+     * cuts each into smaller ones, and may change bytes too. */
+    bool (*pieces)(const void *state, struct pieces *pieces, struct fault *fault);
+
+    /* A model makes tokens of a piece of text. The vocabulary holds the tokens of the model, and of
+     * the file's added tokens those that the model's vocabulary does not have. */
+    bool (*model)(const void *state, const char *piece, int64_t size, struct model_output *output,
+                  struct fault *fault);
+
+    /* A post-processor. Where there are two encodings and its template has no pair, the fault is of
+     * "/pair". */
+    bool (*encodings)(const void *state, struct encodings *encodings, struct fault *fault);
+
+    /* A decoder replaces or joins texts. */
+    bool (*texts)(const void *state, struct decoder_texts *texts, struct fault *fault);
 };
 
-/* Cuts every piece that is not an added token into smaller ones; may change bytes too. */
-struct pre_tokenizer {
-    bool (*pre_tokenize)(const void *state, struct pieces *pieces, struct fault *fault);
+struct step {
+    const char *type; /* "BPE"; NULL: there is no step */
+    union step_run run;
     const void *state;
 };
 
@@ -51,15 +68,6 @@ void model_output_add(struct model_output *output, int32_t id, uint32_t start, u
 /* Memory of size bytes, aligned to 64, not cleared, valid until the next call; NULL: no memory. */
 void *model_output_scratch(struct model_output *output, size_t size);
 
-/* Makes tokens of a piece of text. The vocabulary holds the tokens of the model, and of the file's
- * added tokens those that the model's vocabulary does not have. */
-struct model {
-    const char *kind; /* "BPE" */
-    bool (*encode)(const void *state, const char *piece, int64_t size, struct model_output *output,
-                   struct fault *fault);
-    const void *state;
-};
-
 struct added_tokens;
 
 /* The encodings of a text and its pair: one list for each at first; a template makes of them one
@@ -67,6 +75,7 @@ struct added_tokens;
 struct encodings {
     struct token_list *lists;
     int64_t count;
+    bool special; /* add the template's tokens */
     struct arena *arena;
     const struct vocabulary *vocabulary;
     const struct added_tokens *added; /* NULL: there are none */
@@ -74,15 +83,7 @@ struct encodings {
     struct work_limit *limit;         /* of both texts */
 };
 
-/* special: add the template's tokens. Where count is 2 and the template has no pair, the fault is
- * of "/pair". */
-struct post_processor {
-    bool (*process)(const void *state, struct encodings *encodings, bool special,
-                    struct fault *fault);
-    const void *state;
-};
-
-/* The texts of tokens on their way to one text; a decoder replaces or joins them. Each is UTF-8. */
+/* The texts of tokens on their way to one text. Each is UTF-8. */
 struct decoder_texts {
     struct byte_slice *texts;
     int64_t count;
@@ -90,12 +91,7 @@ struct decoder_texts {
     struct work_limit *limit;
 };
 
-struct decoder {
-    bool (*decode)(const void *state, struct decoder_texts *texts, struct fault *fault);
-    const void *state;
-};
-
-/* ---------------------------------------------------------------- building -- */
+/* ----------------------------------------------------------------- fields -- */
 
 /* What the readers of nodes share. */
 struct pipeline_build {
@@ -108,67 +104,117 @@ struct pipeline_build {
     struct fault *fault;
 };
 
+enum step_field_kind {
+    STEP_BOOL,      /* bool */
+    STEP_INTEGER,   /* int64_t, from least to most */
+    STEP_STRING,    /* struct byte_slice in the arena, with a NUL byte behind it and none in it */
+    STEP_CHARACTER, /* the same, of one character */
+    STEP_CHOICE,    /* int: an index of names */
+    STEP_PATTERN,   /* struct step_pattern */
+    STEP_TOKEN,     /* int32_t, the id in ["[SEP]", 102] */
+    STEP_STEPS      /* struct step_list: steps of the kind whose node this is */
+};
+
+/* A field of a node, and its place in the state. */
+struct step_field {
+    const char *name;
+    enum step_field_kind kind;
+    size_t offset;            /* in the state */
+    bool is_optional;         /* absent or null leaves the state as it was; else that is a fault */
+    int64_t least, most;      /* of STEP_INTEGER */
+    const char *const *names; /* of STEP_CHOICE; NULL ends the list */
+};
+
+/* A field {"String": "..."} or {"Regex": "..."}: regex is NULL, or literal.data is. */
+struct step_pattern {
+    struct byte_slice literal;
+    const struct regex *regex;
+};
+
+struct step_list {
+    struct step *steps;
+    int64_t count;
+};
+
+/* A row of a kind's table. */
+struct step_type {
+    const char *name; /* the node's "type" */
+    union step_run run;
+    size_t state_size;    /* 0: it has no state */
+    const void *defaults; /* the state before the fields are read; NULL: zeroes */
+    const struct step_field *fields;
+    size_t field_count;
+
+    /* Does what the fields do not say, after they were read; NULL: nothing is left to do. */
+    bool (*finish)(struct pipeline_build *build, const cJSON *node, const char *where, void *state);
+
+    /* Makes the whole step, in place of all members above but the name; NULL: they say it. */
+    bool (*read)(struct pipeline_build *build, const cJSON *node, struct step *step);
+};
+
+/* Members of rows. A field of a state that is one value has no member: STEP_VALUE. */
+#define STEP_FIELD(field, type, state, member)                                                     \
+    .name = (field), .kind = (type), .offset = offsetof(state, member)
+#define STEP_VALUE(field, type) .name = (field), .kind = (type)
+#define STEP_STATE(state, list)                                                                    \
+    .state_size = sizeof(state), .fields = (list), .field_count = sizeof(list) / sizeof(list)[0]
+#define STEP_DEFAULTS(object) .state_size = sizeof(object), .defaults = &(object)
+
+struct step_kind {
+    const char *name; /* for messages: "normalizer" */
+    const struct step_type *types;
+    size_t type_count;
+};
+
+/* Reads a node by the row of its "type", which is `type` where the node has none; NULL: it must
+ * have one. A node that is absent or null is not given to it. */
+bool pipeline_step(struct pipeline_build *build, const cJSON *node, const struct step_kind *kind,
+                   const char *type, struct step *step);
+
+/* Reads fields of a node into a state. where is the kind of step, see pipeline_fail(); none of the
+ * fields is STEP_STEPS. */
+bool pipeline_fields(struct pipeline_build *build, const cJSON *node, const char *where,
+                     const struct step_field *fields, size_t count, void *state);
+
+/* The array `key` of a node, which has objects, or nothing, in it; NULL: the fault is set. */
+const cJSON *pipeline_array(struct pipeline_build *build, const cJSON *node, const char *where,
+                            const char *key);
+
+/* Makes a literal text without characters, which matches between all characters, the expression
+ * that does so too. */
+bool pipeline_replace_empty(struct pipeline_build *build, struct step_pattern *pattern);
+
 /* Compiles a pattern that the tokenizer owns; NULL: the fault is set. */
 const struct regex *pipeline_regex(struct pipeline_build *build, const char *pattern, size_t size);
 
 /* Memory in the build's arena, cleared; NULL: the fault is set. */
 void *pipeline_alloc(struct pipeline_build *build, size_t count, size_t size);
-char *pipeline_strdup(struct pipeline_build *build, const char *text);
 
 /* Sets the fault and returns false; the message begins with the file's name and where, the kind of
  * step ("tokenizer.json: normalizer Replace: ..."). */
 bool pipeline_fail(struct pipeline_build *build, const char *where, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Fields of a node. `where` is as in pipeline_fail(). An absent field or null leaves *value as it
- * was and is fine unless `required` is true; another type is a fault. Strings lie in the document,
- * NUL-terminated; one with U+0000 is a fault. */
-bool pipeline_bool(struct pipeline_build *build, const cJSON *node, const char *where,
-                   const char *key, bool required, bool *value);
-bool pipeline_string(struct pipeline_build *build, const cJSON *node, const char *where,
-                     const char *key, bool required, const char **value);
-bool pipeline_integer(struct pipeline_build *build, const cJSON *node, const char *where,
-                      const char *key, bool required, int64_t min, int64_t max, int64_t *value);
+/* Reads a model's "vocab", an object of tokens and their ids, into the build's vocabulary. */
+bool pipeline_vocabulary(struct pipeline_build *build, const cJSON *node, const char *where);
 
-/* A required string of one character. */
-bool pipeline_character(struct pipeline_build *build, const cJSON *node, const char *where,
-                        const char *key, uint32_t *code);
+/* Adds one token of a model, with a fault that says where. */
+bool pipeline_add_token(struct pipeline_build *build, const char *where, struct byte_slice text,
+                        int64_t id);
 
-/* The array `key` of a Sequence; NULL: the fault is set. */
-const cJSON *pipeline_array(struct pipeline_build *build, const cJSON *node, const char *where,
-                            const char *key);
+/* The ids of the tokens of single bytes, "<0x00>" and so on; -1: the vocabulary has no such token.
+ */
+void pipeline_byte_tokens(const struct pipeline_build *build, int32_t ids[256]);
 
-/* A field {"String": "..."} or {"Regex": "..."}: exactly one of *literal and *regex is set. */
-bool pipeline_pattern(struct pipeline_build *build, const cJSON *node, const char *where,
-                      const char *key, const char **literal, const struct regex **regex);
+/* -------------------------------------------------------------------- kinds -- */
 
-/* A type of a step: its name in the file, and the function that makes a step of its node. `step`
- * is the struct of the kind. */
-struct pipeline_type {
-    const char *name;
-    bool (*read)(struct pipeline_build *build, const cJSON *node, void *step);
-};
+bool normalizer_read(struct pipeline_build *build, const cJSON *node, struct step *step);
+bool pre_tokenizer_read(struct pipeline_build *build, const cJSON *node, struct step *step);
+bool model_read(struct pipeline_build *build, const cJSON *node, struct step *step);
+bool post_processor_read(struct pipeline_build *build, const cJSON *node, struct step *step);
+bool decoder_read(struct pipeline_build *build, const cJSON *node, struct step *step);
 
-/* Reads a node by the function of its "type", which is `name` where the node has none; NULL: it
- * must have one. kind is for messages: "normalizer". */
-bool pipeline_read(struct pipeline_build *build, const cJSON *node, const char *kind,
-                   const char *name, const struct pipeline_type *types, size_t type_count,
-                   void *step);
-
-/* Each reads a node of its kind; a file of each kind has the list of its types. A node that is
- * absent or null is not given to them. */
-bool normalizer_read(struct pipeline_build *build, const cJSON *node, struct normalizer *step);
-bool pre_tokenizer_read(struct pipeline_build *build, const cJSON *node,
-                        struct pre_tokenizer *step);
-bool model_read(struct pipeline_build *build, const cJSON *node, struct model *step);
-bool post_processor_read(struct pipeline_build *build, const cJSON *node,
-                         struct post_processor *step);
-bool decoder_read(struct pipeline_build *build, const cJSON *node, struct decoder *step);
-
-/* The types of models. An older file has no "type"; model_read() then tells it by its fields. */
-bool bpe_read(struct pipeline_build *build, const cJSON *node, void *step);
-bool wordpiece_read(struct pipeline_build *build, const cJSON *node, void *step);
-bool unigram_read(struct pipeline_build *build, const cJSON *node, void *step);
-bool wordlevel_read(struct pipeline_build *build, const cJSON *node, void *step);
+/* The model BPE. */
+bool bpe_read(struct pipeline_build *build, const cJSON *node, struct step *step);
 
 #endif

@@ -1,8 +1,9 @@
-/* post_processor.c - the types of post-processors, and those that are no template: offsets without
- * the spaces of their tokens, and the tokens around a text of BERT and RoBERTa. */
+/* post_processor.c - the post-processors: the tokens that a template puts around a text and its
+ * pair, and offsets without the spaces of their tokens.
+ *
+ * Source: processors/template of Hugging Face tokenizers. */
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/byte_level.h"
-#include "tokenizer/template.h"
 #include "tokenizer/unicode.h"
 
 #include <string.h>
@@ -95,25 +96,55 @@ static void trim_offsets(const struct encodings *encodings, struct trim trim)
         }
 }
 
-static bool byte_level_process(const void *state, struct encodings *encodings, bool special,
-                               struct fault *fault)
+static bool run_byte_level(const void *state, struct encodings *encodings, struct fault *fault)
 {
-    (void)special, (void)fault;
+    (void)fault;
     trim_offsets(encodings, *(const struct trim *)state);
     return true;
 }
 
-static bool byte_level_processor_read(struct pipeline_build *build, const cJSON *node, void *step)
+static const struct step_field BYTE_LEVEL_FIELDS[] = {
+    { STEP_FIELD("add_prefix_space", STEP_BOOL, struct trim, adds_prefix_space) },
+    { STEP_FIELD("trim_offsets", STEP_BOOL, struct trim, is_on) },
+};
+
+/* ----------------------------------------------------------- tokens to add -- */
+
+static bool add_token(const struct encodings *encodings, struct token_list *list, int32_t id,
+                      uint8_t type, struct fault *fault)
 {
-    static const char where[] = "post_processor ByteLevel";
-    struct trim *trim = pipeline_alloc(build, 1, sizeof *trim);
-    *(struct post_processor *)step = (struct post_processor){ byte_level_process, trim };
-    return trim
-           && pipeline_bool(build, node, where, "add_prefix_space", true, &trim->adds_prefix_space)
-           && pipeline_bool(build, node, where, "trim_offsets", true, &trim->is_on);
+    if (!vocabulary_text(encodings->vocabulary, id).data)
+        return fault_set(fault, FAULT_OPTION,
+                         "the template of the tokenizer adds the id %d, which no token has", id);
+    list->tokens[list->count++] = (struct token){ .id = id, .is_special = true, .type = type };
+    return true;
+}
+
+static bool new_list(const struct encodings *encodings, int64_t count, struct token_list *list,
+                     struct fault *fault)
+{
+    list->count = 0;
+    list->tokens = arena_alloc(encodings->arena, (size_t)count * sizeof *list->tokens);
+    return list->tokens || fault_no_memory(fault);
 }
 
 /* ------------------------------------------------------- BERT and RoBERTa -- */
+
+/* Puts a token before the list, -1: none, and one behind it, both of the type given. */
+static bool put_around(struct encodings *encodings, struct token_list *list, int32_t before,
+                       int32_t behind, uint8_t type, struct fault *fault)
+{
+    struct token_list larger;
+    if (!new_list(encodings, list->count + 2, &larger, fault)
+        || (before >= 0 && !add_token(encodings, &larger, before, type, fault)))
+        return false;
+    if (list->count > 0)
+        memcpy(larger.tokens + larger.count, list->tokens,
+               (size_t)list->count * sizeof *list->tokens);
+    larger.count += list->count;
+    *list = larger;
+    return add_token(encodings, list, behind, type, fault);
+}
 
 struct around {
     int32_t cls, sep;
@@ -123,8 +154,7 @@ struct around {
 
 /* BERT: [CLS] text [SEP] pair [SEP], with type 1 behind the first [SEP]. RoBERTa: <s> text </s>
  * </s> pair </s>, all of type 0. */
-static bool around_process(const void *state, struct encodings *encodings, bool special,
-                           struct fault *fault)
+static bool run_around(const void *state, struct encodings *encodings, struct fault *fault)
 {
     const struct around *around = state;
     trim_offsets(encodings, around->trim);
@@ -134,101 +164,205 @@ static bool around_process(const void *state, struct encodings *encodings, bool 
         const uint8_t type = i > 0 && !around->is_roberta;
         for (int64_t k = 0; k < list->count; k++)
             list->tokens[k].type = around->is_roberta ? 0 : list->tokens[k].type;
-        if (special && !template_put_around(encodings, list, before, around->sep, type, fault))
+        if (encodings->special && !put_around(encodings, list, before, around->sep, type, fault))
             return false;
     }
     return true;
 }
 
-/* A field ["[SEP]", 102]. */
-static bool read_token(struct pipeline_build *build, const cJSON *node, const char *where,
-                       const char *key, int32_t *id)
-{
-    const cJSON *pair = cJSON_GetObjectItemCaseSensitive(node, key);
-    const cJSON *text = cJSON_IsArray(pair) ? pair->child : NULL,
-                *number = text ? text->next : NULL;
-    if (!number || number->next || !cJSON_IsString(text) || !cJSON_IsNumber(number)
-        || number->valuedouble < 0 || number->valuedouble > VOCABULARY_ID_MAX
-        || number->valuedouble != (double)(int32_t)number->valuedouble)
-        return pipeline_fail(build, where, "%s is not a token and its id", key);
-    *id = (int32_t)number->valuedouble;
-    return true;
-}
+static const struct around ROBERTA = { .is_roberta = true };
 
-static struct around *read_around(struct pipeline_build *build, const cJSON *node,
-                                  const char *where, struct post_processor *step)
-{
-    struct around *around = pipeline_alloc(build, 1, sizeof *around);
-    if (!around || !read_token(build, node, where, "cls", &around->cls)
-        || !read_token(build, node, where, "sep", &around->sep))
-        return NULL;
-    *step = (struct post_processor){ around_process, around };
-    return around;
-}
-
-static bool bert_processor_read(struct pipeline_build *build, const cJSON *node, void *step)
-{
-    return read_around(build, node, "post_processor BertProcessing", step) != NULL;
-}
-
-static bool roberta_processor_read(struct pipeline_build *build, const cJSON *node, void *step)
-{
-    static const char where[] = "post_processor RobertaProcessing";
-    struct around *around = read_around(build, node, where, step);
-    if (!around)
-        return false;
-    around->is_roberta = true;
-    return pipeline_bool(build, node, where, "trim_offsets", true, &around->trim.is_on)
-           && pipeline_bool(build, node, where, "add_prefix_space", true,
-                            &around->trim.adds_prefix_space);
-}
-
-/* --------------------------------------------------------------- sequence -- */
-
-struct sequence {
-    struct post_processor *steps;
-    int64_t count;
+static const struct step_field AROUND_FIELDS[] = {
+    { STEP_FIELD("cls", STEP_TOKEN, struct around, cls) },
+    { STEP_FIELD("sep", STEP_TOKEN, struct around, sep) },
+    { STEP_FIELD("trim_offsets", STEP_BOOL, struct around, trim.is_on) },
+    { STEP_FIELD("add_prefix_space", STEP_BOOL, struct around, trim.adds_prefix_space) },
 };
 
-static bool sequence_process(const void *state, struct encodings *encodings, bool special,
-                             struct fault *fault)
+/* ---------------------------------------------------------------- template -- */
+
+enum { TEMPLATE_TYPE_MAX = 255 };
+
+/* A piece of a template: a sequence, or tokens that are added. */
+struct part {
+    int sequence;       /* 0: the text; 1: the pair; -1: the tokens */
+    const int32_t *ids; /* [count] */
+    int64_t count;
+    uint8_t type;
+};
+
+struct parts {
+    struct part *list;
+    int64_t count;
+    bool has[2]; /* sequences */
+};
+
+struct template
 {
-    const struct sequence *sequence = state;
-    for (int64_t i = 0; i < sequence->count; i++)
-        if (!sequence->steps[i].process(sequence->steps[i].state, encodings, special, fault))
+    struct parts single, pair;
+};
+
+static bool put_part(const struct encodings *encodings, const struct part *part,
+                     struct token_list *out, struct fault *fault)
+{
+    if (part->sequence < 0) {
+        if (!new_list(encodings, part->count, out, fault))
             return false;
+        for (int64_t i = 0; i < part->count; i++)
+            if (!add_token(encodings, out, part->ids[i], part->type, fault))
+                return false;
+        return true;
+    }
+    const struct token_list *list = &encodings->lists[part->sequence];
+    if (!new_list(encodings, list->count, out, fault))
+        return false;
+    for (; out->count < list->count; out->count++) {
+        out->tokens[out->count] = list->tokens[out->count];
+        out->tokens[out->count].type = part->type;
+    }
     return true;
 }
 
-static bool sequence_read(struct pipeline_build *build, const cJSON *node, void *step)
+static bool run_template(const void *state, struct encodings *encodings, struct fault *fault)
 {
-    const cJSON *list = pipeline_array(build, node, "post_processor Sequence", "processors"), *item;
-    struct sequence *sequence = list ? pipeline_alloc(build, 1, sizeof *sequence) : NULL;
-    if (!sequence)
+    const struct template *template = state;
+    const struct parts *parts = encodings->count == 1 ? &template->single : &template->pair;
+    if (encodings->count > 2)
+        return fault_set(fault, FAULT_OPTION, "the tokenizer has a template behind a template");
+    if (encodings->count == 2 && !parts->has[1])
+        return fault_set_at(fault, "/pair", FAULT_OPTION,
+                            "the template of the model's tokenizer takes no pair");
+    struct token_list *lists = arena_calloc(encodings->arena, (size_t)parts->count, sizeof *lists);
+    if (!lists)
+        return fault_no_memory(fault);
+    int64_t count = 0;
+    for (int64_t i = 0; i < parts->count; i++)
+        if ((encodings->special || parts->list[i].sequence >= 0)
+            && !put_part(encodings, &parts->list[i], &lists[count++], fault))
+            return false;
+    encodings->lists = lists;
+    encodings->count = count;
+    return true;
+}
+
+/* The ids of special_tokens.ID.ids. */
+static bool read_ids(struct pipeline_build *build, const cJSON *tokens, const char *where,
+                     const char *id, struct part *part)
+{
+    const cJSON *token = cJSON_GetObjectItemCaseSensitive(tokens, id);
+    const cJSON *ids = cJSON_GetObjectItemCaseSensitive(token, "ids");
+    const struct json_numbers *numbers = ids ? json_numbers_of(build->document, ids) : NULL;
+    if (!numbers || numbers->rank != 1 || numbers->ragged_depth > 0)
+        return pipeline_fail(build, where, "special_tokens has no ids of '%.60s'", id);
+    int32_t *copy = pipeline_alloc(build, (size_t)numbers->count, sizeof *copy);
+    if (!copy)
         return false;
-    sequence->steps =
-        pipeline_alloc(build, (size_t)cJSON_GetArraySize(list), sizeof *sequence->steps);
-    if (!sequence->steps)
+    for (int64_t i = 0; i < numbers->count; i++) {
+        const float value = numbers->values[i];
+        if (!(value >= 0 && value <= (float)VOCABULARY_ID_MAX) || value != (float)(int32_t)value)
+            return pipeline_fail(build, where, "special_tokens has an id of '%.60s' that is no id",
+                                 id);
+        copy[i] = (int32_t)value;
+    }
+    part->ids = copy;
+    part->count = numbers->count;
+    part->sequence = -1;
+    return true;
+}
+
+struct part_fields {
+    struct byte_slice id;
+    int64_t type;
+};
+
+static const struct step_field PART_FIELDS[] = {
+    { STEP_FIELD("id", STEP_STRING, struct part_fields, id) },
+    { STEP_FIELD("type_id", STEP_INTEGER, struct part_fields, type), .most = TEMPLATE_TYPE_MAX },
+};
+
+static bool read_part(struct pipeline_build *build, const cJSON *node, const char *where,
+                      const cJSON *tokens, struct part *part)
+{
+    const cJSON *sequence = cJSON_GetObjectItemCaseSensitive(node, "Sequence");
+    const cJSON *token = cJSON_GetObjectItemCaseSensitive(node, "SpecialToken");
+    const cJSON *fields = sequence ? sequence : token;
+    struct part_fields read;
+    if (!cJSON_IsObject(fields))
+        return pipeline_fail(build, where,
+                             "a part of a template is neither a Sequence nor a "
+                             "SpecialToken");
+    if (!pipeline_fields(build, fields, where, PART_FIELDS, 2, &read))
+        return false;
+    const char *id = read.id.data;
+    part->type = (uint8_t)read.type;
+    if (!sequence)
+        return read_ids(build, tokens, where, id, part);
+    part->sequence = strcmp(id, "B") == 0;
+    return part->sequence == 1 || strcmp(id, "A") == 0
+           || pipeline_fail(build, where, "a Sequence is '%.20s'; expected A or B", id);
+}
+
+static bool read_parts(struct pipeline_build *build, const cJSON *node, const char *where,
+                       const char *key, const cJSON *tokens, struct parts *parts)
+{
+    const cJSON *list = pipeline_array(build, node, where, key), *item;
+    if (!list)
+        return false;
+    parts->list = pipeline_alloc(build, (size_t)cJSON_GetArraySize(list), sizeof *parts->list);
+    if (!parts->list)
         return false;
     cJSON_ArrayForEach(item, list)
     {
-        if (!post_processor_read(build, item, &sequence->steps[sequence->count++]))
+        struct part *part = &parts->list[parts->count++];
+        if (!read_part(build, item, where, tokens, part))
             return false;
+        if (part->sequence >= 0)
+            parts->has[part->sequence] = true;
     }
-    *(struct post_processor *)step = (struct post_processor){ sequence_process, sequence };
     return true;
 }
 
-bool post_processor_read(struct pipeline_build *build, const cJSON *node,
-                         struct post_processor *step)
+static bool finish_template(struct pipeline_build *build, const cJSON *node, const char *where,
+                            void *state)
 {
-    static const struct pipeline_type types[] = {
-        { "Sequence", sequence_read },
-        { "TemplateProcessing", template_read },
-        { "BertProcessing", bert_processor_read },
-        { "RobertaProcessing", roberta_processor_read },
-        { "ByteLevel", byte_level_processor_read },
-    };
-    return pipeline_read(build, node, "post_processor", NULL, types, sizeof types / sizeof *types,
-                         step);
+    const cJSON *tokens = cJSON_GetObjectItemCaseSensitive(node, "special_tokens");
+    const cJSON *pair = cJSON_GetObjectItemCaseSensitive(node, "pair");
+    struct template *template = state;
+    if (!read_parts(build, node, where, "single", tokens, &template->single)
+        || (pair && !cJSON_IsNull(pair)
+            && !read_parts(build, node, where, "pair", tokens, &template->pair)))
+        return false;
+    return !template->single.has[1] || pipeline_fail(build, where, "single has the Sequence B");
+}
+
+/* ------------------------------------------------------------------- table -- */
+
+static const struct step_field SEQUENCE_FIELDS[] = { { STEP_VALUE("processors", STEP_STEPS) } };
+
+static bool run_sequence(const void *state, struct encodings *encodings, struct fault *fault)
+{
+    const struct step_list *list = state;
+    for (int64_t i = 0; i < list->count; i++)
+        if (!list->steps[i].run.encodings(list->steps[i].state, encodings, fault))
+            return false;
+    return true;
+}
+
+#define ENCODINGS(function) .run.encodings = (function)
+
+static const struct step_type TYPES[] = {
+    { "Sequence", ENCODINGS(run_sequence), STEP_STATE(struct step_list, SEQUENCE_FIELDS) },
+    { "TemplateProcessing", ENCODINGS(run_template), .state_size = sizeof(struct template),
+      .finish = finish_template },
+    { "BertProcessing", ENCODINGS(run_around), .state_size = sizeof(struct around),
+      .fields = AROUND_FIELDS, .field_count = 2 },
+    { "RobertaProcessing", ENCODINGS(run_around), STEP_DEFAULTS(ROBERTA), .fields = AROUND_FIELDS,
+      .field_count = 4 },
+    { "ByteLevel", ENCODINGS(run_byte_level), STEP_STATE(struct trim, BYTE_LEVEL_FIELDS) },
+};
+
+bool post_processor_read(struct pipeline_build *build, const cJSON *node, struct step *step)
+{
+    static const struct step_kind KIND = { "post_processor", TYPES, sizeof TYPES / sizeof *TYPES };
+    return pipeline_step(build, node, &KIND, NULL, step);
 }

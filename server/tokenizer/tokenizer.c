@@ -23,14 +23,14 @@ static bool make_pieces(const struct tokenizer *tokenizer, struct byte_slice tex
                         struct pieces *pieces, struct work_limit *limit, struct arena *arena,
                         struct fault *fault)
 {
-    const struct normalizer *normalizer = &tokenizer->normalizer;
-    const struct pre_tokenizer *pre_tokenizer = &tokenizer->pre_tokenizer;
+    const struct step *normalizer = &tokenizer->normalizer;
+    const struct step *pre_tokenizer = &tokenizer->pre_tokenizer;
     return pieces_init(pieces, text.data, (int64_t)text.size, limit, arena, fault)
            && added_tokens_cut(tokenizer->added, false, pieces, fault)
-           && (!normalizer->normalize || normalizer->normalize(normalizer->state, pieces, fault))
+           && (!normalizer->type || normalizer->run.pieces(normalizer->state, pieces, fault))
            && added_tokens_cut(tokenizer->added, true, pieces, fault)
-           && (!pre_tokenizer->pre_tokenize
-               || pre_tokenizer->pre_tokenize(pre_tokenizer->state, pieces, fault));
+           && (!pre_tokenizer->type
+               || pre_tokenizer->run.pieces(pre_tokenizer->state, pieces, fault));
 }
 
 /* Makes the bytes of a piece that its tokens from `first` on stand for those of the original. */
@@ -50,7 +50,7 @@ static void set_spans(struct model_output *output, int64_t first, const struct p
 static bool run_model(const struct tokenizer *tokenizer, const struct pieces *pieces,
                       struct model_output *output, struct fault *fault)
 {
-    const struct model *model = &tokenizer->model;
+    const struct step *model = &tokenizer->model;
     for (int64_t i = 0; i < pieces->count; i++) {
         const struct piece *piece = &pieces->list[i];
         const int64_t first = output->count;
@@ -62,8 +62,8 @@ static bool run_model(const struct tokenizer *tokenizer, const struct pieces *pi
             continue;
         if (!work_limit_spend(output->limit, piece->end - piece->start))
             return work_limit_fault(fault);
-        if (!model->encode(model->state, pieces->bytes + piece->start, piece->end - piece->start,
-                           output, fault))
+        if (!model->run.model(model->state, pieces->bytes + piece->start, piece->end - piece->start,
+                              output, fault))
             return false;
         set_spans(output, first, pieces, piece);
     }
@@ -155,16 +155,17 @@ bool tokenizer_encode_until(const struct tokenizer *tokenizer, const struct toke
     struct encodings encodings = {
         .lists = lists,
         .count = pair ? 2 : 1,
+        .special = special,
         .arena = arena,
         .vocabulary = &tokenizer->vocabulary,
         .added = tokenizer->added,
         .texts = texts,
         .limit = &limit,
     };
-    const struct post_processor *post = &tokenizer->post_processor;
+    const struct step *post = &tokenizer->post_processor;
     if (!encode_part(tokenizer, text, 0, &encodings, fault)
         || (pair && !encode_part(tokenizer, *pair, 1, &encodings, fault))
-        || (post->process && !post->process(post->state, &encodings, special, fault))
+        || (post->type && !post->run.encodings(post->state, &encodings, fault))
         || !join(&encodings, list, fault))
         return false;
     mark_special(tokenizer, list);
@@ -196,15 +197,15 @@ static bool decode(const struct tokenizer *tokenizer, const struct tokenizer_sto
                    const int32_t *ids, int64_t count, bool skip_special, struct text *text,
                    struct arena *arena, struct fault *fault)
 {
-    const struct decoder *decoder = &tokenizer->decoder;
+    const struct step *decoder = &tokenizer->decoder;
     struct work_limit limit;
     struct decoder_texts texts = { .arena = arena, .limit = &limit };
     work_limit_init(&limit, stop);
     if (!collect_texts(tokenizer, ids, count, skip_special, &texts, fault)
-        || (decoder->decode && !decoder->decode(decoder->state, &texts, fault)))
+        || (decoder->type && !decoder->run.texts(decoder->state, &texts, fault)))
         return false;
     for (int64_t i = 0; i < texts.count; i++) {
-        if (i > 0 && !decoder->decode)
+        if (i > 0 && !decoder->type)
             text_bytes(text, " ", 1);
         text_bytes(text, texts.texts[i].data, texts.texts[i].size);
     }
@@ -253,7 +254,7 @@ int32_t tokenizer_find(const struct tokenizer *tokenizer, const char *token)
 
 const char *tokenizer_kind(const struct tokenizer *tokenizer)
 {
-    return tokenizer->model.kind;
+    return tokenizer->model.type;
 }
 
 const char *tokenizer_file(const struct tokenizer *tokenizer)

@@ -12,10 +12,13 @@ enum {
 
 static bool read_version(struct pipeline_build *build, const cJSON *root)
 {
-    const char *version = "1.0";
-    return pipeline_string(build, root, "the file", "version", false, &version)
-           && (strcmp(version, "1.0") == 0
-               || pipeline_fail(build, "the file", "version is '%.20s'; expected '1.0'", version));
+    static const struct step_field FIELD = { STEP_VALUE("version", STEP_STRING),
+                                             .is_optional = true };
+    struct byte_slice version = { "1.0", 3 };
+    return pipeline_fields(build, root, "the file", &FIELD, 1, &version)
+           && (strcmp(version.data, "1.0") == 0
+               || pipeline_fail(build, "the file", "version is '%.20s'; expected '1.0'",
+                                (const char *)version.data));
 }
 
 /* The node of a step; NULL: the file has none. */
@@ -27,23 +30,25 @@ static const cJSON *step_node(const cJSON *root, const char *key)
 
 static bool read_steps(struct pipeline_build *build, struct tokenizer *tokenizer, const cJSON *root)
 {
+    const struct {
+        const char *key;
+        bool (*read)(struct pipeline_build *build, const cJSON *node, struct step *step);
+        struct step *step;
+    } steps[] = {
+        { "normalizer", normalizer_read, &tokenizer->normalizer },
+        { "pre_tokenizer", pre_tokenizer_read, &tokenizer->pre_tokenizer },
+        { "post_processor", post_processor_read, &tokenizer->post_processor },
+        { "decoder", decoder_read, &tokenizer->decoder },
+    };
     const cJSON *node = step_node(root, "model");
     if (!node)
         return pipeline_fail(build, "the file", "model is missing");
     if (!model_read(build, node, &tokenizer->model))
         return false;
     tokenizer->vocabulary_end = tokenizer->vocabulary.id_end;
-    if ((node = step_node(root, "normalizer"))
-        && !normalizer_read(build, node, &tokenizer->normalizer))
-        return false;
-    if ((node = step_node(root, "pre_tokenizer"))
-        && !pre_tokenizer_read(build, node, &tokenizer->pre_tokenizer))
-        return false;
-    if ((node = step_node(root, "post_processor"))
-        && !post_processor_read(build, node, &tokenizer->post_processor))
-        return false;
-    if ((node = step_node(root, "decoder")) && !decoder_read(build, node, &tokenizer->decoder))
-        return false;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        if ((node = step_node(root, steps[i].key)) && !steps[i].read(build, node, steps[i].step))
+            return false;
     node = NULL;
     if (step_node(root, "added_tokens")
         && !(node = pipeline_array(build, root, "the file", "added_tokens")))

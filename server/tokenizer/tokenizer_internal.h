@@ -12,11 +12,7 @@ struct tokenizer {
     struct vocabulary vocabulary; /* of the model and of the added tokens */
     int64_t vocabulary_end;       /* 1 + the largest id without the added tokens */
     struct added_tokens *added;   /* see added_tokens.h */
-    struct normalizer normalizer; /* a step whose function is NULL is not there */
-    struct pre_tokenizer pre_tokenizer;
-    struct model model;
-    struct post_processor post_processor;
-    struct decoder decoder;
+    struct step normalizer, pre_tokenizer, model, post_processor, decoder;
     struct regex **regexes;
     int64_t regex_count;
 };
@@ -33,7 +29,7 @@ bool tokenizer_build(struct tokenizer *tokenizer, const char *file, const cJSON 
                      const struct json_document *document, struct fault *fault);
 
 /* Reads the older forms from a folder: vocab.txt; vocab.json and merges.txt; tokenizer.model. Where
- * the folder has none of them, returns true and tokenizer->model.encode stays NULL. */
+ * the folder has none of them, returns true and the tokenizer has no model. */
 bool tokenizer_read_older(struct tokenizer *tokenizer, const char *directory, struct fault *fault);
 
 #endif

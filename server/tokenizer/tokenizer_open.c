@@ -24,7 +24,7 @@ bool tokenizer_open(struct tokenizer **tokenizer, const char *directory, struct 
     if (!made)
         return fault_no_memory(fault);
     const bool is_fine = read_folder(made, directory, fault);
-    if (is_fine && made->model.encode)
+    if (is_fine && made->model.type)
         *tokenizer = made;
     else
         tokenizer_free(made);

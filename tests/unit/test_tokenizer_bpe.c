@@ -69,7 +69,7 @@ static const struct bpe_case CASES[] = {
 };
 
 /* Writes "id:start-end " of the tokens of a text that was never normalized. */
-static void write_tokens(char *out, size_t out_size, const struct model *model, const char *text,
+static void write_tokens(char *out, size_t out_size, const struct step *model, const char *text,
                          size_t size, struct pipeline_case *step)
 {
     struct pieces pieces;
@@ -78,8 +78,8 @@ static void write_tokens(char *out, size_t out_size, const struct model *model, 
     out[0] = 0;
     assert_true(
         pieces_init(&pieces, text, (int64_t)size, &step->limit, &step->arena, &step->fault));
-    pipeline_case_assert(step,
-                         model->encode(model->state, text, (int64_t)size, &output, &step->fault));
+    pipeline_case_assert(
+        step, model->run.model(model->state, text, (int64_t)size, &output, &step->fault));
     for (int64_t i = 0; i < output.count && used < out_size; i++) {
         const struct model_token *token = &output.tokens[i];
         const struct pieces_span span = pieces_span(&pieces, token->start, token->end);
@@ -93,7 +93,7 @@ static void test_tokens_are_those_of_the_reference(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct pipeline_case step;
-        struct model model;
+        struct step model;
         pipeline_case_open(&step, CASES[i].node);
         pipeline_case_assert(&step, bpe_read(&step.build, step.node, &model));
         const char *text = CASES[i].texts, *expected = CASES[i].expected;
@@ -187,7 +187,7 @@ static void test_random_merges_follow_the_definition(void **state)
     for (int problem = 0; problem < 60; problem++) {
         make_model(&random_model, LETTERS + rand() % (TOKENS_MAX - LETTERS));
         struct pipeline_case step;
-        struct model model;
+        struct step model;
         pipeline_case_open(&step, random_model.node);
         pipeline_case_assert(&step, bpe_read(&step.build, step.node, &model));
         for (int i = 0; i < 20; i++) {
@@ -198,7 +198,7 @@ static void test_random_merges_follow_the_definition(void **state)
                 text[k] = (char)('a' + (rand() % 3 ? rand() % 2 : rand() % LETTERS));
             text[size] = 0;
             struct model_output output = { .arena = &step.arena, .limit = &step.limit };
-            assert_true(model.encode(model.state, text, size, &output, &step.fault));
+            assert_true(model.run.model(model.state, text, size, &output, &step.fault));
             assert_int_equal(output.count, merge_plainly(&random_model, text, ids));
             for (int64_t k = 0; k < output.count; k++)
                 assert_int_equal(output.tokens[k].id, ids[k]);
@@ -214,7 +214,7 @@ static void test_a_long_word(void **state)
     (void)state;
     enum { SIZE = 1 << 20 };
     struct pipeline_case step;
-    struct model model;
+    struct step model;
     pipeline_case_open(&step, "{`vocab`:{`a`:0,`aa`:1,`aaaa`:2,`aaaaaaaa`:3},"
                               "`merges`:[`a a`,`aa aa`,`aaaa aaaa`]}");
     pipeline_case_assert(&step, bpe_read(&step.build, step.node, &model));
@@ -223,7 +223,7 @@ static void test_a_long_word(void **state)
     memset(text, 'a', SIZE);
     struct model_output output = { .arena = &step.arena, .limit = &step.limit };
     const int64_t start = clock_thread_ns();
-    assert_true(model.encode(model.state, text, SIZE, &output, &step.fault));
+    assert_true(model.run.model(model.state, text, SIZE, &output, &step.fault));
     assert_true(clock_thread_ns() - start < 20000000000);
     assert_int_equal(output.count, SIZE / 8);
     for (int64_t i = 0; i < output.count; i++)
@@ -263,7 +263,7 @@ static void test_files_that_lie_are_refused(void **state)
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct pipeline_case step;
-        struct model model;
+        struct step model;
         pipeline_case_open(&step, wrong[i][0]);
         pipeline_case_assert_refused(&step, bpe_read(&step.build, step.node, &model), wrong[i][1]);
         pipeline_case_free(&step);
@@ -274,12 +274,12 @@ static void test_an_unknown_token_that_is_missing(void **state)
 {
     (void)state;
     struct pipeline_case step;
-    struct model model;
+    struct step model;
     struct model_output output = { .arena = &step.arena, .limit = &step.limit };
     pipeline_case_open(&step, "{`vocab`:{`a`:0},`merges`:[],`unk_token`:`<unk>`}");
     pipeline_case_assert(&step, bpe_read(&step.build, step.node, &model));
-    assert_true(model.encode(model.state, "aa", 2, &output, &step.fault));
-    assert_false(model.encode(model.state, "ab", 2, &output, &step.fault));
+    assert_true(model.run.model(model.state, "aa", 2, &output, &step.fault));
+    assert_false(model.run.model(model.state, "ab", 2, &output, &step.fault));
     assert_non_null(strstr(step.fault.message, "<unk>"));
     pipeline_case_free(&step);
 }

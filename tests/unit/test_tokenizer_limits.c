@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "pipeline_case.h"
-#include "tokenizer/normalizers.h"
+#include "tokenizer/normalizer.h"
 #include "tokenizer/tokenizer_internal.h"
 
 #include <stdio.h>
@@ -221,19 +221,18 @@ static void test_a_charsmap_that_grows(void **state)
     memset(text, 'a', MANY);
 
     struct pipeline_case step;
-    struct normalizer normalizer;
+    struct step normalizer;
     struct pieces pieces;
     pipeline_case_open(&step, "{}");
-    pipeline_case_assert(&step,
-                         normalizer_precompiled_init(&step.build, data, sizeof data, &normalizer));
+    pipeline_case_assert(&step, precompiled_init(&step.build, data, sizeof data, &normalizer));
     assert_true(pieces_init(&pieces, text, 1, &step.limit, &step.arena, &step.fault));
-    assert_true(normalizer.normalize(normalizer.state, &pieces, &step.fault));
+    assert_true(normalizer.run.pieces(normalizer.state, &pieces, &step.fault));
     assert_int_equal(pieces.size, MANY);
     struct arena arena;
     arena_init(&arena, 64 << 20);
     assert_true(pieces_init(&pieces, text, MANY, &step.limit, &arena, &step.fault));
     const int64_t start = clock_thread_ns();
-    assert_false(normalizer.normalize(normalizer.state, &pieces, &step.fault));
+    assert_false(normalizer.run.pieces(normalizer.state, &pieces, &step.fault));
     assert_int_equal(step.fault.code, FAULT_MEMORY);
     assert_true(clock_thread_ns() - start < 20000000000);
     arena_free(&arena);

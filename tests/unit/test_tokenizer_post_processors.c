@@ -257,7 +257,7 @@ static void test_wrong_nodes_are_refused(void **state)
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct pipeline_case step;
-        struct post_processor post_processor;
+        struct step post_processor;
         pipeline_case_open(&step, wrong[i][0]);
         pipeline_case_assert_refused(
             &step, post_processor_read(&step.build, step.node, &post_processor), wrong[i][1]);

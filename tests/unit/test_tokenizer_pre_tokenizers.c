@@ -136,7 +136,7 @@ static void test_pieces_are_those_of_the_reference(void **state)
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         const struct pre_tokenizer_case *expected = &CASES[i];
         struct pipeline_case step;
-        struct pre_tokenizer pre_tokenizer;
+        struct step pre_tokenizer;
         struct pieces pieces;
         char shown[1024];
         pipeline_case_open(&step, expected->node);
@@ -144,7 +144,7 @@ static void test_pieces_are_those_of_the_reference(void **state)
         pipeline_case_assert(
             &step, pieces_init(&pieces, expected->text, (int64_t)strlen(expected->text),
                                &step.limit, &step.arena, &step.fault)
-                       && pre_tokenizer.pre_tokenize(pre_tokenizer.state, &pieces, &step.fault));
+                       && pre_tokenizer.run.pieces(pre_tokenizer.state, &pieces, &step.fault));
         write_pieces(shown, sizeof shown, &pieces);
         if (strcmp(shown, expected->expected) != 0)
             fail_msg("%s of \"%s\": %s; expected %s", expected->node, expected->text, shown,
@@ -153,21 +153,27 @@ static void test_pieces_are_those_of_the_reference(void **state)
     }
 }
 
+static bool cut_token(const void *state, struct pieces *pieces, const struct piece *piece,
+                      struct fault *fault)
+{
+    (void)state, (void)piece, (void)fault;
+    pieces_cut_token(pieces, 2, 5, 7);
+    return true;
+}
+
 /* No step touches an added token, and the text around it is cut as before. */
 static void test_added_tokens_stay(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct pipeline_case step;
-        struct pre_tokenizer pre_tokenizer;
+        struct step pre_tokenizer;
         struct pieces pieces;
         pipeline_case_open(&step, CASES[i].node);
         pipeline_case_assert(&step, pre_tokenizer_read(&step.build, step.node, &pre_tokenizer));
         assert_true(pieces_init(&pieces, "- <s>", 5, &step.limit, &step.arena, &step.fault));
-        pieces_begin_cut(&pieces);
-        pieces_cut_token(&pieces, 2, 5, 7);
-        assert_true(pieces_end(&pieces, &step.fault));
-        assert_true(pre_tokenizer.pre_tokenize(pre_tokenizer.state, &pieces, &step.fault));
+        assert_true(pieces_split(&pieces, NULL, cut_token, NULL, &step.fault));
+        assert_true(pre_tokenizer.run.pieces(pre_tokenizer.state, &pieces, &step.fault));
         assert_int_equal(pieces.count, 1);
         assert_int_equal(pieces.list[0].id, 7);
         assert_int_equal(pieces.list[0].start, 2);
@@ -202,7 +208,7 @@ static void test_wrong_nodes_are_refused(void **state)
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct pipeline_case step;
-        struct pre_tokenizer pre_tokenizer;
+        struct step pre_tokenizer;
         pipeline_case_open(&step, wrong[i][0]);
         pipeline_case_assert_refused(
             &step, pre_tokenizer_read(&step.build, step.node, &pre_tokenizer), wrong[i][1]);

@@ -1,37 +1,36 @@
-/* normalizer_form.c - see normalizer_form.h.
+/* normal_form.c - the four normal forms of Unicode.
  *
  * Most characters are stable: they stay as they are, and nothing before them reaches past them. A
  * segment begins at a stable character, holds the unstable ones behind it, and is decomposed,
  * ordered and composed by itself; all other characters are copied. The reference counts for each
  * new character how many old ones it replaces, and composing adds these counts up. */
-#include "tokenizer/normalizer_form.h"
+#include "tokenizer/normalizer.h"
 
-#include "tokenizer/transform.h"
 #include "tokenizer/unicode.h"
 
 #include <string.h>
 
-const struct normalizer_form NORMALIZER_NFC = { .composed = true };
-const struct normalizer_form NORMALIZER_NFD = { .composed = false };
-const struct normalizer_form NORMALIZER_NFKC = { .compatible = true, .composed = true };
-const struct normalizer_form NORMALIZER_NFKD = { .compatible = true };
+const struct normal_form NORMAL_FORM_NFC = { .composed = true };
+const struct normal_form NORMAL_FORM_NFD = { .composed = false };
+const struct normal_form NORMAL_FORM_NFKC = { .compatible = true, .composed = true };
+const struct normal_form NORMAL_FORM_NFKD = { .compatible = true };
 
 struct element {
     uint32_t code;
-    int32_t change; /* see transform.h */
+    int32_t change; /* see struct transform */
     uint8_t combining_class;
 };
 
 struct forming {
     struct pieces *pieces;
-    const struct normalizer_form *form;
+    const struct normal_form *form;
     struct element *elements, *sorted; /* of a segment, of the same capacity */
     int64_t count, capacity;
 };
 
 /* --------------------------------------------------------------- stability -- */
 
-static bool is_stable(const struct normalizer_form *form, uint32_t code)
+static bool is_stable(const struct normal_form *form, uint32_t code)
 {
     if (code < 0xA0 || (code < 0xC0 && !form->compatible))
         return true;
@@ -184,14 +183,14 @@ static void form_segment(struct forming *forming, struct transform *out, uint32_
 }
 
 /* The first unstable character from `at` on; *before is where the stable one before it begins. */
-static uint32_t find_unstable(const struct forming *forming, uint32_t at, uint32_t end,
-                              uint32_t *before)
+static uint32_t find_unstable(const struct normal_form *form, const char *bytes, uint32_t at,
+                              uint32_t end, uint32_t *before)
 {
     *before = at;
     while (at < end) {
         uint32_t code;
-        const uint32_t size = unicode_decode(forming->pieces->bytes + at, &code);
-        if (!is_stable(forming->form, code))
+        const uint32_t size = unicode_decode(bytes + at, &code);
+        if (!is_stable(form, code))
             return at;
         *before = at;
         at += size;
@@ -199,52 +198,51 @@ static uint32_t find_unstable(const struct forming *forming, uint32_t at, uint32
     return end;
 }
 
-static uint32_t find_stable(const struct forming *forming, uint32_t at, uint32_t end)
+static uint32_t find_stable(const struct normal_form *form, const char *bytes, uint32_t at,
+                            uint32_t end)
 {
     while (at < end) {
         uint32_t code;
-        const uint32_t size = unicode_decode(forming->pieces->bytes + at, &code);
-        if (is_stable(forming->form, code))
+        const uint32_t size = unicode_decode(bytes + at, &code);
+        if (is_stable(form, code))
             return at;
         at += size;
     }
     return end;
 }
 
-static void form_piece(struct forming *forming, int64_t i)
+/* The elements are kept from piece to piece. */
+static bool form_piece(const void *state, struct pieces *pieces, const struct piece *piece,
+                       struct fault *fault)
 {
-    struct transform out;
-    transform_begin(&out, forming->pieces, i);
-    while (out.at < out.end && !forming->pieces->failed) {
+    (void)fault;
+    struct forming *forming = *(struct forming *const *)state;
+    struct transform out = { pieces, piece, piece->start };
+    while (out.at < piece->end && !pieces->failed) {
         uint32_t before;
-        const uint32_t unstable = find_unstable(forming, out.at, out.end, &before);
-        if (unstable == out.end) {
-            transform_copy(&out, out.end);
+        const uint32_t unstable =
+            find_unstable(forming->form, pieces->bytes, out.at, piece->end, &before);
+        if (unstable == piece->end) {
+            transform_copy(&out, piece->end);
             break;
         }
         transform_copy(&out, before);
-        form_segment(forming, &out, find_stable(forming, unstable, out.end));
+        form_segment(forming, &out,
+                     find_stable(forming->form, pieces->bytes, unstable, piece->end));
     }
-    transform_end(&out);
+    return true;
 }
 
-bool normalizer_form_run(const void *state, struct pieces *pieces, struct fault *fault)
+static bool has_unstable(const void *state, const struct pieces *pieces, const struct piece *piece)
 {
-    struct forming forming = { .pieces = pieces, .form = state };
-    bool changes = false;
-    for (int64_t i = 0; i < pieces->count && !changes; i++) {
-        uint32_t before;
-        const struct piece *piece = &pieces->list[i];
-        changes = piece->id < 0
-                  && find_unstable(&forming, piece->start, piece->end, &before) < piece->end;
-    }
-    if (!changes)
-        return true;
-    pieces_begin_rewrite(pieces);
-    for (int64_t i = 0; i < pieces->count; i++)
-        if (pieces->list[i].id >= 0)
-            pieces_keep(pieces, i);
-        else
-            form_piece(&forming, i);
-    return pieces_end(pieces, fault);
+    const struct forming *forming = *(struct forming *const *)state;
+    uint32_t before;
+    return find_unstable(forming->form, pieces->bytes, piece->start, piece->end, &before)
+           < piece->end;
+}
+
+bool normal_form_run(const void *state, struct pieces *pieces, struct fault *fault)
+{
+    struct forming forming = { .pieces = pieces, .form = state }, *shared = &forming;
+    return pieces_rewrite(pieces, has_unstable, form_piece, &shared, fault);
 }

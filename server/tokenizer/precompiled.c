@@ -1,4 +1,4 @@
-/* normalizer_precompiled.c - Precompiled: the rules of a SentencePiece model, as it stores them.
+/* precompiled.c - Precompiled: the rules of a SentencePiece model, as it stores them.
  *
  * The file has them in base64: the size of a double-array trie in bytes, the trie, and texts that
  * end in NUL bytes. The trie leads from the bytes of one or more characters to the offset of their
@@ -9,11 +9,12 @@
  * A grapheme cluster of less than 6 bytes is looked up as a whole, then each of its characters. The
  * look-up takes the shortest prefix that has a replacement, and the whole text that was looked up
  * is replaced: so the reference does it, and so the models were used. */
-#include "tokenizer/normalizers.h"
-#include "tokenizer/transform.h"
+#include "tokenizer/normalizer.h"
 #include "tokenizer/unicode.h"
 
 #include <string.h>
+
+#define WHERE "normalizer Precompiled"
 
 enum { CLUSTER_BYTES_MAX = 5 };
 
@@ -27,12 +28,16 @@ struct precompiled {
 
 /* ------------------------------------------------------------------ look-up -- */
 
+static uint32_t little_endian(const unsigned char *b)
+{
+    return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
 static bool read_unit(const struct precompiled *rules, uint32_t index, uint32_t *unit)
 {
     if (index >= rules->unit_count)
         return false;
-    const unsigned char *b = rules->units + 4 * (size_t)index;
-    *unit = b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+    *unit = little_endian(rules->units + 4 * (size_t)index);
     return true;
 }
 
@@ -158,46 +163,36 @@ static uint32_t plain_end(const struct precompiled *rules, const char *bytes, ui
     return at;
 }
 
-static void rewrite_piece(const struct precompiled *rules, struct pieces *pieces, int64_t i)
+static bool rewrite_piece(const void *state, struct pieces *pieces, const struct piece *piece,
+                          struct fault *fault)
 {
-    struct rewriting rewriting = { .rules = rules };
+    (void)fault;
+    struct rewriting rewriting = { .rules = state, .out = { pieces, piece, piece->start } };
     const char *bytes = pieces->bytes;
-    uint32_t at = pieces->list[i].start;
-    const uint32_t end = pieces->list[i].end;
-    transform_begin(&rewriting.out, pieces, i);
-    while (at < end && !pieces->failed) {
-        const uint32_t plain = plain_end(rules, bytes, at, end);
+    uint32_t at = piece->start;
+    while (at < piece->end && !pieces->failed) {
+        const uint32_t plain = plain_end(state, bytes, at, piece->end);
         for (; at < plain; at++)
             put(&rewriting, (unsigned char)bytes[at], 0);
-        if (at == end)
+        if (at == piece->end)
             break;
-        const uint32_t after = cluster_end(bytes, at, end);
+        const uint32_t after = cluster_end(bytes, at, piece->end);
         rewrite_cluster(&rewriting, bytes, at, after);
         at = after;
     }
     if (rewriting.waits)
         transform_put(&rewriting.out, rewriting.code, rewriting.change);
-    transform_end(&rewriting.out);
+    return true;
+}
+
+static bool is_not_plain(const void *state, const struct pieces *pieces, const struct piece *piece)
+{
+    return plain_end(state, pieces->bytes, piece->start, piece->end) < piece->end;
 }
 
 static bool run(const void *state, struct pieces *pieces, struct fault *fault)
 {
-    const struct precompiled *rules = state;
-    bool is_plain = true;
-    for (int64_t i = 0; i < pieces->count && is_plain; i++) {
-        const struct piece *piece = &pieces->list[i];
-        is_plain = piece->id >= 0
-                   || plain_end(rules, pieces->bytes, piece->start, piece->end) == piece->end;
-    }
-    if (is_plain)
-        return true;
-    pieces_begin_rewrite(pieces);
-    for (int64_t i = 0; i < pieces->count; i++)
-        if (pieces->list[i].id >= 0)
-            pieces_keep(pieces, i);
-        else
-            rewrite_piece(rules, pieces, i);
-    return pieces_end(pieces, fault);
+    return pieces_rewrite(pieces, is_not_plain, rewrite_piece, state, fault);
 }
 
 /* ------------------------------------------------------------------- reading -- */
@@ -232,16 +227,13 @@ static int64_t base64_decode(const char *text, size_t size, unsigned char *out)
     return used;
 }
 
-bool normalizer_precompiled_init(struct pipeline_build *build, const unsigned char *data,
-                                 size_t size, struct normalizer *step)
+bool precompiled_init(struct pipeline_build *build, const unsigned char *data, size_t size,
+                      struct step *step)
 {
-    static const char WHERE[] = "normalizer Precompiled";
     struct precompiled *rules = pipeline_alloc(build, 1, sizeof *rules);
     if (!rules)
         return false;
-    const uint32_t trie_size = size >= 4 ? data[0] | (uint32_t)data[1] << 8
-                                               | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24
-                                         : 0;
+    const uint32_t trie_size = size >= 4 ? little_endian(data) : 0;
     if (size < 8 || trie_size - trie_size % 4 > size - 4 || trie_size < 4)
         return pipeline_fail(build, WHERE, "precompiled_charsmap has no trie of %u bytes",
                              (unsigned)trie_size);
@@ -256,22 +248,21 @@ bool normalizer_precompiled_init(struct pipeline_build *build, const unsigned ch
         const char byte = (char)c;
         rules->ascii_changes[c] = find(rules, &byte, 1, &ignored);
     }
-    *step = (struct normalizer){ run, rules };
+    *step = (struct step){ "Precompiled", { .pieces = run }, rules };
     return true;
 }
 
-bool normalizer_precompiled_read(struct pipeline_build *build, const cJSON *node, void *step)
+bool precompiled_read(struct pipeline_build *build, const cJSON *node, struct step *step)
 {
-    static const char WHERE[] = "normalizer Precompiled";
-    const char *text = NULL;
-    if (!pipeline_string(build, node, WHERE, "precompiled_charsmap", true, &text))
+    static const struct step_field FIELD = { STEP_VALUE("precompiled_charsmap", STEP_STRING) };
+    struct byte_slice text;
+    if (!pipeline_fields(build, node, WHERE, &FIELD, 1, &text))
         return false;
-    const size_t size = strlen(text);
-    unsigned char *data = pipeline_alloc(build, size / 4 * 3 + 4, 1);
+    unsigned char *data = pipeline_alloc(build, text.size / 4 * 3 + 4, 1);
     if (!data)
         return false;
-    const int64_t used = base64_decode(text, size, data);
+    const int64_t used = base64_decode(text.data, text.size, data);
     if (used < 0)
         return pipeline_fail(build, WHERE, "precompiled_charsmap is not base64");
-    return normalizer_precompiled_init(build, data, (size_t)used, step);
+    return precompiled_init(build, data, (size_t)used, step);
 }
