@@ -28,8 +28,12 @@ bool tokenizer_read_json(struct tokenizer *tokenizer, const char *text, size_t s
 bool tokenizer_build(struct tokenizer *tokenizer, const char *file, const cJSON *root,
                      const struct json_document *document, struct fault *fault);
 
-/* Reads the older forms from a folder: vocab.txt; vocab.json and merges.txt; tokenizer.model. Where
- * the folder has none of them, returns true and the tokenizer has no model. */
-bool tokenizer_read_older(struct tokenizer *tokenizer, const char *directory, struct fault *fault);
+enum { TOKENIZER_FILE_BYTES_MAX = 64 << 20 };
+
+/* Reads a file of a folder. *bytes is malloc'd, the caller's, with a NUL byte behind its size; NULL
+ * where the folder has no such file, which is no fault. The fault names the file: it is too large,
+ * not a regular file, or cannot be read. */
+bool tokenizer_file_read(const char *directory, const char *name, char **bytes, size_t *size,
+                         struct fault *fault);
 
 #endif

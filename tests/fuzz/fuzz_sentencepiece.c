@@ -1,20 +1,21 @@
 /* fuzz_sentencepiece.c - a tokenizer.model of any bytes is taken or refused, and what is taken
  * becomes a tokenizer.json that can be read. */
-#include "tokenizer/older.h"
+#include "tokenizer/legacy.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 
-static void fill(struct older *older)
+static void fill(struct legacy *legacy)
 {
     struct text text;
     struct json_document document;
     const struct json_options options = { .nul_is_kept = true, .values_max = 1 << 24 };
     struct fault fault;
     text_init(&text, 1 << 26);
-    if (older_read_sentencepiece(older) && older_read_added(older) && older_fill(older, &text)) {
+    if (legacy_read_sentencepiece(legacy) && legacy_read_added(legacy)
+        && legacy_write(legacy, &text)) {
         if (json_read(&document, text.data, text.used, &options, &fault))
             json_free(&document);
         else if (fault.code != FAULT_DUPLICATE) /* two pieces of one text */
@@ -26,15 +27,15 @@ static void fill(struct older *older)
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 {
     struct fault fault = { 0 };
-    struct older older = { .fault = &fault };
-    older.class = older_class_find("tokenizer.model", &older.config, &fault);
-    older.vocabulary_file = malloc(size + 1);
-    older.vocabulary_size = size;
-    if (!older.class || !older.vocabulary_file)
+    struct legacy legacy = { .fault = &fault };
+    legacy.class = legacy_class_find("tokenizer.model", &legacy.config, &fault);
+    legacy.vocabulary_file = malloc(size + 1);
+    legacy.vocabulary_size = size;
+    if (!legacy.class || !legacy.vocabulary_file)
         abort();
-    memcpy(older.vocabulary_file, data, size);
-    arena_init(&older.arena, SIZE_MAX);
-    fill(&older);
-    older_free(&older);
+    memcpy(legacy.vocabulary_file, data, size);
+    arena_init(&legacy.arena, SIZE_MAX);
+    fill(&legacy);
+    legacy_free(&legacy);
     return 0;
 }

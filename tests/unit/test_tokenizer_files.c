@@ -9,7 +9,6 @@
 
 #include <cmocka.h>
 
-#include "tokenizer/tokenizer_file.h"
 #include "tokenizer/tokenizer_internal.h"
 
 #include <fcntl.h>

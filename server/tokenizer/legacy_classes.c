@@ -1,87 +1,87 @@
-/* older_classes.c - the classes of transformers whose vocabulary can be read without a
+/* legacy_classes.c - the classes of transformers whose vocabulary can be read without a
  * tokenizer.json.
  *
  * A class that is not here is refused by its name, because its code may change ids or texts in ways
  * that the files do not say. */
-#include "tokenizer/older.h"
+#include "tokenizer/legacy.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define WORDPIECE                                                                                  \
-    "{\"added_tokens\":@added,"                                                                    \
-    "\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,"                             \
-    "\"handle_chinese_chars\":@flag:tokenize_chinese_chars,"                                       \
-    "\"strip_accents\":@flag:strip_accents,\"lowercase\":@flag:do_lower_case},"                    \
-    "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},"                                           \
-    "\"model\":{\"type\":\"WordPiece\",\"unk_token\":@token:unk_token,"                            \
-    "\"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":100,\"vocab\":@vocab},"     \
-    "\"post_processor\":@template,"                                                                \
-    "\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}}"
+    "{`added_tokens`:@added,"                                                                      \
+    "`normalizer`:{`type`:`BertNormalizer`,`clean_text`:true,"                                     \
+    "`handle_chinese_chars`:@flag:tokenize_chinese_chars,"                                         \
+    "`strip_accents`:@flag:strip_accents,`lowercase`:@flag:do_lower_case},"                        \
+    "`pre_tokenizer`:{`type`:`BertPreTokenizer`},"                                                 \
+    "`model`:{`type`:`WordPiece`,`unk_token`:@token:unk_token,"                                    \
+    "`continuing_subword_prefix`:`##`,`max_input_chars_per_word`:100,`vocab`:@vocab},"             \
+    "`post_processor`:@template,"                                                                  \
+    "`decoder`:{`type`:`WordPiece`,`prefix`:`##`,`cleanup`:true}}"
 
 #define BERT_DEFAULTS                                                                              \
     "do_lower_case=true strip_accents=null tokenize_chinese_chars=true unk_token=[UNK] "           \
     "sep_token=[SEP] pad_token=[PAD] cls_token=[CLS] mask_token=[MASK]"
 
 #define MODEL_BPE                                                                                  \
-    "\"model\":{\"type\":\"BPE\",\"continuing_subword_prefix\":\"\",\"end_of_word_suffix\":\"\","  \
-    "\"fuse_unk\":false,\"vocab\":@vocab,\"merges\":@merges},"
+    "`model`:{`type`:`BPE`,`continuing_subword_prefix`:``,`end_of_word_suffix`:``,"                \
+    "`fuse_unk`:false,`vocab`:@vocab,`merges`:@merges},"
 
 #define BYTE_LEVEL                                                                                 \
-    "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":@flag:add_prefix_space,"       \
-    "\"trim_offsets\":true,\"use_regex\":true},\"decoder\":{\"type\":\"ByteLevel\","               \
-    "\"add_prefix_space\":true,\"trim_offsets\":true,\"use_regex\":true},"
+    "`pre_tokenizer`:{`type`:`ByteLevel`,`add_prefix_space`:@flag:add_prefix_space,"               \
+    "`trim_offsets`:true,`use_regex`:true},`decoder`:{`type`:`ByteLevel`,"                         \
+    "`add_prefix_space`:true,`trim_offsets`:true,`use_regex`:true},"
 
 #define GPT2                                                                                       \
-    "{\"added_tokens\":@added," BYTE_LEVEL MODEL_BPE "\"normalizer\":null,"                        \
-    "\"post_processor\":@template}"
+    "{`added_tokens`:@added," BYTE_LEVEL MODEL_BPE "`normalizer`:null,"                            \
+    "`post_processor`:@template}"
 
 #define ROBERTA                                                                                    \
-    "{\"added_tokens\":@added," BYTE_LEVEL MODEL_BPE "\"normalizer\":null,"                        \
-    "\"post_processor\":{\"type\":\"RobertaProcessing\",\"sep\":@entry:sep_token,"                 \
-    "\"cls\":@entry:cls_token,\"trim_offsets\":true,"                                              \
-    "\"add_prefix_space\":@flag:add_prefix_space}}"
+    "{`added_tokens`:@added," BYTE_LEVEL MODEL_BPE "`normalizer`:null,"                            \
+    "`post_processor`:{`type`:`RobertaProcessing`,`sep`:@entry:sep_token,"                         \
+    "`cls`:@entry:cls_token,`trim_offsets`:true,"                                                  \
+    "`add_prefix_space`:@flag:add_prefix_space}}"
 
 #define CLIP                                                                                       \
-    "{\"added_tokens\":@added,\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":["             \
-    "{\"type\":\"NFC\"},"                                                                          \
-    "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"\\\\s+\"},\"content\":\" \"},"                 \
-    "{\"type\":\"Lowercase\"}]},"                                                                  \
-    "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\","             \
-    "\"pattern\":{\"Regex\":\"'s|'t|'re|'ve|'m|'ll|'d|[\\\\p{L}]+|[\\\\p{N}]|"                     \
-    "[^\\\\s\\\\p{L}\\\\p{N}]+\"},\"behavior\":\"Removed\",\"invert\":true},"                      \
-    "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,"                    \
-    "\"use_regex\":true}]},"                                                                       \
-    "\"model\":{\"type\":\"BPE\",\"unk_token\":@token:unk_token,"                                  \
-    "\"continuing_subword_prefix\":\"\",\"end_of_word_suffix\":\"</w>\",\"fuse_unk\":false,"       \
-    "\"vocab\":@vocab,\"merges\":@merges},"                                                        \
-    "\"post_processor\":{\"type\":\"RobertaProcessing\",\"sep\":@entry:eos_token,"                 \
-    "\"cls\":@entry:bos_token,\"trim_offsets\":false,\"add_prefix_space\":false},"                 \
-    "\"decoder\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"trim_offsets\":true,"         \
-    "\"use_regex\":true}}"
+    "{`added_tokens`:@added,`normalizer`:{`type`:`Sequence`,`normalizers`:["                       \
+    "{`type`:`NFC`},"                                                                              \
+    "{`type`:`Replace`,`pattern`:{`Regex`:`\\\\s+`},`content`:` `},"                               \
+    "{`type`:`Lowercase`}]},"                                                                      \
+    "`pre_tokenizer`:{`type`:`Sequence`,`pretokenizers`:[{`type`:`Split`,"                         \
+    "`pattern`:{`Regex`:`'s|'t|'re|'ve|'m|'ll|'d|[\\\\p{L}]+|[\\\\p{N}]|"                          \
+    "[^\\\\s\\\\p{L}\\\\p{N}]+`},`behavior`:`Removed`,`invert`:true},"                             \
+    "{`type`:`ByteLevel`,`add_prefix_space`:false,`trim_offsets`:true,"                            \
+    "`use_regex`:true}]},"                                                                         \
+    "`model`:{`type`:`BPE`,`unk_token`:@token:unk_token,"                                          \
+    "`continuing_subword_prefix`:``,`end_of_word_suffix`:`</w>`,`fuse_unk`:false,"                 \
+    "`vocab`:@vocab,`merges`:@merges},"                                                            \
+    "`post_processor`:{`type`:`RobertaProcessing`,`sep`:@entry:eos_token,"                         \
+    "`cls`:@entry:bos_token,`trim_offsets`:false,`add_prefix_space`:false},"                       \
+    "`decoder`:{`type`:`ByteLevel`,`add_prefix_space`:true,`trim_offsets`:true,"                   \
+    "`use_regex`:true}}"
 
 #define QWEN2                                                                                      \
-    "{\"added_tokens\":@added,\"normalizer\":{\"type\":\"NFC\"},"                                  \
-    "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\","             \
-    "\"pattern\":{\"Regex\":\"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?"         \
+    "{`added_tokens`:@added,`normalizer`:{`type`:`NFC`},"                                          \
+    "`pre_tokenizer`:{`type`:`Sequence`,`pretokenizers`:[{`type`:`Split`,"                         \
+    "`pattern`:{`Regex`:`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?"              \
     "\\\\p{L}+|\\\\p{N}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|"             \
-    "\\\\s+(?!\\\\S)|\\\\s+\"},\"behavior\":\"Isolated\",\"invert\":false},"                       \
-    "{\"type\":\"ByteLevel\",\"add_prefix_space\":@flag:add_prefix_space,"                         \
-    "\"trim_offsets\":true,\"use_regex\":false}]}," MODEL_BPE "\"post_processor\":@template,"      \
-    "\"decoder\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"trim_offsets\":true,"         \
-    "\"use_regex\":true}}"
+    "\\\\s+(?!\\\\S)|\\\\s+`},`behavior`:`Isolated`,`invert`:false},"                              \
+    "{`type`:`ByteLevel`,`add_prefix_space`:@flag:add_prefix_space,"                               \
+    "`trim_offsets`:true,`use_regex`:false}]}," MODEL_BPE "`post_processor`:@template,"            \
+    "`decoder`:{`type`:`ByteLevel`,`add_prefix_space`:true,`trim_offsets`:true,"                   \
+    "`use_regex`:true}}"
 
 #define SENTENCEPIECE                                                                              \
-    "{\"added_tokens\":@added,\"normalizer\":@sentencepiece:normalizer,"                           \
-    "\"pre_tokenizer\":@sentencepiece:pre_tokenizer,\"model\":@sentencepiece:model,"               \
-    "\"post_processor\":@template,\"decoder\":@sentencepiece:decoder}"
+    "{`added_tokens`:@added,`normalizer`:@sentencepiece:normalizer,"                               \
+    "`pre_tokenizer`:@sentencepiece:pre_tokenizer,`model`:@sentencepiece:model,"                   \
+    "`post_processor`:@template,`decoder`:@sentencepiece:decoder}"
 
 #define ALBERT_NORMALIZERS                                                                         \
-    "{\"type\":\"Replace\",\"pattern\":{\"String\":\"``\"},\"content\":\"\\\"\"},"                 \
-    "{\"type\":\"Replace\",\"pattern\":{\"String\":\"''\"},\"content\":\"\\\"\"},"                 \
-    "?!keep_accents{\"type\":\"NFKD\"},"                                                           \
-    "?!keep_accents{\"type\":\"StripAccents\"},"                                                   \
-    "?do_lower_case{\"type\":\"Lowercase\"},"
+    "{`type`:`Replace`,`pattern`:{`String`:`\\u0060\\u0060`},`content`:`\\``},"                    \
+    "{`type`:`Replace`,`pattern`:{`String`:`''`},`content`:`\\``},"                                \
+    "?!keep_accents{`type`:`NFKD`},"                                                               \
+    "?!keep_accents{`type`:`StripAccents`},"                                                       \
+    "?do_lower_case{`type`:`Lowercase`},"
 
 #define LLAMA_SINGLE "add_bos_token?bos_token:0 $A:0 add_eos_token?eos_token:0"
 #define LLAMA_PAIR   LLAMA_SINGLE " add_bos_token?bos_token:1 $B:1 add_eos_token?eos_token:1"
@@ -89,7 +89,7 @@
 #define BERT_PAIR    BERT_SINGLE " $B:1 sep_token:1"
 #define ROBERTA_PAIR "cls_token:0 $A:0 sep_token:0 sep_token:0 $B:0 sep_token:0"
 
-static const struct older_class CLASSES[] = {
+static const struct legacy_class CLASSES[] = {
     { .file = "vocab.txt",
       .names = "BertTokenizer DistilBertTokenizer ElectraTokenizer MobileBertTokenizer "
                "LayoutLMTokenizer RetriBertTokenizer SqueezeBertTokenizer ConvBertTokenizer "
@@ -225,7 +225,7 @@ static const struct older_class CLASSES[] = {
 
 enum { CLASS_COUNT = sizeof CLASSES / sizeof CLASSES[0] };
 
-const char *older_list_next(const char **list, size_t *size)
+const char *legacy_list_next(const char **list, size_t *size)
 {
     const char *word = *list + strspn(*list, " ");
     *size = strcspn(word, " ");
@@ -233,11 +233,11 @@ const char *older_list_next(const char **list, size_t *size)
     return *size > 0 ? word : NULL;
 }
 
-bool older_list_value(const char *list, const char *key, char *out, size_t size)
+bool legacy_list_value(const char *list, const char *key, char *out, size_t size)
 {
     const size_t key_size = strlen(key);
     size_t word_size;
-    for (const char *word; (word = older_list_next(&list, &word_size));) {
+    for (const char *word; (word = legacy_list_next(&list, &word_size));) {
         if (word_size <= key_size || memcmp(word, key, key_size) != 0 || word[key_size] != '=')
             continue;
         snprintf(out, size, "%.*s", (int)(word_size - key_size - 1), word + key_size + 1);
@@ -250,63 +250,51 @@ bool older_list_value(const char *list, const char *key, char *out, size_t size)
 static bool list_has(const char *list, const char *name, size_t size)
 {
     size_t word_size;
-    for (const char *word; (word = older_list_next(&list, &word_size));)
+    for (const char *word; (word = legacy_list_next(&list, &word_size));)
         if (word_size == size && memcmp(word, name, size) == 0)
             return true;
     return false;
 }
 
-static const struct older_class *find_by_name(const char *file, const char *name)
+/* The first class of the file that has the name, or where it is NULL the type, of config.json.
+ * Where both are NULL: the first one. */
+static const struct legacy_class *find(const char *file, const char *name, const char *type)
 {
-    size_t size = strlen(name);
-    if (size > 4 && strcmp(name + size - 4, "Fast") == 0)
+    size_t size = strlen(name ? name : type ? type : "");
+    if (name && size > 4 && strcmp(name + size - 4, "Fast") == 0)
         size -= 4;
     for (int i = 0; i < CLASS_COUNT; i++)
-        if (strcmp(CLASSES[i].file, file) == 0 && list_has(CLASSES[i].names, name, size))
-            return &CLASSES[i];
-    return NULL;
-}
-
-static const struct older_class *find_by_type(const char *file, const char *type)
-{
-    for (int i = 0; i < CLASS_COUNT; i++)
         if (strcmp(CLASSES[i].file, file) == 0
-            && list_has(CLASSES[i].model_types, type, strlen(type)))
+            && (name   ? list_has(CLASSES[i].names, name, size)
+                : type ? list_has(CLASSES[i].model_types, type, size)
+                       : true))
             return &CLASSES[i];
     return NULL;
 }
 
-/* The class of a vocabulary with no other file that names one: what its form is mostly. */
-static const struct older_class *find_plain(const char *file, const struct older_config *config)
+/* A string of config.json; NULL: there is none. */
+static const char *model_string(const struct legacy_config *config, const char *key)
 {
-    const bool has_frame =
-        older_config_token(config, "cls_token") && older_config_token(config, "sep_token");
-    if (strcmp(file, "vocab.json") == 0 && has_frame)
-        return find_by_name(file, "RobertaTokenizer");
-    for (int i = 0; i < CLASS_COUNT; i++)
-        if (strcmp(CLASSES[i].file, file) == 0)
-            return &CLASSES[i];
-    return NULL;
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(config->model.root, key));
 }
 
-const struct older_class *older_class_find(const char *file, const struct older_config *config,
-                                           struct fault *fault)
+const struct legacy_class *legacy_class_find(const char *file, const struct legacy_config *config,
+                                             struct fault *fault)
 {
-    const cJSON *node = older_config_field(config, "tokenizer_class");
-    const char *name =
-        cJSON_IsString(node) ? node->valuestring : older_config_model(config, "tokenizer_class");
-    const char *type = older_config_model(config, "model_type");
-    const struct older_class *found = NULL;
-    if (name)
-        found = find_by_name(file, name);
-    else if (type)
-        found = find_by_type(file, type);
-    if (!found && !name)
-        found = find_plain(file, config);
-    if (!found)
-        fault_set(fault, FAULT_OPTION,
-                  "%s: how the tokenizer_class %s reads it is not known here; the tokenizer needs "
-                  "a tokenizer.json",
-                  file, name);
-    return found;
+    const char *name = cJSON_GetStringValue(legacy_config_field(config, "tokenizer_class"));
+    const char *type = model_string(config, "model_type");
+    name = name ? name : model_string(config, "tokenizer_class");
+    const struct legacy_class *found = name || type ? find(file, name, type) : NULL;
+    if (found || !name) {
+        /* With no file that names a known class, the vocabulary is what its form is mostly. */
+        const bool has_frame = strcmp(file, "vocab.json") == 0
+                               && legacy_config_token(config, "cls_token")
+                               && legacy_config_token(config, "sep_token");
+        return found ? found : find(file, has_frame ? "RobertaTokenizer" : NULL, NULL);
+    }
+    fault_set(fault, FAULT_OPTION,
+              "%s: how the tokenizer_class %s reads it is not known here; the tokenizer needs a "
+              "tokenizer.json",
+              file, name);
+    return NULL;
 }

@@ -1,4 +1,4 @@
-/* test_tokenizer_older.c - the older forms of a tokenizer's files: what each says, and files that
+/* test_tokenizer_legacy.c - the legacy forms of a tokenizer's files: what each says, and files that
  * lie. tests/conformance/test_tokenizers.c compares their tokens with the reference's. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ static char directory[64];
 static int make_directory(void **state)
 {
     (void)state;
-    strcpy(directory, "/tmp/attnd-older-XXXXXX");
+    strcpy(directory, "/tmp/attnd-legacy-XXXXXX");
     return mkdtemp(directory) ? 0 : -1;
 }
 
