@@ -9,151 +9,25 @@
 #include "text/text.h"
 #include "tokenizer/pre_tokenizer.h"
 
-/* The most frequent ones first. Han is written out in write_members(). */
-static const char *const SCRIPTS[] = { "Latin",
-                                       "Common",
-                                       "Han",
-                                       "Inherited",
-                                       "Adlam",
-                                       "Ahom",
-                                       "AnatolianHieroglyphs",
-                                       "Arabic",
-                                       "Armenian",
-                                       "Avestan",
-                                       "Balinese",
-                                       "Bamum",
-                                       "BassaVah",
-                                       "Batak",
-                                       "Bengali",
-                                       "Bhaiksuki",
-                                       "Bopomofo",
-                                       "Brahmi",
-                                       "Braille",
-                                       "Buginese",
-                                       "Buhid",
-                                       "CanadianAboriginal",
-                                       "Carian",
-                                       "CaucasianAlbanian",
-                                       "Chakma",
-                                       "Cham",
-                                       "Cherokee",
-                                       "Coptic",
-                                       "Cuneiform",
-                                       "Cypriot",
-                                       "Cyrillic",
-                                       "Deseret",
-                                       "Devanagari",
-                                       "Duployan",
-                                       "EgyptianHieroglyphs",
-                                       "Elbasan",
-                                       "Ethiopic",
-                                       "Georgian",
-                                       "Glagolitic",
-                                       "Gothic",
-                                       "Grantha",
-                                       "Greek",
-                                       "Gujarati",
-                                       "Gurmukhi",
-                                       "Hangul",
-                                       "Hanunoo",
-                                       "Hatran",
-                                       "Hebrew",
-                                       "ImperialAramaic",
-                                       "InscriptionalPahlavi",
-                                       "InscriptionalParthian",
-                                       "Javanese",
-                                       "Kaithi",
-                                       "Kannada",
-                                       "KayahLi",
-                                       "Kharoshthi",
-                                       "Khmer",
-                                       "Khojki",
-                                       "Khudawadi",
-                                       "Lao",
-                                       "Lepcha",
-                                       "Limbu",
-                                       "LinearA",
-                                       "LinearB",
-                                       "Lisu",
-                                       "Lycian",
-                                       "Lydian",
-                                       "Mahajani",
-                                       "Malayalam",
-                                       "Mandaic",
-                                       "Manichaean",
-                                       "Marchen",
-                                       "MeeteiMayek",
-                                       "MendeKikakui",
-                                       "MeroiticCursive",
-                                       "MeroiticHieroglyphs",
-                                       "Miao",
-                                       "Modi",
-                                       "Mongolian",
-                                       "Mro",
-                                       "Multani",
-                                       "Myanmar",
-                                       "Nabataean",
-                                       "NewTaiLue",
-                                       "Newa",
-                                       "Nko",
-                                       "Ogham",
-                                       "OlChiki",
-                                       "OldHungarian",
-                                       "OldItalic",
-                                       "OldNorthArabian",
-                                       "OldPermic",
-                                       "OldPersian",
-                                       "OldSouthArabian",
-                                       "OldTurkic",
-                                       "Oriya",
-                                       "Osage",
-                                       "Osmanya",
-                                       "PahawhHmong",
-                                       "Palmyrene",
-                                       "PauCinHau",
-                                       "PhagsPa",
-                                       "Phoenician",
-                                       "PsalterPahlavi",
-                                       "Rejang",
-                                       "Runic",
-                                       "Samaritan",
-                                       "Saurashtra",
-                                       "Sharada",
-                                       "Shavian",
-                                       "Siddham",
-                                       "SignWriting",
-                                       "Sinhala",
-                                       "SoraSompeng",
-                                       "Sundanese",
-                                       "SylotiNagri",
-                                       "Syriac",
-                                       "Tagalog",
-                                       "Tagbanwa",
-                                       "TaiLe",
-                                       "TaiTham",
-                                       "TaiViet",
-                                       "Takri",
-                                       "Tamil",
-                                       "Tangut",
-                                       "Telugu",
-                                       "Thaana",
-                                       "Thai",
-                                       "Tibetan",
-                                       "Tifinagh",
-                                       "Tirhuta",
-                                       "Ugaritic",
-                                       "Vai",
-                                       "WarangCiti",
-                                       "Yi" };
-enum {
-    SCRIPT_COUNT = sizeof SCRIPTS / sizeof *SCRIPTS,
-    COMMON = 1,
-    HAN = 2,
-    INHERITED = 3,
-    ARABIC = 7,
-    ARMENIAN = 8,
-    DEVANAGARI = 32
-};
+#include <string.h>
+
+/* Each with a space behind; the most frequent ones first. */
+static const char SCRIPTS[] =
+    "Latin Common Han Inherited Adlam Ahom AnatolianHieroglyphs Arabic Armenian Avestan "
+    "Balinese Bamum BassaVah Batak Bengali Bhaiksuki Bopomofo Brahmi Braille Buginese Buhid "
+    "CanadianAboriginal Carian CaucasianAlbanian Chakma Cham Cherokee Coptic Cuneiform "
+    "Cypriot Cyrillic Deseret Devanagari Duployan EgyptianHieroglyphs Elbasan Ethiopic "
+    "Georgian Glagolitic Gothic Grantha Greek Gujarati Gurmukhi Hangul Hanunoo Hatran Hebrew "
+    "ImperialAramaic InscriptionalPahlavi InscriptionalParthian Javanese Kaithi Kannada "
+    "KayahLi Kharoshthi Khmer Khojki Khudawadi Lao Lepcha Limbu LinearA LinearB Lisu Lycian "
+    "Lydian Mahajani Malayalam Mandaic Manichaean Marchen MeeteiMayek MendeKikakui "
+    "MeroiticCursive MeroiticHieroglyphs Miao Modi Mongolian Mro Multani Myanmar Nabataean "
+    "NewTaiLue Newa Nko Ogham OlChiki OldHungarian OldItalic OldNorthArabian OldPermic "
+    "OldPersian OldSouthArabian OldTurkic Oriya Osage Osmanya PahawhHmong Palmyrene "
+    "PauCinHau PhagsPa Phoenician PsalterPahlavi Rejang Runic Samaritan Saurashtra Sharada "
+    "Shavian Siddham SignWriting Sinhala SoraSompeng Sundanese SylotiNagri Syriac Tagalog "
+    "Tagbanwa TaiLe TaiTham TaiViet Takri Tamil Tangut Telugu Thaana Thai Tibetan Tifinagh "
+    "Tirhuta Ugaritic Vai WarangCiti Yi ";
 
 static const uint32_t LATER[][2] = {
     { 0x560, 0x560 },     { 0x588, 0x588 },     { 0x5EF, 0x5EF },     { 0x61D, 0x61D },
@@ -189,46 +63,66 @@ static const uint32_t LATER[][2] = {
     { 0x2CEB0, 0x2EE5D }, { 0x30000, 0x323AF }
 };
 
-/* The members of a script, for a class of characters. */
-static void write_members(struct text *pattern, int script)
+struct name {
+    const char *text;
+    int size;
+};
+
+/* The next name of *names, which moves on; .size is 0 behind the last one. */
+static struct name next_script(const char **names)
 {
-    text_format(pattern, "\\p{%s}", SCRIPTS[script]);
-    if (script == HAN)
+    const struct name name = { *names, (int)strcspn(*names, " ") };
+    *names += name.size + (name.size > 0);
+    return name;
+}
+
+static bool is_script(struct name name, const char *script)
+{
+    return (size_t)name.size == strlen(script) && memcmp(name.text, script, strlen(script)) == 0;
+}
+
+/* The members of a script, for a class of characters. */
+static void write_members(struct text *pattern, struct name script)
+{
+    text_format(pattern, "\\p{%.*s}", script.size, script.text);
+    if (is_script(script, "Han"))
         text_raw(pattern, "\\p{Hiragana}\\p{Katakana}\\x{30FC}");
-    if (script == COMMON)
+    if (is_script(script, "Common"))
         text_raw(pattern, "\\x{589}\\x{61C}");
-    if (script == DEVANAGARI)
+    if (is_script(script, "Devanagari"))
         text_raw(pattern, "\\x{953}\\x{954}");
 }
 
 /* The characters that the reference counts to another script than the engine: U+30FC to Han and not
  * to Common, U+0589 and U+061C to Common and not to Armenian and Arabic, U+0953 and U+0954 to
  * Devanagari and not to Inherited. */
-static const char *not_of(int script)
+static const char *not_of(struct name script)
 {
-    if (script == HAN)
+    if (is_script(script, "Han"))
         return "";
-    if (script == INHERITED)
+    if (is_script(script, "Inherited"))
         return "(?![\\x{953}\\x{954}])";
-    return script == ARABIC || script == ARMENIAN ? "(?![\\x{589}\\x{61C}])" : "(?!\\x{30FC})";
+    return is_script(script, "Arabic") || is_script(script, "Armenian") ? "(?![\\x{589}\\x{61C}])"
+                                                                        : "(?!\\x{30FC})";
 }
 
 /* A space is Common to the engine. */
 void scripts_write_pattern(struct text *pattern)
 {
+    struct name script;
     text_raw(pattern, "(?<none>[ ");
     for (size_t i = 0; i < sizeof LATER / sizeof *LATER; i++)
         text_format(pattern, "\\x{%x}-\\x{%x}", LATER[i][0], LATER[i][1]);
     text_raw(pattern, "]|[^");
-    for (int i = 0; i < SCRIPT_COUNT; i++)
-        write_members(pattern, i);
+    for (const char *names = SCRIPTS; (script = next_script(&names)).size > 0;)
+        write_members(pattern, script);
     text_raw(pattern, "]){0}(?!\\g<none>)(?:");
-    for (int i = 0; i < SCRIPT_COUNT; i++) {
-        const char *other = not_of(i);
-        text_format(pattern, "%s%s[", i > 0 ? "|" : "", other);
-        write_members(pattern, i);
+    for (const char *names = SCRIPTS; (script = next_script(&names)).size > 0;) {
+        const char *other = not_of(script);
+        text_format(pattern, "%s%s[", script.text > SCRIPTS ? "|" : "", other);
+        write_members(pattern, script);
         text_format(pattern, "](?:\\g<none>|%s[", other);
-        write_members(pattern, i);
+        write_members(pattern, script);
         text_raw(pattern, "])*");
     }
     text_raw(pattern, ")");
