@@ -223,9 +223,9 @@ static void run_tokenize(struct call *call, int stage, int64_t task, const struc
     (void)task;
     (void)worker;
     const struct tokenizer_stop stop = { is_stopped, call };
-    tokenizer_encode_until(job->model->tokenizer, &stop, job->body_text,
-                           job->has_pair ? &job->pair : NULL, job->special, &job->arena,
-                           &job->tokens, &call->fault);
+    tokenizer_encode(job->model->tokenizer, &stop, job->body_text,
+                     job->has_pair ? &job->pair : NULL, job->special, &job->arena, &job->tokens,
+                     &call->fault);
 }
 
 static void run_detokenize(struct call *call, int stage, int64_t task, const struct worker *worker)
@@ -237,8 +237,8 @@ static void run_detokenize(struct call *call, int stage, int64_t task, const str
     text_init(&job->decoded, call->service->config->answer_bytes_max);
     job->decoded.memory = call->memory;
     const struct tokenizer_stop stop = { is_stopped, call };
-    tokenizer_decode_until(job->model->tokenizer, &stop, job->ids, job->id_count, !job->special,
-                           &job->decoded, &call->fault);
+    tokenizer_decode(job->model->tokenizer, &stop, job->ids, job->id_count, !job->special,
+                     &job->decoded, &call->fault);
     if (call->fault.code == FAULT_NONE)
         text_finish(&job->decoded, &call->fault);
 }

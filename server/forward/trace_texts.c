@@ -54,9 +54,9 @@ bool trace_encode(struct trace_request *request, struct trace_item *item, int st
         return true;
     }
     request->tokenized_bytes += source.text.size + source.pair.size;
-    if (tokenizer_encode_until(model->tokenizer, request->stop.is_stopped ? &request->stop : NULL,
-                               source.text, source.pair.data ? &source.pair : NULL, source.special,
-                               &request->arena, list, fault))
+    if (tokenizer_encode(model->tokenizer, request->stop.is_stopped ? &request->stop : NULL,
+                         source.text, source.pair.data ? &source.pair : NULL, source.special,
+                         &request->arena, list, fault))
         return true;
     if (fault->code != FAULT_MEMORY && !fault->pointer[0])
         snprintf(fault->pointer, sizeof fault->pointer, "%s", source.pointer);

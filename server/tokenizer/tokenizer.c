@@ -137,16 +137,9 @@ static bool encode_part(const struct tokenizer *tokenizer, struct byte_slice tex
     return false;
 }
 
-bool tokenizer_encode(const struct tokenizer *tokenizer, struct byte_slice text,
-                      const struct byte_slice *pair, bool special, struct arena *arena,
-                      struct token_list *list, struct fault *fault)
-{
-    return tokenizer_encode_until(tokenizer, NULL, text, pair, special, arena, list, fault);
-}
-
-bool tokenizer_encode_until(const struct tokenizer *tokenizer, const struct tokenizer_stop *stop,
-                            struct byte_slice text, const struct byte_slice *pair, bool special,
-                            struct arena *arena, struct token_list *list, struct fault *fault)
+bool tokenizer_encode(const struct tokenizer *tokenizer, const struct tokenizer_stop *stop,
+                      struct byte_slice text, const struct byte_slice *pair, bool special,
+                      struct arena *arena, struct token_list *list, struct fault *fault)
 {
     struct work_limit limit;
     work_limit_init(&limit, stop);
@@ -212,15 +205,9 @@ static bool decode(const struct tokenizer *tokenizer, const struct tokenizer_sto
     return true;
 }
 
-bool tokenizer_decode(const struct tokenizer *tokenizer, const int32_t *ids, int64_t count,
-                      bool skip_special, struct text *text, struct fault *fault)
-{
-    return tokenizer_decode_until(tokenizer, NULL, ids, count, skip_special, text, fault);
-}
-
-bool tokenizer_decode_until(const struct tokenizer *tokenizer, const struct tokenizer_stop *stop,
-                            const int32_t *ids, int64_t count, bool skip_special, struct text *text,
-                            struct fault *fault)
+bool tokenizer_decode(const struct tokenizer *tokenizer, const struct tokenizer_stop *stop,
+                      const int32_t *ids, int64_t count, bool skip_special, struct text *text,
+                      struct fault *fault)
 {
     struct arena arena;
     arena_init(&arena, SIZE_MAX);

@@ -45,28 +45,20 @@ bool tokenizer_open(struct tokenizer **tokenizer, const char *directory, struct 
 void tokenizer_free(struct tokenizer *tokenizer); /* NULL is fine */
 
 /* Encodes text, and the pair unless it is NULL, into tokens in the arena. special: the template
- * adds its tokens ([CLS], <s>); special tokens in the text are recognised in any case. The fault is
- * memory, or is about the text ("/text", "/pair"): invalid UTF-8, a pair where the template has
- * none, a pattern that takes too long on this text. */
-bool tokenizer_encode(const struct tokenizer *tokenizer, struct byte_slice text,
-                      const struct byte_slice *pair, bool special, struct arena *arena,
-                      struct token_list *list, struct fault *fault);
-
-/* The same, but where stop is not NULL and says so, the encoding ends early with a fault. */
-bool tokenizer_encode_until(const struct tokenizer *tokenizer, const struct tokenizer_stop *stop,
-                            struct byte_slice text, const struct byte_slice *pair, bool special,
-                            struct arena *arena, struct token_list *list, struct fault *fault);
+ * adds its tokens ([CLS], <s>); special tokens in the text are recognised in any case. Where stop
+ * is not NULL and says so, the encoding ends early with a fault. Else the fault is memory, or is
+ * about the text ("/text", "/pair"): invalid UTF-8, a pair where the template has none, a pattern
+ * that takes too long on this text. */
+bool tokenizer_encode(const struct tokenizer *tokenizer, const struct tokenizer_stop *stop,
+                      struct byte_slice text, const struct byte_slice *pair, bool special,
+                      struct arena *arena, struct token_list *list, struct fault *fault);
 
 /* Appends the text of the tokens. skip_special leaves out special tokens of the vocabulary. Bytes
- * that are no UTF-8 become U+FFFD. The fault is memory, or an id without a token
- * ("/tokens/INDEX"). */
-bool tokenizer_decode(const struct tokenizer *tokenizer, const int32_t *ids, int64_t count,
-                      bool skip_special, struct text *text, struct fault *fault);
-
-/* The same, but where stop is not NULL and says so, the decoding ends early with a fault. */
-bool tokenizer_decode_until(const struct tokenizer *tokenizer, const struct tokenizer_stop *stop,
-                            const int32_t *ids, int64_t count, bool skip_special, struct text *text,
-                            struct fault *fault);
+ * that are no UTF-8 become U+FFFD. stop is as in tokenizer_encode(). Else the fault is memory, or
+ * an id without a token ("/tokens/INDEX"). */
+bool tokenizer_decode(const struct tokenizer *tokenizer, const struct tokenizer_stop *stop,
+                      const int32_t *ids, int64_t count, bool skip_special, struct text *text,
+                      struct fault *fault);
 
 /* The token as the vocabulary has it; NULL: no token has this id. */
 const char *tokenizer_token_text(const struct tokenizer *tokenizer, int32_t id);

@@ -138,7 +138,7 @@ static void expect_tokens(const char *name, const struct tokenizer *tokenizer,
     struct token_list list;
     struct fault fault;
     arena_init(&arena, SIZE_MAX);
-    if (!tokenizer_encode(tokenizer, text, NULL, true, &arena, &list, &fault))
+    if (!tokenizer_encode(tokenizer, NULL, text, NULL, true, &arena, &list, &fault))
         fail_msg("%s: %.*s: %s", name, (int)text.size, (const char *)text.data, fault.message);
     bool equal = list.count == cJSON_GetArraySize(ids);
     int32_t *numbers = arena_calloc(&arena, (size_t)list.count + 1, sizeof *numbers);
@@ -154,7 +154,7 @@ static void expect_tokens(const char *name, const struct tokenizer *tokenizer,
         text_init(&out, SIZE_MAX);
         char *expected = malloc(strlen(decoded->valuestring) + 1);
         const struct byte_slice bytes = bytes_of(decoded, expected);
-        assert_true(tokenizer_decode(tokenizer, numbers, list.count, true, &out, &fault));
+        assert_true(tokenizer_decode(tokenizer, NULL, numbers, list.count, true, &out, &fault));
         if (out.used != bytes.size
             || (bytes.size > 0 && memcmp(out.data, bytes.data, bytes.size) != 0))
             fail_msg("%s: decoded as '%.*s'; expected '%s'", name, (int)out.used, out.data,

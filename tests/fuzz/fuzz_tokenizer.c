@@ -24,7 +24,7 @@ static void decode(const struct tokenizer *tokenizer, const struct token_list *l
     for (int64_t i = 0; i < count; i++)
         ids[i] = list->tokens[i].id;
     text_init(&text, SIZE_MAX);
-    if (!tokenizer_decode(tokenizer, ids, count, true, &text, &fault))
+    if (!tokenizer_decode(tokenizer, NULL, ids, count, true, &text, &fault))
         require(fault.code != FAULT_NONE && fault.message[0] != '\0');
     text_free(&text);
 }
@@ -36,7 +36,7 @@ static void encode(const struct tokenizer *tokenizer, struct byte_slice text,
     struct arena arena;
     struct token_list list;
     arena_init(&arena, 1 << 28);
-    if (tokenizer_encode(tokenizer, text, pair, true, &arena, &list, &fault)) {
+    if (tokenizer_encode(tokenizer, NULL, text, pair, true, &arena, &list, &fault)) {
         for (int64_t i = 0; i < list.count; i++) {
             const struct token *token = &list.tokens[i];
             const struct byte_slice *whole = token->sequence == 1 && pair ? pair : &text;

@@ -102,7 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fault fault = { .code = FAULT_NONE };
     arena_init(&arena, (size_t)1 << 30);
     const struct byte_slice slice = { text, size - 1 };
-    if (tokenizer_encode(pipeline(data[0] % PIPELINE_COUNT), slice, NULL, true, &arena, &list,
+    if (tokenizer_encode(pipeline(data[0] % PIPELINE_COUNT), NULL, slice, NULL, true, &arena, &list,
                          &fault)) {
         require(is_utf8(text, size - 1));
         check_tokens(&list, text, size - 1);

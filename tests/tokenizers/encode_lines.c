@@ -55,7 +55,7 @@ static void write_decoded(const struct tokenizer *tokenizer, const struct token_
     text_init(&text, SIZE_MAX);
     for (int64_t i = 0; ids && i < list->count; i++)
         ids[i] = list->tokens[i].id;
-    if (ids && tokenizer_decode(tokenizer, ids, list->count, true, &text, &fault))
+    if (ids && tokenizer_decode(tokenizer, NULL, ids, list->count, true, &text, &fault))
         write_bytes(text.data, text.used);
     else
         write_bytes(fault.message, strlen(fault.message));
@@ -69,7 +69,7 @@ static void answer(const struct tokenizer *tokenizer, struct byte_slice text)
     struct token_list list;
     struct fault fault;
     arena_init(&arena, SIZE_MAX);
-    if (tokenizer_encode(tokenizer, text, NULL, true, &arena, &list, &fault)) {
+    if (tokenizer_encode(tokenizer, NULL, text, NULL, true, &arena, &list, &fault)) {
         write_number(list.count);
         for (int64_t i = 0; i < list.count; i++) {
             write_number(list.tokens[i].id);
@@ -109,7 +109,7 @@ static void measure(const struct tokenizer *tokenizer)
         struct token_list list;
         struct fault fault;
         arena_init(&arena, SIZE_MAX);
-        tokenizer_encode(tokenizer, texts.list[i], NULL, true, &arena, &list, &fault);
+        tokenizer_encode(tokenizer, NULL, texts.list[i], NULL, true, &arena, &list, &fault);
         arena_free(&arena);
     }
     printf("%.6f\n", seconds() - begin);

@@ -86,8 +86,8 @@ static void expect_tokens(const struct tokenizer *tokenizer, const char *text, c
     struct token_list list;
     char found[512];
     arena_init(&arena, 1 << 24);
-    if (!tokenizer_encode(tokenizer, (struct byte_slice){ text, strlen(text) }, NULL, true, &arena,
-                          &list, &fault))
+    if (!tokenizer_encode(tokenizer, NULL, (struct byte_slice){ text, strlen(text) }, NULL, true,
+                          &arena, &list, &fault))
         fail_msg("%s", fault.message);
     format_tokens(&list, found, sizeof found);
     assert_string_equal(found, expected);
@@ -203,10 +203,12 @@ static void test_holes(void **state)
     struct text text;
     struct fault fault;
     text_init(&text, 1 << 20);
-    assert_true(tokenizer_decode(tokenizer, (const int32_t[]){ 3, 1 }, 2, false, &text, &fault));
+    assert_true(
+        tokenizer_decode(tokenizer, NULL, (const int32_t[]){ 3, 1 }, 2, false, &text, &fault));
     assert_int_equal(text.used, 3);
     assert_memory_equal(text.data, "b a", 3);
-    assert_false(tokenizer_decode(tokenizer, (const int32_t[]){ 1, 2 }, 2, false, &text, &fault));
+    assert_false(
+        tokenizer_decode(tokenizer, NULL, (const int32_t[]){ 1, 2 }, 2, false, &text, &fault));
     assert_string_equal(fault.pointer, "/tokens/1");
     assert_string_equal(fault.message, "no token has the id 2");
     text_free(&text);
@@ -222,12 +224,12 @@ static void test_invalid_text(void **state)
     struct fault fault;
     arena_init(&arena, 1 << 20);
     const struct byte_slice good = { "a", 1 }, bad = { "a b a b a\xC3(", 11 };
-    assert_false(tokenizer_encode(tokenizer, bad, NULL, true, &arena, &list, &fault));
+    assert_false(tokenizer_encode(tokenizer, NULL, bad, NULL, true, &arena, &list, &fault));
     assert_string_equal(fault.message, "the text is not UTF-8 at byte 9");
     assert_string_equal(fault.pointer, "/text");
-    assert_false(tokenizer_encode(tokenizer, good, &bad, true, &arena, &list, &fault));
+    assert_false(tokenizer_encode(tokenizer, NULL, good, &bad, true, &arena, &list, &fault));
     assert_string_equal(fault.pointer, "/pair");
-    assert_true(tokenizer_encode(tokenizer, good, &good, true, &arena, &list, &fault));
+    assert_true(tokenizer_encode(tokenizer, NULL, good, &good, true, &arena, &list, &fault));
     assert_int_equal(list.count, 2);
     assert_int_equal(list.tokens[1].sequence, 1);
     assert_int_equal(list.tokens[1].type, 1);
@@ -332,8 +334,8 @@ static void test_many_spaces(void **state)
     struct token_list list;
     struct fault fault;
     arena_init(&arena, (size_t)1 << 30);
-    assert_true(tokenizer_encode(tokenizer, (struct byte_slice){ text, COUNT }, NULL, false, &arena,
-                                 &list, &fault));
+    assert_true(tokenizer_encode(tokenizer, NULL, (struct byte_slice){ text, COUNT }, NULL, false,
+                                 &arena, &list, &fault));
     assert_int_equal(list.tokens[0].start, 0);
     assert_int_equal(list.tokens[0].end, COUNT);
     arena_free(&arena);

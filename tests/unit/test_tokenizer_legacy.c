@@ -89,7 +89,7 @@ static void expect_ids(const struct tokenizer *tokenizer, const char *text, cons
     const struct byte_slice other = { pair, pair ? strlen(pair) : 0 };
     char found[512] = "", found_types[512] = "";
     arena_init(&arena, SIZE_MAX);
-    if (!tokenizer_encode(tokenizer, (struct byte_slice){ text, strlen(text) },
+    if (!tokenizer_encode(tokenizer, NULL, (struct byte_slice){ text, strlen(text) },
                           pair ? &other : NULL, true, &arena, &list, &fault))
         fail_msg("%s: %s", text, fault.message);
     for (int64_t i = 0; i < list.count; i++) {
@@ -109,7 +109,7 @@ static void expect_decoded(const struct tokenizer *tokenizer, const int32_t *ids
     struct text text;
     struct fault fault;
     text_init(&text, SIZE_MAX);
-    assert_true(tokenizer_decode(tokenizer, ids, count, true, &text, &fault));
+    assert_true(tokenizer_decode(tokenizer, NULL, ids, count, true, &text, &fault));
     assert_int_equal(text.used, strlen(expected));
     assert_memory_equal(text.data, expected, text.used);
     text_free(&text);

@@ -65,10 +65,10 @@ static void test_pieces_share_the_budget(void **state)
         snprintf(file, sizeof file, "{%s," LETTERS "}", STEPS[i]);
         struct tokenizer *tokenizer = opened(file);
         arena_init(&arena, SIZE_MAX);
-        assert_true(tokenizer_encode(tokenizer, (struct byte_slice){ text, 20 }, NULL, true, &arena,
-                                     &list, &fault));
-        assert_false(tokenizer_encode(tokenizer, (struct byte_slice){ text, sizeof text - 1 }, NULL,
-                                      true, &arena, &list, &fault));
+        assert_true(tokenizer_encode(tokenizer, NULL, (struct byte_slice){ text, 20 }, NULL, true,
+                                     &arena, &list, &fault));
+        assert_false(tokenizer_encode(tokenizer, NULL, (struct byte_slice){ text, sizeof text - 1 },
+                                      NULL, true, &arena, &list, &fault));
         assert_int_equal(fault.code, FAULT_LENGTH);
         arena_free(&arena);
         tokenizer_free(tokenizer);
@@ -95,8 +95,8 @@ static void expect_stop(const char *file)
     assert_non_null(text);
     memset(text, 'a', TEXT_BYTES);
     arena_init(&arena, SIZE_MAX);
-    if (tokenizer_encode_until(tokenizer, &stop, (struct byte_slice){ text, TEXT_BYTES }, NULL,
-                               true, &arena, &list, &fault))
+    if (tokenizer_encode(tokenizer, &stop, (struct byte_slice){ text, TEXT_BYTES }, NULL, true,
+                         &arena, &list, &fault))
         fail_msg("%s was not stopped", file);
     assert_int_equal(fault.code, FAULT_LEFT);
     assert_int_equal(questions, 2);
@@ -153,8 +153,7 @@ static void test_a_decoder_that_grows(void **state)
     int questions = 0;
     const struct tokenizer_stop stop = { is_over, &questions };
     text_init(&text, SIZE_MAX);
-    assert_false(
-        tokenizer_decode_until(tokenizer, &stop, (int32_t[]){ 0 }, 1, false, &text, &fault));
+    assert_false(tokenizer_decode(tokenizer, &stop, (int32_t[]){ 0 }, 1, false, &text, &fault));
     assert_int_equal(fault.code, FAULT_LEFT);
     assert_int_equal(questions, 2);
     text_free(&text);

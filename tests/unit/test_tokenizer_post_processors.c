@@ -158,8 +158,9 @@ static void test_tokens_are_those_of_the_reference(void **state)
         char shown[512];
         arena_init(&arena, SIZE_MAX);
         if (!open_tokenizer(&tokenizer, expected->pre_tokenizer, expected->processor, &fault)
-            || !tokenizer_encode(tokenizer, slice(expected->text), expected->pair ? &pair : NULL,
-                                 expected->special, &arena, &list, &fault))
+            || !tokenizer_encode(tokenizer, NULL, slice(expected->text),
+                                 expected->pair ? &pair : NULL, expected->special, &arena, &list,
+                                 &fault))
             fail_msg("case %zu: %s", i, fault.message);
         write_tokens(shown, sizeof shown, &list);
         if (strcmp(shown, expected->expected) != 0)
@@ -180,7 +181,7 @@ static void test_which_tokens_are_added(void **state)
     const struct byte_slice pair = slice("b");
     arena_init(&arena, SIZE_MAX);
     assert_true(open_tokenizer(&tokenizer, NULL, BERT_TEMPLATE, &fault));
-    assert_true(tokenizer_encode(tokenizer, slice("a"), &pair, true, &arena, &list, &fault));
+    assert_true(tokenizer_encode(tokenizer, NULL, slice("a"), &pair, true, &arena, &list, &fault));
     static const bool special[] = { true, false, true, true, false, true, true };
     assert_int_equal(list.count, 7);
     for (int i = 0; i < 7; i++)
@@ -202,8 +203,8 @@ static void assert_encode_fault(const char *processor, const char *pair, const c
     arena_init(&arena, SIZE_MAX);
     if (!open_tokenizer(&tokenizer, NULL, processor, &fault))
         fail_msg("%s", fault.message);
-    assert_false(tokenizer_encode(tokenizer, slice("a"), pair ? &pair_slice : NULL, true, &arena,
-                                  &list, &fault));
+    assert_false(tokenizer_encode(tokenizer, NULL, slice("a"), pair ? &pair_slice : NULL, true,
+                                  &arena, &list, &fault));
     assert_string_equal(fault.pointer, pointer);
     if (!strstr(fault.message, part))
         fail_msg("\"%s\" is not in \"%s\"", part, fault.message);
