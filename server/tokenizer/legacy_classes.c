@@ -23,14 +23,22 @@
     "do_lower_case=true strip_accents=null tokenize_chinese_chars=true unk_token=[UNK] "           \
     "sep_token=[SEP] pad_token=[PAD] cls_token=[CLS] mask_token=[MASK]"
 
+#define ROBERTA_DEFAULTS                                                                           \
+    "bos_token=<s> eos_token=</s> sep_token=</s> cls_token=<s> unk_token=<unk> pad_token=<pad> "   \
+    "mask_token=<mask> mask_takes_space=true"
+
+#define GPT2_DEFAULTS "bos_token=<|endoftext|> eos_token=<|endoftext|> unk_token=<|endoftext|>"
+
 #define MODEL_BPE                                                                                  \
     "`model`:{`type`:`BPE`,`continuing_subword_prefix`:``,`end_of_word_suffix`:``,"                \
     "`fuse_unk`:false,`vocab`:@vocab,`merges`:@merges},"
 
+#define BYTE_LEVEL_DECODER                                                                         \
+    "`decoder`:{`type`:`ByteLevel`,`add_prefix_space`:true,`trim_offsets`:true,`use_regex`:true}"
+
 #define BYTE_LEVEL                                                                                 \
     "`pre_tokenizer`:{`type`:`ByteLevel`,`add_prefix_space`:@flag:add_prefix_space,"               \
-    "`trim_offsets`:true,`use_regex`:true},`decoder`:{`type`:`ByteLevel`,"                         \
-    "`add_prefix_space`:true,`trim_offsets`:true,`use_regex`:true},"
+    "`trim_offsets`:true,`use_regex`:true}," BYTE_LEVEL_DECODER ","
 
 #define GPT2                                                                                       \
     "{`added_tokens`:@added," BYTE_LEVEL MODEL_BPE "`normalizer`:null,"                            \
@@ -56,9 +64,8 @@
     "`continuing_subword_prefix`:``,`end_of_word_suffix`:`</w>`,`fuse_unk`:false,"                 \
     "`vocab`:@vocab,`merges`:@merges},"                                                            \
     "`post_processor`:{`type`:`RobertaProcessing`,`sep`:@entry:eos_token,"                         \
-    "`cls`:@entry:bos_token,`trim_offsets`:false,`add_prefix_space`:false},"                       \
-    "`decoder`:{`type`:`ByteLevel`,`add_prefix_space`:true,`trim_offsets`:true,"                   \
-    "`use_regex`:true}}"
+    "`cls`:@entry:bos_token,`trim_offsets`:false,`add_prefix_space`:false}," BYTE_LEVEL_DECODER    \
+    "}"
 
 #define QWEN2                                                                                      \
     "{`added_tokens`:@added,`normalizer`:{`type`:`NFC`},"                                          \
@@ -67,9 +74,8 @@
     "\\\\p{L}+|\\\\p{N}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|"             \
     "\\\\s+(?!\\\\S)|\\\\s+`},`behavior`:`Isolated`,`invert`:false},"                              \
     "{`type`:`ByteLevel`,`add_prefix_space`:@flag:add_prefix_space,"                               \
-    "`trim_offsets`:true,`use_regex`:false}]}," MODEL_BPE "`post_processor`:@template,"            \
-    "`decoder`:{`type`:`ByteLevel`,`add_prefix_space`:true,`trim_offsets`:true,"                   \
-    "`use_regex`:true}}"
+    "`trim_offsets`:true,`use_regex`:false}]}," MODEL_BPE                                          \
+    "`post_processor`:@template," BYTE_LEVEL_DECODER "}"
 
 #define SENTENCEPIECE                                                                              \
     "{`added_tokens`:@added,`normalizer`:@sentencepiece:normalizer,"                               \
@@ -120,7 +126,7 @@ static const struct legacy_class CLASSES[] = {
     { .file = "vocab.json",
       .names = "GPT2Tokenizer CodeGenTokenizer GPTNeoXTokenizer",
       .model_types = "gpt2 gptj gpt_neo gpt_neox codegen",
-      .defaults = "bos_token=<|endoftext|> eos_token=<|endoftext|> unk_token=<|endoftext|>",
+      .defaults = GPT2_DEFAULTS,
       .single = "add_bos_token?bos_token:0 $A:0",
       .pair = "add_bos_token?bos_token:0 $A:0 $B:1",
       .text = GPT2 },
@@ -134,8 +140,7 @@ static const struct legacy_class CLASSES[] = {
     { .file = "vocab.json",
       .names = "RobertaTokenizer LongformerTokenizer BartTokenizer LEDTokenizer",
       .model_types = "roberta longformer bart led",
-      .defaults = "bos_token=<s> eos_token=</s> sep_token=</s> cls_token=<s> unk_token=<unk> "
-                  "pad_token=<pad> mask_token=<mask> mask_takes_space=true",
+      .defaults = ROBERTA_DEFAULTS,
       .text = ROBERTA },
     { .file = "vocab.json",
       .names = "DebertaTokenizer",
@@ -161,7 +166,7 @@ static const struct legacy_class CLASSES[] = {
     { .file = "vocab.json",
       .names = "WhisperTokenizer",
       .model_types = "whisper",
-      .defaults = "bos_token=<|endoftext|> eos_token=<|endoftext|> unk_token=<|endoftext|>",
+      .defaults = GPT2_DEFAULTS,
       .single = "<|startoftranscript|>:0 <|notimestamps|>:0 $A:0 eos_token:0",
       .pair = "<|startoftranscript|>:0 <|notimestamps|>:0 $A:0 $B:1 eos_token:1",
       .text = GPT2 },
@@ -191,8 +196,7 @@ static const struct legacy_class CLASSES[] = {
     { .file = "tokenizer.model",
       .names = "XLMRobertaTokenizer",
       .model_types = "xlm-roberta",
-      .defaults = "bos_token=<s> eos_token=</s> sep_token=</s> cls_token=<s> unk_token=<unk> "
-                  "pad_token=<pad> mask_token=<mask> mask_takes_space=true",
+      .defaults = ROBERTA_DEFAULTS,
       .single = BERT_SINGLE,
       .pair = ROBERTA_PAIR,
       .text = SENTENCEPIECE,
@@ -202,8 +206,7 @@ static const struct legacy_class CLASSES[] = {
     { .file = "tokenizer.model",
       .names = "CamembertTokenizer",
       .model_types = "camembert",
-      .defaults = "bos_token=<s> eos_token=</s> sep_token=</s> cls_token=<s> unk_token=<unk> "
-                  "pad_token=<pad> mask_token=<mask> mask_takes_space=true",
+      .defaults = ROBERTA_DEFAULTS,
       .single = BERT_SINGLE,
       .pair = ROBERTA_PAIR,
       .text = SENTENCEPIECE,

@@ -65,20 +65,19 @@ int64_t legacy_id(const struct legacy *legacy, const char *token)
 
 /* ------------------------------------------------------------ vocabularies -- */
 
-/* Where a line ends: at "\n", "\r" or "\r\n", as Python's text files have it. */
-static size_t line_size(const char *text, size_t size)
+/* The next line of a text, which moves on behind it. Lines end at "\n", "\r" or "\r\n", as Python's
+ * text files have them. */
+static struct byte_slice next_line(char **text, size_t *left)
 {
-    size_t at = 0;
-    while (at < size && text[at] != '\n' && text[at] != '\r')
-        at++;
-    return at;
-}
-
-static size_t line_break_size(const char *text, size_t size)
-{
-    if (size == 0)
-        return 0;
-    return size > 1 && text[0] == '\r' && text[1] == '\n' ? 2 : 1;
+    size_t size = 0;
+    while (size < *left && (*text)[size] != '\n' && (*text)[size] != '\r')
+        size++;
+    const struct byte_slice line = { *text, size };
+    const bool is_pair = *left - size > 1 && memcmp(*text + size, "\r\n", 2) == 0;
+    const size_t step = size + (size < *left) + is_pair;
+    *text += step;
+    *left -= step;
+    return line;
 }
 
 static bool is_utf8(const char *text, size_t size)
@@ -89,17 +88,14 @@ static bool is_utf8(const char *text, size_t size)
 /* One token a line; the line's number, from 0, is the id. Of equal tokens the last one counts. */
 bool legacy_read_lines(struct legacy *legacy)
 {
-    const char *text = legacy->vocabulary_file;
+    char *text = legacy->vocabulary_file;
     size_t left = legacy->vocabulary_size;
     for (int64_t id = 0; left > 0; id++) {
-        const size_t size = line_size(text, left);
-        if (!is_utf8(text, size))
+        const struct byte_slice line = next_line(&text, &left);
+        if (!is_utf8(line.data, line.size))
             return fault_set(legacy->fault, FAULT_FIELD, "line %" PRId64 " is not UTF-8", id + 1);
-        if (!vocabulary_add(&legacy->vocabulary, text, size, id, legacy->fault))
+        if (!vocabulary_add(&legacy->vocabulary, line.data, line.size, id, legacy->fault))
             return false;
-        const size_t step = size + line_break_size(text + size, left - size);
-        text += step;
-        left -= step;
     }
     return true;
 }
@@ -110,27 +106,24 @@ static bool read_merges(struct legacy *legacy)
     char *text = legacy->merges_file;
     size_t left = legacy->merges_size;
     for (int64_t number = 1; left > 0; number++) {
-        const size_t size = line_size(text, left);
-        const size_t step = size + line_break_size(text + size, left - size);
-        text[size] = '\0';
-        const char *space = memchr(text, ' ', size);
-        const bool is_merge = size > 0 && strncmp(text, "#version", 8) != 0;
-        if (is_merge && (!space || strchr(space + 1, ' ') || strlen(text) != size))
+        char *merge = text;
+        const size_t size = next_line(&text, &left).size;
+        merge[size] = '\0';
+        if (size == 0 || strncmp(merge, "#version", 8) == 0)
+            continue;
+        const char *space = memchr(merge, ' ', size);
+        if (!space || strchr(space + 1, ' ') || strlen(merge) != size)
             return fault_set(legacy->fault, FAULT_FIELD,
                              "merges.txt: line %" PRId64 " is not two tokens", number);
-        if (is_merge && !is_utf8(text, size))
+        if (!is_utf8(merge, size))
             return fault_set(legacy->fault, FAULT_FIELD,
                              "merges.txt: line %" PRId64 " is not UTF-8", number);
-        if (is_merge) {
-            const char **merges = array_with_room(legacy->merges, legacy->merge_count,
-                                                  &legacy->merge_capacity, sizeof *merges);
-            if (!merges)
-                return fault_no_memory(legacy->fault);
-            legacy->merges = merges;
-            merges[legacy->merge_count++] = text;
-        }
-        text += step;
-        left -= step;
+        const char **merges = array_with_room(legacy->merges, legacy->merge_count,
+                                              &legacy->merge_capacity, sizeof *merges);
+        if (!merges)
+            return fault_no_memory(legacy->fault);
+        legacy->merges = merges;
+        merges[legacy->merge_count++] = merge;
     }
     return true;
 }

@@ -98,7 +98,7 @@ static void write_flag(const struct legacy *legacy, const char *key, struct text
     char value[NAME_BYTES];
     const cJSON *field = legacy_config_field(&legacy->config, key);
     if (cJSON_IsBool(field))
-        text_raw(text, cJSON_IsTrue(field) ? "true" : "false");
+        text_raw(text, bool_text(cJSON_IsTrue(field)));
     else if (legacy_list_value(legacy->class->defaults, key, value, sizeof value))
         text_raw(text, value);
     else
@@ -162,16 +162,6 @@ static bool add_word(struct legacy *legacy, const char *text, size_t size, struc
     return true;
 }
 
-static bool read_words(struct legacy *legacy, const char *list, struct words *words)
-{
-    words->count = 0;
-    size_t size;
-    for (const char *text; (text = legacy_list_next(&list, &size));)
-        if (!add_word(legacy, text, size, words))
-            return false;
-    return true;
-}
-
 static void write_words(struct text *text, const char *key, const struct words *words)
 {
     text_key(text, key);
@@ -190,7 +180,7 @@ static void write_words(struct text *text, const char *key, const struct words *
 static void write_tokens(struct legacy *legacy, struct text *text, const struct words *words)
 {
     text_raw(text, "\"special_tokens\":{");
-    bool is_first = true;
+    const char *comma = "";
     for (int i = 0; i < words->count; i++) {
         const char *token = words->list[i].token;
         bool is_new = token != NULL;
@@ -198,8 +188,8 @@ static void write_tokens(struct legacy *legacy, struct text *text, const struct 
             is_new = !words->list[k].token || strcmp(words->list[k].token, token) != 0;
         if (!is_new)
             continue;
-        text_raw(text, is_first ? "" : ",");
-        is_first = false;
+        text_raw(text, comma);
+        comma = ",";
         text_key(text, token);
         text_raw(text, "{\"id\":");
         text_string(text, token);
@@ -212,18 +202,23 @@ static void write_tokens(struct legacy *legacy, struct text *text, const struct 
 
 static bool write_template(struct legacy *legacy, struct text *text)
 {
-    struct words single, pair;
-    if (!read_words(legacy, legacy->class->single, &single)
-        || !read_words(legacy, legacy->class->pair, &pair))
-        return false;
-    if (pair.count == 2) {
+    const char *lists[] = { legacy->class->single, legacy->class->pair };
+    struct words templates[2] = { 0 };
+    for (int i = 0; i < 2; i++) {
+        size_t size;
+        for (const char *word; (word = legacy_list_next(&lists[i], &size));)
+            if (!add_word(legacy, word, size, &templates[i]))
+                return false;
+    }
+
+    if (templates[1].count == 2) {
         text_raw(text, "null"); /* no token is added */
         return true;
     }
     text_raw(text, "{\"type\":\"TemplateProcessing\",");
-    write_words(text, "single", &single);
-    write_words(text, "pair", &pair);
-    write_tokens(legacy, text, &pair);
+    write_words(text, "single", &templates[0]);
+    write_words(text, "pair", &templates[1]);
+    write_tokens(legacy, text, &templates[1]);
     return true;
 }
 

@@ -207,16 +207,9 @@ struct replace {
 };
 
 static const struct step_field REPLACE_FIELDS[] = {
-    { STEP_FIELD("pattern", STEP_PATTERN, struct replace, pattern) },
+    { STEP_FIELD("pattern", STEP_MATCHER, struct replace, pattern) },
     { STEP_FIELD("content", STEP_STRING, struct replace, content) },
 };
-
-static bool finish_replace(struct pipeline_build *build, const cJSON *node, const char *where,
-                           void *state)
-{
-    (void)node, (void)where;
-    return pipeline_replace_empty(build, &((struct replace *)state)->pattern);
-}
 
 /* A match has the span of its last character; an empty one that of the character before it. */
 static void replace_match(const struct replace *replace, struct pieces *pieces,
@@ -326,8 +319,7 @@ static const struct step_type TYPES[] = {
     { "Lowercase", MAP(LOWERCASE) },
     { "StripAccents", MAP(STRIP_ACCENTS) },
     { "Strip", PIECES(run_strip), STEP_STATE(struct strip, STRIP_FIELDS) },
-    { "Replace", PIECES(run_replace), STEP_STATE(struct replace, REPLACE_FIELDS),
-      .finish = finish_replace },
+    { "Replace", PIECES(run_replace), STEP_STATE(struct replace, REPLACE_FIELDS) },
     { "Prepend", PIECES(run_prepend), STEP_STATE(struct byte_slice, PREPEND_FIELDS) },
     { "Precompiled", .read = precompiled_read },
     { "ByteLevel", PIECES(run_byte_level) },

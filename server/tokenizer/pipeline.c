@@ -167,7 +167,7 @@ static bool read_choice(struct pipeline_build *build, const cJSON *value, const 
 }
 
 static bool read_pattern(struct pipeline_build *build, const cJSON *value, const char *where,
-                         const char *key, struct step_pattern *pattern)
+                         const struct step_field *field, struct step_pattern *pattern)
 {
     static const struct step_field FIELDS[] = {
         { STEP_VALUE("String", STEP_STRING), .is_optional = true },
@@ -178,13 +178,19 @@ static bool read_pattern(struct pipeline_build *build, const cJSON *value, const
     };
     struct byte_slice texts[2] = { { NULL, 0 } };
     if (!cJSON_IsObject(value))
-        return wrong_type(build, value, where, key, "{\"String\": ...} or {\"Regex\": ...}");
+        return wrong_type(build, value, where, field->name,
+                          "{\"String\": ...} or {\"Regex\": ...}");
     if (!pipeline_fields(build, value, where, FIELDS, 2, texts))
         return false;
     if (!texts[0].data == !texts[1].data)
-        return pipeline_fail(build, where, "%s has not one of String and Regex", key);
-    pattern->literal = texts[0];
-    return texts[0].data || (pattern->regex = pipeline_regex(build, texts[1].data, texts[1].size));
+        return pipeline_fail(build, where, "%s has not one of String and Regex", field->name);
+    if (texts[0].data && (texts[0].size > 0 || field->kind == STEP_PATTERN)) {
+        pattern->literal = texts[0];
+        return true;
+    }
+    const struct byte_slice expression = texts[0].data ? texts[0] : texts[1];
+    pattern->regex = pipeline_regex(build, expression.data, expression.size);
+    return pattern->regex != NULL;
 }
 
 static bool read_token(struct pipeline_build *build, const cJSON *pair, const char *where,
@@ -221,8 +227,8 @@ static bool read_field(struct pipeline_build *build, const cJSON *node, const ch
         return read_integer(build, value, where, field, place);
     if (field->kind == STEP_CHOICE)
         return read_choice(build, value, where, field, place);
-    if (field->kind == STEP_PATTERN)
-        return read_pattern(build, value, where, field->name, place);
+    if (field->kind == STEP_PATTERN || field->kind == STEP_MATCHER)
+        return read_pattern(build, value, where, field, place);
     return read_string(build, value, where, field, place);
 }
 
@@ -250,14 +256,6 @@ const cJSON *pipeline_array(struct pipeline_build *build, const cJSON *node, con
     else
         wrong_type(build, value, where, key, "an array of objects");
     return NULL;
-}
-
-bool pipeline_replace_empty(struct pipeline_build *build, struct step_pattern *pattern)
-{
-    if (!pattern->literal.data || pattern->literal.size > 0)
-        return true;
-    pattern->literal.data = NULL;
-    return (pattern->regex = pipeline_regex(build, "", 0)) != NULL;
 }
 
 /* ------------------------------------------------------------------ types -- */

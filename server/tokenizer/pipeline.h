@@ -111,6 +111,8 @@ enum step_field_kind {
     STEP_CHARACTER, /* the same, of one character */
     STEP_CHOICE,    /* int: an index of names */
     STEP_PATTERN,   /* struct step_pattern */
+    STEP_MATCHER,   /* the same; an empty text is the expression that matches between all
+                       characters, as the empty text does */
     STEP_TOKEN,     /* int32_t, the id in ["[SEP]", 102] */
     STEP_STEPS      /* struct step_list: steps of the kind whose node this is */
 };
@@ -179,10 +181,6 @@ bool pipeline_fields(struct pipeline_build *build, const cJSON *node, const char
 /* The array `key` of a node, which has objects, or nothing, in it; NULL: the fault is set. */
 const cJSON *pipeline_array(struct pipeline_build *build, const cJSON *node, const char *where,
                             const char *key);
-
-/* Makes a literal text without characters, which matches between all characters, the expression
- * that does so too. */
-bool pipeline_replace_empty(struct pipeline_build *build, struct step_pattern *pattern);
 
 /* Compiles a pattern that the tokenizer owns; NULL: the fault is set. */
 const struct regex *pipeline_regex(struct pipeline_build *build, const char *pattern, size_t size);

@@ -159,17 +159,10 @@ static bool split_by_pattern(const void *state, struct pieces *pieces, struct fa
 }
 
 static const struct step_field SPLIT_FIELDS[] = {
-    { STEP_FIELD("pattern", STEP_PATTERN, struct split_pattern, pattern) },
+    { STEP_FIELD("pattern", STEP_MATCHER, struct split_pattern, pattern) },
     { STEP_FIELD("behavior", STEP_CHOICE, struct split_pattern, behavior), .names = BEHAVIORS },
     { STEP_FIELD("invert", STEP_BOOL, struct split_pattern, invert) },
 };
-
-static bool finish_split(struct pipeline_build *build, const cJSON *node, const char *where,
-                         void *state)
-{
-    (void)node, (void)where;
-    return pipeline_replace_empty(build, &((struct split_pattern *)state)->pattern);
-}
 
 /* A literal text that is removed. */
 static const struct step_field DELIMITER_FIELDS[] = {
@@ -501,8 +494,7 @@ static const struct step_type TYPES[] = {
     { "FixedLength", PIECES(run_fixed_length), STEP_DEFAULTS(LENGTH), FIELDS(LENGTH_FIELDS) },
     { "Metaspace", PIECES(run_metaspace), METASPACE_OPTIONS },
     { "Punctuation", CLASS(PUNCTUATION), FIELDS(PUNCTUATION_FIELDS) },
-    { "Split", PIECES(split_by_pattern), STEP_STATE(struct split_pattern, SPLIT_FIELDS),
-      .finish = finish_split },
+    { "Split", PIECES(split_by_pattern), STEP_STATE(struct split_pattern, SPLIT_FIELDS) },
     { "UnicodeScripts", PIECES(split_by_pattern), STEP_DEFAULTS(SCRIPTS),
       .finish = finish_scripts },
     { "Whitespace", PIECES(run_whitespace) },

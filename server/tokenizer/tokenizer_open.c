@@ -144,7 +144,7 @@ bool tokenizer_build(struct tokenizer *tokenizer, const char *file, const cJSON 
     return is_fine;
 }
 
-/* Puts the file's name before a message that does not have it. */
+/* Puts the file's name before a message that does not have it. Returns false. */
 static bool name_file(struct fault *fault, const char *file)
 {
     const size_t length = strlen(file);
@@ -264,21 +264,9 @@ static bool read_form(struct tokenizer *tokenizer, struct legacy *legacy, const 
     if (!read_config(&legacy->config, directory, legacy->fault))
         return false;
     legacy->class = legacy_class_find(form->class, &legacy->config, legacy->fault);
-    struct fault cause = { 0 };
-    struct fault *fault = legacy->fault;
-    legacy->fault = &cause;
-    const bool good = legacy->class && form->read(legacy) && legacy_read_added(legacy)
-                      && build(tokenizer, legacy, form);
-    legacy->fault = fault;
-    if (good || !legacy->class)
-        return good;
-    if (cause.code == FAULT_MEMORY)
-        return fault_no_memory(fault);
-    const size_t length = strlen(form->file);
-    const bool is_named =
-        strncmp(cause.message, form->file, length) == 0 && cause.message[length] == ':';
-    return fault_set(fault, cause.code, "%s%s%s", is_named ? "" : form->file, is_named ? "" : ": ",
-                     cause.message);
+    return legacy->class
+           && ((form->read(legacy) && legacy_read_added(legacy) && build(tokenizer, legacy, form))
+               || name_file(legacy->fault, form->file));
 }
 
 /* Whether the folder has no file of a form that is not read; else the fault names it. */

@@ -183,18 +183,17 @@ static const struct category {
 /* The row whose range, its first member, has the code; NULL: none has it. Rows are in order. */
 static inline const void *find_row(const void *rows, size_t count, size_t row_size, uint32_t code)
 {
+    const char *first = rows;
     size_t low = 0, high = count;
     while (low < high) {
         const size_t middle = (low + high) / 2;
-        const struct range *range = (const struct range *)((const char *)rows + middle * row_size);
-        if (code > range->last)
+        if (code > ((const struct range *)(first + middle * row_size))->last)
             low = middle + 1;
-        else if (code < range->first)
-            high = middle;
         else
-            return range;
+            high = middle;
     }
-    return NULL;
+    const struct range *found = (const struct range *)(first + low * row_size);
+    return low < count && code >= found->first ? found : NULL;
 }
 
 #define HAS(ranges, code)                                                                          \

@@ -1,4 +1,4 @@
-/* vocabulary.c - see vocabulary.h. */
+/* vocabulary.c - a block of texts, and a hash table of their ids. */
 #include "tokenizer/vocabulary.h"
 
 #include <stdlib.h>
