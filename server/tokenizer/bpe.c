@@ -200,8 +200,8 @@ static bool encode_characters(struct encoding *encoding, const char *piece, stru
     return true;
 }
 
-static bool encode(const void *state, const char *piece, int64_t size, struct model_output *output,
-                   struct fault *fault)
+bool bpe_encode(const void *state, const char *piece, int64_t size, struct model_output *output,
+                struct fault *fault)
 {
     const struct bpe *bpe = state;
     const int32_t whole = bpe->ignores_merges ? own_token(bpe, piece, (size_t)size) : -1;
@@ -386,6 +386,6 @@ bool bpe_read(struct pipeline_build *build, const cJSON *node, struct step *step
         || !pipeline_vocabulary(build, node, WHERE) || !index_tokens(build, bpe)
         || !read_merges(build, node, bpe))
         return false;
-    *step = (struct step){ "BPE", { .model = encode }, bpe };
+    step->state = bpe;
     return true;
 }

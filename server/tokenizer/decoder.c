@@ -95,11 +95,8 @@ static bool text_fault(const struct decoder_texts *texts, struct fault *fault)
     return texts->limit->is_stopped ? work_limit_fault(fault) : fault_no_memory(fault);
 }
 
-/* Calls a function for each text, with its index; what it returns takes the text's place. */
-typedef struct byte_slice text_change(const void *state, struct byte_slice text, int64_t i,
-                                      const struct decoder_texts *texts);
-
-static bool change_each(struct decoder_texts *texts, text_change *change, const void *state,
+/* Calls a function for each text; what it returns takes the text's place. */
+static bool change_each(struct decoder_texts *texts, decoder_change *change, const void *state,
                         struct fault *fault)
 {
     for (int64_t i = 0; i < texts->count; i++) {
@@ -151,11 +148,6 @@ static struct byte_slice strip_text(const void *state, struct byte_slice text, i
          k++)
         text.size -= size;
     return text;
-}
-
-static bool run_strip(const void *state, struct decoder_texts *texts, struct fault *fault)
-{
-    return change_each(texts, strip_text, state, fault);
 }
 
 static const struct step_field STRIP_FIELDS[] = {
@@ -418,11 +410,6 @@ static struct byte_slice wordpiece_text(const void *state, struct byte_slice tex
     return wordpiece->cleans_up && text.data ? clean_up(text, texts) : text;
 }
 
-static bool run_wordpiece(const void *state, struct decoder_texts *texts, struct fault *fault)
-{
-    return change_each(texts, wordpiece_text, state, fault);
-}
-
 static const struct step_field BPE_FIELDS[] = { { STEP_VALUE("suffix", STEP_STRING) } };
 
 static struct byte_slice bpe_text(const void *state, struct byte_slice text, int64_t i,
@@ -432,22 +419,12 @@ static struct byte_slice bpe_text(const void *state, struct byte_slice text, int
     return replace_all(text, *suffix, slice_of(i + 1 == texts->count ? "" : " "), texts);
 }
 
-static bool run_bpe(const void *state, struct decoder_texts *texts, struct fault *fault)
-{
-    return change_each(texts, bpe_text, state, fault);
-}
-
 static struct byte_slice metaspace_text(const void *state, struct byte_slice text, int64_t i,
                                         const struct decoder_texts *texts)
 {
     const struct metaspace_options *options = state;
     const bool is_prefix = i == 0 && options->scheme != METASPACE_NEVER;
     return replace_all(text, options->replacement, slice_of(is_prefix ? "" : " "), texts);
-}
-
-static bool run_metaspace(const void *state, struct decoder_texts *texts, struct fault *fault)
-{
-    return change_each(texts, metaspace_text, state, fault);
 }
 
 struct ctc {
@@ -506,28 +483,32 @@ static bool run_sequence(const void *state, struct decoder_texts *texts, struct 
 {
     const struct step_list *list = state;
     for (int64_t i = 0; i < list->count; i++)
-        if (!list->steps[i].run.texts(list->steps[i].state, texts, fault))
+        if (!step_texts(&list->steps[i], texts, fault))
             return false;
     return true;
 }
 
-#define TEXTS(function) .run.texts = (function)
-
 static const struct step_type TYPES[] = {
-    { "Sequence", TEXTS(run_sequence), STEP_STATE(struct step_list, SEQUENCE_FIELDS) },
-    { "BPEDecoder", TEXTS(run_bpe), STEP_STATE(struct byte_slice, BPE_FIELDS) },
-    { "ByteFallback", TEXTS(run_byte_fallback) },
-    { "ByteLevel", TEXTS(run_byte_level) },
-    { "CTC", TEXTS(run_ctc), STEP_STATE(struct ctc, CTC_FIELDS) },
-    { "Fuse", TEXTS(run_fuse) },
-    { "Metaspace", TEXTS(run_metaspace), METASPACE_OPTIONS },
-    { "Replace", TEXTS(run_replace), STEP_STATE(struct replace, REPLACE_FIELDS) },
-    { "Strip", TEXTS(run_strip), STEP_STATE(struct strip, STRIP_FIELDS) },
-    { "WordPiece", TEXTS(run_wordpiece), STEP_STATE(struct wordpiece, WORDPIECE_FIELDS) },
+    { "Sequence", .texts = run_sequence, STEP_STATE(struct step_list, SEQUENCE_FIELDS) },
+    { "BPEDecoder", .text = bpe_text, STEP_STATE(struct byte_slice, BPE_FIELDS) },
+    { "ByteFallback", .texts = run_byte_fallback },
+    { "ByteLevel", .texts = run_byte_level },
+    { "CTC", .texts = run_ctc, STEP_STATE(struct ctc, CTC_FIELDS) },
+    { "Fuse", .texts = run_fuse },
+    { "Metaspace", .text = metaspace_text, METASPACE_OPTIONS },
+    { "Replace", .texts = run_replace, STEP_STATE(struct replace, REPLACE_FIELDS) },
+    { "Strip", .text = strip_text, STEP_STATE(struct strip, STRIP_FIELDS) },
+    { "WordPiece", .text = wordpiece_text, STEP_STATE(struct wordpiece, WORDPIECE_FIELDS) },
 };
 
 bool decoder_read(struct pipeline_build *build, const cJSON *node, struct step *step)
 {
     static const struct step_kind KIND = { "decoder", TYPES, sizeof TYPES / sizeof *TYPES };
     return pipeline_step(build, node, &KIND, NULL, step);
+}
+
+bool step_texts(const struct step *step, struct decoder_texts *texts, struct fault *fault)
+{
+    return step->type->text ? change_each(texts, step->type->text, step->state, fault)
+                            : step->type->texts(step->state, texts, fault);
 }

@@ -387,15 +387,13 @@ static bool finish_wordlevel(struct pipeline_build *build, const cJSON *node, co
 
 /* ------------------------------------------------------------------ table -- */
 
-#define MODEL(function) .run.model = (function)
-
 static const struct step_type TYPES[] = {
-    { "BPE", .read = bpe_read },
-    { "WordPiece", MODEL(encode_wordpiece), STEP_STATE(struct wordpiece, WORDPIECE_FIELDS),
+    { "BPE", .model = bpe_encode, .read = bpe_read },
+    { "WordPiece", .model = encode_wordpiece, STEP_STATE(struct wordpiece, WORDPIECE_FIELDS),
       .finish = finish_wordpiece },
-    { "Unigram", MODEL(encode_unigram), .state_size = sizeof(struct unigram),
+    { "Unigram", .model = encode_unigram, .state_size = sizeof(struct unigram),
       .finish = finish_unigram },
-    { "WordLevel", MODEL(encode_wordlevel), STEP_STATE(struct wordlevel, WORDLEVEL_FIELDS),
+    { "WordLevel", .model = encode_wordlevel, STEP_STATE(struct wordlevel, WORDLEVEL_FIELDS),
       .finish = finish_wordlevel },
 };
 

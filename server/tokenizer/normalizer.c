@@ -156,11 +156,6 @@ static bool strip_piece(const void *state, struct pieces *pieces, const struct p
     return true;
 }
 
-static bool run_strip(const void *state, struct pieces *pieces, struct fault *fault)
-{
-    return pieces_rewrite(pieces, NULL, strip_piece, state, fault);
-}
-
 static const struct step_field PREPEND_FIELDS[] = { { STEP_VALUE("prepend", STEP_STRING) } };
 
 static bool prepend_to_piece(const void *state, struct pieces *pieces, const struct piece *piece,
@@ -175,11 +170,6 @@ static bool prepend_to_piece(const void *state, struct pieces *pieces, const str
     return true;
 }
 
-static bool run_prepend(const void *state, struct pieces *pieces, struct fault *fault)
-{
-    return pieces_rewrite(pieces, NULL, prepend_to_piece, state, fault);
-}
-
 /* Each byte becomes the character of byte_level.h, with the span of the character it was in. */
 static bool byte_level_piece(const void *state, struct pieces *pieces, const struct piece *piece,
                              struct fault *fault)
@@ -192,11 +182,6 @@ static bool byte_level_piece(const void *state, struct pieces *pieces, const str
         pieces_put(pieces, out, size, pieces_span(pieces, at, at + 1));
     }
     return true;
-}
-
-static bool run_byte_level(const void *state, struct pieces *pieces, struct fault *fault)
-{
-    return pieces_rewrite(pieces, NULL, byte_level_piece, state, fault);
 }
 
 /* ----------------------------------------------------------------- replace -- */
@@ -279,11 +264,6 @@ static bool replace_in_piece(const void *state, struct pieces *pieces, const str
            || replace_regex(replace, pieces, piece, fault);
 }
 
-static bool run_replace(const void *state, struct pieces *pieces, struct fault *fault)
-{
-    return pieces_rewrite(pieces, may_match, replace_in_piece, state, fault);
-}
-
 /* ------------------------------------------------------------------- table -- */
 
 static const struct step_field SEQUENCE_FIELDS[] = { { STEP_VALUE("normalizers", STEP_STEPS) } };
@@ -295,22 +275,21 @@ static bool run_sequence(const void *state, struct pieces *pieces, struct fault 
         /* A step that changes nothing counts nothing by itself. */
         if (!work_limit_spend(pieces->limit, pieces->size))
             return work_limit_fault(fault);
-        if (!list->steps[i].run.pieces(list->steps[i].state, pieces, fault))
+        if (!step_pieces(&list->steps[i], pieces, fault))
             return false;
     }
     return true;
 }
 
-#define PIECES(function) .run.pieces = (function)
-#define FORM(form)       PIECES(normal_form_run), STEP_DEFAULTS(form)
-#define MAP(map)         PIECES(run_map), STEP_DEFAULTS(map)
+#define FORM(form) .pieces = normal_form_run, STEP_DEFAULTS(form)
+#define MAP(map)   .pieces = run_map, STEP_DEFAULTS(map)
 
 static pieces_character_map *const LOWERCASE = lowercase, *const STRIP_ACCENTS = strip_accents,
                                    *const NMT = nmt;
 
 static const struct step_type TYPES[] = {
-    { "Sequence", PIECES(run_sequence), STEP_STATE(struct step_list, SEQUENCE_FIELDS) },
-    { "BertNormalizer", PIECES(run_bert), STEP_STATE(struct bert, BERT_FIELDS),
+    { "Sequence", .pieces = run_sequence, STEP_STATE(struct step_list, SEQUENCE_FIELDS) },
+    { "BertNormalizer", .pieces = run_bert, STEP_STATE(struct bert, BERT_FIELDS),
       .finish = finish_bert },
     { "NFC", FORM(NORMAL_FORM_NFC) },
     { "NFD", FORM(NORMAL_FORM_NFD) },
@@ -318,11 +297,13 @@ static const struct step_type TYPES[] = {
     { "NFKD", FORM(NORMAL_FORM_NFKD) },
     { "Lowercase", MAP(LOWERCASE) },
     { "StripAccents", MAP(STRIP_ACCENTS) },
-    { "Strip", PIECES(run_strip), STEP_STATE(struct strip, STRIP_FIELDS) },
-    { "Replace", PIECES(run_replace), STEP_STATE(struct replace, REPLACE_FIELDS) },
-    { "Prepend", PIECES(run_prepend), STEP_STATE(struct byte_slice, PREPEND_FIELDS) },
-    { "Precompiled", .read = precompiled_read },
-    { "ByteLevel", PIECES(run_byte_level) },
+    { "Strip", .rewrite = strip_piece, STEP_STATE(struct strip, STRIP_FIELDS) },
+    { "Replace", .rewrite = replace_in_piece, .changes = may_match,
+      STEP_STATE(struct replace, REPLACE_FIELDS) },
+    { "Prepend", .rewrite = prepend_to_piece, STEP_STATE(struct byte_slice, PREPEND_FIELDS) },
+    { "Precompiled", .rewrite = precompiled_rewrite, .changes = precompiled_changes,
+      .read = precompiled_read },
+    { "ByteLevel", .rewrite = byte_level_piece },
     { "Nmt", MAP(NMT) },
 };
 

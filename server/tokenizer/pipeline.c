@@ -278,8 +278,9 @@ static bool read_steps(struct pipeline_build *build, const cJSON *node, const ch
 }
 
 static bool make_step(struct pipeline_build *build, const cJSON *node, const struct step_kind *kind,
-                      const struct step_type *type, struct step *step)
+                      struct step *step)
 {
+    const struct step_type *type = step->type;
     char where[64];
     snprintf(where, sizeof where, "%s %s", kind->name, type->name);
     char *state = type->state_size > 0 ? pipeline_alloc(build, 1, type->state_size) : NULL;
@@ -287,7 +288,7 @@ static bool make_step(struct pipeline_build *build, const cJSON *node, const str
         return false;
     if (type->defaults)
         memcpy(state, type->defaults, type->state_size);
-    *step = (struct step){ type->name, type->run, state };
+    step->state = state;
     if (type->field_count == 1 && type->fields->kind == STEP_STEPS)
         return read_steps(build, node, where, type->fields->name, kind, (void *)state);
     return pipeline_fields(build, node, where, type->fields, type->field_count, state)
@@ -309,14 +310,24 @@ bool pipeline_step(struct pipeline_build *build, const cJSON *node, const struct
         return false;
     for (size_t i = 0; i < kind->type_count; i++) {
         const struct step_type *row = &kind->types[i];
-        if (strcmp(row->name, type) == 0)
-            return row->read ? row->read(build, node, step)
-                             : make_step(build, node, kind, row, step);
+        if (strcmp(row->name, type) != 0)
+            continue;
+        step->type = row;
+        return row->read ? row->read(build, node, step) : make_step(build, node, kind, step);
     }
     char known[FAULT_MESSAGE_MAX];
     join_names(known, kind->types, sizeof *kind->types, kind->type_count, ", ");
     return fault_set(build->fault, FAULT_OPTION, "%s: %s type '%.60s' is not known here; known: %s",
                      build->file, kind->name, type, known);
+}
+
+bool step_pieces(const struct step *step, struct pieces *pieces, struct fault *fault)
+{
+    const struct step_type *type = step->type;
+    if (type->rewrite)
+        return pieces_rewrite(pieces, type->changes, type->rewrite, step->state, fault);
+    return type->split ? pieces_split(pieces, type->changes, type->split, step->state, fault)
+                       : type->pieces(step->state, pieces, fault);
 }
 
 /* ------------------------------------------------------------- vocabulary -- */

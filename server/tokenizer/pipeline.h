@@ -15,32 +15,10 @@
 
 /* ------------------------------------------------------------------ steps -- */
 
-struct model_output;
-struct encodings;
-struct decoder_texts;
-
-/* The function of a step, by its kind. */
-union step_run {
-    /* A normalizer changes the bytes of every piece that is not an added token. A pre-tokenizer
-     * cuts each into smaller ones, and may change bytes too. */
-    bool (*pieces)(const void *state, struct pieces *pieces, struct fault *fault);
-
-    /* A model makes tokens of a piece of text. The vocabulary holds the tokens of the model, and of
-     * the file's added tokens those that the model's vocabulary does not have. */
-    bool (*model)(const void *state, const char *piece, int64_t size, struct model_output *output,
-                  struct fault *fault);
-
-    /* A post-processor. Where there are two encodings and its template has no pair, the fault is of
-     * "/pair". */
-    bool (*encodings)(const void *state, struct encodings *encodings, struct fault *fault);
-
-    /* A decoder replaces or joins texts. */
-    bool (*texts)(const void *state, struct decoder_texts *texts, struct fault *fault);
-};
+struct step_type;
 
 struct step {
-    const char *type; /* "BPE"; NULL: there is no step */
-    union step_run run;
+    const struct step_type *type; /* its row; NULL: there is no step */
     const void *state;
 };
 
@@ -91,6 +69,11 @@ struct decoder_texts {
     struct work_limit *limit;
 };
 
+/* What a decoder makes of text i of several; .data is NULL where there is no memory, or the request
+ * is over. */
+typedef struct byte_slice decoder_change(const void *state, struct byte_slice text, int64_t i,
+                                         const struct decoder_texts *texts);
+
 /* ----------------------------------------------------------------- fields -- */
 
 /* What the readers of nodes share. */
@@ -138,10 +121,31 @@ struct step_list {
     int64_t count;
 };
 
-/* A row of a kind's table. */
+/* A row of a kind's table. One of the functions is there, by the kind. */
 struct step_type {
     const char *name; /* the node's "type" */
-    union step_run run;
+
+    /* A normalizer changes the bytes of every piece that is not an added token. A pre-tokenizer
+     * cuts each into smaller ones, and may change bytes too. The first is given all pieces; the
+     * others are those of pieces_rewrite() and pieces_split(), with the test of the former or NULL.
+     */
+    bool (*pieces)(const void *state, struct pieces *pieces, struct fault *fault);
+    pieces_change *rewrite, *split;
+    pieces_test *changes;
+
+    /* A model makes tokens of a piece of text. The vocabulary holds the tokens of the model, and of
+     * the file's added tokens those that the model's vocabulary does not have. */
+    bool (*model)(const void *state, const char *piece, int64_t size, struct model_output *output,
+                  struct fault *fault);
+
+    /* A post-processor. Where there are two encodings and its template has no pair, the fault is of
+     * "/pair". */
+    bool (*encodings)(const void *state, struct encodings *encodings, struct fault *fault);
+
+    /* A decoder replaces or joins all texts, or changes each by itself. */
+    bool (*texts)(const void *state, struct decoder_texts *texts, struct fault *fault);
+    decoder_change *text;
+
     size_t state_size;    /* 0: it has no state */
     const void *defaults; /* the state before the fields are read; NULL: zeroes */
     const struct step_field *fields;
@@ -150,7 +154,7 @@ struct step_type {
     /* Does what the fields do not say, after they were read; NULL: nothing is left to do. */
     bool (*finish)(struct pipeline_build *build, const cJSON *node, const char *where, void *state);
 
-    /* Makes the whole step, in place of all members above but the name; NULL: they say it. */
+    /* Makes the state of a step in place of the five members above; NULL: they say it. */
     bool (*read)(struct pipeline_build *build, const cJSON *node, struct step *step);
 };
 
@@ -212,7 +216,13 @@ bool model_read(struct pipeline_build *build, const cJSON *node, struct step *st
 bool post_processor_read(struct pipeline_build *build, const cJSON *node, struct step *step);
 bool decoder_read(struct pipeline_build *build, const cJSON *node, struct step *step);
 
-/* The model BPE. */
+/* Runs a normalizer or a pre-tokenizer, and a decoder. */
+bool step_pieces(const struct step *step, struct pieces *pieces, struct fault *fault);
+bool step_texts(const struct step *step, struct decoder_texts *texts, struct fault *fault);
+
+/* The members of the row of BPE. */
 bool bpe_read(struct pipeline_build *build, const cJSON *node, struct step *step);
+bool bpe_encode(const void *state, const char *piece, int64_t size, struct model_output *output,
+                struct fault *fault);
 
 #endif

@@ -343,22 +343,20 @@ static bool run_sequence(const void *state, struct encodings *encodings, struct 
 {
     const struct step_list *list = state;
     for (int64_t i = 0; i < list->count; i++)
-        if (!list->steps[i].run.encodings(list->steps[i].state, encodings, fault))
+        if (!list->steps[i].type->encodings(list->steps[i].state, encodings, fault))
             return false;
     return true;
 }
 
-#define ENCODINGS(function) .run.encodings = (function)
-
 static const struct step_type TYPES[] = {
-    { "Sequence", ENCODINGS(run_sequence), STEP_STATE(struct step_list, SEQUENCE_FIELDS) },
-    { "TemplateProcessing", ENCODINGS(run_template), .state_size = sizeof(struct template),
+    { "Sequence", .encodings = run_sequence, STEP_STATE(struct step_list, SEQUENCE_FIELDS) },
+    { "TemplateProcessing", .encodings = run_template, .state_size = sizeof(struct template),
       .finish = finish_template },
-    { "BertProcessing", ENCODINGS(run_around), .state_size = sizeof(struct around),
+    { "BertProcessing", .encodings = run_around, .state_size = sizeof(struct around),
       .fields = AROUND_FIELDS, .field_count = 2 },
-    { "RobertaProcessing", ENCODINGS(run_around), STEP_DEFAULTS(ROBERTA), .fields = AROUND_FIELDS,
+    { "RobertaProcessing", .encodings = run_around, STEP_DEFAULTS(ROBERTA), .fields = AROUND_FIELDS,
       .field_count = 4 },
-    { "ByteLevel", ENCODINGS(run_byte_level), STEP_STATE(struct trim, BYTE_LEVEL_FIELDS) },
+    { "ByteLevel", .encodings = run_byte_level, STEP_STATE(struct trim, BYTE_LEVEL_FIELDS) },
 };
 
 bool post_processor_read(struct pipeline_build *build, const cJSON *node, struct step *step)

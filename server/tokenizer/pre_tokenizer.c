@@ -217,11 +217,6 @@ static bool cut_by_class(const void *state, struct pieces *pieces, const struct 
     return true;
 }
 
-static bool split_by_class(const void *state, struct pieces *pieces, struct fault *fault)
-{
-    return pieces_split(pieces, NULL, cut_by_class, state, fault);
-}
-
 static bool is_punctuation(uint32_t code)
 {
     if (code < 0x80)
@@ -255,8 +250,8 @@ static bool finish_digits(struct pipeline_build *build, const cJSON *node, const
 static bool run_bert(const void *state, struct pieces *pieces, struct fault *fault)
 {
     (void)state;
-    return split_by_class(&WHITESPACE, pieces, fault)
-           && split_by_class(&PUNCTUATION, pieces, fault);
+    return pieces_split(pieces, NULL, cut_by_class, &WHITESPACE, fault)
+           && pieces_split(pieces, NULL, cut_by_class, &PUNCTUATION, fault);
 }
 
 enum word_class { CLASS_SPACE, CLASS_WORD, CLASS_OTHER };
@@ -292,11 +287,6 @@ static bool cut_words(const void *state, struct pieces *pieces, const struct pie
     return true;
 }
 
-static bool run_whitespace(const void *state, struct pieces *pieces, struct fault *fault)
-{
-    return pieces_split(pieces, NULL, cut_words, state, fault);
-}
-
 static const int64_t LENGTH = 5;
 static const struct step_field LENGTH_FIELDS[] = {
     { STEP_VALUE("length", STEP_INTEGER), .is_optional = true, .least = 1,
@@ -319,11 +309,6 @@ static bool cut_chunks(const void *state, struct pieces *pieces, const struct pi
     }
     pieces_cut(pieces, begin, piece->end);
     return true;
-}
-
-static bool run_fixed_length(const void *state, struct pieces *pieces, struct fault *fault)
-{
-    return pieces_split(pieces, NULL, cut_chunks, state, fault);
 }
 
 /* -------------------------------------------------------------- byte level -- */
@@ -474,30 +459,29 @@ static bool run_sequence(const void *state, struct pieces *pieces, struct fault 
 {
     const struct step_list *list = state;
     for (int64_t i = 0; i < list->count; i++)
-        if (!list->steps[i].run.pieces(list->steps[i].state, pieces, fault))
+        if (!step_pieces(&list->steps[i], pieces, fault))
             return false;
     return true;
 }
 
-#define PIECES(function) .run.pieces = (function)
-#define CLASS(object)    PIECES(split_by_class), STEP_DEFAULTS(object)
-#define FIELDS(list)     .fields = (list), .field_count = sizeof(list) / sizeof(list)[0]
+#define CLASS(object) .split = cut_by_class, STEP_DEFAULTS(object)
+#define FIELDS(list)  .fields = (list), .field_count = sizeof(list) / sizeof(list)[0]
 
 static const struct step_type TYPES[] = {
-    { "Sequence", PIECES(run_sequence), STEP_STATE(struct step_list, SEQUENCE_FIELDS) },
-    { "BertPreTokenizer", PIECES(run_bert) },
-    { "ByteLevel", PIECES(run_byte_level), STEP_DEFAULTS(BYTE_LEVEL), FIELDS(BYTE_LEVEL_FIELDS),
+    { "Sequence", .pieces = run_sequence, STEP_STATE(struct step_list, SEQUENCE_FIELDS) },
+    { "BertPreTokenizer", .pieces = run_bert },
+    { "ByteLevel", .pieces = run_byte_level, STEP_DEFAULTS(BYTE_LEVEL), FIELDS(BYTE_LEVEL_FIELDS),
       .finish = finish_byte_level },
-    { "CharDelimiterSplit", PIECES(split_by_pattern),
+    { "CharDelimiterSplit", .pieces = split_by_pattern,
       STEP_STATE(struct split_pattern, DELIMITER_FIELDS) },
     { "Digits", CLASS(DIGITS), FIELDS(DIGITS_FIELDS), .finish = finish_digits },
-    { "FixedLength", PIECES(run_fixed_length), STEP_DEFAULTS(LENGTH), FIELDS(LENGTH_FIELDS) },
-    { "Metaspace", PIECES(run_metaspace), METASPACE_OPTIONS },
+    { "FixedLength", .split = cut_chunks, STEP_DEFAULTS(LENGTH), FIELDS(LENGTH_FIELDS) },
+    { "Metaspace", .pieces = run_metaspace, METASPACE_OPTIONS },
     { "Punctuation", CLASS(PUNCTUATION), FIELDS(PUNCTUATION_FIELDS) },
-    { "Split", PIECES(split_by_pattern), STEP_STATE(struct split_pattern, SPLIT_FIELDS) },
-    { "UnicodeScripts", PIECES(split_by_pattern), STEP_DEFAULTS(SCRIPTS),
+    { "Split", .pieces = split_by_pattern, STEP_STATE(struct split_pattern, SPLIT_FIELDS) },
+    { "UnicodeScripts", .pieces = split_by_pattern, STEP_DEFAULTS(SCRIPTS),
       .finish = finish_scripts },
-    { "Whitespace", PIECES(run_whitespace) },
+    { "Whitespace", .split = cut_words },
     { "WhitespaceSplit", CLASS(WHITESPACE) },
 };
 

@@ -163,8 +163,8 @@ static uint32_t plain_end(const struct precompiled *rules, const char *bytes, ui
     return at;
 }
 
-static bool rewrite_piece(const void *state, struct pieces *pieces, const struct piece *piece,
-                          struct fault *fault)
+bool precompiled_rewrite(const void *state, struct pieces *pieces, const struct piece *piece,
+                         struct fault *fault)
 {
     (void)fault;
     struct rewriting rewriting = { .rules = state, .out = { pieces, piece, piece->start } };
@@ -185,14 +185,9 @@ static bool rewrite_piece(const void *state, struct pieces *pieces, const struct
     return true;
 }
 
-static bool is_not_plain(const void *state, const struct pieces *pieces, const struct piece *piece)
+bool precompiled_changes(const void *state, const struct pieces *pieces, const struct piece *piece)
 {
     return plain_end(state, pieces->bytes, piece->start, piece->end) < piece->end;
-}
-
-static bool run(const void *state, struct pieces *pieces, struct fault *fault)
-{
-    return pieces_rewrite(pieces, is_not_plain, rewrite_piece, state, fault);
 }
 
 /* ------------------------------------------------------------------- reading -- */
@@ -248,7 +243,7 @@ bool precompiled_init(struct pipeline_build *build, const unsigned char *data, s
         const char byte = (char)c;
         rules->ascii_changes[c] = find(rules, &byte, 1, &ignored);
     }
-    *step = (struct step){ "Precompiled", { .pieces = run }, rules };
+    step->state = rules;
     return true;
 }
 

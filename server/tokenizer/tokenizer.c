@@ -27,10 +27,9 @@ static bool make_pieces(const struct tokenizer *tokenizer, struct byte_slice tex
     const struct step *pre_tokenizer = &tokenizer->pre_tokenizer;
     return pieces_init(pieces, text.data, (int64_t)text.size, limit, arena, fault)
            && added_tokens_cut(tokenizer->added, false, pieces, fault)
-           && (!normalizer->type || normalizer->run.pieces(normalizer->state, pieces, fault))
+           && (!normalizer->type || step_pieces(normalizer, pieces, fault))
            && added_tokens_cut(tokenizer->added, true, pieces, fault)
-           && (!pre_tokenizer->type
-               || pre_tokenizer->run.pieces(pre_tokenizer->state, pieces, fault));
+           && (!pre_tokenizer->type || step_pieces(pre_tokenizer, pieces, fault));
 }
 
 /* Makes the bytes of a piece that its tokens from `first` on stand for those of the original. */
@@ -62,8 +61,8 @@ static bool run_model(const struct tokenizer *tokenizer, const struct pieces *pi
             continue;
         if (!work_limit_spend(output->limit, piece->end - piece->start))
             return work_limit_fault(fault);
-        if (!model->run.model(model->state, pieces->bytes + piece->start, piece->end - piece->start,
-                              output, fault))
+        if (!model->type->model(model->state, pieces->bytes + piece->start,
+                                piece->end - piece->start, output, fault))
             return false;
         set_spans(output, first, pieces, piece);
     }
@@ -158,7 +157,7 @@ bool tokenizer_encode(const struct tokenizer *tokenizer, const struct tokenizer_
     const struct step *post = &tokenizer->post_processor;
     if (!encode_part(tokenizer, text, 0, &encodings, fault)
         || (pair && !encode_part(tokenizer, *pair, 1, &encodings, fault))
-        || (post->type && !post->run.encodings(post->state, &encodings, fault))
+        || (post->type && !post->type->encodings(post->state, &encodings, fault))
         || !join(&encodings, list, fault))
         return false;
     mark_special(tokenizer, list);
@@ -195,7 +194,7 @@ static bool decode(const struct tokenizer *tokenizer, const struct tokenizer_sto
     struct decoder_texts texts = { .arena = arena, .limit = &limit };
     work_limit_init(&limit, stop);
     if (!collect_texts(tokenizer, ids, count, skip_special, &texts, fault)
-        || (decoder->type && !decoder->run.texts(decoder->state, &texts, fault)))
+        || (decoder->type && !step_texts(decoder, &texts, fault)))
         return false;
     for (int64_t i = 0; i < texts.count; i++) {
         if (i > 0 && !decoder->type)
@@ -241,7 +240,7 @@ int32_t tokenizer_find(const struct tokenizer *tokenizer, const char *token)
 
 const char *tokenizer_kind(const struct tokenizer *tokenizer)
 {
-    return tokenizer->model.type;
+    return tokenizer->model.type->name;
 }
 
 const char *tokenizer_file(const struct tokenizer *tokenizer)

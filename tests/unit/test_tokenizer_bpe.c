@@ -78,8 +78,8 @@ static void write_tokens(char *out, size_t out_size, const struct step *model, c
     out[0] = 0;
     assert_true(
         pieces_init(&pieces, text, (int64_t)size, &step->limit, &step->arena, &step->fault));
-    pipeline_case_assert(
-        step, model->run.model(model->state, text, (int64_t)size, &output, &step->fault));
+    pipeline_case_assert(step,
+                         bpe_encode(model->state, text, (int64_t)size, &output, &step->fault));
     for (int64_t i = 0; i < output.count && used < out_size; i++) {
         const struct model_token *token = &output.tokens[i];
         const struct pieces_span span = pieces_span(&pieces, token->start, token->end);
@@ -198,7 +198,7 @@ static void test_random_merges_follow_the_definition(void **state)
                 text[k] = (char)('a' + (rand() % 3 ? rand() % 2 : rand() % LETTERS));
             text[size] = 0;
             struct model_output output = { .arena = &step.arena, .limit = &step.limit };
-            assert_true(model.run.model(model.state, text, size, &output, &step.fault));
+            assert_true(bpe_encode(model.state, text, size, &output, &step.fault));
             assert_int_equal(output.count, merge_plainly(&random_model, text, ids));
             for (int64_t k = 0; k < output.count; k++)
                 assert_int_equal(output.tokens[k].id, ids[k]);
@@ -223,7 +223,7 @@ static void test_a_long_word(void **state)
     memset(text, 'a', SIZE);
     struct model_output output = { .arena = &step.arena, .limit = &step.limit };
     const int64_t start = clock_thread_ns();
-    assert_true(model.run.model(model.state, text, SIZE, &output, &step.fault));
+    assert_true(bpe_encode(model.state, text, SIZE, &output, &step.fault));
     assert_true(clock_thread_ns() - start < 20000000000);
     assert_int_equal(output.count, SIZE / 8);
     for (int64_t i = 0; i < output.count; i++)
@@ -278,8 +278,8 @@ static void test_an_unknown_token_that_is_missing(void **state)
     struct model_output output = { .arena = &step.arena, .limit = &step.limit };
     pipeline_case_open(&step, "{`vocab`:{`a`:0},`merges`:[],`unk_token`:`<unk>`}");
     pipeline_case_assert(&step, bpe_read(&step.build, step.node, &model));
-    assert_true(model.run.model(model.state, "aa", 2, &output, &step.fault));
-    assert_false(model.run.model(model.state, "ab", 2, &output, &step.fault));
+    assert_true(bpe_encode(model.state, "aa", 2, &output, &step.fault));
+    assert_false(bpe_encode(model.state, "ab", 2, &output, &step.fault));
     assert_non_null(strstr(step.fault.message, "<unk>"));
     pipeline_case_free(&step);
 }
