@@ -1,18 +1,12 @@
-/* checkpoint.c - see checkpoint.h.
+/* checkpoint.c - from config.json and tensors to layers.
  *
  * For each row of the family: find the prefix of its tensors; then, layer by layer, read
  * config.json, write the tensors' names, and let model_layers.c build the layer from both. */
 #include "checkpoint/checkpoint.h"
 
-#include "checkpoint/checkpoint_bias.h"
+#include "checkpoint/checkpoint_check.h"
 #include "checkpoint/checkpoint_fields.h"
-#include "checkpoint/checkpoint_image_bias.h"
-#include "checkpoint/checkpoint_known.h"
-#include "checkpoint/checkpoint_layer.h"
-#include "checkpoint/checkpoint_name.h"
-#include "checkpoint/checkpoint_norm.h"
-#include "checkpoint/checkpoint_quantised.h"
-#include "checkpoint/checkpoint_unknown.h"
+#include "checkpoint/checkpoint_tensors.h"
 #include "model/model_builder.h"
 #include "model/model_layers.h"
 
@@ -41,11 +35,6 @@ static const char *type_of(const cJSON *root)
     return has_field(root, "hidden_dim") ? "mistral_params" : "meta";
 }
 
-const char *checkpoint_type(const struct checkpoint *checkpoint)
-{
-    return type_of(checkpoint->config.root);
-}
-
 bool checkpoint_read(struct checkpoint *checkpoint, const char *text, bool *is_published,
                      struct fault *fault)
 {
@@ -57,9 +46,10 @@ bool checkpoint_read(struct checkpoint *checkpoint, const char *text, bool *is_p
         return false;
     }
     const cJSON *root = checkpoint->config.root;
+    checkpoint->type = type_of(root);
     *is_published =
         cJSON_IsObject(root) && !cJSON_GetObjectItemCaseSensitive(root, "attention")
-        && (type_of(root)[0] || cJSON_GetObjectItemCaseSensitive(root, "architectures"));
+        && (checkpoint->type[0] || cJSON_GetObjectItemCaseSensitive(root, "architectures"));
     const bool good = !*is_published || json_check_finite(NULL, root, fault);
     if (!good)
         fault_prefix_pointer(fault, "/config");
@@ -115,20 +105,46 @@ static bool add_run(struct checkpoint *checkpoint, const struct checkpoint_stack
     return true;
 }
 
+/* Whether names, "roberta|camembert", has model_type. */
+static bool has_name(const char *names, const char *model_type)
+{
+    const size_t wanted = strlen(model_type);
+    while (*names) {
+        const size_t length = strcspn(names, "|");
+        if (length == wanted && strncmp(names, model_type, length) == 0)
+            return true;
+        names += length + (names[length] == '|');
+    }
+    return false;
+}
+
+/* Finds the rows of the family, which are one behind the other. */
+static void find_stacks(struct checkpoint *checkpoint)
+{
+    static const struct checkpoint_stack *const TABLES[] = CHECKPOINT_TABLES;
+    const char *type = checkpoint->type;
+    for (size_t i = 0; i < sizeof TABLES / sizeof TABLES[0]; i++)
+        for (const struct checkpoint_stack *stack = TABLES[i]; stack->model_type; stack++)
+            if (has_name(stack->model_type, type)) {
+                checkpoint->stacks = stack;
+                while (stack->model_type && has_name(stack->model_type, type))
+                    stack++;
+                checkpoint->stack_count = (int)(stack - checkpoint->stacks);
+                return;
+            }
+}
+
 bool checkpoint_find(struct checkpoint *checkpoint, const struct model_tensors *tensors,
                      struct fault *fault)
 {
-    int count;
-    const char *type = type_of(checkpoint->config.root);
-    const struct checkpoint_stack *stacks = checkpoint_families_find(type, &count);
-    if (!checkpoint_quantised_check(checkpoint->config.root, tensors, fault))
+    find_stacks(checkpoint);
+    if (!checkpoint_check_quantised(checkpoint, tensors, fault))
         return false;
-    for (int i = 0; i < count; i++)
-        if (!add_run(checkpoint, &stacks[i], tensors, fault))
+    for (int i = 0; i < checkpoint->stack_count; i++)
+        if (!add_run(checkpoint, &checkpoint->stacks[i], tensors, fault))
             return false;
-    if (checkpoint->run_count == 0)
-        return checkpoint_unknown_refuse(checkpoint, count > 0, tensors, fault);
-    return checkpoint_known_check(checkpoint, type, fault);
+    return checkpoint->run_count > 0 ? checkpoint_check_fields(checkpoint, fault)
+                                     : checkpoint_refuse_family(checkpoint, tensors, fault);
 }
 
 /* ------------------------------------------------------------------ building -- */
@@ -239,17 +255,10 @@ static bool build_layer(struct model_layer *layer, const struct checkpoint_run *
         || !model_layers_build_one(&builder, layer, &first)
         || !check_width(layer, read.width, run->section, run->stack->width, fault)
         || !checkpoint_norm_set(layer, &read, parameters, fault)
-        || !checkpoint_bias_set_distances(layer, &read, parameters, fault)
-        || !checkpoint_image_bias_set(layer, &read, parameters, fault))
+        || !checkpoint_bias_set(layer, &read, parameters, fault))
         return false;
     layer->kind = run->stack->kind;
     layer->layer.projected_max = read.clip;
-    if (run->stack->bias_table) {
-        char name[CHECKPOINT_NAME_BYTES];
-        checkpoint_name_write(name, run, 0, run->stack->bias_table, ".weight");
-        if (!checkpoint_bias_set(layer, &read, name, parameters, fault))
-            return false;
-    }
     return !read.has_alibi || set_alibi(layer, &read, parameters->arena, fault);
 }
 

@@ -1,9 +1,9 @@
 /* checkpoint.h - builds layers from a published checkpoint, by its own config.json and the names
- * that its tensors have there. checkpoint_families.h has the tables of families. */
+ * that its tensors have there. checkpoint_family.h has the tables of families. */
 #ifndef ATTND_CHECKPOINT_H
 #define ATTND_CHECKPOINT_H
 
-#include "checkpoint/checkpoint_families.h"
+#include "checkpoint/checkpoint_family.h"
 #include "model/model.h"
 #include "model/model_parameters.h"
 
@@ -21,6 +21,10 @@ struct checkpoint_run {
 
 struct checkpoint {
     struct json_document config;
+    const char *type; /* the model_type of config; "meta" or "mistral_params" for params.json of
+                         their own releases */
+    const struct checkpoint_stack *stacks; /* of the family; NULL: it is not known */
+    int stack_count;
     struct checkpoint_run runs[CHECKPOINT_STACKS_MAX];
     int run_count;
     int64_t layer_count; /* of all runs; layers are numbered through all of them */
@@ -31,12 +35,8 @@ struct checkpoint {
 bool checkpoint_read(struct checkpoint *checkpoint, const char *text, bool *is_published,
                      struct fault *fault);
 
-/* The model_type of its config; "meta" or "mistral_params" for params.json of their own releases.
- */
-const char *checkpoint_type(const struct checkpoint *checkpoint);
-
 /* Finds the stacks that the tensors have. On false the fault says what the config or the file
- * lacks; for an unknown family it says what checkpoint_unknown.h says. */
+ * lacks; for an unknown family it says what checkpoint_refuse_family() says. */
 bool checkpoint_find(struct checkpoint *checkpoint, const struct model_tensors *tensors,
                      struct fault *fault);
 

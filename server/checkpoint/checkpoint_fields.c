@@ -1,4 +1,7 @@
-/* checkpoint_fields.c - see checkpoint_fields.h. */
+/* checkpoint_fields.c - finds a field by the names that it has had, and its default.
+ *
+ * Source of the activations: ACT2FN of transformers' activations.py at 00e12e7c5459. gelu_new,
+ * gelu_fast, gelu_pytorch_tanh and gelu_accurate are ways to write one function. */
 #include "checkpoint/checkpoint_fields.h"
 
 #include <math.h>
@@ -8,7 +11,7 @@
 
 enum { NAME_BYTES = 64 };
 
-static const cJSON *get(const cJSON *section, const char *name, size_t length)
+static const cJSON *get_field(const cJSON *section, const char *name, size_t length)
 {
     char copy[NAME_BYTES];
     snprintf(copy, sizeof copy, "%.*s", (int)length, name);
@@ -22,14 +25,14 @@ static const cJSON *get(const cJSON *section, const char *name, size_t length)
 
 /* The value of field in section, and its *name; NULL: it is left out, *name is NULL, and *otherwise
  * is what follows its "=". */
-static const cJSON *find_named(const cJSON *section, const char *field, const char **name,
-                               const char **otherwise)
+static const cJSON *find_named_field(const cJSON *section, const char *field, const char **name,
+                                     const char **otherwise)
 {
     *otherwise = "";
     *name = NULL;
     while (field && *field) {
         const size_t length = strcspn(field, "|=");
-        const cJSON *node = length > 0 ? get(section, field, length) : NULL;
+        const cJSON *node = length > 0 ? get_field(section, field, length) : NULL;
         const bool may_be_another = field[length] == '|' && cJSON_IsNull(node);
         if (node && !may_be_another) {
             *name = field;
@@ -44,20 +47,20 @@ static const cJSON *find_named(const cJSON *section, const char *field, const ch
     return NULL;
 }
 
-static const cJSON *find(const cJSON *section, const char *field, const char **otherwise)
+static const cJSON *find_field(const cJSON *section, const char *field, const char **otherwise)
 {
     const char *name;
-    return find_named(section, field, &name, otherwise);
+    return find_named_field(section, field, &name, otherwise);
 }
 
 const char *checkpoint_field_name(const cJSON *section, const char *field)
 {
     const char *name, *otherwise;
-    return find_named(section, field, &name, &otherwise) ? name : field;
+    return find_named_field(section, field, &name, &otherwise) ? name : field;
 }
 
-static bool refuse(const cJSON *node, enum fault_code code, const char *expected,
-                   struct fault *fault)
+static bool refuse_field(const cJSON *node, enum fault_code code, const char *expected,
+                         struct fault *fault)
 {
     char pointer[FAULT_POINTER_MAX], came[NAME_BYTES];
     snprintf(pointer, sizeof pointer, "/config/%s", node->string);
@@ -76,28 +79,28 @@ bool checkpoint_read_number(const cJSON *section, const char *field, double *val
                             struct fault *fault)
 {
     const char *otherwise;
-    const cJSON *node = find(section, field, &otherwise);
+    const cJSON *node = find_field(section, field, &otherwise);
     *value = node ? 0 : strtod(otherwise, NULL);
     if (!node || cJSON_IsNull(node))
         return true;
     if (!cJSON_IsNumber(node))
-        return refuse(node, FAULT_TYPE, "a number", fault);
+        return refuse_field(node, FAULT_TYPE, "a number", fault);
     *value = node->valuedouble;
     return (isfinite((float)*value) && *value >= 0)
-           || refuse(node, FAULT_OPTION, "a number of 0 or more, as a 32-bit float", fault);
+           || refuse_field(node, FAULT_OPTION, "a number of 0 or more, as a 32-bit float", fault);
 }
 
 bool checkpoint_read_integer(const cJSON *section, const char *field, int64_t *value,
                              struct fault *fault)
 {
     const char *otherwise;
-    const cJSON *node = find(section, field, &otherwise);
+    const cJSON *node = find_field(section, field, &otherwise);
     double number;
     *value = 0;
     if (!checkpoint_read_number(section, field, &number, fault))
         return false;
     if (number > INT32_MAX || number != floor(number))
-        return refuse(node, FAULT_OPTION, "an integer from 0 to 2147483647", fault);
+        return refuse_field(node, FAULT_OPTION, "an integer from 0 to 2147483647", fault);
     *value = (int64_t)number;
     return true;
 }
@@ -106,7 +109,7 @@ bool checkpoint_read_pair(const struct json_document *document, const cJSON *sec
                           const char *field, int64_t pair[2], struct fault *fault)
 {
     const char *otherwise;
-    const cJSON *node = find(section, field, &otherwise);
+    const cJSON *node = find_field(section, field, &otherwise);
     const struct json_numbers *numbers = json_numbers_of(document, node);
     if (!numbers) {
         const bool good = checkpoint_read_integer(section, field, &pair[0], fault);
@@ -116,7 +119,8 @@ bool checkpoint_read_pair(const struct json_document *document, const cJSON *sec
     for (int i = 0; i < 2; i++) {
         const float number = numbers->count == 2 && numbers->rank == 1 ? numbers->values[i] : -1;
         if (!(number >= 0 && number < 0x1p24f && number == floorf(number)))
-            return refuse(node, FAULT_OPTION, "an integer from 0 to 2147483647, or two", fault);
+            return refuse_field(node, FAULT_OPTION, "an integer from 0 to 2147483647, or two",
+                                fault);
         pair[i] = (int64_t)number;
     }
     return true;
@@ -125,10 +129,10 @@ bool checkpoint_read_pair(const struct json_document *document, const cJSON *sec
 bool checkpoint_read_flag(const cJSON *section, const char *field, bool *value, struct fault *fault)
 {
     const char *otherwise;
-    const cJSON *node = find(section, field, &otherwise);
+    const cJSON *node = find_field(section, field, &otherwise);
     *value = node ? cJSON_IsTrue(node) : strcmp(otherwise, "true") == 0;
     return !node || cJSON_IsBool(node) || cJSON_IsNull(node)
-           || refuse(node, FAULT_TYPE, "true or false", fault);
+           || refuse_field(node, FAULT_TYPE, "true or false", fault);
 }
 
 /* What follows "=" is the end of field, so that the default is a string too. */
@@ -136,21 +140,21 @@ bool checkpoint_read_string(const cJSON *section, const char *field, const char 
                             struct fault *fault)
 {
     const char *otherwise;
-    const cJSON *node = find(section, field, &otherwise);
+    const cJSON *node = find_field(section, field, &otherwise);
     if (cJSON_IsNull(node)) {
         otherwise = field + strcspn(field, "=");
         otherwise += *otherwise == '=';
         node = NULL;
     }
     *value = node ? node->valuestring : otherwise;
-    return !node || cJSON_IsString(node) || refuse(node, FAULT_TYPE, "a string", fault);
+    return !node || cJSON_IsString(node) || refuse_field(node, FAULT_TYPE, "a string", fault);
 }
 
 const cJSON *checkpoint_find_object(const cJSON *section, const char *names)
 {
     while (names && *names) {
         const size_t length = strcspn(names, "|");
-        const cJSON *node = get(section, names, length);
+        const cJSON *node = get_field(section, names, length);
         if (cJSON_IsObject(node))
             return node;
         names += length + (names[length] == '|');
@@ -162,7 +166,7 @@ const cJSON *checkpoint_find_set(const cJSON *section, const char *names)
 {
     while (names && *names) {
         const size_t length = strcspn(names, "|");
-        const cJSON *node = get(section, names, length);
+        const cJSON *node = get_field(section, names, length);
         const bool is_unset = !node || cJSON_IsNull(node) || cJSON_IsFalse(node)
                               || (cJSON_IsNumber(node) && node->valuedouble == 0);
         if (!is_unset)
@@ -170,4 +174,40 @@ const cJSON *checkpoint_find_set(const cJSON *section, const char *names)
         names += length + (names[length] == '|');
     }
     return NULL;
+}
+
+static const struct {
+    const char *name;
+    enum attn_activation activation;
+} ACTIVATIONS[] = {
+    { "gelu", ATTN_GELU },
+    { "gelu_python", ATTN_GELU },
+    { "gelu_new", ATTN_GELU_TANH },
+    { "gelu_fast", ATTN_GELU_TANH },
+    { "gelu_accurate", ATTN_GELU_TANH },
+    { "gelu_pytorch_tanh", ATTN_GELU_TANH },
+    { "gelu_python_tanh", ATTN_GELU_TANH },
+    { "quick_gelu", ATTN_GELU_QUICK },
+    { "relu", ATTN_RELU },
+    { "silu", ATTN_SILU },
+    { "swish", ATTN_SILU },
+    { "tanh", ATTN_TANH },
+    { "linear", ATTN_NO_ACTIVATION },
+};
+
+bool checkpoint_read_activation(const cJSON *section, const char *field,
+                                enum attn_activation *activation, struct fault *fault)
+{
+    const char *name;
+    if (!checkpoint_read_string(section, field, &name, fault))
+        return false;
+    for (size_t i = 0; i < sizeof ACTIVATIONS / sizeof ACTIVATIONS[0]; i++)
+        if (strcmp(ACTIVATIONS[i].name, name) == 0) {
+            *activation = ACTIVATIONS[i].activation;
+            return true;
+        }
+    return fault_set(fault, FAULT_OPTION,
+                     "config.json's %.*s is '%.40s', an activation that is "
+                     "not computed here",
+                     CHECKPOINT_FIELD_NAME(section, field), name);
 }

@@ -1,8 +1,9 @@
-/* checkpoint_fields.h - reads fields of a published config.json, written as checkpoint_families.h
+/* checkpoint_fields.h - reads fields of a published config.json, written as checkpoint_family.h
  * says. */
 #ifndef ATTND_CHECKPOINT_FIELDS_H
 #define ATTND_CHECKPOINT_FIELDS_H
 
+#include "linear.h"
 #include "text/json.h"
 
 #include <string.h>
@@ -27,6 +28,10 @@ bool checkpoint_read_flag(const cJSON *section, const char *field, bool *value,
 /* The same for a string of the section; null is the default. It lives as long as both. */
 bool checkpoint_read_string(const cJSON *section, const char *field, const char **value,
                             struct fault *fault);
+
+/* Reads an activation from field, "hidden_act=gelu". The fault names the field and the value. */
+bool checkpoint_read_activation(const cJSON *section, const char *field,
+                                enum attn_activation *activation, struct fault *fault);
 
 /* The first object that "a|b.c" names in section; NULL: there is none. */
 const cJSON *checkpoint_find_object(const cJSON *section, const char *names);

@@ -25,7 +25,4 @@ struct checkpoint_layer {
 bool checkpoint_layer_read(struct checkpoint_layer *layer, const struct checkpoint_run *run,
                            int64_t index, struct fault *fault);
 
-/* Reads the rotary embedding of a layer whose other fields are read already. */
-bool checkpoint_rope_read(struct checkpoint_layer *layer, struct fault *fault);
-
 #endif

@@ -1,14 +1,13 @@
 /* checkpoint_llamas.c - the table of decoders whose tensors have the names of Llama or of Meta.
+ * Most rows are LLAMA_NAMES, LLAMA_FIELDS, LLAMA_PASS and what differs.
  *
- * To add a family, put a row before the last row, as checkpoint_families.h says; most are
- * LLAMA_NAMES, LLAMA_FIELDS and what is different. Compare it with the family's own source in
- * tests/unit/test_checkpoint_decoders.c, or in test_checkpoint_norms.c where query and key are
- * normed. Put a published config.json into tests/unit/published_configs.json. */
-#include "checkpoint/checkpoint_families.h"
+ * checkpoint_family.h says how a family is added. Its attention is compared with its own source in
+ * tests/unit/test_checkpoint_decoders.c, or in
+ * test_checkpoint_norms.c where query and key are normed. */
+#include "checkpoint/checkpoint_family_rows.h"
 
 #include "checkpoint/checkpoint_fields.h"
 #include "checkpoint/checkpoint_layer.h"
-#include "checkpoint/checkpoint_rows.h"
 
 #include <inttypes.h>
 
@@ -86,7 +85,7 @@ static bool adjust_mistral(struct checkpoint_layer *layer, struct fault *fault)
 }
 
 #define LLAMA_TENSORS                                                                              \
-    .kind = "self", .prefixes = "model.|", .layer = "layers.%.self_attn.",                         \
+    .kind = "self", .prefixes = "model.|", .block = "layers.%.", .attention = "self_attn.",        \
     .projections = PROJECTIONS("q_proj", "k_proj", "v_proj", "o_proj"), .causal = "=true"
 
 #define LLAMA_NAMES LLAMA_TENSORS, .head_dim = "head_dim"
@@ -108,7 +107,7 @@ static bool adjust_mistral(struct checkpoint_layer *layer, struct fault *fault)
                                .interleaved = true, POSITIONS(8192)
 
 #define GEMMA3                                                                                     \
-    .kind = "self", .layer = "layers.%.self_attn.",                                                \
+    .kind = "self", .block = "layers.%.", .attention = "self_attn.",                               \
     .projections = PROJECTIONS("q_proj", "k_proj", "v_proj", "o_proj"), .causal = "=true",         \
     LLAMA_BIASES, .head_dim = "head_dim=256", .layers = "num_hidden_layers=26",                    \
     .width = "hidden_size=2304", .q_heads = "num_attention_heads=8",                               \
@@ -120,13 +119,78 @@ static bool adjust_mistral(struct checkpoint_layer *layer, struct fault *fault)
     .ignored = "_sliding_window_pattern"
 
 #define META                                                                                       \
-    .kind = "self", .prefixes = "", .layer = "layers.%.attention.",                                \
+    .kind = "self", .prefixes = "", .block = "layers.%.", .attention = "attention.",               \
     .projections = PROJECTIONS("wq", "wk", "wv", "wo"), .layers = "n_layers", .width = "dim",      \
     .q_heads = "n_heads", .kv_heads = "n_kv_heads", .head_dim = "head_dim", .causal = "=true",     \
     .interleaved = true
 
 #define META_IGNORED                                                                               \
     "multiple_of|ffn_dim_multiplier|max_batch_size|tied_embeddings|tie_embeddings|vision_*"
+
+/* ---------------------------------------------------------- around attention -- */
+
+/* stablelm/modeling_stablelm.py, StableLmDecoderLayer: in parallel both parts have one norm. */
+static bool adjust_stablelm(struct checkpoint_pass *pass, const cJSON *section, struct fault *fault)
+{
+    bool is_parallel;
+    if (!checkpoint_read_flag(section, pass->parallel, &is_parallel, fault))
+        return false;
+    if (is_parallel)
+        pass->feed_forward.before = pass->attention.before;
+    return true;
+}
+
+/* A mixture of experts where params.json has moe: transformer_layers.py and moe.py of
+ * mistral-inference. */
+static bool adjust_mistral_pass(struct checkpoint_pass *pass, const cJSON *section,
+                                struct fault *fault)
+{
+    (void)fault;
+    if (!checkpoint_find_object(section, "moe"))
+        return true;
+    pass->router = "feed_forward.gate";
+    pass->expert = "feed_forward.experts.%.";
+    pass->expert_count = "moe.num_experts";
+    pass->chosen_count = "moe.num_experts_per_tok";
+    pass->gate = "w1";
+    pass->up = "w3";
+    pass->down = "w2";
+    return true;
+}
+
+/* llama/modeling_llama.py: LlamaDecoderLayer, LlamaMLP. */
+#define GATED                .gate = "mlp.gate_proj", .up = "mlp.up_proj", .down = "mlp.down_proj"
+#define AROUND               .tokens = "embed_tokens", .final_norm = "norm", .output = "/lm_head"
+#define NORMS(first, second) .attention = { first }, .feed_forward = { second }
+#define LLAMA_NORMS          NORMS(.before = "input_layernorm", .before = "post_attention_layernorm")
+#define LLAMA_PASS                                                                                 \
+    AROUND, LLAMA_NORMS, GATED, .activation = "hidden_act=silu", .tied = "tie_word_embeddings"
+
+/* gemma/modeling_gemma.py: GemmaModel scales its tokens, GemmaRMSNorm adds 1. */
+#define GEMMA_PASS                                                                                 \
+    .tokens = "embed_tokens", .final_norm = "norm", .output = "/lm_head|/language_model.lm_head",  \
+    GATED, .root_scale_if = "=true", .norm_adds_one = true, .norm_eps = "rms_norm_eps=0.000001",   \
+    .activation = "hidden_activation=gelu_pytorch_tanh", .tied = "tie_word_embeddings=true"
+/* gemma2/modeling_gemma2.py, Gemma2DecoderLayer; gemma3 is the same. */
+#define GEMMA2_PASS                                                                                \
+    GEMMA_PASS,                                                                                    \
+        .attention = { .before = "input_layernorm", .inside = "post_attention_layernorm" },        \
+        .feed_forward = { .before = "pre_feedforward_layernorm",                                   \
+                          .inside = "post_feedforward_layernorm" }
+
+/* llama/model.py of meta-llama/llama, and mistral-inference: a file without output ties it. */
+#define META_PASS                                                                                  \
+    .tokens = "tok_embeddings", NORMS(.before = "attention_norm", .before = "ffn_norm"),           \
+    .norm_eps = "norm_eps=0.00001", .gate = "feed_forward.w1", .up = "feed_forward.w3",            \
+    .down = "feed_forward.w2", .activation = "=silu", .final_norm = "norm", .output = "output",    \
+    .tied_if_absent = true
+
+/* cohere/modeling_cohere.py: CohereDecoderLayer; cohere2 is the same. */
+#define COHERE_PASS                                                                                \
+    AROUND, GATED, NORMS(.before = "input_layernorm", .before = "input_layernorm"),                \
+        .parallel = "=true", .norm_is_centred = true, .norm_eps = "layer_norm_eps=0.00001",        \
+        .activation = "hidden_act=silu", .tied = "tie_word_embeddings=true",                       \
+        .logit_scale = "logit_scale=0.0625"
 
 const struct checkpoint_stack checkpoint_llamas[] = {
     { .model_type = "llama",
@@ -135,21 +199,27 @@ const struct checkpoint_stack checkpoint_llamas[] = {
       LLAMA_BIASES,
       .kv_heads = "num_key_value_heads",
       POSITIONS(2048),
-      .ignored = "is_llama_config" },
+      .ignored = "is_llama_config",
+      .pass = { LLAMA_PASS, .biases = "mlp_bias", .norm_eps = "rms_norm_eps=0.000001" } },
+    /* granite/modeling_granite.py: GraniteModel, GraniteDecoderLayer, GraniteForCausalLM. */
     { .model_type = "granite",
       LLAMA_NAMES,
       LLAMA_FIELDS,
       LLAMA_BIASES,
       .kv_heads = "num_key_value_heads",
       .scale = "attention_multiplier=1",
-      POSITIONS(2048) },
+      POSITIONS(2048),
+      .pass = { LLAMA_PASS, .biases = "mlp_bias", .norm_eps = "rms_norm_eps=0.000001",
+                .scale = "embedding_multiplier=1", .residual_scale = "residual_multiplier=1",
+                .logit_divisor = "logits_scaling=1" } },
     { .model_type = "meta",
       META,
       .theta = "rope_theta=10000",
       .window = "sliding_window",
       .llama3_if = "use_scaled_rope",
       .expected = "is_causal=true",
-      .ignored = META_IGNORED },
+      .ignored = META_IGNORED,
+      .pass = { META_PASS } },
     { .model_type = "mistral_params",
       META,
       .theta = "rope_theta=1000000",
@@ -159,13 +229,16 @@ const struct checkpoint_stack checkpoint_llamas[] = {
       .adjust = adjust_mistral,
       .expected = "is_causal=true|causal=true",
       .reads = "sliding_window|_sliding_window",
-      .ignored = META_IGNORED "|hidden_dim|vision_encoder|multimodal|max_batch_size" },
+      .ignored = META_IGNORED "|hidden_dim|vision_encoder|multimodal|max_batch_size",
+      .pass = { META_PASS, .adjust = adjust_mistral_pass, .reads = "moe" } },
     { .model_type = "mistral",
       LLAMA_NAMES,
       LLAMA_FIELDS,
       .kv_heads = "num_key_value_heads=8",
       .window = "sliding_window=4096",
-      POSITIONS(131072) },
+      POSITIONS(131072),
+      .pass = { LLAMA_PASS, .norm_eps = "rms_norm_eps=0.000001" } },
+    /* mixtral/modeling_mixtral.py: MixtralSparseMoeBlock. */
     { .model_type = "mixtral",
       LLAMA_NAMES,
       .kv_heads = "num_key_value_heads=8",
@@ -175,7 +248,12 @@ const struct checkpoint_stack checkpoint_llamas[] = {
       .theta = "rope_theta=1000000",
       .window = "sliding_window",
       POSITIONS(131072),
-      .ignored = "router_jitter_noise" },
+      .ignored = "router_jitter_noise",
+      .pass = { AROUND, LLAMA_NORMS, .norm_eps = "rms_norm_eps=0.00001",
+                .router = "block_sparse_moe.gate", .expert = "block_sparse_moe.experts.%.",
+                .expert_count = "num_local_experts=8", .chosen_count = "num_experts_per_tok=2",
+                .gate = "w1", .up = "w3", .down = "w2", .activation = "hidden_act=silu",
+                .tied = "tie_word_embeddings" } },
     { .model_type = "qwen2",
       LLAMA_NAMES,
       LLAMA_FIELDS,
@@ -184,11 +262,14 @@ const struct checkpoint_stack checkpoint_llamas[] = {
       .window = "sliding_window=4096",
       .has_window = has_window_qwen2,
       POSITIONS(32768),
-      .reads = "use_sliding_window|max_window_layers" },
+      .reads = "use_sliding_window|max_window_layers",
+      .pass = { LLAMA_PASS, .norm_eps = "rms_norm_eps=0.000001" } },
+    /* phi/modeling_phi.py: PhiDecoderLayer, PhiMLP. */
     { .model_type = "phi",
       .kind = "self",
       .prefixes = "model.|",
-      .layer = "layers.%.self_attn.",
+      .block = "layers.%.",
+      .attention = "self_attn.",
       .projections = PROJECTIONS("q_proj", "k_proj", "v_proj", "dense"),
       .biases = Q | K | V | O,
       .layers = "num_hidden_layers=24",
@@ -202,11 +283,27 @@ const struct checkpoint_stack checkpoint_llamas[] = {
       LAYER_NORMS("q_layernorm", "k_layernorm", "qk_layernorm"),
       .norm_has_bias = true,
       POSITIONS(2048),
-      .ignored = "layernorm_epsilon" },
+      .ignored = "layernorm_epsilon",
+      .pass = { .tokens = "embed_tokens",
+                NORMS(.before = "input_layernorm", .before = "input_layernorm"),
+                .parallel = "=true",
+                .norm_is_centred = true,
+                .norm_bias = "=true",
+                .norm_eps = "layer_norm_eps=0.00001",
+                .up = "mlp.fc1",
+                .down = "mlp.fc2",
+                .biases = "=true",
+                .activation = "hidden_act=gelu_new",
+                .final_norm = "final_layernorm",
+                .output = "/lm_head",
+                .output_bias = "/lm_head.bias",
+                .tied = "tie_word_embeddings" } },
+    /* phi3/modeling_phi3.py: Phi3MLP. */
     { .model_type = "phi3",
       .kind = "self",
       .prefixes = "model.|",
-      .layer = "layers.%.self_attn.",
+      .block = "layers.%.",
+      .attention = "self_attn.",
       .projections = FUSED("qkv_proj", "o_proj"),
       .fusion = CHECKPOINT_ROWS,
       .layers = "num_hidden_layers=32",
@@ -221,7 +318,10 @@ const struct checkpoint_stack checkpoint_llamas[] = {
       POSITIONS(4096),
       .original_positions = "original_max_position_embeddings=4096",
       .expected = "full_attn_mod=1|interpolate_factor=1",
-      .ignored = "lm_head_bias" },
+      .ignored = "lm_head_bias",
+      .pass = { AROUND, LLAMA_NORMS, .norm_eps = "rms_norm_eps=0.00001", .up = "mlp.gate_up_proj",
+                .up_has_gate = true, .down = "mlp.down_proj", .activation = "hidden_act=silu",
+                .tied = "tie_word_embeddings" } },
     { .model_type = "stablelm",
       LLAMA_NAMES,
       .kv_heads = "num_key_value_heads=32",
@@ -235,14 +335,21 @@ const struct checkpoint_stack checkpoint_llamas[] = {
       LAYER_NORMS("q_layernorm.norms.%", "k_layernorm.norms.%", "qk_layernorm"),
       .norm_scope = ATTN_NORM_HEADS,
       POSITIONS(4096),
-      .expected = "is_causal=true|rotary_scaling_factor=1" },
+      .expected = "is_causal=true|rotary_scaling_factor=1",
+      .pass = { LLAMA_PASS, .parallel = "use_parallel_residual", .norm_is_centred = true,
+                .norm_bias = "=true", .norm_eps = "layer_norm_eps=0.00001",
+                .adjust = adjust_stablelm } },
+    /* olmo/modeling_olmo.py: OlmoLayerNorm has no parameters. */
     { .model_type = "olmo",
       LLAMA_NAMES,
       LLAMA_FIELDS,
       LLAMA_BIASES,
       .kv_heads = "num_key_value_heads",
       .clip = "clip_qkv",
-      POSITIONS(2048) },
+      POSITIONS(2048),
+      .pass = { LLAMA_PASS, .norm_is_centred = true, .norm_is_bare = true,
+                .norm_eps = "=0.00001" } },
+    /* olmo2/modeling_olmo2.py: Olmo2DecoderLayer. */
     { .model_type = "olmo2",
       LLAMA_NAMES,
       LLAMA_FIELDS,
@@ -251,11 +358,16 @@ const struct checkpoint_stack checkpoint_llamas[] = {
       .norms = { "q_norm", "k_norm" },
       .norm_eps = "rms_norm_eps=0.00001",
       .norm_scope = ATTN_NORM_ROW,
-      POSITIONS(2048) },
+      POSITIONS(2048),
+      .pass = { AROUND, GATED,
+                NORMS(.inside = "post_attention_layernorm", .inside = "post_feedforward_layernorm"),
+                .norm_eps = "rms_norm_eps=0.00001", .activation = "hidden_act=silu",
+                .tied = "tie_word_embeddings" } },
     { .model_type = "cohere",
       COHERE,
       LAYER_NORMS("q_norm", "k_norm", "use_qk_norm"),
-      .norm_scope = ATTN_NORM_HEADS },
+      .norm_scope = ATTN_NORM_HEADS,
+      .pass = { COHERE_PASS } },
     { .model_type = "cohere2",
       COHERE,
       .rope_needs_window = true,
@@ -265,7 +377,8 @@ const struct checkpoint_stack checkpoint_llamas[] = {
                   "order_of_interleaved_layers=local_attn_first|layer_switch=4",
       .reads = "sliding_window_pattern",
       .ignored = "_sliding_window_pattern|use_embedding_sharing|"
-                 "use_gated_activation|use_parallel_block|use_parallel_embedding" },
+                 "use_gated_activation|use_parallel_block|use_parallel_embedding",
+      .pass = { COHERE_PASS } },
     { .model_type = "gemma",
       LLAMA_TENSORS,
       LLAMA_BIASES,
@@ -276,7 +389,8 @@ const struct checkpoint_stack checkpoint_llamas[] = {
       .kv_heads = "num_key_value_heads=16",
       .theta = "rope_theta=10000",
       .refused = "use_bidirectional_attention",
-      POSITIONS(8192) },
+      POSITIONS(8192),
+      .pass = { GEMMA_PASS, LLAMA_NORMS } },
     { .model_type = "gemma2",
       LLAMA_TENSORS,
       LLAMA_BIASES,
@@ -292,7 +406,8 @@ const struct checkpoint_stack checkpoint_llamas[] = {
       .has_window = has_window_gemma2,
       .refused = "use_bidirectional_attention",
       POSITIONS(8192),
-      .ignored = "sliding_window_size" },
+      .ignored = "sliding_window_size",
+      .pass = { GEMMA2_PASS, .logit_softcap = "final_logit_softcapping=30" } },
     { .model_type = "qwen3",
       LLAMA_TENSORS,
       LLAMA_FIELDS,
@@ -304,16 +419,19 @@ const struct checkpoint_stack checkpoint_llamas[] = {
       .window = "sliding_window=4096",
       .has_window = has_window_qwen2,
       POSITIONS(32768),
-      .reads = "use_sliding_window|max_window_layers" },
+      .reads = "use_sliding_window|max_window_layers",
+      .pass = { LLAMA_PASS, .norm_eps = "rms_norm_eps=0.000001" } },
     { .model_type = "gemma3_text",
       GEMMA3,
       .prefixes = "model.|language_model.model.|",
-      .both_ways = "use_bidirectional_attention" },
+      .both_ways = "use_bidirectional_attention",
+      .pass = { GEMMA2_PASS, .logit_softcap = "final_logit_softcapping" } },
     { .model_type = "gemma3",
       .section = "text_config",
       GEMMA3,
       .refused = "use_bidirectional_attention",
-      .prefixes = "language_model.model.|model.language_model.|model." },
+      .prefixes = "language_model.model.|model.language_model.|model.",
+      .pass = { GEMMA2_PASS, .logit_softcap = "final_logit_softcapping" } },
     { .model_type = "gemma3",
       .kind = "vision",
       .section = "vision_config",
@@ -321,7 +439,8 @@ const struct checkpoint_stack checkpoint_llamas[] = {
       .prefixes = "vision_tower.vision_model.|model.vision_tower.vision_model.",
       .ignored = "image_size|patch_size|num_channels|vision_use_head|projection_dim|"
                  "mm_tokens_per_image|num_image_tokens|projector_hidden_act",
-      .layer = "encoder.layers.%.self_attn.",
+      .block = "encoder.layers.%.",
+      .attention = "self_attn.",
       .projections = OUT_PROJ,
       .biases = Q | K | V | O,
       .layers = "num_hidden_layers=12",

@@ -6,7 +6,7 @@
 
 #include "base/dtype.h"
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/checkpoint_forward.h"
+#include "checkpoint/checkpoint_pass.h"
 #include "checkpoint/checkpoint_pixels.h"
 #include "formats/foreign_form.h"
 #include "model/model_config.h"
@@ -62,7 +62,7 @@ static bool set_family(struct model *model, const struct checkpoint *checkpoint,
                        struct fault *fault)
 {
     if (checkpoint)
-        model->family = arena_strdup(&model->storage->arena, checkpoint_type(checkpoint));
+        model->family = arena_strdup(&model->storage->arena, checkpoint->type);
     return !checkpoint || model->family || fault_no_memory(fault);
 }
 
@@ -90,8 +90,8 @@ static bool build(struct model **model, const struct naming *naming, const struc
         made->forward_reason = "the model's config is attnd's own, which describes attention "
                                "layers only";
     else if (good)
-        good = checkpoint_forward_build(&made->forward, &made->forward_reason, checkpoint,
-                                        made->layers, &parameters, fault);
+        good = checkpoint_pass_build(&made->forward, &made->forward_reason, checkpoint,
+                                     made->layers, &parameters, fault);
     model_parameters_free(&parameters);
     model_converted_sort(&made->storage->copies);
     if (good)

@@ -1,6 +1,6 @@
 /* test_checkpoint_forward_decoders.c - what stands around the attention of published decoders, by
- * their own names and fields. Sources are named beside the rows of checkpoint_forward_decoders.c
- * and checkpoint_forward_llamas.c. */
+ * their own names and fields. Sources are named beside the rows of checkpoint_decoders.c
+ * and checkpoint_llamas.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* test_checkpoint_forward_images.c - what stands around the attention of published models that take
- * pictures. Sources are named beside the rows of checkpoint_forward_images.c. */
+ * pictures. Sources are named beside the rows of checkpoint_images.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

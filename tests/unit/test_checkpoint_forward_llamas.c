@@ -1,6 +1,6 @@
 /* test_checkpoint_forward_llamas.c - what stands around the attention of published decoders that
  * have the names of Llama or of Meta. Sources are named beside the rows of
- * checkpoint_forward_llamas.c. */
+ * checkpoint_llamas.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* test_checkpoint_forward_seq2seq.c - what stands around the attention of published encoders with
- * decoders. Sources are named beside the rows of checkpoint_forward_seq2seq.c. */
+ * decoders. Sources are named beside the rows of checkpoint_seq2seq.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

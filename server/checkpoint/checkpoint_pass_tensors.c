@@ -1,8 +1,8 @@
-/* checkpoint_forward_tensors.c - see checkpoint_forward_tensors.h. */
-#include "checkpoint/checkpoint_forward_tensors.h"
+/* checkpoint_pass_tensors.c - tensors around attention, in the forms that a pass computes with. */
+#include "checkpoint/checkpoint_pass_internal.h"
 
 #include "base/grow.h"
-#include "checkpoint/checkpoint_name.h"
+#include "checkpoint/checkpoint_tensors.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,13 +13,13 @@ enum { RANK_MAX = 4, PART_BYTES = 128 };
 /* ------------------------------------------------------------------- names -- */
 
 /* Writes the name of length letters as the file would have it. */
-static void write_name(char name[CHECKPOINT_NAME_BYTES],
-                       const struct checkpoint_forward_reader *reader, const char *from,
-                       size_t length, const char *ending)
+static void write_part_name(char name[CHECKPOINT_NAME_BYTES],
+                            const struct checkpoint_pass_reader *reader, const char *from,
+                            size_t length, const char *ending)
 {
     char part[PART_BYTES], expert[PART_BYTES] = "";
     if (reader->expert >= 0) {
-        const char *pattern = reader->row.expert;
+        const char *pattern = reader->pass.expert;
         const size_t before = strcspn(pattern, "%");
         snprintf(expert, sizeof expert, "%.*s%" PRId64 "%s", (int)before, pattern, reader->expert,
                  pattern + before + 1);
@@ -28,23 +28,23 @@ static void write_name(char name[CHECKPOINT_NAME_BYTES],
     if (from[0] == '/')
         snprintf(name, CHECKPOINT_NAME_BYTES, "%.*s%s", (int)length - 1, from + 1, ending);
     else if (reader->block >= 0)
-        checkpoint_name_write_in(name, reader->run, reader->row.layer, reader->block, part, ending);
+        checkpoint_name_write_block(name, reader->run, reader->block, part, ending);
     else
         snprintf(name, CHECKPOINT_NAME_BYTES, "%s%s%s", reader->run->prefix, part, ending);
 }
 
 /* Finds the first tensor of "a|b" with one of the endings, ".weight|.gamma". Where there is none,
  * entry is NULL and name is that of the first. */
-static const struct safetensors_entry *find(char name[CHECKPOINT_NAME_BYTES],
-                                            const struct checkpoint_forward_reader *reader,
-                                            const char *names, const char *endings)
+static const struct safetensors_entry *find_entry(char name[CHECKPOINT_NAME_BYTES],
+                                                  const struct checkpoint_pass_reader *reader,
+                                                  const char *names, const char *endings)
 {
     char ending[16], tried[CHECKPOINT_NAME_BYTES];
     name[0] = '\0';
     for (const char *from = names; from; from = strchr(from, '|') ? strchr(from, '|') + 1 : NULL)
         for (const char *end = endings; end; end = strchr(end, '|') ? strchr(end, '|') + 1 : NULL) {
             snprintf(ending, sizeof ending, "%.*s", (int)strcspn(end, "|"), end);
-            write_name(tried, reader, from, strcspn(from, "|"), ending);
+            write_part_name(tried, reader, from, strcspn(from, "|"), ending);
             const struct safetensors_entry *entry =
                 model_tensors_find(reader->parameters->tensors, tried);
             if (entry || !name[0])
@@ -55,33 +55,32 @@ static const struct safetensors_entry *find(char name[CHECKPOINT_NAME_BYTES],
     return NULL;
 }
 
-static const struct safetensors_entry *require(const struct checkpoint_forward_reader *reader,
-                                               const char *names, const char *endings)
+static const struct safetensors_entry *require_entry(const struct checkpoint_pass_reader *reader,
+                                                     const char *names, const char *endings)
 {
     char name[CHECKPOINT_NAME_BYTES];
-    const struct safetensors_entry *entry = find(name, reader, names, endings);
+    const struct safetensors_entry *entry = find_entry(name, reader, names, endings);
     if (!entry)
         fault_set(reader->fault, FAULT_FIELD,
                   "the file has no tensor '%.120s', which the whole pass of the model needs", name);
     return entry;
 }
 
-bool checkpoint_forward_has(const struct checkpoint_forward_reader *reader, const char *names)
+bool checkpoint_pass_has(const struct checkpoint_pass_reader *reader, const char *names)
 {
     char name[CHECKPOINT_NAME_BYTES];
-    return names && find(name, reader, names, ".weight");
+    return names && find_entry(name, reader, names, ".weight");
 }
 
-bool checkpoint_forward_has_values(const struct checkpoint_forward_reader *reader,
-                                   const char *names)
+bool checkpoint_pass_has_values(const struct checkpoint_pass_reader *reader, const char *names)
 {
     char name[CHECKPOINT_NAME_BYTES];
-    return find(name, reader, names, "");
+    return find_entry(name, reader, names, "");
 }
 
 /* ------------------------------------------------------------------ shapes -- */
 
-static bool refuse_shape(const struct checkpoint_forward_reader *reader,
+static bool refuse_shape(const struct checkpoint_pass_reader *reader,
                          const struct safetensors_entry *entry, int64_t rows, int64_t columns)
 {
     char expected[64];
@@ -96,7 +95,7 @@ static bool refuse_shape(const struct checkpoint_forward_reader *reader,
 }
 
 /* Checks that entry is a matrix [*rows, *columns], and sets those that are 0. */
-static bool check_matrix(const struct checkpoint_forward_reader *reader,
+static bool check_matrix(const struct checkpoint_pass_reader *reader,
                          const struct safetensors_entry *entry, int64_t *rows, int64_t *columns)
 {
     uint64_t shape[2] = { 0, 0 };
@@ -112,7 +111,7 @@ static bool check_matrix(const struct checkpoint_forward_reader *reader,
     return true;
 }
 
-static bool check_count(const struct checkpoint_forward_reader *reader,
+static bool check_count(const struct checkpoint_pass_reader *reader,
                         const struct safetensors_entry *entry, int64_t count)
 {
     uint64_t shape[RANK_MAX], numbers = 1;
@@ -129,7 +128,7 @@ static bool check_count(const struct checkpoint_forward_reader *reader,
 
 /* ----------------------------------------------------------------- numbers -- */
 
-static bool keep_address(struct checkpoint_forward_reader *reader, const void *address)
+static bool keep_address(struct checkpoint_pass_reader *reader, const void *address)
 {
     const void **addresses = array_with_room(reader->addresses, reader->address_count,
                                              &reader->address_capacity, sizeof *addresses);
@@ -140,8 +139,8 @@ static bool keep_address(struct checkpoint_forward_reader *reader, const void *a
     return true;
 }
 
-static bool get_floats(struct checkpoint_forward_reader *reader,
-                       const struct safetensors_entry *entry, int64_t count, const float **values)
+static bool get_floats(struct checkpoint_pass_reader *reader, const struct safetensors_entry *entry,
+                       int64_t count, const float **values)
 {
     return check_count(reader, entry, count)
            && model_parameters_get(reader->parameters, entry, values, reader->fault)
@@ -149,24 +148,24 @@ static bool get_floats(struct checkpoint_forward_reader *reader,
 }
 
 /* Sets a bias of count numbers. NULL where there is none: then the file may have none either. */
-static bool get_bias(struct checkpoint_forward_reader *reader, const char *names,
-                     const char *endings, int64_t count, bool has_bias, const float **bias)
+static bool get_bias(struct checkpoint_pass_reader *reader, const char *names, const char *endings,
+                     int64_t count, bool has_bias, const float **bias)
 {
     char name[CHECKPOINT_NAME_BYTES];
     *bias = NULL;
     if (!has_bias)
-        return !find(name, reader, names, endings)
+        return !find_entry(name, reader, names, endings)
                || fault_set(reader->fault, FAULT_FIELD,
                             "the file has a tensor '%.120s', and by config.json there is no bias",
                             name);
-    const struct safetensors_entry *entry = require(reader, names, endings);
+    const struct safetensors_entry *entry = require_entry(reader, names, endings);
     return entry && get_floats(reader, entry, count, bias);
 }
 
-bool checkpoint_forward_matrix(struct checkpoint_forward_reader *reader, struct attn_linear *linear,
-                               const char *names, int64_t out, int64_t in, bool in_out)
+bool checkpoint_pass_matrix(struct checkpoint_pass_reader *reader, struct attn_linear *linear,
+                            const char *names, int64_t out, int64_t in, bool in_out)
 {
-    const struct safetensors_entry *entry = require(reader, names, ".weight");
+    const struct safetensors_entry *entry = require_entry(reader, names, ".weight");
     const struct model_slice all = { .groups = 0 };
     if (!entry || !check_matrix(reader, entry, in_out ? &in : &out, in_out ? &out : &in))
         return false;
@@ -176,19 +175,17 @@ bool checkpoint_forward_matrix(struct checkpoint_forward_reader *reader, struct 
            && keep_address(reader, linear->weight);
 }
 
-bool checkpoint_forward_linear(struct checkpoint_forward_reader *reader, struct attn_linear *linear,
-                               const char *names, int64_t out, int64_t in, bool in_out,
-                               bool has_bias)
+bool checkpoint_pass_linear(struct checkpoint_pass_reader *reader, struct attn_linear *linear,
+                            const char *names, int64_t out, int64_t in, bool in_out, bool has_bias)
 {
-    return checkpoint_forward_matrix(reader, linear, names, out, in, in_out)
+    return checkpoint_pass_matrix(reader, linear, names, out, in, in_out)
            && get_bias(reader, names, ".bias", linear->out, has_bias, &linear->bias);
 }
 
-bool checkpoint_forward_convolution(struct checkpoint_forward_reader *reader,
-                                    struct attn_linear *linear, const char *names, int64_t out,
-                                    int64_t in, bool has_bias)
+bool checkpoint_pass_convolution(struct checkpoint_pass_reader *reader, struct attn_linear *linear,
+                                 const char *names, int64_t out, int64_t in, bool has_bias)
 {
-    const struct safetensors_entry *entry = require(reader, names, ".weight");
+    const struct safetensors_entry *entry = require_entry(reader, names, ".weight");
     const struct model_slice all = { .groups = 0 };
     uint64_t first = 0;
     if (!entry)
@@ -205,14 +202,14 @@ bool checkpoint_forward_convolution(struct checkpoint_forward_reader *reader,
            && get_bias(reader, names, ".bias", out, has_bias, &linear->bias);
 }
 
-bool checkpoint_forward_gated(struct checkpoint_forward_reader *reader, struct attn_linear *gate,
-                              struct attn_linear *up, const char *names, int64_t in, bool has_bias)
+bool checkpoint_pass_gated(struct checkpoint_pass_reader *reader, struct attn_linear *gate,
+                           struct attn_linear *up, const char *names, int64_t in, bool has_bias)
 {
     struct attn_linear whole;
-    if (!checkpoint_forward_linear(reader, &whole, names, 0, in, false, has_bias))
+    if (!checkpoint_pass_linear(reader, &whole, names, 0, in, false, has_bias))
         return false;
     if (whole.out % 2 != 0)
-        return refuse_shape(reader, require(reader, names, ".weight"), whole.out + 1, in);
+        return refuse_shape(reader, require_entry(reader, names, ".weight"), whole.out + 1, in);
     whole.out /= 2;
     *gate = *up = whole;
     up->weight =
@@ -221,11 +218,11 @@ bool checkpoint_forward_gated(struct checkpoint_forward_reader *reader, struct a
     return true;
 }
 
-bool checkpoint_forward_table(struct checkpoint_forward_reader *reader, struct model_table *table,
-                              const char *names, int64_t width)
+bool checkpoint_pass_table(struct checkpoint_pass_reader *reader, struct model_table *table,
+                           const char *names, int64_t width)
 {
     struct attn_linear rows;
-    if (!checkpoint_forward_matrix(reader, &rows, names, 0, width, false))
+    if (!checkpoint_pass_matrix(reader, &rows, names, 0, width, false))
         return false;
     *table = (struct model_table){
         .rows = rows.weight, .dtype = rows.dtype, .count = rows.out, .width = rows.in
@@ -236,16 +233,16 @@ bool checkpoint_forward_table(struct checkpoint_forward_reader *reader, struct m
 /* -------------------------------------------------------------------- norms -- */
 
 /* The weight of a norm: ones, the file's, or the file's and one. */
-static bool get_norm_weight(struct checkpoint_forward_reader *reader, const char *names,
-                            int64_t width, const float **weight)
+static bool get_norm_weight(struct checkpoint_pass_reader *reader, const char *names, int64_t width,
+                            const float **weight)
 {
-    const struct checkpoint_forward_row *row = &reader->row;
+    const struct checkpoint_pass *pass = &reader->pass;
     const float *stored = NULL;
-    if (!row->norm_is_bare) {
-        const struct safetensors_entry *entry = require(reader, names, ".weight|.gamma");
+    if (!pass->norm_is_bare) {
+        const struct safetensors_entry *entry = require_entry(reader, names, ".weight|.gamma");
         if (!entry || !check_count(reader, entry, width))
             return false;
-        if (!row->norm_adds_one)
+        if (!pass->norm_adds_one)
             return get_floats(reader, entry, width, weight);
         if (!model_parameters_get_now(reader->parameters, entry, &stored, reader->fault))
             return false;
@@ -259,31 +256,31 @@ static bool get_norm_weight(struct checkpoint_forward_reader *reader, const char
     return true;
 }
 
-bool checkpoint_forward_norm(struct checkpoint_forward_reader *reader, struct attn_norm *norm,
-                             const char *names, int64_t width)
+bool checkpoint_pass_norm(struct checkpoint_pass_reader *reader, struct attn_norm *norm,
+                          const char *names, int64_t width)
 {
     if (!names)
         return true;
     *norm = (struct attn_norm){ .eps = reader->norm_eps,
                                 .scope = ATTN_NORM_ROW,
-                                .is_centred = reader->row.norm_is_centred };
+                                .is_centred = reader->pass.norm_is_centred };
     return get_norm_weight(reader, names, width, &norm->weight)
-           && (reader->row.norm_is_bare
+           && (reader->pass.norm_is_bare
                || get_bias(reader, names, ".bias|.beta", width, reader->norm_has_bias,
                            &norm->bias));
 }
 
-bool checkpoint_forward_values(struct checkpoint_forward_reader *reader, const float **values,
-                               const char *names, int64_t count)
+bool checkpoint_pass_values(struct checkpoint_pass_reader *reader, const float **values,
+                            const char *names, int64_t count)
 {
-    const struct safetensors_entry *entry = require(reader, names, "");
+    const struct safetensors_entry *entry = require_entry(reader, names, "");
     return entry && get_floats(reader, entry, count, values);
 }
 
-bool checkpoint_forward_values_now(struct checkpoint_forward_reader *reader, const float **values,
-                                   const char *names, int64_t count)
+bool checkpoint_pass_values_now(struct checkpoint_pass_reader *reader, const float **values,
+                                const char *names, int64_t count)
 {
-    const struct safetensors_entry *entry = require(reader, names, "");
+    const struct safetensors_entry *entry = require_entry(reader, names, "");
     return entry && check_count(reader, entry, count)
            && model_parameters_get_now(reader->parameters, entry, values, reader->fault);
 }

@@ -1,10 +1,9 @@
-/* checkpoint_rows.h - short names to write the rows of the tables with: sets of projections, and
- * initialisers that many rows share. Only for checkpoint_encoders.c, checkpoint_decoders.c and
- * checkpoint_llamas.c. What the rows of one table share is a macro in its file. */
-#ifndef ATTND_CHECKPOINT_ROWS_H
-#define ATTND_CHECKPOINT_ROWS_H
+/* checkpoint_family_rows.h - short names to write the rows of the tables of families with: sets of
+ * projections, and initialisers that rows of several tables share. */
+#ifndef ATTND_CHECKPOINT_FAMILY_ROWS_H
+#define ATTND_CHECKPOINT_FAMILY_ROWS_H
 
-#include "checkpoint/checkpoint_families.h"
+#include "checkpoint/checkpoint_family.h"
 
 /* Sets of projections, as a row's biases. */
 enum {
@@ -29,5 +28,11 @@ enum {
 #define OUT_PROJ PROJECTIONS("q_proj", "k_proj", "v_proj", "out_proj")
 
 #define POSITIONS(count) .positions = "max_position_embeddings=" #count
+
+#define ENCODER_FIELDS                                                                             \
+    .layers = "num_hidden_layers=12", .width = "hidden_size=768",                                  \
+    .q_heads = "num_attention_heads=12"
+
+#define PASS_NORMS(eps) .norm_is_centred = true, .norm_bias = "=true", .norm_eps = (eps)
 
 #endif
