@@ -3,7 +3,7 @@
 
 #include "api/query_number.h"
 #include "api/traces_internal.h"
-#include "forward/kept_pair.h"
+#include "forward/kept_piece.h"
 #include "forward/kept_statistics.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* kept_piece.c - see kept_piece.h. */
+/* kept_piece.c - cells from tiles of a map or from its levels, and one pair with all its stages. */
 #include "forward/kept_piece.h"
 
 #include "base/dtype.h"
@@ -63,7 +63,7 @@ int64_t kept_piece_cells(const struct kept_piece *piece)
 /* ----------------------------------------------------------------- computing -- */
 
 /* The first number of n that is in cell number c of cells. */
-static int64_t first_of(int64_t c, int64_t cells, int64_t n)
+static int64_t first_number(int64_t c, int64_t cells, int64_t n)
 {
     return (c * n + cells - 1) / cells;
 }
@@ -73,8 +73,8 @@ static void blocks_of(const int64_t range[2], int64_t c, int64_t cells, int64_t 
                       int64_t touched[2])
 {
     const int64_t count = count_of(range);
-    touched[0] = (range[0] + first_of(c, cells, count)) * blocks / n;
-    touched[1] = (range[0] + first_of(c + 1, cells, count) - 1) * blocks / n + 1;
+    touched[0] = (range[0] + first_number(c, cells, count)) * blocks / n;
+    touched[1] = (range[0] + first_number(c + 1, cells, count) - 1) * blocks / n + 1;
 }
 
 /* One row of cells of the index-th head, from its level. */
@@ -136,7 +136,7 @@ static uint8_t to_byte(const struct kept_piece *piece, float weight)
     return (uint8_t)lrintf(255 * fmaxf(shown, 0));
 }
 
-static float scaled(enum kept_scale scale, float weight)
+static float scale_weight(enum kept_scale scale, float weight)
 {
     return scale == KEPT_SQRT ? sqrtf(weight) : scale == KEPT_LOG ? logf(weight) : weight;
 }
@@ -157,9 +157,53 @@ void kept_piece_write(struct kept_piece *piece, void *bytes)
         return;
     }
     for (int64_t i = 0; i < count; i++)
-        cells[i] = scaled(piece->scale, cells[i]);
+        cells[i] = scale_weight(piece->scale, cells[i]);
     if (piece->dtype == KEPT_F16)
         dtype_write(bytes, ATTN_F16, cells, (size_t)count);
     else
         memcpy(bytes, cells, (size_t)count * sizeof *cells);
+}
+
+/* ----------------------------------------------------------------- one pair -- */
+
+static void pair_tile(const struct kept_layer *layer, int64_t head, int64_t row, int64_t key,
+                      struct attn_map_tile *tile)
+{
+    static float cell;
+    kept_layer_problem(layer, head, tile);
+    tile->rows[0] = row;
+    tile->rows[1] = row + 1;
+    tile->keys[0] = key;
+    tile->keys[1] = key + 1;
+    tile->cell_rows = tile->cell_columns = 1;
+    tile->cells = &cell;
+}
+
+size_t kept_pair_workspace_bytes(const struct kept_layer *layer)
+{
+    struct attn_map_tile tile;
+    pair_tile(layer, 0, 0, 0, &tile);
+    return attn_map_tile_workspace_bytes(&tile);
+}
+
+void kept_pair_compute(const struct kept_layer *layer, int64_t head, int64_t row, int64_t key,
+                       struct kept_pair *pair, void *workspace)
+{
+    struct attn_map_tile tile, plain;
+    pair_tile(layer, head, row, key, &tile);
+    pair->query = (const float *)tile.problem.query.data + row * tile.problem.query.stride[2];
+    pair->key = (const float *)tile.problem.key.data + key * tile.problem.key.stride[2];
+    pair->lse = tile.lse[row];
+    attn_map_tile_scores(&tile, row, 1, &pair->masked, workspace);
+    pair->weight = pair->masked;
+    attn_map_tile_weigh(&tile, row, 1, &pair->weight);
+
+    plain = tile;
+    plain.problem.options.causal = false;
+    plain.problem.options.window_left = plain.problem.options.window_right = -1;
+    plain.problem.mask.data = NULL;
+    plain.problem.alibi_slopes = NULL;
+    attn_map_tile_scores(&plain, row, 1, &pair->softcapped, workspace);
+    plain.problem.options.softcap = 0;
+    attn_map_tile_scores(&plain, row, 1, &pair->score, workspace);
 }

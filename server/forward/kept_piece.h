@@ -1,5 +1,5 @@
 /* kept_piece.h - one piece of a map of a kept trace, or the same piece of the maps of all heads of
- * a layer, as the bytes of an answer. */
+ * a layer, as the bytes of an answer; and one score. */
 #ifndef ATTND_KEPT_PIECE_H
 #define ATTND_KEPT_PIECE_H
 
@@ -50,5 +50,20 @@ void kept_piece_run(const struct kept_piece *piece, int64_t task, void *workspac
  *
  * bytes: kept_piece_cells() numbers, not in the memory of the cells. */
 void kept_piece_write(struct kept_piece *piece, void *bytes);
+
+/* Why a query gives a key its weight: every stage of one score. */
+struct kept_pair {
+    const float *query, *key; /* [head_dim] of the head, as attention reads them */
+    float score;              /* scale * query . key */
+    float softcapped;         /* score where the layer has no softcap */
+    float masked;             /* with biases; -INFINITY: hidden */
+    float lse;                /* of the row */
+    float weight;             /* exp(masked - lse) */
+};
+
+/* Every number is the library's own. workspace: attn_map_tile_workspace_bytes() of the head. */
+void kept_pair_compute(const struct kept_layer *layer, int64_t head, int64_t row, int64_t key,
+                       struct kept_pair *pair, void *workspace);
+size_t kept_pair_workspace_bytes(const struct kept_layer *layer);
 
 #endif

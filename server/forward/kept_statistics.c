@@ -1,4 +1,4 @@
-/* kept_statistics.c - see kept_statistics.h.
+/* kept_statistics.c - sums over tiles of maps.
  *
  * The entropy needs no logarithm of weights: ln(weight) is masked - lse, and the weights of a row
  * sum to 1, so it is lse - sum of weight * masked. */

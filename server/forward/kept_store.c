@@ -1,7 +1,8 @@
-/* kept_store.c - see kept_store.h. */
+/* kept_store.c - a list of traces under one mutex, and the ids of those that ended. */
 #include "forward/kept_store.h"
 
 #include "base/clock.h"
+#include "base/grow.h"
 #include "base/random_id.h"
 #include "watch/metrics.h"
 
@@ -48,7 +49,7 @@ void kept_store_free(struct kept_store *store)
 
 /* ---------------------------------------------------------------- under the mutex -- */
 
-static void show(const struct kept_store *store)
+static void show_gauges(const struct kept_store *store)
 {
     metrics_gauge_set(METRICS_TRACES_KEPT, store->count);
     metrics_gauge_set(METRICS_TRACE_BYTES, (int64_t)store->bytes);
@@ -66,7 +67,7 @@ static void give_back(struct kept_store *store, size_t bytes, struct access_acco
         account->traces--;
         account->trace_bytes -= bytes;
     }
-    show(store);
+    show_gauges(store);
 }
 
 /* Takes number i out and remembers its id. The caller releases it, without the mutex. */
@@ -96,8 +97,8 @@ static bool is_for(const char *account, const struct access_key *key)
 }
 
 /* The number of the trace; -1, with a fault: the key has none of this id. */
-static int64_t find(const struct kept_store *store, const char *id, const struct access_key *key,
-                    struct fault *fault)
+static int64_t find_kept(const struct kept_store *store, const char *id,
+                         const struct access_key *key, struct fault *fault)
 {
     for (int64_t i = 0; i < store->count; i++)
         if (strcmp(store->traces[i]->id, id) == 0 && is_for(account_name(store->traces[i]), key))
@@ -166,7 +167,7 @@ bool kept_store_reserve(struct kept_store *store, size_t bytes, const struct acc
         key->account->traces++;
         key->account->trace_bytes += bytes;
     }
-    show(store);
+    show_gauges(store);
     pthread_mutex_unlock(&store->mutex);
     if (fits || !may)
         return fits;
@@ -184,20 +185,6 @@ void kept_store_return(struct kept_store *store, size_t bytes, struct access_acc
     pthread_mutex_unlock(&store->mutex);
 }
 
-static bool has_room(struct kept_store *store)
-{
-    if (store->count < store->capacity)
-        return true;
-    const int64_t capacity = store->capacity ? 2 * store->capacity : 16;
-    struct kept_trace **traces =
-        realloc(store->traces, (size_t)capacity * sizeof(struct kept_trace *));
-    if (!traces)
-        return false;
-    store->traces = traces;
-    store->capacity = capacity;
-    return true;
-}
-
 bool kept_store_publish(struct kept_store *store, struct kept_trace *kept, int64_t keep_ns,
                         char id[TRACE_ID_MAX + 1], struct fault *fault)
 {
@@ -205,12 +192,16 @@ bool kept_store_publish(struct kept_store *store, struct kept_trace *kept, int64
     const bool has_id = random_id_make(kept->id);
     text_copy(id, TRACE_ID_MAX + 1, kept->id);
     pthread_mutex_lock(&store->mutex);
-    const bool good = has_id && has_room(store);
-    if (good)
-        store->traces[store->count++] = kept;
-    else
+    struct kept_trace **traces =
+        has_id ? array_with_room(store->traces, store->count, &store->capacity, sizeof kept) : NULL;
+    const bool good = traces != NULL;
+    if (good) {
+        store->traces = traces;
+        traces[store->count++] = kept;
+    } else {
         give_back(store, kept->bytes, kept->account);
-    show(store);
+    }
+    show_gauges(store);
     pthread_mutex_unlock(&store->mutex);
     if (good)
         return true;
@@ -223,7 +214,7 @@ struct kept_trace *kept_store_find(struct kept_store *store, const char *id,
 {
     kept_store_sweep(store, clock_now_ns());
     pthread_mutex_lock(&store->mutex);
-    const int64_t i = find(store, id, key, fault);
+    const int64_t i = find_kept(store, id, key, fault);
     struct kept_trace *kept = i >= 0 ? kept_trace_hold(store->traces[i]) : NULL;
     pthread_mutex_unlock(&store->mutex);
     return kept;
@@ -234,7 +225,7 @@ bool kept_store_delete(struct kept_store *store, const char *id, const struct ac
 {
     kept_store_sweep(store, clock_now_ns());
     pthread_mutex_lock(&store->mutex);
-    const int64_t i = find(store, id, key, fault);
+    const int64_t i = find_kept(store, id, key, fault);
     struct kept_trace *kept = i >= 0 ? take_out(store, i) : NULL;
     pthread_mutex_unlock(&store->mutex);
     kept_trace_release(kept);

@@ -1,4 +1,4 @@
-/* kept_trace.c - see kept_trace.h. */
+/* kept_trace.c - the memory of what is kept, and the levels of its large maps. */
 #include "forward/kept_trace.h"
 
 #include "access/access_account.h"
@@ -19,7 +19,7 @@ static bool has_levels(const struct kept_shape *shape)
 }
 
 /* Adds count numbers of a layer. */
-static bool add(size_t *numbers, int64_t a, int64_t b, int64_t c)
+static bool add_numbers(size_t *numbers, int64_t a, int64_t b, int64_t c)
 {
     int64_t count;
     return !__builtin_mul_overflow(a, b, &count) && !__builtin_mul_overflow(count, c, &count)
@@ -31,14 +31,14 @@ size_t kept_layer_bytes(const struct kept_shape *shape)
 {
     size_t numbers = 0;
     const bool good =
-        add(&numbers, shape->q_len, shape->q_heads, shape->head_dim)
-        && add(&numbers, shape->kv_len, shape->kv_heads, shape->head_dim)
-        && add(&numbers, shape->q_heads, shape->q_len, 1)
-        && add(&numbers, shape->q_heads, sizeof(struct kept_head) / sizeof(float), 1)
-        && (!shape->has_mask || add(&numbers, shape->q_heads, shape->q_len, shape->kv_len))
+        add_numbers(&numbers, shape->q_len, shape->q_heads, shape->head_dim)
+        && add_numbers(&numbers, shape->kv_len, shape->kv_heads, shape->head_dim)
+        && add_numbers(&numbers, shape->q_heads, shape->q_len, 1)
+        && add_numbers(&numbers, shape->q_heads, sizeof(struct kept_head) / sizeof(float), 1)
+        && (!shape->has_mask || add_numbers(&numbers, shape->q_heads, shape->q_len, shape->kv_len))
         && (!has_levels(shape)
-            || add(&numbers, shape->q_heads, divide_up(shape->q_len, KEPT_BLOCK),
-                   divide_up(shape->kv_len, KEPT_BLOCK)));
+            || add_numbers(&numbers, shape->q_heads, divide_up(shape->q_len, KEPT_BLOCK),
+                           divide_up(shape->kv_len, KEPT_BLOCK)));
     return good ? numbers * sizeof(float) : 0;
 }
 
@@ -64,7 +64,7 @@ struct kept_trace *kept_trace_create(struct model *model, int64_t layer_count)
     return NULL;
 }
 
-static float *numbers(struct kept_trace *kept, int64_t a, int64_t b, int64_t c)
+static float *alloc_numbers(struct kept_trace *kept, int64_t a, int64_t b, int64_t c)
 {
     return arena_calloc(&kept->arena, (size_t)(a * b * c), sizeof(float));
 }
@@ -77,15 +77,16 @@ bool kept_layer_make(struct kept_trace *kept, int64_t index, const struct kept_s
     layer->head_dim = shape->head_dim;
     layer->q_len = shape->q_len;
     layer->kv_len = shape->kv_len;
-    layer->query = numbers(kept, shape->q_len, shape->q_heads, shape->head_dim);
-    layer->key = numbers(kept, shape->kv_len, shape->kv_heads, shape->head_dim);
-    layer->lse = numbers(kept, shape->q_heads, shape->q_len, 1);
+    layer->query = alloc_numbers(kept, shape->q_len, shape->q_heads, shape->head_dim);
+    layer->key = alloc_numbers(kept, shape->kv_len, shape->kv_heads, shape->head_dim);
+    layer->lse = alloc_numbers(kept, shape->q_heads, shape->q_len, 1);
     if (shape->has_mask)
-        layer->mask = numbers(kept, shape->q_heads, shape->q_len, shape->kv_len);
+        layer->mask = alloc_numbers(kept, shape->q_heads, shape->q_len, shape->kv_len);
     if (has_levels(shape)) {
         layer->level_rows = divide_up(shape->q_len, KEPT_BLOCK);
         layer->level_columns = divide_up(shape->kv_len, KEPT_BLOCK);
-        layer->levels = numbers(kept, shape->q_heads, layer->level_rows, layer->level_columns);
+        layer->levels =
+            alloc_numbers(kept, shape->q_heads, layer->level_rows, layer->level_columns);
     }
     return layer->query && layer->key && layer->lse && (layer->mask || !shape->has_mask)
            && (layer->levels || !has_levels(shape));
@@ -111,7 +112,7 @@ void kept_trace_release(struct kept_trace *kept)
 /* ------------------------------------------------------------------- filling -- */
 
 /* From [1, heads, length, head_dim] of any strides to [length][heads][head_dim]. */
-static void copy(float *to, const struct attn_tensor *from)
+static void copy_heads(float *to, const struct attn_tensor *from)
 {
     const size_t bytes = (size_t)from->shape[3] * sizeof *to;
     for (int64_t i = 0; i < from->shape[2]; i++)
@@ -133,8 +134,8 @@ void kept_layer_take(struct kept_layer *layer, const struct infer_item *attentio
     layer->options = attention->plan.problem.options;
     layer->kernels = attention->plan.problem.kernels;
     layer->alibi_slopes = own->alibi_slopes;
-    copy(layer->query, &query);
-    copy(layer->key, &key);
+    copy_heads(layer->query, &query);
+    copy_heads(layer->key, &key);
     memcpy(layer->lse, lse, (size_t)(layer->q_heads * layer->q_len) * sizeof *lse);
     if (layer->mask)
         memcpy(layer->mask, attention->bias,

@@ -1,28 +1,137 @@
-/* pass.c - makes a pass and goes through its steps; see pass.h. */
+/* pass.c - lists the steps of a pass by the model's blocks, up to the last one whose numbers an
+ * item asks for, and runs them. */
 #include "forward/pass_internal.h"
 
-#include "forward/pass_attend.h"
-
-static const struct pass_step_functions *const functions[PASS_STEP_KINDS] = {
+static const struct pass_step_functions *const STEPS[PASS_STEP_KINDS] = {
     [PASS_EMBED] = &pass_embed, [PASS_NORM] = &pass_norm, [PASS_ATTEND] = &pass_attend,
     [PASS_FEED] = &pass_feed,   [PASS_ADD] = &pass_add,   [PASS_FINAL] = &pass_final,
     [PASS_HEAD] = &pass_head,
 };
 
-void *pass_alloc(struct pass *pass, int64_t count, size_t size, struct fault *fault)
+/* ------------------------------------------------------------------- steps -- */
+
+/* Steps of a block at most: three parts of three steps. */
+enum { BLOCK_STEPS = 9 };
+
+static bool has_feed_forward(const struct model_block *block)
 {
-    size_t bytes;
-    if (__builtin_mul_overflow((size_t)count, size, &bytes)
-        || bytes > pass->limits.scratch_bytes_max) {
-        fault_set(fault, FAULT_TOO_LARGE,
-                  "the request needs more than the %zu bytes that are given to compute in",
-                  pass->limits.scratch_bytes_max);
-        return NULL;
+    return block->dense.down.weight || block->experts.router.weight;
+}
+
+static void add_step(struct pass *pass, struct pass_step step)
+{
+    pass->steps[pass->step_count++] = step;
+}
+
+static struct pass_step make_step(enum pass_step_kind kind, int stream,
+                                  const struct model_block *block, const struct model_part *part,
+                                  int64_t layer)
+{
+    return (struct pass_step){
+        .kind = kind, .stream = stream, .block = block, .part = part, .layer = layer
+    };
+}
+
+/* Each part reads the rows that the part before it has written. */
+static void list_in_sequence(struct pass *pass, int stream, const struct model_block *block)
+{
+    const int64_t layers[] = { block->self_layer, block->cross_layer };
+    const struct model_part *const parts[] = { &block->self, &block->cross };
+    bool is_first = true;
+    for (int i = 0; i < 2; i++) {
+        if (layers[i] < 0)
+            continue;
+        struct pass_step norm = make_step(PASS_NORM, stream, block, parts[i], layers[i]);
+        struct pass_step attend = make_step(PASS_ATTEND, stream, block, parts[i], layers[i]);
+        norm.is_first = is_first;
+        attend.is_cross = i == 1;
+        is_first = false;
+        add_step(pass, norm);
+        add_step(pass, attend);
+        add_step(pass, make_step(PASS_ADD, stream, block, parts[i], layers[i]));
     }
-    void *memory = arena_alloc(pass->arena, bytes);
-    if (!memory)
-        fault_no_memory(fault);
-    return memory;
+    if (!has_feed_forward(block))
+        return;
+    add_step(pass, make_step(PASS_NORM, stream, block, &block->feed_forward, -1));
+    add_step(pass, make_step(PASS_FEED, stream, block, &block->feed_forward, -1));
+    add_step(pass, make_step(PASS_ADD, stream, block, &block->feed_forward, -1));
+}
+
+/* Both parts read the rows that enter the block, so the norm before the feed-forward comes before
+ * the sum with what attention computed. */
+static void list_in_parallel(struct pass *pass, int stream, const struct model_block *block)
+{
+    struct pass_step norm = make_step(PASS_NORM, stream, block, &block->self, block->self_layer);
+    struct pass_step feed_norm = make_step(PASS_NORM, stream, block, &block->feed_forward, -1);
+    norm.is_first = true;
+    feed_norm.is_copied = true;
+    add_step(pass, norm);
+    add_step(pass, make_step(PASS_ATTEND, stream, block, &block->self, block->self_layer));
+    add_step(pass, feed_norm);
+    add_step(pass, make_step(PASS_ADD, stream, block, &block->self, block->self_layer));
+    add_step(pass, make_step(PASS_FEED, stream, block, &block->feed_forward, -1));
+    add_step(pass, make_step(PASS_ADD, stream, block, &block->feed_forward, -1));
+}
+
+static void list_stream(struct pass *pass, int stream)
+{
+    const struct model_stream *of = &pass->forward->streams[stream];
+    add_step(pass, make_step(PASS_EMBED, stream, NULL, NULL, -1));
+    for (int64_t i = 0; i < of->block_count; i++) {
+        const struct model_block *block = &of->blocks[i];
+        if (block->is_parallel && block->self_layer >= 0 && has_feed_forward(block))
+            list_in_parallel(pass, stream, block);
+        else
+            list_in_sequence(pass, stream, block);
+    }
+    add_step(pass, make_step(PASS_FINAL, stream, NULL, NULL, -1));
+}
+
+static bool layer_needs_step(const struct pass_sequence *sequence, const struct pass_step *step)
+{
+    if (step->layer < 0)
+        return false;
+    const struct trace_layer *layer = sequence->answered[step->layer];
+    if (!layer)
+        return false;
+    return step->kind != PASS_ADD || layer->tensors[TRACE_ATTENTION_OUTPUT].values;
+}
+
+static bool item_needs_step(const struct trace_item *item, const struct pass_step *step)
+{
+    if (step->kind == PASS_HEAD)
+        return item->prediction_count > 0;
+    if (step->kind == PASS_ATTEND && item->past)
+        return true;
+    return step->kind == PASS_FINAL && item->streams[step->stream].rows.values;
+}
+
+static bool is_step_needed(const struct pass *pass, const struct pass_step *step)
+{
+    for (int64_t i = 0; i < pass->sequence_count; i++)
+        if (layer_needs_step(&pass->sequences[i], step)
+            || item_needs_step(pass->sequences[i].item, step))
+            return true;
+    return false;
+}
+
+static bool list_steps(struct pass *pass, struct fault *fault)
+{
+    const struct model_forward *forward = pass->forward;
+    int64_t most = 1;
+    for (int i = 0; i < forward->stream_count; i++)
+        most += forward->streams[i].block_count * BLOCK_STEPS + 2;
+    pass->steps = pass_alloc(pass, most, sizeof *pass->steps, fault);
+    if (!pass->steps)
+        return false;
+    for (int i = 0; i < forward->stream_count; i++)
+        if (pass->row_count[i] > 0)
+            list_stream(pass, i);
+    if (forward->head.output.weight && pass->row_count[forward->stream_count - 1] > 0)
+        add_step(pass, make_step(PASS_HEAD, forward->stream_count - 1, NULL, NULL, -1));
+    while (pass->step_count > 0 && !is_step_needed(pass, &pass->steps[pass->step_count - 1]))
+        pass->step_count--;
+    return true;
 }
 
 /* ------------------------------------------------------------------ making -- */
@@ -79,8 +188,8 @@ static bool allocate_workspaces(struct pass *pass, struct fault *fault)
     return pass->workspaces != NULL;
 }
 
-static bool fill(struct pass *pass, const struct pass_group *group, struct attn_work *work,
-                 struct fault *fault)
+static bool fill_pass(struct pass *pass, const struct pass_group *group, struct attn_work *work,
+                      struct fault *fault)
 {
     pass->sequences = pass_alloc(pass, group->count, sizeof *pass->sequences, fault);
     pass->first_task = pass->sequences
@@ -93,11 +202,11 @@ static bool fill(struct pass *pass, const struct pass_group *group, struct attn_
             return false;
         pass->sequence_count++;
     }
-    if (!allocate_rows(pass, fault) || !pass_list_steps(pass, fault))
+    if (!allocate_rows(pass, fault) || !list_steps(pass, fault))
         return false;
     for (pass->step = 0; pass->step < pass->step_count; pass->step++) {
         const struct pass_step *step = &pass->steps[pass->step];
-        if (functions[step->kind]->plan && !functions[step->kind]->plan(pass, step, work, fault))
+        if (STEPS[step->kind]->plan && !STEPS[step->kind]->plan(pass, step, work, fault))
             return false;
     }
     pass->step = 0;
@@ -116,7 +225,7 @@ bool pass_create(struct pass **made, struct arena *arena, const struct pass_grou
     pass->limits = *limits;
     pass->held_layer = -1;
     *made = pass;
-    return fill(pass, group, work, fault);
+    return fill_pass(pass, group, work, fault);
 }
 
 int64_t pass_step_count(const struct pass *pass)
@@ -135,7 +244,7 @@ int64_t pass_tasks(struct pass *pass, struct fault *fault)
     }
     while (pass->step < pass->step_count) {
         const struct pass_step *step = &pass->steps[pass->step];
-        const int64_t count = functions[step->kind]->tasks(pass, step, pass->turn, fault);
+        const int64_t count = STEPS[step->kind]->tasks(pass, step, pass->turn, fault);
         if (fault->code != FAULT_NONE)
             return 0;
         if (count == PASS_OVER) {
@@ -156,7 +265,7 @@ void pass_run(const struct pass *pass, int64_t task, const struct worker *worker
     void *workspace = pass->workspaces
                           ? (char *)pass->workspaces + (size_t)worker->slot * pass->workspace_bytes
                           : worker->workspace;
-    functions[step->kind]->run(pass, step, pass->running, task, workspace);
+    STEPS[step->kind]->run(pass, step, pass->running, task, workspace);
 }
 
 void pass_end(struct pass *pass)

@@ -1,6 +1,6 @@
 /* pass.h - one pass through a model, of one or several sequences side by side.
  *
- * A pass is a list of steps (pass_steps.c), each of which takes one or more turns, and a turn is a
+ * A pass is a list of steps (pass.c), each of which takes one or more turns, and a turn is a
  * number of tasks that may run at once:
  *
  *     embedding; for each block norm, attention, sum, norm, feed-forward, sum; final norm; head

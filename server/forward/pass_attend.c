@@ -5,7 +5,7 @@
  * is asked of does not compute its context. All layers use the same scratch. Mask and relative
  * position bias are summed up when the table of the bias changes, for T5 has one for all its
  * layers, or when the bias depends on the query. */
-#include "forward/pass_attend.h"
+#include "forward/pass_internal.h"
 
 #include "forward/kept_trace.h"
 #include "infer/infer_masking.h"
@@ -32,7 +32,7 @@ static struct array rows_of(const float *rows, int64_t first, int64_t count, int
 }
 
 /* What the item of an earlier layer had. */
-static void reset(struct infer_item *item, const struct pass_step *step)
+static void reset_item(struct infer_item *item, const struct pass_step *step)
 {
     struct model *model = item->model;
     *item = (struct infer_item){ .model = model, .layer_index = step->layer };
@@ -179,7 +179,7 @@ static bool plan_sequence(struct pass *pass, const struct pass_step *step,
                           struct pass_sequence *sequence, struct fault *fault)
 {
     struct infer_item *item = sequence->attention;
-    reset(item, step);
+    reset_item(item, step);
     set_inputs(pass, step, sequence);
     if (!set_outputs(pass, step, sequence))
         return true; /* a plan without stages */
@@ -192,8 +192,8 @@ static bool plan_sequence(struct pass *pass, const struct pass_step *step,
     return true;
 }
 
-static bool plan(struct pass *pass, const struct pass_step *step, struct attn_work *work,
-                 struct fault *fault)
+static bool attend_plan(struct pass *pass, const struct pass_step *step, struct attn_work *work,
+                        struct fault *fault)
 {
     for (int64_t i = 0; i < pass->sequence_count; i++) {
         struct pass_sequence *sequence = &pass->sequences[i];
@@ -229,7 +229,7 @@ void pass_attend_drop(struct pass *pass)
     pass->held_layer = -1;
 }
 
-static bool begin(struct pass *pass, const struct pass_step *step, struct fault *fault)
+static bool begin_layer(struct pass *pass, const struct pass_step *step, struct fault *fault)
 {
     pass_attend_drop(pass);
     if (!model_hold_layer(pass->model, step->layer, fault))
@@ -256,59 +256,40 @@ static void run_bias(const struct pass_sequence *sequence, int64_t task)
     infer_bias_fill(item, &item->masking.mask, task / tasks, first, count, sequence->bias);
 }
 
-static int64_t number_bias_tasks(struct pass *pass)
+static int64_t count_bias_tasks(struct pass_sequence *sequence)
+{
+    const struct infer_item *item = sequence->attention;
+    const struct model_relative_bias *bias = &item->model->layers[item->layer_index].relative_bias;
+    const float *table = item->bias ? bias->values : NULL;
+    if (!table || (table == sequence->bias_of && !bias->by_query))
+        return 0;
+    sequence->bias_of = table;
+    return item->layer.q_heads * bias_tasks_of_head(item);
+}
+
+/* The keep turn has a task for each sequence whose layer is kept, while its scratch still holds
+ * query and key. */
+static int64_t attend_tasks(struct pass *pass, const struct pass_step *step, int turn,
+                            struct fault *fault)
 {
     int64_t count = 0;
+    if (turn > KEEP_TURN)
+        return PASS_OVER;
+    if (turn == 0 && !begin_layer(pass, step, fault))
+        return 0;
     for (int64_t i = 0; i < pass->sequence_count; i++) {
         struct pass_sequence *sequence = &pass->sequences[i];
-        const struct infer_item *item = sequence->attention;
-        const struct model_relative_bias *bias =
-            &item->model->layers[item->layer_index].relative_bias;
-        const float *table = item->bias ? bias->values : NULL;
         pass->first_task[i] = count;
-        if (!table || (table == sequence->bias_of && !bias->by_query))
-            continue;
-        sequence->bias_of = table;
-        count += item->layer.q_heads * bias_tasks_of_head(item);
+        count += turn == 0           ? count_bias_tasks(sequence)
+                 : turn == KEEP_TURN ? kept_layer_of(sequence, step) != NULL
+                                     : infer_tasks_count(sequence->attention, turn - 1);
     }
     pass->first_task[pass->sequence_count] = count;
     return count;
 }
 
-static int64_t number_stage_tasks(struct pass *pass, int stage)
-{
-    int64_t count = 0;
-    for (int64_t i = 0; i < pass->sequence_count; i++) {
-        pass->first_task[i] = count;
-        count += infer_tasks_count(pass->sequences[i].attention, stage);
-    }
-    pass->first_task[pass->sequence_count] = count;
-    return count;
-}
-
-/* A task for each sequence whose layer is kept, while its scratch still holds query and key. */
-static int64_t number_keep_tasks(struct pass *pass, const struct pass_step *step)
-{
-    int64_t count = 0;
-    for (int64_t i = 0; i < pass->sequence_count; i++) {
-        pass->first_task[i] = count;
-        count += kept_layer_of(&pass->sequences[i], step) != NULL;
-    }
-    pass->first_task[pass->sequence_count] = count;
-    return count;
-}
-
-static int64_t tasks(struct pass *pass, const struct pass_step *step, int turn, struct fault *fault)
-{
-    if (turn == 0)
-        return begin(pass, step, fault) ? number_bias_tasks(pass) : 0;
-    if (turn == KEEP_TURN)
-        return number_keep_tasks(pass, step);
-    return turn > KEEP_TURN ? PASS_OVER : number_stage_tasks(pass, turn - 1);
-}
-
-static void run(const struct pass *pass, const struct pass_step *step, int turn, int64_t task,
-                void *workspace)
+static void attend_run(const struct pass *pass, const struct pass_step *step, int turn,
+                       int64_t task, void *workspace)
 {
     int64_t i = 0;
     while (pass->first_task[i + 1] <= task)
@@ -324,4 +305,4 @@ static void run(const struct pass *pass, const struct pass_step *step, int turn,
         infer_tasks_run(item, turn - 1, task, workspace);
 }
 
-const struct pass_step_functions pass_attend = { plan, tasks, run };
+const struct pass_step_functions pass_attend = { attend_plan, attend_tasks, attend_run };

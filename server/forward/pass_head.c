@@ -27,7 +27,7 @@ struct pass_head {
     int64_t first, some; /* of the panel that runs */
 };
 
-static int stream_of(const struct pass *pass)
+static int head_stream(const struct pass *pass)
 {
     return pass->forward->stream_count - 1;
 }
@@ -36,7 +36,7 @@ static int stream_of(const struct pass *pass)
 
 static bool list_predictions(struct pass *pass, struct pass_head *head, struct fault *fault)
 {
-    const int stream = stream_of(pass);
+    const int stream = head_stream(pass);
     int64_t count = 0;
     for (int64_t i = 0; i < pass->sequence_count; i++)
         count += pass->sequences[i].item->prediction_count;
@@ -56,10 +56,10 @@ static bool list_predictions(struct pass *pass, struct pass_head *head, struct f
     return true;
 }
 
-static bool allocate(struct pass *pass, struct pass_head *head, struct fault *fault)
+static bool allocate_head(struct pass *pass, struct pass_head *head, struct fault *fault)
 {
     const struct model_head *of = &pass->forward->head;
-    const int64_t width = pass->forward->streams[stream_of(pass)].width, in = of->output.in;
+    const int64_t width = pass->forward->streams[head_stream(pass)].width, in = of->output.in;
     const int64_t most = NUMBERS_PER_PANEL / of->output.out;
     const int64_t rows = most < 1 ? 1 : most < PANEL_ROWS ? most : PANEL_ROWS;
     head->panel_rows = rows < head->count ? rows : head->count;
@@ -73,8 +73,8 @@ static bool allocate(struct pass *pass, struct pass_head *head, struct fault *fa
                                           sizeof(int64_t), fault));
 }
 
-static bool plan(struct pass *pass, const struct pass_step *step, struct attn_work *work,
-                 struct fault *fault)
+static bool head_plan(struct pass *pass, const struct pass_step *step, struct attn_work *work,
+                      struct fault *fault)
 {
     const struct model_head *of = &pass->forward->head;
     struct pass_head *head = pass_alloc(pass, 1, sizeof *head, fault);
@@ -83,7 +83,7 @@ static bool plan(struct pass *pass, const struct pass_step *step, struct attn_wo
         return false;
     *head = (struct pass_head){ .count = 0 };
     pass->head = head;
-    if (!list_predictions(pass, head, fault) || !allocate(pass, head, fault))
+    if (!list_predictions(pass, head, fault) || !allocate_head(pass, head, fault))
         return false;
     if (of->transform.weight)
         pass_product_work(pass, &of->transform, head->count, work);
@@ -110,7 +110,8 @@ static int64_t transform_tasks(struct pass *pass)
     return attn_product_tasks(&pass->product);
 }
 
-static int64_t tasks(struct pass *pass, const struct pass_step *step, int turn, struct fault *fault)
+static int64_t head_tasks(struct pass *pass, const struct pass_step *step, int turn,
+                          struct fault *fault)
 {
     const struct model_head *of = &pass->forward->head;
     struct pass_head *head = pass->head;
@@ -135,18 +136,18 @@ static int64_t tasks(struct pass *pass, const struct pass_step *step, int turn, 
     }
 }
 
-static void gather(const struct pass *pass)
+static void gather_rows(const struct pass *pass)
 {
     const struct pass_head *head = pass->head;
-    const int64_t width = pass->forward->streams[stream_of(pass)].width;
+    const int64_t width = pass->forward->streams[head_stream(pass)].width;
     for (int64_t i = 0; i < head->some; i++)
         memcpy(head->rows + i * width,
-               pass->rows[stream_of(pass)] + head->predictions[head->first + i].row * width,
+               pass->rows[head_stream(pass)] + head->predictions[head->first + i].row * width,
                (size_t)width * sizeof(float));
 }
 
 /* The candidates of row i of the panel. */
-static void choose(const struct pass *pass, int64_t i)
+static void choose_tokens(const struct pass *pass, int64_t i)
 {
     const struct model_head *of = &pass->forward->head;
     const struct pass_head *head = pass->head;
@@ -171,22 +172,22 @@ static void choose(const struct pass *pass, int64_t i)
                                                                       - sums.log_sum) };
 }
 
-static void run(const struct pass *pass, const struct pass_step *step, int turn, int64_t task,
-                void *workspace)
+static void head_run(const struct pass *pass, const struct pass_step *step, int turn, int64_t task,
+                     void *workspace)
 {
     const struct model_head *of = &pass->forward->head;
     float *rows = (float *)head_rows(pass);
     (void)step;
     switch (turn % TURN_COUNT) {
     case TURN_GATHER:
-        gather(pass);
+        gather_rows(pass);
         break;
     case TURN_NORM:
         attn_rows_norm(&of->norm, rows, of->output.in, rows, of->output.in, pass->head->some,
                        of->output.in);
         break;
     case TURN_CHOOSE:
-        choose(pass, task);
+        choose_tokens(pass, task);
         break;
     default:
         attn_product_run(&pass->product, task, workspace);
@@ -194,4 +195,4 @@ static void run(const struct pass *pass, const struct pass_step *step, int turn,
     }
 }
 
-const struct pass_step_functions pass_head = { plan, tasks, run };
+const struct pass_step_functions pass_head = { head_plan, head_tasks, head_run };

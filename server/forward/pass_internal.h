@@ -42,7 +42,7 @@ struct pass_sequence {
     size_t scratch_bytes;
 };
 
-/* Tokens of one expert (pass_experts.c). */
+/* Tokens of one expert (pass_feed.c). */
 struct pass_expert_rows;
 
 struct pass {
@@ -96,8 +96,11 @@ struct pass_step_functions {
 extern const struct pass_step_functions pass_embed, pass_norm, pass_attend, pass_feed, pass_add,
     pass_final, pass_head;
 
-/* Lists the steps up to the last one that an item needs. */
-bool pass_list_steps(struct pass *pass, struct fault *fault);
+/* When all steps are planned: memory for the attention layer that needs most of it. */
+bool pass_attend_allocate(struct pass *pass, struct fault *fault);
+
+/* Gives back the parameters of the attention layer that the pass is at, if any. */
+void pass_attend_drop(struct pass *pass);
 
 /* Memory of the pass; NULL with a fault. */
 void *pass_alloc(struct pass *pass, int64_t count, size_t size, struct fault *fault);

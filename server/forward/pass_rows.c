@@ -5,6 +5,22 @@
 
 /* -------------------------------------------------------------- for all steps -- */
 
+void *pass_alloc(struct pass *pass, int64_t count, size_t size, struct fault *fault)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow((size_t)count, size, &bytes)
+        || bytes > pass->limits.scratch_bytes_max) {
+        fault_set(fault, FAULT_TOO_LARGE,
+                  "the request needs more than the %zu bytes that are given to compute in",
+                  pass->limits.scratch_bytes_max);
+        return NULL;
+    }
+    void *memory = arena_alloc(pass->arena, bytes);
+    if (!memory)
+        fault_no_memory(fault);
+    return memory;
+}
+
 static int64_t rows_per_task(int64_t columns)
 {
     return columns >= PASS_TASK_NUMBERS ? 1 : PASS_TASK_NUMBERS / (columns > 0 ? columns : 1);
@@ -57,8 +73,8 @@ void pass_rows_work(int64_t row_count, int64_t columns, struct attn_work *work)
 
 /* The rows [*first, *first + *count) of a stream, as far as they are of the sequence: the number of
  * the first of them within the sequence. */
-static int64_t clip(const struct pass_sequence *sequence, int stream, int64_t *first,
-                    int64_t *count)
+static int64_t clip_rows(const struct pass_sequence *sequence, int stream, int64_t *first,
+                         int64_t *count)
 {
     const int64_t begin = sequence->first[stream], end = begin + sequence->length[stream];
     const int64_t last = *first + *count;
@@ -68,8 +84,8 @@ static int64_t clip(const struct pass_sequence *sequence, int stream, int64_t *f
     return *first - begin;
 }
 
-static void copy(const struct trace_tensor *to, int64_t row, const float *from, int64_t count,
-                 int64_t columns)
+static void copy_rows(const struct trace_tensor *to, int64_t row, const float *from, int64_t count,
+                      int64_t columns)
 {
     memcpy((float *)to->values + row * columns, from, (size_t)(count * columns) * sizeof *from);
 }
@@ -83,9 +99,9 @@ void pass_copy_rows(const struct pass *pass, int stream, int64_t layer, enum tra
         const struct pass_sequence *sequence = &pass->sequences[i];
         const struct trace_layer *answered = sequence->answered[layer];
         int64_t some_first = first, some = count;
-        const int64_t row = clip(sequence, stream, &some_first, &some);
+        const int64_t row = clip_rows(sequence, stream, &some_first, &some);
         if (answered && answered->tensors[name].values && some > 0)
-            copy(&answered->tensors[name], row, source + some_first * columns, some, columns);
+            copy_rows(&answered->tensors[name], row, source + some_first * columns, some, columns);
     }
 }
 
@@ -104,7 +120,7 @@ static bool plan_rows(struct pass *pass, const struct pass_step *step, struct at
     return true;
 }
 
-static int64_t row_tasks(const struct pass *pass, const struct pass_step *step)
+static int64_t step_row_tasks(const struct pass *pass, const struct pass_step *step)
 {
     return pass_row_tasks(pass->row_count[step->stream], width_of(pass, step));
 }
@@ -121,7 +137,7 @@ static int64_t norm_tasks(struct pass *pass, const struct pass_step *step, int t
     if (turn > 0)
         return PASS_OVER;
     pass->input = is_normed(step) ? pass->normed : pass->rows[step->stream];
-    return row_tasks(pass, step);
+    return step_row_tasks(pass, step);
 }
 
 /* The rows of the block belong to both of its layers. */
@@ -161,7 +177,7 @@ static int64_t add_tasks(struct pass *pass, const struct pass_step *step, int tu
                          struct fault *fault)
 {
     (void)fault;
-    return turn > 0 ? PASS_OVER : row_tasks(pass, step);
+    return turn > 0 ? PASS_OVER : step_row_tasks(pass, step);
 }
 
 static void add_run(const struct pass *pass, const struct pass_step *step, int turn, int64_t task,
@@ -205,9 +221,9 @@ static void final_run(const struct pass *pass, const struct pass_step *step, int
         const struct pass_sequence *sequence = &pass->sequences[i];
         const struct trace_tensor *answered = &sequence->item->streams[step->stream].rows;
         int64_t some_first = first, some = count;
-        const int64_t row = clip(sequence, step->stream, &some_first, &some);
+        const int64_t row = clip_rows(sequence, step->stream, &some_first, &some);
         if (answered->values && some > 0)
-            copy(answered, row, rows + some_first * width, some, width);
+            copy_rows(answered, row, rows + some_first * width, some, width);
     }
 }
 

@@ -1,16 +1,84 @@
 /* trace_inputs.c - what comes in for each stream of a model: text or tokens, pixels, features, or
- * rows in place of the embedding's output. Everything that a stream cannot take is a fault. */
+ * rows in place of the embedding's output. Everything that a stream cannot take is a fault. Then
+ * which keys, and of which rows, the sums over spans are asked for. */
 #include "forward/trace_plan.h"
 
 #include "base/dtype.h"
-#include "forward/trace_texts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 static bool is_decoder(const struct model_forward *forward, int stream)
 {
     return forward->is_encoder_decoder && stream == 1;
+}
+
+/* ------------------------------------------------------------------- texts -- */
+
+/* A text of an item, and how it becomes tokens. */
+struct text_source {
+    struct byte_slice text, pair; /* pair.data NULL: none */
+    bool special;
+    const char *pointer;
+};
+
+static struct text_source text_source_of(const struct trace_item *item, bool of_decoder)
+{
+    return of_decoder
+               ? (struct text_source){ .text = item->decoder_text, .pointer = "/decoder_text" }
+               : (struct text_source){ item->text, item->pair, !item->no_special, "/text" };
+}
+
+static bool is_same_text(struct byte_slice a, struct byte_slice b)
+{
+    return a.data == b.data && a.size == b.size;
+}
+
+/* The tokens of an earlier item that has the same bytes, because they stand beside the requests of
+ * the batch; NULL: there is none. */
+static const struct token_list *find_encoded(const struct trace_request *request,
+                                             const struct trace_item *item, int stream,
+                                             const struct text_source *source, bool of_decoder)
+{
+    for (const struct trace_item *earlier = request->items; earlier < item; earlier++) {
+        const struct text_source other = text_source_of(earlier, of_decoder);
+        if (earlier->model == item->model && earlier->streams[stream].encoded.tokens
+            && is_same_text(other.text, source->text) && is_same_text(other.pair, source->pair)
+            && other.special == source->special)
+            return &earlier->streams[stream].encoded;
+    }
+    return NULL;
+}
+
+/* Sets the stream's encoded: the tokens of text and pair, or of decoder_text, without the token
+ * that a decoder starts with. The items before this one are planned. Items of a batch may share one
+ * text, which becomes tokens once: the time that a batch takes to be read then follows from
+ * its bytes, not from how many of its requests have the text. */
+static bool encode_text(struct trace_request *request, struct trace_item *item, int stream,
+                        bool of_decoder, struct fault *fault)
+{
+    const struct model *model = item->model;
+    const struct text_source source = text_source_of(item, of_decoder);
+    struct token_list *list = &item->streams[stream].encoded;
+    if (!model->tokenizer)
+        return fault_set_at(fault, source.pointer, FAULT_FIELD,
+                            "model '%s' has no tokenizer%s%s; send tokens", model->name,
+                            model->tokenizer_reason ? ": " : "",
+                            model->tokenizer_reason ? model->tokenizer_reason : "");
+    const struct token_list *encoded = find_encoded(request, item, stream, &source, of_decoder);
+    if (encoded) {
+        *list = *encoded;
+        return true;
+    }
+    request->tokenized_bytes += source.text.size + source.pair.size;
+    if (tokenizer_encode(model->tokenizer, request->stop.is_stopped ? &request->stop : NULL,
+                         source.text, source.pair.data ? &source.pair : NULL, source.special,
+                         &request->arena, list, fault))
+        return true;
+    if (fault->code != FAULT_MEMORY && !fault->pointer[0])
+        snprintf(fault->pointer, sizeof fault->pointer, "%s", source.pointer);
+    return false;
 }
 
 /* ------------------------------------------------------------------ tokens -- */
@@ -27,10 +95,10 @@ static bool take_ids(const int64_t *ids, int64_t count, struct arena *arena,
     return true;
 }
 
-/* came_as_ids: the field is the list of these ids; else a text, whose tokenizer has more tokens
+/* are_ids: the field is the list of these ids; else a text, whose tokenizer has more tokens
  * than the model. */
 static bool check_ids(const struct trace_item *item, const struct model_embedding *embedding,
-                      const struct token_list *list, const char *field, bool came_as_ids,
+                      const struct token_list *list, const char *field, bool are_ids,
                       struct fault *fault)
 {
     char pointer[FAULT_POINTER_MAX];
@@ -38,7 +106,7 @@ static bool check_ids(const struct trace_item *item, const struct model_embeddin
         const int32_t id = list->tokens[i].id;
         if (id >= 0 && id < embedding->tokens.count)
             continue;
-        if (came_as_ids)
+        if (are_ids)
             snprintf(pointer, sizeof pointer, "/%s/%" PRId64, field, i);
         else
             snprintf(pointer, sizeof pointer, "/%s", field);
@@ -101,7 +169,7 @@ static bool take_tokens(struct trace_request *request, struct trace_item *item, 
             return fault_set_at(fault, "/token_types", FAULT_FIELD,
                                 "token_types came without tokens; text has the types of its "
                                 "tokenizer");
-        if (!trace_encode(request, item, stream, false, fault))
+        if (!encode_text(request, item, stream, false, fault))
             return false;
         *list = item->streams[stream].encoded;
     }
@@ -145,7 +213,7 @@ static bool take_decoder_tokens(struct trace_request *request, struct trace_item
                             "decoder_tokens is missing: the config of model '%s' has no token that "
                             "a decoder starts with",
                             item->model->name);
-    if (has_text && !trace_encode(request, item, 1, true, fault))
+    if (has_text && !encode_text(request, item, 1, true, fault))
         return false;
     if (!(item->has_decoder_tokens
               ? take_ids(item->decoder_tokens, item->decoder_token_count, arena, list, fault)
@@ -297,13 +365,13 @@ static bool check_length(const struct trace_item *item, int i, struct fault *fau
                         field + 1, item->streams[i].length, item->model->name, most);
 }
 
-struct given {
+struct given_input {
     const char *name;
     bool came;
     enum model_input input;
 };
 
-static bool takes(const struct model_forward *forward, enum model_input input)
+static bool takes_input(const struct model_forward *forward, enum model_input input)
 {
     for (int i = 0; i < forward->stream_count; i++)
         if (!is_decoder(forward, i) && forward->streams[i].embedding.input == input)
@@ -316,7 +384,7 @@ static bool check_given(const struct trace_item *item, struct fault *fault)
 {
     static const char *const NEEDS[] = { "text or tokens", "pixels", "features" };
     const struct model_forward *forward = item->model->forward;
-    const struct given givens[] = {
+    const struct given_input givens[] = {
         { "/text", item->text.data, MODEL_INPUT_TOKENS },
         { "/tokens", item->has_tokens, MODEL_INPUT_TOKENS },
         { "/pixels", item->pixels.data, MODEL_INPUT_PIXELS },
@@ -326,7 +394,7 @@ static bool check_given(const struct trace_item *item, struct fault *fault)
     bool came = item->embeddings.data;
     for (int i = 0; i < (int)(sizeof givens / sizeof givens[0]); i++) {
         came = came || givens[i].came;
-        if (givens[i].came && !takes(forward, givens[i].input))
+        if (givens[i].came && !takes_input(forward, givens[i].input))
             return fault_set_at(fault, givens[i].name, FAULT_FIELD,
                                 "model '%s' takes no %s; expected %s", item->model->name,
                                 givens[i].name + 1, NEEDS[first]);
@@ -377,4 +445,161 @@ bool trace_plan_inputs(struct trace_request *request, struct trace_item *item, s
         if (!take_stream(request, item, i, fault) || !check_length(item, i, fault))
             return false;
     return take_mask(item, &request->arena, fault);
+}
+
+/* ------------------------------------------------------------------- spans -- */
+
+/* A span is a range of tokens, or a part of the text, which stands for every token that has a byte
+ * of it. */
+
+/* What a request may have searched for span_texts: about a second. */
+#define SEARCHED_BYTES_MAX ((size_t)1 << 32)
+
+/* The stream whose tokens spans count. */
+static const struct trace_stream *span_stream(const struct trace_item *item)
+{
+    const struct model_forward *forward = item->model->forward;
+    const bool is_second =
+        forward->stream_count > 1 && !forward->is_encoder_decoder && !item->streams[0].runs;
+    return &item->streams[is_second ? 1 : 0];
+}
+
+static bool check_spans(const struct trace_item *item, struct fault *fault)
+{
+    const int64_t length = span_stream(item)->length;
+    for (int64_t i = 0; i < item->span_count; i++) {
+        const struct attn_map_range *span = &item->spans[i];
+        char pointer[FAULT_POINTER_MAX];
+        if (span->begin >= 0 && span->begin <= span->end && span->end <= length)
+            continue;
+        snprintf(pointer, sizeof pointer, "/spans/%" PRId64, i);
+        return fault_set_at(fault, pointer, FAULT_OPTION,
+                            "spans[%" PRId64 "] is [%" PRId64 ", %" PRId64
+                            "]; expected a range of the %" PRId64 " tokens",
+                            i, span->begin, span->end, length);
+    }
+    return true;
+}
+
+/* The first place of a text in another; -1: it is not there. */
+static int64_t find_bytes(struct byte_slice whole, struct byte_slice part)
+{
+    const char *at = part.size > 0 && whole.size >= part.size
+                         ? memmem(whole.data, whole.size, part.data, part.size)
+                         : NULL;
+    return at ? at - (const char *)whole.data : -1;
+}
+
+/* Tokens with a byte of [begin, end) of a sequence's text, which are one range. */
+static struct attn_map_range tokens_of_bytes(const struct token_list *list, int32_t sequence,
+                                             int64_t begin, int64_t end)
+{
+    struct attn_map_range range = { 0, 0 };
+    for (int64_t i = 0; i < list->count; i++) {
+        const struct token *token = &list->tokens[i];
+        if (token->sequence != sequence || token->start >= end || token->end <= begin)
+            continue;
+        if (range.end == 0)
+            range.begin = i;
+        range.end = i + 1;
+    }
+    return range;
+}
+
+static bool find_span(const struct trace_item *item, int64_t i, struct attn_map_range *range,
+                      struct fault *fault)
+{
+    const struct byte_slice part = item->span_texts[i];
+    const struct token_list *list = &span_stream(item)->tokens;
+    int32_t sequence = 0;
+    int64_t at = find_bytes(item->text, part);
+    if (at < 0 && item->pair.data) {
+        sequence = 1;
+        at = find_bytes(item->pair, part);
+    }
+    if (at >= 0)
+        *range = tokens_of_bytes(list, sequence, at, at + (int64_t)part.size);
+    if (at >= 0 && range->end > 0)
+        return true;
+    char pointer[FAULT_POINTER_MAX];
+    snprintf(pointer, sizeof pointer, "/span_texts/%" PRId64, i);
+    return fault_set_at(fault, pointer, FAULT_OPTION,
+                        at < 0 ? "span_texts[%" PRId64 "] is not in the text"
+                               : "span_texts[%" PRId64 "] has no token of its own",
+                        i);
+}
+
+/* Each part is looked for in the whole text and in all tokens. The time for that must not be as
+ * long as a client likes, whose batch may share the parts among many requests. */
+static bool may_search(struct trace_request *request, const struct trace_item *item,
+                       struct fault *fault)
+{
+    size_t bytes = item->text.size + item->pair.size
+                   + (size_t)span_stream(item)->tokens.count * sizeof(struct token);
+    if (!__builtin_mul_overflow(bytes, (size_t)item->span_text_count, &bytes)
+        && bytes <= SEARCHED_BYTES_MAX - request->searched_bytes) {
+        request->searched_bytes += bytes;
+        return true;
+    }
+    return fault_set_at(fault, "/span_texts", FAULT_TOO_LARGE,
+                        "looking for %" PRId64 " span_texts in %" PRId64
+                        " tokens takes too long; send fewer, or spans",
+                        item->span_text_count, span_stream(item)->tokens.count);
+}
+
+static bool find_spans(struct trace_request *request, struct trace_item *item, struct fault *fault)
+{
+    const int64_t count = item->span_text_count;
+    struct attn_map_range *ranges = arena_calloc(&request->arena, (size_t)count, sizeof *ranges);
+    if (!ranges)
+        return fault_no_memory(fault);
+    if (item->spans)
+        return fault_set_at(fault, "/span_texts", FAULT_FIELD,
+                            "both spans and span_texts came; expected one of them");
+    if (!item->text.data)
+        return fault_set_at(fault, "/span_texts", FAULT_FIELD, "span_texts came without text");
+    if (!may_search(request, item, fault))
+        return false;
+    for (int64_t i = 0; i < count; i++)
+        if (!find_span(item, i, &ranges[i], fault))
+            return false;
+    item->spans = ranges;
+    item->span_count = count;
+    return true;
+}
+
+static bool set_span_rows(const struct trace_item *item, struct trace_stream *stream,
+                          struct arena *arena, struct fault *fault)
+{
+    int64_t *rows = arena_calloc(arena, (size_t)item->row_count, sizeof *rows);
+    if (!rows)
+        return fault_no_memory(fault);
+    for (int64_t i = 0; i < item->row_count; i++) {
+        const int64_t row = item->rows[i];
+        char pointer[FAULT_POINTER_MAX];
+        rows[i] = row < 0 ? row + stream->length : row;
+        if (rows[i] >= 0 && rows[i] < stream->length && (i == 0 || rows[i] > rows[i - 1]))
+            continue;
+        snprintf(pointer, sizeof pointer, "/rows/%" PRId64, i);
+        return fault_set_at(fault, pointer, FAULT_OPTION,
+                            "rows[%" PRId64 "] is %" PRId64 "; expected rows of %" PRId64
+                            ", each once, in ascending order",
+                            i, row, stream->length);
+    }
+    stream->span_rows = rows;
+    stream->span_row_count = item->row_count;
+    return true;
+}
+
+bool trace_plan_spans(struct trace_request *request, struct trace_item *item, struct fault *fault)
+{
+    struct arena *arena = &request->arena;
+    if (item->span_texts ? !find_spans(request, item, fault) : !check_spans(item, fault))
+        return false;
+    if (item->has_rows && item->span_count == 0)
+        return fault_set_at(fault, "/rows", FAULT_FIELD, "rows came without spans");
+    for (int i = 0; item->has_rows && i < item->model->forward->stream_count; i++)
+        if (item->streams[i].runs && !set_span_rows(item, &item->streams[i], arena, fault))
+            return false;
+    return true;
 }

@@ -7,7 +7,6 @@
  * memory, both of which are asked for before anything is computed. */
 #include "forward/trace_job.h"
 
-#include "forward/trace_keep.h"
 #include "forward/trace_plan.h"
 #include "infer/infer_job.h"
 #include "infer/infer_statistics.h"
@@ -24,7 +23,7 @@ struct trace_job {
     struct arena arena; /* of that pass */
     bool is_planned;
     bool pending;      /* read, and no task of computing has begun */
-    bool makes_levels; /* all passes are over (trace_keep.h) */
+    bool makes_levels; /* all passes are over (trace_keep.c) */
     char *workspaces;  /* for that, where the workers' own are too small; NULL: they are not */
     size_t workspace_bytes;
 };
@@ -43,7 +42,7 @@ static int first_stage(const struct trace_job *job)
 
 /* ----------------------------------------------------------------- reading -- */
 
-static bool begin(struct call *call, const struct exchange *exchange, struct fault *fault)
+static bool trace_begin(struct call *call, const struct exchange *exchange, struct fault *fault)
 {
     struct trace_call *trace = &trace_of(call)->call;
     trace->limits = infer_job_limits(call->service, exchange);
@@ -57,7 +56,7 @@ static bool begin(struct call *call, const struct exchange *exchange, struct fau
                               : service_takes_json(exchange, "application/json", fault);
 }
 
-static void price(struct trace_job *job)
+static void price_trace(struct trace_job *job)
 {
     struct call *call = &job->call.base;
     const struct trace_request *request = &job->call.request;
@@ -85,7 +84,7 @@ static bool is_stopped(void *call)
     return call_is_stopped(call);
 }
 
-static bool plan(struct trace_job *job, struct fault *fault)
+static bool plan_trace(struct trace_job *job, struct fault *fault)
 {
     struct trace_call *trace = &job->call;
     struct call *call = &trace->base;
@@ -102,18 +101,18 @@ static bool plan(struct trace_job *job, struct fault *fault)
         return false;
     if (!memory_reserve(call->memory, job->groups.pass_bytes))
         return fault_no_memory(fault);
-    price(job);
+    price_trace(job);
     job->is_planned = true;
     return true;
 }
 
-static bool read(struct call *call, struct fault *fault)
+static bool trace_read(struct call *call, struct fault *fault)
 {
     struct trace_job *job = trace_of(call);
     if (!job->call.wire->read(&job->call, fault))
         return false;
     call->plans_later = call->order != NULL;
-    return call->plans_later || plan(job, fault);
+    return call->plans_later || plan_trace(job, fault);
 }
 
 /* Before the stages of the passes, where the trace has an order. */
@@ -121,7 +120,7 @@ static void plan_in_turn(struct trace_job *job)
 {
     struct call *call = &job->call.base;
     struct fault *fault = &call->fault;
-    if (call->order->prepare(call, fault) && plan(job, fault))
+    if (call->order->prepare(call, fault) && plan_trace(job, fault))
         call_admit_planned(call, fault);
 }
 
@@ -177,7 +176,7 @@ static int64_t keep_tasks(struct trace_job *job, struct fault *fault)
     return 0;
 }
 
-static int64_t tasks(struct call *call, int stage)
+static int64_t trace_tasks(struct call *call, int stage)
 {
     struct trace_job *job = trace_of(call);
     struct fault *fault = &call->fault;
@@ -197,7 +196,7 @@ static int64_t tasks(struct call *call, int stage)
     return keep_tasks(job, fault);
 }
 
-static void run(struct call *call, int stage, int64_t task, const struct worker *worker)
+static void trace_run(struct call *call, int stage, int64_t task, const struct worker *worker)
 {
     struct trace_job *job = trace_of(call);
     if (!job->is_planned) {
@@ -217,7 +216,7 @@ static void run(struct call *call, int stage, int64_t task, const struct worker 
 
 /* ----------------------------------------------------------------- the end -- */
 
-static void end(struct call *call, struct fault *fault)
+static void trace_end(struct call *call, struct fault *fault)
 {
     struct trace_job *job = trace_of(call);
     end_pass(job);
@@ -225,7 +224,7 @@ static void end(struct call *call, struct fault *fault)
     infer_job_check_models(&job->call.request.attention, fault);
 }
 
-static bool write(struct call *call, struct fault *fault)
+static bool trace_write(struct call *call, struct fault *fault)
 {
     struct trace_call *trace = &trace_of(call)->call;
     if (call->order && !call->order->check(call, fault))
@@ -233,14 +232,14 @@ static bool write(struct call *call, struct fault *fault)
     return trace->wire->write(trace, fault);
 }
 
-static void settle(struct call *call)
+static void trace_settle(struct call *call)
 {
     if (call->order)
         call->order->end(call, &call->fault);
 }
 
 /* The request's items of attention stand for the items of the trace. */
-static void record(struct call *call, struct request_record *record)
+static void trace_record(struct call *call, struct request_record *record)
 {
     struct trace_request *request = &trace_of(call)->call.request;
     for (int64_t i = 0; i < request->attention.item_count; i++)
@@ -251,7 +250,7 @@ static void record(struct call *call, struct request_record *record)
     infer_statistics_count(&request->attention, record);
 }
 
-static void drop(struct call *call)
+static void trace_drop(struct call *call)
 {
     struct trace_job *job = trace_of(call);
     struct trace_request *request = &job->call.request;
@@ -263,15 +262,15 @@ static void drop(struct call *call)
 }
 
 static const struct call_kind trace_kind = {
-    .begin = begin,
-    .read = read,
-    .tasks = tasks,
-    .run = run,
-    .end = end,
-    .settle = settle,
-    .write = write,
-    .record = record,
-    .drop = drop,
+    .begin = trace_begin,
+    .read = trace_read,
+    .tasks = trace_tasks,
+    .run = trace_run,
+    .end = trace_end,
+    .settle = trace_settle,
+    .write = trace_write,
+    .record = trace_record,
+    .drop = trace_drop,
 };
 
 void trace_job_handle(struct exchange *exchange, const struct trace_wire *wire)

@@ -1,7 +1,4 @@
-/* trace_keep.c - see trace_keep.h. */
-#include "forward/trace_keep.h"
-
-#include "forward/kept_trace.h"
+/* trace_keep.c - what the items of a request keep, from their plans to their ids. */
 #include "forward/trace_plan.h"
 
 #include <string.h>
@@ -12,7 +9,7 @@ static int key_stream_of(const struct trace_place *place)
     return place->is_cross ? 0 : place->stream;
 }
 
-static struct kept_shape shape_of(const struct trace_item *item, int64_t layer)
+static struct kept_shape kept_shape_of(const struct trace_item *item, int64_t layer)
 {
     const struct model_layer *own = &item->model->layers[layer];
     const struct trace_place place = trace_place_of(item->model->forward, layer);
@@ -24,11 +21,11 @@ static struct kept_shape shape_of(const struct trace_item *item, int64_t layer)
                                 .has_mask = own->relative_bias.values != NULL };
 }
 
-static bool bytes_of(const struct trace_item *item, size_t *bytes)
+static bool kept_bytes_of(const struct trace_item *item, size_t *bytes)
 {
     *bytes = kept_trace_bytes(item->answered_count);
     for (int64_t i = 0; i < item->answered_count; i++) {
-        const struct kept_shape shape = shape_of(item, item->answered[i].number);
+        const struct kept_shape shape = kept_shape_of(item, item->answered[i].number);
         const size_t more = kept_layer_bytes(&shape);
         if ((more == 0 && shape.q_len > 0 && shape.kv_len > 0)
             || __builtin_add_overflow(*bytes, more, bytes))
@@ -39,12 +36,12 @@ static bool bytes_of(const struct trace_item *item, size_t *bytes)
     return true;
 }
 
-static bool make_layers(struct kept_trace *kept, const struct trace_item *item)
+static bool make_kept_layers(struct kept_trace *kept, const struct trace_item *item)
 {
     for (int64_t i = 0; i < item->answered_count; i++) {
         struct kept_layer *layer = &kept->layers[i];
         const int64_t number = item->answered[i].number;
-        const struct kept_shape shape = shape_of(item, number);
+        const struct kept_shape shape = kept_shape_of(item, number);
         const struct trace_place place = trace_place_of(item->model->forward, number);
         if (!kept_layer_make(kept, i, &shape))
             return false;
@@ -57,7 +54,7 @@ static bool make_layers(struct kept_trace *kept, const struct trace_item *item)
     return true;
 }
 
-static bool fill(struct kept_trace *kept, const struct trace_item *item)
+static bool fill_kept(struct kept_trace *kept, const struct trace_item *item)
 {
     const uint8_t *visible = item->streams[0].visible;
     kept->has_pair = item->pair.data != NULL;
@@ -72,14 +69,14 @@ static bool fill(struct kept_trace *kept, const struct trace_item *item)
         if (item->streams[s].tokens.count > 0
             && !kept_trace_take_tokens(kept, s, &item->streams[s].tokens))
             return false;
-    return make_layers(kept, item);
+    return make_kept_layers(kept, item);
 }
 
-static bool plan_item(struct trace_item *item, struct kept_store *store,
+static bool plan_kept(struct trace_item *item, struct kept_store *store,
                       const struct access_key *key, struct fault *fault)
 {
     size_t bytes;
-    if (!bytes_of(item, &bytes))
+    if (!kept_bytes_of(item, &bytes))
         return fault_set_at(fault, "/keep", FAULT_TOO_LARGE, "this trace is too large to be kept");
     if (!kept_store_reserve(store, bytes, key, fault))
         return false;
@@ -90,11 +87,11 @@ static bool plan_item(struct trace_item *item, struct kept_store *store,
     }
     item->keeping->bytes = bytes;
     item->keeping->account = key ? access_account_hold(key->account) : NULL;
-    return fill(item->keeping, item) || fault_no_memory(fault);
+    return fill_kept(item->keeping, item) || fault_no_memory(fault);
 }
 
 /* The work of the levels: each pair once more, without the sum of values. */
-static void add_work(const struct kept_trace *kept, struct attn_work *work)
+static void add_level_work(const struct kept_trace *kept, struct attn_work *work)
 {
     for (int64_t i = 0; i < kept->layer_count; i++) {
         const struct kept_layer *layer = &kept->layers[i];
@@ -113,9 +110,9 @@ bool trace_keep_plan(struct trace_request *request, struct kept_store *store,
         struct trace_item *item = &request->items[i];
         if (item->keep_ns == 0 || item->fault.code != FAULT_NONE)
             continue;
-        if (!plan_item(item, store, key, fault))
+        if (!plan_kept(item, store, key, fault))
             return false;
-        add_work(item->keeping, work);
+        add_level_work(item->keeping, work);
     }
     return true;
 }

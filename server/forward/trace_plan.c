@@ -1,4 +1,4 @@
-/* trace_plan.c - see trace_plan.h. */
+/* trace_plan.c - plans items one by one, and groups short ones so that they share a pass. */
 #include "forward/trace_plan.h"
 
 #include "infer/infer_results.h"
@@ -9,8 +9,8 @@
 
 enum { GROUP_ROWS = 1024 }; /* of sequences that share a pass, at most */
 
-static bool resolve(struct trace_item *item, struct infer_item *attention,
-                    const struct infer_limits *limits, struct fault *fault)
+static bool resolve_model(struct trace_item *item, struct infer_item *attention,
+                          const struct infer_limits *limits, struct fault *fault)
 {
     if (!item->model
         && !model_access_resolve(limits->store, limits->key, item->model_name, "", &item->model,
@@ -54,7 +54,7 @@ static bool plan_item(struct trace_request *request, int64_t i, const struct inf
     struct trace_item *item = &request->items[i];
     const size_t number_bytes =
         request->number_bytes ? request->number_bytes : INFER_ANSWER_BYTES_PER_NUMBER;
-    if (!resolve(item, &request->attention.items[i], limits, fault)
+    if (!resolve_model(item, &request->attention.items[i], limits, fault)
         || !trace_plan_inputs(request, item, fault) || !trace_plan_spans(request, item, fault)
         || !trace_plan_results(item, &request->arena, fault))
         return false;

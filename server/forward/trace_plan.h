@@ -1,10 +1,11 @@
 /* trace_plan.h - from what a client asks of a trace to a plan of its passes.
  *
- * Resolves models, turns text into tokens (trace_inputs.c, trace_spans.c), chooses the layers and
+ * Resolves models, turns text into tokens (trace_inputs.c), chooses the layers and
  * makes room for the answer (trace_results.c), and counts the work of each pass. */
 #ifndef ATTND_TRACE_PLAN_H
 #define ATTND_TRACE_PLAN_H
 
+#include "forward/kept_store.h"
 #include "forward/pass.h"
 
 /* Items that go through their model together. */
@@ -60,6 +61,27 @@ bool trace_allocate_results(struct trace_item *item, const struct trace_joint *j
 /* The side of the largest square weight map, pooled, that lets the item's answer fit into so many
  * bytes; 0: none does. */
 int64_t trace_pool_that_fits(const struct trace_item *item, size_t number_bytes, size_t bytes_max);
+
+/* The part of a trace's call that keeps the trace ("keep"; trace_keep.c): room is made and counted
+ * before anything is computed, the pass fills it (pass_attend.c), and when all is computed the
+ * trace gets its id. */
+
+/* Makes room for every item that is kept, for the key, and adds the work of their levels. */
+bool trace_keep_plan(struct trace_request *request, struct kept_store *store,
+                     const struct access_key *key, struct attn_work *work, struct fault *fault);
+
+/* After the passes: tasks that make the levels of all items. */
+int64_t trace_keep_tasks(const struct trace_request *request);
+size_t trace_keep_workspace_bytes(const struct trace_request *request);
+void trace_keep_run(const struct trace_request *request, int64_t task, void *workspace);
+
+/* Publishes what is kept, and sets the items' ids. */
+bool trace_keep_publish(struct trace_request *request, struct kept_store *store,
+                        struct fault *fault);
+
+/* Gives back what was not published and, where the request failed afterwards, ends what was: nobody
+ * knows its id. May be called twice. */
+void trace_keep_drop(struct trace_request *request, struct kept_store *store, bool has_failed);
 
 /* Releases models and the arena. */
 void trace_request_free(struct trace_request *request);

@@ -376,8 +376,9 @@ int64_t trace_pool_that_fits(const struct trace_item *item, size_t number_bytes,
 /* ------------------------------------------------------------------ memory -- */
 
 /* The first item of a joined request has the memory of all; first is its tensor. */
-static bool allocate(struct trace_tensor *tensor, const struct trace_tensor *first,
-                     const struct trace_joint *joint, struct arena *arena, struct fault *fault)
+static bool allocate_tensor(struct trace_tensor *tensor, const struct trace_tensor *first,
+                            const struct trace_joint *joint, struct arena *arena,
+                            struct fault *fault)
 {
     const int64_t numbers = numbers_of(tensor);
     size_t bytes;
@@ -405,7 +406,7 @@ static bool allocate_layer(const struct trace_item *item, int64_t index,
             continue;
         if (i == TRACE_KEY_INPUTS && encoded->values)
             tensor->values = encoded->values; /* the rows that leave the encoder */
-        else if (!allocate(tensor, &first->tensors[i], joint, arena, fault))
+        else if (!allocate_tensor(tensor, &first->tensors[i], joint, arena, fault))
             return false;
     }
     if (answered->is_answered[TRACE_WEIGHTS] && item->has_weight_map
@@ -435,7 +436,8 @@ bool trace_allocate_results(struct trace_item *item, const struct trace_joint *j
                   item->model->forward->streams[0].width, 1);
     for (int i = 0; i < MODEL_STREAMS_MAX; i++)
         if (item->streams[i].rows.rank > 0
-            && !allocate(&item->streams[i].rows, &first->streams[i].rows, joint, arena, fault))
+            && !allocate_tensor(&item->streams[i].rows, &first->streams[i].rows, joint, arena,
+                                fault))
             return false;
     for (int64_t i = 0; i < item->answered_count; i++)
         if (!allocate_layer(item, i, joint, arena, fault))
@@ -447,5 +449,5 @@ bool trace_allocate_results(struct trace_item *item, const struct trace_joint *j
             return fault_no_memory(fault);
     }
     return item->logit_rows.rank == 0
-           || allocate(&item->logit_rows, &first->logit_rows, joint, arena, fault);
+           || allocate_tensor(&item->logit_rows, &first->logit_rows, joint, arena, fault);
 }

@@ -1,4 +1,4 @@
-/* trace_session.c - see trace_session.h.
+/* trace_session.c - the turn and the steps of a trace over a session.
  *
  * Each layer of the model is a step (session_step.h), whose cache the layer's attention opens when
  * the pass is planned. A pass is planned more than once; its caches are opened once. */
@@ -20,20 +20,20 @@ struct trace_session {
     struct trace_past past;
 };
 
-static struct trace_session *of(const struct trace_call *call)
+static struct trace_session *session_state(const struct trace_call *call)
 {
     return call->base.order_state;
 }
 
 const struct session *trace_session_of(const struct trace_call *call)
 {
-    return of(call)->session;
+    return session_state(call)->session;
 }
 
 /* ---------------------------------------------------------------- what was asked -- */
 
 /* Fields of a trace that a session has no use for. */
-static bool check_fields(const struct trace_item *item, struct fault *fault)
+static bool check_session_fields(const struct trace_item *item, struct fault *fault)
 {
     const struct {
         const char *pointer;
@@ -87,9 +87,9 @@ static bool check_model(const struct session *session, struct fault *fault)
 
 /* ------------------------------------------------------------------ in its turn -- */
 
-static bool is_turn(struct call *call)
+static bool is_session_turn(struct call *call)
 {
-    return session_turn_has_come(&of((struct trace_call *)call)->turn);
+    return session_turn_has_come(&session_state((struct trace_call *)call)->turn);
 }
 
 /* All layers have to go on from the same length. */
@@ -118,10 +118,10 @@ static bool prepare_step(struct trace_session *own, const struct trace_item *ask
     return session_step_prepare(step, &item, fault);
 }
 
-static bool prepare(struct call *base, struct fault *fault)
+static bool prepare_steps(struct call *base, struct fault *fault)
 {
     struct trace_call *call = (struct trace_call *)base;
-    struct trace_session *own = of(call);
+    struct trace_session *own = session_state(call);
     struct trace_item *item = &call->request.items[0];
     if (!check_lengths(own, fault))
         return false;
@@ -135,19 +135,19 @@ static bool prepare(struct call *base, struct fault *fault)
     return true;
 }
 
-static bool check(struct call *base, struct fault *fault)
+static bool check_steps(struct call *base, struct fault *fault)
 {
-    const struct trace_session *own = of((struct trace_call *)base);
+    const struct trace_session *own = session_state((struct trace_call *)base);
     for (int64_t i = 0; i < own->step_count; i++)
         if (!session_step_check(&own->steps[i], fault))
             return false;
     return true;
 }
 
-static void end(struct call *base, const struct fault *fault)
+static void end_steps(struct call *base, const struct fault *fault)
 {
     struct trace_call *call = (struct trace_call *)base;
-    struct trace_session *own = of(call);
+    struct trace_session *own = session_state(call);
     for (int64_t i = 0; i < own->step_count; i++)
         session_step_end(&own->steps[i], fault->code == FAULT_NONE);
     session_touch(own->session);
@@ -155,7 +155,7 @@ static void end(struct call *base, const struct fault *fault)
 }
 
 static const struct call_order order = {
-    .is_turn = is_turn, .prepare = prepare, .check = check, .end = end
+    .is_turn = is_session_turn, .prepare = prepare_steps, .check = check_steps, .end = end_steps
 };
 
 /* ------------------------------------------------------------- begin and drop -- */
@@ -182,14 +182,14 @@ bool trace_session_begin(struct trace_call *call, struct session *session, struc
 
 bool trace_session_take(struct trace_call *call, struct fault *fault)
 {
-    struct trace_session *own = of(call);
+    struct trace_session *own = session_state(call);
     struct session *session = own->session;
     struct trace_item *item = &call->request.items[0];
     struct arena *arena = &call->request.arena;
     const int64_t count = session->layer_count;
     item->model_name = session->model->name;
     item->model = model_retain(session->model);
-    if (!check_fields(item, fault) || !check_model(session, fault))
+    if (!check_session_fields(item, fault) || !check_model(session, fault))
         return false;
     own->steps = arena_calloc(arena, (size_t)count, sizeof *own->steps);
     own->past.caches = arena_calloc(arena, (size_t)count, sizeof(struct infer_cache *));
@@ -202,7 +202,7 @@ bool trace_session_take(struct trace_call *call, struct fault *fault)
 
 void trace_session_drop(struct trace_call *call)
 {
-    struct trace_session *own = of(call);
+    struct trace_session *own = session_state(call);
     if (!own)
         return;
     session_turn_leave(&own->turn);
