@@ -7,7 +7,6 @@
 #include "checkpoint/checkpoint_check.h"
 #include "checkpoint/checkpoint_fields.h"
 #include "checkpoint/checkpoint_tensors.h"
-#include "model/model_builder.h"
 #include "model/model_layers.h"
 
 #include <inttypes.h>

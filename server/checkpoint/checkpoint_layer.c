@@ -4,7 +4,7 @@
 #include "checkpoint/checkpoint_layer.h"
 
 #include "checkpoint/checkpoint_fields.h"
-#include "model/model_rope.h"
+#include "model/model_config.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -195,7 +195,7 @@ static bool check_groups(const struct checkpoint_layer *layer, struct fault *fau
 /* Layers with a window may have a theta of their own, and then rope_scaling is not for them. theta
  * is at the top of config.json or, in newer files, in rope_parameters. The scaling is in
  * rope_scaling or in rope_parameters, and its members have the names that they have in our own
- * config. So the scaling is translated to our form, and model_rope.c reads and refuses both forms
+ * config. So the scaling is translated to our form, and model_config.c reads and refuses both forms
  * alike. */
 
 /* rope_parameters of the layer: the object itself, or that of the layer's type in it; NULL where
@@ -409,12 +409,8 @@ static bool read_rope_scaling(struct checkpoint_layer *layer, struct fault *faul
     cJSON *translated = translate_scaling(layer, scaling);
     if (!translated)
         return fault_no_memory(fault);
-    struct model_reader reader = { .config = &layer->config,
-                                   .document = layer->run->document,
-                                   .name = scaling->string,
-                                   .fault = fault };
-    snprintf(reader.pointer, sizeof reader.pointer, "/config/%s", scaling->string);
-    const bool good = model_rope_read_scaling(&reader, translated);
+    const bool good = model_config_read_scaling(&layer->config, layer->run->document,
+                                                scaling->string, translated, fault);
     cJSON_Delete(translated);
     return good;
 }

@@ -10,8 +10,8 @@
 #include "formats/safetensors.h"
 #include "host/file_save.h"
 #include "linear.h"
-#include "model/model_attention.h"
 #include "model/model_config.h"
+#include "model/model_names.h"
 #include "text/text.h"
 
 #include <assert.h>

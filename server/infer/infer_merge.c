@@ -5,7 +5,7 @@
  * it may not know the columns of values that it does not have. */
 #include "infer/infer_merge.h"
 
-#include "model/model_scores.h"
+#include "model/model_layers.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -10,7 +10,7 @@
 #include "infer/infer_masking.h"
 #include "infer/infer_merge.h"
 #include "infer/infer_selection.h"
-#include "model/model_scores.h"
+#include "model/model_layers.h"
 #include "service/model_access.h"
 
 #include <inttypes.h>

@@ -6,6 +6,7 @@
 #define ATTND_MODEL_H
 
 #include "base/fault.h"
+#include "base/sha256.h"
 #include "layer.h"
 #include "model/model_bias.h"
 #include "model/model_names.h"
@@ -29,7 +30,7 @@ struct model_layer {
     struct attn_options options; /* the model's own scale, softcap, causal, windows */
     bool has_precision;          /* and options.precision is its own too */
 
-    /* Columns; -1: open until a call settles it (model_scores.h). */
+    /* Columns; -1: open until a call settles it (model_layers.h). */
     int64_t d_query, d_key, d_value, d_out;
     struct attn_linear concat_proj; /* over key and query side by side; weight NULL: none */
     struct model_tensor tensors[MODEL_TENSOR_COUNT][2]; /* weight and bias of each; the name of
@@ -44,7 +45,7 @@ struct model_layer {
 struct model {
     char name[MODEL_NAME_MAX + 1];
     int64_t version;       /* the number of its folder; 1 without one */
-    const char *attention; /* "scaled_dot_product" or another of model_attention.h */
+    const char *attention; /* "scaled_dot_product" or another of model_names.h */
     const char *dtype;     /* of the file's parameters: "F32", "BF16", ...; "" without any */
     char *source;          /* "built-in", or its path in the models' directory */
     bool built_in;
@@ -92,5 +93,11 @@ const char *model_damage(const struct model *model);
 /* Says that the one file of the model is about to be renamed to path, in the folder where it lies.
  * Call it while no other thread has the model. */
 bool model_rename_file(struct model *model, const char *path, struct fault *fault);
+
+/* Writes what tells one model from another, in hexadecimal digits: a digest of its name, of what
+ * its config says of each layer, and of the bytes of its files. The same model has the same one on
+ * every machine. Of a file of more than 8 MiB some blocks stand for all, so that a model of any
+ * size takes some milliseconds; the model keeps the digest. False: no memory. */
+bool model_identity(struct model *model, char hex[SHA256_HEX_BYTES], struct fault *fault);
 
 #endif

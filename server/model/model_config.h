@@ -3,7 +3,7 @@
 #ifndef ATTND_MODEL_CONFIG_H
 #define ATTND_MODEL_CONFIG_H
 
-#include "model/model_attention.h"
+#include "model/model_names.h"
 #include "rope.h"
 #include "text/json.h"
 
@@ -40,5 +40,13 @@ void model_config_free(struct model_config *config);
 /* The file's name for the parameter name ("layers.0.q_proj.weight"): what "tensors" maps it to, or
  * name itself. */
 const char *model_config_tensor(const struct model_config *config, const char *name);
+
+/* Reads a rope_scaling of a published checkpoint, in our form, called name there, into config,
+ * whose rotary embedding is read otherwise. document: for the lists of numbers in it. */
+bool model_config_read_scaling(struct model_config *config, const struct json_document *document,
+                               const char *name, const cJSON *scaling, struct fault *fault);
+
+/* "yarn" */
+const char *model_rope_type_name(enum attn_rope_type type);
 
 #endif

@@ -3,8 +3,8 @@
  * A model without parameters has an empty list of layers: each request brings its own widths. */
 #include "model/model_describe.h"
 
+#include "model/model_config.h"
 #include "model/model_forward.h"
-#include "model/model_rope.h"
 #include "tokenizer/tokenizer.h"
 
 /* ----------------------------------------------------------------- members -- */

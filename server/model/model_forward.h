@@ -21,13 +21,18 @@
 
 #include "base/fault.h"
 #include "layer.h"
-#include "model/model_pixels.h"
 
 /* Rows by number: embeddings of tokens, positions, types. */
 struct model_table {
     const void *rows; /* [count][width]; NULL: none */
     enum attn_dtype dtype;
     int64_t count, width;
+};
+
+/* How a family was made to take pictures of three channels: as struct model_pixels. */
+struct model_pixel_range {
+    double mean[3], std[3];
+    bool crop;
 };
 
 enum model_input { MODEL_INPUT_TOKENS, MODEL_INPUT_PIXELS, MODEL_INPUT_FEATURES };
@@ -65,7 +70,19 @@ struct model_embedding {
     struct attn_linear convolutions[2];
 };
 
-/* What stands around attention or a feed-forward: see the top. */
+/* How a picture becomes the pixels that a model takes, for clients that have a picture; the daemon
+ * itself takes pixels as they come. Of a picture whose values are 0 to 255, channel c becomes
+ * (value / 255 - mean[c]) / std[c]. */
+struct model_pixels {
+    const struct model_embedding *embedding; /* of the stream that takes them */
+    const double *mean, *std;                /* [embedding->channels] */
+    bool crop; /* the shorter side is scaled to fit and the middle is cut out; else both are scaled
+                */
+    bool from_file; /* preprocessor_config.json says so; else it is what the family was made with */
+    const char *reason; /* why that file was refused; NULL: it was not, or there is none */
+};
+
+/* What surrounds attention or a feed-forward: see the top. */
 struct model_part {
     struct attn_norm before, inside, after;
     double scale;               /* 0: 1 */

@@ -3,7 +3,6 @@
 #define ATTND_MODEL_STORAGE_H
 
 #include "base/arena.h"
-#include "base/sha256.h"
 #include "model/model.h"
 #include "model/model_converted.h"
 #include "model/model_mapping.h"
@@ -19,7 +18,7 @@ struct model_storage {
     struct model_mapping *mapping; /* of its files; NULL: none is mapped */
     bool is_retired;               /* its files count in model_retired_bytes() */
 
-    /* model_identity.c's own. */
+    /* Of model_identity(). */
     _Atomic int identity_state;
     char identity[SHA256_HEX_BYTES];
 };

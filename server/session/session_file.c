@@ -2,7 +2,7 @@
 #include "session/session_file.h"
 
 #include "base/clock.h"
-#include "model/model_identity.h"
+#include "model/model.h"
 #include "session/session_file_tensor.h"
 #include "session/session_window.h"
 #include "text/text.h"

@@ -2,7 +2,7 @@
 #include "session/session_file_read.h"
 
 #include "model/model_config.h"
-#include "model/model_identity.h"
+#include "model/model.h"
 #include "session/session_hole.h"
 #include "session/session_window.h"
 

@@ -51,7 +51,7 @@ int oip_inputs(const struct model *model, struct oip_tensor tensors[OIP_TENSORS_
 int oip_outputs(const struct model *model, struct oip_tensor tensors[OIP_TENSORS_MAX]);
 
 /* Writes the model's "platform", which the protocol spells <project>_<format>: "attnd_sdpa", or
- * "attnd_" and a name of model_attention.h such as "attnd_scaled_dot_product". */
+ * "attnd_" and a name of model_names.h such as "attnd_scaled_dot_product". */
 void oip_platform(const struct model *model, char *platform, size_t size);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "model/model_scores.h"
+#include "model/model_layers.h"
 #include "model_case.h"
 
 #include <string.h>
