@@ -1,10 +1,9 @@
-/* model_directory.c - see model_directory.h. */
+/* model_directory.c - what each file and folder of the directory is, and why it is no model. */
 #include "store/model_directory.h"
 
 #include "base/dtype.h"
 #include "formats/foreign_form.h"
 #include "model/model.h"
-#include "store/model_hub.h"
 #include "store/model_paths.h"
 
 #include <dirent.h>
@@ -22,7 +21,8 @@
 enum { PROBLEM_BYTES = 320 };
 
 /* The path of name in folder; NULL: it is not there. Sets *failed where there is no memory. */
-static const char *find(struct arena *arena, const char *folder, const char *name, bool *failed)
+static const char *find_path(struct arena *arena, const char *folder, const char *name,
+                             bool *failed)
 {
     struct stat status;
     const char *path = model_paths_join(arena, folder, name);
@@ -33,7 +33,7 @@ static const char *find(struct arena *arena, const char *folder, const char *nam
 /* ----------------------------------------------------------- fingerprints -- */
 
 /* FNV-1a, one number at a time. */
-static uint64_t mix(uint64_t hash, uint64_t number)
+static uint64_t mix_hash(uint64_t hash, uint64_t number)
 {
     return (hash ^ number) * 0x100000001b3u;
 }
@@ -46,11 +46,11 @@ static uint64_t fingerprint_of_file(const char *path, const char *name)
     if (!path || stat(path, &status) != 0)
         return 0;
     for (; *name; name++)
-        hash = mix(hash, (unsigned char)*name);
-    hash = mix(hash, status.st_ino);
-    hash = mix(hash, (uint64_t)status.st_size);
-    hash = mix(hash, (uint64_t)status.st_mtim.tv_sec);
-    return mix(hash, (uint64_t)status.st_mtim.tv_nsec);
+        hash = mix_hash(hash, (unsigned char)*name);
+    hash = mix_hash(hash, status.st_ino);
+    hash = mix_hash(hash, (uint64_t)status.st_size);
+    hash = mix_hash(hash, (uint64_t)status.st_mtim.tv_sec);
+    return mix_hash(hash, (uint64_t)status.st_mtim.tv_nsec);
 }
 
 uint64_t model_directory_fingerprint(const char *path)
@@ -113,8 +113,8 @@ static const char *name_problem(struct arena *arena, const char *file_name, bool
 static const char *find_one(struct arena *arena, const char *folder, const char *const names[2],
                             bool *failed)
 {
-    const char *path = find(arena, folder, names[0], failed);
-    return path ? path : find(arena, folder, names[1], failed);
+    const char *path = find_path(arena, folder, names[0], failed);
+    return path ? path : find_path(arena, folder, names[1], failed);
 }
 
 /* Of a folder as a publisher's, org/name/: the model lies in a folder of it. Links are left out,
@@ -147,7 +147,7 @@ static const char *deeper_problem(struct arena *arena, const char *folder, bool 
 
 /* Why a folder without the files of a model holds none; names a safetensors of another name, a
  * file of another form or a folder with a model that it has. */
-static const char *problem_of(struct arena *arena, const char *folder, bool *failed)
+static const char *folder_problem(struct arena *arena, const char *folder, bool *failed)
 {
     char found[NAME_MAX + 1] = "", own[NAME_MAX + 1] = "";
     DIR *stream = opendir(folder);
@@ -181,7 +181,7 @@ static bool has_files(struct arena *arena, struct model_place *place, const char
     static const char *const OWN_FILES[] = { "consolidated.safetensors",
                                              "consolidated.safetensors.index.json" };
     static const char *const OWN_CONFIGS[] = { "params.json", "config.json" };
-    place->config_path = find(arena, folder, "config.json", failed);
+    place->config_path = find_path(arena, folder, "config.json", failed);
     place->path = find_one(arena, folder, FILES, failed);
     if (!place->path) {
         place->path = find_one(arena, folder, OWN_FILES, failed);
@@ -189,7 +189,7 @@ static bool has_files(struct arena *arena, struct model_place *place, const char
             place->config_path = find_one(arena, folder, OWN_CONFIGS, failed);
     }
     if (!place->path)
-        place->problem = problem_of(arena, folder, failed);
+        place->problem = folder_problem(arena, folder, failed);
     return place->config_path || place->path;
 }
 
@@ -205,7 +205,7 @@ bool model_directory_look(struct arena *arena, struct model_place *place, const 
     const struct dirent *entry;
     while (stream && (entry = readdir(stream)))
         if (model_paths_version(entry->d_name) > version) {
-            const char *path = find(arena, folder, entry->d_name, &failed);
+            const char *path = find_path(arena, folder, entry->d_name, &failed);
             if (!model_paths_is_folder(path))
                 continue;
             version = model_paths_version(entry->d_name);
@@ -364,12 +364,12 @@ static bool has_model(struct arena *arena, const char *folder, const char *name,
 {
     char file_name[MODEL_NAME_MAX + sizeof FILE_ENDING];
     snprintf(file_name, sizeof file_name, "%s" FILE_ENDING, name);
-    return model_paths_is_folder(find(arena, folder, name, failed))
-           || find(arena, folder, file_name, failed);
+    return model_paths_is_folder(find_path(arena, folder, name, failed))
+           || find_path(arena, folder, file_name, failed);
 }
 
 /* Adds what one entry of the directory holds, which may be no model. False: no memory. */
-static bool look_at(struct model_directory *directory, const char *path, const char *file_name)
+static bool add_entry(struct model_directory *directory, const char *path, const char *file_name)
 {
     struct arena *arena = &directory->arena;
     const char *ending = strrchr(file_name, '.');
@@ -403,7 +403,7 @@ static int compare_places(const void *left, const void *right)
     return (a->version > b->version) - (a->version < b->version);
 }
 
-static void sort(struct model_directory *directory)
+static void sort_places(struct model_directory *directory)
 {
     if (directory->count > 0)
         qsort(directory->places, (size_t)directory->count, sizeof *directory->places,
@@ -434,13 +434,13 @@ static bool scan_names(struct model_directory *directory, const char *path, DIR 
 {
     const struct dirent *entry;
     while ((entry = readdir(stream)))
-        if (entry->d_name[0] != '.' && !look_at(directory, path, entry->d_name))
+        if (entry->d_name[0] != '.' && !add_entry(directory, path, entry->d_name))
             return false;
     return true;
 }
 
 /* Returns 0, or the errno that left the directory without a root. */
-static int init(struct model_directory *directory, const char *path)
+static int init_directory(struct model_directory *directory, const char *path)
 {
     *directory = (struct model_directory){ .places = NULL };
     arena_init(&directory->arena, SIZE_MAX);
@@ -451,17 +451,17 @@ static int init(struct model_directory *directory, const char *path)
     return error;
 }
 
-static bool finish(struct model_directory *directory, bool good, struct fault *fault)
+static bool finish_directory(struct model_directory *directory, bool good, struct fault *fault)
 {
     if (good && directory->root) {
-        sort(directory);
+        sort_places(directory);
         return true;
     }
     model_directory_free(directory);
     return fault_no_memory(fault);
 }
 
-static bool refuse(const char *path, int error, struct fault *fault)
+static bool refuse_directory(const char *path, int error, struct fault *fault)
 {
     return !fault_from_shortage(fault, error)
            && fault_set(fault, FAULT_NOT_FOUND, "cannot read the models' directory '%s': %s", path,
@@ -474,27 +474,27 @@ bool model_directory_scan(struct model_directory *directory, const char *path,
     bool failed = false;
     DIR *stream = opendir(path);
     if (!stream)
-        return refuse(path, errno, fault);
-    const int error = init(directory, path);
+        return refuse_directory(path, errno, fault);
+    const int error = init_directory(directory, path);
     if (error && error != ENOMEM) {
         closedir(stream);
         model_directory_free(directory);
-        return refuse(path, error, fault);
+        return refuse_directory(path, error, fault);
     }
     struct arena *arena = &directory->arena;
-    const bool is_one = find(arena, path, "config.json", &failed)
-                        || find(arena, path, "params.json", &failed)
+    const bool is_one = find_path(arena, path, "config.json", &failed)
+                        || find_path(arena, path, "params.json", &failed)
                         || model_hub_snapshot(arena, path, &failed);
     const bool good =
         is_one ? scan_one_model(directory, path, model_name) : scan_names(directory, path, stream);
     closedir(stream);
-    return finish(directory, good && !failed, fault);
+    return finish_directory(directory, good && !failed, fault);
 }
 
 bool model_directory_find(struct model_directory *directory, const char *path, const char *name,
                           bool is_one_model, struct fault *fault)
 {
-    init(directory, path);
+    init_directory(directory, path);
     directory->is_one_model = is_one_model;
     char file_name[MODEL_NAME_MAX + sizeof FILE_ENDING];
     bool failed = false;
@@ -502,9 +502,9 @@ bool model_directory_find(struct model_directory *directory, const char *path, c
     const char *copy = arena_strdup(&directory->arena, name);
     const char *folder = is_one_model ? arena_strdup(&directory->arena, path)
                                       : model_paths_join(&directory->arena, path, name);
-    const char *file = find(&directory->arena, path, file_name, &failed);
+    const char *file = find_path(&directory->arena, path, file_name, &failed);
     snprintf(file_name, sizeof file_name, "%s" GGUF_ENDING, name);
-    const char *gguf = find(&directory->arena, path, file_name, &failed);
+    const char *gguf = find_path(&directory->arena, path, file_name, &failed);
     bool good = copy && folder && !failed;
     if (good && model_paths_is_folder(folder))
         good = add_folder(directory, copy, folder);
@@ -512,7 +512,7 @@ bool model_directory_find(struct model_directory *directory, const char *path, c
         good = add_file(directory, copy, file);
     else if (good && !is_one_model && gguf && !model_paths_is_folder(gguf))
         good = add_foreign_file(directory, copy, gguf);
-    return finish(directory, good, fault);
+    return finish_directory(directory, good, fault);
 }
 
 void model_directory_free(struct model_directory *directory)

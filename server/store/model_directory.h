@@ -32,9 +32,9 @@ struct model_directory {
 
 /* Lists the models in the directory at path. model_name is for a directory that is itself one
  * model; NULL: the name of the directory. A folder of the hub's cache stands for its snapshot
- * (model_hub.h). Listed with a problem are DIR/<name>.gguf, a file whose real path is not below
- * that of the directory, and models whose name no model can have (model_paths.h). Hidden files, and
- * the hub's datasets--* and spaces--*, are passed over. */
+ * (model_hub_snapshot()). Listed with a problem are DIR/<name>.gguf, a file whose real path is not
+ * below that of the directory, and models whose name no model can have (model_paths.h). Hidden
+ * files, and the hub's datasets--* and spaces--*, are passed over. */
 bool model_directory_scan(struct model_directory *directory, const char *path,
                           const char *model_name, struct fault *fault);
 

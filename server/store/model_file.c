@@ -1,4 +1,4 @@
-/* model_file.c - see model_file.h.
+/* model_file.c - writes config and parameters as safetensors.
  *
  * The config goes into the metadata unchanged. Only mistakes that a safetensors file cannot have
  * are refused here: wrong kinds of JSON values, ragged rows, unknown names. The file is checked

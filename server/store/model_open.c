@@ -1,4 +1,4 @@
-/* model_open.c - see model_open.h.
+/* model_open.c - models from safetensors, and the two that are built in.
  *
  * The parsed header and config are freed once a model is made. The layers stay, and the parts of
  * the file that they point at. */
@@ -9,6 +9,7 @@
 #include "checkpoint/checkpoint_pass.h"
 #include "checkpoint/checkpoint_pixels.h"
 #include "formats/foreign_form.h"
+#include "formats/safetensors.h"
 #include "model/model_config.h"
 #include "model/model_forward.h"
 #include "model/model_layers.h"
@@ -66,8 +67,8 @@ static bool set_family(struct model *model, const struct checkpoint *checkpoint,
     return !checkpoint || model->family || fault_no_memory(fault);
 }
 
-static bool build(struct model **model, const struct naming *naming, const struct recipe *recipe,
-                  struct fault *fault)
+static bool build_model(struct model **model, const struct naming *naming,
+                        const struct recipe *recipe, struct fault *fault)
 {
     const struct checkpoint *checkpoint = recipe->checkpoint;
     struct model *made;
@@ -114,13 +115,13 @@ static bool create_own(struct model **model, const struct naming *naming,
                            text ? strlen(text) : pair->value_length, fault))
         return false;
     const struct recipe recipe = { .tensors = tensors, .config = &config };
-    const bool good = build(model, naming, &recipe, fault);
+    const bool good = build_model(model, naming, &recipe, fault);
     model_config_free(&config);
     return good;
 }
 
-static bool create(struct model **model, const struct naming *naming,
-                   const struct model_tensors *tensors, struct fault *fault)
+static bool create_model(struct model **model, const struct naming *naming,
+                         const struct model_tensors *tensors, struct fault *fault)
 {
     struct checkpoint checkpoint;
     bool is_published = false;
@@ -130,7 +131,7 @@ static bool create(struct model **model, const struct naming *naming,
         return create_own(model, naming, tensors, fault);
     const struct recipe recipe = { .tensors = tensors, .checkpoint = &checkpoint };
     const bool good =
-        checkpoint_find(&checkpoint, tensors, fault) && build(model, naming, &recipe, fault);
+        checkpoint_find(&checkpoint, tensors, fault) && build_model(model, naming, &recipe, fault);
     checkpoint_free(&checkpoint);
     return good;
 }
@@ -142,7 +143,7 @@ static bool create_from_bytes(struct model **model, const struct naming *naming,
     struct model_tensors tensors;
     if (!model_tensors_read(&tensors, bytes, size, fault))
         return false;
-    const bool good = create(model, naming, &tensors, fault);
+    const bool good = create_model(model, naming, &tensors, fault);
     model_tensors_free(&tensors);
     if (good) {
         (*model)->storage->release = release;
@@ -168,7 +169,7 @@ static bool create_sharded(struct model **model, const struct naming *naming,
     struct model_tensors tensors;
     if (!model_tensors_open(&tensors, files->path, files->root, fault))
         return false;
-    const bool good = create(model, naming, &tensors, fault);
+    const bool good = create_model(model, naming, &tensors, fault);
     if (good) {
         struct model_mapping *mapping = model_tensors_take_mapping(&tensors);
         (*model)->storage->release = model_mapping_free;
@@ -194,8 +195,8 @@ static bool create_mapped(struct model **model, const struct naming *naming, con
     return true;
 }
 
-static bool load(struct model **model, const struct naming *naming, const struct model_files *files,
-                 struct fault *fault)
+static bool load_files(struct model **model, const struct naming *naming,
+                       const struct model_files *files, struct fault *fault)
 {
     if (!(model_tensors_is_index(files->path) ? create_sharded(model, naming, files, fault)
                                               : create_mapped(model, naming, files->path, fault)))
@@ -231,7 +232,7 @@ static bool check_links(const char *folder, const char *root, struct fault *faul
 
 /* Whether every token of the vocabulary has a row in the model's tables. Added tokens may have
  * none: published tokenizers have such that stand for pictures, or that fine-tuning adds. */
-static bool check_fit(const struct model *model, struct fault *fault)
+static bool check_tokenizer_fits(const struct model *model, struct fault *fault)
 {
     const struct model_forward *forward = model->forward;
     if (!model->tokenizer)
@@ -255,7 +256,8 @@ static bool open_tokenizer(struct model *model, const char *folder, const char *
 {
     struct fault refused = { .code = FAULT_NONE };
     if ((!root || check_links(folder, root, &refused))
-        && tokenizer_open(&model->tokenizer, folder, &refused) && check_fit(model, &refused))
+        && tokenizer_open(&model->tokenizer, folder, &refused)
+        && check_tokenizer_fits(model, &refused))
         return true;
     tokenizer_free(model->tokenizer);
     model->tokenizer = NULL;
@@ -341,7 +343,7 @@ bool model_load_files(struct model **model, const char *name, const char *source
         .config = config ? config : files->config,
         .no_config = missing_config(files),
     };
-    bool good = load(model, &naming, files, fault);
+    bool good = load_files(model, &naming, files, fault);
     free(config);
     if (good && !open_beside(*model, files, fault)) {
         model_release(*model);
@@ -355,4 +357,46 @@ bool model_load(struct model **model, const char *name, const char *source, cons
 {
     const struct model_files files = { .path = path, .config_path = config_path };
     return model_load_files(model, name, source, &files, fault);
+}
+
+/* ---------------------------------------------------------------- built in -- */
+
+/* The tutorial has four words of three numbers, and three matrices that it uses as x . W. They are
+ * written to a safetensors file in memory, which is then opened like that of any other model. */
+bool model_create_demo(struct model **model, struct fault *fault)
+{
+    static const float QUERY[] = { 2, 0, 2, 2, 0, 0, 2, 1, 2 };
+    static const float KEY[] = { 2, 2, 2, 0, 2, 1, 0, 1, 1 };
+    static const float VALUE[] = { 1, 1, 0, 0, 1, 1, 0, 0, 0 };
+    static const struct safetensors_tensor TENSORS[] = {
+        { "q_proj.weight", 2, { 3, 3 }, QUERY, NULL },
+        { "k_proj.weight", 2, { 3, 3 }, KEY, NULL },
+        { "v_proj.weight", 2, { 3, 3 }, VALUE, NULL },
+    };
+    static const char CONFIG[] = "{\"attention\":\"scaled_dot_product\",\"layout\":\"in_out\"}";
+    void *bytes;
+    size_t size;
+    if (!safetensors_write(&bytes, &size, TENSORS, 3, "attnd", CONFIG, fault))
+        return false;
+    if (!model_create(model, "demo", "built-in", bytes, size, NULL, free, bytes, fault)) {
+        free(bytes);
+        return false;
+    }
+    (*model)->built_in = true;
+    return true;
+}
+
+bool model_create_sdpa(struct model **model, struct fault *fault)
+{
+    if (!model_storage_create(model, "sdpa", "built-in", 1, fault))
+        return false;
+    struct model *made = *model;
+    made->attention = "scaled_dot_product";
+    made->built_in = true;
+    made->parameterless = true;
+    made->forward_reason = "the model has no parameters";
+    made->layers[0].options = attn_options_default(1);
+    made->layers[0].d_query = made->layers[0].d_key = -1; /* open: each call has its own */
+    made->layers[0].d_value = made->layers[0].d_out = -1;
+    return true;
 }

@@ -30,4 +30,9 @@ bool model_load_files(struct model **model, const char *name, const char *source
 bool model_load(struct model **model, const char *name, const char *source, const char *path,
                 const char *config_path, struct fault *fault);
 
+/* The two built-in models, which are always served. demo is the worked example of a well-known
+ * tutorial, sdpa is attention without parameters. */
+bool model_create_demo(struct model **model, struct fault *fault);
+bool model_create_sdpa(struct model **model, struct fault *fault);
+
 #endif

@@ -1,8 +1,10 @@
-/* model_paths.c - see model_paths.h. */
+/* model_paths.c - rules of names and paths, and the layout of the hub's cache. */
 #include "store/model_paths.h"
 
 #include "model/model.h"
 
+#include <dirent.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +45,7 @@ bool model_paths_is_folder(const char *path)
 }
 
 /* What follows directory and its slashes in text; NULL: text does not begin with directory. */
-static const char *after(const char *directory, const char *text)
+static const char *path_after(const char *directory, const char *text)
 {
     size_t length = directory ? strlen(directory) : 0;
     while (length > 1 && directory[length - 1] == '/')
@@ -58,7 +60,7 @@ static const char *after(const char *directory, const char *text)
 
 const char *model_paths_relative(const char *directory, const char *path)
 {
-    const char *rest = after(directory, path);
+    const char *rest = path_after(directory, path);
     const char *slash = strrchr(path, '/');
     if (directory && strcmp(directory, path) == 0)
         return ".";
@@ -71,7 +73,7 @@ void model_paths_hide(const char *directory, struct fault *fault)
 {
     const size_t length = directory ? strlen(directory) : 0;
     for (char *quote = strchr(fault->message, '\''); quote; quote = strchr(quote + 1, '\'')) {
-        const char *rest = after(directory, quote + 1);
+        const char *rest = path_after(directory, quote + 1);
         if (rest) {
             memmove(quote + 1, rest, strlen(rest) + 1);
         } else if (length > 0 && strncmp(quote + 1, directory, length) == 0
@@ -80,4 +82,58 @@ void model_paths_hide(const char *directory, struct fault *fault)
             memmove(quote + 2, quote + 1 + length, strlen(quote + 1 + length) + 1);
         }
     }
+}
+
+/* ------------------------------------------------------------------ the hub -- */
+
+enum { REVISION_BYTES = 128 };
+
+/* Reads the revision in refs/main; "": there is none, or it is no name of a folder. */
+static void read_main_revision(struct arena *arena, const char *folder,
+                               char revision[REVISION_BYTES], bool *failed)
+{
+    const char *path = model_paths_join(arena, folder, "refs/main");
+    FILE *stream = path ? fopen(path, "re") : NULL;
+    size_t length = 0;
+    *failed = *failed || !path;
+    if (stream) {
+        length = fread(revision, 1, REVISION_BYTES - 1, stream);
+        fclose(stream);
+    }
+    revision[length] = '\0';
+    revision[strcspn(revision, " \r\n")] = '\0';
+    if (!model_paths_name_good(revision))
+        revision[0] = '\0';
+}
+
+/* The name of the only folder in snapshots; "": there are none or several. */
+static void find_only_revision(const char *snapshots, char revision[REVISION_BYTES])
+{
+    int count = 0;
+    DIR *stream = opendir(snapshots);
+    const struct dirent *entry;
+    while (stream && (entry = readdir(stream)))
+        if (model_paths_name_good(entry->d_name)) {
+            count++;
+            snprintf(revision, REVISION_BYTES, "%.*s", REVISION_BYTES - 1, entry->d_name);
+        }
+    if (stream)
+        closedir(stream);
+    if (count != 1)
+        revision[0] = '\0';
+}
+
+const char *model_hub_snapshot(struct arena *arena, const char *folder, bool *failed)
+{
+    char revision[REVISION_BYTES];
+    const char *snapshots = model_paths_join(arena, folder, "snapshots");
+    *failed = *failed || !snapshots;
+    if (!snapshots || !model_paths_is_folder(snapshots))
+        return NULL;
+    read_main_revision(arena, folder, revision, failed);
+    if (!revision[0])
+        find_only_revision(snapshots, revision);
+    const char *path = revision[0] ? model_paths_join(arena, snapshots, revision) : NULL;
+    *failed = *failed || (revision[0] && !path);
+    return model_paths_is_folder(path) ? path : NULL;
 }

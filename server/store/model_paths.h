@@ -34,4 +34,13 @@ bool model_paths_name_good(const char *name);
  * leading zero. 0: text is no such number. */
 int64_t model_paths_version(const char *text);
 
+/* The path of the snapshot to serve from a folder of the cache of Hugging Face's hub: the one in
+ * refs/main, else the only one. NULL: folder has another form, or no such snapshot. Sets *failed
+ * where there is no memory.
+ *
+ * Source: huggingface_hub, "Understand caching". A folder models--<organisation>--<name> has
+ * refs/main, a file that holds the name of a revision; snapshots/<revision>/, which has the model's
+ * files by their names; and blobs/, which has the files that those are symbolic links to. */
+const char *model_hub_snapshot(struct arena *arena, const char *folder, bool *failed);
+
 #endif

@@ -1,4 +1,4 @@
-/* model_report.c - see model_report.h.
+/* model_report.c - lines of the log and of --check-config.
  *
  * Reasons may quote what a file has, so control characters are printed as '?'. */
 #include "store/model_report.h"

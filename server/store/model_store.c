@@ -2,7 +2,6 @@
 #include "base/names.h"
 #include "host/file_save.h"
 #include "model/model_describe.h"
-#include "store/model_builtin.h"
 #include "store/model_open.h"
 #include "store/model_paths.h"
 #include "store/model_store_internal.h"

@@ -7,7 +7,19 @@
 #define ATTND_MODEL_STORE_H
 
 #include "model/model.h"
-#include "store/model_view.h"
+
+/* The models that a caller may see. Functions that take a view treat all other models as if they
+ * were not there. */
+struct model_view {
+    bool (*shows)(const void *context, const char *name);
+    const void *context;
+};
+
+/* Whether a view shows the models of a name; a view of NULL shows all. */
+static inline bool model_view_shows(const struct model_view *view, const char *name)
+{
+    return !view || view->shows(view->context, name);
+}
 
 struct model_store;
 

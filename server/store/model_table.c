@@ -1,4 +1,4 @@
-/* model_table.c - see model_table.h. */
+/* model_table.c - rows in a sorted array. */
 #include "store/model_table.h"
 
 #include "base/grow.h"
@@ -49,7 +49,7 @@ void model_row_free(struct model_row *row)
 }
 
 /* The index of the first row whose name and version do not come before these. */
-static int64_t place_of(const struct model_table *table, const char *name, int64_t version)
+static int64_t row_place(const struct model_table *table, const char *name, int64_t version)
 {
     int64_t low = 0, high = table->count;
     while (low < high) {
@@ -64,7 +64,7 @@ static int64_t place_of(const struct model_table *table, const char *name, int64
     return low;
 }
 
-static bool is_at(const struct model_table *table, int64_t place, const char *name)
+static bool is_name_at(const struct model_table *table, int64_t place, const char *name)
 {
     return place < table->count && strcmp(table->rows[place].name, name) == 0;
 }
@@ -72,9 +72,9 @@ static bool is_at(const struct model_table *table, int64_t place, const char *na
 struct model_row *model_table_rows(const struct model_table *table, const char *name,
                                    int64_t *count)
 {
-    const int64_t first = place_of(table, name, 0);
+    const int64_t first = row_place(table, name, 0);
     *count = 0;
-    while (is_at(table, first + *count, name))
+    while (is_name_at(table, first + *count, name))
         (*count)++;
     return *count > 0 ? &table->rows[first] : NULL;
 }
@@ -92,9 +92,10 @@ struct model_row *model_table_find(const struct model_table *table, const char *
 struct model_row *model_table_find_version(const struct model_table *table, const char *name,
                                            int64_t version)
 {
-    const int64_t place = place_of(table, name, version);
-    return is_at(table, place, name) && table->rows[place].version == version ? &table->rows[place]
-                                                                              : NULL;
+    const int64_t place = row_place(table, name, version);
+    return is_name_at(table, place, name) && table->rows[place].version == version
+               ? &table->rows[place]
+               : NULL;
 }
 
 bool model_row_is_default(const struct model_table *table, const struct model_row *row)
@@ -104,10 +105,10 @@ bool model_row_is_default(const struct model_table *table, const struct model_ro
 
 void model_table_set(struct model_table *table, const struct model_row *row, struct model_row *old)
 {
-    const int64_t place = place_of(table, row->name, row->version);
+    const int64_t place = row_place(table, row->name, row->version);
     struct model_row *rows = table->rows + place;
     *old = (struct model_row){ .name = NULL };
-    if (is_at(table, place, row->name) && rows->version == row->version) {
+    if (is_name_at(table, place, row->name) && rows->version == row->version) {
         *old = *rows;
     } else {
         memmove(rows + 1, rows, (size_t)(table->count - place) * sizeof *rows);

@@ -3,8 +3,7 @@
 #ifndef ATTND_MODEL_TABLE_H
 #define ATTND_MODEL_TABLE_H
 
-#include "model/model.h"
-#include "store/model_view.h"
+#include "store/model_store.h"
 
 enum model_origin { MODEL_BUILT_IN, MODEL_FILE, MODEL_FOLDER };
 

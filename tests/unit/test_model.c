@@ -11,7 +11,6 @@
 #include "model/model.h"
 #include "model/model_describe.h"
 #include "model/model_guard.h"
-#include "store/model_builtin.h"
 #include "store/model_open.h"
 
 #include <cjson/cJSON.h>
