@@ -39,28 +39,28 @@ static int64_t number_albert(const cJSON *section, int64_t index)
 #define BERT_PASS                                                                                  \
     .tokens = "embeddings.word_embeddings", .positions = "embeddings.position_embeddings",         \
     .types = "embeddings.token_type_embeddings", .embedding_norm = "embeddings.LayerNorm",         \
-    .attention = { .after = "attention.output.LayerNorm" },                                        \
-    .feed_forward = { .after = "output.LayerNorm" }, PASS_NORMS("layer_norm_eps=0.000000000001"),  \
-    .up = "intermediate.dense", .down = "output.dense", .biases = "=true",                         \
-    .activation = "hidden_act=gelu", .tied = "tie_word_embeddings=true"
+    NORMS_AFTER("attention.output.LayerNorm", "output.LayerNorm"),                                 \
+    PASS_NORMS("layer_norm_eps=0.000000000001"),                                                   \
+    FEED("intermediate.dense", "output.dense", "=true", "hidden_act=gelu"),                        \
+    .tied = "tie_word_embeddings=true"
 
 const struct checkpoint_stack checkpoint_encoders[] = {
     { .model_type = "bert",
       .prefixes = "bert.|",
       BERT_SELF,
-      ENCODER_FIELDS,
+      SIZES(12, 768, 12),
       BERT_KNOWN,
       .pass = { BERT_PASS, .transform = "/cls.predictions.transform.dense",
                 .head_activation = "hidden_act=gelu",
                 .head_norm = "/cls.predictions.transform.LayerNorm",
                 .output = "/cls.predictions.decoder",
                 .output_bias = "/cls.predictions.bias|/cls.predictions.decoder.bias" } },
-    { .model_type = "bert", .prefixes = "bert.|", BERT_CROSS, ENCODER_FIELDS },
+    { .model_type = "bert", .prefixes = "bert.|", BERT_CROSS, SIZES(12, 768, 12) },
     /* roberta/modeling_roberta.py: RobertaLMHead always has GELU. */
     { .model_type = "roberta|xlm-roberta|camembert",
       .prefixes = "roberta.|",
       BERT_SELF,
-      ENCODER_FIELDS,
+      SIZES(12, 768, 12),
       BERT_KNOWN,
       .pass = { BERT_PASS, .padding = "pad_token_id=1", .transform = "/lm_head.dense",
                 .head_activation = "=gelu", .head_norm = "/lm_head.layer_norm",
@@ -69,15 +69,13 @@ const struct checkpoint_stack checkpoint_encoders[] = {
     { .model_type = "roberta|xlm-roberta|camembert",
       .prefixes = "roberta.|",
       BERT_CROSS,
-      ENCODER_FIELDS },
+      SIZES(12, 768, 12) },
     /* electra/modeling_electra.py: ElectraGeneratorPredictions always has GELU. A discriminator has
      * no head over tokens. */
     { .model_type = "electra",
       .prefixes = "electra.|",
       BERT_SELF,
-      .layers = "num_hidden_layers=12",
-      .width = "hidden_size=256",
-      .q_heads = "num_attention_heads=4",
+      SIZES(12, 256, 4),
       BERT_KNOWN,
       .pass = { BERT_PASS, .projection = "embeddings_project",
                 .transform = "/generator_predictions.dense", .head_activation = "=gelu",
@@ -86,10 +84,7 @@ const struct checkpoint_stack checkpoint_encoders[] = {
     /* distilbert/modeling_distilbert.py: Embeddings, TransformerBlock, DistilBertForMaskedLM. The
      * file has its positions, sinusoidal ones too. */
     { .model_type = "distilbert",
-      .kind = "self",
-      .prefixes = "distilbert.|",
-      .block = "transformer.layer.%.",
-      .attention = "attention.",
+      SELF("distilbert.|", "transformer.layer.%.", "attention."),
       .projections = PROJECTIONS("q_lin", "k_lin", "v_lin", "out_lin"),
       .biases = Q | K | V | O,
       .layers = "num_hidden_layers|n_layers=6",
@@ -99,13 +94,9 @@ const struct checkpoint_stack checkpoint_encoders[] = {
       .pass = { .tokens = "embeddings.word_embeddings",
                 .positions = "embeddings.position_embeddings",
                 .embedding_norm = "embeddings.LayerNorm",
-                .attention = { .after = "sa_layer_norm" },
-                .feed_forward = { .after = "output_layer_norm" },
+                NORMS_AFTER("sa_layer_norm", "output_layer_norm"),
                 PASS_NORMS("=0.000000000001"),
-                .up = "ffn.lin1",
-                .down = "ffn.lin2",
-                .biases = "=true",
-                .activation = "activation=gelu",
+                FEED("ffn.lin1", "ffn.lin2", "=true", "activation=gelu"),
                 .transform = "/vocab_transform",
                 .head_activation = "activation=gelu",
                 .head_norm = "/vocab_layer_norm",
@@ -115,15 +106,10 @@ const struct checkpoint_stack checkpoint_encoders[] = {
     /* albert/modeling_albert.py: AlbertEmbeddings, AlbertTransformer, AlbertLayer, AlbertMLMHead.
      */
     { .model_type = "albert",
-      .kind = "self",
-      .prefixes = "albert.|",
-      .block = "encoder.albert_layer_groups.%.albert_layers.%.",
-      .attention = "attention.",
+      SELF("albert.|", "encoder.albert_layer_groups.%.albert_layers.%.", "attention."),
       .projections = PROJECTIONS("query", "key", "value", "dense"),
       .biases = Q | K | V | O,
-      .layers = "num_hidden_layers=12",
-      .width = "hidden_size=4096",
-      .q_heads = "num_attention_heads=64",
+      SIZES(12, 4096, 64),
       .number = number_albert,
       .inner = "inner_group_num=1",
       .expected = "gap_size=0|num_memory_blocks=0|net_structure_type=0|down_scale_factor=1",
@@ -136,13 +122,9 @@ const struct checkpoint_stack checkpoint_encoders[] = {
                 .embedding_norm = "embeddings.LayerNorm",
                 .projection = "encoder.embedding_hidden_mapping_in",
                 .projection_is_always = true,
-                .attention = { .after = "attention.LayerNorm" },
-                .feed_forward = { .after = "full_layer_layer_norm" },
+                NORMS_AFTER("attention.LayerNorm", "full_layer_layer_norm"),
                 PASS_NORMS("layer_norm_eps=0.000000000001"),
-                .up = "ffn",
-                .down = "ffn_output",
-                .biases = "=true",
-                .activation = "hidden_act=gelu_new",
+                FEED("ffn", "ffn_output", "=true", "hidden_act=gelu_new"),
                 .transform = "/predictions.dense",
                 .head_activation = "hidden_act=gelu_new",
                 .head_norm = "/predictions.LayerNorm",

@@ -29,10 +29,22 @@ enum {
 
 #define POSITIONS(count) .positions = "max_position_embeddings=" #count
 
-#define ENCODER_FIELDS                                                                             \
-    .layers = "num_hidden_layers=12", .width = "hidden_size=768",                                  \
-    .q_heads = "num_attention_heads=12"
+/* Layers of self attention. */
+#define SELF(prefix, of_block, of_attention)                                                       \
+    .kind = "self", .prefixes = (prefix), .block = (of_block), .attention = (of_attention)
 
+/* Under the names that most families have. */
+#define SIZES(layer_count, columns, heads)                                                         \
+    .layers = "num_hidden_layers=" #layer_count, .width = "hidden_size=" #columns,                 \
+    .q_heads = "num_attention_heads=" #heads
+
+/* Of a pass: norms with a bias, and dense feed-forwards. */
 #define PASS_NORMS(eps) .norm_is_centred = true, .norm_bias = "=true", .norm_eps = (eps)
+#define FEED(of_up, of_down, flag, function)                                                       \
+    .up = (of_up), .down = (of_down), .biases = (flag), .activation = (function)
+#define NORMS(first, second)        .attention = { first }, .feed_forward = { second }
+#define NORMS_BEFORE(first, second) NORMS(.before = first, .before = second)
+#define NORMS_AFTER(first, second)  NORMS(.after = first, .after = second)
+#define LM_HEAD(flag)               .output = "/lm_head", .tied = (flag)
 
 #endif

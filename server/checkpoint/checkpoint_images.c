@@ -11,18 +11,17 @@
     .kind = "self", .block = "encoder.layer.%.", .attention = "attention.",                        \
     .projections =                                                                                 \
         PROJECTIONS("attention.query", "attention.key", "attention.value", "output.dense"),        \
-    ENCODER_FIELDS
+    SIZES(12, 768, 12)
 #define VIT_SELF VIT_NAMES, .biases = O, .more_biases = Q | K | V, .more_biases_if = "qkv_bias=true"
 #define CLIP_TEXT                                                                                  \
     .kind = "text", .prefixes = "text_model.", .block = "encoder.layers.%.",                       \
     .attention = "self_attn.", .projections = OUT_PROJ, .biases = Q | K | V | O,                   \
-    .layers = "num_hidden_layers=12", .width = "hidden_size=512",                                  \
-    .q_heads = "num_attention_heads=8", .causal = "=true",                                         \
+    SIZES(12, 512, 8), .causal = "=true",                                                          \
     .ignored = CLIP_IGNORED "|image_size|patch_size|num_channels"
 #define CLIP_VISION                                                                                \
     .kind = "vision", .prefixes = "vision_model.", .block = "encoder.layers.%.",                   \
-    .attention = "self_attn.", .projections = OUT_PROJ, .biases = Q | K | V | O, ENCODER_FIELDS,   \
-    .ignored = CLIP_IGNORED
+    .attention = "self_attn.", .projections = OUT_PROJ, .biases = Q | K | V | O,                   \
+    SIZES(12, 768, 12), .ignored = CLIP_IGNORED
 #define PICTURE_IGNORED                                                                            \
     "encoder_stride|mlp_ratio|layerscale_value|use_swiglu_ffn|"                                    \
     "out_features|out_indices|stage_names|apply_layernorm|reshape_hidden_states|use_mask_token|"   \
@@ -95,18 +94,16 @@ static const struct model_pixel_range clip = { { 0.48145466, 0.4578275, 0.408210
 #define VIT_PASS                                                                                   \
     PICTURE("16"), .patches = "embeddings.patch_embeddings.projection",                            \
                    .patch_positions = "embeddings.position_embeddings",                            \
-                   .attention = { .before = "layernorm_before" },                                  \
-                   .feed_forward = { .before = "layernorm_after" },                                \
-                   PASS_NORMS("layer_norm_eps=0.000000000001"), .up = "intermediate.dense",        \
-                   .down = "output.dense", .biases = "=true", .activation = "hidden_act=gelu",     \
+                   NORMS_BEFORE("layernorm_before", "layernorm_after"),                            \
+                   PASS_NORMS("layer_norm_eps=0.000000000001"),                                    \
+                   FEED("intermediate.dense", "output.dense", "=true", "hidden_act=gelu"),         \
                    .final_norm = "layernorm"
 
 /* clip/modeling_clip.py: CLIPEncoderLayer; CLIPTextTransformer norms its last rows,
  * CLIPVisionTransformer its first ones, and of the last only the one that it pools. */
 #define CLIP_PASS                                                                                  \
-    .attention = { .before = "layer_norm1" }, .feed_forward = { .before = "layer_norm2" },         \
-    PASS_NORMS("layer_norm_eps=0.00001"), .up = "mlp.fc1", .down = "mlp.fc2", .biases = "=true",   \
-    .activation = "hidden_act=quick_gelu"
+    NORMS_BEFORE("layer_norm1", "layer_norm2"), PASS_NORMS("layer_norm_eps=0.00001"),              \
+        FEED("mlp.fc1", "mlp.fc2", "=true", "hidden_act=quick_gelu")
 
 const struct checkpoint_stack checkpoint_images[] = {
     { .model_type = "vit",
@@ -127,12 +124,11 @@ const struct checkpoint_stack checkpoint_images[] = {
       .pass = { PICTURE("14"), .pixel_range = &imagenet,
                 .patches = "embeddings.patch_embeddings.projection",
                 .class_rows = { "embeddings.cls_token" },
-                .patch_positions = "embeddings.position_embeddings",
-                .attention = { .before = "norm1" }, .feed_forward = { .before = "norm2" },
+                .patch_positions = "embeddings.position_embeddings", NORMS_BEFORE("norm1", "norm2"),
                 .attention_scales = "layer_scale1.lambda1",
                 .feed_forward_scales = "layer_scale2.lambda1",
-                PASS_NORMS("layer_norm_eps=0.000001"), .up = "mlp.fc1", .down = "mlp.fc2",
-                .biases = "=true", .activation = "hidden_act=gelu", .final_norm = "layernorm",
+                PASS_NORMS("layer_norm_eps=0.000001"),
+                FEED("mlp.fc1", "mlp.fc2", "=true", "hidden_act=gelu"), .final_norm = "layernorm",
                 .adjust = adjust_dinov2, .reads = "use_swiglu_ffn" } },
     { .model_type = "beit",
       .prefixes = "beit.|",
@@ -188,13 +184,10 @@ const struct checkpoint_stack checkpoint_images[] = {
                 .embedding_norm = "pre_layrnorm",
                 CLIP_PASS } },
     { .model_type = "wav2vec2",
-      .kind = "self",
-      .prefixes = "wav2vec2.|",
-      .block = "encoder.layers.%.",
-      .attention = "attention.",
+      SELF("wav2vec2.|", "encoder.layers.%.", "attention."),
       .projections = OUT_PROJ,
       .biases = Q | K | V | O,
-      ENCODER_FIELDS,
+      SIZES(12, 768, 12),
       .ignored = WAV2VEC2_IGNORED,
       .pass = { .refused = "the whole pass of model_type 'wav2vec2' is not computed here: its "
                            "first rows come from convolutions over sound" } },

@@ -85,32 +85,28 @@ static bool adjust_mistral(struct checkpoint_layer *layer, struct fault *fault)
 }
 
 #define LLAMA_TENSORS                                                                              \
-    .kind = "self", .prefixes = "model.|", .block = "layers.%.", .attention = "self_attn.",        \
-    .projections = PROJECTIONS("q_proj", "k_proj", "v_proj", "o_proj"), .causal = "=true"
+    SELF("model.|", "layers.%.", "self_attn."),                                                    \
+        .projections = PROJECTIONS("q_proj", "k_proj", "v_proj", "o_proj"), .causal = "=true"
 
 #define LLAMA_NAMES LLAMA_TENSORS, .head_dim = "head_dim"
 
 #define LLAMA_BIASES .more_biases = Q | K | V | O, .more_biases_if = "attention_bias"
 
-#define LLAMA_FIELDS                                                                               \
-    .layers = "num_hidden_layers=32", .width = "hidden_size=4096",                                 \
-    .q_heads = "num_attention_heads=32", .theta = "rope_theta=10000"
+#define LLAMA_FIELDS SIZES(32, 4096, 32), .theta = "rope_theta=10000"
 
 #define LAYER_NORMS(query, key, flag)                                                              \
     .norms = { query, key }, .norms_if = (flag), .norm_eps = "layer_norm_eps=0.00001",             \
     .norm_is_centred = true
 
 #define COHERE                                                                                     \
-    LLAMA_NAMES, LLAMA_BIASES, .layers = "num_hidden_layers=40", .width = "hidden_size=8192",      \
-                               .q_heads = "num_attention_heads=64",                                \
-                               .kv_heads = "num_key_value_heads", .theta = "rope_theta=10000",     \
-                               .interleaved = true, POSITIONS(8192)
+    LLAMA_NAMES, LLAMA_BIASES, SIZES(40, 8192, 64),                                                \
+        .kv_heads = "num_key_value_heads", .theta = "rope_theta=10000", .interleaved = true,       \
+        POSITIONS(8192)
 
 #define GEMMA3                                                                                     \
     .kind = "self", .block = "layers.%.", .attention = "self_attn.",                               \
     .projections = PROJECTIONS("q_proj", "k_proj", "v_proj", "o_proj"), .causal = "=true",         \
-    LLAMA_BIASES, .head_dim = "head_dim=256", .layers = "num_hidden_layers=26",                    \
-    .width = "hidden_size=2304", .q_heads = "num_attention_heads=8",                               \
+    LLAMA_BIASES, .head_dim = "head_dim=256", SIZES(26, 2304, 8),                                  \
     .kv_heads = "num_key_value_heads=4", .norms = { "q_norm", "k_norm" },                          \
     .norm_eps = "rms_norm_eps=0.000001", .norm_adds_one = true, .theta = "rope_theta=1000000",     \
     .local_theta = "rope_local_base_freq=10000", .scale_from = "query_pre_attn_scalar=256",        \
@@ -119,10 +115,10 @@ static bool adjust_mistral(struct checkpoint_layer *layer, struct fault *fault)
     .ignored = "_sliding_window_pattern"
 
 #define META                                                                                       \
-    .kind = "self", .prefixes = "", .block = "layers.%.", .attention = "attention.",               \
-    .projections = PROJECTIONS("wq", "wk", "wv", "wo"), .layers = "n_layers", .width = "dim",      \
-    .q_heads = "n_heads", .kv_heads = "n_kv_heads", .head_dim = "head_dim", .causal = "=true",     \
-    .interleaved = true
+    SELF("", "layers.%.", "attention."),                                                           \
+        .projections = PROJECTIONS("wq", "wk", "wv", "wo"), .layers = "n_layers", .width = "dim",  \
+        .q_heads = "n_heads", .kv_heads = "n_kv_heads", .head_dim = "head_dim", .causal = "=true", \
+        .interleaved = true
 
 #define META_IGNORED                                                                               \
     "multiple_of|ffn_dim_multiplier|max_batch_size|tied_embeddings|tie_embeddings|vision_*"
@@ -159,10 +155,9 @@ static bool adjust_mistral_pass(struct checkpoint_pass *pass, const cJSON *secti
 }
 
 /* llama/modeling_llama.py: LlamaDecoderLayer, LlamaMLP. */
-#define GATED                .gate = "mlp.gate_proj", .up = "mlp.up_proj", .down = "mlp.down_proj"
-#define AROUND               .tokens = "embed_tokens", .final_norm = "norm", .output = "/lm_head"
-#define NORMS(first, second) .attention = { first }, .feed_forward = { second }
-#define LLAMA_NORMS          NORMS(.before = "input_layernorm", .before = "post_attention_layernorm")
+#define GATED       .gate = "mlp.gate_proj", .up = "mlp.up_proj", .down = "mlp.down_proj"
+#define AROUND      .tokens = "embed_tokens", .final_norm = "norm", .output = "/lm_head"
+#define LLAMA_NORMS NORMS_BEFORE("input_layernorm", "post_attention_layernorm")
 #define LLAMA_PASS                                                                                 \
     AROUND, LLAMA_NORMS, GATED, .activation = "hidden_act=silu", .tied = "tie_word_embeddings"
 
@@ -180,14 +175,14 @@ static bool adjust_mistral_pass(struct checkpoint_pass *pass, const cJSON *secti
 
 /* llama/model.py of meta-llama/llama, and mistral-inference: a file without output ties it. */
 #define META_PASS                                                                                  \
-    .tokens = "tok_embeddings", NORMS(.before = "attention_norm", .before = "ffn_norm"),           \
+    .tokens = "tok_embeddings", NORMS_BEFORE("attention_norm", "ffn_norm"),                        \
     .norm_eps = "norm_eps=0.00001", .gate = "feed_forward.w1", .up = "feed_forward.w3",            \
     .down = "feed_forward.w2", .activation = "=silu", .final_norm = "norm", .output = "output",    \
     .tied_if_absent = true
 
 /* cohere/modeling_cohere.py: CohereDecoderLayer; cohere2 is the same. */
 #define COHERE_PASS                                                                                \
-    AROUND, GATED, NORMS(.before = "input_layernorm", .before = "input_layernorm"),                \
+    AROUND, GATED, NORMS_BEFORE("input_layernorm", "input_layernorm"),                             \
         .parallel = "=true", .norm_is_centred = true, .norm_eps = "layer_norm_eps=0.00001",        \
         .activation = "hidden_act=silu", .tied = "tie_word_embeddings=true",                       \
         .logit_scale = "logit_scale=0.0625"
@@ -242,9 +237,7 @@ const struct checkpoint_stack checkpoint_llamas[] = {
     { .model_type = "mixtral",
       LLAMA_NAMES,
       .kv_heads = "num_key_value_heads=8",
-      .layers = "num_hidden_layers=32",
-      .width = "hidden_size=4096",
-      .q_heads = "num_attention_heads=32",
+      SIZES(32, 4096, 32),
       .theta = "rope_theta=1000000",
       .window = "sliding_window",
       POSITIONS(131072),
@@ -266,15 +259,10 @@ const struct checkpoint_stack checkpoint_llamas[] = {
       .pass = { LLAMA_PASS, .norm_eps = "rms_norm_eps=0.000001" } },
     /* phi/modeling_phi.py: PhiDecoderLayer, PhiMLP. */
     { .model_type = "phi",
-      .kind = "self",
-      .prefixes = "model.|",
-      .block = "layers.%.",
-      .attention = "self_attn.",
+      SELF("model.|", "layers.%.", "self_attn."),
       .projections = PROJECTIONS("q_proj", "k_proj", "v_proj", "dense"),
       .biases = Q | K | V | O,
-      .layers = "num_hidden_layers=24",
-      .width = "hidden_size=2048",
-      .q_heads = "num_attention_heads=32",
+      SIZES(24, 2048, 32),
       .kv_heads = "num_key_value_heads",
       .causal = "=true",
       .theta = "rope_theta=10000",
@@ -285,30 +273,22 @@ const struct checkpoint_stack checkpoint_llamas[] = {
       POSITIONS(2048),
       .ignored = "layernorm_epsilon",
       .pass = { .tokens = "embed_tokens",
-                NORMS(.before = "input_layernorm", .before = "input_layernorm"),
+                NORMS_BEFORE("input_layernorm", "input_layernorm"),
                 .parallel = "=true",
                 .norm_is_centred = true,
                 .norm_bias = "=true",
                 .norm_eps = "layer_norm_eps=0.00001",
-                .up = "mlp.fc1",
-                .down = "mlp.fc2",
-                .biases = "=true",
-                .activation = "hidden_act=gelu_new",
+                FEED("mlp.fc1", "mlp.fc2", "=true", "hidden_act=gelu_new"),
                 .final_norm = "final_layernorm",
                 .output = "/lm_head",
                 .output_bias = "/lm_head.bias",
                 .tied = "tie_word_embeddings" } },
     /* phi3/modeling_phi3.py: Phi3MLP. */
     { .model_type = "phi3",
-      .kind = "self",
-      .prefixes = "model.|",
-      .block = "layers.%.",
-      .attention = "self_attn.",
+      SELF("model.|", "layers.%.", "self_attn."),
       .projections = FUSED("qkv_proj", "o_proj"),
       .fusion = CHECKPOINT_ROWS,
-      .layers = "num_hidden_layers=32",
-      .width = "hidden_size=3072",
-      .q_heads = "num_attention_heads=32",
+      SIZES(32, 3072, 32),
       .kv_heads = "num_key_value_heads",
       .causal = "=true",
       .theta = "rope_theta=10000",
@@ -325,9 +305,7 @@ const struct checkpoint_stack checkpoint_llamas[] = {
     { .model_type = "stablelm",
       LLAMA_NAMES,
       .kv_heads = "num_key_value_heads=32",
-      .layers = "num_hidden_layers=32",
-      .width = "hidden_size=2560",
-      .q_heads = "num_attention_heads=32",
+      SIZES(32, 2560, 32),
       .theta = "rope_theta=10000",
       .rotary_fraction = "partial_rotary_factor|rope_pct=0.25",
       .more_biases = Q | K | V,
@@ -383,9 +361,7 @@ const struct checkpoint_stack checkpoint_llamas[] = {
       LLAMA_TENSORS,
       LLAMA_BIASES,
       .head_dim = "head_dim=256",
-      .layers = "num_hidden_layers=28",
-      .width = "hidden_size=3072",
-      .q_heads = "num_attention_heads=16",
+      SIZES(28, 3072, 16),
       .kv_heads = "num_key_value_heads=16",
       .theta = "rope_theta=10000",
       .refused = "use_bidirectional_attention",
@@ -395,9 +371,7 @@ const struct checkpoint_stack checkpoint_llamas[] = {
       LLAMA_TENSORS,
       LLAMA_BIASES,
       .head_dim = "head_dim=256",
-      .layers = "num_hidden_layers=26",
-      .width = "hidden_size=2304",
-      .q_heads = "num_attention_heads=8",
+      SIZES(26, 2304, 8),
       .kv_heads = "num_key_value_heads=4",
       .theta = "rope_theta=10000",
       .scale_from = "query_pre_attn_scalar=256",
@@ -443,8 +417,6 @@ const struct checkpoint_stack checkpoint_llamas[] = {
       .attention = "self_attn.",
       .projections = OUT_PROJ,
       .biases = Q | K | V | O,
-      .layers = "num_hidden_layers=12",
-      .width = "hidden_size=768",
-      .q_heads = "num_attention_heads=12" },
+      SIZES(12, 768, 12) },
     { .model_type = NULL },
 };

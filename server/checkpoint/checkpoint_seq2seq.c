@@ -152,8 +152,8 @@ static bool adjust_mt5(struct checkpoint_pass *pass, const cJSON *section, struc
     .activation = "activation_function=gelu"
 #define BART_ENCODER_PASS ENCODER_PASS, .tokens = "shared|encoder.embed_tokens"
 #define BART_DECODER_PASS(first)                                                                   \
-    DECODER_PASS, .tokens = "shared|decoder.embed_tokens", .output = "/lm_head",                   \
-                  .tied = "tie_word_embeddings=true", .start = "decoder_start_token_id=" first
+    DECODER_PASS, .tokens = "shared|decoder.embed_tokens", LM_HEAD("tie_word_embeddings=true"),    \
+                  .start = "decoder_start_token_id=" first
 #define LOGITS_BIAS .output_bias = "/final_logits_bias", .output_bias_if_any = true
 #define LEARNED(side)                                                                              \
     .positions = side ".embed_positions", .position_offset = "=2",                                 \
