@@ -1,4 +1,4 @@
-/* model_tensors.c - see model_tensors.h. */
+/* model_tensors.c - one file, or an index and the shards that it names. */
 #include "model/model_tensors.h"
 
 #include <inttypes.h>
@@ -147,23 +147,36 @@ static bool read_index(struct model_tensors *tensors, const char *path, struct f
                            path);
 }
 
-bool model_tensors_open(struct model_tensors *tensors, const char *path, const char *root,
+static bool open_shards(struct model_tensors *tensors, const char *path, const char *root,
                         struct fault *fault)
 {
     *tensors = (struct model_tensors){ .root = root };
     tensors->files = calloc(MODEL_SHARDS_MAX, sizeof *tensors->files);
     tensors->names = calloc(MODEL_SHARDS_MAX, sizeof *tensors->names);
-    if (!tensors->files || !tensors->names) {
-        model_tensors_free(tensors);
-        return fault_no_memory(fault);
-    }
-    bool good = read_index(tensors, path, fault);
+    bool good = (tensors->files && tensors->names) || fault_no_memory(fault);
+    good = good && read_index(tensors, path, fault);
     for (const cJSON *node = good ? tensors->weight_map->child : NULL; good && node;
          node = node->next)
         good = add_entry(tensors, path, node, fault);
     if (!good)
         model_tensors_free(tensors);
     return good;
+}
+
+bool model_tensors_open(struct model_tensors *tensors, const char *path, const char *root,
+                        struct fault *fault)
+{
+    if (model_tensors_is_index(path))
+        return open_shards(tensors, path, root, fault);
+    struct model_mapping *mapping = model_mapping_create(path, fault);
+    if (!mapping)
+        return false;
+    if (!model_tensors_read(tensors, mapping->bytes, mapping->size, fault)) {
+        model_mapping_free(mapping);
+        return false;
+    }
+    tensors->mapping = mapping;
+    return true;
 }
 
 /* ----------------------------------------------------------------- looking -- */

@@ -31,15 +31,16 @@ struct model_tensors {
 bool model_tensors_read(struct model_tensors *tensors, const void *bytes, size_t size,
                         struct fault *fault);
 
-/* Maps the shards of the index at path. They lie beside it, and may be links to files below root;
- * root NULL: below the index's own directory. On false the fault names a shard and a tensor. */
+/* Maps the file at path or, where that is an index, its shards. They lie beside it, and may be
+ * links to files below root; root NULL: below the index's own directory. On false the fault of a
+ * shard names it and a tensor. */
 bool model_tensors_open(struct model_tensors *tensors, const char *path, const char *root,
                         struct fault *fault);
 
 /* Whether path is the path of an index: whether it ends with ".index.json". */
 bool model_tensors_is_index(const char *path);
 
-/* Hands over the mapping of the shards, which the caller frees once it needs the tensors' numbers
+/* Hands over the mapping of the files, which the caller frees once it needs the tensors' numbers
  * no more. NULL: nothing is mapped, or the mapping was taken before. */
 struct model_mapping *model_tensors_take_mapping(struct model_tensors *tensors);
 

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,17 +77,27 @@ static uint64_t fingerprint_of_folder(struct arena *arena, const char *folder)
 
 /* ----------------------------------------------------------------- places -- */
 
-static const char *foreign_problem(struct arena *arena, const char *before, const char *its,
-                                   const char *file_name, bool *failed)
+/* A text in the arena, cut at PROBLEM_BYTES; NULL: no memory, and *failed is set. */
+__attribute__((format(printf, 3, 4))) static const char *
+write_problem(struct arena *arena, bool *failed, const char *format, ...)
 {
     char *text = arena_alloc(arena, PROBLEM_BYTES);
+    va_list arguments;
     *failed = *failed || !text;
+    va_start(arguments, format);
     if (text)
-        snprintf(text, PROBLEM_BYTES,
-                 "%s%s'%.80s' is %s, which is not read: save the model as safetensors, its "
-                 "parameters " DTYPE_NUMBERS,
-                 before, its, file_name, foreign_form_of_name(file_name));
+        vsnprintf(text, PROBLEM_BYTES, format, arguments);
+    va_end(arguments);
     return text;
+}
+
+static const char *foreign_problem(struct arena *arena, const char *before, const char *file_name,
+                                   bool *failed)
+{
+    return write_problem(arena, failed,
+                         "%s'%.80s' is %s, which is not read: save the model as safetensors, its "
+                         "parameters " DTYPE_NUMBERS,
+                         before, file_name, foreign_form_of_name(file_name));
 }
 
 #define NO_FILE "the directory holds no model.safetensors, nor its index and shards"
@@ -94,19 +105,15 @@ static const char *foreign_problem(struct arena *arena, const char *before, cons
 /* Of a folder whose safetensors has another name than those that are read. */
 static const char *name_problem(struct arena *arena, const char *file_name, bool *failed)
 {
-    const bool is_shard = fnmatch("*-*-of-*" FILE_ENDING, file_name, 0) == 0;
-    char *text = arena_alloc(arena, PROBLEM_BYTES);
-    *failed = *failed || !text;
-    if (text && is_shard)
-        snprintf(text, PROBLEM_BYTES,
-                 "the directory holds '%.80s', a shard, and not the index that names all shards, "
-                 "model.safetensors.index.json: download that too",
-                 file_name);
-    else if (text)
-        snprintf(text, PROBLEM_BYTES,
-                 NO_FILE "; where '%.80s' is the whole model, rename it model.safetensors",
-                 file_name);
-    return text;
+    return fnmatch("*-*-of-*" FILE_ENDING, file_name, 0) == 0
+               ? write_problem(arena, failed,
+                               "the directory holds '%.80s', a shard, and not the index that names "
+                               "all shards, model.safetensors.index.json: download that too",
+                               file_name)
+               : write_problem(arena, failed,
+                               NO_FILE "; where '%.80s' is the whole model, rename it "
+                                       "model.safetensors",
+                               file_name);
 }
 
 /* The first of these names that folder has; NULL where it has none. */
@@ -122,7 +129,7 @@ static const char *find_one(struct arena *arena, const char *folder, const char 
 static const char *deeper_problem(struct arena *arena, const char *folder, bool *failed)
 {
     static const char *const FILES[] = { "model.safetensors", "model.safetensors.index.json" };
-    char *text = NULL;
+    const char *text = NULL;
     DIR *stream = opendir(folder);
     const struct dirent *entry;
     while (!text && !*failed && stream && (entry = readdir(stream))) {
@@ -132,13 +139,10 @@ static const char *deeper_problem(struct arena *arena, const char *folder, bool 
         *failed = *failed || !inner;
         if (!inner || !model_paths_is_folder(inner) || !find_one(arena, inner, FILES, failed))
             continue;
-        text = arena_alloc(arena, PROBLEM_BYTES);
-        *failed = *failed || !text;
-        if (text)
-            snprintf(text, PROBLEM_BYTES,
-                     NO_FILE "; its folder '%.80s' does: move that one up, or give this directory "
-                             "as --models",
-                     entry->d_name);
+        text = write_problem(arena, failed,
+                             NO_FILE "; its folder '%.80s' does: move that one up, or give this "
+                                     "directory as --models",
+                             entry->d_name);
     }
     if (stream)
         closedir(stream);
@@ -167,7 +171,7 @@ static const char *folder_problem(struct arena *arena, const char *folder, bool 
     if (own[0])
         return name_problem(arena, own, failed);
     if (found[0])
-        return foreign_problem(arena, NO_FILE, "; its ", found, failed);
+        return foreign_problem(arena, NO_FILE "; its ", found, failed);
     const char *deeper = deeper_problem(arena, folder, failed);
     return deeper ? deeper : NO_FILE;
 }
@@ -322,7 +326,7 @@ static bool add_foreign_file(struct model_directory *directory, const char *name
         .name = name,
         .version = 1,
         .source = path,
-        .problem = foreign_problem(&directory->arena, "", "", file_name, &failed),
+        .problem = foreign_problem(&directory->arena, "", file_name, &failed),
         .fingerprint = model_directory_fingerprint(path),
     };
     return !failed && add_place(directory, &place);

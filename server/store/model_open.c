@@ -38,13 +38,6 @@ struct naming {
 
 static const char NO_CONFIG[] = "the file has no config: there is no \"attnd\" in its __metadata__";
 
-/* What a model is made of: its tensors, and a config of our own or a published checkpoint's. */
-struct recipe {
-    const struct model_tensors *tensors;
-    const struct model_config *config;
-    const struct checkpoint *checkpoint; /* NULL: the model has a config of our own */
-};
-
 /* Tensors of integers and booleans are masks and counters, and no parameters. */
 static int64_t count_numbers(const struct model_tensors *tensors)
 {
@@ -58,32 +51,25 @@ static int64_t count_numbers(const struct model_tensors *tensors)
     return count;
 }
 
-/* Names the family; a config of our own has none. */
-static bool set_family(struct model *model, const struct checkpoint *checkpoint,
-                       struct fault *fault)
-{
-    if (checkpoint)
-        model->family = arena_strdup(&model->storage->arena, checkpoint->type);
-    return !checkpoint || model->family || fault_no_memory(fault);
-}
-
+/* By a config of our own or, where checkpoint is not NULL, by a published checkpoint's. */
 static bool build_model(struct model **model, const struct naming *naming,
-                        const struct recipe *recipe, struct fault *fault)
+                        const struct model_tensors *tensors, const struct model_config *config,
+                        const struct checkpoint *checkpoint, struct fault *fault)
 {
-    const struct checkpoint *checkpoint = recipe->checkpoint;
     struct model *made;
     struct model_parameters parameters;
     if (!model_storage_create(&made, naming->name, naming->source,
-                              checkpoint ? checkpoint->layer_count : recipe->config->layers, fault))
+                              checkpoint ? checkpoint->layer_count : config->layers, fault))
         return false;
-    made->attention = checkpoint ? "scaled_dot_product" : recipe->config->attention->name;
-    made->total_parameter_count = count_numbers(recipe->tensors);
-    bool good =
-        set_family(made, checkpoint, fault)
-        && model_parameters_init(&parameters, recipe->tensors, &made->storage->arena,
-                                 &made->storage->copies, fault)
-        && (checkpoint ? checkpoint_build(made->layers, checkpoint, &parameters, fault)
-                       : model_layers_build(made->layers, recipe->config, &parameters, fault));
+    made->attention = checkpoint ? "scaled_dot_product" : config->attention->name;
+    made->total_parameter_count = count_numbers(tensors);
+    if (checkpoint)
+        made->family = arena_strdup(&made->storage->arena, checkpoint->type);
+    bool good = (!checkpoint || made->family || fault_no_memory(fault))
+                && model_parameters_init(&parameters, tensors, &made->storage->arena,
+                                         &made->storage->copies, fault)
+                && (checkpoint ? checkpoint_build(made->layers, checkpoint, &parameters, fault)
+                               : model_layers_build(made->layers, config, &parameters, fault));
     made->dtype = parameters.dtype;
     made->parameter_count = parameters.count;
     made->parameter_bytes = parameters.bytes;
@@ -114,8 +100,7 @@ static bool create_own(struct model **model, const struct naming *naming,
     if (!model_config_read(&config, text ? text : pair->value,
                            text ? strlen(text) : pair->value_length, fault))
         return false;
-    const struct recipe recipe = { .tensors = tensors, .config = &config };
-    const bool good = build_model(model, naming, &recipe, fault);
+    const bool good = build_model(model, naming, tensors, &config, NULL, fault);
     model_config_free(&config);
     return good;
 }
@@ -129,26 +114,9 @@ static bool create_model(struct model **model, const struct naming *naming,
         return false;
     if (!is_published)
         return create_own(model, naming, tensors, fault);
-    const struct recipe recipe = { .tensors = tensors, .checkpoint = &checkpoint };
-    const bool good =
-        checkpoint_find(&checkpoint, tensors, fault) && build_model(model, naming, &recipe, fault);
+    const bool good = checkpoint_find(&checkpoint, tensors, fault)
+                      && build_model(model, naming, tensors, NULL, &checkpoint, fault);
     checkpoint_free(&checkpoint);
-    return good;
-}
-
-static bool create_from_bytes(struct model **model, const struct naming *naming, const void *bytes,
-                              size_t size, void (*release)(void *context), void *context,
-                              struct fault *fault)
-{
-    struct model_tensors tensors;
-    if (!model_tensors_read(&tensors, bytes, size, fault))
-        return false;
-    const bool good = create_model(model, naming, &tensors, fault);
-    model_tensors_free(&tensors);
-    if (good) {
-        (*model)->storage->release = release;
-        (*model)->storage->context = context;
-    }
     return good;
 }
 
@@ -157,14 +125,23 @@ bool model_create(struct model **model, const char *name, const char *source, co
                   struct fault *fault)
 {
     const struct naming naming = { name, source, config, NO_CONFIG };
-    return create_from_bytes(model, &naming, bytes, size, release, context, fault);
+    struct model_tensors tensors;
+    if (!model_tensors_read(&tensors, bytes, size, fault))
+        return false;
+    const bool good = create_model(model, &naming, &tensors, fault);
+    model_tensors_free(&tensors);
+    if (good) {
+        (*model)->storage->release = release;
+        (*model)->storage->context = context;
+    }
+    return good;
 }
 
 /* -------------------------------------------------------------- from disk -- */
 
-/* From the shards of an index. The model then owns their mappings. */
-static bool create_sharded(struct model **model, const struct naming *naming,
-                           const struct model_files *files, struct fault *fault)
+/* The model then owns the mappings of its files. */
+static bool load_files(struct model **model, const struct naming *naming,
+                       const struct model_files *files, struct fault *fault)
 {
     struct model_tensors tensors;
     if (!model_tensors_open(&tensors, files->path, files->root, fault))
@@ -177,29 +154,7 @@ static bool create_sharded(struct model **model, const struct naming *naming,
         (*model)->storage->mapping = mapping;
     }
     model_tensors_free(&tensors);
-    return good;
-}
-
-static bool create_mapped(struct model **model, const struct naming *naming, const char *path,
-                          struct fault *fault)
-{
-    struct model_mapping *mapping = model_mapping_create(path, fault);
-    if (!mapping)
-        return false;
-    if (!create_from_bytes(model, naming, mapping->bytes, mapping->size, model_mapping_free,
-                           mapping, fault)) {
-        model_mapping_free(mapping);
-        return false;
-    }
-    (*model)->storage->mapping = mapping;
-    return true;
-}
-
-static bool load_files(struct model **model, const struct naming *naming,
-                       const struct model_files *files, struct fault *fault)
-{
-    if (!(model_tensors_is_index(files->path) ? create_sharded(model, naming, files, fault)
-                                              : create_mapped(model, naming, files->path, fault)))
+    if (!good)
         return false;
     const char *damage = model_damage(*model);
     if (!damage)
