@@ -23,6 +23,25 @@
 
 enum { REACH_MAX = 1 << 16, PATCHES_MAX = 1 << 20 };
 
+/* Gets the numbers of a table [rows, columns]; what says in a message what these are. */
+static bool get_table(struct model_parameters *parameters, const char *name, int64_t rows,
+                      int64_t columns, const char *what, const float **values, struct fault *fault)
+{
+    uint64_t shape[2] = { 0, 0 };
+    const struct safetensors_entry *entry = model_tensors_require(parameters->tensors, name, fault);
+    if (!entry)
+        return false;
+    if (entry->rank == 2)
+        safetensors_shape(entry, shape, 2);
+    if (rows < 1 || shape[0] != (uint64_t)rows || shape[1] != (uint64_t)columns)
+        return fault_set_at(fault, "/parameters", FAULT_SHAPE,
+                            "tensor '%.100s' is not [%" PRId64 ", %" PRId64 "], %s", name, rows,
+                            columns, what);
+    return model_parameters_get_now(parameters, entry, values, fault);
+}
+
+/* ------------------------------------------------------------------ buckets -- */
+
 struct buckets {
     int64_t count;
     int64_t max_distance;
@@ -70,38 +89,25 @@ static bool set_buckets(struct model_layer *layer, const struct checkpoint_layer
     char name[CHECKPOINT_NAME_BYTES];
     const int64_t heads = layer->layer.q_heads;
     const float *table;
-    uint64_t shape[2] = { 0, 0 };
     struct buckets buckets;
     if (!read->run->stack->bias_table)
         return true;
     checkpoint_name_write(name, read->run, 0, read->run->stack->bias_table, ".weight");
-    if (!read_buckets(&buckets, read, fault))
+    if (!read_buckets(&buckets, read, fault)
+        || !get_table(parameters, name, buckets.count, heads,
+                      "the buckets and heads that config.json gives", &table, fault))
         return false;
-    const struct safetensors_entry *entry = model_tensors_require(parameters->tensors, name, fault);
-    if (!entry)
-        return false;
-    if (entry->rank == 2)
-        safetensors_shape(entry, shape, 2);
-    if (shape[0] != (uint64_t)buckets.count || shape[1] != (uint64_t)heads)
-        return fault_set_at(fault, "/parameters", FAULT_SHAPE,
-                            "tensor '%.100s' is not [%" PRId64 ", %" PRId64
-                            "], the buckets and heads that config.json gives",
-                            name, buckets.count, heads);
     const int64_t reach = buckets.max_distance, count = 2 * reach + 1;
     float *values = arena_calloc(parameters->arena, (size_t)(heads * count), sizeof *values);
     int32_t *row_of = arena_calloc(parameters->arena, (size_t)count, sizeof *row_of);
-    if (!values || !row_of)
+    const char *kept = arena_strdup(parameters->arena, name);
+    if (!values || !row_of || !kept)
         return fault_no_memory(fault);
-    if (!model_parameters_get_now(parameters, entry, &table, fault))
-        return false;
     layer->relative_bias = (struct model_relative_bias){ .values = values,
                                                          .count = count,
                                                          .reach = reach,
                                                          .table_rows = buckets.count,
                                                          .row_of = row_of };
-    const char *kept = arena_strdup(parameters->arena, name);
-    if (!kept)
-        return fault_no_memory(fault);
     layer->tensors[MODEL_POSITION_BIAS][0] =
         (struct model_tensor){ kept, 2, { buckets.count, heads } };
     for (int64_t c = 0; c < count; c++)
@@ -140,25 +146,15 @@ static bool get_distances(struct model_layer *layer, const struct checkpoint_lay
     struct model_relative_bias *bias = &layer->relative_bias;
     const int64_t head_dim = layer->layer.head_dim;
     int64_t positions;
-    uint64_t shape[2] = { 0, 0 };
     if (!checkpoint_read_integer(read->run->section, "max_position_embeddings=512", &positions,
                                  fault))
         return false;
     checkpoint_name_write(name, read->run, read->index, read->run->stack->distances, ".weight");
-    const struct safetensors_entry *entry = model_tensors_require(parameters->tensors, name, fault);
-    if (!entry)
-        return false;
-    if (entry->rank == 2)
-        safetensors_shape(entry, shape, 2);
-    bias->count = 2 * positions - 1;
+    bias->count = bias->table_rows = 2 * positions - 1;
     bias->reach = positions - 1;
-    bias->table_rows = bias->count;
-    if (positions < 1 || shape[0] != (uint64_t)bias->count || shape[1] != (uint64_t)head_dim)
-        return fault_set_at(fault, "/parameters", FAULT_SHAPE,
-                            "tensor '%.100s' is not [%" PRId64 ", %" PRId64
-                            "], the distances of max_position_embeddings and the numbers of a head",
-                            name, bias->count, head_dim);
-    return model_parameters_get_now(parameters, entry, &bias->values, fault);
+    return get_table(parameters, name, bias->count, head_dim,
+                     "the distances of max_position_embeddings and the numbers of a head",
+                     &bias->values, fault);
 }
 
 /* A table that config.json does not ask for would be left out in silence. */
@@ -232,21 +228,12 @@ static bool add_picture_table(float *sum, const struct model_relative_bias *bias
                               const char *name, struct model_parameters *parameters,
                               struct fault *fault)
 {
-    const struct safetensors_entry *entry = model_tensors_find(parameters->tensors, name);
-    uint64_t shape[2] = { 0, 0 };
     const float *table;
-    if (!entry)
-        return fault_set_at(fault, "/parameters", FAULT_FIELD,
-                            "the file has no tensor '%.120s', which config.json asks for", name);
-    if (entry->rank == 2)
-        safetensors_shape(entry, shape, 2);
-    if (shape[0] != (uint64_t)bias->count || shape[1] != (uint64_t)heads)
-        return fault_set_at(fault, "/parameters", FAULT_SHAPE,
-                            "tensor '%.120s' is not [%" PRId64 ", %" PRId64
-                            "], as config.json gives: %" PRId64 " by %" PRId64
-                            " patches and so many heads",
-                            name, bias->count, heads, bias->height, bias->width);
-    if (!model_parameters_get_now(parameters, entry, &table, fault))
+    char what[128];
+    snprintf(what, sizeof what,
+             "as config.json gives: %" PRId64 " by %" PRId64 " patches and so many heads",
+             bias->height, bias->width);
+    if (!get_table(parameters, name, bias->count, heads, what, &table, fault))
         return false;
     for (int64_t h = 0; h < heads; h++)
         for (int64_t c = 0; c < bias->count; c++)
