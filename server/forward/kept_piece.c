@@ -36,15 +36,10 @@ static bool suits_levels(const struct kept_piece *piece)
 /* The piece of one of its heads, the index-th. */
 static struct attn_map_tile tile_of(const struct kept_piece *piece, int64_t index)
 {
-    struct attn_map_tile tile = {
-        .rows = { piece->rows[0], piece->rows[1] },
-        .keys = { piece->keys[0], piece->keys[1] },
-        .cell_rows = piece->cell_rows,
-        .cell_columns = piece->cell_columns,
-        .reduce = piece->reduce,
-        .cells = cells_of(piece, index),
-    };
-    kept_layer_problem(piece->layer, piece->head + index, &tile);
+    struct attn_map_tile tile = kept_layer_tile(
+        piece->layer, piece->head + index, piece->rows, piece->keys,
+        (const int64_t[]){ piece->cell_rows, piece->cell_columns }, cells_of(piece, index));
+    tile.reduce = piece->reduce;
     return tile;
 }
 
@@ -166,31 +161,25 @@ void kept_piece_write(struct kept_piece *piece, void *bytes)
 
 /* ----------------------------------------------------------------- one pair -- */
 
-static void pair_tile(const struct kept_layer *layer, int64_t head, int64_t row, int64_t key,
-                      struct attn_map_tile *tile)
+static struct attn_map_tile pair_tile(const struct kept_layer *layer, int64_t head, int64_t row,
+                                      int64_t key)
 {
     static float cell;
-    kept_layer_problem(layer, head, tile);
-    tile->rows[0] = row;
-    tile->rows[1] = row + 1;
-    tile->keys[0] = key;
-    tile->keys[1] = key + 1;
-    tile->cell_rows = tile->cell_columns = 1;
-    tile->cells = &cell;
+    return kept_layer_tile(layer, head, (const int64_t[]){ row, row + 1 },
+                           (const int64_t[]){ key, key + 1 }, (const int64_t[]){ 1, 1 }, &cell);
 }
 
 size_t kept_pair_workspace_bytes(const struct kept_layer *layer)
 {
-    struct attn_map_tile tile;
-    pair_tile(layer, 0, 0, 0, &tile);
+    const struct attn_map_tile tile = pair_tile(layer, 0, 0, 0);
     return attn_map_tile_workspace_bytes(&tile);
 }
 
 void kept_pair_compute(const struct kept_layer *layer, int64_t head, int64_t row, int64_t key,
                        struct kept_pair *pair, void *workspace)
 {
-    struct attn_map_tile tile, plain;
-    pair_tile(layer, head, row, key, &tile);
+    const struct attn_map_tile tile = pair_tile(layer, head, row, key);
+    struct attn_map_tile plain = tile;
     pair->query = (const float *)tile.problem.query.data + row * tile.problem.query.stride[2];
     pair->key = (const float *)tile.problem.key.data + key * tile.problem.key.stride[2];
     pair->lse = tile.lse[row];
@@ -198,7 +187,6 @@ void kept_pair_compute(const struct kept_layer *layer, int64_t head, int64_t row
     pair->weight = pair->masked;
     attn_map_tile_weigh(&tile, row, 1, &pair->weight);
 
-    plain = tile;
     plain.problem.options.causal = false;
     plain.problem.options.window_left = plain.problem.options.window_right = -1;
     plain.problem.mask.data = NULL;

@@ -52,17 +52,12 @@ int64_t kept_statistics_heads(const struct kept_trace *kept)
 /* -------------------------------------------------------------------- tasks -- */
 
 /* The piece of a head's map that is all of it but one cell, for its weights. */
-static void whole_map(const struct kept_layer *layer, int64_t head, struct attn_map_tile *tile)
+static struct attn_map_tile whole_map(const struct kept_layer *layer, int64_t head)
 {
     static float cell;
-    kept_layer_problem(layer, head, tile);
-    tile->rows[0] = 0;
-    tile->rows[1] = layer->q_len;
-    tile->keys[0] = 0;
-    tile->keys[1] = layer->kv_len < ATTN_MAP_TILE_KEYS ? layer->kv_len : ATTN_MAP_TILE_KEYS;
-    tile->cell_rows = tile->cell_columns = 1;
-    tile->reduce = ATTN_REDUCE_MAX;
-    tile->cells = &cell;
+    const int64_t keys = layer->kv_len < ATTN_MAP_TILE_KEYS ? layer->kv_len : ATTN_MAP_TILE_KEYS;
+    return kept_layer_tile(layer, head, (const int64_t[]){ 0, layer->q_len },
+                           (const int64_t[]){ 0, keys }, (const int64_t[]){ 1, 1 }, &cell);
 }
 
 static size_t block_bytes(void)
@@ -74,8 +69,7 @@ size_t kept_statistics_workspace_bytes(const struct kept_statistics *statistics)
 {
     size_t most = 0;
     for (int64_t i = 0; i < statistics->kept->layer_count; i++) {
-        struct attn_map_tile tile;
-        whole_map(&statistics->kept->layers[i], 0, &tile);
+        const struct attn_map_tile tile = whole_map(&statistics->kept->layers[i], 0);
         const size_t bytes = attn_map_tile_workspace_bytes(&tile);
         most = bytes > most ? bytes : most;
     }
@@ -165,8 +159,7 @@ static void add_rows(struct kept_sum *sum, const struct block *block, int64_t ro
 static void run_head(struct kept_sum *sum, const struct kept_trace *kept,
                      const struct kept_layer *layer, int64_t head, int64_t band, char *memory)
 {
-    struct attn_map_tile tile;
-    whole_map(layer, head, &tile);
+    struct attn_map_tile tile = whole_map(layer, head);
     float *weights = (float *)(void *)memory;
     float *masked = (float *)(void *)(memory + block_bytes());
     void *workspace = memory + 2 * block_bytes();

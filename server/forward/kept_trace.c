@@ -154,11 +154,21 @@ bool kept_trace_take_tokens(struct kept_trace *kept, int stream, const struct to
 
 /* ---------------------------------------------------------------------- maps -- */
 
-void kept_layer_problem(const struct kept_layer *layer, int64_t head, struct attn_map_tile *tile)
+struct attn_map_tile kept_layer_tile(const struct kept_layer *layer, int64_t head,
+                                     const int64_t rows[2], const int64_t keys[2],
+                                     const int64_t cells_shape[2], float *cells)
 {
     const int64_t kv_head = head / (layer->q_heads / layer->kv_heads);
-    struct attn_problem *problem = &tile->problem;
-    *problem = (struct attn_problem){
+    struct attn_map_tile tile = {
+        .rows = { rows[0], rows[1] },
+        .keys = { keys[0], keys[1] },
+        .cell_rows = cells_shape[0],
+        .cell_columns = cells_shape[1],
+        .reduce = ATTN_REDUCE_MAX,
+        .cells = cells,
+        .lse = layer->lse + head * layer->q_len,
+    };
+    tile.problem = (struct attn_problem){
         .options = layer->options,
         .kernels = layer->kernels,
         .query = attn_tensor_rows(layer->query + head * layer->head_dim, ATTN_F32, 1, 1,
@@ -168,27 +178,23 @@ void kept_layer_problem(const struct kept_layer *layer, int64_t head, struct att
         .alibi_slopes = layer->alibi_slopes ? layer->alibi_slopes + head : NULL,
     };
     if (layer->mask)
-        problem->mask = attn_tensor_dense(layer->mask + head * layer->q_len * layer->kv_len,
-                                          ATTN_F32, 1, 1, layer->q_len, layer->kv_len);
+        tile.problem.mask = attn_tensor_dense(layer->mask + head * layer->q_len * layer->kv_len,
+                                              ATTN_F32, 1, 1, layer->q_len, layer->kv_len);
     else if (layer->keys_seen)
-        problem->mask =
+        tile.problem.mask =
             attn_tensor_dense((void *)layer->keys_seen, ATTN_BOOL, 1, 1, 1, layer->kv_len);
-    tile->lse = layer->lse + head * layer->q_len;
+    return tile;
 }
 
 /* -------------------------------------------------------------------- levels -- */
 
 /* The level of a head, as a piece of the map that is all of it. */
-static void level_tile(const struct kept_layer *layer, int64_t head, struct attn_map_tile *tile)
+static struct attn_map_tile level_tile(const struct kept_layer *layer, int64_t head)
 {
-    kept_layer_problem(layer, head, tile);
-    tile->rows[0] = tile->keys[0] = 0;
-    tile->rows[1] = layer->q_len;
-    tile->keys[1] = layer->kv_len;
-    tile->cell_rows = layer->level_rows;
-    tile->cell_columns = layer->level_columns;
-    tile->reduce = ATTN_REDUCE_MAX;
-    tile->cells = layer->levels + head * layer->level_rows * layer->level_columns;
+    const int64_t shape[] = { layer->level_rows, layer->level_columns };
+    return kept_layer_tile(layer, head, (const int64_t[]){ 0, layer->q_len },
+                           (const int64_t[]){ 0, layer->kv_len }, shape,
+                           layer->levels + head * shape[0] * shape[1]);
 }
 
 int64_t kept_level_tasks(const struct kept_trace *kept)
@@ -196,8 +202,7 @@ int64_t kept_level_tasks(const struct kept_trace *kept)
     int64_t count = 0;
     for (int64_t i = 0; i < kept->layer_count; i++)
         if (kept->layers[i].levels) {
-            struct attn_map_tile tile;
-            level_tile(&kept->layers[i], 0, &tile);
+            const struct attn_map_tile tile = level_tile(&kept->layers[i], 0);
             count += kept->layers[i].q_heads * attn_map_tile_tasks(&tile);
         }
     return count;
@@ -208,8 +213,7 @@ size_t kept_level_workspace_bytes(const struct kept_trace *kept)
     size_t most = 0;
     for (int64_t i = 0; i < kept->layer_count; i++)
         if (kept->layers[i].levels) {
-            struct attn_map_tile tile;
-            level_tile(&kept->layers[i], 0, &tile);
+            const struct attn_map_tile tile = level_tile(&kept->layers[i], 0);
             const size_t bytes = attn_map_tile_workspace_bytes(&tile);
             most = bytes > most ? bytes : most;
         }
@@ -220,13 +224,12 @@ void kept_level_run(const struct kept_trace *kept, int64_t task, void *workspace
 {
     for (int64_t i = 0; i < kept->layer_count; i++) {
         const struct kept_layer *layer = &kept->layers[i];
-        struct attn_map_tile tile;
         if (!layer->levels)
             continue;
-        level_tile(layer, 0, &tile);
+        struct attn_map_tile tile = level_tile(layer, 0);
         const int64_t count = attn_map_tile_tasks(&tile);
         if (task < layer->q_heads * count) {
-            level_tile(layer, task / count, &tile);
+            tile = level_tile(layer, task / count);
             attn_map_tile_run(&tile, task % count, workspace);
             return;
         }

@@ -90,8 +90,11 @@ bool kept_trace_take_tokens(struct kept_trace *kept, int stream, const struct to
 struct kept_trace *kept_trace_hold(struct kept_trace *kept);
 void kept_trace_release(struct kept_trace *kept); /* NULL is fine */
 
-/* The whole map of one head as map_tile.h takes it. past_len, which the problem points at, is 0. */
-void kept_layer_problem(const struct kept_layer *layer, int64_t head, struct attn_map_tile *tile);
+/* The piece of the map of one head with these rows and keys, [first, end) each, as map_tile.h takes
+ * it, in so many cells, each the largest of its weights. */
+struct attn_map_tile kept_layer_tile(const struct kept_layer *layer, int64_t head,
+                                     const int64_t rows[2], const int64_t keys[2],
+                                     const int64_t cells_shape[2], float *cells);
 
 /* Tasks that make the levels of all layers; each needs kept_level_workspace_bytes(). */
 int64_t kept_level_tasks(const struct kept_trace *kept);

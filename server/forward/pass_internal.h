@@ -119,9 +119,4 @@ void pass_product_work(const struct pass *pass, const struct attn_linear *linear
                        struct attn_work *work);
 void pass_rows_work(int64_t row_count, int64_t columns, struct attn_work *work);
 
-/* Copies those of the rows [first, first + count) of a stream that a layer's answer has as this
- * tensor. source: the stream's row 0, of so many columns. */
-void pass_copy_rows(const struct pass *pass, int stream, int64_t layer, enum trace_tensor_name name,
-                    const float *source, int64_t columns, int64_t first, int64_t count);
-
 #endif

@@ -90,8 +90,11 @@ static void copy_rows(const struct trace_tensor *to, int64_t row, const float *f
     memcpy((float *)to->values + row * columns, from, (size_t)(count * columns) * sizeof *from);
 }
 
-void pass_copy_rows(const struct pass *pass, int stream, int64_t layer, enum trace_tensor_name name,
-                    const float *source, int64_t columns, int64_t first, int64_t count)
+/* Copies those of the rows [first, first + count) of a stream that a layer's answer has as this
+ * tensor. source: the stream's row 0, of so many columns. */
+static void copy_answered(const struct pass *pass, int stream, int64_t layer,
+                          enum trace_tensor_name name, const float *source, int64_t columns,
+                          int64_t first, int64_t count)
 {
     if (layer < 0)
         return;
@@ -146,10 +149,10 @@ static void copy_hidden_states(const struct pass *pass, const struct pass_step *
 {
     const float *rows = pass->rows[step->stream];
     const int64_t width = width_of(pass, step);
-    pass_copy_rows(pass, step->stream, step->block->self_layer, TRACE_HIDDEN_STATES, rows, width,
-                   first, count);
-    pass_copy_rows(pass, step->stream, step->block->cross_layer, TRACE_HIDDEN_STATES, rows, width,
-                   first, count);
+    copy_answered(pass, step->stream, step->block->self_layer, TRACE_HIDDEN_STATES, rows, width,
+                  first, count);
+    copy_answered(pass, step->stream, step->block->cross_layer, TRACE_HIDDEN_STATES, rows, width,
+                  first, count);
 }
 
 static void norm_run(const struct pass *pass, const struct pass_step *step, int turn, int64_t task,
@@ -166,7 +169,7 @@ static void norm_run(const struct pass *pass, const struct pass_step *step, int 
     if (is_normed(step))
         attn_rows_norm(&step->part->before, pass->normed + first * width, width,
                        rows + first * width, width, count, width);
-    pass_copy_rows(pass, step->stream, step->layer, TRACE_INPUTS, pass->input, width, first, count);
+    copy_answered(pass, step->stream, step->layer, TRACE_INPUTS, pass->input, width, first, count);
 }
 
 const struct pass_step_functions pass_norm = { plan_rows, norm_tasks, norm_run };
@@ -190,8 +193,8 @@ static void add_run(const struct pass *pass, const struct pass_step *step, int t
     (void)workspace;
     pass_task_rows(pass->row_count[step->stream], width, task, &first, &count);
     float *rows = pass->rows[step->stream] + first * width, *output = pass->output + first * width;
-    pass_copy_rows(pass, step->stream, step->layer, TRACE_ATTENTION_OUTPUT, pass->output, width,
-                   first, count);
+    copy_answered(pass, step->stream, step->layer, TRACE_ATTENTION_OUTPUT, pass->output, width,
+                  first, count);
     if (part->inside.weight)
         attn_rows_norm(&part->inside, output, width, output, width, count, width);
     attn_rows_add(pass->limits.kernels, rows, width, output, width,

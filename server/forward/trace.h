@@ -36,8 +36,6 @@ enum trace_output {
         TRACE_OUTPUT_COUNT
 };
 
-extern const char *const trace_output_names[TRACE_OUTPUT_COUNT];
-
 /* What the answer has of one layer, in this order: name, and the output that asks for it.
  *
  *     weights           [heads][q][k], or the shape of the weight map

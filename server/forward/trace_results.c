@@ -10,12 +10,6 @@
 
 enum { TOP_K_DEFAULT = 5, TOKEN_BYTES = 160, CANDIDATE_BYTES = 160, INDEX_BYTES = 8 };
 
-const char *const trace_output_names[TRACE_OUTPUT_COUNT] = {
-#define X(NAME, name) #name,
-    TRACE_OUTPUT_MAP(X)
-#undef X
-};
-
 const char *const trace_tensor_names[TRACE_TENSOR_COUNT] = {
 #define X(NAME, name, OUTPUT) #name,
     TRACE_TENSOR_MAP(X)

@@ -2,7 +2,7 @@
  *
  * Each layer of the model is a step (session_step.h), whose cache the layer's attention opens when
  * the pass is planned. A pass is planned more than once; its caches are opened once. */
-#include "forward/trace_session.h"
+#include "forward/trace_wire.h"
 
 #include "session/session_step.h"
 #include "session/session_turn.h"

@@ -1,7 +1,6 @@
 /* session_trace.c - see session_trace.h. */
 #include "wire/session_trace.h"
 
-#include "forward/trace_session.h"
 #include "session/session_path.h"
 #include "wire/session_text.h"
 #include "wire/trace_safetensors.h"
