@@ -1,4 +1,4 @@
-/* model_mapping.c - see model_mapping.h. */
+/* model_mapping.c - maps files, and looks whether they changed since. */
 #include "model/model_mapping.h"
 
 #include <errno.h>
@@ -11,8 +11,10 @@
 
 enum { TEXT_BYTES_MAX = 16 << 20 };
 
-/* O_NONBLOCK: opening a pipe in place of a file must not block the start. */
-int model_mapping_open_file(const char *path, struct stat *status, struct fault *fault)
+/* Opens a regular file of at least one byte for reading and fills *status with fstat(). Returns the
+ * descriptor; -1 at a fault. O_NONBLOCK: opening a pipe in place of a file must not block the
+ * start. */
+static int open_file(const char *path, struct stat *status, struct fault *fault)
 {
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0 || fstat(file, status) != 0) {
@@ -29,8 +31,8 @@ int model_mapping_open_file(const char *path, struct stat *status, struct fault 
     return -1;
 }
 
-static struct model_mapping *map(int file, const char *path, const struct stat *status,
-                                 struct fault *fault)
+static struct model_mapping *map_file(int file, const char *path, const struct stat *status,
+                                      struct fault *fault)
 {
     const size_t size = (size_t)status->st_size;
     struct model_mapping *mapping = calloc(1, sizeof *mapping);
@@ -58,10 +60,10 @@ static struct model_mapping *map(int file, const char *path, const struct stat *
 struct model_mapping *model_mapping_create(const char *path, struct fault *fault)
 {
     struct stat status;
-    const int file = model_mapping_open_file(path, &status, fault);
+    const int file = open_file(path, &status, fault);
     if (file < 0)
         return NULL;
-    struct model_mapping *mapping = map(file, path, &status, fault);
+    struct model_mapping *mapping = map_file(file, path, &status, fault);
     close(file);
     if (!mapping || mapping->guard)
         return mapping;
@@ -97,7 +99,7 @@ size_t model_mapping_bytes(const struct model_mapping *mapping)
 
 /* The system gives the inode of a mapped file to no other file, so the path leads to the mapped
  * file where the inode is the same. */
-static const char *look(const struct model_mapping *mapping)
+static const char *find_damage(const struct model_mapping *mapping)
 {
     const struct stat *opened = &mapping->opened;
     struct stat status;
@@ -118,7 +120,7 @@ const char *model_mapping_damage(struct model_mapping *mapping)
 {
     for (; mapping; mapping = mapping->next) {
         const char *damage = atomic_load(&mapping->damage);
-        if (!damage && (damage = look(mapping)))
+        if (!damage && (damage = find_damage(mapping)))
             atomic_store(&mapping->damage, damage);
         if (damage)
             return damage;
@@ -141,7 +143,7 @@ bool model_mapping_rename(struct model_mapping *mapping, const char *path, struc
 char *model_mapping_read_text(const char *path, struct fault *fault)
 {
     struct stat status;
-    const int file = model_mapping_open_file(path, &status, fault);
+    const int file = open_file(path, &status, fault);
     if (file < 0)
         return NULL;
     char *text = NULL;

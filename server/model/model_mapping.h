@@ -51,10 +51,6 @@ bool model_mapping_rename(struct model_mapping *mapping, const char *path, struc
  * NULL at a fault. */
 char *model_mapping_read_text(const char *path, struct fault *fault);
 
-/* Opens a regular file of at least one byte for reading and fills *status with fstat(). Returns the
- * descriptor; -1 at a fault. */
-int model_mapping_open_file(const char *path, struct stat *status, struct fault *fault);
-
 /* Whether path lies in folder once symbolic links are followed. True where path does not exist: the
  * call that opens it says so. */
 bool model_mapping_is_inside(const char *folder, const char *path);
