@@ -1,7 +1,7 @@
 /* checkpoint_bias.c - relative position biases.
  *
  * T5. Source: Raffel et al. 2020, section 2.1, and _relative_position_bucket() of transformers'
- * t5/modeling_t5.py, computed in float as there: a short distance has a bucket of its own, longer
+ * t5/modeling_t5.py, computed in float as there: a short distance has its own bucket, longer
  * ones share buckets by their logarithm, and all from max_distance on share one. So the bias of a
  * head is a list with a number for each distance up to max_distance.
  *

@@ -190,7 +190,7 @@ _Static_assert(offsetof(struct checkpoint_pass, reads) - offsetof(struct checkpo
 #define LIST_NAMES(row, path, below)                                                               \
     list_names((row)->fields, sizeof(row)->fields / sizeof(row)->fields[0], path, below)
 
-/* The same of all rows of the section. */
+/* Whether a row of the section names path; with below, a field of the object at path. */
 static bool is_named(const struct section *section, const char *path, bool below)
 {
     const struct checkpoint *checkpoint = section->checkpoint;

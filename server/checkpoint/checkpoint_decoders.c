@@ -1,4 +1,4 @@
-/* checkpoint_decoders.c - the table of decoders whose tensors have names of their own.
+/* checkpoint_decoders.c - the table of decoders that have their own names of tensors.
  *
  * checkpoint_family.h says how a family is added. Its attention is compared with its own source in
  * tests/unit/test_checkpoint_decoders.c, or in

@@ -62,17 +62,17 @@ const char *checkpoint_field_name(const cJSON *section, const char *field)
 static bool refuse_field(const cJSON *node, enum fault_code code, const char *expected,
                          struct fault *fault)
 {
-    char pointer[FAULT_POINTER_MAX], came[NAME_BYTES];
+    char pointer[FAULT_POINTER_MAX], value[NAME_BYTES];
     snprintf(pointer, sizeof pointer, "/config/%s", node->string);
     if (cJSON_IsNumber(node))
-        snprintf(came, sizeof came, "%.17g", node->valuedouble);
+        snprintf(value, sizeof value, "%.17g", node->valuedouble);
     else
-        snprintf(came, sizeof came, "%s",
+        snprintf(value, sizeof value, "%s",
                  cJSON_IsString(node) ? "a string"
                  : cJSON_IsBool(node) ? "a boolean"
                                       : "a list or an object");
     return fault_set_at(fault, pointer, code, "config.json's %.60s is %s; expected %s",
-                        node->string, came, expected);
+                        node->string, value, expected);
 }
 
 bool checkpoint_read_number(const cJSON *section, const char *field, double *value,

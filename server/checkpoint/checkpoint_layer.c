@@ -192,7 +192,7 @@ static bool check_groups(const struct checkpoint_layer *layer, struct fault *fau
 
 /* --------------------------------------------------------- rotary embedding -- */
 
-/* Layers with a window may have a theta of their own, and then rope_scaling is not for them. theta
+/* Layers with a window may have their own theta, and then rope_scaling is not for them. theta
  * is at the top of config.json or, in newer files, in rope_parameters. The scaling is in
  * rope_scaling or in rope_parameters, and its members have the names that they have in our own
  * config. So the scaling is translated to our form, and model_config.c reads and refuses both forms
@@ -352,7 +352,7 @@ static bool set_rope_factor(const struct checkpoint_layer *layer, cJSON *copy)
     return cJSON_AddNumberToObject(copy, "factor", most > length ? most / length : 1) != NULL;
 }
 
-/* Mistral's params.json has names of its own for yarn. Source: _remap_mistral_yarn_args() of vLLM's
+/* Mistral's params.json has its own names for yarn. Source: _remap_mistral_yarn_args() of vLLM's
  * transformers_utils/configs/mistral.py. */
 static bool rename_yarn(cJSON *copy)
 {

@@ -340,7 +340,7 @@ static bool is_cross_of_stream(const struct checkpoint *checkpoint,
     return false;
 }
 
-/* Builds the stream of a run, if it has one of its own. */
+/* Builds the stream of a run that has one. */
 static bool add_run(struct pass_builder *builder, const struct checkpoint_run *run, int64_t first)
 {
     const struct checkpoint_pass *pass = &run->stack->pass;

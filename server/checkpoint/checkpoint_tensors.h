@@ -10,7 +10,8 @@
 void checkpoint_name_write(char name[CHECKPOINT_NAME_BYTES], const struct checkpoint_run *run,
                            int64_t index, const char *part, const char *ending);
 
-/* The same of a tensor beside attention: "model.layers.7.mlp.up_proj.weight" for "mlp.up_proj". */
+/* Writes the name of a tensor of the block that is not of attention:
+ * "model.layers.7.mlp.up_proj.weight" for "mlp.up_proj". */
 void checkpoint_name_write_block(char name[CHECKPOINT_NAME_BYTES], const struct checkpoint_run *run,
                                  int64_t index, const char *part, const char *ending);
 

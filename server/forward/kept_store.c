@@ -82,7 +82,7 @@ static struct kept_trace *take_out(struct kept_store *store, int64_t i)
     return kept;
 }
 
-/* Takes out one trace whose time has come; NULL: there is none. */
+/* Takes out one expired trace; NULL: there is none. */
 static struct kept_trace *take_expired(struct kept_store *store, int64_t now_ns)
 {
     for (int64_t i = 0; i < store->count; i++)

@@ -1,9 +1,9 @@
-/* kept_store.h - the kept traces of a daemon, by their ids, within a budget of memory of their own
+/* kept_store.h - the kept traces of a daemon, by their ids, within their own budget of memory
  * (--trace-memory-max). Thread-safe.
  *
- * A kept trace is for the account that made it, and for keys with the scope admin; another key gets
- * not_found, as for an id that never was. When its time has come, or its maker deletes it, its id
- * is gone (410); the store knows the last KEPT_ENDED_MAX ids that ended. */
+ * A kept trace is for the account that made it, and for keys with the scope admin; other keys get
+ * 404, as if it did not exist. When it has expired, or its maker has deleted it, its id gets 410;
+ * the store knows the last KEPT_ENDED_MAX ids that ended. */
 #ifndef ATTND_KEPT_STORE_H
 #define ATTND_KEPT_STORE_H
 
@@ -17,7 +17,7 @@ struct kept_store;
 struct kept_store *kept_store_create(size_t bytes_max); /* NULL: no memory */
 void kept_store_free(struct kept_store *store);         /* NULL is fine */
 
-/* Reserves bytes for a trace of the key that is to come; else the fault says how much is kept, what
+/* Reserves bytes for a coming trace of the key; else the fault says how much is kept, what
  * the budget is, and whose. key NULL: no keys are in use. account is that of the key, or NULL. */
 bool kept_store_reserve(struct kept_store *store, size_t bytes, const struct access_key *key,
                         struct fault *fault);
@@ -25,7 +25,7 @@ void kept_store_return(struct kept_store *store, size_t bytes, struct access_acc
 
 /* Gives kept, whose account is set, an id, which is copied to id, and takes over the caller's
  * reference and the reserved kept->bytes. From now on it lives for keep_ns. False, with a fault: no
- * memory, and the caller's reference and reservation are gone. */
+ * memory, and the caller's reference and reservation are released. */
 bool kept_store_publish(struct kept_store *store, struct kept_trace *kept, int64_t keep_ns,
                         char id[TRACE_ID_MAX + 1], struct fault *fault);
 

@@ -57,8 +57,8 @@ static void list_in_sequence(struct pass *pass, int stream, const struct model_b
     add_step(pass, make_step(PASS_ADD, stream, block, &block->feed_forward, -1));
 }
 
-/* Both parts read the rows that enter the block, so the norm before the feed-forward comes before
- * the sum with what attention computed. */
+/* Both parts read the rows that enter the block, so the norm before the feed-forward precedes the
+ * sum with what attention computed. */
 static void list_in_parallel(struct pass *pass, int stream, const struct model_block *block)
 {
     struct pass_step norm = make_step(PASS_NORM, stream, block, &block->self, block->self_layer);

@@ -65,7 +65,7 @@ static bool has_context(const struct pass *pass, const struct pass_sequence *seq
     return pass->step + 1 < pass->step_count || sequence->item->past;
 }
 
-/* Sums over spans are a map of their own in place of weights. */
+/* Sums over spans replace the map of weights. */
 static void set_spans(const struct pass_step *step, struct pass_sequence *sequence)
 {
     struct infer_item *item = sequence->attention;

@@ -215,7 +215,7 @@ static float *gathered_rows(const struct pass *pass, int stream)
 
 /* ---------------------------------------------------------------- planning -- */
 
-/* RoBERTa counts positions without padding; its padding has a position of its own. */
+/* RoBERTa counts positions without padding; its padding has its own position. */
 static void number_positions(const struct model_embedding *embedding, const int64_t *ids,
                              int64_t count, int64_t past_len, int64_t *positions)
 {

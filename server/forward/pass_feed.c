@@ -3,10 +3,10 @@
  * Dense: two turns for each panel of rows, up (with the gate and the activation in the same
  * product) and down.
  *
- * A mixture of experts (Shazeer et al. 2017): the router's logits of all rows come first, then one
- * task chooses the experts of each row and lists the rows of each expert. An expert then gathers
- * its rows panel by panel, computes, and adds its weighted results. Experts run in the order of
- * their numbers, so a row's sum has one order whatever other rows there are. */
+ * A mixture of experts (Shazeer et al. 2017): the router's logits of all rows are computed first,
+ * then one task chooses the experts of each row and lists the rows of each expert. An expert then
+ * gathers its rows panel by panel, computes, and adds its weighted results. Experts run in the
+ * order of their numbers, so a row's sum has one order whatever other rows there are. */
 #include "forward/pass_internal.h"
 
 #include "rows.h"

@@ -57,7 +57,7 @@ struct pass {
 
     struct pass_step *steps;
     int64_t step_count, step;
-    int turn, running; /* the turn that comes, and the one whose tasks run */
+    int turn, running; /* the next turn, and the one whose tasks run */
 
     /* Numbers of rows of tables, for the rows of a stream of tokens; NULL: there is no table. */
     int64_t *ids[MODEL_STREAMS_MAX], *positions[MODEL_STREAMS_MAX], *types[MODEL_STREAMS_MAX];

@@ -1,7 +1,7 @@
 /* trace.h - what a client asks of a trace and what it gets, as plain data.
  *
  * A trace is the whole pass of a model: text, tokens, pixels or features in, the numbers of every
- * layer asked for out. A request is a list of items, each a pass of its own; a single call is a
+ * layer asked for out. A request is a list of items, each with its own pass; a single call is a
  * list of one. A wire fills in what was asked (the first half of an item), trace_plan() adds what
  * that means for the model (the second half), tasks compute (pass.h), and the wire writes the
  * results. Nothing here knows HTTP or JSON. */
@@ -114,7 +114,7 @@ struct trace_stream {
 struct pass;
 struct kept_trace;
 
-/* Tokens that came before those of an item, of which caches have the keys and values of every
+/* Tokens before those of an item, of which caches have the keys and values of every
  * layer; those of the item are appended. */
 struct trace_past {
     int64_t length;

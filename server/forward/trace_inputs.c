@@ -1,4 +1,4 @@
-/* trace_inputs.c - what comes in for each stream of a model: text or tokens, pixels, features, or
+/* trace_inputs.c - the input of each stream of a model: text or tokens, pixels, features, or
  * rows in place of the embedding's output. Everything that a stream cannot take is a fault. Then
  * which keys, and of which rows, the sums over spans are asked for. */
 #include "forward/trace_plan.h"
@@ -35,8 +35,8 @@ static bool is_same_text(struct byte_slice a, struct byte_slice b)
     return a.data == b.data && a.size == b.size;
 }
 
-/* The tokens of an earlier item that has the same bytes, because they stand beside the requests of
- * the batch; NULL: there is none. */
+/* The tokens of an earlier item that has the same bytes, because the batch has them for all its
+ * requests; NULL: there is none. */
 static const struct token_list *find_encoded(const struct trace_request *request,
                                              const struct trace_item *item, int stream,
                                              const struct text_source *source, bool of_decoder)
@@ -197,7 +197,7 @@ static bool begin_decoder(const struct trace_item *item, const struct token_list
     return true;
 }
 
-/* The decoder's text follows its start token; tokens come with it. */
+/* The decoder's text follows its start token; tokens include it. */
 static bool take_decoder_tokens(struct trace_request *request, struct trace_item *item,
                                 struct fault *fault)
 {
@@ -246,12 +246,13 @@ static bool to_floats(struct array *array, struct arena *arena, struct fault *fa
 static bool wrong_shape(const struct trace_item *item, const char *name, const struct array *array,
                         const char *taken, struct fault *fault)
 {
-    char pointer[FAULT_POINTER_MAX], came[24 * ARRAY_RANK_MAX] = "";
+    char pointer[FAULT_POINTER_MAX], shape[24 * ARRAY_RANK_MAX] = "";
     size_t used = 0;
     snprintf(pointer, sizeof pointer, "/%s", name);
     for (int i = 0; i < array->rank; i++)
-        used += (size_t)snprintf(came + used, sizeof came - used, "[%" PRId64 "]", array->shape[i]);
-    return fault_set_at(fault, pointer, FAULT_SHAPE, "%s is %s; model '%s' takes %s", name, came,
+        used +=
+            (size_t)snprintf(shape + used, sizeof shape - used, "[%" PRId64 "]", array->shape[i]);
+    return fault_set_at(fault, pointer, FAULT_SHAPE, "%s is %s; model '%s' takes %s", name, shape,
                         item->model->name, taken);
 }
 
@@ -340,7 +341,7 @@ static bool take_stream(struct trace_request *request, struct trace_item *item, 
     return true;
 }
 
-/* The field that a stream's rows come from, for faults. */
+/* The field that a stream's rows are from, for faults. */
 static const char *field_of(const struct trace_item *item, int stream)
 {
     if (is_decoder(item->model->forward, stream))
@@ -367,7 +368,7 @@ static bool check_length(const struct trace_item *item, int i, struct fault *fau
 
 struct given_input {
     const char *name;
-    bool came;
+    bool is_given;
     enum model_input input;
 };
 
@@ -379,7 +380,7 @@ static bool takes_input(const struct model_forward *forward, enum model_input in
     return false;
 }
 
-/* What came has to be of use, and each model needs something. */
+/* Every given input has to be of use, and each model needs one. */
 static bool check_given(const struct trace_item *item, struct fault *fault)
 {
     static const char *const NEEDS[] = { "text or tokens", "pixels", "features" };
@@ -391,10 +392,10 @@ static bool check_given(const struct trace_item *item, struct fault *fault)
         { "/features", item->features.data, MODEL_INPUT_FEATURES },
     };
     const enum model_input first = forward->streams[0].embedding.input;
-    bool came = item->embeddings.data;
+    bool is_any_given = item->embeddings.data;
     for (int i = 0; i < (int)(sizeof givens / sizeof givens[0]); i++) {
-        came = came || givens[i].came;
-        if (givens[i].came && !takes_input(forward, givens[i].input))
+        is_any_given = is_any_given || givens[i].is_given;
+        if (givens[i].is_given && !takes_input(forward, givens[i].input))
             return fault_set_at(fault, givens[i].name, FAULT_FIELD,
                                 "model '%s' takes no %s; expected %s", item->model->name,
                                 givens[i].name + 1, NEEDS[first]);
@@ -402,7 +403,7 @@ static bool check_given(const struct trace_item *item, struct fault *fault)
     if (item->embeddings.data && has_input(item, first))
         return fault_set_at(fault, "/embeddings", FAULT_FIELD,
                             "embeddings take the place of %s; expected one of them", NEEDS[first]);
-    if (!came)
+    if (!is_any_given)
         return fault_set_at(fault, first == MODEL_INPUT_TOKENS ? "/text" : "", FAULT_FIELD,
                             "%s is missing", NEEDS[first]);
     if (item->pair.data && !item->text.data)
@@ -449,8 +450,8 @@ bool trace_plan_inputs(struct trace_request *request, struct trace_item *item, s
 
 /* ------------------------------------------------------------------- spans -- */
 
-/* A span is a range of tokens, or a part of the text, which stands for every token that has a byte
- * of it. */
+/* A span is a range of tokens, or a part of the text, which means every token that has a byte of
+ * it. */
 
 /* What a request may have searched for span_texts: about a second. */
 #define SEARCHED_BYTES_MAX ((size_t)1 << 32)

@@ -2,7 +2,7 @@
  * turns of its passes, one pass after the other, and its wire writes. Short sequences of one model
  * share a pass.
  *
- * A pass is made when its turn comes and freed when it is over, so a batch takes the memory of its
+ * A pass is made when it is next and freed when it is over, so a batch takes the memory of its
  * largest pass. It is made a first time when the request is planned, to know its cost and its
  * memory, both of which are asked for before anything is computed. */
 #include "forward/trace_job.h"
@@ -70,7 +70,8 @@ static void price_trace(struct trace_job *job)
     call_share_stages(call, job->groups.steps);
 }
 
-/* What reading came to. A refused request that cost more than expected is known the next time. */
+/* Prices what reading cost. A refused request that cost more than expected is known the next time.
+ */
 static void price_reading(struct call *call, const struct trace_request *request, bool is_planned)
 {
     infer_cost_was_tokenized(&call->cost, request->tokenized_bytes);
@@ -238,7 +239,7 @@ static void trace_settle(struct call *call)
         call->order->end(call, &call->fault);
 }
 
-/* The request's items of attention stand for the items of the trace. */
+/* Statistics count the request's items of attention. */
 static void trace_record(struct call *call, struct request_record *record)
 {
     struct trace_request *request = &trace_of(call)->call.request;

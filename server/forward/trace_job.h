@@ -1,4 +1,4 @@
-/* trace_job.h - a trace as a call (infer/call.h), whatever wire its bytes come by. */
+/* trace_job.h - a trace as a call (infer/call.h), whatever wire reads its bytes. */
 #ifndef ATTND_TRACE_JOB_H
 #define ATTND_TRACE_JOB_H
 

@@ -99,7 +99,7 @@ static bool is_of_all(const struct trace_request *request, const struct fault *f
     return !request->batch || fault->code == FAULT_ANSWER_TOO_LARGE || fault->code == FAULT_MEMORY;
 }
 
-/* Adds the group; where that fails, each of its items as a group of its own, so that the fault is
+/* Adds the group; where that fails, each of its items as its own group, so that the fault is
  * of the item that it belongs to. */
 static bool add_items(const struct trace_request *request, struct trace_groups *groups,
                       const struct pass_group *group, const struct infer_limits *limits,
@@ -127,7 +127,7 @@ static int64_t rows_of(const struct trace_item *item)
     return rows;
 }
 
-/* The last layer that is asked for; one more than all layers where what comes behind them is. */
+/* The last layer that is asked for; one more than all layers where something after them is. */
 static int64_t last_layer(const struct trace_item *item)
 {
     if (item->has_final_rows || item->prediction_count > 0)

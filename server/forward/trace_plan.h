@@ -32,7 +32,7 @@ bool trace_plan_inputs(struct trace_request *request, struct trace_item *item, s
 /* Finds the spans by their texts, and the rows that spans are asked of. The inputs are planned. */
 bool trace_plan_spans(struct trace_request *request, struct trace_item *item, struct fault *fault);
 
-/* Where a layer stands in the model; block NULL: the pass does not run it. */
+/* Where a layer is in the model; block NULL: the pass does not run it. */
 struct trace_place {
     int stream;
     bool is_cross;
@@ -47,8 +47,8 @@ bool trace_plan_results(struct trace_item *item, struct arena *arena, struct fau
 /* The most bytes that the item's part of the answer takes; SIZE_MAX on overflow. */
 size_t trace_answer_bytes(const struct trace_item *item, size_t number_bytes);
 
-/* The place of an item among those whose results are contiguous. An item whose results stand alone
- * is number 0 of 1. */
+/* The place of an item among those whose results are contiguous. An item whose results are apart is
+ * number 0 of 1. */
 struct trace_joint {
     const struct trace_item *first; /* has its memory already, unless it is the item itself */
     int64_t number, count;

@@ -109,7 +109,7 @@ static void set_shape(struct trace_tensor *tensor, int rank, int64_t a, int64_t 
     *tensor = (struct trace_tensor){ .rank = rank, .shape = { a, b, c } };
 }
 
-/* Spans are of the keys that stand for the text: not of those of a decoder's own tokens. */
+/* Spans are of the keys of the text: not of those of a decoder's own tokens. */
 static bool has_spans(const struct trace_item *item, const struct trace_place *place)
 {
     return item->span_count > 0

@@ -37,7 +37,7 @@ static bool check_session_fields(const struct trace_item *item, struct fault *fa
 {
     const struct {
         const char *pointer;
-        bool came;
+        bool is_given;
         const char *why;
     } refused[] = {
         { "/pair", item->pair.data, "a session takes one text after the other" },
@@ -48,7 +48,7 @@ static bool check_session_fields(const struct trace_item *item, struct fault *fa
         { "/keep", item->keep_ns > 0, "the session keeps keys and values; ask for the outputs" },
     };
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
-        if (refused[i].came)
+        if (refused[i].is_given)
             return fault_set_at(fault, refused[i].pointer, FAULT_FIELD,
                                 "%s is no field of a trace over a session: %s",
                                 refused[i].pointer + 1, refused[i].why);
@@ -131,7 +131,7 @@ static bool prepare_steps(struct call *base, struct fault *fault)
     own->past.length = own->steps[0].cache.length;
     item->past = &own->past;
     if (own->past.length > 0 && !item->has_special)
-        item->no_special = true; /* the text goes on: it has its first tokens already */
+        item->no_special = true; /* the text continues: it has its first tokens already */
     return true;
 }
 

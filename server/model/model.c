@@ -74,7 +74,7 @@ void model_release(struct model *model)
 
 void model_retire(struct model *model)
 {
-    /* The only holder frees it below, and nobody else can come to hold it. */
+    /* The only holder frees it below, and nobody else can hold it. */
     if (model && atomic_load(&model->storage->references) > 1) {
         atomic_fetch_add(&retired_bytes, model_mapping_bytes(model->storage->mapping));
         model->storage->is_retired = true;

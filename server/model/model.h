@@ -122,14 +122,14 @@ bool model_rename_file(struct model *model, const char *path, struct fault *faul
 
 /* Writes what tells one model from another, in hexadecimal digits: a digest of its name, of what
  * its config says of each layer, and of the bytes of its files. The same model has the same one on
- * every machine. Of a file of more than 8 MiB some blocks stand for all, so that a model of any
- * size takes some milliseconds; the model keeps the digest. False: no memory. */
+ * every machine. Of a file of more than 8 MiB some blocks are taken in place of all, so that a
+ * model of any size takes some milliseconds; the model keeps the digest. False: no memory. */
 bool model_identity(struct model *model, char hex[SHA256_HEX_BYTES], struct fault *fault);
 
 /* The index, below count, of the number or row for the pair at these positions. */
 int64_t model_bias_column(const struct model_relative_bias *bias, int64_t query, int64_t key);
 
-/* Whether there is a number for every pair of a call, whose queries stand at the positions from
+/* Whether there is a number for every pair of a call, whose queries have the positions from
  * first_query on and its keys at those from first_key on. The fault is length. */
 bool model_bias_check(const struct model_relative_bias *bias, int64_t first_query, int64_t q_len,
                       int64_t first_key, int64_t kv_len, struct fault *fault);

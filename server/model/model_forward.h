@@ -71,8 +71,8 @@ struct model_embedding {
 };
 
 /* How a picture becomes the pixels that a model takes, for clients that have a picture; the daemon
- * itself takes pixels as they come. Of a picture whose values are 0 to 255, channel c becomes
- * (value / 255 - mean[c]) / std[c]. */
+ * itself takes pixels as they are. A value v from 0 to 255 of channel c becomes
+ * (v / 255 - mean[c]) / std[c]. */
 struct model_pixels {
     const struct model_embedding *embedding; /* of the stream that takes them */
     const double *mean, *std;                /* [embedding->channels] */
@@ -138,12 +138,12 @@ struct model_head {
 
 enum { MODEL_STREAMS_MAX = 2 };
 
-/* A layer of the model that stands in no block is not a part of its pass. */
+/* A layer of the model that is in no block is not a part of its pass. */
 struct model_forward {
     struct model_stream streams[MODEL_STREAMS_MAX];
     int stream_count; /* 1 or more */
 
-    /* Stream 1 has cross attention to stream 0; else streams stand apart. */
+    /* Stream 1 has cross attention to stream 0; else streams are independent. */
     bool is_encoder_decoder;
     int64_t start_id; /* of a decoder: its first token; -1: there is none */
     struct model_head head;

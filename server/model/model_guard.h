@@ -24,7 +24,7 @@ struct model_guard *model_guard_add(const void *mapping, size_t size);
 /* Call it before munmap(). NULL is fine. */
 void model_guard_remove(struct model_guard *guard);
 
-/* Whether zero pages stand in place of the file's; false for NULL. */
+/* Whether zero pages replace the file's; false for NULL. */
 bool model_guard_damaged(const struct model_guard *guard);
 
 #endif

@@ -231,8 +231,8 @@ static bool check_rope(struct model_builder *builder)
  * projected column.
  */
 
-/* Sets out to the last dimension of score.weight and, for general, in to the first. A vector may
- * come as a matrix of one row or one column, as frameworks keep a projection to one number. */
+/* Sets out to the last dimension of score.weight and, for general, in to the first. A vector may be
+ * given as a matrix of one row or one column, as frameworks keep a projection to one number. */
 static bool read_score_shape(struct model_builder *builder, const struct safetensors_entry *entry,
                              bool is_general)
 {
@@ -593,7 +593,7 @@ bool model_layers_build(struct model_layer *layers, const struct model_config *c
 
 /* ------------------------------------------------------------------- fitting -- */
 
-/* The matrix of a concat layer stands over key columns first, then query columns. Where neither
+/* The matrix of a concat layer multiplies key columns first, then query columns. Where neither
  * input has rows, any split of the columns will do. */
 static bool fit_concat(struct model_layer *fitted, const struct model *model,
                        const struct model_widths *widths, struct fault *fault)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A copy of this many numbers or fewer is not worth a mapping of its own. */
+/* A copy of this many numbers or fewer is not worth its own mapping. */
 enum { COPY_NUMBERS_MIN = 65536 };
 
 bool model_parameters_init(struct model_parameters *parameters, const struct model_tensors *tensors,

@@ -334,7 +334,7 @@ static bool add_foreign_file(struct model_directory *directory, const char *name
 
 /* ------------------------------------------------------------------ names -- */
 
-/* Folders that stand beside models and hold none: the hub's cache of other things, and what a file
+/* Folders among models that hold none: the hub's cache of other things, and what a file
  * system makes. */
 static bool is_no_model(const char *name)
 {

@@ -31,7 +31,7 @@ struct model_directory {
 };
 
 /* Lists the models in the directory at path. model_name is for a directory that is itself one
- * model; NULL: the name of the directory. A folder of the hub's cache stands for its snapshot
+ * model; NULL: the name of the directory. A folder of the hub's cache means its snapshot
  * (model_hub_snapshot()). Listed with a problem are DIR/<name>.gguf, a file whose real path is not
  * below that of the directory, and models whose name no model can have (model_paths.h). Hidden
  * files, and the hub's datasets--* and spaces--*, are passed over. */

@@ -115,7 +115,7 @@ static bool write_file(void **bytes, size_t *size, const struct json_document *d
     return good;
 }
 
-/* Puts a list of numbers in place of the node that stands for it in the parsed document. */
+/* Puts a list of numbers in place of the node that represents it in the parsed document. */
 static bool restore_list(cJSON *object, cJSON *node, const struct json_numbers *numbers,
                          struct fault *fault)
 {

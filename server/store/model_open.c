@@ -186,7 +186,7 @@ static bool check_links(const char *folder, const char *root, struct fault *faul
 }
 
 /* Whether every token of the vocabulary has a row in the model's tables. Added tokens may have
- * none: published tokenizers have such that stand for pictures, or that fine-tuning adds. */
+ * none: published tokenizers have such that represent pictures, or that fine-tuning adds. */
 static bool check_tokenizer_fits(const struct model *model, struct fault *fault)
 {
     const struct model_forward *forward = model->forward;

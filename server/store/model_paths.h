@@ -23,8 +23,8 @@ const char *model_paths_join(struct arena *arena, const char *folder, const char
 /* Whether path is a folder, once links are followed; false for NULL. */
 bool model_paths_is_folder(const char *path);
 
-/* Whether a model can have this name. It stands in paths, lists, labels of metrics and lines of the
- * log, so it has no character that is written otherwise in a label or in JSON. */
+/* Whether a model can have this name. It is used in paths, lists, labels of metrics and lines of
+ * the log, so it has no character that is written otherwise in a label or in JSON. */
 #define MODEL_PATHS_NAME_RULE                                                                      \
     "1 to 128 letters, digits, spaces and . _ - + ( ) @ ~, the first one a letter or digit, the "  \
     "last one no space"

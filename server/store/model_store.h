@@ -61,7 +61,7 @@ bool model_store_delete(struct model_store *store, const char *name, struct faul
 
 /* Reads all versions of that name from the directory, also those that are served already, and swaps
  * them in. The old model of a version serves until then. Where the new one cannot be loaded, the
- * old one goes on serving and is listed with the reason. A version whose files are gone is taken
+ * old one keeps serving and is listed with the reason. A version whose files were removed is taken
  * out, unless nothing else of that name can serve. config is the JSON text of a config to use in
  * place of the model's own until the next load; NULL: the model's own. */
 bool model_store_load(struct model_store *store, const char *name, const char *config,
@@ -71,10 +71,10 @@ bool model_store_load(struct model_store *store, const char *name, const char *c
 bool model_store_unload(struct model_store *store, const char *name, struct fault *fault);
 
 /* Makes the store follow the directory: loads models that are new, have changed or did not load
- * before, as model_store_load() does, and takes out models whose files are gone. Unloaded models
- * stay unloaded. Asks should_stop (may be NULL) before each model, and ends early where it is true.
- * False where the directory cannot be read, or has become one model or stopped being one: that is
- * logged, and the models go on serving and are listed with the reason. */
+ * before, as model_store_load() does, and takes out models whose files were removed. Unloaded
+ * models stay unloaded. Asks should_stop (may be NULL) before each model, and ends early where it
+ * is true. False where the directory cannot be read, or has become one model or stopped being one:
+ * that is logged, and the models go on serving and are listed with the reason. */
 bool model_store_rescan(struct model_store *store, bool (*should_stop)(void));
 
 /* The objects of GET /v1/models and GET /v1/models/{model}. */
@@ -90,7 +90,7 @@ void model_store_versions(struct model_store *store, const char *name, struct te
 struct model_listing {
     const char *name;
     int64_t version;
-    bool is_default;           /* the name alone stands for it */
+    bool is_default;           /* the name alone means it */
     const char *state;         /* "READY", "LOADING" or "UNAVAILABLE" */
     const struct model *model; /* NULL unless it is READY */
     const char *reason;        /* NULL where it is READY */

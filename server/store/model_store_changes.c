@@ -51,7 +51,7 @@ static bool set_absent(struct model_store *store, const struct model_place *plac
     return set_row(store, &row, fault);
 }
 
-/* Notes why the row goes on serving its model and not what is on disk. Without memory the reason is
+/* Notes why the row keeps serving its model and not what is on disk. Without memory the reason is
  * lost. */
 static void set_refused(struct model_store *store, struct model_row *row, uint64_t fingerprint,
                         const char *reason)
@@ -92,7 +92,7 @@ static bool read_and_set(struct model_store *store, const struct model_place *pl
            && model_store_row(&row, place, model, NULL, fault) && set_row(store, &row, fault);
 }
 
-/* Notes that a place could not be read: its old model goes on serving, or its row has failed. */
+/* Notes that a place could not be read: its old model keeps serving, or its row has failed. */
 static void set_failed(struct model_store *store, const struct model_place *place,
                        const char *reason)
 {
@@ -145,8 +145,8 @@ static bool is_on_disk(const struct model_directory *directory, const struct mod
     return false;
 }
 
-/* Takes out the versions whose files are gone. Keeps one that can be used where other versions are
- * on disk and none of them can. */
+/* Takes out the versions whose files were removed. Keeps one that can be used where other versions
+ * are on disk and none of them can. */
 static void drop_removed_versions(struct model_store *store,
                                   const struct model_directory *directory, const char *name)
 {

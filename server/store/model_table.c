@@ -48,7 +48,7 @@ void model_row_free(struct model_row *row)
     *row = (struct model_row){ .name = NULL };
 }
 
-/* The index of the first row whose name and version do not come before these. */
+/* The index of the first row whose name and version are not before these. */
 static int64_t row_place(const struct model_table *table, const char *name, int64_t version)
 {
     int64_t low = 0, high = table->count;

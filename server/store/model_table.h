@@ -40,7 +40,7 @@ void model_row_free(struct model_row *row);
 struct model_row *model_table_rows(const struct model_table *table, const char *name,
                                    int64_t *count);
 
-/* The row that the name alone stands for: its highest version that can be used, else its highest
+/* The row that the name alone means: its highest version that can be used, else its highest
  * version. NULL: no row has the name. */
 struct model_row *model_table_find(const struct model_table *table, const char *name);
 
@@ -57,7 +57,7 @@ void model_table_take(struct model_table *table, struct model_row *row, struct m
 
 void model_table_free(struct model_table *table);
 
-/* Whether the name alone stands for this row. */
+/* Whether the name alone means this row. */
 bool model_row_is_default(const struct model_table *table, const struct model_row *row);
 
 /* "READY", "LOADING" or "UNAVAILABLE". */
