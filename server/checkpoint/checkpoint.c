@@ -4,7 +4,6 @@
  * config.json, write the tensors' names, and let model_layers.c build the layer from both. */
 #include "checkpoint/checkpoint.h"
 
-#include "checkpoint/checkpoint_check.h"
 #include "checkpoint/checkpoint_fields.h"
 #include "checkpoint/checkpoint_tensors.h"
 #include "model/model_layers.h"

@@ -44,6 +44,40 @@ bool checkpoint_find(struct checkpoint *checkpoint, const struct model_tensors *
 bool checkpoint_build(struct model_layer *layers, const struct checkpoint *checkpoint,
                       struct model_parameters *parameters, struct fault *fault);
 
+/* Builds what surrounds the attention layers, the pass, of a checkpoint whose layers are built. On
+ * true either *forward is set, or *reason says in one sentence why there is none: both lie in the
+ * arena of parameters. The fault is memory. */
+bool checkpoint_pass_build(const struct model_forward **forward, const char **reason,
+                           const struct checkpoint *checkpoint, const struct model_layer *layers,
+                           struct model_parameters *parameters, struct fault *fault);
+
 void checkpoint_free(struct checkpoint *checkpoint);
+
+/* Sets model->pixels where the model takes pixels: from the text of its preprocessor_config.json,
+ * which may be NULL, or what the family was made with where there is none or it is refused; refused
+ * may say why before the text is read. False: no memory. */
+bool checkpoint_pixels_set(struct model *model, const char *text, const char *refused,
+                           struct fault *fault);
+
+/* ---------------------------------------------------- for checkpoint*.c only -- */
+
+/* What is refused because something of it is not understood (checkpoint_check.c): without it the
+ * numbers could be wrong, and nobody would know. */
+
+/* Refuses a checkpoint that is quantised, by GPTQ, AWQ, bitsandbytes and others, as config.json or
+ * the names of its tensors say. The fault is dtype. */
+bool checkpoint_check_quantised(const struct checkpoint *checkpoint,
+                                const struct model_tensors *tensors, struct fault *fault);
+
+/* Passes fields of config.json that the family's rows read; fields that are null, false or empty;
+ * and fields that change no attention, which are listed here for all families and in a row for its
+ * own. Any other field is a fault that names it. */
+bool checkpoint_check_fields(const struct checkpoint *checkpoint, struct fault *fault);
+
+/* Sets the fault of a family that is not known, or whose tensors the file does not have, and
+ * returns false: what the file's attention has that nothing here computes, which known family is
+ * nearest, and which config to write instead. */
+bool checkpoint_refuse_family(const struct checkpoint *checkpoint,
+                              const struct model_tensors *tensors, struct fault *fault);
 
 #endif

@@ -1,6 +1,6 @@
 /* checkpoint_check.c - the lists of what is known: fields that change no attention, tensors that
  * quantisation writes, and words in names of tensors that tell what attention is made of. */
-#include "checkpoint/checkpoint_check.h"
+#include "checkpoint/checkpoint.h"
 
 #include "base/dtype.h"
 #include "base/names.h"

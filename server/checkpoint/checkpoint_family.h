@@ -211,7 +211,7 @@ struct checkpoint_stack {
             const char *refused; /* fields that must be null, 0 or false, "qk_ln|prefix_lm" */
             const char *reads;   /* fields that the row's functions read */
             const char *ignored; /* fields that change no number, as shell patterns: see
-                                    checkpoint_check.h */
+                                    checkpoint_check.c */
         };
         const char *fields[34]; /* the same, as a list */
     };

@@ -6,7 +6,7 @@
 #ifndef ATTND_CHECKPOINT_PASS_INTERNAL_H
 #define ATTND_CHECKPOINT_PASS_INTERNAL_H
 
-#include "checkpoint/checkpoint_pass.h"
+#include "checkpoint/checkpoint.h"
 
 struct checkpoint_pass_reader {
     struct checkpoint_pass pass;      /* as adjust() left it */

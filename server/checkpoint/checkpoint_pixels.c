@@ -1,9 +1,9 @@
-/* checkpoint_pixels.c - see checkpoint_pixels.h.
+/* checkpoint_pixels.c - how a picture becomes pixels, by preprocessor_config.json.
  *
  * Source: transformers, image_processing_utils.py and image_transforms.py: a picture is scaled,
  * maybe cut, then rescaled and normalized, each where its flag says so. Files of before 2023 have
  * no do_rescale, and were always rescaled. */
-#include "checkpoint/checkpoint_pixels.h"
+#include "checkpoint/checkpoint.h"
 
 #include "checkpoint/checkpoint_fields.h"
 #include "model/model_forward.h"

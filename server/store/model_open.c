@@ -6,8 +6,6 @@
 
 #include "base/dtype.h"
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/checkpoint_pass.h"
-#include "checkpoint/checkpoint_pixels.h"
 #include "formats/foreign_form.h"
 #include "formats/safetensors.h"
 #include "model/model_config.h"
