@@ -1,7 +1,7 @@
 /* trace_handlers.c - see trace_handlers.h. */
 #include "api/trace_handlers.h"
 
-#include "forward/trace_job.h"
+#include "forward/trace_wire.h"
 #include "wire/session_trace.h"
 #include "wire/trace_wire_v1.h"
 

@@ -5,7 +5,7 @@
  * A pass is made when it is next and freed when it is over, so a batch takes the memory of its
  * largest pass. It is made a first time when the request is planned, to know its cost and its
  * memory, both of which are asked for before anything is computed. */
-#include "forward/trace_job.h"
+#include "forward/trace_wire.h"
 
 #include "forward/trace_plan.h"
 #include "infer/infer_job.h"

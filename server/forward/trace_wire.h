@@ -8,6 +8,7 @@
 #include "infer/call.h"
 #include "session/session.h"
 
+struct infer_call;
 struct trace_wire;
 
 /* A trace on its way through a wire. */
@@ -31,6 +32,17 @@ struct trace_wire {
     void (*drop)(
         struct trace_call *call); /* with the request, perhaps twice; NULL: nothing to do */
 };
+
+/* In a handler: takes the body, and answers when all is computed. */
+void trace_job_handle(struct exchange *exchange, const struct trace_wire *wire);
+
+/* The memory that an inference needs to become a trace (infer_job_handle_in()). */
+size_t trace_job_bytes(void);
+
+/* Turns an inference, whose wire has read that it asks for a trace, into one; wire->begin is not
+ * called. Limits, arena and the wire's state are those of the inference, whose request has no items
+ * yet. */
+void trace_job_take(struct infer_call *call, const struct trace_wire *wire);
 
 /* A trace whose tokens continue those of a session (trace_session.c): the pass computes the new
  * tokens alone, and every layer appends their keys and values to the session's.

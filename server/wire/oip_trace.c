@@ -3,7 +3,7 @@
  * Each entry of the batch is an item, and all items have one shape, so their results lie one behind
  * the other in memory and together are the output. Tokens that attention_mask hides are in the pass
  * like all others, but no token attends to them. */
-#include "forward/trace_job.h"
+#include "forward/trace_wire.h"
 #include "wire/wire_oip.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #include "wire/wire_oip.h"
 
 #include "formats/accept.h"
-#include "forward/trace_job.h"
+#include "forward/trace_wire.h"
 #include "regions/regions.h"
 #include "service/model_access.h"
 

@@ -5,7 +5,7 @@
  * next two bytes are that length. Any bytes must end in a fault with a message, or in items of one
  * shape whose ids the model has. */
 #include "daemon.h"
-#include "forward/trace_job.h"
+#include "forward/trace_wire.h"
 #include "forward/trace_plan.h"
 #include "request.h"
 #include "store/model_store.h"
