@@ -2,20 +2,19 @@
 #include "api/trace_handlers.h"
 
 #include "forward/trace_wire.h"
-#include "wire/session_trace.h"
-#include "wire/trace_wire_v1.h"
+#include "operations/trace.h"
 
 void trace_handle(struct exchange *exchange)
 {
-    trace_job_handle(exchange, &trace_wire_v1_single);
+    trace_job_handle(exchange, &trace_single);
 }
 
 void trace_handle_batch(struct exchange *exchange)
 {
-    trace_job_handle(exchange, &trace_wire_v1_batch);
+    trace_job_handle(exchange, &trace_batch);
 }
 
 void trace_handle_session(struct exchange *exchange)
 {
-    trace_job_handle(exchange, &session_trace_wire);
+    trace_job_handle(exchange, &trace_of_session);
 }

@@ -30,14 +30,16 @@ struct writer_kind {
     /* A writer in the arena; NULL: no memory, and the fault is set. */
     struct writer *(*begin)(struct arena *arena, struct text *text, struct fault *fault);
 
-    /* name is NULL in a list, and of the whole answer. */
+    /* name is NULL in a list, and of the whole answer. Only an object in a list may have one: in
+     * the names of a file's tensors it stands for the index. */
     void (*object)(struct writer *writer, const char *name);
     void (*list)(struct writer *writer, const char *name);
 
     /* An object in text, and nothing in a file; the names in it are those of a checkpoint. */
     void (*group)(struct writer *writer, const char *name);
     void (*end)(struct writer *writer); /* of the last object, list or group that was begun */
-    void (*string)(struct writer *writer, const char *name, const char *value);
+    void (*string)(struct writer *writer, const char *name, const char *value); /* NULL: null */
+    void (*flag)(struct writer *writer, const char *name, bool value);
     void (*integer)(struct writer *writer, const char *name, int64_t value);
     void (*array)(struct writer *writer, const char *name, const struct array *array);
     void (*indices)(struct writer *writer, const char *name, const int64_t *values, int rank,

@@ -95,6 +95,15 @@ static void file_string(struct writer *writer, const char *name, const char *val
         writer_json.string(file->json, name, value);
 }
 
+static void file_flag(struct writer *writer, const char *name, bool value)
+{
+    struct file_writer *file = file_of(writer);
+    if (file->depth <= 1)
+        file_pair(file, name, value ? "true" : "false");
+    else if (file_json(file))
+        writer_json.flag(file->json, name, value);
+}
+
 static void file_integer(struct writer *writer, const char *name, int64_t value)
 {
     struct file_writer *file = file_of(writer);
@@ -142,7 +151,7 @@ static void file_open(struct writer *writer, const char *name, bool is_list, boo
     }
     level.path_used = used;
     file->levels[file->depth++] = level;
-    if (outer && !is_group && (is_list || !name)) /* also where nothing plain comes */
+    if (outer && !is_group && (is_list || outer->is_list)) /* also where nothing plain comes */
         file_json(file);
 }
 
@@ -273,6 +282,7 @@ const struct writer_kind writer_safetensors = {
     .group = file_group,
     .end = file_end,
     .string = file_string,
+    .flag = file_flag,
     .integer = file_integer,
     .array = file_array,
     .indices = file_indices,
@@ -310,6 +320,11 @@ static void npy_end(struct writer *writer)
 }
 
 static void npy_string(struct writer *writer, const char *name, const char *value)
+{
+    (void)writer, (void)name, (void)value;
+}
+
+static void npy_flag(struct writer *writer, const char *name, bool value)
 {
     (void)writer, (void)name, (void)value;
 }
@@ -359,6 +374,7 @@ const struct writer_kind writer_npy = {
     .group = npy_open,
     .end = npy_end,
     .string = npy_string,
+    .flag = npy_flag,
     .integer = npy_integer,
     .array = npy_array,
     .indices = npy_indices,

@@ -52,7 +52,8 @@ static struct text *json_member(struct writer *writer, const char *name)
 static void json_open(struct writer *writer, const char *name, bool is_list)
 {
     struct json_writer *json = json_of(writer);
-    text_raw(json_member(writer, name), is_list ? "[" : "{");
+    const bool is_in_list = json->lists & 1;
+    text_raw(json_member(writer, is_in_list ? NULL : name), is_list ? "[" : "{");
     json->lists = json->lists << 1 | is_list;
     json->has_before = false;
 }
@@ -84,7 +85,16 @@ static void json_end(struct writer *writer)
 
 static void json_string(struct writer *writer, const char *name, const char *value)
 {
-    text_string(json_member(writer, name), value);
+    struct text *text = json_member(writer, name);
+    if (value)
+        text_string(text, value);
+    else
+        text_raw(text, "null");
+}
+
+static void json_flag(struct writer *writer, const char *name, bool value)
+{
+    text_raw(json_member(writer, name), value ? "true" : "false");
 }
 
 static void json_integer(struct writer *writer, const char *name, int64_t value)
@@ -120,6 +130,7 @@ const struct writer_kind writer_json = {
     .group = json_group,
     .end = json_end,
     .string = json_string,
+    .flag = json_flag,
     .integer = json_integer,
     .array = json_array,
     .indices = json_indices,

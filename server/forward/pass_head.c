@@ -39,19 +39,19 @@ static bool list_predictions(struct pass *pass, struct pass_head *head, struct f
     const int stream = head_stream(pass);
     int64_t count = 0;
     for (int64_t i = 0; i < pass->sequence_count; i++)
-        count += pass->sequences[i].item->prediction_count;
+        count += pass->sequences[i].item->predictions.count;
     head->predictions = pass_alloc(pass, count, sizeof *head->predictions, fault);
     if (!head->predictions)
         return false;
     for (int64_t i = 0; i < pass->sequence_count; i++) {
         const struct pass_sequence *sequence = &pass->sequences[i];
-        struct trace_item *item = sequence->item;
-        if (item->candidate_count > head->candidates_max)
-            head->candidates_max = item->candidate_count;
-        for (int64_t k = 0; k < item->prediction_count; k++)
+        const struct trace_predictions *predictions = &sequence->item->predictions;
+        if (predictions->candidates > head->candidates_max)
+            head->candidates_max = predictions->candidates;
+        for (int64_t k = 0; k < predictions->count; k++)
             head->predictions[head->count++] =
-                (struct pass_prediction){ item, k,
-                                          sequence->first[stream] + item->predictions[k].position };
+                (struct pass_prediction){ sequence->item, k,
+                                          sequence->first[stream] + predictions->positions[k] };
     }
     return true;
 }
@@ -153,7 +153,8 @@ static void choose_tokens(const struct pass *pass, int64_t i)
     const struct pass_head *head = pass->head;
     const struct pass_prediction *prediction = &head->predictions[head->first + i];
     const struct trace_item *item = prediction->item;
-    const int64_t vocabulary = trace_vocabulary(pass->forward), count = item->candidate_count;
+    const int64_t vocabulary = trace_vocabulary(pass->forward);
+    const int64_t count = item->predictions.candidates, first = prediction->number * count;
     float *logits = head->logits + i * of->output.out;
     float *values = head->values + i * head->candidates_max;
     int64_t *indices = head->indices + i * head->candidates_max;
@@ -166,10 +167,11 @@ static void choose_tokens(const struct pass *pass, int64_t i)
         return;
     const struct attn_row_sums sums = attn_row_sums(logits, vocabulary);
     attn_top_k(logits, vocabulary, count, values, indices);
-    struct trace_candidate *candidates = item->predictions[prediction->number].candidates;
-    for (int64_t k = 0; k < count; k++)
-        candidates[k] = (struct trace_candidate){ indices[k], (float)((double)values[k] - sums.max
-                                                                      - sums.log_sum) };
+    for (int64_t k = 0; k < count; k++) {
+        item->predictions.ids[first + k] = indices[k];
+        item->predictions.logprobs[first + k] =
+            (float)((double)values[k] - sums.max - sums.log_sum);
+    }
 }
 
 static void head_run(const struct pass *pass, const struct pass_step *step, int turn, int64_t task,

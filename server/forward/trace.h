@@ -84,15 +84,14 @@ struct trace_layer {
     const int64_t *indices; /* of a weight map with top_k, of the shape of weights; else NULL */
 };
 
-struct trace_candidate {
-    int64_t id;
-    float logprob; /* natural logarithm */
-};
-
-struct trace_prediction {
-    int64_t position;
-    struct trace_candidate *candidates; /* [candidate_count of the item], the most probable first;
-                                           among equal ones the lower id first */
+/* The tokens that the head predicts at some positions, the most probable first; among equal ones
+ * the lower id first. */
+struct trace_predictions {
+    int64_t count;      /* positions */
+    int64_t candidates; /* of each */
+    int64_t *positions; /* [count] */
+    int64_t *ids;       /* [count][candidates] */
+    float *logprobs;    /* [count][candidates], natural logarithms */
 };
 
 /* One of the model's streams (model_forward.h), as planned and computed. */
@@ -165,10 +164,9 @@ struct trace_item {
     struct trace_stream streams[MODEL_STREAMS_MAX];
     struct trace_layer *answered; /* [answered_count], in the order of their numbers */
     int64_t answered_count;
-    bool has_final_rows;                  /* the streams' rows are in the answer */
-    struct trace_prediction *predictions; /* [prediction_count] */
-    int64_t prediction_count, candidate_count;
-    struct trace_tensor logit_rows; /* [prediction_count][vocabulary]; only if asked */
+    bool has_final_rows; /* the streams' rows are in the answer */
+    struct trace_predictions predictions;
+    struct trace_tensor logit_rows; /* [predictions.count][vocabulary]; only if asked */
     size_t answer_bytes;            /* of its part of the answer, at most */
     struct kept_trace
         *keeping; /* while the pass runs; NULL: the trace is not kept (kept_trace.h) */

@@ -249,28 +249,22 @@ static bool list_positions(struct trace_item *item, int stream, int64_t **list, 
 static bool list_predictions(struct trace_item *item, struct arena *arena, struct fault *fault)
 {
     const struct model_forward *forward = item->model->forward;
-    const int stream = forward->stream_count - 1;
-    int64_t *positions;
+    struct trace_predictions *predictions = &item->predictions;
     if (!item->outputs[TRACE_OUTPUT_PREDICTIONS] && !item->logits)
         return true;
     if (!forward->head.output.weight)
         return fault_set_at(fault, "/outputs", FAULT_OPTION,
                             "model '%s' has no predictions: there is no head over its vocabulary",
                             item->model->name);
-    if (!list_positions(item, stream, &positions, &item->prediction_count, arena, fault))
+    if (!list_positions(item, forward->stream_count - 1, &predictions->positions,
+                        &predictions->count, arena, fault))
         return false;
     const int64_t vocabulary = trace_vocabulary(forward);
     const int64_t wanted = item->top_k_tokens > 0 ? item->top_k_tokens : TOP_K_DEFAULT;
     if (item->outputs[TRACE_OUTPUT_PREDICTIONS])
-        item->candidate_count = wanted < vocabulary ? wanted : vocabulary;
-    item->predictions =
-        arena_calloc(arena, (size_t)item->prediction_count, sizeof *item->predictions);
-    if (!item->predictions)
-        return fault_no_memory(fault);
-    for (int64_t i = 0; i < item->prediction_count; i++)
-        item->predictions[i].position = positions[i];
+        predictions->candidates = wanted < vocabulary ? wanted : vocabulary;
     if (item->logits)
-        set_shape(&item->logit_rows, 2, item->prediction_count, vocabulary, 1);
+        set_shape(&item->logit_rows, 2, predictions->count, vocabulary, 1);
     return true;
 }
 
@@ -346,7 +340,8 @@ static size_t item_bytes(const struct trace_item *item, size_t number_bytes, int
         if (item->streams[i].rows.rank > 0)
             add_bytes(&bytes, numbers_of(&item->streams[i].rows), number_bytes);
     }
-    add_bytes(&bytes, item->prediction_count * (1 + item->candidate_count), CANDIDATE_BYTES);
+    add_bytes(&bytes, item->predictions.count * (1 + item->predictions.candidates),
+              CANDIDATE_BYTES);
     if (item->logit_rows.rank > 0)
         add_bytes(&bytes, numbers_of(&item->logit_rows), number_bytes);
     return bytes;
@@ -412,6 +407,15 @@ static bool allocate_layer(const struct trace_item *item, int64_t index,
     return true;
 }
 
+static bool allocate_predictions(struct trace_predictions *predictions, struct arena *arena,
+                                 struct fault *fault)
+{
+    const size_t count = (size_t)(predictions->count * predictions->candidates);
+    predictions->ids = arena_calloc(arena, count, sizeof *predictions->ids);
+    predictions->logprobs = arena_calloc(arena, count, sizeof *predictions->logprobs);
+    return (predictions->ids && predictions->logprobs) || fault_no_memory(fault);
+}
+
 /* key_inputs of every layer are the rows that leave the encoder, so these are kept once. */
 static bool needs_encoded(const struct trace_item *item)
 {
@@ -436,12 +440,7 @@ bool trace_allocate_results(struct trace_item *item, const struct trace_joint *j
     for (int64_t i = 0; i < item->answered_count; i++)
         if (!allocate_layer(item, i, joint, arena, fault))
             return false;
-    for (int64_t i = 0; i < item->prediction_count; i++) {
-        item->predictions[i].candidates = arena_calloc(arena, (size_t)item->candidate_count,
-                                                       sizeof *item->predictions[i].candidates);
-        if (!item->predictions[i].candidates)
-            return fault_no_memory(fault);
-    }
-    return item->logit_rows.rank == 0
-           || allocate_tensor(&item->logit_rows, &first->logit_rows, joint, arena, fault);
+    return allocate_predictions(&item->predictions, arena, fault)
+           && (item->logit_rows.rank == 0
+               || allocate_tensor(&item->logit_rows, &first->logit_rows, joint, arena, fault));
 }

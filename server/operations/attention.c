@@ -6,10 +6,9 @@
 #include "infer/infer_gradient.h"
 #include "infer/infer_results.h"
 #include "infer/infer_selection.h"
+#include "operations/say.h"
 
-#include <inttypes.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---------------------------------------------------------------- headers -- */
@@ -132,25 +131,6 @@ static bool read_single(struct infer_call *call, struct fault *fault)
 
 /* ---------------------------------------------------------------- results -- */
 
-static void say_array(struct writer *writer, const char *name, const void *data,
-                      enum attn_dtype dtype, int rank, const int64_t *shape)
-{
-    struct array array = { .data = data, .dtype = dtype, .rank = rank };
-    memcpy(array.shape, shape, (size_t)rank * sizeof *shape);
-    writer->kind->array(writer, name, &array);
-}
-
-/* The k largest weights are their indices, too. */
-static void say_top_k(struct writer *writer, const struct infer_item *item, int rank,
-                      const int64_t *shape)
-{
-    writer->kind->object(writer, "weights");
-    writer->kind->indices(writer, "indices", item->weight_map.indices, rank, shape);
-    say_array(writer, "values", item->results[ATTN_OUTPUT_WEIGHTS], item->result_dtype, rank,
-              shape);
-    writer->kind->end(writer);
-}
-
 static void say_selection(struct writer *writer, const struct infer_item *item)
 {
     const int64_t shape[] = { item->layer.q_heads, item->q_len };
@@ -170,7 +150,8 @@ void attention_say_results(struct writer *writer, const struct infer_item *item)
     for (int i = 0; i < ATTN_OUTPUT_COUNT; i++) {
         const int rank = item->outputs[i] ? infer_output_shape(item, i, shape) : 0;
         if (item->outputs[i] && i == ATTN_OUTPUT_WEIGHTS && has_top_k)
-            say_top_k(writer, item, rank, shape);
+            say_top_k(writer, "weights", item->weight_map.indices, item->results[i],
+                      item->result_dtype, rank, shape);
         else if (item->outputs[i])
             say_array(writer, infer_output_names[i], item->results[i],
                       infer_output_dtype(item->result_dtype, i), rank, shape);
@@ -179,37 +160,28 @@ void attention_say_results(struct writer *writer, const struct infer_item *item)
         say_selection(writer, item);
 }
 
-void attention_say_fault(struct writer *writer, const struct fault *fault, int64_t index)
-{
-    char prefix[32];
-    struct fault whole = *fault;
-    snprintf(prefix, sizeof prefix, "/requests/%" PRId64, index);
-    fault_prefix_pointer(&whole, prefix);
-    writer->kind->string(writer, "error", whole.message);
-    writer->kind->string(writer, "code", fault_code_name(whole.code));
-    writer->kind->string(writer, "pointer", whole.pointer);
-}
-
 static void say_model(struct writer *writer, const struct infer_item *item)
 {
     writer->kind->string(writer, "model", item->model->name);
     writer->kind->integer(writer, "layer", item->layer_index);
 }
 
-static void say_single(const struct infer_call *call, struct writer *writer)
+static void say_single(const struct call *base, struct writer *writer)
 {
+    const struct infer_call *call = (const struct infer_call *)base;
     say_model(writer, &call->request.items[0]);
     attention_say_results(writer, &call->request.items[0]);
 }
 
-static void say_batch(const struct infer_call *call, struct writer *writer)
+static void say_batch(const struct call *base, struct writer *writer)
 {
+    const struct infer_call *call = (const struct infer_call *)base;
     writer->kind->list(writer, "results");
     for (int64_t i = 0; i < call->request.item_count; i++) {
         const struct infer_item *item = &call->request.items[i];
         writer->kind->object(writer, NULL);
         if (item->fault.code != FAULT_NONE) {
-            attention_say_fault(writer, &item->fault, i);
+            say_fault(writer, &item->fault, i);
         } else {
             say_model(writer, item);
             attention_say_results(writer, item);
@@ -220,15 +192,16 @@ static void say_batch(const struct infer_call *call, struct writer *writer)
 }
 
 /* A file says for which model it is; JSON is context and lse alone. */
-static void say_merge(const struct infer_call *call, struct writer *writer)
+static void say_merge(const struct call *base, struct writer *writer)
 {
+    const struct infer_call *call = (const struct infer_call *)base;
     if (writer->kind->keeps_dtype)
         say_model(writer, &call->request.items[0]);
     attention_say_results(writer, &call->request.items[0]);
 }
 
 bool attention_write(struct infer_call *call,
-                     void (*say)(const struct infer_call *call, struct writer *writer),
+                     void (*say)(const struct call *call, struct writer *writer),
                      struct fault *fault)
 {
     struct infer_request *request = &call->request;
@@ -240,18 +213,7 @@ bool attention_write(struct infer_call *call,
             && !infer_convert_results(request, item, dtype, fault))
             return false;
     }
-    struct writer *writer = kind->begin(&request->arena, &call->base.text, fault);
-    if (!writer)
-        return false;
-    kind->object(writer, NULL);
-    say(call, writer);
-    kind->end(writer);
-    if (!kind->finish(writer))
-        return false;
-    call->base.parts = writer->parts;
-    call->base.part_count = writer->part_count;
-    call->base.content_type = kind->content_type;
-    return true;
+    return call_formats_write(&call->base, kind, &request->arena, say, fault);
 }
 
 /* -------------------------------------------------------------- gradients -- */
@@ -327,8 +289,9 @@ static bool add_parameters(struct gradient_list *list, const struct infer_item *
     return true;
 }
 
-static void say_gradients(const struct infer_call *call, struct writer *writer)
+static void say_gradients(const struct call *base, struct writer *writer)
 {
+    const struct infer_call *call = (const struct infer_call *)base;
     const struct gradient_list *list = call->state;
     say_model(writer, &call->request.items[0]);
     for (int i = 0; i < list->input_count; i++)

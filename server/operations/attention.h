@@ -24,13 +24,10 @@ bool attention_read(struct infer_call *call, struct field_items *items, struct f
 /* Says what an item has computed, as members of the object that is open. */
 void attention_say_results(struct writer *writer, const struct infer_item *item);
 
-/* Says the fault of item number index, with a pointer from the whole body, as such members. */
-void attention_say_fault(struct writer *writer, const struct fault *fault, int64_t index);
-
 /* Writes the answer by what say says, with the results converted to the dtype that the format
  * has. */
 bool attention_write(struct infer_call *call,
-                     void (*say)(const struct infer_call *call, struct writer *writer),
+                     void (*say)(const struct call *call, struct writer *writer),
                      struct fault *fault);
 
 #endif

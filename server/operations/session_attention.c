@@ -1,6 +1,7 @@
 /* session_attention.c - reads steps and items over sessions, and says what they computed. */
 #include "operations/session_attention.h"
 
+#include "operations/say.h"
 #include "session/session_path.h"
 
 #include <inttypes.h>
@@ -184,8 +185,9 @@ static void say_step(const struct infer_call *call, struct writer *writer, int64
     attention_say_results(writer, item);
 }
 
-static void say_of_path(const struct infer_call *call, struct writer *writer)
+static void say_of_path(const struct call *base, struct writer *writer)
 {
+    const struct infer_call *call = (const struct infer_call *)base;
     say_length(writer, own_of(call)->session);
     if (!own_of(call)->is_list) {
         say_step(call, writer, 0);
@@ -200,14 +202,15 @@ static void say_of_path(const struct infer_call *call, struct writer *writer)
     writer->kind->end(writer);
 }
 
-static void say_of_items(const struct infer_call *call, struct writer *writer)
+static void say_of_items(const struct call *base, struct writer *writer)
 {
+    const struct infer_call *call = (const struct infer_call *)base;
     writer->kind->list(writer, "results");
     for (int64_t i = 0; i < call->request.item_count; i++) {
         const struct infer_item *item = &call->request.items[i];
         writer->kind->object(writer, NULL);
         if (item->fault.code != FAULT_NONE) {
-            attention_say_fault(writer, &item->fault, i);
+            say_fault(writer, &item->fault, i);
         } else {
             say_length(writer, session_call_step(call, i)->session);
             say_step(call, writer, i);

@@ -3,8 +3,8 @@
  * The first byte chooses JSON of one trace, JSON of a batch, or a safetensors file. Any bytes must
  * end in a fault with a message, or in items whose lists are what the fields take. */
 #include "forward/trace_plan.h"
+#include "operations/trace.h"
 #include "request.h"
-#include "wire/trace_wire_v1.h"
 
 #include <string.h>
 
@@ -69,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0)
         return 0;
     struct trace_call call = {
-        .wire = (data[0] & 1) != 0 ? &trace_wire_v1_batch : &trace_wire_v1_single,
+        .wire = (data[0] & 1) != 0 ? &trace_batch : &trace_single,
         .form.format = (data[0] & 4) != 0 ? &format_safetensors : &format_json,
         .request = { .nonfinite_allowed = (data[0] & 2) != 0 },
         .base.body_memory = malloc(size), /* aligned as the body of a request is */

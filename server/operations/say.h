@@ -1,0 +1,31 @@
+/* say.h - what the answers of several operations have in common, said to the writer of any format.
+ *
+ * All but say_fault(), whose members are of the object that is open, say one member; name is NULL
+ * in a list. */
+#ifndef ATTND_SAY_H
+#define ATTND_SAY_H
+
+#include "formats/writer.h"
+#include "tokenizer/tokenizer.h"
+
+void say_array(struct writer *writer, const char *name, const void *data, enum attn_dtype dtype,
+               int rank, const int64_t *shape);
+
+/* The weights of a map with top_k: {"indices": ..., "values": ...}, both of this shape. */
+void say_top_k(struct writer *writer, const char *name, const int64_t *indices, const void *values,
+               enum attn_dtype dtype, int rank, const int64_t *shape);
+
+/* {"id":1996,"text":"the","start":0,"end":3}, with "special" where the token is special, and
+ * "sequence" where there is a pair. A token that is not of a text has no start, end and sequence;
+ * without a tokenizer (NULL) there is no text. */
+void say_token(struct writer *writer, const struct tokenizer *tokenizer, const struct token *token,
+               bool has_pair);
+
+/* The text of an id, as the vocabulary has it; NULL where the tokenizer, which may be NULL, has
+ * none. */
+const char *say_token_text(const struct tokenizer *tokenizer, int64_t id);
+
+/* The fault of item number index of a batch, with a pointer from the whole body. */
+void say_fault(struct writer *writer, const struct fault *fault, int64_t index);
+
+#endif

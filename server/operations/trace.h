@@ -1,0 +1,9 @@
+/* trace.h - traces as an operation: one, a batch, and one over a session. */
+#ifndef ATTND_OPERATION_TRACE_H
+#define ATTND_OPERATION_TRACE_H
+
+#include "forward/trace_wire.h"
+
+extern const struct trace_wire trace_single, trace_batch, trace_of_session;
+
+#endif
