@@ -1,7 +1,7 @@
 /* infer_handlers.c - see infer_handlers.h. */
 #include "api/infer_handlers.h"
 
-#include "forward/trace_wire.h"
+#include "forward/trace_job.h"
 #include "infer/infer_job.h"
 #include "operations/attention.h"
 #include "operations/session_attention.h"

@@ -2,9 +2,9 @@
  *
  * A trace is the whole pass of a model: text, tokens, pixels or features in, the numbers of every
  * layer asked for out. A request is a list of items, each with its own pass; a single call is a
- * list of one. A wire fills in what was asked (the first half of an item), trace_plan() adds what
- * that means for the model (the second half), tasks compute (pass.h), and the wire writes the
- * results. Nothing here knows HTTP or JSON. */
+ * list of one. An operation fills in what was asked (the first half of an item), trace_plan() adds
+ * what that means for the model (the second half), tasks compute (pass.h), and the operation says
+ * the results. Nothing here knows HTTP or JSON. */
 #ifndef ATTND_TRACE_H
 #define ATTND_TRACE_H
 
@@ -151,7 +151,7 @@ struct trace_item {
     bool has_positions;
     const int64_t *positions; /* of predictions; negative ones count from the end */
     int64_t position_count;
-    bool logits;     /* answer logits too; for wires, no name of v1 */
+    bool logits;     /* answer logits too; for the protocol, no name of v1 */
     bool final_rows; /* answer the rows that leave the streams; the same */
     int64_t keep_ns; /* keep the trace for so long; 0: no */
     int64_t at;      /* of a session: the length that the client believes in; -1: absent */

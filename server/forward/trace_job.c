@@ -1,11 +1,11 @@
-/* trace_job.c - the kind of call that a trace is: its wire reads, the stages of computing are the
- * turns of its passes, one pass after the other, and its wire writes. Short sequences of one model
- * share a pass.
+/* trace_job.c - the kind of call that a trace is: its operation reads, the stages of computing are
+ * the turns of its passes, one pass after the other, and its operation says the answer. Short
+ * sequences of one model share a pass.
  *
  * A pass is made when it is next and freed when it is over, so a batch takes the memory of its
  * largest pass. It is made a first time when the request is planned, to know its cost and its
  * memory, both of which are asked for before anything is computed. */
-#include "forward/trace_wire.h"
+#include "forward/trace_job.h"
 
 #include "forward/trace_plan.h"
 #include "infer/infer_job.h"
@@ -50,10 +50,7 @@ static bool trace_begin(struct call *call, const struct exchange *exchange, stru
     trace->request.nonfinite_allowed = call->service->config->json_nonfinite_allowed;
     arena_init(&trace->request.arena, trace->limits.scratch_bytes_max);
     trace->request.arena.memory = call->memory;
-    if (!exchange)
-        return true;
-    return trace->wire->begin ? trace->wire->begin(trace, exchange, fault)
-                              : service_takes_json(exchange, "application/json", fault);
+    return operation_begin(call, &trace->request.arena, exchange, fault);
 }
 
 static void price_trace(struct trace_job *job)
@@ -93,8 +90,8 @@ static bool plan_trace(struct trace_job *job, struct fault *fault)
     const bool is_planned = trace_plan(&trace->request, &job->groups, &trace->limits, fault);
     price_reading(call, &trace->request, is_planned);
     if (!is_planned) {
-        if (trace->wire->explain)
-            trace->wire->explain(trace, fault);
+        if (call->operation->explain)
+            call->operation->explain(call, fault);
         return false;
     }
     if (!trace_keep_plan(&trace->request, call->service->kept, trace->limits.key, &job->groups.work,
@@ -109,11 +106,10 @@ static bool plan_trace(struct trace_job *job, struct fault *fault)
 
 static bool trace_read(struct call *call, struct fault *fault)
 {
-    struct trace_job *job = trace_of(call);
-    if (!job->call.wire->read(&job->call, fault))
+    if (!call->operation->read(call, fault))
         return false;
     call->plans_later = call->order != NULL;
-    return call->plans_later || plan_trace(job, fault);
+    return call->plans_later || plan_trace(trace_of(call), fault);
 }
 
 /* Before the stages of the passes, where the trace has an order. */
@@ -225,24 +221,10 @@ static void trace_end(struct call *call, struct fault *fault)
     infer_job_check_models(&job->call.request.attention, fault);
 }
 
-static bool trace_write(struct call *call, struct fault *fault)
-{
-    struct trace_call *trace = &trace_of(call)->call;
-    if (call->order && !call->order->check(call, fault))
-        return false;
-    return trace->wire->write(trace, fault);
-}
-
-static void trace_settle(struct call *call)
-{
-    if (call->order)
-        call->order->end(call, &call->fault);
-}
-
-/* Statistics count the request's items of attention. */
+/* The request's items of attention stand for the items of the trace. */
 static void trace_record(struct call *call, struct request_record *record)
 {
-    struct trace_request *request = &trace_of(call)->call.request;
+    struct trace_request *request = trace_request_of(call);
     for (int64_t i = 0; i < request->attention.item_count; i++)
         request->attention.items[i].fault = request->items[i].fault;
     infer_statistics_describe(record, &request->attention);
@@ -253,11 +235,8 @@ static void trace_record(struct call *call, struct request_record *record)
 
 static void trace_drop(struct call *call)
 {
-    struct trace_job *job = trace_of(call);
-    struct trace_request *request = &job->call.request;
-    if (job->call.wire->drop)
-        job->call.wire->drop(&job->call);
-    format_body_free(&job->call.form);
+    struct trace_request *request = trace_request_of(call);
+    operation_drop(call);
     trace_keep_drop(request, call->service->kept, call->fault.code != FAULT_NONE);
     trace_request_free(request);
 }
@@ -268,18 +247,17 @@ static const struct call_kind trace_kind = {
     .tasks = trace_tasks,
     .run = trace_run,
     .end = trace_end,
-    .settle = trace_settle,
-    .write = trace_write,
+    .write = operation_write,
     .record = trace_record,
     .drop = trace_drop,
 };
 
-void trace_job_handle(struct exchange *exchange, const struct trace_wire *wire)
+void trace_job_handle(struct exchange *exchange, const struct operation *operation)
 {
     struct trace_job *job = calloc(1, sizeof *job);
     if (job) {
         job->call.base.kind = &trace_kind;
-        job->call.wire = wire;
+        job->call.base.operation = operation;
     }
     call_handle(exchange, job ? &job->call.base : NULL);
 }
@@ -290,16 +268,14 @@ size_t trace_job_bytes(void)
 }
 
 /* The call itself stays, and with it the body, its document, priority and deadline. */
-void trace_job_take(struct infer_call *call, const struct trace_wire *wire)
+void trace_job_take(struct infer_call *call, const struct operation *operation)
 {
     const struct infer_limits limits = call->limits;
     const struct infer_request request = call->request;
-    void *state = call->state;
     struct trace_job *job = (struct trace_job *)call;
     memset((char *)job + sizeof job->call.base, 0, sizeof *job - sizeof job->call.base);
     job->call.base.kind = &trace_kind;
-    job->call.wire = wire;
-    job->call.state = state;
+    job->call.base.operation = operation;
     job->call.limits = limits;
     job->call.request.arena = request.arena;
     job->call.request.nonfinite_allowed = request.nonfinite_allowed;

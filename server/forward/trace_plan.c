@@ -28,8 +28,8 @@ static bool resolve_model(struct trace_item *item, struct infer_item *attention,
                                                     : "it has attention layers alone");
 }
 
-/* Where weight maps are no choice of the wire, as in a joined request, none is proposed. In a batch
- * it has to fit for all requests, as if each were like this one. */
+/* Where weight maps are no choice of the client, as in a joined request, none is proposed. In a
+ * batch it has to fit for all requests, as if each were like this one. */
 static bool refuse_answer(const struct trace_request *request, const struct trace_item *item,
                           const struct infer_limits *limits, size_t number_bytes, size_t bytes_left,
                           struct fault *fault)

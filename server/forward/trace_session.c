@@ -2,7 +2,7 @@
  *
  * Each layer of the model is a step (session_step.h), whose cache the layer's attention opens when
  * the pass is planned. A pass is planned more than once; its caches are opened once. */
-#include "forward/trace_wire.h"
+#include "forward/trace_job.h"
 
 #include "session/session_step.h"
 #include "session/session_turn.h"
@@ -20,12 +20,12 @@ struct trace_session {
     struct trace_past past;
 };
 
-static struct trace_session *session_state(const struct trace_call *call)
+static struct trace_session *session_state(const struct call *call)
 {
-    return call->base.order_state;
+    return call->order_state;
 }
 
-const struct session *trace_session_of(const struct trace_call *call)
+const struct session *trace_session_of(const struct call *call)
 {
     return session_state(call)->session;
 }
@@ -89,7 +89,7 @@ static bool check_model(const struct session *session, struct fault *fault)
 
 static bool is_session_turn(struct call *call)
 {
-    return session_turn_has_come(&session_state((struct trace_call *)call)->turn);
+    return session_turn_has_come(&session_state(call)->turn);
 }
 
 /* All layers have to go on from the same length. */
@@ -118,11 +118,10 @@ static bool prepare_step(struct trace_session *own, const struct trace_item *ask
     return session_step_prepare(step, &item, fault);
 }
 
-static bool prepare_steps(struct call *base, struct fault *fault)
+static bool prepare_steps(struct call *call, struct fault *fault)
 {
-    struct trace_call *call = (struct trace_call *)base;
     struct trace_session *own = session_state(call);
-    struct trace_item *item = &call->request.items[0];
+    struct trace_item *item = &trace_request_of(call)->items[0];
     if (!check_lengths(own, fault))
         return false;
     for (int64_t i = 0; i < own->step_count; i++)
@@ -135,18 +134,17 @@ static bool prepare_steps(struct call *base, struct fault *fault)
     return true;
 }
 
-static bool check_steps(struct call *base, struct fault *fault)
+static bool check_steps(struct call *call, struct fault *fault)
 {
-    const struct trace_session *own = session_state((struct trace_call *)base);
+    const struct trace_session *own = session_state(call);
     for (int64_t i = 0; i < own->step_count; i++)
         if (!session_step_check(&own->steps[i], fault))
             return false;
     return true;
 }
 
-static void end_steps(struct call *base, const struct fault *fault)
+static void end_steps(struct call *call, const struct fault *fault)
 {
-    struct trace_call *call = (struct trace_call *)base;
     struct trace_session *own = session_state(call);
     for (int64_t i = 0; i < own->step_count; i++)
         session_step_end(&own->steps[i], fault->code == FAULT_NONE);
@@ -160,32 +158,32 @@ static const struct call_order order = {
 
 /* ------------------------------------------------------------- begin and drop -- */
 
-bool trace_session_begin(struct trace_call *call, struct session *session, struct fault *fault)
+bool trace_session_begin(struct call *call, struct session *session, struct fault *fault)
 {
-    struct trace_session *own = arena_calloc(&call->request.arena, 1, sizeof *own);
+    struct trace_session *own = arena_calloc(&trace_request_of(call)->arena, 1, sizeof *own);
     if (!own) {
         session_release(session);
         return fault_no_memory(fault);
     }
     own->session = session;
     own->ticket.session = session;
-    own->turn = (struct session_turn){ .scheduler = call->base.service->scheduler,
-                                       .job = &call->base.job,
+    own->turn = (struct session_turn){ .scheduler = call->service->scheduler,
+                                       .job = &call->job,
                                        .tickets = &own->ticket,
                                        .count = 1 };
-    call->base.order = &order;
-    call->base.order_state = own;
-    call->request.is_of_session = true;
+    call->order = &order;
+    call->order_state = own;
+    trace_request_of(call)->is_of_session = true;
     session_turn_take(&own->turn);
     return true;
 }
 
-bool trace_session_take(struct trace_call *call, struct fault *fault)
+bool trace_session_take(struct call *call, struct fault *fault)
 {
     struct trace_session *own = session_state(call);
     struct session *session = own->session;
-    struct trace_item *item = &call->request.items[0];
-    struct arena *arena = &call->request.arena;
+    struct trace_item *item = &trace_request_of(call)->items[0];
+    struct arena *arena = &trace_request_of(call)->arena;
     const int64_t count = session->layer_count;
     item->model_name = session->model->name;
     item->model = model_retain(session->model);
@@ -196,11 +194,11 @@ bool trace_session_take(struct trace_call *call, struct fault *fault)
     if (!own->steps || !own->past.caches)
         return fault_no_memory(fault);
     for (; own->step_count < count; own->step_count++)
-        session_step_init(&own->steps[own->step_count], session, call->base.service->sessions);
+        session_step_init(&own->steps[own->step_count], session, call->service->sessions);
     return true;
 }
 
-void trace_session_drop(struct trace_call *call)
+void trace_session_drop(struct call *call)
 {
     struct trace_session *own = session_state(call);
     if (!own)
@@ -209,5 +207,5 @@ void trace_session_drop(struct trace_call *call)
     for (int64_t i = 0; i < own->step_count; i++)
         session_release(own->steps[i].session);
     session_release(own->session);
-    call->base.order_state = NULL;
+    call->order_state = NULL;
 }

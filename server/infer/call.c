@@ -184,6 +184,8 @@ static void finish(struct call *call, enum job_outcome outcome)
         call_answer_finish(call);
     if (call->kind->settle)
         call->kind->settle(call);
+    if (call->order)
+        call->order->end(call, &call->fault);
     infer_cost_stop(&call->cost, INFER_WRITE, &watch);
 }
 

@@ -13,6 +13,7 @@
 #define ATTND_CALL_H
 
 #include "formats/coding_blocks.h"
+#include "formats/format.h"
 #include "http/http.h"
 #include "infer/answer_pieces.h"
 #include "infer/infer_cost.h"
@@ -68,10 +69,10 @@ struct call_order {
     /* In that task, before the plan: sets what hangs on what others did before. */
     bool (*prepare)(struct call *call, struct fault *fault);
 
-    /* When all is computed, before the answer is written. May set fault. */
+    /* When all is computed, before the answer is written. */
     bool (*check)(struct call *call, struct fault *fault);
 
-    /* When the answer is complete, or fault is set: others go on. */
+    /* When the answer is complete, or fault is set: others go on. After call_kind's settle. */
     void (*end)(struct call *call, const struct fault *fault);
 };
 
@@ -79,6 +80,7 @@ struct call_order {
 struct call {
     struct job job; /* first: a job is its call */
     const struct call_kind *kind;
+    const struct operation *operation; /* NULL where the kind is no other's (operation.h) */
     struct service *service;
     struct exchange *exchange; /* NULL in call_try() */
     struct fault fault;
@@ -92,6 +94,9 @@ struct call {
     struct access_quota *quota;  /* of the exchange's key; NULL: no bounds */
     int64_t reserved_ns;         /* of the quota's CPU time */
     struct json_document document;
+    struct format_body form;     /* of an operation: what the message of the body refers to */
+    const struct format *answer; /* of an operation: NULL: JSON, or the operation's own */
+    void *state;                 /* of an operation: its own, in the request's arena */
     struct regions_held regions; /* of shared memory, that the request names */
     bool is_for_worker; /* no connection thread reads the body, however short; begin sets it */
     bool nul_is_kept;   /* in strings of the document (json_string_read()); begin sets it */

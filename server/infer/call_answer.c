@@ -56,6 +56,12 @@ int64_t call_answer_tasks(struct call *call)
     return join(call) ? begin_packing(call) : 0;
 }
 
+static bool write_whole(struct call *call)
+{
+    return (!call->order || call->order->check(call, &call->fault))
+           && call->kind->write(call, &call->fault);
+}
+
 static void write(struct call *call, int64_t task)
 {
     if (call->answer_stages == STAGE_PIECES) {
@@ -63,7 +69,7 @@ static void write(struct call *call, int64_t task)
         return;
     }
     call->text.deferred = &call->pieces.deferred;
-    if (call->kind->write(call, &call->fault))
+    if (write_whole(call))
         answer_pieces_cut(&call->pieces, &call->text, call->part_count, &call->fault);
 }
 
@@ -83,7 +89,7 @@ void call_answer_run(struct call *call, int64_t task)
 void call_answer_finish(struct call *call)
 {
     if (call->answer_stages == STAGE_NONE) {
-        if (call->kind->write(call, &call->fault))
+        if (write_whole(call))
             join(call);
         return;
     }

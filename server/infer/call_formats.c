@@ -124,21 +124,3 @@ bool call_formats_read(struct call *call, struct format_body *body, const struct
         call_drop_body(call);
     return good;
 }
-
-bool call_formats_write(struct call *call, const struct writer_kind *kind, struct arena *arena,
-                        void (*say)(const struct call *call, struct writer *writer),
-                        struct fault *fault)
-{
-    struct writer *writer = kind->begin(arena, &call->text, fault);
-    if (!writer)
-        return false;
-    kind->object(writer, NULL);
-    say(call, writer);
-    kind->end(writer);
-    if (!kind->finish(writer))
-        return false;
-    call->parts = writer->parts;
-    call->part_count = writer->part_count;
-    call->content_type = kind->content_type;
-    return true;
-}

@@ -1,10 +1,8 @@
-/* call_formats.h - which formats the body and the answer of a call have, by its headers; messages
- * of the one, and the other by its writer. */
+/* call_formats.h - which formats the body and the answer of a call have, by its headers. */
 #ifndef ATTND_CALL_FORMATS_H
 #define ATTND_CALL_FORMATS_H
 
 #include "formats/format.h"
-#include "formats/writer.h"
 #include "http/http.h"
 #include "infer/call.h"
 
@@ -21,11 +19,5 @@ bool call_formats_choose(const struct exchange *exchange, const struct format *c
  * format it is JSON. The body is dropped where the message does not refer to it. */
 bool call_formats_read(struct call *call, struct format_body *body, const struct field_table *table,
                        struct message *message, struct fault *fault);
-
-/* Writes the answer: the members of one object, which say says, and what is in the arena besides
- * the text. */
-bool call_formats_write(struct call *call, const struct writer_kind *kind, struct arena *arena,
-                        void (*say)(const struct call *call, struct writer *writer),
-                        struct fault *fault);
 
 #endif

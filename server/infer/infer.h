@@ -1,9 +1,9 @@
 /* infer.h - what a client asks for and what it gets, as plain data.
  *
  * A request is a list of items, each an attention of its own lengths; a single call is a list of
- * one. A wire fills in what was asked (the first half of an item), infer_plan() adds what that
- * means for the model (the second half), tasks compute, and the wire writes the results. Nothing
- * here knows HTTP or JSON. */
+ * one. An operation fills in what was asked (the first half of an item), infer_plan() adds what
+ * that means for the model (the second half), tasks compute, and the operation says the results.
+ * Nothing here knows HTTP or JSON. */
 #ifndef ATTND_INFER_H
 #define ATTND_INFER_H
 
@@ -47,7 +47,7 @@ struct infer_cache {
 
 struct infer_item {
     /* As asked. An absent field is NULL, or its has_ flag is false. */
-    const char *model_name; /* no effect where the wire sets model, below, itself */
+    const char *model_name; /* no effect where the operation sets model, below, itself */
     int64_t layer_index;
     struct array query, key, value; /* without key: query; without value: key */
     bool is_input;     /* the query is rows that enter the layer, which the client calls input */

@@ -1,5 +1,5 @@
-/* infer_job.c - the kind of call that an inference is: its wire reads, the stages of computing are
- * those of the items' plans, all items side by side, and its wire writes.
+/* infer_job.c - the kind of call that an inference is: its operation reads, the stages of computing
+ * are those of the items' plans, all items side by side, and its operation says the answer.
  *
  * A stage that is a product of one item may be computed together with those of other requests
  * (batcher.h): the job waits then, and a batch runs the stage for it. */
@@ -62,10 +62,7 @@ static bool begin(struct call *call, const struct exchange *exchange, struct fau
     infer->request.nonfinite_allowed = call->service->config->json_nonfinite_allowed;
     arena_init(&infer->request.arena, infer->limits.scratch_bytes_max);
     infer->request.arena.memory = call->memory;
-    if (!exchange)
-        return true;
-    return infer->wire->begin ? infer->wire->begin(infer, exchange, fault)
-                              : service_takes_json(exchange, "application/json", fault);
+    return operation_begin(call, &infer->request.arena, exchange, fault);
 }
 
 static int64_t most_stages(const struct infer_request *request)
@@ -95,8 +92,8 @@ static bool plan(struct infer_job *job, struct fault *fault)
     struct infer_call *infer = &job->call;
     struct infer_request *request = &infer->request;
     if (!infer_plan(request, &infer->limits, fault)) {
-        if (infer->wire->explain)
-            infer->wire->explain(infer, fault);
+        if (call->operation->explain)
+            call->operation->explain(call, fault);
         return false;
     }
     price(job);
@@ -110,14 +107,12 @@ static bool plan(struct infer_job *job, struct fault *fault)
 
 static bool read(struct call *call, struct fault *fault)
 {
-    struct infer_job *job = infer_of(call);
-    struct infer_call *infer = &job->call;
-    if (!infer->wire->read(infer, fault))
+    if (!call->operation->read(call, fault))
         return false;
     if (call->kind != &infer_kind)
         return call->kind->read(call, fault);
     call->plans_later = call->order != NULL;
-    return call->plans_later || plan(job, fault);
+    return call->plans_later || plan(infer_of(call), fault);
 }
 
 /* Before the stages of the plans, where the request has an order. */
@@ -215,23 +210,9 @@ static void end(struct call *call, struct fault *fault)
     infer_job_check_models(&job->call.request, fault);
 }
 
-static void settle(struct call *call)
-{
-    if (call->order)
-        call->order->end(call, &call->fault);
-}
-
-static bool write(struct call *call, struct fault *fault)
-{
-    struct infer_call *infer = &infer_of(call)->call;
-    if (call->order && !call->order->check(call, fault))
-        return false;
-    return infer->wire->write(infer, fault);
-}
-
 static void record(struct call *call, struct request_record *record)
 {
-    const struct infer_request *request = &infer_of(call)->call.request;
+    const struct infer_request *request = infer_request_of(call);
     infer_statistics_describe(record, request);
     record->cost_ns = infer_cost_ns(&call->cost);
     record->flops = call->cost.flops;
@@ -240,11 +221,8 @@ static void record(struct call *call, struct request_record *record)
 
 static void drop(struct call *call)
 {
-    struct infer_call *infer = &infer_of(call)->call;
-    if (infer->wire->drop)
-        infer->wire->drop(infer);
-    format_body_free(&infer->form);
-    infer_request_free(&infer->request);
+    operation_drop(call);
+    infer_request_free(infer_request_of(call));
 }
 
 static const struct call_kind infer_kind = {
@@ -253,36 +231,35 @@ static const struct call_kind infer_kind = {
     .tasks = tasks,
     .run = run,
     .end = end,
-    .settle = settle,
-    .write = write,
+    .write = operation_write,
     .record = record,
     .drop = drop,
 };
 
-static struct call *create(const struct infer_wire *wire, size_t bytes)
+static struct call *create(const struct operation *operation, size_t bytes)
 {
     struct infer_job *job = calloc(1, bytes > sizeof *job ? bytes : sizeof *job);
     if (!job)
         return NULL;
     job->call.base.kind = &infer_kind;
-    job->call.wire = wire;
+    job->call.base.operation = operation;
     job->member.job = &job->call.base.job;
     job->member.go_on = go_on;
     return &job->call.base;
 }
 
-void infer_job_handle(struct exchange *exchange, const struct infer_wire *wire)
+void infer_job_handle(struct exchange *exchange, const struct operation *operation)
 {
-    infer_job_handle_in(exchange, wire, 0);
+    infer_job_handle_in(exchange, operation, 0);
 }
 
-void infer_job_handle_in(struct exchange *exchange, const struct infer_wire *wire, size_t bytes)
+void infer_job_handle_in(struct exchange *exchange, const struct operation *operation, size_t bytes)
 {
-    call_handle(exchange, create(wire, bytes));
+    call_handle(exchange, create(operation, bytes));
 }
 
-bool infer_job_try(struct service *service, const struct infer_wire *wire, struct byte_slice body,
-                   struct fault *fault)
+bool infer_job_try(struct service *service, const struct operation *operation,
+                   struct byte_slice body, struct fault *fault)
 {
-    return call_try(service, create(wire, 0), body, fault);
+    return call_try(service, create(operation, 0), body, fault);
 }

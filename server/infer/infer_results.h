@@ -42,7 +42,7 @@ bool infer_allocate_scratch(struct infer_request *request, struct infer_item *it
 bool infer_convert_inputs(struct infer_request *request, struct infer_item *item,
                           struct fault *fault);
 
-/* Converts the computed results of an item to the dtype that the wire answers in, each as
+/* Converts the computed results of an item to the dtype that the answer has, each as
  * infer_output_dtype() says. The first item of
  * a joined request converts the results of all. */
 bool infer_convert_results(struct infer_request *request, struct infer_item *item,

@@ -11,34 +11,11 @@
 #include <stddef.h>
 #include <string.h>
 
-/* ---------------------------------------------------------------- headers -- */
-
-bool attention_begin(struct infer_call *call, const struct exchange *exchange, struct fault *fault)
-{
-    static const struct format *const FORMATS[] = { &format_json, &format_safetensors, NULL };
-    return call_formats_choose(exchange, FORMATS, NULL, &call->request.arena, &call->form,
-                               &call->answer, fault);
-}
-
-static bool begin_single(struct infer_call *call, const struct exchange *exchange,
-                         struct fault *fault)
-{
-    static const struct format *const FORMATS[] = { &format_json, &format_safetensors, &format_npy,
-                                                    NULL };
-    return call_formats_choose(exchange, FORMATS, &attention_fields, &call->request.arena,
-                               &call->form, &call->answer, fault);
-}
-
 /* ----------------------------------------------------------------- bodies -- */
 
-static const struct format *answer_of(const struct infer_call *call)
+bool attention_read(struct call *call, struct field_items *items, struct fault *fault)
 {
-    return call->answer ? call->answer : &format_json;
-}
-
-bool attention_read(struct infer_call *call, struct field_items *items, struct fault *fault)
-{
-    struct infer_request *request = &call->request;
+    struct infer_request *request = infer_request_of(call);
     struct infer_item shared = {
         .outputs = { [ATTN_OUTPUT_CONTEXT] = true, [ATTN_OUTPUT_WEIGHTS] = true },
     };
@@ -50,8 +27,8 @@ bool attention_read(struct infer_call *call, struct field_items *items, struct f
     items->fault_offset = offsetof(struct infer_item, fault);
     call->form.arena = &request->arena;
     call->form.nonfinite_allowed = request->nonfinite_allowed;
-    request->number_bytes = answer_of(call)->number_bytes;
-    if (!call_formats_read(&call->base, &call->form, items->target.table, &message, fault)
+    request->number_bytes = operation_answer(call)->number_bytes;
+    if (!call_formats_read(call, &call->form, items->target.table, &message, fault)
         || !fields_read_items(&reader, &message, items))
         return false;
     request->items = items->items;
@@ -59,27 +36,27 @@ bool attention_read(struct infer_call *call, struct field_items *items, struct f
     return true;
 }
 
-static bool read_batch(struct infer_call *call, struct fault *fault)
+static bool read_batch(struct call *call, struct fault *fault)
 {
     struct field_items items = { .target.table = &attention_batch_fields };
-    call->request.batch = true;
+    infer_request_of(call)->batch = true;
     return attention_read(call, &items, fault);
 }
 
-static bool read_gradients(struct infer_call *call, struct fault *fault)
+static bool read_gradients(struct call *call, struct fault *fault)
 {
     struct field_items items = { .target.table = &attention_fields,
                                  .more.table = &gradient_fields };
-    call->request.gradients = true;
+    infer_request_of(call)->gradients = true;
     return attention_read(call, &items, fault);
 }
 
-static bool read_merge(struct infer_call *call, struct fault *fault)
+static bool read_merge(struct call *call, struct fault *fault)
 {
     struct field_items items = { .target.table = &merge_fields };
     if (!attention_read(call, &items, fault))
         return false;
-    struct infer_item *item = &call->request.items[0];
+    struct infer_item *item = &infer_request_of(call)->items[0];
     item->outputs[ATTN_OUTPUT_WEIGHTS] = false;
     item->outputs[ATTN_OUTPUT_LSE] = true;
     if (!item->parts)
@@ -122,11 +99,12 @@ static bool settle_one_array(struct infer_item *item, struct fault *fault)
     return true;
 }
 
-static bool read_single(struct infer_call *call, struct fault *fault)
+static bool read_single(struct call *call, struct fault *fault)
 {
     struct field_items items = { .target.table = &attention_fields };
     return attention_read(call, &items, fault)
-           && (call->answer != &format_npy || settle_one_array(&call->request.items[0], fault));
+           && (call->answer != &format_npy
+               || settle_one_array(&infer_request_of(call)->items[0], fault));
 }
 
 /* ---------------------------------------------------------------- results -- */
@@ -166,19 +144,19 @@ static void say_model(struct writer *writer, const struct infer_item *item)
     writer->kind->integer(writer, "layer", item->layer_index);
 }
 
-static void say_single(const struct call *base, struct writer *writer)
+static void say_single(const struct call *call, struct writer *writer)
 {
-    const struct infer_call *call = (const struct infer_call *)base;
-    say_model(writer, &call->request.items[0]);
-    attention_say_results(writer, &call->request.items[0]);
+    const struct infer_item *item = &infer_request_of(call)->items[0];
+    say_model(writer, item);
+    attention_say_results(writer, item);
 }
 
-static void say_batch(const struct call *base, struct writer *writer)
+static void say_batch(const struct call *call, struct writer *writer)
 {
-    const struct infer_call *call = (const struct infer_call *)base;
+    const struct infer_request *request = infer_request_of(call);
     writer->kind->list(writer, "results");
-    for (int64_t i = 0; i < call->request.item_count; i++) {
-        const struct infer_item *item = &call->request.items[i];
+    for (int64_t i = 0; i < request->item_count; i++) {
+        const struct infer_item *item = &request->items[i];
         writer->kind->object(writer, NULL);
         if (item->fault.code != FAULT_NONE) {
             say_fault(writer, &item->fault, i);
@@ -192,28 +170,25 @@ static void say_batch(const struct call *base, struct writer *writer)
 }
 
 /* A file says for which model it is; JSON is context and lse alone. */
-static void say_merge(const struct call *base, struct writer *writer)
+static void say_merge(const struct call *call, struct writer *writer)
 {
-    const struct infer_call *call = (const struct infer_call *)base;
+    const struct infer_item *item = &infer_request_of(call)->items[0];
     if (writer->kind->keeps_dtype)
-        say_model(writer, &call->request.items[0]);
-    attention_say_results(writer, &call->request.items[0]);
+        say_model(writer, item);
+    attention_say_results(writer, item);
 }
 
-bool attention_write(struct infer_call *call,
-                     void (*say)(const struct call *call, struct writer *writer),
-                     struct fault *fault)
+bool attention_finish(struct call *call, struct fault *fault)
 {
-    struct infer_request *request = &call->request;
-    const struct writer_kind *kind = answer_of(call)->writer;
+    struct infer_request *request = infer_request_of(call);
+    const bool keeps_dtype = operation_answer(call)->writer->keeps_dtype;
     for (int64_t i = 0; i < request->item_count; i++) {
         struct infer_item *item = &request->items[i];
-        const enum attn_dtype dtype = kind->keeps_dtype ? item->answer_dtype : ATTN_F32;
-        if (item->fault.code == FAULT_NONE && !request->gradients
-            && !infer_convert_results(request, item, dtype, fault))
+        const enum attn_dtype dtype = keeps_dtype ? item->answer_dtype : ATTN_F32;
+        if (item->fault.code == FAULT_NONE && !infer_convert_results(request, item, dtype, fault))
             return false;
     }
-    return call_formats_write(&call->base, kind, &request->arena, say, fault);
+    return true;
 }
 
 /* -------------------------------------------------------------- gradients -- */
@@ -289,11 +264,10 @@ static bool add_parameters(struct gradient_list *list, const struct infer_item *
     return true;
 }
 
-static void say_gradients(const struct call *base, struct writer *writer)
+static void say_gradients(const struct call *call, struct writer *writer)
 {
-    const struct infer_call *call = (const struct infer_call *)base;
     const struct gradient_list *list = call->state;
-    say_model(writer, &call->request.items[0]);
+    say_model(writer, &infer_request_of(call)->items[0]);
     for (int i = 0; i < list->input_count; i++)
         writer->kind->array(writer, list->names[i], &list->arrays[i]);
     writer->kind->group(writer, "parameters");
@@ -302,45 +276,36 @@ static void say_gradients(const struct call *base, struct writer *writer)
     writer->kind->end(writer);
 }
 
-static bool write_gradients(struct infer_call *call, struct fault *fault)
+static bool finish_gradients(struct call *call, struct fault *fault)
 {
-    struct infer_item *item = &call->request.items[0];
-    struct gradient_list *list = arena_calloc(&call->request.arena, 1, sizeof *list);
+    struct infer_request *request = infer_request_of(call);
+    struct infer_item *item = &request->items[0];
+    struct gradient_list *list = arena_calloc(&request->arena, 1, sizeof *list);
     if (!list)
         return fault_no_memory(fault);
-    list->arena = &call->request.arena;
-    list->dtype = answer_of(call)->writer->keeps_dtype ? item->answer_dtype : ATTN_F32;
+    list->arena = &request->arena;
+    list->dtype = operation_answer(call)->writer->keeps_dtype ? item->answer_dtype : ATTN_F32;
     call->state = list;
     infer_gradient_finish(item);
-    if (!add_inputs(list, item) || !add_parameters(list, item))
-        return fault_no_memory(fault);
-    return attention_write(call, say_gradients, fault);
+    return (add_inputs(list, item) && add_parameters(list, item)) || fault_no_memory(fault);
 }
 
 /* ------------------------------------------------------------------ calls -- */
 
-static bool write_single(struct infer_call *call, struct fault *fault)
-{
-    return attention_write(call, say_single, fault);
-}
-
-static bool write_batch(struct infer_call *call, struct fault *fault)
-{
-    return attention_write(call, say_batch, fault);
-}
-
-static bool write_merge(struct infer_call *call, struct fault *fault)
-{
-    return attention_write(call, say_merge, fault);
-}
-
-const struct infer_wire attention_single = { .begin = begin_single,
-                                             .read = read_single,
-                                             .write = write_single };
-const struct infer_wire attention_batch = { .read = read_batch, .write = write_batch };
-const struct infer_wire attention_merge = { .begin = attention_begin,
-                                            .read = read_merge,
-                                            .write = write_merge };
-const struct infer_wire attention_gradients = { .begin = attention_begin,
-                                                .read = read_gradients,
-                                                .write = write_gradients };
+const struct operation attention_single = { .formats = operation_formats_npy,
+                                            .address = &attention_fields,
+                                            .read = read_single,
+                                            .finish = attention_finish,
+                                            .say = say_single };
+const struct operation attention_batch = { .formats = operation_formats_json,
+                                           .read = read_batch,
+                                           .finish = attention_finish,
+                                           .say = say_batch };
+const struct operation attention_merge = { .formats = operation_formats_tensors,
+                                           .read = read_merge,
+                                           .finish = attention_finish,
+                                           .say = say_merge };
+const struct operation attention_gradients = { .formats = operation_formats_tensors,
+                                               .read = read_gradients,
+                                               .finish = finish_gradients,
+                                               .say = say_gradients };

@@ -76,33 +76,30 @@ bool session_attention_settle(const struct session_asked *asked, struct infer_it
 
 /* ------------------------------------------------------------------- reading -- */
 
-static bool begin_of_path(struct infer_call *call, const struct exchange *exchange,
-                          struct fault *fault)
+static bool begin_of_path(struct call *call, const struct exchange *exchange, struct fault *fault)
 {
-    if (!attention_begin(call, exchange, fault))
-        return false;
-    struct session *session =
-        session_path_find_to_call(exchange, call->base.service->sessions, fault);
+    struct session *session = session_path_find_to_call(exchange, call->service->sessions, fault);
     return session && session_call_begin(call, session, fault);
 }
 
-static bool begin_of_items(struct infer_call *call, const struct exchange *exchange,
-                           struct fault *fault)
+static bool begin_of_items(struct call *call, const struct exchange *exchange, struct fault *fault)
 {
-    return attention_begin(call, exchange, fault) && session_call_begin(call, NULL, fault);
+    (void)exchange;
+    return session_call_begin(call, NULL, fault);
 }
 
-static bool take_step(struct infer_call *call, const struct session_asked *asked, int64_t number)
+static bool take_step(struct call *call, const struct session_asked *asked, int64_t number)
 {
-    struct infer_item *item = &call->request.items[number];
+    struct infer_item *item = &infer_request_of(call)->items[number];
     struct session_step *step = session_call_step(call, number);
     if (item->fault.code != FAULT_NONE)
         return false;
     if (!step->session && !asked->id)
         return fault_set_at(&item->fault, "/session", FAULT_FIELD, "session is missing");
     if (!step->session)
-        step->session = session_store_find_to_call(call->base.service->sessions, asked->id,
-                                                   asked->owner, call->limits.key, &item->fault);
+        step->session =
+            session_store_find_to_call(call->service->sessions, asked->id, asked->owner,
+                                       ((struct infer_call *)call)->limits.key, &item->fault);
     if (!step->session) {
         fault_pointer_append(item->fault.pointer, 0, "session");
         return false;
@@ -111,28 +108,27 @@ static bool take_step(struct infer_call *call, const struct session_asked *asked
     return session_attention_settle(asked, item, step, &item->fault);
 }
 
-static const struct session_call *own_of(const struct infer_call *call)
+static const struct session_call *own_of(const struct call *call)
 {
-    return call->base.order_state;
+    return call->order_state;
 }
 
 /* A fault of one of several steps: says which. */
-static void explain(const struct infer_call *call, struct fault *fault)
+static void explain(const struct call *call, struct fault *fault)
 {
     char place[64];
-    for (int64_t i = 0; own_of(call)->is_list && i < call->request.item_count; i++)
-        if (call->request.items[i].fault.code != FAULT_NONE) {
+    for (int64_t i = 0; own_of(call)->is_list && i < infer_request_of(call)->item_count; i++)
+        if (infer_request_of(call)->items[i].fault.code != FAULT_NONE) {
             snprintf(place, sizeof place, "/steps/%" PRId64, i);
             fault_prefix_pointer(fault, place);
             return;
         }
 }
 
-static bool take_steps(struct infer_call *call, const struct session_asked *asked,
-                       struct fault *fault)
+static bool take_steps(struct call *call, const struct session_asked *asked, struct fault *fault)
 {
-    struct infer_request *request = &call->request;
-    if (!session_call_make(call, call->base.service->sessions, fault))
+    struct infer_request *request = infer_request_of(call);
+    if (!session_call_make(call, call->service->sessions, fault))
         return false;
     for (int64_t i = 0; i < request->item_count; i++) {
         if (take_step(call, &asked[i], i) || request->batch)
@@ -144,25 +140,25 @@ static bool take_steps(struct infer_call *call, const struct session_asked *aske
     return true;
 }
 
-static bool read_of_path(struct infer_call *call, struct fault *fault)
+static bool read_of_path(struct call *call, struct fault *fault)
 {
     struct session_asked asked = { .at = SESSION_AT_NONE };
     struct field_items items = { .target.table = &attention_step_fields,
                                  .more = { &session_path_fields, &asked },
                                  .list_may_lack = true };
-    struct session_call *own = call->base.order_state;
+    struct session_call *own = call->order_state;
     if (!attention_read(call, &items, fault))
         return false;
     own->is_list = items.is_list;
     return take_steps(call, items.more_items, fault);
 }
 
-static bool read_of_items(struct infer_call *call, struct fault *fault)
+static bool read_of_items(struct call *call, struct fault *fault)
 {
     struct session_asked asked = { .at = SESSION_AT_NONE };
     struct field_items items = { .target.table = &attention_batch_fields,
                                  .more = { &session_item_fields, &asked } };
-    call->request.batch = true;
+    infer_request_of(call)->batch = true;
     return attention_read(call, &items, fault) && take_steps(call, items.more_items, fault)
            && session_call_take_turns(call, fault);
 }
@@ -175,9 +171,9 @@ static void say_length(struct writer *writer, const struct session *session)
     writer->kind->integer(writer, "kv_len", session_kv_len_then(session));
 }
 
-static void say_step(const struct infer_call *call, struct writer *writer, int64_t number)
+static void say_step(const struct call *call, struct writer *writer, int64_t number)
 {
-    const struct infer_item *item = &call->request.items[number];
+    const struct infer_item *item = &infer_request_of(call)->items[number];
     writer->kind->string(writer, "model", item->model->name);
     writer->kind->integer(writer, "layer", item->layer_index);
     writer->kind->integer(writer, "layer_kv_len",
@@ -185,16 +181,15 @@ static void say_step(const struct infer_call *call, struct writer *writer, int64
     attention_say_results(writer, item);
 }
 
-static void say_of_path(const struct call *base, struct writer *writer)
+static void say_of_path(const struct call *call, struct writer *writer)
 {
-    const struct infer_call *call = (const struct infer_call *)base;
     say_length(writer, own_of(call)->session);
     if (!own_of(call)->is_list) {
         say_step(call, writer, 0);
         return;
     }
     writer->kind->list(writer, "steps");
-    for (int64_t i = 0; i < call->request.item_count; i++) {
+    for (int64_t i = 0; i < infer_request_of(call)->item_count; i++) {
         writer->kind->object(writer, NULL);
         say_step(call, writer, i);
         writer->kind->end(writer);
@@ -202,12 +197,11 @@ static void say_of_path(const struct call *base, struct writer *writer)
     writer->kind->end(writer);
 }
 
-static void say_of_items(const struct call *base, struct writer *writer)
+static void say_of_items(const struct call *call, struct writer *writer)
 {
-    const struct infer_call *call = (const struct infer_call *)base;
     writer->kind->list(writer, "results");
-    for (int64_t i = 0; i < call->request.item_count; i++) {
-        const struct infer_item *item = &call->request.items[i];
+    for (int64_t i = 0; i < infer_request_of(call)->item_count; i++) {
+        const struct infer_item *item = &infer_request_of(call)->items[i];
         writer->kind->object(writer, NULL);
         if (item->fault.code != FAULT_NONE) {
             say_fault(writer, &item->fault, i);
@@ -220,22 +214,16 @@ static void say_of_items(const struct call *base, struct writer *writer)
     writer->kind->end(writer);
 }
 
-static bool write_of_path(struct infer_call *call, struct fault *fault)
-{
-    return attention_write(call, say_of_path, fault);
-}
-
-static bool write_of_items(struct infer_call *call, struct fault *fault)
-{
-    return attention_write(call, say_of_items, fault);
-}
-
-const struct infer_wire session_attention_of_path = { .begin = begin_of_path,
-                                                      .read = read_of_path,
-                                                      .explain = explain,
-                                                      .write = write_of_path,
+const struct operation session_attention_of_path = { .formats = operation_formats_tensors,
+                                                     .begin = begin_of_path,
+                                                     .read = read_of_path,
+                                                     .explain = explain,
+                                                     .finish = attention_finish,
+                                                     .say = say_of_path,
+                                                     .drop = session_call_drop };
+const struct operation session_attention_of_items = { .formats = operation_formats_tensors,
+                                                      .begin = begin_of_items,
+                                                      .read = read_of_items,
+                                                      .finish = attention_finish,
+                                                      .say = say_of_items,
                                                       .drop = session_call_drop };
-const struct infer_wire session_attention_of_items = { .begin = begin_of_items,
-                                                       .read = read_of_items,
-                                                       .write = write_of_items,
-                                                       .drop = session_call_drop };

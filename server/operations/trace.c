@@ -1,8 +1,7 @@
 /* trace.c - reads traces from any format, and says their results to any. */
 #include "operations/trace.h"
 
-#include "forward/trace_session.h"
-#include "infer/call_formats.h"
+#include "forward/trace_job.h"
 #include "operations/say.h"
 #include "operations/trace_fields.h"
 #include "session/session_path.h"
@@ -12,42 +11,26 @@
 
 /* -------------------------------------------------------------------- reading -- */
 
-static bool begin_single(struct trace_call *call, const struct exchange *exchange,
-                         struct fault *fault)
-{
-    static const struct format *const FORMATS[] = { &format_json, &format_safetensors, NULL };
-    return call_formats_choose(exchange, FORMATS, &trace_fields, &call->request.arena, &call->form,
-                               &call->answer, fault);
-}
-
-static bool begin_of_session(struct trace_call *call, const struct exchange *exchange,
+static bool begin_of_session(struct call *call, const struct exchange *exchange,
                              struct fault *fault)
 {
-    if (!begin_single(call, exchange, fault))
-        return false;
-    struct session *session =
-        session_path_find_to_call(exchange, call->base.service->sessions, fault);
+    struct session *session = session_path_find_to_call(exchange, call->service->sessions, fault);
     return session && trace_session_begin(call, session, fault);
 }
 
-static const struct writer_kind *writer_of(const struct trace_call *call)
+static bool read_single(struct call *call, struct fault *fault)
 {
-    return call->answer ? call->answer->writer : &writer_json;
-}
-
-static bool read_single(struct trace_call *call, struct fault *fault)
-{
-    if (writer_of(call)->keeps_dtype)
-        call->request.number_bytes = sizeof(float);
+    if (operation_answer(call)->writer->keeps_dtype)
+        trace_request_of(call)->number_bytes = sizeof(float);
     return trace_fields_read(call, false, fault);
 }
 
-static bool read_batch(struct trace_call *call, struct fault *fault)
+static bool read_batch(struct call *call, struct fault *fault)
 {
     return trace_fields_read(call, true, fault);
 }
 
-static bool read_of_session(struct trace_call *call, struct fault *fault)
+static bool read_of_session(struct call *call, struct fault *fault)
 {
     return read_single(call, fault) && trace_session_take(call, fault);
 }
@@ -221,12 +204,12 @@ static void say_item(struct writer *writer, const struct trace_item *item)
 
 static void say_single(const struct call *call, struct writer *writer)
 {
-    say_item(writer, ((const struct trace_call *)call)->request.items);
+    say_item(writer, trace_request_of(call)->items);
 }
 
 static void say_batch(const struct call *call, struct writer *writer)
 {
-    const struct trace_request *request = &((const struct trace_call *)call)->request;
+    const struct trace_request *request = trace_request_of(call);
     writer->kind->list(writer, "results");
     for (int64_t i = 0; i < request->item_count; i++) {
         const struct trace_item *item = &request->items[i];
@@ -242,43 +225,24 @@ static void say_batch(const struct call *call, struct writer *writer)
 
 static void say_of_session(const struct call *call, struct writer *writer)
 {
-    const struct trace_call *trace = (const struct trace_call *)call;
-    const struct session *session = trace_session_of(trace);
+    const struct session *session = trace_session_of(call);
     if (writer->kind->keeps_dtype)
         writer->kind->string(writer, "model", session->model->name);
     writer->kind->string(writer, "session", session->id);
     writer->kind->integer(writer, "kv_len", session_kv_len_then(session));
     if (!writer->kind->keeps_dtype)
         writer->kind->string(writer, "model", session->model->name);
-    say_results(writer, trace->request.items);
+    say_results(writer, trace_request_of(call)->items);
 }
 
-static bool write(struct trace_call *call,
-                  void (*say)(const struct call *call, struct writer *writer), struct fault *fault)
-{
-    return call_formats_write(&call->base, writer_of(call), &call->request.arena, say, fault);
-}
-
-static bool write_single(struct trace_call *call, struct fault *fault)
-{
-    return write(call, say_single, fault);
-}
-
-static bool write_batch(struct trace_call *call, struct fault *fault)
-{
-    return write(call, say_batch, fault);
-}
-
-static bool write_of_session(struct trace_call *call, struct fault *fault)
-{
-    return write(call, say_of_session, fault);
-}
-
-const struct trace_wire trace_single = { .begin = begin_single,
-                                         .read = read_single,
-                                         .write = write_single };
-const struct trace_wire trace_batch = { .read = read_batch, .write = write_batch };
-const struct trace_wire trace_of_session = { .begin = begin_of_session,
-                                             .read = read_of_session,
-                                             .write = write_of_session,
-                                             .drop = trace_session_drop };
+const struct operation trace_single = { .formats = operation_formats_tensors,
+                                        .read = read_single,
+                                        .say = say_single };
+const struct operation trace_batch = { .formats = operation_formats_json,
+                                       .read = read_batch,
+                                       .say = say_batch };
+const struct operation trace_of_session = { .formats = operation_formats_tensors,
+                                            .begin = begin_of_session,
+                                            .read = read_of_session,
+                                            .say = say_of_session,
+                                            .drop = trace_session_drop };

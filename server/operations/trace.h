@@ -2,8 +2,8 @@
 #ifndef ATTND_OPERATION_TRACE_H
 #define ATTND_OPERATION_TRACE_H
 
-#include "forward/trace_wire.h"
+#include "infer/operation.h"
 
-extern const struct trace_wire trace_single, trace_batch, trace_of_session;
+extern const struct operation trace_single, trace_batch, trace_of_session;
 
 #endif

@@ -181,9 +181,9 @@ static const struct field SESSION_ROWS[] = {
 const struct field_table trace_session_fields = { .rows = SESSION_ROWS,
                                                   .count = COUNT_OF(SESSION_ROWS) };
 
-bool trace_fields_read(struct trace_call *call, bool batch, struct fault *fault)
+bool trace_fields_read(struct call *call, bool batch, struct fault *fault)
 {
-    struct trace_request *request = &call->request;
+    struct trace_request *request = trace_request_of(call);
     struct trace_item shared = { .at = -1 };
     const struct field_reader reader = { .arena = &request->arena,
                                          .nonfinite_allowed = request->nonfinite_allowed,
@@ -198,7 +198,7 @@ bool trace_fields_read(struct trace_call *call, bool batch, struct fault *fault)
     call->form.arena = &request->arena;
     call->form.nonfinite_allowed = request->nonfinite_allowed;
     call->form.nul_is_kept = true;
-    if (!call_formats_read(&call->base, &call->form, items.target.table, &message, fault)
+    if (!call_formats_read(call, &call->form, items.target.table, &message, fault)
         || !fields_read_items(&reader, &message, &items))
         return false;
     request->items = items.items;

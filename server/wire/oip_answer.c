@@ -216,12 +216,13 @@ static void result_of(const struct call *call, const struct oip *oip, int slot,
         oip_attention_result(infer, oip, slot, result);
 }
 
-bool oip_write(struct infer_call *call, struct fault *fault)
+bool oip_write(struct call *call, struct fault *fault)
 {
-    struct infer_item *first = call->request.item_count > 0 ? &call->request.items[0] : NULL;
+    struct infer_request *request = infer_request_of(call);
+    struct infer_item *first = request->item_count > 0 ? &request->items[0] : NULL;
     struct oip *oip = call->state;
     oip->precision = first ? infer_precision(first) : NULL;
-    if (first && !infer_convert_results(&call->request, first, first->answer_dtype, fault))
+    if (first && !infer_convert_results(request, first, first->answer_dtype, fault))
         return false;
-    return oip_answer_write(&call->base, &call->request.arena, oip, result_of, fault);
+    return oip_answer_write(call, &request->arena, oip, result_of, fault);
 }

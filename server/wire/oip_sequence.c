@@ -17,7 +17,7 @@ enum { QUERY, KEY, VALUE };
 
 static struct oip *of(const struct infer_call *call)
 {
-    return call->state;
+    return call->base.state;
 }
 
 /* -------------------------------------------------------------------- parameters -- */
@@ -187,7 +187,7 @@ static bool prepare(struct call *base, struct fault *fault)
     struct oip *oip = of(call);
     return session_call_order.prepare(base, fault)
            && (!oip->model->parameterless
-               || oip_sdpa_settle(call, oip, session_call_step(call, 0)->cache.length, fault));
+               || oip_sdpa_settle(call, oip, session_call_step(base, 0)->cache.length, fault));
 }
 
 static bool check(struct call *call, struct fault *fault)
@@ -242,18 +242,18 @@ bool oip_sequence_take(struct infer_call *call, struct oip *oip, struct fault *f
                                "has a batch of %" PRId64 "; a request of a sequence has one entry",
                                oip->batch);
     if ((sequence->starts && !begin_sequence(call, oip, fault))
-        || !session_call_begin(call, session_hold(sequence->session), fault)
-        || !session_call_make(call, store_of(call), fault))
+        || !session_call_begin(&call->base, session_hold(sequence->session), fault)
+        || !session_call_make(&call->base, store_of(call), fault))
         return false;
     call->base.order = &sequence_order;
     item->model = model_retain(sequence->session->model);
-    return settle_item(oip, item, session_call_step(call, 0), fault);
+    return settle_item(oip, item, session_call_step(&call->base, 0), fault);
 }
 
-void oip_sequence_drop(struct infer_call *call)
+void oip_sequence_drop(struct call *call)
 {
     session_call_drop(call);
     if (call->state)
-        leave(call, false);
+        leave((struct infer_call *)call, false);
     call->state = NULL; /* it lies in the request's arena */
 }

@@ -7,7 +7,7 @@
 #ifndef ATTND_OIP_SEQUENCE_H
 #define ATTND_OIP_SEQUENCE_H
 
-#include "infer/infer_wire.h"
+#include "infer/infer_job.h"
 #include "session/session.h"
 
 struct oip;
@@ -27,7 +27,7 @@ bool oip_sequence_read(struct infer_call *call, struct oip *oip, struct fault *f
  * call one over its session. */
 bool oip_sequence_take(struct infer_call *call, struct oip *oip, struct fault *fault);
 
-/* For the wire's drop. */
-void oip_sequence_drop(struct infer_call *call);
+/* For the operation's drop. */
+void oip_sequence_drop(struct call *call);
 
 #endif

@@ -3,7 +3,7 @@
  * Each entry of the batch is an item, and all items have one shape, so their results lie one behind
  * the other in memory and together are the output. Tokens that attention_mask hides are in the pass
  * like all others, but no token attends to them. */
-#include "forward/trace_wire.h"
+#include "forward/trace_job.h"
 #include "wire/wire_oip.h"
 
 #include <inttypes.h>
@@ -254,15 +254,14 @@ static bool add_layer(const struct oip *oip, int slot, struct trace_item *item, 
 }
 
 /* Asks for logits of all positions. */
-static bool add_logits(struct trace_call *call, const struct oip *oip, struct trace_item *item,
+static bool add_logits(struct arena *arena, const struct oip *oip, struct trace_item *item,
                        struct fault *fault)
 {
     const struct model_forward *forward = oip->model->forward;
     const int slot = forward->is_encoder_decoder ? slot_of(oip, OIP_DECODER_INPUT_IDS)
                                                  : rows_slot(oip, OIP_INPUT_IDS);
     item->position_count = slot >= 0 ? oip->inputs[slot].array.shape[1] : 1;
-    int64_t *positions =
-        arena_calloc(&call->request.arena, (size_t)item->position_count, sizeof *positions);
+    int64_t *positions = arena_calloc(arena, (size_t)item->position_count, sizeof *positions);
     if (!positions)
         return fault_no_memory(fault);
     for (int64_t i = 0; i < item->position_count; i++)
@@ -272,10 +271,10 @@ static bool add_logits(struct trace_call *call, const struct oip *oip, struct tr
     return true;
 }
 
-static bool set_outputs(struct trace_call *call, const struct oip *oip, struct trace_item *item,
+static bool set_outputs(struct arena *arena, const struct oip *oip, struct trace_item *item,
                         struct fault *fault)
 {
-    int64_t *layers = arena_calloc(&call->request.arena, (size_t)oip->asked_count, sizeof *layers);
+    int64_t *layers = arena_calloc(arena, (size_t)oip->asked_count, sizeof *layers);
     if (!layers)
         return fault_no_memory(fault);
     item->has_layers = item->has_outputs = true;
@@ -284,7 +283,7 @@ static bool set_outputs(struct trace_call *call, const struct oip *oip, struct t
         const int slot = oip->outputs[i].slot;
         const enum oip_trace_source source = oip->trace->made_of[slot].source;
         item->final_rows = item->final_rows || source == OIP_LAST_ROWS;
-        if (source == OIP_LOGITS && !add_logits(call, oip, item, fault))
+        if (source == OIP_LOGITS && !add_logits(arena, oip, item, fault))
             return false;
         if (source == OIP_LAST_ROWS || source == OIP_LOGITS)
             continue;
@@ -316,12 +315,12 @@ static bool check_inputs(struct oip *oip, struct fault *fault)
     return check_shapes(oip, fault) && check_values(oip, fault);
 }
 
-static bool read(struct trace_call *call, struct fault *fault)
+static bool read(struct call *call, struct fault *fault)
 {
     struct oip *oip = call->state;
-    struct trace_request *request = &call->request;
+    struct trace_request *request = trace_request_of(call);
     struct trace_item shared = { .model_name = oip->model_name };
-    if (!check_inputs(oip, fault) || !set_outputs(call, oip, &shared, fault))
+    if (!check_inputs(oip, fault) || !set_outputs(&request->arena, oip, &shared, fault))
         return false;
     request->joined = true;
     request->number_bytes = oip_is_all_binary(oip) ? sizeof(float) : 0;
@@ -358,7 +357,7 @@ static const struct trace_tensor *tensor_of(const struct trace_item *item, const
 static void result_of(const struct call *call, const struct oip *oip, int slot,
                       struct oip_result *result)
 {
-    const struct trace_item *first = ((const struct trace_call *)call)->request.items;
+    const struct trace_item *first = trace_request_of(call)->items;
     const struct trace_tensor *tensor = tensor_of(first, oip, slot);
     *result = (struct oip_result){ .dtype = ATTN_F32, .data = tensor->values };
     result->shape[result->rank++] = oip->batch;
@@ -369,13 +368,13 @@ static void result_of(const struct call *call, const struct oip *oip, int slot,
     }
 }
 
-static bool write(struct trace_call *call, struct fault *fault)
+static bool write(struct call *call, struct fault *fault)
 {
-    return oip_answer_write(&call->base, &call->request.arena, call->state, result_of, fault);
+    return oip_answer_write(call, &trace_request_of(call)->arena, call->state, result_of, fault);
 }
 
 /* A fault of the plan points to a field of the native API; here to the input of that field. */
-static void explain(const struct trace_call *call, struct fault *fault)
+static void explain(const struct call *call, struct fault *fault)
 {
     static const struct {
         const char *field;
@@ -399,4 +398,4 @@ static void explain(const struct trace_call *call, struct fault *fault)
     memcpy(fault->pointer, pointer, sizeof pointer);
 }
 
-const struct trace_wire oip_trace_wire = { .read = read, .explain = explain, .write = write };
+const struct operation oip_trace = { .read = read, .explain = explain, .finish = write };

@@ -2,7 +2,7 @@
 #include "wire/wire_oip.h"
 
 #include "formats/accept.h"
-#include "forward/trace_wire.h"
+#include "forward/trace_job.h"
 #include "regions/regions.h"
 #include "service/model_access.h"
 
@@ -53,7 +53,7 @@ bool wire_oip_begin(struct infer_call *call, const struct oip_headers *headers, 
     static const char *const TYPES[] = { "application/octet-stream", "application/json" };
     if (!oip)
         return fault_no_memory(fault);
-    call->state = oip;
+    call->base.state = oip;
     oip->model_name = arena_strdup(arena, headers->model);
     oip->version = arena_strdup(arena, headers->version);
     if (!oip->model_name || !oip->version)
@@ -63,7 +63,7 @@ bool wire_oip_begin(struct infer_call *call, const struct oip_headers *headers, 
            && check_content_type(oip, headers->content_type, fault);
 }
 
-static bool begin(struct infer_call *call, const struct exchange *exchange, struct fault *fault)
+static bool begin(struct call *call, const struct exchange *exchange, struct fault *fault)
 {
     const struct oip_headers headers = {
         .model = exchange_param(exchange, 0),
@@ -72,9 +72,9 @@ static bool begin(struct infer_call *call, const struct exchange *exchange, stru
         .content_type = exchange_body_type(exchange),
         .accept = exchange_header(exchange, HTTP_HEADER_ACCEPT),
     };
-    const struct regions *regions = call->base.service->regions;
-    call->base.is_for_worker = regions && regions_bytes(regions) > COPIED_INLINE_MAX;
-    return wire_oip_begin(call, &headers, fault);
+    const struct regions *regions = call->service->regions;
+    call->is_for_worker = regions && regions_bytes(regions) > COPIED_INLINE_MAX;
+    return wire_oip_begin((struct infer_call *)call, &headers, fault);
 }
 
 /* -------------------------------------------------------------- the body -- */
@@ -116,7 +116,8 @@ static bool read_sequence(struct infer_call *call, struct oip *oip, struct fault
 
 static bool read_json(struct infer_call *call, const struct oip *oip, struct fault *fault)
 {
-    if (infer_wire_read_json(call, call->base.body.data, oip->header_length, fault))
+    if (call_read_json(&call->base, call->base.body.data, oip->header_length,
+                       call->request.nonfinite_allowed, fault))
         return true;
     if (!oip->is_bytes || oip->has_header_length || fault->code != FAULT_JSON)
         return false;
@@ -159,7 +160,7 @@ static bool make_items(struct infer_call *call, struct oip *oip, struct fault *f
     if (!read_body(call, oip, fault) || !oip_read_parameters(call, oip, &shared, fault))
         return false;
     if (oip->trace) {
-        trace_job_take(call, &oip_trace_wire);
+        trace_job_take(call, &oip_trace);
         return true;
     }
     call->request.joined = true;
@@ -169,9 +170,10 @@ static bool make_items(struct infer_call *call, struct oip *oip, struct fault *f
            && oip_sequence_take(call, oip, fault);
 }
 
-static bool read(struct infer_call *call, struct fault *fault)
+static bool read(struct call *base, struct fault *fault)
 {
-    struct oip *oip = call->state;
+    struct infer_call *call = (struct infer_call *)base;
+    struct oip *oip = base->state;
     return resolve(call, oip, fault) && make_items(call, oip, fault);
 }
 
@@ -179,7 +181,7 @@ static bool read(struct infer_call *call, struct fault *fault)
 
 /* Faults of a plan point to fields of the native API. Here "/query" is an input and "/scale" a
  * parameter, so the pointer is changed to theirs. */
-static void explain(const struct infer_call *call, struct fault *fault)
+static void explain(const struct call *call, struct fault *fault)
 {
     static const char *const ROWS[] = { "query", "key", "value" }; /* in the slots' order */
     const struct oip *oip = call->state;
@@ -196,10 +198,10 @@ static void explain(const struct infer_call *call, struct fault *fault)
     memcpy(fault->pointer, pointer, sizeof pointer);
 }
 
-const struct infer_wire wire_oip = {
+const struct operation wire_oip = {
     .begin = begin,
     .read = read,
     .explain = explain,
-    .write = oip_write,
+    .finish = oip_write,
     .drop = oip_sequence_drop,
 };

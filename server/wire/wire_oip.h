@@ -11,12 +11,11 @@
 #ifndef ATTND_WIRE_OIP_H
 #define ATTND_WIRE_OIP_H
 
-#include "forward/trace_wire.h"
-#include "infer/infer_wire.h"
+#include "forward/trace_job.h"
 #include "wire/oip_sequence.h"
 #include "wire/oip_trace_tensors.h"
 
-extern const struct infer_wire wire_oip;
+extern const struct operation wire_oip;
 
 /* What the path and the headers say. header_length and accept may be NULL; version and content_type
  * may be "". */
@@ -162,7 +161,7 @@ void oip_sdpa_result(const struct infer_call *call, const struct oip *oip, int s
 
 /* ------------------------------------------------------------- oip_answer.c -- */
 
-bool oip_write(struct infer_call *call, struct fault *fault);
+bool oip_write(struct call *call, struct fault *fault);
 
 /* The result of a call for the output in this slot. */
 typedef void oip_result_of(const struct call *call, const struct oip *oip, int slot,
@@ -180,7 +179,7 @@ bool oip_trace_is_asked(const struct json_document *document);
 /* Sets the inputs and outputs of a whole pass; a fault where the model has none. */
 bool oip_trace_begin(struct infer_call *call, struct oip *oip, struct fault *fault);
 
-/* The wire of the call that the inference becomes. */
-extern const struct trace_wire oip_trace_wire;
+/* The operation of the call that the inference becomes. */
+extern const struct operation oip_trace;
 
 #endif

@@ -65,7 +65,7 @@ static void answer(struct infer_call *call, void *workspace)
     for (int64_t i = 0; i < call->request.item_count; i++)
         request_run(&call->request.items[i], workspace);
     require(!call->base.order || call->base.order->check(&call->base, &fault));
-    if (!wire_oip.write(call, &fault)) {
+    if (!wire_oip.finish(&call->base, &fault)) {
         require(fault.code == FAULT_MEMORY);
         return;
     }
@@ -108,7 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < HEAD_BYTES)
         return 0;
     struct infer_call call = {
-        .wire = &wire_oip,
+        .base.operation = &wire_oip,
         .base.service = &service,
         .limits = { .store = store,
                     .worker_count = 1,
@@ -127,21 +127,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     arena_init(&call.request.arena, call.limits.scratch_bytes_max);
     text_init(&call.base.text, (size_t)1 << 28);
     set_body(&call, data[0] >> 4, data + HEAD_BYTES, size - HEAD_BYTES);
-    const bool planned = wire_oip_begin(&call, &headers, &fault) && wire_oip.read(&call, &fault)
+    const bool planned = wire_oip_begin(&call, &headers, &fault)
+                         && wire_oip.read(&call.base, &fault)
                          && (!call.base.order
                              || (call.base.order->is_turn(&call.base)
                                  && call.base.order->prepare(&call.base, &fault)))
                          && infer_plan(&call.request, &call.limits, &fault);
     if (!planned) {
-        if (call.state && fault.code != FAULT_NONE)
-            wire_oip.explain(&call, &fault);
+        if (call.base.state && fault.code != FAULT_NONE)
+            wire_oip.explain(&call.base, &fault);
         require(fault.code != FAULT_NONE && fault.message[0] != '\0');
     } else if (request_is_small(&call.request)) {
         answer(&call, workspace);
     }
     if (call.base.order)
         call.base.order->end(&call.base, &fault);
-    wire_oip.drop(&call);
+    wire_oip.drop(&call.base);
     free(call.base.body_memory);
     text_free(&call.base.text);
     infer_request_free(&call.request);

@@ -5,7 +5,7 @@
  * next two bytes are that length. Any bytes must end in a fault with a message, or in items of one
  * shape whose ids the model has. */
 #include "daemon.h"
-#include "forward/trace_wire.h"
+#include "forward/trace_job.h"
 #include "forward/trace_plan.h"
 #include "request.h"
 #include "store/model_store.h"
@@ -63,17 +63,16 @@ static void read_call(struct infer_call *call, const struct oip_headers *headers
 {
     struct fault fault = { .code = FAULT_NONE };
     const struct call_kind *const kind = call->base.kind;
-    bool good = wire_oip_begin(call, headers, &fault) && wire_oip.read(call, &fault);
+    bool good = wire_oip_begin(call, headers, &fault) && wire_oip.read(&call->base, &fault);
     const bool is_trace = call->base.kind != kind;
-    struct trace_call *trace = (struct trace_call *)call;
     if (good && is_trace)
-        good = oip_trace_wire.read(trace, &fault);
+        good = oip_trace.read(&call->base, &fault);
     if (!good)
         require(fault.code != FAULT_NONE && fault.message[0] != '\0');
     else if (is_trace)
-        check(&trace->request);
+        check(trace_request_of(&call->base));
     if (is_trace)
-        trace_request_free(&trace->request);
+        trace_request_free(trace_request_of(&call->base));
     else
         infer_request_free(&call->request);
 }
@@ -89,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(trace_job_bytes() <= CALL_BYTES && sizeof(struct infer_call) <= CALL_BYTES);
     struct infer_call *call = calloc(1, CALL_BYTES);
     require(call != NULL);
-    call->wire = &wire_oip;
+    call->base.operation = &wire_oip;
     call->limits = (struct infer_limits){
         .store = store, .worker_count = 1, .answer_bytes_max = 1 << 24, .scratch_bytes_max = 1 << 26
     };

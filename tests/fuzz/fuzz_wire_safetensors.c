@@ -36,12 +36,12 @@ static void run(const struct infer_item *item, void *workspace)
     }
 }
 
-static void answer(struct infer_call *call, const struct infer_wire *wire)
+static void answer(struct infer_call *call)
 {
     struct safetensors file;
     struct fault fault;
     size_t size = 0;
-    require(wire->write(call, &fault));
+    require(operation_write(&call->base, &fault));
     for (int i = 0; i < call->base.part_count; i++)
         size += call->base.parts[i].size;
     char *bytes = malloc(size + 1), *end = bytes;
@@ -56,7 +56,7 @@ static void answer(struct infer_call *call, const struct infer_wire *wire)
     free(bytes);
 }
 
-static const struct infer_wire *wire_of(uint8_t how)
+static const struct operation *operation_of(uint8_t how)
 {
     return (how & 2) != 0   ? &attention_merge
            : (how & 1) != 0 ? &attention_gradients
@@ -77,15 +77,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (size == 0)
         return 0;
-    const struct infer_wire *wire = wire_of(data[0]);
     struct infer_call call = {
         .limits = { .store = store,
                     .worker_count = 1,
                     .workspace_bytes = WORKSPACE_BYTES,
                     .answer_bytes_max = 1 << 24,
                     .scratch_bytes_max = 1 << 26 },
-        .form.format = &format_safetensors,
-        .answer = &format_safetensors,
+        .base.operation = operation_of(data[0]),
+        .base.form.format = &format_safetensors,
+        .base.answer = &format_safetensors,
         .base.body_memory = malloc(size), /* aligned as the body of a request is */
     };
     require(call.base.body_memory != NULL);
@@ -93,17 +93,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     call.base.body = (struct byte_slice){ call.base.body_memory, size - 1 };
     arena_init(&call.request.arena, call.limits.scratch_bytes_max);
     text_init(&call.base.text, (size_t)1 << 28);
-    if (!wire->read(&call, &fault) || !infer_plan(&call.request, &call.limits, &fault)) {
+    if (!call.base.operation->read(&call.base, &fault)
+        || !infer_plan(&call.request, &call.limits, &fault)) {
         require(fault.code != FAULT_NONE && fault.message[0] != '\0');
     } else if (call.request.items[0].fault.code != FAULT_NONE) {
         require(call.request.items[0].fault.message[0] != '\0');
     } else if (is_small(&call.request.items[0])) {
         run(&call.request.items[0], workspace);
-        answer(&call, wire);
+        answer(&call);
     }
     call_drop_body(&call.base);
     text_free(&call.base.text);
-    format_body_free(&call.form);
+    format_body_free(&call.base.form);
     infer_request_free(&call.request);
     return 0;
 }

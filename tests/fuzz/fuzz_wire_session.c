@@ -59,8 +59,8 @@ static bool read_call(struct infer_call *call, bool many, bool is_file, struct f
         .list_may_lack = !many,
     };
     struct infer_request *request = &call->request;
-    call->form.format = is_file ? &format_safetensors : &format_json;
-    if (!attention_read(call, &items, fault))
+    call->base.form.format = is_file ? &format_safetensors : &format_json;
+    if (!attention_read(&call->base, &items, fault))
         return false;
     for (int64_t i = 0; i < request->item_count; i++)
         check_item(&request->items[i], (const struct session_asked *)items.more_items + i);
@@ -88,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                          : read_call(&call, how == BODIES, is_file, &fault));
     require(good || (fault.code != FAULT_NONE && fault.message[0] != '\0'));
     call_drop_body(&call.base);
-    format_body_free(&call.form);
+    format_body_free(&call.base.form);
     infer_request_free(&call.request);
     json_free(&call.base.document);
     return 0;

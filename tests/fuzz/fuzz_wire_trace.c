@@ -2,6 +2,7 @@
  *
  * The first byte chooses JSON of one trace, JSON of a batch, or a safetensors file. Any bytes must
  * end in a fault with a message, or in items whose lists are what the fields take. */
+#include "forward/trace_job.h"
 #include "forward/trace_plan.h"
 #include "operations/trace.h"
 #include "request.h"
@@ -69,8 +70,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0)
         return 0;
     struct trace_call call = {
-        .wire = (data[0] & 1) != 0 ? &trace_batch : &trace_single,
-        .form.format = (data[0] & 4) != 0 ? &format_safetensors : &format_json,
+        .base.operation = (data[0] & 1) != 0 ? &trace_batch : &trace_single,
+        .base.form.format = (data[0] & 4) != 0 ? &format_safetensors : &format_json,
         .request = { .nonfinite_allowed = (data[0] & 2) != 0 },
         .base.body_memory = malloc(size), /* aligned as the body of a request is */
     };
@@ -78,12 +79,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(call.base.body_memory, data + 1, size - 1);
     call.base.body = (struct byte_slice){ call.base.body_memory, size - 1 };
     arena_init(&call.request.arena, 1 << 26);
-    if (call.wire->read(&call, &fault))
+    if (call.base.operation->read(&call.base, &fault))
         check(&call.request);
     else
         require(fault.code != FAULT_NONE && fault.message[0] != '\0');
     call_drop_body(&call.base);
-    format_body_free(&call.form);
+    format_body_free(&call.base.form);
     trace_request_free(&call.request);
     return 0;
 }

@@ -46,14 +46,14 @@ static void check_weight_map(const struct infer_item *item)
         }
 }
 
-static const struct infer_wire *wire_of(uint8_t how)
+static const struct operation *operation_of(uint8_t how)
 {
     return (how & 4) != 0   ? &attention_merge
            : (how & 1) != 0 ? &attention_batch
                             : &attention_single;
 }
 
-static void answer(struct infer_call *call, const struct infer_wire *wire, void *workspace)
+static void answer(struct infer_call *call, void *workspace)
 {
     struct infer_request *request = &call->request;
     struct json_document answered;
@@ -69,7 +69,7 @@ static void answer(struct infer_call *call, const struct infer_wire *wire, void 
         check_weights(item);
         check_weight_map(item);
     }
-    require(wire->write(call, &fault) && text_finish(&call->base.text, &fault));
+    require(operation_write(&call->base, &fault) && text_finish(&call->base.text, &fault));
     require(json_read(&answered, call->base.text.data, call->base.text.used, &options, &fault)
             || fault.code == FAULT_TOO_LARGE);
     json_free(&answered);
@@ -90,7 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (size == 0)
         return 0;
-    const struct infer_wire *wire = wire_of(data[0]);
+    call.base.operation = operation_of(data[0]);
     call.limits = (struct infer_limits){
         .store = store,
         .worker_count = 1,
@@ -104,13 +104,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     call.base.body = (struct byte_slice){ call.base.body_memory, size - 1 };
     arena_init(&call.request.arena, call.limits.scratch_bytes_max);
     text_init(&call.base.text, (size_t)1 << 28);
-    if (!wire->read(&call, &fault) || !infer_plan(&call.request, &call.limits, &fault))
+    if (!call.base.operation->read(&call.base, &fault)
+        || !infer_plan(&call.request, &call.limits, &fault))
         require(fault.code != FAULT_NONE && fault.message[0] != '\0');
     else if (request_is_small(&call.request))
-        answer(&call, wire, workspace);
+        answer(&call, workspace);
     call_drop_body(&call.base);
     text_free(&call.base.text);
-    format_body_free(&call.form);
+    format_body_free(&call.base.form);
     infer_request_free(&call.request);
     return 0;
 }

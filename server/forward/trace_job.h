@@ -1,0 +1,50 @@
+/* trace_job.h - a trace as a call (infer/call.h), for whichever operation. */
+#ifndef ATTND_TRACE_JOB_H
+#define ATTND_TRACE_JOB_H
+
+#include "forward/trace.h"
+#include "infer/infer_job.h"
+#include "session/session.h"
+
+struct trace_call {
+    struct call base; /* first: the call of a trace is its trace_call */
+    struct infer_limits limits;
+    struct trace_request request;
+};
+
+static inline struct trace_request *trace_request_of(const struct call *call)
+{
+    return &((struct trace_call *)call)->request;
+}
+
+/* In a handler: takes the body, and answers when all is computed. */
+void trace_job_handle(struct exchange *exchange, const struct operation *operation);
+
+/* The memory that an inference needs to become a trace (infer_job_handle_in()). */
+size_t trace_job_bytes(void);
+
+/* Turns an inference, whose operation has read that it asks for a trace, into one of this
+ * operation, whose begin is not called. Limits and arena are those of the inference, whose request
+ * has no items yet. */
+void trace_job_take(struct infer_call *call, const struct operation *operation);
+
+/* A trace whose tokens continue those of a session (trace_session.c): the pass computes the new
+ * tokens alone, and every layer appends their keys and values to the session's.
+ *
+ * An operation finds the session and begins the call with it, which takes its turn; the trace is
+ * planned when its turn is reached. A trace that fails, whose client leaves before it is computed,
+ * or whose deadline passes has appended nothing. */
+
+/* On the connection thread, in begin of the operation. Takes the session over. */
+bool trace_session_begin(struct call *call, struct session *session, struct fault *fault);
+
+/* When the request has its item: whether the session's model can go on with it. */
+bool trace_session_take(struct call *call, struct fault *fault);
+
+/* For the answer: the session that the trace continues, and its length afterwards. */
+const struct session *trace_session_of(const struct call *call);
+
+/* For the operation's drop: gives the turn and the session back. */
+void trace_session_drop(struct call *call);
+
+#endif

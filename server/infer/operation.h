@@ -1,0 +1,50 @@
+/* operation.h - an operation: how the body of a call becomes what is computed, and what its answer
+ * says.
+ *
+ * begin runs on the connection thread, all else on a worker. A function that fails sets the fault.
+ */
+#ifndef ATTND_OPERATION_H
+#define ATTND_OPERATION_H
+
+#include "formats/format.h"
+#include "formats/writer.h"
+#include "infer/call.h"
+
+struct operation {
+    const struct format *const *formats; /* of bodies and answers, JSON first and NULL last; NULL:
+                                            begin reads the headers */
+    const struct field_table *address;   /* whose fields an address may have (call_formats.h) */
+
+    /* What the call needs of the exchange beside its body. NULL: nothing. */
+    bool (*begin)(struct call *call, const struct exchange *exchange, struct fault *fault);
+
+    /* Reads the body into the request, by call->form. */
+    bool (*read)(struct call *call, struct fault *fault);
+
+    /* Puts the fault of a plan in the words of the body. NULL: they are the same. */
+    void (*explain)(const struct call *call, struct fault *fault);
+
+    /* Brings the results into the form that the answer has. NULL: they are in it. */
+    bool (*finish)(struct call *call, struct fault *fault);
+
+    /* Says the members of the answer. NULL: finish has written it. */
+    void (*say)(const struct call *call, struct writer *writer);
+
+    /* Frees what begin and read took; may be called twice. NULL: nothing to do. */
+    void (*drop)(struct call *call);
+};
+
+/* The parts of a call_kind that all operations share. The arena is the request's. */
+bool operation_begin(struct call *call, struct arena *arena, const struct exchange *exchange,
+                     struct fault *fault);
+bool operation_write(struct call *call, struct fault *fault);
+void operation_drop(struct call *call);
+
+/* What operations take: JSON; it and safetensors; these and .npy. */
+extern const struct format *const operation_formats_json[], *const operation_formats_tensors[],
+                                                                *const operation_formats_npy[];
+
+/* The format of the answer. */
+const struct format *operation_answer(const struct call *call);
+
+#endif
