@@ -21,23 +21,15 @@ struct trace_job {
     struct pass *pass; /* that runs, of this group; NULL: none */
     int64_t group;
     struct arena arena; /* of that pass */
-    bool is_planned;
-    bool pending;      /* read, and no task of computing has begun */
-    bool makes_levels; /* all passes are over (trace_keep.c) */
-    char *workspaces;  /* for that, where the workers' own are too small; NULL: they are not */
+    bool pending;       /* planned, and no task of computing has begun */
+    bool makes_levels;  /* all passes are over (trace_keep.c) */
+    char *workspaces;   /* for that, where the workers' own are too small; NULL: they are not */
     size_t workspace_bytes;
 };
 
 static struct trace_job *trace_of(struct call *call)
 {
     return (struct trace_job *)call;
-}
-
-/* The stage of computing that is the first of the passes: a trace with an order is planned before
- * it. */
-static int first_stage(const struct trace_job *job)
-{
-    return job->call.base.order ? 1 : 0;
 }
 
 /* ----------------------------------------------------------------- reading -- */
@@ -82,10 +74,10 @@ static bool is_stopped(void *call)
     return call_is_stopped(call);
 }
 
-static bool plan_trace(struct trace_job *job, struct fault *fault)
+static bool trace_plan_call(struct call *call, struct fault *fault)
 {
+    struct trace_job *job = trace_of(call);
     struct trace_call *trace = &job->call;
-    struct call *call = &trace->base;
     trace->request.stop = (struct tokenizer_stop){ is_stopped, call };
     const bool is_planned = trace_plan(&trace->request, &job->groups, &trace->limits, fault);
     price_reading(call, &trace->request, is_planned);
@@ -100,25 +92,7 @@ static bool plan_trace(struct trace_job *job, struct fault *fault)
     if (!memory_reserve(call->memory, job->groups.pass_bytes))
         return fault_no_memory(fault);
     price_trace(job);
-    job->is_planned = true;
     return true;
-}
-
-static bool trace_read(struct call *call, struct fault *fault)
-{
-    if (!call->operation->read(call, fault))
-        return false;
-    call->plans_later = call->order != NULL;
-    return call->plans_later || plan_trace(trace_of(call), fault);
-}
-
-/* Before the stages of the passes, where the trace has an order. */
-static void plan_in_turn(struct trace_job *job)
-{
-    struct call *call = &job->call.base;
-    struct fault *fault = &call->fault;
-    if (call->order->prepare(call, fault) && plan_trace(job, fault))
-        call_admit_planned(call, fault);
 }
 
 /* --------------------------------------------------------------- computing -- */
@@ -177,9 +151,7 @@ static int64_t trace_tasks(struct call *call, int stage)
 {
     struct trace_job *job = trace_of(call);
     struct fault *fault = &call->fault;
-    if (!job->is_planned)
-        return call->order->is_turn(call) ? 1 : JOB_WAITS;
-    if (stage == first_stage(job))
+    if (stage == 0)
         set_pending(job, true);
     while (job->group < job->groups.count) {
         if (!job->pass && !begin_pass(job, fault))
@@ -196,11 +168,7 @@ static int64_t trace_tasks(struct call *call, int stage)
 static void trace_run(struct call *call, int stage, int64_t task, const struct worker *worker)
 {
     struct trace_job *job = trace_of(call);
-    if (!job->is_planned) {
-        plan_in_turn(job);
-        return;
-    }
-    if (stage == first_stage(job) && task == 0)
+    if (stage == 0 && task == 0)
         set_pending(job, false);
     if (!job->makes_levels)
         pass_run(job->pass, task, worker);
@@ -243,7 +211,8 @@ static void trace_drop(struct call *call)
 
 static const struct call_kind trace_kind = {
     .begin = trace_begin,
-    .read = trace_read,
+    .read = operation_read,
+    .plan = trace_plan_call,
     .tasks = trace_tasks,
     .run = trace_run,
     .end = trace_end,

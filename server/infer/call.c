@@ -104,12 +104,16 @@ void call_share_stages(struct call *call, int64_t stages)
         call->job.tasks_at_once = 1;
 }
 
-bool call_admit_planned(struct call *call, struct fault *fault)
+/* Plans, and asks again whether the call is taken, by what the plan says. */
+static void plan(struct call *call)
 {
-    const struct admission_cost left = infer_cost_left_to_admit(&call->cost, call->service);
-    return admission_takes_planned(call->service, &call->job, call->item_count, left,
-                                   &call->more_items, fault)
-           && reserve_time(call, infer_cost_ns(&call->cost), fault);
+    struct fault *fault = &call->fault;
+    call->is_planned = !call->kind->plan || call->kind->plan(call, fault);
+    if (call->is_planned
+        && admission_takes_planned(call->service, &call->job, call->item_count,
+                                   infer_cost_left_to_admit(&call->cost, call->service),
+                                   &call->more_items, fault))
+        reserve_time(call, infer_cost_ns(&call->cost), fault);
 }
 
 static void read_and_plan(struct call *call)
@@ -122,8 +126,8 @@ static void read_and_plan(struct call *call)
     if (!call->kind->read(call, &call->fault))
         return;
     set_place_in_queue(call);
-    if (!call->plans_later)
-        call_admit_planned(call, &call->fault);
+    if (!call->order)
+        plan(call);
 }
 
 /* -------------------------------------------------------------- the stages -- */
@@ -136,6 +140,12 @@ int64_t call_go_on(struct call *call, int64_t count)
     return call_answer_tasks(call);
 }
 
+/* The stages of a job before those of computing. */
+static int first_stage(const struct call *call)
+{
+    return call->order ? 2 : 1;
+}
+
 static int64_t stage_tasks(struct job *job, int stage)
 {
     struct call *call = call_of(job);
@@ -145,7 +155,9 @@ static int64_t stage_tasks(struct job *job, int stage)
         call->clock.parsed_ns = clock_now_ns();
     if (call->answer_stages > 0)
         return call_answer_tasks(call);
-    const int64_t count = call->kind->tasks(call, stage - 1);
+    if (!call->is_planned)
+        return call->order->is_turn(call) ? 1 : JOB_WAITS;
+    const int64_t count = call->kind->tasks(call, stage - first_stage(call));
     return count == JOB_WAITS ? JOB_WAITS : call_go_on(call, count);
 }
 
@@ -163,8 +175,10 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
     infer_cost_start(&call->cost, phase, &watch);
     if (stage == 0)
         read_and_plan(call);
-    else
-        call->kind->run(call, stage - 1, task, worker);
+    else if (call->is_planned)
+        call->kind->run(call, stage - first_stage(call), task, worker);
+    else if (call->order->prepare(call, &call->fault))
+        plan(call);
     infer_cost_stop(&call->cost, phase, &watch);
 }
 

@@ -31,10 +31,12 @@ struct call_kind {
      * call_try(). */
     bool (*begin)(struct call *call, const struct exchange *exchange, struct fault *fault);
 
-    /* Reads the unpacked body and plans. Sets cost, item_count, answer_bytes and, if the body has
-     * them, timeout_ns and priority; or sets plans_later, and a later stage of one task plans, sets
-     * the first three and calls call_admit_planned(). */
+    /* Reads the unpacked body. Sets timeout_ns and priority if the body has them. */
     bool (*read)(struct call *call, struct fault *fault);
+
+    /* Plans what was read, in its turn where the call has an order. Sets cost, item_count and
+     * answer_bytes. NULL: read does. */
+    bool (*plan)(struct call *call, struct fault *fault);
 
     /* The number of tasks of a stage of computing, counted from 0; 0 when all is computed; or
      * JOB_WAITS: the stage runs outside the job, which then goes on by call_go_on(). */
@@ -59,8 +61,8 @@ struct call_kind {
     void (*drop)(struct call *call);
 };
 
-/* What a call does that has to wait for others before it is planned. Its stages of computing begin
- * with one that waits, and plans. */
+/* What a call does that has to wait for others before it is planned. A stage that waits and plans
+ * is before those of computing. */
 struct call_order {
     /* Whether its turn has come; else the job waits (JOB_WAITS), and who comes before it continues
      * it with one task. */
@@ -102,7 +104,7 @@ struct call {
     bool nul_is_kept;   /* in strings of the document (json_string_read()); begin sets it */
     int64_t timeout_ns; /* that the body gives the request; 0: none */
     int priority;       /* that the body asks for, see scheduler.h */
-    bool plans_later;
+    bool is_planned;
     const struct call_order *order; /* NULL: waits for nobody; set in begin or read */
     void *order_state;              /* the order's own */
 
@@ -152,9 +154,6 @@ int64_t call_go_on(struct call *call, int64_t count);
 /* A planned call of so many stages of computing: where a stage takes less time than waking a worker
  * saves, one worker runs them all. */
 void call_share_stages(struct call *call, int64_t stages);
-
-/* Asks again whether the call is taken, by what its plan says. */
-bool call_admit_planned(struct call *call, struct fault *fault);
 
 /* Reads size bytes of the body as JSON into call->document. */
 bool call_read_json(struct call *call, const void *bytes, size_t size, bool nonfinite_allowed,

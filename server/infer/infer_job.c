@@ -15,8 +15,7 @@
 struct infer_job {
     struct infer_call call; /* first: a call of this kind is its infer_job */
     struct infer_together together;
-    bool pending; /* read, and no task of computing has begun */
-    bool is_planned;
+    bool pending; /* planned, and no task of computing has begun */
 
     struct batch_member member; /* of the next product, where it can be shared */
     int member_stage;           /* of the plan, that member is a product of */
@@ -28,14 +27,6 @@ static struct infer_job *infer_of(struct call *call)
 {
     return (struct infer_job *)call;
 }
-
-/* The stage of computing that is the plans' first: a request with an order is planned before it. */
-static int first_stage(const struct infer_job *job)
-{
-    return job->call.base.order ? 1 : 0;
-}
-
-static const struct call_kind infer_kind;
 
 /* ----------------------------------------------------------------- reading -- */
 
@@ -86,9 +77,9 @@ static void price(struct infer_job *job)
     cost_guess_learn(call->guess_key, infer_cost_ns(&call->cost));
 }
 
-static bool plan(struct infer_job *job, struct fault *fault)
+static bool plan(struct call *call, struct fault *fault)
 {
-    struct call *call = &job->call.base;
+    struct infer_job *job = infer_of(call);
     struct infer_call *infer = &job->call;
     struct infer_request *request = &infer->request;
     if (!infer_plan(request, &infer->limits, fault)) {
@@ -101,27 +92,7 @@ static bool plan(struct infer_job *job, struct fault *fault)
     for (int64_t i = 0; i < request->item_count; i++)
         if (request->items[i].fault.code == FAULT_NONE)
             call->answer_bytes += request->items[i].answer_bytes;
-    job->is_planned = infer_together_init(&job->together, request);
-    return job->is_planned || fault_no_memory(fault);
-}
-
-static bool read(struct call *call, struct fault *fault)
-{
-    if (!call->operation->read(call, fault))
-        return false;
-    if (call->kind != &infer_kind)
-        return call->kind->read(call, fault);
-    call->plans_later = call->order != NULL;
-    return call->plans_later || plan(infer_of(call), fault);
-}
-
-/* Before the stages of the plans, where the request has an order. */
-static void plan_in_turn(struct infer_job *job)
-{
-    struct call *call = &job->call.base;
-    struct fault *fault = &call->fault;
-    if (call->order->prepare(call, fault) && plan(job, fault))
-        call_admit_planned(call, fault);
+    return infer_together_init(&job->together, request) || fault_no_memory(fault);
 }
 
 /* --------------------------------------------------------------- computing -- */
@@ -150,11 +121,9 @@ static int64_t go_on(struct job *job)
 static int64_t tasks(struct call *call, int stage)
 {
     struct infer_job *job = infer_of(call);
-    if (!job->is_planned)
-        return call->order->is_turn(call) ? 1 : JOB_WAITS;
-    if (stage == first_stage(job))
+    if (stage == 0)
         set_pending(job, true);
-    job->member_stage = stage - first_stage(job) + job->shared_stages;
+    job->member_stage = stage + job->shared_stages;
     const int64_t count = infer_together_begin(&job->together, job->member_stage);
     if (!infer_batch_member(&job->member, &job->call.request, job->member_stage))
         return count;
@@ -171,11 +140,7 @@ static int64_t tasks(struct call *call, int stage)
 static void run(struct call *call, int stage, int64_t task, const struct worker *worker)
 {
     struct infer_job *job = infer_of(call);
-    if (!job->is_planned) {
-        plan_in_turn(job);
-        return;
-    }
-    if (stage == first_stage(job) && task == 0)
+    if (stage == 0 && task == 0)
         set_pending(job, false);
     infer_together_run(&job->together, task, worker);
 }
@@ -227,7 +192,8 @@ static void drop(struct call *call)
 
 static const struct call_kind infer_kind = {
     .begin = begin,
-    .read = read,
+    .read = operation_read,
+    .plan = plan,
     .tasks = tasks,
     .run = run,
     .end = end,

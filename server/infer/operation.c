@@ -23,6 +23,17 @@ bool operation_begin(struct call *call, struct arena *arena, const struct exchan
     return !operation->begin || operation->begin(call, exchange, fault);
 }
 
+bool operation_read(struct call *call, struct fault *fault)
+{
+    const struct operation *operation = NULL;
+    while (call->operation != operation) {
+        operation = call->operation;
+        if (!operation->read(call, fault))
+            return false;
+    }
+    return true;
+}
+
 const struct format *operation_answer(const struct call *call)
 {
     return call->answer ? call->answer : &format_json;

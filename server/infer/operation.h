@@ -18,7 +18,8 @@ struct operation {
     /* What the call needs of the exchange beside its body. NULL: nothing. */
     bool (*begin)(struct call *call, const struct exchange *exchange, struct fault *fault);
 
-    /* Reads the body into the request, by call->form. */
+    /* Reads the body into the request, by call->form. Where it makes another operation of the call,
+     * that one reads on. */
     bool (*read)(struct call *call, struct fault *fault);
 
     /* Puts the fault of a plan in the words of the body. NULL: they are the same. */
@@ -37,6 +38,7 @@ struct operation {
 /* The parts of a call_kind that all operations share. The arena is the request's. */
 bool operation_begin(struct call *call, struct arena *arena, const struct exchange *exchange,
                      struct fault *fault);
+bool operation_read(struct call *call, struct fault *fault);
 bool operation_write(struct call *call, struct fault *fault);
 void operation_drop(struct call *call);
 
