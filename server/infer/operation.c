@@ -34,6 +34,19 @@ bool operation_read(struct call *call, struct fault *fault)
     return true;
 }
 
+bool operation_read_items(struct call *call, struct arena *arena, bool nonfinite_allowed,
+                          struct field_items *items, struct fault *fault)
+{
+    const struct field_reader reader = { .arena = arena,
+                                         .nonfinite_allowed = nonfinite_allowed,
+                                         .fault = fault };
+    struct message message;
+    call->form.arena = arena;
+    call->form.nonfinite_allowed = nonfinite_allowed;
+    return call_formats_read(call, &call->form, items->target.table, &message, fault)
+           && fields_read_items(&reader, &message, items);
+}
+
 const struct format *operation_answer(const struct call *call)
 {
     return call->answer ? call->answer : &format_json;

@@ -42,6 +42,12 @@ bool operation_read(struct call *call, struct fault *fault);
 bool operation_write(struct call *call, struct fault *fault);
 void operation_drop(struct call *call);
 
+/* Reads the body into items, in the arena, by items->target.table and what items says besides. A
+ * fault of an item of a list is its own; false for a fault of the whole body. The body must stay
+ * until the request has been computed where its format keeps bytes, and is dropped elsewhere. */
+bool operation_read_items(struct call *call, struct arena *arena, bool nonfinite_allowed,
+                          struct field_items *items, struct fault *fault);
+
 /* What operations take: JSON; it and safetensors; these and .npy. */
 extern const struct format *const operation_formats_json[], *const operation_formats_tensors[],
                                                                 *const operation_formats_npy[];

@@ -2,7 +2,6 @@
 #include "operations/attention.h"
 
 #include "base/dtype.h"
-#include "infer/call_formats.h"
 #include "infer/infer_gradient.h"
 #include "infer/infer_results.h"
 #include "infer/infer_selection.h"
@@ -19,17 +18,10 @@ bool attention_read(struct call *call, struct field_items *items, struct fault *
     struct infer_item shared = {
         .outputs = { [ATTN_OUTPUT_CONTEXT] = true, [ATTN_OUTPUT_WEIGHTS] = true },
     };
-    const struct field_reader reader = { .arena = &request->arena,
-                                         .nonfinite_allowed = request->nonfinite_allowed,
-                                         .fault = fault };
-    struct message message;
     items->target.into = &shared;
     items->fault_offset = offsetof(struct infer_item, fault);
-    call->form.arena = &request->arena;
-    call->form.nonfinite_allowed = request->nonfinite_allowed;
     request->number_bytes = operation_answer(call)->number_bytes;
-    if (!call_formats_read(call, &call->form, items->target.table, &message, fault)
-        || !fields_read_items(&reader, &message, items))
+    if (!operation_read_items(call, &request->arena, request->nonfinite_allowed, items, fault))
         return false;
     request->items = items->items;
     request->item_count = items->count;

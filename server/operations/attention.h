@@ -11,9 +11,7 @@
 extern const struct operation attention_single, attention_batch, attention_merge,
     attention_gradients;
 
-/* Reads the body into the request's items, by items->target.table and what items says besides. A
- * fault of an item of a list is its own; false for a fault of the whole body. The body must stay
- * until the request has been computed where its format keeps bytes, and is dropped elsewhere. */
+/* Reads the body into the request's items (operation_read_items()). */
 bool attention_read(struct call *call, struct field_items *items, struct fault *fault);
 
 /* Says what an item has computed, as members of the object that is open. */

@@ -3,7 +3,6 @@
 
 #include "forward/trace_job.h"
 #include "operations/say.h"
-#include "operations/trace_fields.h"
 #include "session/session_path.h"
 
 #include <inttypes.h>

@@ -2,8 +2,12 @@
 #ifndef ATTND_OPERATION_TRACE_H
 #define ATTND_OPERATION_TRACE_H
 
-#include "infer/operation.h"
+#include "forward/trace_job.h"
 
 extern const struct operation trace_single, trace_batch, trace_of_session;
+
+/* trace_fields.c: reads the body, of the format of call->form, into the request's items. A fault of
+ * an item of a batch is its own; false for a fault of the whole body. */
+bool trace_fields_read(struct call *call, bool batch, struct fault *fault);
 
 #endif

@@ -1,10 +1,8 @@
 /* trace_fields.c - every field of a trace, once: its name, its place in struct trace_item, and what
  * fits. */
-#include "operations/trace_fields.h"
-
 #include "config/config_value.h"
-#include "infer/call_formats.h"
 #include "operations/attention_fields.h"
+#include "operations/trace.h"
 
 #include <stddef.h>
 
@@ -161,16 +159,16 @@ static const struct field ROWS[] = {
     { .name = "keep", .kind = FIELD_OWN, .own = read_keep },
 };
 
-const struct field_table trace_fields = { .rows = ROWS,
-                                          .count = COUNT_OF(ROWS),
-                                          .policy = FIELDS_LISTED,
-                                          .bytes = sizeof(struct trace_item) };
-const struct field_table trace_batch_fields = { .rows = ROWS,
-                                                .count = COUNT_OF(ROWS),
-                                                .policy = FIELDS_LISTED,
-                                                .list = "requests",
-                                                .items_max = TRACE_ITEMS_MAX,
-                                                .bytes = sizeof(struct trace_item) };
+static const struct field_table trace_fields = { .rows = ROWS,
+                                                 .count = COUNT_OF(ROWS),
+                                                 .policy = FIELDS_LISTED,
+                                                 .bytes = sizeof(struct trace_item) };
+static const struct field_table trace_batch_fields = { .rows = ROWS,
+                                                       .count = COUNT_OF(ROWS),
+                                                       .policy = FIELDS_LISTED,
+                                                       .list = "requests",
+                                                       .items_max = TRACE_ITEMS_MAX,
+                                                       .bytes = sizeof(struct trace_item) };
 
 static const struct field SESSION_ROWS[] = {
     { .name = "model", .kind = FIELD_REFUSED, .expected = FIELDS_NO_MODEL },
@@ -178,28 +176,21 @@ static const struct field SESSION_ROWS[] = {
     { .name = "append", .kind = FIELD_OWN, .own = read_append },
 };
 
-const struct field_table trace_session_fields = { .rows = SESSION_ROWS,
-                                                  .count = COUNT_OF(SESSION_ROWS) };
+static const struct field_table trace_session_fields = { .rows = SESSION_ROWS,
+                                                         .count = COUNT_OF(SESSION_ROWS) };
 
 bool trace_fields_read(struct call *call, bool batch, struct fault *fault)
 {
     struct trace_request *request = trace_request_of(call);
     struct trace_item shared = { .at = -1 };
-    const struct field_reader reader = { .arena = &request->arena,
-                                         .nonfinite_allowed = request->nonfinite_allowed,
-                                         .fault = fault };
     struct field_items items = {
         .target = { batch ? &trace_batch_fields : &trace_fields, &shared },
         .more.table = request->is_of_session ? &trace_session_fields : NULL,
         .fault_offset = offsetof(struct trace_item, fault),
     };
-    struct message message;
     request->batch = batch;
-    call->form.arena = &request->arena;
-    call->form.nonfinite_allowed = request->nonfinite_allowed;
     call->form.nul_is_kept = true;
-    if (!call_formats_read(call, &call->form, items.target.table, &message, fault)
-        || !fields_read_items(&reader, &message, &items))
+    if (!operation_read_items(call, &request->arena, request->nonfinite_allowed, &items, fault))
         return false;
     request->items = items.items;
     request->item_count = items.count;
