@@ -97,15 +97,6 @@ static bool trace_plan_call(struct call *call, struct fault *fault)
 
 /* --------------------------------------------------------------- computing -- */
 
-/* Called by one thread at a time: at the end of stage 0, in the first task of computing, and at the
- * end of the job. */
-static void set_pending(struct trace_job *job, bool pending)
-{
-    if (job->pending != pending)
-        infer_statistics_pending(&job->call.request.attention, pending ? 1 : -1);
-    job->pending = pending;
-}
-
 static void end_pass(struct trace_job *job)
 {
     pass_end(job->pass);
@@ -152,7 +143,7 @@ static int64_t trace_tasks(struct call *call, int stage)
     struct trace_job *job = trace_of(call);
     struct fault *fault = &call->fault;
     if (stage == 0)
-        set_pending(job, true);
+        infer_statistics_pending(&job->call.request.attention, &job->pending, true);
     while (job->group < job->groups.count) {
         if (!job->pass && !begin_pass(job, fault))
             return 0;
@@ -169,7 +160,7 @@ static void trace_run(struct call *call, int stage, int64_t task, const struct w
 {
     struct trace_job *job = trace_of(call);
     if (stage == 0 && task == 0)
-        set_pending(job, false);
+        infer_statistics_pending(&job->call.request.attention, &job->pending, false);
     if (!job->makes_levels)
         pass_run(job->pass, task, worker);
     else
@@ -185,7 +176,7 @@ static void trace_end(struct call *call, struct fault *fault)
 {
     struct trace_job *job = trace_of(call);
     end_pass(job);
-    set_pending(job, false);
+    infer_statistics_pending(&job->call.request.attention, &job->pending, false);
     infer_job_check_models(&job->call.request.attention, fault);
 }
 
@@ -195,10 +186,7 @@ static void trace_record(struct call *call, struct request_record *record)
     struct trace_request *request = trace_request_of(call);
     for (int64_t i = 0; i < request->attention.item_count; i++)
         request->attention.items[i].fault = request->items[i].fault;
-    infer_statistics_describe(record, &request->attention);
-    record->cost_ns = infer_cost_ns(&call->cost);
-    record->flops = call->cost.flops;
-    infer_statistics_count(&request->attention, record);
+    infer_statistics_record(record, &request->attention, &call->cost);
 }
 
 static void trace_drop(struct call *call)

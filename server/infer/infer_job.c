@@ -97,22 +97,13 @@ static bool plan(struct call *call, struct fault *fault)
 
 /* --------------------------------------------------------------- computing -- */
 
-/* Called by one thread at a time: at the end of stage 0, in the first task of computing, and at the
- * end of the job. */
-static void set_pending(struct infer_job *job, bool pending)
-{
-    if (job->pending != pending)
-        infer_statistics_pending(&job->call.request, pending ? 1 : -1);
-    job->pending = pending;
-}
-
 /* A batch has run the stage that the job waits for. Of its time the job is charged the part for its
  * own rows, and only in the account of its key: the batch was a job itself. */
 static int64_t go_on(struct job *job)
 {
     struct call *call = (struct call *)job;
     struct infer_job *infer = infer_of(call);
-    set_pending(infer, false);
+    infer_statistics_pending(&infer->call.request, &infer->pending, false);
     job->cost_ns = infer_cost_was_shared(&call->cost, infer->member.product, infer->member.paid_ns);
     infer->shared_stages++;
     return call_go_on(call, infer_together_begin(&infer->together, infer->member_stage + 1));
@@ -122,7 +113,7 @@ static int64_t tasks(struct call *call, int stage)
 {
     struct infer_job *job = infer_of(call);
     if (stage == 0)
-        set_pending(job, true);
+        infer_statistics_pending(&job->call.request, &job->pending, true);
     job->member_stage = stage + job->shared_stages;
     const int64_t count = infer_together_begin(&job->together, job->member_stage);
     if (!infer_batch_member(&job->member, &job->call.request, job->member_stage))
@@ -141,7 +132,7 @@ static void run(struct call *call, int stage, int64_t task, const struct worker 
 {
     struct infer_job *job = infer_of(call);
     if (stage == 0 && task == 0)
-        set_pending(job, false);
+        infer_statistics_pending(&job->call.request, &job->pending, false);
     infer_together_run(&job->together, task, worker);
 }
 
@@ -170,18 +161,14 @@ static void end(struct call *call, struct fault *fault)
     struct infer_job *job = infer_of(call);
     if (job->was_member)
         batcher_leave(call->service->batcher, &job->member);
-    set_pending(job, false);
+    infer_statistics_pending(&job->call.request, &job->pending, false);
     call->cost.is_less = job->together.is_shared || selects(&job->call.request);
     infer_job_check_models(&job->call.request, fault);
 }
 
 static void record(struct call *call, struct request_record *record)
 {
-    const struct infer_request *request = infer_request_of(call);
-    infer_statistics_describe(record, request);
-    record->cost_ns = infer_cost_ns(&call->cost);
-    record->flops = call->cost.flops;
-    infer_statistics_count(request, record);
+    infer_statistics_record(record, infer_request_of(call), &call->cost);
 }
 
 static void drop(struct call *call)

@@ -1,4 +1,4 @@
-/* infer_statistics.c - see infer_statistics.h. */
+/* infer_statistics.c - a request, successive items of one model together, in records and counts. */
 #include "infer/infer_statistics.h"
 
 #include "watch/metrics_inference.h"
@@ -20,7 +20,7 @@ static void raise(int64_t *largest, int64_t value)
         *largest = value;
 }
 
-void infer_statistics_describe(struct request_record *record, const struct infer_request *request)
+static void describe(struct request_record *record, const struct infer_request *request)
 {
     bool is_known = false;
     record->item_count = request->item_count;
@@ -110,9 +110,12 @@ static void count_models(const struct infer_request *request, const struct reque
     }
 }
 
-void infer_statistics_pending(const struct infer_request *request, int difference)
+void infer_statistics_pending(const struct infer_request *request, bool *is_pending, bool pending)
 {
-    for (int64_t first = 0; first < request->item_count; first = run_end(request, first))
+    const int difference = (int)pending - (int)*is_pending;
+    *is_pending = pending;
+    for (int64_t first = 0; difference != 0 && first < request->item_count;
+         first = run_end(request, first))
         if (request->items[first].model)
             model_statistics_pending(request->items[first].model->statistics, difference);
 }
@@ -125,10 +128,13 @@ static const struct model *first_model(const struct infer_request *request)
     return model;
 }
 
-void infer_statistics_count(const struct infer_request *request,
-                            const struct request_record *record)
+void infer_statistics_record(struct request_record *record, const struct infer_request *request,
+                             const struct infer_cost *cost)
 {
     const struct model *model = first_model(request);
+    describe(record, request);
+    record->cost_ns = infer_cost_ns(cost);
+    record->flops = cost->flops;
     count_models(request, record);
     metrics_inference(model ? model_statistics_place(model->statistics, model->name) : 0, record);
 }

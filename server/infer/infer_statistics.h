@@ -4,19 +4,19 @@
 #define ATTND_INFER_STATISTICS_H
 
 #include "infer/infer.h"
+#include "infer/infer_cost.h"
 #include "watch/request_record.h"
 
-/* Fills in model, layer and shapes, as far as they are known. The request still has its models. */
-void infer_statistics_describe(struct request_record *record, const struct infer_request *request);
+/* Fills in model, layer and shapes, as far as they are known, and what the request costs, and
+ * counts it. The request still has its models. In the statistics of models, successive items of one
+ * model are one execution, and each item that failed is one failure; where the request as a whole
+ * failed (record->fault), it is one failure of each of its models. In the metrics the whole request
+ * counts for its first model. */
+void infer_statistics_record(struct request_record *record, const struct infer_request *request,
+                             const struct infer_cost *cost);
 
-/* Counts the request. In the statistics of models, successive items of one model are one execution,
- * and each item that failed is one failure; where the request as a whole failed (record->fault), it
- * is one failure of each of its models. In the metrics the whole request counts for its first
- * model. */
-void infer_statistics_count(const struct infer_request *request,
-                            const struct request_record *record);
-
-/* difference 1: the request is read and waits to be computed; -1: its computing began or ended. */
-void infer_statistics_pending(const struct infer_request *request, int difference);
+/* Sets *is_pending, whether a request that is planned waits to be computed, and counts a change.
+ * Called by one thread at a time. */
+void infer_statistics_pending(const struct infer_request *request, bool *is_pending, bool pending);
 
 #endif
