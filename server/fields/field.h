@@ -47,7 +47,8 @@ enum field_flags {
     FIELD_RANGE = 8,      /* a pair whose second number is above its first */
     FIELD_PARAMETER = 16, /* under /v2 a parameter of the same name, of models with parameters */
     FIELD_ADDRESS = 64,   /* may be a parameter of the address, beside a body of one array */
-    FIELD_REQUIRED = 32,  /* of a table that a FIELD_LIST names: its absence is a fault */
+    FIELD_REQUIRED =
+        32, /* its absence is a fault, in a table that is in_order or of a FIELD_LIST */
 };
 
 struct field_reader;
@@ -82,6 +83,9 @@ struct field_table {
     const struct field *rows;
     int count;
     enum field_policy policy;
+    bool in_order; /* unknown names are faults first; then fields are read in the order of the rows,
+                      so that one may depend on those before it. FIELD_OWN is read even where the
+                      field is absent: its function gets VALUE_NULL */
     const char *list; /* the objects in this array are items, and fields beside it are for all of
                          them; NULL: the message is one item */
     int items_max;    /* of list */
@@ -164,7 +168,8 @@ bool field_read_pair(struct field_reader *reader, const struct value *value, int
 bool field_read_integers(struct field_reader *reader, const struct value *value,
                          const char *expected, const int64_t **list, int64_t *count);
 
-/* Copies numbers as such integers, whatever their rank. */
+/* Copies numbers as such integers, whatever their rank. Any other number is a fault of the row's
+ * code, FAULT_OPTION where it has none. */
 bool field_copy_integers(struct field_reader *reader, const struct json_numbers *numbers,
                          const int64_t **list, int64_t *count);
 
@@ -176,5 +181,11 @@ bool field_read_strings(struct field_reader *reader, const struct value *value,
  * a fault that names the first element that does not fit. */
 const struct json_numbers *field_read_numbers(struct field_reader *reader,
                                               const struct value *value, const char *expected);
+
+/* The two steps of it: the array, which may have booleans and null; and that it has none. */
+struct json_numbers *field_find_numbers(struct field_reader *reader, const struct value *value,
+                                        const char *expected);
+bool field_expect_numbers(struct field_reader *reader, const struct json_numbers *numbers,
+                          bool null_allowed);
 
 #endif

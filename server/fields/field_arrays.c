@@ -53,10 +53,8 @@ static bool refuse_other(struct field_reader *reader, const struct value *value,
                               value_words(stray), reader->name, expected);
 }
 
-/* The numbers of an array whose rows have equal lengths; NULL with a fault that names the first
- * string, object or row that does not fit. */
-static struct json_numbers *read_numbers(struct field_reader *reader, const struct value *value,
-                                         const char *expected)
+struct json_numbers *field_find_numbers(struct field_reader *reader, const struct value *value,
+                                        const char *expected)
 {
     const struct json_place place = place_of(reader);
     if (value->kind != VALUE_NUMBERS) {
@@ -71,8 +69,8 @@ static struct json_numbers *read_numbers(struct field_reader *reader, const stru
     return fits ? numbers : NULL;
 }
 
-static bool expect_numbers(struct field_reader *reader, const struct json_numbers *numbers,
-                           bool null_allowed)
+bool field_expect_numbers(struct field_reader *reader, const struct json_numbers *numbers,
+                          bool null_allowed)
 {
     const struct json_place place = place_of(reader);
     return json_element_expect_numbers(&place, numbers, null_allowed);
@@ -206,7 +204,7 @@ static bool read_mask(struct field_reader *reader, const struct value *value, st
                       bool *is_bool)
 {
     struct json_numbers *numbers =
-        read_numbers(reader, value, "an array of booleans or of numbers");
+        field_find_numbers(reader, value, "an array of booleans or of numbers");
     if (!numbers || !expect_one_kind(reader, numbers))
         return false;
     for (int64_t i = 0; numbers->has_bool && i < numbers->count; i++)
@@ -269,8 +267,8 @@ bool field_read_array(struct field_reader *reader, const struct value *value, vo
         return read_flat(reader, value, array);
     if (field->kind == FIELD_MASK)
         return read_mask(reader, value, array, has);
-    const struct json_numbers *numbers = read_numbers(reader, value, "an array of numbers");
-    if (!numbers || !expect_numbers(reader, numbers, (field->flags & FIELD_NULLS) != 0))
+    const struct json_numbers *numbers = field_find_numbers(reader, value, "an array of numbers");
+    if (!numbers || !field_expect_numbers(reader, numbers, (field->flags & FIELD_NULLS) != 0))
         return false;
     view_numbers(array, numbers);
     return true;
@@ -356,8 +354,8 @@ bool field_read_lengths(struct field_reader *reader, const struct value *value, 
         (struct integers){ .is_list = value->kind == VALUE_NUMBERS || value->kind == VALUE_LIST };
     if (lengths->is_list) {
         const struct json_numbers *numbers =
-            read_numbers(reader, value, "a number, or an array of them");
-        if (!numbers || !expect_numbers(reader, numbers, false))
+            field_find_numbers(reader, value, "a number, or an array of them");
+        if (!numbers || !field_expect_numbers(reader, numbers, false))
             return false;
         if (numbers->rank != 1)
             return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
@@ -408,15 +406,16 @@ static bool read_tensor_list(struct field_reader *reader, const struct tensor *t
 const struct json_numbers *field_read_numbers(struct field_reader *reader,
                                               const struct value *value, const char *expected)
 {
-    const struct json_numbers *numbers = read_numbers(reader, value, expected);
-    return numbers && expect_numbers(reader, numbers, false) ? numbers : NULL;
+    const struct json_numbers *numbers = field_find_numbers(reader, value, expected);
+    return numbers && field_expect_numbers(reader, numbers, false) ? numbers : NULL;
 }
 
 bool field_copy_integers(struct field_reader *reader, const struct json_numbers *numbers,
                          const int64_t **list, int64_t *count)
 {
+    const enum fault_code code = reader->field->code;
     int64_t *values = NULL;
-    if (!copy_integers(reader, numbers, FAULT_OPTION, &values))
+    if (!copy_integers(reader, numbers, code != FAULT_NONE ? code : FAULT_OPTION, &values))
         return false;
     *list = values;
     *count = numbers->count;

@@ -152,12 +152,24 @@ static bool read_object(struct field_reader *reader, const struct value *value, 
                         prefix, NULL);
 }
 
+static const struct value *find_value(const struct message *message, const char *name)
+{
+    for (int64_t i = 0; name && i < message->count; i++)
+        if (strcmp(message->values[i].name, name) == 0)
+            return &message->values[i];
+    return NULL;
+}
+
 static bool has_value(const struct message *message, const char *name)
 {
-    for (int64_t i = 0; i < message->count; i++)
-        if (message->values[i].kind != VALUE_NULL && strcmp(message->values[i].name, name) == 0)
-            return true;
-    return false;
+    const struct value *value = find_value(message, name);
+    return value && value->kind != VALUE_NULL;
+}
+
+static bool is_missing(struct field_reader *reader, const char *prefix, const char *name)
+{
+    field_point_to(reader, prefix, name);
+    return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD, "%s is missing", name);
 }
 
 /* Reads an element of FIELD_LIST, whose place is the pointer of the reader. */
@@ -173,10 +185,8 @@ static bool read_element(struct field_reader *reader, const struct value *value,
         return false;
     for (int i = 0; i < table->count; i++) {
         const char *name = table->rows[i].name;
-        if (!(table->rows[i].flags & FIELD_REQUIRED) || has_value(&value->inner, name))
-            continue;
-        field_point_to(reader, prefix, name);
-        return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD, "%s is missing", name);
+        if ((table->rows[i].flags & FIELD_REQUIRED) && !has_value(&value->inner, name))
+            return is_missing(reader, prefix, name);
     }
     return true;
 }
@@ -261,6 +271,39 @@ static bool read_field(struct reading *reading, const struct value *value)
     return !field->check || field->check(reader, (char *)into + field->offset);
 }
 
+static bool read_absent(struct reading *reading, const struct field *field)
+{
+    static const struct value ABSENT = { .kind = VALUE_NULL };
+    struct field_reader *reader = &reading->reader;
+    if (field->flags & FIELD_REQUIRED)
+        return is_missing(reader, reading->prefix, field->name);
+    field_point_to(reader, reading->prefix, field->name);
+    reader->field = field;
+    return field->kind != FIELD_OWN || field->own(reader, &ABSENT, reading->target.into);
+}
+
+/* Reads a table that is in_order. */
+static bool read_in_order(struct reading *reading, const struct message *message)
+{
+    const struct field_table *table = reading->target.table;
+    for (int64_t i = 0; i < message->count; i++) {
+        const struct value *value = &message->values[i];
+        field_point_to(&reading->reader, reading->prefix, value->name);
+        if (!field_find(table, reading->reader.naming, value->name)
+            && !unknown_name(reading, value->name, value->kind == VALUE_TENSOR))
+            return false;
+    }
+    for (int i = 0; i < table->count; i++) {
+        const struct field *field = &table->rows[i];
+        const bool good = has_value(message, field->name)
+                              ? read_field(reading, find_value(message, field->name))
+                              : read_absent(reading, field);
+        if (!good)
+            return false;
+    }
+    return true;
+}
+
 static bool read_message(const struct field_reader *like, const struct message *message,
                          struct field_target target, struct field_target more, const char *prefix,
                          const char *list)
@@ -268,6 +311,8 @@ static bool read_message(const struct field_reader *like, const struct message *
     struct reading reading = {
         .reader = *like, .target = target, .more = more, .prefix = prefix, .list = list
     };
+    if (target.table->in_order)
+        return read_in_order(&reading, message);
     for (int64_t i = 0; i < message->count; i++) {
         const struct value *value = &message->values[i];
         if ((!list || strcmp(value->name, list) != 0) && !read_field(&reading, value))
@@ -284,14 +329,6 @@ bool fields_read(const struct field_reader *reader, const struct message *messag
 }
 
 /* ------------------------------------------------------------------ items -- */
-
-static const struct value *find_list(const struct message *message, const char *name)
-{
-    for (int64_t i = 0; name && i < message->count; i++)
-        if (strcmp(message->values[i].name, name) == 0)
-            return &message->values[i];
-    return NULL;
-}
 
 /* An element that is no object is a fault of the whole list. */
 static bool check_objects(struct field_reader *reader, const struct message *list, const char *name)
@@ -313,7 +350,7 @@ static bool check_objects(struct field_reader *reader, const struct message *lis
 static bool find_items(struct field_reader *reader, const struct message *message,
                        const struct field_table *table, const struct message **items)
 {
-    const struct value *value = find_list(message, table->list);
+    const struct value *value = find_value(message, table->list);
     field_point_to(reader, "", table->list);
     if (!value)
         return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD, "%s is missing",
@@ -376,7 +413,7 @@ bool fields_read_items(const struct field_reader *reader, const struct message *
         more.into = items->target.into;
     if (!fields_read(reader, message, items->target, more))
         return false;
-    items->is_list = list && (!items->list_may_lack || find_list(message, list));
+    items->is_list = list && (!items->list_may_lack || find_value(message, list));
     if (items->is_list)
         return read_list_items(reader, message, items);
     items->count = 1;

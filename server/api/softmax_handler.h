@@ -1,9 +1,0 @@
-/* softmax_handler.h - POST /v1/softmax: a softmax of its own, along any axis (API_CALLS.md). */
-#ifndef ATTND_SOFTMAX_HANDLER_H
-#define ATTND_SOFTMAX_HANDLER_H
-
-#include "http/http.h"
-
-void softmax_handle(struct exchange *exchange);
-
-#endif
