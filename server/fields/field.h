@@ -158,8 +158,11 @@ void field_point_to(struct field_reader *reader, const char *prefix, const char 
 
 bool field_wrong_type(struct field_reader *reader, const struct value *value, const char *expected);
 
-/* Read a value of reader->field into its place: a single value, an array, lengths, a pair. */
+/* Read a value of reader->field into its place: a single value, a string that may have U+0000, an
+ * array, lengths, a pair. */
 bool field_read_single(struct field_reader *reader, const struct value *value, void *place);
+bool field_read_bytes(struct field_reader *reader, const struct value *value,
+                      struct byte_slice *into);
 bool field_read_array(struct field_reader *reader, const struct value *value, void *into);
 bool field_read_lengths(struct field_reader *reader, const struct value *value, void *place);
 bool field_read_pair(struct field_reader *reader, const struct value *value, int64_t pair_at[2]);

@@ -229,7 +229,7 @@ static bool read_flat(struct field_reader *reader, const struct value *value, st
     const bool may_be_none = (reader->field->flags & FIELD_NULLS) != 0;
     if (value->kind != VALUE_STRING)
         return field_wrong_type(reader, value, "a string of numbers between commas");
-    const char *p = value->string.data;
+    const char *p = value->string;
     int64_t count = 1;
     for (const char *c = p; *c; c++)
         count += *c == ',';
@@ -240,11 +240,10 @@ static bool read_flat(struct field_reader *reader, const struct value *value, st
         char *end;
         values[i] = strtof(p, &end);
         if (end == p || (*end != ',' && *end != '\0') || !is_number(p, end, may_be_none, values[i]))
-            return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
-                                "%s is '%.60s'; expected %s between commas", reader->name,
-                                (const char *)value->string.data,
-                                may_be_none ? "numbers of a 32-bit float, or -inf,"
-                                            : "numbers of a 32-bit float");
+            return fault_set_at(
+                reader->fault, reader->pointer, FAULT_TYPE,
+                "%s is '%.60s'; expected %s between commas", reader->name, value->string,
+                may_be_none ? "numbers of a 32-bit float, or -inf," : "numbers of a 32-bit float");
         p = end + (*end == ',');
     }
     *array = (struct array){ values, ATTN_F32, 1, { count } };

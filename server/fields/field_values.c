@@ -1,6 +1,8 @@
 /* field_values.c - fields of a single value: flags, numbers, strings and names of a list. */
 #include "fields/field.h"
 
+#include "text/json_string.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -67,13 +69,12 @@ static bool read_float(struct field_reader *reader, const struct value *value, f
     return true;
 }
 
-static bool read_bytes(struct field_reader *reader, const struct value *value,
-                       struct byte_slice *into)
+bool field_read_bytes(struct field_reader *reader, const struct value *value,
+                      struct byte_slice *into)
 {
     if (value->kind != VALUE_STRING)
         return field_wrong_type(reader, value, "a string");
-    *into = value->string;
-    return true;
+    return json_string_read(value->string, reader->arena, into) || fault_no_memory(reader->fault);
 }
 
 static bool read_string(struct field_reader *reader, const struct value *value, const char **into)
@@ -81,7 +82,7 @@ static bool read_string(struct field_reader *reader, const struct value *value, 
     if (value->kind != VALUE_STRING)
         return field_wrong_type(reader, value,
                                 reader->field->expected ? reader->field->expected : "a string");
-    *into = value->string.data;
+    *into = value->string;
     return true;
 }
 
@@ -99,7 +100,7 @@ bool field_read_strings(struct field_reader *reader, const struct value *value,
             return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
                                 "%s holds %s; expected strings", reader->name,
                                 value_words(&strings->values[i]));
-        names[i] = strings->values[i].string.data;
+        names[i] = strings->values[i].string;
     }
     *list = names;
     *count = strings->count;
@@ -135,15 +136,14 @@ static bool read_enum(struct field_reader *reader, const struct value *value, in
 {
     const struct field *field = reader->field;
     char names[FAULT_MESSAGE_MAX / 2];
-    const int index = value->kind == VALUE_STRING ? name_index(field, value->string.data) : -1;
+    const int index = value->kind == VALUE_STRING ? name_index(field, value->string) : -1;
     if (value->kind != VALUE_STRING)
         return field_wrong_type(reader, value,
                                 field->expected ? field->expected
                                                 : list_names(field, " or ", names, sizeof names));
     if (index < 0)
         return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
-                            "there is no %s '%.60s'; expected %s", field->name,
-                            (const char *)value->string.data,
+                            "there is no %s '%.60s'; expected %s", field->name, value->string,
                             list_names(field, " or ", names, sizeof names));
     *into = index;
     return true;
@@ -162,11 +162,10 @@ static bool read_enum_set(struct field_reader *reader, const struct value *value
         if (name->kind != VALUE_STRING)
             return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
                                 "%s holds %s; expected names", reader->name, value_words(name));
-        const int index = name_index(field, name->string.data);
+        const int index = name_index(field, name->string);
         if (index < 0)
             return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
-                                "there is no output '%.60s'; expected any of %s",
-                                (const char *)name->string.data,
+                                "there is no output '%.60s'; expected any of %s", name->string,
                                 list_names(field, ", ", names, sizeof names));
         into[index] = true;
     }
@@ -187,7 +186,7 @@ bool field_read_single(struct field_reader *reader, const struct value *value, v
     case FIELD_STRING:
         return read_string(reader, value, place);
     case FIELD_BYTES:
-        return read_bytes(reader, value, place);
+        return field_read_bytes(reader, value, place);
     case FIELD_ENUM:
         return read_enum(reader, value, place);
     default:

@@ -27,7 +27,8 @@ static bool read_node(const struct json_document *document, const cJSON *node, s
     }
     if (cJSON_IsString(node)) {
         value->kind = VALUE_STRING;
-        return json_string_read(node->valuestring, arena, &value->string) || fault_no_memory(fault);
+        value->string = node->valuestring;
+        return true;
     }
     if (cJSON_IsArray(node) || cJSON_IsObject(node)) {
         value->kind = cJSON_IsArray(node) ? VALUE_LIST : VALUE_OBJECT;
@@ -98,9 +99,7 @@ static bool read_text(struct format_body *body, const struct field_table *table,
                                           .memory = body->memory };
     struct json_document *document = &body->documents[body->document_count];
     char pointer[FAULT_POINTER_MAX];
-    *value = (struct value){ .name = pair->key,
-                             .kind = VALUE_STRING,
-                             .string = { pair->value, pair->value_length } };
+    *value = (struct value){ .name = pair->key, .kind = VALUE_STRING, .string = pair->value };
     fault_pointer_append(pointer, 0, pair->key);
     if (has_nul(pair))
         return fault_set_at(fault, pointer, FAULT_FIELD, "'%.60s' in %s holds a NUL character",

@@ -51,13 +51,12 @@ static bool read_map_heads(struct field_reader *reader, const struct value *valu
     if (value->kind != VALUE_STRING)
         return field_read_integers(reader, value, expected, &map->head_list, &map->head_count);
     for (int i = 0; i < COUNT_OF(NAMES); i++)
-        if (strcmp(value->string.data, NAMES[i]) == 0) {
+        if (strcmp(value->string, NAMES[i]) == 0) {
             map->heads = (enum attn_map_heads)i;
             return true;
         }
     return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
-                        "heads is '%.60s'; expected %s", (const char *)value->string.data,
-                        expected);
+                        "heads is '%.60s'; expected %s", value->string, expected);
 }
 
 /* The number of an ONNX datatype. */

@@ -75,7 +75,8 @@ static bool read_span_texts(struct field_reader *reader, const struct value *val
             return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
                                 "%s holds %s; expected strings", reader->name,
                                 value_words(&strings->values[i]));
-        texts[i] = strings->values[i].string;
+        if (!field_read_bytes(reader, &strings->values[i], &texts[i]))
+            return false;
     }
     item->span_texts = texts;
     item->span_text_count = strings->count;
@@ -87,12 +88,12 @@ static bool read_keep(struct field_reader *reader, const struct value *value, vo
     int64_t *keep_ns = &((struct trace_item *)into)->keep_ns;
     if (value->kind != VALUE_STRING)
         return field_wrong_type(reader, value, "a time such as \"5m\"");
-    if (config_value_time(value->string.data, keep_ns) && *keep_ns > 0 && *keep_ns <= KEEP_MAX_NS)
+    if (config_value_time(value->string, keep_ns) && *keep_ns > 0 && *keep_ns <= KEEP_MAX_NS)
         return true;
     return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
                         "keep is '%.40s'; expected a time above 0 and of at most 24h, such as "
                         "\"90s\", \"5m\" or \"1h\"",
-                        (const char *)value->string.data);
+                        value->string);
 }
 
 /* -------------------------------------------------------------------- the rows -- */

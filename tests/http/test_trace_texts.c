@@ -120,6 +120,27 @@ static void test_many_span_texts(void **state)
     free(more);
 }
 
+/* Texts may have U+0000. A name or a time that has it is another one than up to there. */
+static void test_names_with_nul(void **state)
+{
+    (void)state;
+    answer_refused(&client, PATH, "{\"model\":\"words\\u0000\",\"text\":\"cat\"}", 404, "not_found",
+                   "/model");
+    answer_refused(&client, PATH,
+                   "{\"model\":\"words\",\"text\":\"cat\",\"outputs\":[\"weights\\u0000\"]}", 400,
+                   "option", "/outputs");
+    answer_refused(&client, PATH, "{\"model\":\"words\",\"text\":\"cat\",\"keep\":\"1m\\u0000\"}",
+                   400, "option", "/keep");
+    answer_refused(&client, "/v1/tokenize", "{\"model\":\"words\\u0000\",\"text\":\"cat\"}", 404,
+                   "not_found", "/model");
+    cJSON *tokens =
+        answer_post(&client, "/v1/tokenize", "{\"model\":\"words\",\"text\":\"cat\\u0000\"}");
+    cJSON *trace = answer_post(&client, PATH, "{\"model\":\"words\",\"text\":\"cat\\u0000\"}");
+    answer_expect_equal(trace, tokens, "tokens");
+    cJSON_Delete(trace);
+    cJSON_Delete(tokens);
+}
+
 static int start(void **state)
 {
     fixture_make_directory(state);
@@ -135,6 +156,7 @@ int main(void)
         cmocka_unit_test(test_shared_text_is_read_once),
         cmocka_unit_test(test_long_texts_leave_other_bodies_alone),
         cmocka_unit_test(test_many_span_texts),
+        cmocka_unit_test(test_names_with_nul),
         cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, fixture_clear);
