@@ -106,9 +106,8 @@ bool call_formats_choose(const struct exchange *exchange, const struct format *c
         if (strcasecmp(type, formats[i]->content_type) == 0)
             body->format = formats[i];
     *answer = choose_answer(exchange, formats, body->format);
-    if (body->format == formats[0]
-        && !service_takes_json(exchange, list_types(formats, types, sizeof types), fault))
-        return false;
+    if (body->format == formats[0] && !service_is_json(exchange))
+        return service_takes_json(exchange, list_types(formats, types, sizeof types), fault);
     return !body->format->reads_address || read_address(exchange, table, arena, body, fault);
 }
 
