@@ -11,6 +11,7 @@
 #include "api/trace_handlers.h"
 #include "api/traces.h"
 #include "infer/call.h"
+#include "operations/sessions.h"
 #include "operations/softmax_call.h"
 #include "operations/tokenize.h"
 #include "page/page.h"

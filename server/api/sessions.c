@@ -1,46 +1,43 @@
-/* sessions.c - see sessions.h: sessions as they are shown. */
+/* sessions.c - sessions as they are shown. */
 #include "api/sessions.h"
 
+#include "api/json_answer.h"
 #include "api/query_number.h"
+#include "formats/accept.h"
+#include "formats/format.h"
+#include "operations/sessions.h"
 #include "service/service.h"
 #include "session/session_path.h"
-#include "wire/safetensors_body.h"
-#include "wire/session_text.h"
 
 #include <string.h>
 
-struct list {
-    struct text *text;
-    int64_t count;
-};
-
-static void write_one(void *context, struct session *session)
+static void say_one(void *context, struct session *session)
 {
-    struct list *list = context;
-    text_raw(list->text, list->count++ > 0 ? "," : "");
-    session_text_write(session, list->text);
+    struct writer *writer = context;
+    writer->kind->object(writer, NULL);
+    session_say(writer, session);
+    writer->kind->end(writer);
 }
 
 void sessions_list(struct exchange *exchange)
 {
-    struct service *service = exchange_context(exchange);
+    const struct service *service = exchange_context(exchange);
+    struct json_answer answer;
     struct fault fault;
-    struct text text;
     int64_t offset, limit;
     if (!query_number_read_part(exchange, &offset, &limit, &fault)) {
         exchange_fail(exchange, &fault);
         return;
     }
-    text_init(&text, service->config->answer_bytes_max);
-    text.memory = exchange_memory(exchange);
-    struct list list = { &text, 0 };
-    text_raw(&text, "{\"sessions\":[");
+    if (!json_answer_begin(&answer, exchange))
+        return;
+    struct writer *writer = answer.writer;
+    writer->kind->list(writer, "sessions");
     const int64_t total = session_store_list(service->sessions, exchange_key(exchange), offset,
-                                             limit, write_one, &list);
-    text_raw(&text, "],\"total\":");
-    text_integer(&text, total);
-    text_raw(&text, "}\n");
-    exchange_reply_text(exchange, 200, "application/json", &text);
+                                             limit, say_one, writer);
+    writer->kind->end(writer);
+    writer->kind->integer(writer, "total", total);
+    json_answer_end(&answer);
 }
 
 /* Whether the query or, without one, Accept asks for a file. */
@@ -56,15 +53,17 @@ static bool read_form(const struct exchange *exchange, bool *is_file, struct fau
                || fault_set(fault, FAULT_OPTION, "format is '%.40s'; expected safetensors or json",
                             format);
     }
-    *is_file = safetensors_forms_is_answer(exchange, false);
+    const char *accept = exchange_header(exchange, HTTP_HEADER_ACCEPT);
+    const char *const types[] = { format_safetensors.content_type, format_json.content_type };
+    *is_file = accept_choose(accept, types, 2, 1) == 0;
     return true;
 }
 
 void sessions_get(struct exchange *exchange)
 {
-    struct service *service = exchange_context(exchange);
+    const struct service *service = exchange_context(exchange);
+    struct json_answer answer;
     struct fault fault;
-    struct text text;
     bool is_file = false;
     struct session *session = NULL;
     if (read_form(exchange, &is_file, &fault)) {
@@ -78,10 +77,9 @@ void sessions_get(struct exchange *exchange)
         exchange_fail(exchange, &fault);
         return;
     }
-    text_init(&text, service->config->answer_bytes_max);
-    text.memory = exchange_memory(exchange);
-    session_text_write(session, &text);
-    text_raw(&text, "\n");
+    if (json_answer_begin(&answer, exchange)) {
+        session_say(answer.writer, session);
+        json_answer_end(&answer);
+    }
     session_release(session);
-    exchange_reply_text(exchange, 200, "application/json", &text);
 }

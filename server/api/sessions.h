@@ -1,5 +1,5 @@
-/* sessions.h - the resource of sessions (API_SESSIONS.md): made, listed, looked at, forked, cut,
- * moved and ended. Attention over them is an inference (infer_handlers.h). */
+/* sessions.h - sessions (API_SESSIONS.md) listed, looked at, and as files, out and in. What else is
+ * done about one is an operation (operations/sessions.h), as attention over it is. */
 #ifndef ATTND_SESSIONS_H
 #define ATTND_SESSIONS_H
 
@@ -9,10 +9,5 @@ void sessions_list(struct exchange *exchange);
 void sessions_get(struct exchange *exchange);
 void sessions_get_file(struct exchange *exchange); /* for sessions_get() */
 void sessions_put(struct exchange *exchange);
-void sessions_create(struct exchange *exchange);
-void sessions_change(struct exchange *exchange);
-void sessions_fork(struct exchange *exchange);
-void sessions_truncate(struct exchange *exchange);
-void sessions_delete(struct exchange *exchange);
 
 #endif

@@ -1,18 +1,17 @@
-/* sessions_file.c - see sessions.h: a session as a file, out and in.
+/* sessions_file.c - a session as a file, out and in.
  *
  * Both are calls. The one that gives a file takes its turn among the calls of its session for as
  * long as a snapshot takes; checksums and sending go on while the next call runs. */
 #include "api/sessions.h"
 
 #include "access/access_check.h"
-#include "infer/call.h"
+#include "infer/operation.h"
+#include "operations/sessions.h"
 #include "service/model_access.h"
 #include "session/session_file.h"
 #include "session/session_file_read.h"
 #include "session/session_path.h"
 #include "session/session_turn.h"
-#include "wire/safetensors_body.h"
-#include "wire/session_text.h"
 
 #include <stdlib.h>
 #include <strings.h>
@@ -93,7 +92,7 @@ static bool give_write(struct call *call, struct fault *fault)
         return false;
     call->parts = giving->file.parts;
     call->part_count = giving->file.part_count;
-    call->content_type = SAFETENSORS_TYPE;
+    call->content_type = format_safetensors.content_type;
     return true;
 }
 
@@ -164,13 +163,14 @@ static bool take_read(struct call *call, struct fault *fault)
     struct taking *taking = taking_of(call);
     call->item_count = 1;
     call->status = 201;
-    if (strcasecmp(taking->type, SAFETENSORS_TYPE) != 0)
+    if (strcasecmp(taking->type, format_safetensors.content_type) != 0)
         return fault_set(fault, FAULT_CONTENT_TYPE,
-                         "Content-Type is '%s'; expected the file of a session, " SAFETENSORS_TYPE,
-                         taking->type);
+                         "Content-Type is '%s'; expected the file of a session, %s", taking->type,
+                         format_safetensors.content_type);
     if (!session_file_read(&taking->file, call->body.data ? call->body.data : "", call->body.size,
                            call->memory, fault))
         return false;
+    call->form.arena = &taking->file.arena;
     taking->faults = arena_calloc(&taking->file.arena, (size_t)taking->file.tensor_count,
                                   sizeof *taking->faults);
     return taking->faults || fault_no_memory(fault);
@@ -213,12 +213,9 @@ static void take_run(struct call *call, int stage, int64_t task, const struct wo
         make(taking, &call->fault);
 }
 
-static bool take_write(struct call *call, struct fault *fault)
+static void take_say(const struct call *call, struct writer *writer)
 {
-    (void)fault;
-    session_text_write(taking_of(call)->made, &call->text);
-    text_raw(&call->text, "\n");
-    return true;
+    session_say(writer, ((const struct taking *)call)->made);
 }
 
 static void take_record(struct call *call, struct request_record *record)
@@ -236,15 +233,18 @@ static void take_drop(struct call *call)
 
 void sessions_put(struct exchange *exchange)
 {
+    static const struct operation OPERATION = { .say = take_say };
     static const struct call_kind KIND = { .begin = take_begin,
                                            .read = take_read,
                                            .tasks = take_tasks,
                                            .run = take_run,
-                                           .write = take_write,
+                                           .write = operation_write,
                                            .record = take_record,
                                            .drop = take_drop };
     struct taking *taking = calloc(1, sizeof *taking);
-    if (taking)
+    if (taking) {
         taking->call.kind = &KIND;
+        taking->call.operation = &OPERATION;
+    }
     call_handle(exchange, taking ? &taking->call : NULL);
 }

@@ -1,11 +1,11 @@
-/* traces.c - see traces.h: what is kept, the end of a trace, and what its handlers share. */
+/* traces.c - what is kept, the end of a trace, and what the handlers of kept traces share. */
 #include "api/traces.h"
 
+#include "api/json_answer.h"
 #include "api/query_number.h"
 #include "api/traces_internal.h"
+#include "operations/say.h"
 #include "watch/metrics_inference.h"
-#include "wire/v1_time.h"
-#include "wire/v1_token.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -106,119 +106,95 @@ void traces_drop(struct call *call)
 
 /* ------------------------------------------------------------- what is kept -- */
 
-static void write_layer(struct text *text, const struct kept_layer *layer)
+static void say_layer(struct writer *writer, const struct kept_layer *layer)
 {
-    text_raw(text, "{\"layer\":");
-    text_integer(text, layer->number);
-    text_raw(text, ",\"kind\":");
-    text_string(text, layer->kind);
-    text_raw(text, ",\"heads\":");
-    text_integer(text, layer->q_heads);
-    text_raw(text, ",\"head_dim\":");
-    text_integer(text, layer->head_dim);
-    text_raw(text, ",\"rows\":");
-    text_integer(text, layer->q_len);
-    text_raw(text, ",\"keys\":");
-    text_integer(text, layer->kv_len);
-    text_raw(text, "}");
+    writer->kind->object(writer, NULL);
+    writer->kind->integer(writer, "layer", layer->number);
+    writer->kind->string(writer, "kind", layer->kind);
+    writer->kind->integer(writer, "heads", layer->q_heads);
+    writer->kind->integer(writer, "head_dim", layer->head_dim);
+    writer->kind->integer(writer, "rows", layer->q_len);
+    writer->kind->integer(writer, "keys", layer->kv_len);
+    writer->kind->end(writer);
 }
 
 /* The tokens of a stream under this name. */
-static void write_tokens(struct text *text, const struct kept_trace *kept, int stream,
-                         const char *name)
+static void say_tokens(struct writer *writer, const struct kept_trace *kept, int stream,
+                       const char *name)
 {
     const struct token_list *tokens = &kept->tokens[stream];
-    text_raw(text, ",");
-    text_key(text, name);
-    text_raw(text, "[");
-    for (int64_t i = 0; i < tokens->count; i++) {
-        text_raw(text, i > 0 ? "," : "");
-        v1_token_write(kept->model->tokenizer, &tokens->tokens[i], kept->has_pair, text);
-    }
-    text_raw(text, "]");
+    writer->kind->list(writer, name);
+    for (int64_t i = 0; i < tokens->count; i++)
+        say_token(writer, kept->model->tokenizer, &tokens->tokens[i], kept->has_pair);
+    writer->kind->end(writer);
 }
 
-/* What it is, where it ends and how large it is; the object is not closed. */
-static void write_head(struct text *text, const struct kept_trace *kept)
+/* What it is, when it ends and how large it is. */
+static void say_head(struct writer *writer, const struct kept_trace *kept)
 {
-    text_raw(text, "{\"trace\":");
-    text_string(text, kept->id);
-    text_raw(text, ",\"model\":");
-    text_string(text, kept->model->name);
-    if (kept->account) {
-        text_raw(text, ",\"owner\":");
-        text_string(text, kept->account->name);
-    }
-    v1_time_write_end(kept->expires_ns, text);
-    text_raw(text, ",\"bytes\":");
-    text_integer(text, (int64_t)kept->bytes);
+    writer->kind->string(writer, "trace", kept->id);
+    writer->kind->string(writer, "model", kept->model->name);
+    if (kept->account)
+        writer->kind->string(writer, "owner", kept->account->name);
+    say_end(writer, kept->expires_ns);
+    writer->kind->integer(writer, "bytes", (int64_t)kept->bytes);
 }
 
-static void write_kept(struct text *text, const struct kept_trace *kept)
+static void say_kept(struct writer *writer, const struct kept_trace *kept)
 {
-    const bool has_decoder = kept->model->forward->is_encoder_decoder;
-    write_head(text, kept);
-    write_tokens(text, kept, 0, "tokens");
-    if (has_decoder)
-        write_tokens(text, kept, 1, "decoder_tokens");
-    text_raw(text, ",\"layers\":[");
-    for (int64_t i = 0; i < kept->layer_count; i++) {
-        text_raw(text, i > 0 ? "," : "");
-        write_layer(text, &kept->layers[i]);
-    }
-    text_raw(text, "]}\n");
+    say_head(writer, kept);
+    say_tokens(writer, kept, 0, "tokens");
+    if (kept->model->forward->is_encoder_decoder)
+        say_tokens(writer, kept, 1, "decoder_tokens");
+    writer->kind->list(writer, "layers");
+    for (int64_t i = 0; i < kept->layer_count; i++)
+        say_layer(writer, &kept->layers[i]);
+    writer->kind->end(writer);
 }
 
 void traces_get(struct exchange *exchange)
 {
     struct fault fault = { .code = FAULT_NONE };
-    struct text text;
+    struct json_answer answer;
     struct kept_trace *kept = traces_find(exchange, &fault);
     if (!kept) {
         exchange_fail(exchange, &fault);
         return;
     }
-    const struct service *service = exchange_context(exchange);
-    text_init(&text, service->config->answer_bytes_max);
-    text.memory = exchange_memory(exchange);
-    write_kept(&text, kept);
+    if (json_answer_begin(&answer, exchange)) {
+        say_kept(answer.writer, kept);
+        json_answer_end(&answer);
+    }
     kept_trace_release(kept);
-    exchange_reply_text(exchange, 200, "application/json", &text);
 }
 
-struct list {
-    struct text *text;
-    int64_t count;
-};
-
-static void write_one(void *context, const struct kept_trace *kept)
+static void say_one(void *context, const struct kept_trace *kept)
 {
-    struct list *list = context;
-    text_raw(list->text, list->count++ > 0 ? "," : "");
-    write_head(list->text, kept);
-    text_raw(list->text, "}");
+    struct writer *writer = context;
+    writer->kind->object(writer, NULL);
+    say_head(writer, kept);
+    writer->kind->end(writer);
 }
 
 void traces_list(struct exchange *exchange)
 {
     const struct service *service = exchange_context(exchange);
+    struct json_answer answer;
     struct fault fault;
-    struct text text;
-    struct list list = { &text, 0 };
     int64_t offset, limit;
     if (!query_number_read_part(exchange, &offset, &limit, &fault)) {
         exchange_fail(exchange, &fault);
         return;
     }
-    text_init(&text, service->config->answer_bytes_max);
-    text.memory = exchange_memory(exchange);
-    text_raw(&text, "{\"traces\":[");
+    if (!json_answer_begin(&answer, exchange))
+        return;
+    struct writer *writer = answer.writer;
+    writer->kind->list(writer, "traces");
     const int64_t total =
-        kept_store_list(service->kept, exchange_key(exchange), offset, limit, write_one, &list);
-    text_raw(&text, "],\"total\":");
-    text_integer(&text, total);
-    text_raw(&text, "}\n");
-    exchange_reply_text(exchange, 200, "application/json", &text);
+        kept_store_list(service->kept, exchange_key(exchange), offset, limit, say_one, writer);
+    writer->kind->end(writer);
+    writer->kind->integer(writer, "total", total);
+    json_answer_end(&answer);
 }
 
 void traces_delete(struct exchange *exchange)

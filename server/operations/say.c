@@ -1,9 +1,12 @@
-/* say.c - members of answers: arrays, tokens, faults of items. */
+/* say.c - members of answers: arrays, tokens, ends, faults of items. */
 #include "operations/say.h"
+
+#include "base/clock.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 void say_array(struct writer *writer, const char *name, const void *data, enum attn_dtype dtype,
                int rank, const int64_t *shape)
@@ -47,6 +50,17 @@ void say_token(struct writer *writer, const struct tokenizer *tokenizer, const s
     if (token->is_special)
         kind->flag(writer, "special", true);
     kind->end(writer);
+}
+
+void say_end(struct writer *writer, int64_t expires_ns)
+{
+    const int64_t left_ns = expires_ns - clock_now_ns();
+    const time_t end = time(NULL) + (time_t)(left_ns / 1000000000);
+    char stamp[32];
+    struct tm parts;
+    strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&end, &parts));
+    writer->kind->string(writer, "expires", arena_strdup(writer->arena, stamp));
+    writer->kind->integer(writer, "expires_in_ms", left_ns / 1000000);
 }
 
 void say_fault(struct writer *writer, const struct fault *fault, int64_t index)

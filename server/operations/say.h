@@ -1,7 +1,7 @@
 /* say.h - what the answers of several operations have in common, said to the writer of any format.
  *
- * All but say_fault(), whose members are of the object that is open, say one member; name is NULL
- * in a list. */
+ * All but say_fault() and say_end(), whose members are of the object that is open, say one member;
+ * name is NULL in a list. */
 #ifndef ATTND_SAY_H
 #define ATTND_SAY_H
 
@@ -24,6 +24,10 @@ void say_token(struct writer *writer, const struct tokenizer *tokenizer, const s
 /* The text of an id, as the vocabulary has it; NULL where the tokenizer, which may be NULL, has
  * none. */
 const char *say_token_text(const struct tokenizer *tokenizer, int64_t id);
+
+/* When something ends, at a time of clock_now_ns(): "expires":"2026-07-23T10:35:11Z" and
+ * "expires_in_ms":59999. */
+void say_end(struct writer *writer, int64_t expires_ns);
 
 /* The fault of item number index of a batch, with a pointer from the whole body. */
 void say_fault(struct writer *writer, const struct fault *fault, int64_t index);

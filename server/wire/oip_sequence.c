@@ -3,7 +3,6 @@
 
 #include "session/session_call.h"
 #include "wire/oip_reader.h"
-#include "wire/session_body.h"
 
 #include <inttypes.h>
 #include <math.h>

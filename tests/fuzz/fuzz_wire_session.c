@@ -4,37 +4,44 @@
  * The first byte chooses which, and its bit 0x20 the file. Any bytes must end in a fault with a
  * message, or in what is asked: an id that is a segment of a path, layers that ascend, a time
  * within its bounds, and items that have a query. */
+#include "infer/call_formats.h"
 #include "operations/session_attention.h"
+#include "operations/sessions.h"
 #include "request.h"
-#include "wire/session_body.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_body(const struct session_body *body)
+static void check_settings(const struct session_settings *settings)
 {
-    if (body->id) {
-        const size_t length = strlen(body->id);
-        require(length >= 1 && length <= SESSION_ID_MAX && !strpbrk(body->id, "/%?# ")
-                && strcmp(body->id, "..") != 0);
+    if (settings->id) {
+        const size_t length = strlen(settings->id);
+        require(length >= 1 && length <= SESSION_ID_MAX && !strpbrk(settings->id, "/%?# ")
+                && strcmp(settings->id, "..") != 0);
     }
-    for (int64_t i = 0; i < body->layer_count; i++)
-        require(body->layers[i] >= 0 && (i == 0 || body->layers[i] > body->layers[i - 1]));
-    require(body->ttl_ns >= 0 && body->ttl_ns <= SESSION_TTL_MAX_NS && body->kv_len_max >= 1);
+    for (int64_t i = 0; i < settings->layer_count; i++)
+        require(settings->layers[i] >= 0
+                && (i == 0 || settings->layers[i] > settings->layers[i - 1]));
+    require(settings->ttl_ns >= 0 && settings->ttl_ns <= SESSION_TTL_MAX_NS
+            && settings->kv_len_max >= 1);
 }
 
-static bool read_body(uint8_t how, const struct json_document *document, struct arena *arena,
-                      struct fault *fault)
+static bool read_body(struct infer_call *call, uint8_t how, struct fault *fault)
 {
-    struct session_body body;
-    const bool good = how == 0   ? session_body_read_create(&body, document, arena, fault)
-                      : how == 1 ? session_body_read_fork(&body, document, arena, fault)
-                                 : session_body_read_truncate(&body, document, arena, fault);
-    if (good)
-        check_body(&body);
-    return good;
+    static const struct field_table *const TABLES[] = { &session_create_fields,
+                                                        &session_fork_fields,
+                                                        &session_truncate_fields };
+    struct session_settings settings;
+    struct message message;
+    struct arena *arena = &call->request.arena;
+    call->base.form.arena = arena;
+    if (!call_formats_read(&call->base, &call->base.form, TABLES[how], &message, fault)
+        || !session_settings_read(&settings, TABLES[how], &message, arena, fault))
+        return false;
+    check_settings(&settings);
+    return true;
 }
 
 /* Each item in its own words, as session_attention.c takes them. */
@@ -70,7 +77,6 @@ static bool read_call(struct infer_call *call, bool many, bool is_file, struct f
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     enum { BODIES = 3, KINDS = 5, FILE_BIT = 0x20 };
-    const struct json_options options = { .nonfinite_allowed = false };
     struct fault fault = { .code = FAULT_NONE };
     if (size == 0)
         return 0;
@@ -81,15 +87,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(call.base.body_memory, data + 1, size - 1);
     call.base.body = (struct byte_slice){ call.base.body_memory, size - 1 };
     arena_init(&call.request.arena, 1 << 26);
-    const bool good =
-        (how >= BODIES
-         || json_read(&call.base.document, call.base.body.data, size - 1, &options, &fault))
-        && (how < BODIES ? read_body(how, &call.base.document, &call.request.arena, &fault)
-                         : read_call(&call, how == BODIES, is_file, &fault));
+    const bool good = how < BODIES ? read_body(&call, how, &fault)
+                                   : read_call(&call, how == BODIES, is_file, &fault);
     require(good || (fault.code != FAULT_NONE && fault.message[0] != '\0'));
     call_drop_body(&call.base);
     format_body_free(&call.base.form);
     infer_request_free(&call.request);
-    json_free(&call.base.document);
     return 0;
 }

@@ -1,0 +1,30 @@
+/* json_answer.c - the text of such an answer counts in the memory of its request, and is bounded by
+ * --answer-max. */
+#include "api/json_answer.h"
+
+#include "service/service.h"
+
+bool json_answer_begin(struct json_answer *answer, struct exchange *exchange)
+{
+    const struct service *service = exchange_context(exchange);
+    *answer = (struct json_answer){ .exchange = exchange };
+    arena_init(&answer->arena, SIZE_MAX);
+    text_init(&answer->text, service->config->answer_bytes_max);
+    answer->arena.memory = answer->text.memory = exchange_memory(exchange);
+    answer->writer = writer_json.begin(&answer->arena, &answer->text, &answer->fault);
+    if (!answer->writer) {
+        arena_free(&answer->arena);
+        exchange_fail(exchange, &answer->fault);
+        return false;
+    }
+    answer->writer->kind->object(answer->writer, NULL);
+    return true;
+}
+
+void json_answer_end(struct json_answer *answer)
+{
+    answer->writer->kind->end(answer->writer);
+    answer->writer->kind->finish(answer->writer);
+    arena_free(&answer->arena);
+    exchange_reply_text(answer->exchange, 200, "application/json", &answer->text);
+}
