@@ -47,7 +47,7 @@ struct value {
     union {
         bool flag;
         double number;
-        const char *string; /* where it may have U+0000: as json_string.h has it */
+        const char *string; /* where it may have U+0000: as json.h has it */
         struct json_numbers *numbers;
         struct message inner; /* of a list or an object */
         const struct tensor *tensor;

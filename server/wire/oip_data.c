@@ -6,7 +6,7 @@
 #include "wire/oip_reader.h"
 
 #include "base/dtype.h"
-#include "wire/v1_reader.h"
+#include "text/json_element.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -132,14 +132,14 @@ static int64_t write_halves(uint16_t *halves, enum attn_dtype dtype,
 
 /* FP32 is used in place, because each array of a document is read once. FP64 is read from the text
  * again, which gives all digits of a double. */
-static bool take_floats(struct oip_reader *reader, int slot, struct v1_reader *v1,
+static bool take_floats(struct oip_reader *reader, int slot, const struct json_place *place,
                         const struct json_numbers *numbers)
 {
     static const float none;
     struct oip_input *input = &reader->oip->inputs[slot];
     const bool may_be_null = reader->oip->inputs_known[slot].is_mask; /* null forbids a key */
     int64_t nonfinite_index = numbers->nonfinite_index;
-    if (!v1_expect_numbers(v1, numbers, may_be_null))
+    if (!json_element_expect_numbers(place, numbers, may_be_null))
         return false;
     input->array.data = numbers->count > 0 ? numbers->values : &none;
     if (input->array.dtype != ATTN_F32) {
@@ -153,34 +153,30 @@ static bool take_floats(struct oip_reader *reader, int slot, struct v1_reader *v
             nonfinite_index = write_halves(bytes, input->array.dtype, numbers);
         input->array.data = bytes;
     }
-    return v1_expect_finite(v1, numbers, nonfinite_index, input->datatype->name);
+    return json_element_expect_finite(place, numbers, nonfinite_index, input->datatype->name);
 }
 
 bool oip_read_data(struct oip_reader *reader, int slot, const cJSON *node)
 {
     struct oip_input *input = &reader->oip->inputs[slot];
-    char name[96], shape[96];
-    struct v1_reader v1 = {
-        .document = &reader->call->base.document,
-        .request = &reader->call->request,
-        .name = name,
-        .takes_deep = true, /* the shape is a member of its own */
-        .fault = reader->fault,
-    };
+    char name[96], pointer[FAULT_POINTER_MAX], shape[96];
+    const struct json_place place = { &reader->call->base.document, pointer, name, reader->fault };
     snprintf(name, sizeof name, "data of input '%s'", reader->oip->inputs_known[slot].name);
-    snprintf(v1.pointer, sizeof v1.pointer, "/inputs/%d/data", input->index);
-    const struct json_numbers *numbers = v1_find_numbers(&v1, node, "an array of numbers");
+    snprintf(pointer, sizeof pointer, "/inputs/%d/data", input->index);
+    /* Of any depth, because the shape is a member of its own. */
+    const struct json_numbers *numbers =
+        json_element_array(&place, node, "an array of numbers", true);
     if (!numbers)
         return false;
     if (numbers->count != input->count) {
         oip_shape_text(shape, sizeof shape, input->array.shape, input->array.rank);
-        return fault_set_at(reader->fault, v1.pointer, FAULT_SHAPE,
+        return fault_set_at(reader->fault, pointer, FAULT_SHAPE,
                             "%s has %" PRId64 " elements; its shape %s has %" PRId64, name,
                             numbers->count, shape, input->count);
     }
     return input->datatype->kind == OIP_INTEGER ? take_integers(reader, slot, numbers)
            : input->datatype->kind == OIP_BOOL  ? take_booleans(reader, slot, numbers)
-                                                : take_floats(reader, slot, &v1, numbers);
+                                                : take_floats(reader, slot, &place, numbers);
 }
 
 /* ------------------------------------------------------------ data as bytes -- */

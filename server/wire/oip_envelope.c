@@ -4,7 +4,6 @@
 
 #include "base/names.h"
 #include "wire/oip_region.h"
-#include "wire/v1_reader.h"
 
 #include <inttypes.h>
 #include <math.h>
