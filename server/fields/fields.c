@@ -9,32 +9,6 @@
 
 enum { KNOWN_MAX = 64 };
 
-/* -------------------------------------------------------------- messages -- */
-
-bool value_is_list(const struct value *value, const struct message **list)
-{
-    static const struct message NONE;
-    const bool is_empty =
-        value->kind == VALUE_NUMBERS && value->numbers->rank == 1 && value->numbers->count == 0;
-    *list = value->kind == VALUE_LIST ? &value->inner : &NONE;
-    return is_empty || value->kind == VALUE_LIST;
-}
-
-const char *value_words(const struct value *value)
-{
-    static const char *const WORDS[] = {
-        [VALUE_NULL] = "null",
-        [VALUE_BOOL] = "a boolean",
-        [VALUE_NUMBER] = "a number",
-        [VALUE_STRING] = "a string",
-        [VALUE_NUMBERS] = "an array of numbers",
-        [VALUE_LIST] = "an array",
-        [VALUE_OBJECT] = "an object",
-        [VALUE_TENSOR] = "a tensor",
-    };
-    return WORDS[value->kind];
-}
-
 /* ----------------------------------------------------------------- names -- */
 
 const char *field_name(const struct field *field, enum field_naming naming)

@@ -50,14 +50,6 @@ bool call_read_json(struct call *call, const void *bytes, size_t size, bool nonf
     return json_read(&call->document, bytes ? bytes : "", size, &options, fault);
 }
 
-void call_drop_body(struct call *call)
-{
-    memory_return(call->memory, call->body.size);
-    free(call->body_memory);
-    call->body_memory = NULL;
-    call->body = (struct byte_slice){ NULL, 0 };
-}
-
 static void drop_memory(struct call *call)
 {
     free(call->body_memory);

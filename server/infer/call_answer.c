@@ -1,6 +1,8 @@
 /* call_answer.c - see call_answer.h. */
 #include "infer/call_answer.h"
 
+#include <stdlib.h>
+
 enum { LONG_BYTES = 1 << 20 }; /* an answer that may have as many is long */
 
 enum { STAGE_NONE, STAGE_WRITE, STAGE_PIECES, STAGE_PACK };
@@ -102,6 +104,14 @@ void call_answer_finish(struct call *call)
         call->parts = call->packed.parts;
         call->part_count = call->packed.part_count;
     }
+}
+
+void call_drop_body(struct call *call)
+{
+    memory_return(call->memory, call->body.size);
+    free(call->body_memory);
+    call->body_memory = NULL;
+    call->body = (struct byte_slice){ NULL, 0 };
 }
 
 void call_answer_drop_rest(struct call *call)
