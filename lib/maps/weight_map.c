@@ -13,13 +13,219 @@
 
 #include "base/internal.h"
 #include "forward/decode.h"
-#include "maps/map_sizes.h"
 #include "rows.h"
 
 #include "kernels/kernels.h"
 
 #include <math.h>
 #include <string.h>
+
+/* --------------------------------------------------------------------- sizes -- */
+
+/* What a map takes from a problem, and its sizes after each step. */
+struct map_sizes {
+    int64_t heads;           /* of the result */
+    int64_t first_row, rows; /* chosen; first_row is 0 with a row_list */
+    int64_t first_key, keys; /* kept */
+    int64_t cell_rows, cell_columns;
+    int64_t columns; /* of the result */
+};
+
+/* The numbers that a range chooses of 0 to count - 1. */
+static struct attn_map_range chosen_range(const struct attn_map_range *range, int64_t count)
+{
+    return range->end > 0 ? *range : (struct attn_map_range){ 0, count };
+}
+
+static struct map_sizes map_sizes(const struct attn_weight_map *map, int64_t q_heads, int64_t q_len,
+                                  int64_t kv_len)
+{
+    const struct attn_map_range rows = chosen_range(&map->region_rows, q_len);
+    const struct attn_map_range keys = chosen_range(&map->region_keys, kv_len);
+    struct map_sizes sizes;
+
+    sizes.heads = map->heads != ATTN_MAP_EACH ? 1
+                  : map->head_list != NULL    ? map->head_count
+                                              : q_heads;
+    sizes.first_row = map->row_list != NULL ? 0 : rows.begin;
+    sizes.rows = map->row_list != NULL ? map->row_count : rows.end - rows.begin;
+    sizes.first_key = keys.begin;
+    sizes.keys = keys.end - keys.begin;
+    sizes.cell_rows = map->pool_rows > 0 ? attn_min(map->pool_rows, sizes.rows) : sizes.rows;
+    sizes.cell_columns =
+        map->pool_columns > 0 ? attn_min(map->pool_columns, sizes.keys) : sizes.keys;
+    sizes.columns = map->spans != NULL ? map->span_count
+                    : map->top_k > 0   ? attn_min(map->top_k, sizes.cell_columns)
+                                       : sizes.cell_columns;
+    return sizes;
+}
+
+static struct map_sizes map_sizes_of_plan(const struct attn_weight_map *map,
+                                          const struct attn_plan_full *plan)
+{
+    const struct attn_problem *problem = &plan->problem;
+
+    return map_sizes(map, problem->query.shape[1], problem->query.shape[2], problem->key.shape[2]);
+}
+
+/* Can rows of different tasks fall into one cell? */
+static bool map_is_shared(const struct map_sizes *sizes)
+{
+    return sizes->cell_rows < sizes->rows;
+}
+
+void attn_weight_map_shape(const struct attn_weight_map *map, int64_t q_heads, int64_t q_len,
+                           int64_t kv_len, int64_t shape[3])
+{
+    const struct map_sizes sizes = map_sizes(map, q_heads, q_len, kv_len);
+
+    shape[0] = sizes.heads;
+    shape[1] = sizes.cell_rows;
+    shape[2] = sizes.columns;
+}
+
+int64_t attn_weight_map_pooled_count(const struct attn_weight_map *map, int64_t q_heads,
+                                     int64_t q_len, int64_t kv_len)
+{
+    const struct map_sizes sizes = map_sizes(map, q_heads, q_len, kv_len);
+    int64_t count;
+
+    if (!map_is_shared(&sizes) || map->top_k == 0)
+        return 0;
+    if (__builtin_mul_overflow(sizes.heads, sizes.cell_rows, &count)
+        || __builtin_mul_overflow(count, sizes.cell_columns, &count))
+        return -1;
+    return count;
+}
+
+/* ------------------------------------------------------------------------- chosen rows -- */
+
+/* The first index of an ascending list whose number is value or more. */
+static int64_t map_lower_bound(const int64_t *list, int64_t count, int64_t value)
+{
+    int64_t low = 0, high = count;
+
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (list[middle] < value)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The chosen rows [first, end) that lie in a tile of queries, as indices into the choice. */
+struct map_chosen {
+    int64_t first, end;
+};
+
+static struct map_chosen map_chosen(const struct attn_weight_map *map,
+                                    const struct attn_plan_full *plan, int64_t tile)
+{
+    const struct map_sizes sizes = map_sizes_of_plan(map, plan);
+    const int64_t first = tile * plan->q_tile;
+    const int64_t end = first + plan->q_tile;
+
+    if (map->row_list != NULL)
+        return (struct map_chosen){ map_lower_bound(map->row_list, map->row_count, first),
+                                    map_lower_bound(map->row_list, map->row_count, end) };
+    return (struct map_chosen){ attn_max(first - sizes.first_row, 0),
+                                attn_min(end - sizes.first_row, sizes.rows) };
+}
+
+double attn_weight_map_share(const struct attn_weight_map *map, const struct attn_plan *plan)
+{
+    const struct attn_plan_full *full = attn_plan_full(plan);
+    int64_t tiles = 0;
+
+    for (int64_t tile = 0; tile < full->q_tiles; tile++) {
+        const struct map_chosen chosen = map_chosen(map, full, tile);
+        tiles += chosen.first < chosen.end;
+    }
+    return full->q_tiles > 0 ? (double)tiles / (double)full->q_tiles : 0;
+}
+
+/* -------------------------------------------------------------------------- the checks -- */
+
+static bool is_ascending(const int64_t *list, int64_t count, int64_t end)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (list[i] < (i > 0 ? list[i - 1] + 1 : 0) || list[i] >= end)
+            return false;
+    return true;
+}
+
+static bool is_all(const struct attn_map_range *range)
+{
+    return range->begin == 0 && range->end == 0;
+}
+
+/* Does a region choose at least one of 0 to count - 1, and no other? */
+static bool is_region(const struct attn_map_range *range, int64_t count)
+{
+    return is_all(range) || (range->begin >= 0 && range->begin < range->end && range->end <= count);
+}
+
+static enum attn_status check_spans(const struct attn_weight_map *map, int64_t kv_len,
+                                    const char **where)
+{
+    if (map->spans == NULL)
+        return ATTN_OK;
+    RETURN_IF(map->pool_rows > 0 || map->pool_columns > 0 || map->top_k > 0
+                  || !is_all(&map->region_keys),
+              ATTN_ERR_OPTION, "weight_map.spans");
+    RETURN_IF(map->span_count < 0, ATTN_ERR_OPTION, "weight_map.span_count");
+    for (int64_t s = 0; s < map->span_count; s++)
+        RETURN_IF(map->spans[s].begin < 0 || map->spans[s].begin > map->spans[s].end
+                      || map->spans[s].end > kv_len,
+                  ATTN_ERR_OPTION, "weight_map.spans");
+    return ATTN_OK;
+}
+
+static enum attn_status check_choice(const struct attn_weight_map *map,
+                                     const struct attn_problem *problem, const char **where)
+{
+    const int64_t *query = problem->query.shape;
+
+    RETURN_IF(map->heads != ATTN_MAP_EACH && map->head_list != NULL, ATTN_ERR_OPTION,
+              "weight_map.heads");
+    RETURN_IF(map->head_list != NULL && !is_ascending(map->head_list, map->head_count, query[1]),
+              ATTN_ERR_OPTION, "weight_map.head_list");
+    RETURN_IF(map->row_list != NULL && !is_ascending(map->row_list, map->row_count, query[2]),
+              ATTN_ERR_OPTION, "weight_map.row_list");
+    RETURN_IF(!is_region(&map->region_rows, query[2])
+                  || (map->row_list != NULL && !is_all(&map->region_rows)),
+              ATTN_ERR_OPTION, "weight_map.region_rows");
+    RETURN_IF(!is_region(&map->region_keys, problem->key.shape[2]), ATTN_ERR_OPTION,
+              "weight_map.region_keys");
+    RETURN_IF(map->pool_rows < 0, ATTN_ERR_OPTION, "weight_map.pool_rows");
+    RETURN_IF(map->pool_columns < 0, ATTN_ERR_OPTION, "weight_map.pool_columns");
+    RETURN_IF(map->top_k < 0, ATTN_ERR_OPTION, "weight_map.top_k");
+    return check_spans(map, problem->key.shape[2], where);
+}
+
+enum attn_status attn_weight_map_check(const struct attn_weight_map *map,
+                                       const struct attn_plan *plan, const char **where)
+{
+    const struct attn_plan_full *full = attn_plan_full(plan);
+    const struct attn_problem *problem = &full->problem;
+    int64_t bytes, product;
+
+    RETURN_IF(problem->query.shape[0] != 1, ATTN_ERR_SHAPE, "query.shape[0]");
+    RETURN_IF(problem->weights.data != NULL, ATTN_ERR_OPTION, "weights");
+    RETURN_IF_FAILED(check_choice(map, problem, where));
+    const struct map_sizes sizes = map_sizes_of_plan(map, full);
+    RETURN_IF(map->values == NULL, ATTN_ERR_NO_DATA, "weight_map.values");
+    RETURN_IF(map->top_k > 0 && map->indices == NULL, ATTN_ERR_NO_DATA, "weight_map.indices");
+    RETURN_IF(map->top_k > 0 && map_is_shared(&sizes) && map->pooled == NULL, ATTN_ERR_NO_DATA,
+              "weight_map.pooled");
+    RETURN_IF(__builtin_mul_overflow(sizes.rows, sizes.cell_rows, &product)
+                  || __builtin_mul_overflow(problem->key.shape[2], sizes.cell_columns, &product)
+                  || __builtin_mul_overflow(problem->key.shape[2], 16 * full->q_tile, &bytes),
+              ATTN_ERR_TOO_LARGE, "weight_map");
+    return ATTN_OK;
+}
 
 /* --------------------------------------------------------------------------- a row of scores -- */
 
@@ -178,14 +384,14 @@ static void deliver_spans(const struct attn_weight_map *map, const float *row, f
 }
 
 /* Without pooling, columns are keys of the whole row. */
-static void number_keys(const struct attn_weight_map *map, const struct attn_map_sizes *sizes,
+static void number_keys(const struct attn_weight_map *map, const struct map_sizes *sizes,
                         int64_t *indices)
 {
     for (int64_t i = 0; map->pool_columns == 0 && i < sizes->columns; i++)
         indices[i] += sizes->first_key;
 }
 
-static void deliver_top_k(const struct attn_weight_map *map, const struct attn_map_sizes *sizes,
+static void deliver_top_k(const struct attn_weight_map *map, const struct map_sizes *sizes,
                           int64_t cell, float *row, const struct score_row *scores)
 {
     float *values = map->values + cell * sizes->columns;
@@ -200,10 +406,10 @@ static void deliver_top_k(const struct attn_weight_map *map, const struct attn_m
 
 /* Reduce row i of the chosen rows and add it to the result. Overwrites row. scores is NULL if row
  * holds weights. */
-static void deliver(const struct attn_weight_map *map, const struct attn_map_sizes *sizes,
-                    int64_t head, int64_t i, float *row, const struct score_row *scores)
+static void deliver(const struct attn_weight_map *map, const struct map_sizes *sizes, int64_t head,
+                    int64_t i, float *row, const struct score_row *scores)
 {
-    const bool shared = attn_map_is_shared(sizes);
+    const bool shared = map_is_shared(sizes);
     const int64_t columns = sizes->cell_columns;
     const int64_t cell =
         head * sizes->cell_rows + (shared ? i * sizes->cell_rows / sizes->rows : i);
@@ -244,12 +450,12 @@ static size_t offset_of(const struct attn_weight_map *map, const struct attn_pla
 
 /* Is it less work to reduce rows of scores than rows of weights? */
 static bool takes_scores(const struct attn_weight_map *map, const struct attn_plan_full *plan,
-                         const struct attn_map_sizes *sizes)
+                         const struct map_sizes *sizes)
 {
     const struct attn_options *options = &plan->problem.options;
     const bool pools = sizes->cell_columns < sizes->keys;
     const bool selects =
-        map->top_k > 0 && !attn_map_is_shared(sizes) && sizes->columns <= ATTN_BOUND_MAX;
+        map->top_k > 0 && !map_is_shared(sizes) && sizes->columns <= ATTN_BOUND_MAX;
 
     return map->heads == ATTN_MAP_EACH && (pools || selects) && !plan->is_decode && !plan->in_double
            && options->normalizer == ATTN_SOFTMAX && options->dropout == 0.0f;
@@ -288,18 +494,18 @@ static int64_t chosen_head(const struct attn_weight_map *map, int64_t head)
 {
     if (map->head_list == NULL)
         return head;
-    const int64_t i = attn_map_lower_bound(map->head_list, map->head_count, head);
+    const int64_t i = map_lower_bound(map->head_list, map->head_count, head);
     return i < map->head_count && map->head_list[i] == head ? i : -1;
 }
 
 static void run_each(const struct attn_weight_map *map, const struct attn_plan_full *plan,
                      int64_t task, void *workspace)
 {
-    const struct attn_map_sizes sizes = attn_map_sizes_of_plan(map, plan);
+    const struct map_sizes sizes = map_sizes_of_plan(map, plan);
     const int64_t head = task / plan->q_tiles;
     const int64_t tile = task % plan->q_tiles;
     const int64_t number = chosen_head(map, head);
-    const struct attn_map_chosen chosen = attn_map_chosen(map, plan, tile);
+    const struct map_chosen chosen = map_chosen(map, plan, tile);
     const bool is_wanted = number >= 0 && chosen.first < chosen.end;
     const bool has_scores = is_wanted && takes_scores(map, plan, &sizes);
     const struct workspace work = open_workspace(plan, workspace);
@@ -358,10 +564,10 @@ static void clear_row(const struct attn_weight_map *map, const struct workspace 
 static void run_all_heads(const struct attn_weight_map *map, const struct attn_plan_full *plan,
                           int64_t tile, void *workspace)
 {
-    const struct attn_map_sizes sizes = attn_map_sizes_of_plan(map, plan);
+    const struct map_sizes sizes = map_sizes_of_plan(map, plan);
     const int64_t kv_len = plan->problem.key.shape[2];
     const int64_t q_heads = plan->problem.query.shape[1];
-    const struct attn_map_chosen chosen = attn_map_chosen(map, plan, tile);
+    const struct map_chosen chosen = map_chosen(map, plan, tile);
     const bool is_wanted = chosen.first < chosen.end;
     const struct workspace work = open_workspace(plan, workspace);
 
@@ -400,16 +606,16 @@ int64_t attn_weight_map_select_tasks(const struct attn_weight_map *map,
                                      const struct attn_plan *plan)
 {
     const struct attn_plan_full *full = attn_plan_full(plan);
-    const struct attn_map_sizes sizes = attn_map_sizes_of_plan(map, full);
+    const struct map_sizes sizes = map_sizes_of_plan(map, full);
 
-    return attn_map_is_shared(&sizes) && map->top_k > 0 ? sizes.heads * sizes.cell_rows : 0;
+    return map_is_shared(&sizes) && map->top_k > 0 ? sizes.heads * sizes.cell_rows : 0;
 }
 
 void attn_weight_map_select(const struct attn_weight_map *map, const struct attn_plan *plan,
                             int64_t task)
 {
     const struct attn_plan_full *full = attn_plan_full(plan);
-    const struct attn_map_sizes sizes = attn_map_sizes_of_plan(map, full);
+    const struct map_sizes sizes = map_sizes_of_plan(map, full);
 
     attn_top_k(map->pooled + task * sizes.cell_columns, sizes.cell_columns, sizes.columns,
                map->values + task * sizes.columns, map->indices + task * sizes.columns);
