@@ -1,5 +1,5 @@
-/* decode.h - what the files of decoding share: decode_plan.c, decode_scores.c, decode_finish.c,
- * forward_decode.c. Decoding is attention for few query rows. */
+/* decode.h - what the files of decoding share: decode_plan.c, decode_scores.c, forward_decode.c.
+ * Decoding is attention for few query rows. */
 #ifndef ATTN_DECODE_H
 #define ATTN_DECODE_H
 
@@ -138,12 +138,6 @@ void attn_decode_masked_scores(const struct attn_decode_task *task, const struct
 /* Write the tile's scores of all rows of the task to a map, if it is wanted. */
 void attn_decode_store_map(const struct attn_decode_task *task, const struct attn_tensor *map,
                            const struct attn_span *tile);
-
-/* Add the result of a chunk to that of the chunks before it. */
-void attn_decode_join(const struct attn_decode_task *task, const struct attn_decode_state *chunk);
-
-/* Compute what needs all keys: lse, context, weights. */
-void attn_decode_finish(struct attn_decode_task *task);
 
 /* Query heads [first, first + count) of one group, at most plan->decode_heads. */
 struct attn_decode_heads {

@@ -1,6 +1,6 @@
-/* forward_tile.c - see forward_tile.h. Hidden keys and values may hold anything, so only the part
- * of a tile that some row sees is read. While a tile is computed, the next one is prefetched
- * (kernels/prefetch.h). */
+/* forward_tile.c - one tile, from keys to context, and what is read next. Hidden keys and values
+ * may hold anything, so only the part of a tile that some row sees is read. While a tile is
+ * computed, the next one is prefetched (kernels/prefetch.h). */
 #include "forward/forward_tile.h"
 
 #include "base/random.h"

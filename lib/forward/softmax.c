@@ -1,4 +1,4 @@
-/* softmax.c - see softmax.h.
+/* softmax.c - rows along an axis, a few numbers at a time.
  *
  * This is not the softmax of attention, which never has a whole row in one place. Here the whole
  * row is available, so it can afford double and two passes over exp. */

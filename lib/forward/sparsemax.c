@@ -1,8 +1,6 @@
-/* sparsemax.c - see sparsemax.h.
- *
- * In double: a threshold is a difference of sums, and the numbers near it decide whether a weight
- * is 0. Comparisons are written so that NaN counts as above the threshold and reaches the weights
- * of its row, as in a softmax. */
+/* sparsemax.c - the rounds that find a threshold, in double: a threshold is a difference of sums,
+ * and the numbers near it decide whether a weight is 0. Comparisons are written so that NaN counts
+ * as above the threshold and reaches the weights of its row, as in a softmax. */
 #include "forward/sparsemax.h"
 
 #include <math.h>
