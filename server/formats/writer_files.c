@@ -13,12 +13,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TENSORS_FIRST = 16, PAIRS_MAX = 16, PATH_BYTES = 96, DEPTH_MAX = 8 };
+enum { TENSORS_FIRST = 16, PAIRS_MAX = 16, PATH_BYTES = 160, DEPTH_MAX = 8 };
 
 /* An object or list that is open; the first is the whole answer. */
 struct file_level {
     const char *name;
-    size_t path_used;   /* of the path in front of the names in it: "results.0." */
+    int64_t index;      /* in the list that it is in */
     int64_t next_index; /* of a list */
     bool is_list, is_group;
     bool is_written; /* in the JSON */
@@ -30,7 +30,6 @@ struct file_writer {
     int64_t tensor_count, tensor_capacity;
     struct safetensors_pair pairs[PAIRS_MAX];
     int64_t pair_count;
-    char path[PATH_BYTES];
     struct file_level levels[DEPTH_MAX];
     int depth;
     struct text json_text;
@@ -59,6 +58,8 @@ static struct writer *file_begin(struct arena *arena, struct text *text, struct 
 /* Begins in the JSON what is open and has no plain member yet. */
 static struct writer *file_json(struct file_writer *file)
 {
+    if (file->json && file->levels[file->depth - 1].is_written)
+        return file->json;
     if (!file->json) {
         text_init(&file->json_text, file->base.text->bytes_max);
         file->json_text.memory = file->base.text->memory;
@@ -133,23 +134,17 @@ static void file_end_json(struct file_writer *file, const char *name)
 
 /* -------------------------------------------------------- lists and objects -- */
 
-/* The path grows by a name, or by the index in a list. */
 static void file_open(struct writer *writer, const char *name, bool is_list, bool is_group)
 {
     struct file_writer *file = file_of(writer);
     struct file_level *outer = file->depth > 0 ? &file->levels[file->depth - 1] : NULL;
     struct file_level level = { .name = name, .is_list = is_list, .is_group = is_group };
-    size_t used = level.path_used = outer ? outer->path_used : 0;
-    if (outer && !is_group && name)
-        used += (size_t)snprintf(file->path + used, sizeof file->path - used, "%s.", name);
-    else if (outer && !is_group)
-        used += (size_t)snprintf(file->path + used, sizeof file->path - used, "%" PRId64 ".",
-                                 outer->next_index++);
-    if (used >= sizeof file->path || file->depth == DEPTH_MAX) {
+    if (file->depth == DEPTH_MAX) {
         file->failed = true;
         return;
     }
-    level.path_used = used;
+    if (outer && !is_group && !name)
+        level.index = outer->next_index++;
     file->levels[file->depth++] = level;
     if (outer && !is_group && (is_list || outer->is_list)) /* also where nothing plain comes */
         file_json(file);
@@ -201,17 +196,31 @@ static bool file_grow(struct file_writer *file)
     return true;
 }
 
+/* The name with those, or the indices in lists, of all that is open before it: "results.0.lse".
+ * NULL: it is too long, or there is no memory. */
+static const char *file_path(const struct file_writer *file, const char *name)
+{
+    char path[PATH_BYTES];
+    size_t used = 0;
+    for (int i = 1; i < file->depth && used < sizeof path; i++) {
+        const struct file_level *level = &file->levels[i];
+        if (level->name && !level->is_group)
+            used += (size_t)snprintf(path + used, sizeof path - used, "%s.", level->name);
+        else if (!level->is_group)
+            used += (size_t)snprintf(path + used, sizeof path - used, "%" PRId64 ".", level->index);
+    }
+    if (used == 0)
+        return name;
+    if (used < sizeof path)
+        used += (size_t)snprintf(path + used, sizeof path - used, "%s", name);
+    return used < sizeof path ? arena_strdup(file->base.arena, path) : NULL;
+}
+
 static void file_add(struct writer *writer, const char *name, const char *dtype, const void *values,
                      int rank, const int64_t *shape)
 {
     struct file_writer *file = file_of(writer);
-    const size_t used = file->depth > 0 ? file->levels[file->depth - 1].path_used : 0;
-    char whole[PATH_BYTES + 64];
-    const char *kept = name;
-    if (used > 0) {
-        snprintf(whole, sizeof whole, "%.*s%s", (int)used, file->path, name);
-        kept = arena_strdup(writer->arena, whole);
-    }
+    const char *kept = file_path(file, name);
     file->failed = file->failed || !kept || !file_grow(file);
     if (file->failed)
         return;

@@ -26,26 +26,41 @@ static struct writer *json_begin(struct arena *arena, struct text *text, struct 
     return &writer->base;
 }
 
-/* Writes what comes before a value. Nothing in the daemon's own names needs an escape. */
-static struct text *json_member(struct writer *writer, const char *name)
+/* Writes what comes before a value and returns where that begins, with room for `more` bytes of it;
+ * the caller counts both (json_wrote()). NULL: the text has failed. Nothing in the daemon's own
+ * names needs an escape. */
+static char *json_before(struct writer *writer, const char *name, size_t more)
 {
     struct json_writer *json = json_of(writer);
     const size_t size = name ? strlen(name) : 0;
-    char *out = text_reserve(writer->text, size + 4);
-    char *p = out;
-    if (p && json->has_before)
+    char *p = text_reserve(writer->text, size + 4 + more);
+    if (!p)
+        return NULL;
+    if (json->has_before)
         *p++ = ',';
-    if (p && name && !json->is_group) {
+    json->has_before = true;
+    if (name) {
         *p++ = '"';
         p = (char *)memcpy(p, name, size) + size;
         *p++ = '"';
         *p++ = ':';
     }
+    return p;
+}
+
+static void json_wrote(struct writer *writer, const char *end)
+{
+    writer->text->used = (size_t)(end - writer->text->data);
+}
+
+static struct text *json_member(struct writer *writer, const char *name)
+{
+    const bool is_group = json_of(writer)->is_group;
+    const char *p = json_before(writer, is_group ? NULL : name, 0);
     if (p)
-        writer->text->used += (size_t)(p - out);
-    if (name && json->is_group)
+        json_wrote(writer, p);
+    if (name && is_group)
         text_key(writer->text, name);
-    json->has_before = true;
     return writer->text;
 }
 
@@ -53,7 +68,11 @@ static void json_open(struct writer *writer, const char *name, bool is_list)
 {
     struct json_writer *json = json_of(writer);
     const bool is_in_list = json->lists & 1;
-    text_raw(json_member(writer, is_in_list ? NULL : name), is_list ? "[" : "{");
+    char *p = json_before(writer, is_in_list ? NULL : name, 1);
+    if (p) {
+        *p++ = is_list ? '[' : '{';
+        json_wrote(writer, p);
+    }
     json->lists = json->lists << 1 | is_list;
     json->has_before = false;
 }
@@ -77,7 +96,7 @@ static void json_group(struct writer *writer, const char *name)
 static void json_end(struct writer *writer)
 {
     struct json_writer *json = json_of(writer);
-    text_raw(writer->text, (json->lists & 1) ? "]" : "}");
+    text_bytes(writer->text, (json->lists & 1) ? "]" : "}", 1);
     json->lists >>= 1;
     json->has_before = true;
     json->is_group = false;

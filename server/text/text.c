@@ -286,11 +286,12 @@ void text_numbers(struct text *text, const struct tensor_text *tensor)
 
 void text_tensor(struct text *text, const float *values, int rank, const int64_t *shape)
 {
-    const struct tensor_text tensor = tensor_text_make(values, ATTN_F32, rank, shape);
-    if (rank == 0)
+    if (rank == 0) {
         text_float(text, *values);
-    else
-        text_numbers(text, &tensor);
+        return;
+    }
+    const struct tensor_text tensor = tensor_text_make(values, ATTN_F32, rank, shape);
+    text_numbers(text, &tensor);
 }
 
 void text_copy(char *out, size_t out_size, const char *string)
