@@ -231,7 +231,7 @@ static bool normalize(struct pipeline_build *build, const struct step *normalize
 {
     struct pieces pieces;
     if (!pieces_init(&pieces, text->data, (int64_t)text->size, limit, arena, build->fault)
-        || !step_pieces(normalizer, &pieces, build->fault))
+        || !pipeline_run(normalizer, &pieces, build->fault))
         return false;
     *text = (struct byte_slice){ "", 0 };
     if (pieces.count == 0)

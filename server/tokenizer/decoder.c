@@ -483,7 +483,7 @@ static bool run_sequence(const void *state, struct decoder_texts *texts, struct 
 {
     const struct step_list *list = state;
     for (int64_t i = 0; i < list->count; i++)
-        if (!step_texts(&list->steps[i], texts, fault))
+        if (!decoder_run(&list->steps[i], texts, fault))
             return false;
     return true;
 }
@@ -507,7 +507,7 @@ bool decoder_read(struct pipeline_build *build, const cJSON *node, struct step *
     return pipeline_step(build, node, &KIND, NULL, step);
 }
 
-bool step_texts(const struct step *step, struct decoder_texts *texts, struct fault *fault)
+bool decoder_run(const struct step *step, struct decoder_texts *texts, struct fault *fault)
 {
     return step->type->text ? change_each(texts, step->type->text, step->state, fault)
                             : step->type->texts(step->state, texts, fault);

@@ -6,8 +6,32 @@
 #include "tokenizer/unicode.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ------------------------------------------------------------------- lists -- */
+
+const char *legacy_list_next(const char **list, size_t *size)
+{
+    const char *word = *list + strspn(*list, " ");
+    *size = strcspn(word, " ");
+    *list = word + *size;
+    return *size > 0 ? word : NULL;
+}
+
+bool legacy_list_value(const char *list, const char *key, char *out, size_t size)
+{
+    const size_t key_size = strlen(key);
+    size_t word_size;
+    for (const char *word; (word = legacy_list_next(&list, &word_size));) {
+        if (word_size <= key_size || memcmp(word, key, key_size) != 0 || word[key_size] != '=')
+            continue;
+        snprintf(out, size, "%.*s", (int)(word_size - key_size - 1), word + key_size + 1);
+        return true;
+    }
+    return false;
+}
 
 /* ------------------------------------------------------------------ config -- */
 

@@ -17,7 +17,7 @@ const struct normal_form NORMAL_FORM_NFKD = { .compatible = true };
 
 struct element {
     uint32_t code;
-    int32_t change; /* see struct transform */
+    int32_t change; /* see struct pieces_transform */
     uint8_t combining_class;
 };
 
@@ -116,14 +116,14 @@ static void order(struct forming *forming)
         }
 }
 
-static void put(struct transform *out, const struct element *element)
+static void put(struct pieces_transform *out, const struct element *element)
 {
-    transform_put(out, element->code, element->change);
+    pieces_transform_put(out, element->code, element->change);
 }
 
 /* A starter, and the marks behind it that did not compose with it. */
 struct composing {
-    struct transform *out;
+    struct pieces_transform *out;
     struct element *marks;
     int64_t mark_count;
     struct element starter;
@@ -166,7 +166,7 @@ static void compose_next(struct composing *composing, const struct element *next
     }
 }
 
-static void form_segment(struct forming *forming, struct transform *out, uint32_t end)
+static void form_segment(struct forming *forming, struct pieces_transform *out, uint32_t end)
 {
     if (!decompose(forming, out->at, end))
         return;
@@ -217,16 +217,16 @@ static bool form_piece(const void *state, struct pieces *pieces, const struct pi
 {
     (void)fault;
     struct forming *forming = *(struct forming *const *)state;
-    struct transform out = { pieces, piece, piece->start };
+    struct pieces_transform out = { pieces, piece, piece->start };
     while (out.at < piece->end && !pieces->failed) {
         uint32_t before;
         const uint32_t unstable =
             find_unstable(forming->form, pieces->bytes, out.at, piece->end, &before);
         if (unstable == piece->end) {
-            transform_copy(&out, piece->end);
+            pieces_transform_copy(&out, piece->end);
             break;
         }
-        transform_copy(&out, before);
+        pieces_transform_copy(&out, before);
         form_segment(forming, &out,
                      find_stable(forming->form, pieces->bytes, unstable, piece->end));
     }

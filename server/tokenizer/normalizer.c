@@ -275,7 +275,7 @@ static bool run_sequence(const void *state, struct pieces *pieces, struct fault 
         /* A step that changes nothing counts nothing by itself. */
         if (!work_limit_spend(pieces->limit, pieces->size))
             return work_limit_fault(fault);
-        if (!step_pieces(&list->steps[i], pieces, fault))
+        if (!pipeline_run(&list->steps[i], pieces, fault))
             return false;
     }
     return true;

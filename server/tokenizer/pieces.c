@@ -276,7 +276,7 @@ bool pieces_init(struct pieces *pieces, const char *text, int64_t size, struct w
 
 /* ---------------------------------------------------- character by character -- */
 
-static struct pieces_span span_of(const struct transform *transform, bool is_inserted)
+static struct pieces_span span_of(const struct pieces_transform *transform, bool is_inserted)
 {
     const struct pieces *pieces = transform->pieces;
     const struct piece *piece = transform->piece;
@@ -288,7 +288,7 @@ static struct pieces_span span_of(const struct transform *transform, bool is_ins
     return pieces_span(pieces, transform->at, transform->at + 1);
 }
 
-void transform_put(struct transform *transform, uint32_t code, int64_t change)
+void pieces_transform_put(struct pieces_transform *transform, uint32_t code, int64_t change)
 {
     char bytes[4];
     const size_t size = utf8_encode(bytes, code);
@@ -298,7 +298,7 @@ void transform_put(struct transform *transform, uint32_t code, int64_t change)
         transform->at += unicode_decode(transform->pieces->bytes + transform->at, &skipped);
 }
 
-void transform_copy(struct transform *transform, uint32_t end)
+void pieces_transform_copy(struct pieces_transform *transform, uint32_t end)
 {
     pieces_copy(transform->pieces, transform->at, end);
     transform->at = end;

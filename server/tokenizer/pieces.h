@@ -116,15 +116,15 @@ bool pieces_map_characters(struct pieces *pieces, pieces_character_map *map, con
  *     1 and more   it is inserted, and takes the span of the old character before it
  *     0            it takes the place of the next old character, and its span
  *     -N           the same, and the N old characters behind that one go */
-struct transform {
+struct pieces_transform {
     struct pieces *pieces;
     const struct piece *piece;
     uint32_t at; /* the next old character */
 };
 
-void transform_put(struct transform *transform, uint32_t code, int64_t change);
+void pieces_transform_put(struct pieces_transform *transform, uint32_t code, int64_t change);
 
 /* Copies the old bytes up to `end` as they are. */
-void transform_copy(struct transform *transform, uint32_t end);
+void pieces_transform_copy(struct pieces_transform *transform, uint32_t end);
 
 #endif

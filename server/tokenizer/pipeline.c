@@ -321,7 +321,7 @@ bool pipeline_step(struct pipeline_build *build, const cJSON *node, const struct
                      build->file, kind->name, type, known);
 }
 
-bool step_pieces(const struct step *step, struct pieces *pieces, struct fault *fault)
+bool pipeline_run(const struct step *step, struct pieces *pieces, struct fault *fault)
 {
     const struct step_type *type = step->type;
     if (type->rewrite)

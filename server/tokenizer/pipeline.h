@@ -216,9 +216,9 @@ bool model_read(struct pipeline_build *build, const cJSON *node, struct step *st
 bool post_processor_read(struct pipeline_build *build, const cJSON *node, struct step *step);
 bool decoder_read(struct pipeline_build *build, const cJSON *node, struct step *step);
 
-/* Runs a normalizer or a pre-tokenizer, and a decoder. */
-bool step_pieces(const struct step *step, struct pieces *pieces, struct fault *fault);
-bool step_texts(const struct step *step, struct decoder_texts *texts, struct fault *fault);
+/* Run a normalizer or a pre-tokenizer, and a decoder. */
+bool pipeline_run(const struct step *step, struct pieces *pieces, struct fault *fault);
+bool decoder_run(const struct step *step, struct decoder_texts *texts, struct fault *fault);
 
 /* The members of the row of BPE. */
 bool bpe_read(struct pipeline_build *build, const cJSON *node, struct step *step);

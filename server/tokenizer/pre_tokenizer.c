@@ -459,7 +459,7 @@ static bool run_sequence(const void *state, struct pieces *pieces, struct fault 
 {
     const struct step_list *list = state;
     for (int64_t i = 0; i < list->count; i++)
-        if (!step_pieces(&list->steps[i], pieces, fault))
+        if (!pipeline_run(&list->steps[i], pieces, fault))
             return false;
     return true;
 }

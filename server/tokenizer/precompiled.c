@@ -87,7 +87,7 @@ static bool find(const struct precompiled *rules, const char *text, uint32_t siz
 /* One new character waits, because what is replaced by nothing is charged to the one before it. */
 struct rewriting {
     const struct precompiled *rules;
-    struct transform out;
+    struct pieces_transform out;
     uint32_t code;
     int64_t change;
     bool waits;
@@ -96,7 +96,7 @@ struct rewriting {
 static void put(struct rewriting *rewriting, uint32_t code, int64_t change)
 {
     if (rewriting->waits)
-        transform_put(&rewriting->out, rewriting->code, rewriting->change);
+        pieces_transform_put(&rewriting->out, rewriting->code, rewriting->change);
     rewriting->waits = true;
     rewriting->code = code;
     rewriting->change = change;
@@ -181,7 +181,7 @@ bool precompiled_rewrite(const void *state, struct pieces *pieces, const struct 
         at = after;
     }
     if (rewriting.waits)
-        transform_put(&rewriting.out, rewriting.code, rewriting.change);
+        pieces_transform_put(&rewriting.out, rewriting.code, rewriting.change);
     return true;
 }
 

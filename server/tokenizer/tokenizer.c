@@ -27,9 +27,9 @@ static bool make_pieces(const struct tokenizer *tokenizer, struct byte_slice tex
     const struct step *pre_tokenizer = &tokenizer->pre_tokenizer;
     return pieces_init(pieces, text.data, (int64_t)text.size, limit, arena, fault)
            && added_tokens_cut(tokenizer->added, false, pieces, fault)
-           && (!normalizer->type || step_pieces(normalizer, pieces, fault))
+           && (!normalizer->type || pipeline_run(normalizer, pieces, fault))
            && added_tokens_cut(tokenizer->added, true, pieces, fault)
-           && (!pre_tokenizer->type || step_pieces(pre_tokenizer, pieces, fault));
+           && (!pre_tokenizer->type || pipeline_run(pre_tokenizer, pieces, fault));
 }
 
 /* Makes the bytes of a piece that its tokens from `first` on stand for those of the original. */
@@ -194,7 +194,7 @@ static bool decode(const struct tokenizer *tokenizer, const struct tokenizer_sto
     struct decoder_texts texts = { .arena = arena, .limit = &limit };
     work_limit_init(&limit, stop);
     if (!collect_texts(tokenizer, ids, count, skip_special, &texts, fault)
-        || (decoder->type && !step_texts(decoder, &texts, fault)))
+        || (decoder->type && !decoder_run(decoder, &texts, fault)))
         return false;
     for (int64_t i = 0; i < texts.count; i++) {
         if (i > 0 && !decoder->type)

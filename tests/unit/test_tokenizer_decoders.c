@@ -87,7 +87,7 @@ static void test_texts_are_those_of_the_reference(void **state)
         pipeline_case_open(&step, expected->node);
         pipeline_case_assert(&step, decoder_read(&step.build, step.node, &decoder));
         struct decoder_texts texts = cut(expected->tokens, &step);
-        pipeline_case_assert(&step, step_texts(&decoder, &texts, &step.fault));
+        pipeline_case_assert(&step, decoder_run(&decoder, &texts, &step.fault));
         shown[0] = 0;
         for (int64_t k = 0; k < texts.count; k++)
             used += (size_t)snprintf(shown + used, sizeof shown - used, "%.*s",
@@ -111,7 +111,7 @@ static void test_nothing_is_decoded_to_nothing(void **state)
         struct decoder_texts texts = { .texts = TOKENS,
                                        .arena = &step.arena,
                                        .limit = &step.limit };
-        assert_true(step_texts(&decoder, &texts, &step.fault));
+        assert_true(decoder_run(&decoder, &texts, &step.fault));
         for (int64_t k = 0; k < texts.count; k++)
             assert_int_equal(texts.texts[k].size, 0);
         pipeline_case_free(&step);
@@ -121,7 +121,7 @@ static void test_nothing_is_decoded_to_nothing(void **state)
     pipeline_case_open(&step, "{`type`:`Strip`,`content`:`a`,`start`:2,`stop`:3}");
     pipeline_case_assert(&step, decoder_read(&step.build, step.node, &decoder));
     struct decoder_texts texts = cut("aaa ; a ; ba", &step);
-    assert_true(step_texts(&decoder, &texts, &step.fault));
+    assert_true(decoder_run(&decoder, &texts, &step.fault));
     assert_int_equal(texts.texts[0].size, 0);
     assert_int_equal(texts.texts[1].size, 0);
     assert_int_equal(texts.texts[2].size, 1);

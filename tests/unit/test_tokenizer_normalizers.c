@@ -143,7 +143,7 @@ static void normalize(const struct built *built, struct pieces *pieces, const ch
     static struct work_limit limit; /* no test comes near its end */
     work_limit_init(&limit, NULL);
     assert_true(pieces_init(pieces, text, (int64_t)size, &limit, arena, &fault));
-    assert_true(step_pieces(&built->normalizer, pieces, &fault));
+    assert_true(pipeline_run(&built->normalizer, pieces, &fault));
 }
 
 static void format_spans(const struct pieces *pieces, const struct piece *piece, char *out,

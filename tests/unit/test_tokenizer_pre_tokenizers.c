@@ -144,7 +144,7 @@ static void test_pieces_are_those_of_the_reference(void **state)
         pipeline_case_assert(&step,
                              pieces_init(&pieces, expected->text, (int64_t)strlen(expected->text),
                                          &step.limit, &step.arena, &step.fault)
-                                 && step_pieces(&pre_tokenizer, &pieces, &step.fault));
+                                 && pipeline_run(&pre_tokenizer, &pieces, &step.fault));
         write_pieces(shown, sizeof shown, &pieces);
         if (strcmp(shown, expected->expected) != 0)
             fail_msg("%s of \"%s\": %s; expected %s", expected->node, expected->text, shown,
@@ -173,7 +173,7 @@ static void test_added_tokens_stay(void **state)
         pipeline_case_assert(&step, pre_tokenizer_read(&step.build, step.node, &pre_tokenizer));
         assert_true(pieces_init(&pieces, "- <s>", 5, &step.limit, &step.arena, &step.fault));
         assert_true(pieces_split(&pieces, NULL, cut_token, NULL, &step.fault));
-        assert_true(step_pieces(&pre_tokenizer, &pieces, &step.fault));
+        assert_true(pipeline_run(&pre_tokenizer, &pieces, &step.fault));
         assert_int_equal(pieces.count, 1);
         assert_int_equal(pieces.list[0].id, 7);
         assert_int_equal(pieces.list[0].start, 2);
