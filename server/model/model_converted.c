@@ -1,4 +1,4 @@
-/* model_converted.c - see model_converted.h.
+/* model_converted.c - copies in memory that is taken and given back by pages.
  *
  * One lock guards all copies of the process and is held for moments. A thread fills a copy without
  * the lock; other threads that need the same copy wait for it. mmap() reserves the memory of a copy
@@ -40,7 +40,7 @@ void model_converted_read(float *values, const struct model_converted_source *so
                    source->dtype, (size_t)source->columns);
 }
 
-static bool reserve(struct model_converted *set)
+static bool reserve_copy(struct model_converted *set)
 {
     struct model_copy **copies =
         array_with_room(set->copies, set->count, &set->capacity, sizeof(struct model_copy *));
@@ -55,7 +55,7 @@ const float *model_converted_add(struct model_converted *set,
                                  const struct model_converted_source *source)
 {
     const size_t bytes = (size_t)(source->rows * source->columns) * sizeof(float);
-    struct model_copy *copy = reserve(set) ? calloc(1, sizeof *copy) : NULL;
+    struct model_copy *copy = reserve_copy(set) ? calloc(1, sizeof *copy) : NULL;
     void *values = copy ? mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
                         : MAP_FAILED;
@@ -68,7 +68,7 @@ const float *model_converted_add(struct model_converted *set,
     return values;
 }
 
-static int compare(const void *left, const void *right)
+static int compare_copies(const void *left, const void *right)
 {
     const uintptr_t a = (uintptr_t)(*(struct model_copy *const *)left)->values;
     const uintptr_t b = (uintptr_t)(*(struct model_copy *const *)right)->values;
@@ -78,11 +78,11 @@ static int compare(const void *left, const void *right)
 void model_converted_sort(struct model_converted *set)
 {
     if (set->count > 0)
-        qsort(set->copies, (size_t)set->count, sizeof(struct model_copy *), compare);
+        qsort(set->copies, (size_t)set->count, sizeof(struct model_copy *), compare_copies);
 }
 
 /* The copy that holds address; NULL: none does. */
-static struct model_copy *find(const struct model_converted *set, const void *address)
+static struct model_copy *find_copy(const struct model_converted *set, const void *address)
 {
     int64_t low = 0, high = set->count;
     while (low < high) {
@@ -120,7 +120,7 @@ static void set_filled(size_t bytes)
     metrics_gauge_set(METRICS_CONVERTED_BYTES, (int64_t)bytes);
 }
 
-static void empty(struct model_copy *copy)
+static void empty_copy(struct model_copy *copy)
 {
     remove_from_list(copy);
     madvise(copy->values, copy->bytes, MADV_DONTNEED);
@@ -132,12 +132,12 @@ static void empty(struct model_copy *copy)
 static bool make_room(size_t bytes)
 {
     while (bytes_limit > 0 && bytes_filled + bytes > bytes_limit && oldest)
-        empty(oldest);
+        empty_copy(oldest);
     return bytes_limit == 0 || bytes_filled + bytes <= bytes_limit;
 }
 
 /* Gives up the lock while it waits for the copy or fills it. */
-static bool hold(struct model_copy *copy, struct fault *fault)
+static bool hold_copy(struct model_copy *copy, struct fault *fault)
 {
     while (copy->state == FILLING)
         pthread_cond_wait(&filled, &lock);
@@ -161,7 +161,7 @@ static bool hold(struct model_copy *copy, struct fault *fault)
     return true;
 }
 
-static void drop(struct model_copy *copy)
+static void drop_copy(struct model_copy *copy)
 {
     if (--copy->holders == 0)
         append_to_list(copy);
@@ -177,11 +177,11 @@ bool model_converted_hold(const struct model_converted *set, const void *const *
     bool good = true;
     pthread_mutex_lock(&lock);
     for (int i = 0; good && i < count; i++) {
-        struct model_copy *copy = find(set, addresses[i]);
-        good = !copy || hold(copy, fault);
+        struct model_copy *copy = find_copy(set, addresses[i]);
+        good = !copy || hold_copy(copy, fault);
         for (int j = 0; !good && j < i; j++)
-            if ((copy = find(set, addresses[j])))
-                drop(copy);
+            if ((copy = find_copy(set, addresses[j])))
+                drop_copy(copy);
     }
     pthread_mutex_unlock(&lock);
     return good;
@@ -194,9 +194,9 @@ void model_converted_drop(const struct model_converted *set, const void *const *
         return;
     pthread_mutex_lock(&lock);
     for (int i = 0; i < count; i++) {
-        struct model_copy *copy = find(set, addresses[i]);
+        struct model_copy *copy = find_copy(set, addresses[i]);
         if (copy)
-            drop(copy);
+            drop_copy(copy);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -206,7 +206,7 @@ void model_converted_free(struct model_converted *set)
     pthread_mutex_lock(&lock);
     for (int64_t i = 0; i < set->count; i++)
         if (set->copies[i]->state == FILLED)
-            empty(set->copies[i]);
+            empty_copy(set->copies[i]);
     pthread_mutex_unlock(&lock);
     for (int64_t i = 0; i < set->count; i++) {
         munmap(set->copies[i]->values, set->copies[i]->bytes);

@@ -1,4 +1,4 @@
-/* model_describe.c - see model_describe.h.
+/* model_describe.c - members of the object, one by one.
  *
  * A model without parameters has an empty list of layers: each request brings its own widths. */
 #include "model/model_describe.h"
@@ -210,8 +210,8 @@ static void describe_pixels(struct text *text, const struct model *model)
     text_raw(text, "}");
 }
 
-static void describe(struct text *text, const char *name, const char *source,
-                     const struct model *model, const char *state, const char *reason)
+static void describe_model(struct text *text, const char *name, const char *source,
+                           const struct model *model, const char *state, const char *reason)
 {
     text_raw(text, "{\"name\":");
     text_string(text, name);
@@ -241,11 +241,12 @@ static void describe(struct text *text, const char *name, const char *source,
 void model_describe(const struct model *model, struct text *text)
 {
     const char *damage = model_damage(model);
-    describe(text, model->name, model->source, model, damage ? "UNAVAILABLE" : "READY", damage);
+    describe_model(text, model->name, model->source, model, damage ? "UNAVAILABLE" : "READY",
+                   damage);
 }
 
 void model_describe_absent(const char *name, const char *source, const char *state,
                            const char *reason, struct text *text)
 {
-    describe(text, name, source, NULL, state, reason);
+    describe_model(text, name, source, NULL, state, reason);
 }

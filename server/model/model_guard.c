@@ -1,4 +1,4 @@
-/* model_guard.c - see model_guard.h.
+/* model_guard.c - a handler of SIGBUS, and the table of mappings that it knows.
  *
  * The handler may run in any thread at any instruction, so the table has a fixed size and no lock.
  * The row of the mapping that faults stays, for that mapping is in use. Other rows can change while
@@ -36,7 +36,7 @@ static bool guard_holds(struct model_guard *guard, uintptr_t address, uintptr_t 
     return true;
 }
 
-static bool repair(uintptr_t address)
+static bool repair_pages(uintptr_t address)
 {
     for (int i = 0; i < MODEL_GUARD_MAPPINGS_MAX; i++) {
         uintptr_t end;
@@ -51,17 +51,17 @@ static bool repair(uintptr_t address)
     return false;
 }
 
-static void handle(int signal_number, siginfo_t *info, void *context)
+static void handle_signal(int signal_number, siginfo_t *info, void *context)
 {
     (void)context;
-    if (info->si_code == BUS_ADRERR && repair((uintptr_t)info->si_addr))
+    if (info->si_code == BUS_ADRERR && repair_pages((uintptr_t)info->si_addr))
         return;
     fatal_signal_end(signal_number); /* no watched mapping */
 }
 
 void model_guard_install(void)
 {
-    struct sigaction action = { .sa_sigaction = handle, .sa_flags = SA_SIGINFO };
+    struct sigaction action = { .sa_sigaction = handle_signal, .sa_flags = SA_SIGINFO };
     page_size = (size_t)sysconf(_SC_PAGESIZE);
     sigemptyset(&action.sa_mask);
     sigaction(SIGBUS, &action, NULL);

@@ -1,4 +1,4 @@
-/* model_parameters.c - see model_parameters.h. */
+/* model_parameters.c - finds where the numbers of a tensor are, or converts them. */
 #include "model/model_parameters.h"
 
 #include "base/dtype.h"
@@ -34,8 +34,8 @@ void model_parameters_free(struct model_parameters *parameters)
 }
 
 /* Converts at once, or adds a copy that is filled when it is needed. NULL: no memory. */
-static const float *convert(struct model_parameters *parameters,
-                            const struct model_converted_source *source)
+static const float *convert_tensor(struct model_parameters *parameters,
+                                   const struct model_converted_source *source)
 {
     const int64_t count = source->rows * source->columns; /* no overflow: the file has them */
     if (parameters->copies && count > COPY_NUMBERS_MIN)
@@ -79,13 +79,13 @@ bool model_parameters_get(struct model_parameters *parameters,
         *values = entry->data;
     } else {
         if (!*converted)
-            *converted =
-                convert(parameters, &(struct model_converted_source){
-                                        .bytes = entry->data,
-                                        .dtype = dtype,
-                                        .rows = 1,
-                                        .columns = (int64_t)(entry->size / attn_dtype_size(dtype)),
-                                    });
+            *converted = convert_tensor(
+                parameters, &(struct model_converted_source){
+                                .bytes = entry->data,
+                                .dtype = dtype,
+                                .rows = 1,
+                                .columns = (int64_t)(entry->size / attn_dtype_size(dtype)),
+                            });
         if (!*converted)
             return fault_no_memory(fault);
         *values = *converted;
@@ -146,13 +146,13 @@ bool model_parameters_get_slice(struct model_parameters *parameters,
         return false;
     if (dtype)
         *dtype = ATTN_F32;
-    *values = convert(parameters, &(struct model_converted_source){
-                                      .bytes = entry->data,
-                                      .dtype = own,
-                                      .rows = rows * slice->groups,
-                                      .columns = slice->count * columns,
-                                      .first = first,
-                                      .stride = slice->group_size * columns,
-                                  });
+    *values = convert_tensor(parameters, &(struct model_converted_source){
+                                             .bytes = entry->data,
+                                             .dtype = own,
+                                             .rows = rows * slice->groups,
+                                             .columns = slice->count * columns,
+                                             .first = first,
+                                             .stride = slice->group_size * columns,
+                                         });
     return *values || fault_no_memory(fault);
 }
