@@ -9,7 +9,6 @@
 #include "infer/infer_gradient.h"
 #include "infer/infer_masking.h"
 #include "infer/infer_merge.h"
-#include "infer/infer_selection.h"
 #include "model/model_layers.h"
 #include "service/model_access.h"
 

@@ -4,7 +4,6 @@
 #include "base/dtype.h"
 #include "infer/infer_gradient.h"
 #include "infer/infer_results.h"
-#include "infer/infer_selection.h"
 #include "operations/say.h"
 
 #include <stddef.h>

@@ -137,8 +137,7 @@ static bool read_inputs(struct oip_reader *reader)
     int index = 0;
     if (!inputs)
         return false;
-    cJSON_ArrayForEach(object, inputs)
-    {
+    cJSON_ArrayForEach(object, inputs) {
         if (!read_input(reader, index++, object))
             return false;
     }
@@ -250,8 +249,7 @@ static bool read_outputs(struct oip_reader *reader)
     outputs = list_of(reader, "outputs");
     if (!outputs)
         return false;
-    cJSON_ArrayForEach(object, outputs)
-    {
+    cJSON_ArrayForEach(object, outputs) {
         if (!read_output(reader, index++, object))
             return false;
     }
@@ -298,6 +296,15 @@ bool oip_read_envelope(struct infer_call *call, struct oip *oip, struct fault *f
         .tail_size = call->base.body.size - oip->header_length,
     };
     return read_id_and_parameters(&reader) && read_inputs(&reader) && read_outputs(&reader);
+}
+
+bool oip_is_all_binary(const struct oip *oip)
+{
+    for (int i = 0; i < oip->asked_count; i++)
+        if (!oip->outputs[i].place.region
+            && (!oip->outputs[i].binary || oip->outputs[i].classification > 0))
+            return false;
+    return true;
 }
 
 bool oip_read_raw(struct infer_call *call, struct oip *oip, struct fault *fault)

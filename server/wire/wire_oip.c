@@ -145,15 +145,6 @@ static bool read_body(struct infer_call *call, struct oip *oip, struct fault *fa
     return true;
 }
 
-bool oip_is_all_binary(const struct oip *oip)
-{
-    for (int i = 0; i < oip->asked_count; i++)
-        if (!oip->outputs[i].place.region
-            && (!oip->outputs[i].binary || oip->outputs[i].classification > 0))
-            return false;
-    return true;
-}
-
 static bool make_items(struct infer_call *call, struct oip *oip, struct fault *fault)
 {
     struct infer_item shared = { .layer_index = 0 };

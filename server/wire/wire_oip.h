@@ -99,9 +99,6 @@ struct oip {
     struct oip_sequence sequence;
 };
 
-/* Whether all outputs are answered as the bytes of their numbers, in shared memory or not. */
-bool oip_is_all_binary(const struct oip *oip);
-
 /* -------------------------------------------------------------- oip_envelope.c -- */
 
 /* Reads id, inputs and outputs of the document, and the bytes behind it. */
@@ -109,6 +106,9 @@ bool oip_read_envelope(struct infer_call *call, struct oip *oip, struct fault *f
 
 /* Reads a body that is the bytes of the one input and nothing else. */
 bool oip_read_raw(struct infer_call *call, struct oip *oip, struct fault *fault);
+
+/* Whether all outputs are answered as the bytes of their numbers, in shared memory or not. */
+bool oip_is_all_binary(const struct oip *oip);
 
 /* ----------------------------------------------------------- oip_reader.c -- */
 
