@@ -106,7 +106,8 @@ void oip_logging_set(struct exchange *exchange)
     const cJSON *member;
     bool good = oip_body_take(&document, exchange, &fault)
                 && service_may_change_logging(exchange_context(exchange), &fault);
-    cJSON_ArrayForEach(member, document.root) good = good && read_member(&change, member, &fault);
+    cJSON_ArrayForEach(member, document.root)
+        good = good && read_member(&change, member, &fault);
     json_free(&document);
     if (!good) {
         exchange_fail(exchange, &fault);

@@ -84,8 +84,7 @@ static bool read_parameter(const cJSON *root, const char *known, const cJSON **f
     *found = NULL;
     if (parameters && !cJSON_IsObject(parameters))
         return oip_body_wrong(parameters, "an object", fault);
-    cJSON_ArrayForEach(parameter, parameters)
-    {
+    cJSON_ArrayForEach(parameter, parameters) {
         if (strcmp(parameter->string, known) != 0)
             return unknown_parameter(parameter, known, fault);
         *found = parameter;

@@ -73,8 +73,7 @@ static bool is_header(const cJSON *parameter)
 static void print_parameters(const cJSON *document, const cJSON *list)
 {
     const cJSON *item;
-    cJSON_ArrayForEach(item, list)
-    {
+    cJSON_ArrayForEach(item, list) {
         const cJSON *parameter = reference_resolved(document, item);
         if (is_header(parameter))
             continue;
@@ -91,8 +90,7 @@ static void print_parameters(const cJSON *document, const cJSON *list)
 static void print_headers(const cJSON *document, const cJSON *list, bool *is_first)
 {
     const cJSON *item;
-    cJSON_ArrayForEach(item, list)
-    {
+    cJSON_ArrayForEach(item, list) {
         const cJSON *parameter = reference_resolved(document, item);
         if (!is_header(parameter))
             continue;
@@ -111,8 +109,7 @@ static void print_content(const cJSON *owner, const char *what)
         reference_print_cell(reference_string(owner, "description"));
         fputs(" |\n", reference_out());
     }
-    cJSON_ArrayForEach(media, content)
-    {
+    cJSON_ArrayForEach(media, content) {
         const cJSON *schema = reference_member(media, "schema");
         const char *own = reference_string(schema, "description");
         fprintf(reference_out(), "| %s, `%s` | ", what, media->string);
@@ -127,13 +124,11 @@ static void print_answers(const cJSON *responses)
 {
     const cJSON *response;
     bool is_first = true;
-    cJSON_ArrayForEach(response, responses)
-    {
+    cJSON_ArrayForEach(response, responses) {
         if (!reference_name(response))
             print_content(response, response->string);
     }
-    cJSON_ArrayForEach(response, responses)
-    {
+    cJSON_ArrayForEach(response, responses) {
         if (!reference_name(response))
             continue;
         fprintf(reference_out(), "%s%s", is_first ? "| " : " ", response->string);
@@ -186,8 +181,7 @@ static void print_shared_headers(const cJSON *components)
 {
     const cJSON *item;
     puts("## Headers\n\n| header of a request | type | |\n|---|---|---|");
-    cJSON_ArrayForEach(item, reference_member(components, "parameters"))
-    {
+    cJSON_ArrayForEach(item, reference_member(components, "parameters")) {
         if (!is_header(item))
             continue;
         printf("| `%s` | ", reference_string(item, "name"));
@@ -210,10 +204,8 @@ static void print_shared_headers(const cJSON *components)
 static bool has_answer(const cJSON *document, const char *status, const char *name)
 {
     const cJSON *path, *operation;
-    cJSON_ArrayForEach(path, reference_member(document, "paths"))
-    {
-        cJSON_ArrayForEach(operation, path)
-        {
+    cJSON_ArrayForEach(path, reference_member(document, "paths")) {
+        cJSON_ArrayForEach(operation, path) {
             const cJSON *responses = cJSON_GetObjectItemCaseSensitive(operation, "responses");
             const cJSON *response = cJSON_GetObjectItemCaseSensitive(responses, status);
             const char *used = reference_name(response);
@@ -232,9 +224,8 @@ static void print_faults(const cJSON *document)
     for (int status = 400; status < 600; status++) {
         char text[8];
         snprintf(text, sizeof text, "%d", status);
-        cJSON_ArrayForEach(item,
-                           reference_member(reference_member(document, "components"), "responses"))
-        {
+        cJSON_ArrayForEach(
+            item, reference_member(reference_member(document, "components"), "responses")) {
             if (!has_answer(document, text, item->string))
                 continue;
             printf("| %s | ", text);
@@ -252,10 +243,8 @@ static void each_of(const cJSON *document, const char *tag, const char *table,
                                   const char *table))
 {
     const cJSON *path, *operation;
-    cJSON_ArrayForEach(path, reference_member(document, "paths"))
-    {
-        cJSON_ArrayForEach(operation, path)
-        {
+    cJSON_ArrayForEach(path, reference_member(document, "paths")) {
+        cJSON_ArrayForEach(operation, path) {
             if (reference_is_operation(operation)
                 && strcmp(reference_member(operation, "tags")->child->valuestring, tag) == 0)
                 visit(document, path, operation, table);
@@ -290,8 +279,7 @@ void reference_calls(const cJSON *document, const char *table)
           "keys.",
           reference_out());
     reference_paragraph_end();
-    cJSON_ArrayForEach(tag, reference_member(document, "tags"))
-    {
+    cJSON_ArrayForEach(tag, reference_member(document, "tags")) {
         const char *name = reference_string(tag, "name");
         printf("## %s\n\n%s\n\n| operation | scope | |\n|---|---|---|\n", name,
                reference_string(tag, "description"));

@@ -126,8 +126,7 @@ static void print_list(const cJSON *schema, const cJSON *list, const char *page)
 {
     const cJSON *item;
     bool is_first = true, has_null = false;
-    cJSON_ArrayForEach(item, list)
-    {
+    cJSON_ArrayForEach(item, list) {
         if (is_null(item)) {
             has_null = true;
             continue;

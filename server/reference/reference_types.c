@@ -9,8 +9,7 @@ static void print_fields(const cJSON *schema, const char *prefix);
 static bool is_required(const cJSON *schema, const char *name)
 {
     const cJSON *item;
-    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(schema, "required"))
-    {
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(schema, "required")) {
         if (strcmp(item->valuestring, name) == 0)
             return true;
     }
@@ -25,8 +24,7 @@ static void print_inner_fields(const cJSON *schema, const char *name)
                 *others = cJSON_GetObjectItemCaseSensitive(schema, "additionalProperties");
     snprintf(prefix, sizeof prefix, "%s%s", name, *name ? "." : "");
     print_fields(schema, prefix);
-    cJSON_ArrayForEach(alternative, cJSON_GetObjectItemCaseSensitive(schema, "anyOf"))
-    {
+    cJSON_ArrayForEach(alternative, cJSON_GetObjectItemCaseSensitive(schema, "anyOf")) {
         print_inner_fields(alternative, name);
     }
     snprintf(prefix, sizeof prefix, "%s[]", name);
@@ -52,15 +50,13 @@ static void print_fields(const cJSON *schema, const char *prefix)
                         *shared = cJSON_GetObjectItemCaseSensitive(schema, "allOf");
     char name[256];
     /* Fields of a shared type that have to be there in this one. */
-    cJSON_ArrayForEach(field, cJSON_GetObjectItemCaseSensitive(schema, "required"))
-    {
+    cJSON_ArrayForEach(field, cJSON_GetObjectItemCaseSensitive(schema, "required")) {
         if (shared && !cJSON_GetObjectItemCaseSensitive(properties, field->valuestring)) {
             snprintf(name, sizeof name, "%s%s", prefix, field->valuestring);
             print_row(name, shared->child, true, "A field of that type.");
         }
     }
-    cJSON_ArrayForEach(field, properties)
-    {
+    cJSON_ArrayForEach(field, properties) {
         snprintf(name, sizeof name, "%s%s", prefix, field->string);
         print_row(name, field, is_required(schema, field->string),
                   reference_string(field, "description"));
@@ -73,8 +69,7 @@ static void print_fields(const cJSON *schema, const char *prefix)
 static bool has_schema(const cJSON *owner, const char *name)
 {
     const cJSON *media;
-    cJSON_ArrayForEach(media, cJSON_GetObjectItemCaseSensitive(owner, "content"))
-    {
+    cJSON_ArrayForEach(media, cJSON_GetObjectItemCaseSensitive(owner, "content")) {
         const char *used = reference_name(reference_member(media, "schema"));
         if (used && strcmp(used, name) == 0)
             return true;
@@ -85,8 +80,7 @@ static bool has_schema(const cJSON *owner, const char *name)
 static bool is_answer(const cJSON *operation, const char *name)
 {
     const cJSON *response;
-    cJSON_ArrayForEach(response, reference_member(operation, "responses"))
-    {
+    cJSON_ArrayForEach(response, reference_member(operation, "responses")) {
         if (has_schema(response, name))
             return true;
     }
@@ -100,10 +94,8 @@ static void print_uses(const cJSON *document, const char *name)
     reference_paragraph_begin();
     for (int answers = 0; answers < 2; answers++) {
         bool is_first = true;
-        cJSON_ArrayForEach(path, reference_member(document, "paths"))
-        {
-            cJSON_ArrayForEach(operation, path)
-            {
+        cJSON_ArrayForEach(path, reference_member(document, "paths")) {
+            cJSON_ArrayForEach(operation, path) {
                 if (!reference_is_operation(operation)
                     || !(answers
                              ? is_answer(operation, name)
@@ -121,8 +113,7 @@ static void print_uses(const cJSON *document, const char *name)
         }
     }
     cJSON_ArrayForEach(path,
-                       reference_member(reference_member(document, "components"), "responses"))
-    {
+                       reference_member(reference_member(document, "components"), "responses")) {
         if (count == 0 && has_schema(path, name)) {
             fputs("Answer of what is [refused](" REFERENCE_CALLS_PAGE "#faults)", reference_out());
             count++;
@@ -173,8 +164,7 @@ void reference_types(const cJSON *document)
           reference_out());
     reference_paragraph_end();
     cJSON_ArrayForEach(schema,
-                       reference_member(reference_member(document, "components"), "schemas"))
-    {
+                       reference_member(reference_member(document, "components"), "schemas")) {
         print_type(document, schema);
     }
 }

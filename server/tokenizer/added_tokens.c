@@ -327,8 +327,7 @@ bool added_tokens_read(struct pipeline_build *build, const cJSON *node,
         return false;
     int64_t next = build->vocabulary->count;
     const cJSON *child;
-    cJSON_ArrayForEach(child, node)
-    {
+    cJSON_ArrayForEach(child, node) {
         struct added_token token = { .id = 0 };
         if (!read_token(build, child, &token))
             return false;

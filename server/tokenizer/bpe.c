@@ -306,8 +306,7 @@ static bool read_merges(struct pipeline_build *build, const cJSON *node, struct 
     text_init(&scratch, SIZE_MAX);
     int64_t rank = 0;
     bool is_fine = true;
-    cJSON_ArrayForEach(merge, list)
-    {
+    cJSON_ArrayForEach(merge, list) {
         struct byte_slice pair[2] = { { NULL, 0 }, { NULL, 0 } };
         /* The first line of merges.txt, which older files have in the list. */
         if (cJSON_IsString(merge) && strncmp(merge->valuestring, "#version", 8) == 0)

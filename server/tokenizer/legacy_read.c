@@ -158,8 +158,7 @@ static bool add_tokens(struct legacy *legacy, const struct json_document *docume
         return fault_set(legacy->fault, FAULT_TYPE, "the file is %s; expected an object of ids",
                          json_kind(document, document->root));
     const cJSON *token;
-    cJSON_ArrayForEach(token, document->root)
-    {
+    cJSON_ArrayForEach(token, document->root) {
         struct byte_slice text;
         if (!json_string_read(token->string, &legacy->arena, &text))
             return fault_no_memory(legacy->fault);
@@ -234,8 +233,7 @@ static struct legacy_added described(const cJSON *node, const char *text, int64_
 static bool put_decoder(struct legacy *legacy)
 {
     const cJSON *list = legacy_config_field(&legacy->config, "added_tokens_decoder"), *node;
-    cJSON_ArrayForEach(node, list)
-    {
+    cJSON_ArrayForEach(node, list) {
         const char *text = text_of(node);
         char *end;
         const long long id = strtoll(node->string ? node->string : "", &end, 10);
@@ -306,8 +304,7 @@ static bool put_roles(struct legacy *legacy)
     };
     for (int i = 0; i < 2; i++) {
         const cJSON *node;
-        cJSON_ArrayForEach(node, lists[i])
-        {
+        cJSON_ArrayForEach(node, lists[i]) {
             if (!put_special(legacy, node, text_of(node), false))
                 return false;
         }
@@ -318,8 +315,7 @@ static bool put_roles(struct legacy *legacy)
 static bool put_added_file(struct legacy *legacy)
 {
     const cJSON *node;
-    cJSON_ArrayForEach(node, legacy->config.added.root)
-    {
+    cJSON_ArrayForEach(node, legacy->config.added.root) {
         const double id = cJSON_IsNumber(node) ? node->valuedouble : -1;
         if (!(id >= 0 && id <= VOCABULARY_ID_MAX))
             return fault_set(legacy->fault, FAULT_FIELD,

@@ -227,8 +227,7 @@ static bool read_pieces(struct pipeline_build *build, const cJSON *node, const c
     double lowest = INFINITY;
     int64_t id = 0;
     const cJSON *piece;
-    cJSON_ArrayForEach(piece, pieces)
-    {
+    cJSON_ArrayForEach(piece, pieces) {
         if (!read_piece(build, piece, where, id, &scores[id]))
             return false;
         lowest = fmin(lowest, scores[id++]);

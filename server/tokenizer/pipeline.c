@@ -269,8 +269,7 @@ static bool read_steps(struct pipeline_build *build, const cJSON *node, const ch
     list->steps = pipeline_alloc(build, (size_t)cJSON_GetArraySize(nodes), sizeof *list->steps);
     if (!list->steps)
         return false;
-    cJSON_ArrayForEach(child, nodes)
-    {
+    cJSON_ArrayForEach(child, nodes) {
         if (!pipeline_step(build, child, kind, NULL, &list->steps[list->count++]))
             return false;
     }
@@ -350,8 +349,7 @@ bool pipeline_vocabulary(struct pipeline_build *build, const cJSON *node, const 
         return pipeline_fail(build, where, "vocab is %s; expected an object of tokens and ids",
                              json_kind(build->document, tokens));
     const cJSON *token;
-    cJSON_ArrayForEach(token, tokens)
-    {
+    cJSON_ArrayForEach(token, tokens) {
         struct byte_slice text;
         if (!json_string_read(token->string, build->arena, &text))
             return fault_no_memory(build->fault);

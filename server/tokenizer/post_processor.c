@@ -311,8 +311,7 @@ static bool read_parts(struct pipeline_build *build, const cJSON *node, const ch
     parts->list = pipeline_alloc(build, (size_t)cJSON_GetArraySize(list), sizeof *parts->list);
     if (!parts->list)
         return false;
-    cJSON_ArrayForEach(item, list)
-    {
+    cJSON_ArrayForEach(item, list) {
         struct part *part = &parts->list[parts->count++];
         if (!read_part(build, item, where, tokens, part))
             return false;

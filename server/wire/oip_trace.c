@@ -15,8 +15,7 @@ _Static_assert((int)OIP_TRACE_INPUT_COUNT <= (int)OIP_TENSORS_MAX, "a slot for e
 bool oip_trace_is_asked(const struct json_document *document)
 {
     const cJSON *input;
-    cJSON_ArrayForEach(input, cJSON_GetObjectItemCaseSensitive(document->root, "inputs"))
-    {
+    cJSON_ArrayForEach(input, cJSON_GetObjectItemCaseSensitive(document->root, "inputs")) {
         const cJSON *name = cJSON_GetObjectItemCaseSensitive(input, "name");
         if (cJSON_IsString(name) && oip_trace_is_input(name->valuestring))
             return true;

@@ -146,8 +146,9 @@ static void read_cjson(struct work *work)
     size_t count = 0;
     cJSON *root = cJSON_ParseWithLength(work->body.data, work->body.used);
     const cJSON *row, *number;
-    cJSON_ArrayForEach(row, cJSON_GetObjectItem(root, "query")) cJSON_ArrayForEach(number, row)
-        work->values[count++] = (float)number->valuedouble;
+    cJSON_ArrayForEach(row, cJSON_GetObjectItem(root, "query"))
+        cJSON_ArrayForEach(number, row)
+            work->values[count++] = (float)number->valuedouble;
     require(count == COUNT);
     cJSON_Delete(root);
 }

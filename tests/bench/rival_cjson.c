@@ -31,8 +31,9 @@ static struct matrix read_matrix(const cJSON *call, const char *name)
         matrix.columns = cJSON_GetArraySize(rows->child);
     matrix.numbers = malloc(((size_t)matrix.rows * (size_t)matrix.columns + 1) * sizeof(float));
     cJSON_ArrayForEach(row, rows)
-        cJSON_ArrayForEach(number, row) if (matrix.numbers && used < matrix.rows * matrix.columns)
-            matrix.numbers[used++] = (float)number->valuedouble;
+        cJSON_ArrayForEach(number, row)
+            if (matrix.numbers && used < matrix.rows * matrix.columns)
+                matrix.numbers[used++] = (float)number->valuedouble;
     return matrix;
 }
 

@@ -316,8 +316,7 @@ static void test_literal_cases(void **state)
     assert_non_null(root);
     int covered = 0, additive = 0;
     const cJSON *c;
-    cJSON_ArrayForEach(c, cJSON_GetObjectItemCaseSensitive(root, "cases"))
-    {
+    cJSON_ArrayForEach(c, cJSON_GetObjectItemCaseSensitive(root, "cases")) {
         const char *score = cJSON_GetObjectItemCaseSensitive(c, "score")->valuestring;
         const bool is_additive = strcmp(score, "additive") == 0;
         additive += is_additive;

@@ -179,10 +179,10 @@ static void expect_file(const char *name)
     cJSON *document = read_document(name);
     const cJSON *node, *line;
     empty_directory();
-    cJSON_ArrayForEach(node, cJSON_GetObjectItem(document, "files")) write_node(node);
+    cJSON_ArrayForEach(node, cJSON_GetObjectItem(document, "files"))
+        write_node(node);
     struct tokenizer *tokenizer = open_directory(name);
-    cJSON_ArrayForEach(line, cJSON_GetObjectItem(document, "lines"))
-    {
+    cJSON_ArrayForEach(line, cJSON_GetObjectItem(document, "lines")) {
         const cJSON *text = cJSON_GetArrayItem(line, 0);
         char *buffer = malloc(strlen(text->valuestring) + 1);
         expect_tokens(name, tokenizer, bytes_of(text, buffer), cJSON_GetArrayItem(line, 1),
@@ -224,8 +224,7 @@ static void expect_case(const cJSON *document, cJSON *test)
     cJSON_Delete(file);
     struct tokenizer *tokenizer = open_directory(name);
     const cJSON *line;
-    cJSON_ArrayForEach(line, cJSON_GetObjectItem(test, "lines"))
-    {
+    cJSON_ArrayForEach(line, cJSON_GetObjectItem(test, "lines")) {
         const cJSON *own =
             cJSON_GetArrayItem(cJSON_GetObjectItem(document, "texts"), (int)number(line, 0));
         char buffer[512];
@@ -240,7 +239,8 @@ static void test_steps(void **state)
     (void)state;
     cJSON *document = read_document("steps.json");
     cJSON *test;
-    cJSON_ArrayForEach(test, cJSON_GetObjectItem(document, "cases")) expect_case(document, test);
+    cJSON_ArrayForEach(test, cJSON_GetObjectItem(document, "cases"))
+        expect_case(document, test);
     cJSON_Delete(document);
 }
 

@@ -87,8 +87,7 @@ static const cJSON *schema_of(const cJSON *manifest, const char *what)
 static bool lists(const cJSON *kustomization, const char *list, const char *field, const char *name)
 {
     const cJSON *member;
-    cJSON_ArrayForEach(member, cJSON_GetObjectItemCaseSensitive(kustomization, list))
-    {
+    cJSON_ArrayForEach(member, cJSON_GetObjectItemCaseSensitive(kustomization, list)) {
         const cJSON *value = field ? cJSON_GetObjectItemCaseSensitive(member, field) : member;
         const cJSON *first = cJSON_IsArray(value) ? value->child : value;
         if (strcmp(cJSON_GetStringValue(first), name) == 0)
@@ -124,8 +123,8 @@ static void test_resources_have_the_types_of_their_projects(void **state)
         struct manifest kustomization;
         read_kustomization(&kustomization, FOLDERS[i]);
         const cJSON *name;
-        cJSON_ArrayForEach(name, cJSON_GetObjectItemCaseSensitive(kustomization.tree, "resources"))
-        {
+        cJSON_ArrayForEach(name,
+                           cJSON_GetObjectItemCaseSensitive(kustomization.tree, "resources")) {
             if (strncmp(name->valuestring, "..", 2) == 0)
                 continue;
             expect_resource(FOLDERS[i], name->valuestring);

@@ -40,7 +40,8 @@ static void find_queries(const cJSON *node)
         assert_true(query_count < QUERIES_MAX);
         queries[query_count++] = strdup(node->valuestring);
     }
-    cJSON_ArrayForEach(child, node) find_queries(child);
+    cJSON_ArrayForEach(child, node)
+        find_queries(child);
 }
 
 static cJSON *read_dashboard(void)
@@ -238,8 +239,7 @@ static void test_copies(void **state)
     const cJSON *panels = cJSON_GetObjectItem(dashboard, "panels"), *panel;
     enum { ROWS = 200, COLUMNS = 24 };
     static bool taken[ROWS][COLUMNS], ids[ROWS];
-    cJSON_ArrayForEach(panel, panels)
-    {
+    cJSON_ArrayForEach(panel, panels) {
         const int id = (int)cJSON_GetNumberValue(cJSON_GetObjectItem(panel, "id"));
         const cJSON *position = cJSON_GetObjectItem(panel, "gridPos");
         const int x = (int)cJSON_GetNumberValue(cJSON_GetObjectItem(position, "x"));

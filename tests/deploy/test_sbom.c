@@ -49,8 +49,7 @@ static const char *text_of(const cJSON *object, const char *name)
 static const cJSON *package_called(const cJSON *root, const char *name)
 {
     const cJSON *package;
-    cJSON_ArrayForEach(package, cJSON_GetObjectItemCaseSensitive(root, "packages"))
-    {
+    cJSON_ArrayForEach(package, cJSON_GetObjectItemCaseSensitive(root, "packages")) {
         if (strcmp(text_of(package, "name"), name) == 0)
             return package;
     }
@@ -61,8 +60,7 @@ static const cJSON *package_called(const cJSON *root, const char *name)
 static bool is_related(const cJSON *root, const char *kind, const char *identifier)
 {
     const cJSON *relationship;
-    cJSON_ArrayForEach(relationship, cJSON_GetObjectItemCaseSensitive(root, "relationships"))
-    {
+    cJSON_ArrayForEach(relationship, cJSON_GetObjectItemCaseSensitive(root, "relationships")) {
         if (strcmp(text_of(relationship, "relationshipType"), kind) == 0
             && strcmp(text_of(relationship, "relatedSpdxElement"), identifier) == 0)
             return true;

@@ -132,7 +132,8 @@ static void expect_own_numbers(const cJSON *value, float own)
     const cJSON *item;
     if (cJSON_IsNumber(value))
         expect_own(value->valuedouble, own);
-    cJSON_ArrayForEach(item, value) expect_own_numbers(item, own);
+    cJSON_ArrayForEach(item, value)
+        expect_own_numbers(item, own);
 }
 
 static void expect_own_file(const struct http_response *response, float own)

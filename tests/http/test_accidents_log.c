@@ -144,8 +144,7 @@ static void expect_json(const char *line)
     const cJSON *member;
     if (!cJSON_IsObject(object))
         fail_msg("no JSON object: %s", line);
-    cJSON_ArrayForEach(member, object)
-    {
+    cJSON_ArrayForEach(member, object) {
         if (strstr(member->string, "FORGED"))
             fail_msg("a name was forged: %s", line);
         for (const cJSON *other = member->next; other; other = other->next)

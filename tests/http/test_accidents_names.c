@@ -198,8 +198,7 @@ static void walk(const cJSON *document)
     static const char *const METHODS[] = { "get", "head", "post", "put", "patch", "delete" };
     const cJSON *path;
     for (size_t i = 0; i < COUNT(METHODS); i++)
-        cJSON_ArrayForEach(path, cJSON_GetObjectItem(document, "paths"))
-        {
+        cJSON_ArrayForEach(path, cJSON_GetObjectItem(document, "paths")) {
             char method[8] = "";
             for (size_t j = 0; METHODS[i][j]; j++)
                 method[j] = (char)toupper((unsigned char)METHODS[i][j]);

@@ -276,8 +276,7 @@ static void test_story_teller(void **state)
     example_run(command, &teller, output);
     const char *at = output;
     const cJSON *id;
-    cJSON_ArrayForEach(id, ids)
-    {
+    cJSON_ArrayForEach(id, ids) {
         char *end;
         assert_int_equal(strtol(at, &end, 10), id->valueint);
         assert_true(end > at);
@@ -383,14 +382,11 @@ static void expect_weights(const struct picture *picture, const cJSON *weights, 
     const cJSON *map, *row, *weight;
     assert_int_equal(picture->width, MAP_HEADS * side + MAP_GAP);
     assert_int_equal(picture->height, MAP_LAYERS * side + MAP_GAP);
-    cJSON_ArrayForEach(map, weights)
-    {
+    cJSON_ArrayForEach(map, weights) {
         int y = MAP_GAP + layer * side + 1;
-        cJSON_ArrayForEach(row, map)
-        {
+        cJSON_ArrayForEach(row, map) {
             int x = MAP_GAP + head * side + 1;
-            cJSON_ArrayForEach(weight, row)
-            {
+            cJSON_ArrayForEach(weight, row) {
                 const double want = 255 - 255 * sqrt(weight->valuedouble);
                 assert_true(fabs(pixel(picture, x, y) - want) < 0.51);
                 x += MAP_SCALE;

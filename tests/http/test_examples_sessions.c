@@ -38,8 +38,7 @@ static void expect_greedy(const char *output)
     cJSON *ids = example_greedy_ids();
     const char *at = output;
     const cJSON *id;
-    cJSON_ArrayForEach(id, ids)
-    {
+    cJSON_ArrayForEach(id, ids) {
         char *end;
         assert_int_equal(strtol(at, &end, 10), id->valueint);
         assert_true(end > at);

@@ -299,8 +299,8 @@ static void expect_pair(int layer, int64_t head, int64_t row, int64_t key)
     cJSON *answer = answer_json(&response, 200);
     const cJSON *product;
     double sum = 0;
-    cJSON_ArrayForEach(product, cJSON_GetObjectItemCaseSensitive(answer, "products")) sum +=
-        product->valuedouble;
+    cJSON_ArrayForEach(product, cJSON_GetObjectItemCaseSensitive(answer, "products"))
+        sum += product->valuedouble;
     const double score = sum * number_of(answer, "scale");
     const double masked = number_of(answer, "masked"), lse = number_of(answer, "lse");
     assert_true(fabs(number_of(answer, "score") - score) < 1e-5 * (1 + fabs(score)));

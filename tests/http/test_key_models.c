@@ -44,8 +44,7 @@ static void names_of(const cJSON *list, char *names, size_t size)
     const cJSON *row;
     assert_true(cJSON_IsArray(list));
     names[0] = '\0';
-    cJSON_ArrayForEach(row, list)
-    {
+    cJSON_ArrayForEach(row, list) {
         const cJSON *name = cJSON_IsString(row) ? row : cJSON_GetObjectItem(row, "name");
         const size_t used = strlen(names);
         snprintf(names + used, size - used, "%s,", name->valuestring);

@@ -73,10 +73,8 @@ static void each_operation(void (*visit)(const struct operation *operation))
 {
     const cJSON *path, *node;
     int count = 0;
-    cJSON_ArrayForEach(path, cJSON_GetObjectItem(document, "paths"))
-    {
-        cJSON_ArrayForEach(node, path)
-        {
+    cJSON_ArrayForEach(path, cJSON_GetObjectItem(document, "paths")) {
+        cJSON_ArrayForEach(node, path) {
             if (strcmp(node->string, "parameters") == 0)
                 continue;
             struct operation operation = { .pattern = path->string, .scope = scope_of(node) };

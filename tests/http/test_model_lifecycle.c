@@ -85,8 +85,7 @@ static void expect_state(const char *name, const char *version, const char *stat
     cJSON *index = cJSON_Parse(response.body);
     const cJSON *row;
     bool found = false;
-    cJSON_ArrayForEach(row, index)
-    {
+    cJSON_ArrayForEach(row, index) {
         if (strcmp(cJSON_GetObjectItem(row, "name")->valuestring, name) != 0
             || strcmp(cJSON_GetObjectItem(row, "version")->valuestring, version) != 0)
             continue;

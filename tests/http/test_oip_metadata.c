@@ -74,8 +74,7 @@ static void test_names(void **state)
 static const cJSON *find_tensor(const cJSON *tensors, const char *name)
 {
     const cJSON *tensor;
-    cJSON_ArrayForEach(tensor, tensors)
-    {
+    cJSON_ArrayForEach(tensor, tensors) {
         const cJSON *given = cJSON_GetObjectItem(tensor, "name");
         if (cJSON_IsString(given) && strcmp(given->valuestring, name) == 0)
             return tensor;

@@ -77,8 +77,7 @@ static void expect_state(const char *body, const char *name, const char *state, 
     cJSON *index = read_index(body);
     const cJSON *model;
     bool found = false;
-    cJSON_ArrayForEach(model, index)
-    {
+    cJSON_ArrayForEach(model, index) {
         answer_expect_members(model, "name,version,state,reason");
         answer_expect(model, "version", "\"1\"", 0);
         if (strcmp(cJSON_GetObjectItem(model, "name")->valuestring, name) != 0)

@@ -71,14 +71,9 @@ static cJSON *statistics_of(const char *name)
 static double batch_count(const cJSON *model, int size)
 {
     const cJSON *batch;
-    cJSON_ArrayForEach(
-        batch,
-        cJSON_GetObjectItem(
-            model,
-            "batch_stats")) if (number_of(batch, "batch_size")
-                                == size) return number_of(cJSON_GetObjectItem(batch,
-                                                                              "compute_infer"),
-                                                          "count");
+    cJSON_ArrayForEach(batch, cJSON_GetObjectItem(model, "batch_stats"))
+        if (number_of(batch, "batch_size") == size)
+            return number_of(cJSON_GetObjectItem(batch, "compute_infer"), "count");
     return 0;
 }
 
@@ -108,7 +103,8 @@ static void test_at_first(void **state)
     const cJSON *models = cJSON_GetObjectItem(all, "model_stats");
     assert_int_equal(cJSON_GetArraySize(models), 3);
     const cJSON *model;
-    cJSON_ArrayForEach(model, models) check_form(model);
+    cJSON_ArrayForEach(model, models)
+        check_form(model);
     cJSON_Delete(all);
     expect_counts("demo", 0, 0, 0);
     cJSON *demo = statistics_of("demo");

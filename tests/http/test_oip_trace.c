@@ -109,15 +109,13 @@ static void expect_logits(const struct oip_answer *answer, int row, const cJSON 
     const int64_t shape[] = { ROWS, LENGTH, VOCABULARY };
     const float *got = floats_of(answer, "logits", 3, shape);
     const cJSON *prediction, *token;
-    cJSON_ArrayForEach(prediction, cJSON_GetObjectItem(traced, "predictions"))
-    {
+    cJSON_ArrayForEach(prediction, cJSON_GetObjectItem(traced, "predictions")) {
         const int position = cJSON_GetObjectItem(prediction, "position")->valueint;
         const float *logits = got + ((int64_t)row * LENGTH + position) * VOCABULARY;
         double sum = 0;
         for (int i = 0; i < VOCABULARY; i++)
             sum += exp((double)logits[i]);
-        cJSON_ArrayForEach(token, cJSON_GetObjectItem(prediction, "tokens"))
-        {
+        cJSON_ArrayForEach(token, cJSON_GetObjectItem(prediction, "tokens")) {
             const double want = cJSON_GetObjectItem(token, "logprob")->valuedouble;
             const int id = cJSON_GetObjectItem(token, "id")->valueint;
             assert_true(fabs((double)logits[id] - log(sum) - want) < 1e-5);

@@ -33,8 +33,7 @@ static bool has_tensor(const cJSON *tensors, const char *name, const char *shape
 {
     const cJSON *tensor;
     bool found = false;
-    cJSON_ArrayForEach(tensor, tensors)
-    {
+    cJSON_ArrayForEach(tensor, tensors) {
         if (strcmp(cJSON_GetObjectItem(tensor, "name")->valuestring, name) != 0)
             continue;
         answer_expect(tensor, cJSON_GetObjectItem(tensor, "dims") ? "dims" : "shape", shape, 0);

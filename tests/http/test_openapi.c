@@ -61,10 +61,8 @@ static void test_routes(void **state)
     }
     const cJSON *path, *operation;
     cJSON *ids = cJSON_CreateObject(); /* generators of clients name functions after them */
-    cJSON_ArrayForEach(path, cJSON_GetObjectItem(openapi_document, "paths"))
-    {
-        cJSON_ArrayForEach(operation, path)
-        {
+    cJSON_ArrayForEach(path, cJSON_GetObjectItem(openapi_document, "paths")) {
+        cJSON_ArrayForEach(operation, path) {
             const cJSON *name = cJSON_GetObjectItem(operation, "operationId");
             if (strcmp(operation->string, "parameters") == 0)
                 continue;
@@ -144,8 +142,7 @@ static void post_examples(const struct openapi_call *call, void *context)
     const cJSON *example;
     (void)context;
     cJSON_ArrayForEach(example,
-                       cJSON_GetObjectItem(schema_follow(openapi_document, schema), "examples"))
-    {
+                       cJSON_GetObjectItem(schema_follow(openapi_document, schema), "examples")) {
         char *body = cJSON_PrintUnformatted(example);
         struct openapi_call copy = *call;
         copy.body = body;
@@ -173,8 +170,7 @@ static void post_changed_examples(const struct openapi_call *call, void *context
     const cJSON *example;
     (void)context;
     cJSON_ArrayForEach(example,
-                       cJSON_GetObjectItem(schema_follow(openapi_document, schema), "examples"))
-    {
+                       cJSON_GetObjectItem(schema_follow(openapi_document, schema), "examples")) {
         cJSON *body = cJSON_Duplicate(example, true);
         if (strncmp(call->pattern, "/v2/", 4) != 0)
             openapi_change_parts(&client, call, body);

@@ -90,8 +90,7 @@ static long long time_of(const cJSON *span, const char *name)
 static const cJSON *attribute(const cJSON *span, const char *name)
 {
     const cJSON *found;
-    cJSON_ArrayForEach(found, cJSON_GetObjectItem(span, "attributes"))
-    {
+    cJSON_ArrayForEach(found, cJSON_GetObjectItem(span, "attributes")) {
         if (strcmp(text_of(found, "key"), name) == 0)
             return cJSON_GetObjectItem(found, "value");
     }
@@ -111,8 +110,7 @@ static void expect_attribute(const cJSON *span, const char *name, const char *wa
 static const cJSON *request_of(const cJSON *spans, const char *trace_id)
 {
     const cJSON *span;
-    cJSON_ArrayForEach(span, spans)
-    {
+    cJSON_ArrayForEach(span, spans) {
         if (strcmp(text_of(span, "traceId"), trace_id) == 0
             && cJSON_GetObjectItem(span, "kind")->valueint == 2)
             return span;
@@ -130,8 +128,7 @@ static int check_stages(const cJSON *spans, const cJSON *request)
     long long at = time_of(request, "startTimeUnixNano");
     int count = 0;
     const cJSON *span;
-    cJSON_ArrayForEach(span, spans)
-    {
+    cJSON_ArrayForEach(span, spans) {
         if (span == request || strcmp(text_of(span, "traceId"), text_of(request, "traceId")) != 0)
             continue;
         assert_int_equal(cJSON_GetObjectItem(span, "kind")->valueint, 1);
@@ -243,8 +240,7 @@ static void test_which_requests(void **state)
     expect_attribute(request, "url.path", "{\"stringValue\":\"/v1/models/none\"}");
     expect_attribute(request, "attnd.fault", "{\"stringValue\":\"not_found\"}");
     expect_attribute(request, "error.type", NULL);
-    cJSON_ArrayForEach(span, spans)
-    {
+    cJSON_ArrayForEach(span, spans) {
         assert_string_not_equal(text_of(span, "traceId"), TRACE);
         if (cJSON_GetObjectItem(span, "kind")->valueint == 2 && span != request)
             assert_null(cJSON_GetObjectItem(span, "parentSpanId"));

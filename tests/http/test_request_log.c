@@ -66,8 +66,7 @@ static void expect_members(const cJSON *line, const char *want)
     cJSON *members = cJSON_Parse(want);
     assert_non_null(members);
     const cJSON *member;
-    cJSON_ArrayForEach(member, members)
-    {
+    cJSON_ArrayForEach(member, members) {
         const cJSON *found = cJSON_GetObjectItemCaseSensitive(line, member->string);
         if (cJSON_IsNull(member) ? found != NULL : !cJSON_Compare(found, member, true))
             fail_msg("%s is not as in %s: %s", member->string, want, cJSON_Print(line));

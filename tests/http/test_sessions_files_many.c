@@ -209,8 +209,7 @@ static void test_dtypes(void **state)
         tensor_body_find(&response, header, "results.2.context", "F32", "[1,2]");
         tensor_body_find(&response, header, "results.3.context", "F64", "[1,2]");
         const cJSON *tensor;
-        cJSON_ArrayForEach(tensor, header)
-        {
+        cJSON_ArrayForEach(tensor, header) {
             const cJSON *dtype = cJSON_GetObjectItem(tensor, "dtype");
             const cJSON *offsets = cJSON_GetObjectItem(tensor, "data_offsets");
             if (dtype)

@@ -34,14 +34,12 @@ static void read_inputs(void)
                                 "a little girl named Lily.\",\"outputs\":[\"inputs\"]}");
     const cJSON *layer, *row, *number;
     int64_t l = 0;
-    cJSON_ArrayForEach(layer, cJSON_GetObjectItem(answer, "layers"))
-    {
+    cJSON_ArrayForEach(layer, cJSON_GetObjectItem(answer, "layers")) {
         token_count = 0;
-        cJSON_ArrayForEach(row, cJSON_GetObjectItem(layer, "inputs"))
-        {
+        cJSON_ArrayForEach(row, cJSON_GetObjectItem(layer, "inputs")) {
             int64_t d = 0;
-            cJSON_ArrayForEach(number, row) inputs[l][token_count][d++] =
-                (float)number->valuedouble;
+            cJSON_ArrayForEach(number, row)
+                inputs[l][token_count][d++] = (float)number->valuedouble;
             assert_int_equal(d, WIDTH);
             assert_true(++token_count < TOKENS_MAX);
         }

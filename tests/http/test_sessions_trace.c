@@ -221,8 +221,7 @@ static void test_window(void **state)
                          story[at], story[at + 1], story[at + 2]);
         cJSON *answer = session_post(&client, "tokens", "trace", body.data, 200);
         const cJSON *layer = NULL;
-        cJSON_ArrayForEach(layer, cJSON_GetObjectItem(answer, "layers"))
-        {
+        cJSON_ArrayForEach(layer, cJSON_GetObjectItem(answer, "layers")) {
             struct request_text step = { .data = NULL };
             char *inputs = cJSON_PrintUnformatted(cJSON_GetObjectItem(layer, "inputs"));
             request_text_add(&step, "{\"layer\":%d,\"outputs\":[\"weights\",\"lse\"],\"input\":%s}",
@@ -335,7 +334,8 @@ static void test_safetensors(void **state)
         cJSON_ArrayForEach(
             head, cJSON_GetObjectItem(
                       cJSON_GetArrayItem(cJSON_GetObjectItem(json, "layers"), layer), "lse"))
-            cJSON_ArrayForEach(number, head) assert_true(*lse++ == (float)number->valuedouble);
+            cJSON_ArrayForEach(number, head)
+                assert_true(*lse++ == (float)number->valuedouble);
     }
     cJSON_Delete(header);
     cJSON_Delete(json);

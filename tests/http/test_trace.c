@@ -46,8 +46,7 @@ static void expect_layers(cJSON *answer, const char *want)
 {
     char got[64] = "";
     const cJSON *layer;
-    cJSON_ArrayForEach(layer, layers_of(answer))
-    {
+    cJSON_ArrayForEach(layer, layers_of(answer)) {
         char number[16];
         snprintf(number, sizeof number, "%d,",
                  cJSON_GetObjectItemCaseSensitive(layer, "layer")->valueint);
@@ -67,8 +66,7 @@ static void test_default_is_weights_of_all_layers(void **state)
     answer_expect_members(answer, "model,tokens,layers");
     answer_expect(answer, "tokens", "[{\"id\":3},{\"id\":10},{\"id\":17},{\"id\":24},{\"id\":31}]",
                   0);
-    cJSON_ArrayForEach(layer, layers_of(answer))
-    {
+    cJSON_ArrayForEach(layer, layers_of(answer)) {
         answer_expect_members(layer, "layer,kind,weights");
         answer_expect(layer, "kind", "\"self\"", 0);
     }
@@ -199,8 +197,7 @@ static void expect_attention(const char *model, int count, const char *map)
                      map);
     cJSON *answer = ask(model, count, more.data);
     const cJSON *layer;
-    cJSON_ArrayForEach(layer, layers_of(answer))
-    {
+    cJSON_ArrayForEach(layer, layers_of(answer)) {
         cJSON *attention = attend(model, layer, map);
         for (int i = 0; i < 5; i++)
             answer_expect_equal(layer, attention, NAMES[i]);

@@ -48,7 +48,8 @@ static const void *expect_leaves(const cJSON *json, const void *numbers, bool is
     int64_t integer;
     float number;
     if (cJSON_IsArray(json)) {
-        cJSON_ArrayForEach(child, json) numbers = expect_leaves(child, numbers, is_integer);
+        cJSON_ArrayForEach(child, json)
+            numbers = expect_leaves(child, numbers, is_integer);
         return numbers;
     }
     assert_true(cJSON_IsNumber(json) || cJSON_IsNull(json));
@@ -90,8 +91,7 @@ static int expect_layer(const struct http_response *file, const cJSON *header, c
     const cJSON *member;
     int count = 0;
     char name[96];
-    cJSON_ArrayForEach(member, layer)
-    {
+    cJSON_ArrayForEach(member, layer) {
         if (strcmp(member->string, "layer") == 0 || strcmp(member->string, "kind") == 0)
             continue;
         snprintf(name, sizeof name, "layers.%d.%s", number, member->string);
@@ -114,8 +114,7 @@ static cJSON *gathered(const cJSON *predictions, const char *member)
 {
     cJSON *lists = cJSON_CreateArray();
     const cJSON *prediction, *token;
-    cJSON_ArrayForEach(prediction, predictions)
-    {
+    cJSON_ArrayForEach(prediction, predictions) {
         cJSON *list = cJSON_CreateArray();
         cJSON_ArrayForEach(token, cJSON_GetObjectItem(prediction, "tokens"))
             cJSON_AddItemToArray(list, cJSON_Duplicate(cJSON_GetObjectItem(token, member), true));
@@ -130,8 +129,9 @@ static int expect_predictions(const struct http_response *file, const cJSON *hea
     cJSON *positions = cJSON_CreateArray(), *ids = gathered(predictions, "id");
     cJSON *logprobs = gathered(predictions, "logprob");
     const cJSON *prediction;
-    cJSON_ArrayForEach(prediction, predictions) cJSON_AddItemToArray(
-        positions, cJSON_Duplicate(cJSON_GetObjectItem(prediction, "position"), true));
+    cJSON_ArrayForEach(prediction, predictions)
+        cJSON_AddItemToArray(positions,
+                             cJSON_Duplicate(cJSON_GetObjectItem(prediction, "position"), true));
     expect_tensor(file, header, "predictions.positions", positions, true);
     expect_tensor(file, header, "predictions.ids", ids, true);
     expect_tensor(file, header, "predictions.logprobs", logprobs, false);
@@ -145,8 +145,7 @@ static cJSON *kinds_of(const cJSON *layers)
 {
     cJSON *list = cJSON_CreateArray();
     const cJSON *layer;
-    cJSON_ArrayForEach(layer, layers)
-    {
+    cJSON_ArrayForEach(layer, layers) {
         cJSON *kind = cJSON_CreateObject();
         for (int i = 0; i < 2; i++) {
             const char *name = i == 0 ? "layer" : "kind";
@@ -175,7 +174,8 @@ static void expect_same(const struct http_response *file, const cJSON *json)
     if (cJSON_GetObjectItem(json, "spans"))
         expect_metadata(header, "spans", cJSON_GetObjectItem(json, "spans"));
     expect_metadata(header, "layers", kinds);
-    cJSON_ArrayForEach(layer, layers) count += expect_layer(file, header, layer);
+    cJSON_ArrayForEach(layer, layers)
+        count += expect_layer(file, header, layer);
     if (predictions)
         count += expect_predictions(file, header, predictions);
     if (rows)

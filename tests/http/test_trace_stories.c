@@ -186,8 +186,7 @@ static void write_sentencepiece(const char *path)
     const cJSON *token = NULL;
     int id = 0;
     file.used = 0;
-    cJSON_ArrayForEach(token, cJSON_GetObjectItem(cJSON_GetObjectItem(json, "model"), "vocab"))
-    {
+    cJSON_ArrayForEach(token, cJSON_GetObjectItem(cJSON_GetObjectItem(json, "model"), "vocab")) {
         assert_int_equal(token->valueint, id);
         add_piece(&file, id++, token->string);
     }

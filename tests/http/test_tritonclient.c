@@ -130,8 +130,7 @@ static const cJSON *find_output(const cJSON *json, const struct http_response *r
 {
     const cJSON *output, *found = NULL;
     *bytes = NULL;
-    cJSON_ArrayForEach(output, cJSON_GetObjectItem(json, "outputs"))
-    {
+    cJSON_ArrayForEach(output, cJSON_GetObjectItem(json, "outputs")) {
         const cJSON *size =
             cJSON_GetObjectItem(cJSON_GetObjectItem(output, "parameters"), "binary_data_size");
         if (strcmp(cJSON_GetObjectItem(output, "name")->valuestring, name) == 0) {
@@ -176,8 +175,7 @@ static void expect_inference(const struct request *request, struct http_response
 static bool has_row(const cJSON *list, const char *name)
 {
     const cJSON *row;
-    cJSON_ArrayForEach(row, list)
-    {
+    cJSON_ArrayForEach(row, list) {
         if (strcmp(cJSON_GetObjectItem(row, "name")->valuestring, name) == 0)
             return true;
     }

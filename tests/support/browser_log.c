@@ -32,8 +32,7 @@ char *browser_requests(struct browser *browser)
     cJSON *entries = entries_of(browser, "performance");
     const cJSON *entry;
     request_text_add(&text, "%s", "");
-    cJSON_ArrayForEach(entry, entries)
-    {
+    cJSON_ArrayForEach(entry, entries) {
         cJSON *event = cJSON_Parse(text_at(entry, "message"));
         const cJSON *message = cJSON_GetObjectItemCaseSensitive(event, "message");
         const cJSON *parameters = cJSON_GetObjectItemCaseSensitive(message, "params");
@@ -83,8 +82,7 @@ char *browser_complaint(struct browser *browser, const char *origin, const char 
     struct request_text complaint = { 0 };
     cJSON *entries = entries_of(browser, "browser");
     const cJSON *entry;
-    cJSON_ArrayForEach(entry, entries)
-    {
+    cJSON_ArrayForEach(entry, entries) {
         const char *level = text_at(entry, "level"), *message = text_at(entry, "message");
         if ((strcmp(level, "SEVERE") == 0 || strcmp(level, "WARNING") == 0)
             && !is_expected(message, expected))

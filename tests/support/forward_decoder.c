@@ -100,8 +100,7 @@ static cJSON *trace(const char *model, const char *fields)
 static void expect_same_rows(const cJSON *first, const cJSON *whole)
 {
     const cJSON *row = NULL, *of_whole = whole->child;
-    cJSON_ArrayForEach(row, first)
-    {
+    cJSON_ArrayForEach(row, first) {
         assert_non_null(of_whole);
         assert_true(cJSON_Compare(row, of_whole, true));
         of_whole = of_whole->next;
@@ -113,14 +112,12 @@ static void expect_causal(const cJSON *first, const cJSON *whole)
 {
     static const char *const NAMES[] = { "inputs", "hidden_states", "attention_output" };
     const cJSON *layer = NULL, *of_whole = cJSON_GetObjectItem(whole, "layers")->child;
-    cJSON_ArrayForEach(layer, cJSON_GetObjectItem(first, "layers"))
-    {
+    cJSON_ArrayForEach(layer, cJSON_GetObjectItem(first, "layers")) {
         for (int i = 0; i < 3; i++)
             expect_same_rows(cJSON_GetObjectItem(layer, NAMES[i]),
                              cJSON_GetObjectItem(of_whole, NAMES[i]));
         const cJSON *head = NULL, *head_of_whole = cJSON_GetObjectItem(of_whole, "lse")->child;
-        cJSON_ArrayForEach(head, cJSON_GetObjectItem(layer, "lse"))
-        {
+        cJSON_ArrayForEach(head, cJSON_GetObjectItem(layer, "lse")) {
             expect_same_rows(head, head_of_whole);
             head_of_whole = head_of_whole->next;
         }

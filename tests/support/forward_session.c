@@ -25,10 +25,10 @@ static void expect_close_row(const cJSON *row, const cJSON *want)
 {
     double largest = 1;
     const cJSON *number;
-    cJSON_ArrayForEach(number, want) largest = fmax(largest, fabs(number->valuedouble));
+    cJSON_ArrayForEach(number, want)
+        largest = fmax(largest, fabs(number->valuedouble));
     want = want->child;
-    cJSON_ArrayForEach(number, row)
-    {
+    cJSON_ArrayForEach(number, row) {
         assert_non_null(want);
         assert_true(fabs(number->valuedouble - want->valuedouble) <= TOLERANCE * largest);
         want = want->next;
@@ -40,8 +40,7 @@ static void expect_close_rows(const cJSON *rows, const cJSON *whole, int64_t fir
 {
     const cJSON *row = NULL, *want = cJSON_GetArrayItem(whole, (int)first);
     assert_true(cJSON_IsArray(rows));
-    cJSON_ArrayForEach(row, rows)
-    {
+    cJSON_ArrayForEach(row, rows) {
         assert_non_null(want);
         expect_close_row(row, want);
         want = want->next;
@@ -55,17 +54,14 @@ static void expect_close_layer(const cJSON *layer, const cJSON *whole, int64_t f
     for (int i = 0; i < 3; i++)
         expect_close_rows(cJSON_GetObjectItem(layer, NAMES[i]),
                           cJSON_GetObjectItem(whole, NAMES[i]), first);
-    cJSON_ArrayForEach(head, cJSON_GetObjectItem(layer, "weights"))
-    {
+    cJSON_ArrayForEach(head, cJSON_GetObjectItem(layer, "weights")) {
         expect_close_rows(head, of_whole, first);
         of_whole = of_whole->next;
     }
     of_whole = cJSON_GetObjectItem(whole, "lse")->child;
-    cJSON_ArrayForEach(head, cJSON_GetObjectItem(layer, "lse"))
-    {
+    cJSON_ArrayForEach(head, cJSON_GetObjectItem(layer, "lse")) {
         const cJSON *number, *want = cJSON_GetArrayItem(of_whole, (int)first);
-        cJSON_ArrayForEach(number, head)
-        {
+        cJSON_ArrayForEach(number, head) {
             const double bound = TOLERANCE * fmax(1, fabs(want->valuedouble));
             assert_true(fabs(number->valuedouble - want->valuedouble) <= bound);
             want = want->next;
@@ -102,8 +98,7 @@ static void send_piece(struct http_client *client, const int *tokens, int64_t fi
     assert_int_equal(cJSON_GetObjectItem(answer, "kv_len")->valueint, first + count);
     const cJSON *layer = NULL;
     const cJSON *of_whole = cJSON_GetObjectItem(whole, "layers")->child;
-    cJSON_ArrayForEach(layer, cJSON_GetObjectItem(answer, "layers"))
-    {
+    cJSON_ArrayForEach(layer, cJSON_GetObjectItem(answer, "layers")) {
         expect_close_layer(layer, of_whole, first);
         expect_attention(client, layer);
         of_whole = of_whole->next;

@@ -158,8 +158,7 @@ struct oip_tensor_answer oip_output_of(const struct oip_answer *answer, const ch
 {
     size_t offset = 0;
     const cJSON *output;
-    cJSON_ArrayForEach(output, cJSON_GetObjectItemCaseSensitive(answer->json, "outputs"))
-    {
+    cJSON_ArrayForEach(output, cJSON_GetObjectItemCaseSensitive(answer->json, "outputs")) {
         const cJSON *size = cJSON_GetObjectItemCaseSensitive(
             cJSON_GetObjectItemCaseSensitive(output, "parameters"), "binary_data_size");
         const size_t bytes = size ? (size_t)size->valuedouble : 0;
@@ -170,8 +169,7 @@ struct oip_tensor_answer oip_output_of(const struct oip_answer *answer, const ch
         struct oip_tensor_answer tensor = { .count = 1, .size = bytes };
         const cJSON *dimension;
         tensor.datatype = cJSON_GetObjectItemCaseSensitive(output, "datatype")->valuestring;
-        cJSON_ArrayForEach(dimension, cJSON_GetObjectItemCaseSensitive(output, "shape"))
-        {
+        cJSON_ArrayForEach(dimension, cJSON_GetObjectItemCaseSensitive(output, "shape")) {
             tensor.shape[tensor.rank] = (int64_t)dimension->valuedouble;
             tensor.count *= tensor.shape[tensor.rank++];
         }
@@ -224,8 +222,7 @@ double *oip_numbers(const struct oip_tensor_answer *tensor)
     assert_int_equal(cJSON_GetArraySize(tensor->data), tensor->count);
     int64_t i = 0;
     const cJSON *node;
-    cJSON_ArrayForEach(node, tensor->data)
-    {
+    cJSON_ArrayForEach(node, tensor->data) {
         assert_true(cJSON_IsNumber(node) || cJSON_IsNull(node));
         numbers[i++] = cJSON_IsNull(node) ? -(double)INFINITY : node->valuedouble;
     }

@@ -78,8 +78,7 @@ void openapi_expect_fields(struct http_client *client, const char *schema, const
 {
     const cJSON *fields = properties_of(schema), *owned = properties_of(own), *field;
     assert_true(cJSON_GetArraySize(fields) > least);
-    cJSON_ArrayForEach(field, fields)
-    {
+    cJSON_ArrayForEach(field, fields) {
         char body[200], pointer[100];
         const cJSON *type = cJSON_GetObjectItem(cJSON_GetObjectItem(owned, field->string), "type");
         const bool is_none = cJSON_IsString(type) && strcmp(type->valuestring, "null") == 0;

@@ -97,8 +97,7 @@ void openapi_expect_described(const struct openapi_call *call, struct http_respo
         fail_msg("%s is not in the document: %s", what, response->body);
     note(what, "");
     const cJSON *header;
-    cJSON_ArrayForEach(header, cJSON_GetObjectItem(described, "headers"))
-    {
+    cJSON_ArrayForEach(header, cJSON_GetObjectItem(described, "headers")) {
         const cJSON *required =
             cJSON_GetObjectItem(schema_follow(openapi_document, header), "required");
         if (cJSON_IsTrue(required)
@@ -146,10 +145,8 @@ void openapi_each_with(const struct openapi_call *prefetch, int call_count, long
 {
     const cJSON *path, *operation;
     int count = 0;
-    cJSON_ArrayForEach(path, cJSON_GetObjectItem(openapi_document, "paths"))
-    {
-        cJSON_ArrayForEach(operation, path)
-        {
+    cJSON_ArrayForEach(path, cJSON_GetObjectItem(openapi_document, "paths")) {
+        cJSON_ArrayForEach(operation, path) {
             if (strcmp(operation->string, "parameters") == 0
                 || !openapi_response(operation, status))
                 continue;
@@ -172,12 +169,9 @@ static void expect_seen(const char *method, const char *path, const cJSON *respo
 void openapi_expect_all_seen(void)
 {
     const cJSON *path, *operation, *response, *media;
-    cJSON_ArrayForEach(path, cJSON_GetObjectItem(openapi_document, "paths"))
-    {
-        cJSON_ArrayForEach(operation, path)
-        {
-            cJSON_ArrayForEach(response, cJSON_GetObjectItem(operation, "responses"))
-            {
+    cJSON_ArrayForEach(path, cJSON_GetObjectItem(openapi_document, "paths")) {
+        cJSON_ArrayForEach(operation, path) {
+            cJSON_ArrayForEach(response, cJSON_GetObjectItem(operation, "responses")) {
                 const cJSON *described = schema_follow(openapi_document, response);
                 expect_seen(operation->string, path->string, response, "");
                 cJSON_ArrayForEach(media, cJSON_GetObjectItem(described, "content"))
@@ -193,8 +187,7 @@ static void expect_schemas(const char *what, const cJSON *content)
 {
     static const char *const KINDS[] = { "type", "anyOf", "allOf", "oneOf" };
     const cJSON *media;
-    cJSON_ArrayForEach(media, content)
-    {
+    cJSON_ArrayForEach(media, content) {
         const cJSON *schema = schema_follow(openapi_document, cJSON_GetObjectItem(media, "schema"));
         bool has_kind = false;
         for (int i = 0; i < 4; i++)
@@ -207,14 +200,11 @@ static void expect_schemas(const char *what, const cJSON *content)
 void openapi_expect_types(void)
 {
     const cJSON *path, *operation, *response;
-    cJSON_ArrayForEach(path, cJSON_GetObjectItem(openapi_document, "paths"))
-    {
-        cJSON_ArrayForEach(operation, path)
-        {
+    cJSON_ArrayForEach(path, cJSON_GetObjectItem(openapi_document, "paths")) {
+        cJSON_ArrayForEach(operation, path) {
             const cJSON *body = cJSON_GetObjectItem(operation, "requestBody");
             expect_schemas(path->string, cJSON_GetObjectItem(body, "content"));
-            cJSON_ArrayForEach(response, cJSON_GetObjectItem(operation, "responses"))
-            {
+            cJSON_ArrayForEach(response, cJSON_GetObjectItem(operation, "responses")) {
                 const cJSON *described = schema_follow(openapi_document, response);
                 expect_schemas(path->string, cJSON_GetObjectItem(described, "content"));
                 if (!cJSON_GetObjectItem(described, "content")

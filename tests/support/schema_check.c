@@ -84,8 +84,7 @@ static bool fits_type(const cJSON *types, const cJSON *value, struct misfit *mis
     if (cJSON_IsString(types))
         return is_of_type(value, types->valuestring)
                || wrong(misfit, value, "not of type", types->valuestring);
-    cJSON_ArrayForEach(type, types)
-    {
+    cJSON_ArrayForEach(type, types) {
         if (is_of_type(value, type->valuestring))
             return true;
     }
@@ -96,8 +95,7 @@ static bool fits_any(const cJSON *document, const cJSON *schemas, const cJSON *v
                      struct misfit *misfit)
 {
     const cJSON *schema;
-    cJSON_ArrayForEach(schema, schemas)
-    {
+    cJSON_ArrayForEach(schema, schemas) {
         if (fits(document, schema, value, misfit))
             return true;
     }
@@ -108,8 +106,7 @@ static bool fits_all(const cJSON *document, const cJSON *schemas, const cJSON *v
                      struct misfit *misfit)
 {
     const cJSON *schema;
-    cJSON_ArrayForEach(schema, schemas)
-    {
+    cJSON_ArrayForEach(schema, schemas) {
         if (!fits(document, schema, value, misfit))
             return false;
     }
@@ -119,8 +116,7 @@ static bool fits_all(const cJSON *document, const cJSON *schemas, const cJSON *v
 static bool is_among(const cJSON *values, const cJSON *value, struct misfit *misfit)
 {
     const cJSON *one;
-    cJSON_ArrayForEach(one, values)
-    {
+    cJSON_ArrayForEach(one, values) {
         if (cJSON_Compare(one, value, true))
             return true;
     }
@@ -130,8 +126,7 @@ static bool is_among(const cJSON *values, const cJSON *value, struct misfit *mis
 static bool has_members(const cJSON *names, const cJSON *value, struct misfit *misfit)
 {
     const cJSON *name;
-    cJSON_ArrayForEach(name, names)
-    {
+    cJSON_ArrayForEach(name, names) {
         if (cJSON_IsObject(value) && !cJSON_GetObjectItemCaseSensitive(value, name->valuestring))
             return wrong(misfit, value, "lacks", name->valuestring);
     }
@@ -146,8 +141,7 @@ static bool knows(const cJSON *document, const cJSON *schema, const char *name)
     const cJSON *part;
     if (cJSON_GetObjectItemCaseSensitive(properties, name))
         return true;
-    cJSON_ArrayForEach(part, cJSON_GetObjectItemCaseSensitive(schema, "allOf"))
-    {
+    cJSON_ArrayForEach(part, cJSON_GetObjectItemCaseSensitive(schema, "allOf")) {
         if (knows(document, part, name))
             return true;
     }
@@ -162,8 +156,7 @@ static bool fits_members(const cJSON *document, const cJSON *schema, const cJSON
     const cJSON *member;
     if (!cJSON_IsObject(value))
         return true;
-    cJSON_ArrayForEach(member, value)
-    {
+    cJSON_ArrayForEach(member, value) {
         const cJSON *own = cJSON_GetObjectItemCaseSensitive(properties, member->string);
         if (own && !below(misfit, member->string, fits(document, own, member, misfit)))
             return false;
@@ -184,8 +177,7 @@ static bool fits_items(const cJSON *document, const cJSON *items, const cJSON *v
     int index = 0;
     if (!cJSON_IsArray(value))
         return true;
-    cJSON_ArrayForEach(item, value)
-    {
+    cJSON_ArrayForEach(item, value) {
         char step[16];
         snprintf(step, sizeof(step), "%d", index++);
         if (!below(misfit, step, fits(document, items, item, misfit)))
@@ -255,8 +247,7 @@ static bool fits(const cJSON *document, const cJSON *schema, const cJSON *value,
     const cJSON *keyword;
     if (target != schema && !fits(document, target, value, misfit))
         return false;
-    cJSON_ArrayForEach(keyword, schema)
-    {
+    cJSON_ArrayForEach(keyword, schema) {
         if (!fits_keyword(document, schema, keyword, value, misfit))
             return false;
     }

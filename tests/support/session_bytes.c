@@ -110,8 +110,7 @@ static void sum_tensors(const cJSON *header, cJSON *metadata, const char *number
 {
     const cJSON *tensor;
     char key[LINE_BYTES], hex[HEX_BYTES];
-    cJSON_ArrayForEach(tensor, header)
-    {
+    cJSON_ArrayForEach(tensor, header) {
         const cJSON *offsets = cJSON_GetObjectItem(tensor, "data_offsets");
         if (!offsets)
             continue;
@@ -136,8 +135,7 @@ static void write_line(char line[LINE_BYTES], const cJSON *tensor)
     int used = snprintf(line, LINE_BYTES, "%s %s", tensor->string,
                         cJSON_GetObjectItem(tensor, "dtype")->valuestring);
     char between = ' ';
-    cJSON_ArrayForEach(size, cJSON_GetObjectItem(tensor, "shape"))
-    {
+    cJSON_ArrayForEach(size, cJSON_GetObjectItem(tensor, "shape")) {
         used +=
             snprintf(line + used, LINE_BYTES - (size_t)used, "%c%.0f", between, size->valuedouble);
         between = ',';
@@ -154,14 +152,12 @@ static void sum_all(const cJSON *header, cJSON *metadata)
     const cJSON *item;
     int count = 0;
     size_t used = 0;
-    cJSON_ArrayForEach(item, metadata)
-    {
+    cJSON_ArrayForEach(item, metadata) {
         if (strcmp(item->string, "sha256") != 0 && strcmp(item->string, "format") != 0)
             snprintf(lines[count++], LINE_BYTES, "%s=%s", item->string, item->valuestring);
         assert_true(count < LINES_MAX);
     }
-    cJSON_ArrayForEach(item, header)
-    {
+    cJSON_ArrayForEach(item, header) {
         if (strcmp(item->string, "__metadata__") != 0)
             write_line(lines[count++], item);
         assert_true(count < LINES_MAX);

@@ -195,8 +195,7 @@ static const cJSON *member(const cJSON *of, const char *name)
 static bool has_trace(const cJSON *spans, const char *trace_id)
 {
     const cJSON *span;
-    cJSON_ArrayForEach(span, spans)
-    {
+    cJSON_ArrayForEach(span, spans) {
         if (strcmp(cJSON_GetStringValue(member(span, "traceId")), trace_id) == 0)
             return true;
     }

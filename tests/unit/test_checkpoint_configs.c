@@ -206,8 +206,7 @@ static void test_configs(void **state)
     const cJSON *model;
     int count = 0;
     (void)state;
-    cJSON_ArrayForEach(model, cJSON_GetObjectItemCaseSensitive(root, "models"))
-    {
+    cJSON_ArrayForEach(model, cJSON_GetObjectItemCaseSensitive(root, "models")) {
         const char *name = cJSON_GetObjectItemCaseSensitive(model, "name")->valuestring;
         const cJSON *small = cJSON_GetObjectItemCaseSensitive(model, "small");
         const cJSON *changes = cJSON_GetObjectItemCaseSensitive(model, "changes");

@@ -262,8 +262,7 @@ static void expect_resource(const char *name, const char *attributes, const char
     const cJSON *attribute;
     assert_true(array && wanted);
     assert_int_equal(cJSON_GetArraySize(array), cJSON_GetArraySize(wanted));
-    cJSON_ArrayForEach(attribute, array)
-    {
+    cJSON_ArrayForEach(attribute, array) {
         const char *key = cJSON_GetStringValue(cJSON_GetObjectItem(attribute, "key"));
         const cJSON *value =
             cJSON_GetObjectItem(cJSON_GetObjectItem(attribute, "value"), "stringValue");

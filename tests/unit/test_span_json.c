@@ -77,8 +77,7 @@ static void expect_attributes(const cJSON *span, const char *want)
     cJSON *wanted = cJSON_Parse(want);
     const cJSON *attributes = cJSON_GetObjectItem(span, "attributes"), *attribute;
     assert_non_null(wanted);
-    cJSON_ArrayForEach(attribute, attributes)
-    {
+    cJSON_ArrayForEach(attribute, attributes) {
         const char *key = cJSON_GetStringValue(cJSON_GetObjectItem(attribute, "key"));
         const cJSON *value = cJSON_GetObjectItem(attribute, "value");
         if (!cJSON_Compare(value, cJSON_GetObjectItemCaseSensitive(wanted, key), true))
@@ -151,8 +150,7 @@ static void test_fault(void **state)
 static bool has_attribute(const cJSON *span, const char *name)
 {
     const cJSON *attribute;
-    cJSON_ArrayForEach(attribute, cJSON_GetObjectItem(span, "attributes"))
-    {
+    cJSON_ArrayForEach(attribute, cJSON_GetObjectItem(span, "attributes")) {
         if (strcmp(cJSON_GetStringValue(cJSON_GetObjectItem(attribute, "key")), name) == 0)
             return true;
     }
