@@ -59,10 +59,8 @@ void session_release(struct session *session)
         session_rows_free(&session->layers[i].rows);
     free(session->layers);
     model_release(session->model);
-    if (session->budget) {
-        session_budget_give_back(session->budget, session->own_bytes);
-        session_account_give_back(session->account, session->own_bytes);
-    }
+    if (session->budget)
+        session_memory_give_back(session->budget, session->account, session->own_bytes);
     access_account_release(session->account);
     free(atomic_load(&session->saved));
     free(session);
@@ -174,12 +172,8 @@ size_t session_own_bytes(const struct session *session)
 bool session_count_own(struct session *session, struct session_budget *budget, struct fault *fault)
 {
     const size_t bytes = session_own_bytes(session);
-    if (!session_account_take(session->account, bytes, fault))
+    if (!session_memory_take(budget, session->account, bytes, fault))
         return false;
-    if (!session_budget_take(budget, bytes, fault)) {
-        session_account_give_back(session->account, bytes);
-        return false;
-    }
     session->budget = budget;
     session->own_bytes = bytes;
     return true;

@@ -1,7 +1,6 @@
 /* session_evict.c - see session_evict.h, and room of session_store.h. */
 #include "session/session_evict.h"
 
-#include "session/session_bounds.h"
 #include "session/session_groups.h"
 #include "session/session_store_internal.h"
 
@@ -33,7 +32,7 @@ static size_t add(struct session *session)
             struct session_page *page = session->layers[i].rows.parts[p].page;
             if (++page->ending < atomic_load(&page->holders))
                 continue;
-            page->bytes_ending = page->bytes + session_bounds_bytes(page);
+            page->bytes_ending = session_page_bytes_held(page);
             bytes += page->bytes_ending;
         }
     return bytes;

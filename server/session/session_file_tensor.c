@@ -31,11 +31,6 @@ const char *session_file_side_dtype(int side, enum attn_dtype dtype)
     return SIDES[side].dtype ? SIDES[side].dtype : session_file_dtype_of(dtype)->tensor;
 }
 
-static int64_t groups_of(int64_t rows)
-{
-    return (rows + ATTN_I8_ROWS - 1) / ATTN_I8_ROWS;
-}
-
 struct session_file_lengths session_file_lengths_of(const struct session_rows *rows)
 {
     struct session_file_lengths lengths = { .rows = 0 };
@@ -48,7 +43,7 @@ struct session_file_lengths session_file_lengths_of(const struct session_rows *r
             lengths.rest += length;
         else
             lengths.rows += length;
-        lengths.groups += dtype == ATTN_I8 ? groups_of(length) : 0;
+        lengths.groups += dtype == ATTN_I8 ? session_page_groups(length) : 0;
     }
     return lengths;
 }
@@ -94,7 +89,7 @@ char *session_file_run(const struct session_rows *rows, int64_t i, int side, int
         *bytes = length * (size_t)v_columns * size;
         return page->value + (size_t)(row * v_columns) * size;
     case SESSION_FILE_KEY_SCALE:
-        *bytes = (size_t)(groups_of((int64_t)length) * columns) * sizeof(float);
+        *bytes = (size_t)(session_page_groups((int64_t)length) * columns) * sizeof(float);
         return (char *)(page->key_scale + group * columns);
     case SESSION_FILE_VALUE_SCALE:
         *bytes = length * sizeof(float);

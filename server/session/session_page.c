@@ -1,9 +1,10 @@
-/* session_page.c - see session_page.h. */
+/* session_page.c - the layout of a page in memory, and the bounds of its keys, which the sessions
+ * that share it make one at a time. */
 #include "session/session_page.h"
 
-#include "session/session_bounds.h"
 #include "watch/metrics.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,7 +23,7 @@ enum attn_dtype session_dtype_of_appends(enum attn_dtype dtype)
     return dtype == ATTN_I8 ? ATTN_F32 : dtype;
 }
 
-static int64_t groups_of(int64_t rows)
+int64_t session_page_groups(int64_t rows)
 {
     return (rows + ATTN_I8_ROWS - 1) / ATTN_I8_ROWS;
 }
@@ -32,7 +33,8 @@ static size_t scale_bytes(const struct session_shape *shape, int64_t rows)
 {
     if (shape->dtype != ATTN_I8)
         return 0;
-    return (size_t)(shape->kv_heads * (groups_of(rows) * shape->head_dim + rows)) * sizeof(float);
+    return (size_t)(shape->kv_heads * (session_page_groups(rows) * shape->head_dim + rows))
+           * sizeof(float);
 }
 
 size_t session_shape_bytes(const struct session_shape *shape, int64_t rows)
@@ -72,7 +74,7 @@ bool session_budget_check(const struct session_budget *budget, size_t bytes, str
     return has_room(budget, atomic_load(&budget->bytes), bytes, fault);
 }
 
-bool session_budget_take(struct session_budget *budget, size_t bytes, struct fault *fault)
+static bool budget_take(struct session_budget *budget, size_t bytes, struct fault *fault)
 {
     size_t used = atomic_load(&budget->bytes);
     do {
@@ -83,11 +85,59 @@ bool session_budget_take(struct session_budget *budget, size_t bytes, struct fau
     return true;
 }
 
-void session_budget_give_back(struct session_budget *budget, size_t bytes)
+static void budget_give_back(struct session_budget *budget, size_t bytes)
 {
     atomic_fetch_sub(&budget->bytes, bytes);
     metrics_gauge_add(METRICS_SESSION_BYTES, -(int64_t)bytes);
 }
+
+static bool account_take(struct access_account *account, size_t bytes, struct fault *fault)
+{
+    if (!account)
+        return true;
+    const size_t most = atomic_load(&account->session_bytes_max);
+    size_t used = atomic_load(&account->session_bytes);
+    do {
+        if (most > 0 && bytes > most)
+            return fault_set(fault, FAULT_TOO_LARGE,
+                             "%zu more bytes never have room: the sessions of '%s' may hold %zu "
+                             "(session-memory); send fewer rows",
+                             bytes, account->name, most);
+        if (most > 0 && used > most - bytes)
+            return fault_set(fault, FAULT_QUOTA,
+                             "%zu more bytes have no room: the sessions of '%s' hold %zu of the "
+                             "%zu that they may (session-memory); delete or truncate one, or wait "
+                             "until one ends",
+                             bytes, account->name, used, most);
+    } while (!atomic_compare_exchange_weak(&account->session_bytes, &used, used + bytes));
+    return true;
+}
+
+static void account_give_back(struct access_account *account, size_t bytes)
+{
+    if (account)
+        atomic_fetch_sub(&account->session_bytes, bytes);
+}
+
+bool session_memory_take(struct session_budget *budget, struct access_account *account,
+                         size_t bytes, struct fault *fault)
+{
+    if (!account_take(account, bytes, fault))
+        return false;
+    if (budget_take(budget, bytes, fault))
+        return true;
+    account_give_back(account, bytes);
+    return false;
+}
+
+void session_memory_give_back(struct session_budget *budget, struct access_account *account,
+                              size_t bytes)
+{
+    budget_give_back(budget, bytes);
+    account_give_back(account, bytes);
+}
+
+/* ------------------------------------------------------------------------- pages -- */
 
 int64_t session_page_rows(int64_t length, int64_t count)
 {
@@ -111,7 +161,7 @@ static size_t lay_out(const struct session_shape *shape, struct session_page *pa
     if (data && shape->dtype == ATTN_I8) {
         page->key_scale = (void *)(data + key_bytes + value_bytes);
         page->value_scale =
-            page->key_scale + shape->kv_heads * groups_of(page->rows) * shape->head_dim;
+            page->key_scale + shape->kv_heads * session_page_groups(page->rows) * shape->head_dim;
     }
     return key_bytes + value_bytes + aligned(scale_bytes(shape, page->rows));
 }
@@ -158,6 +208,7 @@ static bool allocate(const struct session_shape *shape, struct session_page *pag
 }
 
 struct session_page *session_page_create(struct session_budget *budget,
+                                         struct access_account *account,
                                          const struct session_shape *shape, int64_t rows,
                                          struct fault *fault)
 {
@@ -166,16 +217,22 @@ struct session_page *session_page_create(struct session_budget *budget,
         fault_no_memory(fault);
         return NULL;
     }
-    if (!session_budget_take(budget, page->bytes, fault)) {
+    if (!budget_take(budget, page->bytes, fault)) {
+        free(page);
+        return NULL;
+    }
+    if (!account_take(account, page->bytes, fault)) {
+        budget_give_back(budget, page->bytes);
         free(page);
         return NULL;
     }
     if (!allocate(shape, page)) {
-        session_budget_give_back(budget, page->bytes);
+        session_memory_give_back(budget, account, page->bytes);
         free(page);
         fault_no_memory(fault);
         return NULL;
     }
+    page->account = account ? access_account_hold(account) : NULL;
     return page;
 }
 
@@ -220,42 +277,107 @@ struct session_page *session_page_create_void(const struct session_shape *shape)
     return page;
 }
 
-bool session_account_take(struct access_account *account, size_t bytes, struct fault *fault)
+/* ------------------------------------------------------------------------ bounds -- */
+
+struct session_bounds {
+    pthread_mutex_t lock;
+    int64_t made;   /* groups, from the first one on */
+    float *rows;    /* [kv_heads][groups of the page][attn_bounds_columns()] */
+    float *largest; /* [kv_heads][head_dim] */
+    size_t bytes;
+};
+
+/* NULL: there is no room for them. */
+static struct session_bounds *bounds_create(const struct session_page *page,
+                                            const struct session_shape *shape)
 {
-    if (!account)
-        return true;
-    const size_t most = atomic_load(&account->session_bytes_max);
-    size_t used = atomic_load(&account->session_bytes);
-    do {
-        if (most > 0 && bytes > most)
-            return fault_set(fault, FAULT_TOO_LARGE,
-                             "%zu more bytes never have room: the sessions of '%s' may hold %zu "
-                             "(session-memory); send fewer rows",
-                             bytes, account->name, most);
-        if (most > 0 && used > most - bytes)
-            return fault_set(fault, FAULT_QUOTA,
-                             "%zu more bytes have no room: the sessions of '%s' hold %zu of the "
-                             "%zu that they may (session-memory); delete or truncate one, or wait "
-                             "until one ends",
-                             bytes, account->name, used, most);
-    } while (!atomic_compare_exchange_weak(&account->session_bytes, &used, used + bytes));
-    return true;
+    const int64_t groups = page->rows / ATTN_SELECT_KEYS;
+    const size_t rows = (size_t)(shape->kv_heads * groups * attn_bounds_columns(shape->head_dim));
+    const size_t largest = (size_t)(shape->kv_heads * shape->head_dim);
+    const size_t bytes = (rows + largest) * sizeof(float) + sizeof(struct session_bounds);
+    struct fault unused;
+    if (!session_memory_take(page->budget, page->account, bytes, &unused))
+        return NULL;
+    struct session_bounds *bounds = calloc(1, sizeof *bounds);
+    float *numbers = bounds ? calloc(rows + largest, sizeof *numbers) : NULL;
+    if (!numbers) {
+        free(bounds);
+        session_memory_give_back(page->budget, page->account, bytes);
+        return NULL;
+    }
+    pthread_mutex_init(&bounds->lock, NULL);
+    bounds->rows = numbers;
+    bounds->largest = numbers + rows;
+    bounds->bytes = bytes;
+    return bounds;
 }
 
-void session_account_give_back(struct access_account *account, size_t bytes)
+static void bounds_free(const struct session_page *page, struct session_bounds *bounds)
 {
-    if (account)
-        atomic_fetch_sub(&account->session_bytes, bytes);
+    if (!bounds)
+        return;
+    session_memory_give_back(page->budget, page->account, bounds->bytes);
+    pthread_mutex_destroy(&bounds->lock);
+    free(bounds->rows);
+    free(bounds);
 }
 
-bool session_page_charge(struct session_page *page, struct access_account *account,
-                         struct fault *fault)
+static struct session_bounds *bounds_of(struct session_page *page,
+                                        const struct session_shape *shape)
 {
-    if (!session_account_take(account, page->bytes, fault))
+    struct session_bounds *bounds = atomic_load(&page->bounds);
+    if (bounds)
+        return bounds;
+    struct session_bounds *own = bounds_create(page, shape);
+    if (!own || atomic_compare_exchange_strong(&page->bounds, &bounds, own))
+        return own;
+    bounds_free(page, own);
+    return bounds;
+}
+
+bool session_page_bounds(struct session_page *page, const struct session_shape *shape,
+                         const struct attn_tensor *key, int64_t first, int64_t count,
+                         float *largest, struct attn_bounds *view)
+{
+    const int64_t columns = attn_bounds_columns(shape->head_dim);
+    const int64_t groups = page->rows / ATTN_SELECT_KEYS;
+    struct session_bounds *bounds = bounds_of(page, shape);
+    if (!bounds)
         return false;
-    page->account = account ? access_account_hold(account) : NULL;
+    pthread_mutex_lock(&bounds->lock);
+    for (; bounds->made < count; bounds->made++)
+        for (int64_t h = 0; h < shape->kv_heads; h++)
+            attn_bounds_make(key, h, first + bounds->made * ATTN_SELECT_KEYS, ATTN_SELECT_KEYS,
+                             NULL, bounds->rows + (h * groups + bounds->made) * columns,
+                             bounds->largest + h * shape->head_dim);
+    memcpy(largest, bounds->largest, (size_t)(shape->kv_heads * shape->head_dim) * sizeof *largest);
+    pthread_mutex_unlock(&bounds->lock);
+    *view = (struct attn_bounds){ .first = first,
+                                  .group_count = count,
+                                  .rows = bounds->rows,
+                                  .head_stride = groups * columns,
+                                  .largest = largest };
     return true;
 }
+
+void session_page_cut_bounds(struct session_page *page, int64_t row)
+{
+    struct session_bounds *bounds = atomic_load(&page->bounds);
+    if (!bounds)
+        return;
+    pthread_mutex_lock(&bounds->lock);
+    if (bounds->made > row / ATTN_SELECT_KEYS)
+        bounds->made = row / ATTN_SELECT_KEYS;
+    pthread_mutex_unlock(&bounds->lock);
+}
+
+size_t session_page_bytes_held(const struct session_page *page)
+{
+    const struct session_bounds *bounds = atomic_load(&page->bounds);
+    return page->bytes + (bounds ? bounds->bytes : 0);
+}
+
+/* -------------------------------------------------------------------- references -- */
 
 struct session_page *session_page_hold(struct session_page *page)
 {
@@ -271,13 +393,14 @@ void session_page_release(struct session_page *page)
         free(page);
         return;
     }
-    session_budget_give_back(page->budget, page->bytes);
-    session_bounds_free(page);
-    session_account_give_back(page->account, page->bytes);
+    bounds_free(page, atomic_load(&page->bounds));
+    session_memory_give_back(page->budget, page->account, page->bytes);
     access_account_release(page->account);
     free(page->key);
     free(page);
 }
+
+/* ------------------------------------------------------------------------ copies -- */
 
 /* Rows of bytes bytes of each head. */
 static void copy_side(int64_t heads, size_t bytes, void *to, int64_t to_rows, const void *from,
@@ -293,9 +416,9 @@ static void copy_scales(const struct session_shape *shape, struct session_page *
 {
     const int64_t columns = shape->head_dim;
     copy_side(shape->kv_heads, (size_t)columns * sizeof(float),
-              to->key_scale + to_row / ATTN_I8_ROWS * columns, groups_of(to->rows),
-              from->key_scale + from_row / ATTN_I8_ROWS * columns, groups_of(from->rows),
-              groups_of(row_count));
+              to->key_scale + to_row / ATTN_I8_ROWS * columns, session_page_groups(to->rows),
+              from->key_scale + from_row / ATTN_I8_ROWS * columns, session_page_groups(from->rows),
+              session_page_groups(row_count));
     copy_side(shape->kv_heads, sizeof(float), to->value_scale + to_row, to->rows,
               from->value_scale + from_row, from->rows, row_count);
 }

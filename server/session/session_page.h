@@ -10,6 +10,7 @@
 #include "access/access_account.h"
 #include "attn.h"
 #include "base/fault.h"
+#include "layer.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -27,6 +28,9 @@ struct session_shape {
 /* The dtype in which rows are appended to a cache: F32 for I8. */
 enum attn_dtype session_dtype_of_appends(enum attn_dtype dtype);
 
+/* Groups of ATTN_I8_ROWS that so many positions of I8 begin, each with a scale for each channel. */
+int64_t session_page_groups(int64_t rows);
+
 /* Bytes of so many positions, scales included; 0 on overflow. */
 size_t session_shape_bytes(const struct session_shape *shape, int64_t rows);
 
@@ -39,6 +43,14 @@ struct session_budget {
  * where they are more than all sessions may hold. */
 bool session_budget_check(const struct session_budget *budget, size_t bytes, struct fault *fault);
 
+/* Counts bytes of what lies beside pages in the budget and for an account; NULL: for none. False,
+ * with the fault: no room in the budget (full or too_large), or the account would hold more than it
+ * may (quota; too_large where these bytes alone are more). */
+bool session_memory_take(struct session_budget *budget, struct access_account *account,
+                         size_t bytes, struct fault *fault);
+void session_memory_give_back(struct session_budget *budget, struct access_account *account,
+                              size_t bytes);
+
 struct session_bounds;
 
 struct session_page {
@@ -49,7 +61,7 @@ struct session_page {
     _Atomic int64_t used;     /* rows that some session sees, from the first one on */
     bool is_void;             /* of zeros, see session_page_create_void() */
     _Atomic(void *) appender; /* whose rows behind them are being written; NULL: nobody's */
-    _Atomic(struct session_bounds *) bounds; /* session_bounds.h; NULL: none yet */
+    _Atomic(struct session_bounds *) bounds; /* session_page_bounds(); NULL: none yet */
     size_t bytes;
     int ending;          /* holders that may end together, and what is then freed: only for */
     size_t bytes_ending; /* session_evict.c, under the mutex of the store */
@@ -66,14 +78,10 @@ size_t session_page_bytes(const struct session_shape *shape, int64_t rows);
 /* How many positions a new page has for an append of count behind length of the session's own. */
 int64_t session_page_rows(int64_t length, int64_t count);
 
-/* Counts bytes of pages, or of what lies beside them. False, with the fault of
- * session_budget_check(): there is no room. */
-bool session_budget_take(struct session_budget *budget, size_t bytes, struct fault *fault);
-void session_budget_give_back(struct session_budget *budget, size_t bytes);
-
-/* A page with one reference and room for so many rows. NULL, with the fault: the budget has no room
- * (full, with what is held, or too_large), or there is no memory. */
+/* A page with one reference and room for so many rows, which counts for the account once, whoever
+ * shares it later. NULL, with the fault: of session_memory_take(), or there is no memory. */
 struct session_page *session_page_create(struct session_budget *budget,
+                                         struct access_account *account,
                                          const struct session_shape *shape, int64_t rows,
                                          struct fault *fault);
 
@@ -90,19 +98,23 @@ void session_page_take_over(struct session_page *page, const struct session_shap
  * more than 262144 columns. */
 struct session_page *session_page_create_void(const struct session_shape *shape);
 
-/* Counts bytes of pages, or of what lies beside them, for a name; NULL: for none. False, with the
- * fault: the name would hold more than it may (quota; too_large where these bytes alone are more).
- */
-bool session_account_take(struct access_account *account, size_t bytes, struct fault *fault);
-void session_account_give_back(struct access_account *account, size_t bytes);
-
-/* Counts a page for a name, once, whoever shares it later; account NULL: for none. False, with the
- * fault: the name would hold more than it may (as above). */
-bool session_page_charge(struct session_page *page, struct access_account *account,
-                         struct fault *fault);
-
 struct session_page *session_page_hold(struct session_page *page);
 void session_page_release(struct session_page *page); /* NULL is fine */
+
+/* Sets *view to the bounds of the keys (layer.h) of the first `count` groups of ATTN_SELECT_KEYS
+ * rows of a page; `key`, the view of the cache, has the page's rows from position `first` on.
+ * Copies to largest, [kv_heads][head_dim], the largest numbers, which other sessions may make
+ * larger. Bounds are made when a call first selects, and stay with the page, for all sessions that
+ * share it. False: the budget has no room for them, and the call makes them for itself. */
+bool session_page_bounds(struct session_page *page, const struct session_shape *shape,
+                         const struct attn_tensor *key, int64_t first, int64_t count,
+                         float *largest, struct attn_bounds *view);
+
+/* Rows from `row` on will be written anew. For who may write them. */
+void session_page_cut_bounds(struct session_page *page, int64_t row);
+
+/* Bytes of a page in the budget, with those of its bounds. */
+size_t session_page_bytes_held(const struct session_page *page);
 
 /* A step reads all keys once: with small pages of the machine a part of its time goes to finding
  * them. Asks the kernel for large ones, which it may refuse. Only for a page whose rows are there

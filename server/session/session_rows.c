@@ -7,7 +7,6 @@
  * append ends (session_groups.h). */
 #include "session/session_rows.h"
 
-#include "session/session_bounds.h"
 #include "session/session_groups.h"
 #include "session/session_view.h"
 
@@ -42,7 +41,7 @@ bool session_rows_claim(struct session_rows *rows, int64_t i, int64_t row, int64
     if (atomic_load(&part->page->holders) == 1)
         atomic_store(&part->page->used, end); /* rows of a fork that has ended may lie behind */
     if (atomic_load(&part->page->used) == end) {
-        session_bounds_cut(part->page, end);
+        session_page_cut_bounds(part->page, end);
         return true;
     }
     atomic_store(&part->page->appender, NULL);
@@ -95,13 +94,9 @@ struct session_page *session_rows_make_page(struct session_rows *rows, enum attn
 {
     struct session_shape shape = rows->shape;
     shape.dtype = dtype;
-    struct session_page *page = session_page_create(budget, &shape, count, fault);
+    struct session_page *page = session_page_create(budget, rows->account, &shape, count, fault);
     if (!page && session_shape_bytes(&shape, count) > 0)
         rows->bytes_wanted = rows->bytes_taken + session_page_bytes(&shape, count);
-    if (page && !session_page_charge(page, rows->account, fault)) {
-        session_page_release(page);
-        return NULL;
-    }
     if (page && 2 * rows->appended >= page->rows)
         session_page_use_large(page);
     rows->bytes_taken += page ? page->bytes : 0;

@@ -51,7 +51,7 @@ struct session_rows {
     int64_t list_count, page_count;
     struct attn_pages pages[2];
     struct attn_layer_cache cache;
-    struct attn_bounds *bounds; /* [bounds_count] of the keys that are there (session_bounds.h) */
+    struct attn_bounds *bounds; /* [bounds_count], of session_page_bounds() */
     float *largest;             /* of bounds: [bounds_count][kv_heads][head_dim] */
     int64_t bounds_count;
 };
@@ -63,6 +63,10 @@ void session_rows_free(struct session_rows *rows);
  * memory. count may be 0. */
 bool session_rows_begin(struct session_rows *rows, struct session_budget *budget, int64_t count,
                         struct fault *fault);
+
+/* Sets rows->bounds to those of all complete groups of parts that begin a page. After
+ * session_rows_begin(). */
+void session_rows_make_bounds(struct session_rows *rows);
 
 /* Keeps the positions of the append, or drops them. */
 void session_rows_end(struct session_rows *rows, bool keeps);

@@ -3,7 +3,6 @@
 
 #include "session/session_window.h"
 
-#include "session/session_bounds.h"
 #include "session/session_groups.h"
 #include "session/session_saved.h"
 
@@ -211,7 +210,7 @@ static bool open_cache(struct infer_cache *cache, const struct attn_layer *layer
     if (!begin_rows(step, rows, fault))
         return false;
     if (cache->wants_bounds) {
-        session_bounds_make(step->rows);
+        session_rows_make_bounds(step->rows);
         cache->bounds = step->rows->bounds;
         cache->bounds_count = step->rows->bounds_count;
     }

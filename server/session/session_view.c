@@ -92,6 +92,25 @@ bool session_view_make(struct session_rows *rows, struct fault *fault)
     return true;
 }
 
+void session_rows_make_bounds(struct session_rows *rows)
+{
+    const int64_t largest = rows->shape.kv_heads * rows->shape.head_dim;
+    const size_t count = (size_t)rows->part_count;
+    free(rows->bounds);
+    free(rows->largest);
+    rows->bounds = calloc(count, sizeof *rows->bounds);
+    rows->largest = calloc(count * (size_t)largest, sizeof *rows->largest);
+    rows->bounds_count = 0;
+    for (int64_t i = 0; rows->bounds && rows->largest && i < rows->part_count; i++) {
+        const struct session_part *part = &rows->parts[i];
+        const int64_t groups = session_rows_part_length(rows, i) / ATTN_SELECT_KEYS;
+        if (groups > 0 && part->row == 0 && !part->page->is_void)
+            rows->bounds_count += session_page_bounds(
+                part->page, &rows->shape, &rows->cache.key, part->first, groups,
+                rows->largest + rows->bounds_count * largest, &rows->bounds[rows->bounds_count]);
+    }
+}
+
 void session_view_free(struct session_rows *rows)
 {
     free(rows->list);
