@@ -1,7 +1,6 @@
 /* session_evict.c - see session_evict.h, and room of session_store.h. */
 #include "session/session_evict.h"
 
-#include "session/session_groups.h"
 #include "session/session_store_internal.h"
 
 #include <stdlib.h>
@@ -181,7 +180,7 @@ bool session_store_add_groups(struct session_store *store, struct session_rows *
                               const int64_t *lengths, int64_t count, struct fault *fault)
 {
     struct session_budget *budget = session_store_budget(store);
-    for (int i = 0; !session_groups_add(rows, budget, lengths, count, fault); i++)
+    for (int i = 0; !session_rows_add_groups(rows, budget, lengths, count, fault); i++)
         if (!may_try_again(store, rows, i, fault))
             return false;
     fault->code = FAULT_NONE;

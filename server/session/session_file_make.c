@@ -1,9 +1,8 @@
 /* session_file_make.c - see session_file_read.h: a session of what was read and checked. */
 #include "session/session_file_read.h"
 
-#include "model/model_config.h"
 #include "model/model.h"
-#include "session/session_hole.h"
+#include "model/model_config.h"
 #include "session/session_window.h"
 
 #include <inttypes.h>

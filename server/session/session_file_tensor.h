@@ -1,7 +1,7 @@
 /* session_file_tensor.h - the tensors that a layer has in a session's file: their names, shapes,
  * and where their numbers lie in the pages of a session.
  *
- * A cache of int8 has groups of positions (session_groups.h), whose numbers and scales are tensors,
+ * A cache of int8 has groups of positions (session_rows.h), whose numbers and scales are tensors,
  * and behind them its rest, less than a group, in F32. */
 #ifndef ATTND_SESSION_FILE_TENSOR_H
 #define ATTND_SESSION_FILE_TENSOR_H

@@ -1,7 +1,7 @@
-/* session_hole.c - see session_hole.h. */
-#include "session/session_hole.h"
+/* session_hole.c - the hole of evicted positions in the parts of a layer, and the copies of what
+ * is kept beside it. */
+#include "session/session_rows.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* What becomes of parts [i, j], which have positions first and end. */
@@ -147,15 +147,6 @@ static void replace(struct session_rows *rows, const struct cut *cut, struct ses
     rows->dropped = cut->end;
 }
 
-static bool reserve_parts(struct session_rows *rows)
-{
-    struct session_part *parts =
-        realloc(rows->parts, (size_t)(rows->part_count + 2) * sizeof *parts);
-    if (parts)
-        rows->parts = parts;
-    return parts != NULL;
-}
-
 static struct session_page *zeros_of(const struct session_rows *rows, const struct cut *cut)
 {
     struct session_page *page = rows->parts[cut->i].page;
@@ -171,7 +162,8 @@ void session_rows_drop(struct session_rows *rows, int64_t first, int64_t end)
 {
     const int64_t most = rows->part_count > 0 ? end_max(rows) : 0;
     const int64_t last = end < most ? end : most;
-    if (last <= first || last <= rows->dropped || !reserve_parts(rows))
+    struct fault unused;
+    if (last <= first || last <= rows->dropped || !session_rows_reserve(rows, 2, &unused))
         return;
     struct cut cut = { .first = first,
                        .i = session_rows_part(rows, first) - rows->parts,
@@ -191,7 +183,8 @@ void session_rows_drop(struct session_rows *rows, int64_t first, int64_t end)
 bool session_rows_skip(struct session_rows *rows, int64_t count)
 {
     struct session_page *zeros = session_page_create_void(&rows->shape);
-    if (!zeros || !reserve_parts(rows)) {
+    struct fault unused;
+    if (!zeros || !session_rows_reserve(rows, 2, &unused)) {
         session_page_release(zeros);
         return false;
     }

@@ -3,7 +3,6 @@
 
 #include "session/session_window.h"
 
-#include "session/session_groups.h"
 #include "session/session_saved.h"
 
 #include <inttypes.h>
@@ -223,7 +222,7 @@ static bool open_cache(struct infer_cache *cache, const struct attn_layer *layer
 bool session_step_check(const struct session_step *step, struct fault *fault)
 {
     const struct session_rows *there = &step->layer->rows;
-    if (step->rows && step->appends && !session_groups_check(step->rows, fault))
+    if (step->rows && step->appends && !session_rows_check_finite(step->rows, fault))
         return false;
     if (is_kept(step) && step->rows->appended > 0 && !session_saved_remove(step->session, fault))
         return false;

@@ -1,8 +1,6 @@
 /* session_window.c - see session_window.h. */
 #include "session/session_window.h"
 
-#include "session/session_hole.h"
-
 #include <inttypes.h>
 #include <string.h>
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "fill.h"
-#include "session/session_hole.h"
+#include "session/session_rows.h"
 
 #include <stdlib.h>
 #include <string.h>
