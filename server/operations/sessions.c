@@ -13,7 +13,7 @@
 #include "service/model_access.h"
 #include "session/session_file_words.h"
 #include "session/session_path.h"
-#include "session/session_saved.h"
+#include "session/session_store.h"
 #include "session/session_turn.h"
 #include "session/session_window.h"
 
@@ -320,7 +320,7 @@ static bool truncate_session(struct change *change, struct fault *fault)
     for (int64_t i = 0; i < session->layer_count; i++)
         if (!session_window_check_cut(session, &session->layers[i], kv_len, "/kv_len", fault))
             return false;
-    if (kv_len < most && !session_saved_remove(session, fault))
+    if (kv_len < most && !session_store_remove_file(session, fault))
         return false;
     session_truncate(session, kv_len);
     return true;

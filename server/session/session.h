@@ -55,13 +55,13 @@ struct session {
     _Atomic int end;               /* enum session_end */
     struct session_budget *budget; /* that own_bytes are counted in; NULL: in none */
     size_t own_bytes;              /* of session_count_own() */
-    _Atomic(char *) saved;         /* session_saved.h: path of its file, malloc'd; NULL: none */
-    struct session_layer *layers;  /* [layer_count], ascending */
+    _Atomic(char *) saved; /* path of the file that it was loaded from, malloc'd; NULL: none */
+    struct session_layer *layers; /* [layer_count], ascending */
     int64_t layer_count;
 
     LIST_OF(struct session_ticket) tickets; /* guarded by session_turn.c */
     LIST_LINK(struct session) in_store;     /* guarded by the store, as are the next two */
-    struct session *earlier, *later;        /* of the same id, set aside: session_replace.c */
+    struct session *earlier, *later; /* of the same id: replaced ones, until the new one is kept */
 };
 
 /* Whether a client may call a session so: one segment of a path, that nobody writes in another way.

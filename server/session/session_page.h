@@ -64,7 +64,7 @@ struct session_page {
     _Atomic(struct session_bounds *) bounds; /* session_page_bounds(); NULL: none yet */
     size_t bytes;
     int ending;          /* holders that may end together, and what is then freed: only for */
-    size_t bytes_ending; /* session_evict.c, under the mutex of the store */
+    size_t bytes_ending; /* session_end.c, under the mutex of the store */
     enum attn_dtype dtype;
     char *key;          /* [kv_heads][rows][head_dim] */
     char *value;        /* [kv_heads][rows][v_head_dim] */

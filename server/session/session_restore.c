@@ -5,7 +5,6 @@
 #include "model/model_mapping.h"
 #include "service/model_access.h"
 #include "session/session_file_read.h"
-#include "session/session_saved.h"
 #include "watch/log.h"
 
 #include <dirent.h>
@@ -129,10 +128,10 @@ struct entries {
 
 static bool is_name(const char *name)
 {
-    const size_t length = strlen(name), prefix = strlen(SESSION_SAVED_PREFIX);
-    const size_t ending = strlen(SESSION_SAVED_ENDING);
-    return length > prefix + ending && strncmp(name, SESSION_SAVED_PREFIX, prefix) == 0
-           && strcmp(name + length - ending, SESSION_SAVED_ENDING) == 0;
+    const size_t length = strlen(name), prefix = strlen(SESSION_SAVE_PREFIX);
+    const size_t ending = strlen(SESSION_SAVE_ENDING);
+    return length > prefix + ending && strncmp(name, SESSION_SAVE_PREFIX, prefix) == 0
+           && strcmp(name + length - ending, SESSION_SAVE_ENDING) == 0;
 }
 
 static bool append(struct entries *entries, const char *directory, const char *name)
@@ -184,7 +183,7 @@ static void set_aside(struct session_store *sessions, struct entries *entries)
     for (int64_t i = 0; i < entries->count; i++) {
         struct entry *entry = &entries->all[i];
         if (entry->id && entry->owner
-            && !session_store_set_aside(sessions, entry->id, entry->owner, entry->path))
+            && !session_store_add_unloaded(sessions, entry->id, entry->owner, entry->path))
             log_line(LOG_WARNING, "session's file stays", LOG_STRING("file", entry->path),
                      LOG_STRING("reason", "no memory"));
         free(entry->id);

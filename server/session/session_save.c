@@ -7,7 +7,6 @@
 #include "model/model_mapping.h"
 #include "session/session_file.h"
 #include "session/session_file_read.h"
-#include "session/session_saved.h"
 #include "text/text.h"
 #include "watch/log.h"
 
@@ -76,7 +75,7 @@ void session_save_close(struct session_save *save)
 
 static struct file_folder folder_of(const struct session_save *save)
 {
-    return (struct file_folder){ save->directory, SESSION_SAVED_WORDS, SESSION_SAVED_MODE };
+    return (struct file_folder){ save->directory, SESSION_FILE_WORDS, SESSION_FILE_MODE };
 }
 
 /* Reads a file back as a start does, but for the model. */
@@ -112,7 +111,7 @@ static char *new_path(const struct session_save *save)
 {
     char random[RANDOM_ID_LENGTH + 1], *path;
     if (!random_id_make(random)
-        || asprintf(&path, "%s/" SESSION_SAVED_PREFIX "%s" SESSION_SAVED_ENDING, save->directory,
+        || asprintf(&path, "%s/" SESSION_SAVE_PREFIX "%s" SESSION_SAVE_ENDING, save->directory,
                     random)
                < 0)
         return NULL;

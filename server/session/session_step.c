@@ -3,8 +3,6 @@
 
 #include "session/session_window.h"
 
-#include "session/session_saved.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -224,7 +222,8 @@ bool session_step_check(const struct session_step *step, struct fault *fault)
     const struct session_rows *there = &step->layer->rows;
     if (step->rows && step->appends && !session_rows_check_finite(step->rows, fault))
         return false;
-    if (is_kept(step) && step->rows->appended > 0 && !session_saved_remove(step->session, fault))
+    if (is_kept(step) && step->rows->appended > 0
+        && !session_store_remove_file(step->session, fault))
         return false;
     if (step->rows != &step->retry || !step->appends) {
         step->layer->kv_len_then += is_kept(step) ? step->rows->appended : 0;

@@ -1,7 +1,7 @@
 /* session_store.h - the sessions of a daemon, by the name of a key and their ids. Thread-safe.
  *
- * A session is for the name that made it; to another key its id is one that never was, unless the
- * key has the scope sessions:all. The store knows the last SESSION_ENDED_MAX ids that ended, and
+ * A session is for the name that made it; other keys get 404, as if it did not exist, unless they
+ * have the scope sessions:all. The store knows the last SESSION_ENDED_MAX ids that ended, and
  * why: those are gone (410), all others are not found (404). Sessions end by their time from the
  * last use on, by their owner, and, where they were made evictable, least recently used first when
  * memory is short; by nothing else. */
@@ -10,6 +10,13 @@
 
 #include "access/access_key.h"
 #include "session/session.h"
+
+enum {
+    SESSION_ENDED_MAX = 8192,
+    SESSION_FILE_MODE = 0600,
+};
+
+#define SESSION_FILE_WORDS "sessions' directory"
 
 struct session_store;
 
@@ -29,22 +36,27 @@ struct session_budget *session_store_budget(struct session_store *store);
 bool session_store_add(struct session_store *store, struct session *session, const char *wanted,
                        const struct access_key *key, struct fault *fault);
 
-/* The same in place of the owner's session of that id, which is set aside until the new one is kept
- * or put back. On false all is as it was. */
+/* The same in place of the owner's session of that id, which waits until the new one is kept or put
+ * back. On false all is as it was. */
 bool session_store_replace(struct session_store *store, struct session *session, const char *wanted,
                            const struct access_key *key, struct fault *fault);
 
-/* The session that took a place stays: ends what it set aside. Or it ends itself, and what it set
- * aside has the place again. Where another one has taken its place meanwhile, that one has it. The
- * caller holds the session. */
+/* The session that took a place stays: ends those that it replaced. Or it ends itself, and the one
+ * that it replaced has the place again. Where another one has taken its place meanwhile, that one
+ * has it. The caller holds the session. */
 void session_store_keep(struct session_store *store, struct session *session);
 void session_store_put_back(struct session_store *store, struct session *session);
 
-/* A file of which the start could make no session of that owner ("": none): it is removed when one
- * of that id is made, or ends, so that nothing comes back that its owner has ended. False: no
- * memory. */
-bool session_store_set_aside(struct session_store *store, const char *id, const char *owner,
-                             const char *path);
+/* A session file of that owner ("": none) that could not be loaded at start: it is removed when a
+ * session of that id is made, or ends, so that nothing reappears that its owner has ended. False:
+ * no memory. */
+bool session_store_add_unloaded(struct session_store *store, const char *id, const char *owner,
+                                const char *path);
+
+/* Before the session changes or ends: removes the file that it was loaded from, if it has one.
+ * False, with the fault: the file cannot be removed, and the next start would load the session as
+ * it was. */
+bool session_store_remove_file(struct session *session, struct fault *fault);
 
 /* Whether it would take one more of that id; false with the fault that it would have. */
 bool session_store_takes(struct session_store *store, const char *wanted,
@@ -74,7 +86,7 @@ bool session_store_delete(struct session_store *store, struct session *session,
                           struct fault *fault);
 
 /* Ends evictable sessions that no call holds where so many bytes have no room, the least recently
- * used first, and none whose end would not help (session_evict.h). False, and none ends: all of
+ * used first, and none whose end would not help. False, and none ends: all of
  * them together would not make room. */
 bool session_store_evict(struct session_store *store, size_t bytes_wanted);
 
@@ -86,7 +98,7 @@ bool session_store_make_room(struct session_store *store, size_t bytes, struct f
 bool session_store_begin_rows(struct session_store *store, struct session_rows *rows, int64_t count,
                               struct fault *fault);
 
-/* The same of session_groups_add(). */
+/* The same of session_rows_add_groups(). */
 bool session_store_add_groups(struct session_store *store, struct session_rows *rows,
                               const int64_t *lengths, int64_t count, struct fault *fault);
 

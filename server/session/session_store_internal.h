@@ -1,20 +1,31 @@
-/* session_store_internal.h - what the files of the store share: session_store.c, session_find.c,
- * session_replace.c, session_evict.c. All but the bytes of the budget is under the mutex. */
+/* session_store_internal.h - what the two files of the store share: how sessions end
+ * (session_end.c), on which session_store.c builds. All but the bytes of the budget is under the
+ * mutex. */
 #ifndef ATTND_SESSION_STORE_INTERNAL_H
 #define ATTND_SESSION_STORE_INTERNAL_H
 
-#include "session/session_ended.h"
 #include "session/session_store.h"
 
 #include <pthread.h>
 
-struct session_aside;
+struct session_unloaded;
+
+/* The last SESSION_ENDED_MAX sessions that ended, and why. Zeroed: none. */
+struct session_ended {
+    struct {
+        char id[SESSION_NAME_MAX + 1];
+        char account[ACCESS_NAME_MAX + 1]; /* "": no keys were in use */
+        enum session_end why;
+    } all[SESSION_ENDED_MAX];
+    uint32_t hashes[SESSION_ENDED_MAX]; /* of their ids: a search reads these alone */
+    int64_t count;                      /* ever */
+};
 
 struct session_store {
-    pthread_mutex_t mutex;               /* guards all that follows but the budget's bytes */
-    void *by_id;                         /* tsearch(3): by id, then by the owner's name */
-    LIST_OF(struct session) all;         /* in the order of their making */
-    LIST_OF(struct session_aside) aside; /* session_aside.c */
+    pthread_mutex_t mutex;                     /* guards all that follows but the budget's bytes */
+    void *by_id;                               /* tsearch(3): by id, then by the owner's name */
+    LIST_OF(struct session) all;               /* in the order of their making */
+    LIST_OF(struct session_unloaded) unloaded; /* session files that could not be loaded */
     struct session_ended ended;
     struct session_budget budget;
     int64_t count, count_max;  /* of all */
@@ -26,22 +37,27 @@ struct session_store {
 const char *session_owner(const struct session *session);
 const char *session_owner_of_key(const struct access_key *key);
 
+/* By id, then by the owner's name: the order of by_id. */
+int session_store_compare(const void *a, const void *b);
+
+/* Sets the fault gone, with the reason; false. */
+bool session_ended_fault(const char *id, enum session_end why, struct fault *fault);
+
 /* -------------------------------------------------------------- under the mutex -- */
+
+/* Why the last session of that id and name of a key ended; SESSION_LIVES: it is not known. */
+enum session_end session_ended_why(const struct session_ended *ended, const char *id,
+                                   const char *account);
+
+/* The name of a key that had a session of that id, from the place *next on, which it moves on; from
+ * 0 on, all of them, perhaps twice. NULL: no more. */
+const char *session_ended_next(const struct session_ended *ended, const char *id, int64_t *next);
 
 /* The session of that owner in its place; NULL: there is none. */
 struct session *session_store_at(struct session_store *store, const char *id, const char *owner);
 
 /* The last use of it is longer ago than its ttl, and nobody holds it. */
 bool session_is_expired(const struct session *session, int64_t now_ns);
-
-/* Gives a session its place. False, with the fault: the id is taken, or no memory. */
-bool session_store_put(struct session_store *store, struct session *session, struct fault *fault);
-
-/* The same, where the key may have one more (else quota), and the store (else full). *ended is a
- * session that was taken out for it, or NULL. */
-bool session_store_put_new(struct session_store *store, struct session *session,
-                           const struct access_key *key, int64_t now_ns, struct session **ended,
-                           struct fault *fault);
 
 /* Takes a session from its place; or also remembers that it has ended, and why. The reference of
  * the store is then the caller's, who releases it without the mutex. */
@@ -68,8 +84,8 @@ bool session_store_count_own(struct session_store *store, struct session *sessio
 /* Releases sessions that were taken out, a list by in_store, with the files that they had. */
 void session_store_let_go(struct session_store *store, struct session *first);
 
-/* Removes the files that were set aside of the id and the owner of a session. */
-void session_store_drop_aside(struct session_store *store, const struct session *session);
-void session_store_free_aside(struct session_store *store);
+/* Removes the files of the id and the owner of a session that could not be loaded. */
+void session_store_drop_unloaded(struct session_store *store, const struct session *session);
+void session_store_free_unloaded(struct session_store *store);
 
 #endif
