@@ -11,7 +11,7 @@
 #include "infer/operation.h"
 #include "operations/say.h"
 #include "service/model_access.h"
-#include "session/session_file_words.h"
+#include "session/session_file_format.h"
 #include "session/session_path.h"
 #include "session/session_store.h"
 #include "session/session_turn.h"

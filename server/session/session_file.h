@@ -4,7 +4,7 @@
  *     layers.N.value   [kv_heads, kv_len, v_head_dim]
  *
  * for each layer N of the session, in its dtype; head by head, as the caches of transformers and
- * the tensors of POST /v1/attention. A session of int8 has more of them (session_file_tensor.h).
+ * the tensors of POST /v1/attention. A session of int8 has more of them (session_file_format.h).
  * The metadata has the settings of the session, what identifies its model, SHA-256 of each tensor,
  * and one of all the rest.
  *
@@ -15,7 +15,7 @@
 
 #include "base/bytes.h"
 #include "session/session.h"
-#include "session/session_file_words.h"
+#include "session/session_file_format.h"
 
 struct session_file_tensor; /* private */
 

@@ -7,8 +7,7 @@
 #ifndef ATTND_SESSION_FILE_READ_H
 #define ATTND_SESSION_FILE_READ_H
 
-#include "session/session_file_tensor.h"
-#include "session/session_file_words.h"
+#include "session/session_file_format.h"
 #include "session/session_store.h"
 
 /* What is gone takes no room, so a file could say any number of it; calls take time for each. */
@@ -54,14 +53,6 @@ bool session_file_check_sum(const struct session_file_read *read, int64_t tensor
 
 /* The same of all tensors. */
 bool session_file_check_sums(const struct session_file_read *read, struct fault *fault);
-
-/* Parts of session_file_read() and session_file_check_sum(), of one layer: what its tensors' shapes
- * say, and whether the numbers of one of them may be. */
-bool session_file_read_shape(const struct session_file_read *read, struct session_file_layer *layer,
-                             struct fault *fault);
-bool session_file_check_numbers(const struct session_file_read *read,
-                                const struct session_file_layer *layer, int side,
-                                struct fault *fault);
 
 /* A session of that model with the settings and the numbers of the file, whose pages count for the
  * account (NULL: for none), held once and in no store

@@ -1,22 +1,28 @@
-/* session_save.c - see session_save.h: the directory, and writing at the end. */
+/* session_save.c - the directory, writing at the end, and loading at the next start. */
 #include "session/session_save.h"
 
 #include "base/clock.h"
 #include "base/random_id.h"
 #include "host/file_save.h"
 #include "model/model_mapping.h"
+#include "service/model_access.h"
 #include "session/session_file.h"
 #include "session/session_file_read.h"
 #include "text/text.h"
 #include "watch/log.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#define PREFIX "session-"
+#define ENDING ".safetensors"
 
 /* ------------------------------------------------------------------ the directory -- */
 
@@ -111,9 +117,7 @@ static char *new_path(const struct session_save *save)
 {
     char random[RANDOM_ID_LENGTH + 1], *path;
     if (!random_id_make(random)
-        || asprintf(&path, "%s/" SESSION_SAVE_PREFIX "%s" SESSION_SAVE_ENDING, save->directory,
-                    random)
-               < 0)
+        || asprintf(&path, "%s/" PREFIX "%s" ENDING, save->directory, random) < 0)
         return NULL;
     return path;
 }
@@ -203,4 +207,210 @@ bool session_save_write(const struct session_save *save, struct session_store *s
     log_line(LOG_INFO, "sessions saved", LOG_NUMBER("count", written), LOG_NUMBER("lost", lost),
              LOG_NUMBER("bytes", bytes), LOG_MS("ms", clock_now_ns() - start_ns));
     return lost == 0;
+}
+
+/* ---------------------------------------------------------------------- the start -- */
+
+struct restore {
+    const struct session_save *save;
+    struct session_store *sessions;
+    struct model_store *models;
+    struct access_keys *keys; /* NULL: none are in use */
+    int64_t now_ns;           /* by which all ages are */
+};
+
+struct entry {
+    char *path;
+    char *id, *owner; /* of a file that is kept aside; NULL: not known */
+    struct timespec changed_at;
+};
+
+/* ------------------------------------------------------------------- one session -- */
+
+/* The key of the owner, held; *key is NULL where no keys are in use. */
+static bool find_owner(const struct restore *restore, const char *owner, struct access_key **key,
+                       struct fault *fault)
+{
+    *key = NULL;
+    if (!restore->keys)
+        return !owner
+               || fault_set(fault, FAULT_KEY,
+                            "it belongs to the key '%.64s', and --keys is not "
+                            "given",
+                            owner);
+    if (!owner)
+        return fault_set(fault, FAULT_KEY, "it was made without keys, and --keys is given");
+    *key = access_keys_find_name(restore->keys, owner);
+    return *key
+           || fault_set(fault, FAULT_KEY, "it belongs to '%.64s', and no key has this name", owner);
+}
+
+/* Its age and the time since its last use go on from where they were: the time between two daemons
+ * does not count, for nobody could use it. */
+static bool add(const struct restore *restore, const struct session_file_read *read,
+                struct model *model, const struct access_key *key, const char *path,
+                struct fault *fault)
+{
+    struct session *session =
+        session_file_make(read, model, restore->sessions, key ? key->account : NULL, fault);
+    if (!session)
+        return false;
+    session->created_ns = restore->now_ns - read->age_ns;
+    atomic_store(&session->used_ns, restore->now_ns - read->idle_ns);
+    char *saved = strdup(path);
+    if (!saved) {
+        session_release(session);
+        return fault_no_memory(fault);
+    }
+    atomic_store(&session->saved, saved);
+    return session_store_add(restore->sessions, session, read->id, key, fault);
+}
+
+/* That of a client, or MODEL:ID of a sequence. */
+static bool check_id(const struct session_file_read *read, struct fault *fault)
+{
+    const size_t length = strlen(read->model_name);
+    if (!read->id)
+        return fault_set(fault, FAULT_FIELD, "session is missing in __metadata__");
+    const bool is_sequence = strncmp(read->id, read->model_name, length) == 0
+                             && read->id[length] == ':' && session_is_id(read->id + length + 1);
+    return is_sequence || session_id_check(read->id, fault);
+}
+
+static bool make(const struct restore *restore, const struct session_file_read *read,
+                 const char *path, struct fault *fault)
+{
+    struct access_key *key;
+    struct model *model;
+    if (!check_id(read, fault) || !session_file_check_sums(read, fault)
+        || !find_owner(restore, read->owner, &key, fault))
+        return false;
+    bool good = session_store_takes(restore->sessions, read->id, key, fault)
+                && model_access_resolve(restore->models, NULL, read->model_name, "", &model, fault);
+    if (good) {
+        good = add(restore, read, model, key, path, fault);
+        model_release(model);
+    }
+    access_key_release(key);
+    return good;
+}
+
+/* With what is known of a file of which no session was made. */
+static bool restore_file(const struct restore *restore, struct entry *entry, struct fault *fault)
+{
+    const char *path = entry->path;
+    struct session_file_read read;
+    struct model_mapping *mapping = model_mapping_create(path, fault);
+    if (!mapping)
+        return false;
+    bool good = session_file_read(&read, mapping->bytes, mapping->size, NULL, fault);
+    if (good) {
+        good = make(restore, &read, path, fault);
+        if (!good && read.id) {
+            entry->id = strdup(read.id);
+            entry->owner = strdup(read.owner ? read.owner : "");
+        }
+        session_file_read_free(&read);
+    }
+    model_mapping_free(mapping);
+    return good;
+}
+
+/* ------------------------------------------------------------------ the files -- */
+
+struct entries {
+    struct entry *all;
+    int64_t count, capacity;
+};
+
+static bool is_name(const char *name)
+{
+    const size_t length = strlen(name), prefix = strlen(PREFIX);
+    const size_t ending = strlen(ENDING);
+    return length > prefix + ending && strncmp(name, PREFIX, prefix) == 0
+           && strcmp(name + length - ending, ENDING) == 0;
+}
+
+static bool append(struct entries *entries, const char *directory, const char *name)
+{
+    struct stat status;
+    struct entry entry = { .id = NULL };
+    if (asprintf(&entry.path, "%s/%s", directory, name) < 0)
+        return false;
+    entry.changed_at = stat(entry.path, &status) == 0 ? status.st_mtim : (struct timespec){ 0 };
+    if (entries->count == entries->capacity) {
+        const int64_t capacity = 2 * entries->capacity + 64;
+        struct entry *all = realloc(entries->all, (size_t)capacity * sizeof *all);
+        if (!all) {
+            free(entry.path);
+            return false;
+        }
+        entries->all = all;
+        entries->capacity = capacity;
+    }
+    entries->all[entries->count++] = entry;
+    return true;
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+    const struct entry *one = a, *other = b;
+    const int64_t one_ns = clock_ns_of(one->changed_at), other_ns = clock_ns_of(other->changed_at);
+    return one_ns != other_ns ? (one_ns < other_ns ? 1 : -1) : strcmp(one->path, other->path);
+}
+
+static bool list(const char *directory, struct entries *entries)
+{
+    DIR *stream = opendir(directory);
+    const struct dirent *entry;
+    bool good = stream != NULL;
+    while (good && (entry = readdir(stream)))
+        if (is_name(entry->d_name))
+            good = append(entries, directory, entry->d_name);
+    if (stream)
+        closedir(stream);
+    if (entries->count > 0)
+        qsort(entries->all, (size_t)entries->count, sizeof *entries->all, compare_entries);
+    return good;
+}
+
+/* When all that can be made is there: what is made or ends from here on ends files of its id. */
+static void set_aside(struct session_store *sessions, struct entries *entries)
+{
+    for (int64_t i = 0; i < entries->count; i++) {
+        struct entry *entry = &entries->all[i];
+        if (entry->id && entry->owner
+            && !session_store_add_unloaded(sessions, entry->id, entry->owner, entry->path))
+            log_line(LOG_WARNING, "session's file stays", LOG_STRING("file", entry->path),
+                     LOG_STRING("reason", "no memory"));
+        free(entry->id);
+        free(entry->owner);
+        free(entry->path);
+    }
+    free(entries->all);
+}
+
+void session_save_restore(const struct session_save *save, struct session_store *sessions,
+                          struct model_store *models, struct access_keys *keys)
+{
+    const int64_t start_ns = clock_now_ns();
+    const struct restore restore = { save, sessions, models, keys, start_ns };
+    struct entries entries = { .count = 0 };
+    struct fault fault;
+    int64_t made = 0;
+    if (!list(save->directory, &entries))
+        log_line(LOG_WARNING, "sessions not all listed", LOG_STRING("directory", save->directory),
+                 LOG_STRING("reason", strerror(errno)));
+    for (int64_t i = 0; i < entries.count; i++) {
+        if (restore_file(&restore, &entries.all[i], &fault))
+            made++;
+        else
+            log_line(LOG_WARNING, "session kept aside", LOG_STRING("file", entries.all[i].path),
+                     LOG_STRING("reason", fault.message));
+    }
+    set_aside(sessions, &entries);
+    if (!session_store_sort(sessions, &fault))
+        log_line(LOG_WARNING, "sessions not in order", LOG_STRING("reason", fault.message));
+    log_line(LOG_INFO, "sessions restored", LOG_NUMBER("count", made),
+             LOG_NUMBER("aside", entries.count - made), LOG_MS("ms", clock_now_ns() - start_ns));
 }

@@ -11,9 +11,6 @@
 #include "session/session_store.h"
 #include "store/model_store.h"
 
-#define SESSION_SAVE_PREFIX "session-"
-#define SESSION_SAVE_ENDING ".safetensors"
-
 struct session_save {
     const char *directory;
     int lock; /* its descriptor, locked: two daemons would both make the sessions */

@@ -1,12 +1,39 @@
-/* session_file_tensor.h - the tensors that a layer has in a session's file: their names, shapes,
- * and where their numbers lie in the pages of a session.
+/* session_file_format.h - what the writer and the reader of a session's file share: keys of
+ * metadata, names of dtypes, the tensors of a layer and where their numbers lie in the pages of a
+ * session, and the digest of all that is not numbers.
  *
  * A cache of int8 has groups of positions (session_rows.h), whose numbers and scales are tensors,
  * and behind them its rest, less than a group, in F32. */
-#ifndef ATTND_SESSION_FILE_TENSOR_H
-#define ATTND_SESSION_FILE_TENSOR_H
+#ifndef ATTND_SESSION_FILE_FORMAT_H
+#define ATTND_SESSION_FILE_FORMAT_H
 
+#include "base/arena.h"
+#include "base/sha256.h"
+#include "formats/safetensors.h"
 #include "session/session_rows.h"
+
+#define SESSION_FILE_VERSION "1"
+
+enum { SESSION_FILE_NAME_MAX = 40 }; /* of a tensor, with its NUL */
+
+/* Keys of metadata; API_SESSIONS.md says what each is. */
+#define SESSION_FILE_KEY_VERSION "attnd_session"
+#define SESSION_FILE_KEY_DIGEST  "sha256"
+#define SESSION_FILE_KEY_OF      "sha256." /* and the name of a tensor */
+#define SESSION_FILE_KEY_GONE    "gone."   /* and the number of a layer */
+
+/* A dtype of sessions, in settings and of key and value. */
+struct session_file_dtype {
+    const char *name, *tensor;
+    enum attn_dtype dtype;
+};
+
+/* NULL: there is none. */
+const struct session_file_dtype *session_file_dtype_of(enum attn_dtype dtype);
+const struct session_file_dtype *session_file_dtype_named(const char *name);
+
+/* Ends a fault of a key of metadata or of a tensor. Returns false. */
+bool session_file_point_at(struct fault *fault, const char *name);
 
 /* In the order of the file. */
 enum session_file_side {
@@ -45,5 +72,12 @@ int session_file_dimensions(int side, const struct session_shape *shape,
  * Lengths of groups lie nowhere. */
 char *session_file_run(const struct session_rows *rows, int64_t i, int side, int64_t head,
                        size_t *bytes);
+
+/* The digest of metadata and of the tensors' names, dtypes and shapes: SHA-256 of one line for each
+ * pair, "key=value", and for each tensor, "name dtype d0,d1,d2", in the order of their bytes, each
+ * with a newline. The pairs "sha256" and "format" are left out. */
+bool session_file_digest(const struct safetensors_pair *pairs, int64_t pair_count,
+                         const struct safetensors_tensor *tensors, int64_t tensor_count,
+                         struct arena *arena, char hex[SHA256_HEX_BYTES], struct fault *fault);
 
 #endif
