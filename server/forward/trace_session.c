@@ -4,7 +4,7 @@
  * the pass is planned. A pass is planned more than once; its caches are opened once. */
 #include "forward/trace_job.h"
 
-#include "session/session_step.h"
+#include "session/session_call.h"
 #include "session/session_turn.h"
 
 #include <inttypes.h>

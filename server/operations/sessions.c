@@ -15,7 +15,6 @@
 #include "session/session_path.h"
 #include "session/session_store.h"
 #include "session/session_turn.h"
-#include "session/session_window.h"
 
 #include <inttypes.h>
 #include <stddef.h>

@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "model/model.h"
-#include "session/session_window.h"
 #include "text/text.h"
 
 #include <inttypes.h>

@@ -3,7 +3,6 @@
 
 #include "model/model.h"
 #include "model/model_config.h"
-#include "session/session_window.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* session_turn.h - the order of the calls of a session.
  *
- * A call takes a ticket for each session that it is about, all of them at once, and its turn comes
+ * A call takes a ticket for each session that it is about, all of them at once, and its turn is
  * when its tickets are the first of their sessions. So calls of one session are done in the order
- * in which they came, and calls of several sessions never wait for each other in a circle. A job
+ * of their arrival, and calls of several sessions never wait for each other in a circle. A job
  * that waits holds no worker (JOB_WAITS). */
 #ifndef ATTND_SESSION_TURN_H
 #define ATTND_SESSION_TURN_H
@@ -35,7 +35,8 @@ void session_turn_take(struct session_turn *turn);
  * with one task when it comes. */
 bool session_turn_has_come(struct session_turn *turn);
 
-/* Gives the tickets back, whether its turn had come or not; whoever's turn it then is goes on. In
+/* Gives the tickets back, whether its turn had come or not; the next waiting call then
+ * continues. In
  * the job's done or before; a second time does nothing. */
 void session_turn_leave(struct session_turn *turn);
 
