@@ -1,9 +1,9 @@
 /* session.h - a session: keys and values of layers of one model that stay between calls, for the
  * key that made it.
  *
- * The calls of a session take turns, in the order in which they came (session_turn.h); a call whose
+ * The calls of a session take turns, in the order of their arrival (session_turn.h); a call whose
  * turn it is may change what the session holds, and nobody else may. What lists and metrics show of
- * a session is atomic. References are counted: a session that was deleted, or whose time has come,
+ * a session is atomic. References are counted: a session that was deleted, or has expired,
  * stays until its last call has left. */
 #ifndef ATTND_SESSION_H
 #define ATTND_SESSION_H
@@ -64,8 +64,7 @@ struct session {
     struct session *earlier, *later; /* of the same id: replaced ones, until the new one is kept */
 };
 
-/* Whether a client may call a session so: one segment of a path, that nobody writes in another way.
- */
+/* Whether it is an id that a client may choose: one segment of a path, written in one way alone. */
 bool session_is_id(const char *id);
 bool session_id_check(const char *id, struct fault *fault); /* else the fault is option, at /id */
 

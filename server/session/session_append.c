@@ -16,6 +16,8 @@
 
 /* ------------------------------------------------------------------ room for rows -- */
 
+/* Takes the right to write count rows from row `row` of the page of part i on, behind its rows that
+ * are there; false: rows there are another session's, or being written, or the page has none. */
 static bool claim_rows(struct session_rows *rows, int64_t i, int64_t row, int64_t count)
 {
     struct session_part *part = &rows->parts[i];

@@ -1,4 +1,5 @@
-/* session_file.c - see session_file.h: the writer. */
+/* session_file.c - writes a session: a fork as its snapshot, then the parts, checksums, settings.
+ */
 #include "session/session_file.h"
 
 #include "base/clock.h"

@@ -8,8 +8,8 @@
  * The metadata has the settings of the session, what identifies its model, SHA-256 of each tensor,
  * and one of all the rest.
  *
- * The file is written from the pages where they lie: nothing is copied, and the session goes on
- * meanwhile. */
+ * The file is written from the pages where they lie: nothing is copied, and calls of the session
+ * continue meanwhile. */
 #ifndef ATTND_SESSION_FILE_H
 #define ATTND_SESSION_FILE_H
 

@@ -1,4 +1,4 @@
-/* session_file_make.c - see session_file_read.h: a session of what was read and checked. */
+/* session_file_make.c - makes a session from a file that was read and checked, in whole pages. */
 #include "session/session_file_read.h"
 
 #include "model/model.h"
@@ -52,12 +52,12 @@ static bool check_model(const struct session_file_read *read, struct model *mode
 /* A file that is made into a layer's rows. */
 struct making {
     const struct session_file_layer *from;
-    int64_t first_keys; /* positions that are gone come behind them */
+    int64_t first_keys; /* evicted positions are behind them */
     struct session_rows *rows;
     struct session_store *store;
 };
 
-/* Positions that are gone, where they come. */
+/* Evicted positions, at their place. */
 static bool skip(const struct making *making, struct fault *fault)
 {
     struct session_rows *rows = making->rows;
@@ -66,7 +66,8 @@ static bool skip(const struct making *making, struct fault *fault)
     return session_rows_skip(rows, making->from->gone) || fault_no_memory(fault);
 }
 
-/* How many of the groups from the first one on go into one page: what is gone comes between two. */
+/* How many of the groups from the first one on go into one page: evicted positions lie between two.
+ */
 static int64_t count_groups(const struct making *making, int64_t first, int64_t *lengths,
                             int64_t most)
 {

@@ -101,7 +101,7 @@ static void find_end(struct session_rows *rows, struct cut *cut, int64_t end)
 
 /* ---------------------------------------------------------------------- the parts -- */
 
-/* The part from a position on: the copy, which counts in place of a page that goes, or the page. */
+/* The part from a position on: the copy, which counts in place of a freed page, or the page. */
 static struct session_part part_of(const struct session_rows *rows, int64_t position,
                                    struct session_page *copy, const struct session_part *from)
 {

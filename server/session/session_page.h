@@ -86,8 +86,8 @@ struct session_page *session_page_create(struct session_budget *budget,
                                          struct fault *fault);
 
 /* A page for rows of one that nobody else holds; it counts nowhere. NULL: no memory. Then, where
- * the old page goes: bytes of it, which are more, count for the new one, in the budget and for the
- * name of the old one. */
+ * the old page is freed: bytes of it, which are more, count for the new one, in the budget and for
+ * the name of the old one. */
 struct session_page *session_page_create_from(const struct session_page *old,
                                               const struct session_shape *shape, int64_t rows);
 void session_page_take_over(struct session_page *page, const struct session_shape *shape,
@@ -116,9 +116,9 @@ void session_page_cut_bounds(struct session_page *page, int64_t row);
 /* Bytes of a page in the budget, with those of its bounds. */
 size_t session_page_bytes_held(const struct session_page *page);
 
-/* A step reads all keys once: with small pages of the machine a part of its time goes to finding
- * them. Asks the kernel for large ones, which it may refuse. Only for a page whose rows are there
- * or are about to be: the first number in a large page waits until all of it is cleared. */
+/* A step reads all keys once: with small pages of the machine a part of its time is spent on
+ * finding them. Asks the kernel for large ones, which it may refuse. Only for a page whose rows are
+ * there or are about to be: the first number in a large page waits until all of it is cleared. */
 void session_page_use_large(struct session_page *page);
 
 /* Copies row_count rows, each of all heads, from row from_row of one page to row to_row of another

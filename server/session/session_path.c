@@ -1,4 +1,4 @@
-/* session_path.c - see session_path.h. */
+/* session_path.c - the parameters of a session's path, checked before the store is asked. */
 #include "session/session_path.h"
 
 enum { NAME_BYTES = ACCESS_NAME_MAX + 2 }; /* a longer one is cut, and stays too long */

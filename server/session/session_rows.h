@@ -4,7 +4,7 @@
  * An append has three steps. session_rows_begin() makes room behind the rows that are there and
  * gives a view of both; a call writes the new rows into it and reads all of them;
  * session_rows_end() makes them a part of the cache, or drops them as if the call had never been.
- * The calls of a session come one after the other (session_turn.h), so nothing here takes a lock;
+ * The calls of a session run one after the other (session_turn.h), so nothing here takes a lock;
  * only pages are shared between sessions.
  *
  * A cache of I8 takes rows in F32; 64 of them, a group, become int8 when the call that completes it

@@ -2,6 +2,7 @@
 #include "session/session_save.h"
 
 #include "base/clock.h"
+#include "base/grow.h"
 #include "base/random_id.h"
 #include "host/file_save.h"
 #include "model/model_mapping.h"
@@ -221,7 +222,7 @@ struct restore {
 
 struct entry {
     char *path;
-    char *id, *owner; /* of a file that is kept aside; NULL: not known */
+    char *id, *owner; /* of a file that could not be loaded; NULL: not known */
     struct timespec changed_at;
 };
 
@@ -245,8 +246,8 @@ static bool find_owner(const struct restore *restore, const char *owner, struct 
            || fault_set(fault, FAULT_KEY, "it belongs to '%.64s', and no key has this name", owner);
 }
 
-/* Its age and the time since its last use go on from where they were: the time between two daemons
- * does not count, for nobody could use it. */
+/* Its age and the time since its last use continue from what they were: the time between two
+ * daemons does not count, for nobody could use it. */
 static bool add(const struct restore *restore, const struct session_file_read *read,
                 struct model *model, const struct access_key *key, const char *path,
                 struct fault *fault)
@@ -338,16 +339,13 @@ static bool append(struct entries *entries, const char *directory, const char *n
     if (asprintf(&entry.path, "%s/%s", directory, name) < 0)
         return false;
     entry.changed_at = stat(entry.path, &status) == 0 ? status.st_mtim : (struct timespec){ 0 };
-    if (entries->count == entries->capacity) {
-        const int64_t capacity = 2 * entries->capacity + 64;
-        struct entry *all = realloc(entries->all, (size_t)capacity * sizeof *all);
-        if (!all) {
-            free(entry.path);
-            return false;
-        }
-        entries->all = all;
-        entries->capacity = capacity;
+    struct entry *all =
+        array_with_room(entries->all, entries->count, &entries->capacity, sizeof *all);
+    if (!all) {
+        free(entry.path);
+        return false;
     }
+    entries->all = all;
     entries->all[entries->count++] = entry;
     return true;
 }
@@ -375,7 +373,7 @@ static bool list(const char *directory, struct entries *entries)
 }
 
 /* When all that can be made is there: what is made or ends from here on ends files of its id. */
-static void set_aside(struct session_store *sessions, struct entries *entries)
+static void add_unloaded(struct session_store *sessions, struct entries *entries)
 {
     for (int64_t i = 0; i < entries->count; i++) {
         struct entry *entry = &entries->all[i];
@@ -408,7 +406,7 @@ void session_save_restore(const struct session_save *save, struct session_store 
             log_line(LOG_WARNING, "session kept aside", LOG_STRING("file", entries.all[i].path),
                      LOG_STRING("reason", fault.message));
     }
-    set_aside(sessions, &entries);
+    add_unloaded(sessions, &entries);
     if (!session_store_sort(sessions, &fault))
         log_line(LOG_WARNING, "sessions not in order", LOG_STRING("reason", fault.message));
     log_line(LOG_INFO, "sessions restored", LOG_NUMBER("count", made),

@@ -2,8 +2,8 @@
  *
  * The end of the daemon writes each session as a file (session_file.h), and the next start makes
  * sessions of the files. A file stays until its session changes or ends, and is removed before that
- * is answered. So a daemon that is killed loses no session that is as it was saved, and none comes
- * back as it was before a change. */
+ * is answered. So a daemon that is killed loses no session that is as it was saved, and none is
+ * loaded as it was before a change. */
 #ifndef ATTND_SESSION_SAVE_H
 #define ATTND_SESSION_SAVE_H
 

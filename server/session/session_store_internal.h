@@ -65,11 +65,11 @@ void session_store_take_from_place(struct session_store *store, struct session *
 void session_store_take_out(struct session_store *store, struct session *session,
                             enum session_end why);
 
-/* Takes out the session in that place where its time has come; else NULL. */
+/* Takes out the session in that place if it has expired; else NULL. */
 struct session *session_store_take_expired(struct session_store *store, const char *id,
                                            const char *owner, int64_t now_ns);
 
-/* One that would make room for another: whose time has come, or else the least recently used of
+/* One that would make room for another: an expired one, or else the least recently used of
  * those that are evictable and that nobody holds. *why is what it ends by. NULL: there is none. */
 struct session *session_store_spare(const struct session_store *store, int64_t now_ns,
                                     enum session_end *why);

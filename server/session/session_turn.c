@@ -1,5 +1,5 @@
-/* session_turn.c - see session_turn.h. One mutex for all sessions: it is held for a few steps, and
- * tickets of several sessions are taken in one of them. */
+/* session_turn.c - one mutex for all sessions: it is held for a few steps, and tickets of several
+ * sessions are taken in one of them. */
 #include "session/session_turn.h"
 
 #include <pthread.h>
