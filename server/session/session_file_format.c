@@ -3,6 +3,8 @@
 
 #include "text/text.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,8 +33,15 @@ const struct session_file_dtype *session_file_dtype_named(const char *name)
     return NULL;
 }
 
-bool session_file_point_at(struct fault *fault, const char *name)
+bool session_file_refuse(struct fault *fault, const char *name, enum fault_code code,
+                         const char *format, ...)
 {
+    char message[FAULT_MESSAGE_MAX + 1]; /* one more, so that fault_set() sees what is too long */
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    fault_set(fault, code, "%s", message);
     fault_pointer_append(fault->pointer, 0, name);
     return false;
 }

@@ -32,8 +32,9 @@ struct session_file_dtype {
 const struct session_file_dtype *session_file_dtype_of(enum attn_dtype dtype);
 const struct session_file_dtype *session_file_dtype_named(const char *name);
 
-/* Ends a fault of a key of metadata or of a tensor. Returns false. */
-bool session_file_point_at(struct fault *fault, const char *name);
+/* Sets a fault of a key of metadata or of a tensor, which the pointer names. Returns false. */
+bool session_file_refuse(struct fault *fault, const char *name, enum fault_code code,
+                         const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* In the order of the file. */
 enum session_file_side {

@@ -30,9 +30,8 @@ static bool need_text(const struct session_file_read *read, const char *key, con
 {
     *value = find_text(read, key);
     return *value
-           || fault_set(fault, FAULT_FIELD, "%s is missing in __metadata__ of the session's file",
-                        key)
-           || session_file_point_at(fault, key);
+           || session_file_refuse(fault, key, FAULT_FIELD,
+                                  "%s is missing in __metadata__ of the session's file", key);
 }
 
 /* Whether a key is left out of a file that somebody else made. */
@@ -55,29 +54,28 @@ static bool need_number(const struct session_file_read *read, const char *key, i
     errno = 0;
     *number = is_number ? strtoll(text, NULL, 10) : -1;
     return (errno == 0 && *number >= least && *number <= most)
-           || fault_set(fault, FAULT_OPTION,
-                        "%s is '%.40s' in the session's file; expected a whole number from %" PRId64
-                        " to %" PRId64,
-                        key, text, least, most)
-           || session_file_point_at(fault, key);
+           || session_file_refuse(
+               fault, key, FAULT_OPTION,
+               "%s is '%.40s' in the session's file; expected a whole number from %" PRId64
+               " to %" PRId64,
+               key, text, least, most);
 }
 
 static bool check_version(const struct session_file_read *read, struct fault *fault)
 {
     const char *version = find_text(read, SESSION_FILE_KEY_VERSION);
     if (!version)
-        return fault_set(fault, FAULT_FIELD,
-                         SESSION_FILE_KEY_VERSION
-                         " is missing in __metadata__; expected the file of "
-                         "a session, as GET /v1/sessions/{session} gives "
-                         "it")
-               || session_file_point_at(fault, SESSION_FILE_KEY_VERSION);
+        return session_file_refuse(fault, SESSION_FILE_KEY_VERSION, FAULT_FIELD,
+                                   SESSION_FILE_KEY_VERSION
+                                   " is missing in __metadata__; expected the file of "
+                                   "a session, as GET /v1/sessions/{session} gives "
+                                   "it");
     return strcmp(version, SESSION_FILE_VERSION) == 0
-           || fault_set(fault, FAULT_OPTION,
-                        "the session's file has version '%.20s'; this build reads version "
-                        "" SESSION_FILE_VERSION,
-                        version)
-           || session_file_point_at(fault, SESSION_FILE_KEY_VERSION);
+           || session_file_refuse(
+               fault, SESSION_FILE_KEY_VERSION, FAULT_OPTION,
+               "the session's file has version '%.20s'; this build reads version "
+               "" SESSION_FILE_VERSION,
+               version);
 }
 
 /* Every key means something: one that this build does not know is a newer build's. */
@@ -103,19 +101,18 @@ static bool check_keys(const struct session_file_read *read, struct fault *fault
         const struct safetensors_pair *pair = &read->file.metadata[i];
         size_t known = 0;
         if (strlen(pair->key) != pair->key_length || strlen(pair->value) != pair->value_length)
-            return fault_set(fault, FAULT_FIELD, "'%.60s' in __metadata__ holds a NUL character",
-                             pair->key)
-                   || session_file_point_at(fault, pair->key);
+            return session_file_refuse(fault, pair->key, FAULT_FIELD,
+                                       "'%.60s' in __metadata__ holds a NUL character", pair->key);
         while (known < sizeof KNOWN / sizeof KNOWN[0] && strcmp(KNOWN[known], pair->key) != 0)
             known++;
         if (known == sizeof KNOWN / sizeof KNOWN[0]
             && strncmp(pair->key, SESSION_FILE_KEY_OF, strlen(SESSION_FILE_KEY_OF)) != 0
             && strncmp(pair->key, SESSION_FILE_KEY_GONE, strlen(SESSION_FILE_KEY_GONE)) != 0)
-            return fault_set(fault, FAULT_FIELD,
-                             "there is '%.60s' in __metadata__ of the session's file, which this "
-                             "build does not know",
-                             pair->key)
-                   || session_file_point_at(fault, pair->key);
+            return session_file_refuse(
+                fault, pair->key, FAULT_FIELD,
+                "there is '%.60s' in __metadata__ of the session's file, which this "
+                "build does not know",
+                pair->key);
     }
     return true;
 }
@@ -127,10 +124,9 @@ static bool read_dtype(struct session_file_read *read, struct fault *fault)
         return false;
     const struct session_file_dtype *dtype = session_file_dtype_named(name);
     if (!dtype)
-        return fault_set(fault, FAULT_OPTION,
-                         "dtype is '%.40s' in the session's file; expected f32, f16, bf16 or int8",
-                         name)
-               || session_file_point_at(fault, "dtype");
+        return session_file_refuse(
+            fault, "dtype", FAULT_OPTION,
+            "dtype is '%.40s' in the session's file; expected f32, f16, bf16 or int8", name);
     read->dtype = dtype->dtype;
     return true;
 }
@@ -144,9 +140,9 @@ static bool read_evictable(struct session_file_read *read, struct fault *fault)
         return false;
     read->is_evictable = strcmp(text, "true") == 0;
     return read->is_evictable || strcmp(text, "false") == 0
-           || fault_set(fault, FAULT_OPTION,
-                        "evictable is '%.40s' in the session's file; expected true or false", text)
-           || session_file_point_at(fault, "evictable");
+           || session_file_refuse(
+               fault, "evictable", FAULT_OPTION,
+               "evictable is '%.40s' in the session's file; expected true or false", text);
 }
 
 static bool read_window(struct session_file_read *read, struct fault *fault)
@@ -154,17 +150,16 @@ static bool read_window(struct session_file_read *read, struct fault *fault)
     const bool is_older = !find_text(read, FIRST_KEYS) && find_text(read, FIRST_KEYS_OLDER);
     const char *name = is_older ? FIRST_KEYS_OLDER : FIRST_KEYS;
     if (!is_older && find_text(read, FIRST_KEYS_OLDER))
-        return fault_set(fault, FAULT_DUPLICATE,
-                         "the session's file has " FIRST_KEYS " and " FIRST_KEYS_OLDER
-                         ", which mean the same")
-               || session_file_point_at(fault, FIRST_KEYS_OLDER);
+        return session_file_refuse(fault, FIRST_KEYS_OLDER, FAULT_DUPLICATE,
+                                   "the session's file has " FIRST_KEYS " and " FIRST_KEYS_OLDER
+                                   ", which mean the same");
     if (!find_text(read, "window"))
         return !find_text(read, name)
-               || fault_set(fault, FAULT_OPTION,
-                            "the session's file has %s and no window, without which they mean "
-                            "nothing",
-                            name)
-               || session_file_point_at(fault, name);
+               || session_file_refuse(
+                   fault, name, FAULT_OPTION,
+                   "the session's file has %s and no window, without which they mean "
+                   "nothing",
+                   name);
     return need_number(read, "window", 1, INT64_MAX, &read->window, fault)
            && (lacks(read, name)
                || need_number(read, name, 0, INT64_MAX, &read->first_keys, fault));
@@ -225,16 +220,15 @@ static bool read_dimensions(const struct session_file_layer *layer, int side, ui
                          "there is no tensor layers.%" PRId64 ".%s in the session's file",
                          layer->number, session_file_side_name(side));
     if (entry->rank != rank)
-        return fault_set(fault, FAULT_SHAPE, "%s has %" PRId64 " dimensions; expected %s",
-                         entry->name, entry->rank, dimensions_of(side))
-               || session_file_point_at(fault, entry->name);
+        return session_file_refuse(fault, entry->name, FAULT_SHAPE,
+                                   "%s has %" PRId64 " dimensions; expected %s", entry->name,
+                                   entry->rank, dimensions_of(side));
     safetensors_shape(entry, shape, rank);
     for (int i = 0; i < rank; i++)
         if (shape[i] > INT64_MAX)
-            return fault_set(fault, FAULT_SHAPE,
-                             "%s has a dimension of %" PRIu64 " in the session's file", entry->name,
-                             shape[i])
-                   || session_file_point_at(fault, entry->name);
+            return session_file_refuse(fault, entry->name, FAULT_SHAPE,
+                                       "%s has a dimension of %" PRIu64 " in the session's file",
+                                       entry->name, shape[i]);
     return true;
 }
 
@@ -245,12 +239,11 @@ static bool check_columns(const struct session_file_layer *layer, int64_t length
     const struct session_shape *shape = &layer->shape;
     if (length == 0 || (shape->kv_heads > 0 && shape->head_dim > 0 && shape->v_head_dim > 0))
         return true;
-    return fault_set(fault, FAULT_SHAPE,
-                     "%s has a dimension of 0 in the session's file: %" PRId64 " heads of %" PRId64
-                     " and %" PRId64 " columns, and %" PRId64 " keys",
-                     layer->entries[0]->name, shape->kv_heads, shape->head_dim, shape->v_head_dim,
-                     length)
-           || session_file_point_at(fault, layer->entries[0]->name);
+    return session_file_refuse(
+        fault, layer->entries[0]->name, FAULT_SHAPE,
+        "%s has a dimension of 0 in the session's file: %" PRId64 " heads of %" PRId64
+        " and %" PRId64 " columns, and %" PRId64 " keys",
+        layer->entries[0]->name, shape->kv_heads, shape->head_dim, shape->v_head_dim, length);
 }
 
 /* Whether the other tensors of int8 have the dimensions that key, value, the lengths of groups and
@@ -263,32 +256,29 @@ static bool check_others(const struct session_file_layer *layer,
         const int rank = session_file_dimensions(side, &layer->shape, &layer->lengths, wanted);
         for (int i = 0; i < rank; i++)
             if (shape[side][i] != (uint64_t)wanted[i])
-                return fault_set(fault, FAULT_SHAPE,
-                                 "%s has dimension %d of %" PRIu64 "; expected %" PRId64
-                                 " of %s, as the other tensors of its layer have it",
-                                 layer->entries[side]->name, i, shape[side][i], wanted[i],
-                                 dimensions_of(side))
-                       || session_file_point_at(fault, layer->entries[side]->name);
+                return session_file_refuse(fault, layer->entries[side]->name, FAULT_SHAPE,
+                                           "%s has dimension %d of %" PRIu64 "; expected %" PRId64
+                                           " of %s, as the other tensors of its layer have it",
+                                           layer->entries[side]->name, i, shape[side][i], wanted[i],
+                                           dimensions_of(side));
     }
     return layer->lengths.rest < ATTN_I8_ROWS
-           || fault_set(fault, FAULT_SHAPE,
-                        "%s has %" PRId64 " rows in the session's file; expected less than the %d "
-                        "of a group",
-                        layer->entries[SESSION_FILE_KEY_REST]->name, layer->lengths.rest,
-                        ATTN_I8_ROWS)
-           || session_file_point_at(fault, layer->entries[SESSION_FILE_KEY_REST]->name);
+           || session_file_refuse(
+               fault, layer->entries[SESSION_FILE_KEY_REST]->name, FAULT_SHAPE,
+               "%s has %" PRId64 " rows in the session's file; expected less than the %d "
+               "of a group",
+               layer->entries[SESSION_FILE_KEY_REST]->name, layer->lengths.rest, ATTN_I8_ROWS);
 }
 
 static bool check_length(const struct session_file_read *read,
                          const struct session_file_layer *layer, struct fault *fault)
 {
     return layer->kv_len <= read->kv_len_max
-           || fault_set(fault, FAULT_LENGTH,
-                        "layer %" PRId64 " has %" PRId64
-                        " keys in the session's file, more than its "
-                        "kv_len_max %" PRId64,
-                        layer->number, layer->kv_len, read->kv_len_max)
-           || session_file_point_at(fault, layer->entries[0]->name);
+           || session_file_refuse(fault, layer->entries[0]->name, FAULT_LENGTH,
+                                  "layer %" PRId64 " has %" PRId64
+                                  " keys in the session's file, more than its "
+                                  "kv_len_max %" PRId64,
+                                  layer->number, layer->kv_len, read->kv_len_max);
 }
 
 /* Keys are gone behind the first keys, and where no later row sees them. */
@@ -299,20 +289,17 @@ static bool add_gone(const struct session_file_read *read, struct session_file_l
     if (layer->gone == 0)
         return true;
     if (layer->lengths.rows < read->first_keys || behind < 1 || behind < read->window - 1)
-        return fault_set(fault, FAULT_LENGTH,
-                         "layer %" PRId64 " has %" PRId64
-                         " keys in the session's file, and %" PRId64
-                         " are gone; its window of %" PRId64 " behind %" PRId64
-                         " first keys needs more of them",
-                         layer->number, layer->kv_len, layer->gone, read->window, read->first_keys)
-               || session_file_point_at(fault, layer->entries[0]->name);
+        return session_file_refuse(
+            fault, layer->entries[0]->name, FAULT_LENGTH,
+            "layer %" PRId64 " has %" PRId64 " keys in the session's file, and %" PRId64
+            " are gone; its window of %" PRId64 " behind %" PRId64 " first keys needs more of them",
+            layer->number, layer->kv_len, layer->gone, read->window, read->first_keys);
     layer->kv_len += layer->gone;
     return layer->kv_len <= SESSION_FILE_KV_LEN_MAX
-           || fault_set(fault, FAULT_LENGTH,
-                        "layer %" PRId64 " has %" PRId64
-                        " keys in the session's file; expected at most %" PRId64,
-                        layer->number, layer->kv_len, SESSION_FILE_KV_LEN_MAX)
-           || session_file_point_at(fault, layer->entries[0]->name);
+           || session_file_refuse(fault, layer->entries[0]->name, FAULT_LENGTH,
+                                  "layer %" PRId64 " has %" PRId64
+                                  " keys in the session's file; expected at most %" PRId64,
+                                  layer->number, layer->kv_len, SESSION_FILE_KV_LEN_MAX);
 }
 
 static bool read_shape(const struct session_file_read *read, struct session_file_layer *layer,
@@ -324,11 +311,11 @@ static bool read_shape(const struct session_file_read *read, struct session_file
         if (!read_dimensions(layer, side, shape[side], fault))
             return false;
     if (shape[0][0] != shape[1][0] || shape[0][1] != shape[1][1])
-        return fault_set(fault, FAULT_SHAPE,
-                         "key and value of layer %" PRId64 " have %" PRIu64 " and %" PRIu64
-                         " heads, %" PRIu64 " and %" PRIu64 " rows",
-                         layer->number, shape[0][0], shape[1][0], shape[0][1], shape[1][1])
-               || session_file_point_at(fault, layer->entries[1]->name);
+        return session_file_refuse(fault, layer->entries[1]->name, FAULT_SHAPE,
+                                   "key and value of layer %" PRId64 " have %" PRIu64
+                                   " and %" PRIu64 " heads, %" PRIu64 " and %" PRIu64 " rows",
+                                   layer->number, shape[0][0], shape[1][0], shape[0][1],
+                                   shape[1][1]);
     layer->shape = (struct session_shape){ (int64_t)shape[0][0], (int64_t)shape[0][2],
                                            (int64_t)shape[1][2], read->dtype };
     layer->lengths = (struct session_file_lengths){ .rows = (int64_t)shape[0][1] };
@@ -380,17 +367,16 @@ static bool take_tensor(struct session_file_read *read, const struct safetensors
     int64_t number;
     int side;
     if (!read_name(entry, session_file_side_count(read->dtype), &number, &side))
-        return fault_set(fault, FAULT_FIELD,
-                         "there is a tensor '%.60s' in the session's file; expected layers.0.key, "
-                         "layers.0.value and so on",
-                         entry->name)
-               || session_file_point_at(fault, entry->name);
+        return session_file_refuse(
+            fault, entry->name, FAULT_FIELD,
+            "there is a tensor '%.60s' in the session's file; expected layers.0.key, "
+            "layers.0.value and so on",
+            entry->name);
     const char *dtype = session_file_side_dtype(side, read->dtype);
     if (strcmp(entry->dtype, dtype) != 0)
-        return fault_set(fault, FAULT_DTYPE,
-                         "%s is %.8s in the session's file, whose dtype makes it %s", entry->name,
-                         entry->dtype, dtype)
-               || session_file_point_at(fault, entry->name);
+        return session_file_refuse(fault, entry->name, FAULT_DTYPE,
+                                   "%s is %.8s in the session's file, whose dtype makes it %s",
+                                   entry->name, entry->dtype, dtype);
     struct session_file_layer *layer = layer_of(read, number);
     layer->entries[side] = entry;
     snprintf(key, sizeof key, SESSION_FILE_KEY_OF "%s", entry->name);
@@ -424,11 +410,11 @@ static bool read_gone(const struct session_file_read *read, struct fault *fault)
             continue;
         struct session_file_layer *layer = layer_of_gone(read, key);
         if (!layer)
-            return fault_set(fault, FAULT_FIELD,
-                             "there is '%.60s' in __metadata__ of the session's file, which has no "
-                             "such layer, or no window",
-                             key)
-                   || session_file_point_at(fault, key);
+            return session_file_refuse(
+                fault, key, FAULT_FIELD,
+                "there is '%.60s' in __metadata__ of the session's file, which has no "
+                "such layer, or no window",
+                key);
         if (!need_number(read, key, 1, SESSION_FILE_KV_LEN_MAX, &layer->gone, fault))
             return false;
     }
@@ -471,25 +457,23 @@ static bool check_groups(const struct session_file_read *read,
     for (int64_t i = 0; i < layer->lengths.groups; i++) {
         memcpy(&length, lengths + (size_t)i * sizeof length, sizeof length);
         if (length < 1 || length > ATTN_I8_ROWS)
-            return fault_set(fault, FAULT_OPTION,
-                             "group %" PRId64 " of %s has %" PRId64 " rows; expected 1 to %d", i,
-                             entry->name, length, ATTN_I8_ROWS)
-                   || session_file_point_at(fault, entry->name);
+            return session_file_refuse(fault, entry->name, FAULT_OPTION,
+                                       "group %" PRId64 " of %s has %" PRId64
+                                       " rows; expected 1 to %d",
+                                       i, entry->name, length, ATTN_I8_ROWS);
         rows += length;
         ends_at_first_keys = ends_at_first_keys || rows == read->first_keys;
     }
     if (!ends_at_first_keys)
-        return fault_set(fault, FAULT_OPTION,
-                         "no group of %s ends at %" PRId64 ", the first "
-                         "keys, behind which the others are gone",
-                         entry->name, read->first_keys)
-               || session_file_point_at(fault, entry->name);
+        return session_file_refuse(fault, entry->name, FAULT_OPTION,
+                                   "no group of %s ends at %" PRId64 ", the first "
+                                   "keys, behind which the others are gone",
+                                   entry->name, read->first_keys);
     return rows == layer->lengths.rows
-           || fault_set(fault, FAULT_SHAPE,
-                        "the groups of %s have %" PRId64
-                        " rows; the keys of its layer have %" PRId64,
-                        entry->name, rows, layer->lengths.rows)
-           || session_file_point_at(fault, entry->name);
+           || session_file_refuse(fault, entry->name, FAULT_SHAPE,
+                                  "the groups of %s have %" PRId64
+                                  " rows; the keys of its layer have %" PRId64,
+                                  entry->name, rows, layer->lengths.rows);
 }
 
 /* A scale, with which each number is a float that is finite; or a float of the rest. */
@@ -501,10 +485,10 @@ static bool check_floats(const struct safetensors_entry *entry, bool is_scale, s
         memcpy(&number, numbers + i * sizeof number, sizeof number);
         if (is_scale ? !signbit(number) && isfinite(number * 127.0f) : isfinite(number))
             continue;
-        return fault_set(fault, FAULT_NONFINITE, "number %zu of %s is %g; expected a finite %s", i,
-                         entry->name, (double)number,
-                         is_scale ? "scale that is not negative, also 127 times it" : "number")
-               || session_file_point_at(fault, entry->name);
+        return session_file_refuse(
+            fault, entry->name, FAULT_NONFINITE, "number %zu of %s is %g; expected a finite %s", i,
+            entry->name, (double)number,
+            is_scale ? "scale that is not negative, also 127 times it" : "number");
     }
     return true;
 }
@@ -514,9 +498,9 @@ static bool check_integers(const struct safetensors_entry *entry, struct fault *
     const int8_t *numbers = entry->data;
     for (size_t i = 0; i < entry->size; i++)
         if (numbers[i] == INT8_MIN)
-            return fault_set(fault, FAULT_OPTION, "number %zu of %s is -128; expected -127 to 127",
-                             i, entry->name)
-                   || session_file_point_at(fault, entry->name);
+            return session_file_refuse(fault, entry->name, FAULT_OPTION,
+                                       "number %zu of %s is -128; expected -127 to 127", i,
+                                       entry->name);
     return true;
 }
 
@@ -571,10 +555,10 @@ static bool check_digest(struct session_file_read *read, struct fault *fault)
                                 &read->arena, digest, fault))
         return false;
     return strcmp(written, digest) == 0
-           || fault_set(fault, FAULT_BINARY,
-                        "the settings or shapes of the session's file are not those that its "
-                        "" SESSION_FILE_KEY_DIGEST " was made of: the file is damaged")
-           || session_file_point_at(fault, SESSION_FILE_KEY_DIGEST);
+           || session_file_refuse(
+               fault, SESSION_FILE_KEY_DIGEST, FAULT_BINARY,
+               "the settings or shapes of the session's file are not those that its "
+               "" SESSION_FILE_KEY_DIGEST " was made of: the file is damaged");
 }
 
 bool session_file_check_sum(const struct session_file_read *read, int64_t tensor,
@@ -593,11 +577,11 @@ bool session_file_check_sum(const struct session_file_read *read, int64_t tensor
         return fault_no_memory(fault);
     if (strcmp(sum, layer->sums[side]) == 0)
         return check_numbers(read, layer, side, fault);
-    return fault_set(fault, FAULT_BINARY,
-                     "the numbers of %s are not those that its checksum in the session's file was "
-                     "made of: the file is damaged",
-                     entry->name)
-           || session_file_point_at(fault, entry->name);
+    return session_file_refuse(
+        fault, entry->name, FAULT_BINARY,
+        "the numbers of %s are not those that its checksum in the session's file was "
+        "made of: the file is damaged",
+        entry->name);
 }
 
 bool session_file_check_sums(const struct session_file_read *read, struct fault *fault)
