@@ -1,6 +1,6 @@
 /* trace_session.c - the turn and the steps of a trace over a session.
  *
- * Each layer of the model is a step (session_step.h), whose cache the layer's attention opens when
+ * Each layer of the model is a step (session_call.h), whose cache the layer's attention opens when
  * the pass is planned. A pass is planned more than once; its caches are opened once. */
 #include "forward/trace_job.h"
 

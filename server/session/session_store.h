@@ -11,11 +11,10 @@
 #include "access/access_key.h"
 #include "session/session.h"
 
-enum {
-    SESSION_ENDED_MAX = 8192,
-    SESSION_FILE_MODE = 0600,
-};
+enum { SESSION_ENDED_MAX = 8192 };
 
+/* Of a session's file on disk (host/file_save.h), and of its directory in faults. */
+enum { SESSION_FILE_MODE = 0600 };
 #define SESSION_FILE_WORDS "sessions' directory"
 
 struct session_store;
