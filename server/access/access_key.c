@@ -1,8 +1,56 @@
-/* access_key.c - see access_key.h. */
+/* access_key.c - scopes, holders of a key, models' patterns, refusals. */
 #include "access/access_key.h"
+
+#include "base/names.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* ----------------------------------------------------------------- scopes -- */
+
+static const char *const NAMES[ACCESS_SCOPE_COUNT] = { [ACCESS_OPEN] = "",
+                                                       [ACCESS_ANY] = "",
+#define X(name, text) [ACCESS_##name] = (text),
+                                                       ACCESS_SCOPE_MAP(X)
+#undef X
+};
+
+const char *access_scope_name(enum access_scope scope)
+{
+    return NAMES[scope];
+}
+
+enum access_scope access_scope_find(const char *name)
+{
+    for (int i = ACCESS_ANY + 1; i < ACCESS_SCOPE_COUNT; i++)
+        if (strcmp(NAMES[i], name) == 0)
+            return (enum access_scope)i;
+    return ACCESS_OPEN;
+}
+
+const char *access_scope_nearest(const char *name)
+{
+    return nearest_name(name, NAMES + ACCESS_ANY + 1, ACCESS_SCOPE_COUNT - ACCESS_ANY - 1);
+}
+
+const char *access_scope_names(void)
+{
+#define X(name, text) ", " text
+    static const char names[] = ACCESS_SCOPE_MAP(X);
+#undef X
+    return names + 2;
+}
+
+bool access_scope_held(unsigned scopes, enum access_scope scope)
+{
+    if (scope == ACCESS_OPEN || scope == ACCESS_ANY || scopes & 1u << ACCESS_ADMIN)
+        return true;
+    if (scope == ACCESS_SESSIONS && scopes & 1u << ACCESS_SESSIONS_ALL)
+        return true;
+    return (scopes & 1u << scope) != 0;
+}
+
+/* ------------------------------------------------------------------- keys -- */
 
 struct access_key *access_key_create(void)
 {
@@ -113,4 +161,25 @@ void access_key_write(const struct access_key *key, struct text *text)
 struct job_share *access_key_share(const struct access_key *key)
 {
     return key ? &key->account->share : NULL;
+}
+
+/* --------------------------------------------------------------- refusals -- */
+
+bool access_check_scope(const struct access_key *key, enum access_scope scope, struct fault *fault)
+{
+    if (access_key_may(key, scope))
+        return true;
+    return fault_set(fault, FAULT_SCOPE,
+                     "this key has no scope '%s'; send a key that has it, or that has 'admin'",
+                     access_scope_name(scope));
+}
+
+bool access_check_model(const struct access_key *key, const char *model, struct fault *fault)
+{
+    if (access_key_may_infer(key, model))
+        return true;
+    return fault_set(fault, FAULT_SCOPE,
+                     "this key has no scope 'infer:%.128s'; send a key that has it, or that has "
+                     "'infer' without models",
+                     model);
 }

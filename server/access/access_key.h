@@ -1,15 +1,61 @@
-/* access_key.h - one key of the keys' file: a name, the hash of a secret, scopes and limits.
- *
- * A key never changes. A file that is read again gives new keys; a request goes on with the key
- * that it began with. */
+/* access_key.h - one key of the keys' file, what it may do, and what a route asks for. */
 #ifndef ATTND_ACCESS_KEY_H
 #define ATTND_ACCESS_KEY_H
 
 #include "access/access_account.h"
-#include "access/access_scope.h"
 #include "access/access_secret.h"
+#include "base/fault.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
+
+/* ----------------------------------------------------------------- scopes -- */
+
+/* Name in the code, name in the keys' file. */
+#define ACCESS_SCOPE_MAP(X)                                                                        \
+    X(INFER, "infer")               /* calls on models, all or those of the key's patterns */      \
+    X(MODELS, "models")             /* models put, deleted, loaded, unloaded */                    \
+    X(SESSIONS, "sessions")         /* its own sessions */                                         \
+    X(SESSIONS_ALL, "sessions:all") /* any session; holds sessions too */                          \
+    X(REGIONS, "regions")           /* its own regions of shared memory */                         \
+    X(METRICS, "metrics")           /* /metrics, statistics */                                     \
+    X(ADMIN, "admin")               /* logging, and everything else: holds all other scopes */
+
+/* A route of OPEN asks for no key, one of ANY for any key of the file. */
+enum access_scope {
+    ACCESS_OPEN,
+    ACCESS_ANY,
+#define X(name, text) ACCESS_##name,
+    ACCESS_SCOPE_MAP(X)
+#undef X
+        ACCESS_SCOPE_COUNT
+};
+
+/* What only the operators' listener serves, where there is one (--admin-listen): a bit 1 << scope
+ * for each scope. */
+#define ACCESS_OF_OPERATORS (1u << ACCESS_MODELS | 1u << ACCESS_METRICS | 1u << ACCESS_ADMIN)
+
+/* "sessions:all"; "" for OPEN and ANY. */
+const char *access_scope_name(enum access_scope scope);
+
+/* The scope of that name; ACCESS_OPEN where no scope has it. */
+enum access_scope access_scope_find(const char *name);
+
+/* The name of the scope that a mistyped one probably means; NULL where none is near. */
+const char *access_scope_nearest(const char *name);
+
+/* "infer, models, ..., admin": all names, for messages. */
+const char *access_scope_names(void);
+
+/* Whether scopes, one bit 1 << scope for each, hold this one: OPEN and ANY are held by all. */
+bool access_scope_held(unsigned scopes, enum access_scope scope);
+
+/* ------------------------------------------------------------------- keys -- */
+
+/* One key of the keys' file: a name, the hash of a secret, scopes and limits.
+ *
+ * A key never changes. A file that is read again gives new keys; a request goes on with the key
+ * that it began with. */
 
 struct access_key {
     _Atomic int holders;
@@ -48,5 +94,14 @@ void access_key_write(const struct access_key *key, struct text *text);
 /* The share of the schedulers that the jobs of the key's name have; NULL gives NULL, the common
  * share. Needs the key no longer than the key needs its account. */
 struct job_share *access_key_share(const struct access_key *key);
+
+/* --------------------------------------------------------------- refusals -- */
+
+/* Whether a key holds the scope. False with the fault `scope`, which names it. */
+bool access_check_scope(const struct access_key *key, enum access_scope scope, struct fault *fault);
+
+/* Whether a key may see and call the models of that name. False with the fault `scope`, which is
+ * the same whether there is such a model or not. */
+bool access_check_model(const struct access_key *key, const char *model, struct fault *fault);
 
 #endif

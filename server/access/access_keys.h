@@ -1,8 +1,24 @@
-/* access_keys.h - the keys of a file, replaced as a whole when the file is read again. */
+/* access_keys.h - the keys in use: read from a file, and replaced as a whole when it is read again.
+ */
 #ifndef ATTND_ACCESS_KEYS_H
 #define ATTND_ACCESS_KEYS_H
 
 #include "access/access_key.h"
+#include "base/fault.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* ------------------------------------------------------------------- file -- */
+
+enum { ACCESS_FILE_BYTES_MAX = 1 << 20 };
+
+/* Reads the whole file; *text is malloc'd. Refuses a file that is not regular, that is over
+ * ACCESS_FILE_BYTES_MAX, or that others may write, because they could give themselves a key. Logs a
+ * warning where others may read it. */
+bool access_file_read(const char *path, char **text, size_t *size, struct fault *fault);
+
+/* ------------------------------------------------------------------- keys -- */
 
 struct access_keys; /* thread-safe */
 
@@ -39,5 +55,10 @@ void access_keys_each_account(struct access_keys *keys,
 
 /* No key is held any more. NULL is fine. */
 void access_keys_free(struct access_keys *keys);
+
+/* ---------------------------------------------------------------- metrics -- */
+
+/* Writes it by the names of keys; nothing where keys is NULL. */
+void access_metrics_write(struct access_keys *keys, struct text *text);
 
 #endif

@@ -1,9 +1,38 @@
-/* access_table.h - all keys of one reading of the keys' file. It does not change once it is read,
- * so any number of threads may find keys in it. */
+/* access_table.h - the keys' file as text: one line, and all keys of one reading. */
 #ifndef ATTND_ACCESS_TABLE_H
 #define ATTND_ACCESS_TABLE_H
 
 #include "access/access_key.h"
+
+/* ------------------------------------------------------------------ lines -- */
+
+enum { ACCESS_LINE_BYTES_MAX = 4096 };
+
+struct access_line {
+    const char *path; /* of the file, for messages */
+    int number;       /* from 1 */
+    const char *text; /* without comment and end of line */
+    size_t size;
+};
+
+/* Sets a fault "path:line:column: message" for the byte at `at`; columns count bytes from 1.
+ * Returns false. A message never holds what may be a secret. */
+bool access_line_fault(const struct access_line *line, const char *at, struct fault *fault,
+                       const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* Where the name and the hash of the line begin, for faults that are found later. */
+struct access_line_places {
+    const char *name, *hash;
+};
+
+/* Fills in all of a new key but its account. The line has more than blanks. */
+bool access_line_read(const struct access_line *line, struct access_key *key,
+                      struct access_line_places *places, struct fault *fault);
+
+/* ------------------------------------------------------------------ table -- */
+
+/* All keys of one reading of the keys' file. It does not change once it is read,
+ * so any number of threads may find keys in it. */
 
 enum { ACCESS_KEYS_MAX = 10000 };
 

@@ -1,7 +1,7 @@
 /* prometheus.c - see prometheus.h. */
 #include "api/prometheus.h"
 
-#include "access/access_metrics.h"
+#include "access/access_keys.h"
 #include "api/nv_metrics.h"
 #include "service/service.h"
 #include "spans/span_exporter.h"

@@ -4,7 +4,7 @@
  * long as a snapshot takes; checksums and sending go on while the next call runs. */
 #include "api/sessions.h"
 
-#include "access/access_check.h"
+#include "access/access_key.h"
 #include "infer/operation.h"
 #include "operations/sessions.h"
 #include "service/model_access.h"

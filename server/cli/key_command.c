@@ -3,7 +3,7 @@
  * No command shows a key but the one that has just made it. */
 #include "cli/key_command.h"
 
-#include "access/access_file.h"
+#include "access/access_keys.h"
 #include "access/access_table.h"
 #include "cli/key_new.h"
 #include "config/config_options.h"

@@ -5,8 +5,7 @@
  * is there already is found before anything is written. */
 #include "cli/key_new.h"
 
-#include "access/access_file.h"
-#include "access/access_line.h"
+#include "access/access_keys.h"
 #include "access/access_table.h"
 #include "base/names.h"
 

@@ -6,7 +6,7 @@
 #ifndef ATTND_HTTP_H
 #define ATTND_HTTP_H
 
-#include "access/access_scope.h"
+#include "access/access_key.h"
 #include "base/bytes.h"
 #include "base/fault.h"
 #include "base/memory_budget.h"

@@ -4,7 +4,7 @@
  * and does not learn which paths there are or how busy the daemon is. */
 #include "http/http_internal.h"
 
-#include "access/access_check.h"
+#include "access/access_key.h"
 #include "access/access_keys.h"
 #include "watch/key_metrics.h"
 

@@ -48,7 +48,7 @@ static bool refuse(const struct source *source, const char *reason, struct fault
     return fault_set(fault, FAULT_OPTION, "%s %s: %s", source->flag, source->path, reason);
 }
 
-/* As access_file.c does with the file of keys. A Secret of Kubernetes that is mounted with its
+/* As access_keys.c does with the file of keys. A Secret of Kubernetes that is mounted with its
  * default mode, 0644, may be read by others in a container where there are none. */
 static bool check_mode(const struct source *source, unsigned mode, struct fault *fault)
 {

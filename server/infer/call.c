@@ -1,8 +1,8 @@
 /* call.c - see call.h. */
 #include "infer/call.h"
 
+#include "access/access_account.h"
 #include "access/access_key.h"
-#include "access/access_quota.h"
 #include "base/clock.h"
 #include "formats/coding.h"
 #include "infer/call_answer.h"

@@ -4,7 +4,7 @@
  * of the session, by a ticket that it takes when its request has come. */
 #include "operations/sessions.h"
 
-#include "access/access_check.h"
+#include "access/access_key.h"
 #include "base/clock.h"
 #include "config/config_value.h"
 #include "infer/call_formats.h"

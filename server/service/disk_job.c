@@ -1,8 +1,8 @@
 /* disk_job.c - see disk_job.h. */
 #include "service/disk_job.h"
 
+#include "access/access_account.h"
 #include "access/access_key.h"
-#include "access/access_quota.h"
 #include "base/clock.h"
 #include "formats/coding.h"
 #include "service/admission.h"

@@ -1,7 +1,7 @@
 /* model_access.c - see model_access.h. */
 #include "service/model_access.h"
 
-#include "access/access_check.h"
+#include "access/access_key.h"
 
 static bool shows(const void *key, const char *name)
 {

@@ -1,7 +1,7 @@
 /* service.c - see service.h. */
 #include "service/service.h"
 
-#include "access/access_quota.h"
+#include "access/access_account.h"
 #include "base/clock.h"
 #include "watch/metrics.h"
 

@@ -8,7 +8,7 @@
  * reaches a session of another owner. */
 #include "session/session_store_internal.h"
 
-#include "access/access_check.h"
+#include "access/access_key.h"
 #include "base/clock.h"
 #include "base/random_id.h"
 #include "text/text.h"

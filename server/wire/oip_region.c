@@ -1,7 +1,7 @@
 /* oip_region.c - see oip_region.h. Messages follow Triton's where it has one. */
 #include "wire/oip_region.h"
 
-#include "access/access_check.h"
+#include "access/access_key.h"
 #include "regions/regions.h"
 
 #include <inttypes.h>

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "access/access_scope.h"
+#include "access/access_key.h"
 #include "answer.h"
 #include "api/routes.h"
 #include "fixture.h"

@@ -1,6 +1,6 @@
 /* test_access_quota.c - what the requests of one name may use: bounds, refusals in words, counters;
  * and a budget that many threads use at once. */
-#include "access/access_quota.h"
+#include "access/access_account.h"
 #include "watch/key_metrics.h"
 
 #include <setjmp.h>
