@@ -1,17 +1,18 @@
-/* config.c - see config.h.
- *
- * Defaults, environment variables and flags are read in this order by the same few functions, and
- * each overrides what came before it. config_options.c lists what can be set. An unknown variable
- * is refused, as an unknown flag is: the daemon would otherwise run with other settings than its
- * owner believes. */
+/* config.c - defaults, environment variables and flags are read in this order by the same few
+ * functions, and each overrides what came before it. config_options.c lists what can be set. An
+ * unknown variable is refused, as an unknown flag is: the daemon would otherwise run with other
+ * settings than its owner believes. */
 #include "config/config.h"
 
+#include "base/memory_budget.h"
 #include "base/names.h"
 #include "base/version.h"
 #include "config/config_options.h"
 #include "config/config_value.h"
 #include "config/listen_address.h"
 #include "config/web_origin.h"
+#include "host/resources.h"
+#include "text/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -228,11 +229,10 @@ static bool set_value(struct config *config, const struct setting *setting)
     case CONFIG_ORIGIN:
     case CONFIG_HOST:
     case CONFIG_PRINTS:
-    case CONFIG_NOT_BUILT:
     case CONFIG_GROUP:
         break;
     }
-    return refuse(setting->label, "is not in this build");
+    return false;
 }
 
 /* ------------------------------------------------------------------ names -- */
@@ -385,8 +385,6 @@ static bool read_flag(struct config *config, char **argv, int *argument)
     };
     if (!setting.option || setting.option->kind == CONFIG_PRINTS)
         return refuse_flag(label, label + 2);
-    if (setting.option->kind == CONFIG_NOT_BUILT)
-        return set_value(config, &setting);
     if (!find_value(&setting, equals, argv, argument))
         return false;
     return is_list(setting.option) ? add_by_flag(config, &setting) : set_value(config, &setting);
@@ -453,4 +451,52 @@ enum config_outcome config_read(struct config *config, int argc, char **argv)
         if (!read_flag(config, argv, &i))
             return CONFIG_EXIT_ERROR;
     return check_pages(config) && check_tls(config) ? CONFIG_RUN : CONFIG_EXIT_ERROR;
+}
+
+/* ---------------------------------------------------- left to the machine -- */
+
+void config_memory_settle(struct config *config)
+{
+    const size_t granted = resources_memory_bytes();
+    if (config->memory_bytes_max == 0)
+        config->memory_bytes_max = granted / 2;
+    if (config->trace_bytes_max == 0)
+        config->trace_bytes_max = granted / 8;
+    if (config->session_bytes_max == 0)
+        config->session_bytes_max = granted / 4;
+    memory_budget_limit(config->memory_bytes_max);
+    if (config->body_bytes_max > memory_budget_body_bytes_max())
+        config->body_bytes_max = memory_budget_body_bytes_max();
+}
+
+/* A name has no dot: the ids of sessions are "NAME.", and what nobody can guess, so a balancer
+ * knows by the beginning of an id where a session lives. */
+static const char LETTERS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+static void take_host_name(char name[CONFIG_REPLICA_MAX + 1])
+{
+    char host[256] = "";
+    if (gethostname(host, sizeof host - 1) != 0)
+        host[0] = '\0';
+    host[strcspn(host, ".")] = '\0';
+    for (char *at = host + strspn(host, LETTERS); *at; at += strspn(at, LETTERS))
+        *at = '-';
+    text_copy(name, CONFIG_REPLICA_MAX + 1, host[0] ? host : "attnd");
+}
+
+bool config_replica_settle(struct config *config, struct fault *fault)
+{
+    const char *name = config->replica;
+    if (!name) {
+        take_host_name(config->replica_name);
+        return true;
+    }
+    const size_t length = strlen(name);
+    if (length == 0 || length > CONFIG_REPLICA_MAX || strspn(name, LETTERS) != length)
+        return fault_set(fault, FAULT_OPTION,
+                         "--replica: '%.80s' came; expected 1 to %d of A-Z a-z 0-9 _ -, as in "
+                         "attnd-0",
+                         name, CONFIG_REPLICA_MAX);
+    text_copy(config->replica_name, sizeof config->replica_name, name);
+    return true;
 }

@@ -6,6 +6,7 @@
 #define ATTND_CONFIG_H
 
 #include "attn.h"
+#include "base/fault.h"
 #include "spans/span_options.h"
 #include "watch/log.h"
 
@@ -33,7 +34,7 @@ struct config {
     const char *tls_cert, *tls_key;   /* both or none */
     const char *tls_client_ca;        /* or NULL; set only with both and with keys */
     const char *replica;              /* as given; NULL: not */
-    char replica_name[CONFIG_REPLICA_MAX + 1]; /* of this daemon (config_replica.h) */
+    char replica_name[CONFIG_REPLICA_MAX + 1]; /* of this daemon: config_replica_settle() */
     bool open;              /* without keys, too, it may listen where other machines reach it */
     bool explorer;          /* the page at / is served */
     const char *models;     /* --models DIR, or NULL */
@@ -79,8 +80,19 @@ enum config_outcome { CONFIG_RUN, CONFIG_EXIT_OK, CONFIG_EXIT_ERROR };
 
 /* Reads the environment, then argv. --help and --version print and give CONFIG_EXIT_OK. Anything
  * unknown or out of range prints one line to stderr, which names the flag or variable, what came
- * and what was expected, and gives CONFIG_EXIT_ERROR; so does a flag of the contract whose feature
- * is not in this build. Strings are borrowed from argv and the environment. */
+ * and what was expected, and gives CONFIG_EXIT_ERROR. Strings are borrowed from argv and the
+ * environment. */
 enum config_outcome config_read(struct config *config, int argc, char **argv);
+
+/* ---------------------------------------------------- left to the machine -- */
+
+/* Sets what is not given from what the machine grants, and one budget for all requests
+ * (memory_budget.h). Lowers the bound of one body so that it fits in. */
+void config_memory_settle(struct config *config);
+
+/* Sets config->replica_name, that of this daemon among its replicas: --replica, or else the first
+ * label of the host's name, with "-" for what a name may not have. False, with the fault: --replica
+ * is not a name. */
+bool config_replica_settle(struct config *config, struct fault *fault);
 
 #endif

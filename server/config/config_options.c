@@ -21,10 +21,6 @@
     {                                                                                              \
         .name = "", .kind = CONFIG_GROUP, .value = "", .help = (title)                             \
     }
-#define NOT_BUILT(flag)                                                                            \
-    {                                                                                              \
-        .name = (flag), .kind = CONFIG_NOT_BUILT, .value = ""                                      \
-    }
 
 /* Units of the bounds. A small multiple of the largest size must still fit into a size_t. */
 #define MS         ((int64_t)1000000)
@@ -148,7 +144,6 @@ const struct config_option CONFIG_OPTIONS[] = {
       FIELD(check_config), 0, 0 },
     { "version", CONFIG_PRINTS, "", NULL, "print the version", 0, 0, 0, 0 },
     { "help", CONFIG_PRINTS, "", NULL, "print this; so does -h", 0, 0, 0, 0 },
-    NOT_BUILT("cors-origin"),
 };
 
 enum { OPTION_COUNT = sizeof CONFIG_OPTIONS / sizeof CONFIG_OPTIONS[0] };
@@ -157,7 +152,7 @@ const int CONFIG_OPTION_COUNT = OPTION_COUNT;
 
 bool config_option_is_shown(const struct config_option *option)
 {
-    return option->kind != CONFIG_NOT_BUILT && option->kind != CONFIG_GROUP;
+    return option->kind != CONFIG_GROUP;
 }
 
 const struct config_option *config_option_find(const char *name, size_t length)

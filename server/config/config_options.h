@@ -22,9 +22,8 @@ enum config_kind {
     CONFIG_MODE,   /* of a file, octal */
     CONFIG_CHOICE, /* value lists the choices, "none|explicit"; the field gets the index of one */
     CONFIG_SWITCH,
-    CONFIG_PRINTS,    /* --help, --version: no variable, no field */
-    CONFIG_NOT_BUILT, /* in the contract, not in this build */
-    CONFIG_GROUP,     /* no flag: help is the title of the group that the rows behind it are in */
+    CONFIG_PRINTS, /* --help, --version: no variable, no field */
+    CONFIG_GROUP,  /* no flag: help is the title of the group that the rows behind it are in */
 };
 
 struct config_option {
@@ -40,13 +39,13 @@ struct config_option {
 extern const struct config_option CONFIG_OPTIONS[];
 extern const int CONFIG_OPTION_COUNT;
 
-/* Whether the row is a flag of this build, which --help and the pages made of it list. */
+/* Whether the row is a flag, not the title of a group. */
 bool config_option_is_shown(const struct config_option *option);
 
 /* The option whose name is the length bytes at name, or NULL. */
 const struct config_option *config_option_find(const char *name, size_t length);
 
-/* The option of this build that a mistyped name may have meant; NULL where none is near. */
+/* The option that a mistyped name may have meant; NULL where none is near. */
 const struct config_option *config_option_nearest(const char *name);
 
 /* Whether --help or -h is among the arguments, of the daemon or another command. */

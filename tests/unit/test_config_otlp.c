@@ -2,8 +2,6 @@
  * refused, and what describes the daemon. */
 #include "base/version.h"
 #include "config/config_otlp.h"
-#include "config/config_otlp_endpoint.h"
-#include "config/config_otlp_resource.h"
 
 #include "capture.h"
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "config/listen_collision.h"
+#include "config/listen_address.h"
 
 #include <string.h>
 
