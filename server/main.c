@@ -31,7 +31,6 @@
 #include "session/session_store.h"
 #include "spans/span_exporter.h"
 #include "store/model_report.h"
-#include "watch/fatal_signal.h"
 #include "watch/log.h"
 #include "watch/log_writer.h"
 #include "watch/metrics.h"

@@ -5,13 +5,10 @@
 #include "api/nv_metrics.h"
 #include "service/service.h"
 #include "spans/span_exporter.h"
-#include "watch/batch_metrics.h"
-#include "watch/connection_metrics.h"
 #include "watch/log_writer.h"
 #include "watch/metrics.h"
 #include "watch/metrics_inference.h"
 #include "watch/metrics_text.h"
-#include "watch/process_metrics.h"
 #include "work/cost.h"
 
 static void write_number(struct text *text, const char *name, const char *type, const char *help,

@@ -7,7 +7,7 @@
 
 #include "attn.h"
 #include "base/fault.h"
-#include "spans/span_options.h"
+#include "spans/trace_context.h"
 #include "watch/log.h"
 
 enum { CONFIG_LIST_MAX = 8, CONFIG_REPLICA_MAX = 31 };

@@ -9,7 +9,7 @@
 
 #include "base/version.h"
 #include "config/config_value.h"
-#include "spans/span_json.h"
+#include "spans/span_record.h"
 #include "text/text.h"
 #include "watch/log.h"
 

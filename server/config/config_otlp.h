@@ -5,7 +5,7 @@
 
 #include "base/fault.h"
 #include "config/config.h"
-#include "spans/span_options.h"
+#include "spans/trace_context.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -146,7 +146,7 @@ static void allow_listed(int rules, const struct ruleset *given_up, const struct
         allow_folder_of(rules, given_up, real, path->use);
 }
 
-/* What process_metrics.c and resources.c read, and what glibc reads before it gives memory of a
+/* What metrics.c and resources.c read, and what glibc reads before it gives memory of a
  * thread's heap back for the first time. */
 static void allow_own(int rules, const struct ruleset *given_up)
 {

@@ -10,7 +10,7 @@
 #include "base/list.h"
 #include "http/http.h"
 #include "spans/trace_context.h"
-#include "watch/request_record.h"
+#include "watch/metrics_inference.h"
 
 enum { EXCHANGE_ID_MAX = 128, EXCHANGE_PARAM_MAX = 256, EXCHANGE_LOGGED_MAX = 256 };
 enum { EXCHANGE_FIELDS_MAX = 8, EXCHANGE_FIELD_MAX = 64 };

@@ -8,7 +8,6 @@
 #include "formats/coding.h"
 #include "http/http_cors.h"
 #include "text/text.h"
-#include "watch/connection_metrics.h"
 #include "watch/log.h"
 #include "watch/metrics.h"
 

@@ -195,7 +195,7 @@ const char *exchange_path(const struct exchange *exchange);
 /* When the request came, as clock_now_ns(). */
 int64_t exchange_started_ns(const struct exchange *exchange);
 
-/* The record of the request for the log (request_record.h), to be filled in before the reply. */
+/* The record of the request for the log (metrics_inference.h), to be filled in before the reply. */
 struct request_record;
 struct request_record *exchange_record(struct exchange *exchange);
 

@@ -21,7 +21,7 @@
 #include "service/service.h"
 #include "text/json.h"
 #include "text/text.h"
-#include "watch/request_record.h"
+#include "watch/metrics_inference.h"
 
 struct call;
 

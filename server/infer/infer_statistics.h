@@ -5,7 +5,7 @@
 
 #include "infer/infer.h"
 #include "infer/infer_cost.h"
-#include "watch/request_record.h"
+#include "watch/metrics_inference.h"
 
 /* Fills in model, layer and shapes, as far as they are known, and what the request costs, and
  * counts it. The request still has its models. In the statistics of models, successive items of one

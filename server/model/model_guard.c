@@ -6,7 +6,7 @@
  * size. */
 #include "model/model_guard.h"
 
-#include "watch/fatal_signal.h"
+#include "watch/log_writer.h"
 
 #include <signal.h>
 #include <stdatomic.h>

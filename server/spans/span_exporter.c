@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/unique_id.h"
 #include "spans/collector.h"
-#include "spans/span_json.h"
 #include "spans/span_queue.h"
+#include "spans/span_record.h"
 #include "watch/log.h"
 #include "watch/metrics_text.h"
 

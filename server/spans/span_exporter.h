@@ -8,8 +8,8 @@
 #define ATTND_SPAN_EXPORTER_H
 
 #include "base/fault.h"
-#include "spans/span_options.h"
 #include "spans/span_record.h"
+#include "spans/trace_context.h"
 
 struct span_exporter;
 struct text;

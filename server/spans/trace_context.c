@@ -1,4 +1,4 @@
-/* trace_context.c - see trace_context.h. */
+/* trace_context.c - reads traceparent and tracestate, makes ids, decides what is sent. */
 #include "spans/trace_context.h"
 
 #include "base/unique_id.h"

@@ -4,7 +4,7 @@
  * another name. Giving places and writing the page are done under a mutex. */
 #include "watch/key_metrics.h"
 
-#include "watch/metrics_places.h"
+#include "watch/metrics.h"
 #include "watch/metrics_text.h"
 
 #include <pthread.h>

@@ -1,9 +1,7 @@
-/* log_writer.c - see log_writer.h.
- *
- * There are two buffers. Threads append lines to one of them under the mutex, while the writer's
- * thread writes the other without the mutex, so a slow write() delays that thread alone. O_NONBLOCK
- * on standard error would need no thread, but the daemon may not set it: it would hold for every
- * process that shares the stream.
+/* log_writer.c - there are two buffers. Threads append lines to one of them under the mutex, while
+ * the writer's thread writes the other without the mutex, so a slow write() delays that thread
+ * alone. O_NONBLOCK on standard error would need no thread, but the daemon may not set it: it would
+ * hold for every process that shares the stream.
  *
  * The kernel keeps a write() of up to PIPE_BUF bytes to a pipe in one piece, whoever else writes to
  * it. So each write() holds whole lines, as many as fit into PIPE_BUF. */
@@ -16,6 +14,8 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -233,4 +233,30 @@ void log_writer_settle(int ms_max)
 {
     for (int ms = 0; ms < ms_max && atomic_load(&writer.unwritten) > 0; ms++)
         poll(NULL, 0, 1);
+}
+
+/* ---------------------------------------------------------- fatal signals -- */
+
+/* The handler itself writes nothing. It waits while the log's thread, which runs on, gathers lines
+ * for a few milliseconds and writes them. The wait has a limit: the signal may have hit that very
+ * thread, its mutex may stay locked, or nobody may read standard error. */
+
+enum { SETTLE_MS_MAX = 200 };
+
+void fatal_signal_end(int signal_number)
+{
+    log_writer_settle(SETTLE_MS_MAX);
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+void fatal_signal_install(void)
+{
+    static const int SIGNALS[] = { SIGSEGV, SIGABRT, SIGFPE, SIGILL };
+    const struct sigaction action = { .sa_handler = fatal_signal_end };
+    for (size_t i = 0; i < sizeof SIGNALS / sizeof SIGNALS[0]; i++) {
+        struct sigaction before;
+        if (sigaction(SIGNALS[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+            sigaction(SIGNALS[i], &action, NULL);
+    }
 }

@@ -1,11 +1,14 @@
 /* metrics.h - counters, gauges and histograms, and their Prometheus text.
  *
- * Thread-safe; counting allocates nothing and takes no lock (C11 atomics).
- * Route labels are the route table's patterns, never a client's text. */
+ * Thread-safe; counting allocates nothing and takes no lock (C11 atomics). Route labels are the
+ * route table's patterns, never a client's text. */
 #ifndef ATTND_METRICS_H
 #define ATTND_METRICS_H
 
 #include "text/text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
 
 enum { METRICS_ROUTES_MAX = 128 };
 
@@ -64,5 +67,64 @@ void metrics_build_info(const char *version, const char *kernels, const char *pr
  * and the build. */
 void metrics_write_requests(struct text *text);
 void metrics_write_counts(struct text *text);
+
+/* A fixed number of places for what is counted by name, where names come and go.
+ *
+ * A name keeps its place, and its counters go on, until its last holder has dropped it and another
+ * name needs the place. The caller holds a lock around each call. */
+
+enum { METRICS_NAME_MAX = 128 };
+
+struct metrics_place {
+    char name[METRICS_NAME_MAX + 1]; /* "": free */
+    int holder_count;
+    uint64_t dropped_at; /* drop_count when the last holder dropped it */
+};
+
+/* places is an array of count zeroed places. */
+struct metrics_places {
+    struct metrics_place *places;
+    int count;
+    uint64_t drop_count;
+};
+
+/* Takes the place of this name and returns its index; -1 where all places are held by other names.
+ * *is_new: the counters there are of another name, or of none. */
+int metrics_places_take(struct metrics_places *places, const char *name, bool *is_new);
+void metrics_places_drop(struct metrics_places *places, int index);
+
+/* Counts one matrix product, of row_count rows, that request_count requests share. From any
+ * thread. */
+void batch_metrics_observe(int64_t request_count, int64_t row_count);
+
+/* Writes histograms of both. */
+void batch_metrics_write(struct text *text);
+
+/* Why a request ended before its client had the whole answer. */
+enum request_end {
+    REQUEST_LEFT_READING, /* the client left before its whole body had arrived */
+    REQUEST_LEFT_WAITING, /* the client left while the request was queued or computed */
+    REQUEST_LEFT_SENDING, /* the client left while its answer was being sent */
+    REQUEST_SLOW_READER,  /* the client took its answer too slowly for too long */
+    REQUEST_STOPPED,      /* the daemon stopped first */
+    REQUEST_END_COUNT
+};
+
+enum connection_end {
+    CONNECTION_IDLE,        /* no request came for too long */
+    CONNECTION_FOR_ANOTHER, /* too many were open, and this one had been idle the longest */
+    CONNECTION_END_COUNT
+};
+
+/* Count a request that ended so, and an idle connection that the daemon closed. */
+void connection_metrics_cancelled(enum request_end why);
+void connection_metrics_closed(enum connection_end why);
+
+void connection_metrics_write(struct text *text);
+
+/* process_*, the metrics that every Prometheus client library has of its process: writes CPU
+ * seconds, resident and virtual bytes, threads, descriptors, start time. What the system does not
+ * tell (no /proc) is left out. */
+void process_metrics_write(struct text *text);
 
 #endif

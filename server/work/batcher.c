@@ -23,7 +23,7 @@
 #include "work/batcher.h"
 
 #include "base/clock.h"
-#include "watch/batch_metrics.h"
+#include "watch/metrics.h"
 #include "work/batch_share.h"
 #include "work/job_order.h"
 

@@ -2,7 +2,7 @@
  * that a job which leaves or runs out of time in the middle of a batch harms no other, and what
  * the sharing is said to cost. */
 #include "callers.h"
-#include "watch/batch_metrics.h"
+#include "watch/metrics.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

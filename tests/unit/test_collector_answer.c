@@ -1,5 +1,5 @@
 /* test_collector_answer.c - what a collector may answer: whole, in pieces, too long, nonsense. */
-#include "spans/collector_answer.h"
+#include "spans/collector.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

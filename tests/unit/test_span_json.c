@@ -1,5 +1,5 @@
 /* test_span_json.c - a record as OTLP's JSON, field for field, read back by cJSON. */
-#include "spans/span_json.h"
+#include "spans/span_record.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
