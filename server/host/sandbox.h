@@ -59,8 +59,4 @@ void sandbox_leave_files(struct sandbox *sandbox, const struct sandbox_path *pat
  * are in force; a missing one is a warning. False where neither is. */
 bool sandbox_leave_calls(struct sandbox *sandbox, struct fault *fault);
 
-/* sandbox_calls.c: filters the calls of all threads, for these uses of files. Returns 0 or an
- * errno. */
-int sandbox_filter_calls(const struct sandbox *sandbox);
-
 #endif

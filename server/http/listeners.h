@@ -3,7 +3,7 @@
 #define ATTND_LISTENERS_H
 
 #include "config/config.h"
-#include "host/passed_sockets.h"
+#include "host/service_manager.h"
 #include "http/listener.h"
 
 /* Of --listen, of --admin-listen, and of a service manager. */

@@ -1,9 +1,7 @@
 /* reference_flags.c - the page of flags, variables and commands. */
 #include "reference/reference.h"
 
-#include "cli/health_command.h"
-#include "cli/key_command.h"
-#include "cli/model_command.h"
+#include "cli/commands.h"
 #include "config/config_options.h"
 #include "config/config_value.h"
 

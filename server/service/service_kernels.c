@@ -1,7 +1,7 @@
 /* service_kernels.c - which table of kernels computes attention. */
 #include "config/config_options.h"
 #include "config/config_value.h"
-#include "host/tiles.h"
+#include "host/process_start.h"
 #include "service/service.h"
 #include "watch/log.h"
 

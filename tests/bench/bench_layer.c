@@ -9,7 +9,7 @@
 #include "own.h"
 #include "yardstick.h"
 
-#include "host/blas_core.h"
+#include "host/process_start.h"
 #include "kernels/kernels.h"
 #include "layer.h"
 #include "linear.h"

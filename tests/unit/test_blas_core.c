@@ -4,8 +4,9 @@
  * In the child, this file's openblas_get_corename() replaces the library's. TEST_BLAS_CORE names
  * the core that OpenBLAS has seemingly chosen by itself, so any machine can play one that
  * OpenBLAS does not know. If TEST_BLAS_CORE is not set, the real function answers. The test
- * reads the features of the CPU from /proc/cpuinfo, not from the source that blas_core.c uses. */
-#include "host/blas_core.h"
+ * reads the features of the CPU from /proc/cpuinfo, not from the source that process_start.c uses.
+ */
+#include "host/process_start.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  * answer comes. */
 #include "base/clock.h"
 #include "capture.h"
-#include "cli/health_command.h"
+#include "cli/commands.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

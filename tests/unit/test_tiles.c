@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "host/tiles.h"
+#include "host/process_start.h"
 
 #include <errno.h>
 #include <seccomp.h>
