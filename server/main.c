@@ -22,7 +22,6 @@
 #include "regions/regions.h"
 #include "service/cost_fit.h"
 #include "service/service.h"
-#include "service/service_keys.h"
 #include "session/session_save.h"
 #include "session/session_store.h"
 #include "spans/span_exporter.h"

@@ -1,6 +1,4 @@
-/* dtype.c - see dtype.h.
- *
- * Tensors may begin at any byte, so elements are read and written by memcpy(). */
+/* dtype.c - tensors may begin at any byte, so elements are read and written by memcpy(). */
 #include "base/dtype.h"
 
 #include <assert.h>
@@ -168,4 +166,16 @@ void dtype_write(void *bytes, enum attn_dtype dtype, const float *values, size_t
     else
         for (size_t i = 0; i < count; i++)
             f64_of_float(to + 8 * i, values[i]);
+}
+
+/* ---------------------------------------------------- names of precisions -- */
+
+bool precision_find(const char *name, enum attn_precision *precision)
+{
+    for (int i = 0; i < ATTN_PRECISION_COUNT; i++)
+        if (strcmp(attn_precision_name((enum attn_precision)i), name) == 0) {
+            *precision = (enum attn_precision)i;
+            return true;
+        }
+    return false;
 }

@@ -36,4 +36,10 @@ bool dtype_integer_find(const char *name, struct dtype_integer *integer);
 /* Reads an integer, which may begin at any byte; above INT64_MAX it becomes that. */
 int64_t dtype_integer_read(const void *bytes, struct dtype_integer integer);
 
+/* For messages. */
+#define PRECISION_NAMES "highest, high or medium"
+
+/* Sets *precision to that of this name. False where there is none. */
+bool precision_find(const char *name, enum attn_precision *precision);
+
 #endif

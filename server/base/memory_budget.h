@@ -10,10 +10,13 @@
  * of the budget:
  *
  *     12   computed bytes, so that at least 3 are left for bodies
+ *
  *      8   bodies, from their first byte until they are answered
+ *
  *     10   bodies, for a peer whose unfinished bodies take at most 1, so that one peer's slow
- * bodies leave something to the others 15   both together; the last sixteenth is kept for small
- * requests
+ *          bodies leave something to the others
+ *
+ *     15   both together; the last sixteenth is kept for small requests
  *
  * A request is small if its body has at most 64 KiB and it needs at most 1 MiB. Small requests may
  * use the last sixteenth and, like all others, the rest. A peer is a client's address. A proxy that

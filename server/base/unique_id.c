@@ -1,12 +1,16 @@
-/* unique_id.c - see unique_id.h: a counter that starts at one random word for each process, mixed
- * by splitmix64 (https://prng.di.unimi.it/splitmix64.c). */
+/* unique_id.c - a counter mixed by splitmix64 (https://prng.di.unimi.it/splitmix64.c), and random
+ * bits. */
 #include "base/unique_id.h"
 
 #include "base/clock.h"
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <sys/random.h>
 #include <time.h>
+
+/* : a counter that starts at one random word for each process, mixed
+ * by splitmix64 (https://prng.di.unimi.it/splitmix64.c). */
 
 #define STEP 0x9e3779b97f4a7c15u
 
@@ -37,4 +41,18 @@ uint64_t unique_id_next(void)
     uint64_t id;
     unique_id_take(&id, 1);
     return id;
+}
+
+bool random_id_make(char id[RANDOM_ID_LENGTH + 1])
+{
+    static const char DIGITS[] = "0123456789abcdef";
+    unsigned char bytes[RANDOM_ID_LENGTH / 2];
+    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+        return false;
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        id[2 * i] = DIGITS[bytes[i] >> 4];
+        id[2 * i + 1] = DIGITS[bytes[i] & 15];
+    }
+    id[RANDOM_ID_LENGTH] = '\0';
+    return true;
 }

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/grow.h"
-#include "base/random_id.h"
+#include "base/unique_id.h"
 #include "watch/metrics.h"
 
 #include <inttypes.h>

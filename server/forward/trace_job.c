@@ -10,7 +10,7 @@
 #include "forward/trace_plan.h"
 #include "infer/infer_job.h"
 #include "infer/infer_statistics.h"
-#include "service/cost_guess.h"
+#include "service/admission.h"
 
 #include <stdlib.h>
 #include <string.h>

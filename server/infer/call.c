@@ -7,7 +7,6 @@
 #include "formats/coding.h"
 #include "infer/call_answer.h"
 #include "service/admission.h"
-#include "service/cost_guess.h"
 
 #include <stdlib.h>
 

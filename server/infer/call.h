@@ -110,7 +110,7 @@ struct call {
 
     /* What the plan says. */
     struct infer_cost cost;
-    uint64_t guess_key; /* cost_guess.h */
+    uint64_t guess_key; /* cost_guess_key() */
     int64_t item_count;
     size_t answer_bytes; /* at most; a long answer is written by tasks */
     struct admission_more_items more_items;

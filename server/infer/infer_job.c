@@ -8,7 +8,7 @@
 #include "infer/infer_results.h"
 #include "infer/infer_statistics.h"
 #include "infer/infer_together.h"
-#include "service/cost_guess.h"
+#include "service/admission.h"
 
 #include <stdlib.h>
 

@@ -5,8 +5,8 @@
  * type is refused like a mistyped one. */
 #include "model/model_config.h"
 
+#include "base/dtype.h"
 #include "base/names.h"
-#include "base/precision.h"
 
 #include <assert.h>
 #include <float.h>

@@ -4,7 +4,7 @@
  * body have arrived (and again if the body had to wait to be read), when the body has arrived, and
  * when the request has been planned. Before the plan only the cost of reading the body is certain,
  * and the request is judged by that; in the queue it counts with the recent cost of such bodies
- * (cost_guess.h).
+ * (cost_guess_ns()).
  *
  * A share of several (job_share.h) may have as many items in the queue, and as much cost, as would
  * still fit besides: dynamic thresholds, Choudhury and Hahne, "Dynamic queue length thresholds for
@@ -17,6 +17,9 @@
 #define ATTND_ADMISSION_H
 
 #include "service/service.h"
+
+#include <stddef.h>
+#include <stdint.h>
 
 /* ------------------------------------------------------------ the decision -- */
 
@@ -120,5 +123,19 @@ bool admission_takes_planned(struct service *service, struct job *job, int64_t i
                              struct fault *fault);
 void admission_ends(struct service *service, const struct job *job,
                     struct admission_more_items more_items);
+
+/* The likely cost of a request whose body has not been read.
+ *
+ * Requests of the same path and about the same size mostly cost about the same. So a table keeps a
+ * moving average of the planned cost for each path and size that comes often. */
+
+/* Requests with the same key are alike: of one path, one type, and one size within a fifth. */
+uint64_t cost_guess_key(const char *path, const char *type, size_t body_bytes);
+
+/* Predicted time of one worker; 0: no request with this key has been planned lately. */
+int64_t cost_guess_ns(uint64_t key);
+
+/* A request with this key has been planned at ns. */
+void cost_guess_learn(uint64_t key, int64_t ns);
 
 #endif

@@ -1,8 +1,16 @@
-/* service.c - see service.h. */
+/* service.c - checks that many handlers make; kernels by the flag, the CPU and what Linux permits;
+ * the keys. */
 #include "service/service.h"
 
 #include "access/access_account.h"
+#include "access/access_keys.h"
 #include "base/clock.h"
+#include "config/config.h"
+#include "config/config_options.h"
+#include "config/config_value.h"
+#include "host/process_start.h"
+#include "regions/regions.h"
+#include "watch/log.h"
 #include "watch/metrics.h"
 
 #include <math.h>
@@ -103,4 +111,91 @@ size_t service_request_bytes_max(const struct config *config)
     const size_t bytes_max = 2 * config->answer_bytes_max + 16 * config->body_bytes_max;
     return bytes_max < memory_budget_request_bytes_max() ? bytes_max
                                                          : memory_budget_request_bytes_max();
+}
+
+/* ---------------------------------------------------------------- kernels -- */
+
+/* Takes the kernels on tiles if this CPU has them and Linux lets this process use them. False, with
+ * a fault, if --kernels wants no others and Linux does not. */
+static bool choose_tiles(struct service *service, struct fault *fault)
+{
+    const struct attn_kernels *amx = attn_kernels_amx();
+    const char *wanted = service->config->kernels;
+    if (!amx || (wanted && strcmp(attn_kernels_name(amx), wanted) != 0))
+        return true;
+    const char *reason = tiles_refused();
+    if (!reason) {
+        service->kernels = amx;
+        return true;
+    }
+    if (wanted)
+        return fault_set(fault, FAULT_OPTION, "--kernels is amx, and tiles may not be used: %s",
+                         reason);
+    log_line(LOG_WARNING, "tiles (AMX) are not used", LOG_STRING("reason", reason));
+    return true;
+}
+
+bool service_choose_kernels(struct service *service, struct fault *fault)
+{
+    const struct attn_kernels *const *tables = attn_kernels_available();
+    const char *wanted = service->config->kernels;
+    if (!choose_tiles(service, fault))
+        return false;
+    if (service->kernels)
+        return true;
+    service->kernels = tables[0];
+    for (; *tables; tables++)
+        if (!wanted || strcmp(attn_kernels_name(*tables), wanted) == 0) {
+            service->kernels = *tables;
+            return true;
+        }
+    const char *names = config_option_find("kernels", strlen("kernels"))->value;
+    if (config_value_choice(wanted, names) < 0)
+        return fault_set(fault, FAULT_OPTION, "there are no kernels '%.60s'; expected %s", wanted,
+                         names);
+    return fault_set(fault, FAULT_OPTION, "this CPU cannot run the kernels '%s'; its best are %s",
+                     wanted, attn_kernels_name(service->kernels));
+}
+
+/* ------------------------------------------------------------------- keys -- */
+
+bool service_open_keys(struct service *service, struct fault *fault)
+{
+    const char *path = service->config->keys;
+    if (!path || access_keys_open(&service->keys, path, fault))
+        return true;
+    return fault_set(fault, fault->code, "--keys: %s", fault->message);
+}
+
+void service_log_keys(const struct service *service)
+{
+    if (service->keys)
+        log_line(LOG_INFO, "keys", LOG_STRING("file", service->config->keys),
+                 LOG_NUMBER("keys", access_keys_count(service->keys)));
+}
+
+/* Who asked is not known of a signal. */
+static void audit_keys(const char *outcome)
+{
+    log_line(LOG_INFO, "audit", LOG_STRING("who", "SIGHUP"), LOG_STRING("what", "keys"),
+             LOG_STRING("outcome", outcome));
+}
+
+void service_read_keys_again(struct service *service)
+{
+    struct access_keys_change change;
+    struct fault fault;
+    if (!service->keys)
+        return;
+    if (access_keys_reload(service->keys, &change, &fault)) {
+        log_line(LOG_INFO, "keys read again", LOG_NUMBER("keys", change.count),
+                 LOG_NUMBER("added", change.added), LOG_NUMBER("removed", change.removed));
+        if (service->regions)
+            regions_unregister_lost(service->regions, service->keys);
+        audit_keys("done");
+    } else {
+        log_line(LOG_WARNING, "keys not read again, those of before stay",
+                 LOG_STRING("reason", fault.message));
+        audit_keys("refused");
+    }
 }

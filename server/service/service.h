@@ -81,4 +81,14 @@ bool service_refuse_overloaded(int retry_after_s, struct fault *fault);
 /* The memory that one request may use to compute, in bytes. */
 size_t service_request_bytes_max(const struct config *config);
 
+/* Opens the keys of --keys, at start. Without --keys, service->keys stays NULL. */
+bool service_open_keys(struct service *service, struct fault *fault);
+
+/* Logs where the keys come from. */
+void service_log_keys(const struct service *service);
+
+/* Reads them again, at SIGHUP. Where the file is wrong, a warning is logged and those of before
+ * stay. What names without a key had registered ends. */
+void service_read_keys_again(struct service *service);
+
 #endif

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/grow.h"
-#include "base/random_id.h"
+#include "base/unique_id.h"
 #include "host/file_save.h"
 #include "model/model_mapping.h"
 #include "service/model_access.h"

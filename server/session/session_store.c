@@ -10,7 +10,7 @@
 
 #include "access/access_key.h"
 #include "base/clock.h"
-#include "base/random_id.h"
+#include "base/unique_id.h"
 #include "text/text.h"
 #include "watch/metrics.h"
 

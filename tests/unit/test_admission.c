@@ -1,7 +1,6 @@
 /* What is taken and what is refused, tested on the pure function that decides it; and the memory
  * of what bodies of a kind cost. */
 #include "service/admission.h"
-#include "service/cost_guess.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
