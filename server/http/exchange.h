@@ -102,7 +102,7 @@ struct exchange {
     size_t body_announced; /* by the Content-Length, which may lie; 0: there is none */
     size_t received;       /* bytes of the body, with those that were dropped */
     bool is_chunked;       /* the body comes with a Transfer-Encoding */
-    bool is_preflight;     /* of a page that may ask (http_cors.h); it needs no route */
+    bool is_preflight;     /* of a page that may ask (http_origin.h); it needs no route */
     const char *allowed;   /* for Access-Control-Allow-Origin (http_origin.h); NULL: none */
     enum coding body_coding;
 

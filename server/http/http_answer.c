@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "formats/coding.h"
-#include "http/http_cors.h"
+#include "http/http_origin.h"
 #include "text/text.h"
 #include "watch/log.h"
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 /* From the shortest name to the longest. PAGE(...) is a header that the page of an allowed origin
- * may set (http_cors.h), X(...) one that the browser itself or no browser sends. */
+ * may set (http_origin.h), X(...) one that the browser itself or no browser sends. */
 #define HTTP_HEADER_MAP(X, PAGE)                                                                   \
     X(HOST, "Host")                                                                                \
     PAGE(ACCEPT, "Accept")                                                                         \

@@ -1,5 +1,5 @@
 /* http_internal.h - what the files that drive libmicrohttpd share: http.c, for one request, and all
- * http_*.c but http_cors.c, http_headers.c and http_origin.c. Only they include microhttpd.h. */
+ * http_*.c but http_headers.c and http_origin.c. Only they include microhttpd.h. */
 #ifndef ATTND_HTTP_INTERNAL_H
 #define ATTND_HTTP_INTERNAL_H
 

@@ -24,7 +24,7 @@
 
 #include "base/clock.h"
 #include "watch/metrics.h"
-#include "work/batch_share.h"
+#include "work/batch_group.h"
 #include "work/job_order.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* scheduler.h - a bounded queue of jobs, and the threads that run their tasks.
+/* scheduler.h - A bounded queue of jobs, and the threads that run their tasks.
  *
  * A job runs in stages. Stage 0 is one task; after the last task of a stage the job says how many
  * tasks the next stage has, 0 when the job is over. A worker takes one task at a time, from the job

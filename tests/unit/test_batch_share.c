@@ -1,7 +1,7 @@
 /* Shares that have jobs in one batch: each pays for its own rows, and a share may go with its last
  * job, whether the batch has begun or not. */
 #include "callers.h"
-#include "work/batch_share.h"
+#include "work/batch_group.h"
 #include "work/job_share.h"
 
 #include <setjmp.h>
