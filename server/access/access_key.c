@@ -41,7 +41,8 @@ const char *access_scope_names(void)
     return names + 2;
 }
 
-bool access_scope_held(unsigned scopes, enum access_scope scope)
+/* Whether scopes, one bit 1 << scope for each, hold this one: OPEN and ANY are held by all. */
+static bool access_scope_held(unsigned scopes, enum access_scope scope)
 {
     if (scope == ACCESS_OPEN || scope == ACCESS_ANY || scopes & 1u << ACCESS_ADMIN)
         return true;

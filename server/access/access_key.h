@@ -47,9 +47,6 @@ const char *access_scope_nearest(const char *name);
 /* "infer, models, ..., admin": all names, for messages. */
 const char *access_scope_names(void);
 
-/* Whether scopes, one bit 1 << scope for each, hold this one: OPEN and ANY are held by all. */
-bool access_scope_held(unsigned scopes, enum access_scope scope);
-
 /* ------------------------------------------------------------------- keys -- */
 
 /* One key of the keys' file: a name, the hash of a secret, scopes and limits.

@@ -28,8 +28,12 @@ struct word {
     size_t size;
 };
 
-bool access_line_fault(const struct access_line *line, const char *at, struct fault *fault,
-                       const char *format, ...)
+/* Sets a fault "path:line:column: message" for the byte at `at`; columns count bytes from 1.
+ * Returns false. A message never holds what may be a secret. */
+__attribute__((format(printf, 4, 5))) static bool access_line_fault(const struct access_line *line,
+                                                                    const char *at,
+                                                                    struct fault *fault,
+                                                                    const char *format, ...)
 {
     char message[FAULT_MESSAGE_MAX];
     va_list arguments;

@@ -15,11 +15,6 @@ struct access_line {
     size_t size;
 };
 
-/* Sets a fault "path:line:column: message" for the byte at `at`; columns count bytes from 1.
- * Returns false. A message never holds what may be a secret. */
-bool access_line_fault(const struct access_line *line, const char *at, struct fault *fault,
-                       const char *format, ...) __attribute__((format(printf, 4, 5)));
-
 /* Where the name and the hash of the line begin, for faults that are found later. */
 struct access_line_places {
     const char *name, *hash;

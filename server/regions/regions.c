@@ -55,8 +55,10 @@ static bool is_allowed(const char *name, const struct region_prefixes *prefixes)
     return false;
 }
 
-const char *region_key_file(const char *key, const struct region_prefixes *prefixes,
-                            struct fault *fault)
+/* The name of a key's file in /dev/shm, which is a part of key; NULL, with a fault at "/key", where
+ * the key is no name of shared memory, or no prefix allows it. */
+static const char *region_key_file(const char *key, const struct region_prefixes *prefixes,
+                                   struct fault *fault)
 {
     const char *name = without_slash(key);
     if (!is_name(name)) {
@@ -144,9 +146,11 @@ static int open_file(const char *file, const char *key, uint64_t offset, uint64_
     return -1;
 }
 
-struct region *region_open(const char *owner, const char *name, const char *key, uint64_t offset,
-                           uint64_t size, const struct region_prefixes *prefixes,
-                           struct fault *fault)
+/* Opens a region, held once. The file must be a regular one of the daemon's user, with no other
+ * name, and hold all bytes of the region. NULL, with a fault. */
+static struct region *region_open(const char *owner, const char *name, const char *key,
+                                  uint64_t offset, uint64_t size,
+                                  const struct region_prefixes *prefixes, struct fault *fault)
 {
     const char *file = region_key_file(key, prefixes, fault);
     if (!file)
@@ -170,13 +174,13 @@ struct region *region_open(const char *owner, const char *name, const char *key,
     return region;
 }
 
-struct region *region_hold(struct region *region)
+static struct region *region_hold(struct region *region)
 {
     atomic_fetch_add_explicit(&region->holders, 1, memory_order_relaxed);
     return region;
 }
 
-void region_release(struct region *region)
+static void region_release(struct region *region)
 {
     if (!region || atomic_fetch_sub_explicit(&region->holders, 1, memory_order_acq_rel) > 1)
         return;
@@ -433,8 +437,9 @@ void regions_unregister_lost(struct regions *regions, struct access_keys *keys)
     pthread_mutex_unlock(&regions->mutex);
 }
 
-struct region *regions_find(struct regions *regions, const struct access_key *access,
-                            const char *name, struct fault *fault)
+/* The region of this name, held for the caller; NULL, with a fault. */
+static struct region *regions_find(struct regions *regions, const struct access_key *access,
+                                   const char *name, struct fault *fault)
 {
     pthread_mutex_lock(&regions->mutex);
     const int place = find(regions, owner_of(access), name);

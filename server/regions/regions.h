@@ -21,11 +21,6 @@ struct region_prefixes {
 /* Whether the operator's prefixes are such beginnings. */
 bool region_prefixes_check(const struct region_prefixes *prefixes, struct fault *fault);
 
-/* The name of a key's file in /dev/shm, which is a part of key; NULL, with a fault at "/key", where
- * the key is no name of shared memory, or no prefix allows it. */
-const char *region_key_file(const char *key, const struct region_prefixes *prefixes,
-                            struct fault *fault);
-
 /* One region of shared memory: a part of a file in /dev/shm, which a client has made
  * with shm_open() and the daemon reads tensors from and writes tensors to.
  *
@@ -45,15 +40,6 @@ struct region {
     char key[NAME_MAX + 2]; /* "/input_simple" */
     uint64_t offset, size;  /* of the region in the file, in bytes */
 };
-
-/* Opens a region, held once. The file must be a regular one of the daemon's user, with no other
- * name, and hold all bytes of the region. NULL, with a fault. */
-struct region *region_open(const char *owner, const char *name, const char *key, uint64_t offset,
-                           uint64_t size, const struct region_prefixes *prefixes,
-                           struct fault *fault);
-
-struct region *region_hold(struct region *region);
-void region_release(struct region *region); /* the last one closes the file; NULL is fine */
 
 /* Whether size bytes at offset lie in the region. */
 bool region_check(const struct region *region, uint64_t offset, uint64_t size, struct fault *fault);
@@ -98,10 +84,6 @@ void regions_unregister_all(struct regions *regions, const struct access_key *ac
 
 /* The same of all whose owner has no key of the file any more. */
 void regions_unregister_lost(struct regions *regions, struct access_keys *keys);
-
-/* The region of this name, held for the caller; NULL, with a fault. */
-struct region *regions_find(struct regions *regions, const struct access_key *access,
-                            const char *name, struct fault *fault);
 
 /* Calls visit for each region that the key may see, in the order of their registration. visit must
  * not call functions of regions. */

@@ -66,7 +66,7 @@ void span_json_string(struct text *text, const char *name, const char *value)
     text_raw(text, "}}");
 }
 
-void span_json_integer(struct text *text, const char *name, int64_t value)
+static void span_json_integer(struct text *text, const char *name, int64_t value)
 {
     write_key(text, name);
     text_raw(text, "intValue\":\"");

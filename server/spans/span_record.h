@@ -71,8 +71,6 @@ void span_json_end(struct text *text);
 enum { SPAN_JSON_BYTES_MAX = 8192 }; /* of one record */
 void span_json_write(struct text *text, const struct span_record *record, int64_t unix_ns);
 
-/* Writes {"key":name,"value":...} of a string or an integer. */
+/* Writes {"key":name,"value":...} of a string. */
 void span_json_string(struct text *text, const char *name, const char *value);
-void span_json_integer(struct text *text, const char *name, int64_t value);
-
 #endif
