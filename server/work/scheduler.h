@@ -174,7 +174,7 @@ void scheduler_move(struct scheduler *scheduler, struct job *job, struct job_sha
 /* Moves the job to the share of other if that one's turn comes sooner. */
 void scheduler_join(struct scheduler *scheduler, struct job *job, const struct job *other);
 
-/* The job did spent_ns of its work for other: charges the share of other in place of its own. */
+/* Charges spent_ns to other's share instead of the job's, for work that the job did for other. */
 void scheduler_pay(struct scheduler *scheduler, struct job *job, const struct job *other,
                    int64_t spent_ns);
 
