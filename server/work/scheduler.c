@@ -255,7 +255,7 @@ static void offer_cpu(struct scheduler_thread *thread, int64_t spent_ns)
 }
 
 /* Whether a worker that was woken for the stage has not come, though a task of it has ended since:
- * it may wait for the CPU of this thread beside an idle one (worker_cpu.h). */
+ * it may wait for the CPU of this thread beside an idle one (scheduler_threads.c). */
 static bool is_awaiting_worker(const struct scheduler *scheduler, const struct job *job)
 {
     return scheduler->idle_count > 0 && job->next_task > job->tasks_running

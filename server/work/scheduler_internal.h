@@ -94,4 +94,12 @@ struct job *scheduler_spare_job(const struct scheduler *scheduler, int64_t now_n
 int64_t scheduler_begin_time(const struct job *job);
 int64_t scheduler_end_time(int64_t begun_ns, int64_t begun_cpu_ns);
 
+/* With or without the mutex: pins the calling thread to the index-th of the allowed CPUs, counting
+ * round where there are fewer. Where the kernel refuses, the thread stays unpinned. */
+void worker_cpu_pin(const cpu_set_t *allowed, int index);
+
+/* Moves the calling thread to a CPU that is not in busy. Its affinity mask stays as it is, so the
+ * kernel may move it on. Where the mask has no other CPU, the thread stays. */
+void worker_cpu_leave(const cpu_set_t *busy);
+
 #endif

@@ -6,15 +6,51 @@
  * a body of many megabytes that is read, a large answer that is packed. It runs only while every
  * worker is held by such a job, so only then is there one thread more than CPUs. */
 #include "work/scheduler_internal.h"
-#include "work/worker_cpu.h"
 
 #include "base/clock.h"
+#include "watch/log.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
 enum { WORKER_NICE = 5 };
+
+/* ------------------------------------------------------------------- CPUs -- */
+
+/* The kernel places a woken thread on the CPU of its waker where it finds no idle one at once, and
+ * it does not search all of them while they were busy lately (SIS_UTIL of Linux,
+ * kernel/sched/fair.c). So two workers may share one CPU beside an idle one for several ms, until
+ * the kernel balances its queues. */
+void worker_cpu_pin(const cpu_set_t *allowed, int index)
+{
+    cpu_set_t one;
+    int cpu = -1;
+    if (CPU_COUNT(allowed) == 0)
+        return;
+    for (int left = index % CPU_COUNT(allowed); left >= 0; left -= CPU_ISSET(cpu, allowed) != 0)
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    if (sched_setaffinity(0, sizeof one, &one) != 0)
+        log_line(LOG_WARNING, "worker not pinned", LOG_NUMBER("worker", index),
+                 LOG_STRING("reason", strerror(errno)));
+}
+
+void worker_cpu_leave(const cpu_set_t *busy)
+{
+    cpu_set_t all, shared, others;
+    if (sched_getaffinity(0, sizeof all, &all) != 0)
+        return;
+    CPU_AND(&shared, &all, busy);
+    CPU_XOR(&others, &all, &shared);
+    if (CPU_COUNT(&others) == 0 || CPU_COUNT(&shared) == 0)
+        return;
+    if (sched_setaffinity(0, sizeof others, &others) == 0) /* the kernel moves the thread here */
+        sched_setaffinity(0, sizeof all, &all);
+}
 
 /* --------------------------------------------------------------- threads -- */
 

@@ -1,6 +1,6 @@
 /* A worker leaves a CPU on which another one runs: it goes on elsewhere, and may still run wherever
  * it might before. Where it may run nowhere else, it stays. */
-#include "work/worker_cpu.h"
+#include "work/scheduler_internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
