@@ -27,7 +27,7 @@ enum { ROUTE_PARAMS_MAX = 2 };
 
 /* What is known of a body before it is read. */
 struct body_outlook {
-    size_t bytes;           /* announced; 0: not known */
+    size_t bytes;           /* announced; of a chunked body 64 KiB */
     int64_t wait_ns;        /* how long the first waiting body of the thread has waited already */
     int64_t others_count;   /* bodies that are read before this one */
     int64_t others_cost_ns; /* the sum of their cost_ns */

@@ -43,7 +43,7 @@ enum {
 enum {
     LONG_BYTES = 16 * 1024,    /* a shorter body comes with its headers, or soon after */
     ROOM_BYTES = 1024 * 1024,  /* a body gets a place while fewer bytes than this have one */
-    UNKNOWN_BYTES = 64 * 1024, /* that a body without a Content-Length counts for */
+    UNKNOWN_BYTES = 64 * 1024, /* that a chunked body counts for */
     WINDOW_BYTES = 64 * 1024,  /* that the kernel takes of a new connection before any is read */
     PLACE_MS = 20,             /* that a body keeps its place at most */
     SILENCE_MS = 1,            /* a body loses its place when nothing came for this time */
@@ -119,7 +119,7 @@ bool http_is_before_body(const struct exchange *exchange)
 
 static size_t bytes_of(const struct exchange *exchange)
 {
-    return exchange->body_announced ? exchange->body_announced : UNKNOWN_BYTES;
+    return exchange->is_chunked ? UNKNOWN_BYTES : exchange->body_announced;
 }
 
 static bool has_room(const struct http_gate *gate)
@@ -235,13 +235,28 @@ struct exchange *http_gate_expire(struct http_thread *thread)
 
 /* --------------------------------------------------------------- one body -- */
 
+/* Takes the places of bodies of which nothing comes any more, and of those that have had theirs for
+ * long: they are read all the same, but do not count as work to come. */
+static void end_idle_places(struct http_gate *gate)
+{
+    const int64_t now_ns = clock_now_ns();
+    for (struct exchange *exchange = gate->reading.list.first, *next; exchange; exchange = next) {
+        next = exchange->at_gate.next;
+        if (now_ns - exchange->flowed_ns > PLACE_MS * MS
+            || now_ns - exchange->gate_since_ns > WAIT_MS * MS)
+            http_gate_leave(exchange);
+    }
+}
+
 void http_gate_look(struct exchange *exchange)
 {
     const struct http_thread *thread = exchange->thread;
-    const struct http_gate *gate = &thread->gate;
+    struct http_gate *gate = &exchange->thread->gate;
     struct body_outlook *outlook = &exchange->outlook;
     const bool is_known = exchange->called;
-    outlook->bytes = exchange->body_announced;
+    outlook->bytes = bytes_of(exchange);
+    if (outlook->bytes > LONG_BYTES && !is_known)
+        end_idle_places(gate);
     outlook->is_counted = is_known;
     outlook->others_count = is_known ? 0 : atomic_load(&thread->http->coming_count);
     outlook->others_cost_ns = is_known ? 0 : atomic_load(&thread->http->coming_cost_ns);

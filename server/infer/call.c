@@ -409,7 +409,7 @@ bool call_takes_body(const struct exchange *exchange, struct body_outlook *outlo
     uint64_t guess_key;
     if (!service_has_time(exchange, fault))
         return false;
-    if (outlook->bytes > 0 && outlook->bytes < ADMISSION_EARLY_BYTES)
+    if (outlook->bytes < ADMISSION_EARLY_BYTES)
         return true;
     const struct admission_cost certain =
         predict(&cost, exchange, (struct byte_slice){ NULL, outlook->bytes }, &guess_key,

@@ -56,6 +56,14 @@ static bool is_over(const struct fill *fill, const struct admission_request *req
     return false;
 }
 
+/* The items for which there have to be places. */
+static int64_t places_of(const struct admission_limits *limits, const struct admission_queue *queue,
+                         const struct admission_request *request)
+{
+    const bool may_be_larger = request->items > limits->items_max && queue->batch_items == 0;
+    return may_be_larger ? admission_counted_items(limits, queue, request->items) : request->items;
+}
+
 /* Whether the queue is full, or what the request's share has in it is more than what is free. Each
  * job of the share that ends makes the one less and the other more, so half of what is too much has
  * to be done, by the share's part of the workers. Jobs of other shares make nothing free for sure,
@@ -66,7 +74,8 @@ static bool is_full(const struct admission_limits *limits, const struct admissio
     const double workers = (double)queue->worker_count;
     const double free_items = (double)limits->items_max - (double)queue->items;
     const double free_cost_ns = (double)limits->cost_ns_max * workers - (double)queue->cost_ns;
-    const double items = (double)request->items, cost_ns = (double)request->likely_ns;
+    const double items = (double)places_of(limits, queue, request);
+    const double cost_ns = (double)request->likely_ns;
     const double own_items = (double)queue->share_items, own_ns = (double)queue->share_cost_ns;
     const double by_clock = queue->slowdown / workers;
     const struct fill all = { (double)queue->items, items - free_items, (double)queue->cost_ns,
@@ -180,6 +189,7 @@ static struct admission_queue queue_without(struct service *service,
             (outlook ? outlook->others_cost_ns : 0) + less_ns(load.cost_ns, request->counted_ns),
         .worker_count = scheduler_worker_count(service->scheduler),
         .slowdown = cost_slowdown(),
+        .batch_items = atomic_load(&service->more_items),
     };
 }
 
@@ -190,6 +200,7 @@ static void add_share(struct admission_queue *queue, struct service *service,
 {
     const struct scheduler_share_load load = scheduler_share_load(service->scheduler, share);
     queue->is_shared = true;
+    queue->batch_items = atomic_load(&share->more_items);
     queue->share_part = load.part;
     queue->share_items = load.job_count + scheduler_share_load(service->disk_jobs, share).job_count
                          + atomic_load(&share->more_items) + (outlook ? outlook->own_count : 0)

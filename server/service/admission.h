@@ -12,7 +12,11 @@
  * one flood of requests leaves half of the queue to others, and n floods leave a part of 1 / (n +
  * 1). A share that has nothing in the queue is not bounded by this: it may bring a batch of many
  * more items. For the other shares such a batch counts as no more than the rule lets a share have,
- * so their requests find places beside it. */
+ * so their requests find places beside it.
+ *
+ * A batch of more items than the queue has places is judged by what it would count as for others,
+ * where there is no other batch of its share. By its own items it would never find the queue empty
+ * enough: the jobs that have not been planned are there, and they may be such batches too. */
 #ifndef ATTND_ADMISSION_H
 #define ATTND_ADMISSION_H
 
@@ -36,6 +40,8 @@ struct admission_queue {
     int64_t before_ns; /* the part of cost_ns that goes before the judged request */
     int worker_count;
     double slowdown; /* cost_slowdown() */
+
+    int64_t batch_items; /* of batches, but the first of each; where is_shared, of its share's */
 
     bool is_shared;                     /* the judged request is of one share of several */
     int64_t share_items, share_cost_ns; /* of its share, within items and cost_ns */

@@ -58,6 +58,7 @@ static void test_items(void **state)
     assert_int_equal(judge(), ADMISSION_FULL);
     assert_int_equal(retry_after_s, 30);
     request.items = 11;
+    queue.batch_items = 1;
     assert_int_equal(judge(), ADMISSION_FULL);
     queue.items = queue.cost_ns = queue.before_ns = 0;
     request.items = 10;
@@ -289,6 +290,31 @@ static void test_a_batch_leaves_half(void **state)
     }
 }
 
+/* Batches that are larger than the queue do not keep each other out: among jobs that are not
+ * planned, each of which may be one, the first is taken, and the next when it is done. */
+static void test_one_large_batch_at_a_time(void **state)
+{
+    (void)state;
+    limits.items_max = 1024;
+    for (int is_shared = 0; is_shared < 2; is_shared++) {
+        queue = (struct admission_queue){ .items = 3,
+                                          .worker_count = 2,
+                                          .slowdown = 1,
+                                          .is_shared = is_shared,
+                                          .share_items = is_shared ? 3 : 0,
+                                          .share_part = 1 };
+        request.items = 3000;
+        request.counted_items = 1;
+        assert_int_equal(judge(), ADMISSION_TAKEN);
+        queue.batch_items = admission_counted_items(&limits, &queue, request.items) - 1;
+        queue.items += queue.batch_items;
+        assert_int_equal(judge(), ADMISSION_FULL);
+        request.items = 100; /* a smaller one finds a place beside it */
+        queue.share_items = 0;
+        assert_int_equal(judge(), ADMISSION_TAKEN);
+    }
+}
+
 /* However a share's items come: they leave others as many places as they count for. */
 static void test_batches_of_a_share_leave_half(void **state)
 {
@@ -368,6 +394,7 @@ int main(void)
         cmocka_unit_test_setup(test_a_flood_leaves_half_of_the_cost, setup),
         cmocka_unit_test_setup(test_when_there_is_room_for_a_share, setup),
         cmocka_unit_test_setup(test_a_batch_leaves_half, setup),
+        cmocka_unit_test_setup(test_one_large_batch_at_a_time, setup),
         cmocka_unit_test_setup(test_batches_of_a_share_leave_half, setup),
         cmocka_unit_test_setup(test_batches_leave_a_place, setup),
         cmocka_unit_test(test_guesses),

@@ -229,6 +229,46 @@ static void test_leaving(void **state)
     assert_int_equal(resumed[2], 4);
 }
 
+/* Bodies of which nothing comes do not count beside one that comes, also where none waits; nor do
+ * those that come for long. */
+static void test_idle_bodies_do_not_count(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        assert_true(enter(i, SHORT + 1));
+    exchanges[5]->body_announced = LARGE;
+    exchanges[6]->body_announced = SHORT;
+    now_ns += 20 * MS;
+    http_gate_look(exchanges[5]);
+    assert_int_equal(exchanges[5]->outlook.others_count, 4);
+    now_ns += 1;
+    http_gate_flow(exchanges[2]);
+    http_gate_look(exchanges[6]); /* a short body is not judged by others */
+    assert_int_equal(exchanges[6]->outlook.others_count, 4);
+    http_gate_look(exchanges[5]);
+    assert_int_equal(exchanges[5]->outlook.others_count, 1);
+    for (int i = 0; i < 100; i++) {
+        now_ns += 10 * MS;
+        http_gate_flow(exchanges[2]);
+    }
+    http_gate_look(exchanges[5]);
+    assert_int_equal(exchanges[5]->outlook.others_count, 0);
+}
+
+/* A chunked body is judged as one of 64 KiB. */
+static void test_chunked_bodies_count(void **state)
+{
+    (void)state;
+    exchanges[0]->is_chunked = true;
+    http_gate_look(exchanges[0]);
+    assert_int_equal(exchanges[0]->outlook.bytes, 64 * 1024);
+    assert_true(enter(0, 0));
+    assert_int_equal(thread->gate.reading.bytes, 64 * 1024);
+    http_gate_look(exchanges[1]);
+    assert_int_equal(exchanges[1]->outlook.bytes, 0);
+    assert_int_equal(exchanges[1]->outlook.others_count, 1);
+}
+
 /* ---------------------------------------------------------------- overload -- */
 
 /* Exchange i finds the queue full. Returns the number of the one that gives it its place, or -1. */
@@ -403,6 +443,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_silent_bodies, setup, teardown),
         cmocka_unit_test_setup_teardown(test_endless_bodies, setup, teardown),
         cmocka_unit_test_setup_teardown(test_leaving, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_idle_bodies_do_not_count, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_chunked_bodies_count, setup, teardown),
         cmocka_unit_test_setup_teardown(test_newest_takes_place_of_oldest, setup, teardown),
         cmocka_unit_test_setup_teardown(test_places_with_keys, setup, teardown),
         cmocka_unit_test_setup_teardown(test_newest_goes_first, setup, teardown),
