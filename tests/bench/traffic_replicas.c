@@ -113,7 +113,7 @@ void replicas_init(struct replicas *replicas, double cpus)
 {
     char text[sizeof CONFIGURATION + TEXT_BYTES];
     *replicas = (struct replicas){ .cpus = cpus };
-    const int port = balancer_free_port();
+    const int port = daemon_free_port();
     snprintf(replicas->admin, sizeof replicas->admin, "/tmp/attnd-replicas-%d", (int)getpid());
     snprintf(text, sizeof text, CONFIGURATION, replicas->admin, port, REPLICAS_MAX);
     balancer_prepare_text(&replicas->balancer, BALANCER_HAPROXY, port, text);

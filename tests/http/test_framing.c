@@ -291,7 +291,7 @@ static void behind(enum balancer_kind kind, const char *buffering)
     balancer_need(kind);
     struct request_text text = { 0 };
     struct balancer balancer;
-    const int port = balancer_free_port();
+    const int port = daemon_free_port();
     if (kind == BALANCER_NGINX)
         write_nginx(&text, port, buffering);
     else

@@ -12,15 +12,12 @@
 #include "daemon.h"
 #include "request_text.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 enum { BURST = 200, REQUESTS_MAX = 100 * BURST };
@@ -30,25 +27,12 @@ static const char DROPPED[] = "attnd_log_lines_dropped_total";
 static struct daemon server;
 static struct http_client client;
 
-/* The test must choose the port itself: it cannot read the port from a log that nobody reads. */
-static int free_port(void)
-{
-    struct sockaddr_in address = { .sin_family = AF_INET };
-    socklen_t size = sizeof address;
-    const int taken = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    assert_int_equal(bind(taken, (struct sockaddr *)&address, size), 0);
-    assert_int_equal(getsockname(taken, (struct sockaddr *)&address, &size), 0);
-    close(taken);
-    return ntohs(address.sin_port);
-}
-
 /* Starts a daemon that writes its log into a pipe, and returns the reading end of the pipe. */
 static int start_into_pipe(void)
 {
     int ends[2];
     char listen[32];
-    const int port = free_port();
+    const int port = daemon_free_port();
     snprintf(listen, sizeof listen, "127.0.0.1:%d", port);
     const char *const arguments[] = { "--listen", listen, NULL };
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);

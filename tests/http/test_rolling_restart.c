@@ -182,7 +182,7 @@ static void restart_behind(enum balancer_kind kind, int rounds, const char *dela
     pthread_t threads[CLIENTS];
     balancer_need(kind);
     for (int i = 0; i < REPLICAS; i++)
-        start_replica(i, balancer_free_port(), delay);
+        start_replica(i, daemon_free_port(), delay);
     balancer_prepare(&balancer, kind, (const int[REPLICAS]){ replicas[0].port, replicas[1].port });
     balancer_start(&balancer, kind);
     load.port = balancer.port;
@@ -245,7 +245,7 @@ static void test_kept_connection_is_told(void **state)
     (void)state;
     struct http_client client;
     char value[32];
-    start_replica(0, balancer_free_port(), "1s");
+    start_replica(0, daemon_free_port(), "1s");
     http_client_init(&client, replicas[0].port);
     struct http_response response = http_client_post(&client, PATH, GOOD);
     assert_int_equal(response.status, 200);

@@ -63,7 +63,7 @@ static void start_behind(enum balancer_kind kind, struct http_client *client)
 {
     balancer_need(kind);
     for (int i = 0; i < REPLICAS; i++)
-        start_replica(i, balancer_free_port());
+        start_replica(i, daemon_free_port());
     balancer_prepare(&balancer, kind, (const int[REPLICAS]){ replicas[0].port, replicas[1].port });
     balancer_start(&balancer, kind);
     http_client_init(client, balancer.port);

@@ -13,12 +13,9 @@
 
 #include "daemon.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 enum { LIST_MAX = 16, TEXT_BYTES = 256 };
@@ -184,18 +181,6 @@ static void test_among_others(void **state)
     expect(&start, "127.0.0.1:0", false); /* the flag replaces the variable */
 }
 
-static int free_port(void)
-{
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
-    socklen_t size = sizeof address;
-    const int descriptor = socket(AF_INET, SOCK_STREAM, 0);
-    assert_true(descriptor >= 0);
-    assert_int_equal(bind(descriptor, (struct sockaddr *)&address, size), 0);
-    assert_int_equal(getsockname(descriptor, (struct sockaddr *)&address, &size), 0);
-    close(descriptor);
-    return ntohs(address.sin_port);
-}
-
 /* A start that is refused has not listened on the addresses before the refused one. */
 static void test_nothing_is_bound(void **state)
 {
@@ -204,7 +189,8 @@ static void test_nothing_is_bound(void **state)
     char socket_path[TEXT_BYTES];
     struct start start = { .argument_count = 0 };
     snprintf(socket_path, sizeof socket_path, "%s/attnd.sock", folder);
-    snprintf(listen, sizeof listen, "127.0.0.1:%d,unix:%s,0.0.0.0:0", free_port(), socket_path);
+    snprintf(listen, sizeof listen, "127.0.0.1:%d,unix:%s,0.0.0.0:0", daemon_free_port(),
+             socket_path);
     give(&start, true, "listen", listen);
     struct daemon_result result = daemon_command(start.arguments, start.environment);
     assert_int_equal(result.exit_code, 1);

@@ -38,18 +38,6 @@ static const char *const REPLICAS[BALANCER_REPLICAS] = { "192.0.2.1:8080", "192.
 
 enum { PATH_BYTES = 512 };
 
-int balancer_free_port(void)
-{
-    struct sockaddr_in address = { .sin_family = AF_INET };
-    socklen_t size = sizeof(address);
-    const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    assert_int_equal(bind(descriptor, (struct sockaddr *)&address, sizeof(address)), 0);
-    assert_int_equal(getsockname(descriptor, (struct sockaddr *)&address, &size), 0);
-    close(descriptor);
-    return ntohs(address.sin_port);
-}
-
 const char *balancer_file(enum balancer_kind kind)
 {
     return shipped[kind].file;
@@ -103,7 +91,7 @@ void balancer_prepare(struct balancer *balancer, enum balancer_kind kind,
                       const int ports[BALANCER_REPLICAS])
 {
     *balancer =
-        (struct balancer){ .port = balancer_free_port(), .directory = daemon_directory_create() };
+        (struct balancer){ .port = daemon_free_port(), .directory = daemon_directory_create() };
     char *text = manifest_file_text(shipped[kind].file);
     replace(&text, shipped[kind].listen, 1, shipped[kind].listen_form, balancer->port);
     for (int i = 0; i < BALANCER_REPLICAS; i++)

@@ -28,7 +28,7 @@ void balancer_prepare(struct balancer *balancer, enum balancer_kind kind,
                       const int ports[BALANCER_REPLICAS]);
 
 /* The same with the caller's text in place of the shipped file, and a port from
- * balancer_free_port(). For nginx the text is what stands inside http { }. */
+ * daemon_free_port(). For nginx the text is what stands inside http { }. */
 void balancer_prepare_text(struct balancer *balancer, enum balancer_kind kind, int port,
                            const char *text);
 
@@ -45,8 +45,5 @@ char *balancer_output(const struct balancer *balancer);
 
 /* Stops the balancer; it need not run. */
 void balancer_stop(struct balancer *balancer);
-
-/* A port that nothing uses at the moment. */
-int balancer_free_port(void);
 
 #endif

@@ -18,12 +18,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -36,6 +39,27 @@ double daemon_now(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+int daemon_free_port(void)
+{
+    enum { PORT_MIN = 10000, PORT_COUNT = 22000, TRIES = 1000 };
+    for (int tries = 0; tries < TRIES; tries++) {
+        unsigned number = 0;
+        assert_int_equal(getrandom(&number, sizeof number, 0), sizeof number);
+        const int port = PORT_MIN + (int)(number % PORT_COUNT);
+        const struct sockaddr_in address = { .sin_family = AF_INET,
+                                             .sin_port = htons((uint16_t)port),
+                                             .sin_addr = { htonl(INADDR_LOOPBACK) } };
+        const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        const bool is_free =
+            bind(descriptor, (const struct sockaddr *)&address, sizeof address) == 0;
+        close(descriptor);
+        if (is_free)
+            return port;
+    }
+    fail_msg("no port is free");
+    return 0;
 }
 
 void daemon_pause(double seconds)

@@ -89,6 +89,10 @@ struct daemon_result {
 struct daemon_result daemon_command(const char *const *arguments, const char *const *environment);
 void daemon_result_free(struct daemon_result *result);
 
+/* A port of 127.0.0.1 that nothing uses at the moment, below those that the kernel gives to
+ * connections (ip_local_port_range): no other test gets it by chance before it is used. */
+int daemon_free_port(void);
+
 /* ------------------------------------------------------------- directories -- */
 
 char *daemon_directory_create(void);           /* a new one under $TMPDIR; free with the next */

@@ -42,7 +42,7 @@ static char *with_address(const char *text)
 {
     char *result = NULL;
     size_t size = 0;
-    const int port = strstr(text, FREE_PORT) ? balancer_free_port() : 0;
+    const int port = strstr(text, FREE_PORT) ? daemon_free_port() : 0;
     FILE *stream = open_memstream(&result, &size);
     assert_non_null(stream);
     while (*text) {
