@@ -49,17 +49,17 @@ static int64_t count_numbers(const struct model_tensors *tensors)
     return count;
 }
 
-/* By a config of our own or, where checkpoint is not NULL, by a published checkpoint's. */
+/* checkpoint: of a published checkpoint, of which config has the layers' number and score function;
+ * NULL: config is all there is. */
 static bool build_model(struct model **model, const struct naming *naming,
                         const struct model_tensors *tensors, const struct model_config *config,
                         const struct checkpoint *checkpoint, struct fault *fault)
 {
     struct model *made;
     struct model_parameters parameters;
-    if (!model_storage_create(&made, naming->name, naming->source,
-                              checkpoint ? checkpoint->layer_count : config->layers, fault))
+    if (!model_storage_create(&made, naming->name, naming->source, config->layers, fault))
         return false;
-    made->attention = checkpoint ? "scaled_dot_product" : config->attention->name;
+    made->attention = config->attention->name;
     made->total_parameter_count = count_numbers(tensors);
     if (checkpoint)
         made->family = arena_strdup(&made->storage->arena, checkpoint->type);
@@ -112,8 +112,10 @@ static bool create_model(struct model **model, const struct naming *naming,
         return false;
     if (!is_published)
         return create_own(model, naming, tensors, fault);
-    const bool good = checkpoint_find(&checkpoint, tensors, fault)
-                      && build_model(model, naming, tensors, NULL, &checkpoint, fault);
+    bool good = checkpoint_find(&checkpoint, tensors, fault);
+    const struct model_config config = { .layers = checkpoint.layer_count,
+                                         .attention = model_attention_find("scaled_dot_product") };
+    good = good && build_model(model, naming, tensors, &config, &checkpoint, fault);
     checkpoint_free(&checkpoint);
     return good;
 }
