@@ -54,9 +54,10 @@ static void test_printed_request(void **state)
         i++;
     assert_true(i < page.block_count);
     char *printed = pasted_shell(
+        "rm -f build/printed\n"
         "make --no-print-directory serve LISTEN=127.0.0.1:8443 >build/printed 2>build/log &\n"
         "make=$!\n"
-        "until grep -q '^curl ' build/printed; do sleep 0.1; kill -0 $make; done\n"
+        "until grep -qs '^curl ' build/printed; do sleep 0.1; kill -0 $make; done\n"
         "page=$(grep '^http://' build/printed) request=$(grep '^curl ' build/printed)\n"
         "curl -sSf -o /dev/null \"$page\" && bash -c \"$request --fail\" >build/answer\n"
         "kill $(cat /proc/$make/task/$make/children) && wait $make\n"
@@ -121,9 +122,10 @@ static void test_key_of_request(void **state)
     char *said = pasted_shell(
         "grep -m 1 '^build/attnd key new' server/API_ACCESS.md >build/new-key\n"
         "rm -f build/keys build/web.key && . build/new-key\n"
+        "rm -f build/printed\n"
         "make serve LISTEN=127.0.0.1:8443 KEYS=build/keys >build/printed 2>build/log &\n"
         "make=$!\n"
-        "until grep -q '^curl ' build/printed; do sleep 0.1; kill -0 $make; done\n"
+        "until grep -qs '^curl ' build/printed; do sleep 0.1; kill -0 $make; done\n"
         "grep -A 1 '^export KEY=' build/printed\n"
         "export KEY=$(cat build/web.key)\n"
         "request=$(grep '^curl ' build/printed)\n"
@@ -143,9 +145,10 @@ static void test_own_models(void **state)
     skip_without("curl", "command -v curl");
     char *said = pasted_shell(
         "mkdir -p build/own && cp -r examples/models/stories260K build/own/mine\n"
+        "rm -f build/printed\n"
         "make serve LISTEN=127.0.0.1:8443 MODELS=build/own >build/printed 2>build/log &\n"
         "make=$!\n"
-        "until grep -q '^curl ' build/printed; do sleep 0.1; kill -0 $make; done\n"
+        "until grep -qs '^curl ' build/printed; do sleep 0.1; kill -0 $make; done\n"
         "request=$(grep '^curl ' build/printed)\n"
         "bash -c \"$request --fail\" && cat build/printed\n"
         "page=$(grep '^http://' build/printed)\n"
