@@ -274,8 +274,13 @@ static void test_long_tensors(void **state)
     }
     oip_ask(&request, "Y", shared_region_parameters(text[3], "long", BYTES, BYTES));
     struct oip_answer answer = ask_by_bytes("sdpa", &request);
-    /* Each row sees its own key alone, so its context is its own value. */
-    assert_memory_equal(memory.bytes, memory.bytes + BYTES, BYTES);
+    /* Each row sees its own key alone, so its context is its own value; on tiles to two units in
+     * the last place, as the one weight there is between a half and 1 and is divided by itself. */
+    const float *values = (const void *)memory.bytes;
+    for (size_t i = 0; i < (size_t)ROWS * WIDTH; i++)
+        if (!(fabsf(values[(size_t)ROWS * WIDTH + i] - values[i]) <= 0x1p-22f * values[i]))
+            fail_msg("[%zu]: %.9g, want %.9g", i, (double)values[(size_t)ROWS * WIDTH + i],
+                     (double)values[i]);
     oip_answer_free(&answer);
     assert_true(answer_metric(&client, "attnd_shared_memory_regions") == 1);
     assert_true(answer_metric(&client, "attnd_shared_memory_bytes") == 2.0 * (double)BYTES);
