@@ -109,6 +109,13 @@ void fault_prefix_pointer(struct fault *fault, const char *prefix)
     set_pointer(fault, prefix, fault->pointer);
 }
 
+bool fault_name_file(struct fault *fault, const char *name)
+{
+    return fault->code == FAULT_MEMORY
+               ? false
+               : fault_set_at(fault, fault->pointer, fault->code, "%s: %s", name, fault->message);
+}
+
 size_t fault_pointer_append(char pointer[FAULT_POINTER_MAX], size_t used, const char *key)
 {
     size_t end = used;

@@ -85,6 +85,10 @@ bool fault_set_at(struct fault *fault, const char *pointer, enum fault_code code
 /* Puts prefix before the pointer: "/query" becomes "/requests/1/query". */
 void fault_prefix_pointer(struct fault *fault, const char *prefix);
 
+/* Puts the name of the file that it is about before the message, and ": "; a lack of memory is
+ * about none. Returns false. */
+bool fault_name_file(struct fault *fault, const char *name);
+
 /* Appends "/key" to the first used bytes of a pointer, with / and ~ escaped as RFC 6901 says.
  * Returns the new length. A key that does not fit adds nothing: the pointer then names the
  * enclosing value. */

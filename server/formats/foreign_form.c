@@ -51,11 +51,17 @@ bool foreign_form_is_better(const char *name, const char *other)
     return left != right ? left < right : strcmp(name, other) < 0;
 }
 
-/* Whether text begins with word, in upper or lower case; blanks may stand before a page's "<". */
+/* Whether text begins with word, in upper or lower case; a byte order mark and blanks may stand
+ * before a page's "<". */
 static bool begins(const char *text, size_t size, const char *word)
 {
     const size_t length = strlen(word);
-    for (; word[0] == '<' && size > 0 && (*text == ' ' || *text == '\r' || *text == '\n'); text++)
+    const bool is_page = word[0] == '<';
+    if (is_page && size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) {
+        text += 3;
+        size -= 3;
+    }
+    for (; is_page && size > 0 && strchr(" \t\r\n", *text) && *text; text++)
         size--;
     return size >= length && strncasecmp(text, word, length) == 0;
 }
@@ -64,6 +70,7 @@ bool foreign_form_of_bytes(const void *bytes, size_t size, struct foreign_form *
 {
     static const char SAVE[] = "save the model as safetensors, its parameters " DTYPE_NUMBERS,
                       DOWNLOAD[] = "download the file, not the page that shows it",
+                      UNPACK[] = "unpack it: gunzip",
                       PULL[] = "fetch the file that it stands for: git lfs pull";
     static const struct {
         const char *magic;
@@ -71,6 +78,7 @@ bool foreign_form_of_bytes(const void *bytes, size_t size, struct foreign_form *
     } MAGICS[] = {
         { "GGUF", { GGUF, SAVE } },
         { "PK\3\4", { "a zip archive, as PyTorch writes its pickles", SAVE } },
+        { "\x1f\x8b", { "a file packed by gzip", UNPACK } },
         { "\x80\2", { PICKLE, SAVE } },
         { "\x80\3", { PICKLE, SAVE } },
         { "\x80\4", { PICKLE, SAVE } },

@@ -254,8 +254,8 @@ static bool check_entries(struct safetensors *file, size_t data_size, struct fau
     }
     if (end != data_size)
         return fault_set(fault, FAULT_BINARY,
-                         "the tensors take %" PRIu64 " bytes; %zu follow the header", end,
-                         data_size);
+                         "the tensors take %" PRIu64 " bytes; %zu follow the header%s", end,
+                         data_size, data_size < end ? ": the file is cut" : "");
     return true;
 }
 
@@ -328,8 +328,9 @@ static bool copy_header(struct safetensors *file, const unsigned char *bytes, si
         return refuse_length(length, bytes, size, fault);
     if (length > size - SAFETENSORS_LENGTH_BYTES)
         return fault_set(fault, FAULT_BINARY,
-                         "the header's length is %" PRIu64 "; only %zu bytes follow", length,
-                         size - SAFETENSORS_LENGTH_BYTES);
+                         "the header's length is %" PRIu64
+                         "; only %zu bytes follow: the file is cut",
+                         length, size - SAFETENSORS_LENGTH_BYTES);
     file->header_size = (size_t)length;
     file->header = malloc(file->header_size + 1);
     if (!file->header)

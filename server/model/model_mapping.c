@@ -1,6 +1,8 @@
 /* model_mapping.c - maps files, and looks whether they changed since. */
 #include "model/model_mapping.h"
 
+#include "formats/foreign_form.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -140,6 +142,16 @@ bool model_mapping_rename(struct model_mapping *mapping, const char *path, struc
     return true;
 }
 
+/* Whether text is none of another form than its name says; else the fault names its file. */
+static bool check_form(const char *path, const char *text, struct fault *fault)
+{
+    struct foreign_form foreign;
+    const char *slash = strrchr(path, '/');
+    return !foreign_form_of_bytes(text, strlen(text), &foreign)
+           || fault_set(fault, FAULT_BINARY, "%s is %s: %s", slash ? slash + 1 : path, foreign.form,
+                        foreign.advice);
+}
+
 char *model_mapping_read_text(const char *path, struct fault *fault)
 {
     struct stat status;
@@ -155,8 +167,9 @@ char *model_mapping_read_text(const char *path, struct fault *fault)
     } else {
         const ssize_t got = read(file, text, (size_t)status.st_size);
         text[got > 0 ? got : 0] = '\0';
-        if (got != status.st_size) {
+        if (got != status.st_size)
             fault_set(fault, FAULT_NOT_FOUND, "cannot read '%s' whole", path);
+        if (got != status.st_size || !check_form(path, text, fault)) {
             free(text);
             text = NULL;
         }

@@ -134,11 +134,14 @@ static bool add_entry(struct model_tensors *tensors, const char *index_path, con
 static bool read_index(struct model_tensors *tensors, const char *path, struct fault *fault)
 {
     const struct json_options options = { .nonfinite_allowed = true };
+    const char *slash = strrchr(path, '/');
     char *text = model_mapping_read_text(path, fault);
-    const bool good = text && json_read(&tensors->index, text, strlen(text), &options, fault);
+    if (!text)
+        return false;
+    const bool good = json_read(&tensors->index, text, strlen(text), &options, fault);
     free(text);
     if (!good)
-        return false;
+        return fault_name_file(fault, slash ? slash + 1 : path);
     tensors->weight_map = cJSON_GetObjectItemCaseSensitive(tensors->index.root, "weight_map");
     return (cJSON_IsObject(tensors->weight_map) && tensors->weight_map->child)
            || fault_set_at(fault, "/weight_map", FAULT_FIELD,

@@ -105,6 +105,11 @@ static const char *foreign_problem(struct arena *arena, const char *before, cons
 /* Of a folder whose safetensors has another name than those that are read. */
 static const char *name_problem(struct arena *arena, const char *file_name, bool *failed)
 {
+    if (fnmatch("adapter_*", file_name, 0) == 0)
+        return write_problem(arena, failed,
+                             "the directory holds '%.80s', an adapter of PEFT, and not its model: "
+                             "merge both (merge_and_unload() of PEFT) and save that",
+                             file_name);
     return fnmatch("*-*-of-*" FILE_ENDING, file_name, 0) == 0
                ? write_problem(arena, failed,
                                "the directory holds '%.80s', a shard, and not the index that names "
@@ -122,6 +127,25 @@ static const char *find_one(struct arena *arena, const char *folder, const char 
 {
     const char *path = find_path(arena, folder, names[0], failed);
     return path ? path : find_path(arena, folder, names[1], failed);
+}
+
+/* Of a folder with a link of one of these names that leads nowhere, as a copy of the hub's cache
+ * without its blobs has. NULL where it has none. */
+static const char *link_problem(struct arena *arena, const char *folder, const char *const names[2],
+                                bool *failed)
+{
+    for (int i = 0; i < 2; i++) {
+        struct stat status;
+        const char *path = model_paths_join(arena, folder, names[i]);
+        *failed = *failed || !path;
+        if (path && lstat(path, &status) == 0 && S_ISLNK(status.st_mode)
+            && stat(path, &status) != 0)
+            return write_problem(arena, failed,
+                                 "'%.80s' is a link that leads nowhere: put the file there that it "
+                                 "stands for",
+                                 names[i]);
+    }
+    return NULL;
 }
 
 /* Of a folder as a publisher's, org/name/: the model lies in a folder of it. Links are left out,
@@ -185,6 +209,7 @@ static bool has_files(struct arena *arena, struct model_place *place, const char
     static const char *const OWN_FILES[] = { "consolidated.safetensors",
                                              "consolidated.safetensors.index.json" };
     static const char *const OWN_CONFIGS[] = { "params.json", "config.json" };
+    const char *broken = NULL;
     place->config_path = find_path(arena, folder, "config.json", failed);
     place->path = find_one(arena, folder, FILES, failed);
     if (!place->path) {
@@ -193,7 +218,13 @@ static bool has_files(struct arena *arena, struct model_place *place, const char
             place->config_path = find_one(arena, folder, OWN_CONFIGS, failed);
     }
     if (!place->path)
-        place->problem = folder_problem(arena, folder, failed);
+        broken = link_problem(arena, folder, FILES, failed);
+    if (!place->path && !broken)
+        broken = link_problem(arena, folder, OWN_FILES, failed);
+    if (!place->config_path && !broken)
+        broken = link_problem(arena, folder, OWN_CONFIGS, failed);
+    if (broken || !place->path)
+        place->problem = broken ? broken : folder_problem(arena, folder, failed);
     return place->config_path || place->path;
 }
 

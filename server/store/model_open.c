@@ -6,7 +6,6 @@
 
 #include "base/dtype.h"
 #include "checkpoint/checkpoint.h"
-#include "formats/foreign_form.h"
 #include "formats/safetensors.h"
 #include "model/model_config.h"
 #include "model/model_forward.h"
@@ -31,6 +30,7 @@
 struct naming {
     const char *name, *source;
     const char *config;    /* NULL: it is in the file's metadata */
+    const char *file;      /* that config is in, "config.json"; NULL: in none */
     const char *no_config; /* said where that has none either */
 };
 
@@ -86,6 +86,18 @@ static bool build_model(struct model **model, const struct naming *naming,
     return good;
 }
 
+/* Of a config that is read as our own because it does not say that it is published. Returns false.
+ */
+static bool refuse_own(const struct naming *naming, struct fault *fault)
+{
+    if (!naming->file || fault->code != FAULT_FIELD || strstr(naming->config, "\"attention\""))
+        return false;
+    return fault_set_at(fault, fault->pointer, fault->code,
+                        "%s; where this is a published checkpoint: its %s has neither model_type "
+                        "nor architectures",
+                        fault->message, naming->file);
+}
+
 /* With a config of our own. */
 static bool create_own(struct model **model, const struct naming *naming,
                        const struct model_tensors *tensors, struct fault *fault)
@@ -97,7 +109,7 @@ static bool create_own(struct model **model, const struct naming *naming,
         return fault_set(fault, FAULT_FIELD, "%s", naming->no_config);
     if (!model_config_read(&config, text ? text : pair->value,
                            text ? strlen(text) : pair->value_length, fault))
-        return false;
+        return refuse_own(naming, fault);
     const bool good = build_model(model, naming, tensors, &config, NULL, fault);
     model_config_free(&config);
     return good;
@@ -109,7 +121,7 @@ static bool create_model(struct model **model, const struct naming *naming,
     struct checkpoint checkpoint;
     bool is_published = false;
     if (naming->config && !checkpoint_read(&checkpoint, naming->config, &is_published, fault))
-        return false;
+        return naming->file ? fault_name_file(fault, naming->file) : false;
     if (!is_published)
         return create_own(model, naming, tensors, fault);
     bool good = checkpoint_find(&checkpoint, tensors, fault);
@@ -124,7 +136,9 @@ bool model_create(struct model **model, const char *name, const char *source, co
                   size_t size, const char *config, void (*release)(void *context), void *context,
                   struct fault *fault)
 {
-    const struct naming naming = { name, source, config, NO_CONFIG };
+    const struct naming naming = {
+        .name = name, .source = source, .config = config, .no_config = NO_CONFIG
+    };
     struct model_tensors tensors;
     if (!model_tensors_read(&tensors, bytes, size, fault))
         return false;
@@ -253,20 +267,6 @@ static bool open_beside(struct model *model, const struct model_files *files, st
     return good;
 }
 
-/* The text of a config.json, malloc'd; NULL at a fault. */
-static char *read_config(const char *path, struct fault *fault)
-{
-    struct foreign_form foreign;
-    const char *slash = strrchr(path, '/');
-    char *text = model_mapping_read_text(path, fault);
-    if (!text || !foreign_form_of_bytes(text, strlen(text), &foreign))
-        return text;
-    fault_set(fault, FAULT_BINARY, "%s is %s: %s", slash ? slash + 1 : path, foreign.form,
-              foreign.advice);
-    free(text);
-    return NULL;
-}
-
 /* Why files without a config have none. Where a models' directory holds files that are named as in
  * a published model's folder, it is likely to be that folder itself. */
 static const char *missing_config(const struct model_files *files)
@@ -288,14 +288,18 @@ bool model_load_files(struct model **model, const char *name, const char *source
 {
     char *config = NULL;
     if (!files->config && files->config_path) {
-        config = read_config(files->config_path, fault);
+        config = model_mapping_read_text(files->config_path, fault);
         if (!config)
             return false;
     }
+    const char *slash = config ? strrchr(files->config_path, '/') : NULL;
     const struct naming naming = {
         .name = name,
         .source = source,
         .config = config ? config : files->config,
+        .file = slash    ? slash + 1
+                : config ? files->config_path
+                         : NULL,
         .no_config = missing_config(files),
     };
     bool good = load_files(model, &naming, files, fault);

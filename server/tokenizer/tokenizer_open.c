@@ -62,6 +62,11 @@ bool tokenizer_file_read(const char *directory, const char *name, char **bytes, 
     if (snprintf(path, sizeof path, "%s/%s", directory, name) >= (int)sizeof path)
         return fault_set(fault, FAULT_STORAGE, "%s: the path is too long", name);
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat link;
+    if (file < 0 && errno == ENOENT && lstat(path, &link) == 0)
+        return fault_set(fault, FAULT_STORAGE,
+                         "%s: is a link that leads nowhere: put the file there that it stands for",
+                         name);
     if (file < 0)
         return errno == ENOENT || errno == ENOTDIR
                || (!fault_from_shortage(fault, errno)
@@ -148,11 +153,9 @@ bool tokenizer_build(struct tokenizer *tokenizer, const char *file, const cJSON 
 static bool name_file(struct fault *fault, const char *file)
 {
     const size_t length = strlen(file);
-    if (fault->code == FAULT_MEMORY
-        || (strncmp(fault->message, file, length) == 0 && fault->message[length] == ':'))
-        return false;
-    const struct fault inner = *fault;
-    return fault_set(fault, inner.code, "%s: %s", file, inner.message);
+    return strncmp(fault->message, file, length) == 0 && fault->message[length] == ':'
+               ? false
+               : fault_name_file(fault, file);
 }
 
 bool tokenizer_read_json(struct tokenizer *tokenizer, const char *text, size_t size,
@@ -162,6 +165,8 @@ bool tokenizer_read_json(struct tokenizer *tokenizer, const char *text, size_t s
     struct json_document document;
     const struct json_options options = { .values_max = TOKENIZER_JSON_VALUES_MAX,
                                           .nul_is_kept = true };
+    if (size == 0)
+        return fault_set(fault, FAULT_JSON, "%s: is empty", NAME);
     bool is_fine = json_read(&document, text, size, &options, fault);
     if (is_fine) {
         is_fine = tokenizer_build(tokenizer, NAME, document.root, &document, fault);
@@ -233,13 +238,10 @@ static bool read_document(struct json_document *document, const char *directory,
     if (!text)
         return true;
     const struct json_options options = { .nonfinite_allowed = true };
-    struct fault cause;
-    const bool is_fine = json_read(document, text, size, &options, &cause);
+    const bool is_fine = json_read(document, text, size, &options, fault);
     free(text);
     if (!is_fine)
-        return cause.code == FAULT_MEMORY
-                   ? fault_no_memory(fault)
-                   : fault_set(fault, cause.code, "%s: %s", name, cause.message);
+        return fault_name_file(fault, name);
     return cJSON_IsObject(document->root)
            || fault_set(fault, FAULT_TYPE, "%s is %s; expected an object", name,
                         json_kind(document, document->root));

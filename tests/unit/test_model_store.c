@@ -197,40 +197,54 @@ static void test_unavailable(void **state)
     model_store_free(store);
 }
 
-/* What is there in place of a model's files is said, and what to do about it. */
+/* What may stand in the place of a file of a model, in a folder of its own. */
+static const struct {
+    const char *name, *file, *text, *says;
+} WRONG_FILES[] = {
+    { "pointer", "model.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:4",
+      "this is a pointer of git-lfs; expected a safetensors file: fetch the file that it "
+      "stands "
+      "for: git lfs pull" },
+    { "page", "model.safetensors", "\n <!DOCTYPE html><html><head>",
+      "this is an HTML page; expected a safetensors file: download the file, not the page" },
+    { "pickle", "model.safetensors",
+      "\x80\2\x8a\nl\xfc\x9c"
+      "F\xf9 j",
+      "this is a pickle of PyTorch; expected a safetensors file: save the model as "
+      "safetensors" },
+    { "said", "model.safetensors", "Entry not found",
+      "this is text, perhaps the answer to a download that failed" },
+    { "lone", "model-00002-of-00003.safetensors", "x",
+      "the directory holds 'model-00002-of-00003.safetensors', a shard, and not the index that "
+      "names all shards, model.safetensors.index.json: download that too" },
+    { "named", "weights.safetensors", "x", "'weights.safetensors' is the whole model, rename" },
+    { "config", "config.json", "<html>", "the directory holds no model.safetensors" },
+    { "marked", "model.safetensors", "\xEF\xBB\xBF<!doctype HTML><html>", "this is an HTML page" },
+    { "packed", "model.safetensors",
+      "\x1f\x8b\x08\x08"
+      "abcdefghijkl",
+      "this is a file packed by gzip; expected a safetensors file: unpack it: gunzip" },
+    { "adapter", "adapter_model.safetensors", "x",
+      "the directory holds 'adapter_model.safetensors', an adapter of PEFT, and not its "
+      "model: merge both" },
+    { "index", "model.safetensors.index.json", "version https://git-lfs.github.com/spec/v1\n",
+      "model.safetensors.index.json is a pointer of git-lfs: fetch the file" },
+    { "shards", "model.safetensors.index.json",
+      "{\"weight_map\":", "model.safetensors.index.json: malformed JSON: expected a value" },
+};
+enum { WRONG_COUNT = sizeof WRONG_FILES / sizeof WRONG_FILES[0] };
+
+/* It is said, and what to do about it. */
 static void test_wrong_files(void **state)
 {
-    static const struct {
-        const char *name, *file, *text, *says;
-    } CASES[] = {
-        { "pointer", "model.safetensors",
-          "version https://git-lfs.github.com/spec/v1\noid sha256:4",
-          "this is a pointer of git-lfs; expected a safetensors file: fetch the file that it "
-          "stands "
-          "for: git lfs pull" },
-        { "page", "model.safetensors", "\n <!DOCTYPE html><html><head>",
-          "this is an HTML page; expected a safetensors file: download the file, not the page" },
-        { "pickle", "model.safetensors",
-          "\x80\2\x8a\nl\xfc\x9c"
-          "F\xf9 j",
-          "this is a pickle of PyTorch; expected a safetensors file: save the model as "
-          "safetensors" },
-        { "said", "model.safetensors", "Entry not found",
-          "this is text, perhaps the answer to a download that failed" },
-        { "lone", "model-00002-of-00003.safetensors", "x",
-          "the directory holds 'model-00002-of-00003.safetensors', a shard, and not the index that "
-          "names all shards, model.safetensors.index.json: download that too" },
-        { "named", "weights.safetensors", "x", "'weights.safetensors' is the whole model, rename" },
-        { "config", "config.json", "<html>", "the directory holds no model.safetensors" },
-    };
     char path[100];
     (void)state;
-    for (int i = 0; i < 7; i++) {
-        store_make_folder(CASES[i].name);
-        snprintf(path, sizeof path, "%s/config.json", CASES[i].name);
+    for (int i = 0; i < WRONG_COUNT; i++) {
+        store_make_folder(WRONG_FILES[i].name);
+        snprintf(path, sizeof path, "%s/config.json", WRONG_FILES[i].name);
         store_write_text(path, "{\"attention\":\"dot\"}");
-        snprintf(path, sizeof path, "%s/%s", CASES[i].name, CASES[i].file);
-        store_write_text(path, CASES[i].text);
+        snprintf(path, sizeof path, "%s/%s", WRONG_FILES[i].name, WRONG_FILES[i].file);
+        store_write_text(path, WRONG_FILES[i].text);
     }
     size_t size;
     void *bytes = made_model("{}", "q_proj.weight 2x2", 1, &size);
@@ -248,9 +262,9 @@ static void test_wrong_files(void **state)
     store_make_folder("publisher");
     store_make_folder("publisher/name");
     store_write_model("publisher/name/model.safetensors", "{}", 1);
-    struct model_store *store = store_open(NULL, 12);
-    for (int i = 0; i < 7; i++)
-        store_expect_refused(store, CASES[i].name, FAULT_LOADING, CASES[i].says);
+    struct model_store *store = store_open(NULL, 17);
+    for (int i = 0; i < WRONG_COUNT; i++)
+        store_expect_refused(store, WRONG_FILES[i].name, FAULT_LOADING, WRONG_FILES[i].says);
     store_expect_refused(store, "both", FAULT_LOADING, "config.json is an HTML page: download");
     store_expect_refused(store, "without", FAULT_LOADING,
                          "config.json is missing beside the model's file");
@@ -261,6 +275,72 @@ static void test_wrong_files(void **state)
                          "config.json is missing beside the model's file");
     store_expect_refused(store, "publisher", FAULT_LOADING,
                          "its folder 'name' does: move that one up, or give");
+    model_store_free(store);
+}
+
+/* A config.json that is no JSON, and one that says of no family that it is its own. */
+static void test_wrong_config(void **state)
+{
+    static const char *const CASES[][3] = {
+        { "cut", "{\"model_type\":", "config.json: malformed JSON: expected a value" },
+        { "huge", "{\"model_type\":\"llama\",\"rope_theta\":1e999}", "config.json: " },
+        { "silent", "{\"hidden_size\":64}",
+          "config has no field 'hidden_size'; where this is a published checkpoint: its "
+          "config.json has neither model_type nor architectures" },
+        { "typo", "{\"attention\":\"dot\",\"q_heeds\":1}", "q_heeds" },
+    };
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        char path[100];
+        store_make_folder(CASES[i][0]);
+        snprintf(path, sizeof path, "%s/config.json", CASES[i][0]);
+        store_write_text(path, CASES[i][1]);
+        snprintf(path, sizeof path, "%s/model.safetensors", CASES[i][0]);
+        store_write_model(path, "{}", 1);
+    }
+    struct model_store *store = store_open(NULL, 4);
+    for (int i = 0; i < 4; i++)
+        store_expect_refused(store, CASES[i][0], FAULT_LOADING, CASES[i][2]);
+    model_store_free(store);
+}
+
+static void make_link(const char *folder, const char *name)
+{
+    char path[100];
+    store_make_folder(folder);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    assert_int_equal(symlink("../blobs/0123", store_path(path)), 0);
+}
+
+/* A copy of the hub's cache has links to blobs that were not copied. */
+static void test_broken_links(void **state)
+{
+    (void)state;
+    make_link("model", "model.safetensors");
+    make_link("index", "model.safetensors.index.json");
+    make_link("own", "consolidated.safetensors");
+    make_link("config", "config.json");
+    store_write_model("config/model.safetensors", "{}", 1);
+    make_link("tokenizer", "tokenizer.json");
+    store_write_model("tokenizer/model.safetensors", "{}", 1);
+    store_write_text("tokenizer/config.json", "{\"attention\":\"dot\"}");
+    struct model_store *store = store_open(NULL, 4);
+    store_expect_refused(store, "model", FAULT_LOADING,
+                         "'model.safetensors' is a link that leads nowhere: put the file there");
+    store_expect_refused(store, "index", FAULT_LOADING,
+                         "'model.safetensors.index.json' is a link that leads nowhere");
+    store_expect_refused(store, "own", FAULT_LOADING,
+                         "'consolidated.safetensors' is a link that leads nowhere");
+    store_expect_refused(store, "config", FAULT_LOADING,
+                         "'config.json' is a link that leads nowhere");
+    struct model *model;
+    struct fault fault;
+    assert_true(model_store_resolve(store, NULL, "tokenizer", &model, &fault));
+    assert_null(model->tokenizer);
+    assert_non_null(model->tokenizer_reason);
+    assert_non_null(
+        strstr(model->tokenizer_reason, "tokenizer.json: is a link that leads nowhere"));
+    model_release(model);
     model_store_free(store);
 }
 
@@ -342,6 +422,8 @@ int main(void)
         STORE_TEST(test_directory_is_model),
         STORE_TEST(test_unavailable),
         STORE_TEST(test_wrong_files),
+        STORE_TEST(test_wrong_config),
+        STORE_TEST(test_broken_links),
         STORE_TEST(test_name_twice),
         cmocka_unit_test(test_no_directory),
         STORE_TEST(test_listed),

@@ -70,7 +70,7 @@ static void test_length(void **state)
         { 8, 0, "expected an object" },
         { 8, 1, "only 0 bytes follow" },
         { 9, 2, "only 1 bytes follow" },
-        { 64, 57, "only 56 bytes follow" },
+        { 64, 57, "only 56 bytes follow: the file is cut" },
         { 64, 100000000, "only 56 bytes follow" },
         { 64, 100000001, "at most 100000000" },
         { 64, UINT64_MAX, "at most 100000000" },

@@ -100,7 +100,7 @@ static void test_lies(void **state)
 {
     (void)state;
     static const char *const FILES[][2] = {
-        { "", "" },
+        { "", "tokenizer.json: is empty" },
         { "not JSON", "" },
         { "[1]", "is not an object" },
         { "{}", "model is missing" },
