@@ -56,7 +56,9 @@ static const cJSON *find_field(const cJSON *section, const char *field, const ch
 const char *checkpoint_field_name(const cJSON *section, const char *field)
 {
     const char *name, *otherwise;
-    return find_named_field(section, field, &name, &otherwise) ? name : field;
+    if (find_named_field(section, field, &name, &otherwise))
+        return name;
+    return field ? field : "";
 }
 
 static bool refuse_field(const cJSON *node, enum fault_code code, const char *expected,

@@ -183,11 +183,14 @@ static bool check_refused(const struct checkpoint_layer *layer, struct fault *fa
 static bool check_groups(const struct checkpoint_layer *layer, struct fault *fault)
 {
     const struct model_config *config = &layer->config;
+    const struct checkpoint_stack *stack = layer->run->stack;
+    const cJSON *section = layer->run->section;
     return config->q_heads % config->kv_heads == 0
            || fault_set_at(fault, "/config", FAULT_SHAPE,
-                           "config.json gives %" PRId64 " query heads, no multiple of %" PRId64
-                           " key/value heads",
-                           config->q_heads, config->kv_heads);
+                           "config.json gives %" PRId64
+                           " query heads (%.*s), no multiple of %" PRId64 " key/value heads (%.*s)",
+                           config->q_heads, CHECKPOINT_FIELD_NAME(section, stack->q_heads),
+                           config->kv_heads, CHECKPOINT_FIELD_NAME(section, stack->kv_heads));
 }
 
 /* --------------------------------------------------------- rotary embedding -- */
@@ -235,19 +238,19 @@ static bool read_rope_number(const struct checkpoint_layer *layer, const char *n
 static bool read_rope_theta(struct checkpoint_layer *layer, struct fault *fault)
 {
     const struct checkpoint_stack *stack = layer->run->stack;
-    const bool is_local = layer->has_window && stack->local_theta;
+    const cJSON *section = layer->run->section;
+    const char *field = layer->has_window && stack->local_theta ? stack->local_theta : stack->theta;
     double theta;
     if (layer->config.rope.theta > 0) /* set by the row's adjust() */
         return true;
     if (!read_rope_number(layer, "rope_theta", &theta, fault)
-        || (theta == 0
-            && !checkpoint_read_number(
-                layer->run->section, is_local ? stack->local_theta : stack->theta, &theta, fault)))
+        || (theta == 0 && !checkpoint_read_number(section, field, &theta, fault)))
         return false;
     layer->config.rope.theta = theta;
     return theta > 0
-           || fault_set_at(fault, "/config/rope_theta", FAULT_OPTION,
-                           "config.json's rope_theta is 0; expected a number above 0");
+           || fault_set_at(fault, "/config", FAULT_OPTION,
+                           "config.json's %.*s is 0; expected a number above 0",
+                           CHECKPOINT_FIELD_NAME(section, field));
 }
 
 static bool read_rope_dim(struct checkpoint_layer *layer, struct fault *fault)
@@ -255,22 +258,29 @@ static bool read_rope_dim(struct checkpoint_layer *layer, struct fault *fault)
     const struct checkpoint_stack *stack = layer->run->stack;
     const cJSON *section = layer->run->section;
     const int64_t head_dim = layer->config.head_dim;
+    const char *field = "partial_rotary_factor";
     double fraction;
     int64_t dim;
-    if (!read_rope_number(layer, "partial_rotary_factor", &fraction, fault)
-        || (fraction == 0
-            && !checkpoint_read_number(section, stack->rotary_fraction, &fraction, fault))
-        || !checkpoint_read_integer(section, stack->rotary_dim, &dim, fault))
+    if (!read_rope_number(layer, field, &fraction, fault))
         return false;
-    if (dim == 0)
+    if (fraction == 0) {
+        field = stack->rotary_fraction ? stack->rotary_fraction : stack->head_dim;
+        if (!checkpoint_read_number(section, stack->rotary_fraction, &fraction, fault))
+            return false;
+    }
+    if (!checkpoint_read_integer(section, stack->rotary_dim, &dim, fault))
+        return false;
+    if (dim > 0)
+        field = stack->rotary_dim;
+    else
         dim = fraction > 0 && fraction < 1 ? (int64_t)((double)head_dim * fraction) : head_dim;
     layer->config.rope.dim = dim;
     return (dim > 0 && dim % 2 == 0 && dim <= head_dim)
            || fault_set_at(
                fault, "/config", FAULT_OPTION,
                "config.json turns %" PRId64 " of %" PRId64
-               " columns of a head; expected an even number, and no more than there are",
-               dim, head_dim);
+               " columns of a head (%.*s); expected an even number, and no more than there are",
+               dim, head_dim, CHECKPOINT_FIELD_NAME(section, field));
 }
 
 static const cJSON *rope_type_of(const cJSON *scaling)

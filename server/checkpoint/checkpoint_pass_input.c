@@ -181,14 +181,17 @@ static bool read_picture_sizes(struct model_embedding *embedding,
     if (patch[0] != patch[1])
         return fault_set(reader->fault, FAULT_OPTION,
                          "config.json gives patches of %" PRId64 " by %" PRId64
-                         " pixels; only squares are computed here",
-                         patch[0], patch[1]);
+                         " pixels (%.*s); only squares are computed here",
+                         patch[0], patch[1], CHECKPOINT_FIELD_NAME(section, pass->patch_size));
     return (image[0] <= SIDE_MAX && image[1] <= SIDE_MAX && patch[0] >= 1 && patch[0] <= image[0]
             && patch[0] <= image[1] && embedding->channels >= 1 && embedding->channels <= SIDE_MAX)
            || fault_set(reader->fault, FAULT_OPTION,
-                        "config.json gives pictures of %" PRId64 " by %" PRId64 " pixels, %" PRId64
-                        " channels and patches of %" PRId64 ", which are no patches of a picture",
-                        image[0], image[1], embedding->channels, embedding->patch);
+                        "config.json gives pictures of %" PRId64 " by %" PRId64
+                        " pixels (%.*s), %" PRId64 " channels (%.*s) and patches of %" PRId64
+                        " (%.*s), which are no patches of a picture",
+                        image[0], image[1], CHECKPOINT_FIELD_NAME(section, pass->image_size),
+                        embedding->channels, CHECKPOINT_FIELD_NAME(section, pass->channels),
+                        embedding->patch, CHECKPOINT_FIELD_NAME(section, pass->patch_size));
 }
 
 /* Puts the class rows side by side. */

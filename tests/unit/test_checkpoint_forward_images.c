@@ -84,6 +84,15 @@ static void test_vit(void **state)
                          "\"num_hidden_layers\":2,\"image_size\":[7,7,7],\"patch_size\":3}",
                          BLOCK("encoder.layer.#.") PATCH, 2,
                          "config.json's image_size is a list or an object");
+    forward_case_refused("{\"model_type\":\"vit\",\"hidden_size\":16,\"num_attention_heads\":2,"
+                         "\"num_hidden_layers\":2,\"image_size\":7,\"patch_size\":[3,2]}",
+                         BLOCK("encoder.layer.#.") PATCH, 2,
+                         "patches of 3 by 2 pixels (patch_size); only squares");
+    forward_case_refused("{\"model_type\":\"vit\",\"hidden_size\":16,\"num_attention_heads\":2,"
+                         "\"num_hidden_layers\":2,\"image_size\":2,\"patch_size\":3}",
+                         BLOCK("encoder.layer.#.") PATCH, 2,
+                         "2 pixels (image_size), 3 channels (num_channels) and patches of 3 "
+                         "(patch_size)");
 }
 
 static void test_deit(void **state)

@@ -37,6 +37,14 @@
     "encoder.layer.#.attention.output.dense.weight 4x4, "                                          \
     "encoder.layer.#.attention.output.dense.bias 4"
 
+#define NEOX(more)                                                                                 \
+    "{\"model_type\":\"gpt_neox\",\"hidden_size\":8,\"num_attention_heads\":2,"                    \
+    "\"num_hidden_layers\":2" more "}"
+#define NEOX_TENSORS                                                                               \
+    "gpt_neox.layers.#.attention.query_key_value.weight 24x8, "                                    \
+    "gpt_neox.layers.#.attention.query_key_value.bias 24, "                                        \
+    "gpt_neox.layers.#.attention.dense.weight 8x8, gpt_neox.layers.#.attention.dense.bias 8"
+
 #define BERT(more)                                                                                 \
     "{\"model_type\":\"bert\",\"hidden_size\":8,\"num_attention_heads\":2,"                        \
     "\"num_hidden_layers\":2" more "}"
@@ -164,7 +172,14 @@ static const struct refused REFUSED[] = {
       "factor is 0.5" },
     { "{\"model_type\":\"phi\",\"hidden_size\":8,\"num_attention_heads\":2,"
       "\"num_hidden_layers\":2,\"partial_rotary_factor\":0.3}",
-      Q, FAULT_OPTION, "turns 1 of 4 columns of a head" },
+      Q, FAULT_OPTION, "turns 1 of 4 columns of a head (partial_rotary_factor); expected" },
+    { NEOX(",\"rotary_pct\":0.3"), NEOX_TENSORS, FAULT_OPTION,
+      "turns 1 of 4 columns of a head (rotary_pct); expected" },
+    { NEOX(",\"rotary_emb_base\":0"), NEOX_TENSORS, FAULT_OPTION,
+      "config.json's rotary_emb_base is 0; expected a number above 0" },
+    { "{\"model_type\":\"gptj\",\"n_embd\":8,\"n_head\":2,\"n_layer\":2,\"rotary_dim\":6}",
+      PUBLISHED_LINEARS("transformer.h.#.attn.", "q_proj", "k_proj", "v_proj", "out_proj", "8"),
+      FAULT_OPTION, "turns 6 of 4 columns of a head (rotary_dim); expected" },
     { BEIT(",\"use_relative_position_bias\":true"), BEIT_TENSORS, FAULT_FIELD,
       "no tensor 'encoder.layer.0.attention.attention.relative_position_bias."
       "relative_position_bias_table'" },
@@ -243,7 +258,13 @@ static const struct refused REFUSED[] = {
     { "{\"model_type\":\"falcon\",\"hidden_size\":8,\"num_attention_heads\":2,"
       "\"num_hidden_layers\":2,\"new_decoder_architecture\":true,\"num_kv_heads\":4}",
       "h.#.self_attention.query_key_value.weight 16x8", FAULT_SHAPE,
-      "2 query heads, no multiple of 4 key/value heads" },
+      "2 query heads (num_attention_heads), no multiple of 4 key/value heads (num_kv_heads)" },
+    { LLAMA(",\"num_key_value_heads\":3"), Q ", " KVO, FAULT_SHAPE,
+      "no multiple of 3 key/value heads (num_key_value_heads)" },
+    { "{\"dim\":8,\"n_heads\":4,\"n_kv_heads\":3,\"n_layers\":2,\"model_type\":\"meta\"}",
+      "layers.#.attention.wq.weight 8x8, layers.#.attention.wk.weight 6x8, "
+      "layers.#.attention.wv.weight 6x8, layers.#.attention.wo.weight 8x8",
+      FAULT_SHAPE, "4 query heads (n_heads), no multiple of 3 key/value heads (n_kv_heads)" },
     { "{\"model_type\":\"mistral\",\"hidden_size\":8,\"num_attention_heads\":2,"
       "\"num_hidden_layers\":2,\"layer_types\":[\"chunked_attention\"]}",
       Q, FAULT_OPTION, "layer_types has 'chunked_attention' for layer 0" },
