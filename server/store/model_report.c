@@ -68,6 +68,7 @@ static void print_trace(FILE *stream, const struct model *model)
         fprintf(stream, "%s, ",
                 strcmp(names[i], "pixels") == 0     ? "pixels of a picture"
                 : strcmp(names[i], "features") == 0 ? "features of sound"
+                : strcmp(names[i], "decoder") == 0  ? "tokens of the decoder"
                                                     : names[i]);
     print_text(stream, model->forward ? "embeddings" : model->forward_reason);
     fprintf(stream, "\n");

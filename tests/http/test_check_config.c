@@ -10,6 +10,7 @@
 #include "answer.h"
 #include "fixture.h"
 #include "model_bytes.h"
+#include "published.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,6 +134,76 @@ static void test_tokenizers(void **state)
     fixture_stop(NULL);
 }
 
+#define NORM(name)                 name ".weight 16, " name ".bias 16, "
+#define LINEARS(begin, q, k, v, o) PUBLISHED_LINEARS_BUT_KEY(begin, q, k, v, o, "16") ", "
+#define VIT_TENSORS                                                                                \
+    LINEARS("encoder.layer.#.attention.", "attention.query", "attention.key", "attention.value",   \
+            "output.dense")                                                                        \
+    "encoder.layer.#.attention.attention.key.bias 16, "                                            \
+    "encoder.layer.#.intermediate.dense.weight 40x16, "                                            \
+    "encoder.layer.#.intermediate.dense.bias 40, encoder.layer.#.output.dense.weight 16x40, "      \
+    "encoder.layer.#.output.dense.bias 16, " NORM("encoder.layer.#.layernorm_before")              \
+        NORM("encoder.layer.#.layernorm_after")                                                    \
+            NORM("layernorm") "embeddings.patch_embeddings.projection.weight 16x2x3x3, "           \
+                              "embeddings.patch_embeddings.projection.bias 16, "                   \
+                              "embeddings.cls_token 1x1x16, "                                      \
+                              "embeddings.position_embeddings 1x5x16"
+#define WHISPER_PART(begin) LINEARS(begin, "q_proj", "k_proj", "v_proj", "out_proj")
+#define WHISPER_REST(begin)                                                                        \
+    NORM(begin "self_attn_layer_norm")                                                             \
+    NORM(begin "final_layer_norm")                                                                 \
+    begin "fc1.weight 40x16, " begin "fc1.bias 40, " begin "fc2.weight 16x40, " begin              \
+          "fc2.bias 16, "
+#define WHISPER_TENSORS                                                                            \
+    WHISPER_PART("model.encoder.layers.#.self_attn.")                                              \
+    WHISPER_PART("model.decoder.layers.#.self_attn.")                                              \
+    WHISPER_PART("model.decoder.layers.#.encoder_attn.")                                           \
+    WHISPER_REST("model.encoder.layers.#.")                                                        \
+    WHISPER_REST("model.decoder.layers.#.")                                                        \
+    NORM("model.decoder.layers.#.encoder_attn_layer_norm")                                         \
+    NORM("model.encoder.layer_norm")                                                               \
+    NORM("model.decoder.layer_norm")                                                               \
+    "model.decoder.embed_tokens.weight 30x16, model.decoder.embed_positions.weight 9x16, "         \
+    "model.encoder.embed_positions.weight 6x16, model.encoder.conv1.weight 16x4x3, "               \
+    "model.encoder.conv1.bias 16, model.encoder.conv2.bias 16, "                                   \
+    "model.encoder.conv2.weight 16x16x3"
+
+/* Says of each model whether it takes text, a picture or sound, or why no trace of it is computed.
+ */
+static void test_inputs(void **state)
+{
+    static const struct {
+        const char *name, *config, *tensors, *says;
+    } CASES[] = {
+        { "seeing",
+          "{\"model_type\":\"vit\",\"hidden_size\":16,\"num_attention_heads\":2,"
+          "\"num_hidden_layers\":1,\"image_size\":7,\"patch_size\":3,\"num_channels\":2}",
+          VIT_TENSORS,
+          "seeing: vit, 1 layer, 2920 parameters, 1088 of attention, seeing\n"
+          "    tokenizer: none\n"
+          "    trace: takes pixels of a picture, embeddings\n" },
+        { "hearing",
+          "{\"model_type\":\"whisper\",\"d_model\":16,\"num_mel_bins\":4,"
+          "\"max_source_positions\":6,\"max_target_positions\":9,\"encoder_layers\":1,"
+          "\"decoder_layers\":1,\"encoder_attention_heads\":2,\"decoder_attention_heads\":2}",
+          WHISPER_TENSORS,
+          "    trace: takes features of sound, tokens of the decoder, embeddings\n" },
+        { "turned",
+          "{\"model_type\":\"vit\",\"hidden_size\":16,\"num_attention_heads\":2,"
+          "\"num_hidden_layers\":1,\"image_size\":7,\"patch_size\":3,\"num_channels\":2,"
+          "\"hidden_act\":\"odd\"}",
+          VIT_TENSORS, "    trace: none: config.json's hidden_act is 'odd', an activation" },
+    };
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        published_open(CASES[i].config, CASES[i].tensors, 1, "F32");
+        published_save(fixture_path(CASES[i].name), CASES[i].config);
+        published_close();
+    }
+    for (int i = 0; i < 3; i++)
+        expect_config(0, CASES[i].says, "", NULL);
+}
+
 static int make_directory(void **state)
 {
     (void)state;
@@ -144,6 +215,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_failed, make_directory, fixture_clear),
+        cmocka_unit_test_setup_teardown(test_inputs, make_directory, fixture_clear),
         cmocka_unit_test_setup_teardown(test_tokenizers, make_directory, fixture_clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
