@@ -37,9 +37,15 @@ localhost | 127.* | '[::1]' | '[::ffff:127.'*) ;;
     ;;
 esac
 
-bare=${asked#[}
-if timeout 2 bash -c ": <>/dev/tcp/${bare%]}/$port" 2>/dev/null; then
-    other=$((port + 10000 > 65535 ? port - 10000 : port + 10000))
-    refuse "$asked:$port is taken, another server answers there. Take another port:" \
-        "make $target LISTEN=$host:$other${keys:+ KEYS=$keys}${models:+ MODELS=$models}"
-fi
+# :PORT and localhost:PORT are both loopbacks.
+case $host in
+'' | localhost) asked='127.0.0.1 [::1]' ;;
+esac
+for address in $asked; do
+    bare=${address#[}
+    if timeout 2 bash -c ": <>/dev/tcp/${bare%]}/$port" 2>/dev/null; then
+        other=$((port + 10000 > 65535 ? port - 10000 : port + 10000))
+        refuse "$address:$port is taken, another server answers there. Take another port:" \
+            "make $target LISTEN=$host:$other${keys:+ KEYS=$keys}${models:+ MODELS=$models}"
+    fi
+done

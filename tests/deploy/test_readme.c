@@ -92,6 +92,37 @@ static void test_port_taken(void **state)
     }
 }
 
+/* :PORT is that port of ::1 too, where another server may be alone. */
+static void test_port_taken_of_other_loopback(void **state)
+{
+    (void)state;
+    struct sockaddr_in6 address = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+    socklen_t size = sizeof address;
+    const int one = 1, other = socket(AF_INET6, SOCK_STREAM, 0);
+    if (other < 0 || setsockopt(other, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one) != 0
+        || bind(other, (const struct sockaddr *)&address, size) != 0) {
+        if (other >= 0)
+            close(other);
+        print_message("    there is no ::1 here\n");
+        return;
+    }
+    assert_int_equal(listen(other, 8), 0);
+    assert_int_equal(getsockname(other, (struct sockaddr *)&address, &size), 0);
+    const int port = ntohs(address.sin6_port);
+    static const char *const hosts[] = { "", "localhost" };
+    for (int i = 0; i < 2; i++) {
+        char command[100], words[100];
+        snprintf(command, sizeof command, "if make serve LISTEN=%s:%d 2>&1; then exit 9; fi",
+                 hosts[i], port);
+        snprintf(words, sizeof words, "[::1]:%d is taken", port);
+        char *said = pasted_shell(command);
+        if (!strstr(said, words) || strstr(said, "not started"))
+            fail_msg("%s\n%s", command, said);
+        free(said);
+    }
+    close(other);
+}
+
 /* The port that make advises to take is another one than the one that is taken. */
 static void test_other_port(void **state)
 {
@@ -307,9 +338,10 @@ static void find_pages(glob_t *pages)
 /* Each page is a test, so that one whose language is missing is skipped alone. */
 int main(void)
 {
-    struct CMUnitTest tests[PAGES_MAX + 12] = {
+    struct CMUnitTest tests[PAGES_MAX + 13] = {
         cmocka_unit_test(test_printed_request),
         cmocka_unit_test(test_port_taken),
+        cmocka_unit_test(test_port_taken_of_other_loopback),
         cmocka_unit_test(test_other_port),
         cmocka_unit_test(test_listen_refused),
         cmocka_unit_test(test_key_of_request),
@@ -320,7 +352,7 @@ int main(void)
         cmocka_unit_test(test_printed_address),
         cmocka_unit_test(test_commands),
     };
-    size_t count = 11;
+    size_t count = 12;
     glob_t pages = { 0 };
     find_pages(&pages);
     for (size_t i = 0; i < pages.gl_pathc; i++)
