@@ -1,5 +1,6 @@
 // java Attention.java [URL [TEXT]] - one attention with nothing but the JDK, 11 or newer. With a text, what each of its
 // tokens looks at most, in one head of stories260K. KEY in the environment is sent as the key.
+import java.io.IOException;
 import java.io.PrintStream;
 import java.net.URI;
 import java.net.http.HttpClient;
@@ -31,7 +32,13 @@ public class Attention {
         if (key != null && !key.isEmpty())
             request.header("Authorization", "Bearer " + key);
         for (int left = TRIES - 1;; left--) {
-            HttpResponse<String> response = CLIENT.send(request.build(), HttpResponse.BodyHandlers.ofString());
+            HttpResponse<String> response = null;
+            try {
+                response = CLIENT.send(request.build(), HttpResponse.BodyHandlers.ofString());
+            } catch (IOException error) {
+                System.err.println(url + ": " + error);
+                System.exit(1);
+            }
             int status = response.statusCode();
             if (status == 200)
                 return response.body();

@@ -3,18 +3,28 @@
 const [url = "http://127.0.0.1:8080", text] = process.argv.slice(2);
 const TRIES = 5;
 
+function fail(said) {
+  console.error(said);
+  process.exit(1);
+}
+
 // A daemon that is busy (429) or not ready (503) says in how many seconds to ask again. A try ends after 10 s.
 async function ask(path, body) {
   const headers = { "Content-Type": "application/json" };
   if (process.env.KEY) headers.Authorization = `Bearer ${process.env.KEY}`;
   for (let left = TRIES - 1; ; left--) {
-    const response = await fetch(url + path, {
-      method: "POST", headers, body: JSON.stringify(body), signal: AbortSignal.timeout(10_000),
-    });
-    const answer = await response.text(); // of a proxy it is no JSON
+    let response, answer; // of a proxy it is no JSON
+    try {
+      response = await fetch(url + path, {
+        method: "POST", headers, body: JSON.stringify(body), signal: AbortSignal.timeout(10_000),
+      });
+      answer = await response.text();
+    } catch (error) {
+      fail(`${url}: ${error.cause?.message || error.message}`);
+    }
     if (response.ok) return JSON.parse(answer);
     if (left === 0 || ![429, 503].includes(response.status))
-      throw new Error(`${response.status}: ${answer.slice(0, 500)}`);
+      fail(`${response.status}: ${answer.slice(0, 500)}`);
     const after = response.headers.get("Retry-After");
     await new Promise((resume) => setTimeout(resume, 1000 * (/^\d+$/.test(after) ? after : 1)));
   }

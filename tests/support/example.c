@@ -16,8 +16,8 @@
 void example_run(const char *command, const struct daemon *daemon,
                  char output[EXAMPLE_OUTPUT_BYTES])
 {
-    char with_address[512];
-    snprintf(with_address, sizeof with_address, "%s http://127.0.0.1:%d", command, daemon->port);
+    char *with_address = NULL;
+    assert_true(asprintf(&with_address, "%s http://127.0.0.1:%d", command, daemon->port) > 0);
     FILE *stream = popen(with_address, "r");
     assert_non_null(stream);
     const size_t used = fread(output, 1, EXAMPLE_OUTPUT_BYTES - 1, stream);
@@ -25,6 +25,7 @@ void example_run(const char *command, const struct daemon *daemon,
     const int status = pclose(stream);
     if (status != 0)
         fail_msg("%s: status %d, wrote\n%s", with_address, status, output);
+    free(with_address);
 }
 
 char *example_build(const char *directory, const char *name, const char *sources)
