@@ -11,7 +11,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 readonly base=docker.io/library/debian:bookworm-slim
-readonly megabytes_max=60
+readonly megabytes_max=45
 readonly query='{"model":"demo","query":[[1,0,0],[0,1,0],[1,1,0],[0,0,1]]}'
 
 ok() { echo "ok    $*"; }

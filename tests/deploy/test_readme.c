@@ -1,5 +1,7 @@
 /* test_readme.c - the commands that README.md and each page of examples/ show can be pasted, in
  * order, and answer what the pages show. pasted.h says how. */
+#include "daemon.h"
+#include "manifest.h"
 #include "pasted.h"
 #include "skip.h"
 
@@ -292,6 +294,28 @@ static void test_printed_address(void **state)
     }
 }
 
+/* The memory that README.md says is what the daemon takes. It was seen with pages of 4 KiB. */
+static void test_memory_said(void **state)
+{
+    (void)state;
+    static const char words[] = "it takes about ";
+    struct daemon small;
+    if (sysconf(_SC_PAGESIZE) != 4096
+        || system("grep -qs '\\[always\\]' /sys/kernel/mm/transparent_hugepage/enabled") == 0) {
+        print_message("    memory comes in larger pages here\n");
+        return;
+    }
+    char *text = manifest_file_text("README.md"), *said = strstr(text, words);
+    assert_non_null(said);
+    const double bytes = 1e6 * strtod(said + strlen(words), NULL);
+    free(text);
+    daemon_start_with(&small, "--models", "examples/models", "--workers", "2", NULL);
+    const double taken = (double)daemon_memory_bytes(&small);
+    daemon_stop(&small);
+    if (!(taken > 0.75 * bytes && taken < 1.25 * bytes))
+        fail_msg("README.md says %g bytes, the daemon takes %g", bytes, taken);
+}
+
 static void test_commands(void **state)
 {
     (void)state;
@@ -338,7 +362,7 @@ static void find_pages(glob_t *pages)
 /* Each page is a test, so that one whose language is missing is skipped alone. */
 int main(void)
 {
-    struct CMUnitTest tests[PAGES_MAX + 13] = {
+    struct CMUnitTest tests[PAGES_MAX + 14] = {
         cmocka_unit_test(test_printed_request),
         cmocka_unit_test(test_port_taken),
         cmocka_unit_test(test_port_taken_of_other_loopback),
@@ -350,10 +374,13 @@ int main(void)
         cmocka_unit_test(test_nothing_printed_without_daemon),
         cmocka_unit_test(test_run_is_alone),
         cmocka_unit_test(test_printed_address),
+        cmocka_unit_test(test_memory_said),
         cmocka_unit_test(test_commands),
     };
-    size_t count = 12;
+    size_t count = 0;
     glob_t pages = { 0 };
+    while (tests[count].name)
+        count++;
     find_pages(&pages);
     for (size_t i = 0; i < pages.gl_pathc; i++)
         tests[count++] = (struct CMUnitTest){ .name = pages.gl_pathv[i],
