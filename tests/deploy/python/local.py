@@ -200,7 +200,7 @@ expect(ValueError, "5 dimensions", lambda: sdpa(q[None], q[None], q[None]))
 expect(ValueError, "out has the shape", lambda: sdpa(q, q, q, out=np.zeros((1, 8, 4), np.float32)))
 expect(TypeError, "int64", lambda: sdpa([[1, 2]], [[1, 2]], [[1, 2]]))
 expect(TypeError, "expected the same for both", lambda: sdpa(q, q.astype(float), q))
-expect(ImportError, "make install-library", lambda: attnd.Local("/nowhere/libattn.so.1").softmax(q))
+expect(ImportError, "make install-library` of attnd, which runs ldconfig", lambda: attnd.Local("/nowhere/libattn.so.1").softmax(q))
 
 # A weight map draws itself; what it is told of tokens is no markup.
 page = attnd.WeightMap(np.stack([np.eye(500, dtype=np.float32)] * 20), ["<b>", "&"] * 250)._repr_html_()
