@@ -75,6 +75,11 @@ static void skip_without_numpy(void)
     skip_without("python3-numpy", "/usr/bin/python3 -c 'import numpy'");
 }
 
+static void skip_without_torch(void)
+{
+    skip_without("python3-torch", "/usr/bin/python3 -c 'import torch'");
+}
+
 /* -------------------------------------------------------------------------------- the structs --
  */
 
@@ -243,7 +248,7 @@ static void test_torch(void **state)
 {
     (void)state;
     skip_without_numpy();
-    skip_without("python3-torch", "/usr/bin/python3 -c 'import torch'");
+    skip_without_torch();
     run("/usr/bin/python3 tests/deploy/python/torch_tensors.py 2>&1");
 }
 
@@ -271,6 +276,21 @@ static void test_client(void **state)
     run(command);
     daemon_stop(&daemon);
     daemon_directory_remove(models);
+}
+
+static void test_client_torch(void **state)
+{
+    char command[256];
+    struct daemon daemon;
+    (void)state;
+    skip_without_numpy();
+    skip_without_torch();
+    daemon_start_with(&daemon, "--models", "examples/models", NULL);
+    snprintf(command, sizeof command,
+             "/usr/bin/python3 tests/deploy/python/torch_client.py http://127.0.0.1:%d 2>&1",
+             daemon.port);
+    run(command);
+    daemon_stop(&daemon);
 }
 
 /* HTTPS, keys and their limits: tls_daemon.h is a daemon with a certificate of its own. */
@@ -305,7 +325,7 @@ int main(void)
         cmocka_unit_test(test_structs), cmocka_unit_test(test_one_file),
         cmocka_unit_test(test_pip),     cmocka_unit_test(test_local),
         cmocka_unit_test(test_torch),   cmocka_unit_test(test_client),
-        cmocka_unit_test(test_access),
+        cmocka_unit_test(test_access),  cmocka_unit_test(test_client_torch),
     };
     return cmocka_run_group_tests_name("python", tests, set_up, tear_down);
 }

@@ -5,7 +5,7 @@ import struct
 
 import numpy as np
 
-from .tensors import _DTYPES, _View
+from .tensors import _DTYPES, _View, _widened
 from .weight_map import WeightMap
 
 __all__ = ["SAFETENSORS", "Answer", "AttndError", "BadRequest", "Conflict", "ConnectionFailed", "DeadlineExceeded",
@@ -127,8 +127,18 @@ def _is_tensor(value):
     return isinstance(value, np.ndarray) or hasattr(value, "data_ptr") or hasattr(value, "__dlpack__")
 
 
+def _of_integers(value):
+    """A tensor of torch as an array where it holds integers, of which _View knows nothing."""
+    if hasattr(value, "data_ptr"):
+        name = str(value.dtype).rpartition(".")[2]
+        if name in _TENSOR_DTYPES and name not in _DTYPES:
+            return value.numpy()
+    return value
+
+
 def _numbers(value, name="tensor"):
     """(name of the dtype, shape, bytes) of a tensor, the bytes without a copy where they lie densely."""
+    value = _of_integers(value)
     if isinstance(value, np.ndarray) and value.dtype.name in _TENSOR_DTYPES and value.dtype.name not in _DTYPES:
         value = np.ascontiguousarray(value)
         return _TENSOR_DTYPES[value.dtype.name], value.shape, memoryview(value).cast("B") if value.size else b""
@@ -147,7 +157,8 @@ def _json(value):
 
 def _json_value(value):
     if _is_tensor(value):
-        array = _View(value).array() if hasattr(value, "data_ptr") else np.asarray(value)
+        value = _of_integers(value)
+        array = value if isinstance(value, np.ndarray) else _View(value).numbers()
         return (np.where(np.isneginf(array), None, array) if array.dtype.kind == "f" else array).tolist()
     if isinstance(value, np.generic):
         return value.item()
@@ -184,9 +195,7 @@ def _read_safetensors(body):
         kind = _ARRAY_DTYPES[tensor["dtype"]]
         data = np.frombuffer(body, "<u2" if kind == "bfloat16" else kind, (end - first) //
                              np.dtype("u2" if kind == "bfloat16" else kind).itemsize, begin + first)
-        if kind == "bfloat16":  # numpy has none
-            data = (data.astype(np.uint32) << 16).view(np.float32)
-        arrays[name] = data.reshape(tensor["shape"])
+        arrays[name] = (_widened(data) if kind == "bfloat16" else data).reshape(tensor["shape"])
     return arrays, said
 
 

@@ -14,8 +14,8 @@ import urllib.parse
 import numpy as np
 
 from .answers import SAFETENSORS, Answer, AttndError, ConnectionFailed, DeadlineExceeded, Gone, NotFound
-from .answers import _ROWS, _answer, _fault, _foreign, _is_tensor, _json, _map_of, _numbers, _read_safetensors
-from .answers import _safetensors, _seconds
+from .answers import _ROWS, _answer, _fault, _foreign, _is_tensor, _json, _map_of, _numbers, _of_integers
+from .answers import _read_safetensors, _safetensors, _seconds
 from .attention import _axis_of
 from .weight_map import WeightMap
 
@@ -552,6 +552,7 @@ def _as_arrays(item):
 
 def _tensor_of(value):
     """Lists of numbers, and integers, as an array of floats; a mask of bool as it is."""
+    value = _of_integers(value)
     if value is None or _is_tensor(value) and not (isinstance(value, np.ndarray) and value.dtype.kind in "iu"):
         return value
     array = np.asarray(value)

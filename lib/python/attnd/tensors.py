@@ -25,6 +25,11 @@ def _dense(shape):
     return tuple(math.prod(shape[i + 1:]) for i in range(len(shape)))
 
 
+def _widened(bits):
+    """The float32 of numbers of bfloat16, whose bits are given as uint16."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
 class _View:
     """Where the numbers of an array or tensor lie. Strides are in elements; owner keeps the memory alive."""
 
@@ -88,6 +93,10 @@ class _View:
         made = np.lib.stride_tricks.as_strided(flat, self.shape, [stride * size for stride in self.strides])
         made.flags.writeable = False
         return made
+
+    def numbers(self):
+        """The same numbers as an array that numpy computes with: bfloat16, which it does not have, as float32."""
+        return _widened(self.array()) if self.dtype == "bfloat16" else self.array()
 
     def dense_last(self):
         """This view, or one of a copy where the numbers of a row do not follow each other, or rows go backwards."""

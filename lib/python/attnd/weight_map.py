@@ -34,7 +34,7 @@ class WeightMap(np.ndarray):
     TEXTS = 48              # of a table at most
 
     def __new__(cls, weights, tokens=None):
-        array = _View(weights, "weights").array() if hasattr(weights, "data_ptr") else np.asarray(weights)
+        array = _View(weights, "weights").numbers() if hasattr(weights, "data_ptr") else np.asarray(weights)
         item = array[0] if array.ndim == 4 and len(array) == 1 else array
         if item.ndim not in (2, 3):
             raise ValueError("weights have the shape %s; expected [heads, query, key] or [query, key]"

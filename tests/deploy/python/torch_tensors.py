@@ -236,6 +236,8 @@ for got, x in zip(attnd.local.scaled_dot_product_attention_backward(given, *deta
 # A weight map of a tensor, and a tensor of a weight map.
 weights = attnd.WeightMap(torch.eye(4)[None])
 assert torch.equal(torch.from_numpy(weights.copy()), torch.eye(4)[None])
+weights = torch.rand(2, 3, 4).bfloat16()  # numpy has no such numbers: they are widened
+assert torch.equal(torch.from_numpy(attnd.WeightMap(weights)), weights.float())
 
 
 # A tensor of any library: only __dlpack__ and __dlpack_device__.
