@@ -11,7 +11,7 @@ import threading
 import numpy as np
 
 from .autograd import _DIFFERENTIABLE, _attention_function, _check_differentiable, _differentiable, _fresh_seed
-from .autograd import _of_torch, _requires_gradient, _softmax_function
+from .autograd import _of_torch, _refuse_tangent, _requires_gradient, _softmax_function
 from .tensors import _DTYPES, _View, _dense
 
 __all__ = ["Local", "attention_interface", "local"]
@@ -214,6 +214,7 @@ class Local:
         arguments = query, key, value, attn_mask, alibi_slopes, sinks
         options = enable_gqa, dropout_p, seed, is_causal, scale, softcap, window, normalizer, kv_len, past_len
         outputs = return_weights, return_lse, out
+        _refuse_tangent(_DIFFERENTIABLE, arguments)
         if _requires_gradient(*arguments, dropout_p, scale, softcap, out):
             _check_differentiable(arguments, {"dropout_p": dropout_p, "scale": scale, "softcap": softcap, "out": out})
             results = _differentiable(_attention_function, self, options, outputs, threads, *map(_of_torch, arguments))
@@ -336,6 +337,7 @@ class Local:
                              % (axis, view.shape, len(view.shape)))
         if view.dtype == "bool":
             raise TypeError("input has the dtype bool; expected numbers")
+        _refuse_tangent(("input",), (input,))
         if _requires_gradient(input):
             return _differentiable(_softmax_function, lambda x: self._softmax(x, axis, is_log, threads), is_log, axis,
                                    input)

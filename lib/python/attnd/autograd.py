@@ -16,6 +16,17 @@ def _requires_gradient(*values):
     return False
 
 
+def _refuse_tangent(names, values):
+    """In torch.autograd.forward_ad derivatives go with tensors that require no gradient, and would be lost."""
+    forward = sys.modules.get("torch.autograd.forward_ad")
+    if forward is None or getattr(forward, "_current_level", 0) < 0:
+        return
+    for name, x in zip(names, values):
+        if hasattr(x, "data_ptr") and forward.unpack_dual(x).tangent is not None:
+            raise TypeError("%s has a tangent, and attnd.local has no derivatives forwards; expected %s without, or "
+                            "gradients by .backward()" % (name, name))
+
+
 def _refuse_gradient(name, why):
     raise TypeError("%s requires a gradient, %s; %s.detach() is the same without" % (name, why, name))
 
@@ -36,7 +47,7 @@ def _check_differentiable(arguments, others):
             _refuse_gradient(name, "and has the dtype %s; gradients are of float32 (%s.float()), float16 and bfloat16"
                              % (dtype, name))
     if others["out"] is not None:
-        _refuse_gradient(needing[0], "which out cannot have: leave out away")
+        _refuse_gradient(needing[0], "which is not computed into out: take what the call returns")
 
 
 def _attention_function():
@@ -53,7 +64,6 @@ def _attention_function():
             return tuple(local._forward(tensors, options, outputs, threads))
 
         @staticmethod
-        @torch.autograd.function.once_differentiable
         def backward(ctx, context_gradient, *others):
             if any(gradient is not None for gradient in others):
                 raise RuntimeError("attnd.local has gradients of the context alone; use weights and lse as "
@@ -61,11 +71,26 @@ def _attention_function():
             wanted, (local, options, threads) = ctx.needs_input_grad[4:], ctx.attnd
             if context_gradient is None:
                 return (None,) * (4 + len(wanted))
-            tensors = [x if x is None or x.dtype == torch.bool else x.float() for x in ctx.saved_tensors]
-            gradients = local._backward(context_gradient.float(), tensors, wanted, options, threads)
-            return (None,) * 4 + tuple(
-                None if gradient is None else gradient.sum_to_size(given.shape).to(given.dtype)
-                for gradient, given in zip(gradients, ctx.saved_tensors))
+            with torch.no_grad():
+                tensors = [x if x is None or x.dtype == torch.bool else x.float() for x in ctx.saved_tensors]
+                gradients = local._backward(context_gradient.float(), tensors, wanted, options, threads)
+                gradients = [None if gradient is None else gradient.sum_to_size(given.shape).to(given.dtype)
+                             for gradient, given in zip(gradients, ctx.saved_tensors)]
+            if torch.is_grad_enabled():  # create_graph=True
+                needing = [x for x in (context_gradient, *ctx.saved_tensors) if x is not None and x.requires_grad]
+                gradients = [None if gradient is None else Once.apply(gradient, *needing) for gradient in gradients]
+            return (None,) * 4 + tuple(gradients)
+
+    class Once(torch.autograd.Function):
+        """A gradient as it is, which refuses a gradient of its own: without it torch would take it for a constant."""
+
+        @staticmethod
+        def forward(ctx, gradient, *needing):
+            return gradient.view_as(gradient)
+
+        @staticmethod
+        def backward(ctx, *gradients):
+            raise RuntimeError("attnd.local has no gradients of gradients; use them as gradient.detach()")
 
     return Attention
 

@@ -208,6 +208,19 @@ for kind, call in (
         (RuntimeError, lambda: sdpa(needs, k, v, enable_gqa=True, return_weights=True)[1].sum().backward()),
         (RuntimeError, lambda: sdpa(needs, k, v, enable_gqa=True, return_lse=True)[1].sum().backward())):
     assert ".detach()" in str(expect(kind, call))
+# A gradient of a gradient is refused too, and not taken for one of a constant; what needs none is not.
+for needs_also in (False, True):
+    context = sdpa(needs, k, v, enable_gqa=True)
+    gradient, = torch.autograd.grad((context.square() if needs_also else context).sum(), needs, create_graph=True)
+    assert ".detach()" in str(expect(RuntimeError, lambda: (needs.sum() + gradient.square().sum()).backward()))
+    (needs.sum() + gradient.detach().square().sum()).backward()
+# And so is a derivative forwards, of a tensor that requires no gradient.
+with torch.autograd.forward_ad.dual_level():
+    dual = torch.autograd.forward_ad.make_dual(q, torch.ones_like(q))
+    for name, call in (("query", lambda: sdpa(dual, k, v, enable_gqa=True)), ("key", lambda: sdpa(q, dual, dual)),
+                       ("input", lambda: attnd.local.softmax(dual))):
+        assert name + " has a tangent" in str(expect(TypeError, call))
+    assert sdpa(q, k, v, enable_gqa=True).shape == (2, 8, 9, 6)
 # Numbers of numpy beside tensors that need gradients.
 context = sdpa(needs, k, v, causal.numpy(), enable_gqa=True, sinks=np.zeros(8))
 context.sum().backward()
