@@ -4,6 +4,7 @@ import concurrent.futures
 import ctypes
 import itertools
 import math
+import operator
 import os
 import struct
 import threading
@@ -411,6 +412,8 @@ class _Call:
         if view.shape and view.shape[-1] not in (1, keys):
             raise ValueError("attn_mask has %d keys and key %d; expected the same for both, or 1"
                              % (view.shape[-1], keys))
+        if has_gradient and view.dtype != "float32":
+            raise TypeError("attn_mask has the dtype %s; only a mask of float32 has a gradient" % view.dtype)
         # A gradient has a number for each of the mask, also for those that share their memory.
         self.views["attn_mask"] = view.dense() if has_gradient else self._unstrided(view)
         _put(self.problem, "mask", self.views["attn_mask"], "attn_mask")
@@ -432,17 +435,24 @@ class _Call:
         if normalizer not in ("softmax", "sparsemax"):
             raise ValueError("normalizer is %r; expected 'softmax' or 'sparsemax'" % (normalizer,))
         try:
-            left, right = window
-        except TypeError:
-            raise TypeError("window is %r; expected (left, right), -1 for no bound" % (window,)) from None
+            left, right = map(operator.index, window)
+        except (TypeError, ValueError):
+            raise TypeError("window is %r; expected (left, right), whole numbers, -1 for no bound"
+                            % (window,)) from None
         head_dim = self.shapes["query"][3]
         try:
             self.problem.options = _Options(scale if scale is not None else max(head_dim, 1) ** -0.5, softcap,
                                             is_causal, left, right, dropout_p, seed, normalizer == "sparsemax", 0, 0,
                                             False)
         except TypeError:
-            raise TypeError("dropout_p is %r, scale %r, softcap %r, seed %r and window %r; expected numbers, "
-                            "whole ones for the last two" % (dropout_p, scale, softcap, seed, window)) from None
+            for name, value, kind in (("dropout_p", dropout_p, ctypes.c_float), ("softcap", softcap, ctypes.c_double),
+                                      ("seed", seed, ctypes.c_uint64), ("scale", scale, ctypes.c_double)):
+                try:
+                    kind(value)
+                except TypeError:
+                    break
+            raise TypeError("%s is %r; expected a %snumber" % (name, value, "whole " if name == "seed" else "")) \
+                from None
 
     def _set_lists(self, alibi_slopes, sinks, kv_len, past_len):
         batch, q_heads = self.shapes["query"][:2]
@@ -472,6 +482,9 @@ class _Call:
         if view.shape != shape or view.owner is not context or view.strides[-1] != 1:
             raise ValueError("out has the shape %s; expected %s, with numbers of a row side by side"
                              % (view.shape, shape))
+        if out is not None and (any(n > 1 and stride == 0 for n, stride in zip(shape, view.strides))
+                                or isinstance(out, np.ndarray) and not out.flags.writeable):
+            raise ValueError("out is read-only, or its numbers share their memory; expected one that may be written to")
         _put(self.problem, "context", view, "out")
         results = [context]
         if return_weights:

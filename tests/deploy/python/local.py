@@ -190,7 +190,16 @@ expect(ValueError, "sinks is [nan]", lambda: sdpa(q, q, q, sinks=[float("nan")])
 expect(ValueError, "sinks has the shape (3,); expected (4,), a number for each query head",
        lambda: sdpa(pair, pair, pair, sinks=np.zeros(3)))
 expect(TypeError, "past_len is 1.5; expected whole numbers", lambda: sdpa(q, q, q, past_len=1.5))
-expect(TypeError, "scale 'much'", lambda: sdpa(q, q, q, scale="much"))
+for name, value, said in (("scale", "much", "scale is 'much'; expected a number"),
+                          ("dropout_p", [1], "dropout_p is [1]; expected a number"),
+                          ("softcap", None, "softcap is None; expected a number"),
+                          ("seed", 1.5, "seed is 1.5; expected a whole number"),
+                          ("window", (1, 2, 3), "window is (1, 2, 3); expected (left, right), whole numbers"),
+                          ("window", (1.5, 2), "window is (1.5, 2); expected (left, right), whole numbers")):
+    expect(TypeError, said, lambda: sdpa(q, q, q, **{name: value}))
+for dtype in (bool, np.float64):
+    expect(TypeError, "attn_mask has the dtype %s; only a mask of float32 has a gradient" % np.dtype(dtype),
+           lambda: backward(pair, pair, pair, pair, np.ones((8, 8), dtype), mask_gradient=True))
 expect(ValueError, "axis is 3 and input has the shape (2, 4, 8)", lambda: attnd.local.softmax(pair[:, :, :, 0], 3))
 expect(TypeError, "axis is 0 and dim 1", lambda: attnd.local.softmax(q, 0, dim=1))
 expect(ValueError, "attn_mask has 7 keys and key 8", lambda: sdpa(q, q, q, np.ones((8, 7), bool)))
@@ -198,6 +207,12 @@ expect(ValueError, "normalizer", lambda: sdpa(q, q, q, normalizer="hardmax"))
 expect(TypeError, "expected (left, right)", lambda: sdpa(q, q, q, window=3))
 expect(ValueError, "5 dimensions", lambda: sdpa(q[None], q[None], q[None]))
 expect(ValueError, "out has the shape", lambda: sdpa(q, q, q, out=np.zeros((1, 8, 4), np.float32)))
+# What may not be written to is not: of a file that is mapped for reading that would end the process.
+kept = np.zeros((1, 1, 8, 4), np.float32)
+kept.flags.writeable = False
+for out in (kept, np.broadcast_to(kept[:, :, :1], kept.shape)):
+    expect(ValueError, "out is read-only, or its numbers share their memory", lambda: sdpa(q, q, q, out=out))
+assert not kept.any()
 expect(TypeError, "int64", lambda: sdpa([[1, 2]], [[1, 2]], [[1, 2]]))
 expect(TypeError, "expected the same for both", lambda: sdpa(q, q.astype(float), q))
 expect(ImportError, "make install-library` of attnd, which runs ldconfig", lambda: attnd.Local("/nowhere/libattn.so.1").softmax(q))
