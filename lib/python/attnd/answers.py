@@ -151,8 +151,20 @@ def _numbers(value, name="tensor"):
 
 
 def _json(value):
-    """JSON of fields, with -inf of tensors as null."""
-    return json.dumps(value, default=_json_value, allow_nan=False)
+    """JSON of fields, with -inf as null."""
+    try:
+        return json.dumps(value, default=_json_value, allow_nan=False)
+    except ValueError:
+        return json.dumps(_without_infinity(value), default=_json_value, allow_nan=False)
+
+
+def _without_infinity(value):
+    """The same with None for each -inf in dicts and lists."""
+    if isinstance(value, dict):
+        return {name: _without_infinity(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_infinity(item) for item in value]
+    return None if isinstance(value, (float, np.floating)) and value == -np.inf else value
 
 
 def _json_value(value):

@@ -188,7 +188,7 @@ class Client:
         """
         parts, kind = (), None
         if fields is not None:
-            fields = {name: _tensor_of(value) if binary and name in _ROWS else value
+            fields = {name: _tensor_of(value, name) if binary and name in _ROWS else value
                       for name, value in fields.items() if value is not None}
             if binary and any(map(_is_tensor, fields.values())):
                 parts, kind = _safetensors(fields), SAFETENSORS
@@ -378,7 +378,7 @@ class Client:
         'READY'
         >>> client.delete_model("example")
         """
-        fields = {parameter: _tensor_of(value) for parameter, value in parameters.items()}
+        fields = {parameter: _tensor_of(value, parameter) for parameter, value in parameters.items()}
         return self.request("PUT", "/v1/models/" + _quoted(name), dict(fields, attnd=json.dumps(config)))
 
     def delete_model(self, name):
@@ -550,12 +550,19 @@ def _as_arrays(item):
     return item
 
 
-def _tensor_of(value):
-    """Lists of numbers, and integers, as an array of floats; a mask of bool as it is."""
+def _tensor_of(value, name=None):
+    """Lists of numbers, and integers, as an array of floats, None in a mask as -inf; a mask of bool as it is."""
     value = _of_integers(value)
     if value is None or _is_tensor(value) and not (isinstance(value, np.ndarray) and value.dtype.kind in "iu"):
         return value
     array = np.asarray(value)
+    if array.dtype == object and name == "mask":
+        array = np.where(np.equal(array, None), -np.inf, array).astype(np.float32)
+    if array.dtype.kind not in "biuf":
+        raise TypeError("%s is of the dtype %s; expected numbers" % (name or "input", array.dtype))
+    if name == "mask" and array.dtype.kind in "iu" and array.max(initial=0) == 1 and array.min(initial=0) == 0:
+        raise TypeError("mask is nothing but the integers 0 and 1, which could mean either: expected bool, what may "
+                        "attend, or floats, which are added to the scores")
     return array if array.dtype == bool else array.astype(np.float32)
 
 
@@ -563,7 +570,7 @@ def _listed(name, items, fields):
     """fields with a list of items under name, whose tensors are fields such as `requests.0.query`."""
     rest = []
     for i, item in enumerate(items):
-        item = {field: _tensor_of(value) if field in _ROWS else value for field, value in item.items()}
+        item = {field: _tensor_of(value, field) if field in _ROWS else value for field, value in item.items()}
         fields.update({"%s.%d.%s" % (name, i, field): value for field, value in item.items() if _is_tensor(value)})
         rest.append({field: value for field, value in item.items() if value is not None and not _is_tensor(value)})
     return dict(fields, **{name: rest})

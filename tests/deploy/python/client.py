@@ -70,6 +70,18 @@ assert np.allclose(first.context, client.attention(rows, mask=hidden, outputs=["
 assert isinstance(fault, attnd.NotFound) and fault.status == 404
 assert client.attention(rows, precision="medium", outputs=["context"]).precision == "highest"
 
+# In lists None of a mask and -inf are the same. Integers 0 and 1 could say either, as the contract says.
+hidden, integers = hidden.tolist(), np.eye(4, dtype=int)
+with_none = [[None if number < 0 else number for number in row] for row in hidden]
+assert np.array_equal(client.attention(rows, mask=with_none).context, client.attention(rows, mask=hidden).context)
+alone, = client.batch([{"query": rows, "mask": hidden}], outputs=["context"])
+assert np.array_equal(alone.context, first.context)
+for mask in (integers, integers.tolist()):
+    fault = expect(TypeError, lambda: client.attention(rows, mask=mask))
+    assert "mask is nothing but the integers 0 and 1" in str(fault)
+assert client.attention(rows, mask=integers - 1).context.shape == (4, 3)
+assert "query is of the dtype object" in str(expect(TypeError, lambda: client.attention([[1, None, 0]])))
+
 # Attention in parts: the keys of two calls, merged.
 parts = [client.attention(q, k[:, at], v[:, at], model="sdpa", partial=True, kv_offset=at.start or 0)
          for at in (slice(0, 3), slice(3, None))]
