@@ -140,7 +140,7 @@ class Client:
             try:
                 status, said, body = self._exchange(method, path, parts, headers, left)
                 if status < 300:
-                    return said, body
+                    return said, body if status != 204 else None
                 fault = self._fault_of(status, said, body)
                 is_sure = is_pure or fault.request_id is not None
                 pause = fault.retry_after
@@ -202,9 +202,9 @@ class Client:
             if kind == SAFETENSORS:
                 answer = _answer(*_read_safetensors(body))
             else:
-                answer = _answer({}, _object(json.loads(body))) if body else Answer()
+                answer = Answer() if body is None else _answer({}, _object(json.loads(body)))
         except (ValueError, LookupError, TypeError, struct.error) as error:
-            raise AttndError("%s: %s" % (self.url, _foreign(kind, body)), 200) from error
+            raise AttndError("%s: %s" % (self.url, _foreign(kind, body or b"")), 200) from error
         answer.replica = said.get("Attnd-Replica")
         return answer
 

@@ -282,8 +282,9 @@ expect(attnd.DeadlineExceeded,
 fault = expect(attnd.Unavailable, lambda: attnd.Client(played(said("503 X", "<html>"))[0]).models(), code="")
 assert "<html>" in str(fault)
 page = said("200 OK", "<html><title>Welcome").replace("application/json", "text/html; charset=utf-8")
-for answer in (page, said("200 OK", '"hello"'), said("200 OK", "[1]"), said("200 OK", "null"),
-               said("200 OK", '{"cut":'), said("200 OK", "short").replace("json", "x-safetensors"),
+for answer in (page, said("200 OK", "").replace("application/json", "text/html"), said("200 OK", '"hello"'),
+               said("200 OK", "[1]"), said("200 OK", "null"), said("200 OK", '{"cut":'),
+               said("200 OK", "short").replace("json", "x-safetensors"),
                said("200 OK", "\x08" + "\0" * 7 + '{"a": 1}').replace("json", "x-safetensors")):
     fault = expect(attnd.AttndError, lambda: attnd.Client(played(answer)[0]).models(), status=200)
     assert "none of an attnd daemon" in str(fault), fault
