@@ -6,7 +6,6 @@
  * counted as rounded up to the alignment, because that is the memory that they take. */
 #include "base/arena.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,12 +60,28 @@ static struct arena_block *block_with_room(struct arena *arena, size_t size)
     return block;
 }
 
+size_t arena_rounded(size_t size)
+{
+    size_t more;
+    return __builtin_add_overflow(size, ARENA_ALIGNMENT - 1, &more) ? SIZE_MAX
+                                                                    : more - more % ARENA_ALIGNMENT;
+}
+
+bool arena_reserve(struct arena *arena, size_t size)
+{
+    struct arena_block *block = block_create(arena->memory, size);
+    if (!block)
+        return false;
+    block->next = arena->blocks;
+    arena->blocks = block;
+    return true;
+}
+
 void *arena_alloc(struct arena *arena, size_t size)
 {
-    size_t rounded;
-    if (__builtin_add_overflow(size, ARENA_ALIGNMENT - 1, &rounded))
+    const size_t rounded = arena_rounded(size);
+    if (rounded == SIZE_MAX)
         return NULL;
-    rounded -= rounded % ARENA_ALIGNMENT;
     if (rounded > arena->bytes_max - arena->used) {
         memory_never_fits(arena->memory, arena->bytes_max);
         return NULL;

@@ -4,6 +4,7 @@
 
 #include "base/memory_budget.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct arena {
@@ -21,6 +22,12 @@ void *arena_alloc(struct arena *arena, size_t size);
 
 /* Returns count elements of size bytes, all zero; NULL also where count * size overflows. */
 void *arena_calloc(struct arena *arena, size_t count, size_t size);
+
+/* Makes a block for size bytes, no more, that the next pieces are cut from. For an arena that stays
+ * and whose size is known: it takes memory for what is in it alone. The size of each piece counts
+ * as arena_rounded() says. False: no memory. */
+bool arena_reserve(struct arena *arena, size_t size);
+size_t arena_rounded(size_t size); /* SIZE_MAX on overflow */
 
 /* Returns a copy of the string in the arena; NULL as arena_alloc(). */
 char *arena_strdup(struct arena *arena, const char *text);

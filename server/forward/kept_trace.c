@@ -18,36 +18,37 @@ static bool has_levels(const struct kept_shape *shape)
     return shape->q_len > KEPT_PAIRS_MAX / (shape->kv_len > 0 ? shape->kv_len : 1);
 }
 
-/* Adds count numbers of a layer. */
-static bool add_numbers(size_t *numbers, int64_t a, int64_t b, int64_t c)
+/* Adds what count numbers of a layer take. */
+static bool add_numbers(size_t *bytes, int64_t a, int64_t b, int64_t c)
 {
     int64_t count;
     return !__builtin_mul_overflow(a, b, &count) && !__builtin_mul_overflow(count, c, &count)
-           && !__builtin_add_overflow(*numbers, (size_t)count, numbers)
-           && *numbers <= SIZE_MAX / sizeof(float) / 2;
+           && (size_t)count <= SIZE_MAX / sizeof(float) / 2
+           && !__builtin_add_overflow(*bytes, arena_rounded((size_t)count * sizeof(float)), bytes)
+           && *bytes <= SIZE_MAX / 2;
 }
 
-size_t kept_layer_bytes(const struct kept_shape *shape)
+bool kept_layer_count(struct kept_size *size, const struct kept_shape *shape)
 {
-    size_t numbers = 0;
-    const bool good =
-        add_numbers(&numbers, shape->q_len, shape->q_heads, shape->head_dim)
-        && add_numbers(&numbers, shape->kv_len, shape->kv_heads, shape->head_dim)
-        && add_numbers(&numbers, shape->q_heads, shape->q_len, 1)
-        && add_numbers(&numbers, shape->q_heads, sizeof(struct kept_head) / sizeof(float), 1)
-        && (!shape->has_mask || add_numbers(&numbers, shape->q_heads, shape->q_len, shape->kv_len))
-        && (!has_levels(shape)
-            || add_numbers(&numbers, shape->q_heads, divide_up(shape->q_len, KEPT_BLOCK),
-                           divide_up(shape->kv_len, KEPT_BLOCK)));
-    return good ? numbers * sizeof(float) : 0;
+    size->beside += (size_t)shape->q_heads * sizeof(struct kept_head);
+    return add_numbers(&size->block, shape->q_len, shape->q_heads, shape->head_dim)
+           && add_numbers(&size->block, shape->kv_len, shape->kv_heads, shape->head_dim)
+           && add_numbers(&size->block, shape->q_heads, shape->q_len, 1)
+           && (!shape->has_mask
+               || add_numbers(&size->block, shape->q_heads, shape->q_len, shape->kv_len))
+           && (!has_levels(shape)
+               || add_numbers(&size->block, shape->q_heads, divide_up(shape->q_len, KEPT_BLOCK),
+                              divide_up(shape->kv_len, KEPT_BLOCK)));
 }
 
-size_t kept_trace_bytes(int64_t layer_count)
+struct kept_size kept_trace_size(int64_t layer_count)
 {
-    return KEPT_OWN_BYTES + (size_t)layer_count * sizeof(struct kept_layer);
+    return (struct kept_size){ arena_rounded((size_t)layer_count * sizeof(struct kept_layer)),
+                               KEPT_OWN_BYTES };
 }
 
-struct kept_trace *kept_trace_create(struct model *model, int64_t layer_count)
+struct kept_trace *kept_trace_create(struct model *model, int64_t layer_count,
+                                     const struct kept_size *size)
 {
     struct kept_trace *kept = calloc(1, sizeof *kept);
     if (!kept)
@@ -55,8 +56,10 @@ struct kept_trace *kept_trace_create(struct model *model, int64_t layer_count)
     arena_init(&kept->arena, SIZE_MAX);
     atomic_init(&kept->holders, 1);
     atomic_init(&kept->statistics, NULL);
+    kept->bytes = size->block + size->beside;
     kept->model = model_retain(model);
-    kept->layers = arena_calloc(&kept->arena, (size_t)layer_count, sizeof *kept->layers);
+    if (arena_reserve(&kept->arena, size->block))
+        kept->layers = arena_calloc(&kept->arena, (size_t)layer_count, sizeof *kept->layers);
     kept->layer_count = layer_count;
     if (kept->layers)
         return kept;

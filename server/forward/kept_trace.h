@@ -17,7 +17,7 @@
  * answered at once. */
 enum { KEPT_BLOCK = 16, KEPT_PAIRS_MAX = 1 << 22 };
 
-/* What a trace takes beside its layers, by measurement. */
+/* What a trace counts beside its layers: it takes less, and so many bound how many are kept. */
 enum { KEPT_OWN_BYTES = 4096 };
 
 struct kept_layer {
@@ -63,18 +63,26 @@ struct kept_trace {
                                                other; malloc'd; NULL: not asked for yet */
 };
 
-/* What a trace of so many layers takes whatever they have: a trace without tokens is not free. */
-size_t kept_trace_bytes(int64_t layer_count);
+/* What a trace takes: a block that is made at once, for all that is in its arena and no more, and
+ * what is beside it. */
+struct kept_size {
+    size_t block, beside;
+};
 
-/* What a layer of a pass takes when it is kept; 0 on overflow. */
+/* What a trace of so many layers takes whatever they have: a trace without tokens is not free. */
+struct kept_size kept_trace_size(int64_t layer_count);
+
+/* Adds what a layer of a pass takes when it is kept; false on overflow. */
 struct kept_shape {
     int64_t q_heads, kv_heads, head_dim, q_len, kv_len;
     bool has_mask;
 };
-size_t kept_layer_bytes(const struct kept_shape *shape);
+bool kept_layer_count(struct kept_size *size, const struct kept_shape *shape);
 
-/* Makes an empty kept trace with one reference: room for layer_count layers. NULL: no memory. */
-struct kept_trace *kept_trace_create(struct model *model, int64_t layer_count);
+/* Makes an empty kept trace of this size with one reference: room for layer_count layers. NULL: no
+ * memory. */
+struct kept_trace *kept_trace_create(struct model *model, int64_t layer_count,
+                                     const struct kept_size *size);
 
 /* Makes room for what layer number index has. False: no memory. */
 bool kept_layer_make(struct kept_trace *kept, int64_t index, const struct kept_shape *shape);

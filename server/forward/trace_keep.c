@@ -21,18 +21,19 @@ static struct kept_shape kept_shape_of(const struct trace_item *item, int64_t la
                                 .has_mask = own->relative_bias.values != NULL };
 }
 
-static bool kept_bytes_of(const struct trace_item *item, size_t *bytes)
+/* What fill_kept() will take. */
+static bool kept_size_of(const struct trace_item *item, struct kept_size *size)
 {
-    *bytes = kept_trace_bytes(item->answered_count);
+    *size = kept_trace_size(item->answered_count);
     for (int64_t i = 0; i < item->answered_count; i++) {
         const struct kept_shape shape = kept_shape_of(item, item->answered[i].number);
-        const size_t more = kept_layer_bytes(&shape);
-        if ((more == 0 && shape.q_len > 0 && shape.kv_len > 0)
-            || __builtin_add_overflow(*bytes, more, bytes))
+        if (!kept_layer_count(size, &shape))
             return false;
     }
+    if (item->streams[0].visible)
+        size->block += arena_rounded((size_t)item->streams[0].length);
     for (int s = 0; s < item->model->forward->stream_count; s++)
-        *bytes += (size_t)item->streams[s].tokens.count * sizeof(struct token);
+        size->block += arena_rounded((size_t)item->streams[s].tokens.count * sizeof(struct token));
     return true;
 }
 
@@ -75,17 +76,17 @@ static bool fill_kept(struct kept_trace *kept, const struct trace_item *item)
 static bool plan_kept(struct trace_item *item, struct kept_store *store,
                       const struct access_key *key, struct fault *fault)
 {
-    size_t bytes;
-    if (!kept_bytes_of(item, &bytes))
+    struct kept_size size;
+    if (!kept_size_of(item, &size))
         return fault_set_at(fault, "/keep", FAULT_TOO_LARGE, "this trace is too large to be kept");
+    const size_t bytes = size.block + size.beside;
     if (!kept_store_reserve(store, bytes, key, fault))
         return false;
-    item->keeping = kept_trace_create(item->model, item->answered_count);
+    item->keeping = kept_trace_create(item->model, item->answered_count, &size);
     if (!item->keeping) {
         kept_store_return(store, bytes, key ? key->account : NULL);
         return fault_no_memory(fault);
     }
-    item->keeping->bytes = bytes;
     item->keeping->account = key ? access_account_hold(key->account) : NULL;
     return fill_kept(item->keeping, item) || fault_no_memory(fault);
 }

@@ -1,0 +1,87 @@
+/* test_kept_store.c - many kept traces: each takes no more memory than it counts for. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "forward/kept_store.h"
+#include "problem_count.h"
+#include "sdpa_model.h"
+
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FEW = 1000 };
+
+static const int64_t SECOND = 1000000000;
+
+static struct model_store *models;
+static struct model *model;
+static struct kept_store *store;
+
+static int open_store(void **state)
+{
+    (void)state;
+    model = sdpa_model_open(&models);
+    store = kept_store_create(SIZE_MAX);
+    assert_non_null(store);
+    return 0;
+}
+
+static int close_store(void **state)
+{
+    (void)state;
+    kept_store_free(store);
+    sdpa_model_close(models, model);
+    return 0;
+}
+
+/* Keeps a trace of one layer, as trace_keep.c does. Returns the bytes that it counts for. */
+static size_t keep(int64_t length, int64_t keep_ns, char id[TRACE_ID_MAX + 1])
+{
+    const struct kept_shape shape = {
+        .q_heads = 2, .kv_heads = 1, .head_dim = 8, .q_len = length, .kv_len = length
+    };
+    struct fault fault = { .code = FAULT_NONE };
+    struct kept_size size = kept_trace_size(1);
+    assert_true(kept_layer_count(&size, &shape));
+    assert_true(kept_store_reserve(store, size.block + size.beside, NULL, &fault));
+    struct kept_trace *kept = kept_trace_create(model, 1, &size);
+    assert_non_null(kept);
+    assert_true(kept_layer_make(kept, 0, &shape));
+    assert_true(kept_store_publish(store, kept, keep_ns, id, &fault));
+    return size.block + size.beside;
+}
+
+/* Memory that stays is counted as it is held, not by what was asked for of it: an arena of a
+ * request takes blocks of 64 KiB. */
+static void test_bytes(void **state)
+{
+    const int64_t lengths[] = { 0, 1, 7, 40, 300, 3000 };
+    char id[TRACE_ID_MAX + 1];
+    (void)state;
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        const size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+        const uint64_t count = problem_count(lengths[i] < 1000 ? FEW : FEW / 20);
+        size_t counted = 0;
+        for (uint64_t n = 0; n < count; n++)
+            counted += keep(lengths[i], 3600 * SECOND, id);
+        const size_t held = mallinfo2().uordblks + mallinfo2().hblkhd - before;
+        print_message("    %d rows: %zu bytes held, %zu counted\n", (int)lengths[i],
+                      held / (size_t)count, counted / (size_t)count);
+        if (PROBLEM_SHARE == 1) /* a sanitizer has an allocator of its own */
+            assert_in_range(held, 1, counted);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_bytes, open_store, close_store),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
