@@ -56,6 +56,7 @@ struct kept_trace *kept_trace_create(struct model *model, int64_t layer_count,
     arena_init(&kept->arena, SIZE_MAX);
     atomic_init(&kept->holders, 1);
     atomic_init(&kept->statistics, NULL);
+    kept->place = -1;
     kept->bytes = size->block + size->beside;
     kept->model = model_retain(model);
     if (arena_reserve(&kept->arena, size->block))

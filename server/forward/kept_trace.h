@@ -58,6 +58,8 @@ struct kept_trace {
     bool has_pair;
     size_t bytes;       /* that count against the budget */
     int64_t expires_ns; /* clock_now_ns() */
+    int64_t place;      /* among those that are kept, by their ends; -1: it is not among them */
+    int64_t number;     /* in the list of those that are kept */
 
     _Atomic(struct kept_head *) statistics; /* of each head of each layer, one layer after the
                                                other; malloc'd; NULL: not asked for yet */

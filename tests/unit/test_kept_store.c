@@ -1,4 +1,5 @@
-/* test_kept_store.c - many kept traces: each takes no more memory than it counts for. */
+/* test_kept_store.c - many kept traces: each takes no more memory than it counts for, all are found
+ * by their ids, and they end in the order of their times. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "forward/kept_store.h"
 #include "problem_count.h"
 #include "sdpa_model.h"
@@ -15,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW = 1000 };
+enum { MANY = 100000, FEW = 1000 };
 
 static const int64_t SECOND = 1000000000;
 
@@ -57,6 +59,17 @@ static size_t keep(int64_t length, int64_t keep_ns, char id[TRACE_ID_MAX + 1])
     return size.block + size.beside;
 }
 
+static void skip_one(void *context, const struct kept_trace *kept)
+{
+    (void)context;
+    (void)kept;
+}
+
+static int64_t count_all(void)
+{
+    return kept_store_list(store, NULL, 0, 0, skip_one, NULL);
+}
+
 /* Memory that stays is counted as it is held, not by what was asked for of it: an arena of a
  * request takes blocks of 64 KiB. */
 static void test_bytes(void **state)
@@ -78,10 +91,68 @@ static void test_bytes(void **state)
     }
 }
 
+/* To find one of many, or that none has ended, does not look at all of them: this ends soon. */
+static void test_many(void **state)
+{
+    const uint64_t count = problem_count(MANY);
+    struct fault fault = { .code = FAULT_NONE };
+    char(*ids)[TRACE_ID_MAX + 1] = calloc(count, sizeof *ids);
+    (void)state;
+    assert_non_null(ids);
+    for (uint64_t i = 0; i < count; i++)
+        keep(0, (int64_t)(i * 7919 % count + 600) * SECOND, ids[i]);
+    assert_int_equal(count_all(), count);
+    for (uint64_t i = 0; i < count; i++) {
+        struct kept_trace *kept = kept_store_find(store, ids[i], NULL, &fault);
+        assert_non_null(kept);
+        assert_string_equal(kept->id, ids[i]);
+        kept_trace_release(kept);
+    }
+    for (uint64_t i = 0; i < count; i += 2) /* those behind them in the list take their places */
+        assert_true(kept_store_delete(store, ids[i], NULL, &fault));
+    assert_int_equal(count_all(), count / 2);
+    for (uint64_t i = 0; i < count; i++) {
+        struct kept_trace *kept = kept_store_find(store, ids[i], NULL, &fault);
+        assert_int_equal(kept != NULL, i % 2 == 1);
+        kept_trace_release(kept);
+    }
+    assert_null(kept_store_find(store, "none", NULL, &fault));
+    assert_int_equal(fault.code, FAULT_NOT_FOUND);
+    free(ids);
+}
+
+/* Each ends at its time, however many others were made, ended or deleted before. */
+static void test_ends(void **state)
+{
+    enum { COUNT = 1000 };
+    static char ids[COUNT][TRACE_ID_MAX + 1];
+    struct fault fault = { .code = FAULT_NONE };
+    const int64_t now_ns = clock_now_ns();
+    int64_t left = 0;
+    (void)state;
+    for (int i = 0; i < COUNT; i++)
+        keep(1, (i * 619 % COUNT + 1) * 100 * SECOND, ids[i]);
+    for (int i = 0; i < COUNT; i += 10)
+        assert_true(kept_store_delete(store, ids[i], NULL, &fault));
+    for (int step = 0; step < COUNT; step += 50) {
+        kept_store_sweep(store, now_ns + step * 100 * SECOND + 50 * SECOND);
+        left = 0;
+        for (int i = 0; i < COUNT; i++)
+            left += i % 10 != 0 && i * 619 % COUNT >= step;
+        assert_int_equal(count_all(), left);
+    }
+    kept_store_sweep(store, now_ns + (COUNT + 1) * 100 * SECOND);
+    assert_int_equal(count_all(), 0);
+    assert_null(kept_store_find(store, ids[1], NULL, &fault));
+    assert_int_equal(fault.code, FAULT_GONE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_bytes, open_store, close_store),
+        cmocka_unit_test_setup_teardown(test_many, open_store, close_store),
+        cmocka_unit_test_setup_teardown(test_ends, open_store, close_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
