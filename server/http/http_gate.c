@@ -88,9 +88,8 @@ bool http_is_refused(const struct exchange *exchange)
 }
 
 /* Whether three quarters of the body lie in the buffers of the kernel, of GnuTLS and of
- * libmicrohttpd. Three
- * quarters are enough: the kernel takes 63 KB of a new connection before anything is read, and then
- * the rest of the body waits only for the first bytes to be read. */
+ * libmicrohttpd. Three quarters are enough: the kernel takes 63 KB of a new connection before
+ * anything is read, and then the rest of the body waits only for the first bytes to be read. */
 static bool has_come(const struct exchange *exchange)
 {
     size_t waiting_bytes = 0;

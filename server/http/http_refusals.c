@@ -14,7 +14,7 @@
  *   while bodies that have been let in wait to be read. In between it reads what others send.
  * - In a daemon without keys all clients may have the address of one balancer, and after a burst
  *   the queue is empty the sooner, the faster it is refused what it has no room for. There the
- * times are an order alone, and no refusal waits for its own.
+ *   times are an order alone, and no refusal waits for its own.
  *
  * Only refusals wait here, and not those for a deadline, whose clients have little time. The state
  * is bounded: a table of fixed size, in which two owners may share a place, which makes their
