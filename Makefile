@@ -52,7 +52,7 @@ C_FILES     := $(wildcard lib/*.h lib/*/*.[ch] server/main.c server/*/*.[ch] tes
 
 KERNEL_OBJ  := $(KERNELS:%=$B/lib/kernels/%.o)
 LIB_OBJ     := $(LIB_SRC:%.c=$B/%.o)
-SERVER_OBJ  := $(SERVER_SRC:%.c=$B/%.o) $B/server/page/page_bytes.o
+SERVER_OBJ  := $(SERVER_SRC:%.c=$B/%.o) $B/server/page/page_bytes.o $B/server/page/docs_bytes.o
 SUPPORT_OBJ := $(SUPPORT_SRC:%.c=$B/%.o)
 PRELOAD     := $(PRELOAD_SRC:%.c=$B/%.so)
 TESTS       := $(TEST_SRC:%.c=$B/%)
@@ -192,21 +192,32 @@ $B/server/api/openapi.o: server/openapi.json
 $B/server/page/page_bytes.c: server/page/embed-page $(PAGE_FILES) $B/page-files
 	$(call say,PACK,$@)
 	$Q mkdir -p $(@D)
-	$Q server/page/embed-page $(PAGE_FILES) > $@.new && mv $@.new $@
-$B/server/page/page_bytes.o: $B/server/page/page_bytes.c $B/flags $B/server-packages
+	$Q server/page/embed-page PAGE $(PAGE_FILES) > $@.new && mv $@.new $@
+$B/server/page/%_bytes.o: $B/server/page/%_bytes.c $B/flags $B/server-packages
 	$(compile)
 
-# The pages of the reference, made of openapi.json, of the table of flags and of what commands say to --help.
+# The pages of the reference, which the daemon serves at /docs: made of openapi.json, of the table of flags and of what
+# commands say to --help, by a program over the other objects of the daemon.
 REFERENCE_PROGRAM := $B/server/reference/make_reference
-REFERENCE_PAGES   := calls:REFERENCE.md types:REFERENCE_TYPES.md flags:REFERENCE_FLAGS.md
+REFERENCE_PAGES   := $(foreach page,calls types flags,$B/server/page/docs/$(page).md)
 
-$(REFERENCE_PROGRAM): $(REFERENCE_SRC:%.c=$B/%.o) $B/libserver.a $B/libattn.a
+$B/libreference.a: $(filter-out %/docs_bytes.o,$(SERVER_OBJ))
+	$Q rm -f $@ && $(AR) rcsT $@ $^
+
+$(REFERENCE_PROGRAM): $(REFERENCE_SRC:%.c=$B/%.o) $B/libreference.a $B/libattn.a
 	$(call say,LINK,$@)
 	$Q $(CC) $(FLAGS) $(TEST_LINKER) $^ $(LDFLAGS) $(SERVER_LIBS) -o $@
 
-reference: $(REFERENCE_PROGRAM) ## server/REFERENCE*.md, made anew of server/openapi.json and the flags
-	@for page in $(REFERENCE_PAGES); do \
-	    $< $${page%%:*} > $B/reference.new && mv $B/reference.new server/$${page#*:} || exit 1; done
+$(REFERENCE_PAGES): $B/server/page/docs/%.md: $(REFERENCE_PROGRAM) server/openapi.json server/API.md
+	$Q mkdir -p $(@D)
+	$Q $< $* > $@.new && mv $@.new $@
+
+$B/server/page/docs_bytes.c: server/page/embed-page $(REFERENCE_PAGES)
+	$(call say,PACK,$@)
+	$Q server/page/embed-page DOCS $(REFERENCE_PAGES) > $@.new && mv $@.new $@
+
+reference: $(REFERENCE_PAGES) ## every operation, type and flag as Markdown, at build/reference/; a daemon serves it at /docs
+	@mkdir -p $(BUILD)/reference && cp $(REFERENCE_PAGES) $(BUILD)/reference/
 
 # Writes the line to the target if it differs from the line there: then what depends on it is made anew.
 note = mkdir -p $B; echo '$1' | cmp -s - $@ || echo '$1' > $@

@@ -49,6 +49,7 @@ static struct route routes[] = {
     ROUTE("GET", "/metrics", METRICS, .handle = prometheus_get, .health = true),
     ROUTE("GET", "/", OPEN, .handle = page_get, .framed = true),
     ROUTE("GET", "/explorer/{folder}/{file}", OPEN, .handle = page_file_get),
+    ROUTE("GET", "/docs/{page}", OPEN, .handle = page_docs_get),
     ROUTE("GET", "/openapi.json", ANY, .handle = openapi_get),
     ROUTE("POST", "/v1/attention", INFER, .handle = infer_handle_attention,
           .takes_body = call_takes_body),

@@ -135,3 +135,20 @@ void page_file_get(struct exchange *exchange)
     snprintf(path, sizeof path, "%s/%s", exchange_param(exchange, 0), exchange_param(exchange, 1));
     answer(exchange, path);
 }
+
+void page_docs_get(struct exchange *exchange)
+{
+    char path[512];
+    struct fault fault;
+    snprintf(path, sizeof path, "docs/%s.md", exchange_param(exchange, 0));
+    for (int i = 0; i < DOCS_FILE_COUNT; i++) {
+        if (strcmp(DOCS_FILES[i].path, path) == 0) {
+            reply(exchange, &DOCS_FILES[i]);
+            return;
+        }
+    }
+    fault_set(&fault, FAULT_NOT_FOUND,
+              "there is no page '%.80s'; expected calls, types or flags: /docs/types",
+              exchange_param(exchange, 0));
+    exchange_fail(exchange, &fault);
+}

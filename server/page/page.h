@@ -1,4 +1,5 @@
-/* page.h - the explorer: the page at /, and the files that it asks for. */
+/* page.h - the explorer, the page at / with the files that it asks for, and the reference at /docs.
+ */
 #ifndef ATTND_PAGE_H
 #define ATTND_PAGE_H
 
@@ -11,5 +12,6 @@ void page_begin(const struct config *config);
 
 void page_get(struct exchange *exchange);
 void page_file_get(struct exchange *exchange);
+void page_docs_get(struct exchange *exchange);
 
 #endif

@@ -24,11 +24,12 @@ static char *text_of(const char *path)
 int main(int argc, char **argv)
 {
     const char *page = argc == 2 ? argv[1] : "";
-    cJSON *document = cJSON_Parse(text_of("server/openapi.json"));
+    char *text = text_of("server/openapi.json"), *table = text_of("server/API.md");
+    cJSON *document = cJSON_Parse(text);
     if (!document)
         reference_give_up("server/openapi.json is no JSON");
     if (strcmp(page, "calls") == 0)
-        reference_calls(document, text_of("server/API.md"));
+        reference_calls(document, table);
     else if (strcmp(page, "types") == 0)
         reference_types(document);
     else if (strcmp(page, "flags") == 0)
@@ -36,5 +37,7 @@ int main(int argc, char **argv)
     else
         reference_give_up("expected calls, types or flags");
     cJSON_Delete(document);
+    free(text);
+    free(table);
     return fflush(stdout) == 0 ? 0 : 1;
 }

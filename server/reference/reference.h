@@ -1,4 +1,5 @@
-/* reference.h - the pages server/REFERENCE*.md, made of openapi.json and of the table of flags.
+/* reference.h - the pages that a daemon serves at /docs, made of openapi.json and of the table of
+ * flags.
  *
  * This room is a program of the build, no part of the daemon. All its functions write Markdown to
  * standard output. What they cannot make a page of ends the program with 1 and a line that says
@@ -10,18 +11,18 @@
 
 #include <stdio.h>
 
-#define REFERENCE_CALLS_PAGE "REFERENCE.md"
-#define REFERENCE_TYPES_PAGE "REFERENCE_TYPES.md"
-#define REFERENCE_FLAGS_PAGE "REFERENCE_FLAGS.md"
+#define REFERENCE_CALLS_PAGE "calls"
+#define REFERENCE_TYPES_PAGE "types"
+#define REFERENCE_FLAGS_PAGE "flags"
 
-/* REFERENCE.md: every operation. table is the text of API.md, whose table of endpoints says which
+/* /docs/calls: every operation. table is the text of API.md, whose table of endpoints says which
  * section of the contract explains each; a path that it does not have is an error. */
 void reference_calls(const cJSON *document, const char *table);
 
-/* REFERENCE_TYPES.md: every type of a body, with its fields. */
+/* /docs/types: every type of a body, with its fields. */
 void reference_types(const cJSON *document);
 
-/* REFERENCE_FLAGS.md: every flag of the daemon with its variable, value and default; what each
+/* /docs/flags: every flag of the daemon with its variable, value and default; what each
  * command says to --help. */
 void reference_flags(void);
 

@@ -28,7 +28,19 @@ static bool has_path(const char *cell, const char *end, const char *path)
     return false;
 }
 
-/* Prints the last cell of the line that has the path: links to the sections that explain it. */
+/* Prints where the links of a cell lead: sections of pages that lie in server/. */
+static void print_targets(const char *cell, const char *end)
+{
+    const char *before = "";
+    while ((cell = memmem(cell, (size_t)(end - cell), "](", 2))) {
+        const int length = (int)strcspn(cell + 2, ")");
+        fprintf(reference_out(), "%s`server/%.*s`", before, length, cell + 2);
+        before = ", ";
+        cell += 2 + length;
+    }
+}
+
+/* Prints which sections explain the path: the targets in the last cell of its line. */
 static void print_section(const char *table, const char *path)
 {
     for (const char *line = table; line; line = strchr(line, '\n')) {
@@ -42,7 +54,7 @@ static void print_section(const char *table, const char *path)
         const char *cell = end;
         while (cell[-1] != '|')
             cell--;
-        fprintf(reference_out(), "%.*s", (int)(end - cell - 1), cell + 1);
+        print_targets(cell, end);
         return;
     }
     reference_give_up("API.md has no endpoint %s", path);
@@ -191,11 +203,11 @@ static void print_shared_headers(const cJSON *components)
         puts(" |");
     }
     puts("\nA request may also bring `Authorization: Bearer KEY` or `X-Api-Key: KEY`: "
-         "[keys](API.md#keys).\n");
+         "`server/API.md#keys`.\n");
     reference_paragraph_begin();
     fputs("Answers have `X-Request-Id`, `Attnd-Replica` and, of a call that computes, "
           "`Server-Timing`; those that say when to come again have `Retry-After`: "
-          "[headers](API.md#headers).",
+          "`server/API.md#headers`.",
           reference_out());
     reference_paragraph_end();
 }
@@ -219,7 +231,7 @@ static bool has_answer(const cJSON *document, const char *status, const char *na
 static void print_faults(const cJSON *document)
 {
     const cJSON *item;
-    puts("## Faults\n\nThe codes within each status are in [API.md](API.md#faults).\n\n"
+    puts("## Faults\n\nThe codes within each status are in `server/API.md#faults`.\n\n"
          "| status | |\n|---|---|");
     for (int status = 400; status < 600; status++) {
         char text[8];
@@ -271,11 +283,11 @@ void reference_calls(const cJSON *document, const char *table)
     const cJSON *tag;
     puts("# Reference: every operation\n");
     reference_paragraph_begin();
-    fputs("`make reference` makes this page of [openapi.json](openapi.json), which a running "
-          "daemon has at `/openapi.json`. [API.md](API.md) leads to the pages that explain all of "
-          "it, [" REFERENCE_TYPES_PAGE "](" REFERENCE_TYPES_PAGE ") says what bodies hold, "
-          "[" REFERENCE_FLAGS_PAGE "](" REFERENCE_FLAGS_PAGE ") has the flags and variables. "
-          "`HEAD` is taken where `GET` is. The scope is what a key needs, where the daemon has "
+    fputs("Made from [openapi.json](/openapi.json). The pages `API*.md` in the sources, in "
+          "`server/`, explain all of it, [" REFERENCE_TYPES_PAGE "](" REFERENCE_TYPES_PAGE
+          ") says what bodies hold, [" REFERENCE_FLAGS_PAGE "](" REFERENCE_FLAGS_PAGE
+          ") has the flags and variables. `HEAD` is taken where `GET` is. The scope is what a key "
+          "needs, where the daemon has "
           "keys.",
           reference_out());
     reference_paragraph_end();

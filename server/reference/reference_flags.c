@@ -111,9 +111,9 @@ void reference_flags(void)
 {
     puts("# Reference: flags, variables and commands\n");
     reference_paragraph_begin();
-    fputs("`make reference` makes this page of the table from which `attnd --help` is printed. "
-          "[API_OPERATING.md](API_OPERATING.md#command-line) says more of each flag, of signals "
-          "and of systemd, [OPERATIONS.md](../deploy/OPERATIONS.md) what to set in production.",
+    fputs("Made from the table that `attnd --help` prints. In the sources, "
+          "`server/API_OPERATING.md` says more of each flag, of signals and of systemd, and "
+          "`deploy/OPERATIONS.md` what to set in production.",
           reference_out());
     reference_paragraph_end();
     puts("- A flag is `--body-max 1GiB` or `--body-max=1GiB`; a flag wins over its variable.\n"

@@ -156,9 +156,9 @@ void reference_types(const cJSON *document)
     const cJSON *schema;
     puts("# Reference: what bodies hold\n");
     reference_paragraph_begin();
-    fputs("`make reference` makes this page of [openapi.json](openapi.json); "
-          "[" REFERENCE_CALLS_PAGE "](" REFERENCE_CALLS_PAGE ") has the operations, and "
-          "[API.md](API.md) leads to the pages that explain both. `a.b` is the field b of the "
+    fputs("Made from [openapi.json](/openapi.json); "
+          "[" REFERENCE_CALLS_PAGE "](" REFERENCE_CALLS_PAGE ") has the operations, and the pages "
+          "`API*.md` in the sources, in `server/`, explain both. `a.b` is the field b of the "
           "object a, `a[]` stands for each element of the array a, and `a.NAME` for whatever the "
           "client names. A field that is null is one that is not there.",
           reference_out());

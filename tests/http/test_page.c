@@ -198,6 +198,10 @@ static void test_nothing_there(void **state)
         { "/explorer/", "there is nothing at" },
         { "/explorer", "there is nothing at" },
         { "/index.html", "there is nothing at" },
+        { "/docs/nothing", "no page 'nothing'; expected calls, types or flags: /docs/types" },
+        { "/docs/types.md", "no page 'types.md'" },
+        { "/docs/..%2Findex", "no page '../index'" },
+        { "/docs/", "there is nothing at" },
         { "/healthz",
           "there is nothing at /healthz; GET /livez says that the daemon lives, and GET "
           "/readyz that it serves" },
@@ -210,6 +214,30 @@ static void test_nothing_there(void **state)
             fail_msg("%s: %s", CASES[i].path, response.body);
         answer_expect_fault(&response, 404, "not_found", "");
         expect_header(&response, "ETag", NULL);
+        http_response_free(&response);
+    }
+}
+
+/* The reference lies in the program as the explorer does, packed, and is sent with equal headers.
+ */
+static void test_docs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path, *begins;
+    } CASES[] = {
+        { "/docs/calls", "# Reference: every operation\n" },
+        { "/docs/types", "# Reference: what bodies hold\n" },
+        { "/docs/flags", "# Reference: flags, variables and commands\n" },
+    };
+    assert_int_equal(DOCS_FILE_COUNT, 3);
+    for (int i = 0; i < 3; i++) {
+        struct http_response response = http_client_get(&client, CASES[i].path);
+        expect_status(&response, 200);
+        expect_page_headers(&response, &DOCS_FILES[i]);
+        expect_header(&response, "Content-Type", "text/markdown; charset=utf-8");
+        assert_int_equal(strncmp(response.body, CASES[i].begins, strlen(CASES[i].begins)), 0);
+        assert_int_equal(response.body_size, DOCS_FILES[i].bytes);
         http_response_free(&response);
     }
 }
@@ -472,12 +500,19 @@ static int start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_packed_and_plain), cmocka_unit_test(test_head),
-        cmocka_unit_test(test_not_modified),     cmocka_unit_test(test_nothing_there),
-        cmocka_unit_test(test_methods),          cmocka_unit_test(test_off),
-        cmocka_unit_test(test_keys_in_use),      cmocka_unit_test(test_browsers),
-        cmocka_unit_test(test_allowed_origins),  cmocka_unit_test(test_size),
-        cmocka_unit_test(test_imports),          cmocka_unit_test(test_nothing_inline),
+        cmocka_unit_test(test_packed_and_plain),
+        cmocka_unit_test(test_head),
+        cmocka_unit_test(test_not_modified),
+        cmocka_unit_test(test_nothing_there),
+        cmocka_unit_test(test_methods),
+        cmocka_unit_test(test_off),
+        cmocka_unit_test(test_docs),
+        cmocka_unit_test(test_keys_in_use),
+        cmocka_unit_test(test_browsers),
+        cmocka_unit_test(test_allowed_origins),
+        cmocka_unit_test(test_size),
+        cmocka_unit_test(test_imports),
+        cmocka_unit_test(test_nothing_inline),
         cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, fixture_clear);

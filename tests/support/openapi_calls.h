@@ -6,6 +6,7 @@
 
 #define A        "/v1/attention"
 #define E        "/explorer/{folder}/{file}"
+#define DOCS     "/docs/{page}"
 #define M        "/v1/models/{model}"
 #define T        "/v1/traces/{trace}"
 #define T_IS     "/v1/traces/@"
@@ -42,6 +43,9 @@ static const struct openapi_call calls[] = {
     { "GET", E, "/explorer/style/icon.svg", 200, NULL, NULL },
     { "GET", E, "/explorer/app/main.js", 304, NULL, "If-None-Match: *" },
     { "GET", E, "/explorer/app/nothing.js", 404, NULL, NULL },
+    { "GET", DOCS, "/docs/types", 200, NULL, NULL },
+    { "GET", DOCS, "/docs/types", 304, NULL, "If-None-Match: *" },
+    { "GET", DOCS, "/docs/nothing", 404, NULL, NULL },
     { "GET", "/openapi.json", NULL, 200, NULL, NULL },
     { "POST", A, NULL, 200, "{\"model\":\"demo\"," QUERY "}", NULL },
     { "POST", A, NULL, 200,
