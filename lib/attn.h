@@ -339,13 +339,13 @@ enum attn_status attn_plan_init(struct attn_plan *plan, const struct attn_proble
 enum attn_precision attn_plan_precision(const struct attn_plan *plan);
 
 /* Run task number task, 0 <= task < plan->task_count, in any order, from any thread. Each task that
- * runs at the same time needs a workspace of its own. */
+ * runs at the same time needs its workspace. */
 void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace);
 
 /* Few query rows over many keys make few tasks; and many query rows need the same keys prepared. If
  * part_count is not 0, the same work can be run otherwise with the same bits, to use more threads
  * or to do less: first part_count parts in any order, then, when all parts are done, join_count
- * joins in any order. Each needs a workspace of its own. Parts may read all keys and values before
+ * joins in any order. Each needs its workspace. Parts may read all keys and values before
  * kv_len, also those that a mask hides from every row. */
 void attn_plan_run_part(const struct attn_plan *plan, int64_t part, void *shared, void *workspace);
 void attn_plan_run_join(const struct attn_plan *plan, int64_t number, void *shared,

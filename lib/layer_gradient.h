@@ -71,7 +71,7 @@ struct attn_layer_gradient_plan {
     size_t scratch_bytes;   /* shared by all tasks of one run, 64-byte aligned; may be 0 */
     size_t workspace_bytes; /* needed besides by each running task, 64-byte aligned; may be 0 */
 
-    struct attn_layer_gradient_problem problem; /* as it was given, but for outputs of the call */
+    struct attn_layer_gradient_problem problem; /* as it was given, without outputs of the call */
     uint64_t own[576];                          /* as in struct attn_plan */
 };
 

@@ -1,4 +1,5 @@
-/* select.h - attention that reads only the keys which can matter, and proves what it left.
+/* select.h - attention that reads only the keys which can matter, with a bound on the
+ * weight of skipped keys.
  *
  * Keys are taken in groups of ATTN_SELECT_KEYS. The least and the greatest number of each channel
  * of a group bound the score of a query row with every key of it (Tang et al. 2024, Quest):
@@ -6,9 +7,10 @@
  *     score <= scale * sum over d of max(query[d] * least[d], query[d] * greatest[d])
  *
  * A row and a key/value head read groups in descending order of their bounds, for all query heads
- * of the key/value head together, until the groups that are left can have at most the share epsilon
- * of the softmax. What is read is then attended to as ever; context and lse are those of the keys
- * that were read. All rounding is on the safe side: mass_left is never less than the true share.
+ * of the key/value head together, until the skipped groups can have at most the share epsilon of
+ * the softmax. What is read is then attended to as ever; context and lse are those of the keys that
+ * were read. All rounding is on the safe side: mass_left, the bound, is never less than the true
+ * share.
  *
  * A row reads all keys where few are there or where the bounds are not worth it, and so do the rows
  * of a problem with more than ATTN_SELECT_ROWS query rows, whose tiles read a key once for many

@@ -55,7 +55,7 @@ static inline uint16_t *attn_matrix_values(const struct attn_matrix *matrix,
 /* Does the matrix unit compute the context too? Dropout is left to the float kernels. */
 bool attn_matrix_sums_context(const struct attn_problem *problem);
 
-/* Does the matrix unit compute context and lse of this problem? The rule hangs on its shapes and
+/* Does the matrix unit compute context and lse of this problem? The rule depends on its shapes and
  * options alone. */
 bool attn_matrix_fits(const struct attn_plan_full *plan);
 
@@ -88,7 +88,7 @@ struct attn_matrix_tiles {
 
 struct attn_matrix_tiles attn_matrix_tiles_of(const struct attn_plan_full *plan, int64_t join);
 
-/* Tasks of a plan, parts and joins, as attn.h has them, but for maps. */
+/* Tasks of a plan, parts and joins, as attn.h has them, without maps. */
 void attn_matrix_run(const struct attn_plan_full *plan, int64_t task, void *workspace);
 void attn_matrix_run_part(const struct attn_plan_full *plan, int64_t part, void *shared,
                           void *workspace);

@@ -71,7 +71,7 @@ struct attn_matrix_run {
 #define ATTN_MATRIX_LIMIT 0x1p40f
 
 /* matrix_plan.c: describe the run of a plan and lay out its memory; with memory NULL, only count. A
- * run without packed keys has a chunk of its own. */
+ * run without packed keys has its chunk. */
 size_t attn_matrix_cut_run(struct attn_matrix_run *run, const struct attn_plan_full *plan,
                            void *memory);
 
@@ -85,7 +85,7 @@ void attn_matrix_set_bases(struct attn_matrix_run *run, struct attn_matrix_group
 bool attn_matrix_any_exceeds(const struct attn_matrix_run *run);
 
 /* Raise the base of lanes whose weights are beyond their limit to the greatest score of the step,
- * and scale what was made with the old one: by a power of 2, but for offsets. */
+ * and scale what was made with the old one: by a power of 2, except offsets. */
 void attn_matrix_raise_bases(struct attn_matrix_run *run, struct attn_matrix_group *group);
 
 /* From the products of a step to its masked scores. */

@@ -1,4 +1,4 @@
-/* map_tile.c - blocks of rows and keys, each a plan of its own, to the cells of a piece.
+/* map_tile.c - blocks of rows and keys, each with its plan, to the cells of a piece.
  *
  * A task takes rows of cells. It walks over their rows and keys in blocks, and runs a plan of its
  * own for each block, whose output is the masked scores. A maximum is taken of scores, before the

@@ -51,7 +51,7 @@ const char *access_scope_names(void);
 
 /* One key of the keys' file: a name, the hash of a secret, scopes and limits.
  *
- * A key never changes. A file that is read again gives new keys; a request goes on with the key
+ * A key never changes. A file that is read again gives new keys; a request keeps the key
  * that it began with. */
 
 struct access_key {

@@ -98,7 +98,7 @@ static float float_of_bool(const unsigned char *bytes)
     return *bytes ? 1.0f : 0.0f;
 }
 
-/* Each dtype has a loop of its own, so that the compiler can vectorize it. */
+/* Each dtype has its loop, so that the compiler can vectorize it. */
 void dtype_read(float *values, const void *bytes, enum attn_dtype dtype, size_t count)
 {
     const unsigned char *from = bytes;

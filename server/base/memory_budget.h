@@ -34,7 +34,7 @@
 
 enum { MEMORY_SMALL_BODY_BYTES = 64 << 10, MEMORY_SMALL_BYTES = 1 << 20 };
 
-/* What all requests of one owner hold at a time, and may hold: a bound of its own beside the
+/* What all requests of one owner hold at a time, and may hold: a bound beside the
  * budget's. Zeroed, it has no bound. An owner stays until its last share has returned all. */
 struct memory_owner {
     _Atomic size_t bytes;

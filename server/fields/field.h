@@ -4,7 +4,7 @@
  * same rows give the names for "did you mean" and the parameters under /v2.
  *
  * What all fields have in common is done once, in fields_read(): a field that is null counts as
- * absent; an unknown name is a fault with the nearest known one, or is passed over where the policy
+ * absent; an unknown name is a fault with the nearest known one, or is ignored where the policy
  * says so; what came twice, as a field and as a tensor, is a fault; a fault has a pointer to the
  * value. */
 #ifndef ATTND_FIELD_H
@@ -76,7 +76,7 @@ struct field {
 enum field_policy {
     FIELDS_STRICT, /* a fault */
     FIELDS_LISTED, /* a fault that lists the known ones if none is near */
-    FIELDS_LENIENT /* passed over, unless a known name is near: then it is a typing error */
+    FIELDS_LENIENT /* ignored, unless a known name is near: then it is a typing error */
 };
 
 struct field_table {

@@ -26,7 +26,7 @@ struct tensor {
 };
 
 enum value_kind {
-    VALUE_NULL, /* as good as absent */
+    VALUE_NULL, /* means absent */
     VALUE_BOOL,
     VALUE_NUMBER,
     VALUE_STRING,

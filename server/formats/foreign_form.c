@@ -51,8 +51,8 @@ bool foreign_form_is_better(const char *name, const char *other)
     return left != right ? left < right : strcmp(name, other) < 0;
 }
 
-/* Whether text begins with word, in upper or lower case; a byte order mark and blanks may stand
- * before a page's "<". */
+/* Whether text begins with word, in upper or lower case; a byte order mark and blanks may precede a
+ * page's "<". */
 static bool begins(const char *text, size_t size, const char *word)
 {
     const size_t length = strlen(word);

@@ -48,7 +48,7 @@ bool format_json_message(const struct json_document *document, const cJSON *obje
                          struct arena *arena, struct message *message, struct fault *fault);
 
 /* Reads texts without types, which came in a place such as "__metadata__", into values of the
- * message, which has room for them. "format" is passed over: libraries that write such files add it
+ * message, which has room for them. "format" is ignored: libraries that write such files add it
  * by themselves, and it means nothing here. */
 bool format_read_texts(struct format_body *body, const struct field_table *table, const char *place,
                        const struct safetensors_pair *pairs, int64_t count, struct message *message,

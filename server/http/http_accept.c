@@ -8,7 +8,7 @@
  * so with a bound on these all connections of an address go to one thread. Connections of Unix
  * sockets have no IP address, and the bound is not theirs.
  *
- * listener.c opens the sockets. It stays a file of its own: it changes with what an address may be,
+ * listener.c opens the sockets. It is a separate file: it changes with what an address may be,
  * it is used without connection threads (--check-config), and both together would be too long. */
 #include "http/http_internal.h"
 

@@ -26,7 +26,7 @@ static bool is_browser(const struct http_headers *headers)
                && strncmp(agent, "Mozilla/", strlen("Mozilla/")) == 0);
 }
 
-/* Whether the request opens an address in a window of its own, by a link or by hand, or in a frame
+/* Whether the request opens an address in a new window, by a link or by hand, or in a frame
  * where that is allowed. The page that has the link or the frame does not see the answer. */
 static bool is_navigation(const struct http_asked *asked, const struct http_headers *headers)
 {

@@ -41,7 +41,7 @@ struct http_asked {
  *
  * - A request from a page of another origin that is not among the allowed ones: its Origin is not
  *   what Host says, or its Sec-Fetch-Site is neither same-origin nor none. A request that opens an
- *   address in a window of its own is allowed, for no page sees its answer; and so is one that
+ *   address in a new window is allowed, for no page sees its answer; and so is one that
  *   opens it in a frame, where framed is true.
  * - A request to a Host that is a name. An attacker can make a name of theirs lead to this machine
  *   after the browser has loaded their page from it (DNS rebinding), and then page and daemon have

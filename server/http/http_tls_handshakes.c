@@ -4,7 +4,7 @@
  * had its way, it would make all signatures of a burst in one run, and all kept connections of the
  * thread would wait for that. Between the messages of a handshake it would ask to be run again and
  * again, because it never notes that the socket has nothing to read. So its connection is suspended
- * during the handshake, but for single runs, and this file drives the handshake:
+ * during the handshake, except for single runs, and this file drives the handshake:
  *
  * 1. http_thread.departures tells when bytes have come.
  * 2. The client's hello is answered here: this is the signature. One turn of the thread answers

@@ -53,7 +53,7 @@ void listener_close(struct listener *listener);
  * of TCP that connects from now on gets no answer, as if its packet were lost, and tries again
  * until the socket is closed and the kernel refuses it; handshakes under way go on. Without effect
  * where the kernel takes no filter. A client of a Unix socket is refused at once. Of a socket that
- * was passed, clients go on to connect: whoever gets it next serves them. */
+ * was passed, clients continue to connect: the next process that gets it serves them. */
 void listener_begin_none(const struct listener *listener);
 
 #endif

@@ -68,7 +68,7 @@ struct call_order {
      * it with one task. */
     bool (*is_turn)(struct call *call);
 
-    /* In that task, before the plan: sets what hangs on what others did before. */
+    /* In that task, before the plan: fills the fields that depend on earlier calls. */
     bool (*prepare)(struct call *call, struct fault *fault);
 
     /* When all is computed, before the answer is written. */

@@ -12,7 +12,7 @@ bool infer_plan_masking(struct infer_item *item, struct attn_layer_problem *prob
                         struct fault *fault);
 
 /* Replaces the problem's mask by item->bias where the item's layer has a bias. Where item->bias is
- * NULL, computes it in the request's arena: each head has a bias of its own, so mask plus bias is a
+ * NULL, computes it in the request's arena: each head has its bias, so mask plus bias is a
  * mask of every head, [q_heads][q_len][kv_len]. False where the arena has no room for it, or the
  * bias does not reach so far. */
 bool infer_plan_bias(struct infer_request *request, struct infer_item *item,

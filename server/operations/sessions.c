@@ -1,4 +1,4 @@
-/* sessions.c - what is done about a session, but for attention over it.
+/* sessions.c - what is done about a session, except attention over it.
  *
  * Each is a call of one task. What is about a session that is there takes its turn among the calls
  * of the session, by a ticket that it takes when its request has come. */

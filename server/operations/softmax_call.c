@@ -1,6 +1,6 @@
 /* softmax_call.c - the kind of call (infer/call.h) that computes a softmax in blocks of rows.
  *
- * The answer is computed where the numbers of the request lie, so it takes no memory of its own. */
+ * The answer is computed where the numbers of the request lie, so it takes no memory. */
 #include "operations/softmax_call.h"
 
 #include "base/dtype.h"

@@ -1,4 +1,4 @@
-/* softmax_call.h - POST /v1/softmax: a softmax of its own, along any axis (API_CALLS.md). */
+/* softmax_call.h - POST /v1/softmax: a softmax along any axis (API_CALLS.md). */
 #ifndef ATTND_SOFTMAX_CALL_H
 #define ATTND_SOFTMAX_CALL_H
 

@@ -24,10 +24,10 @@ bool region_prefixes_check(const struct region_prefixes *prefixes, struct fault 
 /* One region of shared memory: a part of a file in /dev/shm, which a client has made
  * with shm_open() and the daemon reads tensors from and writes tensors to.
  *
- * The daemon never maps the file. It reads and writes with pread() and pwrite(), because whoever
- * owns the file may cut it short at any moment: a mapping would then end the daemon with SIGBUS,
- * and a read is only short. A tensor is also the same bytes from the first check to the last
- * kernel, whatever is written to the file meanwhile. */
+ * The daemon never maps the file. It reads and writes with pread() and pwrite(), because the client
+ * may cut the file short at any moment: a mapping would then end the daemon with SIGBUS, and a read
+ * is only short. A tensor also has equal bytes from the first check to the last kernel, whatever is
+ * written to the file meanwhile. */
 
 enum { REGION_NAME_MAX = 128 };
 

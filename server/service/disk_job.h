@@ -1,7 +1,7 @@
 /* disk_job.h - a request that waits for the disk: run by another thread, then answered.
  *
- * A connection thread never waits, so such a request becomes a job of one task. It has a scheduler
- * of its own, service->disk_jobs, so that reading a model holds no worker. */
+ * A connection thread never waits, so such a request becomes a job of one task. It has its
+ * scheduler, service->disk_jobs, so that reading a model holds no worker. */
 #ifndef ATTND_DISK_JOB_H
 #define ATTND_DISK_JOB_H
 

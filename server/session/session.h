@@ -111,7 +111,7 @@ bool session_count_own(struct session *session, struct session_budget *budget, s
  * Pages that no later row can see are freed, so a session of any length takes the memory of its
  * window. */
 
-/* Rows of a new page at most: small beside the window. 0: no bound of its own. */
+/* Rows of a new page at most: small beside the window. 0: no such bound. */
 int64_t session_window_page_rows(const struct session *session);
 
 /* Whether all keys of these rows of the layer are there that rows from position past on see. False,

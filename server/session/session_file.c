@@ -66,7 +66,7 @@ static void add_numbers(struct session_file *file, const struct session_rows *ro
         }
 }
 
-/* Of each group of int8: whole ones, but for the last of a part that was truncated. */
+/* Of each group of int8: whole ones, except the last of a part that was truncated. */
 static bool add_groups(struct session_file *file, const struct session_rows *rows, int64_t groups,
                        struct fault *fault)
 {

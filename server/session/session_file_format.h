@@ -55,7 +55,7 @@ const char *session_file_side_name(int side); /* "key", behind "layers.N." */
 /* That of the tensor in a file of this dtype, which session_file_dtype_of() knows. */
 const char *session_file_side_dtype(int side, enum attn_dtype dtype);
 
-/* Positions of a layer, but for those that are gone. */
+/* Positions of a layer without those that are gone. */
 struct session_file_lengths {
     int64_t rows;   /* in the session's dtype */
     int64_t groups; /* of int8: that rows are divided into */

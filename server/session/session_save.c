@@ -85,7 +85,7 @@ static struct file_folder folder_of(const struct session_save *save)
     return (struct file_folder){ save->directory, SESSION_FILE_WORDS, SESSION_FILE_MODE };
 }
 
-/* Reads a file back as a start does, but for the model. */
+/* Reads a file back as a start does, without the model. */
 static bool check_file(const char *path, struct fault *fault)
 {
     struct session_file_read read;
@@ -198,7 +198,7 @@ bool session_save_write(const struct session_save *save, struct session_store *s
         if (write_session(save, session, start_ns, &fault)) {
             bytes += session_bytes(session);
             written++;
-        } else if (!has_file(session)) { /* else that is as good as before */
+        } else if (!has_file(session)) { /* else the old file is valid */
             log_lost(session, &fault);
             lost++;
         }

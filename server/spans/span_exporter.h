@@ -1,6 +1,6 @@
 /* span_exporter.h - sends the spans of answered requests to an OpenTelemetry collector.
  *
- * OTLP over HTTP, in JSON (https://opentelemetry.io/docs/specs/otlp/#otlphttp). A thread of its own
+ * OTLP over HTTP, in JSON (https://opentelemetry.io/docs/specs/otlp/#otlphttp). A separate thread
  * looks at the queue, writes what is there and posts it in batches. A request only copies its
  * record into the queue; while the queue is full, records are dropped and counted. So a collector
  * that is slow or gone takes the memory of one queue, and no request waits for it. */

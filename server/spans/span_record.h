@@ -11,7 +11,7 @@
  * A record has a fixed size and owns nothing, so that a queue of records has a fixed size too. It
  * never holds anything of a payload. Times are on the monotonic clock. */
 
-/* The stages of an inference, in their order. Each one that took time is a span of its own. */
+/* The stages of an inference, in their order. Each one that took time is a span. */
 #define SPAN_STAGE_MAP(X)                                                                          \
     X(RECEIVE, "receive") /* from the first byte of the request to its place in the queue */       \
     X(QUEUE, "queue")                                                                              \
@@ -61,7 +61,7 @@ int span_record_count(const struct span_record *record);
  * integers are strings, enumerations are numbers. The attributes have the names of the semantic
  * conventions for HTTP; those of attnd's own begin with "attnd.". */
 
-/* What stands before the first span and behind the last; resource is a JSON array of attributes.
+/* What precedes the first span and follows the last; resource is a JSON array of attributes.
  * The caller writes a comma between two records. */
 void span_json_begin(struct text *text, const char *resource);
 void span_json_end(struct text *text);

@@ -41,7 +41,7 @@ static bool build_trie(struct pipeline_build *build, struct trie *trie)
  * gives all pieces that begin there, so the work is the text's length times the longest piece's.
  * Of equal sums the one whose last piece begins first stays, as in the reference.
  *
- * A character that is no piece of its own may be an unknown one, at the lowest score less 10.
+ * A character that is no piece may be an unknown one, at the lowest score less 10.
  * Unknown characters in a row are one token. With byte_fallback such a run is a token for each of
  * its bytes where the vocabulary has all of these ("<0x41>").
  *

@@ -4,7 +4,7 @@
  * each piece must still say which bytes of the original text they stand for. So every byte of the
  * changed text has a span, the bytes of the original that its character came from. All pieces lie
  * in one buffer with one array of spans, and steps write the next buffer beside the present one, so
- * that no piece needs memory of its own. Until the first change there are no spans at all.
+ * that no piece needs its memory. Until the first change there are no spans at all.
  *
  * A step either splits (the bytes stay, the list of pieces is made anew) or rewrites (bytes, spans
  * and pieces are made anew), piece by piece, by a function that reads the present pieces and

@@ -9,7 +9,7 @@
  * a search that ends is the same under any limit.
  *
  * A search is one call of the engine, which nothing can stop. So a search of many positions that
- * passes RETRIES_SEARCH ends, and the scan goes on by trying one position at a time.
+ * passes RETRIES_SEARCH ends, and the scan continues by trying one position at a time.
  *
  * Some work takes no retries: what an atomic group, a possessive repeat or a look-around reads
  * ahead of each position. In a long text, a scan of a pattern with such repeats tries one position

@@ -3,8 +3,8 @@
  * alone. O_NONBLOCK on standard error would need no thread, but the daemon may not set it: it would
  * hold for every process that shares the stream.
  *
- * The kernel keeps a write() of up to PIPE_BUF bytes to a pipe in one piece, whoever else writes to
- * it. So each write() holds whole lines, as many as fit into PIPE_BUF. */
+ * The kernel keeps a write() of up to PIPE_BUF bytes to a pipe in one piece, whatever else writes
+ * to it. So each write() holds whole lines, as many as fit into PIPE_BUF. */
 #include "watch/log_writer.h"
 
 #include "base/clock.h"

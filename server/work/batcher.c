@@ -6,7 +6,7 @@
  *     yield    other threads that want the CPU get it once
  *     take     the batch takes the members that wait now; later ones wait for the next batch
  *     product  one product of all their rows
- *     send on  each member goes on in a task of its own, so all workers do what comes next, writing
+ *     send on  each member continues in its task, so all workers do what comes next, writing
  *              the answers for example, before the next batch begins with the first of the members
  *              that follow
  *
@@ -35,7 +35,7 @@
 /* A product of fewer parameters is done sooner than it could be shared. */
 static const int64_t PARAMETERS_MIN = 65536;
 
-/* A product with more rows of its own does not wait for memory. */
+/* A product with more rows does not wait for memory. */
 enum { MEMBER_ROWS_MAX = 32 };
 
 struct batcher {

@@ -34,7 +34,7 @@
     X(DOUBLE, "double", 0.25)               /* a flop in double */                                 \
     X(GRADIENT, "gradient", 0.0105)         /* a flop of gradients */                              \
     X(GRADIENT_TANH, "gradient_tanh", 0.45) /* a tanh of additive scores and of their gradients */ \
-    X(SOFTMAX, "softmax", 6)                /* a number of a softmax of its own */                 \
+    X(SOFTMAX, "softmax", 6)                /* a number of a softmax call */                       \
     X(TOKENIZE, "tokenize", 150)            /* a byte of text to be tokenized */                   \
     X(WRITE_TEXT, "write_text", 17)         /* a number of JSON */                                 \
     X(WRITE_BYTES, "write_bytes", 0.02)     /* a byte of a tensor in the answer */                 \

@@ -280,7 +280,7 @@ void scheduler_run_task(struct scheduler *scheduler, struct job *job,
 
     pthread_mutex_unlock(&scheduler->mutex);
     if (is_awaiting)
-        sched_yield(); /* it comes, and leaves for a CPU of its own */
+        sched_yield(); /* it comes, and leaves for another CPU */
     job->kind->run(job, job->stage, task, &thread->worker);
     const int64_t spent_ns = scheduler_end_time(now_ns, begun_cpu_ns);
     offer_cpu(thread, spent_ns);
