@@ -123,7 +123,7 @@ static void read_and_plan(struct call *call)
 
 /* -------------------------------------------------------------- the stages -- */
 
-int64_t call_go_on(struct call *call, int64_t count)
+int64_t call_continue(struct call *call, int64_t count)
 {
     if (count > 0)
         return count;
@@ -149,7 +149,7 @@ static int64_t stage_tasks(struct job *job, int stage)
     if (!call->is_planned)
         return call->order->is_turn(call) ? 1 : JOB_WAITS;
     const int64_t count = call->kind->tasks(call, stage - first_stage(call));
-    return count == JOB_WAITS ? JOB_WAITS : call_go_on(call, count);
+    return count == JOB_WAITS ? JOB_WAITS : call_continue(call, count);
 }
 
 static void run(struct job *job, int stage, int64_t task, const struct worker *worker)

@@ -39,7 +39,7 @@ struct call_kind {
     bool (*plan)(struct call *call, struct fault *fault);
 
     /* The number of tasks of a stage of computing, counted from 0; 0 when all is computed; or
-     * JOB_WAITS: the stage runs outside the job, which then goes on by call_go_on(). */
+     * JOB_WAITS: the stage runs outside the job, which then continues by call_continue(). */
     int64_t (*tasks)(struct call *call, int stage);
     void (*run)(struct call *call, int stage, int64_t task, const struct worker *worker);
 
@@ -149,7 +149,7 @@ bool call_try(struct service *service, struct call *call, struct byte_slice body
 
 /* After a stage of computing: the tasks of the next one, count, or, where that is 0, those of
  * writing. */
-int64_t call_go_on(struct call *call, int64_t count);
+int64_t call_continue(struct call *call, int64_t count);
 
 /* A planned call of so many stages of computing: where a stage takes less time than waking a worker
  * saves, one worker runs them all. */

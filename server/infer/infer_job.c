@@ -106,7 +106,7 @@ static int64_t go_on(struct job *job)
     infer_statistics_pending(&infer->call.request, &infer->pending, false);
     job->cost_ns = infer_cost_was_shared(&call->cost, infer->member.product, infer->member.paid_ns);
     infer->shared_stages++;
-    return call_go_on(call, infer_together_begin(&infer->together, infer->member_stage + 1));
+    return call_continue(call, infer_together_begin(&infer->together, infer->member_stage + 1));
 }
 
 static int64_t tasks(struct call *call, int stage)
