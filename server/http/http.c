@@ -67,8 +67,8 @@ static size_t body_offset(const struct exchange *exchange)
 
 /* When a request came: the time that it waited for this thread counts. The kernel is asked only
  * where the request may have waited long. */
-static int64_t came_ns(const struct http_thread *thread, struct http_connection *connection,
-                       int64_t now_ns)
+static int64_t arrived_ns(const struct http_thread *thread, struct http_connection *connection,
+                          int64_t now_ns)
 {
     const bool is_new = !connection->served;
     connection->served = true;
@@ -95,7 +95,7 @@ static struct exchange *exchange_create(struct http_thread *thread,
     exchange->context = http->options.context;
     exchange->record.route = http->options.unknown_route_metrics_index;
     const int64_t now_ns = clock_now_ns();
-    exchange->started_ns = came_ns(thread, http_connection_of(connection), now_ns);
+    exchange->started_ns = arrived_ns(thread, http_connection_of(connection), now_ns);
     /* Counted from now: the body may stand behind another request on its connection, and nothing
      * could read it before that request was answered. */
     exchange->body_deadline_ns = now_ns + http->options.body_timeout_ns;

@@ -70,7 +70,7 @@ static void let_go(struct job_order *order, struct job_flow *flow)
 void job_order_admit(struct job_order *order, struct job *job, int64_t now_ns)
 {
     job->place = -1;
-    job->came_ns = now_ns;
+    job->arrived_ns = now_ns;
     job->number = order->came++;
     job->spent_ns = job->task_ns = job->charged_ns = 0;
     order->open_count++;
@@ -93,12 +93,12 @@ int job_order_level(int priority)
 }
 
 /* The key of a job by its arrival, its remaining cost and its deadline; deadline_ns 0: none. */
-static int64_t key_of(int64_t came_ns, int64_t rest_ns, int64_t deadline_ns)
+static int64_t key_of(int64_t arrived_ns, int64_t rest_ns, int64_t deadline_ns)
 {
-    const int64_t most_ns = (INT64_MAX - came_ns) / JOB_PASSES;
+    const int64_t most_ns = (INT64_MAX - arrived_ns) / JOB_PASSES;
     const int64_t passed_ns = JOB_PASSES * (rest_ns < most_ns ? rest_ns : most_ns);
-    const int64_t half_ns = deadline_ns > came_ns ? (deadline_ns - came_ns) / 2 : INT64_MAX;
-    return came_ns + (passed_ns < half_ns ? passed_ns : half_ns);
+    const int64_t half_ns = deadline_ns > arrived_ns ? (deadline_ns - arrived_ns) / 2 : INT64_MAX;
+    return arrived_ns + (passed_ns < half_ns ? passed_ns : half_ns);
 }
 
 static int64_t stands_ns(const struct job *job)
@@ -106,12 +106,12 @@ static int64_t stands_ns(const struct job *job)
     return job->stands_ns > 0 ? job->stands_ns : job_order_rest_ns(job);
 }
 
-bool job_order_goes_before(const struct job *job, const struct job *other, int64_t came_ns)
+bool job_order_goes_before(const struct job *job, const struct job *other, int64_t arrived_ns)
 {
     const int level = job_order_level(other->priority);
     return job->level != level ? job->level < level
-                               : key_of(job->came_ns, stands_ns(job), job->ends_ns)
-                                     < key_of(came_ns, other->cost_ns, other->deadline_ns);
+                               : key_of(job->arrived_ns, stands_ns(job), job->ends_ns)
+                                     < key_of(arrived_ns, other->cost_ns, other->deadline_ns);
 }
 
 /* What the job's next task is charged for: an equal part of the rest of the job. But the first task
@@ -138,7 +138,7 @@ static void settle(struct job_order *order, struct job_flow *flow)
 
 void job_order_put(struct job_order *order, struct job *job)
 {
-    job->key_ns = key_of(job->came_ns, stands_ns(job), job->ends_ns);
+    job->key_ns = key_of(job->arrived_ns, stands_ns(job), job->ends_ns);
     order->count += job->place < 0;
     heap_put(&job->flow->jobs, by_key, job);
     settle(order, job->flow);
@@ -163,12 +163,12 @@ static int64_t task_guess_ns(const struct job *job)
 static struct job *next_in(struct job_flow *flow, int64_t now_ns)
 {
     struct job *first = heap_first(&flow->jobs);
-    if (now_ns < flow->oldest_due_ns || now_ns - flow->open.first->came_ns < JOB_PATIENCE_NS)
+    if (now_ns < flow->oldest_due_ns || now_ns - flow->open.first->arrived_ns < JOB_PATIENCE_NS)
         return first;
     struct job *oldest = flow->open.first;
     while (oldest->place < 0)
         oldest = oldest->in_share.next;
-    if (oldest == first || now_ns - oldest->came_ns < JOB_PATIENCE_NS)
+    if (oldest == first || now_ns - oldest->arrived_ns < JOB_PATIENCE_NS)
         return first;
     flow->oldest_due_ns = now_ns + JOB_OLDEST_SHARE * task_guess_ns(oldest);
     return oldest;

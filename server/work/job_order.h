@@ -86,9 +86,9 @@ void job_order_move(struct job_order *order, struct job *job, struct job_share *
  * none, as much as the job has cost so far. */
 int64_t job_order_rest_ns(const struct job *job);
 
-/* Whether job goes before other, if other arrives at came_ns with the priority, cost and deadline
- * that its owner has set. */
-bool job_order_goes_before(const struct job *job, const struct job *other, int64_t came_ns);
+/* Whether job goes before other, if other arrives at arrived_ns with the priority, cost and
+ * deadline that its owner has set. */
+bool job_order_goes_before(const struct job *job, const struct job *other, int64_t arrived_ns);
 
 void job_order_free(struct job_order *order);
 

@@ -449,11 +449,11 @@ void scheduler_cancel_all(struct scheduler *scheduler)
 
 /* In its own share: what the order puts before the job. */
 static int64_t before_in_share_ns(const struct job_flow *flow, const struct job *job,
-                                  int64_t came_ns)
+                                  int64_t arrived_ns)
 {
     int64_t sum_ns = 0;
     for (const struct job *other = flow->open.first; other; other = other->in_share.next)
-        if (other != job && job_order_goes_before(other, job, came_ns))
+        if (other != job && job_order_goes_before(other, job, arrived_ns))
             sum_ns += other->remaining_ns;
     return sum_ns;
 }
@@ -480,7 +480,7 @@ int64_t scheduler_before_ns(struct scheduler *scheduler, const struct job *job)
     pthread_mutex_lock(&scheduler->mutex);
     const bool is_there = LIST_HAS(&scheduler->open, job, in_open);
     const struct job_flow *flow = job_order_flow(&scheduler->order, job->share);
-    const int64_t own_ns = before_in_share_ns(flow, job, is_there ? job->came_ns : now_ns);
+    const int64_t own_ns = before_in_share_ns(flow, job, is_there ? job->arrived_ns : now_ns);
     const int64_t others_ns =
         before_of_others_ns(&scheduler->order.shares, flow, (double)own_ns + (double)job->cost_ns);
     pthread_mutex_unlock(&scheduler->mutex);

@@ -95,7 +95,7 @@ struct job {
     LIST_LINK(struct job) in_share; /* the list of the share's jobs that are not over */
     int64_t charged_ns;             /* its share is charged this for the tasks that run */
     int64_t place;                  /* in the heap of its share; -1: the job has no task to give */
-    int64_t number, came_ns, key_ns;
+    int64_t number, arrived_ns, key_ns;
     int64_t spent_ns; /* by all tasks of the job */
     int64_t task_ns;  /* by the last one */
     int level;

@@ -190,7 +190,7 @@ static void test_who_goes_before_a_newcomer(void **state)
 {
     (void)state;
     struct job there = { .remaining_ns = 10 * MS,
-                         .came_ns = 1000 * MS,
+                         .arrived_ns = 1000 * MS,
                          .level = JOB_LEVEL_DEFAULT };
     struct job comes = { .cost_ns = 10 * MS };
     assert_true(job_order_goes_before(&there, &comes, 1001 * MS)); /* came earlier */
@@ -217,7 +217,7 @@ static void test_deadlines(void **state)
 {
     (void)state;
     struct job there = { .remaining_ns = 10 * MS,
-                         .came_ns = 1000 * MS,
+                         .arrived_ns = 1000 * MS,
                          .ends_ns = INT64_MAX,
                          .level = JOB_LEVEL_DEFAULT };
     struct job comes = { .cost_ns = 1 * MS };

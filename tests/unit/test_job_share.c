@@ -278,7 +278,7 @@ static struct job *model_next(const struct simulation *simulation, int64_t *olde
     }
     const int64_t now_ns = simulation->now_ns;
     if (now_ns >= *oldest_due_ns && oldest != first
-        && now_ns - oldest->came_ns >= JOB_PATIENCE_NS) {
+        && now_ns - oldest->arrived_ns >= JOB_PATIENCE_NS) {
         const int64_t known_ns =
             oldest->task_count == 1 ? job_order_rest_ns(oldest) : oldest->task_ns;
         *oldest_due_ns = now_ns + JOB_OLDEST_SHARE * (known_ns > MS ? known_ns : MS);
