@@ -140,7 +140,7 @@ static void settle(struct attn_matrix_run *run, const struct attn_matrix_item *i
     for (int64_t r = 0; r < ATTN_MATRIX_LANES; r++)
         run->limits[r] = ATTN_MATRIX_LIMIT;
     if (is_odd)
-        attn_matrix_odd_limits(run, item);
+        attn_matrix_fallback_limits(run, item);
     if (attn_matrix_any_exceeds(run)) {
         finish_context(run);
         attn_matrix_raise_bases(run, item->group);
@@ -155,7 +155,7 @@ static void settle(struct attn_matrix_run *run, const struct attn_matrix_item *i
     slots->group = item->group;
     slots->steps[slots->count++] = (uint8_t)item->step;
     if (is_odd)
-        attn_matrix_odd_context(run, item, weights);
+        attn_matrix_fallback_context(run, item, weights);
 }
 
 /* ------------------------------------------------------------------------- a chunk of keys -- */

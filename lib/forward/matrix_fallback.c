@@ -39,7 +39,7 @@ static void compute_scores(const struct attn_matrix_run *run, const struct attn_
                               head_dim, ATTN_MATRIX_LANES, NULL);
 }
 
-void attn_matrix_odd_scores(struct attn_matrix_run *run, const struct attn_matrix_item *item)
+void attn_matrix_fallback_scores(struct attn_matrix_run *run, const struct attn_matrix_item *item)
 {
     const uint32_t odd_keys = run->chunk.marks[item->step].odd_keys;
     const uint32_t odd_queries = item->group->odd_queries;
@@ -60,7 +60,7 @@ static bool has_odd(const float *row, int64_t columns)
     return false;
 }
 
-void attn_matrix_odd_limits(struct attn_matrix_run *run, const struct attn_matrix_item *item)
+void attn_matrix_fallback_limits(struct attn_matrix_run *run, const struct attn_matrix_item *item)
 {
     const struct attn_tensor *value = &run->plan.problem.value;
     const float *scores_t = run->scores_t[run->at];
@@ -99,8 +99,8 @@ static float weight_at(const struct attn_matrix_run *run, const uint16_t *weight
     return weight;
 }
 
-void attn_matrix_odd_context(struct attn_matrix_run *run, const struct attn_matrix_item *item,
-                             const uint16_t *weights)
+void attn_matrix_fallback_context(struct attn_matrix_run *run, const struct attn_matrix_item *item,
+                                  const uint16_t *weights)
 {
     const struct attn_tensor *value = &run->plan.problem.value;
     struct attn_matrix_group *group = item->group;

@@ -94,13 +94,13 @@ void attn_matrix_mask(struct attn_matrix_run *run, const struct attn_matrix_item
 /* matrix_fallback.c: numbers that tiles cannot multiply, which the float kernels take. */
 
 /* Put scores of odd keys and odd queries in place of their products. */
-void attn_matrix_odd_scores(struct attn_matrix_run *run, const struct attn_matrix_item *item);
+void attn_matrix_fallback_scores(struct attn_matrix_run *run, const struct attn_matrix_item *item);
 
 /* Lower the limits of lanes that see odd values: their weights must not exceed 1. */
-void attn_matrix_odd_limits(struct attn_matrix_run *run, const struct attn_matrix_item *item);
+void attn_matrix_fallback_limits(struct attn_matrix_run *run, const struct attn_matrix_item *item);
 
 /* Add weights times odd values to odd_context_t; the weights are those of a slot. */
-void attn_matrix_odd_context(struct attn_matrix_run *run, const struct attn_matrix_item *item,
-                             const uint16_t *weights);
+void attn_matrix_fallback_context(struct attn_matrix_run *run, const struct attn_matrix_item *item,
+                                  const uint16_t *weights);
 
 #endif

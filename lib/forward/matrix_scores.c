@@ -71,7 +71,7 @@ void attn_matrix_mask(struct attn_matrix_run *run, const struct attn_matrix_item
     const bool is_odd = run->chunk.marks[item->step].odd_keys != 0 || item->group->odd_queries != 0;
 
     if (is_odd)
-        attn_matrix_odd_scores(run, item);
+        attn_matrix_fallback_scores(run, item);
     if (matrix->score_factor != 1.0f)
         for (int64_t i = 0; i < n * ATTN_MATRIX_LANES; i++)
             visible_t[i] *= matrix->score_factor;
