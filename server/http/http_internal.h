@@ -17,7 +17,7 @@ enum {
     HTTP_DROPPED_BYTES = 64 * 1024, /* dropped after a refusal where no body is on its way */
 };
 
-/* What http_thread.departures watches; the first member of each struct that it watches. */
+/* What http_thread.disconnects watches; the first member of each struct that it watches. */
 /* The longest query of a target that a route can read. */
 enum { HTTP_QUERY_BYTES = 511 };
 
@@ -142,7 +142,7 @@ struct http_thread {
     LIST_OF(struct http_linger) lingering;
     struct http_tls_handshakes handshakes;
     struct http_tls_bytes *tls_bytes; /* NULL: there is no TLS */
-    int departures; /* epoll of connections whose client may close its end, of those in a TLS
+    int disconnects; /* epoll of connections whose client may close its end, of those in a TLS
                        handshake, and of lingering ones */
 
     pthread_mutex_t mutex;
@@ -364,7 +364,7 @@ void http_chunk_line_run(struct http_thread *thread, bool had_calls);
  * for one run after another and does nothing. */
 int http_chunk_line_ms(struct http_thread *thread, int wanted_ms);
 
-/* ------------------------------------------------------ http_departures.c -- */
+/* ------------------------------------------------------ http_disconnects.c -- */
 
 /* libmicrohttpd's callback for a connection that opens or closes; context is the struct
  * http_thread. */
@@ -372,12 +372,12 @@ void http_on_connection(void *context, struct MHD_Connection *connection, void *
                         enum MHD_ConnectionNotificationCode code);
 
 /* Notes the clients that have closed their end; before libmicrohttpd is run. */
-void http_see_departures(struct http_thread *thread);
+void http_see_disconnects(struct http_thread *thread);
 
 /* Acts upon the noted clients, after libmicrohttpd has been run: closes the connection of a client
  * that left between two requests or while it sent a body, and ends its parked exchange or its wait
  * at the gate. */
-void http_end_departures(struct http_thread *thread);
+void http_end_disconnects(struct http_thread *thread);
 
 /* ------------------------------------------------------------ http_send.c -- */
 

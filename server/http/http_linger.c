@@ -94,10 +94,10 @@ static bool watch(struct http_thread *thread, struct http_linger *linger, int so
 {
     struct epoll_event event = { .events = EPOLLIN, .data.ptr = linger };
     linger->socket = fcntl(socket, F_DUPFD_CLOEXEC, 0);
-    epoll_ctl(thread->departures, EPOLL_CTL_DEL, socket,
+    epoll_ctl(thread->disconnects, EPOLL_CTL_DEL, socket,
               NULL); /* its copy keeps the file open, so to close it would not do this */
     return linger->socket >= 0
-           && epoll_ctl(thread->departures, EPOLL_CTL_ADD, linger->socket, &event) == 0
+           && epoll_ctl(thread->disconnects, EPOLL_CTL_ADD, linger->socket, &event) == 0
            && shutdown(linger->socket, SHUT_WR) == 0;
 }
 

@@ -126,7 +126,7 @@ static void watch_begin(struct http_watch *watch, const struct http_thread *thre
     const struct http *http = thread->http;
     watch->count = 0;
     watch_add(watch, thread->event);
-    watch_add(watch, thread->departures);
+    watch_add(watch, thread->disconnects);
     for (int i = 0; i < thread->library_count; i++)
         watch_add(watch, thread->libraries[i].poll_fd);
     watch->listeners = watch->count;
@@ -213,7 +213,7 @@ static void *connection_thread(void *argument)
         accept_all(&watch, thread->http);
         http_resume_answered(thread);
         if (watch.fds[WATCH_DEPARTURES].revents)
-            http_see_departures(thread);
+            http_see_disconnects(thread);
         refuse_expired(thread);
         http_gate_run(thread);
         http_refusals_run(thread);
@@ -223,7 +223,7 @@ static void *connection_thread(void *argument)
         http_tls_ran(thread);
         http_tls_bytes_ran(thread->tls_bytes);
         thread->ran_ns = began_ns;
-        http_end_departures(thread);
+        http_end_disconnects(thread);
         http_check_timers(thread);
         const int64_t ended_ns = clock_now_ns();
         note_turn(thread, ended_ns - began_ns);
@@ -278,7 +278,7 @@ static bool start_daemons(struct http_thread *thread)
 static void init_thread(struct http *http, struct http_thread *thread)
 {
     thread->http = http;
-    thread->event = thread->departures = -1;
+    thread->event = thread->disconnects = -1;
     atomic_store(&thread->idle_first_ns, INT64_MAX);
     pthread_mutex_init(&thread->mutex, NULL);
 }
@@ -287,10 +287,10 @@ static void init_thread(struct http *http, struct http_thread *thread)
 static bool prepare_thread(struct http_thread *thread)
 {
     thread->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    thread->departures = epoll_create1(EPOLL_CLOEXEC);
+    thread->disconnects = epoll_create1(EPOLL_CLOEXEC);
     if (thread->http->has_tls && !(thread->tls_bytes = http_tls_bytes_create()))
         return false;
-    return thread->event >= 0 && thread->departures >= 0 && start_daemons(thread);
+    return thread->event >= 0 && thread->disconnects >= 0 && start_daemons(thread);
 }
 
 static bool start_threads(struct http *http, int *running_count)
@@ -326,8 +326,8 @@ static void destroy(struct http *http, int running_count)
         http_drop_arrivals(thread);
         if (thread->event >= 0)
             close(thread->event);
-        if (thread->departures >= 0)
-            close(thread->departures);
+        if (thread->disconnects >= 0)
+            close(thread->disconnects);
         pthread_mutex_destroy(&thread->mutex);
     }
     for (int i = 0; i < http->listener_count; i++)

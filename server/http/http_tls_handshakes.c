@@ -6,7 +6,7 @@
  * again, because it never notes that the socket has nothing to read. So its connection is suspended
  * during the handshake, except for single runs, and this file drives the handshake:
  *
- * 1. http_thread.departures tells when bytes have come.
+ * 1. http_thread.disconnects tells when bytes have come.
  * 2. The client's hello is answered here: this is the signature. One turn of the thread answers
  *    hellos only for a short time. A client whose hello cannot be answered gets an alert, or words
  *    where it speaks plain HTTP; libmicrohttpd would only close the connection.
@@ -41,7 +41,7 @@ enum {
 static void watch(const struct http_tls_session *tls, uint32_t events)
 {
     struct epoll_event event = { .events = events, .data.ptr = tls->connection };
-    if (epoll_ctl(tls->thread->departures, EPOLL_CTL_MOD, tls->connection->socket, &event) != 0)
+    if (epoll_ctl(tls->thread->disconnects, EPOLL_CTL_MOD, tls->connection->socket, &event) != 0)
         log_line(LOG_DEBUG, "handshake", LOG_STRING("reason", strerror(errno)));
 }
 

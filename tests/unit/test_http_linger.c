@@ -36,7 +36,7 @@ static int setup(void **state)
     http->options.body_timeout_ns = 60 * SECOND;
     thread = &http->threads[0];
     thread->http = http;
-    thread->departures = epoll_create1(EPOLL_CLOEXEC);
+    thread->disconnects = epoll_create1(EPOLL_CLOEXEC);
     now_ns = 1000 * SECOND;
     return 0;
 }
@@ -45,7 +45,7 @@ static int teardown(void **state)
 {
     (void)state;
     http_linger_end(thread);
-    close(thread->departures);
+    close(thread->disconnects);
     free(http);
     return 0;
 }

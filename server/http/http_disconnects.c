@@ -1,8 +1,8 @@
-/* http_departures.c - connections that open and close, and the clients that leave them.
+/* http_disconnects.c - connections that open and close, and the clients that leave them.
  *
  * libmicrohttpd reads until a short read and then waits for an edge. So it does not see an end of
  * stream that came with the last bytes, until the idle timeout; and it looks at nothing while a
- * connection is suspended. A second epoll descriptor, http_thread.departures, sees these ends. An
+ * connection is suspended. A second epoll descriptor, http_thread.disconnects, sees these ends. An
  * end that was seen before a run of libmicrohttpd is acted upon after the run, when the bytes that
  * came before the end have been read. A client that leaves while its exchange is parked ends the
  * exchange, even a client that has closed only its sending end: the kernel does not tell the two
@@ -28,12 +28,12 @@ static void leaving_remove(struct http_thread *thread, struct http_connection *c
         LIST_TAKE_OUT(&thread->leaving, connection, in_leaving);
 }
 
-void http_see_departures(struct http_thread *thread)
+void http_see_disconnects(struct http_thread *thread)
 {
     struct epoll_event events[64];
     int count;
     do {
-        count = epoll_wait(thread->departures, events, 64, 0);
+        count = epoll_wait(thread->disconnects, events, 64, 0);
         for (int i = 0; i < count; i++) {
             if (*(enum http_watched *)events[i].data.ptr == HTTP_WATCHED_LINGER) {
                 http_linger_read(thread, events[i].data.ptr);
@@ -46,7 +46,7 @@ void http_see_departures(struct http_thread *thread)
             }
             connection->left = true;
             /* The shutdown that follows is one more edge, which must not come back here. */
-            epoll_ctl(thread->departures, EPOLL_CTL_DEL, connection->socket, NULL);
+            epoll_ctl(thread->disconnects, EPOLL_CTL_DEL, connection->socket, NULL);
             LIST_APPEND(&thread->leaving, connection, in_leaving);
         }
     } while (count == 64);
@@ -64,7 +64,7 @@ static bool reads_on(const struct http_connection *connection)
            && http_connection_unread(connection, &bytes) && bytes > 0;
 }
 
-void http_end_departures(struct http_thread *thread)
+void http_end_disconnects(struct http_thread *thread)
 {
     for (struct http_connection *connection = thread->leaving.first, *next; connection;
          connection = next) {
@@ -127,8 +127,8 @@ static struct http_connection *connection_create(struct http_thread *thread,
         return NULL;
     }
     struct epoll_event event = { .events = EPOLLRDHUP | EPOLLET, .data.ptr = record };
-    if (epoll_ctl(thread->departures, EPOLL_CTL_ADD, record->socket, &event) != 0)
-        log_line(LOG_DEBUG, "departures", LOG_STRING("reason", strerror(errno)));
+    if (epoll_ctl(thread->disconnects, EPOLL_CTL_ADD, record->socket, &event) != 0)
+        log_line(LOG_DEBUG, "disconnects", LOG_STRING("reason", strerror(errno)));
     if (record->listener->is_unix)
         describe_local_client(record, thread->arriving->uid);
     else
