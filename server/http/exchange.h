@@ -39,11 +39,11 @@ struct exchange_answer {
     char allow[64];    /* Allow; "": no such header */
 };
 
-/* The state of a body at the gate (http_gate.c). */
-enum http_gate_state {
-    HTTP_GATE_NONE,  /* short, or without a place any more: silent, slow, or whole */
-    HTTP_GATE_WAITS, /* for its turn */
-    HTTP_GATE_PLACE, /* has a place, and is being read */
+/* The state of a body in the body queue (http_body_queue.c). */
+enum http_body_state {
+    HTTP_BODY_NONE,  /* short, or without a place any more: silent, slow, or whole */
+    HTTP_BODY_WAITS, /* for its turn */
+    HTTP_BODY_PLACE, /* has a place, and is being read */
 };
 
 struct exchange {
@@ -79,13 +79,13 @@ struct exchange {
     int64_t draining_since_ns; /* when draining_received was read; 0: not yet */
     size_t draining_received;  /* received, as it was then; while the daemon drains */
 
-    enum http_gate_state gate;
-    bool called;           /* its wait at the gate has ended, and the exchange goes on */
-    int64_t gate_cost_ns;  /* that the body counts for at the gate */
-    int64_t gate_since_ns; /* when the body came into its state there */
+    enum http_body_state body_state;
+    bool called;           /* its wait in the body queue has ended, and the exchange continues */
+    int64_t body_cost_ns;  /* that the body counts for in the body queue */
+    int64_t body_since_ns; /* when the body came into its state there */
     int64_t flowed_ns;     /* when some of the body came last */
-    int silent_rounds;     /* of the gate since then */
-    LIST_LINK(struct exchange) at_gate;
+    int silent_rounds;     /* of the body queue since then */
+    LIST_LINK(struct exchange) in_body_queue;
     struct body_outlook outlook;
 
     bool was_held;          /* its refusal has had its turn given (http_refusals.c) */

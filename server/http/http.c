@@ -136,7 +136,7 @@ static void take_headers(struct exchange *exchange, const char *version)
 
 static void ask_route(struct exchange *exchange)
 {
-    http_gate_look(exchange);
+    http_body_queue_look(exchange);
     if (exchange->route->takes_body)
         exchange->route->takes_body(exchange, &exchange->outlook, &exchange->fault);
 }
@@ -203,7 +203,7 @@ static void check_headers(struct exchange *exchange)
 
 static enum MHD_Result answer_before_body(struct exchange *exchange)
 {
-    http_gate_leave(exchange);
+    http_body_queue_leave(exchange);
     if (!exchange->has_room) {
         http_answer_directly(exchange);
         return MHD_NO;
@@ -213,7 +213,7 @@ static enum MHD_Result answer_before_body(struct exchange *exchange)
     return queue_answer(exchange);
 }
 
-/* Begins to read a body, which has a place at the gate, or needs none. */
+/* Begins to read a body, which has a place in the body queue, or needs none. */
 static enum MHD_Result begin_body(struct exchange *exchange)
 {
     const size_t bytes =
@@ -228,13 +228,13 @@ static enum MHD_Result begin_body(struct exchange *exchange)
             return answer_before_body(exchange);
     }
     if (exchange->fault.code == FAULT_NONE)
-        http_gate_open_window(exchange);
+        http_body_queue_open_window(exchange);
     if (exchange->body_announced > 0 || exchange->is_chunked)
         http_waiting_add(exchange);
     return MHD_YES;
 }
 
-/* Goes on with an exchange that has waited at the gate. */
+/* Continues an exchange that has waited in the body queue. */
 static enum MHD_Result go_on(struct exchange *exchange)
 {
     exchange->called = false;
@@ -243,7 +243,7 @@ static enum MHD_Result go_on(struct exchange *exchange)
     if (exchange->fault.code == FAULT_NONE)
         ask_route(exchange);
     if (http_is_refused(exchange)) {
-        http_gate_leave(exchange);
+        http_body_queue_leave(exchange);
         if (http_refusals_hold(exchange))
             return MHD_YES;
     }
@@ -253,7 +253,7 @@ static enum MHD_Result go_on(struct exchange *exchange)
 /* Where the queue is full, the request may take the place of one that has waited for long. */
 static void displace_oldest(struct exchange *exchange)
 {
-    struct exchange *oldest = http_gate_displace(exchange);
+    struct exchange *oldest = http_body_queue_displace(exchange);
     if (!oldest)
         return;
     http_refusals_take(oldest);
@@ -285,7 +285,7 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
         return MHD_YES;
     if (http_is_before_body(exchange))
         return answer_before_body(exchange);
-    if (http_is_refused(exchange) || http_gate_enter(exchange))
+    if (http_is_refused(exchange) || http_body_queue_enter(exchange))
         return begin_body(exchange);
     http_waiting_add(exchange);
     return MHD_YES;
@@ -302,7 +302,7 @@ static enum MHD_Result dispatch(struct exchange *exchange)
 {
     exchange->reading = false;
     http_connection_of(exchange->connection)->dropped_max = 0;
-    http_gate_leave(exchange);
+    http_body_queue_leave(exchange);
     http_waiting_remove(exchange);
     exchange->is_framed = http_check_trailers(exchange);
     memory_body_is_whole(&exchange->memory);
@@ -330,7 +330,7 @@ enum MHD_Result http_on_request(void *context, struct MHD_Connection *connection
     if (*upload_size > 0) {
         const size_t bytes_max = thread->http->options.body_bytes_max;
         thread->read_in = thread->run_count;
-        http_gate_flow(exchange);
+        http_body_queue_flow(exchange);
         const bool taken = exchange_receive(exchange, upload, *upload_size, bytes_max);
         *upload_size = 0;
         if (!taken)
@@ -403,7 +403,7 @@ void http_on_completed(void *context, struct MHD_Connection *connection, void **
                     exchange->answer.size);
     exchange_send_span(exchange, status, duration_ns);
     exchange_log(exchange, status, duration_ns);
-    http_gate_leave(exchange);
+    http_body_queue_leave(exchange);
     http_waiting_remove(exchange);
     exchange_free(exchange);
     *state = NULL;

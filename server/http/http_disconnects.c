@@ -60,7 +60,8 @@ static bool reads_on(const struct http_connection *connection)
     size_t bytes = 0;
     return connection->tls
            && (!exchange
-               || (exchange->reading && !exchange->is_held && exchange->gate != HTTP_GATE_WAITS))
+               || (exchange->reading && !exchange->is_held
+                   && exchange->body_state != HTTP_BODY_WAITS))
            && http_connection_unread(connection, &bytes) && bytes > 0;
 }
 
@@ -75,8 +76,8 @@ void http_end_disconnects(struct http_thread *thread)
         leaving_remove(thread, connection);
         if (exchange && exchange->is_held)
             http_refusals_release(exchange);
-        else if (exchange && exchange->gate == HTTP_GATE_WAITS) {
-            http_gate_call(exchange);
+        else if (exchange && exchange->body_state == HTTP_BODY_WAITS) {
+            http_body_queue_call(exchange);
         } else if (!exchange) {
             http_connection_shut(connection, SHUT_RDWR);
         } else if (exchange->reading) {

@@ -76,8 +76,8 @@ struct http_queue {
     size_t bytes; /* that their bodies announce */
 };
 
-/* The long bodies of one thread (http_gate.c). */
-struct http_gate {
+/* The long bodies of one thread (http_body_queue.c). */
+struct http_body_queue {
     struct http_queue waiting; /* for their turn, their connections suspended */
     struct http_queue reading;
     bool called; /* an exchange has been called, and goes on in the next run of libmicrohttpd */
@@ -129,7 +129,7 @@ struct http_thread {
     _Atomic bool is_busy; /* its last two turns were long */
     bool turn_was_long;
     int64_t ran_ns; /* when the latest turn began to run libmicrohttpd */
-    struct http_gate gate;
+    struct http_body_queue bodies;
     struct http_refusals refusals;
     int handled_count;           /* requests since the thread last waited */
     int64_t turn_cost_ns;        /* predicted time of those that it computes itself */
@@ -156,7 +156,7 @@ struct http {
     int listener_count;
     struct MHD_Response *no_memory;
     _Atomic int64_t active_count;                 /* exchanges */
-    _Atomic int64_t coming_count, coming_cost_ns; /* bodies at the gates of all threads */
+    _Atomic int64_t coming_count, coming_cost_ns; /* bodies in the body queues of all threads */
     _Atomic bool ending;                          /* every answer is the last on its connection */
     _Atomic int64_t draining_since_ns;            /* 0: the daemon takes connections as ever */
     _Atomic bool refusing;                        /* new requests get 503 */
@@ -364,7 +364,7 @@ void http_chunk_line_run(struct http_thread *thread, bool had_calls);
  * for one run after another and does nothing. */
 int http_chunk_line_ms(struct http_thread *thread, int wanted_ms);
 
-/* ------------------------------------------------------ http_disconnects.c -- */
+/* ----------------------------------------------------- http_disconnects.c -- */
 
 /* libmicrohttpd's callback for a connection that opens or closes; context is the struct
  * http_thread. */
@@ -376,7 +376,7 @@ void http_see_disconnects(struct http_thread *thread);
 
 /* Acts upon the noted clients, after libmicrohttpd has been run: closes the connection of a client
  * that left between two requests or while it sent a body, and ends its parked exchange or its wait
- * at the gate. */
+ * in the body queue. */
 void http_end_disconnects(struct http_thread *thread);
 
 /* ------------------------------------------------------------ http_send.c -- */
@@ -393,7 +393,7 @@ void http_handle(struct exchange *exchange);
 /* Resumes the connections whose parked exchanges other threads have answered. */
 void http_resume_answered(struct http_thread *thread);
 
-/* ------------------------------------------------------------ http_gate.c -- */
+/* ------------------------------------------------------ http_body_queue.c -- */
 
 /* Whether a fault of this code is a refusal; and whether the fault of a request refuses it for the
  * work or the memory that it would take, for the page that sent it, or for its key. Its body need
@@ -408,44 +408,44 @@ bool http_is_refused_by_key(const struct exchange *exchange);
 bool http_is_before_body(const struct exchange *exchange);
 
 /* Fills in what is known of the turn of a body, for the route: exchange->outlook. */
-void http_gate_look(struct exchange *exchange);
+void http_body_queue_look(struct exchange *exchange);
 
 /* Whether a body may come now. Otherwise the connection is suspended, and http_on_request() is
  * called again for the exchange, with exchange->called set, when its turn has come or
- * http_gate_call() has been called. */
-bool http_gate_enter(struct exchange *exchange);
+ * http_body_queue_call() has been called. */
+bool http_body_queue_enter(struct exchange *exchange);
 
 /* Where the queue has no room for the body of an exchange, which has that fault: takes the oldest
- * body from the gate that is late enough to give its place to this one. The fault then moves to the
- * returned exchange, whose connection stays suspended until http_refusals_take(). NULL: there is
- * none, or the fault is another. */
-struct exchange *http_gate_displace(struct exchange *newest);
+ * body from the body queue that is late enough to give its place to this one. The fault then moves
+ * to the returned exchange, whose connection stays suspended until http_refusals_take(). NULL:
+ * there is none, or the fault is another. */
+struct exchange *http_body_queue_displace(struct exchange *newest);
 
-/* The same of a body that has waited too long, before http_gate_run(); to be called until it
+/* The same of a body that has waited too long, before http_body_queue_run(); to be called until it
  * returns NULL. */
-struct exchange *http_gate_expire(struct http_thread *thread);
+struct exchange *http_body_queue_expire(struct http_thread *thread);
 
-/* Ends the wait of an exchange at the gate. */
-void http_gate_call(struct exchange *exchange);
+/* Ends the wait of an exchange in the body queue. */
+void http_body_queue_call(struct exchange *exchange);
 
 /* Lets the kernel take as much of a long body at once as it would in the end; before the body is
  * read. */
-void http_gate_open_window(const struct exchange *exchange);
+void http_body_queue_open_window(const struct exchange *exchange);
 
 /* Notes that some of a body came. */
-void http_gate_flow(struct exchange *exchange);
+void http_body_queue_flow(struct exchange *exchange);
 
-/* Takes an exchange from the gate: its body is whole, or does not matter any more. */
-void http_gate_leave(struct exchange *exchange);
+/* Takes an exchange from the body queue: its body is whole, or does not matter any more. */
+void http_body_queue_leave(struct exchange *exchange);
 
 /* Calls the exchanges whose turn has come; before libmicrohttpd is run. */
-void http_gate_run(struct http_thread *thread);
+void http_body_queue_run(struct http_thread *thread);
 
-/* How long to wait at most, of most_ms, before http_gate_run() is called again. */
-int http_gate_ms(const struct http_thread *thread, int most_ms);
+/* How long to wait at most, of most_ms, before http_body_queue_run() is called again. */
+int http_body_queue_ms(const struct http_thread *thread, int most_ms);
 
-/* Resumes all connections at the gate of a thread that has ended. */
-void http_gate_end(struct http_thread *thread);
+/* Resumes all connections in the body queue of a thread that has ended. */
+void http_body_queue_end(struct http_thread *thread);
 
 /* -------------------------------------------------------- http_refusals.c -- */
 
@@ -453,7 +453,7 @@ void http_gate_end(struct http_thread *thread);
  * then, and http_on_request() is called again for the exchange. Once for each exchange. */
 bool http_refusals_hold(struct exchange *exchange);
 
-/* The same for an exchange that waited at the gate: its connection is suspended already. */
+/* The same for an exchange that waited in the body queue: its connection is suspended already. */
 void http_refusals_take(struct exchange *exchange);
 
 /* Ends the wait of an exchange. */

@@ -29,7 +29,7 @@ enum {
     OWNER_PER_S = 2000,
     OWNER_AHEAD_MS = 100,
     HOLD_MS = 100,     /* longer ones would take up the connections that clients may have */
-    TURN_MAX = 32,     /* twice as many bodies of 64 KiB as are read in turn (http_gate.c) */
+    TURN_MAX = 32,     /* twice as many bodies of 64 KiB as are read in turn (http_body_queue.c) */
     TURN_BUSY_MAX = 4, /* while bodies wait to be read: their answers come first */
     HELD_MAX = 1024,   /* of a thread: libmicrohttpd looks at all that are suspended, each time
                           that it resumes one */
@@ -83,7 +83,7 @@ static bool is_due(const struct exchange *exchange, int64_t now_ns)
 /* Whether the thread may make one more refusal in this turn. */
 static bool turn_has_room(const struct http_thread *thread)
 {
-    return thread->refusals.in_turn < (thread->gate.waiting.count > 0 ? TURN_BUSY_MAX : TURN_MAX);
+    return thread->refusals.in_turn < (thread->bodies.waiting.count > 0 ? TURN_BUSY_MAX : TURN_MAX);
 }
 
 /* ------------------------------------------------------------- one refusal -- */

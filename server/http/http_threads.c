@@ -73,7 +73,7 @@ static int poll_timeout_ms(struct http_thread *thread)
         timeout_ms = http_accept_ms(thread->http, timeout_ms);
     timeout_ms = http_tls_ms(thread, http_linger_ms(thread, timeout_ms));
     timeout_ms = http_refusals_ms(thread, timeout_ms);
-    return http_gate_ms(thread, http_timers_ms(thread, timeout_ms));
+    return http_body_queue_ms(thread, http_timers_ms(thread, timeout_ms));
 }
 
 /* Whether a daemon has more to do at once. */
@@ -190,7 +190,7 @@ static void note_turn(struct http_thread *thread, int64_t turn_ns)
 
 static void refuse_expired(struct http_thread *thread)
 {
-    for (struct exchange *expired; (expired = http_gate_expire(thread));)
+    for (struct exchange *expired; (expired = http_body_queue_expire(thread));)
         http_refusals_take(expired);
 }
 
@@ -215,7 +215,7 @@ static void *connection_thread(void *argument)
         if (watch.fds[WATCH_DEPARTURES].revents)
             http_see_disconnects(thread);
         refuse_expired(thread);
-        http_gate_run(thread);
+        http_body_queue_run(thread);
         http_refusals_run(thread);
         const int64_t began_ns = clock_now_ns();
         http_tls_run(thread);
@@ -316,7 +316,7 @@ static void destroy(struct http *http, int running_count)
         pthread_join(http->threads[i].thread, NULL);
     for (int i = 0; i < http->thread_count; i++) {
         struct http_thread *thread = &http->threads[i];
-        http_gate_end(thread);
+        http_body_queue_end(thread);
         http_refusals_end(thread);
         http_tls_end(thread);
         for (int j = 0; j < thread->library_count; j++)

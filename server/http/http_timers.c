@@ -70,9 +70,9 @@ static bool body_stalls(struct exchange *exchange, int64_t now_ns)
     return since_ns != 0 && came < DRAINING_BYTES;
 }
 
-/* Whether a body has taken too long. A body that is only read to be dropped (http_gate.c), because
- * a key refuses its request, gets little time: who has no key must not hold a connection with it,
- * and the refusal must not wait for it. */
+/* Whether a body has taken too long. A body that is only read to be dropped (http_body_queue.c),
+ * because a key refuses its request, gets little time: who has no key must not hold a connection
+ * with it, and the refusal must not wait for it. */
 static bool body_is_late(const struct exchange *exchange, int64_t now_ns)
 {
     const int64_t timeout_ns = exchange->thread->http->options.body_timeout_ns;
@@ -103,9 +103,9 @@ static void check_waiting(struct http_thread *thread, int64_t now_ns)
                 http_waiting_remove(exchange);
                 give_up_answer(exchange);
             }
-        } else if (exchange->gate == HTTP_GATE_WAITS) {
+        } else if (exchange->body_state == HTTP_BODY_WAITS) {
             if (exchange->outlook.latest_ns && now_ns > exchange->outlook.latest_ns)
-                http_gate_call(exchange);
+                http_body_queue_call(exchange);
         } else if (exchange->reading
                    && (body_is_late(exchange, now_ns) || body_stalls(exchange, now_ns))) {
             if (!http_is_refused_by_key(exchange))

@@ -170,13 +170,13 @@ static void test_beside_bodies(void **state)
 {
     (void)state;
     http->options.keys = NULL;
-    thread->gate.waiting.count = 1;
+    thread->bodies.waiting.count = 1;
     http_refusals_run(thread);
     for (int i = 0; i < 3 * TURN; i++)
         assert_int_equal(http_refusals_hold(&exchanges[i]), i >= TURN_BUSY);
     http_refusals_run(thread);
     assert_int_equal(thread->refusals.held.count, 3 * TURN - 2 * TURN_BUSY);
-    thread->gate.waiting.count = 0;
+    thread->bodies.waiting.count = 0;
     http_refusals_run(thread);
     assert_int_equal(thread->refusals.held.count, 2 * TURN - 2 * TURN_BUSY);
 }

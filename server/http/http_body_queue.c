@@ -1,4 +1,4 @@
-/* http_gate.c - whether the body of a request is read, and when.
+/* http_body_queue.c - whether the body of a request is read, and when.
  *
  * Refusals. libmicrohttpd can only close a connection whose request body it has not read, and the
  * client's next request then needs a new connection. To end one and make another costs more than to
@@ -121,21 +121,21 @@ static size_t bytes_of(const struct exchange *exchange)
     return exchange->is_chunked ? UNKNOWN_BYTES : exchange->body_announced;
 }
 
-static bool has_room(const struct http_gate *gate)
+static bool has_room(const struct http_body_queue *bodies)
 {
-    return gate->reading.bytes < ROOM_BYTES;
+    return bodies->reading.bytes < ROOM_BYTES;
 }
 
 static void append(struct http_queue *queue, struct exchange *exchange)
 {
-    LIST_APPEND(&queue->list, exchange, at_gate);
+    LIST_APPEND(&queue->list, exchange, in_body_queue);
     queue->count++;
     queue->bytes += bytes_of(exchange);
 }
 
 static void take_out(struct http_queue *queue, struct exchange *exchange)
 {
-    LIST_TAKE_OUT(&queue->list, exchange, at_gate);
+    LIST_TAKE_OUT(&queue->list, exchange, in_body_queue);
     queue->count--;
     queue->bytes -= bytes_of(exchange);
 }
@@ -146,47 +146,47 @@ static void count(struct exchange *exchange, int sign)
 {
     struct http *http = exchange->thread->http;
     atomic_fetch_add(&http->coming_count, sign);
-    atomic_fetch_add(&http->coming_cost_ns, sign * exchange->gate_cost_ns);
+    atomic_fetch_add(&http->coming_cost_ns, sign * exchange->body_cost_ns);
     struct job_share *share = access_key_share(exchange->key);
     if (!share)
         return;
     atomic_fetch_add(&share->coming_count, sign);
-    atomic_fetch_add(&share->coming_cost_ns, sign * exchange->gate_cost_ns);
+    atomic_fetch_add(&share->coming_cost_ns, sign * exchange->body_cost_ns);
 }
 
 static void take_place(struct exchange *exchange)
 {
-    exchange->gate = HTTP_GATE_PLACE;
-    exchange->gate_since_ns = exchange->flowed_ns = clock_now_ns();
+    exchange->body_state = HTTP_BODY_PLACE;
+    exchange->body_since_ns = exchange->flowed_ns = clock_now_ns();
     exchange->silent_rounds = 0;
-    append(&exchange->thread->gate.reading, exchange);
+    append(&exchange->thread->bodies.reading, exchange);
 }
 
 static void stop_waiting(struct exchange *exchange)
 {
-    take_out(&exchange->thread->gate.waiting, exchange);
+    take_out(&exchange->thread->bodies.waiting, exchange);
     metrics_gauge_add(METRICS_BODIES_WAITING, -1);
 }
 
 /* ---------------------------------------------------------------- overload -- */
 
-static int64_t oldest_wait_ns(const struct http_gate *gate, int64_t now_ns)
+static int64_t oldest_wait_ns(const struct http_body_queue *bodies, int64_t now_ns)
 {
-    const struct exchange *oldest = gate->waiting.list.first;
-    return oldest ? now_ns - oldest->gate_since_ns : 0;
+    const struct exchange *oldest = bodies->waiting.list.first;
+    return oldest ? now_ns - oldest->body_since_ns : 0;
 }
 
 /* Whether the newest body goes first: the queue was full, and the oldest is late ever since. */
-static bool newest_goes_first(const struct http_gate *gate, int64_t now_ns)
+static bool newest_goes_first(const struct http_body_queue *bodies, int64_t now_ns)
 {
-    return gate->full.code != FAULT_NONE && oldest_wait_ns(gate, now_ns) > LATE_MS * MS;
+    return bodies->full.code != FAULT_NONE && oldest_wait_ns(bodies, now_ns) > LATE_MS * MS;
 }
 
-/* Takes a waiting body from the gate, with the fault that refuses it. */
+/* Takes a waiting body from the body queue, with the fault that refuses it. */
 static struct exchange *refuse(struct exchange *exchange, const struct fault *fault)
 {
     exchange->fault = *fault;
-    http_gate_leave(exchange);
+    http_body_queue_leave(exchange);
     return exchange;
 }
 
@@ -194,24 +194,24 @@ static struct exchange *refuse(struct exchange *exchange, const struct fault *fa
  * its place is not much too small. */
 static struct exchange *find_late(const struct exchange *newest, int64_t now_ns)
 {
-    struct exchange *oldest = newest->thread->gate.waiting.list.first;
-    for (int looks = 0; oldest && looks < LOOKS_MAX; looks++, oldest = oldest->at_gate.next) {
-        if (now_ns - oldest->gate_since_ns <= LATE_MS * MS)
+    struct exchange *oldest = newest->thread->bodies.waiting.list.first;
+    for (int looks = 0; oldest && looks < LOOKS_MAX; looks++, oldest = oldest->in_body_queue.next) {
+        if (now_ns - oldest->body_since_ns <= LATE_MS * MS)
             return NULL;
-        if (oldest->key == newest->key && oldest->gate_cost_ns >= newest->outlook.cost_ns / 2)
+        if (oldest->key == newest->key && oldest->body_cost_ns >= newest->outlook.cost_ns / 2)
             return oldest;
     }
     return NULL;
 }
 
-struct exchange *http_gate_displace(struct exchange *newest)
+struct exchange *http_body_queue_displace(struct exchange *newest)
 {
-    struct http_gate *gate = &newest->thread->gate;
+    struct http_body_queue *bodies = &newest->thread->bodies;
     const int64_t now_ns = clock_now_ns();
     if (newest->fault.code != FAULT_OVERLOADED)
         return NULL;
     if (!newest->thread->http->options.keys)
-        gate->full = newest->fault;
+        bodies->full = newest->fault;
     struct exchange *oldest = find_late(newest, now_ns);
     if (!oldest)
         return NULL;
@@ -220,42 +220,42 @@ struct exchange *http_gate_displace(struct exchange *newest)
     return oldest;
 }
 
-struct exchange *http_gate_expire(struct http_thread *thread)
+struct exchange *http_body_queue_expire(struct http_thread *thread)
 {
-    struct http_gate *gate = &thread->gate;
+    struct http_body_queue *bodies = &thread->bodies;
     const int64_t now_ns = clock_now_ns();
-    if (!newest_goes_first(gate, now_ns))
-        gate->full.code = FAULT_NONE;
-    if (gate->full.code == FAULT_NONE || oldest_wait_ns(gate, now_ns) <= WAIT_MS * MS)
+    if (!newest_goes_first(bodies, now_ns))
+        bodies->full.code = FAULT_NONE;
+    if (bodies->full.code == FAULT_NONE || oldest_wait_ns(bodies, now_ns) <= WAIT_MS * MS)
         return NULL;
     metrics_refused("overloaded");
-    return refuse(gate->waiting.list.first, &gate->full);
+    return refuse(bodies->waiting.list.first, &bodies->full);
 }
 
 /* --------------------------------------------------------------- one body -- */
 
 /* Takes the places of bodies of which nothing comes any more, and of those that have had theirs for
  * long: they are read all the same, but do not count as work to come. */
-static void end_idle_places(struct http_gate *gate)
+static void end_idle_places(struct http_body_queue *bodies)
 {
     const int64_t now_ns = clock_now_ns();
-    for (struct exchange *exchange = gate->reading.list.first, *next; exchange; exchange = next) {
-        next = exchange->at_gate.next;
+    for (struct exchange *exchange = bodies->reading.list.first, *next; exchange; exchange = next) {
+        next = exchange->in_body_queue.next;
         if (now_ns - exchange->flowed_ns > PLACE_MS * MS
-            || now_ns - exchange->gate_since_ns > WAIT_MS * MS)
-            http_gate_leave(exchange);
+            || now_ns - exchange->body_since_ns > WAIT_MS * MS)
+            http_body_queue_leave(exchange);
     }
 }
 
-void http_gate_look(struct exchange *exchange)
+void http_body_queue_look(struct exchange *exchange)
 {
     const struct http_thread *thread = exchange->thread;
-    struct http_gate *gate = &exchange->thread->gate;
+    struct http_body_queue *bodies = &exchange->thread->bodies;
     struct body_outlook *outlook = &exchange->outlook;
     const bool is_known = exchange->called;
     outlook->bytes = bytes_of(exchange);
     if (outlook->bytes > LONG_BYTES && !is_known)
-        end_idle_places(gate);
+        end_idle_places(bodies);
     outlook->is_counted = is_known;
     outlook->others_count = is_known ? 0 : atomic_load(&thread->http->coming_count);
     outlook->others_cost_ns = is_known ? 0 : atomic_load(&thread->http->coming_cost_ns);
@@ -264,35 +264,35 @@ void http_gate_look(struct exchange *exchange)
     outlook->own_cost_ns = share ? atomic_load(&share->coming_cost_ns) : 0;
     const int64_t now_ns = clock_now_ns();
     outlook->wait_ns =
-        is_known || newest_goes_first(gate, now_ns) ? 0 : oldest_wait_ns(gate, now_ns);
+        is_known || newest_goes_first(bodies, now_ns) ? 0 : oldest_wait_ns(bodies, now_ns);
 }
 
-bool http_gate_enter(struct exchange *exchange)
+bool http_body_queue_enter(struct exchange *exchange)
 {
-    struct http_gate *gate = &exchange->thread->gate;
+    struct http_body_queue *bodies = &exchange->thread->bodies;
     if (exchange->body_announced <= LONG_BYTES && !exchange->is_chunked)
         return true;
-    exchange->gate_cost_ns = exchange->outlook.cost_ns;
+    exchange->body_cost_ns = exchange->outlook.cost_ns;
     count(exchange, 1);
-    if (gate->waiting.count == 0 && has_room(gate)) {
+    if (bodies->waiting.count == 0 && has_room(bodies)) {
         take_place(exchange);
         return true;
     }
-    exchange->gate = HTTP_GATE_WAITS;
-    exchange->gate_since_ns = clock_now_ns();
-    append(&gate->waiting, exchange);
+    exchange->body_state = HTTP_BODY_WAITS;
+    exchange->body_since_ns = clock_now_ns();
+    append(&bodies->waiting, exchange);
     metrics_gauge_add(METRICS_BODIES_WAITING, 1);
     MHD_suspend_connection(exchange->connection);
     return false;
 }
 
-void http_gate_call(struct exchange *exchange)
+void http_body_queue_call(struct exchange *exchange)
 {
     struct http_thread *thread = exchange->thread;
     stop_waiting(exchange);
     take_place(exchange);
-    exchange->body_deadline_ns = exchange->gate_since_ns + thread->http->options.body_timeout_ns;
-    exchange->called = thread->gate.called = true;
+    exchange->body_deadline_ns = exchange->body_since_ns + thread->http->options.body_timeout_ns;
+    exchange->called = thread->bodies.called = true;
     MHD_resume_connection(exchange->connection);
 }
 
@@ -300,7 +300,7 @@ void http_gate_call(struct exchange *exchange)
  * bytes are read. SO_RCVLOWAT, the least number of bytes that wakes a reader (tcp(7)), makes the
  * kernel open the window at once, as far as it ever would. The window stays open when the option is
  * set back to one byte. */
-void http_gate_open_window(const struct exchange *exchange)
+void http_body_queue_open_window(const struct exchange *exchange)
 {
     struct http_connection *connection = http_connection_of(exchange->connection);
     const size_t bytes = exchange->body_announced;
@@ -312,24 +312,24 @@ void http_gate_open_window(const struct exchange *exchange)
     setsockopt(connection->socket, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof one);
 }
 
-void http_gate_flow(struct exchange *exchange)
+void http_body_queue_flow(struct exchange *exchange)
 {
-    if (exchange->gate != HTTP_GATE_PLACE)
+    if (exchange->body_state != HTTP_BODY_PLACE)
         return;
     exchange->flowed_ns = clock_now_ns();
     exchange->silent_rounds = 0;
 }
 
-void http_gate_leave(struct exchange *exchange)
+void http_body_queue_leave(struct exchange *exchange)
 {
-    if (exchange->gate == HTTP_GATE_NONE)
+    if (exchange->body_state == HTTP_BODY_NONE)
         return;
-    if (exchange->gate == HTTP_GATE_WAITS)
+    if (exchange->body_state == HTTP_BODY_WAITS)
         stop_waiting(exchange);
     else
-        take_out(&exchange->thread->gate.reading, exchange);
+        take_out(&exchange->thread->bodies.reading, exchange);
     count(exchange, -1);
-    exchange->gate = HTTP_GATE_NONE;
+    exchange->body_state = HTTP_BODY_NONE;
 }
 
 /* -------------------------------------------------------------- one thread -- */
@@ -338,40 +338,40 @@ static bool loses_place(struct exchange *exchange, int64_t now_ns)
 {
     const bool is_silent = ++exchange->silent_rounds > SILENCE_ROUNDS
                            && now_ns - exchange->flowed_ns > SILENCE_MS * MS;
-    return is_silent || now_ns - exchange->gate_since_ns > PLACE_MS * MS;
+    return is_silent || now_ns - exchange->body_since_ns > PLACE_MS * MS;
 }
 
-void http_gate_run(struct http_thread *thread)
+void http_body_queue_run(struct http_thread *thread)
 {
-    struct http_gate *gate = &thread->gate;
-    gate->called = false; /* exchanges called before this run go on in it */
-    if (gate->waiting.count == 0)
+    struct http_body_queue *bodies = &thread->bodies;
+    bodies->called = false; /* exchanges called before this run go on in it */
+    if (bodies->waiting.count == 0)
         return;
     const int64_t now_ns = clock_now_ns();
-    for (struct exchange *exchange = gate->reading.list.first, *next;
-         exchange && gate->waiting.count > 0; exchange = next) {
-        next = exchange->at_gate.next;
+    for (struct exchange *exchange = bodies->reading.list.first, *next;
+         exchange && bodies->waiting.count > 0; exchange = next) {
+        next = exchange->in_body_queue.next;
         if (loses_place(exchange, now_ns))
-            http_gate_leave(exchange);
+            http_body_queue_leave(exchange);
     }
-    while (gate->waiting.count > 0 && has_room(gate))
-        http_gate_call(newest_goes_first(gate, now_ns) ? gate->waiting.list.last
-                                                       : gate->waiting.list.first);
-    gate->called = false;
+    while (bodies->waiting.count > 0 && has_room(bodies))
+        http_body_queue_call(newest_goes_first(bodies, now_ns) ? bodies->waiting.list.last
+                                                               : bodies->waiting.list.first);
+    bodies->called = false;
 }
 
-int http_gate_ms(const struct http_thread *thread, int most_ms)
+int http_body_queue_ms(const struct http_thread *thread, int most_ms)
 {
-    const struct http_gate *gate = &thread->gate;
-    if (gate->called || (gate->waiting.count > 0 && has_room(gate)))
+    const struct http_body_queue *bodies = &thread->bodies;
+    if (bodies->called || (bodies->waiting.count > 0 && has_room(bodies)))
         return 0;
-    if (gate->waiting.count == 0)
+    if (bodies->waiting.count == 0)
         return most_ms;
     return most_ms < SILENCE_MS ? most_ms : SILENCE_MS;
 }
 
-void http_gate_end(struct http_thread *thread)
+void http_body_queue_end(struct http_thread *thread)
 {
-    while (thread->gate.waiting.count > 0)
-        http_gate_call(thread->gate.waiting.list.first);
+    while (thread->bodies.waiting.count > 0)
+        http_body_queue_call(thread->bodies.waiting.list.first);
 }

@@ -78,13 +78,13 @@ static int teardown(void **state)
 {
     (void)state;
     for (int i = 0; i < COUNT; i++) {
-        http_gate_leave(exchanges[i]);
+        http_body_queue_leave(exchanges[i]);
         free(exchanges[i]);
     }
     assert_int_equal(atomic_load(&http->coming_count), 0);
     assert_int_equal(atomic_load(&http->coming_cost_ns), 0);
-    assert_int_equal(thread->gate.waiting.count + thread->gate.reading.count, 0);
-    assert_int_equal(thread->gate.waiting.bytes + thread->gate.reading.bytes, 0);
+    assert_int_equal(thread->bodies.waiting.count + thread->bodies.reading.count, 0);
+    assert_int_equal(thread->bodies.waiting.bytes + thread->bodies.reading.bytes, 0);
     free(http);
     return 0;
 }
@@ -93,7 +93,7 @@ static bool enter(int i, size_t bytes)
 {
     exchanges[i]->body_announced = bytes;
     exchanges[i]->outlook.cost_ns = INT64_C(1000) * (i + 1);
-    const bool is_in = http_gate_enter(exchanges[i]);
+    const bool is_in = http_body_queue_enter(exchanges[i]);
     assert_int_equal(is_in, !suspended[i]);
     return is_in;
 }
@@ -120,73 +120,73 @@ static void test_turns_come_in_order(void **state)
     assert_false(enter(2, LARGE));
     assert_false(enter(3, SHORT + 1));
     assert_false(enter(4, HALF));
-    assert_int_equal(http_gate_ms(thread, 1000), 1);
-    http_gate_run(thread);
+    assert_int_equal(http_body_queue_ms(thread, 1000), 1);
+    http_body_queue_run(thread);
     assert_int_equal(resumed_count, 0);
-    http_gate_leave(exchanges[1]);
-    assert_int_equal(http_gate_ms(thread, 1000), 0);
-    http_gate_run(thread);
+    http_body_queue_leave(exchanges[1]);
+    assert_int_equal(http_body_queue_ms(thread, 1000), 0);
+    http_body_queue_run(thread);
     assert_int_equal(resumed_count, 1);
     assert_int_equal(resumed[0], 2);
-    assert_true(exchanges[2]->called && exchanges[2]->gate == HTTP_GATE_PLACE);
+    assert_true(exchanges[2]->called && exchanges[2]->body_state == HTTP_BODY_PLACE);
     assert_true(exchanges[2]->body_deadline_ns == now_ns + http->options.body_timeout_ns);
     /* Half a place of room is not enough for the next body: the whole length of a body counts
      * while it is read. */
-    http_gate_leave(exchanges[0]);
-    http_gate_run(thread);
+    http_body_queue_leave(exchanges[0]);
+    http_body_queue_run(thread);
     assert_int_equal(resumed_count, 1);
     assert_false(enter(5, SHORT + 1)); /* nobody passes those that wait */
-    http_gate_leave(exchanges[2]);
-    http_gate_run(thread);
+    http_body_queue_leave(exchanges[2]);
+    http_body_queue_run(thread);
     assert_int_equal(resumed_count, 4);
     for (int i = 1; i < 4; i++)
         assert_int_equal(resumed[i], i + 2);
-    assert_int_equal(http_gate_ms(thread, 1000), 1000);
+    assert_int_equal(http_body_queue_ms(thread, 1000), 1000);
 }
 
 static void test_outlook(void **state)
 {
     (void)state;
     exchanges[0]->body_announced = LARGE;
-    http_gate_look(exchanges[0]);
+    http_body_queue_look(exchanges[0]);
     assert_int_equal(exchanges[0]->outlook.bytes, LARGE);
     assert_int_equal(exchanges[0]->outlook.wait_ns, 0);
     assert_int_equal(exchanges[0]->outlook.others_count, 0);
     assert_true(enter(0, LARGE));
     assert_false(enter(1, LARGE));
     now_ns += 3 * MS;
-    http_gate_look(exchanges[2]);
+    http_body_queue_look(exchanges[2]);
     assert_true(exchanges[2]->outlook.wait_ns == 3 * MS);
     assert_int_equal(exchanges[2]->outlook.others_count, 2);
     assert_int_equal(exchanges[2]->outlook.others_cost_ns, 3000);
     assert_false(exchanges[2]->outlook.is_counted);
-    http_gate_call(exchanges[1]);
-    http_gate_look(exchanges[1]);
+    http_body_queue_call(exchanges[1]);
+    http_body_queue_look(exchanges[1]);
     assert_true(exchanges[1]->outlook.is_counted);
     assert_int_equal(exchanges[1]->outlook.others_count, 0);
     assert_int_equal(exchanges[1]->outlook.wait_ns, 0);
 }
 
-/* A body that sends nothing loses its room, but only if the gate looked at it meanwhile. */
+/* A body that sends nothing loses its room, but only if the body queue looked at it meanwhile. */
 static void test_silent_bodies(void **state)
 {
     (void)state;
     assert_true(enter(0, LARGE));
     assert_false(enter(1, LARGE));
     now_ns += 2 * MS;
-    http_gate_run(thread);
+    http_body_queue_run(thread);
     assert_int_equal(resumed_count, 0);
-    http_gate_flow(exchanges[0]);
+    http_body_queue_flow(exchanges[0]);
     now_ns += 2 * MS;
-    http_gate_run(thread);
-    http_gate_run(thread);
+    http_body_queue_run(thread);
+    http_body_queue_run(thread);
     assert_int_equal(resumed_count, 0);
-    http_gate_run(thread);
+    http_body_queue_run(thread);
     assert_int_equal(resumed_count, 1);
-    assert_int_equal(exchanges[0]->gate, HTTP_GATE_NONE);
+    assert_int_equal(exchanges[0]->body_state, HTTP_BODY_NONE);
     assert_int_equal(atomic_load(&http->coming_count), 1);
-    http_gate_flow(exchanges[0]); /* is read all the same */
-    assert_int_equal(exchanges[0]->gate, HTTP_GATE_NONE);
+    http_body_queue_flow(exchanges[0]); /* is read all the same */
+    assert_int_equal(exchanges[0]->body_state, HTTP_BODY_NONE);
 }
 
 static void test_endless_bodies(void **state)
@@ -196,14 +196,14 @@ static void test_endless_bodies(void **state)
     assert_false(enter(1, LARGE));
     for (int i = 0; i < 20; i++) {
         now_ns += MS;
-        http_gate_flow(exchanges[0]);
-        http_gate_run(thread);
+        http_body_queue_flow(exchanges[0]);
+        http_body_queue_run(thread);
     }
     assert_int_equal(resumed_count, 0);
     now_ns += 1;
-    http_gate_run(thread);
+    http_body_queue_run(thread);
     assert_int_equal(resumed_count, 1);
-    assert_int_equal(exchanges[0]->gate, HTTP_GATE_NONE);
+    assert_int_equal(exchanges[0]->body_state, HTTP_BODY_NONE);
 }
 
 /* Exchanges are called or leave out of turn, and leave without ever being called. */
@@ -213,18 +213,18 @@ static void test_leaving(void **state)
     assert_true(enter(0, LARGE));
     for (int i = 1; i < 5; i++)
         assert_false(enter(i, LARGE));
-    http_gate_call(exchanges[3]);
-    assert_int_equal(http_gate_ms(thread, 1000), 0);
+    http_body_queue_call(exchanges[3]);
+    assert_int_equal(http_body_queue_ms(thread, 1000), 0);
     assert_int_equal(resumed[0], 3);
-    http_gate_leave(exchanges[2]);
-    http_gate_leave(exchanges[0]);
-    http_gate_leave(exchanges[3]);
-    http_gate_leave(exchanges[3]);
+    http_body_queue_leave(exchanges[2]);
+    http_body_queue_leave(exchanges[0]);
+    http_body_queue_leave(exchanges[3]);
+    http_body_queue_leave(exchanges[3]);
     assert_int_equal(atomic_load(&http->coming_count), 2);
-    http_gate_run(thread);
+    http_body_queue_run(thread);
     assert_int_equal(resumed_count, 2);
     assert_int_equal(resumed[1], 1);
-    http_gate_end(thread);
+    http_body_queue_end(thread);
     assert_int_equal(resumed_count, 3);
     assert_int_equal(resumed[2], 4);
 }
@@ -239,19 +239,19 @@ static void test_idle_bodies_do_not_count(void **state)
     exchanges[5]->body_announced = LARGE;
     exchanges[6]->body_announced = SHORT;
     now_ns += 20 * MS;
-    http_gate_look(exchanges[5]);
+    http_body_queue_look(exchanges[5]);
     assert_int_equal(exchanges[5]->outlook.others_count, 4);
     now_ns += 1;
-    http_gate_flow(exchanges[2]);
-    http_gate_look(exchanges[6]); /* a short body is not judged by others */
+    http_body_queue_flow(exchanges[2]);
+    http_body_queue_look(exchanges[6]); /* a short body is not judged by others */
     assert_int_equal(exchanges[6]->outlook.others_count, 4);
-    http_gate_look(exchanges[5]);
+    http_body_queue_look(exchanges[5]);
     assert_int_equal(exchanges[5]->outlook.others_count, 1);
     for (int i = 0; i < 100; i++) {
         now_ns += 10 * MS;
-        http_gate_flow(exchanges[2]);
+        http_body_queue_flow(exchanges[2]);
     }
-    http_gate_look(exchanges[5]);
+    http_body_queue_look(exchanges[5]);
     assert_int_equal(exchanges[5]->outlook.others_count, 0);
 }
 
@@ -260,11 +260,11 @@ static void test_chunked_bodies_count(void **state)
 {
     (void)state;
     exchanges[0]->is_chunked = true;
-    http_gate_look(exchanges[0]);
+    http_body_queue_look(exchanges[0]);
     assert_int_equal(exchanges[0]->outlook.bytes, 64 * 1024);
     assert_true(enter(0, 0));
-    assert_int_equal(thread->gate.reading.bytes, 64 * 1024);
-    http_gate_look(exchanges[1]);
+    assert_int_equal(thread->bodies.reading.bytes, 64 * 1024);
+    http_body_queue_look(exchanges[1]);
     assert_int_equal(exchanges[1]->outlook.bytes, 0);
     assert_int_equal(exchanges[1]->outlook.others_count, 1);
 }
@@ -276,13 +276,13 @@ static int displace(int i)
 {
     exchanges[i]->outlook.cost_ns = INT64_C(1000) * (i + 1);
     fault_set(&exchanges[i]->fault, FAULT_OVERLOADED, "full");
-    const struct exchange *oldest = http_gate_displace(exchanges[i]);
+    const struct exchange *oldest = http_body_queue_displace(exchanges[i]);
     assert_int_equal(exchanges[i]->fault.code, oldest ? FAULT_NONE : FAULT_OVERLOADED);
     if (!oldest)
         return -1;
     assert_int_equal(oldest->fault.code, FAULT_OVERLOADED);
     assert_string_equal(oldest->fault.message, "full");
-    assert_int_equal(oldest->gate, HTTP_GATE_NONE);
+    assert_int_equal(oldest->body_state, HTTP_BODY_NONE);
     assert_true(suspended[number_of(oldest->connection)]);
     return number_of(oldest->connection);
 }
@@ -301,7 +301,7 @@ static void test_newest_takes_place_of_oldest(void **state)
     assert_int_equal(displace(8), -1); /* too large for any */
     assert_int_equal(atomic_load(&http->coming_count), 3);
     fault_set(&exchanges[7]->fault, FAULT_MEMORY, "another fault");
-    assert_null(http_gate_displace(exchanges[7]));
+    assert_null(http_body_queue_displace(exchanges[7]));
 }
 
 /* With keys a body takes the place of one of its own key, and the order stays. */
@@ -320,9 +320,9 @@ static void test_places_with_keys(void **state)
         assert_false(enter(i, LARGE));
     now_ns += 2000 * MS;
     assert_int_equal(displace(4), 2);
-    assert_null(http_gate_expire(thread));
-    http_gate_leave(exchanges[0]);
-    http_gate_run(thread);
+    assert_null(http_body_queue_expire(thread));
+    http_body_queue_leave(exchanges[0]);
+    http_body_queue_run(thread);
     assert_int_equal(resumed[0], 1);
     exchanges[2]->key = exchanges[4]->key = NULL;
     free(account);
@@ -336,27 +336,27 @@ static void test_newest_goes_first(void **state)
         assert_false(enter(i, LARGE));
     now_ns += 101 * MS;
     assert_int_equal(displace(9), 4);
-    assert_null(http_gate_expire(thread));
-    http_gate_look(exchanges[7]);
+    assert_null(http_body_queue_expire(thread));
+    http_body_queue_look(exchanges[7]);
     assert_true(exchanges[7]->outlook.wait_ns == 0);
-    http_gate_leave(exchanges[0]);
-    http_gate_run(thread);
-    http_gate_leave(exchanges[5]);
-    http_gate_run(thread);
+    http_body_queue_leave(exchanges[0]);
+    http_body_queue_run(thread);
+    http_body_queue_leave(exchanges[5]);
+    http_body_queue_run(thread);
     assert_int_equal(resumed[0], 5);
     assert_int_equal(resumed[1], 3);
     now_ns += 900 * MS;
-    assert_ptr_equal(http_gate_expire(thread), exchanges[1]);
-    assert_ptr_equal(http_gate_expire(thread), exchanges[2]);
+    assert_ptr_equal(http_body_queue_expire(thread), exchanges[1]);
+    assert_ptr_equal(http_body_queue_expire(thread), exchanges[2]);
     assert_int_equal(exchanges[2]->fault.code, FAULT_OVERLOADED);
-    assert_null(http_gate_expire(thread));
+    assert_null(http_body_queue_expire(thread));
     /* The overload is over. */
     assert_false(enter(6, LARGE));
     assert_false(enter(7, LARGE));
     now_ns += 1001 * MS;
-    assert_null(http_gate_expire(thread));
-    http_gate_leave(exchanges[3]);
-    http_gate_run(thread);
+    assert_null(http_body_queue_expire(thread));
+    http_body_queue_leave(exchanges[3]);
+    http_body_queue_run(thread);
     assert_int_equal(resumed[2], 6);
 }
 
@@ -378,12 +378,12 @@ static void arrive(int ms)
     int full = -1;
     if (atomic_load(&http->coming_count) >= QUEUE_MAX) {
         fault_set(&exchanges[i]->fault, FAULT_OVERLOADED, "full");
-        struct exchange *oldest = http_gate_displace(exchanges[i]);
+        struct exchange *oldest = http_body_queue_displace(exchanges[i]);
         full = oldest ? number_of(oldest->connection) : i;
     }
     if (full != i) {
         exchanges[i]->body_announced = LARGE;
-        good_of[ms] += http_gate_enter(exchanges[i]);
+        good_of[ms] += http_body_queue_enter(exchanges[i]);
     }
     if (full >= 0) {
         suspended[full] = false;
@@ -394,18 +394,18 @@ static void arrive(int ms)
 /* Ends the body that is read, and calls the next. Returns how long that one waited. */
 static int64_t read_one(void)
 {
-    for (struct exchange *expired; (expired = http_gate_expire(thread));) {
+    for (struct exchange *expired; (expired = http_body_queue_expire(thread));) {
         suspended[number_of(expired->connection)] = false;
         free_ones[free_count++] = number_of(expired->connection);
     }
-    struct exchange *reading = thread->gate.reading.list.first;
+    struct exchange *reading = thread->bodies.reading.list.first;
     if (reading) {
-        http_gate_leave(reading);
+        http_body_queue_leave(reading);
         free_ones[free_count++] = number_of(reading->connection);
     }
     resumed_count = 0;
-    http_gate_run(thread);
-    const struct exchange *next = thread->gate.reading.list.first;
+    http_body_queue_run(thread);
+    const struct exchange *next = thread->bodies.reading.list.first;
     const int64_t ms = now_ns / MS - 1000;
     if (!next)
         return 0;
