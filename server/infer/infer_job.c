@@ -5,16 +5,16 @@
  * (batcher.h): the job waits then, and a batch runs the stage for it. */
 #include "infer/infer_job.h"
 
+#include "infer/infer_grouped.h"
 #include "infer/infer_results.h"
 #include "infer/infer_statistics.h"
-#include "infer/infer_together.h"
 #include "service/admission.h"
 
 #include <stdlib.h>
 
 struct infer_job {
     struct infer_call call; /* first: a call of this kind is its infer_job */
-    struct infer_together together;
+    struct infer_grouped grouped;
     bool pending; /* planned, and no task of computing has begun */
 
     struct batch_member member; /* of the next product, where it can be shared */
@@ -92,7 +92,7 @@ static bool plan(struct call *call, struct fault *fault)
     for (int64_t i = 0; i < request->item_count; i++)
         if (request->items[i].fault.code == FAULT_NONE)
             call->answer_bytes += request->items[i].answer_bytes;
-    return infer_together_init(&job->together, request) || fault_no_memory(fault);
+    return infer_grouped_init(&job->grouped, request) || fault_no_memory(fault);
 }
 
 /* --------------------------------------------------------------- computing -- */
@@ -106,7 +106,7 @@ static int64_t go_on(struct job *job)
     infer_statistics_pending(&infer->call.request, &infer->pending, false);
     job->cost_ns = infer_cost_was_shared(&call->cost, infer->member.product, infer->member.paid_ns);
     infer->shared_stages++;
-    return call_continue(call, infer_together_begin(&infer->together, infer->member_stage + 1));
+    return call_continue(call, infer_grouped_begin(&infer->grouped, infer->member_stage + 1));
 }
 
 static int64_t tasks(struct call *call, int stage)
@@ -115,7 +115,7 @@ static int64_t tasks(struct call *call, int stage)
     if (stage == 0)
         infer_statistics_pending(&job->call.request, &job->pending, true);
     job->member_stage = stage + job->shared_stages;
-    const int64_t count = infer_together_begin(&job->together, job->member_stage);
+    const int64_t count = infer_grouped_begin(&job->grouped, job->member_stage);
     if (!infer_batch_member(&job->member, &job->call.request, job->member_stage))
         return count;
     job->was_member = true;
@@ -133,7 +133,7 @@ static void run(struct call *call, int stage, int64_t task, const struct worker 
     struct infer_job *job = infer_of(call);
     if (stage == 0 && task == 0)
         infer_statistics_pending(&job->call.request, &job->pending, false);
-    infer_together_run(&job->together, task, worker);
+    infer_grouped_run(&job->grouped, task, worker);
 }
 
 /* ----------------------------------------------------------------- the end -- */
@@ -162,7 +162,7 @@ static void end(struct call *call, struct fault *fault)
     if (job->was_member)
         batcher_leave(call->service->batcher, &job->member);
     infer_statistics_pending(&job->call.request, &job->pending, false);
-    call->cost.is_less = job->together.is_shared || selects(&job->call.request);
+    call->cost.is_less = job->grouped.is_shared || selects(&job->call.request);
     infer_job_check_models(&job->call.request, fault);
 }
 

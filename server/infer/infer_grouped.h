@@ -1,12 +1,12 @@
-/* infer_together.h - the tasks of a planned request: a stage of all items side by side, and of
+/* infer_grouped.h - the tasks of a planned request: a stage of all items side by side, and of
  * items that read the same keys or the same parameters together (layer.h). */
-#ifndef ATTND_INFER_TOGETHER_H
-#define ATTND_INFER_TOGETHER_H
+#ifndef ATTND_INFER_GROUPED_H
+#define ATTND_INFER_GROUPED_H
 
 #include "infer/infer.h"
 #include "work/scheduler.h"
 
-struct infer_together {
+struct infer_grouped {
     int64_t item_count;
     struct infer_item **items;     /* those that may run together are neighbours */
     struct attn_layer_call *calls; /* of these items */
@@ -20,12 +20,12 @@ struct infer_together {
 };
 
 /* In the request's arena; false without memory. */
-bool infer_together_init(struct infer_together *together, struct infer_request *request);
+bool infer_grouped_init(struct infer_grouped *grouped, struct infer_request *request);
 
 /* Begins a stage of the plans and returns the number of its tasks; 0: all is computed. */
-int64_t infer_together_begin(struct infer_together *together, int stage);
+int64_t infer_grouped_begin(struct infer_grouped *grouped, int stage);
 
-void infer_together_run(const struct infer_together *together, int64_t task,
-                        const struct worker *worker);
+void infer_grouped_run(const struct infer_grouped *grouped, int64_t task,
+                       const struct worker *worker);
 
 #endif
