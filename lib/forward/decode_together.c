@@ -71,8 +71,9 @@ static struct attn_span tile_of(const struct attn_decode_part *part, int64_t til
     return attn_decode_tile(&part->plan, part->number % part->plan.chunks, tile);
 }
 
-static void begin(struct attn_decode_task *task, const struct attn_decode_part *part, bool is_near,
-                  void *workspace)
+static void decode_together_begin(struct attn_decode_task *task,
+                                  const struct attn_decode_part *part, bool is_near,
+                                  void *workspace)
 {
     attn_decode_begin_part(task, &part->plan, part->number, part->shared, workspace);
     task->prefetch = task->prefetch && !is_near;
@@ -89,7 +90,7 @@ static int gather(struct crowd *crowd, const struct attn_decode_part *parts, int
 
     for (; used < count; used++) {
         const struct attn_span own = tile_of(&parts[used], tile);
-        begin(&task, &parts[used], true, workspace);
+        decode_together_begin(&task, &parts[used], true, workspace);
         if (used == 0)
             first = task;
         if (own.n != span.n || own.n <= 0 || !is_plain(&task, &own)
@@ -118,13 +119,13 @@ static void run_crowd(const struct crowd *crowd, const struct attn_decode_part *
     struct attn_decode_task all, task;
     int64_t row = 0;
 
-    begin(&all, &parts[0], is_near, workspace);
+    decode_together_begin(&all, &parts[0], is_near, workspace);
     take_place(&all, crowd, 0);
     all.query = crowd->query;
     all.row_count = crowd->rows;
     attn_decode_score_keys(&all, &span);
     for (int i = 0; i < count; i++, row += task.row_count) {
-        begin(&task, &parts[i], true, workspace);
+        decode_together_begin(&task, &parts[i], true, workspace);
         take_place(&task, crowd, row);
         if (tile == 0)
             attn_decode_clear_part(&task);
@@ -135,7 +136,7 @@ static void run_crowd(const struct crowd *crowd, const struct attn_decode_part *
     attn_decode_sum_values(&all, &span, all.scores);
     row = 0;
     for (int i = 0; i < count; i++, row += task.row_count) {
-        begin(&task, &parts[i], true, workspace);
+        decode_together_begin(&task, &parts[i], true, workspace);
         take_place(&task, crowd, row);
         attn_decode_add_sums(&task);
     }
@@ -147,7 +148,7 @@ static void run_alone(const struct attn_decode_part *part, int64_t tile, bool is
     const struct attn_span span = tile_of(part, tile);
     struct attn_decode_task task;
 
-    begin(&task, part, is_near, workspace);
+    decode_together_begin(&task, part, is_near, workspace);
     if (tile == 0)
         attn_decode_clear_part(&task);
     attn_decode_run_tile(&task, &span);

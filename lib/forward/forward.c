@@ -29,8 +29,8 @@
 
 /* -------------------------------------------------------------------- before the keys -- */
 
-static void begin(struct attn_row_task *task, const struct attn_plan_full *plan, int64_t number,
-                  void *workspace)
+static void row_task_begin(struct attn_row_task *task, const struct attn_plan_full *plan,
+                           int64_t number, void *workspace)
 {
     const struct attn_problem *problem = &plan->problem;
     const int64_t row = number % plan->q_tiles * plan->q_tile;
@@ -250,7 +250,7 @@ static void run_rows(const struct attn_plan_full *plan, int64_t task, void *work
         narrow.width = width;
         plan = &narrow;
     }
-    begin(&rows, plan, task, workspace);
+    row_task_begin(&rows, plan, task, workspace);
     const int64_t first = rows.needs.pairs ? 0 : attn_first_tile(&rows);
     const int64_t end = rows.needs.pairs ? kv_len : rows.any.high;
     for (int64_t key = first; key < end; key += plan->kv_tile) {

@@ -201,8 +201,8 @@ static int64_t bytes_of(const struct attn_tensor *tensor)
     return shape[0] * shape[1] * shape[2] * shape[3] * (int64_t)attn_dtype_size(tensor->dtype);
 }
 
-static void begin(struct attn_decode_task *task, const struct attn_plan_full *plan,
-                  const struct attn_decode_heads *heads, void *workspace)
+static void decode_task_begin(struct attn_decode_task *task, const struct attn_plan_full *plan,
+                              const struct attn_decode_heads *heads, void *workspace)
 {
     const struct attn_problem *problem = &plan->problem;
 
@@ -350,7 +350,7 @@ void attn_decode_run_heads(const struct attn_plan_full *plan, const struct attn_
 {
     struct attn_decode_task task;
 
-    begin(&task, plan, heads, workspace);
+    decode_task_begin(&task, plan, heads, workspace);
     clear_whole(&task);
     for (int64_t i = 0; i < plan->chunks; i++) {
         run_chunk(&task, i);
@@ -371,7 +371,7 @@ void attn_decode_begin_part(struct attn_decode_task *task, const struct attn_pla
 {
     const struct attn_decode_heads heads = heads_of(plan, part / plan->chunks);
 
-    begin(task, plan, &heads, workspace);
+    decode_task_begin(task, plan, &heads, workspace);
     attn_decode_cut_state(plan, &task->chunk, (char *)shared + (size_t)part * plan->state_bytes);
 }
 
@@ -396,7 +396,7 @@ void attn_decode_run_join(const struct attn_plan_full *plan, int64_t number, voi
     char *states = (char *)shared + (size_t)(number * plan->chunks) * plan->state_bytes;
     struct attn_decode_task task;
 
-    begin(&task, plan, &heads, workspace);
+    decode_task_begin(&task, plan, &heads, workspace);
     clear_whole(&task);
     for (int64_t i = 0; i < plan->chunks; i++) {
         attn_decode_cut_state(plan, &task.chunk, states + (size_t)i * plan->state_bytes);

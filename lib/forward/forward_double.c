@@ -96,8 +96,8 @@ static void read_query(struct double_task *task)
     }
 }
 
-static void begin(struct double_task *task, const struct attn_plan_full *plan, int64_t number,
-                  void *workspace)
+static void double_task_begin(struct double_task *task, const struct attn_plan_full *plan,
+                              int64_t number, void *workspace)
 {
     const struct attn_problem *problem = &plan->problem;
     const int64_t head = number / plan->q_tiles;
@@ -359,7 +359,7 @@ void attn_double_run(const struct attn_plan_full *plan, int64_t task, void *work
     const bool shows_scores = attn_needs_of(problem).masked;
     struct double_task rows;
 
-    begin(&rows, plan, task, workspace);
+    double_task_begin(&rows, plan, task, workspace);
     for_tiles(&rows, shows_scores, problem, measure);
     store_lse(&rows);
     if (problem->context.data == NULL && problem->weights.data == NULL)

@@ -485,7 +485,7 @@ static void choose_some_or_all(struct select_task *task, const float *largest)
 
 /* ----------------------------------------------------------------------------- a task -- */
 
-static void begin(struct select_task *task, int64_t number, void *shared)
+static void select_task_begin(struct select_task *task, int64_t number, void *shared)
 {
     const struct attn_problem *problem = &task->plan->problem;
     const int64_t q_len = problem->query.shape[2];
@@ -537,7 +537,7 @@ void attn_select_run(const struct attn_selection *selection, const struct attn_p
     select_cut(&task, selection, full, workspace);
     select_count(selection, full, &missing, &all);
     const int64_t kv_head = number / full->problem.query.shape[2];
-    begin(&task, number, select_missing(full, missing, kv_head, shared));
+    select_task_begin(&task, number, select_missing(full, missing, kv_head, shared));
     choose_some_or_all(&task, select_largest(full, missing, kv_head, shared));
     for (int64_t g = 0; g < task.group_count; g++)
         task.groups[g].is_chosen = task.groups[g].is_read;

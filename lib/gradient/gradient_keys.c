@@ -54,8 +54,9 @@ static struct attn_problem transpose_mask(const struct attn_problem *attention)
     return transposed;
 }
 
-static void begin(struct key_task *task, const struct attn_gradient_plan_full *plan, int round,
-                  int64_t number, const struct attn_gradient_rows *rows, void *workspace)
+static void key_task_begin(struct key_task *task, const struct attn_gradient_plan_full *plan,
+                           int round, int64_t number, const struct attn_gradient_rows *rows,
+                           void *workspace)
 {
     const struct attn_problem *attention = &plan->problem.attention;
     const int64_t head = number / plan->rounds;
@@ -365,7 +366,7 @@ void attn_gradient_run_keys(const struct attn_gradient_plan_full *plan, int roun
     const bool is_new = round == first_round(plan, part);
     struct key_task keys;
 
-    begin(&keys, plan, round, task, rows, workspace);
+    key_task_begin(&keys, plan, round, task, rows, workspace);
     if (keys.first_row >= keys.last_row && !is_new)
         return;
     for (keys.key = first; keys.key < end; keys.key += plan->key_tile) {

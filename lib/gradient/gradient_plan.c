@@ -74,7 +74,8 @@ static enum attn_status check_forward(const struct attn_gradient_problem *proble
     return ATTN_OK;
 }
 
-static enum attn_status check(const struct attn_gradient_problem *problem, const char **where)
+static enum attn_status gradient_check(const struct attn_gradient_problem *problem,
+                                       const char **where)
 {
     const struct attn_problem *attention = &problem->attention;
     const int64_t *query = attention->query.shape;
@@ -198,7 +199,7 @@ enum attn_status attn_gradient_plan_init(struct attn_gradient_plan *plan,
     int64_t row_count;
 
     RETURN_IF_FAILED(attn_check(&inputs, where));
-    RETURN_IF_FAILED(check(problem, where));
+    RETURN_IF_FAILED(gradient_check(problem, where));
     row_count = inputs.query.shape[0] * inputs.query.shape[1] * inputs.query.shape[2];
     RETURN_IF(row_count > ROWS_MAX, ATTN_ERR_TOO_LARGE, "attention.query");
     RETURN_IF(problem->additive_weight_gradient != NULL

@@ -59,7 +59,8 @@ static enum attn_status check_norm(const struct attn_norm *norm,
     return ATTN_OK;
 }
 
-static enum attn_status check(const struct attn_layer_gradient_problem *problem, const char **where)
+static enum attn_status layer_gradient_check(const struct attn_layer_gradient_problem *problem,
+                                             const char **where)
 {
     const struct attn_layer *layer = problem->layer.layer;
 
@@ -219,7 +220,7 @@ enum attn_status attn_layer_gradient_plan_init(struct attn_layer_gradient_plan *
     struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT];
     struct attn_gradient_problem gradient;
 
-    RETURN_IF_FAILED(check(problem, where));
+    RETURN_IF_FAILED(layer_gradient_check(problem, where));
     RETURN_IF(problem->layer.cache != NULL, ATTN_ERR_OPTION, "layer.cache");
     memset(full, 0, sizeof *full);
     full->problem = *problem;

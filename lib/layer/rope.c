@@ -286,8 +286,8 @@ void attn_rope_rotate(const struct attn_rope *rope, const struct attn_rope_rows 
 static const struct attn_tensor_names INPUT = ATTN_TENSOR_NAMES("input");
 static const struct attn_tensor_names OUTPUT = ATTN_TENSOR_NAMES("output");
 
-static enum attn_status check(const struct attn_rotary_embedding *rotary, int64_t dim,
-                              const char **where)
+static enum attn_status rotary_check(const struct attn_rotary_embedding *rotary, int64_t dim,
+                                     const char **where)
 {
     const int64_t *shape = rotary->input.shape;
     int64_t rows;
@@ -334,7 +334,7 @@ enum attn_status attn_rotary_embedding(const struct attn_rotary_embedding *rotar
     const int64_t dim = rotary->dim != 0 ? rotary->dim : rotary->input.shape[3];
     const struct pairing pairs = pair_up(dim, rotary->interleaved);
 
-    RETURN_IF_FAILED(check(rotary, dim, where));
+    RETURN_IF_FAILED(rotary_check(rotary, dim, where));
     for (int64_t b = 0; b < rotary->input.shape[0]; b++)
         for (int64_t i = 0; i < rotary->input.shape[2]; i++)
             rotate_row(rotary, &pairs, b, i);

@@ -103,7 +103,7 @@ static void reply(struct exchange *exchange, struct text *text)
     exchange_reply_text(exchange, 200, "application/json", text);
 }
 
-static void begin(struct exchange *exchange, struct text *text)
+static void statistics_begin(struct exchange *exchange, struct text *text)
 {
     const struct service *service = exchange_context(exchange);
     text_init(text, service->config->answer_bytes_max);
@@ -119,7 +119,7 @@ void oip_statistics_one(struct exchange *exchange)
         exchange_fail(exchange, &fault);
         return;
     }
-    begin(exchange, &text);
+    statistics_begin(exchange, &text);
     write_model(&text, model);
     model_release(model);
     reply(exchange, &text);
@@ -149,7 +149,7 @@ void oip_statistics_all(struct exchange *exchange)
         exchange_fail(exchange, &fault);
         return;
     }
-    begin(exchange, &all.text);
+    statistics_begin(exchange, &all.text);
     model_store_each(service->store, NULL, write_listing, &all);
     reply(exchange, &all.text);
 }

@@ -25,8 +25,9 @@ bool query_number_read(const struct exchange *exchange, const char *name, int64_
     return true;
 }
 
-bool query_number_read_optional(const struct exchange *exchange, const char *name, int64_t end,
-                                int64_t *given, struct fault *fault)
+/* A parameter that may be missing: *given then keeps its value. */
+static bool read_optional(const struct exchange *exchange, const char *name, int64_t end,
+                          int64_t *given, struct fault *fault)
 {
     char value[QUERY_PARAM_BYTES];
     return !exchange_query(exchange, name, value, sizeof value)
@@ -41,6 +42,6 @@ bool query_number_read_part(const struct exchange *exchange, int64_t *offset, in
     *offset = 0;
     *limit = LISTED;
     return exchange_check_query(exchange, NAMES, 2, fault)
-           && query_number_read_optional(exchange, NAMES[0], INT64_MAX, offset, fault)
-           && query_number_read_optional(exchange, NAMES[1], LISTED_MAX + 1, limit, fault);
+           && read_optional(exchange, NAMES[0], INT64_MAX, offset, fault)
+           && read_optional(exchange, NAMES[1], LISTED_MAX + 1, limit, fault);
 }

@@ -11,10 +11,6 @@ enum { QUERY_PARAM_BYTES = 256 };
 bool query_number_read(const struct exchange *exchange, const char *name, int64_t end,
                        int64_t *given, struct fault *fault);
 
-/* The same of one that may be missing: *given stays as it is then. */
-bool query_number_read_optional(const struct exchange *exchange, const char *name, int64_t end,
-                                int64_t *given, struct fault *fault);
-
 /* The part of a list that the parameters offset (default 0) and limit (default 1000, at most 10000)
  * ask for. The query must have no others. */
 bool query_number_read_part(const struct exchange *exchange, int64_t *offset, int64_t *limit,

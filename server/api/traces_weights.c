@@ -158,7 +158,8 @@ static void write_tag(const struct kept_trace *kept, const struct kept_piece *pi
 static const char *const NAMES[] = { "layer", "head",   "rows",  "keys",
                                      "cells", "reduce", "dtype", "scale" };
 
-static bool begin(struct call *call, const struct exchange *exchange, struct fault *fault)
+static bool traces_weights_begin(struct call *call, const struct exchange *exchange,
+                                 struct fault *fault)
 {
     struct weights *weights = weights_of(call);
     if (!traces_begin(&weights->traces, exchange, NAMES, 8, fault)
@@ -195,7 +196,8 @@ static int64_t tasks(struct call *call, int stage)
     return stage == 0 ? kept_piece_tasks(&weights_of(call)->piece) : 0;
 }
 
-static void run(struct call *call, int stage, int64_t task, const struct worker *worker)
+static void traces_weights_run(struct call *call, int stage, int64_t task,
+                               const struct worker *worker)
 {
     const struct weights *weights = weights_of(call);
     (void)stage;
@@ -268,10 +270,10 @@ static bool answer_known(struct exchange *exchange)
 
 void traces_weights(struct exchange *exchange)
 {
-    static const struct call_kind KIND = { .begin = begin,
+    static const struct call_kind KIND = { .begin = traces_weights_begin,
                                            .read = read,
                                            .tasks = tasks,
-                                           .run = run,
+                                           .run = traces_weights_run,
                                            .write = write,
                                            .record = traces_record,
                                            .drop = traces_drop };

@@ -103,7 +103,7 @@ static bool set_trust(struct health_tls *tls, const struct health_trust *trust, 
     return false;
 }
 
-static bool begin(struct health_tls *tls, const char *host, const struct health_trust *trust)
+static bool tls_begin(struct health_tls *tls, const char *host, const struct health_trust *trust)
 {
     if (gnutls_init(&tls->session, GNUTLS_CLIENT | GNUTLS_NO_SIGNAL) != 0
         || gnutls_set_default_priority(tls->session) != 0
@@ -171,7 +171,7 @@ static struct health_tls *health_tls_open(int socket, const char *host,
     tls->socket = socket;
     tls->deadline_ns = deadline_ns;
     if (gnutls_certificate_allocate_credentials(&tls->credentials) == 0
-        && set_trust(tls, trust, reason, size) && begin(tls, host, trust)
+        && set_trust(tls, trust, reason, size) && tls_begin(tls, host, trust)
         && shake_hands(tls, reason, size))
         return tls;
     health_tls_close(tls);

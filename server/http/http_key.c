@@ -76,7 +76,7 @@ static bool begin_to_count(struct exchange *exchange, struct fault *fault)
     return access_quota_enter(quota, fault);
 }
 
-static bool check(struct exchange *exchange, struct access_keys *keys, struct fault *fault)
+static bool key_check(struct exchange *exchange, struct access_keys *keys, struct fault *fault)
 {
     struct fault too_many;
     const enum access_scope scope = exchange->route ? exchange->route->scope : ACCESS_ANY;
@@ -101,7 +101,7 @@ static bool check(struct exchange *exchange, struct access_keys *keys, struct fa
 bool http_check_key(struct exchange *exchange)
 {
     struct fault fault;
-    if (check(exchange, exchange->thread->http->options.keys, &fault))
+    if (key_check(exchange, exchange->thread->http->options.keys, &fault))
         return true;
     /* Other faults give way, not_found and method too: only a key learns which paths there are. */
     exchange->fault = fault;

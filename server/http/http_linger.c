@@ -51,7 +51,7 @@ struct http_linger {
     LIST_LINK(struct http_linger) in_lingering;
 };
 
-static void end(struct http_thread *thread, struct http_linger *linger)
+static void linger_end(struct http_thread *thread, struct http_linger *linger)
 {
     LIST_TAKE_OUT(&thread->lingering, linger, in_lingering);
     if (linger->socket >= 0)
@@ -124,7 +124,7 @@ void http_linger_begin(struct http_thread *thread, const struct http_connection 
     linger->until_ns = linger->heard_ns + http->options.body_timeout_ns;
     LIST_APPEND(&thread->lingering, linger, in_lingering);
     if (!watch(thread, linger, connection->socket))
-        end(thread, linger);
+        linger_end(thread, linger);
 }
 
 void http_linger_read(struct http_thread *thread, struct http_linger *linger)
@@ -135,7 +135,7 @@ void http_linger_read(struct http_thread *thread, struct http_linger *linger)
         if (size < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (size <= 0 || (uint64_t)size > linger->bytes_left) {
-            end(thread, linger);
+            linger_end(thread, linger);
             return;
         }
         linger->bytes_left -= (uint64_t)size;
@@ -150,7 +150,7 @@ void http_linger_check(struct http_thread *thread, int64_t now_ns)
     for (struct http_linger *linger = thread->lingering.first, *next; linger; linger = next) {
         next = linger->in_lingering.next;
         if (now_ns > linger->until_ns || now_ns - linger->heard_ns > SILENCE_MS * MS)
-            end(thread, linger);
+            linger_end(thread, linger);
     }
 }
 
@@ -163,6 +163,6 @@ void http_linger_end(struct http_thread *thread)
 {
     for (struct http_linger *linger = thread->lingering.first, *next; linger; linger = next) {
         next = linger->in_lingering.next;
-        end(thread, linger);
+        linger_end(thread, linger);
     }
 }

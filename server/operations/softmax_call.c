@@ -193,7 +193,7 @@ static void settle_shape(struct softmax *job)
         softmax->rows_per_visible = job->row_count / asked->visible_count;
 }
 
-static bool plan(struct softmax *job, struct fault *fault)
+static bool softmax_plan(struct softmax *job, struct fault *fault)
 {
     const size_t bytes_max = job->call.service->config->answer_bytes_max;
     if (!take_numbers(job, fault))
@@ -234,7 +234,7 @@ static const struct operation OPERATION = {
     .formats = FORMATS, .address = &FIELDS, .begin = choose_answer, .say = say
 };
 
-static bool begin(struct call *call, const struct exchange *exchange, struct fault *fault)
+static bool softmax_begin(struct call *call, const struct exchange *exchange, struct fault *fault)
 {
     struct softmax *job = softmax_of(call);
     arena_init(&job->arena, service_request_bytes_max(call->service->config));
@@ -254,7 +254,8 @@ static bool read(struct call *call, struct fault *fault)
     const struct field_target target = { &FIELDS, &job->asked }, nothing = { .table = NULL };
     struct message message;
     const bool good = call_formats_read(call, &call->form, &FIELDS, &message, fault)
-                      && fields_read(&reader, &message, target, nothing) && plan(job, fault);
+                      && fields_read(&reader, &message, target, nothing)
+                      && softmax_plan(job, fault);
     call_drop_body(call);
     if (!good)
         return false;
@@ -272,7 +273,7 @@ static int64_t tasks(struct call *call, int stage)
     return job->row_count / job->rows_per_task + (job->row_count % job->rows_per_task != 0);
 }
 
-static void run(struct call *call, int stage, int64_t task, const struct worker *worker)
+static void softmax_run(struct call *call, int stage, int64_t task, const struct worker *worker)
 {
     const struct softmax *job = softmax_of(call);
     const int64_t first = task * job->rows_per_task, left = job->row_count - first;
@@ -301,10 +302,10 @@ static void drop(struct call *call)
 }
 
 static const struct call_kind softmax_kind = {
-    .begin = begin,
+    .begin = softmax_begin,
     .read = read,
     .tasks = tasks,
-    .run = run,
+    .run = softmax_run,
     .write = operation_write,
     .record = record,
     .drop = drop,

@@ -22,7 +22,7 @@ static int64_t stage_tasks(struct job *job, int stage)
     return 0;
 }
 
-static void run(struct job *job, int stage, int64_t task, const struct worker *worker)
+static void disk_task_run(struct job *job, int stage, int64_t task, const struct worker *worker)
 {
     struct disk_job *disk_job = disk_job_of(job);
     (void)stage;
@@ -64,9 +64,9 @@ static void done(struct job *job, enum job_outcome outcome)
     }
 }
 
-static const struct job_kind disk_job_kind = { stage_tasks, run, done };
+static const struct job_kind disk_job_kind = { stage_tasks, disk_task_run, done };
 
-static void end(void *owner, enum exchange_end why)
+static void disk_exchange_end(void *owner, enum exchange_end why)
 {
     struct disk_job *disk_job = owner;
     scheduler_stop_job(disk_job->service->disk_jobs, &disk_job->job,
@@ -101,7 +101,7 @@ void disk_job_start(struct exchange *exchange, const char *name, disk_job_run *r
     disk_job->body = exchange_take_body(exchange);
     text_init(&disk_job->answer, service->config->answer_bytes_max);
     snprintf(disk_job->name, sizeof disk_job->name, "%s", name);
-    exchange_park(exchange, deadline_ns, end, free, disk_job);
+    exchange_park(exchange, deadline_ns, disk_exchange_end, free, disk_job);
     if (scheduler_submit(service->disk_jobs, &disk_job->job))
         return;
     service_refuse_overloaded(1, &fault);

@@ -99,7 +99,7 @@ static bool read_piece(struct sentencepiece *model, struct byte_slice bytes, str
 }
 
 /* Whether the parts of the file agree with each other. */
-static bool check(const struct sentencepiece *model, struct fault *fault)
+static bool sentencepiece_check(const struct sentencepiece *model, struct fault *fault)
 {
     if (model->model != SENTENCEPIECE_UNIGRAM && model->model != SENTENCEPIECE_BPE)
         return fault_set(fault, FAULT_OPTION,
@@ -138,7 +138,7 @@ static bool read_model(struct sentencepiece *model, struct byte_slice file, stru
                              fault))
             return false;
     }
-    return !message.failed && check(model, fault);
+    return !message.failed && sentencepiece_check(model, fault);
 }
 
 /* -------------------------------------------------------------- vocabulary -- */

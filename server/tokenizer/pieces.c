@@ -175,7 +175,7 @@ void pieces_put(struct pieces *pieces, const char *bytes, size_t size, struct pi
 
 /* ----------------------------------------------------------------- steps -- */
 
-static void begin(struct pieces *pieces, bool rewrites)
+static void rewrite_begin(struct pieces *pieces, bool rewrites)
 {
     pieces->rewrites = rewrites;
     pieces->next.count = 0;
@@ -189,7 +189,7 @@ static void begin(struct pieces *pieces, bool rewrites)
 }
 
 /* Makes the next list, and text, the present ones. */
-static bool end(struct pieces *pieces, struct fault *fault)
+static bool rewrite_end(struct pieces *pieces, struct fault *fault)
 {
     if (pieces->too_long)
         return fault_set(fault, FAULT_LENGTH,
@@ -229,14 +229,14 @@ bool pieces_split(struct pieces *pieces, pieces_test *test, pieces_change *cut, 
 {
     if (test && !changes_any(pieces, test, state))
         return true;
-    begin(pieces, false);
+    rewrite_begin(pieces, false);
     for (int64_t i = 0; i < pieces->count; i++) {
         if (pieces->list[i].id >= 0)
             append(pieces, pieces->list[i]);
         else if (!cut(state, pieces, &pieces->list[i], fault))
             return false;
     }
-    return end(pieces, fault);
+    return rewrite_end(pieces, fault);
 }
 
 bool pieces_rewrite(struct pieces *pieces, pieces_test *test, pieces_change *write,
@@ -244,7 +244,7 @@ bool pieces_rewrite(struct pieces *pieces, pieces_test *test, pieces_change *wri
 {
     if (test && !changes_any(pieces, test, state))
         return true;
-    begin(pieces, true);
+    rewrite_begin(pieces, true);
     for (int64_t i = 0; i < pieces->count; i++) {
         const struct piece *piece = &pieces->list[i];
         const uint32_t start = (uint32_t)pieces->next.size;
@@ -256,7 +256,7 @@ bool pieces_rewrite(struct pieces *pieces, pieces_test *test, pieces_change *wri
             return false;
         append(pieces, (struct piece){ -1, start, (uint32_t)pieces->next.size, piece->origin });
     }
-    return end(pieces, fault);
+    return rewrite_end(pieces, fault);
 }
 
 bool pieces_init(struct pieces *pieces, const char *text, int64_t size, struct work_limit *limit,
@@ -269,9 +269,9 @@ bool pieces_init(struct pieces *pieces, const char *text, int64_t size, struct w
     show_now(pieces);
     if (size == 0)
         return true;
-    begin(pieces, false);
+    rewrite_begin(pieces, false);
     pieces_cut(pieces, 0, (uint32_t)size);
-    return end(pieces, fault);
+    return rewrite_end(pieces, fault);
 }
 
 /* ---------------------------------------------------- character by character -- */

@@ -176,7 +176,7 @@ static int64_t stage_tasks(struct job *job, int stage)
     return 0;
 }
 
-static void run(struct job *job, int stage, int64_t task, const struct worker *worker)
+static void batch_run(struct job *job, int stage, int64_t task, const struct worker *worker)
 {
     struct batch *batch = batch_of(job);
     switch ((enum stage)stage) {
@@ -207,7 +207,7 @@ static void done(struct job *job, enum job_outcome outcome)
     free(batch);
 }
 
-static const struct job_kind batch_job = { stage_tasks, run, done };
+static const struct job_kind batch_job = { stage_tasks, batch_run, done };
 
 /* --------------------------------------------------------------- submitting -- */
 
