@@ -4,8 +4,8 @@
 #include "forward/trace_job.h"
 #include "infer/infer_job.h"
 #include "operations/attention.h"
+#include "operations/oip.h"
 #include "operations/session_attention.h"
-#include "wire/wire_oip.h"
 
 void infer_handle_attention(struct exchange *exchange)
 {
@@ -39,7 +39,7 @@ void infer_handle_sessions(struct exchange *exchange)
 
 void infer_handle_oip(struct exchange *exchange)
 {
-    infer_job_handle_in(exchange, &wire_oip, trace_job_bytes());
+    infer_job_handle_in(exchange, &oip_infer, trace_job_bytes());
 }
 
 bool infer_handlers_warm_up(struct service *service, struct fault *fault)

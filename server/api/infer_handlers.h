@@ -1,6 +1,6 @@
 /* infer_handlers.h - POST /v1/attention, its batch form, its gradients and the merging of partial
- * answers; and inference in the Open Inference Protocol. Each handler starts a job with the wire of
- * its endpoint. */
+ * answers; and inference in the Open Inference Protocol. Each handler starts a job with the
+ * operation of its endpoint. */
 #ifndef ATTND_INFER_HANDLERS_H
 #define ATTND_INFER_HANDLERS_H
 

@@ -2,6 +2,7 @@
  * --answer-max. */
 #include "api/json_answer.h"
 
+#include "formats/format.h"
 #include "service/service.h"
 
 bool json_answer_begin(struct json_answer *answer, struct exchange *exchange)
@@ -11,7 +12,8 @@ bool json_answer_begin(struct json_answer *answer, struct exchange *exchange)
     arena_init(&answer->arena, SIZE_MAX);
     text_init(&answer->text, service->config->answer_bytes_max);
     answer->arena.memory = answer->text.memory = exchange_memory(exchange);
-    answer->writer = writer_json.begin(&answer->arena, &answer->text, &answer->fault);
+    const struct format_body body = { .arena = &answer->arena };
+    answer->writer = writer_json.begin(&body, &answer->text, &answer->fault);
     if (!answer->writer) {
         arena_free(&answer->arena);
         exchange_fail(exchange, &answer->fault);

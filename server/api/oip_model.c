@@ -6,9 +6,9 @@
 #include "api/oip_model.h"
 
 #include "api/oip_handlers.h"
+#include "operations/oip_tensors.h"
 #include "service/model_access.h"
 #include "service/service.h"
-#include "wire/oip_trace_tensors.h"
 
 #include <string.h>
 
@@ -114,16 +114,18 @@ static void write_inputs_and_outputs(struct text *text, const struct model *mode
                                      const char *inputs_key, const char *outputs_key,
                                      write_tensor *write_input, write_tensor *write_output)
 {
-    struct oip_tensor tensors[OIP_TENSORS_MAX];
-    struct oip_trace_tensors of_trace = { .input_count = 0 };
+    struct oip_signature own;
+    struct oip_trace_tensors of_trace = { .outputs = NULL };
+    const struct oip_signature *pass = &of_trace.signature;
     struct arena arena;
     arena_init(&arena, ARENA_BYTES_MAX);
-    if (model->forward && !oip_trace_tensors_list(&of_trace, model, &arena))
+    if (!oip_attention_signature(&own, model, &arena)
+        || (model->forward && !oip_trace_tensors_list(&of_trace, model, &arena)))
         text->failed = FAULT_MEMORY;
-    write_list(text, inputs_key, tensors, oip_inputs(model, tensors), of_trace.inputs,
-               of_trace.input_count, write_input);
-    write_list(text, outputs_key, tensors, oip_outputs(model, tensors), of_trace.outputs,
-               of_trace.output_count, write_output);
+    write_list(text, inputs_key, own.inputs, own.input_count, pass->inputs, pass->input_count,
+               write_input);
+    write_list(text, outputs_key, own.outputs, own.output_count, pass->outputs, pass->output_count,
+               write_output);
     arena_free(&arena);
 }
 

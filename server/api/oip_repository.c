@@ -7,7 +7,6 @@
 #include "api/oip_body.h"
 #include "service/disk_job.h"
 #include "service/model_access.h"
-#include "wire/oip_tensors.h"
 
 #include <string.h>
 

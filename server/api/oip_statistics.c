@@ -8,7 +8,6 @@
 #include "api/oip_model.h"
 #include "service/service.h"
 #include "watch/model_statistics.h"
-#include "wire/oip_tensors.h"
 
 static int64_t value_of(const _Atomic int64_t *counter)
 {

@@ -185,7 +185,10 @@ bool field_read_strings(struct field_reader *reader, const struct value *value,
 const struct json_numbers *field_read_numbers(struct field_reader *reader,
                                               const struct value *value, const char *expected);
 
-/* The two steps of it: the array, which may have booleans and null; and that it has none. */
+/* The steps of it: the array, which may have booleans and null, of more levels than JSON_RANK_MAX
+ * where it may_be_deep; that its numbers are finite; and that it has none but numbers. */
+struct json_numbers *field_find_rows(struct field_reader *reader, const struct value *value,
+                                     const char *expected, bool may_be_deep);
 struct json_numbers *field_find_numbers(struct field_reader *reader, const struct value *value,
                                         const char *expected);
 bool field_expect_numbers(struct field_reader *reader, const struct json_numbers *numbers,

@@ -53,16 +53,25 @@ static bool refuse_other(struct field_reader *reader, const struct value *value,
                               value_words(stray), reader->name, expected);
 }
 
-struct json_numbers *field_find_numbers(struct field_reader *reader, const struct value *value,
-                                        const char *expected)
+struct json_numbers *field_find_rows(struct field_reader *reader, const struct value *value,
+                                     const char *expected, bool may_be_deep)
 {
     const struct json_place place = place_of(reader);
     if (value->kind != VALUE_NUMBERS) {
         refuse_other(reader, value, expected);
         return NULL;
     }
-    struct json_numbers *numbers = value->numbers;
-    const bool fits = json_element_expect_rows(&place, numbers)
+    const bool fits = (may_be_deep && value->numbers->ragged_depth == 0)
+                      || json_element_expect_rows(&place, value->numbers);
+    return fits ? value->numbers : NULL;
+}
+
+struct json_numbers *field_find_numbers(struct field_reader *reader, const struct value *value,
+                                        const char *expected)
+{
+    const struct json_place place = place_of(reader);
+    struct json_numbers *numbers = field_find_rows(reader, value, expected, false);
+    const bool fits = numbers
                       && (reader->nonfinite_allowed
                           || json_element_expect_finite(&place, numbers, numbers->nonfinite_index,
                                                         "a 32-bit float"));

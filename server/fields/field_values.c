@@ -17,6 +17,20 @@ bool value_is_list(const struct value *value, const struct message **list)
     return is_empty || value->kind == VALUE_LIST;
 }
 
+const struct value *message_find(const struct message *message, const char *name)
+{
+    for (int64_t i = 0; name && i < message->count; i++)
+        if (strcmp(message->values[i].name, name) == 0)
+            return &message->values[i];
+    return NULL;
+}
+
+const struct value *message_member(const struct message *message, const char *name)
+{
+    const struct value *value = message_find(message, name);
+    return value && value->kind != VALUE_NULL ? value : NULL;
+}
+
 const char *value_words(const struct value *value)
 {
     static const char *const WORDS[] = {

@@ -126,20 +126,6 @@ static bool read_object(struct field_reader *reader, const struct value *value, 
                         prefix, NULL);
 }
 
-static const struct value *find_value(const struct message *message, const char *name)
-{
-    for (int64_t i = 0; name && i < message->count; i++)
-        if (strcmp(message->values[i].name, name) == 0)
-            return &message->values[i];
-    return NULL;
-}
-
-static bool has_value(const struct message *message, const char *name)
-{
-    const struct value *value = find_value(message, name);
-    return value && value->kind != VALUE_NULL;
-}
-
 static bool is_missing(struct field_reader *reader, const char *prefix, const char *name)
 {
     field_point_to(reader, prefix, name);
@@ -159,7 +145,7 @@ static bool read_element(struct field_reader *reader, const struct value *value,
         return false;
     for (int i = 0; i < table->count; i++) {
         const char *name = table->rows[i].name;
-        if ((table->rows[i].flags & FIELD_REQUIRED) && !has_value(&value->inner, name))
+        if ((table->rows[i].flags & FIELD_REQUIRED) && !message_member(&value->inner, name))
             return is_missing(reader, prefix, name);
     }
     return true;
@@ -269,8 +255,8 @@ static bool read_in_order(struct reading *reading, const struct message *message
     }
     for (int i = 0; i < table->count; i++) {
         const struct field *field = &table->rows[i];
-        const bool good = has_value(message, field->name)
-                              ? read_field(reading, find_value(message, field->name))
+        const bool good = message_member(message, field->name)
+                              ? read_field(reading, message_find(message, field->name))
                               : read_absent(reading, field);
         if (!good)
             return false;
@@ -324,7 +310,7 @@ static bool check_objects(struct field_reader *reader, const struct message *lis
 static bool find_items(struct field_reader *reader, const struct message *message,
                        const struct field_table *table, const struct message **items)
 {
-    const struct value *value = find_value(message, table->list);
+    const struct value *value = message_find(message, table->list);
     field_point_to(reader, "", table->list);
     if (!value)
         return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD, "%s is missing",
@@ -387,7 +373,7 @@ bool fields_read_items(const struct field_reader *reader, const struct message *
         more.into = items->target.into;
     if (!fields_read(reader, message, items->target, more))
         return false;
-    items->is_list = list && (!items->list_may_lack || find_value(message, list));
+    items->is_list = list && (!items->list_may_lack || message_find(message, list));
     if (items->is_list)
         return read_list_items(reader, message, items);
     items->count = 1;

@@ -57,6 +57,10 @@ struct value {
 /* The values of a list, where [] is one too. False: the value is no list. */
 bool value_is_list(const struct value *value, const struct message **list);
 
+/* The value of that name; NULL where it is absent. Of message_member() also where it is null. */
+const struct value *message_find(const struct message *message, const char *name);
+const struct value *message_member(const struct message *message, const char *name);
+
 /* What a value is, for a fault: "a string", "an array of numbers". */
 const char *value_words(const struct value *value);
 

@@ -22,6 +22,7 @@ struct format_body {
     const struct safetensors_pair *address; /* [address_count]: parameters of the address, where the
                                                body has no room for fields */
     int address_count;
+    struct oip_request *oip; /* of the protocol (oip.h); NULL: another format */
 
     /* Set by the format; format_body_free() frees it. */
     struct json_document *documents; /* [document_count], in the arena */

@@ -12,6 +12,8 @@
 #include "base/bytes.h"
 #include "text/text.h"
 
+struct format_body;
+
 struct writer {
     const struct writer_kind *kind;
     struct arena *arena;
@@ -21,14 +23,16 @@ struct writer {
     /* Set by finish: what follows the text; parts[0] is the text itself. None: it is all. */
     const struct byte_slice *parts;
     int part_count;
+    const char *content_type; /* NULL: the kind's */
+    bool is_header;           /* the text is a header of the parts, whose length the client gets */
 };
 
 struct writer_kind {
     const char *content_type;
     bool keeps_dtype; /* numbers go out in the dtype of the request; else they are text, of F32 */
 
-    /* A writer in the arena; NULL: no memory, and the fault is set. */
-    struct writer *(*begin)(struct arena *arena, struct text *text, struct fault *fault);
+    /* A writer, in the arena of the request's body; NULL: no memory, and the fault is set. */
+    struct writer *(*begin)(const struct format_body *body, struct text *text, struct fault *fault);
 
     /* name is NULL in a list, and of the whole answer. Only an object in a list may have one: in
      * the names of a file's tensors it stands for the index. */
@@ -48,5 +52,14 @@ struct writer_kind {
 };
 
 extern const struct writer_kind writer_json, writer_safetensors, writer_npy;
+
+/* Verbs of a kind that has no place for what they say. */
+void writer_skip_begin(struct writer *writer, const char *name);
+void writer_skip_end(struct writer *writer);
+void writer_skip_string(struct writer *writer, const char *name, const char *value);
+void writer_skip_flag(struct writer *writer, const char *name, bool value);
+void writer_skip_integer(struct writer *writer, const char *name, int64_t value);
+void writer_skip_indices(struct writer *writer, const char *name, const int64_t *values, int rank,
+                         const int64_t *shape);
 
 #endif

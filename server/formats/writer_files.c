@@ -5,6 +5,7 @@
  * object in it become its JSON, a string of __metadata__ too. Tensors of eight bytes come first, so
  * that all are aligned in the file. */
 #include "base/dtype.h"
+#include "formats/format.h"
 #include "formats/npy.h"
 #include "formats/safetensors.h"
 #include "formats/writer.h"
@@ -42,14 +43,15 @@ static struct file_writer *file_of(struct writer *writer)
     return (struct file_writer *)writer;
 }
 
-static struct writer *file_begin(struct arena *arena, struct text *text, struct fault *fault)
+static struct writer *file_begin(const struct format_body *body, struct text *text,
+                                 struct fault *fault)
 {
-    struct file_writer *file = arena_calloc(arena, 1, sizeof *file);
+    struct file_writer *file = arena_calloc(body->arena, 1, sizeof *file);
     if (!file) {
         fault_no_memory(fault);
         return NULL;
     }
-    file->base = (struct writer){ &writer_safetensors, arena, text, fault, NULL, 0 };
+    file->base = (struct writer){ &writer_safetensors, body->arena, text, fault, .parts = NULL };
     return &file->base;
 }
 
@@ -63,7 +65,8 @@ static struct writer *file_json(struct file_writer *file)
     if (!file->json) {
         text_init(&file->json_text, file->base.text->bytes_max);
         file->json_text.memory = file->base.text->memory;
-        file->json = writer_json.begin(file->base.arena, &file->json_text, file->base.fault);
+        const struct format_body body = { .arena = file->base.arena };
+        file->json = writer_json.begin(&body, &file->json_text, file->base.fault);
         file->failed = file->failed || !file->json;
     }
     for (int i = 1; file->json && i < file->depth; i++) {
@@ -307,38 +310,39 @@ struct npy_writer {
     struct array array;
 };
 
-static struct writer *npy_begin(struct arena *arena, struct text *text, struct fault *fault)
+static struct writer *npy_begin(const struct format_body *body, struct text *text,
+                                struct fault *fault)
 {
-    struct npy_writer *npy = arena_calloc(arena, 1, sizeof *npy);
+    struct npy_writer *npy = arena_calloc(body->arena, 1, sizeof *npy);
     if (!npy) {
         fault_no_memory(fault);
         return NULL;
     }
-    npy->base = (struct writer){ &writer_npy, arena, text, fault, NULL, 0 };
+    npy->base = (struct writer){ &writer_npy, body->arena, text, fault, .parts = NULL };
     return &npy->base;
 }
 
-static void npy_open(struct writer *writer, const char *name)
+void writer_skip_begin(struct writer *writer, const char *name)
 {
     (void)writer, (void)name;
 }
 
-static void npy_end(struct writer *writer)
+void writer_skip_end(struct writer *writer)
 {
     (void)writer;
 }
 
-static void npy_string(struct writer *writer, const char *name, const char *value)
+void writer_skip_string(struct writer *writer, const char *name, const char *value)
 {
     (void)writer, (void)name, (void)value;
 }
 
-static void npy_flag(struct writer *writer, const char *name, bool value)
+void writer_skip_flag(struct writer *writer, const char *name, bool value)
 {
     (void)writer, (void)name, (void)value;
 }
 
-static void npy_integer(struct writer *writer, const char *name, int64_t value)
+void writer_skip_integer(struct writer *writer, const char *name, int64_t value)
 {
     (void)writer, (void)name, (void)value;
 }
@@ -349,8 +353,8 @@ static void npy_array(struct writer *writer, const char *name, const struct arra
     ((struct npy_writer *)writer)->array = *array;
 }
 
-static void npy_indices(struct writer *writer, const char *name, const int64_t *values, int rank,
-                        const int64_t *shape)
+void writer_skip_indices(struct writer *writer, const char *name, const int64_t *values, int rank,
+                         const int64_t *shape)
 {
     (void)writer, (void)name, (void)values, (void)rank, (void)shape;
 }
@@ -378,14 +382,14 @@ const struct writer_kind writer_npy = {
     .content_type = "application/x-npy",
     .keeps_dtype = true,
     .begin = npy_begin,
-    .object = npy_open,
-    .list = npy_open,
-    .group = npy_open,
-    .end = npy_end,
-    .string = npy_string,
-    .flag = npy_flag,
-    .integer = npy_integer,
+    .object = writer_skip_begin,
+    .list = writer_skip_begin,
+    .group = writer_skip_begin,
+    .end = writer_skip_end,
+    .string = writer_skip_string,
+    .flag = writer_skip_flag,
+    .integer = writer_skip_integer,
     .array = npy_array,
-    .indices = npy_indices,
+    .indices = writer_skip_indices,
     .finish = npy_finish,
 };

@@ -1,4 +1,5 @@
 /* writer_json.c - answers as JSON, straight into the text of the answer. */
+#include "formats/format.h"
 #include "formats/writer.h"
 
 #include <string.h>
@@ -15,14 +16,15 @@ static struct json_writer *json_of(struct writer *writer)
     return (struct json_writer *)writer;
 }
 
-static struct writer *json_begin(struct arena *arena, struct text *text, struct fault *fault)
+static struct writer *json_begin(const struct format_body *body, struct text *text,
+                                 struct fault *fault)
 {
-    struct json_writer *writer = arena_calloc(arena, 1, sizeof *writer);
+    struct json_writer *writer = arena_calloc(body->arena, 1, sizeof *writer);
     if (!writer) {
         fault_no_memory(fault);
         return NULL;
     }
-    writer->base = (struct writer){ &writer_json, arena, text, fault, NULL, 0 };
+    writer->base = (struct writer){ &writer_json, body->arena, text, fault, .parts = NULL };
     return &writer->base;
 }
 

@@ -235,6 +235,7 @@ void trace_job_take(struct infer_call *call, const struct operation *operation)
     job->call.base.operation = operation;
     job->call.limits = limits;
     job->call.request.arena = request.arena;
+    job->call.base.form.arena = &job->call.request.arena;
     job->call.request.nonfinite_allowed = request.nonfinite_allowed;
     job->call.request.attention.model = request.model; /* whose statistics count the request */
 }

@@ -39,16 +39,6 @@ static struct call *call_of(struct job *job)
 
 /* ----------------------------------------------------- memory of a call -- */
 
-bool call_read_json(struct call *call, const void *bytes, size_t size, bool nonfinite_allowed,
-                    struct fault *fault)
-{
-    const struct json_options options = { .nonfinite_allowed = nonfinite_allowed,
-                                          .nul_is_kept = call->nul_is_kept,
-                                          .values_max = JSON_REQUEST_VALUES_MAX,
-                                          .memory = call->memory };
-    return json_read(&call->document, bytes ? bytes : "", size, &options, fault);
-}
-
 static void drop_memory(struct call *call)
 {
     free(call->body_memory);
@@ -57,7 +47,6 @@ static void drop_memory(struct call *call)
     answer_pieces_free(&call->pieces);
     coding_blocks_free(&call->packed);
     call->kind->drop(call);
-    json_free(&call->document);
     regions_held_free(&call->regions);
 }
 

@@ -95,13 +95,11 @@ struct call {
     struct memory_share *memory; /* of the exchange; NULL: not counted */
     struct access_quota *quota;  /* of the exchange's key; NULL: no bounds */
     int64_t reserved_ns;         /* of the quota's CPU time */
-    struct json_document document;
     struct format_body form;     /* of an operation: what the message of the body refers to */
     const struct format *answer; /* of an operation: NULL: JSON, or the operation's own */
     void *state;                 /* of an operation: its own, in the request's arena */
     struct regions_held regions; /* of shared memory, that the request names */
     bool is_for_worker; /* no connection thread reads the body, however short; begin sets it */
-    bool nul_is_kept;   /* in strings of the document (json_string_read()); begin sets it */
     int64_t timeout_ns; /* that the body gives the request; 0: none */
     int priority;       /* that the body asks for, see scheduler.h */
     bool is_planned;
@@ -154,10 +152,6 @@ int64_t call_continue(struct call *call, int64_t count);
 /* A planned call of so many stages of computing: where a stage takes less time than waking a worker
  * saves, one worker runs them all. */
 void call_share_stages(struct call *call, int64_t stages);
-
-/* Reads size bytes of the body as JSON into call->document. */
-bool call_read_json(struct call *call, const void *bytes, size_t size, bool nonfinite_allowed,
-                    struct fault *fault);
 
 /* Whether the call was stopped: its client left, its deadline passed, or the daemon ends. For a
  * task of it that takes long. */

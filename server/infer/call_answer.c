@@ -125,7 +125,6 @@ void call_answer_drop_rest(struct call *call)
         return;
     text_free(&call->text);
     call->kind->drop(call);
-    json_free(&call->document);
     call_drop_body(call);
     memory_hold(call->memory,
                 is_packed ? coding_blocks_trim(&call->packed) : answer_pieces_trim(&call->pieces));

@@ -60,7 +60,7 @@ bool operation_write(struct call *call, struct fault *fault)
         return false;
     if (!operation->say)
         return true;
-    struct writer *writer = kind->begin(call->form.arena, &call->text, fault);
+    struct writer *writer = kind->begin(&call->form, &call->text, fault);
     if (!writer)
         return false;
     kind->object(writer, NULL);
@@ -70,7 +70,8 @@ bool operation_write(struct call *call, struct fault *fault)
         return false;
     call->parts = writer->parts;
     call->part_count = writer->part_count;
-    call->content_type = kind->content_type;
+    call->content_type = writer->content_type ? writer->content_type : kind->content_type;
+    call->has_header_length = writer->is_header;
     return true;
 }
 

@@ -4,11 +4,11 @@
  * body begins. The next two bytes are that length. Any bytes must end in a fault with a message,
  * or in JSON whose outputs have the number and the lengths that their shapes and sizes say.
  * Sequences go on from one input to the next; what they hold is bounded. */
+#include "operations/oip.h"
 #include "request.h"
 #include "session/session_store.h"
 #include "store/model_store.h"
 #include "text/json.h"
-#include "wire/wire_oip.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -65,7 +65,7 @@ static void answer(struct infer_call *call, void *workspace)
     for (int64_t i = 0; i < call->request.item_count; i++)
         request_run(&call->request.items[i], workspace);
     require(!call->base.order || call->base.order->check(&call->base, &fault));
-    if (!wire_oip.finish(&call->base, &fault)) {
+    if (!operation_write(&call->base, &fault)) {
         require(fault.code == FAULT_MEMORY);
         return;
     }
@@ -108,7 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < HEAD_BYTES)
         return 0;
     struct infer_call call = {
-        .base.operation = &wire_oip,
+        .base.operation = &oip_infer,
         .base.service = &service,
         .limits = { .store = store,
                     .worker_count = 1,
@@ -119,33 +119,31 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     };
     snprintf(length, sizeof length, "%d", data[1] + 256 * data[2]);
     const struct oip_headers headers = {
-        .model = (data[0] & 1) != 0 ? "sdpa" : "demo",
-        .version = "",
         .header_length = (data[0] & 2) != 0 ? length : NULL,
         .content_type = "",
     };
     arena_init(&call.request.arena, call.limits.scratch_bytes_max);
     text_init(&call.base.text, (size_t)1 << 28);
     set_body(&call, data[0] >> 4, data + HEAD_BYTES, size - HEAD_BYTES);
-    const bool planned = wire_oip_begin(&call, &headers, &fault)
-                         && wire_oip.read(&call.base, &fault)
-                         && (!call.base.order
-                             || (call.base.order->is_turn(&call.base)
-                                 && call.base.order->prepare(&call.base, &fault)))
-                         && infer_plan(&call.request, &call.limits, &fault);
+    const bool planned =
+        oip_infer_begin(&call, (data[0] & 1) != 0 ? "sdpa" : "demo", "", &headers, &fault)
+        && operation_read(&call.base, &fault)
+        && (!call.base.order
+            || (call.base.order->is_turn(&call.base)
+                && call.base.order->prepare(&call.base, &fault)))
+        && infer_plan(&call.request, &call.limits, &fault);
     if (!planned) {
-        if (call.base.state && fault.code != FAULT_NONE)
-            wire_oip.explain(&call.base, &fault);
+        if (call.base.operation->explain && fault.code != FAULT_NONE)
+            call.base.operation->explain(&call.base, &fault);
         require(fault.code != FAULT_NONE && fault.message[0] != '\0');
     } else if (request_is_small(&call.request)) {
         answer(&call, workspace);
     }
     if (call.base.order)
         call.base.order->end(&call.base, &fault);
-    wire_oip.drop(&call.base);
+    operation_drop(&call.base);
     free(call.base.body_memory);
     text_free(&call.base.text);
     infer_request_free(&call.request);
-    json_free(&call.base.document);
     return 0;
 }

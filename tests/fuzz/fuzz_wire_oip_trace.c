@@ -7,9 +7,9 @@
 #include "daemon.h"
 #include "forward/trace_job.h"
 #include "forward/trace_plan.h"
+#include "operations/oip.h"
 #include "request.h"
 #include "store/model_store.h"
-#include "wire/wire_oip.h"
 #include "word_model.h"
 
 #include <stdio.h>
@@ -63,14 +63,14 @@ static void read_call(struct infer_call *call, const struct oip_headers *headers
 {
     struct fault fault = { .code = FAULT_NONE };
     const struct call_kind *const kind = call->base.kind;
-    bool good = wire_oip_begin(call, headers, &fault) && wire_oip.read(&call->base, &fault);
+    const bool good =
+        oip_infer_begin(call, "words", "", headers, &fault) && operation_read(&call->base, &fault);
     const bool is_trace = call->base.kind != kind;
-    if (good && is_trace)
-        good = oip_trace.read(&call->base, &fault);
     if (!good)
         require(fault.code != FAULT_NONE && fault.message[0] != '\0');
     else if (is_trace)
         check(trace_request_of(&call->base));
+    operation_drop(&call->base);
     if (is_trace)
         trace_request_free(trace_request_of(&call->base));
     else
@@ -88,14 +88,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(trace_job_bytes() <= CALL_BYTES && sizeof(struct infer_call) <= CALL_BYTES);
     struct infer_call *call = calloc(1, CALL_BYTES);
     require(call != NULL);
-    call->base.operation = &wire_oip;
+    call->base.operation = &oip_infer;
     call->limits = (struct infer_limits){
         .store = store, .worker_count = 1, .answer_bytes_max = 1 << 24, .scratch_bytes_max = 1 << 26
     };
     snprintf(length, sizeof length, "%d", data[1] + 256 * data[2]);
     const struct oip_headers headers = {
-        .model = "words",
-        .version = "",
         .header_length = (data[0] & 2) != 0 ? length : NULL,
         .content_type = "",
     };
@@ -103,7 +101,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     set_body(&call->base, data[0] >> 4, data + HEAD_BYTES, size - HEAD_BYTES);
     read_call(call, &headers);
     free(call->base.body_memory);
-    json_free(&call->base.document);
     free(call);
     return 0;
 }

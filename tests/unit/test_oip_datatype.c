@@ -6,7 +6,8 @@
 
 #include <cmocka.h>
 
-#include "wire/oip_tensors.h"
+#include "base/dtype.h"
+#include "formats/oip.h"
 
 #include <string.h>
 
@@ -29,9 +30,11 @@ static void test_names(void **state)
         assert_non_null(found);
         assert_int_equal(found->kind, datatypes[i].kind);
         assert_int_equal(found->size, datatypes[i].size);
+        enum attn_dtype dtype;
         if (found->kind == OIP_FLOAT || found->kind == OIP_BOOL) {
-            assert_string_equal(oip_datatype_name(found->dtype), datatypes[i].name);
-            assert_int_equal(attn_dtype_size(found->dtype), found->size);
+            assert_true(dtype_find(found->dtype, &dtype));
+            assert_ptr_equal(oip_datatype_of(dtype), found);
+            assert_int_equal(attn_dtype_size(dtype), found->size);
         }
     }
     assert_null(oip_datatype_find("FP8"));
@@ -56,15 +59,19 @@ static void test_integers(void **state)
         { "INT64", -72340172838076674 },
         { "UINT64", INT64_MAX },
     };
+    struct dtype_integer integer;
     char bytes[9];
     memset(bytes, 0xFE, sizeof bytes);
-    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
-        assert_true(oip_datatype_integer(oip_datatype_find(wanted[i].name), bytes + 1)
-                    == wanted[i].value);
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        assert_true(dtype_integer_find(oip_datatype_find(wanted[i].name)->dtype, &integer));
+        assert_true(dtype_integer_read(bytes + 1, integer) == wanted[i].value);
+    }
     memset(bytes, 0, sizeof bytes);
     bytes[1] = 7;
-    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
-        assert_true(oip_datatype_integer(oip_datatype_find(wanted[i].name), bytes + 1) == 7);
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        assert_true(dtype_integer_find(oip_datatype_find(wanted[i].name)->dtype, &integer));
+        assert_true(dtype_integer_read(bytes + 1, integer) == 7);
+    }
 }
 
 int main(void)

@@ -1,62 +1,25 @@
-/* oip_trace.c - inputs and outputs of the whole pass of a model.
- *
- * Each entry of the batch is an item, and all items have one shape, so their results lie one behind
- * the other in memory and together are the output. Tokens that attention_mask hides are in the pass
- * like all others, but no token attends to them. */
-#include "forward/trace_job.h"
-#include "wire/wire_oip.h"
+/* oip_trace.c - inputs and outputs of the whole pass of a model. Tokens that attention_mask hides
+ * are in the pass like all others, but no token attends to them. */
+#include "operations/oip.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-_Static_assert((int)OIP_TRACE_INPUT_COUNT <= (int)OIP_TENSORS_MAX, "a slot for each input");
-
-bool oip_trace_is_asked(const struct json_document *document)
-{
-    const cJSON *input;
-    cJSON_ArrayForEach(input, cJSON_GetObjectItemCaseSensitive(document->root, "inputs")) {
-        const cJSON *name = cJSON_GetObjectItemCaseSensitive(input, "name");
-        if (cJSON_IsString(name) && oip_trace_is_input(name->valuestring))
-            return true;
-    }
-    return false;
-}
-
-bool oip_trace_begin(struct infer_call *call, struct oip *oip, struct fault *fault)
-{
-    const struct model *model = oip->model;
-    struct arena *arena = &call->request.arena;
-    if (!model->forward)
-        return fault_set_at(
-            fault, "/inputs", FAULT_OPTION, "model '%s' cannot be traced: %s", model->name,
-            model->forward_reason ? model->forward_reason : "it has attention layers alone");
-    struct oip_trace_tensors *tensors = arena_calloc(arena, 1, sizeof *tensors);
-    if (!tensors || !oip_trace_tensors_list(tensors, model, arena))
-        return fault_no_memory(fault);
-    oip->trace = tensors;
-    memcpy(oip->inputs_known, tensors->inputs, sizeof tensors->inputs);
-    oip->input_count = tensors->input_count;
-    oip->outputs_known = tensors->outputs;
-    oip->output_count = tensors->output_count;
-    oip->default_count = tensors->default_count;
-    return true;
-}
-
 /* ----------------------------------------------------------------- inputs -- */
 
 /* The slot of an input that came; -1: it did not. */
-static int slot_of(const struct oip *oip, enum oip_trace_input input)
+static int slot_of(const struct oip_call *oip, enum oip_trace_input input)
 {
-    for (int i = 0; i < oip->input_count; i++)
+    for (int i = 0; i < oip->request.signature->input_count; i++)
         if (oip->trace->input_of[i] == input)
             return oip->inputs[i].given ? i : -1;
     return -1;
 }
 
-static bool check_shape(const struct oip *oip, int slot, struct fault *fault)
+static bool check_shape(const struct oip_call *oip, int slot, struct fault *fault)
 {
-    const struct oip_tensor *known = &oip->inputs_known[slot];
+    const struct oip_tensor *known = &oip->request.signature->inputs[slot];
     const struct array *array = &oip->inputs[slot].array;
     char expected[96];
     bool fits = array->rank == known->rank;
@@ -65,11 +28,11 @@ static bool check_shape(const struct oip *oip, int slot, struct fault *fault)
     if (fits)
         return true;
     oip_shape_text(expected, sizeof expected, known->shape, known->rank);
-    return oip_unexpected_shape(oip, slot, expected, fault);
+    return oip_unexpected_shape(&oip->request, slot, expected, fault);
 }
 
 /* The input that has one row for each token of a list of ids or mask. */
-static int rows_slot(const struct oip *oip, enum oip_trace_input input)
+static int rows_slot(const struct oip_call *oip, enum oip_trace_input input)
 {
     if (input == OIP_DECODER_ATTENTION_MASK)
         return slot_of(oip, OIP_DECODER_INPUT_IDS);
@@ -78,7 +41,7 @@ static int rows_slot(const struct oip *oip, enum oip_trace_input input)
 }
 
 /* A list about tokens has as many entries as there are tokens. */
-static bool check_length(const struct oip *oip, int slot, struct fault *fault)
+static bool check_length(const struct oip_call *oip, int slot, struct fault *fault)
 {
     const enum oip_trace_input input = oip->trace->input_of[slot];
     const int64_t length = oip->inputs[slot].array.shape[1];
@@ -87,18 +50,19 @@ static bool check_length(const struct oip *oip, int slot, struct fault *fault)
         return true;
     const int rows = rows_slot(oip, input);
     if (rows < 0)
-        return oip_input_fault(oip, slot, fault, FAULT_FIELD, "came without the tokens it is of");
+        return oip_input_fault(&oip->request, slot, fault, FAULT_FIELD,
+                               "came without the tokens it is of");
     if (oip->inputs[rows].array.shape[1] == length)
         return true;
-    return oip_input_fault(oip, slot, fault, FAULT_SHAPE,
-                           "has %" PRId64 " tokens; input '%s' has %" PRId64, length,
-                           oip->inputs_known[rows].name, oip->inputs[rows].array.shape[1]);
+    return oip_input_fault(
+        &oip->request, slot, fault, FAULT_SHAPE, "has %" PRId64 " tokens; input '%s' has %" PRId64,
+        length, oip->request.signature->inputs[rows].name, oip->inputs[rows].array.shape[1]);
 }
 
-static bool check_shapes(struct oip *oip, struct fault *fault)
+static bool check_shapes(struct oip_call *oip, struct fault *fault)
 {
     int first = -1;
-    for (int i = 0; i < oip->input_count; i++) {
+    for (int i = 0; i < oip->request.signature->input_count; i++) {
         const struct oip_input *input = &oip->inputs[i];
         if (!input->given)
             continue;
@@ -107,31 +71,31 @@ static bool check_shapes(struct oip *oip, struct fault *fault)
         first = first < 0 ? i : first;
         if (input->array.shape[0] != oip->inputs[first].array.shape[0])
             return oip_input_fault(
-                oip, i, fault, FAULT_SHAPE,
+                &oip->request, i, fault, FAULT_SHAPE,
                 "batch size does not match other inputs for '%s': %" PRId64 ", %s has %" PRId64,
-                oip->model->name, input->array.shape[0], oip->inputs_known[first].name,
+                oip->model->name, input->array.shape[0], oip->request.signature->inputs[first].name,
                 oip->inputs[first].array.shape[0]);
     }
     if (first < 0)
         return fault_set_at(fault, "/inputs", FAULT_FIELD, "no input of the model's pass is given");
     oip->batch = oip->inputs[first].array.shape[0];
     if (oip->batch < 1 || oip->batch > TRACE_ITEMS_MAX)
-        return oip_input_fault(oip, first, fault, oip->batch < 1 ? FAULT_SHAPE : FAULT_TOO_LARGE,
-                               "has a batch of %" PRId64 "; expected 1 to %d", oip->batch,
-                               TRACE_ITEMS_MAX);
+        return oip_input_fault(
+            &oip->request, first, fault, oip->batch < 1 ? FAULT_SHAPE : FAULT_TOO_LARGE,
+            "has a batch of %" PRId64 "; expected 1 to %d", oip->batch, TRACE_ITEMS_MAX);
     return true;
 }
 
 /* ----------------------------------------------------------------- values -- */
 
-static bool check_range(const struct oip *oip, enum oip_trace_input input, int64_t count,
+static bool check_range(const struct oip_call *oip, enum oip_trace_input input, int64_t count,
                         struct fault *fault)
 {
     const int slot = slot_of(oip, input);
     for (int64_t i = 0; slot >= 0 && i < oip->inputs[slot].count; i++) {
         const int64_t value = oip->inputs[slot].integers[i];
         if (value < 0 || value >= count)
-            return oip_input_fault(oip, slot, fault, FAULT_OPTION,
+            return oip_input_fault(&oip->request, slot, fault, FAULT_OPTION,
                                    "is %" PRId64 " at element %" PRId64
                                    "; model '%s' takes 0 to %" PRId64,
                                    value, i, oip->model->name, count - 1);
@@ -140,14 +104,14 @@ static bool check_range(const struct oip *oip, enum oip_trace_input input, int64
 }
 
 /* Tokens have the positions 0, 1, ...; those of a token that is hidden mean nothing. */
-static bool check_positions(const struct oip *oip, struct fault *fault)
+static bool check_positions(const struct oip_call *oip, struct fault *fault)
 {
     const int slot = slot_of(oip, OIP_POSITION_IDS), mask = slot_of(oip, OIP_ATTENTION_MASK);
     for (int64_t i = 0; slot >= 0 && i < oip->inputs[slot].count; i++) {
         const int64_t position = i % oip->inputs[slot].array.shape[1];
         if (oip->inputs[slot].integers[i] != position
             && (mask < 0 || oip->inputs[mask].integers[i] != 0))
-            return oip_input_fault(oip, slot, fault, FAULT_OPTION,
+            return oip_input_fault(&oip->request, slot, fault, FAULT_OPTION,
                                    "is %" PRId64 " at element %" PRId64
                                    "; tokens of model '%s' have the positions 0, 1, 2 and so on",
                                    oip->inputs[slot].integers[i], i, oip->model->name);
@@ -157,20 +121,20 @@ static bool check_positions(const struct oip *oip, struct fault *fault)
 
 /* Padding behind the tokens of a decoder changes none of their rows, since each row sees only what
  * comes before it. Padding before or between tokens would. */
-static bool check_decoder_mask(const struct oip *oip, struct fault *fault)
+static bool check_decoder_mask(const struct oip_call *oip, struct fault *fault)
 {
     const int slot = slot_of(oip, OIP_DECODER_ATTENTION_MASK);
     const struct oip_input *mask = &oip->inputs[slot < 0 ? 0 : slot];
     for (int64_t i = 1; slot >= 0 && i < mask->count; i++)
         if (i % mask->array.shape[1] != 0 && mask->integers[i] != 0 && mask->integers[i - 1] == 0)
-            return oip_input_fault(oip, slot, fault, FAULT_OPTION,
+            return oip_input_fault(&oip->request, slot, fault, FAULT_OPTION,
                                    "hides element %" PRId64
                                    " and not the next; only tokens at the end can be hidden",
                                    i - 1);
     return true;
 }
 
-static bool check_values(const struct oip *oip, struct fault *fault)
+static bool check_values(const struct oip_call *oip, struct fault *fault)
 {
     const struct model_forward *forward = oip->model->forward;
     for (int i = 0; i < forward->stream_count; i++) {
@@ -188,7 +152,7 @@ static bool check_values(const struct oip *oip, struct fault *fault)
 
 /* ------------------------------------------------------------------ items -- */
 
-static void set_list(const struct oip *oip, enum oip_trace_input input, int64_t b, bool *has,
+static void set_list(const struct oip_call *oip, enum oip_trace_input input, int64_t b, bool *has,
                      const int64_t **list, int64_t *count)
 {
     const int slot = slot_of(oip, input);
@@ -199,7 +163,7 @@ static void set_list(const struct oip *oip, enum oip_trace_input input, int64_t 
     *list = oip->inputs[slot].integers + b * *count;
 }
 
-static void set_array(const struct oip *oip, enum oip_trace_input input, int64_t b,
+static void set_array(const struct oip_call *oip, enum oip_trace_input input, int64_t b,
                       struct array *array)
 {
     const int slot = slot_of(oip, input);
@@ -207,7 +171,7 @@ static void set_array(const struct oip *oip, enum oip_trace_input input, int64_t
         *array = oip_entry(&oip->inputs[slot].array, b);
 }
 
-static void set_inputs(const struct oip *oip, struct trace_item *item, int64_t b)
+static void set_inputs(const struct oip_call *oip, struct trace_item *item, int64_t b)
 {
     set_list(oip, OIP_INPUT_IDS, b, &item->has_tokens, &item->tokens, &item->token_count);
     set_list(oip, OIP_ATTENTION_MASK, b, &item->has_attention_mask, &item->attention_mask,
@@ -222,7 +186,7 @@ static void set_inputs(const struct oip *oip, struct trace_item *item, int64_t b
 }
 
 /* The stream that an output is of. Of streams that stand apart, the inputs choose one. */
-static int stream_of(const struct oip *oip, const struct oip_trace_output *output)
+static int stream_of(const struct oip_call *oip, const struct oip_trace_output *output)
 {
     if (output->stream >= 0)
         return output->stream;
@@ -230,7 +194,7 @@ static int stream_of(const struct oip *oip, const struct oip_trace_output *outpu
 }
 
 /* The number of the layer that the output is of. */
-static int64_t layer_of(const struct oip *oip, const struct oip_trace_output *output)
+static int64_t layer_of(const struct oip_call *oip, const struct oip_trace_output *output)
 {
     const struct model_stream *stream = &oip->model->forward->streams[stream_of(oip, output)];
     if (output->block >= stream->block_count)
@@ -240,20 +204,20 @@ static int64_t layer_of(const struct oip *oip, const struct oip_trace_output *ou
                                                                            : block->self_layer;
 }
 
-static bool add_layer(const struct oip *oip, int slot, struct trace_item *item, int64_t *layers,
-                      struct fault *fault)
+static bool add_layer(const struct oip_call *oip, int slot, struct trace_item *item,
+                      int64_t *layers, struct fault *fault)
 {
     const int64_t layer = layer_of(oip, &oip->trace->made_of[slot]);
     if (layer < 0)
         return fault_set_at(fault, "/outputs", FAULT_FIELD,
                             "unexpected inference output '%s' for model '%s' with these inputs",
-                            oip->outputs_known[slot].name, oip->model->name);
+                            oip->request.signature->outputs[slot].name, oip->model->name);
     layers[item->layer_count++] = layer;
     return true;
 }
 
 /* Asks for logits of all positions. */
-static bool add_logits(struct arena *arena, const struct oip *oip, struct trace_item *item,
+static bool add_logits(struct arena *arena, const struct oip_call *oip, struct trace_item *item,
                        struct fault *fault)
 {
     const struct model_forward *forward = oip->model->forward;
@@ -270,16 +234,16 @@ static bool add_logits(struct arena *arena, const struct oip *oip, struct trace_
     return true;
 }
 
-static bool set_outputs(struct arena *arena, const struct oip *oip, struct trace_item *item,
+static bool set_outputs(struct arena *arena, const struct oip_call *oip, struct trace_item *item,
                         struct fault *fault)
 {
-    int64_t *layers = arena_calloc(arena, (size_t)oip->asked_count, sizeof *layers);
+    int64_t *layers = arena_calloc(arena, (size_t)oip->request.asked_count, sizeof *layers);
     if (!layers)
         return fault_no_memory(fault);
     item->has_layers = item->has_outputs = true;
     item->layers = layers;
-    for (int i = 0; i < oip->asked_count; i++) {
-        const int slot = oip->outputs[i].slot;
+    for (int i = 0; i < oip->request.asked_count; i++) {
+        const int slot = oip->request.outputs[i].slot;
         const enum oip_trace_source source = oip->trace->made_of[slot].source;
         item->final_rows = item->final_rows || source == OIP_LAST_ROWS;
         if (source == OIP_LOGITS && !add_logits(arena, oip, item, fault))
@@ -294,7 +258,7 @@ static bool set_outputs(struct arena *arena, const struct oip *oip, struct trace
     return true;
 }
 
-static bool check_inputs(struct oip *oip, struct fault *fault)
+static bool check_inputs(struct oip_call *oip, struct fault *fault)
 {
     const struct model_forward *forward = oip->model->forward;
     const bool has_tokens =
@@ -304,8 +268,8 @@ static bool check_inputs(struct oip *oip, struct fault *fault)
     const bool stand_apart = forward->stream_count > 1 && !forward->is_encoder_decoder;
     if (!has_tokens && !has_others)
         return fault_set_at(fault, "/inputs", FAULT_FIELD,
-                            "missing required input '%s' for model '%s'", oip->inputs_known[0].name,
-                            oip->model->name);
+                            "missing required input '%s' for model '%s'",
+                            oip->request.signature->inputs[0].name, oip->model->name);
     if (has_tokens && has_others && stand_apart)
         return fault_set_at(fault, "/inputs", FAULT_FIELD,
                             "model '%s' takes input_ids or pixel_values, not both, since outputs "
@@ -316,13 +280,15 @@ static bool check_inputs(struct oip *oip, struct fault *fault)
 
 static bool read(struct call *call, struct fault *fault)
 {
-    struct oip *oip = call->state;
+    static const struct field_table NO_OPTIONS = { .policy = FIELDS_LENIENT };
+    struct oip_call *oip = oip_call_of(call);
     struct trace_request *request = trace_request_of(call);
     struct trace_item shared = { .model_name = oip->model_name };
-    if (!check_inputs(oip, fault) || !set_outputs(&request->arena, oip, &shared, fault))
+    if (!oip_read_parameters(call, &NO_OPTIONS, &shared, fault) || !check_inputs(oip, fault)
+        || !set_outputs(&request->arena, oip, &shared, fault))
         return false;
     request->joined = true;
-    request->number_bytes = oip_is_all_binary(oip) ? sizeof(float) : 0;
+    request->number_bytes = oip_number_bytes(&oip->request) ? sizeof(float) : 0;
     request->items = arena_calloc(&request->arena, (size_t)oip->batch, sizeof *request->items);
     if (!request->items)
         return fault_no_memory(fault);
@@ -337,8 +303,8 @@ static bool read(struct call *call, struct fault *fault)
 
 /* ---------------------------------------------------------------- results -- */
 
-static const struct trace_tensor *tensor_of(const struct trace_item *item, const struct oip *oip,
-                                            int slot)
+static const struct trace_tensor *tensor_of(const struct trace_item *item,
+                                            const struct oip_call *oip, int slot)
 {
     const struct oip_trace_output *output = &oip->trace->made_of[slot];
     if (output->source == OIP_LAST_ROWS)
@@ -353,23 +319,17 @@ static const struct trace_tensor *tensor_of(const struct trace_item *item, const
                 .tensors[output->source == OIP_ROWS ? TRACE_HIDDEN_STATES : TRACE_WEIGHTS];
 }
 
-static void result_of(const struct call *call, const struct oip *oip, int slot,
-                      struct oip_result *result)
+static void say(const struct call *call, struct writer *writer)
 {
+    const struct oip_call *oip = oip_call_of(call);
     const struct trace_item *first = trace_request_of(call)->items;
-    const struct trace_tensor *tensor = tensor_of(first, oip, slot);
-    *result = (struct oip_result){ .dtype = ATTN_F32, .data = tensor->values };
-    result->shape[result->rank++] = oip->batch;
-    result->count = oip->batch;
-    for (int i = 0; i < tensor->rank; i++) {
-        result->shape[result->rank++] = tensor->shape[i];
-        result->count *= tensor->shape[i];
+    for (int i = 0; i < oip->request.asked_count; i++) {
+        const int slot = oip->request.outputs[i].slot;
+        const struct trace_tensor *tensor = tensor_of(first, oip, slot);
+        struct array result = { tensor->values, ATTN_F32, tensor->rank + 1, { oip->batch } };
+        memcpy(result.shape + 1, tensor->shape, (size_t)tensor->rank * sizeof *tensor->shape);
+        writer->kind->array(writer, oip->trace->outputs[slot].name, &result);
     }
-}
-
-static bool write(struct call *call, struct fault *fault)
-{
-    return oip_answer_write(call, &trace_request_of(call)->arena, call->state, result_of, fault);
 }
 
 /* A fault of the plan points to a field of the native API; here to the input of that field. */
@@ -387,14 +347,14 @@ static void explain(const struct call *call, struct fault *fault)
         { "/features", OIP_INPUT_FEATURES },
         { "/embeddings", OIP_INPUTS_EMBEDS },
     };
-    const struct oip *oip = call->state;
+    const struct oip_call *oip = oip_call_of(call);
     char pointer[FAULT_POINTER_MAX] = "";
     for (size_t i = 0; i < sizeof FIELDS / sizeof FIELDS[0]; i++) {
         const int slot = slot_of(oip, FIELDS[i].input);
         if (slot >= 0 && strcmp(FIELDS[i].field, fault->pointer) == 0)
-            snprintf(pointer, sizeof pointer, "/inputs/%d", oip->inputs[slot].index);
+            snprintf(pointer, sizeof pointer, "/inputs/%d", oip->request.input_index[slot]);
     }
     memcpy(fault->pointer, pointer, sizeof pointer);
 }
 
-const struct operation oip_trace = { .read = read, .explain = explain, .finish = write };
+const struct operation oip_trace = { .read = read, .explain = explain, .say = say };

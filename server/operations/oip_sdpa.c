@@ -1,10 +1,11 @@
-/* oip_sdpa.c - ONNX Attention (opset 23 to 25) on the wire: the inputs and outputs of the model
+/* oip_sdpa.c - ONNX Attention (opset 23 to 25): the inputs and outputs of the model
  * without parameters.
  *
  * Q, K and V are [batch, heads, length, head_dim] or [batch, length, heads * head_dim]. Each entry
  * of the batch is an item that computes with views of the inputs. Keys and values are copied only
  * where a past is joined to them, or where 3-D ones are asked for as present. */
-#include "wire/wire_oip.h"
+#include "operations/attention_fields.h"
+#include "operations/oip.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,12 +22,12 @@ struct sizes {
     int64_t total; /* keys, the past ones included; of a sequence its own alone */
 };
 
-static bool given(const struct oip *oip, int slot)
+static bool given(const struct oip_call *oip, int slot)
 {
     return oip->inputs[slot].given;
 }
 
-static const struct array *array_of(const struct oip *oip, int slot)
+static const struct array *array_of(const struct oip_call *oip, int slot)
 {
     return &oip->inputs[slot].array;
 }
@@ -34,7 +35,7 @@ static const struct array *array_of(const struct oip *oip, int slot)
 /* ----------------------------------------------------------------- sizes -- */
 
 /* Checks that a 3-D input has this many heads, which only a parameter can say. */
-static bool heads_of(const struct oip *oip, int slot, int64_t heads, const char *name,
+static bool heads_of(const struct oip_call *oip, int slot, int64_t heads, const char *name,
                      struct fault *fault)
 {
     const int64_t columns = array_of(oip, slot)->shape[2];
@@ -42,26 +43,26 @@ static bool heads_of(const struct oip *oip, int slot, int64_t heads, const char 
         return fault_set_at(fault, "/parameters", FAULT_FIELD,
                             "parameter %s is missing; inputs of 3 dimensions need it", name);
     if (columns == 0 || columns % heads != 0)
-        return oip_input_fault(oip, slot, fault, FAULT_SHAPE,
+        return oip_input_fault(&oip->request, slot, fault, FAULT_SHAPE,
                                "has %" PRId64 " columns, not a multiple of %s %" PRId64, columns,
                                name, heads);
     return true;
 }
 
-static bool expect_ranks(const struct oip *oip, struct fault *fault)
+static bool expect_ranks(const struct oip_call *oip, struct fault *fault)
 {
     const int rank = array_of(oip, Q)->rank;
     if (rank != 3 && rank != 4)
-        return oip_unexpected_shape(oip, Q, "[-1,-1,-1,-1] or [-1,-1,-1]", fault);
+        return oip_unexpected_shape(&oip->request, Q, "[-1,-1,-1,-1] or [-1,-1,-1]", fault);
     for (int slot = K; slot <= V; slot++)
         if (array_of(oip, slot)->rank != rank)
-            return oip_unexpected_shape(oip, slot, rank == 4 ? "[-1,-1,-1,-1]" : "[-1,-1,-1]",
-                                        fault);
+            return oip_unexpected_shape(&oip->request, slot,
+                                        rank == 4 ? "[-1,-1,-1,-1]" : "[-1,-1,-1]", fault);
     return true;
 }
 
-static bool read_sizes(const struct oip *oip, const struct infer_item *shared, struct sizes *sizes,
-                       struct fault *fault)
+static bool read_sizes(const struct oip_call *oip, const struct infer_item *shared,
+                       struct sizes *sizes, struct fault *fault)
 {
     if (!expect_ranks(oip, fault))
         return false;
@@ -92,7 +93,7 @@ static bool read_sizes(const struct oip *oip, const struct infer_item *shared, s
 }
 
 /* Checks that an input has this shape. */
-static bool expect_shape(const struct oip *oip, int slot, const int64_t *shape, int rank,
+static bool expect_shape(const struct oip_call *oip, int slot, const int64_t *shape, int rank,
                          struct fault *fault)
 {
     const struct array *array = array_of(oip, slot);
@@ -100,19 +101,19 @@ static bool expect_shape(const struct oip *oip, int slot, const int64_t *shape, 
     if (array->rank == rank && memcmp(array->shape, shape, (size_t)rank * sizeof *shape) == 0)
         return true;
     oip_shape_text(expected, sizeof expected, shape, rank);
-    return oip_unexpected_shape(oip, slot, expected, fault);
+    return oip_unexpected_shape(&oip->request, slot, expected, fault);
 }
 
-static bool check_heads(const struct oip *oip, const struct infer_item *shared,
+static bool check_heads(const struct oip_call *oip, const struct infer_item *shared,
                         const struct sizes *sizes, struct fault *fault)
 {
     if (sizes->q_heads == 0 || sizes->head_dim == 0)
-        return oip_input_fault(oip, Q, fault, FAULT_SHAPE, "has no heads or no columns");
+        return oip_input_fault(&oip->request, Q, fault, FAULT_SHAPE, "has no heads or no columns");
     if (sizes->kv_heads == 0 || sizes->v_head_dim == 0)
-        return oip_input_fault(oip, sizes->kv_heads ? V : K, fault, FAULT_SHAPE,
+        return oip_input_fault(&oip->request, sizes->kv_heads ? V : K, fault, FAULT_SHAPE,
                                "has no heads or no columns");
     if (sizes->q_heads % sizes->kv_heads != 0)
-        return oip_input_fault(oip, K, fault, FAULT_SHAPE,
+        return oip_input_fault(&oip->request, K, fault, FAULT_SHAPE,
                                "has %" PRId64 " heads; the %" PRId64
                                " heads of Q are not a multiple",
                                sizes->kv_heads, sizes->q_heads);
@@ -127,7 +128,7 @@ static bool check_heads(const struct oip *oip, const struct infer_item *shared,
     return true;
 }
 
-static bool check_shapes(const struct oip *oip, struct sizes *sizes, struct fault *fault)
+static bool check_shapes(const struct oip_call *oip, struct sizes *sizes, struct fault *fault)
 {
     const struct sizes s = *sizes;
     const int64_t key4[] = { s.batch, s.kv_heads, s.kv_len, s.head_dim };
@@ -146,7 +147,7 @@ static bool check_shapes(const struct oip *oip, struct sizes *sizes, struct faul
     if (!given(oip, PAST_KEY))
         return true;
     if (given(oip, NONPAD_KV_SEQLEN))
-        return oip_input_fault(oip, NONPAD_KV_SEQLEN, fault, FAULT_OPTION,
+        return oip_input_fault(&oip->request, NONPAD_KV_SEQLEN, fault, FAULT_OPTION,
                                "is for keys that are all in K; it does not go with past_key");
     const struct array *past = array_of(oip, PAST_KEY);
     sizes->past_len = past->rank == 4 ? past->shape[2] : 0;
@@ -159,7 +160,7 @@ static bool check_shapes(const struct oip *oip, struct sizes *sizes, struct faul
 
 /* K and past_key have the datatype of Q; past_value has the one of V, which may differ (T1 and T2
  * of the operator). */
-static bool check_datatypes(const struct oip *oip, struct fault *fault)
+static bool check_datatypes(const struct oip_call *oip, struct fault *fault)
 {
     static const struct {
         int slot, like;
@@ -169,9 +170,10 @@ static bool check_datatypes(const struct oip *oip, struct fault *fault)
         const struct oip_input *input = &oip->inputs[pairs[i].slot];
         const struct oip_input *like = &oip->inputs[pairs[i].like];
         if (input->given && input->array.dtype != like->array.dtype)
-            return oip_input_fault(oip, pairs[i].slot, fault, FAULT_DTYPE,
-                                   "data-type is '%s', but %s has '%s'", input->datatype->name,
-                                   pairs[i].name, like->datatype->name);
+            return oip_input_fault(&oip->request, pairs[i].slot, fault, FAULT_DTYPE,
+                                   "data-type is '%s', but %s has '%s'",
+                                   oip_datatype_of(input->array.dtype)->name, pairs[i].name,
+                                   oip_datatype_of(like->array.dtype)->name);
     }
     return true;
 }
@@ -190,7 +192,7 @@ static const char *row_of(const struct array *array, int64_t heads, int64_t b, i
 
 /* Joins keys or values to the 4-D form, the past ones first. Where K or V is 4-D and has no past,
  * joined is a view of it. */
-static bool join(struct infer_call *call, const struct oip *oip, int slot,
+static bool join(struct infer_call *call, const struct oip_call *oip, int slot,
                  const struct sizes *sizes, int64_t columns, struct array *joined,
                  struct fault *fault)
 {
@@ -218,17 +220,17 @@ static bool join(struct infer_call *call, const struct oip *oip, int slot,
     return true;
 }
 
-static bool is_asked(const struct oip *oip, int slot)
+static bool is_asked(const struct oip_call *oip, int slot)
 {
-    for (int i = 0; i < oip->asked_count; i++)
-        if (oip->outputs[i].slot == slot)
+    for (int i = 0; i < oip->request.asked_count; i++)
+        if (oip->request.outputs[i].slot == slot)
             return true;
     return false;
 }
 
 /* Joins keys and values. Those without a past are used in the form that they came in, unless they
  * are asked for as present. */
-static bool join_both(struct infer_call *call, struct oip *oip, const struct sizes *sizes,
+static bool join_both(struct infer_call *call, struct oip_call *oip, const struct sizes *sizes,
                       struct fault *fault)
 {
     for (int i = 0; i < 2; i++) {
@@ -245,7 +247,7 @@ static bool join_both(struct infer_call *call, struct oip *oip, const struct siz
 
 /* The mask's shape, with missing axes in front as 1. Each axis must be 1 or have the full size; the
  * last one may also be shorter. */
-static bool mask_shape(const struct oip *oip, const struct sizes *sizes, int64_t shape[4],
+static bool mask_shape(const struct oip_call *oip, const struct sizes *sizes, int64_t shape[4],
                        struct fault *fault)
 {
     const struct array *mask = array_of(oip, ATTN_MASK);
@@ -264,11 +266,11 @@ static bool mask_shape(const struct oip *oip, const struct sizes *sizes, int64_t
     snprintf(expected, sizeof expected,
              "what broadcasts to [%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "]", full[0],
              full[1], full[2], full[3]);
-    return oip_unexpected_shape(oip, ATTN_MASK, expected, fault);
+    return oip_unexpected_shape(&oip->request, ATTN_MASK, expected, fault);
 }
 
-static bool view_mask(const struct oip *oip, const struct sizes *sizes, struct attn_tensor *mask,
-                      struct fault *fault)
+static bool view_mask(const struct oip_call *oip, const struct sizes *sizes,
+                      struct attn_tensor *mask, struct fault *fault)
 {
     const struct array *array = array_of(oip, ATTN_MASK);
     int64_t shape[4] = { 1, 1, 1, 1 };
@@ -284,8 +286,8 @@ static bool view_mask(const struct oip *oip, const struct sizes *sizes, struct a
 
 /* ----------------------------------------------------------------- items -- */
 
-static bool set_lengths(const struct oip *oip, const struct sizes *sizes, struct infer_item *item,
-                        int64_t b, struct fault *fault)
+static bool set_lengths(const struct oip_call *oip, const struct sizes *sizes,
+                        struct infer_item *item, int64_t b, struct fault *fault)
 {
     const struct oip_input *nonpad = &oip->inputs[NONPAD_KV_SEQLEN];
     item->past_len = sizes->past_len;
@@ -293,7 +295,7 @@ static bool set_lengths(const struct oip *oip, const struct sizes *sizes, struct
         return true;
     const int64_t length = nonpad->integers[b];
     if (length < 0 || length > sizes->kv_len)
-        return oip_input_fault(oip, NONPAD_KV_SEQLEN, fault, FAULT_LENGTH,
+        return oip_input_fault(&oip->request, NONPAD_KV_SEQLEN, fault, FAULT_LENGTH,
                                "is %" PRId64 " at element %" PRId64 "; K has %" PRId64 " keys",
                                length, b, sizes->kv_len);
     item->kv_len = (struct integers){ .values = (int64_t *)nonpad->integers + b, .count = 1 };
@@ -311,7 +313,7 @@ static void set_mask(const struct attn_tensor *mask, struct infer_item *item, in
     item->masking.mask.shape[0] = 1;
 }
 
-static void fill_item(const struct oip *oip, const struct sizes *sizes,
+static void fill_item(const struct oip_call *oip, const struct sizes *sizes,
                       const struct attn_tensor *mask, struct infer_item *item, int64_t b)
 {
     item->query = oip_entry(array_of(oip, Q), b);
@@ -325,7 +327,7 @@ static void fill_item(const struct oip *oip, const struct sizes *sizes,
     item->outputs[oip->map] |= is_asked(oip, QK_MATMUL_OUTPUT);
 }
 
-static void set_shapes(struct oip *oip, const struct sizes *sizes)
+static void set_shapes(struct oip_call *oip, const struct sizes *sizes)
 {
     const struct sizes s = *sizes;
     oip->y_shape =
@@ -337,12 +339,12 @@ static void set_shapes(struct oip *oip, const struct sizes *sizes)
 }
 
 /* The past of a sequence stays in the daemon. */
-static bool check_sequence(const struct oip *oip, struct fault *fault)
+static bool check_sequence(const struct oip_call *oip, struct fault *fault)
 {
     static const int PAST[] = { PAST_KEY, PAST_VALUE, NONPAD_KV_SEQLEN };
     for (size_t i = 0; i < sizeof PAST / sizeof PAST[0]; i++)
         if (given(oip, PAST[i]))
-            return oip_input_fault(oip, PAST[i], fault, FAULT_OPTION,
+            return oip_input_fault(&oip->request, PAST[i], fault, FAULT_OPTION,
                                    "does not go with a sequence_id; the daemon has the past of a "
                                    "sequence");
     return (!is_asked(oip, PRESENT_KEY) && !is_asked(oip, PRESENT_VALUE))
@@ -351,9 +353,10 @@ static bool check_sequence(const struct oip *oip, struct fault *fault)
                            "values of a sequence stay in the daemon");
 }
 
-bool oip_sdpa_settle(struct infer_call *call, struct oip *oip, int64_t past_len,
-                     struct fault *fault)
+/* For a request of a sequence. */
+static bool settle(struct infer_call *call, int64_t past_len, struct fault *fault)
 {
+    struct oip_call *oip = oip_call_of(&call->base);
     const int64_t *map = oip->map_shape.shape;
     const struct sizes sizes = {
         .batch = map[0], .q_heads = map[1], .q_len = map[2], .total = past_len + map[3]
@@ -366,8 +369,8 @@ bool oip_sdpa_settle(struct infer_call *call, struct oip *oip, int64_t past_len,
     return true;
 }
 
-bool oip_sdpa_items(struct infer_call *call, struct oip *oip, const struct infer_item *shared,
-                    struct fault *fault)
+static bool make_items(struct infer_call *call, struct oip_call *oip,
+                       const struct infer_item *shared, struct fault *fault)
 {
     struct infer_request *request = &call->request;
     struct sizes sizes = { 0 };
@@ -376,12 +379,13 @@ bool oip_sdpa_items(struct infer_call *call, struct oip *oip, const struct infer
         || !check_heads(oip, shared, &sizes, fault) || !check_shapes(oip, &sizes, fault)
         || (given(oip, NONPAD_KV_SEQLEN)
             && !expect_shape(oip, NONPAD_KV_SEQLEN, &sizes.batch, 1, fault))
-        || (oip->sequence.id && !check_sequence(oip, fault)) || !join_both(call, oip, &sizes, fault)
-        || (!oip->sequence.id && !view_mask(oip, &sizes, &mask, fault)))
+        || (oip->sequence.is_of && !check_sequence(oip, fault))
+        || !join_both(call, oip, &sizes, fault)
+        || (!oip->sequence.is_of && !view_mask(oip, &sizes, &mask, fault)))
         return false;
     oip->batch = sizes.batch;
     set_shapes(oip, &sizes);
-    if (!oip_make_items(call, oip, sizes.batch, fault))
+    if (!oip_make_items(call, sizes.batch, fault))
         return false;
     for (int64_t b = 0; b < sizes.batch; b++) {
         request->items[b] = *shared;
@@ -393,23 +397,43 @@ bool oip_sdpa_items(struct infer_call *call, struct oip *oip, const struct infer
     return true;
 }
 
-void oip_sdpa_result(const struct infer_call *call, const struct oip *oip, int slot,
-                     struct oip_result *result)
+static bool read(struct call *base, struct fault *fault)
 {
-    const struct infer_item *item = oip->batch > 0 ? &call->request.items[0] : NULL;
-    *result = (struct oip_result){ .dtype = array_of(oip, Q)->dtype, .count = 1 };
-    if (slot == PRESENT_KEY || slot == PRESENT_VALUE) {
-        const struct array *present = &oip->present[slot - PRESENT_KEY];
-        result->dtype = present->dtype;
-        result->data = present->data;
-        result->rank = present->rank;
-        memcpy(result->shape, present->shape, sizeof result->shape);
-    } else {
-        const struct array *shape = slot == Y ? &oip->y_shape : &oip->map_shape;
-        result->data = item ? item->results[slot == Y ? ATTN_OUTPUT_CONTEXT : oip->map] : NULL;
-        result->rank = shape->rank;
-        memcpy(result->shape, shape->shape, sizeof result->shape);
-    }
-    for (int i = 0; i < result->rank; i++)
-        result->count *= result->shape[i];
+    struct infer_call *call = (struct infer_call *)base;
+    struct oip_call *oip = oip_call_of(base);
+    struct infer_item shared = { .layer_index = 0 };
+    oip->sequence.settle = settle;
+    return oip_read_parameters(base, &attention_fields, &shared, fault)
+           && make_items(call, oip, &shared, fault) && oip_sequence_take(call, fault);
 }
+
+/* ---------------------------------------------------------------- results -- */
+
+static struct array result_of(const struct oip_call *oip, const struct infer_item *item, int slot)
+{
+    if (slot == PRESENT_KEY || slot == PRESENT_VALUE)
+        return oip->present[slot - PRESENT_KEY];
+    struct array result = slot == Y ? oip->y_shape : oip->map_shape;
+    result.dtype = array_of(oip, Q)->dtype;
+    result.data = item ? item->results[slot == Y ? ATTN_OUTPUT_CONTEXT : oip->map] : NULL;
+    return result;
+}
+
+static void say(const struct call *call, struct writer *writer)
+{
+    const struct oip_call *oip = oip_call_of(call);
+    const struct infer_item *item = oip->batch > 0 ? infer_request_of(call)->items : NULL;
+    if (item && infer_precision(item))
+        writer->kind->string(writer, "precision", infer_precision(item));
+    for (int i = 0; i < oip->request.asked_count; i++) {
+        const int slot = oip->request.outputs[i].slot;
+        const struct array result = result_of(oip, item, slot);
+        writer->kind->array(writer, oip->signature.outputs[slot].name, &result);
+    }
+}
+
+const struct operation oip_sdpa = { .read = read,
+                                    .explain = oip_explain,
+                                    .finish = oip_finish,
+                                    .say = say,
+                                    .drop = oip_sequence_drop };

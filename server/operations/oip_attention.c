@@ -1,9 +1,9 @@
 /* oip_attention.c - inputs and outputs of a model with parameters.
  *
  * query, key and value are [length, columns] or [batch, length, columns]. Each entry of the batch
- * is an item. The results of the items lie one behind the other in memory, so together they are the
- * output. */
-#include "wire/wire_oip.h"
+ * is an item. */
+#include "operations/attention_fields.h"
+#include "operations/oip.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,22 +13,9 @@
  * attn_per_head. */
 enum { QUERY, KEY, VALUE, MASK, KV_LEN, PER_HEAD };
 
-struct array oip_entry(const struct array *array, int64_t b)
+static bool refuse_rows(const struct oip_call *oip, int slot, struct fault *fault)
 {
-    struct array one = *array;
-    size_t size = attn_dtype_size(array->dtype);
-    one.rank--;
-    for (int i = 0; i < one.rank; i++) {
-        one.shape[i] = array->shape[i + 1];
-        size *= (size_t)one.shape[i];
-    }
-    one.data = (const char *)array->data + (size_t)b * size;
-    return one;
-}
-
-static bool refuse_rows(const struct oip *oip, int slot, struct fault *fault)
-{
-    const struct oip_tensor *known = &oip->inputs_known[slot];
+    const struct oip_tensor *known = &oip->request.signature->inputs[slot];
     char with_batch[64], without[64], expected[144];
     oip_shape_text(with_batch, sizeof with_batch, known->shape, 3);
     oip_shape_text(without, sizeof without, known->shape + 1, 2);
@@ -37,14 +24,14 @@ static bool refuse_rows(const struct oip *oip, int slot, struct fault *fault)
     else
         snprintf(expected, sizeof expected, "%s",
                  oip->inputs[QUERY].array.rank == 3 ? with_batch : without);
-    return oip_unexpected_shape(oip, slot, expected, fault);
+    return oip_unexpected_shape(&oip->request, slot, expected, fault);
 }
 
 /* Checks query, key or value: [batch, length, columns], or without the batch if query has none. */
-static bool check_rows(const struct oip *oip, int slot, struct fault *fault)
+static bool check_rows(const struct oip_call *oip, int slot, struct fault *fault)
 {
     const struct oip_input *input = &oip->inputs[slot], *query = &oip->inputs[QUERY];
-    const struct oip_tensor *known = &oip->inputs_known[slot];
+    const struct oip_tensor *known = &oip->request.signature->inputs[slot];
     if (!input->given)
         return true;
     const int rank = input->array.rank;
@@ -53,7 +40,7 @@ static bool check_rows(const struct oip *oip, int slot, struct fault *fault)
     if (!fits)
         return refuse_rows(oip, slot, fault);
     if (rank == 3 && input->array.shape[0] != query->array.shape[0])
-        return oip_input_fault(oip, slot, fault, FAULT_SHAPE,
+        return oip_input_fault(&oip->request, slot, fault, FAULT_SHAPE,
                                "batch size does not match other inputs for '%s': %" PRId64
                                ", query has %" PRId64,
                                oip->model->name, input->array.shape[0], query->array.shape[0]);
@@ -62,7 +49,7 @@ static bool check_rows(const struct oip *oip, int slot, struct fault *fault)
 
 /* The array of an input for entry b of the batch: its part b where has_batch says that its first
  * dimension is the batch, else all of it. No data where the input was not given. */
-static struct array array_of(const struct oip *oip, int slot, bool has_batch, int64_t b)
+static struct array array_of(const struct oip_call *oip, int slot, bool has_batch, int64_t b)
 {
     const struct oip_input *input = &oip->inputs[slot];
     if (!input->given)
@@ -72,19 +59,19 @@ static struct array array_of(const struct oip *oip, int slot, bool has_batch, in
 
 /* Checks the mask: [q_len, kv_len] or [q_heads, q_len, kv_len]. With a batch, either has the batch
  * as its first dimension, or [q_len, kv_len] is for all entries. */
-static bool check_mask(const struct oip *oip, struct fault *fault)
+static bool check_mask(const struct oip_call *oip, struct fault *fault)
 {
     const struct oip_input *mask = &oip->inputs[MASK];
     if (!mask->given)
         return true;
     if (mask->array.rank < 2 || mask->array.rank > (oip->is_batched ? 4 : 3))
-        return oip_unexpected_shape(oip, MASK,
+        return oip_unexpected_shape(&oip->request, MASK,
                                     oip->is_batched ? "[q_len,kv_len], [batch,q_len,kv_len] or "
                                                       "[batch,q_heads,q_len,kv_len]"
                                                     : "[q_len,kv_len] or [q_heads,q_len,kv_len]",
                                     fault);
     if (oip->is_batched && mask->array.rank > 2 && mask->array.shape[0] != oip->batch)
-        return oip_input_fault(oip, MASK, fault, FAULT_SHAPE,
+        return oip_input_fault(&oip->request, MASK, fault, FAULT_SHAPE,
                                "batch size does not match other inputs for '%s': %" PRId64
                                ", query has %" PRId64,
                                oip->model->name, mask->array.shape[0], oip->batch);
@@ -93,7 +80,7 @@ static bool check_mask(const struct oip *oip, struct fault *fault)
 
 /* Checks kv_len: one length for each entry of the batch, or one for each query row of each
  * entry. */
-static bool check_kv_len(const struct oip *oip, struct fault *fault)
+static bool check_kv_len(const struct oip_call *oip, struct fault *fault)
 {
     const struct oip_input *kv_len = &oip->inputs[KV_LEN];
     const struct array *array = &kv_len->array, *query = &oip->inputs[QUERY].array;
@@ -106,28 +93,29 @@ static bool check_kv_len(const struct oip *oip, struct fault *fault)
                       && (array->rank == batch_rank || array->shape[batch_rank] == 1
                           || array->shape[batch_rank] == q_len);
     if (!fits)
-        return oip_unexpected_shape(
-            oip, KV_LEN, oip->is_batched ? "[batch] or [batch,q_len]" : "[1] or [q_len]", fault);
+        return oip_unexpected_shape(&oip->request, KV_LEN,
+                                    oip->is_batched ? "[batch] or [batch,q_len]" : "[1] or [q_len]",
+                                    fault);
     for (int64_t i = 0; i < kv_len->count; i++)
         if (kv_len->integers[i] < 0)
-            return oip_input_fault(oip, KV_LEN, fault, FAULT_LENGTH,
+            return oip_input_fault(&oip->request, KV_LEN, fault, FAULT_LENGTH,
                                    "is %" PRId64 " at element %" PRId64 "; expected 0 or more",
                                    kv_len->integers[i], i);
     return true;
 }
 
 /* Checks that what may come as an input or as a parameter does not come as both. */
-static bool check_per_head(const struct oip *oip, const struct infer_item *shared,
+static bool check_per_head(const struct oip_call *oip, const struct infer_item *shared,
                            struct fault *fault)
 {
     for (int i = 0; i < ATTN_PER_HEAD_COUNT; i++)
         if (oip->inputs[PER_HEAD + i].given && shared->per_head[i].data)
-            return oip_input_fault(oip, PER_HEAD + i, fault, FAULT_DUPLICATE,
+            return oip_input_fault(&oip->request, PER_HEAD + i, fault, FAULT_DUPLICATE,
                                    "is among the parameters too");
     return true;
 }
 
-static void set_kv_len(const struct oip *oip, struct infer_item *item, int64_t b)
+static void set_kv_len(const struct oip_call *oip, struct infer_item *item, int64_t b)
 {
     const struct oip_input *kv_len = &oip->inputs[KV_LEN];
     if (!kv_len->given || kv_len->count == 0)
@@ -137,7 +125,7 @@ static void set_kv_len(const struct oip *oip, struct infer_item *item, int64_t b
 }
 
 /* An empty batch is planned as one entry of zeros, which gives its outputs their shapes. */
-static bool stand_in(struct infer_call *call, struct oip *oip, struct fault *fault)
+static bool stand_in(struct infer_call *call, struct oip_call *oip, struct fault *fault)
 {
     for (int slot = QUERY; slot <= MASK; slot++) {
         struct array *array = &oip->inputs[slot].array;
@@ -146,7 +134,7 @@ static bool stand_in(struct infer_call *call, struct oip *oip, struct fault *fau
             continue;
         for (int i = 1; i < array->rank; i++)
             if (__builtin_mul_overflow(count, array->shape[i], &count))
-                return oip_input_fault(oip, slot, fault, FAULT_TOO_LARGE, "is too large");
+                return oip_input_fault(&oip->request, slot, fault, FAULT_TOO_LARGE, "is too large");
         array->data = arena_calloc(&call->request.arena, (size_t)count, 1);
         if (!array->data)
             return fault_no_memory(fault);
@@ -154,7 +142,7 @@ static bool stand_in(struct infer_call *call, struct oip *oip, struct fault *fau
     return true;
 }
 
-static void fill_item(const struct oip *oip, struct infer_item *item, int64_t b)
+static void fill_item(const struct oip_call *oip, struct infer_item *item, int64_t b)
 {
     item->query = array_of(oip, QUERY, oip->is_batched, b);
     item->key = array_of(oip, KEY, oip->is_batched, b);
@@ -165,25 +153,13 @@ static void fill_item(const struct oip *oip, struct infer_item *item, int64_t b)
     for (int i = 0; i < ATTN_PER_HEAD_COUNT; i++)
         if (oip->inputs[PER_HEAD + i].given)
             item->per_head[i] = oip->inputs[PER_HEAD + i].array;
-    for (int i = 0; i < oip->asked_count; i++)
-        item->outputs[oip->outputs[i].slot] = true;
+    for (int i = 0; i < oip->request.asked_count; i++)
+        item->outputs[oip->request.outputs[i].slot] = true;
 }
 
-bool oip_make_items(struct infer_call *call, const struct oip *oip, int64_t count,
-                    struct fault *fault)
-{
-    struct infer_request *request = &call->request;
-    const size_t most = call->limits.scratch_bytes_max / 2 / sizeof *request->items;
-    if ((size_t)count > most)
-        return oip_input_fault(oip, 0, fault, FAULT_TOO_LARGE,
-                               "has a batch of %" PRId64 "; at most %zu can be computed", count,
-                               most);
-    request->items = arena_calloc(&request->arena, (size_t)count, sizeof *request->items);
-    return request->items || fault_no_memory(fault);
-}
-
-bool oip_attention_items(struct infer_call *call, struct oip *oip, const struct infer_item *shared,
-                         struct fault *fault)
+/* Reads query, key, value and what goes with them into items, each a copy of shared. */
+static bool make_items(struct infer_call *call, struct oip_call *oip,
+                       const struct infer_item *shared, struct fault *fault)
 {
     struct infer_request *request = &call->request;
     if (!check_rows(oip, QUERY, fault) || !check_rows(oip, KEY, fault)
@@ -195,7 +171,7 @@ bool oip_attention_items(struct infer_call *call, struct oip *oip, const struct 
         || (oip->batch == 0 && !stand_in(call, oip, fault)))
         return false;
     const int64_t count = oip->batch > 0 ? oip->batch : 1;
-    if (!oip_make_items(call, oip, count, fault))
+    if (!oip_make_items(call, count, fault))
         return false;
     for (int64_t b = 0; b < count; b++) {
         request->items[b] = *shared;
@@ -205,21 +181,35 @@ bool oip_attention_items(struct infer_call *call, struct oip *oip, const struct 
     return true;
 }
 
-void oip_attention_result(const struct infer_call *call, const struct oip *oip, int slot,
-                          struct oip_result *result)
+static bool read(struct call *base, struct fault *fault)
 {
-    const struct infer_item *item = &call->request.items[0];
-    int64_t shape[3];
-    const int rank = infer_output_shape(item, (enum attn_output)slot, shape);
-    *result = (struct oip_result){
-        .dtype = infer_output_dtype(item->result_dtype, (enum attn_output)slot),
-        .data = item->results[slot],
-    };
-    result->count = 1;
-    if (oip->is_batched)
-        result->shape[result->rank++] = oip->batch;
-    for (int i = 0; i < rank; i++)
-        result->shape[result->rank++] = shape[i];
-    for (int i = 0; i < result->rank; i++)
-        result->count *= result->shape[i];
+    struct infer_call *call = (struct infer_call *)base;
+    struct infer_item shared = { .layer_index = 0 };
+    return oip_read_parameters(base, &attention_fields, &shared, fault)
+           && make_items(call, oip_call_of(base), &shared, fault) && oip_sequence_take(call, fault);
 }
+
+/* ---------------------------------------------------------------- results -- */
+
+static void say(const struct call *call, struct writer *writer)
+{
+    const struct oip_call *oip = oip_call_of(call);
+    const struct infer_item *item = &infer_request_of(call)->items[0];
+    if (infer_precision(item))
+        writer->kind->string(writer, "precision", infer_precision(item));
+    for (int i = 0; i < oip->request.asked_count; i++) {
+        const enum attn_output output = (enum attn_output)oip->request.outputs[i].slot;
+        struct array result = { .data = item->results[output],
+                                .dtype = infer_output_dtype(item->result_dtype, output),
+                                .rank = oip->is_batched,
+                                .shape = { oip->batch } };
+        result.rank += infer_output_shape(item, output, result.shape + result.rank);
+        writer->kind->array(writer, infer_output_names[output], &result);
+    }
+}
+
+const struct operation oip_attention = { .read = read,
+                                         .explain = oip_explain,
+                                         .finish = oip_finish,
+                                         .say = say,
+                                         .drop = oip_sequence_drop };

@@ -1,8 +1,6 @@
-/* oip_sequence.c - see oip_sequence.h. */
-#include "wire/oip_sequence.h"
-
+/* oip_sequence.c - requests of a sequence: their parameters, their session, and its end. */
+#include "operations/oip.h"
 #include "session/session_call.h"
-#include "wire/oip_reader.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -14,59 +12,50 @@ static const char POINTER[] = "/parameters/sequence_id";
 /* The slots of query, key and value: those of both kinds of models (oip_tensors.c). */
 enum { QUERY, KEY, VALUE };
 
-static struct oip *of(const struct infer_call *call)
-{
-    return call->base.state;
-}
-
 /* -------------------------------------------------------------------- parameters -- */
 
-static bool read_flag(const struct infer_call *call, const cJSON *parameters, const char *name,
-                      bool *flag, struct fault *fault)
+static bool read_flag(const struct message *parameters, const char *name, bool *flag,
+                      struct fault *fault)
 {
-    const cJSON *node = oip_member(parameters, name);
+    const struct value *value = message_member(parameters, name);
     char pointer[48];
-    *flag = node && cJSON_IsTrue(node);
-    if (!node || cJSON_IsBool(node))
+    *flag = value && value->kind == VALUE_BOOL && value->flag;
+    if (!value || value->kind == VALUE_BOOL)
         return true;
     snprintf(pointer, sizeof pointer, "/parameters/%s", name);
     return fault_set_at(fault, pointer, FAULT_TYPE, "%s is %s; expected true or false", name,
-                        json_kind(&call->base.document, node));
+                        value_words(value));
 }
 
 /* The id as text. A number beyond 2^53 may have been rounded to that of another sequence. */
-static bool id_text(const struct infer_call *call, const cJSON *node, char *text, size_t size,
-                    struct fault *fault)
+static bool id_text(const struct value *value, char *text, size_t size, struct fault *fault)
 {
-    enum { EXACT_BITS = 53 };
-    const double number = node->valuedouble;
-    if (cJSON_IsString(node)) {
-        if (!session_is_id(node->valuestring))
-            return fault_set_at(fault, POINTER, FAULT_OPTION,
-                                "sequence_id is '%.70s'; expected a number, or 1 to %d of A-Z a-z "
-                                "0-9 . _ -, and not '.', '..' or 'attention'",
-                                node->valuestring, SESSION_ID_MAX);
-        snprintf(text, size, "%s", node->valuestring);
-        return true;
+    if (value->kind == VALUE_STRING) {
+        snprintf(text, size, "%s", value->string);
+        return session_is_id(value->string)
+               || fault_set_at(fault, POINTER, FAULT_OPTION,
+                               "sequence_id is '%.70s'; expected a number, or 1 to %d of A-Z a-z "
+                               "0-9 . _ -, and not '.', '..' or 'attention'",
+                               value->string, SESSION_ID_MAX);
     }
-    if (!cJSON_IsNumber(node))
+    if (value->kind != VALUE_NUMBER)
         return fault_set_at(fault, POINTER, FAULT_TYPE,
-                            "sequence_id is %s; expected a number or a string",
-                            json_kind(&call->base.document, node));
-    if (!(number >= 0) || number != floor(number) || number > ldexp(1, EXACT_BITS))
+                            "sequence_id is %s; expected a number or a string", value_words(value));
+    const double number = value->number;
+    if (!(number >= 0) || number != floor(number) || number > FIELD_INTEGER_MAX)
         return fault_set_at(fault, POINTER, FAULT_OPTION,
-                            "sequence_id is %.17g; expected a whole number of 0 to 2^%d; send a "
+                            "sequence_id is %.17g; expected a whole number of 0 to 2^53; send a "
                             "larger one as a string",
-                            number, EXACT_BITS);
+                            number);
     snprintf(text, size, "%.0f", number);
     return true;
 }
 
 /* 0 and "" are ids of no sequence. */
-static bool is_no_id(const cJSON *node)
+static bool is_no_id(const struct value *value)
 {
-    return !node || (cJSON_IsNumber(node) && node->valuedouble == 0)
-           || (cJSON_IsString(node) && !node->valuestring[0]);
+    return !value || (value->kind == VALUE_NUMBER && value->number == 0)
+           || (value->kind == VALUE_STRING && !value->string[0]);
 }
 
 static struct session_store *store_of(const struct infer_call *call)
@@ -75,7 +64,7 @@ static struct session_store *store_of(const struct infer_call *call)
 }
 
 /* There is none, or none any more; in Triton's words. */
-static bool refuse_unknown(const struct oip *oip, struct fault *fault)
+static bool refuse_unknown(const struct oip_call *oip, struct fault *fault)
 {
     const struct fault why = *fault;
     const bool is_gone = why.code == FAULT_GONE;
@@ -87,7 +76,7 @@ static bool refuse_unknown(const struct oip *oip, struct fault *fault)
 }
 
 /* Finds the session of a sequence that goes on. That of another key's name is none. */
-static bool find(struct infer_call *call, struct oip *oip, struct fault *fault)
+static bool find(struct infer_call *call, struct oip_call *oip, struct fault *fault)
 {
     struct oip_sequence *sequence = &oip->sequence;
     const char *own = call->limits.key ? call->limits.key->account->name : "";
@@ -102,28 +91,28 @@ static bool find(struct infer_call *call, struct oip *oip, struct fault *fault)
     return true;
 }
 
-bool oip_sequence_read(struct infer_call *call, struct oip *oip, struct fault *fault)
+bool oip_sequence_read(struct infer_call *call, struct fault *fault)
 {
+    struct oip_call *oip = oip_call_of(&call->base);
     struct oip_sequence *sequence = &oip->sequence;
-    const cJSON *root = call->base.document.root;
-    const cJSON *parameters = cJSON_IsObject(root) ? oip_member(root, "parameters") : NULL;
+    const struct value *parameters = message_member(&oip->request.root, "parameters");
     char id[SESSION_ID_MAX + 1];
-    if (!cJSON_IsObject(parameters))
-        return true;
-    const cJSON *node = oip_member(parameters, "sequence_id");
-    if (!read_flag(call, parameters, "sequence_start", &sequence->starts, fault)
-        || !read_flag(call, parameters, "sequence_end", &sequence->ends, fault))
+    if (!parameters || parameters->kind != VALUE_OBJECT)
+        return true; /* the format refuses what is no object */
+    const struct value *value = message_member(&parameters->inner, "sequence_id");
+    if (!read_flag(&parameters->inner, "sequence_start", &sequence->starts, fault)
+        || !read_flag(&parameters->inner, "sequence_end", &sequence->ends, fault))
         return false;
-    if (is_no_id(node))
+    if (is_no_id(value))
         return true;
-    if (!id_text(call, node, id, sizeof id, fault))
+    if (!id_text(value, id, sizeof id, fault))
         return false;
     if (oip->trace)
         return fault_set_at(fault, POINTER, FAULT_OPTION,
                             "a whole pass keeps no keys and values between requests; sequences "
                             "are of attention, with the input '%s'",
                             oip->model->parameterless ? "Q" : "query");
-    sequence->id = node;
+    sequence->is_of = true;
     snprintf(sequence->name, sizeof sequence->name, "%s:%s", oip->model->name, id);
     return sequence->starts || find(call, oip, fault);
 }
@@ -137,7 +126,7 @@ static void delete_session(const struct infer_call *call, struct session *sessio
 }
 
 /* Keys and values of sdpa stay in their own datatype. */
-static enum attn_dtype dtype_of(const struct oip *oip)
+static enum attn_dtype dtype_of(const struct oip_call *oip)
 {
     const enum attn_dtype key = oip->inputs[KEY].array.dtype;
     const bool is_half = key == ATTN_F16 || key == ATTN_BF16;
@@ -145,7 +134,7 @@ static enum attn_dtype dtype_of(const struct oip *oip)
                                                                                          : ATTN_F32;
 }
 
-static bool begin_sequence(struct infer_call *call, struct oip *oip, struct fault *fault)
+static bool begin_sequence(struct infer_call *call, struct oip_call *oip, struct fault *fault)
 {
     struct oip_sequence *sequence = &oip->sequence;
     struct session *session =
@@ -163,7 +152,7 @@ static bool begin_sequence(struct infer_call *call, struct oip *oip, struct faul
 /* The request is answered, or it has failed. */
 static void leave(struct infer_call *call, bool is_good)
 {
-    struct oip_sequence *sequence = &of(call)->sequence;
+    struct oip_sequence *sequence = &oip_call_of(&call->base)->sequence;
     if (sequence->is_begun && !is_good)
         session_store_put_back(store_of(call), sequence->session);
     if (sequence->is_begun && is_good)
@@ -182,11 +171,11 @@ static bool is_turn(struct call *call)
 
 static bool prepare(struct call *base, struct fault *fault)
 {
-    struct infer_call *call = (struct infer_call *)base;
-    struct oip *oip = of(call);
+    const struct oip_sequence *sequence = &oip_call_of(base)->sequence;
     return session_call_order.prepare(base, fault)
-           && (!oip->model->parameterless
-               || oip_sdpa_settle(call, oip, session_call_step(base, 0)->cache.length, fault));
+           && (!sequence->settle
+               || sequence->settle((struct infer_call *)base,
+                                   session_call_step(base, 0)->cache.length, fault));
 }
 
 static bool check(struct call *call, struct fault *fault)
@@ -205,17 +194,17 @@ static const struct call_order sequence_order = {
 };
 
 /* Rows of a layer are its query, key and value where the query comes alone. */
-static bool settle_item(const struct oip *oip, struct infer_item *item, struct session_step *step,
-                        struct fault *fault)
+static bool settle_item(const struct oip_call *oip, struct infer_item *item,
+                        struct session_step *step, struct fault *fault)
 {
     static const float NONE;
     const struct oip_input *inputs = oip->inputs;
     for (int slot = KEY; slot <= VALUE && oip->model->parameterless; slot++)
         if (inputs[slot].array.dtype == ATTN_F64)
-            return oip_input_fault(oip, slot, fault, FAULT_DTYPE,
+            return oip_input_fault(&oip->request, slot, fault, FAULT_DTYPE,
                                    "is FP64; a sequence takes FP32, FP16 or BF16");
     if (inputs[VALUE].given && !inputs[KEY].given)
-        return oip_input_fault(oip, VALUE, fault, FAULT_FIELD,
+        return oip_input_fault(&oip->request, VALUE, fault, FAULT_FIELD,
                                "came without 'key'; a sequence takes both, or 'query' alone");
     if (inputs[KEY].given && !item->key.data) /* no rows: the query looks */
         item->key.data = &NONE;
@@ -224,20 +213,21 @@ static bool settle_item(const struct oip *oip, struct infer_item *item, struct s
     item->is_input = !inputs[KEY].given;
     if (item->is_input && !item->has_causal)
         item->has_causal = item->causal = true;
-    step->has_layer = oip_member(oip->parameters, "layer") != NULL;
-    step->has_past_len = oip_member(oip->parameters, "past_len") != NULL;
+    step->has_layer = message_member(oip->request.parameters, "layer") != NULL;
+    step->has_past_len = message_member(oip->request.parameters, "past_len") != NULL;
     step->has_rows = true;
     return true;
 }
 
-bool oip_sequence_take(struct infer_call *call, struct oip *oip, struct fault *fault)
+bool oip_sequence_take(struct infer_call *call, struct fault *fault)
 {
+    struct oip_call *oip = oip_call_of(&call->base);
     struct oip_sequence *sequence = &oip->sequence;
     struct infer_item *item = call->request.items;
-    if (!sequence->id)
+    if (!sequence->is_of)
         return true;
     if (oip->batch != 1)
-        return oip_input_fault(oip, QUERY, fault, FAULT_SHAPE,
+        return oip_input_fault(&oip->request, QUERY, fault, FAULT_SHAPE,
                                "has a batch of %" PRId64 "; a request of a sequence has one entry",
                                oip->batch);
     if ((sequence->starts && !begin_sequence(call, oip, fault))

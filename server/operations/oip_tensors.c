@@ -1,5 +1,5 @@
-/* oip_trace_tensors.c - see oip_trace_tensors.h. */
-#include "wire/oip_trace_tensors.h"
+/* oip_tensors.c - the signatures of models: their attention, and their whole passes. */
+#include "operations/oip_tensors.h"
 
 #include "forward/trace.h"
 
@@ -9,7 +9,113 @@
 
 enum { NAME_BYTES = 64, OUTPUTS_BESIDE_BLOCKS = 4 };
 
-/* ----------------------------------------------------------------- inputs -- */
+_Static_assert((int)OIP_TRACE_INPUT_COUNT <= (int)OIP_TENSORS_MAX, "a slot for each input");
+
+/* -------------------------------------------------------------- attention -- */
+
+static const struct oip_tensor SDPA_INPUTS[] = {
+    { "Q", "FP32", false, 4, { -1, -1, -1, -1 }, false },
+    { "K", "FP32", false, 4, { -1, -1, -1, -1 }, false },
+    { "V", "FP32", false, 4, { -1, -1, -1, -1 }, false },
+    { "attn_mask", "FP32", true, 4, { -1, -1, -1, -1 }, true },
+    { "past_key", "FP32", true, 4, { -1, -1, -1, -1 }, false },
+    { "past_value", "FP32", true, 4, { -1, -1, -1, -1 }, false },
+    { "nonpad_kv_seqlen", "INT64", true, 1, { -1 }, false },
+};
+
+static const struct oip_tensor SDPA_OUTPUTS[] = {
+    { "Y", "FP32", false, 4, { -1, -1, -1, -1 }, false },
+    { "present_key", "FP32", false, 4, { -1, -1, -1, -1 }, false },
+    { "present_value", "FP32", false, 4, { -1, -1, -1, -1 }, false },
+    { "qk_matmul_output", "FP32", false, 4, { -1, -1, -1, -1 }, false },
+};
+
+enum {
+    SDPA_INPUT_COUNT = sizeof SDPA_INPUTS / sizeof SDPA_INPUTS[0],
+    SDPA_OUTPUT_COUNT = sizeof SDPA_OUTPUTS / sizeof SDPA_OUTPUTS[0],
+};
+
+/* The widths of all layers of a model. A width in which layers differ is -1: the call chooses the
+ * layer, and so the width. */
+struct common {
+    int64_t d_query, d_key, d_value, d_out, q_heads;
+};
+
+static void agree(int64_t *common, int64_t width)
+{
+    if (*common != width)
+        *common = -1;
+}
+
+static struct common common_widths(const struct model *model)
+{
+    const struct model_layer *first = &model->layers[0];
+    struct common common = { first->d_query, first->d_key, first->d_value, first->d_out,
+                             first->layer.q_heads };
+    for (int64_t i = 1; i < model->layer_count; i++) {
+        const struct model_layer *layer = &model->layers[i];
+        agree(&common.d_query, layer->d_query);
+        agree(&common.d_key, layer->d_key);
+        agree(&common.d_value, layer->d_value);
+        agree(&common.d_out, layer->d_out);
+        agree(&common.q_heads, layer->layer.q_heads);
+    }
+    return common;
+}
+
+static int attention_inputs(const struct common *common, struct oip_tensor *tensors)
+{
+    const struct oip_tensor inputs[] = {
+        { "query", "FP32", false, 3, { -1, -1, common->d_query }, false },
+        { "key", "FP32", true, 3, { -1, -1, common->d_key }, false },
+        { "value", "FP32", true, 3, { -1, -1, common->d_value }, false },
+        { "mask", "FP32", true, 3, { -1, -1, -1 }, true },
+        { "kv_len", "INT64", true, 1, { -1 }, false },
+#define X(NAME, name, may_be_none) { #name, "FP32", true, 1, { common->q_heads }, false },
+        ATTN_PER_HEAD_MAP(X)
+#undef X
+    };
+    _Static_assert(sizeof inputs <= sizeof(struct oip_tensor[OIP_TENSORS_MAX]), "a slot for each");
+    memcpy(tensors, inputs, sizeof inputs);
+    return sizeof inputs / sizeof inputs[0];
+}
+
+bool oip_attention_signature(struct oip_signature *signature, const struct model *model,
+                             struct arena *arena)
+{
+    *signature = (struct oip_signature){ .model = model->name, .version = model->version };
+    if (model->parameterless) {
+        memcpy(signature->inputs, SDPA_INPUTS, sizeof SDPA_INPUTS);
+        signature->input_count = SDPA_INPUT_COUNT;
+        signature->outputs = SDPA_OUTPUTS;
+        signature->output_count = SDPA_OUTPUT_COUNT;
+        signature->default_count = 1; /* Y */
+        return true;
+    }
+    const struct common common = common_widths(model);
+    struct oip_tensor *outputs = arena_calloc(arena, ATTN_OUTPUT_COUNT, sizeof *outputs);
+    if (!outputs)
+        return false;
+    for (int i = 0; i < ATTN_OUTPUT_COUNT; i++)
+        outputs[i] = (struct oip_tensor){ .name = infer_output_names[i],
+                                          .datatype = "FP32",
+                                          .rank = attn_output_is_map(i) ? 4 : 3,
+                                          .shape = { -1, common.q_heads, -1, -1 } };
+    outputs[ATTN_OUTPUT_CONTEXT].shape[1] = -1;
+    outputs[ATTN_OUTPUT_CONTEXT].shape[2] = common.d_out;
+    signature->input_count = attention_inputs(&common, signature->inputs);
+    signature->outputs = outputs;
+    signature->output_count = ATTN_OUTPUT_COUNT;
+    signature->default_count = 2; /* context and weights */
+    return true;
+}
+
+void oip_platform(const struct model *model, char *platform, size_t size)
+{
+    snprintf(platform, size, "attnd_%s", model->parameterless ? "sdpa" : model->attention);
+}
+
+/* ------------------------------------------------- inputs of whole passes -- */
 
 static const char *const INPUT_NAMES[OIP_TRACE_INPUT_COUNT] = {
     [OIP_INPUT_IDS] = "input_ids",
@@ -34,8 +140,9 @@ bool oip_trace_is_input(const char *name)
 static struct oip_tensor *add_input(struct oip_trace_tensors *tensors, enum oip_trace_input input,
                                     const char *datatype, int rank)
 {
-    struct oip_tensor *tensor = &tensors->inputs[tensors->input_count];
-    tensors->input_of[tensors->input_count++] = input;
+    struct oip_signature *signature = &tensors->signature;
+    struct oip_tensor *tensor = &signature->inputs[signature->input_count];
+    tensors->input_of[signature->input_count++] = input;
     *tensor =
         (struct oip_tensor){ INPUT_NAMES[input], datatype, true, rank, { -1, -1, -1, -1 }, false };
     return tensor;
@@ -75,13 +182,13 @@ static void add_inputs(struct oip_trace_tensors *tensors, const struct model_for
     add_input(tensors, OIP_INPUTS_EMBEDS, "FP32", 3)->shape[2] = forward->streams[0].width;
 }
 
-/* ---------------------------------------------------------------- outputs -- */
+/* ------------------------------------------------ outputs of whole passes -- */
 
 static bool add_output(struct oip_trace_tensors *tensors, struct arena *arena, const char *name,
                        int rank, int64_t columns, struct oip_trace_output made_of)
 {
-    struct oip_tensor *tensor = &tensors->outputs[tensors->output_count];
-    tensors->made_of[tensors->output_count++] = made_of;
+    struct oip_tensor *tensor = &tensors->outputs[tensors->signature.output_count];
+    tensors->made_of[tensors->signature.output_count++] = made_of;
     *tensor = (struct oip_tensor){ arena_strdup(arena, name), "FP32", false, rank,
                                    { -1, -1, -1, -1 },        false };
     if (rank == 4)
@@ -109,7 +216,7 @@ static bool add_last(struct oip_trace_tensors *tensors, const struct model_forwa
     const int last = stand_apart(forward) ? -1 : forward->stream_count - 1;
     const struct model_stream *stream = &forward->streams[last < 0 ? 0 : last];
     const bool has_head = forward->head.output.weight != NULL;
-    tensors->default_count = has_head ? 2 : 1;
+    tensors->signature.default_count = has_head ? 2 : 1;
     return add_output(tensors, arena, "last_hidden_state", 3,
                       last < 0 ? common_width(forward) : stream->width,
                       (struct oip_trace_output){ OIP_LAST_ROWS, last, 0 })
@@ -206,11 +313,13 @@ bool oip_trace_tensors_list(struct oip_trace_tensors *tensors, const struct mode
     size_t most = OUTPUTS_BESIDE_BLOCKS;
     for (int i = 0; i < forward->stream_count; i++)
         most += (size_t)forward->streams[i].block_count * 3 + 1;
-    *tensors = (struct oip_trace_tensors){ .input_count = 0 };
+    *tensors = (struct oip_trace_tensors){ .signature = { .model = model->name,
+                                                          .version = model->version } };
     tensors->outputs = arena_calloc(arena, most, sizeof *tensors->outputs);
     tensors->made_of = arena_calloc(arena, most, sizeof *tensors->made_of);
     if (!tensors->outputs || !tensors->made_of)
         return false;
+    tensors->signature.outputs = tensors->outputs;
     add_inputs(tensors, forward);
     return add_outputs(tensors, model, arena);
 }
