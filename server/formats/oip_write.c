@@ -140,47 +140,42 @@ static void write_classes(const struct classes *classes, struct text *text)
 
 /* --------------------------------------------------------------- outputs -- */
 
-static void write_head(const char *name, const char *datatype, const struct array *array,
-                       struct text *text)
+static void write_head(struct writer *json, const char *name, const char *datatype,
+                       const struct array *array)
 {
-    text_raw(text, "{\"name\":");
-    text_string(text, name);
-    text_raw(text, ",\"datatype\":\"");
-    text_raw(text, datatype);
-    text_raw(text, "\",\"shape\":[");
-    for (int i = 0; i < array->rank; i++) {
-        text_bytes(text, ",", i > 0);
-        text_integer(text, array->shape[i]);
-    }
-    text_raw(text, "]");
+    const int64_t rank = array->rank;
+    writer_json.object(json, NULL);
+    writer_json.string(json, "name", name);
+    writer_json.string(json, "datatype", datatype);
+    writer_json.indices(json, "shape", array->shape, 1, &rank);
 }
 
 /* The bytes of one that goes out as bytes, else its numbers in the text. */
-static struct byte_slice write_data(const struct oip_output *output, const struct array *array,
-                                    const struct classes *classes, struct text *text)
+static struct byte_slice write_data(struct writer *json, const struct oip_output *output,
+                                    const struct array *array, const struct classes *classes)
 {
     const int64_t count = count_of(array);
     const struct byte_slice bytes = classes->bytes
                                         ? (struct byte_slice){ classes->bytes, classes->size }
                                         : (struct byte_slice){ array->data, bytes_of(array) };
     if (output->binary) {
-        text_raw(text, ",\"parameters\":{\"binary_data_size\":");
-        text_integer(text, (int64_t)bytes.size);
-        text_raw(text, "}}");
+        writer_json.object(json, "parameters");
+        writer_json.integer(json, "binary_data_size", (int64_t)bytes.size);
+        writer_json.end(json);
         return bytes;
     }
-    text_raw(text, ",\"data\":");
     const struct tensor_text tensor = tensor_text_make(array->data, array->dtype, 1, &count);
+    text_raw(json->text, ",\"data\":");
     if (classes->bytes)
-        write_classes(classes, text);
+        write_classes(classes, json->text);
     else
-        text_numbers(text, &tensor);
-    text_raw(text, "}");
+        text_numbers(json->text, &tensor);
     return (struct byte_slice){ NULL, 0 };
 }
 
 /* Writes an output; its bytes become *part where it is binary. */
-static bool write_output(struct writer *writer, int number, struct byte_slice *part)
+static bool write_output(struct writer *writer, struct writer *json, int number,
+                         struct byte_slice *part)
 {
     const struct oip_request *oip = oip_of(writer)->oip;
     const struct oip_output *output = &oip->outputs[number];
@@ -189,16 +184,15 @@ static bool write_output(struct writer *writer, int number, struct byte_slice *p
     if (output->classification > 0
         && !classify(writer->arena, array, output->classification, &classes, writer->fault))
         return false;
-    write_head(oip->signature->outputs[output->slot].name,
-               classes.bytes ? "BYTES" : oip_datatype_of(array->dtype)->name, array, writer->text);
-    if (output->region) {
-        text_raw(writer->text, "}");
-        return region_write(output->region, output->offset, array->data, bytes_of(array),
-                            writer->fault)
-               || oip_at_parameter(writer->fault, "outputs", output->index, OIP_REGION);
-    }
-    *part = write_data(output, array, &classes, writer->text);
-    return true;
+    write_head(json, oip->signature->outputs[output->slot].name,
+               classes.bytes ? "BYTES" : oip_datatype_of(array->dtype)->name, array);
+    if (!output->region)
+        *part = write_data(json, output, array, &classes);
+    writer_json.end(json);
+    return !output->region
+           || region_write(output->region, output->offset, array->data, bytes_of(array),
+                           writer->fault)
+           || oip_at_parameter(writer->fault, "outputs", output->index, OIP_REGION);
 }
 
 /* Whether an output in shared memory fits where it has to go. */
@@ -215,47 +209,54 @@ static bool fits(const struct oip_writer *writer, int number)
     return oip_at_parameter(writer->base.fault, "outputs", output->index, OIP_REGION_SIZE);
 }
 
-static void write_begin(const struct oip_writer *writer)
+static void write_begin(const struct oip_writer *writer, struct writer *json)
 {
+    char version[24];
     const struct oip_request *oip = writer->oip;
-    struct text *text = writer->base.text;
-    text_raw(text, "{\"model_name\":");
-    text_string(text, oip->signature->model);
-    text_raw(text, ",\"model_version\":\"");
-    text_integer(text, oip->signature->version);
-    text_raw(text, "\"");
-    if (oip->id) {
-        text_raw(text, ",\"id\":");
-        text_string(text, oip->id);
-    }
+    snprintf(version, sizeof version, "%" PRId64, oip->signature->version);
+    writer_json.object(json, NULL);
+    writer_json.string(json, "model_name", oip->signature->model);
+    writer_json.string(json, "model_version", version);
+    if (oip->id)
+        writer_json.string(json, "id", oip->id);
     if (writer->precision) {
-        text_raw(text, ",\"parameters\":{\"precision\":");
-        text_string(text, writer->precision);
-        text_raw(text, "}");
+        writer_json.object(json, "parameters");
+        writer_json.string(json, "precision", writer->precision);
+        writer_json.end(json);
     }
-    text_raw(text, ",\"outputs\":[");
+    writer_json.list(json, "outputs");
+}
+
+/* Writes all outputs. Returns how many parts the answer has; 0, with a fault, where one fails. */
+static int write_outputs(struct writer *base, struct writer *json, struct byte_slice *parts)
+{
+    const struct oip_writer *writer = oip_of(base);
+    int part_count = 1;
+    for (int i = 0; i < writer->count; i++) {
+        if (!write_output(base, json, i, &parts[part_count]))
+            return 0;
+        part_count += writer->oip->outputs[i].binary;
+    }
+    return part_count;
 }
 
 static bool oip_finish(struct writer *base)
 {
-    struct oip_writer *writer = oip_of(base);
+    const struct oip_writer *writer = oip_of(base);
+    const struct format_body body = { .arena = base->arena };
     struct byte_slice *parts = arena_calloc(base->arena, (size_t)writer->count + 1, sizeof *parts);
-    int part_count = 1;
-    if (!parts)
+    struct writer *json = writer_json.begin(&body, base->text, base->fault);
+    if (!parts || !json)
         return fault_no_memory(base->fault);
     for (int i = 0; i < writer->count; i++)
         if (!fits(writer, i))
             return false;
-    write_begin(writer);
-    for (int i = 0; i < writer->count; i++) {
-        text_bytes(base->text, ",", i > 0);
-        if (!write_output(base, i, &parts[part_count]))
-            return false;
-        part_count += writer->oip->outputs[i].binary;
-    }
-    text_raw(base->text, part_count > 1 ? "]}" : "]}\n");
-    if (part_count == 1)
-        return true;
+    write_begin(writer, json);
+    const int part_count = write_outputs(base, json, parts);
+    writer_json.end(json);
+    writer_json.end(json);
+    if (part_count <= 1)
+        return part_count == 1 && writer_json.finish(json);
     parts[0] = (struct byte_slice){ base->text->data, base->text->used };
     base->parts = parts;
     base->part_count = part_count;
