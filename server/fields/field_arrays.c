@@ -18,7 +18,7 @@ enum { DIMENSION_MAX = INT32_MAX };
 
 static struct json_place place_of(struct field_reader *reader)
 {
-    return (struct json_place){ NULL, reader->pointer, reader->name, reader->fault };
+    return (struct json_place){ reader->pointer, reader->name, reader->fault };
 }
 
 /* Finds the first string or object in a list, depth first. */

@@ -199,7 +199,7 @@ static bool read_json(const struct oip_reader *reader, const struct value *value
                           "%s has %" PRId64 " elements; its shape %s has %" PRId64, name,
                           numbers->count, shape_text, count);
     }
-    const struct json_place place = { NULL, field.pointer, name, reader->fault };
+    const struct json_place place = { field.pointer, name, reader->fault };
     const bool is_view = count > 0 && strcmp(datatype->dtype, "F32") == 0;
     const size_t element = datatype->kind == OIP_INTEGER ? sizeof(int64_t) : datatype->size;
     void *bytes =

@@ -62,7 +62,7 @@ static bool read_model(struct field_reader *reader, const struct value *value, v
 
 static bool unknown_id(struct field_reader *reader, int64_t index, int64_t id, int64_t end)
 {
-    const struct json_place place = { NULL, reader->pointer, reader->name, reader->fault };
+    const struct json_place place = { reader->pointer, reader->name, reader->fault };
     const struct json_element element = { .depth = 1, .index = { index } };
     return json_element_fault(&place, &element, FAULT_OPTION,
                               "is %" PRId64 "; the vocabulary's ids end at %" PRId64, id, end - 1);

@@ -6,10 +6,9 @@
 #include "store/model_file.h"
 
 #include "base/names.h"
-#include "formats/safetensors.h"
+#include "formats/format.h"
 #include "model/model_config.h"
 #include "model/model_names.h"
-#include "text/json_element.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,20 +21,19 @@ static void pointer_of(const char *name, char pointer[FAULT_POINTER_MAX])
     fault_pointer_append(pointer, (size_t)used, name);
 }
 
-static bool read_parameter(struct safetensors_tensor *tensor, const struct json_document *document,
-                           const cJSON *node, struct fault *fault)
+static bool read_parameter(struct safetensors_tensor *tensor, const struct value *value,
+                           struct fault *fault)
 {
-    const char *name = node->string;
-    char pointer[FAULT_POINTER_MAX];
-    const struct json_place place = { document, pointer, name, fault };
-    pointer_of(name, pointer);
-    const struct json_numbers *numbers =
-        json_element_array(&place, node, "an array of numbers", false);
-    if (!numbers || !json_element_expect_numbers(&place, numbers, false)
-        || !json_element_expect_finite(&place, numbers, numbers->nonfinite_index, "a 32-bit float"))
+    static const char EXPECTED[] = "an array of numbers";
+    const char *name = value->name;
+    struct field_reader reader = { .name = name, .fault = fault };
+    pointer_of(name, reader.pointer);
+    const struct json_numbers *numbers = field_find_rows(&reader, value, EXPECTED, false);
+    if (!numbers || !field_expect_numbers(&reader, numbers, false)
+        || !field_find_numbers(&reader, value, EXPECTED))
         return false;
     if (numbers->rank > 2)
-        return fault_set_at(fault, pointer, FAULT_SHAPE,
+        return fault_set_at(fault, reader.pointer, FAULT_SHAPE,
                             "%.60s has %d dimensions; expected rows of numbers, or for a bias one "
                             "row",
                             name, numbers->rank);
@@ -99,19 +97,20 @@ static bool write_file(void **bytes, size_t *size, const struct json_document *d
                        const cJSON *parameters, const char *config_text,
                        const struct model_config *config, struct fault *fault)
 {
-    int64_t count = 0;
-    for (const cJSON *node = parameters->child; node; node = node->next)
-        count++;
-    struct safetensors_tensor *tensors = calloc((size_t)count + 1, sizeof *tensors);
-    if (!tensors)
-        return fault_no_memory(fault);
-    bool good = true;
-    int64_t i = 0;
-    for (const cJSON *node = parameters->child; good && node; node = node->next)
-        good = check_name(node->string, config, fault)
-               && read_parameter(&tensors[i++], document, node, fault);
-    good = good && safetensors_write(bytes, size, tensors, count, "attnd", config_text, fault);
-    free(tensors);
+    struct message message;
+    struct arena arena;
+    arena_init(&arena, SIZE_MAX);
+    bool good = format_json_message(document, parameters, &arena, &message, fault);
+    struct safetensors_tensor *tensors =
+        good ? arena_calloc(&arena, (size_t)message.count, sizeof *tensors) : NULL;
+    if (good && !tensors)
+        good = fault_no_memory(fault);
+    for (int64_t i = 0; good && i < message.count; i++)
+        good = check_name(message.values[i].name, config, fault)
+               && read_parameter(&tensors[i], &message.values[i], fault);
+    good =
+        good && safetensors_write(bytes, size, tensors, message.count, "attnd", config_text, fault);
+    arena_free(&arena);
     return good;
 }
 

@@ -251,37 +251,6 @@ struct json_element json_element_at(const struct json_numbers *numbers, int64_t 
     return element;
 }
 
-/* Finds the first string or object in an array that is not an array of numbers. */
-static bool find_stray(const struct json_document *document, const cJSON *array,
-                       struct json_element *element)
-{
-    const cJSON *at[JSON_DEPTH_MAX]; /* the current child of each open array */
-    *element = (struct json_element){ .depth = 1 };
-    at[0] = array->child;
-    while (element->depth > 0) {
-        const int last = element->depth - 1;
-        const cJSON *child = at[last];
-        if (!child) { /* the array ends: go on behind it */
-            element->depth--;
-            if (last > 0) {
-                at[last - 1] = at[last - 1]->next;
-                element->index[last - 1]++;
-            }
-        } else if (cJSON_IsString(child) || cJSON_IsObject(child)) {
-            element->kind = json_kind(document, child);
-            return true;
-        } else if (cJSON_IsArray(child) && !json_numbers_of(document, child)
-                   && element->depth < JSON_DEPTH_MAX) {
-            element->index[element->depth] = 0;
-            at[element->depth++] = child->child;
-        } else {
-            at[last] = child->next;
-            element->index[last]++;
-        }
-    }
-    return false;
-}
-
 bool json_element_fault(const struct json_place *place, const struct json_element *element,
                         enum fault_code code, const char *format, ...)
 {
@@ -299,16 +268,6 @@ bool json_element_fault(const struct json_place *place, const struct json_elemen
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
     return fault_set_at(place->fault, pointer, code, "%.60s%s %s", place->name, way, message);
-}
-
-static bool refuse_other(const struct json_place *place, const cJSON *node, const char *expected)
-{
-    struct json_element element;
-    if (cJSON_IsArray(node) && find_stray(place->document, node, &element))
-        return json_element_fault(place, &element, FAULT_TYPE, "is %s; %.60s takes %s",
-                                  element.kind, place->name, expected);
-    return fault_set_at(place->fault, place->pointer, FAULT_TYPE, "%.60s is %s; expected %s",
-                        place->name, json_kind(place->document, node), expected);
 }
 
 static bool refuse_ragged(const struct json_place *place, const struct json_numbers *numbers)
@@ -332,16 +291,6 @@ bool json_element_expect_rows(const struct json_place *place, const struct json_
     if (numbers->ragged_depth > 0)
         return refuse_ragged(place, numbers);
     return !numbers->is_deep || refuse_deep(place);
-}
-
-const struct json_numbers *json_element_array(const struct json_place *place, const cJSON *node,
-                                              const char *expected, bool may_be_deep)
-{
-    const struct json_numbers *numbers = json_numbers_of(place->document, node);
-    const bool fits = !numbers ? refuse_other(place, node, expected)
-                               : (may_be_deep && numbers->ragged_depth == 0)
-                                     || json_element_expect_rows(place, numbers);
-    return fits ? numbers : NULL;
 }
 
 bool json_element_expect_numbers(const struct json_place *place, const struct json_numbers *numbers,

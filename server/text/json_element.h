@@ -13,7 +13,6 @@ bool json_check_duplicates(const cJSON *root, struct fault *fault);
 
 /* The field that an array belongs to. */
 struct json_place {
-    const struct json_document *document;
     const char *pointer, *name; /* of the field, for faults: "/query", "query" */
     struct fault *fault;
 };
@@ -23,7 +22,7 @@ struct json_place {
 struct json_element {
     int depth;
     int64_t index[JSON_DEPTH_MAX];
-    const char *kind; /* "a string", "null", "true" */
+    const char *kind; /* "null", "true" */
 };
 
 /* The element at a row-major index. Its kind is exact for the first boolean and the first null of
@@ -35,13 +34,6 @@ struct json_element json_element_at(const struct json_numbers *numbers, int64_t 
 bool json_element_fault(const struct json_place *place, const struct json_element *element,
                         enum fault_code code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-
-/* The array of numbers, booleans and null, with rows of equal shape, that node stands for; NULL
- * with a fault where it is anything else. may_be_deep: the shape does not matter, so more levels
- * than JSON_RANK_MAX are allowed. expected says for the message what the field takes: "an array of
- * numbers". */
-const struct json_numbers *json_element_array(const struct json_place *place, const cJSON *node,
-                                              const char *expected, bool may_be_deep);
 
 /* True where all rows have equal shape, on at most JSON_RANK_MAX levels; else sets a fault. */
 bool json_element_expect_rows(const struct json_place *place, const struct json_numbers *numbers);
