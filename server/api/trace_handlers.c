@@ -6,15 +6,15 @@
 
 void trace_handle(struct exchange *exchange)
 {
-    trace_job_handle(exchange, &trace_single);
+    operation_handle(exchange, &trace_single);
 }
 
 void trace_handle_batch(struct exchange *exchange)
 {
-    trace_job_handle(exchange, &trace_batch);
+    operation_handle(exchange, &trace_batch);
 }
 
 void trace_handle_session(struct exchange *exchange)
 {
-    trace_job_handle(exchange, &trace_of_session);
+    operation_handle(exchange, &trace_of_session);
 }

@@ -183,7 +183,8 @@ static bool plan_sequence(struct pass *pass, const struct pass_step *step,
     set_inputs(pass, step, sequence);
     if (!set_outputs(pass, step, sequence))
         return true; /* a plan without stages */
-    struct infer_request request = { .arena = { .bytes_max = 0 } };
+    struct arena none = { .bytes_max = 0 };
+    struct infer_request request = { .arena = &none };
     if (!set_weight_map(pass, step, sequence, fault) || !set_bias(pass, step, sequence, fault)
         || !infer_plan_layer(&request, item, &pass->limits, fault))
         return false;

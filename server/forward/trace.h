@@ -182,7 +182,7 @@ static inline int64_t trace_vocabulary(const struct model_forward *forward)
 }
 
 struct trace_request {
-    struct arena arena; /* owns all that the items point at, except the models */
+    struct arena *arena; /* owns all that the items point at, except the models */
     struct trace_item *items;
     int64_t item_count;
     bool nonfinite_allowed;     /* JSON may have NaN and infinities */

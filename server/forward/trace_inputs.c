@@ -74,7 +74,7 @@ static bool encode_text(struct trace_request *request, struct trace_item *item, 
     request->tokenized_bytes += source.text.size + source.pair.size;
     if (tokenizer_encode(model->tokenizer, request->stop.is_stopped ? &request->stop : NULL,
                          source.text, source.pair.data ? &source.pair : NULL, source.special,
-                         &request->arena, list, fault))
+                         request->arena, list, fault))
         return true;
     if (fault->code != FAULT_MEMORY && !fault->pointer[0])
         snprintf(fault->pointer, sizeof fault->pointer, "%s", source.pointer);
@@ -162,7 +162,7 @@ static bool take_tokens(struct trace_request *request, struct trace_item *item, 
         if (item->text.data)
             return fault_set_at(fault, "/tokens", FAULT_FIELD,
                                 "both text and tokens came; expected one of them");
-        if (!take_ids(item->tokens, item->token_count, &request->arena, list, fault))
+        if (!take_ids(item->tokens, item->token_count, request->arena, list, fault))
             return false;
     } else {
         if (item->has_token_types)
@@ -203,7 +203,7 @@ static bool take_decoder_tokens(struct trace_request *request, struct trace_item
 {
     const struct model_forward *forward = item->model->forward;
     struct token_list *list = &item->streams[1].tokens;
-    struct arena *arena = &request->arena;
+    struct arena *arena = request->arena;
     const bool has_text = item->decoder_text.data != NULL;
     if (item->has_decoder_tokens && has_text)
         return fault_set_at(fault, "/decoder_tokens", FAULT_FIELD,
@@ -320,7 +320,7 @@ static bool has_input(const struct trace_item *item, enum model_input input)
 static bool take_stream(struct trace_request *request, struct trace_item *item, int i,
                         struct fault *fault)
 {
-    struct arena *arena = &request->arena;
+    struct arena *arena = request->arena;
     const struct model_forward *forward = item->model->forward;
     struct trace_stream *stream = &item->streams[i];
     const enum model_input input = forward->streams[i].embedding.input;
@@ -445,7 +445,7 @@ bool trace_plan_inputs(struct trace_request *request, struct trace_item *item, s
     for (int i = 0; i < forward->stream_count; i++)
         if (!take_stream(request, item, i, fault) || !check_length(item, i, fault))
             return false;
-    return take_mask(item, &request->arena, fault);
+    return take_mask(item, request->arena, fault);
 }
 
 /* ------------------------------------------------------------------- spans -- */
@@ -551,7 +551,7 @@ static bool may_search(struct trace_request *request, const struct trace_item *i
 static bool find_spans(struct trace_request *request, struct trace_item *item, struct fault *fault)
 {
     const int64_t count = item->span_text_count;
-    struct attn_map_range *ranges = arena_calloc(&request->arena, (size_t)count, sizeof *ranges);
+    struct attn_map_range *ranges = arena_calloc(request->arena, (size_t)count, sizeof *ranges);
     if (!ranges)
         return fault_no_memory(fault);
     if (item->spans)
@@ -594,7 +594,7 @@ static bool set_span_rows(const struct trace_item *item, struct trace_stream *st
 
 bool trace_plan_spans(struct trace_request *request, struct trace_item *item, struct fault *fault)
 {
-    struct arena *arena = &request->arena;
+    struct arena *arena = request->arena;
     if (item->span_texts ? !find_spans(request, item, fault) : !check_spans(item, fault))
         return false;
     if (item->has_rows && item->span_count == 0)

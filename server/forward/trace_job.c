@@ -12,11 +12,9 @@
 #include "infer/infer_statistics.h"
 #include "service/admission.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 struct trace_job {
-    struct trace_call call; /* first: a call of this kind is its trace_job */
+    struct trace_request request; /* first: trace_request_of() */
+    struct call *call;
     struct trace_groups groups;
     struct pass *pass; /* that runs, of this group; NULL: none */
     int64_t group;
@@ -27,28 +25,27 @@ struct trace_job {
     size_t workspace_bytes;
 };
 
-static struct trace_job *trace_of(struct call *call)
+static struct trace_job *trace_of(const struct call *call)
 {
-    return (struct trace_job *)call;
+    return call->work;
 }
 
 /* ----------------------------------------------------------------- reading -- */
 
-static bool trace_begin(struct call *call, const struct exchange *exchange, struct fault *fault)
+static void trace_init(struct call *call)
 {
-    struct trace_call *trace = &trace_of(call)->call;
-    trace->limits = infer_job_limits(call->service, exchange);
-    call->job.tasks_at_once = trace->limits.worker_count;
-    trace->request.nonfinite_allowed = call->service->config->json_nonfinite_allowed;
-    arena_init(&trace->request.arena, trace->limits.scratch_bytes_max);
-    trace->request.arena.memory = call->memory;
-    return operation_begin(call, &trace->request.arena, exchange, fault);
+    struct trace_job *job = trace_of(call);
+    job->request.arena = &call->arena;
+    job->request.nonfinite_allowed = call->form.nonfinite_allowed;
+    job->request.attention.model = call->model; /* whose statistics count the request */
+    call->model = NULL;
+    job->call = call;
 }
 
 static void price_trace(struct trace_job *job)
 {
-    struct call *call = &job->call.base;
-    const struct trace_request *request = &job->call.request;
+    struct call *call = job->call;
+    const struct trace_request *request = &job->request;
     call->item_count = request->item_count;
     for (int64_t i = 0; i < request->item_count; i++)
         if (request->items[i].fault.code == FAULT_NONE)
@@ -77,17 +74,16 @@ static bool is_stopped(void *call)
 static bool trace_plan_call(struct call *call, struct fault *fault)
 {
     struct trace_job *job = trace_of(call);
-    struct trace_call *trace = &job->call;
-    trace->request.stop = (struct tokenizer_stop){ is_stopped, call };
-    const bool is_planned = trace_plan(&trace->request, &job->groups, &trace->limits, fault);
-    price_reading(call, &trace->request, is_planned);
+    struct trace_request *request = &job->request;
+    request->stop = (struct tokenizer_stop){ is_stopped, call };
+    const bool is_planned = trace_plan(request, &job->groups, &call->limits, fault);
+    price_reading(call, request, is_planned);
     if (!is_planned) {
         if (call->operation->explain)
             call->operation->explain(call, fault);
         return false;
     }
-    if (!trace_keep_plan(&trace->request, call->service->kept, trace->limits.key, &job->groups.work,
-                         fault))
+    if (!trace_keep_plan(request, call->service->kept, call->limits.key, &job->groups.work, fault))
         return false;
     if (!memory_reserve(call->memory, job->groups.pass_bytes))
         return fault_no_memory(fault);
@@ -107,8 +103,8 @@ static void end_pass(struct trace_job *job)
 static bool begin_pass(struct trace_job *job, struct fault *fault)
 {
     struct attn_work work = { 0 };
-    arena_init(&job->arena, job->call.limits.scratch_bytes_max);
-    return pass_create(&job->pass, &job->arena, &job->groups.groups[job->group], &job->call.limits,
+    arena_init(&job->arena, job->call->limits.scratch_bytes_max);
+    return pass_create(&job->pass, &job->arena, &job->groups.groups[job->group], &job->call->limits,
                        &work, fault);
 }
 
@@ -116,8 +112,8 @@ static bool begin_pass(struct trace_job *job, struct fault *fault)
  * the answer has. */
 static int64_t keep_tasks(struct trace_job *job, struct fault *fault)
 {
-    struct call *call = &job->call.base;
-    struct trace_request *request = &job->call.request;
+    struct call *call = job->call;
+    struct trace_request *request = &job->request;
     const int64_t count = job->makes_levels ? 0 : trace_keep_tasks(request);
     const size_t bytes = trace_keep_workspace_bytes(request);
     job->makes_levels = true;
@@ -131,7 +127,7 @@ static int64_t keep_tasks(struct trace_job *job, struct fault *fault)
         return count;
     job->workspace_bytes = (bytes + 63) / 64 * 64;
     job->workspaces =
-        arena_alloc(&request->arena, job->workspace_bytes * (size_t)job->call.limits.worker_count);
+        arena_alloc(request->arena, job->workspace_bytes * (size_t)job->call->limits.worker_count);
     if (job->workspaces)
         return count;
     fault_no_memory(fault);
@@ -143,7 +139,7 @@ static int64_t trace_tasks(struct call *call, int stage)
     struct trace_job *job = trace_of(call);
     struct fault *fault = &call->fault;
     if (stage == 0)
-        infer_statistics_pending(&job->call.request.attention, &job->pending, true);
+        infer_statistics_pending(&job->request.attention, &job->pending, true);
     while (job->group < job->groups.count) {
         if (!job->pass && !begin_pass(job, fault))
             return 0;
@@ -160,11 +156,11 @@ static void trace_run(struct call *call, int stage, int64_t task, const struct w
 {
     struct trace_job *job = trace_of(call);
     if (stage == 0 && task == 0)
-        infer_statistics_pending(&job->call.request.attention, &job->pending, false);
+        infer_statistics_pending(&job->request.attention, &job->pending, false);
     if (!job->makes_levels)
         pass_run(job->pass, task, worker);
     else
-        trace_keep_run(&job->call.request, task,
+        trace_keep_run(&job->request, task,
                        job->workspaces
                            ? job->workspaces + job->workspace_bytes * (size_t)worker->slot
                            : worker->workspace);
@@ -176,8 +172,8 @@ static void trace_end(struct call *call, struct fault *fault)
 {
     struct trace_job *job = trace_of(call);
     end_pass(job);
-    infer_statistics_pending(&job->call.request.attention, &job->pending, false);
-    infer_job_check_models(&job->call.request.attention, fault);
+    infer_statistics_pending(&job->request.attention, &job->pending, false);
+    infer_job_check_models(&job->request.attention, fault);
 }
 
 /* The request's items of attention stand for the items of the trace. */
@@ -197,8 +193,9 @@ static void trace_drop(struct call *call)
     trace_request_free(request);
 }
 
-static const struct call_kind trace_kind = {
-    .begin = trace_begin,
+const struct call_kind trace_kind = {
+    .work_bytes = sizeof(struct trace_job),
+    .init = trace_init,
     .read = operation_read,
     .plan = trace_plan_call,
     .tasks = trace_tasks,
@@ -208,34 +205,3 @@ static const struct call_kind trace_kind = {
     .record = trace_record,
     .drop = trace_drop,
 };
-
-void trace_job_handle(struct exchange *exchange, const struct operation *operation)
-{
-    struct trace_job *job = calloc(1, sizeof *job);
-    if (job) {
-        job->call.base.kind = &trace_kind;
-        job->call.base.operation = operation;
-    }
-    call_handle(exchange, job ? &job->call.base : NULL);
-}
-
-size_t trace_job_bytes(void)
-{
-    return sizeof(struct trace_job);
-}
-
-/* The call itself stays, and with it the body, its document, priority and deadline. */
-void trace_job_take(struct infer_call *call, const struct operation *operation)
-{
-    const struct infer_limits limits = call->limits;
-    const struct infer_request request = call->request;
-    struct trace_job *job = (struct trace_job *)call;
-    memset((char *)job + sizeof job->call.base, 0, sizeof *job - sizeof job->call.base);
-    job->call.base.kind = &trace_kind;
-    job->call.base.operation = operation;
-    job->call.limits = limits;
-    job->call.request.arena = request.arena;
-    job->call.base.form.arena = &job->call.request.arena;
-    job->call.request.nonfinite_allowed = request.nonfinite_allowed;
-    job->call.request.attention.model = request.model; /* whose statistics count the request */
-}

@@ -6,27 +6,14 @@
 #include "infer/infer_job.h"
 #include "session/session.h"
 
-struct trace_call {
-    struct call base; /* first: the call of a trace is its trace_call */
-    struct infer_limits limits;
-    struct trace_request request;
-};
+/* The kind of operations that fill a trace_request. */
+extern const struct call_kind trace_kind;
 
+/* The work of such a call begins with its request. */
 static inline struct trace_request *trace_request_of(const struct call *call)
 {
-    return &((struct trace_call *)call)->request;
+    return call->work;
 }
-
-/* In a handler: takes the body, and answers when all is computed. */
-void trace_job_handle(struct exchange *exchange, const struct operation *operation);
-
-/* The memory that an inference needs to become a trace (infer_job_handle_in()). */
-size_t trace_job_bytes(void);
-
-/* Turns an inference, whose operation has read that it asks for a trace, into one of this
- * operation, whose begin is not called. Limits and arena are those of the inference, whose request
- * has no items yet. */
-void trace_job_take(struct infer_call *call, const struct operation *operation);
 
 /* A trace whose tokens continue those of a session (trace_session.c): the pass computes the new
  * tokens alone, and every layer appends their keys and values to the session's.

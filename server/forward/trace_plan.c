@@ -56,7 +56,7 @@ static bool plan_item(struct trace_request *request, int64_t i, const struct inf
         request->number_bytes ? request->number_bytes : INFER_ANSWER_BYTES_PER_NUMBER;
     if (!resolve_model(item, &request->attention.items[i], limits, fault)
         || !trace_plan_inputs(request, item, fault) || !trace_plan_spans(request, item, fault)
-        || !trace_plan_results(item, &request->arena, fault))
+        || !trace_plan_results(item, request->arena, fault))
         return false;
     const size_t left = limits->answer_bytes_max - *bytes_total;
     item->answer_bytes = trace_answer_bytes(item, number_bytes);
@@ -66,7 +66,7 @@ static bool plan_item(struct trace_request *request, int64_t i, const struct inf
     const struct trace_joint joint = { request->joined ? request->items : item,
                                        request->joined ? i : 0,
                                        request->joined ? request->item_count : 1 };
-    return trace_allocate_results(item, &joint, &request->arena, fault);
+    return trace_allocate_results(item, &joint, request->arena, fault);
 }
 
 /* ------------------------------------------------------------------ groups -- */
@@ -148,9 +148,9 @@ static bool form_groups(struct trace_request *request, struct trace_groups *grou
                         const struct infer_limits *limits, struct fault *fault)
 {
     struct trace_item **items =
-        arena_calloc(&request->arena, (size_t)request->item_count, sizeof(struct trace_item *));
+        arena_calloc(request->arena, (size_t)request->item_count, sizeof(struct trace_item *));
     struct infer_item **attention =
-        arena_calloc(&request->arena, (size_t)request->item_count, sizeof(struct infer_item *));
+        arena_calloc(request->arena, (size_t)request->item_count, sizeof(struct infer_item *));
     struct pass_group group = { items, attention, 0 };
     int64_t count = 0, rows = 0;
     if (!items || !attention)
@@ -178,9 +178,9 @@ bool trace_plan(struct trace_request *request, struct trace_groups *groups,
 {
     size_t bytes_total = 0;
     request->attention.items =
-        arena_calloc(&request->arena, (size_t)request->item_count, sizeof(struct infer_item));
+        arena_calloc(request->arena, (size_t)request->item_count, sizeof(struct infer_item));
     groups->groups =
-        arena_calloc(&request->arena, (size_t)request->item_count, sizeof *groups->groups);
+        arena_calloc(request->arena, (size_t)request->item_count, sizeof *groups->groups);
     if (!request->attention.items || !groups->groups)
         return fault_no_memory(fault);
     request->attention.item_count = request->item_count;
@@ -204,6 +204,6 @@ void trace_request_free(struct trace_request *request)
     }
     request->item_count = 0;
     infer_request_free(&request->attention);
-    arena_free(&request->arena);
+    arena_free(request->arena);
     request->items = NULL;
 }

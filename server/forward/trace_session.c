@@ -160,7 +160,7 @@ static const struct call_order order = {
 
 bool trace_session_begin(struct call *call, struct session *session, struct fault *fault)
 {
-    struct trace_session *own = arena_calloc(&trace_request_of(call)->arena, 1, sizeof *own);
+    struct trace_session *own = arena_calloc(trace_request_of(call)->arena, 1, sizeof *own);
     if (!own) {
         session_release(session);
         return fault_no_memory(fault);
@@ -183,7 +183,7 @@ bool trace_session_take(struct call *call, struct fault *fault)
     struct trace_session *own = session_state(call);
     struct session *session = own->session;
     struct trace_item *item = &trace_request_of(call)->items[0];
-    struct arena *arena = &trace_request_of(call)->arena;
+    struct arena *arena = trace_request_of(call)->arena;
     const int64_t count = session->layer_count;
     item->model_name = session->model->name;
     item->model = model_retain(session->model);

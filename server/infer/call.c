@@ -57,6 +57,7 @@ static void release(void *owner)
     if (--call->holders > 0)
         return;
     drop_memory(call);
+    free(call->work);
     free(call);
 }
 

@@ -27,6 +27,11 @@ struct call;
 
 /* A function that fails sets the fault, which the request is answered with. */
 struct call_kind {
+    /* Of a kind of operations (operation.h): what a call's work takes, which is zero before init,
+     * and what it is set to. */
+    size_t work_bytes;
+    void (*init)(struct call *call);
+
     /* On the connection thread, before the body is taken: reads the headers. exchange is NULL in
      * call_try(). */
     bool (*begin)(struct call *call, const struct exchange *exchange, struct fault *fault);
@@ -97,7 +102,11 @@ struct call {
     int64_t reserved_ns;         /* of the quota's CPU time */
     struct format_body form;     /* of an operation: what the message of the body refers to */
     const struct format *answer; /* of an operation: NULL: JSON, or the operation's own */
-    void *state;                 /* of an operation: its own, in the request's arena */
+    void *state;                 /* of an operation: its own, in the arena */
+    void *work; /* of the operation's kind: its own, freed with the call; NULL: it is not known */
+    struct arena arena;         /* of an operation: owns what is read and computed */
+    struct infer_limits limits; /* of an operation */
+    struct model *model; /* retained: that the request is about, while the work is not made */
     struct regions_held regions; /* of shared memory, that the request names */
     bool is_for_worker; /* no connection thread reads the body, however short; begin sets it */
     int64_t timeout_ns; /* that the body gives the request; 0: none */

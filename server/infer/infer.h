@@ -102,7 +102,7 @@ struct infer_item {
 };
 
 struct infer_request {
-    struct arena arena; /* owns all that the items point at, except the models */
+    struct arena *arena; /* owns all that the items point at, except the models */
     struct infer_item *items;
     int64_t item_count;
     struct model *model;    /* of all items, retained; NULL: each item has its own */

@@ -122,7 +122,7 @@ bool infer_gradient_check(const struct infer_item *item, const struct attn_layer
 
 static bool allocate(struct infer_request *request, float **numbers, int64_t count)
 {
-    *numbers = arena_alloc(&request->arena, (size_t)count * sizeof(float));
+    *numbers = arena_alloc(request->arena, (size_t)count * sizeof(float));
     return *numbers != NULL;
 }
 
@@ -132,7 +132,7 @@ static bool allocate_bias(struct infer_request *request, const struct infer_item
     struct infer_gradient *gradient = item->gradient;
     const size_t sums =
         (size_t)(model_layer_of(item)->relative_bias.table_rows * item->layer.q_heads);
-    gradient->bias_sums = arena_calloc(&request->arena, sums, sizeof *gradient->bias_sums);
+    gradient->bias_sums = arena_calloc(request->arena, sums, sizeof *gradient->bias_sums);
     return gradient->bias_sums
            && allocate(request, &gradient->biased_mask, count_of(&problem->mask));
 }
@@ -201,7 +201,7 @@ static void set_parameters(const struct infer_item *item, struct attn_layer_grad
 bool infer_gradient_plan(struct infer_request *request, struct infer_item *item,
                          const struct attn_layer_problem *problem, struct fault *fault)
 {
-    item->gradient = arena_calloc(&request->arena, 1, sizeof *item->gradient);
+    item->gradient = arena_calloc(request->arena, 1, sizeof *item->gradient);
     if (!item->gradient)
         return fault_no_memory(fault);
     if (!allocate_results(request, item, problem, fault))

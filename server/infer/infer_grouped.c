@@ -30,7 +30,7 @@ static int compare_places(const void *a, const void *b)
 bool infer_grouped_init(struct infer_grouped *grouped, struct infer_request *request)
 {
     const size_t count = (size_t)request->item_count;
-    struct arena *arena = &request->arena;
+    struct arena *arena = request->arena;
     grouped->item_count = request->item_count;
     /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
     grouped->items = arena_calloc(arena, count, sizeof *grouped->items);

@@ -8,12 +8,10 @@
 #include "infer/infer_grouped.h"
 #include "infer/infer_results.h"
 #include "infer/infer_statistics.h"
-#include "service/admission.h"
-
-#include <stdlib.h>
 
 struct infer_job {
-    struct infer_call call; /* first: a call of this kind is its infer_job */
+    struct infer_request request; /* first: infer_request_of() */
+    struct call *call;
     struct infer_grouped grouped;
     bool pending; /* planned, and no task of computing has begun */
 
@@ -23,38 +21,26 @@ struct infer_job {
     int shared_stages; /* stages of the plan that batches have run for the job */
 };
 
-static struct infer_job *infer_of(struct call *call)
+static struct infer_job *infer_of(const struct call *call)
 {
-    return (struct infer_job *)call;
+    return call->work;
 }
 
-/* ----------------------------------------------------------------- reading -- */
+static int64_t go_on(struct job *job);
 
-struct infer_limits infer_job_limits(const struct service *service, const struct exchange *exchange)
+static void init(struct call *call)
 {
-    const struct config *config = service->config;
-    return (struct infer_limits){
-        .store = service->store,
-        .key = exchange ? exchange_key(exchange) : NULL,
-        .kernels = service->kernels,
-        .precision = config->precision,
-        .worker_count = scheduler_worker_count(service->scheduler),
-        .workspace_bytes = SERVICE_WORKSPACE_BYTES,
-        .answer_bytes_max = config->answer_bytes_max,
-        .scratch_bytes_max = service_request_bytes_max(config),
-    };
+    struct infer_job *job = infer_of(call);
+    job->request.arena = &call->arena;
+    job->request.nonfinite_allowed = call->form.nonfinite_allowed;
+    job->request.model = call->model;
+    call->model = NULL;
+    job->call = call;
+    job->member.job = &call->job;
+    job->member.go_on = go_on;
 }
 
-static bool begin(struct call *call, const struct exchange *exchange, struct fault *fault)
-{
-    struct infer_call *infer = &infer_of(call)->call;
-    infer->limits = infer_job_limits(call->service, exchange);
-    call->job.tasks_at_once = infer->limits.worker_count;
-    infer->request.nonfinite_allowed = call->service->config->json_nonfinite_allowed;
-    arena_init(&infer->request.arena, infer->limits.scratch_bytes_max);
-    infer->request.arena.memory = call->memory;
-    return operation_begin(call, &infer->request.arena, exchange, fault);
-}
+/* ---------------------------------------------------------------- planning -- */
 
 static int64_t most_stages(const struct infer_request *request)
 {
@@ -68,8 +54,8 @@ static int64_t most_stages(const struct infer_request *request)
 /* Predicts what the request costs, alone and with what it may share. */
 static void price(struct infer_job *job)
 {
-    struct call *call = &job->call.base;
-    const struct infer_request *request = &job->call.request;
+    struct call *call = job->call;
+    const struct infer_request *request = &job->request;
     infer_cost_plan(&call->cost, request, call->answer_coding);
     job->member.alone_ns = infer_cost_ns(&call->cost);
     call_share_stages(call, most_stages(request));
@@ -80,9 +66,8 @@ static void price(struct infer_job *job)
 static bool plan(struct call *call, struct fault *fault)
 {
     struct infer_job *job = infer_of(call);
-    struct infer_call *infer = &job->call;
-    struct infer_request *request = &infer->request;
-    if (!infer_plan(request, &infer->limits, fault)) {
+    struct infer_request *request = &job->request;
+    if (!infer_plan(request, &call->limits, fault)) {
         if (call->operation->explain)
             call->operation->explain(call, fault);
         return false;
@@ -103,7 +88,7 @@ static int64_t go_on(struct job *job)
 {
     struct call *call = (struct call *)job;
     struct infer_job *infer = infer_of(call);
-    infer_statistics_pending(&infer->call.request, &infer->pending, false);
+    infer_statistics_pending(&infer->request, &infer->pending, false);
     job->cost_ns = infer_cost_was_shared(&call->cost, infer->member.product, infer->member.paid_ns);
     infer->shared_stages++;
     return call_continue(call, infer_grouped_begin(&infer->grouped, infer->member_stage + 1));
@@ -113,10 +98,10 @@ static int64_t tasks(struct call *call, int stage)
 {
     struct infer_job *job = infer_of(call);
     if (stage == 0)
-        infer_statistics_pending(&job->call.request, &job->pending, true);
+        infer_statistics_pending(&job->request, &job->pending, true);
     job->member_stage = stage + job->shared_stages;
     const int64_t count = infer_grouped_begin(&job->grouped, job->member_stage);
-    if (!infer_batch_member(&job->member, &job->call.request, job->member_stage))
+    if (!infer_batch_member(&job->member, &job->request, job->member_stage))
         return count;
     job->was_member = true;
     const int64_t cost_ns = call->job.cost_ns;
@@ -132,7 +117,7 @@ static void run(struct call *call, int stage, int64_t task, const struct worker 
 {
     struct infer_job *job = infer_of(call);
     if (stage == 0 && task == 0)
-        infer_statistics_pending(&job->call.request, &job->pending, false);
+        infer_statistics_pending(&job->request, &job->pending, false);
     infer_grouped_run(&job->grouped, task, worker);
 }
 
@@ -161,9 +146,9 @@ static void end(struct call *call, struct fault *fault)
     struct infer_job *job = infer_of(call);
     if (job->was_member)
         batcher_leave(call->service->batcher, &job->member);
-    infer_statistics_pending(&job->call.request, &job->pending, false);
-    call->cost.is_less = job->grouped.is_shared || selects(&job->call.request);
-    infer_job_check_models(&job->call.request, fault);
+    infer_statistics_pending(&job->request, &job->pending, false);
+    call->cost.is_less = job->grouped.is_shared || selects(&job->request);
+    infer_job_check_models(&job->request, fault);
 }
 
 static void record(struct call *call, struct request_record *record)
@@ -177,8 +162,9 @@ static void drop(struct call *call)
     infer_request_free(infer_request_of(call));
 }
 
-static const struct call_kind infer_kind = {
-    .begin = begin,
+const struct call_kind infer_kind = {
+    .work_bytes = sizeof(struct infer_job),
+    .init = init,
     .read = operation_read,
     .plan = plan,
     .tasks = tasks,
@@ -188,31 +174,3 @@ static const struct call_kind infer_kind = {
     .record = record,
     .drop = drop,
 };
-
-static struct call *create(const struct operation *operation, size_t bytes)
-{
-    struct infer_job *job = calloc(1, bytes > sizeof *job ? bytes : sizeof *job);
-    if (!job)
-        return NULL;
-    job->call.base.kind = &infer_kind;
-    job->call.base.operation = operation;
-    job->member.job = &job->call.base.job;
-    job->member.go_on = go_on;
-    return &job->call.base;
-}
-
-void infer_job_handle(struct exchange *exchange, const struct operation *operation)
-{
-    infer_job_handle_in(exchange, operation, 0);
-}
-
-void infer_job_handle_in(struct exchange *exchange, const struct operation *operation, size_t bytes)
-{
-    call_handle(exchange, create(operation, bytes));
-}
-
-bool infer_job_try(struct service *service, const struct operation *operation,
-                   struct byte_slice body, struct fault *fault)
-{
-    return call_try(service, create(operation, 0), body, fault);
-}

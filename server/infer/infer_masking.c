@@ -273,7 +273,7 @@ bool infer_plan_bias(struct infer_request *request, struct infer_item *item,
     if (!model_bias_check(bias, item->past_len, q_len, item->masking.kv_offset, kv_len, fault))
         return false;
     if (!item->bias) {
-        float *sum = allocate_sum(&request->arena, item);
+        float *sum = allocate_sum(request->arena, item);
         if (!sum)
             return fault_no_memory(fault);
         for (int64_t h = 0; h < heads; h++)

@@ -133,8 +133,7 @@ bool infer_merge_shapes(struct infer_request *request, struct infer_item *item, 
     const int64_t teller = find_teller(item);
     struct part_shape whole = { 0 };
     int64_t count = 0;
-    struct attn_part *parts =
-        arena_calloc(&request->arena, (size_t)item->part_count, sizeof *parts);
+    struct attn_part *parts = arena_calloc(request->arena, (size_t)item->part_count, sizeof *parts);
     if (!parts)
         return fault_no_memory(fault);
     if (!read_shape(&item->parts[teller], teller, &whole, fault)

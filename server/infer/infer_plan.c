@@ -428,7 +428,7 @@ void infer_request_free(struct infer_request *request)
     }
     model_release(request->model);
     request->model = NULL;
-    arena_free(&request->arena);
+    arena_free(request->arena);
     request->items = NULL;
     request->item_count = 0;
 }

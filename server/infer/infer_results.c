@@ -107,7 +107,7 @@ static bool to_floats(struct infer_request *request, struct array *array, struct
     size_t count = 1;
     for (int i = 0; i < array->rank; i++)
         count *= (size_t)array->shape[i]; /* no overflow: they are in memory */
-    float *values = arena_alloc(&request->arena, count * sizeof *values);
+    float *values = arena_alloc(request->arena, count * sizeof *values);
     if (!values)
         return fault_no_memory(fault);
     dtype_read(values, array->data, array->dtype, count);
@@ -158,7 +158,7 @@ static bool convert(struct infer_request *request, void **numbers, size_t count,
                     enum attn_dtype from, enum attn_dtype to, struct fault *fault)
 {
     if (from != ATTN_F32) {
-        float *values = arena_alloc(&request->arena, count * sizeof *values);
+        float *values = arena_alloc(request->arena, count * sizeof *values);
         if (!values)
             return fault_no_memory(fault);
         dtype_read(values, *numbers, from, count);
@@ -166,7 +166,7 @@ static bool convert(struct infer_request *request, void **numbers, size_t count,
     }
     if (to == ATTN_F32)
         return true;
-    void *converted = arena_alloc(&request->arena, count * attn_dtype_size(to));
+    void *converted = arena_alloc(request->arena, count * attn_dtype_size(to));
     if (!converted)
         return fault_no_memory(fault);
     dtype_write(converted, to, *numbers, count);
@@ -255,9 +255,9 @@ bool infer_plan_weight_map(struct infer_request *request, struct infer_item *ite
     memset(map->values, 0, count * sizeof *map->values);
     if (map->top_k > 0) {
         if (!map->indices)
-            map->indices = arena_alloc(&request->arena, count * sizeof *map->indices);
+            map->indices = arena_alloc(request->arena, count * sizeof *map->indices);
         if (!map->pooled)
-            map->pooled = arena_alloc(&request->arena, (size_t)pooled * sizeof *map->pooled);
+            map->pooled = arena_alloc(request->arena, (size_t)pooled * sizeof *map->pooled);
         if (!map->indices || !map->pooled)
             return fault_no_memory(fault);
         memset(map->indices, 0, count * sizeof *map->indices);
@@ -305,10 +305,10 @@ static bool allocate_selection(struct infer_request *request, struct infer_item 
 {
     struct attn_selection *selection = &item->selection;
     const size_t rows = (size_t)(item->layer.kv_heads * item->q_len) + 1;
-    selection->mass_left = arena_calloc(&request->arena, infer_selection_count(item) + 1,
-                                        sizeof *selection->mass_left);
-    selection->keys_read = arena_calloc(&request->arena, rows, sizeof *selection->keys_read);
-    selection->keys_seen = arena_calloc(&request->arena, rows, sizeof *selection->keys_seen);
+    selection->mass_left =
+        arena_calloc(request->arena, infer_selection_count(item) + 1, sizeof *selection->mass_left);
+    selection->keys_read = arena_calloc(request->arena, rows, sizeof *selection->keys_read);
+    selection->keys_seen = arena_calloc(request->arena, rows, sizeof *selection->keys_seen);
     return (selection->mass_left && selection->keys_read && selection->keys_seen)
            || fault_no_memory(fault);
 }
@@ -379,7 +379,7 @@ static void *allocate_results(struct infer_request *request, size_t size)
 {
     if (request->joined && __builtin_mul_overflow(size, (size_t)request->item_count, &size))
         return NULL;
-    return arena_alloc(&request->arena, size);
+    return arena_alloc(request->arena, size);
 }
 
 bool infer_allocate_results(struct infer_request *request, struct infer_item *item,
@@ -416,12 +416,12 @@ bool infer_allocate_scratch(struct infer_request *request, struct infer_item *it
                          "the request needs %zu bytes to compute in; at most %zu are given",
                          scratch_bytes + workspaces, limits->scratch_bytes_max);
     if (scratch_bytes) {
-        item->scratch = arena_alloc(&request->arena, scratch_bytes);
+        item->scratch = arena_alloc(request->arena, scratch_bytes);
         if (!item->scratch)
             return fault_no_memory(fault);
     }
     if (workspaces) {
-        item->workspaces = arena_alloc(&request->arena, workspaces);
+        item->workspaces = arena_alloc(request->arena, workspaces);
         if (!item->workspaces)
             return fault_no_memory(fault);
     }

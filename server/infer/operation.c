@@ -3,6 +3,10 @@
 #include "infer/operation.h"
 
 #include "infer/call_formats.h"
+#include "infer/infer_statistics.h"
+#include "service/admission.h"
+
+#include <stdlib.h>
 
 const struct format *const operation_formats_json[] = { &format_json, NULL };
 const struct format *const operation_formats_tensors[] = { &format_json, &format_safetensors,
@@ -23,12 +27,26 @@ bool operation_begin(struct call *call, struct arena *arena, const struct exchan
     return !operation->begin || operation->begin(call, exchange, fault);
 }
 
+/* Makes the work of the operation's kind. */
+static bool make_work(struct call *call, struct fault *fault)
+{
+    const struct call_kind *kind = call->operation->kind;
+    if (!kind || call->work)
+        return true;
+    call->work = calloc(1, kind->work_bytes);
+    if (!call->work)
+        return fault_no_memory(fault);
+    call->kind = kind;
+    kind->init(call);
+    return true;
+}
+
 bool operation_read(struct call *call, struct fault *fault)
 {
     const struct operation *operation = NULL;
     while (call->operation != operation) {
         operation = call->operation;
-        if (!operation->read(call, fault))
+        if (!make_work(call, fault) || !operation->read(call, fault))
             return false;
     }
     return true;
@@ -80,4 +98,69 @@ void operation_drop(struct call *call)
     if (call->operation->drop)
         call->operation->drop(call);
     format_body_free(&call->form);
+}
+
+/* ------------------------------------------------- before the kind is known -- */
+
+static struct infer_limits limits_of(const struct service *service, const struct exchange *exchange)
+{
+    const struct config *config = service->config;
+    return (struct infer_limits){
+        .store = service->store,
+        .key = exchange ? exchange_key(exchange) : NULL,
+        .kernels = service->kernels,
+        .precision = config->precision,
+        .worker_count = scheduler_worker_count(service->scheduler),
+        .workspace_bytes = SERVICE_WORKSPACE_BYTES,
+        .answer_bytes_max = config->answer_bytes_max,
+        .scratch_bytes_max = service_request_bytes_max(config),
+    };
+}
+
+static bool begin(struct call *call, const struct exchange *exchange, struct fault *fault)
+{
+    call->limits = limits_of(call->service, exchange);
+    call->job.tasks_at_once = call->limits.worker_count;
+    call->form.nonfinite_allowed = call->service->config->json_nonfinite_allowed;
+    arena_init(&call->arena, call->limits.scratch_bytes_max);
+    call->arena.memory = call->memory;
+    return make_work(call, fault) && operation_begin(call, &call->arena, exchange, fault);
+}
+
+static void record(struct call *call, struct request_record *record)
+{
+    const struct infer_request request = { .model = call->model };
+    infer_statistics_record(record, &request, &call->cost);
+}
+
+static void drop(struct call *call)
+{
+    operation_drop(call);
+    model_release(call->model);
+    call->model = NULL;
+    arena_free(&call->arena);
+}
+
+static struct call *create(const struct operation *operation)
+{
+    static const struct call_kind UNKNOWN = {
+        .begin = begin, .read = operation_read, .record = record, .drop = drop
+    };
+    struct call *call = calloc(1, sizeof *call);
+    if (!call)
+        return NULL;
+    call->kind = &UNKNOWN;
+    call->operation = operation;
+    return call;
+}
+
+void operation_handle(struct exchange *exchange, const struct operation *operation)
+{
+    call_handle(exchange, create(operation));
+}
+
+bool operation_try(struct service *service, const struct operation *operation,
+                   struct byte_slice body, struct fault *fault)
+{
+    return call_try(service, create(operation), body, fault);
 }

@@ -11,6 +11,8 @@
 #include "infer/call.h"
 
 struct operation {
+    const struct call_kind *kind; /* what it is computed by; NULL: read makes another operation of
+                                     the call */
     const struct format *const *formats; /* of bodies and answers, JSON first and NULL last; NULL:
                                             begin reads the headers */
     const struct field_table *address;   /* whose fields an address may have (call_formats.h) */
@@ -19,7 +21,7 @@ struct operation {
     bool (*begin)(struct call *call, const struct exchange *exchange, struct fault *fault);
 
     /* Reads the body into the request, by call->form. Where it makes another operation of the call,
-     * that one reads on. */
+     * that one reads on, with the work of its kind. */
     bool (*read)(struct call *call, struct fault *fault);
 
     /* Puts the fault of a plan in the words of the body. NULL: they are the same. */
@@ -34,6 +36,13 @@ struct operation {
     /* Frees what begin and read took; may be called twice. NULL: nothing to do. */
     void (*drop)(struct call *call);
 };
+
+/* In a handler: takes the body, and answers when all is computed. */
+void operation_handle(struct exchange *exchange, const struct operation *operation);
+
+/* Runs a request of this body, which is not freed, on the caller's thread. Drops the answer. */
+bool operation_try(struct service *service, const struct operation *operation,
+                   struct byte_slice body, struct fault *fault);
 
 /* The parts of a call_kind that all operations share. The arena is the request's. */
 bool operation_begin(struct call *call, struct arena *arena, const struct exchange *exchange,

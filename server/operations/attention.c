@@ -20,7 +20,7 @@ bool attention_read(struct call *call, struct field_items *items, struct fault *
     items->target.into = &shared;
     items->fault_offset = offsetof(struct infer_item, fault);
     request->number_bytes = operation_answer(call)->number_bytes;
-    if (!operation_read_items(call, &request->arena, request->nonfinite_allowed, items, fault))
+    if (!operation_read_items(call, request->arena, request->nonfinite_allowed, items, fault))
         return false;
     request->items = items->items;
     request->item_count = items->count;
@@ -271,10 +271,10 @@ static bool finish_gradients(struct call *call, struct fault *fault)
 {
     struct infer_request *request = infer_request_of(call);
     struct infer_item *item = &request->items[0];
-    struct gradient_list *list = arena_calloc(&request->arena, 1, sizeof *list);
+    struct gradient_list *list = arena_calloc(request->arena, 1, sizeof *list);
     if (!list)
         return fault_no_memory(fault);
-    list->arena = &request->arena;
+    list->arena = request->arena;
     list->dtype = operation_answer(call)->writer->keeps_dtype ? item->answer_dtype : ATTN_F32;
     call->state = list;
     infer_gradient_finish(item);
@@ -283,20 +283,24 @@ static bool finish_gradients(struct call *call, struct fault *fault)
 
 /* ------------------------------------------------------------------ calls -- */
 
-const struct operation attention_single = { .formats = operation_formats_npy,
+const struct operation attention_single = { .kind = &infer_kind,
+                                            .formats = operation_formats_npy,
                                             .address = &attention_fields,
                                             .read = read_single,
                                             .finish = attention_finish,
                                             .say = say_single };
-const struct operation attention_batch = { .formats = operation_formats_json,
+const struct operation attention_batch = { .kind = &infer_kind,
+                                           .formats = operation_formats_json,
                                            .read = read_batch,
                                            .finish = attention_finish,
                                            .say = say_batch };
-const struct operation attention_merge = { .formats = operation_formats_tensors,
+const struct operation attention_merge = { .kind = &infer_kind,
+                                           .formats = operation_formats_tensors,
                                            .read = read_merge,
                                            .finish = attention_finish,
                                            .say = say_merge };
-const struct operation attention_gradients = { .formats = operation_formats_tensors,
+const struct operation attention_gradients = { .kind = &infer_kind,
+                                               .formats = operation_formats_tensors,
                                                .read = read_gradients,
                                                .finish = finish_gradients,
                                                .say = say_gradients };

@@ -12,12 +12,12 @@
 #include "operations/oip_tensors.h"
 #include "session/session_store.h"
 
-/* The operation that a call begins with; it becomes one of the others. */
+/* The operation that a call begins with; it chooses one of the others. */
 extern const struct operation oip_infer;
 extern const struct operation oip_attention, oip_sdpa, oip_trace;
 
 /* Begins a call with the path and the headers. */
-bool oip_infer_begin(struct infer_call *call, const char *model, const char *version,
+bool oip_infer_begin(struct call *call, const char *model, const char *version,
                      const struct oip_headers *headers, struct fault *fault);
 
 /* An input of the request. */
@@ -42,7 +42,7 @@ struct oip_sequence {
 
     /* When it is known how many keys are before those of the request: sets what hangs on the number
      * of all. NULL: nothing does. */
-    bool (*settle)(struct infer_call *call, int64_t past_len, struct fault *fault);
+    bool (*settle)(struct call *call, int64_t past_len, struct fault *fault);
 };
 
 /* What a call keeps from reading to writing: its state, in the request's arena. */
@@ -79,7 +79,7 @@ struct array oip_entry(const struct array *array, int64_t b);
 
 /* Allocates count items, all zero. False, with a fault, where there is no memory or count is more
  * than a request may have. */
-bool oip_make_items(struct infer_call *call, int64_t count, struct fault *fault);
+bool oip_make_items(struct call *call, int64_t count, struct fault *fault);
 
 /* A fault of the plan points to a field of attention, as "/query". Makes the pointer that of the
  * input or parameter. */
@@ -91,11 +91,11 @@ bool oip_finish(struct call *call, struct fault *fault);
 /* ------------------------------------------------------ oip_sequence.c -- */
 
 /* Reads the parameters of the request, and finds the session of a sequence that goes on. */
-bool oip_sequence_read(struct infer_call *call, struct fault *fault);
+bool oip_sequence_read(struct call *call, struct fault *fault);
 
 /* When the request has its items, for one of a sequence: begins it where it starts, and makes the
  * call one over its session. */
-bool oip_sequence_take(struct infer_call *call, struct fault *fault);
+bool oip_sequence_take(struct call *call, struct fault *fault);
 
 /* For the operation's drop. */
 void oip_sequence_drop(struct call *call);

@@ -125,7 +125,7 @@ static void set_kv_len(const struct oip_call *oip, struct infer_item *item, int6
 }
 
 /* An empty batch is planned as one entry of zeros, which gives its outputs their shapes. */
-static bool stand_in(struct infer_call *call, struct oip_call *oip, struct fault *fault)
+static bool stand_in(struct call *call, struct oip_call *oip, struct fault *fault)
 {
     for (int slot = QUERY; slot <= MASK; slot++) {
         struct array *array = &oip->inputs[slot].array;
@@ -135,7 +135,7 @@ static bool stand_in(struct infer_call *call, struct oip_call *oip, struct fault
         for (int i = 1; i < array->rank; i++)
             if (__builtin_mul_overflow(count, array->shape[i], &count))
                 return oip_input_fault(&oip->request, slot, fault, FAULT_TOO_LARGE, "is too large");
-        array->data = arena_calloc(&call->request.arena, (size_t)count, 1);
+        array->data = arena_calloc(&call->arena, (size_t)count, 1);
         if (!array->data)
             return fault_no_memory(fault);
     }
@@ -158,10 +158,10 @@ static void fill_item(const struct oip_call *oip, struct infer_item *item, int64
 }
 
 /* Reads query, key, value and what goes with them into items, each a copy of shared. */
-static bool make_items(struct infer_call *call, struct oip_call *oip,
-                       const struct infer_item *shared, struct fault *fault)
+static bool make_items(struct call *call, struct oip_call *oip, const struct infer_item *shared,
+                       struct fault *fault)
 {
-    struct infer_request *request = &call->request;
+    struct infer_request *request = infer_request_of(call);
     if (!check_rows(oip, QUERY, fault) || !check_rows(oip, KEY, fault)
         || !check_rows(oip, VALUE, fault) || !check_per_head(oip, shared, fault))
         return false;
@@ -181,12 +181,11 @@ static bool make_items(struct infer_call *call, struct oip_call *oip,
     return true;
 }
 
-static bool read(struct call *base, struct fault *fault)
+static bool read(struct call *call, struct fault *fault)
 {
-    struct infer_call *call = (struct infer_call *)base;
     struct infer_item shared = { .layer_index = 0 };
-    return oip_read_parameters(base, &attention_fields, &shared, fault)
-           && make_items(call, oip_call_of(base), &shared, fault) && oip_sequence_take(call, fault);
+    return oip_read_parameters(call, &attention_fields, &shared, fault)
+           && make_items(call, oip_call_of(call), &shared, fault) && oip_sequence_take(call, fault);
 }
 
 /* ---------------------------------------------------------------- results -- */
@@ -208,7 +207,8 @@ static void say(const struct call *call, struct writer *writer)
     }
 }
 
-const struct operation oip_attention = { .read = read,
+const struct operation oip_attention = { .kind = &infer_kind,
+                                         .read = read,
                                          .explain = oip_explain,
                                          .finish = oip_finish,
                                          .say = say,

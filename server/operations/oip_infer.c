@@ -10,16 +10,17 @@
  * bytes than these, no connection thread reads a request itself. */
 enum { COPIED_INLINE_MAX = 1 << 20 };
 
-bool oip_infer_begin(struct infer_call *call, const char *model, const char *version,
+bool oip_infer_begin(struct call *call, const char *model, const char *version,
                      const struct oip_headers *headers, struct fault *fault)
 {
-    struct arena *arena = &call->request.arena;
+    struct arena *arena = &call->arena;
     struct oip_call *oip = arena_calloc(arena, 1, sizeof *oip);
     if (!oip)
         return fault_no_memory(fault);
-    call->base.state = oip;
-    call->base.answer = &format_oip;
-    call->base.form = (struct format_body){ .format = &format_oip, .oip = &oip->request };
+    call->state = oip;
+    call->answer = &format_oip;
+    call->form.format = &format_oip;
+    call->form.oip = &oip->request;
     oip->model_name = arena_strdup(arena, model);
     oip->version = arena_strdup(arena, version);
     if (!oip->model_name || !oip->version)
@@ -36,18 +37,18 @@ static bool begin(struct call *call, const struct exchange *exchange, struct fau
     };
     const struct regions *regions = call->service->regions;
     call->is_for_worker = regions && regions_bytes(regions) > COPIED_INLINE_MAX;
-    return oip_infer_begin((struct infer_call *)call, exchange_param(exchange, 0),
-                           exchange_param(exchange, 1), &headers, fault);
+    return oip_infer_begin(call, exchange_param(exchange, 0), exchange_param(exchange, 1), &headers,
+                           fault);
 }
 
 /* -------------------------------------------------------------- the model -- */
 
 /* The inputs and outputs are those of the request's model. */
-static bool take_model(struct infer_call *call, struct oip_call *oip, struct fault *fault)
+static bool take_model(struct call *call, struct oip_call *oip, struct fault *fault)
 {
-    oip->model = call->request.model;
+    oip->model = call->model;
     oip->request.signature = &oip->signature;
-    return oip_attention_signature(&oip->signature, oip->model, &call->request.arena)
+    return oip_attention_signature(&oip->signature, oip->model, &call->arena)
            || fault_no_memory(fault);
 }
 
@@ -67,15 +68,15 @@ static bool asks_for_pass(const struct message *root)
 }
 
 /* Takes the inputs and outputs of a whole pass; a fault where the model has none. */
-static bool take_pass(struct infer_call *call, struct oip_call *oip, struct fault *fault)
+static bool take_pass(struct call *call, struct oip_call *oip, struct fault *fault)
 {
     const struct model *model = oip->model;
-    struct oip_trace_tensors *tensors = arena_calloc(&call->request.arena, 1, sizeof *tensors);
+    struct oip_trace_tensors *tensors = arena_calloc(&call->arena, 1, sizeof *tensors);
     if (!model->forward)
         return fault_set_at(
             fault, "/inputs", FAULT_OPTION, "model '%s' cannot be traced: %s", model->name,
             model->forward_reason ? model->forward_reason : "it has attention layers alone");
-    if (!tensors || !oip_trace_tensors_list(tensors, model, &call->request.arena))
+    if (!tensors || !oip_trace_tensors_list(tensors, model, &call->arena))
         return fault_no_memory(fault);
     oip->trace = tensors;
     oip->request.signature = &tensors->signature;
@@ -83,15 +84,15 @@ static bool take_pass(struct infer_call *call, struct oip_call *oip, struct faul
 }
 
 /* A sequence that goes on keeps the model that it began with. */
-static bool read_sequence(struct infer_call *call, struct oip_call *oip, struct fault *fault)
+static bool read_sequence(struct call *call, struct oip_call *oip, struct fault *fault)
 {
     if (!oip_sequence_read(call, fault))
         return false;
     const struct session *session = oip->sequence.session;
     if (!session || session->model == oip->model)
         return true;
-    model_release(call->request.model);
-    call->request.model = model_retain(session->model);
+    model_release(call->model);
+    call->model = model_retain(session->model);
     return take_model(call, oip, fault);
 }
 
@@ -137,45 +138,41 @@ static bool take_inputs(struct oip_call *oip, struct arena *arena)
     return true;
 }
 
-static bool open_body(struct infer_call *call, struct oip_call *oip, struct fault *fault)
+static bool open_body(struct call *call, struct oip_call *oip, struct fault *fault)
 {
-    struct call *base = &call->base;
-    base->form.arena = &call->request.arena;
-    base->form.nonfinite_allowed = call->request.nonfinite_allowed;
-    base->form.bytes = base->body;
-    base->form.memory = base->memory;
-    oip->request.regions = base->service ? base->service->regions : NULL;
-    oip->request.held = &base->regions;
+    call->form.arena = &call->arena;
+    call->form.bytes = call->body;
+    call->form.memory = call->memory;
+    oip->request.regions = call->service ? call->service->regions : NULL;
+    oip->request.held = &call->regions;
     oip->request.key = call->limits.key;
     oip->request.bytes_max = call->limits.scratch_bytes_max;
-    return oip_open(&base->form, fault);
+    return oip_open(&call->form, fault);
 }
 
-static bool read_body(struct infer_call *call, struct oip_call *oip, struct fault *fault)
+static bool read_body(struct call *call, struct oip_call *oip, struct fault *fault)
 {
     struct message inputs;
     if (!open_body(call, oip, fault)
         || (asks_for_pass(&oip->request.root) && !take_pass(call, oip, fault))
         || !read_sequence(call, oip, fault)
-        || !call_formats_read(&call->base, &call->base.form, NULL, &inputs, fault))
+        || !call_formats_read(call, &call->form, NULL, &inputs, fault))
         return false;
     if (!oip->request.has_header_length)
-        call_drop_body(&call->base); /* nothing points into it */
-    return take_inputs(oip, &call->request.arena) || fault_no_memory(fault);
+        call_drop_body(call); /* nothing points into it */
+    return take_inputs(oip, &call->arena) || fault_no_memory(fault);
 }
 
-static bool read(struct call *base, struct fault *fault)
+static bool read(struct call *call, struct fault *fault)
 {
-    struct infer_call *call = (struct infer_call *)base;
-    struct oip_call *oip = base->state;
+    struct oip_call *oip = oip_call_of(call);
     if (!model_access_resolve(call->limits.store, call->limits.key, oip->model_name, oip->version,
-                              &call->request.model, fault)
+                              &call->model, fault)
         || !take_model(call, oip, fault) || !read_body(call, oip, fault))
         return false;
-    if (oip->trace)
-        trace_job_take(call, &oip_trace);
-    else
-        base->operation = oip->model->parameterless ? &oip_sdpa : &oip_attention;
+    call->operation = oip->trace                  ? &oip_trace
+                      : oip->model->parameterless ? &oip_sdpa
+                                                  : &oip_attention;
     return true;
 }
 

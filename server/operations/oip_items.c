@@ -135,10 +135,10 @@ struct array oip_entry(const struct array *array, int64_t b)
     return one;
 }
 
-bool oip_make_items(struct infer_call *call, int64_t count, struct fault *fault)
+bool oip_make_items(struct call *call, int64_t count, struct fault *fault)
 {
-    struct infer_request *request = &call->request;
-    const struct oip_request *oip = &oip_call_of(&call->base)->request;
+    struct infer_request *request = infer_request_of(call);
+    const struct oip_request *oip = &oip_call_of(call)->request;
     const size_t most = call->limits.scratch_bytes_max / 2 / sizeof *request->items;
     if ((size_t)count > most)
         return oip_input_fault(oip, 0, fault, FAULT_TOO_LARGE,
@@ -146,7 +146,7 @@ bool oip_make_items(struct infer_call *call, int64_t count, struct fault *fault)
                                most);
     request->joined = true;
     request->number_bytes = oip_number_bytes(oip);
-    request->items = arena_calloc(&request->arena, (size_t)count, sizeof *request->items);
+    request->items = arena_calloc(request->arena, (size_t)count, sizeof *request->items);
     return request->items || fault_no_memory(fault);
 }
 

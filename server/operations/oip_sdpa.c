@@ -192,9 +192,8 @@ static const char *row_of(const struct array *array, int64_t heads, int64_t b, i
 
 /* Joins keys or values to the 4-D form, the past ones first. Where K or V is 4-D and has no past,
  * joined is a view of it. */
-static bool join(struct infer_call *call, const struct oip_call *oip, int slot,
-                 const struct sizes *sizes, int64_t columns, struct array *joined,
-                 struct fault *fault)
+static bool join(struct call *call, const struct oip_call *oip, int slot, const struct sizes *sizes,
+                 int64_t columns, struct array *joined, struct fault *fault)
 {
     const struct array *now = array_of(oip, slot);
     const struct array *past = array_of(oip, slot == K ? PAST_KEY : PAST_VALUE);
@@ -205,7 +204,7 @@ static bool join(struct infer_call *call, const struct oip_call *oip, int slot,
     };
     if (sizes->past_len == 0 && now->rank == 4)
         return true;
-    char *out = arena_calloc(&call->request.arena, (size_t)rows, row);
+    char *out = arena_calloc(&call->arena, (size_t)rows, row);
     joined->data = out;
     if (!out)
         return fault_no_memory(fault);
@@ -230,7 +229,7 @@ static bool is_asked(const struct oip_call *oip, int slot)
 
 /* Joins keys and values. Those without a past are used in the form that they came in, unless they
  * are asked for as present. */
-static bool join_both(struct infer_call *call, struct oip_call *oip, const struct sizes *sizes,
+static bool join_both(struct call *call, struct oip_call *oip, const struct sizes *sizes,
                       struct fault *fault)
 {
     for (int i = 0; i < 2; i++) {
@@ -354,9 +353,9 @@ static bool check_sequence(const struct oip_call *oip, struct fault *fault)
 }
 
 /* For a request of a sequence. */
-static bool settle(struct infer_call *call, int64_t past_len, struct fault *fault)
+static bool settle(struct call *call, int64_t past_len, struct fault *fault)
 {
-    struct oip_call *oip = oip_call_of(&call->base);
+    struct oip_call *oip = oip_call_of(call);
     const int64_t *map = oip->map_shape.shape;
     const struct sizes sizes = {
         .batch = map[0], .q_heads = map[1], .q_len = map[2], .total = past_len + map[3]
@@ -365,14 +364,14 @@ static bool settle(struct infer_call *call, int64_t past_len, struct fault *faul
     if (!view_mask(oip, &sizes, &mask, fault))
         return false;
     oip->map_shape.shape[3] = sizes.total;
-    set_mask(&mask, &call->request.items[0], 0);
+    set_mask(&mask, &infer_request_of(call)->items[0], 0);
     return true;
 }
 
-static bool make_items(struct infer_call *call, struct oip_call *oip,
-                       const struct infer_item *shared, struct fault *fault)
+static bool make_items(struct call *call, struct oip_call *oip, const struct infer_item *shared,
+                       struct fault *fault)
 {
-    struct infer_request *request = &call->request;
+    struct infer_request *request = infer_request_of(call);
     struct sizes sizes = { 0 };
     struct attn_tensor mask = { .data = NULL };
     if (!check_datatypes(oip, fault) || !read_sizes(oip, shared, &sizes, fault)
@@ -397,13 +396,12 @@ static bool make_items(struct infer_call *call, struct oip_call *oip,
     return true;
 }
 
-static bool read(struct call *base, struct fault *fault)
+static bool read(struct call *call, struct fault *fault)
 {
-    struct infer_call *call = (struct infer_call *)base;
-    struct oip_call *oip = oip_call_of(base);
+    struct oip_call *oip = oip_call_of(call);
     struct infer_item shared = { .layer_index = 0 };
     oip->sequence.settle = settle;
-    return oip_read_parameters(base, &attention_fields, &shared, fault)
+    return oip_read_parameters(call, &attention_fields, &shared, fault)
            && make_items(call, oip, &shared, fault) && oip_sequence_take(call, fault);
 }
 
@@ -432,7 +430,8 @@ static void say(const struct call *call, struct writer *writer)
     }
 }
 
-const struct operation oip_sdpa = { .read = read,
+const struct operation oip_sdpa = { .kind = &infer_kind,
+                                    .read = read,
                                     .explain = oip_explain,
                                     .finish = oip_finish,
                                     .say = say,

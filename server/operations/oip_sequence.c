@@ -58,9 +58,9 @@ static bool is_no_id(const struct value *value)
            || (value->kind == VALUE_STRING && !value->string[0]);
 }
 
-static struct session_store *store_of(const struct infer_call *call)
+static struct session_store *store_of(const struct call *call)
 {
-    return call->base.service->sessions;
+    return call->service->sessions;
 }
 
 /* There is none, or none any more; in Triton's words. */
@@ -76,7 +76,7 @@ static bool refuse_unknown(const struct oip_call *oip, struct fault *fault)
 }
 
 /* Finds the session of a sequence that goes on. That of another key's name is none. */
-static bool find(struct infer_call *call, struct oip_call *oip, struct fault *fault)
+static bool find(struct call *call, struct oip_call *oip, struct fault *fault)
 {
     struct oip_sequence *sequence = &oip->sequence;
     const char *own = call->limits.key ? call->limits.key->account->name : "";
@@ -91,9 +91,9 @@ static bool find(struct infer_call *call, struct oip_call *oip, struct fault *fa
     return true;
 }
 
-bool oip_sequence_read(struct infer_call *call, struct fault *fault)
+bool oip_sequence_read(struct call *call, struct fault *fault)
 {
-    struct oip_call *oip = oip_call_of(&call->base);
+    struct oip_call *oip = oip_call_of(call);
     struct oip_sequence *sequence = &oip->sequence;
     const struct value *parameters = message_member(&oip->request.root, "parameters");
     char id[SESSION_ID_MAX + 1];
@@ -119,7 +119,7 @@ bool oip_sequence_read(struct infer_call *call, struct fault *fault)
 
 /* ------------------------------------------------------------- the request's turn -- */
 
-static void delete_session(const struct infer_call *call, struct session *session)
+static void delete_session(const struct call *call, struct session *session)
 {
     struct fault has_ended;
     session_store_delete(store_of(call), session, &has_ended);
@@ -134,11 +134,11 @@ static enum attn_dtype dtype_of(const struct oip_call *oip)
                                                                                          : ATTN_F32;
 }
 
-static bool begin_sequence(struct infer_call *call, struct oip_call *oip, struct fault *fault)
+static bool begin_sequence(struct call *call, struct oip_call *oip, struct fault *fault)
 {
     struct oip_sequence *sequence = &oip->sequence;
-    struct session *session =
-        session_create(call->request.model, NULL, call->request.model->layer_count);
+    struct model *model = infer_request_of(call)->model;
+    struct session *session = session_create(model, NULL, model->layer_count);
     if (!session)
         return fault_no_memory(fault);
     session->dtype = dtype_of(oip);
@@ -150,9 +150,9 @@ static bool begin_sequence(struct infer_call *call, struct oip_call *oip, struct
 }
 
 /* The request is answered, or it has failed. */
-static void leave(struct infer_call *call, bool is_good)
+static void leave(struct call *call, bool is_good)
 {
-    struct oip_sequence *sequence = &oip_call_of(&call->base)->sequence;
+    struct oip_sequence *sequence = &oip_call_of(call)->sequence;
     if (sequence->is_begun && !is_good)
         session_store_put_back(store_of(call), sequence->session);
     if (sequence->is_begun && is_good)
@@ -169,13 +169,12 @@ static bool is_turn(struct call *call)
     return session_call_order.is_turn(call);
 }
 
-static bool prepare(struct call *base, struct fault *fault)
+static bool prepare(struct call *call, struct fault *fault)
 {
-    const struct oip_sequence *sequence = &oip_call_of(base)->sequence;
-    return session_call_order.prepare(base, fault)
+    const struct oip_sequence *sequence = &oip_call_of(call)->sequence;
+    return session_call_order.prepare(call, fault)
            && (!sequence->settle
-               || sequence->settle((struct infer_call *)base,
-                                   session_call_step(base, 0)->cache.length, fault));
+               || sequence->settle(call, session_call_step(call, 0)->cache.length, fault));
 }
 
 static bool check(struct call *call, struct fault *fault)
@@ -186,7 +185,7 @@ static bool check(struct call *call, struct fault *fault)
 static void end(struct call *call, const struct fault *fault)
 {
     session_call_order.end(call, fault);
-    leave((struct infer_call *)call, fault->code == FAULT_NONE);
+    leave(call, fault->code == FAULT_NONE);
 }
 
 static const struct call_order sequence_order = {
@@ -219,11 +218,11 @@ static bool settle_item(const struct oip_call *oip, struct infer_item *item,
     return true;
 }
 
-bool oip_sequence_take(struct infer_call *call, struct fault *fault)
+bool oip_sequence_take(struct call *call, struct fault *fault)
 {
-    struct oip_call *oip = oip_call_of(&call->base);
+    struct oip_call *oip = oip_call_of(call);
     struct oip_sequence *sequence = &oip->sequence;
-    struct infer_item *item = call->request.items;
+    struct infer_item *item = infer_request_of(call)->items;
     if (!sequence->is_of)
         return true;
     if (oip->batch != 1)
@@ -231,18 +230,18 @@ bool oip_sequence_take(struct infer_call *call, struct fault *fault)
                                "has a batch of %" PRId64 "; a request of a sequence has one entry",
                                oip->batch);
     if ((sequence->starts && !begin_sequence(call, oip, fault))
-        || !session_call_begin(&call->base, session_hold(sequence->session), fault)
-        || !session_call_make(&call->base, store_of(call), fault))
+        || !session_call_begin(call, session_hold(sequence->session), fault)
+        || !session_call_make(call, store_of(call), fault))
         return false;
-    call->base.order = &sequence_order;
+    call->order = &sequence_order;
     item->model = model_retain(sequence->session->model);
-    return settle_item(oip, item, session_call_step(&call->base, 0), fault);
+    return settle_item(oip, item, session_call_step(call, 0), fault);
 }
 
 void oip_sequence_drop(struct call *call)
 {
     session_call_drop(call);
     if (call->state)
-        leave((struct infer_call *)call, false);
+        leave(call, false);
     call->state = NULL; /* it lies in the request's arena */
 }

@@ -285,11 +285,11 @@ static bool read(struct call *call, struct fault *fault)
     struct trace_request *request = trace_request_of(call);
     struct trace_item shared = { .model_name = oip->model_name };
     if (!oip_read_parameters(call, &NO_OPTIONS, &shared, fault) || !check_inputs(oip, fault)
-        || !set_outputs(&request->arena, oip, &shared, fault))
+        || !set_outputs(request->arena, oip, &shared, fault))
         return false;
     request->joined = true;
     request->number_bytes = oip_number_bytes(&oip->request) ? sizeof(float) : 0;
-    request->items = arena_calloc(&request->arena, (size_t)oip->batch, sizeof *request->items);
+    request->items = arena_calloc(request->arena, (size_t)oip->batch, sizeof *request->items);
     if (!request->items)
         return fault_no_memory(fault);
     for (int64_t b = 0; b < oip->batch; b++) {
@@ -357,4 +357,6 @@ static void explain(const struct call *call, struct fault *fault)
     memcpy(fault->pointer, pointer, sizeof pointer);
 }
 
-const struct operation oip_trace = { .read = read, .explain = explain, .say = say };
+const struct operation oip_trace = {
+    .kind = &trace_kind, .read = read, .explain = explain, .say = say
+};

@@ -97,9 +97,8 @@ static bool take_step(struct call *call, const struct session_asked *asked, int6
     if (!step->session && !asked->id)
         return fault_set_at(&item->fault, "/session", FAULT_FIELD, "session is missing");
     if (!step->session)
-        step->session =
-            session_store_find_to_call(call->service->sessions, asked->id, asked->owner,
-                                       ((struct infer_call *)call)->limits.key, &item->fault);
+        step->session = session_store_find_to_call(call->service->sessions, asked->id, asked->owner,
+                                                   call->limits.key, &item->fault);
     if (!step->session) {
         fault_pointer_append(item->fault.pointer, 0, "session");
         return false;
@@ -214,14 +213,16 @@ static void say_of_items(const struct call *call, struct writer *writer)
     writer->kind->end(writer);
 }
 
-const struct operation session_attention_of_path = { .formats = operation_formats_tensors,
+const struct operation session_attention_of_path = { .kind = &infer_kind,
+                                                     .formats = operation_formats_tensors,
                                                      .begin = begin_of_path,
                                                      .read = read_of_path,
                                                      .explain = explain,
                                                      .finish = attention_finish,
                                                      .say = say_of_path,
                                                      .drop = session_call_drop };
-const struct operation session_attention_of_items = { .formats = operation_formats_tensors,
+const struct operation session_attention_of_items = { .kind = &infer_kind,
+                                                      .formats = operation_formats_tensors,
                                                       .begin = begin_of_items,
                                                       .read = read_of_items,
                                                       .finish = attention_finish,

@@ -234,13 +234,15 @@ static void say_of_session(const struct call *call, struct writer *writer)
     say_results(writer, trace_request_of(call)->items);
 }
 
-const struct operation trace_single = { .formats = operation_formats_tensors,
+const struct operation trace_single = { .kind = &trace_kind,
+                                        .formats = operation_formats_tensors,
                                         .read = read_single,
                                         .say = say_single };
-const struct operation trace_batch = { .formats = operation_formats_json,
-                                       .read = read_batch,
-                                       .say = say_batch };
-const struct operation trace_of_session = { .formats = operation_formats_tensors,
+const struct operation trace_batch = {
+    .kind = &trace_kind, .formats = operation_formats_json, .read = read_batch, .say = say_batch
+};
+const struct operation trace_of_session = { .kind = &trace_kind,
+                                            .formats = operation_formats_tensors,
                                             .begin = begin_of_session,
                                             .read = read_of_session,
                                             .say = say_of_session,

@@ -277,7 +277,7 @@ static void take_turn(struct call *call, struct session_ticket *tickets, int64_t
 
 bool session_call_begin(struct call *call, struct session *session, struct fault *fault)
 {
-    struct session_call *own = arena_calloc(&infer_request_of(call)->arena, 1, sizeof *own);
+    struct session_call *own = arena_calloc(infer_request_of(call)->arena, 1, sizeof *own);
     if (!own) {
         session_release(session);
         return fault_no_memory(fault);
@@ -296,7 +296,7 @@ bool session_call_make(struct call *call, struct session_store *store, struct fa
     struct infer_request *request = infer_request_of(call);
     struct session_call *own = of(call);
     struct session_step *steps =
-        arena_calloc(&request->arena, (size_t)request->item_count, sizeof *steps);
+        arena_calloc(request->arena, (size_t)request->item_count, sizeof *steps);
     if (!steps && request->item_count > 0)
         return fault_no_memory(fault);
     for (int64_t i = 0; i < request->item_count; i++) {
@@ -313,7 +313,7 @@ bool session_call_take_turns(struct call *call, struct fault *fault)
     const int64_t count = infer_request_of(call)->item_count;
     int64_t used = 0;
     struct session_ticket *tickets =
-        arena_calloc(&infer_request_of(call)->arena, (size_t)count, sizeof *tickets);
+        arena_calloc(infer_request_of(call)->arena, (size_t)count, sizeof *tickets);
     if (!tickets && count > 0)
         return fault_no_memory(fault);
     for (int64_t i = 0; i < count; i++)

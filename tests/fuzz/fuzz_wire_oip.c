@@ -37,14 +37,14 @@ static size_t size_of(const cJSON *output)
 }
 
 static void check_output(const struct json_document *document, const cJSON *output,
-                         const struct infer_call *call, int *part)
+                         const struct call *call, int *part)
 {
     const int64_t count = count_of(document, output);
     const cJSON *parameters = cJSON_GetObjectItemCaseSensitive(output, "parameters");
     if (parameters) {
         const double size =
             cJSON_GetObjectItemCaseSensitive(parameters, "binary_data_size")->valuedouble;
-        require(*part < call->base.part_count && (double)call->base.parts[*part].size == size);
+        require(*part < call->part_count && (double)call->parts[*part].size == size);
         if (size_of(output) > 0)
             require(size == (double)count * (double)size_of(output));
         ++*part;
@@ -55,38 +55,38 @@ static void check_output(const struct json_document *document, const cJSON *outp
     require(numbers ? numbers->count == count : cJSON_GetArraySize(values) == count);
 }
 
-static void answer(struct infer_call *call, void *workspace)
+static void answer(struct call *call, void *workspace)
 {
     const struct json_options options = { .nonfinite_allowed = false };
     struct json_document answered;
     struct fault fault = { .code = FAULT_NONE };
     const cJSON *output;
     int part = 1;
-    for (int64_t i = 0; i < call->request.item_count; i++)
-        request_run(&call->request.items[i], workspace);
-    require(!call->base.order || call->base.order->check(&call->base, &fault));
-    if (!operation_write(&call->base, &fault)) {
+    for (int64_t i = 0; i < infer_request_of(call)->item_count; i++)
+        request_run(&infer_request_of(call)->items[i], workspace);
+    require(!call->order || call->order->check(call, &fault));
+    if (!operation_write(call, &fault)) {
         require(fault.code == FAULT_MEMORY);
         return;
     }
-    require(text_finish(&call->base.text, &fault));
-    if (!json_read(&answered, call->base.text.data, call->base.text.used, &options, &fault)) {
+    require(text_finish(&call->text, &fault));
+    if (!json_read(&answered, call->text.data, call->text.used, &options, &fault)) {
         require(fault.code == FAULT_TOO_LARGE); /* strings outside arrays of numbers */
         return;
     }
     cJSON_ArrayForEach(output, cJSON_GetObjectItemCaseSensitive(answered.root, "outputs"))
         check_output(&answered, output, call, &part);
-    require(call->base.part_count == 0 ? part == 1 : part == call->base.part_count);
+    require(call->part_count == 0 ? part == 1 : part == call->part_count);
     json_free(&answered);
 }
 
-static void set_body(struct infer_call *call, size_t offset, const uint8_t *bytes, size_t size)
+static void set_body(struct call *call, size_t offset, const uint8_t *bytes, size_t size)
 {
     char *memory = malloc(offset + size + 1);
     require(memory != NULL);
     memcpy(memory + offset, bytes, size);
-    call->base.body_memory = memory;
-    call->base.body = (struct byte_slice){ memory + offset, size };
+    call->body_memory = memory;
+    call->body = (struct byte_slice){ memory + offset, size };
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -107,43 +107,45 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (size < HEAD_BYTES)
         return 0;
-    struct infer_call call = {
-        .base.operation = &oip_infer,
-        .base.service = &service,
+    struct call call = {
+        .operation = &oip_infer,
+        .service = &service,
         .limits = { .store = store,
                     .worker_count = 1,
                     .workspace_bytes = WORKSPACE_BYTES,
                     .answer_bytes_max = 1 << 24,
                     .scratch_bytes_max = 1 << 26 },
-        .request = { .nonfinite_allowed = (data[0] & 4) != 0 },
+        .form.nonfinite_allowed = (data[0] & 4) != 0,
     };
     snprintf(length, sizeof length, "%d", data[1] + 256 * data[2]);
     const struct oip_headers headers = {
         .header_length = (data[0] & 2) != 0 ? length : NULL,
         .content_type = "",
     };
-    arena_init(&call.request.arena, call.limits.scratch_bytes_max);
-    text_init(&call.base.text, (size_t)1 << 28);
+    arena_init(&call.arena, call.limits.scratch_bytes_max);
+    text_init(&call.text, (size_t)1 << 28);
     set_body(&call, data[0] >> 4, data + HEAD_BYTES, size - HEAD_BYTES);
     const bool planned =
         oip_infer_begin(&call, (data[0] & 1) != 0 ? "sdpa" : "demo", "", &headers, &fault)
-        && operation_read(&call.base, &fault)
-        && (!call.base.order
-            || (call.base.order->is_turn(&call.base)
-                && call.base.order->prepare(&call.base, &fault)))
-        && infer_plan(&call.request, &call.limits, &fault);
+        && operation_read(&call, &fault)
+        && (!call.order || (call.order->is_turn(&call) && call.order->prepare(&call, &fault)))
+        && infer_plan(infer_request_of(&call), &call.limits, &fault);
     if (!planned) {
-        if (call.base.operation->explain && fault.code != FAULT_NONE)
-            call.base.operation->explain(&call.base, &fault);
+        if (call.operation->explain && fault.code != FAULT_NONE)
+            call.operation->explain(&call, &fault);
         require(fault.code != FAULT_NONE && fault.message[0] != '\0');
-    } else if (request_is_small(&call.request)) {
+    } else if (request_is_small(infer_request_of(&call))) {
         answer(&call, workspace);
     }
-    if (call.base.order)
-        call.base.order->end(&call.base, &fault);
-    operation_drop(&call.base);
-    free(call.base.body_memory);
-    text_free(&call.base.text);
-    infer_request_free(&call.request);
+    if (call.order)
+        call.order->end(&call, &fault);
+    operation_drop(&call);
+    free(call.body_memory);
+    text_free(&call.text);
+    if (call.work)
+        infer_request_free(infer_request_of(&call));
+    free(call.work);
+    model_release(call.model);
+    arena_free(&call.arena);
     return 0;
 }

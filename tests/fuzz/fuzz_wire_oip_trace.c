@@ -17,7 +17,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { HEAD_BYTES = 3, CALL_BYTES = 1 << 14 };
+enum { HEAD_BYTES = 3 };
 
 static struct model_store *open_store(void)
 {
@@ -58,23 +58,23 @@ static void set_body(struct call *call, size_t offset, const uint8_t *bytes, siz
     call->body = (struct byte_slice){ memory + offset, size };
 }
 
-/* Reads the request; the call may be a trace afterwards. */
-static void read_call(struct infer_call *call, const struct oip_headers *headers)
+static void read_call(struct call *call, const struct oip_headers *headers)
 {
     struct fault fault = { .code = FAULT_NONE };
-    const struct call_kind *const kind = call->base.kind;
     const bool good =
-        oip_infer_begin(call, "words", "", headers, &fault) && operation_read(&call->base, &fault);
-    const bool is_trace = call->base.kind != kind;
+        oip_infer_begin(call, "words", "", headers, &fault) && operation_read(call, &fault);
     if (!good)
         require(fault.code != FAULT_NONE && fault.message[0] != '\0');
-    else if (is_trace)
-        check(trace_request_of(&call->base));
-    operation_drop(&call->base);
-    if (is_trace)
-        trace_request_free(trace_request_of(&call->base));
-    else
-        infer_request_free(&call->request);
+    else if (call->operation == &oip_trace)
+        check(trace_request_of(call));
+    operation_drop(call);
+    if (call->work && call->operation == &oip_trace)
+        trace_request_free(trace_request_of(call));
+    else if (call->work)
+        infer_request_free(infer_request_of(call));
+    free(call->work);
+    model_release(call->model);
+    arena_free(&call->arena);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -85,22 +85,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         store = open_store();
     if (size < HEAD_BYTES)
         return 0;
-    require(trace_job_bytes() <= CALL_BYTES && sizeof(struct infer_call) <= CALL_BYTES);
-    struct infer_call *call = calloc(1, CALL_BYTES);
-    require(call != NULL);
-    call->base.operation = &oip_infer;
-    call->limits = (struct infer_limits){
-        .store = store, .worker_count = 1, .answer_bytes_max = 1 << 24, .scratch_bytes_max = 1 << 26
+    struct call call = {
+        .operation = &oip_infer,
+        .limits = { .store = store,
+                    .worker_count = 1,
+                    .answer_bytes_max = 1 << 24,
+                    .scratch_bytes_max = 1 << 26 },
     };
     snprintf(length, sizeof length, "%d", data[1] + 256 * data[2]);
     const struct oip_headers headers = {
         .header_length = (data[0] & 2) != 0 ? length : NULL,
         .content_type = "",
     };
-    arena_init(&call->request.arena, call->limits.scratch_bytes_max);
-    set_body(&call->base, data[0] >> 4, data + HEAD_BYTES, size - HEAD_BYTES);
-    read_call(call, &headers);
-    free(call->base.body_memory);
-    free(call);
+    arena_init(&call.arena, call.limits.scratch_bytes_max);
+    set_body(&call, data[0] >> 4, data + HEAD_BYTES, size - HEAD_BYTES);
+    read_call(&call, &headers);
+    free(call.body_memory);
     return 0;
 }

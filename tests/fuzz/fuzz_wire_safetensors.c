@@ -36,19 +36,19 @@ static void run(const struct infer_item *item, void *workspace)
     }
 }
 
-static void answer(struct infer_call *call)
+static void answer(struct call *call)
 {
     struct safetensors file;
     struct fault fault;
     size_t size = 0;
-    require(operation_write(&call->base, &fault));
-    for (int i = 0; i < call->base.part_count; i++)
-        size += call->base.parts[i].size;
+    require(operation_write(call, &fault));
+    for (int i = 0; i < call->part_count; i++)
+        size += call->parts[i].size;
     char *bytes = malloc(size + 1), *end = bytes;
     require(bytes != NULL);
-    for (int i = 0; i < call->base.part_count; i++) {
-        memcpy(end, call->base.parts[i].data, call->base.parts[i].size);
-        end += call->base.parts[i].size;
+    for (int i = 0; i < call->part_count; i++) {
+        memcpy(end, call->parts[i].data, call->parts[i].size);
+        end += call->parts[i].size;
     }
     require(safetensors_read(&file, bytes, size, &fault));
     require(safetensors_metadata(&file, "model") != NULL);
@@ -77,34 +77,36 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (size == 0)
         return 0;
-    struct infer_call call = {
+    struct infer_request request = { .items = NULL };
+    struct call call = {
+        .work = &request,
         .limits = { .store = store,
                     .worker_count = 1,
                     .workspace_bytes = WORKSPACE_BYTES,
                     .answer_bytes_max = 1 << 24,
                     .scratch_bytes_max = 1 << 26 },
-        .base.operation = operation_of(data[0]),
-        .base.form.format = &format_safetensors,
-        .base.answer = &format_safetensors,
-        .base.body_memory = malloc(size), /* aligned as the body of a request is */
+        .operation = operation_of(data[0]),
+        .form.format = &format_safetensors,
+        .answer = &format_safetensors,
+        .body_memory = malloc(size), /* aligned as the body of a request is */
     };
-    require(call.base.body_memory != NULL);
-    memcpy(call.base.body_memory, data + 1, size - 1);
-    call.base.body = (struct byte_slice){ call.base.body_memory, size - 1 };
-    arena_init(&call.request.arena, call.limits.scratch_bytes_max);
-    text_init(&call.base.text, (size_t)1 << 28);
-    if (!call.base.operation->read(&call.base, &fault)
-        || !infer_plan(&call.request, &call.limits, &fault)) {
+    require(call.body_memory != NULL);
+    memcpy(call.body_memory, data + 1, size - 1);
+    call.body = (struct byte_slice){ call.body_memory, size - 1 };
+    request.arena = &call.arena;
+    arena_init(request.arena, call.limits.scratch_bytes_max);
+    text_init(&call.text, (size_t)1 << 28);
+    if (!call.operation->read(&call, &fault) || !infer_plan(&request, &call.limits, &fault)) {
         require(fault.code != FAULT_NONE && fault.message[0] != '\0');
-    } else if (call.request.items[0].fault.code != FAULT_NONE) {
-        require(call.request.items[0].fault.message[0] != '\0');
-    } else if (is_small(&call.request.items[0])) {
-        run(&call.request.items[0], workspace);
+    } else if (request.items[0].fault.code != FAULT_NONE) {
+        require(request.items[0].fault.message[0] != '\0');
+    } else if (is_small(&request.items[0])) {
+        run(&request.items[0], workspace);
         answer(&call);
     }
-    call_drop_body(&call.base);
-    text_free(&call.base.text);
-    format_body_free(&call.base.form);
-    infer_request_free(&call.request);
+    call_drop_body(&call);
+    text_free(&call.text);
+    format_body_free(&call.form);
+    infer_request_free(&request);
     return 0;
 }

@@ -28,16 +28,16 @@ static void check_settings(const struct session_settings *settings)
             && settings->kv_len_max >= 1);
 }
 
-static bool read_body(struct infer_call *call, uint8_t how, struct fault *fault)
+static bool read_body(struct call *call, uint8_t how, struct fault *fault)
 {
     static const struct field_table *const TABLES[] = { &session_create_fields,
                                                         &session_fork_fields,
                                                         &session_truncate_fields };
     struct session_settings settings;
     struct message message;
-    struct arena *arena = &call->request.arena;
-    call->base.form.arena = arena;
-    if (!call_formats_read(&call->base, &call->base.form, TABLES[how], &message, fault)
+    struct arena *arena = &call->arena;
+    call->form.arena = arena;
+    if (!call_formats_read(call, &call->form, TABLES[how], &message, fault)
         || !session_settings_read(&settings, TABLES[how], &message, arena, fault))
         return false;
     check_settings(&settings);
@@ -57,7 +57,7 @@ static void check_item(struct infer_item *item, const struct session_asked *aske
     require(item->fault.code != FAULT_NONE && item->fault.message[0] != '\0');
 }
 
-static bool read_call(struct infer_call *call, bool many, bool is_file, struct fault *fault)
+static bool read_call(struct call *call, bool many, bool is_file, struct fault *fault)
 {
     struct session_asked asked = { .at = SESSION_AT_NONE };
     struct field_items items = {
@@ -65,9 +65,9 @@ static bool read_call(struct infer_call *call, bool many, bool is_file, struct f
         .more = { many ? &session_item_fields : &session_path_fields, &asked },
         .list_may_lack = !many,
     };
-    struct infer_request *request = &call->request;
-    call->base.form.format = is_file ? &format_safetensors : &format_json;
-    if (!attention_read(&call->base, &items, fault))
+    struct infer_request *request = infer_request_of(call);
+    call->form.format = is_file ? &format_safetensors : &format_json;
+    if (!attention_read(call, &items, fault))
         return false;
     for (int64_t i = 0; i < request->item_count; i++)
         check_item(&request->items[i], (const struct session_asked *)items.more_items + i);
@@ -82,16 +82,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     const uint8_t how = (uint8_t)(data[0] & ~FILE_BIT) % KINDS;
     const bool is_file = (data[0] & FILE_BIT) != 0 && how >= BODIES;
-    struct infer_call call = { .base.body_memory = malloc(size) }; /* aligned as a request's is */
-    require(call.base.body_memory != NULL);
-    memcpy(call.base.body_memory, data + 1, size - 1);
-    call.base.body = (struct byte_slice){ call.base.body_memory, size - 1 };
-    arena_init(&call.request.arena, 1 << 26);
+    struct infer_request request = { .items = NULL };
+    struct call call = {
+        .work = &request, .body_memory = malloc(size), /* aligned as a request's is */
+    };
+    require(call.body_memory != NULL);
+    memcpy(call.body_memory, data + 1, size - 1);
+    call.body = (struct byte_slice){ call.body_memory, size - 1 };
+    request.arena = &call.arena;
+    arena_init(request.arena, 1 << 26);
     const bool good = how < BODIES ? read_body(&call, how, &fault)
                                    : read_call(&call, how == BODIES, is_file, &fault);
     require(good || (fault.code != FAULT_NONE && fault.message[0] != '\0'));
-    call_drop_body(&call.base);
-    format_body_free(&call.base.form);
-    infer_request_free(&call.request);
+    call_drop_body(&call);
+    format_body_free(&call.form);
+    infer_request_free(&request);
     return 0;
 }

@@ -69,22 +69,24 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fault fault = { .code = FAULT_NONE };
     if (size == 0)
         return 0;
-    struct trace_call call = {
-        .base.operation = (data[0] & 1) != 0 ? &trace_batch : &trace_single,
-        .base.form.format = (data[0] & 4) != 0 ? &format_safetensors : &format_json,
-        .request = { .nonfinite_allowed = (data[0] & 2) != 0 },
-        .base.body_memory = malloc(size), /* aligned as the body of a request is */
+    struct trace_request request = { .nonfinite_allowed = (data[0] & 2) != 0 };
+    struct call call = {
+        .work = &request,
+        .operation = (data[0] & 1) != 0 ? &trace_batch : &trace_single,
+        .form.format = (data[0] & 4) != 0 ? &format_safetensors : &format_json,
+        .body_memory = malloc(size), /* aligned as the body of a request is */
     };
-    require(call.base.body_memory != NULL);
-    memcpy(call.base.body_memory, data + 1, size - 1);
-    call.base.body = (struct byte_slice){ call.base.body_memory, size - 1 };
-    arena_init(&call.request.arena, 1 << 26);
-    if (call.base.operation->read(&call.base, &fault))
-        check(&call.request);
+    require(call.body_memory != NULL);
+    memcpy(call.body_memory, data + 1, size - 1);
+    call.body = (struct byte_slice){ call.body_memory, size - 1 };
+    request.arena = &call.arena;
+    arena_init(request.arena, 1 << 26);
+    if (call.operation->read(&call, &fault))
+        check(&request);
     else
         require(fault.code != FAULT_NONE && fault.message[0] != '\0');
-    call_drop_body(&call.base);
-    format_body_free(&call.base.form);
-    trace_request_free(&call.request);
+    call_drop_body(&call);
+    format_body_free(&call.form);
+    trace_request_free(&request);
     return 0;
 }

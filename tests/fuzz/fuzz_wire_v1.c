@@ -53,9 +53,9 @@ static const struct operation *operation_of(uint8_t how)
                             : &attention_single;
 }
 
-static void answer(struct infer_call *call, void *workspace)
+static void answer(struct call *call, void *workspace)
 {
-    struct infer_request *request = &call->request;
+    struct infer_request *request = infer_request_of(call);
     struct json_document answered;
     const struct json_options options = { .nonfinite_allowed = false };
     struct fault fault;
@@ -69,8 +69,8 @@ static void answer(struct infer_call *call, void *workspace)
         check_weights(item);
         check_weight_map(item);
     }
-    require(operation_write(&call->base, &fault) && text_finish(&call->base.text, &fault));
-    require(json_read(&answered, call->base.text.data, call->base.text.used, &options, &fault)
+    require(operation_write(call, &fault) && text_finish(&call->text, &fault));
+    require(json_read(&answered, call->text.data, call->text.used, &options, &fault)
             || fault.code == FAULT_TOO_LARGE);
     json_free(&answered);
 }
@@ -81,7 +81,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static void *workspace;
     const struct model_store_options no_directory = { .directory = NULL };
     struct fault fault = { .code = FAULT_NONE };
-    struct infer_call call = { .request.nonfinite_allowed = size > 0 && (data[0] & 2) != 0 };
+    struct infer_request request = { .nonfinite_allowed = size > 0 && (data[0] & 2) != 0 };
+    struct call call = { .work = &request };
     int failed_count;
     if (!store) {
         require(model_store_create(&store, &no_directory, &failed_count, &fault));
@@ -90,7 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (size == 0)
         return 0;
-    call.base.operation = operation_of(data[0]);
+    call.operation = operation_of(data[0]);
     call.limits = (struct infer_limits){
         .store = store,
         .worker_count = 1,
@@ -98,20 +99,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .answer_bytes_max = 1 << 24,
         .scratch_bytes_max = 1 << 26,
     };
-    call.base.body_memory = malloc(size);
-    require(call.base.body_memory != NULL);
-    memcpy(call.base.body_memory, data + 1, size - 1);
-    call.base.body = (struct byte_slice){ call.base.body_memory, size - 1 };
-    arena_init(&call.request.arena, call.limits.scratch_bytes_max);
-    text_init(&call.base.text, (size_t)1 << 28);
-    if (!call.base.operation->read(&call.base, &fault)
-        || !infer_plan(&call.request, &call.limits, &fault))
+    call.body_memory = malloc(size);
+    require(call.body_memory != NULL);
+    memcpy(call.body_memory, data + 1, size - 1);
+    call.body = (struct byte_slice){ call.body_memory, size - 1 };
+    request.arena = &call.arena;
+    arena_init(request.arena, call.limits.scratch_bytes_max);
+    text_init(&call.text, (size_t)1 << 28);
+    if (!call.operation->read(&call, &fault) || !infer_plan(&request, &call.limits, &fault))
         require(fault.code != FAULT_NONE && fault.message[0] != '\0');
-    else if (request_is_small(&call.request))
+    else if (request_is_small(&request))
         answer(&call, workspace);
-    call_drop_body(&call.base);
-    text_free(&call.base.text);
-    format_body_free(&call.base.form);
-    infer_request_free(&call.request);
+    call_drop_body(&call);
+    text_free(&call.text);
+    format_body_free(&call.form);
+    infer_request_free(&request);
     return 0;
 }
