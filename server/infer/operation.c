@@ -100,6 +100,14 @@ void operation_drop(struct call *call)
     format_body_free(&call->form);
 }
 
+void operation_free(struct call *call)
+{
+    operation_drop(call);
+    model_release(call->model);
+    call->model = NULL;
+    arena_free(&call->arena);
+}
+
 /* ------------------------------------------------- before the kind is known -- */
 
 static struct infer_limits limits_of(const struct service *service, const struct exchange *exchange)
@@ -121,6 +129,7 @@ static bool begin(struct call *call, const struct exchange *exchange, struct fau
 {
     call->limits = limits_of(call->service, exchange);
     call->job.tasks_at_once = call->limits.worker_count;
+    call->form.arena = &call->arena;
     call->form.nonfinite_allowed = call->service->config->json_nonfinite_allowed;
     arena_init(&call->arena, call->limits.scratch_bytes_max);
     call->arena.memory = call->memory;
@@ -133,18 +142,10 @@ static void record(struct call *call, struct request_record *record)
     infer_statistics_record(record, &request, &call->cost);
 }
 
-static void drop(struct call *call)
-{
-    operation_drop(call);
-    model_release(call->model);
-    call->model = NULL;
-    arena_free(&call->arena);
-}
-
 static struct call *create(const struct operation *operation)
 {
     static const struct call_kind UNKNOWN = {
-        .begin = begin, .read = operation_read, .record = record, .drop = drop
+        .begin = begin, .read = operation_read, .record = record, .drop = operation_free
     };
     struct call *call = calloc(1, sizeof *call);
     if (!call)

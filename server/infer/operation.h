@@ -51,6 +51,9 @@ bool operation_read(struct call *call, struct fault *fault);
 bool operation_write(struct call *call, struct fault *fault);
 void operation_drop(struct call *call);
 
+/* Drops it, and all memory of the call with it. */
+void operation_free(struct call *call);
+
 /* Reads the body into items, in the arena, by items->target.table and what items says besides. A
  * fault of an item of a list is its own; false for a fault of the whole body. The body must stay
  * until the request has been computed where its format keeps bytes, and is dropped elsewhere. */

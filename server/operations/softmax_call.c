@@ -29,16 +29,15 @@ struct softmax_asked {
 };
 
 struct softmax {
-    struct call call; /* first: a call of this kind is its softmax */
-    struct arena arena;
+    struct call *call;
     struct softmax_asked asked;
     struct attn_softmax softmax;
     int64_t number_count, row_count, rows_per_task;
 };
 
-static struct softmax *softmax_of(struct call *call)
+static struct softmax *softmax_of(const struct call *call)
 {
-    return (struct softmax *)call;
+    return call->work;
 }
 
 /* ---------------------------------------------------------------- fields -- */
@@ -162,8 +161,8 @@ static bool take_numbers(struct softmax *job, struct fault *fault)
         count *= (uint64_t)input->shape[i];
     job->number_count = (int64_t)count;
     float *numbers = (float *)input->data;
-    if (job->call.form.format != &format_json) {
-        numbers = arena_alloc(&job->arena, count * sizeof *numbers);
+    if (job->call->form.format != &format_json) {
+        numbers = arena_alloc(&job->call->arena, count * sizeof *numbers);
         if (!numbers)
             return fault_no_memory(fault);
         dtype_read(numbers, input->data, input->dtype, count);
@@ -195,7 +194,7 @@ static void settle_shape(struct softmax *job)
 
 static bool softmax_plan(struct softmax *job, struct fault *fault)
 {
-    const size_t bytes_max = job->call.service->config->answer_bytes_max;
+    const size_t bytes_max = job->call->service->config->answer_bytes_max;
     if (!take_numbers(job, fault))
         return false;
     settle_shape(job);
@@ -223,32 +222,22 @@ static bool choose_answer(struct call *call, const struct exchange *exchange, st
 
 static void say(const struct call *call, struct writer *writer)
 {
-    const struct softmax *job = (const struct softmax *)call;
+    const struct softmax *job = softmax_of(call);
     const struct array *input = &job->asked.input;
     say_array(writer, "output", job->softmax.output, ATTN_F32, input->rank, input->shape);
 }
 
-static const struct format *const FORMATS[] = { &format_json, &format_npy, NULL };
-
-static const struct operation OPERATION = {
-    .formats = FORMATS, .address = &FIELDS, .begin = choose_answer, .say = say
-};
-
-static bool softmax_begin(struct call *call, const struct exchange *exchange, struct fault *fault)
+static void init(struct call *call)
 {
-    struct softmax *job = softmax_of(call);
-    arena_init(&job->arena, service_request_bytes_max(call->service->config));
-    job->arena.memory = call->memory;
-    call->form.arena = &job->arena;
-    call->form.nonfinite_allowed = call->service->config->json_nonfinite_allowed;
-    return operation_begin(call, &job->arena, exchange, fault);
+    softmax_of(call)->call = call;
+    call->job.tasks_at_once = 0;
 }
 
 /* The body is not needed once it is read. */
 static bool read(struct call *call, struct fault *fault)
 {
     struct softmax *job = softmax_of(call);
-    const struct field_reader reader = { .arena = &job->arena,
+    const struct field_reader reader = { .arena = &call->arena,
                                          .nonfinite_allowed = call->form.nonfinite_allowed,
                                          .fault = fault };
     const struct field_target target = { &FIELDS, &job->asked }, nothing = { .table = NULL };
@@ -295,28 +284,22 @@ static void record(struct call *call, struct request_record *record)
     metrics_inference(0, record);
 }
 
-static void drop(struct call *call)
-{
-    operation_drop(call);
-    arena_free(&softmax_of(call)->arena);
-}
-
-static const struct call_kind softmax_kind = {
-    .begin = softmax_begin,
-    .read = read,
-    .tasks = tasks,
-    .run = softmax_run,
-    .write = operation_write,
-    .record = record,
-    .drop = drop,
-};
-
 void softmax_handle(struct exchange *exchange)
 {
-    struct softmax *job = calloc(1, sizeof *job);
-    if (job) {
-        job->call.kind = &softmax_kind;
-        job->call.operation = &OPERATION;
-    }
-    call_handle(exchange, job ? &job->call : NULL);
+    static const struct format *const FORMATS[] = { &format_json, &format_npy, NULL };
+    static const struct call_kind KIND = { .work_bytes = sizeof(struct softmax),
+                                           .init = init,
+                                           .read = operation_read,
+                                           .tasks = tasks,
+                                           .run = run,
+                                           .write = operation_write,
+                                           .record = record,
+                                           .drop = operation_free };
+    static const struct operation OPERATION = { .kind = &KIND,
+                                                .formats = FORMATS,
+                                                .address = &FIELDS,
+                                                .begin = choose_answer,
+                                                .read = read,
+                                                .say = say };
+    operation_handle(exchange, &OPERATION);
 }

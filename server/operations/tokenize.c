@@ -17,9 +17,7 @@
 #include <string.h>
 
 struct tokenize {
-    struct call call; /* first: a call of these kinds is its tokenize */
-    struct arena arena;
-    const struct access_key *key;
+    struct call *call;
     struct model *model; /* retained */
 
     struct byte_slice body_text, pair;
@@ -31,9 +29,9 @@ struct tokenize {
     struct text decoded;
 };
 
-static struct tokenize *tokenize_of(struct call *call)
+static struct tokenize *tokenize_of(const struct call *call)
 {
-    return (struct tokenize *)call;
+    return call->work;
 }
 
 /* ---------------------------------------------------------------- fields -- */
@@ -45,7 +43,7 @@ static bool read_model(struct field_reader *reader, const struct value *value, v
     struct fault *fault = reader->fault;
     if (value->kind != VALUE_NULL && value->kind != VALUE_STRING)
         return field_wrong_type(reader, value, "a string");
-    if (!model_access_resolve(job->call.service->store, job->key,
+    if (!model_access_resolve(job->call->service->store, job->call->limits.key,
                               value->kind == VALUE_STRING ? value->string : NULL, "", &job->model,
                               fault)) {
         if (!fault->pointer[0])
@@ -132,22 +130,16 @@ static const struct field_table DETOKENIZE = { .rows = DETOKENIZE_ROWS,
 
 /* --------------------------------------------------------------- reading -- */
 
-static bool begin(struct call *call, const struct exchange *exchange, struct fault *fault)
+static void init(struct call *call)
 {
-    struct tokenize *job = tokenize_of(call);
-    arena_init(&job->arena, service_request_bytes_max(call->service->config));
-    job->arena.memory = call->memory;
-    job->key = exchange ? exchange_key(exchange) : NULL;
-    call->form.arena = &job->arena;
-    call->form.nonfinite_allowed = call->service->config->json_nonfinite_allowed;
+    tokenize_of(call)->call = call;
     call->form.nul_is_kept = true;
-    return operation_begin(call, &job->arena, exchange, fault);
 }
 
 static bool read_body(struct call *call, const struct field_table *table, struct fault *fault)
 {
     struct tokenize *job = tokenize_of(call);
-    const struct field_reader reader = { .arena = &job->arena,
+    const struct field_reader reader = { .arena = &call->arena,
                                          .nonfinite_allowed = call->form.nonfinite_allowed,
                                          .fault = fault };
     const struct field_target target = { table, job }, nothing = { .table = NULL };
@@ -202,7 +194,7 @@ static void run_tokenize(struct call *call, int stage, int64_t task, const struc
     (void)worker;
     const struct tokenizer_stop stop = { is_stopped, call };
     tokenizer_encode(job->model->tokenizer, &stop, job->body_text,
-                     job->has_pair ? &job->pair : NULL, job->special, &job->arena, &job->tokens,
+                     job->has_pair ? &job->pair : NULL, job->special, &call->arena, &job->tokens,
                      &call->fault);
 }
 
@@ -223,7 +215,7 @@ static void run_detokenize(struct call *call, int stage, int64_t task, const str
 
 static void say_tokens(const struct call *call, struct writer *writer)
 {
-    const struct tokenize *job = (const struct tokenize *)call;
+    const struct tokenize *job = tokenize_of(call);
     writer->kind->string(writer, "model", job->model->name);
     writer->kind->list(writer, "tokens");
     for (int64_t i = 0; i < job->tokens.count; i++)
@@ -259,48 +251,45 @@ static void record(struct call *call, struct request_record *record)
 static void drop(struct call *call)
 {
     struct tokenize *job = tokenize_of(call);
-    operation_drop(call);
+    if (!job)
+        return;
     text_free(&job->decoded);
     model_release(job->model);
     job->model = NULL;
-    arena_free(&job->arena);
-}
-
-static void handle(struct exchange *exchange, const struct call_kind *kind,
-                   const struct operation *operation)
-{
-    struct tokenize *job = calloc(1, sizeof *job);
-    if (job) {
-        job->call.kind = kind;
-        job->call.operation = operation;
-    }
-    call_handle(exchange, job ? &job->call : NULL);
 }
 
 void tokenize_handle(struct exchange *exchange)
 {
-    static const struct operation OPERATION = { .formats = operation_formats_json,
-                                                .say = say_tokens };
-    static const struct call_kind KIND = { .begin = begin,
-                                           .read = read_tokenize,
+    static const struct call_kind KIND = { .work_bytes = sizeof(struct tokenize),
+                                           .init = init,
+                                           .read = operation_read,
                                            .tasks = tasks,
                                            .run = run_tokenize,
                                            .write = operation_write,
                                            .record = record,
-                                           .drop = drop };
-    handle(exchange, &KIND, &OPERATION);
+                                           .drop = operation_free };
+    static const struct operation OPERATION = { .kind = &KIND,
+                                                .formats = operation_formats_json,
+                                                .read = read_tokenize,
+                                                .say = say_tokens,
+                                                .drop = drop };
+    operation_handle(exchange, &OPERATION);
 }
 
 void detokenize_handle(struct exchange *exchange)
 {
-    static const struct operation OPERATION = { .formats = operation_formats_json,
-                                                .finish = write_text };
-    static const struct call_kind KIND = { .begin = begin,
-                                           .read = read_detokenize,
+    static const struct call_kind KIND = { .work_bytes = sizeof(struct tokenize),
+                                           .init = init,
+                                           .read = operation_read,
                                            .tasks = tasks,
                                            .run = run_detokenize,
                                            .write = operation_write,
                                            .record = record,
-                                           .drop = drop };
-    handle(exchange, &KIND, &OPERATION);
+                                           .drop = operation_free };
+    static const struct operation OPERATION = { .kind = &KIND,
+                                                .formats = operation_formats_json,
+                                                .read = read_detokenize,
+                                                .finish = write_text,
+                                                .drop = drop };
+    operation_handle(exchange, &OPERATION);
 }
