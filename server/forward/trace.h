@@ -185,7 +185,6 @@ struct trace_request {
     struct arena *arena; /* owns all that the items point at, except the models */
     struct trace_item *items;
     int64_t item_count;
-    bool nonfinite_allowed;     /* JSON may have NaN and infinities */
     bool batch;                 /* the answer is a list; a fault of an item fails that item alone */
     bool is_of_session;         /* the fields at and append are known, and model is not */
     bool joined;                /* all items have one shape, and their results are contiguous */

@@ -36,7 +36,6 @@ static void trace_init(struct call *call)
 {
     struct trace_job *job = trace_of(call);
     job->request.arena = &call->arena;
-    job->request.nonfinite_allowed = call->form.nonfinite_allowed;
     job->request.attention.model = call->model; /* whose statistics count the request */
     call->model = NULL;
     job->call = call;

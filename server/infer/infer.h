@@ -106,7 +106,6 @@ struct infer_request {
     struct infer_item *items;
     int64_t item_count;
     struct model *model;    /* of all items, retained; NULL: each item has its own */
-    bool nonfinite_allowed; /* JSON may have NaN and infinities */
     bool batch;             /* the answer is a list; a fault of an item fails that item alone */
     bool gradients;         /* the answer is gradients, not attention */
     bool joined;            /* all items have one shape, and their results are contiguous */

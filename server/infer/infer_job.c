@@ -32,7 +32,6 @@ static void init(struct call *call)
 {
     struct infer_job *job = infer_of(call);
     job->request.arena = &call->arena;
-    job->request.nonfinite_allowed = call->form.nonfinite_allowed;
     job->request.model = call->model;
     call->model = NULL;
     job->call = call;

@@ -52,16 +52,32 @@ bool operation_read(struct call *call, struct fault *fault)
     return true;
 }
 
-bool operation_read_items(struct call *call, struct arena *arena, bool nonfinite_allowed,
-                          struct field_items *items, struct fault *fault)
+/* Reads the body as a message, and sets how its fields are read. */
+static bool read_message(struct call *call, const struct field_table *table,
+                         struct message *message, struct field_reader *reader, struct fault *fault)
 {
-    const struct field_reader reader = { .arena = arena,
-                                         .nonfinite_allowed = nonfinite_allowed,
-                                         .fault = fault };
+    *reader = (struct field_reader){ .arena = &call->arena,
+                                     .nonfinite_allowed = call->form.nonfinite_allowed,
+                                     .fault = fault };
+    call->form.arena = &call->arena;
+    return call_formats_read(call, &call->form, table, message, fault);
+}
+
+bool operation_read_fields(struct call *call, const struct field_table *table, void *into,
+                           struct fault *fault)
+{
+    struct field_reader reader;
     struct message message;
-    call->form.arena = arena;
-    call->form.nonfinite_allowed = nonfinite_allowed;
-    return call_formats_read(call, &call->form, items->target.table, &message, fault)
+    return read_message(call, table, &message, &reader, fault)
+           && fields_read(&reader, &message, (struct field_target){ table, into },
+                          (struct field_target){ .table = NULL });
+}
+
+bool operation_read_items(struct call *call, struct field_items *items, struct fault *fault)
+{
+    struct field_reader reader;
+    struct message message;
+    return read_message(call, items->target.table, &message, &reader, fault)
            && fields_read_items(&reader, &message, items);
 }
 
@@ -129,7 +145,6 @@ static bool begin(struct call *call, const struct exchange *exchange, struct fau
 {
     call->limits = limits_of(call->service, exchange);
     call->job.tasks_at_once = call->limits.worker_count;
-    call->form.arena = &call->arena;
     call->form.nonfinite_allowed = call->service->config->json_nonfinite_allowed;
     arena_init(&call->arena, call->limits.scratch_bytes_max);
     call->arena.memory = call->memory;

@@ -54,11 +54,14 @@ void operation_drop(struct call *call);
 /* Drops it, and all memory of the call with it. */
 void operation_free(struct call *call);
 
+/* Reads the body into a struct of this table. */
+bool operation_read_fields(struct call *call, const struct field_table *table, void *into,
+                           struct fault *fault);
+
 /* Reads the body into items, in the arena, by items->target.table and what items says besides. A
  * fault of an item of a list is its own; false for a fault of the whole body. The body must stay
  * until the request has been computed where its format keeps bytes, and is dropped elsewhere. */
-bool operation_read_items(struct call *call, struct arena *arena, bool nonfinite_allowed,
-                          struct field_items *items, struct fault *fault);
+bool operation_read_items(struct call *call, struct field_items *items, struct fault *fault);
 
 /* What operations take: JSON; it and safetensors; these and .npy. */
 extern const struct format *const operation_formats_json[], *const operation_formats_tensors[],

@@ -20,7 +20,7 @@ bool attention_read(struct call *call, struct field_items *items, struct fault *
     items->target.into = &shared;
     items->fault_offset = offsetof(struct infer_item, fault);
     request->number_bytes = operation_answer(call)->number_bytes;
-    if (!operation_read_items(call, request->arena, request->nonfinite_allowed, items, fault))
+    if (!operation_read_items(call, items, fault))
         return false;
     request->items = items->items;
     request->item_count = items->count;

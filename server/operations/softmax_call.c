@@ -5,7 +5,6 @@
 
 #include "base/dtype.h"
 #include "formats/accept.h"
-#include "infer/call_formats.h"
 #include "infer/infer_results.h"
 #include "infer/operation.h"
 #include "operations/say.h"
@@ -15,7 +14,6 @@
 
 #include <inttypes.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { TASK_NUMBERS = 16384 };
@@ -237,14 +235,7 @@ static void init(struct call *call)
 static bool read(struct call *call, struct fault *fault)
 {
     struct softmax *job = softmax_of(call);
-    const struct field_reader reader = { .arena = &call->arena,
-                                         .nonfinite_allowed = call->form.nonfinite_allowed,
-                                         .fault = fault };
-    const struct field_target target = { &FIELDS, &job->asked }, nothing = { .table = NULL };
-    struct message message;
-    const bool good = call_formats_read(call, &call->form, &FIELDS, &message, fault)
-                      && fields_read(&reader, &message, target, nothing)
-                      && softmax_plan(job, fault);
+    const bool good = operation_read_fields(call, &FIELDS, &job->asked, fault) && softmax_plan(job, fault);
     call_drop_body(call);
     if (!good)
         return false;
@@ -291,7 +282,7 @@ void softmax_handle(struct exchange *exchange)
                                            .init = init,
                                            .read = operation_read,
                                            .tasks = tasks,
-                                           .run = run,
+                                           .run = softmax_run,
                                            .write = operation_write,
                                            .record = record,
                                            .drop = operation_free };

@@ -4,7 +4,6 @@
  */
 #include "operations/tokenize.h"
 
-#include "infer/call_formats.h"
 #include "infer/operation.h"
 #include "operations/say.h"
 #include "service/model_access.h"
@@ -13,7 +12,6 @@
 
 #include <inttypes.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct tokenize {
@@ -136,18 +134,6 @@ static void init(struct call *call)
     call->form.nul_is_kept = true;
 }
 
-static bool read_body(struct call *call, const struct field_table *table, struct fault *fault)
-{
-    struct tokenize *job = tokenize_of(call);
-    const struct field_reader reader = { .arena = &call->arena,
-                                         .nonfinite_allowed = call->form.nonfinite_allowed,
-                                         .fault = fault };
-    const struct field_target target = { table, job }, nothing = { .table = NULL };
-    struct message message;
-    return call_formats_read(call, &call->form, table, &message, fault)
-           && fields_read(&reader, &message, target, nothing);
-}
-
 /* bytes of text to be tokenized, or as many tokens as the answer has bytes of text. */
 static void price(struct call *call, size_t bytes)
 {
@@ -159,7 +145,7 @@ static bool read_tokenize(struct call *call, struct fault *fault)
 {
     struct tokenize *job = tokenize_of(call);
     job->special = true;
-    if (!read_body(call, &TOKENIZE, fault))
+    if (!operation_read_fields(call, &TOKENIZE, tokenize_of(call), fault))
         return false;
     price(call, job->body_text.size + job->pair.size);
     return true;
@@ -167,7 +153,7 @@ static bool read_tokenize(struct call *call, struct fault *fault)
 
 static bool read_detokenize(struct call *call, struct fault *fault)
 {
-    if (!read_body(call, &DETOKENIZE, fault))
+    if (!operation_read_fields(call, &DETOKENIZE, tokenize_of(call), fault))
         return false;
     price(call, (size_t)tokenize_of(call)->id_count);
     return true;

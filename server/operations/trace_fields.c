@@ -191,7 +191,7 @@ bool trace_fields_read(struct call *call, bool batch, struct fault *fault)
     };
     request->batch = batch;
     call->form.nul_is_kept = true;
-    if (!operation_read_items(call, request->arena, request->nonfinite_allowed, &items, fault))
+    if (!operation_read_items(call, &items, fault))
         return false;
     request->items = items.items;
     request->item_count = items.count;

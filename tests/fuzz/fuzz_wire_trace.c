@@ -69,10 +69,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fault fault = { .code = FAULT_NONE };
     if (size == 0)
         return 0;
-    struct trace_request request = { .nonfinite_allowed = (data[0] & 2) != 0 };
+    struct trace_request request = { .items = NULL };
     struct call call = {
         .work = &request,
         .operation = (data[0] & 1) != 0 ? &trace_batch : &trace_single,
+        .form.nonfinite_allowed = (data[0] & 2) != 0,
         .form.format = (data[0] & 4) != 0 ? &format_safetensors : &format_json,
         .body_memory = malloc(size), /* aligned as the body of a request is */
     };

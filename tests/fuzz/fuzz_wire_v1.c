@@ -81,8 +81,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static void *workspace;
     const struct model_store_options no_directory = { .directory = NULL };
     struct fault fault = { .code = FAULT_NONE };
-    struct infer_request request = { .nonfinite_allowed = size > 0 && (data[0] & 2) != 0 };
-    struct call call = { .work = &request };
+    struct infer_request request = { .items = NULL };
+    struct call call = { .work = &request,
+                         .form.nonfinite_allowed = size > 0 && (data[0] & 2) != 0 };
     int failed_count;
     if (!store) {
         require(model_store_create(&store, &no_directory, &failed_count, &fault));
