@@ -105,11 +105,11 @@ struct infer_request {
     struct arena *arena; /* owns all that the items point at, except the models */
     struct infer_item *items;
     int64_t item_count;
-    struct model *model;    /* of all items, retained; NULL: each item has its own */
-    bool batch;             /* the answer is a list; a fault of an item fails that item alone */
-    bool gradients;         /* the answer is gradients, not attention */
-    bool joined;            /* all items have one shape, and their results are contiguous */
-    size_t number_bytes;    /* of a number in the answer, at most; 0: as text */
+    struct model *model; /* of all items, retained; NULL: each item has its own */
+    bool batch;          /* the answer is a list; a fault of an item fails that item alone */
+    bool gradients;      /* the answer is gradients, not attention */
+    bool joined;         /* all items have one shape, and their results are contiguous */
+    size_t number_bytes; /* of a number in the answer, at most; 0: as text */
 };
 
 /* What planning needs from the daemon. */

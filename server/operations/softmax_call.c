@@ -235,7 +235,8 @@ static void init(struct call *call)
 static bool read(struct call *call, struct fault *fault)
 {
     struct softmax *job = softmax_of(call);
-    const bool good = operation_read_fields(call, &FIELDS, &job->asked, fault) && softmax_plan(job, fault);
+    const bool good =
+        operation_read_fields(call, &FIELDS, &job->asked, fault) && softmax_plan(job, fault);
     call_drop_body(call);
     if (!good)
         return false;
