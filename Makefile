@@ -39,9 +39,8 @@ SERVER_SRC  := $(filter-out $(REFERENCE_SRC),$(wildcard server/*/*.c))
 PAGE_FILES  := $(sort $(wildcard server/page/index.html $(addprefix server/page/*/*.,html css js svg)))
 PRELOAD_SRC := $(wildcard tests/support/failing_malloc.c tests/support/injected.c)
 MODELS_LACKED := $(if $(filter x86_64%,$(MACHINE)),,matrix_model dots_model) $(if $(filter aarch64%,$(MACHINE)),,squares_model)
-SUPPORT_SRC := $(filter-out $(PRELOAD_SRC) $(MODELS_LACKED:%=tests/support/%.c),$(wildcard tests/support/*.c))
+SUPPORT_SRC := $(filter-out $(PRELOAD_SRC) tests/support/group_main.c $(MODELS_LACKED:%=tests/support/%.c),$(wildcard tests/support/*.c))
 TEST_SRC    := $(wildcard tests/*/test_*.c)
-THREADED_SRC = $(shell grep -l '<pthread.h>' $(INNER_SRC) /dev/null)
 FUZZ_SRC    := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_SRC   := $(wildcard tests/bench/bench_*.c)
 PEER_SRC    := tests/bench/peer_openblas.c tests/bench/peer_products.c $(if $(wildcard /usr/include/dnnl.h),tests/bench/peer_onednn.c)
@@ -55,10 +54,21 @@ LIB_OBJ     := $(LIB_SRC:%.c=$B/%.o)
 SERVER_OBJ  := $(SERVER_SRC:%.c=$B/%.o) $B/server/page/page_bytes.o $B/server/page/docs_bytes.o
 SUPPORT_OBJ := $(SUPPORT_SRC:%.c=$B/%.o)
 PRELOAD     := $(PRELOAD_SRC:%.c=$B/%.so)
-TESTS       := $(TEST_SRC:%.c=$B/%)
-INNER_SRC   := $(filter-out tests/http/% tests/faults/% tests/deploy/% tests/page/%,$(TEST_SRC))
+OUTER       := tests/http/% tests/faults/% tests/deploy/% tests/page/%
+INNER_SRC   := $(filter-out $(OUTER),$(TEST_SRC))
 PAGE_SRC    := $(filter tests/page/%,$(TEST_SRC))
 REPLAYS     := $(FUZZ_SRC:%.c=$B/%)
+
+# A test with a main() is a separate program. The others of a folder are one, $B/tests/FOLDER/tests, which is told
+# the group to run; $B/tests/FOLDER/test_NAME is one of them alone. With SANITIZE=thread, those that have threads are one.
+OWN_SRC     := $(shell grep -l '^int main\>' $(TEST_SRC) /dev/null)
+GROUP_SRC   := $(filter-out $(OWN_SRC),$(TEST_SRC))
+THREADED_SRC = $(shell grep -l '<pthread.h>' $(INNER_SRC) /dev/null)
+folders_of   = $(sort $(foreach source,$(filter-out $(OWN_SRC),$1),$B/$(dir $(source))tests))
+programs_of  = $(call folders_of,$1) $(patsubst %.c,$B/%,$(filter $(OWN_SRC),$1))
+ALONE       := $(TEST_SRC:%.c=$B/%)
+TESTS       := $(call programs_of,$(TEST_SRC))
+THREADED     = $B/tests/threaded $(patsubst %.c,$B/%,$(filter $(OWN_SRC),$(THREADED_SRC)))
 BENCHES     := $(BENCH_SRC:%.c=$B/%)
 LOADS       := $(LOAD_SRC:%.c=$B/%)
 TOOLS       := $B/tests/tokenizers/encode_lines
@@ -106,7 +116,8 @@ SHARED_FLAGS := -fPIC -fno-semantic-interposition
 
 $B/lib/%.o:         MODULE_FLAGS = -Ilib $(SHARED_FLAGS)
 $B/server/%.o:      MODULE_FLAGS = -Ilib -Iserver $(SERVER_CFLAGS)
-$B/tests/%.o:       MODULE_FLAGS = -Ilib -Iserver -Itests/support $(TEST_CFLAGS)
+# cmocka gives each test and fixture a state, which few want.
+$B/tests/%.o:       MODULE_FLAGS = -Ilib -Iserver -Itests/support -Wno-unused-parameter $(TEST_CFLAGS)
 
 # These tests compute little themselves, and most are compiled more often than they run: optimizing them takes half of
 # the time to compile them. Flags that are given to make stay as they are.
@@ -244,7 +255,7 @@ $B/test-packages: FORCE
 
 TEST_LINKED := $B/libsupport.a $B/libserver.a $B/libattn.a
 
-# The tests are two hundred programs, and gold halves the time to link each.
+# gold halves the time to link a program of tests.
 GOLD        := $(if $(filter cc gcc,$(COMPILER)),$(shell command -v ld.gold 2>/dev/null))
 TEST_LINKER := $(if $(SANITIZE),,$(if $(GOLD),-fuse-ld=gold))
 
@@ -252,11 +263,23 @@ $(filter-out %/bench_json,$(BENCHES)): $(RIVAL_SRC:%.c=$B/%.o)
 
 $(LOADS): $(TRAFFIC_SRC:%.c=$B/%.o) $(RIVAL_SRC:%.c=$B/%.o)
 
-$B/tests/unit/test_bench_peers: $(TRAFFIC_SRC:%.c=$B/%.o) $B/tests/bench/peers.o
+GROUP_MAIN := $B/tests/support/group_main.o
+$(GROUP_SRC:%.c=$B/%) $(call folders_of,$(TEST_SRC)) $B/tests/threaded: $(GROUP_MAIN)
+$B/tests/unit/tests $B/tests/unit/test_bench_peers: $(TRAFFIC_SRC:%.c=$B/%.o) $B/tests/bench/peers.o
 
-$(TESTS) $(BENCHES) $(LOADS) $(TOOLS): $B/tests/%: $B/tests/%.o $(TEST_LINKED)
+define folder_program
+$B/tests/$1/tests: $(patsubst %.c,$B/%.o,$(filter tests/$1/%,$(GROUP_SRC))) $(TEST_LINKED)
+	$$(link_tests)
+endef
+$(foreach folder,$(call folders_of,$(TEST_SRC)),$(eval $(call folder_program,$(folder:$B/tests/%/tests=%))))
+$B/tests/threaded: $(patsubst %.c,$B/%.o,$(filter-out $(OWN_SRC),$(THREADED_SRC))) $(TEST_LINKED)
+	$(link_tests)
+$(ALONE) $(BENCHES) $(LOADS) $(TOOLS): $B/tests/%: $B/tests/%.o $(TEST_LINKED)
+	$(link_tests)
+define link_tests
 	$(call say,LINK,$@)
 	$Q $(CC) $(FLAGS) $(TEST_LINKER) $(filter %.o,$^) $(TEST_LINKED) $(LDFLAGS) $(TEST_LIBS) -o $@
+endef
 
 # Another reader of JSON, for comparison, if it is installed.
 ifeq ($(shell pkg-config --exists simdjson 2>/dev/null && command -v $(CXX) >/dev/null && echo yes),yes)
@@ -273,9 +296,9 @@ $(REPLAYS): $B/tests/fuzz/%: $B/tests/fuzz/%.o $B/tests/fuzz/replay.o $(TEST_LIN
 	$(call say,LINK,$@)
 	$Q $(CC) $(FLAGS) $^ $(LDFLAGS) $(TEST_LIBS) -o $@
 
-$B/tests/deploy/test_library $B/tests/deploy/test_pages $B/tests/deploy/test_packages $B/tests/deploy/test_python: | $(LIBRARY)
-$B/tests/deploy/test_reference: | $(REFERENCE_PROGRAM)
-$B/tests/http/test_sandbox_attempts: | $B/tests/support/injected.so
+$B/tests/deploy/tests $B/tests/deploy/test_library $B/tests/deploy/test_pages $B/tests/deploy/test_packages $B/tests/deploy/test_python: | $(LIBRARY)
+$B/tests/deploy/tests $B/tests/deploy/test_reference: | $(REFERENCE_PROGRAM)
+$B/tests/http/tests $B/tests/http/test_sandbox_attempts: | $B/tests/support/injected.so
 $(PRELOAD): $B/%.so: %.c $B/flags
 	$(call say,LINK,$@)
 	$Q mkdir -p $(@D)
@@ -351,8 +374,8 @@ check-twin: programs ## the tests beside the daemon of another build, TWIN=FILE:
 
 # The programs that tests/run runs. Programs that talk to the daemon from outside need no sanitizer of their own.
 programs: inner-programs $(TESTS) $(PRELOAD) $(LIBRARY) ## build what the tests run, and run nothing
-inner-programs: $(KERNEL_OBJ) $(DAEMON) $(INNER_SRC:%.c=$B/%) $(REPLAYS)
-threaded-programs: $(KERNEL_OBJ) $(DAEMON) $(THREADED_SRC:%.c=$B/%)
+inner-programs: $(KERNEL_OBJ) $(DAEMON) $(call programs_of,$(INNER_SRC)) $(REPLAYS)
+threaded-programs: $(KERNEL_OBJ) $(DAEMON) $(THREADED)
 
 pictures: $B/tests/page/test_page_pictures daemon ## the pictures of server/page/README.md, made anew with Chromium
 	@ATTND_TEST_PICTURES=server/page/pictures $<
@@ -362,7 +385,7 @@ AXE_CORE ?= $(BUILD)/axe/node_modules/axe-core/axe.min.js
 
 check-page: ## install what is missing, build, run all tests of the explorer in Chromium; pictures go to build/page
 	@deploy/install-packages.sh build build-tests page
-	@$(MAKE) --no-print-directory -j$(JOBS) daemon $(PAGE_SRC:%.c=$B/%)
+	@$(MAKE) --no-print-directory -j$(JOBS) daemon $(call programs_of,$(PAGE_SRC))
 	@[ -e $(AXE_CORE) ] || ! command -v npm >/dev/null || \
 	    npm install --prefix $(BUILD)/axe --no-audit --no-fund --silent axe-core@4.14.1 || true
 	@AXE_CORE=$(abspath $(AXE_CORE)) SLOTS=$${SLOTS:-$(JOBS)} tests/run $(BUILD)/$(COMPILER) page
@@ -381,7 +404,7 @@ ARM         := aarch64-linux-gnu
 ARM_B       := $(BUILD)/$(ARM)-gcc
 ARM_TESTS   := $(wildcard tests/kernels/test_*.c tests/laws/test_*.c tests/conformance/test_onnx_*.c) \
                tests/conformance/test_rope_scaling.c
-ARM_SUPPORT := $(addprefix tests/support/,$(addsuffix .c,kernel_tables squares_model reference reference_rope attention_case gradient_case difference guard \
+ARM_SUPPORT := $(addprefix tests/support/,$(addsuffix .c,test kernel_tables squares_model reference reference_rope attention_case gradient_case difference guard \
                number tensor_file published_rotary))
 
 check-aarch64: ## the library's tests as a 64-bit ARM program, under qemu

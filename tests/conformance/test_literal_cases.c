@@ -13,18 +13,11 @@
  *   projected  a layer of x @ W + b; the columns of W are those of q, k and v
  *
  * The file's "properties" are laws, in tests/laws. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "attention_case.h"
 #include "tensor_file.h"
+#include "test.h"
 
 #include <cblas.h>
-#include <math.h>
 
 enum { CASES_COVERED = 30, CASES_ADDITIVE = 8, NUMBERS_MAX = 512 };
 
@@ -308,9 +301,8 @@ static void run_projected(const cJSON *c)
     expect(c, "present_value", present_values, NULL);
 }
 
-static void test_literal_cases(void **state)
+TEST(literal_cases)
 {
-    (void)state;
     unsigned char *text = tensor_read_bytes("tests/conformance/literal_cases.json", NULL);
     cJSON *root = cJSON_Parse((const char *)text);
     assert_non_null(root);
@@ -340,6 +332,5 @@ static void test_literal_cases(void **state)
 int main(void)
 {
     openblas_set_num_threads(1);
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_literal_cases) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL);
 }

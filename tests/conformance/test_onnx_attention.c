@@ -9,21 +9,14 @@
  *                  past_len = nonpad_kv_seqlen - q_len
  *   attn_mask      broadcasts from the right; its last axis may be shorter than the keys
  *   qk_matmul_output_mode   0 scores, 1 softcapped, 2 masked, 3 weights */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "attention_case.h"
 #include "kernel_tables.h"
 #include "number.h"
 #include "tensor_file.h"
+#include "test.h"
 
 #include <glob.h>
 #include <inttypes.h>
-#include <math.h>
 
 enum { CASES = 67, CASES_OPSET_25 = 7 };
 
@@ -270,23 +263,12 @@ static void run_folder(const char *pattern, size_t count)
     assert_int_equal(failed, 0);
 }
 
-static void test_opset_23_and_24(void **state)
+TEST(opset_23_and_24)
 {
-    (void)state;
     run_folder("tests/conformance/onnx/attention/*.safetensors", CASES - CASES_OPSET_25);
 }
 
-static void test_opset_25(void **state)
+TEST(opset_25)
 {
-    (void)state;
     run_folder("tests/conformance/onnx/attention_opset25/*.safetensors", CASES_OPSET_25);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_opset_23_and_24),
-        cmocka_unit_test(test_opset_25),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

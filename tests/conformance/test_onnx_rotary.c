@@ -1,20 +1,11 @@
 /* test_onnx_rotary.c - the node tests of the ONNX operator RotaryEmbedding, opset 23.
  *
  * Each case runs as it is, 4-D, and once more with its heads side by side, 3-D. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "rope.h"
 #include "tensor_file.h"
+#include "test.h"
 
 #include <glob.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static int64_t attribute(const struct tensor_file *file, const char *name)
 {
@@ -104,11 +95,10 @@ static int run_case(const char *path)
     return wrong;
 }
 
-static void test_cases(void **state)
+TEST(cases)
 {
     glob_t found;
     int wrong = 0;
-    (void)state;
     assert_int_equal(glob("tests/conformance/onnx/rotary_embedding/*.safetensors", 0, NULL, &found),
                      0);
     assert_int_equal(found.gl_pathc, 6);
@@ -116,12 +106,4 @@ static void test_cases(void **state)
         wrong += run_case(found.gl_pathv[i]);
     globfree(&found);
     assert_int_equal(wrong, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,9 @@
 /* test_onnx_softmax.c - the node tests of the ONNX operators Softmax and LogSoftmax, opset 13. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "softmax.h"
 #include "tensor_file.h"
+#include "test.h"
 
 #include <glob.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The axis of a case, counted from the front; the operator's default is the last one. */
 static int axis_of(const struct tensor_file *file, int rank)
@@ -74,23 +65,12 @@ static void run_folder(const char *pattern, bool is_log, size_t count)
     assert_int_equal(wrong, 0);
 }
 
-static void test_softmax(void **state)
+TEST(softmax)
 {
-    (void)state;
     run_folder("tests/conformance/onnx/softmax/softmax_*.safetensors", false, 7);
 }
 
-static void test_log_softmax(void **state)
+TEST(log_softmax)
 {
-    (void)state;
     run_folder("tests/conformance/onnx/softmax/logsoftmax_*.safetensors", true, 7);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_softmax),
-        cmocka_unit_test(test_log_softmax),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,16 +5,8 @@
  * The numbers have five digits. Those of longrope are what _compute_longrope_parameters() of
  * src/transformers/modeling_rope_utils.py at commit ef46806472a6 computes, in float32, for the
  * widths of Phi-3-mini-128k. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "rope.h"
-
-#include <math.h>
+#include "test.h"
 
 enum { DIM = 128, PAIRS = DIM / 2 };
 
@@ -188,9 +180,8 @@ static void expect(enum attn_rope_type type, double length, double divisor, cons
     }
 }
 
-static void test_frequencies(void **state)
+TEST(frequencies)
 {
-    (void)state;
     expect(ATTN_ROPE_DEFAULT, 16384, 1, DEFAULT);
     expect(ATTN_ROPE_LINEAR, 16384, 10, DEFAULT);
     expect(ATTN_ROPE_DYNAMIC, 1, 1, DEFAULT);
@@ -200,10 +191,9 @@ static void test_frequencies(void **state)
     expect(ATTN_ROPE_LLAMA3, 16384, 1, LLAMA3);
 }
 
-static void test_attention_factors(void **state)
+TEST(attention_factors)
 {
     static const double FACTORS[] = { 2, 10, 20 };
-    (void)state;
     for (int i = 0; i < 3; i++) {
         struct attn_rope rope = rope_of(ATTN_ROPE_YARN, FACTORS[i]);
         assert_true(attn_rope_attention_factor(&rope) == 0.1 * log(FACTORS[i]) + 1.0);
@@ -217,7 +207,7 @@ static void test_attention_factors(void **state)
     }
 }
 
-static void test_longrope(void **state)
+TEST(longrope)
 {
     double factors[2][PHI_PAIRS];
     struct attn_rope rope = {
@@ -229,7 +219,6 @@ static void test_longrope(void **state)
                      .short_factor = factors[0],
                      .long_factor = factors[1] },
     };
-    (void)state;
     for (int c = 0; c < PHI_PAIRS; c++) {
         factors[0][c] = 1 + c / 64.0;
         factors[1][c] = 1 + c * c / 32.0;
@@ -247,14 +236,4 @@ static void test_longrope(void **state)
     assert_true(attn_rope_attention_factor(&rope) == 1);
     rope.scaling.attention_factor = 0.75;
     assert_true(attn_rope_attention_factor(&rope) == 0.75);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_frequencies),
-        cmocka_unit_test(test_attention_factors),
-        cmocka_unit_test(test_longrope),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,22 +5,12 @@
  * is run four times: whole; without its output projection, which gives y; with
  * queries and keys that are already rotated; and decoding, one row at a time over
  * the keys so far. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "attention_case.h"
 #include "tensor_file.h"
+#include "test.h"
 
 #include <cblas.h>
 #include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const double TOLERANCE = 1e-5;
 
@@ -195,31 +185,23 @@ static void check_layer(int number)
     stored_free(&stored);
 }
 
-static void test_layer_0(void **state)
+TEST(layer_0)
 {
-    (void)state;
     check_layer(0);
 }
 
-static void test_layer_2(void **state)
+TEST(layer_2)
 {
-    (void)state;
     check_layer(2);
 }
 
-static void test_layer_4(void **state)
+TEST(layer_4)
 {
-    (void)state;
     check_layer(4);
 }
 
 int main(void)
 {
     openblas_set_num_threads(1);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layer_0),
-        cmocka_unit_test(test_layer_2),
-        cmocka_unit_test(test_layer_4),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL);
 }

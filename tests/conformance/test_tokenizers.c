@@ -3,20 +3,11 @@
  * tokenizers/NAME.json has the files of a tokenizer, and of each of its lines a text, ids, offsets
  * in bytes and the decoded text. tokenizers/steps.json has many pipelines of one step each over one
  * model: what a case says takes the place of a field of the base. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "test.h"
 #include "text/json.h"
 #include "tokenizer/tokenizer.h"
 
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,7 +17,6 @@ static char directory[64];
 
 static int make_directory(void **state)
 {
-    (void)state;
     strcpy(directory, "/tmp/attnd-tokenizers-XXXXXX");
     return mkdtemp(directory) ? 0 : -1;
 }
@@ -43,7 +33,6 @@ static void empty_directory(void)
 
 static int remove_directory(void **state)
 {
-    (void)state;
     empty_directory();
     return rmdir(directory);
 }
@@ -193,9 +182,8 @@ static void expect_file(const char *name)
     cJSON_Delete(document);
 }
 
-static void test_files(void **state)
+TEST(files)
 {
-    (void)state;
     DIR *folder = opendir(FOLDER);
     assert_non_null(folder);
     int count = 0;
@@ -234,9 +222,8 @@ static void expect_case(const cJSON *document, cJSON *test)
     tokenizer_free(tokenizer);
 }
 
-static void test_steps(void **state)
+TEST(steps)
 {
-    (void)state;
     cJSON *document = read_document("steps.json");
     cJSON *test;
     cJSON_ArrayForEach(test, cJSON_GetObjectItem(document, "cases"))
@@ -244,9 +231,4 @@ static void test_steps(void **state)
     cJSON_Delete(document);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_files),
-                                        cmocka_unit_test(test_steps) };
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
-}
+ALL_TESTS(make_directory, remove_directory);

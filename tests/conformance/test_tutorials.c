@@ -1,17 +1,10 @@
 /* test_tutorials.c - the numbers that well-known tutorials and manuals print.
  *
  * People see these numbers when they learn attention, and newcomers try them first. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "attention_case.h"
+#include "test.h"
 
 #include <cblas.h>
-#include <math.h>
 
 static void expect_near(const float *got, const double *want, int count, double tolerance)
 {
@@ -21,9 +14,8 @@ static void expect_near(const float *got, const double *want, int count, double 
 }
 
 /* Four words, matrices used as x @ W: "The Attention Mechanism from Scratch", S. Cristina. */
-static void test_tutorial_of_four_words(void **state)
+TEST(tutorial_of_four_words)
 {
-    (void)state;
     static float words[] = { 1, 0, 0, 0, 1, 0, 1, 1, 0, 0, 0, 1 };
     static const float w_q[] = { 2, 0, 2, 2, 0, 0, 2, 1, 2 };
     static const float w_k[] = { 2, 2, 2, 0, 2, 1, 0, 1, 1 };
@@ -47,9 +39,8 @@ static void test_tutorial_of_four_words(void **state)
     expect_near(context, want, 12, 1e-6);
 }
 
-static void test_causal_and_its_mask(void **state)
+TEST(causal_and_its_mask)
 {
-    (void)state;
     static float query[] = { 1, 0, 0, 0, 1, 0 }, key[] = { 1, 2, 3, 4, 5, 6 };
     static float value[] = { 0, 1, 0, 1, 0, 1 }, mask[] = { 0, -1e9f, 0, 0 };
     static const double want[] = { 0, 1, 0, 0.84967455, 0.15032545, 0.84967455 };
@@ -71,9 +62,8 @@ static void test_causal_and_its_mask(void **state)
 
 /* Masked softmax of "Dive into Deep Learning", section 11.3: equal keys make the context the mean
  * of the values that count. */
-static void test_mean_of_valid_values(void **state)
+TEST(mean_of_valid_values)
 {
-    (void)state;
     static const int64_t kv_len[] = { 2, 6 };
     static const double want[] = { 2, 3, 4, 5, 10, 11, 12, 13 };
     float query[2 * 20], key[20], value[40], context[8];
@@ -94,9 +84,8 @@ static void test_mean_of_valid_values(void **state)
 }
 
 /* Row i of every matrix is filled with i + 1, so a projected row is its sum times 1, 2, ... 10. */
-static void test_scores_of_counting_rows(void **state)
+TEST(scores_of_counting_rows)
 {
-    (void)state;
     static const double want[] = { 24349.5379833, 36524.30697494, 48699.07596659 };
     float w[100], zeros[10] = { 0 }, query[10], key[30], scores[3];
     for (int i = 0; i < 100; i++)
@@ -120,11 +109,5 @@ static void test_scores_of_counting_rows(void **state)
 int main(void)
 {
     openblas_set_num_threads(1);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tutorial_of_four_words),
-        cmocka_unit_test(test_causal_and_its_mask),
-        cmocka_unit_test(test_mean_of_valid_values),
-        cmocka_unit_test(test_scores_of_counting_rows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL);
 }

@@ -6,23 +6,13 @@
  * anything: an id, a time, a count, or what the page leaves out (pasted.h).
  *
  * The page of keys says how its daemon is started, and has one of its own here. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "api/routes.h"
 #include "metrics_page.h"
 #include "pasted.h"
 #include "skip.h"
+#include "test.h"
 
 #include <cjson/cJSON.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define METRICS_URL "http://127.0.0.1:8080/metrics"
 
@@ -117,7 +107,6 @@ static void paste_page(const char *file)
 
 static void test_curls(void **state)
 {
-    (void)state;
     skip_without("curl", "command -v curl");
     skip_without("openssl", "command -v openssl");
     read_metrics(&before);
@@ -127,7 +116,6 @@ static void test_curls(void **state)
 
 static void test_curls_with_keys(void **state)
 {
-    (void)state;
     skip_without("curl", "command -v curl");
     paste_page(ACCESS_PAGE);
 }
@@ -150,7 +138,6 @@ static const struct route *missing_route(void)
 
 static void test_every_route_has_a_curl(void **state)
 {
-    (void)state;
     skip_without("curl", "command -v curl");
     const struct route *missing;
     const double end = daemon_now() + 10 * daemon_slowness();
@@ -164,7 +151,6 @@ static void test_every_route_has_a_curl(void **state)
 
 static void test_nothing_changes_outside_build(void **state)
 {
-    (void)state;
     char *now = pasted_files();
     assert_string_equal(now, pasted_files_before());
     free(now);

@@ -2,24 +2,15 @@
  * Kubernetes' page, and in a simulated cluster it meets a sudden load sooner than by CPU alone, and
  * does not swing as it would by the queue alone. */
 #include "cluster_simulation.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <math.h>
+#include "test.h"
 
 enum { STEP_AT_S = 900, WATCH_S = 600, SETTLE_S = 1200, NEEDED = 6 };
 
 /* ------------------------------------------------------------------------------ the arithmetic --
  */
 
-static void test_one_metric(void **state)
+TEST(one_metric)
 {
-    (void)state;
     /* Kubernetes' own examples: 200m of 100m doubles, 50m of it halves. */
     assert_int_equal(autoscaler_ask(2, (const double[]){ 0.2, 0.2 }, 2, 0.1), 4);
     assert_int_equal(autoscaler_ask(4, (const double[]){ 0.05, 0.05, 0.05, 0.05 }, 4, 0.1), 2);
@@ -34,9 +25,8 @@ static void test_one_metric(void **state)
     assert_int_equal(autoscaler_ask(3, (const double[]){ NAN, NAN, NAN }, 3, 1), 3);
 }
 
-static void test_windows_and_policies(void **state)
+TEST(windows_and_policies)
 {
-    (void)state;
     struct autoscaler scaler = { .rules = { .min = 2, .max = 20 } };
     scaler.rules.up =
         (struct autoscaler_direction){ .policies = { { true, 100, 15 }, { false, 4, 15 } },
@@ -97,39 +87,24 @@ static struct outcome run_step(double cpu_target, double cost_target)
     return outcome;
 }
 
-static void test_six_pods_within_a_minute(void **state)
+TEST(six_pods_within_a_minute)
 {
-    (void)state;
     const struct outcome shipped = run_step(-1, -1);
     assert_true(shipped.reached_s <= 60);
     assert_true(shipped.changes <= 2);
     assert_true(shipped.replicas >= NEEDED && shipped.replicas <= NEEDED + 1);
 }
 
-static void test_cpu_alone_is_slower(void **state)
+TEST(cpu_alone_is_slower)
 {
-    (void)state;
     const struct outcome shipped = run_step(-1, -1), by_cpu = run_step(-1, 0);
     assert_true(by_cpu.reached_s > 2 * shipped.reached_s);
     assert_true(by_cpu.late > 2 * shipped.late);
 }
 
-static void test_the_queue_alone_swings(void **state)
+TEST(the_queue_alone_swings)
 {
-    (void)state;
     const struct outcome shipped = run_step(-1, -1), by_queue = run_step(0, -1);
     assert_true(by_queue.changes > 2 * shipped.changes);
     assert_true(by_queue.late > shipped.late);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_metric),
-        cmocka_unit_test(test_windows_and_policies),
-        cmocka_unit_test(test_six_pods_within_a_minute),
-        cmocka_unit_test(test_cpu_alone_is_slower),
-        cmocka_unit_test(test_the_queue_alone_swings),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,16 +7,7 @@
 #include "daemon.h"
 #include "http_client.h"
 #include "manifest.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 #define LABEL     "app.kubernetes.io/name"
 #define POD       "spec.template.spec."
@@ -44,7 +35,6 @@ enum { FILE_COUNT = sizeof FILES / sizeof FILES[0] };
 
 static int read_files(void **state)
 {
-    (void)state;
     for (int i = 0; i < FILE_COUNT; i++)
         manifest_read(FILES[i].manifest, FILES[i].file);
     return 0;
@@ -52,7 +42,6 @@ static int read_files(void **state)
 
 static int free_files(void **state)
 {
-    (void)state;
     for (int i = 0; i < FILE_COUNT; i++)
         manifest_free(FILES[i].manifest);
     return 0;
@@ -103,9 +92,8 @@ static int drain_max(void)
 /* ------------------------------------------------------------------------------------ tests -- */
 
 /* Every selector has exactly one label, which the pods have. */
-static void test_selectors_select_the_pods(void **state)
+TEST(selectors_select_the_pods)
 {
-    (void)state;
     const char *label = manifest_get(&deployment, "spec.template.metadata.labels." LABEL);
     assert_value(&deployment, "spec.selector.matchLabels." LABEL, label);
     assert_value(&deployment, POD "topologySpreadConstraints.0.labelSelector.matchLabels." LABEL,
@@ -125,9 +113,8 @@ static void test_selectors_select_the_pods(void **state)
             }
 }
 
-static void test_ports_are_named(void **state)
+TEST(ports_are_named)
 {
-    (void)state;
     const char *port = manifest_get(&deployment, CONTAINER "ports.0.name");
     assert_value(&service, "spec.ports.0.targetPort", port);
     assert_value(&policy, "spec.ingress.0.ports.0.port", port);
@@ -137,9 +124,8 @@ static void test_ports_are_named(void **state)
 }
 
 /* The monitor finds the Service, and its job has the name that the rules use. */
-static void test_service_monitor(void **state)
+TEST(service_monitor)
 {
-    (void)state;
     const char *label = manifest_get(&service, "metadata.labels." LABEL);
     assert_value(&monitor, "spec.selector.matchLabels." LABEL, label);
     assert_value(&monitor, "spec.endpoints.0.port", manifest_get(&service, "spec.ports.0.name"));
@@ -188,9 +174,8 @@ static void assert_restricted(const struct manifest *manifest, const char *pod,
     assert_null(manifest_find(manifest, path));
 }
 
-static void test_pods_are_restricted(void **state)
+TEST(pods_are_restricted)
 {
-    (void)state;
     assert_restricted(&deployment, POD, CONTAINER);
     assert_restricted(&runtime, RUNTIME, RUNTIME);
     assert_value(&deployment, POD "automountServiceAccountToken", "false");
@@ -198,9 +183,8 @@ static void test_pods_are_restricted(void **state)
 
 /* The CPU request equals the limit, so a share of one is a share of the other. The disruption
  * budget takes fewer pods away than the autoscaler keeps at least. */
-static void test_autoscaler(void **state)
+TEST(autoscaler)
 {
-    (void)state;
     assert_null(manifest_find(&deployment, "spec.replicas"));
     assert_value(&autoscaler, "spec.scaleTargetRef.name",
                  manifest_get(&deployment, "metadata.name"));
@@ -216,9 +200,8 @@ static void test_autoscaler(void **state)
     assert_true(number_of(&autoscaler, "spec.maxReplicas") > least);
 }
 
-static void test_kserve(void **state)
+TEST(kserve)
 {
-    (void)state;
     assert_value(&runtime, "spec.protocolVersions.0", "v2");
     assert_value(&inference, "spec.predictor.model.protocolVersion", "v2");
     assert_value(&runtime, "spec.supportedModelFormats.0.autoSelect", "true");
@@ -233,9 +216,8 @@ static void test_kserve(void **state)
 
 /* Every "attnd:TAG" in these files has the version as its tag, and so does every image that is
  * built. */
-static void test_one_image(void **state)
+TEST(one_image)
 {
-    (void)state;
     static const char *const files[] = { "Dockerfile",
                                          "README.md",
                                          "deploy/README.md",
@@ -259,16 +241,4 @@ static void test_one_image(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_selectors_select_the_pods),
-        cmocka_unit_test(test_ports_are_named),
-        cmocka_unit_test(test_service_monitor),
-        cmocka_unit_test(test_pods_are_restricted),
-        cmocka_unit_test(test_autoscaler),
-        cmocka_unit_test(test_kserve),
-        cmocka_unit_test(test_one_image),
-    };
-    return cmocka_run_group_tests(tests, read_files, free_files);
-}
+ALL_TESTS(read_files, free_files);

@@ -5,16 +5,7 @@
 #include "http_client.h"
 #include "manifest.h"
 #include "metrics_page.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 #define FOLDER    "deploy/kubernetes/"
 #define CONTAINER "spec.template.spec.containers.0."
@@ -48,7 +39,6 @@ static struct http_client client;
 
 static int set_up(void **state)
 {
-    (void)state;
     for (int i = 0; i < FILE_COUNT; i++)
         manifest_read(FILES[i].manifest, FILES[i].file);
     daemon_start(&server, NULL);
@@ -58,7 +48,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     http_client_free(&client);
     daemon_stop(&server);
     for (int i = 0; i < FILE_COUNT; i++)
@@ -90,9 +79,8 @@ static void assert_one_gauge(const char *name)
 /* ------------------------------------------------------------------------------------ tests -- */
 
 /* The adapter gives the metric the name that the autoscaler asks for: the series' own. */
-static void test_the_queue_is_asked_for(void **state)
+TEST(the_queue_is_asked_for)
 {
-    (void)state;
     assert_one_gauge(COST);
     assert_value(&autoscaler, "spec.metrics.0.resource.name", "cpu");
     assert_value(&autoscaler, "spec.metrics.0.resource.target.averageUtilization",
@@ -107,9 +95,8 @@ static void test_the_queue_is_asked_for(void **state)
 }
 
 /* KEDA asks the same questions, with the same bounds and the same way to move. */
-static void test_keda_is_the_same_autoscaler(void **state)
+TEST(keda_is_the_same_autoscaler)
 {
-    (void)state;
     assert_value(&scaled, "spec.scaleTargetRef.name",
                  manifest_get(&base, "spec.scaleTargetRef.name"));
     assert_value(&scaled, "spec.minReplicaCount", manifest_get(&base, "spec.minReplicas"));
@@ -135,9 +122,8 @@ static void test_keda_is_the_same_autoscaler(void **state)
     assert_true(same > 6);
 }
 
-static void test_the_pool_finds_pods_and_picker(void **state)
+TEST(the_pool_finds_pods_and_picker)
 {
-    (void)state;
     static const char LABEL[] = "app.kubernetes.io/name";
     char path[TEXT_BYTES];
     snprintf(path, sizeof path, "spec.selector.matchLabels.%s", LABEL);
@@ -161,9 +147,8 @@ static void test_the_pool_finds_pods_and_picker(void **state)
 }
 
 /* The picker takes the last of several series, so there may be only one. */
-static void test_the_picker_reads_metrics(void **state)
+TEST(the_picker_reads_metrics)
 {
-    (void)state;
     static const char *const fields[] = { "queuedRequestsSpec", "runningRequestsSpec" };
     char path[TEXT_BYTES];
     assert_value(&picker, "plugins.1.parameters.defaultEngine",
@@ -180,9 +165,8 @@ static void test_the_picker_reads_metrics(void **state)
 
 /* Each path that the route lets through is one of the daemon's; what changes a pod is none of them.
  */
-static void test_the_route_leads_to_the_daemon(void **state)
+TEST(the_route_leads_to_the_daemon)
 {
-    (void)state;
     static const char *const closed[] = { "/v1/sessions", "/v2/repository", "/v2/logging",
                                           "/v2/systemsharedmemory", "/metrics" };
     int count = 0;
@@ -208,14 +192,4 @@ static void test_the_route_leads_to_the_daemon(void **state)
     assert_int_equal(count, 8);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_queue_is_asked_for),
-        cmocka_unit_test(test_keda_is_the_same_autoscaler),
-        cmocka_unit_test(test_the_pool_finds_pods_and_picker),
-        cmocka_unit_test(test_the_picker_reads_metrics),
-        cmocka_unit_test(test_the_route_leads_to_the_daemon),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+ALL_TESTS(set_up, tear_down);

@@ -6,17 +6,9 @@
 #include "manifest.h"
 #include "schema_check.h"
 #include "skip.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <glob.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define SCHEMAS     "tests/deploy/schemas/kubernetes.json"
 #define DEFINITIONS "tests/deploy/schemas/definitions.json"
@@ -43,7 +35,6 @@ static cJSON *read_json(const char *file)
 
 static int read_schemas(void **state)
 {
-    (void)state;
     schemas = read_json(SCHEMAS);
     cJSON *definitions = read_json(DEFINITIONS);
     cJSON *kinds = cJSON_GetObjectItemCaseSensitive(schemas, "kinds");
@@ -58,7 +49,6 @@ static int read_schemas(void **state)
 
 static int free_schemas(void **state)
 {
-    (void)state;
     cJSON_Delete(schemas);
     return 0;
 }
@@ -115,9 +105,8 @@ static void expect_resource(const char *folder, const char *name)
     manifest_free(&manifest);
 }
 
-static void test_resources_have_the_types_of_their_projects(void **state)
+TEST(resources_have_the_types_of_their_projects)
 {
-    (void)state;
     int checked = 0;
     for (int i = 0; i < FOLDER_COUNT; i++) {
         struct manifest kustomization;
@@ -136,9 +125,8 @@ static void test_resources_have_the_types_of_their_projects(void **state)
 }
 
 /* A field under another name, a word for a number and a field that is left out are found. */
-static void test_types_can_refuse(void **state)
+TEST(types_can_refuse)
 {
-    (void)state;
     static const struct {
         const char *file, *from, *to;
     } cases[] = {
@@ -177,9 +165,8 @@ static void test_types_can_refuse(void **state)
 }
 
 /* What a folder holds is named in its kustomization.yaml, or is another program's file. */
-static void test_nothing_lies_beside_a_kustomization(void **state)
+TEST(nothing_lies_beside_a_kustomization)
 {
-    (void)state;
     static const char *const others[] = { "kustomization.yaml", "prometheus-adapter.yaml",
                                           "prometheus.yaml", "attnd.rules.yaml" };
     for (int i = 0; i < FOLDER_COUNT; i++) {
@@ -242,9 +229,8 @@ static void expect_made(const char *folder, char kinds[KINDS_BYTES])
     free(text);
 }
 
-static void test_folders_as_they_are_applied(void **state)
+TEST(folders_as_they_are_applied)
 {
-    (void)state;
     static const struct {
         const char *folder, *has, *lacks;
     } cases[] = {
@@ -266,9 +252,8 @@ static void test_folders_as_they_are_applied(void **state)
 }
 
 /* The pods of the pool take no keys, as the picker has none, and mount none. */
-static void test_pods_of_the_pool(void **state)
+TEST(pods_of_the_pool)
 {
-    (void)state;
     skip_without("kubernetes-client", "kubectl kustomize deploy/kubernetes/inference-pool");
     char *text = kustomize("deploy/kubernetes/inference-pool");
     assert_non_null(strstr(text, "name: ATTND_OPEN"));
@@ -279,14 +264,4 @@ static void test_pods_of_the_pool(void **state)
     free(text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resources_have_the_types_of_their_projects),
-        cmocka_unit_test(test_types_can_refuse),
-        cmocka_unit_test(test_nothing_lies_beside_a_kustomization),
-        cmocka_unit_test(test_folders_as_they_are_applied),
-        cmocka_unit_test(test_pods_of_the_pool),
-    };
-    return cmocka_run_group_tests(tests, read_schemas, free_schemas);
-}
+ALL_TESTS(read_schemas, free_schemas);

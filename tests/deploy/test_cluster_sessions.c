@@ -2,16 +2,7 @@
  * with a name that stays, in Attnd-Replica too, and a volume for what they save. */
 #include "daemon.h"
 #include "manifest.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 #define FOLDER    "deploy/kubernetes/"
 #define POD       "spec.template.spec."
@@ -21,7 +12,6 @@ static struct manifest deployment, stateful, service, replicas;
 
 static int read_files(void **state)
 {
-    (void)state;
     manifest_read(&deployment, FOLDER "base/deployment.yaml");
     manifest_read(&stateful, FOLDER "sessions/statefulset.yaml");
     manifest_read(&service, FOLDER "base/service.yaml");
@@ -31,7 +21,6 @@ static int read_files(void **state)
 
 static int free_files(void **state)
 {
-    (void)state;
     manifest_free(&deployment);
     manifest_free(&stateful);
     manifest_free(&service);
@@ -47,9 +36,8 @@ static void assert_value(const struct manifest *manifest, const char *path, cons
 }
 
 /* All that test_cluster.c and test_deploy.c know of the pods of the Deployment is true of these. */
-static void test_pods_are_those_of_the_deployment(void **state)
+TEST(pods_are_those_of_the_deployment)
 {
-    (void)state;
     int same = 0;
     for (int i = 0; i < deployment.count; i++) {
         const char *path = deployment.entries[i].path;
@@ -65,9 +53,8 @@ static void test_pods_are_those_of_the_deployment(void **state)
 }
 
 /* The Service of all pods, the policy and the budget select these pods too. */
-static void test_names(void **state)
+TEST(names)
 {
-    (void)state;
     static const char LABEL[] = "spec.selector.app.kubernetes.io/name";
     assert_value(&stateful, "kind", "StatefulSet");
     assert_value(&stateful, "spec.selector.matchLabels.app.kubernetes.io/name",
@@ -86,9 +73,8 @@ static void test_names(void **state)
     assert_value(&stateful, CONTAINER "env.3.valueFrom.fieldRef.fieldPath", "metadata.name");
 }
 
-static void test_volume(void **state)
+TEST(volume)
 {
-    (void)state;
     assert_value(&stateful, CONTAINER "env.4.name", "ATTND_SESSION_SAVE");
     assert_value(&stateful, CONTAINER "volumeMounts.2.mountPath",
                  manifest_get(&stateful, CONTAINER "env.4.value"));
@@ -98,9 +84,8 @@ static void test_volume(void **state)
 }
 
 /* The daemon takes the variables, with a folder of the test in place of the volume. */
-static void test_variables_are_accepted(void **state)
+TEST(variables_are_accepted)
 {
-    (void)state;
     char *folder = daemon_directory_create(), save[512];
     snprintf(save, sizeof save, "ATTND_SESSION_SAVE=%s", folder);
     const char *const environment[] = { "ATTND_REPLICA=attnd-0", save, NULL };
@@ -112,13 +97,4 @@ static void test_variables_are_accepted(void **state)
     daemon_directory_remove(folder);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pods_are_those_of_the_deployment),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_volume),
-        cmocka_unit_test(test_variables_are_accepted),
-    };
-    return cmocka_run_group_tests(tests, read_files, free_files);
-}
+ALL_TESTS(read_files, free_files);

@@ -7,17 +7,9 @@
 #include "daemon.h"
 #include "http_client.h"
 #include "manifest.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define COMPOSE        "deploy/compose.yaml"
 #define COMPOSE_KEYS   "deploy/compose.keys.yaml"
@@ -39,7 +31,6 @@ static char *help; /* what the daemon prints for --help */
 
 static int read_help(void **state)
 {
-    (void)state;
     struct daemon_result result = daemon_command((const char *const[]){ "--help", NULL }, NULL);
     assert_int_equal(result.exit_code, 0);
     help = strdup(result.output);
@@ -49,7 +40,6 @@ static int read_help(void **state)
 
 static int free_help(void **state)
 {
-    (void)state;
     free(help);
     return 0;
 }
@@ -164,9 +154,8 @@ static void assert_needs_keys(const char *file, const char *const *arguments, ch
 
 /* ------------------------------------------------------------------------------------ tests -- */
 
-static void test_variables_are_flags(void **state)
+TEST(variables_are_flags)
 {
-    (void)state;
     static const char *const files[] = { "Dockerfile", COMPOSE, COMPOSE_KEYS, DEPLOYMENT, UNIT };
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         char *text = manifest_file_text(files[i]), name[TEXT_BYTES];
@@ -183,9 +172,8 @@ static void test_variables_are_flags(void **state)
     }
 }
 
-static void test_variables_are_accepted(void **state)
+TEST(variables_are_accepted)
 {
-    (void)state;
     static const char *const files[] = { "Dockerfile", UNIT };
     char *folder = daemon_directory_create(), *environment[LIST_MAX];
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
@@ -211,9 +199,8 @@ static const char *image_listens(char variable[TEXT_BYTES])
 }
 
 /* The path of the keys in the pod is that of a mounted Secret; here it is a file of the test. */
-static void test_pod_variables_are_accepted(void **state)
+TEST(pod_variables_are_accepted)
 {
-    (void)state;
     struct manifest deployment;
     manifest_read(&deployment, DEPLOYMENT);
     char *folder = daemon_directory_create();
@@ -245,9 +232,8 @@ static void test_pod_variables_are_accepted(void **state)
 
 /* compose.yaml serves this machine alone and is open; compose.keys.yaml, read after it, takes the
  * keys of a secret instead. */
-static void test_compose_variables_are_accepted(void **state)
+TEST(compose_variables_are_accepted)
 {
-    (void)state;
     struct manifest compose, with_keys;
     manifest_read(&compose, COMPOSE);
     manifest_read(&with_keys, COMPOSE_KEYS);
@@ -277,9 +263,8 @@ static void test_compose_variables_are_accepted(void **state)
 
 /* Does as KServe does: puts the name of the service for {{.Name}}, and the downloaded model at
  * /mnt/models. */
-static void test_serving_runtime_arguments(void **state)
+TEST(serving_runtime_arguments)
 {
-    (void)state;
     struct manifest runtime;
     manifest_read(&runtime, SERVINGRUNTIME);
     char given[LIST_MAX][TEXT_BYTES], path[TEXT_BYTES], keys[TEXT_BYTES];
@@ -320,9 +305,8 @@ static void assert_answers(struct http_client *client, const char *path)
     http_response_free(&response);
 }
 
-static void test_probes_are_answered(void **state)
+TEST(probes_are_answered)
 {
-    (void)state;
     struct manifest deployment, runtime;
     manifest_read(&deployment, DEPLOYMENT);
     manifest_read(&runtime, SERVINGRUNTIME);
@@ -342,9 +326,8 @@ static void test_probes_are_answered(void **state)
     manifest_free(&runtime);
 }
 
-static void test_ports_agree(void **state)
+TEST(ports_agree)
 {
-    (void)state;
     struct manifest deployment, service, runtime, compose;
     manifest_read(&deployment, DEPLOYMENT);
     manifest_read(&service, SERVICE);
@@ -376,9 +359,8 @@ static void test_ports_agree(void **state)
     manifest_free(&compose);
 }
 
-static void test_names_agree(void **state)
+TEST(names_agree)
 {
-    (void)state;
     struct manifest deployment, runtime;
     manifest_read(&deployment, DEPLOYMENT);
     manifest_read(&runtime, SERVINGRUNTIME);
@@ -397,9 +379,8 @@ static void test_names_agree(void **state)
 
 /* Every program that sends SIGTERM waits for the delay and for --drain-max before it kills the
  * daemon. */
-static void test_time_to_end(void **state)
+TEST(time_to_end)
 {
-    (void)state;
     struct manifest deployment, compose;
     manifest_read(&deployment, DEPLOYMENT);
     manifest_read(&compose, COMPOSE);
@@ -422,9 +403,8 @@ static void test_time_to_end(void **state)
     manifest_free(&compose);
 }
 
-static void test_user_and_version(void **state)
+TEST(user_and_version)
 {
-    (void)state;
     struct manifest deployment, runtime, compose;
     manifest_read(&deployment, DEPLOYMENT);
     manifest_read(&runtime, SERVINGRUNTIME);
@@ -451,19 +431,4 @@ static void test_user_and_version(void **state)
     manifest_free(&compose);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_variables_are_flags),
-        cmocka_unit_test(test_variables_are_accepted),
-        cmocka_unit_test(test_pod_variables_are_accepted),
-        cmocka_unit_test(test_compose_variables_are_accepted),
-        cmocka_unit_test(test_serving_runtime_arguments),
-        cmocka_unit_test(test_probes_are_answered),
-        cmocka_unit_test(test_ports_agree),
-        cmocka_unit_test(test_names_agree),
-        cmocka_unit_test(test_time_to_end),
-        cmocka_unit_test(test_user_and_version),
-    };
-    return cmocka_run_group_tests(tests, read_help, free_help);
-}
+ALL_TESTS(read_help, free_help);

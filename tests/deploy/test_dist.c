@@ -3,15 +3,8 @@
 #include "daemon.h"
 #include "shell.h"
 #include "skip.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdlib.h>
 #include <unistd.h>
 
 /* In scripts $D is this folder, with the release in one/ and its name in $NAME. */
@@ -30,7 +23,6 @@ static void skip_without_a_commit(void)
 
 static int set_up(void **state)
 {
-    (void)state;
     assert_non_null(mkdtemp(folder));
     setenv("D", folder, 1);
     setenv("DAEMON", daemon_program(), 1);
@@ -42,14 +34,12 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     shell("rm -rf $D");
     return 0;
 }
 
-static void test_files_of_the_commit(void **state)
+TEST(files_of_the_commit)
 {
-    (void)state;
     skip_without_a_commit();
     shell(
         "name=attnd-$($DAEMON --version | sed 's/attnd //')\n"
@@ -61,9 +51,8 @@ static void test_files_of_the_commit(void **state)
 }
 
 /* All is root's, and has the time of the commit. */
-static void test_owners_and_times(void **state)
+TEST(owners_and_times)
 {
-    (void)state;
     skip_without_a_commit();
     assert_string_equal(
         shell("time=$(TZ=UTC git log -1 --date=format-local:'%Y-%m-%d %H:%M' --format=%cd)\n"
@@ -75,9 +64,8 @@ static void test_owners_and_times(void **state)
         "");
 }
 
-static void test_equal_twice(void **state)
+TEST(equal_twice)
 {
-    (void)state;
     skip_without_a_commit();
     shell("umask 077; TZ=Asia/Tokyo SOURCE_DATE_EPOCH=1 GIT_CONFIG_COUNT=1 "
           "GIT_CONFIG_KEY_0=tar.umask GIT_CONFIG_VALUE_0=0 deploy/make-dist.sh $D/two $DAEMON 2>&1 "
@@ -85,12 +73,4 @@ static void test_equal_twice(void **state)
           "diff -r $D/one $D/two");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files_of_the_commit),
-        cmocka_unit_test(test_owners_and_times),
-        cmocka_unit_test(test_equal_twice),
-    };
-    return cmocka_run_group_tests_name("dist", tests, set_up, tear_down);
-}
+ALL_TESTS(set_up, tear_down);

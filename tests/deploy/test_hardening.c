@@ -6,16 +6,7 @@
  * glibc's checks (lengths) are in it. A build with sanitizers has their checks in place of
  * these. */
 #include "daemon.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 enum { LISTING_BYTES = 1 << 20 };
 
@@ -54,17 +45,15 @@ static void skip_with_sanitizers(void)
         skip();
 }
 
-static void test_position_independent(void **state)
+TEST(position_independent)
 {
-    (void)state;
     skip_with_sanitizers();
     assert_non_null(strstr(line_of("--file-header", "Type:"), "DYN"));
     assert_non_null(strstr(line_of("--dynamic", "(FLAGS_1)"), "PIE"));
 }
 
-static void test_relocations_are_read_only(void **state)
+TEST(relocations_are_read_only)
 {
-    (void)state;
     skip_with_sanitizers();
     line_of("--program-headers", "GNU_RELRO");
     assert_non_null(strstr(line_of("--dynamic", "(FLAGS)"), "BIND_NOW"));
@@ -72,26 +61,23 @@ static void test_relocations_are_read_only(void **state)
 }
 
 /* Neither the stack's header nor any segment is both writable and executable. */
-static void test_nothing_is_writable_and_executable(void **state)
+TEST(nothing_is_writable_and_executable)
 {
-    (void)state;
     const char *stack = line_of("--program-headers", "GNU_STACK");
     assert_non_null(strstr(stack, " RW "));
     assert_null(strstr(read_elf("--program-headers"), "RWE"));
 }
 
-static void test_canaries(void **state)
+TEST(canaries)
 {
-    (void)state;
     skip_with_sanitizers();
     line_of("--dyn-syms", "__stack_chk_fail");
 }
 
 /* glibc functions that check a length at run time. The compiler calls them where it does not know
  * the length itself. */
-static void test_lengths_are_checked(void **state)
+TEST(lengths_are_checked)
 {
-    (void)state;
     skip_with_sanitizers();
     static const char *const checked[] = { " __memcpy_chk", " __snprintf_chk", " __vsnprintf_chk" };
     for (size_t i = 0; i < sizeof checked / sizeof checked[0]; i++)
@@ -100,9 +86,8 @@ static void test_lengths_are_checked(void **state)
 
 /* What is made outside of the sources' folder has no name of that place in it. The one source that
  * is made there is the explorer's bytes. */
-static void test_no_names_of_folders(void **state)
+TEST(no_names_of_folders)
 {
-    (void)state;
     char command[1024], place[] = "/tmp/attnd-build-XXXXXX";
     assert_non_null(mkdtemp(place));
     snprintf(command, sizeof command,
@@ -114,17 +99,4 @@ static void test_no_names_of_folders(void **state)
     snprintf(command, sizeof command, "rm -rf '%s'", place);
     assert_int_equal(system(command), 0);
     assert_int_equal(status, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_position_independent),
-        cmocka_unit_test(test_relocations_are_read_only),
-        cmocka_unit_test(test_nothing_is_writable_and_executable),
-        cmocka_unit_test(test_canaries),
-        cmocka_unit_test(test_lengths_are_checked),
-        cmocka_unit_test(test_no_names_of_folders),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,8 @@
 #include "layer_gradient.h"
 #include "shell.h"
 #include "skip.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* In scripts $LIBRARY is the library and $D this folder, in whose usr/ it is installed. */
@@ -21,7 +12,6 @@ static char folder[] = "/tmp/attnd-library-XXXXXX";
 
 static int set_up(void **state)
 {
-    (void)state;
     assert_non_null(mkdtemp(folder));
     setenv("LIBRARY", shell_library(), 1);
     setenv("D", folder, 1);
@@ -34,7 +24,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     shell("rm -rf $D");
     return 0;
 }
@@ -44,9 +33,8 @@ static int tear_down(void **state)
 
 /* All functions and constants that the public headers declare, and nothing else, with one version.
  */
-static void test_symbols_are_those_of_the_headers(void **state)
+TEST(symbols_are_those_of_the_headers)
 {
-    (void)state;
     shell("{ grep -hoE '\\battn_[a-z0-9_]+\\(' lib/*.h | tr -d '('; "
           "  sed -nE 's/^extern const .* (attn_[a-z_]+)\\[.*/\\1/p' lib/*.h; } | sort -u "
           ">$D/headers\n"
@@ -58,18 +46,16 @@ static void test_symbols_are_those_of_the_headers(void **state)
 }
 
 /* Programs that were compiled with ATTN_1 give plans this much room (LP64). */
-static void test_plans_have_the_sizes_of_the_abi(void **state)
+TEST(plans_have_the_sizes_of_the_abi)
 {
-    (void)state;
     assert_int_equal(sizeof(struct attn_plan), 1328);
     assert_int_equal(sizeof(struct attn_layer_plan), 2200);
     assert_int_equal(sizeof(struct attn_gradient_plan), 1944);
     assert_int_equal(sizeof(struct attn_layer_gradient_plan), 5584);
 }
 
-static void test_libc_and_libm_are_all_it_needs(void **state)
+TEST(libc_and_libm_are_all_it_needs)
 {
-    (void)state;
     assert_string_equal(
         shell("readelf -Wd $LIBRARY | sed -nE 's/.*\\((NEEDED|SONAME)\\).*\\[(.*)\\]/"
               "\\1 \\2/p' | sort | grep -vE 'NEEDED (libc|libm|ld-linux.*)\\.so'"),
@@ -82,9 +68,8 @@ static void test_libc_and_libm_are_all_it_needs(void **state)
         "");
 }
 
-static void test_relocations_are_read_only(void **state)
+TEST(relocations_are_read_only)
 {
-    (void)state;
     assert_non_null(strstr(shell("readelf -Wd $LIBRARY"), "BIND_NOW"));
     const char *segments = shell("readelf -Wl $LIBRARY");
     assert_non_null(strstr(segments, "GNU_RELRO"));
@@ -95,9 +80,8 @@ static void test_relocations_are_read_only(void **state)
 /* ------------------------------------------------------------------------------- what is installed
  * -- */
 
-static void test_each_header_stands_alone(void **state)
+TEST(each_header_stands_alone)
 {
-    (void)state;
     shell("exec 2>&1; for header in $D/usr/include/attn/*.h; do\n"
           "  echo \"#include <attn/${header##*/}>\" | cc -std=c11 -Wall -Wextra -Wpedantic -Werror "
           "-fsyntax-only -I$D/usr/include -x c - || exit 1\n"
@@ -105,9 +89,8 @@ static void test_each_header_stands_alone(void **state)
     shell("ls lib/*.h | sed 's|lib/||' >$D/here; ls $D/usr/include/attn | diff $D/here -");
 }
 
-static void test_a_program_with_threads(void **state)
+TEST(a_program_with_threads)
 {
-    (void)state;
     shell("exec 2>&1; export PKG_CONFIG_PATH=$D/usr/lib/pkgconfig\n"
           "cc -O2 -Wall -Wextra -Werror examples/library/attend.c examples/library/pool.c "
           "$(pkg-config --cflags --libs attn) -lpthread -o $D/attend");
@@ -118,17 +101,15 @@ static void test_a_program_with_threads(void **state)
     assert_null(strstr(output, "OTHER"));
 }
 
-static void test_pkg_config_says_the_version(void **state)
+TEST(pkg_config_says_the_version)
 {
-    (void)state;
     shell("version=$(PKG_CONFIG_PATH=$D/usr/lib/pkgconfig pkg-config --modversion attn) && "
           "grep -qxF \"#define ATTND_VERSION \\\"$version\\\"\" server/base/version.h");
 }
 
 /* A folder of libraries elsewhere, below DESTDIR: all files are there, and none names DESTDIR. */
-static void test_destdir_and_libdir(void **state)
+TEST(destdir_and_libdir)
 {
-    (void)state;
     shell("exec 2>&1; make -s -o library install-library LIBRARY=$LIBRARY DESTDIR=$D/root "
           "PREFIX=/opt/a "
           "LIBDIR=/opt/a/lib64");
@@ -140,9 +121,8 @@ static void test_destdir_and_libdir(void **state)
 /* The loader finds the library where ldconfig looks, and ldconfig is run for that; elsewhere make
  * says what to do. Below DESTDIR it is another machine's matter. This ldconfig looks in $D/known.
  */
-static void test_the_loader_is_told(void **state)
+TEST(the_loader_is_told)
 {
-    (void)state;
     shell("mkdir $D/bin && cat >$D/bin/ldconfig <<'END' && chmod +x $D/bin/ldconfig\n"
           "#!/bin/sh\n"
           "case $* in *-v*) echo \"$D/known/lib: (from nowhere)\" ;; *) echo ran ;; esac\n"
@@ -158,17 +138,15 @@ static void test_the_loader_is_told(void **state)
     assert_string_equal(shell("cat $D/below.said"), "");
 }
 
-static void test_uninstall_leaves_no_file(void **state)
+TEST(uninstall_leaves_no_file)
 {
-    (void)state;
     shell("exec 2>&1; make -s -o library install-library LIBRARY=$LIBRARY PREFIX=$D/gone && "
           "make -s uninstall LIBRARY=$LIBRARY PREFIX=$D/gone");
     assert_string_equal(shell("find $D/gone ! -type d; find $D/gone -name attn"), "");
 }
 
-static void test_the_manual_page(void **state)
+TEST(the_manual_page)
 {
-    (void)state;
     skip_without("man-db", "command -v man");
     assert_string_equal(
         shell("MANWIDTH=120 man --warnings -l $D/usr/share/man/man3/attn.3 2>&1 >$D/page"), "");
@@ -178,20 +156,4 @@ static void test_the_manual_page(void **state)
           "$D/page");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_symbols_are_those_of_the_headers),
-        cmocka_unit_test(test_plans_have_the_sizes_of_the_abi),
-        cmocka_unit_test(test_libc_and_libm_are_all_it_needs),
-        cmocka_unit_test(test_relocations_are_read_only),
-        cmocka_unit_test(test_each_header_stands_alone),
-        cmocka_unit_test(test_a_program_with_threads),
-        cmocka_unit_test(test_pkg_config_says_the_version),
-        cmocka_unit_test(test_destdir_and_libdir),
-        cmocka_unit_test(test_the_loader_is_told),
-        cmocka_unit_test(test_uninstall_leaves_no_file),
-        cmocka_unit_test(test_the_manual_page),
-    };
-    return cmocka_run_group_tests_name("library", tests, set_up, tear_down);
-}
+ALL_TESTS(set_up, tear_down);

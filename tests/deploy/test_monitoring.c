@@ -6,17 +6,9 @@
 #include "daemon.h"
 #include "manifest.h"
 #include "skip.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define RULES      "deploy/prometheus/attnd.rules.yaml"
 #define RULES_TEST "tests/deploy/attnd.rules.test.yaml"
@@ -55,7 +47,6 @@ static cJSON *read_dashboard(void)
 
 static int start(void **state)
 {
-    (void)state;
     struct daemon server;
     struct http_client client;
     static const char path[] = "/v1/attention";
@@ -74,7 +65,6 @@ static int start(void **state)
 
 static int clear(void **state)
 {
-    (void)state;
     metrics_page_free(&page);
     for (int i = 0; i < query_count; i++)
         free(queries[i]);
@@ -189,26 +179,23 @@ static int check_names(const char *file, const char *text)
     return count;
 }
 
-static void test_rules_name_what_is_there(void **state)
+TEST(rules_name_what_is_there)
 {
-    (void)state;
     char *text = manifest_file_text(RULES);
     assert_true(check_names(RULES, text) >= 13);
     free(text);
 }
 
-static void test_dashboard_names_what_is_there(void **state)
+TEST(dashboard_names_what_is_there)
 {
-    (void)state;
     assert_true(query_count > 20);
     for (int i = 0; i < query_count; i++)
         assert_true(check_names(DASHBOARD, queries[i]) > 0);
 }
 
 /* Each alert has a test, a severity, and an instruction what to do. */
-static void test_every_alert_is_tested(void **state)
+TEST(every_alert_is_tested)
 {
-    (void)state;
     char *rules = manifest_file_text(RULES), *tests = manifest_file_text(RULES_TEST);
     int count = 0;
     for (const char *rule = rules; (rule = strstr(rule, "- alert: ")); count++) {
@@ -232,9 +219,8 @@ static void test_every_alert_is_tested(void **state)
 }
 
 /* Panels have ids of their own and queries, and do not overlap. */
-static void test_copies(void **state)
+TEST(copies)
 {
-    (void)state;
     cJSON *dashboard = read_dashboard();
     const cJSON *panels = cJSON_GetObjectItem(dashboard, "panels"), *panel;
     enum { ROWS = 200, COLUMNS = 24 };
@@ -262,9 +248,8 @@ static void test_copies(void **state)
 }
 
 /* Every metric of the daemon has its line in the contract. */
-static void test_metrics_are_in_the_contract(void **state)
+TEST(metrics_are_in_the_contract)
 {
-    (void)state;
     char *text = manifest_file_text("server/API_OPERATING.md");
     for (int i = 0; i < page.family_count; i++) {
         char wanted[NAME_BYTES];
@@ -322,9 +307,8 @@ static void run_promtool(const char *words, const char *file)
     free(command);
 }
 
-static void test_promtool(void **state)
+TEST(promtool)
 {
-    (void)state;
     skip_without("prometheus", "promtool --version");
     char *directory = daemon_directory_create(), *path = write_queries(directory);
     run_promtool("check config", PROMETHEUS);
@@ -335,15 +319,4 @@ static void test_promtool(void **state)
     daemon_directory_remove(directory);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rules_name_what_is_there),
-        cmocka_unit_test(test_dashboard_names_what_is_there),
-        cmocka_unit_test(test_every_alert_is_tested),
-        cmocka_unit_test(test_copies),
-        cmocka_unit_test(test_metrics_are_in_the_contract),
-        cmocka_unit_test(test_promtool),
-    };
-    return cmocka_run_group_tests(tests, start, clear);
-}
+ALL_TESTS(start, clear);

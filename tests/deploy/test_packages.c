@@ -3,17 +3,8 @@
 #include "daemon.h"
 #include "shell.h"
 #include "skip.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* In scripts $D is this folder, with the packages in deb/ and what is in each in PACKAGE/; $M is
@@ -32,7 +23,6 @@ static void skip_without_dpkg(void)
 
 static int set_up(void **state)
 {
-    (void)state;
     assert_non_null(mkdtemp(folder));
     setenv("D", folder, 1);
     char *daemon = realpath(daemon_program(), NULL);
@@ -60,7 +50,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     shell("rm -rf $D");
     return 0;
 }
@@ -68,9 +57,8 @@ static int tear_down(void **state)
 /* ------------------------------------------------------------------------------------ contents --
  */
 
-static void test_files_of_the_daemon(void **state)
+TEST(files_of_the_daemon)
 {
-    (void)state;
     skip_without_dpkg();
     assert_string_equal(shell("cd $D/attnd && find etc usr ! -type d | sort"),
                         "etc/default/attnd\n"
@@ -98,9 +86,8 @@ static void test_files_of_the_daemon(void **state)
 
 /* The example model of the package is served as it lies there, with its tokenizer, and the file of
  * licences names its author. */
-static void test_example_model(void **state)
+TEST(example_model)
 {
-    (void)state;
     skip_without_dpkg();
     shell("env -u ATTND -u ATTND_TEST_SLOW "
           "$D/attnd/usr/bin/attnd --models $D/attnd/usr/share/attnd/models --models-strict "
@@ -110,9 +97,8 @@ static void test_example_model(void **state)
           "$D/attnd/usr/share/doc/attnd/copyright | grep -q Karpathy");
 }
 
-static void test_files_of_the_library(void **state)
+TEST(files_of_the_library)
 {
-    (void)state;
     skip_without_dpkg();
     shell("cd $D/libattn1 && find . ! -type d | sort >$D/files && sed \"s/MACHINE/$M/\" <<'END' | "
           "diff - $D/files\n"
@@ -136,9 +122,8 @@ static void test_files_of_the_library(void **state)
     shell("grep -qx libdir=/usr/lib/$M $D/libattn-dev/usr/lib/$M/pkgconfig/attn.pc");
 }
 
-static void test_files_of_python(void **state)
+TEST(files_of_python)
 {
-    (void)state;
     skip_without_dpkg();
     shell("version=$($DAEMON --version | sed 's/attnd //')\n"
           "cd $D/python3-attnd && { (cd $OLDPWD/lib/python && ls attnd/*.py | sed "
@@ -157,9 +142,8 @@ static void test_files_of_python(void **state)
 
 /* Every file is root's, nobody else may write it, and no path names the folder where it was made.
  */
-static void test_owners_and_modes(void **state)
+TEST(owners_and_modes)
 {
-    (void)state;
     skip_without_dpkg();
     assert_string_equal(shell("cat $D/*.list | awk '$2 != \"root/root\" || "
                               "($1 !~ /^l/ && substr($1, 6, 1) substr($1, 9, 1) != \"--\")'"),
@@ -171,9 +155,8 @@ static void test_owners_and_modes(void **state)
                         "");
 }
 
-static void test_sums_are_those_of_the_files(void **state)
+TEST(sums_are_those_of_the_files)
 {
-    (void)state;
     skip_without_dpkg();
     shell("for package in attnd libattn1 libattn-dev python3-attnd; do\n"
           "  cd $D/$package && md5sum --quiet -c DEBIAN/md5sums && "
@@ -181,9 +164,8 @@ static void test_sums_are_those_of_the_files(void **state)
           "done");
 }
 
-static void test_manual_page_has_every_flag(void **state)
+TEST(manual_page_has_every_flag)
 {
-    (void)state;
     skip_without_dpkg();
     shell("zcat $D/attnd/usr/share/man/man1/attnd.1.gz | sed 's/\\\\//g' >$D/page");
     assert_string_equal(shell("$DAEMON --help | grep -oE '^  --[a-z-]+' | while read -r flag; do "
@@ -205,9 +187,8 @@ static void test_manual_page_has_every_flag(void **state)
 /* ----------------------------------------------------------------------------- what dpkg is told
  * -- */
 
-static void test_control_fields(void **state)
+TEST(control_fields)
 {
-    (void)state;
     skip_without_dpkg();
     shell(
         "release=$($DAEMON --version | sed 's/attnd //; y/-/~/')\n"
@@ -232,9 +213,8 @@ static void test_control_fields(void **state)
 }
 
 /* Each library that the daemon names itself comes with one of the packages that it depends on. */
-static void test_dependencies_have_the_libraries(void **state)
+TEST(dependencies_have_the_libraries)
 {
-    (void)state;
     skip_without_dpkg();
     shell("sed -n 's/^Depends: //p' $D/attnd/DEBIAN/control | tr ',|' '\\n\\n' | sed 's/^ //; s/ "
           ".*//' "
@@ -249,9 +229,8 @@ static void test_dependencies_have_the_libraries(void **state)
     shell("grep -q '^libopenblas' $D/depends || ! grep -q '^libopenblas' $D/needed");
 }
 
-static void test_equal_twice(void **state)
+TEST(equal_twice)
 {
-    (void)state;
     skip_without_dpkg();
     /* The library's two: the daemon's package comes from the same lines, and takes long to
      * compress. */
@@ -273,20 +252,9 @@ static void skip_without_root(void)
     skip_without("init-system-helpers", "command -v deb-systemd-helper");
 }
 
-static void test_scripts_can_be_read(void **state)
-{
-    (void)state;
-    skip_without_dpkg();
-    shell("for script in attnd/DEBIAN/postinst attnd/DEBIAN/prerm attnd/DEBIAN/postrm "
-          "python3-attnd/DEBIAN/postinst python3-attnd/DEBIAN/prerm; do\n"
-          "  test -x $D/$script && sh -n $D/$script && grep -qx 'set -e' $D/$script || exit 1\n"
-          "done");
-}
-
 /* What the page says to paste is what make does, and names the daemon's package. */
-static void test_commands_of_the_page(void **state)
+TEST(commands_of_the_page)
 {
-    (void)state;
     skip_without_dpkg();
     shell("sed -n '/^## Debian packages/,/^## Keys/p' deploy/README.md >$D/page && grep -qx 'make "
           "deb' "
@@ -299,9 +267,17 @@ static void test_commands_of_the_page(void **state)
         "attnd\nlibattn1\nlibattn-dev\npython3-attnd\n");
 }
 
-static void test_purge_leaves_nothing(void **state)
+TEST(scripts_can_be_read)
 {
-    (void)state;
+    skip_without_dpkg();
+    shell("for script in attnd/DEBIAN/postinst attnd/DEBIAN/prerm attnd/DEBIAN/postrm "
+          "python3-attnd/DEBIAN/postinst python3-attnd/DEBIAN/prerm; do\n"
+          "  test -x $D/$script && sh -n $D/$script && grep -qx 'set -e' $D/$script || exit 1\n"
+          "done");
+}
+
+TEST(purge_leaves_nothing)
+{
     skip_without_dpkg();
     skip_without_root();
     shell("mkdir -p $D/root/var/lib/dpkg/info $D/root/var/lib/dpkg/updates "
@@ -326,22 +302,4 @@ static void test_purge_leaves_nothing(void **state)
     shell("find $D/root -path '*/dpkg' -prune -o -print | sort | diff $D/before -");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files_of_the_daemon),
-        cmocka_unit_test(test_example_model),
-        cmocka_unit_test(test_files_of_the_library),
-        cmocka_unit_test(test_files_of_python),
-        cmocka_unit_test(test_owners_and_modes),
-        cmocka_unit_test(test_sums_are_those_of_the_files),
-        cmocka_unit_test(test_manual_page_has_every_flag),
-        cmocka_unit_test(test_control_fields),
-        cmocka_unit_test(test_dependencies_have_the_libraries),
-        cmocka_unit_test(test_equal_twice),
-        cmocka_unit_test(test_commands_of_the_page),
-        cmocka_unit_test(test_scripts_can_be_read),
-        cmocka_unit_test(test_purge_leaves_nothing),
-    };
-    return cmocka_run_group_tests_name("packages", tests, set_up, tear_down);
-}
+ALL_TESTS(set_up, tear_down);

@@ -6,18 +6,9 @@
 #include "pasted.h"
 #include "shell.h"
 #include "skip.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <glob.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The library is built already; what makes it anew would take a minute. */
 static const char functions[] =
@@ -50,9 +41,8 @@ static int paste(const char *file)
     return commands;
 }
 
-static void test_library(void **state)
+TEST(library)
 {
-    (void)state;
     char environment[4096];
     daemon_directory_write("build", "functions.sh", functions, strlen(functions));
     assert_non_null(realpath("build/functions.sh", environment));
@@ -62,9 +52,8 @@ static void test_library(void **state)
     assert_true(commands > 0);
 }
 
-static void test_operating(void **state)
+TEST(operating)
 {
-    (void)state;
     skip_without("curl", "command -v curl");
     assert_true(paste("deploy/OPERATIONS.md") > 0);
     paste("deploy/README.md");
@@ -112,9 +101,8 @@ static void expect_pasted(const char *file, const struct pasted_block *block)
         fail_msg("%s is pasted by no test and has\n%s", file, block->text);
 }
 
-static void test_no_page_is_left_out(void **state)
+TEST(no_page_is_left_out)
 {
-    (void)state;
     each_block("sh", expect_pasted);
 }
 
@@ -154,28 +142,16 @@ static void expect_sound(const char *file, const struct pasted_block *block)
         fail_msg("%s has\n%s\n%s", file, block->text, said);
 }
 
-static void test_what_is_not_pasted(void **state)
+TEST(what_is_not_pasted)
 {
-    (void)state;
     each_block("console", expect_sound);
 }
 
-static void test_nothing_changes_outside_build(void **state)
+TEST(nothing_changes_outside_build)
 {
-    (void)state;
     char *files = pasted_files();
     assert_string_equal(files, pasted_files_before());
     free(files);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_library),
-        cmocka_unit_test(test_operating),
-        cmocka_unit_test(test_no_page_is_left_out),
-        cmocka_unit_test(test_what_is_not_pasted),
-        cmocka_unit_test(test_nothing_changes_outside_build),
-    };
-    return cmocka_run_group_tests_name("pages", tests, start, stop);
-}
+ALL_TESTS(start, stop);

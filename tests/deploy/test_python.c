@@ -3,13 +3,7 @@
  * those of the formulas, of torch and of the daemon. */
 #include "shell.h"
 #include "skip.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "key_file.h"
 #include "layer_gradient.h"
@@ -17,9 +11,6 @@
 #include "tls_daemon.h"
 
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { OUTPUT_BYTES = 1 << 16 };
@@ -31,7 +22,6 @@ static char folder_of_file[] = "/tmp/attnd-python-XXXXXX";
 
 static int set_up(void **state)
 {
-    (void)state;
     assert_non_null(mkdtemp(folder_of_file));
     setenv("D", folder_of_file, 1);
     setenv("ATTN_LIBRARY", shell_library(), 1);
@@ -44,7 +34,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     shell("rm -rf $D");
     return 0;
 }
@@ -174,9 +163,8 @@ static void write_gradient(FILE *stream)
     FIELD(attn_softmax, dtype);
 }
 
-static void test_structs(void **state)
+TEST(structs)
 {
-    (void)state;
     skip_without_numpy();
     FILE *stream = popen("/usr/bin/python3 tests/deploy/python/layout.py", "w");
     assert_non_null(stream);
@@ -190,9 +178,8 @@ static void test_structs(void **state)
  */
 
 /* Equal names, arguments and words in both forms, and the daemon's version. */
-static void test_one_file(void **state)
+TEST(one_file)
 {
-    (void)state;
     skip_without_numpy();
     shell("for form in lib/python $D; do\n"
           "  PYTHONPATH=$form /usr/bin/python3 tests/deploy/python/names.py >$D/names && "
@@ -207,9 +194,8 @@ static void test_one_file(void **state)
 }
 
 /* Without a network, with pip's own folder for builds and without it; nothing is left in lib/. */
-static void test_pip(void **state)
+TEST(pip)
 {
-    (void)state;
     skip_without_numpy();
     skip_without("python3-pip", "/usr/bin/python3 -m pip --version");
     shell("ls -A lib/python lib/python/attnd >$D/before\n"
@@ -237,25 +223,22 @@ static void test_pip(void **state)
           "diff -r --exclude=__pycache__ attnd $D/sources/attnd");
 }
 
-static void test_local(void **state)
+TEST(local)
 {
-    (void)state;
     skip_without_numpy();
     run("/usr/bin/python3 tests/deploy/python/local.py 2>&1");
 }
 
-static void test_torch(void **state)
+TEST(torch)
 {
-    (void)state;
     skip_without_numpy();
     skip_without_torch();
     run("/usr/bin/python3 tests/deploy/python/torch_tensors.py 2>&1");
 }
 
 /* And what the page for users shows. */
-static void test_client(void **state)
+TEST(client)
 {
-    (void)state;
     skip_without_numpy();
     char listen[64], command[256];
     snprintf(listen, sizeof listen, "unix:@attnd-python-%d", (int)getpid());
@@ -278,23 +261,8 @@ static void test_client(void **state)
     daemon_directory_remove(models);
 }
 
-static void test_client_torch(void **state)
-{
-    char command[256];
-    struct daemon daemon;
-    (void)state;
-    skip_without_numpy();
-    skip_without_torch();
-    daemon_start_with(&daemon, "--models", "examples/models", NULL);
-    snprintf(command, sizeof command,
-             "/usr/bin/python3 tests/deploy/python/torch_client.py http://127.0.0.1:%d 2>&1",
-             daemon.port);
-    run(command);
-    daemon_stop(&daemon);
-}
-
 /* HTTPS, keys and their limits: tls_daemon.h is a daemon with a certificate of its own. */
-static void test_access(void **state)
+TEST(access)
 {
     static const struct key_line KEYS[] = {
         { "python", "infer,sessions sessions=1" },
@@ -302,7 +270,6 @@ static void test_access(void **state)
         { NULL, NULL },
     };
     char path[256], command[512];
-    (void)state;
     skip_without_numpy();
     tls_files_need();
     assert_true(tls_daemon_prepare());
@@ -319,13 +286,18 @@ static void test_access(void **state)
     tls_daemon_stop();
 }
 
-int main(void)
+TEST(client_torch)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_structs), cmocka_unit_test(test_one_file),
-        cmocka_unit_test(test_pip),     cmocka_unit_test(test_local),
-        cmocka_unit_test(test_torch),   cmocka_unit_test(test_client),
-        cmocka_unit_test(test_access),  cmocka_unit_test(test_client_torch),
-    };
-    return cmocka_run_group_tests_name("python", tests, set_up, tear_down);
+    char command[256];
+    struct daemon daemon;
+    skip_without_numpy();
+    skip_without_torch();
+    daemon_start_with(&daemon, "--models", "examples/models", NULL);
+    snprintf(command, sizeof command,
+             "/usr/bin/python3 tests/deploy/python/torch_client.py http://127.0.0.1:%d 2>&1",
+             daemon.port);
+    run(command);
+    daemon_stop(&daemon);
 }
+
+ALL_TESTS(set_up, tear_down);

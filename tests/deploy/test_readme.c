@@ -4,19 +4,10 @@
 #include "manifest.h"
 #include "pasted.h"
 #include "skip.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <glob.h>
 #include <netinet/in.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -49,7 +40,6 @@ static int stop(void **state)
  * status. */
 static void test_printed_request(void **state)
 {
-    (void)state;
     int i = 0;
     skip_without("curl", "command -v curl");
     while (i < page.block_count && !pasted_is_command(&page, i))
@@ -79,7 +69,6 @@ static void test_printed_request(void **state)
  * another one. It prints no request, which would go to that server. */
 static void test_port_taken(void **state)
 {
-    (void)state;
     for (int i = 0; i < 2; i++) {
         char command[200];
         snprintf(command, sizeof command,
@@ -97,7 +86,6 @@ static void test_port_taken(void **state)
 /* :PORT is that port of ::1 too, where another server may be alone. */
 static void test_port_taken_of_other_loopback(void **state)
 {
-    (void)state;
     struct sockaddr_in6 address = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
     socklen_t size = sizeof address;
     const int one = 1, other = socket(AF_INET6, SOCK_STREAM, 0);
@@ -128,7 +116,6 @@ static void test_port_taken_of_other_loopback(void **state)
 /* The port that make advises to take is another one than the one that is taken. */
 static void test_other_port(void **state)
 {
-    (void)state;
     const int one = 1, socket_of_18080 = socket(AF_INET, SOCK_STREAM, 0);
     const struct sockaddr_in address = { .sin_family = AF_INET,
                                          .sin_port = htons(18080),
@@ -150,7 +137,6 @@ static void test_other_port(void **state)
  * server/API_ACCESS.md may ask it. */
 static void test_key_of_request(void **state)
 {
-    (void)state;
     skip_without("curl", "command -v curl");
     char *said = pasted_shell(
         "grep -m 1 '^build/attnd key new' server/API_ACCESS.md >build/new-key\n"
@@ -174,7 +160,6 @@ static void test_key_of_request(void **state)
 /* `make run MODELS=DIR` serves that folder as it is. The printed request lists what is in it. */
 static void test_own_models(void **state)
 {
-    (void)state;
     skip_without("curl", "command -v curl");
     char *said = pasted_shell(
         "mkdir -p build/own && cp -r examples/models/stories260K build/own/mine\n"
@@ -197,7 +182,6 @@ static void test_own_models(void **state)
 /* What makes a service of what is installed is said, unless it is a package's. */
 static void test_install_names_the_service(void **state)
 {
-    (void)state;
     static const char service[] = "systemctl enable --now attnd";
     char *here = pasted_shell("make -n install"),
          *package = pasted_shell("make -n install DESTDIR=x");
@@ -209,7 +193,6 @@ static void test_install_names_the_service(void **state)
 /* make says what is wrong with LISTEN, KEYS or MODELS before it builds anything. */
 static void test_listen_refused(void **state)
 {
-    (void)state;
     static const struct {
         const char *given, *said;
     } cases[] = {
@@ -243,7 +226,6 @@ static void test_listen_refused(void **state)
 /* A daemon that does not start has no address to be asked at. */
 static void test_nothing_printed_without_daemon(void **state)
 {
-    (void)state;
     char *said = pasted_shell(
         "echo wrong >build/no-keys\n"
         "if make serve LISTEN=127.0.0.1:8443 KEYS=build/no-keys 2>&1; then exit 9; fi");
@@ -256,7 +238,6 @@ static void test_nothing_printed_without_daemon(void **state)
  * whole has nothing behind it. */
 static void test_run_is_alone(void **state)
 {
-    (void)state;
     const int run = pasted_run_block(&page);
     assert_true(run >= 0);
     const char *newline = strchr(page.blocks[run].text, '\n');
@@ -268,7 +249,6 @@ static void test_run_is_alone(void **state)
  * can connect. */
 static void test_printed_address(void **state)
 {
-    (void)state;
     static const struct {
         const char *listen, *address;
         bool takes_models;
@@ -297,7 +277,6 @@ static void test_printed_address(void **state)
 /* The memory that README.md says is what the daemon takes. It was seen with pages of 4 KiB. */
 static void test_memory_said(void **state)
 {
-    (void)state;
     static const char words[] = "it takes about ";
     struct daemon small;
     if (sysconf(_SC_PAGESIZE) != 4096
@@ -318,7 +297,6 @@ static void test_memory_said(void **state)
 
 static void test_commands(void **state)
 {
-    (void)state;
     skip_without("curl", "command -v curl");
     assert_true(pasted_all(&page) > 0);
 }
@@ -339,7 +317,6 @@ static void test_page(void **state)
 
 static void test_nothing_changes_outside_build(void **state)
 {
-    (void)state;
     char *files = pasted_files();
     assert_string_equal(files, pasted_files_before());
     free(files);

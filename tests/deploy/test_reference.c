@@ -4,22 +4,12 @@
 #include "daemon.h"
 #include "manifest.h"
 #include "shell.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static int set_up(void **state)
 {
-    (void)state;
     setenv("LC_ALL", "C", 1);
     setenv("REFERENCE", shell_built("server/reference/make_reference"), 1);
     setenv("DAEMON", daemon_program(), 1);
@@ -35,17 +25,15 @@ static char *page_of(const char *name)
 }
 
 /* Lines of prose that no reader of Markdown would break. */
-static void test_lines_are_short(void **state)
+TEST(lines_are_short)
 {
-    (void)state;
     shell("for page in calls types flags; do $REFERENCE $page | awk '/^```/ { code = !code } "
           "!code && !/^[|#]/ && length > 120 { print; bad = 1 } END { exit bad }' || exit 1; done");
 }
 
 /* A path that the contract does not explain is refused, and so is an unknown page. */
-static void test_refusals(void **state)
+TEST(refusals)
 {
-    (void)state;
     shell("folder=$(mktemp -d) && mkdir $folder/server && cp server/openapi.json $folder/server && "
           "grep -v '/v1/softmax' server/API.md >$folder/server/API.md && cd $folder && "
           "! $REFERENCE calls >/dev/null 2>said && "
@@ -54,9 +42,8 @@ static void test_refusals(void **state)
           "rm -r $folder");
 }
 
-static void test_every_route(void **state)
+TEST(every_route)
 {
-    (void)state;
     int count;
     const struct route *routes = routes_table(&count);
     char *page = page_of("calls");
@@ -106,9 +93,8 @@ static void assert_is_explained(const char *list, const char *line)
     fail_msg("API_OPERATING.md does not explain %s", flag);
 }
 
-static void test_every_flag(void **state)
+TEST(every_flag)
 {
-    (void)state;
     char *page = page_of("flags");
     char *operating = manifest_file_text("server/API_OPERATING.md");
     const char *list = strstr(operating, "\n## Command line\n");
@@ -130,9 +116,8 @@ static void test_every_flag(void **state)
 
 /* --help, the reference and attnd(1) have flags in the same groups, and first the five that
  * everybody sets. No group is long. */
-static void test_groups_of_flags(void **state)
+TEST(groups_of_flags)
 {
-    (void)state;
     static const char first[] = "\n\nSet these first:\n  --listen ";
     char *page = page_of("flags");
     char *manual = strdup(shell("server/make-man $DAEMON"));
@@ -160,12 +145,4 @@ static void test_groups_of_flags(void **state)
     free(page), free(manual), free(help);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines_are_short), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_every_route),     cmocka_unit_test(test_every_flag),
-        cmocka_unit_test(test_groups_of_flags),
-    };
-    return cmocka_run_group_tests(tests, set_up, NULL);
-}
+ALL_TESTS(set_up, NULL);

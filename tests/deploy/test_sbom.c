@@ -4,17 +4,9 @@
  * names. */
 #include "daemon.h"
 #include "skip.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <cjson/cJSON.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { OUTPUT_BYTES = 1 << 20 };
 
@@ -68,9 +60,8 @@ static bool is_related(const cJSON *root, const char *kind, const char *identifi
     return false;
 }
 
-static void test_names_all_that_is_linked(void **state)
+TEST(names_all_that_is_linked)
 {
-    (void)state;
     skip_without_dpkg();
     char *text = output_of("deploy/make-sbom.sh '%s' libopenblas-pthread-dev");
     char *linked = output_of("deploy/linked-packages.sh '%s'");
@@ -95,9 +86,8 @@ static void test_names_all_that_is_linked(void **state)
     free(text);
 }
 
-static void test_is_the_same_twice(void **state)
+TEST(is_the_same_twice)
 {
-    (void)state;
     skip_without_dpkg();
     char *one = output_of("SOURCE_DATE_EPOCH=1700000000 deploy/make-sbom.sh '%s'");
     char *two = output_of("SOURCE_DATE_EPOCH=1700000000 deploy/make-sbom.sh '%s'");
@@ -105,13 +95,4 @@ static void test_is_the_same_twice(void **state)
     assert_non_null(strstr(one, "\"created\": \"2023-11-14T22:13:20Z\""));
     free(two);
     free(one);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names_all_that_is_linked),
-        cmocka_unit_test(test_is_the_same_twice),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

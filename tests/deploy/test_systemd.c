@@ -3,19 +3,9 @@
 #include "daemon.h"
 #include "manifest.h"
 #include "skip.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <ctype.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define UNITS "deploy/systemd/"
 
@@ -83,28 +73,24 @@ static void check(const char *drop_in, double exposure)
     clear();
 }
 
-static void test_service(void **state)
+TEST(service)
 {
-    (void)state;
     check(NULL, 1.2);
 }
 
-static void test_with_socket(void **state)
+TEST(with_socket)
 {
-    (void)state;
     check("socket.conf", 0.5);
 }
 
-static void test_with_access(void **state)
+TEST(with_access)
 {
-    (void)state;
     check("access.conf", 1.2);
 }
 
 /* The daemon has a flag for each variable of access.conf. */
-static void test_variables_are_flags(void **state)
+TEST(variables_are_flags)
 {
-    (void)state;
     struct daemon_result help = daemon_command((const char *const[]){ "--help", NULL }, NULL);
     char *text = manifest_file_text(UNITS "access.conf");
     int count = 0;
@@ -123,9 +109,8 @@ static void test_variables_are_flags(void **state)
 }
 
 /* A daemon without a network of its own is told of no address, whatever other files say. */
-static void test_sockets_alone(void **state)
+TEST(sockets_alone)
 {
-    (void)state;
     char *text = manifest_file_text(UNITS "socket.conf");
     assert_non_null(strstr(text, "\nPrivateNetwork=yes\n"));
     assert_non_null(strstr(text, "\nUnsetEnvironment=ATTND_LISTEN ATTND_ADMIN_LISTEN\n"));
@@ -134,9 +119,8 @@ static void test_sockets_alone(void **state)
 
 /* What the service runs beside the daemon is there in every Debian, the smallest too: dash is,
  * procps with /bin/kill is not. The command of a reload makes the daemon read its models again. */
-static void test_reload(void **state)
+TEST(reload)
 {
-    (void)state;
     static const char BEFORE[] = "\nExecReload=";
     char *text = manifest_file_text(UNITS "attnd.service"), number[16];
     char *command = strstr(text, BEFORE);
@@ -154,14 +138,4 @@ static void test_reload(void **state)
     daemon_stop(&server);
     unsetenv("MAINPID");
     free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_service),       cmocka_unit_test(test_with_socket),
-        cmocka_unit_test(test_with_access),   cmocka_unit_test(test_variables_are_flags),
-        cmocka_unit_test(test_sockets_alone), cmocka_unit_test(test_reload),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,23 +6,15 @@
 #include "http_client.h"
 #include "model_bytes.h"
 #include "no_memory.h"
+#include "test.h"
 #include "traced_model.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-static void test_attention(void **state)
+TEST(attention)
 {
-    (void)state;
     const struct http_request request = {
         .path = "/v1/attention",
         .body = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0]],\"kv_len\":[1,2],"
@@ -30,40 +22,6 @@ static void test_attention(void **state)
     };
     go_through(&request, 200, 1);
     go_through(&request, 200, 1000000);
-}
-
-static void test_weight_map(void **state)
-{
-    (void)state;
-    const struct http_request request = {
-        .path = "/v1/attention",
-        .body = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0]],"
-                "\"weight_map\":{\"rows\":[0,1],\"pool\":[1,2],\"top_k\":1}}",
-    };
-    go_through(&request, 200, 1);
-}
-
-static void test_gradients(void **state)
-{
-    (void)state;
-    const struct http_request request = {
-        .path = "/v1/attention/gradients",
-        .body = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0]],\"mask\":[[0,1],[2,0]],"
-                "\"alibi_slopes\":[0.5],\"sinks\":[0],"
-                "\"context_gradient\":[[1,2,3],[4,5,6]]}",
-    };
-    go_through(&request, 200, 1);
-    go_through(&request, 200, 1000000);
-}
-
-static void test_softmax(void **state)
-{
-    (void)state;
-    const struct http_request request = {
-        .path = "/v1/softmax",
-        .body = "{\"input\":[[1,2],[3,4]],\"kv_len\":[1,2]}",
-    };
-    go_through(&request, 200, 1);
 }
 
 /* A body with so many equal rows: its answer is so long that it is written in pieces. */
@@ -81,9 +39,81 @@ static char *long_body(const char *name, const char *row, int rows)
     return body;
 }
 
-static void test_long_answers(void **state)
+/* A body in gzip, and an answer that is packed if there is memory for that. */
+TEST(packed)
 {
-    (void)state;
+    static const char body[] = /* gzip -9 of {"model":"demo","query":[[1,0,0],[0,1,0]]} */
+        "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\xab\x56\xca\xcd\x4f\x49\xcd\x51\xb2\x52\x4a"
+        "\x49\xcd\xcd\x57\xd2\x51\x2a\x2c\x4d\x2d\xaa\x54\xb2\x8a\x8e\x36\xd4\x31\xd0\x31\x88"
+        "\xd5\x89\x36\xd0\x01\xb2\x62\x63\x6b\x01\xef\x93\x02\x51\x2a\x00\x00\x00";
+    static const char *const headers[] = { "Content-Encoding: gzip", "Accept-Encoding: gzip, *;q=0",
+                                           NULL };
+    const struct http_request request = {
+        .path = "/v1/attention", .body = body, .body_size = sizeof body - 1, .headers = headers
+    };
+    go_through(&request, 200, 1);
+    go_through(&request, 200, 1000000);
+}
+
+TEST(safetensors)
+{
+    static const char *const headers[] = { "Content-Type: application/x-safetensors", NULL };
+    static const float query[] = { 1, 0, 0, 0, 1, 0 };
+    static const char head[] =
+        "{\"__metadata__\":{\"model\":\"demo\",\"kv_len\":\"[1,2,3,4]\"},"
+        "\"query\":{\"dtype\":\"F16\",\"shape\":[4,3],\"data_offsets\":[0,24]}}";
+    struct model_bytes file = model_bytes_of(head, query, 6);
+    const struct http_request request = {
+        .path = "/v1/attention", .body = file.data, .body_size = file.size, .headers = headers
+    };
+    go_through(&request, 200, 1);
+    go_through(&request, 200, 1000000);
+    free(file.data);
+}
+
+TEST(batch)
+{
+    const struct http_request request = {
+        .path = "/v1/attention/batch",
+        .body = "{\"model\":\"demo\",\"requests\":[{\"query\":[[1,0,0]]},{\"query\":[1]},"
+                "{\"model\":\"sdpa\",\"query\":[[1,2],[3,4]]}]}",
+    };
+    go_through(&request, 200, 1);
+}
+
+TEST(weight_map)
+{
+    const struct http_request request = {
+        .path = "/v1/attention",
+        .body = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0]],"
+                "\"weight_map\":{\"rows\":[0,1],\"pool\":[1,2],\"top_k\":1}}",
+    };
+    go_through(&request, 200, 1);
+}
+
+TEST(gradients)
+{
+    const struct http_request request = {
+        .path = "/v1/attention/gradients",
+        .body = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0]],\"mask\":[[0,1],[2,0]],"
+                "\"alibi_slopes\":[0.5],\"sinks\":[0],"
+                "\"context_gradient\":[[1,2,3],[4,5,6]]}",
+    };
+    go_through(&request, 200, 1);
+    go_through(&request, 200, 1000000);
+}
+
+TEST(softmax)
+{
+    const struct http_request request = {
+        .path = "/v1/softmax",
+        .body = "{\"input\":[[1,2],[3,4]],\"kv_len\":[1,2]}",
+    };
+    go_through(&request, 200, 1);
+}
+
+TEST(long_answers)
+{
     char *attention = long_body("query", "[1,0,0]", 300);
     char *softmax = long_body("input", "[1,2]", 40000);
     static const char *const packed[] = { "Content-Type: application/json", "Accept-Encoding: gzip",
@@ -101,54 +131,8 @@ static void test_long_answers(void **state)
     free(softmax);
 }
 
-/* A body in gzip, and an answer that is packed if there is memory for that. */
-static void test_packed(void **state)
+TEST(faulty_request)
 {
-    (void)state;
-    static const char body[] = /* gzip -9 of {"model":"demo","query":[[1,0,0],[0,1,0]]} */
-        "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\xab\x56\xca\xcd\x4f\x49\xcd\x51\xb2\x52\x4a"
-        "\x49\xcd\xcd\x57\xd2\x51\x2a\x2c\x4d\x2d\xaa\x54\xb2\x8a\x8e\x36\xd4\x31\xd0\x31\x88"
-        "\xd5\x89\x36\xd0\x01\xb2\x62\x63\x6b\x01\xef\x93\x02\x51\x2a\x00\x00\x00";
-    static const char *const headers[] = { "Content-Encoding: gzip", "Accept-Encoding: gzip, *;q=0",
-                                           NULL };
-    const struct http_request request = {
-        .path = "/v1/attention", .body = body, .body_size = sizeof body - 1, .headers = headers
-    };
-    go_through(&request, 200, 1);
-    go_through(&request, 200, 1000000);
-}
-
-static void test_safetensors(void **state)
-{
-    (void)state;
-    static const char *const headers[] = { "Content-Type: application/x-safetensors", NULL };
-    static const float query[] = { 1, 0, 0, 0, 1, 0 };
-    static const char head[] =
-        "{\"__metadata__\":{\"model\":\"demo\",\"kv_len\":\"[1,2,3,4]\"},"
-        "\"query\":{\"dtype\":\"F16\",\"shape\":[4,3],\"data_offsets\":[0,24]}}";
-    struct model_bytes file = model_bytes_of(head, query, 6);
-    const struct http_request request = {
-        .path = "/v1/attention", .body = file.data, .body_size = file.size, .headers = headers
-    };
-    go_through(&request, 200, 1);
-    go_through(&request, 200, 1000000);
-    free(file.data);
-}
-
-static void test_batch(void **state)
-{
-    (void)state;
-    const struct http_request request = {
-        .path = "/v1/attention/batch",
-        .body = "{\"model\":\"demo\",\"requests\":[{\"query\":[[1,0,0]]},{\"query\":[1]},"
-                "{\"model\":\"sdpa\",\"query\":[[1,2],[3,4]]}]}",
-    };
-    go_through(&request, 200, 1);
-}
-
-static void test_faulty_request(void **state)
-{
-    (void)state;
     const struct http_request request = { .path = "/v1/attention", .body = "{\"query\":[[1,2],}" };
     long answered;
     expect_well(&request, 400);
@@ -156,16 +140,14 @@ static void test_faulty_request(void **state)
         expect_well(&request, 400);
 }
 
-static void test_descriptions(void **state)
+TEST(descriptions)
 {
-    (void)state;
     go_through(&(struct http_request){ .path = "/v1/models" }, 200, 1);
     go_through(&(struct http_request){ .path = "/metrics" }, 200, 1);
 }
 
-static void test_typed_model(void **state)
+TEST(typed_model)
 {
-    (void)state;
     const struct http_request request = {
         .method = "PUT",
         .path = "/v1/models/typed",
@@ -178,9 +160,8 @@ static void test_typed_model(void **state)
     go_through(&request, 200, 1);
 }
 
-static void test_model_file(void **state)
+TEST(model_file)
 {
-    (void)state;
     static const char *const headers[] = { "Content-Type: application/x-safetensors", NULL };
     struct model_bytes file = model_bytes_demo(2, "");
     const struct http_request request = {
@@ -198,9 +179,8 @@ static void test_model_file(void **state)
 }
 
 /* This test runs after test_model_file(), so the file is there. */
-static void test_oip(void **state)
+TEST(oip)
 {
-    (void)state;
     static const char *const paths[] = { "/v2", "/v2/models", "/v2/models/demo",
                                          "/v2/models/demo/config", "/v2/models/stats" };
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
@@ -218,9 +198,8 @@ static void test_oip(void **state)
 
 /* Tensors come and go as bytes. The daemon copies some of them: a past, and bytes that are not
  * aligned. */
-static void test_oip_inference(void **state)
+TEST(oip_inference)
 {
-    (void)state;
     static const char json[] =
         "{\"parameters\":{\"binary_data_output\":true,\"is_causal\":1},\"inputs\":["
         "{\"name\":\"attn_mask\",\"shape\":[1],\"datatype\":\"BOOL\",\"parameters\":{"
@@ -253,12 +232,11 @@ static void test_oip_inference(void **state)
 
 /* A pass makes its memory when its turn comes; the second answer is written in pieces. The last
  * two are as a file and over the protocol. */
-static void test_trace(void **state)
+TEST(trace)
 {
     static const char *const as_file[] = { "Content-Type: application/json",
                                            "Accept: application/x-safetensors", NULL };
     char tokens[256], body[512];
-    (void)state;
     const struct http_request requests[] = {
         { .path = "/v1/trace",
           .body = "{\"model\":\"bert\",\"tokens\":[1,2,3],\"outputs\":[\"weights\",\"lse\","
@@ -297,14 +275,13 @@ static void test_trace(void **state)
 
 /* A trace that is not kept in the end gives back what it reserved of --trace-memory-max. llama is
  * loaded. */
-static void test_kept_trace(void **state)
+TEST(kept_trace)
 {
     static const char *const PIECES[] = { "/weights?layer=1&head=1&cells=2x2&dtype=u8",
                                           "/statistics", "/pair?layer=1&head=0&row=2&key=1", "" };
     static const char BODY[] = "{\"model\":\"llama\",\"tokens\":[1,2,3],\"keep\":\"%s\"}";
     char body[128], path[160];
     struct http_client own;
-    (void)state;
     snprintf(body, sizeof body, BODY, "1h");
     const struct http_request keep = { .path = "/v1/trace", .body = body };
     struct http_response response = send_once(&keep);
@@ -327,18 +304,16 @@ static void test_kept_trace(void **state)
     http_response_free(&response);
 }
 
-static void test_daemon_stops(void **state)
+TEST(daemon_stops)
 {
-    (void)state;
     fail_from(0, 0);
     daemon_stop(&server);
 }
 
 /* Each allocation of the daemon's start fails once: the daemon serves, or it ends with
  * a message. */
-static void test_start(void **state)
+TEST(start)
 {
-    (void)state;
     const char *const arguments[] = { "--check-config", "--models", directory, NULL };
     int ended = 0;
     uint64_t n = 1;
@@ -359,27 +334,4 @@ static void test_start(void **state)
     assert_true(n > 20 && n < ALLOCATIONS_MAX && ended > 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_packed),
-        cmocka_unit_test(test_safetensors),
-        cmocka_unit_test(test_batch),
-        cmocka_unit_test(test_weight_map),
-        cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_softmax),
-        cmocka_unit_test(test_long_answers),
-        cmocka_unit_test(test_faulty_request),
-        cmocka_unit_test(test_descriptions),
-        cmocka_unit_test(test_typed_model),
-        cmocka_unit_test(test_model_file),
-        cmocka_unit_test(test_oip),
-        cmocka_unit_test(test_oip_inference),
-        cmocka_unit_test(test_trace),
-        cmocka_unit_test(test_kept_trace),
-        cmocka_unit_test(test_daemon_stops),
-        cmocka_unit_test(test_start),
-    };
-    return cmocka_run_group_tests(tests, no_memory_start, no_memory_clear);
-}
+ALL_TESTS(no_memory_start, no_memory_clear);

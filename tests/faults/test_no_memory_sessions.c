@@ -1,18 +1,9 @@
 /* test_no_memory_sessions.c - when the daemon gets no memory at some allocation of a call on a
  * session, it answers (no_memory.h), and the call has appended nothing. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "no_memory.h"
+#include "test.h"
 #include "traced_model.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 static int64_t kv_len(void)
 {
@@ -42,7 +33,7 @@ static void append_through(const struct http_request *request, uint64_t times)
     assert_true(n > 5 && n < ALLOCATIONS_MAX && refused > 0);
 }
 
-static void test_append(void **state)
+TEST(append)
 {
     static const char *const AS_FILE[] = { "Content-Type: application/json",
                                            "Accept: application/x-safetensors", NULL };
@@ -55,7 +46,6 @@ static void test_append(void **state)
         { .path = "/v1/sessions/s/attention",
           .body = "{\"outputs\":[\"lse\"],\"steps\":[{\"query\":[[1,2]],\"key\":[[1,2]]}]}" },
     };
-    (void)state;
     expect_well(&(struct http_request){ .path = "/v1/sessions",
                                         .body = "{\"model\":\"sdpa\",\"id\":\"s\"}" },
                 201);
@@ -65,26 +55,7 @@ static void test_append(void **state)
     }
 }
 
-/* A trace appends to all layers or to none. */
-static void test_trace(void **state)
-{
-    static const struct http_request TRACE = {
-        .path = "/v1/sessions/s/trace",
-        .body = "{\"tokens\":[1],\"outputs\":[\"lse\",\"predictions\"]}"
-    };
-    (void)state;
-    traced_model_save(directory);
-    expect_well(&(struct http_request){ .path = "/v2/repository/models/llama/load", .body = "{}" },
-                200);
-    expect_well(&(struct http_request){ .method = "DELETE", .path = "/v1/sessions/s" }, 204);
-    expect_well(&(struct http_request){ .path = "/v1/sessions",
-                                        .body = "{\"model\":\"llama\",\"id\":\"s\"}" },
-                201);
-    append_through(&TRACE, 1);
-    append_through(&TRACE, 1000000);
-}
-
-static void test_other_verbs(void **state)
+TEST(other_verbs)
 {
     static const struct http_request RETRY = {
         .path = "/v1/sessions/s/attention",
@@ -94,7 +65,6 @@ static void test_other_verbs(void **state)
         .path = "/v1/sessions/attention",
         .body = "{\"query\":[[1,2]],\"outputs\":[\"lse\"],\"requests\":[{\"session\":\"s\"},{}]}"
     };
-    (void)state;
     go_through(&RETRY, 200, 1);
     go_through(&RETRY, 200, 1000000);
     go_through(&MANY, 200, 1);
@@ -109,18 +79,28 @@ static void test_other_verbs(void **state)
     go_through(&(struct http_request){ .path = "/v1/sessions" }, 200, 1);
 }
 
-static void test_daemon_stops(void **state)
+/* A trace appends to all layers or to none. */
+TEST(trace)
 {
-    (void)state;
+    static const struct http_request TRACE = {
+        .path = "/v1/sessions/s/trace",
+        .body = "{\"tokens\":[1],\"outputs\":[\"lse\",\"predictions\"]}"
+    };
+    traced_model_save(directory);
+    expect_well(&(struct http_request){ .path = "/v2/repository/models/llama/load", .body = "{}" },
+                200);
+    expect_well(&(struct http_request){ .method = "DELETE", .path = "/v1/sessions/s" }, 204);
+    expect_well(&(struct http_request){ .path = "/v1/sessions",
+                                        .body = "{\"model\":\"llama\",\"id\":\"s\"}" },
+                201);
+    append_through(&TRACE, 1);
+    append_through(&TRACE, 1000000);
+}
+
+TEST(daemon_stops)
+{
     fail_from(0, 0);
     daemon_stop(&server);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_append),
-                                        cmocka_unit_test(test_other_verbs),
-                                        cmocka_unit_test(test_trace),
-                                        cmocka_unit_test(test_daemon_stops) };
-    return cmocka_run_group_tests(tests, no_memory_start, no_memory_clear);
-}
+ALL_TESTS(no_memory_start, no_memory_clear);

@@ -5,21 +5,10 @@
  * number of a good answer is the client's own; any other number comes from another request or from
  * memory that nobody wrote. Fresh and freed memory are filled with patterns. Between the good
  * requests lie some whose sizes lie. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "model_client.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -190,9 +179,8 @@ static void expect_answer(const struct http_response *response, int i)
     cJSON_Delete(answer);
 }
 
-static void test_answers_are_ones_own(void **state)
+TEST(answers_are_ones_own)
 {
-    (void)state;
     struct http_crowd crowd;
     int good = 0, lying = 0;
     http_crowd_init(&crowd, server.port, CLIENTS);
@@ -216,17 +204,10 @@ static void test_answers_are_ones_own(void **state)
 static int start(void **state)
 {
     static const char *const environment[] = { "MALLOC_PERTURB_=165", NULL };
-    (void)state;
     daemon_start(&server, &(struct daemon_options){ .environment = environment });
     http_client_init(&client, server.port);
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answers_are_ones_own),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

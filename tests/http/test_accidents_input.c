@@ -1,21 +1,11 @@
 /* test_accidents_input.c - accidents that other model servers had with the bytes of a request, held
  * against this one: chunks without number under a small stack, headers without number or end, and
  * bodies that unpack to a thousand times their size. SECURITY.md has the list. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "problem_count.h"
+#include "test.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <zlib.h>
 
@@ -62,9 +52,8 @@ static void send_chunks(struct http_raw *raw, const char *text, long count)
 
 /* A server that kept something on the stack for each chunk ended here. The daemon's stack has 256
  * KiB, and that of each of its threads. */
-static void test_chunks_of_one_byte(void **state)
+TEST(chunks_of_one_byte)
 {
-    (void)state;
     static const struct {
         const char *head, *body;
     } CASES[] = {
@@ -92,9 +81,8 @@ static void test_chunks_of_one_byte(void **state)
 }
 
 /* The same chunks where the request is refused before its end. */
-static void test_chunks_of_a_refused_body(void **state)
+TEST(chunks_of_a_refused_body)
 {
-    (void)state;
     const size_t before = daemon_memory_bytes(&server);
     struct http_raw raw;
     http_raw_connect(&raw, server.port);
@@ -110,9 +98,8 @@ static void test_chunks_of_a_refused_body(void **state)
 
 /* Text that nests as deep as the body is long: a reader that calls itself would run out of
  * stack. */
-static void test_nesting(void **state)
+TEST(nesting)
 {
-    (void)state;
     enum { DEPTH = 4 * MIB };
     static const char *const PATHS[] = { "/v1/attention", "/v1/attention/batch",
                                          "/v1/softmax",   "/v2/models/sdpa/infer",
@@ -160,9 +147,8 @@ static void expect_431(const char *piece, size_t size, int times)
     http_raw_close(&raw);
 }
 
-static void test_headers(void **state)
+TEST(headers)
 {
-    (void)state;
     enum { LINES = 100000, BATCH = 100 };
     static char lines[BATCH * 16], text[MIB];
     const size_t before = daemon_memory_bytes(&server);
@@ -180,9 +166,8 @@ static void test_headers(void **state)
 
 /* Many clients at once, each with as many headers as are taken: they hold no more than a pool
  * each. */
-static void test_headers_of_many(void **state)
+TEST(headers_of_many)
 {
-    (void)state;
     enum { CLIENTS = 200, LINES = 100 };
     static struct http_raw raws[CLIENTS];
     static char head[LINES * 32];
@@ -231,9 +216,8 @@ static char *bomb_of(const char *text, size_t size, size_t *packed)
 
 /* A body of 130 KB that unpacks to 128 MiB, twice what a body may have. The daemon refuses it on
  * every path that takes a body, without ever holding as much as that. */
-static void test_packed_bodies(void **state)
+TEST(packed_bodies)
 {
-    (void)state;
     static const char *const PATHS[] = { "/v1/attention", "/v1/softmax", "/v1/attention/merge",
                                          "/v2/models/sdpa/infer", "/v2/repository/index" };
     static const char *const headers[] = { "Content-Type: application/json",
@@ -270,16 +254,5 @@ static int start(void **state)
     return result;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chunks_of_one_byte),
-        cmocka_unit_test(test_chunks_of_a_refused_body),
-        cmocka_unit_test(test_nesting),
-        cmocka_unit_test(test_headers),
-        cmocka_unit_test(test_headers_of_many),
-        cmocka_unit_test(test_packed_bodies),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

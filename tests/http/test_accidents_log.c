@@ -1,21 +1,12 @@
 /* test_accidents_log.c - accidents that servers had with their logs: what a client or a file is
  * called ends a line, begins another, or gives a command to the terminal of whoever reads the log.
  * Each field of the log that somebody else fills gets such a text, in both forms of the log. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "model_client.h"
+#include "test.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -214,15 +205,13 @@ static void check(const char *format, void (*expect)(const char *line))
     fixture_stop(NULL);
 }
 
-static void test_text(void **state)
+TEST(text)
 {
-    (void)state;
     check("text", expect_text);
 }
 
-static void test_json(void **state)
+TEST(json)
 {
-    (void)state;
     check("json", expect_json);
 }
 
@@ -234,11 +223,4 @@ static int start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_json),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+ALL_TESTS(start, fixture_clear);

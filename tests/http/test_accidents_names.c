@@ -2,25 +2,16 @@
  * an attacker a path, an address or a name of the inside; a model's name that leads out of the
  * models' directory; a checkpoint that is a program; a URL that the server fetches. SECURITY.md has
  * the list. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "model_client.h"
+#include "test.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -219,10 +210,9 @@ static void expect_outside_is_untouched(void)
     free(file.data);
 }
 
-static void test_nothing_of_the_inside(void **state)
+TEST(nothing_of_the_inside)
 {
     char moved[300];
-    (void)state;
     start_server();
     cJSON *document = answer_get(&client, "/openapi.json");
     walk(document);
@@ -243,9 +233,8 @@ static void test_nothing_of_the_inside(void **state)
 
 /* Names that lead out, as a path, in the text of a request, and with each method. Nothing is served
  * or written by them. */
-static void test_traversal(void **state)
+TEST(traversal)
 {
-    (void)state;
     static const char *const PATHS[] = {
         "../%s",
         "..%%2f%s",
@@ -305,9 +294,8 @@ static void test_traversal(void **state)
 }
 
 /* A link that leads out is no model, is not written through, and goes without what it leads to. */
-static void test_links(void **state)
+TEST(links)
 {
-    (void)state;
     start_server();
     static const char *const LINKS[] = { "link", "folder", "up", "loop", "dangling" };
     for (size_t i = 0; i < COUNT(LINKS); i++) {
@@ -343,9 +331,8 @@ static void read_opened(int watch, char *names, size_t size)
 
 /* A pickle is a program that runs when it is read. The daemon names its form and never opens the
  * file, at its start, when it reads the directory again and when a client asks. */
-static void test_pickles(void **state)
+TEST(pickles)
 {
-    (void)state;
     static const char *const FOLDERS[] = { "torch", "pth", "pkl" };
     static char opened[65536];
     opened[0] = '\0';
@@ -404,9 +391,8 @@ static void test_pickles(void **state)
 /* ---------------------------------------------------------------------- URLs -- */
 
 /* A URL in any text that the daemon reads is a text. */
-static void test_urls(void **state)
+TEST(urls)
 {
-    (void)state;
     struct sockaddr_in address = { .sin_family = AF_INET };
     socklen_t size = sizeof address;
     const int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -466,16 +452,4 @@ static void test_urls(void **state)
     close(listener);
 }
 
-#define WITH_MODELS(test) cmocka_unit_test_setup_teardown(test, make_models, clear)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WITH_MODELS(test_nothing_of_the_inside),
-        WITH_MODELS(test_traversal),
-        WITH_MODELS(test_links),
-        WITH_MODELS(test_pickles),
-        WITH_MODELS(test_urls),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(make_models, clear);

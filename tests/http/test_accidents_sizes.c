@@ -2,21 +2,11 @@
  * overflows, a length that is longer than what came, a count without bound. Each reader of the
  * daemon gets sizes whose products lie at 2^31, 2^32, 2^63 and 2^64, in bodies and in models.
  * Fresh memory is filled with a pattern, and no refusal has it. SECURITY.md has the list. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "model_client.h"
 #include "request_text.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -131,9 +121,8 @@ static void refuse_binary(const char *path, const char *json, const char *length
     expect_refused(&response, json);
 }
 
-static void test_shapes(void **state)
+TEST(shapes)
 {
-    (void)state;
     static const char PATH[] = "/v2/models/demo/infer";
     static const char *const NAMES[] = { "query", "kv_len", "mask" };
     char json[1000];
@@ -156,9 +145,8 @@ static void test_shapes(void **state)
 }
 
 /* The size of a tensor behind the JSON, and the length of the JSON itself. */
-static void test_binary_sizes(void **state)
+TEST(binary_sizes)
 {
-    (void)state;
     static const char *const PATHS[] = { "/v2/models/demo/infer", "/v2/models/sdpa/infer",
                                          "/v2/models/demo/versions/1/infer" };
     char json[600];
@@ -221,9 +209,8 @@ static void refuse_file(const char *header, uint64_t said)
     "\"__metadata__\":{\"model\":\"sdpa\",\"attnd\":\"{\\\"attention\\\":"                         \
     "\\\"scaled_dot_product\\\"}\"}"
 
-static void test_files(void **state)
+TEST(files)
 {
-    (void)state;
     static const char *const DTYPES[] = { "BOOL", "U8", "I32", "I64", "F16", "F32", "F64", "F4" };
     static const char *const NAMES[] = { "query", "q_proj.weight", "kv_len" };
     char header[1000];
@@ -271,9 +258,8 @@ static void test_files(void **state)
 
 /* Every field of a request that is a count, at these sizes: refused, or answered as if it were
  * small. */
-static void test_fields(void **state)
+TEST(fields)
 {
-    (void)state;
     static const char *const FIELDS[] = {
         "layer",
         "q_heads",
@@ -308,9 +294,8 @@ static void test_fields(void **state)
 /* ----------------------------------------------------------------------- models -- */
 
 /* Counts in the configuration of a model that is put, and of a checkpoint on the disk. */
-static void test_models(void **state)
+TEST(models)
 {
-    (void)state;
     static const char *const FIELDS[] = { "q_heads", "kv_heads", "head_dim",    "v_head_dim",
                                           "layers",  "d_model",  "window_left", "hidden" };
     char text[700];
@@ -357,9 +342,8 @@ static void test_models(void **state)
 
 /* Lists without bound: the item again and again up to 8 MB of text. Refused or answered, and the
  * daemon never holds more than the budget of its requests. */
-static void test_counts(void **state)
+TEST(counts)
 {
-    (void)state;
     enum { TEXT_BYTES = 8 << 20, BUDGET = 256 << 20 };
     static const struct {
         const char *path, *begin, *item, *end;
@@ -417,13 +401,5 @@ static int start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_binary_sizes),
-        cmocka_unit_test(test_files),         cmocka_unit_test(test_fields),
-        cmocka_unit_test(test_models),        cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

@@ -6,21 +6,11 @@
  * by workers, run out of time, come two at a time on one connection, or lose their client at any of
  * these points. Every client that stays gets the answer to its own request, and at the end nothing
  * is left. The suite runs this against daemons with AddressSanitizer and ThreadSanitizer, too. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "request_text.h"
+#include "test.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
 enum { CLIENTS = 48, ROUNDS = 12, LONG_BYTES = 100000 };
@@ -121,9 +111,8 @@ static void receive(struct caller *caller, int id)
     http_raw_close(&caller->raw);
 }
 
-static void test_storm(void **state)
+TEST(storm)
 {
-    (void)state;
     static struct caller callers[CLIENTS];
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < CLIENTS; i++) {
@@ -161,11 +150,5 @@ static int clear(void **state)
     return fixture_clear(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_storm),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, clear);

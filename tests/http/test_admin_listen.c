@@ -3,21 +3,12 @@
  * Every route of the table is asked for at both listeners and at a daemon that has only one. What
  * the operators' listener answers is what the daemon with one listener answers. On the public one,
  * the routes of the scopes models, metrics and admin are not there. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "api/routes.h"
 #include "fixture.h"
+#include "test.h"
 #include "unix_client.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static struct http_client operators, plain;
@@ -25,7 +16,6 @@ static struct daemon plain_server;
 
 static int start(void **state)
 {
-    (void)state;
     const char *const arguments[] = { "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
                                       NULL };
     daemon_start(&server, &(struct daemon_options){ .arguments = arguments, .listen_count = 2 });
@@ -38,7 +28,6 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-    (void)state;
     http_client_free(&client);
     http_client_free(&operators);
     http_client_free(&plain);
@@ -89,9 +78,8 @@ static void expect_nothing_there(const char *method, const char *path)
     http_response_free(&response);
 }
 
-static void test_every_route(void **state)
+TEST(every_route)
 {
-    (void)state;
     int count, hidden_count = 0;
     const struct route *routes = routes_table(&count);
     for (int i = 0; i < count; i++) {
@@ -119,9 +107,8 @@ static void test_every_route(void **state)
 }
 
 /* Allow does not tell of what is hidden. */
-static void test_methods(void **state)
+TEST(methods)
 {
-    (void)state;
     char allow[64] = "";
     expect_nothing_there("DELETE", "/metrics");
     expect_nothing_there("PUT", "/v2/logging");
@@ -140,9 +127,8 @@ static void test_methods(void **state)
 }
 
 /* A path that is written in another way is the same path. */
-static void test_spellings(void **state)
+TEST(spellings)
 {
-    (void)state;
     expect_nothing_there("GET", "/v2/models/d%65mo/stats");
     expect_nothing_there("GET", "/metrics?x=1");
     static const char *const others[] = { "/metrics/", "//metrics",  "/./metrics",
@@ -155,9 +141,8 @@ static void test_spellings(void **state)
 }
 
 /* The bodies of hidden routes are refused as those of unknown ones are. */
-static void test_bodies(void **state)
+TEST(bodies)
 {
-    (void)state;
     char *body = malloc((1 << 20) + 1);
     memset(body, ' ', 1 << 20);
     body[1 << 20] = '\0';
@@ -172,9 +157,8 @@ static void test_bodies(void **state)
     free(body);
 }
 
-static void test_log_says_which(void **state)
+TEST(log_says_which)
 {
-    (void)state;
     char line[80];
     char *log = daemon_log(&server);
     snprintf(line, sizeof line, "address=127.0.0.1:%d for=operators\n", server.ports[1]);
@@ -185,9 +169,8 @@ static void test_log_says_which(void **state)
 }
 
 /* The operators' listener may be a Unix socket, and there may be several. */
-static void test_unix_socket(void **state)
+TEST(unix_socket)
 {
-    (void)state;
     char name[64], listen[96];
     snprintf(name, sizeof name, "@attnd-operators-%d", (int)getpid());
     snprintf(listen, sizeof listen, "unix:%s,127.0.0.1:0", name);
@@ -229,9 +212,8 @@ static void expect_refused(const char *listen, const char *admin, const char *wo
     }
 }
 
-static void test_addresses(void **state)
+TEST(addresses)
 {
-    (void)state;
     expect_refused("127.0.0.1:9194", "127.0.0.1:9194", "the same port of the same address");
     expect_refused("localhost:9194", "[::1]:9194", "the same port of the same address");
     expect_refused("unix:@attnd-twice", "unix:@attnd-twice", "the same socket");
@@ -239,13 +221,4 @@ static void test_addresses(void **state)
     expect_refused("127.0.0.1:0", "0.0.0.0:0", "--open");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_route),    cmocka_unit_test(test_methods),
-        cmocka_unit_test(test_spellings),      cmocka_unit_test(test_bodies),
-        cmocka_unit_test(test_log_says_which), cmocka_unit_test(test_unix_socket),
-        cmocka_unit_test(test_addresses),
-    };
-    return cmocka_run_group_tests(tests, start, stop);
-}
+ALL_TESTS(start, stop);

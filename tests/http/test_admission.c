@@ -3,22 +3,12 @@
  *
  * There is one worker, and one request holds it. The daemon must refuse the other requests while
  * that request runs. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "daemon.h"
 #include "endless.h"
 #include "fixture.h"
 #include "key_file.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static const char PATH[] = "/v1/attention";
 static const char BATCH[] = "/v1/attention/batch";
@@ -89,9 +79,8 @@ static double predicted_s(int64_t rows)
 
 /* ------------------------------------------------------------------- items -- */
 
-static void test_items_of_batches_count(void **state)
+TEST(items_of_batches_count)
 {
-    (void)state;
     struct endless holder;
     start("--queue-max", "8");
     expect_status(
@@ -154,7 +143,7 @@ static void begin_greedy(struct http_raw *raw, int items)
 }
 
 /* A name's batch of more items than the queue has places leaves half of them to other names. */
-static void test_a_batch_leaves_places(void **state)
+TEST(a_batch_leaves_places)
 {
     static const struct key_line keys[] = { { "greedy", "infer weight=0.01" },
                                             { "other", "infer" },
@@ -168,7 +157,6 @@ static void test_a_batch_leaves_places(void **state)
         .path = BATCH, .body = "{\"model\":\"sdpa\",\"query\":[[1]],\"requests\":[{},{},{},{},{}]}"
     };
     struct http_raw raw;
-    (void)state;
     key_file_write(fixture_path("keys"), keys);
     daemon_start_with(&server, "--workers", "1", "--timeout", "3600s", "--queue-max", "8", "--keys",
                       fixture_path("keys"), NULL);
@@ -188,9 +176,8 @@ static void test_a_batch_leaves_places(void **state)
 }
 
 /* The same without keys, where a batch leaves a quarter. */
-static void test_a_batch_leaves_places_without_keys(void **state)
+TEST(a_batch_leaves_places_without_keys)
 {
-    (void)state;
     struct endless holder;
     start("--queue-max", "8");
     endless_begin(&holder, &client, SHORT_ROWS, 1000);
@@ -221,9 +208,8 @@ static int items_for(double seconds)
     return (int)items;
 }
 
-static void test_queue_full_of_cost(void **state)
+TEST(queue_full_of_cost)
 {
-    (void)state;
     struct endless holder;
     start("--queue-cost-max", "60s");
     /* The queue takes one of these batches and not two, even if the prediction changes by a
@@ -247,9 +233,8 @@ static void test_queue_full_of_cost(void **state)
     stop();
 }
 
-static void test_what_never_fits(void **state)
+TEST(what_never_fits)
 {
-    (void)state;
     char *slow = endless_text(LONG_ROWS, 0);
     start("--queue-cost-max", "5ms");
     struct http_response response = send(PATH, slow, PATIENT);
@@ -276,9 +261,8 @@ static void test_what_never_fits(void **state)
 }
 
 /* When the queue is full, the daemon refuses a long body before it comes. */
-static void test_full_before_the_body(void **state)
+TEST(full_before_the_body)
 {
-    (void)state;
     static const char *const paths[] = { "/v1/attention", "/v1/softmax", "/v2/models/sdpa/infer" };
     struct endless holder;
     start("--queue-max", "1");
@@ -332,9 +316,8 @@ static void expect_refused(struct http_raw *raw, bool lives)
 /* If a refused body has come, the daemon reads it, and the connection takes another request. The
  * bytes of the body are not taken for that request. The daemon does not wait for a body that has
  * not come, or that the client sends only when asked. */
-static void test_connections_of_the_refused(void **state)
+TEST(connections_of_the_refused)
 {
-    (void)state;
     enum { SHORT_BYTES = 1000, LONG_BYTES = 30000 };
     struct endless holder;
     struct http_raw raw;
@@ -363,9 +346,8 @@ static void test_connections_of_the_refused(void **state)
 
 /* --------------------------------------------------------------- deadlines -- */
 
-static void test_deadlines_that_cannot_be_met(void **state)
+TEST(deadlines_that_cannot_be_met)
 {
-    (void)state;
     struct endless holder;
     char header[2][48], holders[48];
     const char *const soon[] = { "Content-Type: application/json", header[0], NULL };
@@ -405,9 +387,8 @@ static void test_deadlines_that_cannot_be_met(void **state)
 
 /* ----------------------------------------------------------- what is shown -- */
 
-static void test_costs_are_shown(void **state)
+TEST(costs_are_shown)
 {
-    (void)state;
     start("--queue-max", "9");
     assert_true(predicted_s(SHORT_ROWS) > 0);
     struct metrics_page page = { 0 };
@@ -423,23 +404,9 @@ static void test_costs_are_shown(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     daemon_kill(&server);
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_items_of_batches_count, teardown),
-        cmocka_unit_test_teardown(test_a_batch_leaves_places, teardown),
-        cmocka_unit_test_teardown(test_a_batch_leaves_places_without_keys, teardown),
-        cmocka_unit_test_teardown(test_queue_full_of_cost, teardown),
-        cmocka_unit_test_teardown(test_what_never_fits, teardown),
-        cmocka_unit_test_teardown(test_full_before_the_body, teardown),
-        cmocka_unit_test_teardown(test_connections_of_the_refused, teardown),
-        cmocka_unit_test_teardown(test_deadlines_that_cannot_be_met, teardown),
-        cmocka_unit_test_teardown(test_costs_are_shown, teardown),
-    };
-    return cmocka_run_group_tests(tests, fixture_make_directory, fixture_clear);
-}
+EACH_TEST(NULL, teardown);
+ALL_TESTS(fixture_make_directory, fixture_clear);

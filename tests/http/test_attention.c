@@ -3,22 +3,11 @@
  * Published numbers come first: a tutorial's four words, the tensors of a trained model, and small
  * cases whose answers stand in other projects' documentation. The other tests compare with the
  * textbook formulas in double precision, or compare two ways to ask for the same thing. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fill.h"
 #include "fixture.h"
 #include "request_text.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static const char PATH[] = "/v1/attention";
 static const double TOLERANCE = 1e-6;
@@ -151,22 +140,8 @@ static const struct example EXAMPLES[] = {
       { "context", "[[3.4028235e38,-3.4028235e38,1e-45]]" } },
 };
 
-static void test_examples(void **state)
+TEST(tutorial)
 {
-    (void)state;
-    for (size_t i = 0; i < sizeof(EXAMPLES) / sizeof(EXAMPLES[0]); i++) {
-        const struct example *example = &EXAMPLES[i];
-        print_message("    %s\n", example->name);
-        cJSON *answer = answer_post(&client, PATH, example->request);
-        for (int w = 0; w < 12 && example->wanted[w]; w += 2)
-            answer_expect(answer, example->wanted[w], example->wanted[w + 1], TOLERANCE);
-        cJSON_Delete(answer);
-    }
-}
-
-static void test_tutorial(void **state)
-{
-    (void)state;
     static const char *const context =
         "[[0.98522025,1.74174051,0.75652026],[0.90965265,1.40965265,0.5],"
         "[0.99851226,1.75849334,0.75998108],[0.99560386,1.90407309,0.90846923]]";
@@ -192,10 +167,21 @@ static void test_tutorial(void **state)
     cJSON_Delete(answer);
 }
 
-/* All ten keys are equal, so the context is the mean of the first values, as many as count. */
-static void test_equal_keys(void **state)
+TEST(examples)
 {
-    (void)state;
+    for (size_t i = 0; i < sizeof(EXAMPLES) / sizeof(EXAMPLES[0]); i++) {
+        const struct example *example = &EXAMPLES[i];
+        print_message("    %s\n", example->name);
+        cJSON *answer = answer_post(&client, PATH, example->request);
+        for (int w = 0; w < 12 && example->wanted[w]; w += 2)
+            answer_expect(answer, example->wanted[w], example->wanted[w + 1], TOLERANCE);
+        cJSON_Delete(answer);
+    }
+}
+
+/* All ten keys are equal, so the context is the mean of the first values, as many as count. */
+TEST(equal_keys)
+{
     struct request_text text = { 0 };
     request_text_add(&text,
                      "{\"model\":\"sdpa\",\"query\":[[1,1,1,1],[1,1,1,1]],\"kv_len\":[2,6],");
@@ -266,9 +252,8 @@ static cJSON *post_heads(const struct grouped *grouped, int first, int count, bo
 
 /* Grouped heads, side by side or as [heads][length][width], get the same answer as each head asked
  * for alone. */
-static void test_grouped_heads(void **state)
+TEST(grouped_heads)
 {
-    (void)state;
     struct grouped grouped;
     struct fill fill = { 7 };
     fill_floats(&fill, (float *)&grouped, sizeof(grouped) / sizeof(float), -1, 1);
@@ -297,9 +282,8 @@ static void test_grouped_heads(void **state)
     cJSON_Delete(rows);
 }
 
-static void test_mask_by_head(void **state)
+TEST(mask_by_head)
 {
-    (void)state;
     cJSON *answer =
         answer_post(&client, PATH,
                     "{\"model\":\"sdpa\",\"q_heads\":2,\"kv_heads\":1,"
@@ -314,9 +298,8 @@ static void test_mask_by_head(void **state)
 
 /* -------------------------------------------------------------------- outputs -- */
 
-static void test_outputs_by_name(void **state)
+TEST(outputs_by_name)
 {
-    (void)state;
     static const char *const names[] = { "context",    "weights", "scores",
                                          "softcapped", "masked",  "lse" };
     cJSON *all = answer_post(&client, PATH,
@@ -364,9 +347,8 @@ static bool is_shortest(const char *number, int digits)
 
 /* There is one key, so the context is the value. Every float must come back unchanged, in as few
  * digits as it needs. */
-static void test_shortest_numbers(void **state)
+TEST(shortest_numbers)
 {
-    (void)state;
     enum { COUNT = 4000 };
     float values[COUNT];
     struct fill fill = { 11 };
@@ -400,9 +382,8 @@ static void test_shortest_numbers(void **state)
 /* --------------------------------------------------------------- other models -- */
 
 /* One query of ten ones; matrices whose row i holds i + 1; keys of 2s, 3s and 4s. */
-static void test_ten_ones(void **state)
+TEST(ten_ones)
 {
-    (void)state;
     struct request_text text = { 0 };
     request_text_add(&text, "{\"config\":{\"attention\":\"scaled_dot_product\"},\"parameters\":{");
     for (int p = 0; p < 3; p++) {
@@ -436,14 +417,5 @@ static void test_ten_ones(void **state)
     free(text.data);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tutorial),         cmocka_unit_test(test_examples),
-        cmocka_unit_test(test_equal_keys),       cmocka_unit_test(test_grouped_heads),
-        cmocka_unit_test(test_mask_by_head),     cmocka_unit_test(test_outputs_by_name),
-        cmocka_unit_test(test_shortest_numbers), cmocka_unit_test(test_ten_ones),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, fixture_start_with_directory, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(fixture_start_with_directory, fixture_clear);

@@ -2,20 +2,10 @@
  *
  * An item must get the same answer as the same call alone, to the last digit. A fault in one item
  * must not change the answers of the others. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "request_text.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static const char PATH[] = "/v1/attention/batch";
 
@@ -30,9 +20,8 @@ static const cJSON *post(const char *body, int count, cJSON **answer)
     return results;
 }
 
-static void test_empty(void **state)
+TEST(empty)
 {
-    (void)state;
     cJSON *answer;
     post("{\"requests\":[]}", 0, &answer);
     cJSON_Delete(answer);
@@ -41,9 +30,8 @@ static void test_empty(void **state)
 }
 
 /* Each call has its own sequence length, and its item has the same answer as the call alone. */
-static void test_ragged_items_equal_single_calls(void **state)
+TEST(ragged_items_equal_single_calls)
 {
-    (void)state;
     static const int lengths[][2] = { { 1, 1 }, { 17, 3 }, { 4, 130 }, { 64, 64 }, { 3, 0 } };
     enum { COUNT = sizeof(lengths) / sizeof(lengths[0]) };
     static const char shared[] = "\"model\":\"sdpa\",\"causal\":true,\"softcap\":3,\"q_heads\":2,"
@@ -80,9 +68,8 @@ static void test_ragged_items_equal_single_calls(void **state)
     free(batch.data);
 }
 
-static void test_shared_fields(void **state)
+TEST(shared_fields)
 {
-    (void)state;
     cJSON *answer;
     const cJSON *results = post("{\"model\":\"sdpa\",\"key\":[[1],[1]],\"value\":[[2],[4]],"
                                 "\"kv_len\":1,\"outputs\":[\"context\"],\"requests\":["
@@ -105,9 +92,8 @@ static void test_shared_fields(void **state)
 
 /* A published case: ten equal keys, and values 0 to 39 in rows of four. The first 2 keys count in
  * one item, and the first 6 in the other. */
-static void test_equal_keys(void **state)
+TEST(equal_keys)
 {
-    (void)state;
     struct request_text text = { 0 };
     request_text_add(&text,
                      "{\"model\":\"sdpa\",\"query\":[[1,1]],\"outputs\":[\"context\"],\"key\":[");
@@ -126,9 +112,8 @@ static void test_equal_keys(void **state)
 }
 
 /* All items share a query, and each has its own keys. */
-static void test_shared_query(void **state)
+TEST(shared_query)
 {
-    (void)state;
     cJSON *answer;
     const cJSON *results = post("{\"model\":\"sdpa\",\"query\":[[0]],\"requests\":[{\"key\":[[1]]},"
                                 "{},{\"key\":[[1],[3]]}]}",
@@ -162,9 +147,8 @@ static const struct faulty_item FAULTY[] = {
 };
 
 /* There are good items between the bad ones, and each good item gets its usual answer. */
-static void test_faults_stay_where_they_are(void **state)
+TEST(faults_stay_where_they_are)
 {
-    (void)state;
     enum { FAULTS = sizeof(FAULTY) / sizeof(FAULTY[0]) };
     static const char good[] = "{\"query\":[[0,0,1]],\"key\":[[1,0,0]],\"value\":[[1,1,1]]}";
     struct request_text batch = { 0 };
@@ -188,9 +172,8 @@ static void test_faults_stay_where_they_are(void **state)
     free(batch.data);
 }
 
-static void test_nothing_but_faults(void **state)
+TEST(nothing_but_faults)
 {
-    (void)state;
     cJSON *answer;
     const cJSON *results = post("{\"model\":\"nobody\",\"requests\":[{\"model\":\"demo\","
                                 "\"query\":[[1]]},{\"query\":[[1]],\"model\":\"somebody\"}]}",
@@ -201,9 +184,8 @@ static void test_nothing_but_faults(void **state)
 }
 
 /* A fault of the whole request is answered with one fault for the whole. */
-static void test_faults_of_the_whole(void **state)
+TEST(faults_of_the_whole)
 {
-    (void)state;
     answer_refused(&client, PATH, "{\"model\":\"demo\"}", 400, "field", NULL);
     answer_refused(&client, PATH, "{\"requests\":{}}", 400, "type", "/requests");
     answer_refused(&client, PATH, "{\"requests\":null}", 400, "type", "/requests");
@@ -226,9 +208,8 @@ static void test_faults_of_the_whole(void **state)
 }
 
 /* There are many items, and each answer tells which item it belongs to. */
-static void test_order_of_many(void **state)
+TEST(order_of_many)
 {
-    (void)state;
     enum { COUNT = 3000 };
     struct request_text batch = { 0 };
     request_text_add(&batch, "{\"outputs\":[\"context\"],\"model\":\"sdpa\",\"requests\":[");
@@ -258,9 +239,8 @@ static char *bad_items(int count)
     return batch.data;
 }
 
-static void test_number_of_items(void **state)
+TEST(number_of_items)
 {
-    (void)state;
     enum { MOST = 16384 };
     char *body = bad_items(MOST);
     cJSON *answer;
@@ -275,9 +255,8 @@ static void test_number_of_items(void **state)
 }
 
 /* The bad items take less memory than ten times the body. */
-static void test_memory_of_bad_items(void **state)
+TEST(memory_of_bad_items)
 {
-    (void)state;
     enum { COUNT = 320000 };
     struct daemon other;
     struct http_client own;
@@ -295,21 +274,5 @@ static void test_memory_of_bad_items(void **state)
     free(body);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_ragged_items_equal_single_calls),
-        cmocka_unit_test(test_shared_fields),
-        cmocka_unit_test(test_equal_keys),
-        cmocka_unit_test(test_shared_query),
-        cmocka_unit_test(test_faults_stay_where_they_are),
-        cmocka_unit_test(test_nothing_but_faults),
-        cmocka_unit_test(test_faults_of_the_whole),
-        cmocka_unit_test(test_order_of_many),
-        cmocka_unit_test(test_number_of_items),
-        cmocka_unit_test(test_memory_of_bad_items),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, fixture_start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(fixture_start, fixture_clear);

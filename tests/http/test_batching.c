@@ -4,20 +4,10 @@
  * tests set a delay that is longer than the test. Then the daemon makes a batch when it is full and
  * not before, so the test knows which requests share a batch. A request that leaves the batch or
  * runs out of time does not harm the others. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "daemon.h"
 #include "request_text.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static const char PATH[] = "/v1/attention";
 
@@ -67,9 +57,8 @@ static void send_crowd(int port, int count, int first, int step)
 
 /* --------------------------------------------------------------------------- tests -- */
 
-static void test_same_bits_by_default(void **state)
+TEST(same_bits_by_default)
 {
-    (void)state;
     struct daemon server;
     daemon_start_with(&server, "--models", directory, "--workers", "2", NULL);
     for (int round = 0; round < ROUNDS; round++)
@@ -77,9 +66,8 @@ static void test_same_bits_by_default(void **state)
     daemon_stop(&server);
 }
 
-static void test_same_bits_in_any_batch(void **state)
+TEST(same_bits_in_any_batch)
 {
-    (void)state;
     static const char *const sizes[] = { "2", "7", "64" };
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         struct daemon server;
@@ -98,9 +86,8 @@ static void test_same_bits_in_any_batch(void **state)
 }
 
 /* Eight rows fill two batches: one for query, key and value, and one for the output. */
-static void test_full_batch_does_not_wait(void **state)
+TEST(full_batch_does_not_wait)
 {
-    (void)state;
     struct daemon server;
     struct http_client client;
     start(&server, "8", "60s");
@@ -117,9 +104,8 @@ static void test_full_batch_does_not_wait(void **state)
     daemon_stop(&server);
 }
 
-static void test_leaving_a_batch(void **state)
+TEST(leaving_a_batch)
 {
-    (void)state;
     static const char *const hurry[] = { "Content-Type: application/json", "X-Timeout-Ms: 300",
                                          NULL };
     struct daemon server;
@@ -161,9 +147,8 @@ static void test_leaving_a_batch(void **state)
 }
 
 /* A request that waits when the daemon is told to stop is still answered. */
-static void test_drain(void **state)
+TEST(drain)
 {
-    (void)state;
     struct daemon server;
     struct http_client client;
     struct http_background waiting[3];
@@ -182,9 +167,8 @@ static void test_drain(void **state)
 }
 
 /* The hard cap on the drain also ends the requests that wait for a batch. */
-static void test_drain_cap(void **state)
+TEST(drain_cap)
 {
-    (void)state;
     struct daemon server;
     struct http_client client;
     struct http_background waiting;
@@ -227,7 +211,6 @@ static void compute_alone(void)
 
 static int set_up(void **state)
 {
-    (void)state;
     char path[512], columns[16];
     directory = daemon_directory_create();
     snprintf(path, sizeof(path), "%s/wide.safetensors", directory);
@@ -244,7 +227,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     for (int i = 0; i < SAMPLES; i++) {
         free(bodies[i]);
         free(answers[i]);
@@ -253,15 +235,4 @@ static int tear_down(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bits_by_default),
-        cmocka_unit_test(test_same_bits_in_any_batch),
-        cmocka_unit_test(test_full_batch_does_not_wait),
-        cmocka_unit_test(test_leaving_a_batch),
-        cmocka_unit_test(test_drain),
-        cmocka_unit_test(test_drain_cap),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+ALL_TESTS(set_up, tear_down);

@@ -4,23 +4,13 @@
  *
  * A body that is long enough to wait is mostly blanks, which cost little. Some clients send such
  * bodies one after another, so that the other clients find bodies that wait. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
+#include "test.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char PATH[] = "/v1/attention";
 static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
@@ -45,7 +35,6 @@ static _Atomic int failed_count;
 
 static int setup(void **state)
 {
-    (void)state;
     memset(body, ' ', BODY_BYTES);
     memcpy(body + sizeof body - sizeof GOOD, GOOD, sizeof GOOD);
     fixture_serve("--workers", "2");
@@ -117,7 +106,7 @@ static void expect(struct http_raw *raw, long status)
 
 /* -------------------------------------------------------------------- tests -- */
 
-static void test_a_crowd(void **state)
+TEST(a_crowd)
 {
     struct http_crowd crowd;
     struct http_request requests[CROWD];
@@ -137,7 +126,7 @@ static void test_a_crowd(void **state)
     fixture_stop(state);
 }
 
-static void test_ways_to_send(void **state)
+TEST(ways_to_send)
 {
     struct http_raw raw;
     start_senders();
@@ -168,7 +157,7 @@ static void test_ways_to_send(void **state)
 
 /* The request has no time left. The daemon says so before the body comes, and the connection takes
  * no other request. */
-static void test_too_late(void **state)
+TEST(too_late)
 {
     struct http_raw raw;
     char value[32] = "";
@@ -202,7 +191,7 @@ static void wait_until_accepted(int descriptor_count)
 }
 
 /* Clients leave when they have sent nothing of their body, half of it, or all of it. */
-static void test_leaving(void **state)
+TEST(leaving)
 {
     struct http_raw leavers[LEAVERS];
     start_senders();
@@ -228,7 +217,7 @@ static void test_leaving(void **state)
 }
 
 /* A client that begins a body and then stops does not keep the daemon from reading other bodies. */
-static void test_slow_clients(void **state)
+TEST(slow_clients)
 {
     struct http_raw slow[SLOW];
     for (int i = 0; i < SLOW; i++) {
@@ -252,7 +241,7 @@ static void test_slow_clients(void **state)
 
 /* The requests that wait when the daemon is told to stop were accepted, so the daemon answers them.
  * The log has no request without an answer. */
-static void test_drain(void **state)
+TEST(drain)
 {
     struct http_background backgrounds[CROWD];
     start_senders();
@@ -278,15 +267,4 @@ static void test_drain(void **state)
     fixture_stop(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_crowd, setup, fixture_clear),
-        cmocka_unit_test_setup_teardown(test_ways_to_send, setup, fixture_clear),
-        cmocka_unit_test_setup_teardown(test_too_late, setup, fixture_clear),
-        cmocka_unit_test_setup_teardown(test_leaving, setup, fixture_clear),
-        cmocka_unit_test_setup_teardown(test_slow_clients, setup, fixture_clear),
-        cmocka_unit_test_setup_teardown(test_drain, setup, fixture_clear),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(setup, fixture_clear);

@@ -1,20 +1,10 @@
 /* test_browsers.c - requests as Chromium sends them for web pages. The daemon answers the requests
  * of its own pages. Requests of other pages make it do nothing, and so do requests to a host name
  * that somebody has pointed at this machine. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "model_client.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 #define AGENT                                                                                      \
     "User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) "          \
@@ -155,9 +145,8 @@ static char *request_of(const struct browser_case *c)
 
 /* All requests go over one connection, and a refusal with 403 leaves it open. A request whose
  * headers contradict each other gets 400, and that ends the connection. */
-static void test_requests(void **state)
+TEST(requests)
 {
-    (void)state;
     struct http_raw raw;
     http_raw_connect(&raw, server.port);
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
@@ -191,9 +180,8 @@ static void test_requests(void **state)
 }
 
 /* The daemon does not wait for a long body from another page. */
-static void test_before_a_long_body(void **state)
+TEST(before_a_long_body)
 {
-    (void)state;
     struct http_raw raw;
     http_raw_connect(&raw, server.port);
     assert_true(http_raw_send_text(
@@ -215,12 +203,5 @@ static int start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_requests),
-        cmocka_unit_test(test_before_a_long_body),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

@@ -4,21 +4,11 @@
  * There is one worker, and jobs that take far longer than any test. A request behind such a job
  * gets its answer only if the daemon has stopped the job. The tests check the order of events and
  * no durations. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "daemon.h"
 #include "request_text.h"
+#include "test.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
 static const char PATH[] = "/v1/attention";
@@ -95,9 +85,8 @@ static void expect_cancelled(const char *id)
 
 /* The queued request goes away while the request before it still runs. Then the running one goes
  * away too. */
-static void test_queued_and_running(void **state)
+TEST(queued_and_running)
 {
-    (void)state;
     for (enum leaving how = 0; how < LEAVING_COUNT; how++) {
         struct http_raw running, queued, behind;
         char first[32], second[32], third[32];
@@ -125,9 +114,8 @@ static void test_queued_and_running(void **state)
     }
 }
 
-static void test_in_the_body(void **state)
+TEST(in_the_body)
 {
-    (void)state;
     const double before = answer_metric(&client, LEFT_READING);
     for (enum leaving how = 0; how < LEAVING_COUNT; how++) {
         struct http_raw raw;
@@ -145,9 +133,8 @@ static void test_in_the_body(void **state)
 
 /* The daemon finishes a load that has begun, and drops a load that has not begun. Either way the
  * model is whole or not there, and a client can put it again. */
-static void test_model_load(void **state)
+TEST(model_load)
 {
-    (void)state;
     enum { ROUNDS = 30 };
     static const char model[] =
         "{\"config\":{\"attention\":\"scaled_dot_product\",\"layers\":1,\"q_heads\":1,"
@@ -197,7 +184,6 @@ static char *endless_batch(void)
 
 static int start(void **state)
 {
-    (void)state;
     directory = daemon_directory_create();
     daemon_start_with(&server, "--workers", "1", "--timeout", "3600s", "--models", directory,
                       "--model-control", "explicit", "--queue-cost-max", "3600s", "--answer-max",
@@ -210,7 +196,6 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-    (void)state;
     http_client_free(&client);
     daemon_stop(&server);
     daemon_directory_remove(directory);
@@ -218,12 +203,4 @@ static int stop(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_queued_and_running),
-        cmocka_unit_test(test_in_the_body),
-        cmocka_unit_test(test_model_load),
-    };
-    return cmocka_run_group_tests(tests, start, stop);
-}
+ALL_TESTS(start, stop);

@@ -1,20 +1,10 @@
 /* test_check_config.c - what --check-config says of a configuration and of each model, and that its
  * status says whether the daemon would start. The log of a daemon says the same of tokenizers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "model_bytes.h"
 #include "published.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static void write_demo(const char *name)
 {
@@ -36,10 +26,9 @@ static void expect_config(int exit_code, const char *output, const char *errors,
 
 /* A configuration that would start, without one of its models, is good: 0, and the model is named.
  * With --models-strict it is not. */
-static void test_failed(void **state)
+TEST(failed)
 {
     static const char BROKEN[] = "broken: UNAVAILABLE: ";
-    (void)state;
     write_demo("words.safetensors");
     expect_config(0, "\nwords: scaled_dot_product, 1 layer, 27 parameters, 27 of attention, ", "",
                   NULL);
@@ -83,57 +72,6 @@ static void make_added(void)
     make_story("added", text);
 }
 
-/* The tokenizer of each model is named, and one that is refused, in the log too. */
-static void test_tokenizers(void **state)
-{
-    static const char POINTER[] = "version https://git-lfs.github.com/spec/v1\n"
-                                  "oid sha256:4d7a\nsize 2233\n";
-    static const char CHECK[] = "    tokenizer: ", REFUSED[] = "    tokenizer: refused: ";
-    const struct {
-        const char *name, *tokenizer, *says;
-    } cases[] = {
-        { "cut", "{\"model\":{", "tokenizer.json: " },
-        { "pointer", POINTER, "a pointer of git-lfs" },
-        { "other", "{" WORD_LEVEL "\"w0\":0,\"w1\":512}}}",
-          "tokenizer.json has tokens with ids to 512, and the model has rows for 512 tokens: it is "
-          "another model's tokenizer" },
-    };
-    (void)state;
-    make_story("own", NULL);
-    make_added();
-    for (int i = 0; i < 3; i++)
-        make_story(cases[i].name, cases[i].tokenizer);
-    const char *const arguments[] = { "--check-config", "--models", directory, NULL };
-    struct daemon_result result = daemon_command(arguments, NULL);
-    assert_int_equal(result.exit_code, 0);
-    assert_non_null(strstr(result.output, "own: meta, 5 layers, 260032 parameters, 61440 of "
-                                          "attention, own\n    tokenizer: BPE, ids to 511, of "
-                                          "tokenizer.json\n    trace: takes text, tokens, "
-                                          "embeddings\n"));
-    assert_non_null(strstr(result.output, "    tokenizer: WordLevel, ids to 512, of "));
-    fixture_serve("--models", directory);
-    for (int i = 0; i < 3; i++) {
-        char *line = strstr(result.output, cases[i].name);
-        assert_non_null(line);
-        line = strstr(line, CHECK);
-        assert_true(line && strncmp(line, REFUSED, strlen(REFUSED)) == 0);
-        assert_non_null(strstr(line, cases[i].says));
-        char *log = daemon_log_with(&server, cases[i].says);
-        assert_non_null(strstr(log, "tokenizer refused"));
-        free(log);
-        char path[100];
-        snprintf(path, sizeof path, "/v1/models/%s", cases[i].name);
-        struct http_response response = http_client_get(&client, path);
-        cJSON *model = answer_json(&response, 200);
-        http_response_free(&response);
-        assert_true(cJSON_IsNull(cJSON_GetObjectItem(model, "tokenizer")));
-        answer_expect(model, "trace", "true", 0);
-        cJSON_Delete(model);
-    }
-    daemon_result_free(&result);
-    fixture_stop(NULL);
-}
-
 #define NORM(name)                 name ".weight 16, " name ".bias 16, "
 #define LINEARS(begin, q, k, v, o) PUBLISHED_LINEARS_BUT_KEY(begin, q, k, v, o, "16") ", "
 #define VIT_TENSORS                                                                                \
@@ -170,7 +108,7 @@ static void test_tokenizers(void **state)
 
 /* Says of each model whether it takes text, a picture or sound, or why no trace of it is computed.
  */
-static void test_inputs(void **state)
+TEST(inputs)
 {
     static const struct {
         const char *name, *config, *tensors, *says;
@@ -194,7 +132,6 @@ static void test_inputs(void **state)
           "\"hidden_act\":\"odd\"}",
           VIT_TENSORS, "    trace: none: config.json's hidden_act is 'odd', an activation" },
     };
-    (void)state;
     for (int i = 0; i < 3; i++) {
         published_open(CASES[i].config, CASES[i].tensors, 1, "F32");
         published_save(fixture_path(CASES[i].name), CASES[i].config);
@@ -204,19 +141,60 @@ static void test_inputs(void **state)
         expect_config(0, CASES[i].says, "", NULL);
 }
 
+/* The tokenizer of each model is named, and one that is refused, in the log too. */
+TEST(tokenizers)
+{
+    static const char POINTER[] = "version https://git-lfs.github.com/spec/v1\n"
+                                  "oid sha256:4d7a\nsize 2233\n";
+    static const char CHECK[] = "    tokenizer: ", REFUSED[] = "    tokenizer: refused: ";
+    const struct {
+        const char *name, *tokenizer, *says;
+    } cases[] = {
+        { "cut", "{\"model\":{", "tokenizer.json: " },
+        { "pointer", POINTER, "a pointer of git-lfs" },
+        { "other", "{" WORD_LEVEL "\"w0\":0,\"w1\":512}}}",
+          "tokenizer.json has tokens with ids to 512, and the model has rows for 512 tokens: it is "
+          "another model's tokenizer" },
+    };
+    make_story("own", NULL);
+    make_added();
+    for (int i = 0; i < 3; i++)
+        make_story(cases[i].name, cases[i].tokenizer);
+    const char *const arguments[] = { "--check-config", "--models", directory, NULL };
+    struct daemon_result result = daemon_command(arguments, NULL);
+    assert_int_equal(result.exit_code, 0);
+    assert_non_null(strstr(result.output, "own: meta, 5 layers, 260032 parameters, 61440 of "
+                                          "attention, own\n    tokenizer: BPE, ids to 511, of "
+                                          "tokenizer.json\n    trace: takes text, tokens, "
+                                          "embeddings\n"));
+    assert_non_null(strstr(result.output, "    tokenizer: WordLevel, ids to 512, of "));
+    fixture_serve("--models", directory);
+    for (int i = 0; i < 3; i++) {
+        char *line = strstr(result.output, cases[i].name);
+        assert_non_null(line);
+        line = strstr(line, CHECK);
+        assert_true(line && strncmp(line, REFUSED, strlen(REFUSED)) == 0);
+        assert_non_null(strstr(line, cases[i].says));
+        char *log = daemon_log_with(&server, cases[i].says);
+        assert_non_null(strstr(log, "tokenizer refused"));
+        free(log);
+        char path[100];
+        snprintf(path, sizeof path, "/v1/models/%s", cases[i].name);
+        struct http_response response = http_client_get(&client, path);
+        cJSON *model = answer_json(&response, 200);
+        http_response_free(&response);
+        assert_true(cJSON_IsNull(cJSON_GetObjectItem(model, "tokenizer")));
+        answer_expect(model, "trace", "true", 0);
+        cJSON_Delete(model);
+    }
+    daemon_result_free(&result);
+    fixture_stop(NULL);
+}
+
 static int make_directory(void **state)
 {
-    (void)state;
     directory = daemon_directory_create();
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_failed, make_directory, fixture_clear),
-        cmocka_unit_test_setup_teardown(test_inputs, make_directory, fixture_clear),
-        cmocka_unit_test_setup_teardown(test_tokenizers, make_directory, fixture_clear),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(make_directory, fixture_clear);

@@ -4,19 +4,9 @@
  * whatever the client sent before the bound, however it sent that, and whether or not it waits for
  * the answer. In each case the daemon closes the descriptor, no thread keeps running, and other
  * clients notice nothing. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 static const char HEAD[] = "POST /v1/softmax HTTP/1.1\r\nHost: x\r\n"
                            "Transfer-Encoding: chunked\r\n\r\n";
@@ -29,7 +19,6 @@ static char filler[LONG];
  * because it took too long. */
 static int start(void **state)
 {
-    (void)state;
     memset(filler, 'a', sizeof filler);
     fixture_serve("--body-timeout", "250s", "--connections-max", "100");
     return 0;
@@ -84,9 +73,8 @@ static void expect_refused(struct http_raw *raw)
     http_raw_close(raw);
 }
 
-static void test_is_refused(void **state)
+TEST(is_refused)
 {
-    (void)state;
     static const char *const beginnings[] = { "1;", "1\r\n \r\n1;", "1;a=\"", "0;" };
     const int descriptors = descriptors_before();
     for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
@@ -98,9 +86,8 @@ static void test_is_refused(void **state)
     expect_rest();
 }
 
-static void test_in_pieces(void **state)
+TEST(in_pieces)
 {
-    (void)state;
     const int descriptors = descriptors_before();
     struct http_raw raw;
     begin(&raw, "1;", 0);
@@ -115,9 +102,8 @@ static void test_in_pieces(void **state)
 
 /* There may be a hundred connections, and 99 clients and the test's own take them all. When the
  * clients have left, there is room for another client. */
-static void test_client_leaves(void **state)
+TEST(client_leaves)
 {
-    (void)state;
     enum { COUNT = 99 };
     const int descriptors = descriptors_before();
     struct http_raw raw[COUNT];
@@ -139,9 +125,8 @@ static void test_client_leaves(void **state)
 
 /* Some lines fill the whole buffer to the last byte, and some are a little shorter. The daemon
  * cannot refuse them yet. It lets them wait, and that costs no CPU. */
-static void test_just_full(void **state)
+TEST(just_full)
 {
-    (void)state;
     enum { LEAST = 15000, STEP = 32, COUNT = 50 };
     const int descriptors = descriptors_before();
     struct http_raw raw[COUNT];
@@ -154,9 +139,8 @@ static void test_just_full(void **state)
     expect_rest();
 }
 
-static void test_trailer_without_end(void **state)
+TEST(trailer_without_end)
 {
-    (void)state;
     static const char *const beginnings[] = { "0\r\nX: ", "1\r\n \r\n0\r\nA: b\r\nX: ", "0\r\nX-" };
     const int descriptors = descriptors_before();
     for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
@@ -175,9 +159,8 @@ static void test_trailer_without_end(void **state)
 }
 
 /* When the daemon stops, it waits for none of these clients. */
-static void test_stops_at_once(void **state)
+TEST(stops_at_once)
 {
-    (void)state;
     struct http_raw stays, leaves;
     begin(&stays, "1;", LONG);
     begin(&leaves, "1;", LONG);
@@ -187,12 +170,4 @@ static void test_stops_at_once(void **state)
     http_raw_close(&stays);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_is_refused),          cmocka_unit_test(test_in_pieces),
-        cmocka_unit_test(test_client_leaves),       cmocka_unit_test(test_just_full),
-        cmocka_unit_test(test_trailer_without_end), cmocka_unit_test(test_stops_at_once),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+ALL_TESTS(start, fixture_clear);

@@ -3,19 +3,10 @@
  * The tests pack bodies with zlib, called as its manual says. They unpack the daemon's answers with
  * libcurl or with zlib. A packed request must get the same answer as the plain one, to the last
  * byte. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
+#include "test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <zlib.h>
 
 enum { GZIP = 31, ZLIB = 15, RAW = -15 }; /* the window bits of zlib.h */
@@ -94,9 +85,8 @@ static const struct {
                 { "identity, gzip", GZIP },
                 { "deflate, identity", ZLIB } };
 
-static void test_packed_requests(void **state)
+TEST(packed_requests)
 {
-    (void)state;
     char *body = long_body(200);
     const struct {
         const char *path, *body;
@@ -129,9 +119,8 @@ static void test_packed_requests(void **state)
     free(body);
 }
 
-static void test_members_are_one_body(void **state)
+TEST(members_are_one_body)
 {
-    (void)state;
     char *body = long_body(100);
     const size_t half = strlen(body) / 2;
     struct bytes one = packed(GZIP, body, half);
@@ -151,9 +140,8 @@ static void test_members_are_one_body(void **state)
     free(body);
 }
 
-static void test_refused_requests(void **state)
+TEST(refused_requests)
 {
-    (void)state;
     static const char BODY[] = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0]]}";
     static const char *const PATHS[] = { "/v1/attention", "/v1/attention/batch", "/v1/softmax",
                                          "/v2/repository/index",
@@ -189,9 +177,8 @@ static void test_refused_requests(void **state)
 }
 
 /* A small body that unpacks to a large one. The daemon applies the limit while it unpacks. */
-static void test_bomb(void **state)
+TEST(bomb)
 {
-    (void)state;
     enum { BODY_MAX = 1 << 20, BOMB = 64 << 20 };
     struct daemon small;
     struct http_client saved = client;
@@ -247,9 +234,8 @@ static struct http_response ask(const char *method, const char *path, const char
         &(struct http_request){ .method = method, .path = path, .body = body, .headers = headers });
 }
 
-static void test_packed_answers(void **state)
+TEST(packed_answers)
 {
-    (void)state;
     static const struct {
         const char *accepted;
         const char *coding; /* NULL: none */
@@ -296,9 +282,8 @@ static void test_packed_answers(void **state)
 }
 
 /* A short answer is not packed, unless the client refuses the plain form. A fault is short too. */
-static void test_short_answers(void **state)
+TEST(short_answers)
 {
-    (void)state;
     static const char BODY[] = "{\"model\":\"demo\",\"query\":[[1,0,0]]}";
     static const char *const ACCEPTED[] = { "gzip", "gzip, *;q=0", "deflate, identity;q=0" };
     static const char *const CODINGS_OF[] = { NULL, "gzip", "deflate" };
@@ -331,9 +316,8 @@ static void test_short_answers(void **state)
 
 /* libcurl asks for packed answers and unpacks them itself. Answers that connection threads make are
  * packed as well. */
-static void test_by_libcurl(void **state)
+TEST(by_libcurl)
 {
-    (void)state;
     char *body = long_body(1000), value[64];
     struct http_response plain = http_client_post(&client, "/v1/attention", body);
     static const char *const ACCEPTED[] = { "gzip", "deflate", "gzip, deflate" };
@@ -357,9 +341,8 @@ static void test_by_libcurl(void **state)
     free(body);
 }
 
-static void test_head_and_switched_off(void **state)
+TEST(head_and_switched_off)
 {
-    (void)state;
     char value[64];
     struct http_response response = ask("HEAD", "/metrics", NULL, "gzip");
     assert_int_equal(response.status, 200);
@@ -383,9 +366,8 @@ static void test_head_and_switched_off(void **state)
 
 /* tritonclient.http.aio asks for gzip with every request, but unpacks only the answers to
  * inferences. */
-static void test_of_v2_only_inferences(void **state)
+TEST(of_v2_only_inferences)
 {
-    (void)state;
     static const struct {
         const char *path, *body;
         bool is_packed;
@@ -431,23 +413,8 @@ static void test_of_v2_only_inferences(void **state)
 
 static int start(void **state)
 {
-    (void)state;
     fixture_serve("--model-control", "explicit");
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_packed_requests),
-        cmocka_unit_test(test_members_are_one_body),
-        cmocka_unit_test(test_refused_requests),
-        cmocka_unit_test(test_bomb),
-        cmocka_unit_test(test_packed_answers),
-        cmocka_unit_test(test_short_answers),
-        cmocka_unit_test(test_by_libcurl),
-        cmocka_unit_test(test_head_and_switched_off),
-        cmocka_unit_test(test_of_v2_only_inferences),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_stop);
-}
+ALL_TESTS(start, fixture_stop);

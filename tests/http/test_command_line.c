@@ -1,19 +1,10 @@
 /* test_command_line.c - flags, environment, addresses, and the other commands of the program. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "daemon.h"
 #include "model_bytes.h"
+#include "test.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static const char PATH[] = "/v1/attention";
@@ -39,9 +30,8 @@ static const char *const FLAGS[] = {
     "--version",         "--help",
 };
 
-static void test_help_and_version(void **state)
+TEST(help_and_version)
 {
-    (void)state;
     struct daemon_result result = daemon_command((const char *const[]){ "--help", NULL }, NULL);
     assert_int_equal(result.exit_code, 0);
     for (size_t i = 0; i < sizeof(FLAGS) / sizeof(FLAGS[0]); i++)
@@ -68,9 +58,8 @@ static void expect_refused(const char *flag, const char *value, const char *word
     daemon_result_free(&result);
 }
 
-static void test_bad_flags(void **state)
+TEST(bad_flags)
 {
-    (void)state;
     expect_refused("--nonsense", NULL, "--nonsense");
     expect_refused("--body-mx", "1", "--body-max");
     expect_refused("--Workers", "1", "--workers");
@@ -112,9 +101,8 @@ static void test_bad_flags(void **state)
 }
 
 /* The daemon refuses a flag that the contract has and this build lacks; it does not ignore it. */
-static void test_flags_of_later(void **state)
+TEST(flags_of_later)
 {
-    (void)state;
     static const char *const flags[][2] = {
         { "--tls-cert", "cert" },
         { "--tls-key", "key" },
@@ -156,26 +144,8 @@ static bool has_variable(const struct daemon *daemon, const char *line)
     return false;
 }
 
-/* malloc() reads it before main(): the daemon sets it and starts again, or keeps the user's. */
-static void test_heap(void **state)
+TEST(environment)
 {
-    (void)state;
-    static const char own[] = "GLIBC_TUNABLES=glibc.malloc.tcache_count=64";
-    static const char users[] = "GLIBC_TUNABLES=glibc.malloc.tcache_count=9";
-    const char *const environment[] = { users, NULL };
-    unsetenv("GLIBC_TUNABLES");
-    daemon_start(&server, NULL);
-    assert_true(has_variable(&server, own));
-    daemon_stop(&server);
-    daemon_start(&server, &(struct daemon_options){ .environment = environment });
-    assert_true(has_variable(&server, users));
-    assert_false(has_variable(&server, own));
-    daemon_stop(&server);
-}
-
-static void test_environment(void **state)
-{
-    (void)state;
     const char *const environment[] = { "ATTND_BODY_MAX=1KiB", "ATTND_LISTEN=127.0.0.1:0",
                                         "ATTND_LOG_FORMAT=json", NULL };
     daemon_start(&server,
@@ -209,11 +179,26 @@ static void test_environment(void **state)
     }
 }
 
+/* malloc() reads it before main(): the daemon sets it and starts again, or keeps the user's. */
+TEST(heap)
+{
+    static const char own[] = "GLIBC_TUNABLES=glibc.malloc.tcache_count=64";
+    static const char users[] = "GLIBC_TUNABLES=glibc.malloc.tcache_count=9";
+    const char *const environment[] = { users, NULL };
+    unsetenv("GLIBC_TUNABLES");
+    daemon_start(&server, NULL);
+    assert_true(has_variable(&server, own));
+    daemon_stop(&server);
+    daemon_start(&server, &(struct daemon_options){ .environment = environment });
+    assert_true(has_variable(&server, users));
+    assert_false(has_variable(&server, own));
+    daemon_stop(&server);
+}
+
 /* ------------------------------------------------------------------- addresses -- */
 
-static void test_several_addresses(void **state)
+TEST(several_addresses)
 {
-    (void)state;
     const char *const arguments[] = { "--listen", "127.0.0.1:0", "--listen=127.0.0.1:0",
                                       "--listen", "0.0.0.0:0",   NULL };
     daemon_start(&server, &(struct daemon_options){
@@ -231,9 +216,8 @@ static void test_several_addresses(void **state)
     daemon_stop(&server);
 }
 
-static void test_port_in_use(void **state)
+TEST(port_in_use)
 {
-    (void)state;
     daemon_start(&server, NULL);
     char address[64];
     snprintf(address, sizeof(address), "127.0.0.1:%d", server.port);
@@ -261,9 +245,8 @@ static void test_port_in_use(void **state)
 }
 
 /* The last two addresses collide with the second address of each command. */
-static void test_bad_addresses(void **state)
+TEST(bad_addresses)
 {
-    (void)state;
     static const char second[] = "--listen=127.0.0.1:9195";
     static const char *const addresses[] = {
         "",
@@ -301,10 +284,59 @@ static void test_bad_addresses(void **state)
     }
 }
 
-/* A configuration is valid while a daemon runs with it. */
-static void test_check_config_beside_a_daemon(void **state)
+/* The port of the first address in the log that begins with host. */
+static int port_of(const char *log, const char *host)
 {
-    (void)state;
+    const char *found = strstr(log, host);
+    return found ? atoi(found + strlen(host)) : 0;
+}
+
+static void expect_usage(const char *const *arguments, const char *words)
+{
+    struct daemon_result result = daemon_command(arguments, NULL);
+    if (result.exit_code != 0 || !strstr(result.output, words))
+        fail_msg("%s: %d, '%s', '%s'", words, result.exit_code, result.output, result.errors);
+    assert_string_equal(result.errors, "");
+    daemon_result_free(&result);
+}
+
+TEST(kernels)
+{
+    daemon_start_with(&server, "--kernels", "generic", NULL);
+    assert_int_equal(status_of(server.port, 100), 200);
+    struct http_client client;
+    http_client_init(&client, server.port);
+    struct http_response response = http_client_get(&client, "/metrics");
+    assert_non_null(strstr(response.body, "kernels=\"generic\""));
+    http_response_free(&response);
+    http_client_free(&client);
+    daemon_stop(&server);
+}
+
+/* The health check takes the address from its argument, or from the daemon's own setting. */
+TEST(health_command)
+{
+    daemon_start(&server, NULL);
+    char url[64], listen[64];
+    snprintf(url, sizeof(url), "http://127.0.0.1:%d", server.port);
+    snprintf(listen, sizeof(listen), "ATTND_LISTEN=0.0.0.0:%d", server.port);
+    struct daemon_result result =
+        daemon_command((const char *const[]){ "health", url, NULL }, NULL);
+    assert_int_equal(result.exit_code, 0);
+    daemon_result_free(&result);
+    result = daemon_command((const char *const[]){ "health", NULL },
+                            (const char *const[]){ listen, NULL });
+    assert_int_equal(result.exit_code, 0);
+    daemon_result_free(&result);
+    daemon_stop(&server);
+    result = daemon_command((const char *const[]){ "health", url, NULL }, NULL);
+    assert_int_equal(result.exit_code, 1);
+    daemon_result_free(&result);
+}
+
+/* A configuration is valid while a daemon runs with it. */
+TEST(check_config_beside_a_daemon)
+{
     char address[64];
     daemon_start(&server, NULL);
     snprintf(address, sizeof address, "127.0.0.1:%d", server.port);
@@ -315,17 +347,9 @@ static void test_check_config_beside_a_daemon(void **state)
     daemon_stop(&server);
 }
 
-/* The port of the first address in the log that begins with host. */
-static int port_of(const char *log, const char *host)
-{
-    const char *found = strstr(log, host);
-    return found ? atoi(found + strlen(host)) : 0;
-}
-
 /* The daemon listens on the loopback of both families, on one port, and on nothing else. */
-static void test_localhost(void **state)
+TEST(localhost)
 {
-    (void)state;
     static const char *const addresses[] = { "localhost:0", ":0" };
     for (int i = 0; i < 2; i++) {
         const char *const arguments[] = { "--listen", addresses[i], NULL };
@@ -352,18 +376,8 @@ static void test_localhost(void **state)
     }
 }
 
-static void expect_usage(const char *const *arguments, const char *words)
+TEST(help_of_commands)
 {
-    struct daemon_result result = daemon_command(arguments, NULL);
-    if (result.exit_code != 0 || !strstr(result.output, words))
-        fail_msg("%s: %d, '%s', '%s'", words, result.exit_code, result.output, result.errors);
-    assert_string_equal(result.errors, "");
-    daemon_result_free(&result);
-}
-
-static void test_help_of_commands(void **state)
-{
-    (void)state;
     expect_usage((const char *const[]){ "-h", NULL }, "--listen");
     expect_usage((const char *const[]){ "health", "--help", NULL }, "attnd health [URL]");
     expect_usage((const char *const[]){ "health", "-h", NULL }, "attnd health [URL]");
@@ -374,9 +388,8 @@ static void test_help_of_commands(void **state)
 }
 
 /* With closed standard streams the log goes nowhere: not into a socket that got their number. */
-static void test_closed_streams(void **state)
+TEST(closed_streams)
 {
-    (void)state;
     char command[600], link[64], path[64];
     const char *program = getenv("ATTND");
     char *words = daemon_directory_create();
@@ -404,47 +417,10 @@ static void test_closed_streams(void **state)
     daemon_directory_remove(words);
 }
 
-static void test_kernels(void **state)
-{
-    (void)state;
-    daemon_start_with(&server, "--kernels", "generic", NULL);
-    assert_int_equal(status_of(server.port, 100), 200);
-    struct http_client client;
-    http_client_init(&client, server.port);
-    struct http_response response = http_client_get(&client, "/metrics");
-    assert_non_null(strstr(response.body, "kernels=\"generic\""));
-    http_response_free(&response);
-    http_client_free(&client);
-    daemon_stop(&server);
-}
-
-/* The health check takes the address from its argument, or from the daemon's own setting. */
-static void test_health_command(void **state)
-{
-    (void)state;
-    daemon_start(&server, NULL);
-    char url[64], listen[64];
-    snprintf(url, sizeof(url), "http://127.0.0.1:%d", server.port);
-    snprintf(listen, sizeof(listen), "ATTND_LISTEN=0.0.0.0:%d", server.port);
-    struct daemon_result result =
-        daemon_command((const char *const[]){ "health", url, NULL }, NULL);
-    assert_int_equal(result.exit_code, 0);
-    daemon_result_free(&result);
-    result = daemon_command((const char *const[]){ "health", NULL },
-                            (const char *const[]){ listen, NULL });
-    assert_int_equal(result.exit_code, 0);
-    daemon_result_free(&result);
-    daemon_stop(&server);
-    result = daemon_command((const char *const[]){ "health", url, NULL }, NULL);
-    assert_int_equal(result.exit_code, 1);
-    daemon_result_free(&result);
-}
-
 /* The directory of models is gone. The log says that the models were not read again. It says that
  * they were only after the directory has come back, with one model more. */
-static void test_failed_reload(void **state)
+TEST(failed_reload)
 {
-    (void)state;
     char moved[512];
     char *directory = daemon_directory_create();
     struct model_bytes file = model_bytes_demo(2, "");
@@ -468,31 +444,8 @@ static void test_failed_reload(void **state)
 
 static int clear(void **state)
 {
-    (void)state;
     daemon_kill(&server);
     return 0;
 }
 
-#define TEST(function) cmocka_unit_test_teardown(function, clear)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_help_and_version),
-        TEST(test_bad_flags),
-        TEST(test_flags_of_later),
-        TEST(test_environment),
-        TEST(test_heap),
-        TEST(test_several_addresses),
-        TEST(test_port_in_use),
-        TEST(test_bad_addresses),
-        TEST(test_kernels),
-        TEST(test_health_command),
-        TEST(test_check_config_beside_a_daemon),
-        TEST(test_localhost),
-        TEST(test_help_of_commands),
-        TEST(test_closed_streams),
-        TEST(test_failed_reload),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(NULL, clear);

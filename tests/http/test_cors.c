@@ -1,21 +1,11 @@
 /* test_cors.c - pages of other origins that --allow-origin lets in, and the names that --host adds:
  * requests as browsers send them, and the headers by which a browser decides what its page sees. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "endless.h"
 #include "fixture.h"
 #include "key_file.h"
 #include "model_client.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -75,9 +65,8 @@ static void expect_page(struct http_response *response, long status, const char 
 
 /* ------------------------------------------------------------------- origins -- */
 
-static void test_origins(void **state)
+TEST(origins)
 {
-    (void)state;
     static const struct {
         const char *origin;
         bool is_allowed;
@@ -126,9 +115,8 @@ static void test_origins(void **state)
 
 /* A page that is not allowed changes nothing, by whatever request a browser sends without asking
  * first. */
-static void test_changes(void **state)
+TEST(changes)
 {
-    (void)state;
     static const char *const LINES[] = {
         "POST /v2/repository/models/kept/unload",
         "POST /v2/repository/models/kept/load",
@@ -158,9 +146,8 @@ static void test_changes(void **state)
 }
 
 /* The daemon does not wait for the body of a page that is not allowed. */
-static void test_before_the_body(void **state)
+TEST(before_the_body)
 {
-    (void)state;
     struct http_raw raw;
     http_raw_connect(&raw, server.port);
     assert_true(http_raw_send_text(
@@ -172,9 +159,8 @@ static void test_before_the_body(void **state)
 }
 
 /* Pages see why a request failed, at whatever point that was. */
-static void test_faults(void **state)
+TEST(faults)
 {
-    (void)state;
     static const struct {
         const char *line, *headers, *body;
         long status;
@@ -219,9 +205,8 @@ static void test_faults(void **state)
 
 /* Caches must not give one page's answer to another, packed or not; the answer to a client that is
  * no page says so too. */
-static void test_vary(void **state)
+TEST(vary)
 {
-    (void)state;
     struct http_response response = ask("GET /v2", "box.lan", "", "");
     expect_page(&response, 200, NULL, "Origin");
     response = ask("GET /openapi.json", "127.0.0.1", ALLOWED "Accept-Encoding: gzip\r\n", "");
@@ -230,9 +215,8 @@ static void test_vary(void **state)
 }
 
 /* Headers as long as the daemon takes them leave room for those of the answer. */
-static void test_room(void **state)
+TEST(room)
 {
-    (void)state;
     char headers[16000];
     for (size_t size = 13000; size < 15000; size += 50) {
         size_t used = (size_t)snprintf(headers, sizeof headers,
@@ -266,9 +250,8 @@ static void expect_preflight(struct http_response *response, const char *allowed
     http_response_free(response);
 }
 
-static void test_preflights(void **state)
+TEST(preflights)
 {
-    (void)state;
     static const char *const PATHS[][2] = {
         { "/v1/attention", "POST" },
         { "/v1/models", "GET, HEAD" },
@@ -304,9 +287,8 @@ static void test_preflights(void **state)
 }
 
 /* No browser sends a preflight with a body, whatever its length. */
-static void test_preflights_with_a_body(void **state)
+TEST(preflights_with_a_body)
 {
-    (void)state;
     enum { LONG_BYTES = 300000 };
     struct http_raw raw;
     char *body = malloc(LONG_BYTES), head[300];
@@ -329,9 +311,8 @@ static void test_preflights_with_a_body(void **state)
 
 /* -------------------------------------------------------------------- hosts -- */
 
-static void test_hosts(void **state)
+TEST(hosts)
 {
-    (void)state;
     static const struct {
         const char *host;
         bool is_trusted;
@@ -367,37 +348,11 @@ static void test_hosts(void **state)
 
 /* ---------------------------------------------------------------- all pages -- */
 
-static void test_all_pages(void **state)
-{
-    fixture_stop(state);
-    fixture_serve("--allow-origin", "*");
-    static const char *const PAGES[] = { ALLOWED,
-                                         ELSEWHERE,
-                                         "Origin: null\r\n",
-                                         "Origin: file://\r\n",
-                                         "Origin: \r\n",
-                                         SITE("cross-site"),
-                                         "" };
-    for (size_t i = 0; i < COUNT(PAGES); i++) {
-        char headers[400];
-        snprintf(headers, sizeof headers, "%s" JSON, PAGES[i]);
-        struct http_response response = ask("POST /v1/attention", "127.0.0.1", headers, GOOD);
-        expect_page(&response, 200, "*", NULL);
-        response = ask("POST /v1/attention", "127.0.0.1", headers, "{");
-        expect_page(&response, 400, "*", NULL);
-    }
-    struct http_response response =
-        ask("OPTIONS /v1/attention", "127.0.0.1", ELSEWHERE ASKS("POST"), "");
-    expect_preflight(&response, "*", "POST", NULL);
-    response = ask("GET /v2", "evil.example", ELSEWHERE, "");
-    expect_page(&response, 403, "*", NULL);
-}
-
 /* ------------------------------------------------------------------- keys -- */
 
 /* Where keys are in use a preflight needs none, and the page sees why its request is refused. A
  * page that is not allowed is refused whatever key it has. */
-static void test_with_keys(void **state)
+TEST(with_keys)
 {
     static const struct key_line KEYS[] = { { "page", "infer" }, { NULL, NULL } };
     char headers[600];
@@ -432,7 +387,7 @@ static void test_with_keys(void **state)
 }
 
 /* A page reads when to come again. */
-static void test_come_again(void **state)
+TEST(come_again)
 {
     struct endless endless;
     char value[20];
@@ -449,8 +404,34 @@ static void test_come_again(void **state)
     expect_page(&response, 503, "https://app.example", "Origin");
 }
 
+TEST(all_pages)
+{
+    fixture_stop(state);
+    fixture_serve("--allow-origin", "*");
+    static const char *const PAGES[] = { ALLOWED,
+                                         ELSEWHERE,
+                                         "Origin: null\r\n",
+                                         "Origin: file://\r\n",
+                                         "Origin: \r\n",
+                                         SITE("cross-site"),
+                                         "" };
+    for (size_t i = 0; i < COUNT(PAGES); i++) {
+        char headers[400];
+        snprintf(headers, sizeof headers, "%s" JSON, PAGES[i]);
+        struct http_response response = ask("POST /v1/attention", "127.0.0.1", headers, GOOD);
+        expect_page(&response, 200, "*", NULL);
+        response = ask("POST /v1/attention", "127.0.0.1", headers, "{");
+        expect_page(&response, 400, "*", NULL);
+    }
+    struct http_response response =
+        ask("OPTIONS /v1/attention", "127.0.0.1", ELSEWHERE ASKS("POST"), "");
+    expect_preflight(&response, "*", "POST", NULL);
+    response = ask("GET /v2", "evil.example", ELSEWHERE, "");
+    expect_page(&response, 403, "*", NULL);
+}
+
 /* Without the flag nothing of all this is there. */
-static void test_no_pages(void **state)
+TEST(no_pages)
 {
     fixture_stop(state);
     fixture_serve("--workers", "1");
@@ -477,23 +458,5 @@ static int start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_origins),
-        cmocka_unit_test(test_changes),
-        cmocka_unit_test(test_before_the_body),
-        cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_vary),
-        cmocka_unit_test(test_room),
-        cmocka_unit_test(test_preflights),
-        cmocka_unit_test(test_preflights_with_a_body),
-        cmocka_unit_test(test_hosts),
-        cmocka_unit_test(test_with_keys),
-        cmocka_unit_test(test_come_again),
-        cmocka_unit_test(test_all_pages),
-        cmocka_unit_test(test_no_pages),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

@@ -2,21 +2,12 @@
  *
  * Whatever the clients were doing, the daemon must be the same afterwards: it keeps no memory, no
  * open descriptor and no work in the queue, and it serves the other clients as usual. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "request_text.h"
+#include "test.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -97,51 +88,9 @@ static void depart_many(const char *body, size_t size, double wait)
         fail_msg("resident memory went from %zu to %zu bytes", memory, after);
 }
 
-/* The clients send half of a body of 512 KiB, or nothing of it. */
-static void test_leaving_in_the_body(void **state)
-{
-    (void)state;
-    struct request_text text = { 0 };
-    request_text_add(&text, "{\"model\":\"sdpa\",\"query\":");
-    request_text_random(&text, 1, 800, 64);
-    request_text_add(&text, "}");
-    depart_many(text.data, text.used / 2, 0);
-    depart_many(text.data, 0, 0);
-    free(text.data);
-}
-
-/* The clients send a whole request that takes a second. If the daemon computed them all, the next
- * request would wait for minutes. */
-static void test_leaving_while_computing(void **state)
-{
-    (void)state;
-    char *slow = request_text_slow(&client, 1, "");
-    depart_many(slow, strlen(slow), 0.01);
-    depart(slow, strlen(slow), 0.05, LEAVE_HALF_CLOSED);
-    expect_served_within(10);
-    free(slow);
-}
-
-/* The answer is larger than the socket's buffers, and the client does not read it. */
-static void test_leaving_in_the_answer(void **state)
-{
-    (void)state;
-    struct request_text text = { 0 };
-    request_text_add(&text, "{\"model\":\"sdpa\",\"outputs\":[\"weights\"],\"query\":");
-    request_text_random(&text, 2, 1000, 2);
-    request_text_add(&text, "}");
-    int descriptors = daemon_descriptor_count(&server);
-    for (int i = 0; i < 20; i++)
-        depart(text.data, text.used, 0.1, i % 2 ? LEAVE_BY_CLOSE : LEAVE_BY_RESET);
-    expect_served_within(10);
-    expect_descriptors(descriptors);
-    free(text.data);
-}
-
 /* Clients leave in the middle of the request line, of the headers and of a chunk. */
-static void test_leaving_before_the_body(void **state)
+TEST(leaving_before_the_body)
 {
-    (void)state;
     static const char *const starts[] = {
         "",
         "P",
@@ -168,12 +117,49 @@ static void test_leaving_before_the_body(void **state)
     expect_descriptors(descriptors);
 }
 
+/* The clients send half of a body of 512 KiB, or nothing of it. */
+TEST(leaving_in_the_body)
+{
+    struct request_text text = { 0 };
+    request_text_add(&text, "{\"model\":\"sdpa\",\"query\":");
+    request_text_random(&text, 1, 800, 64);
+    request_text_add(&text, "}");
+    depart_many(text.data, text.used / 2, 0);
+    depart_many(text.data, 0, 0);
+    free(text.data);
+}
+
+/* The clients send a whole request that takes a second. If the daemon computed them all, the next
+ * request would wait for minutes. */
+TEST(leaving_while_computing)
+{
+    char *slow = request_text_slow(&client, 1, "");
+    depart_many(slow, strlen(slow), 0.01);
+    depart(slow, strlen(slow), 0.05, LEAVE_HALF_CLOSED);
+    expect_served_within(10);
+    free(slow);
+}
+
+/* The answer is larger than the socket's buffers, and the client does not read it. */
+TEST(leaving_in_the_answer)
+{
+    struct request_text text = { 0 };
+    request_text_add(&text, "{\"model\":\"sdpa\",\"outputs\":[\"weights\"],\"query\":");
+    request_text_random(&text, 2, 1000, 2);
+    request_text_add(&text, "}");
+    int descriptors = daemon_descriptor_count(&server);
+    for (int i = 0; i < 20; i++)
+        depart(text.data, text.used, 0.1, i % 2 ? LEAVE_BY_CLOSE : LEAVE_BY_RESET);
+    expect_served_within(10);
+    expect_descriptors(descriptors);
+    free(text.data);
+}
+
 /* The client sends a whole request and closes its side of the connection. The thread that reads
  * this request also answers it, so the daemon still answers what came before the end of
  * the stream. */
-static void test_half_closed_after_the_request(void **state)
+TEST(half_closed_after_the_request)
 {
-    (void)state;
     for (int i = 0; i < 50; i++) {
         struct http_raw raw;
         http_raw_connect(&raw, server.port);
@@ -188,9 +174,8 @@ static void test_half_closed_after_the_request(void **state)
 }
 
 /* There are two thousand connections that send nothing more, and requests on another connection. */
-static void test_idle_connections(void **state)
+TEST(idle_connections)
 {
-    (void)state;
     enum { IDLE = 2000 };
     struct rlimit limit;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -237,7 +222,6 @@ static void test_idle_connections(void **state)
 /* Raises the limit of descriptors to the hard limit, for the test and the daemon. */
 static int start(void **state)
 {
-    (void)state;
     struct rlimit limit;
     getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = limit.rlim_max;
@@ -249,9 +233,8 @@ static int start(void **state)
 
 /* The daemon reads nothing from a client that gives up before its connection is accepted. If that
  * client still listens, the daemon tells it so. A client that has not given up is answered. */
-static void test_leaving_the_queue(void **state)
+TEST(leaving_the_queue)
 {
-    (void)state;
     enum { GONE = 20 };
     static const char request[] = "GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n";
     static const char requests[] =
@@ -293,17 +276,5 @@ static void test_leaving_the_queue(void **state)
     http_client_free(&asking);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_leaving_before_the_body),
-        cmocka_unit_test(test_leaving_in_the_body),
-        cmocka_unit_test(test_leaving_while_computing),
-        cmocka_unit_test(test_leaving_in_the_answer),
-        cmocka_unit_test(test_half_closed_after_the_request),
-        cmocka_unit_test(test_idle_connections),
-        cmocka_unit_test(test_leaving_the_queue),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

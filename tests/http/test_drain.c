@@ -1,23 +1,15 @@
 /* test_drain.c - SIGTERM loses no request. The daemon answers every client that could connect, also
  * one in the queue of the listening socket and one on a kept connection. A client that sends
  * nothing sees an orderly end. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "daemon.h"
 #include "http_client.h"
+#include "test.h"
 
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -74,9 +66,8 @@ static void expect_orderly_end(void)
     assert_int_equal(daemon_wait(&server, 30 * daemon_slowness()), 0);
 }
 
-static void test_queue_is_served(void **state)
+TEST(queue_is_served)
 {
-    (void)state;
     enum { COUNT = 200 };
     struct http_raw raw[COUNT];
     daemon_start(&server, NULL);
@@ -93,9 +84,8 @@ static void test_queue_is_served(void **state)
 
 /* There are more connections than may be open at once. Each connection that ends makes room for one
  * that still waits. */
-static void test_queue_is_served_where_all_places_are_taken(void **state)
+TEST(queue_is_served_where_all_places_are_taken)
 {
-    (void)state;
     enum { KEPT = 4, COUNT = 20 };
     struct http_raw kept[KEPT], raw[COUNT];
     daemon_start_with(&server, "--connections-max", "4", NULL);
@@ -114,9 +104,8 @@ static void test_queue_is_served_where_all_places_are_taken(void **state)
         http_raw_close(&kept[i]);
 }
 
-static void test_kept_connections_are_served(void **state)
+TEST(kept_connections_are_served)
 {
-    (void)state;
     enum { COUNT = 20 };
     struct http_raw raw[COUNT];
     daemon_start(&server, NULL);
@@ -133,9 +122,8 @@ static void test_kept_connections_are_served(void **state)
 
 /* The daemon waits for the rest of a request when a part of it is there. The kernel counts in ticks
  * when data came, so the part must not come in the same tick as the answer before it. */
-static void test_request_on_its_way_is_served(void **state)
+TEST(request_on_its_way_is_served)
 {
-    (void)state;
     enum { COUNT = 9 };
     struct http_raw raw[COUNT];
     daemon_start(&server, NULL);
@@ -161,9 +149,8 @@ static void test_request_on_its_way_is_served(void **state)
 }
 
 /* An idle connection sees the end of the stream and no reset. */
-static void test_idle_connections_end_in_order(void **state)
+TEST(idle_connections_end_in_order)
 {
-    (void)state;
     enum { COUNT = 20 };
     struct http_raw raw[COUNT];
     char byte;
@@ -211,9 +198,8 @@ static void *call_until_refused(void *argument)
     }
 }
 
-static void test_whoever_connects_is_answered(void **state)
+TEST(whoever_connects_is_answered)
 {
-    (void)state;
     enum { CALLERS = 4, ROUNDS = 4 };
     int answered = 0, failed = 0;
     for (int round = 0; round < ROUNDS; round++) {
@@ -238,22 +224,8 @@ static void test_whoever_connects_is_answered(void **state)
 
 static int clear(void **state)
 {
-    (void)state;
     daemon_kill(&server);
     return 0;
 }
 
-#define TEST(function) cmocka_unit_test_teardown(function, clear)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_queue_is_served),
-        TEST(test_queue_is_served_where_all_places_are_taken),
-        TEST(test_kept_connections_are_served),
-        TEST(test_request_on_its_way_is_served),
-        TEST(test_idle_connections_end_in_order),
-        TEST(test_whoever_connects_is_answered),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(NULL, clear);

@@ -4,19 +4,9 @@
  * A client that sends everything before it reads must find its answer too, and not a reset
  * connection (RFC 9112, 9.6). For that the daemon reads on for a while, with bounds on the time,
  * the bytes and the number of connections. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 enum { BODY_MAX = 1 << 20, LONG = 64 << 20 };
 
@@ -25,7 +15,6 @@ static int descriptors; /* of the daemon while one client is connected */
 
 static int start(void **state)
 {
-    (void)state;
     filler = malloc(LONG);
     assert_non_null(filler);
     memset(filler, ' ', LONG);
@@ -71,9 +60,8 @@ static void expect_given_back(void)
 
 /* ------------------------------------------------------------------------ bodies -- */
 
-static void test_body_sent_before_reading(void **state)
+TEST(body_sent_before_reading)
 {
-    (void)state;
     static const size_t sizes[] = { BODY_MAX + 1, BODY_MAX * 3 / 2, 2 * BODY_MAX };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         struct http_raw raw;
@@ -84,9 +72,8 @@ static void test_body_sent_before_reading(void **state)
     expect_given_back();
 }
 
-static void test_body_in_pieces(void **state)
+TEST(body_in_pieces)
 {
-    (void)state;
     enum { PIECE = BODY_MAX / 40 };
     struct http_raw raw;
     connect_and_announce(&raw, 50 * PIECE);
@@ -111,27 +98,24 @@ static void send_long_chunk(struct http_raw *raw, const char *line)
 
 /* The daemon reads and drops a body without a declared length, up to twice the limit. If the body
  * is longer, the daemon refuses it then. */
-static void test_chunked_body(void **state)
+TEST(chunked_body)
 {
-    (void)state;
     struct http_raw raw;
     send_long_chunk(&raw, "POST /v1/attention HTTP/1.1");
     expect_answer(&raw, 413, "too_large");
 }
 
 /* The answer is JSON, whatever characters the path has. */
-static void test_unknown_path_with_a_long_body(void **state)
+TEST(unknown_path_with_a_long_body)
 {
-    (void)state;
     struct http_raw raw;
     send_long_chunk(&raw, "POST /v1/\"\\%22%5C%0A HTTP/1.1");
     expect_answer(&raw, 404, "not_found");
 }
 
 /* The answer to a request that is itself malformed is not lost either. */
-static void test_refused_request_with_a_body(void **state)
+TEST(refused_request_with_a_body)
 {
-    (void)state;
     struct http_raw raw;
     http_raw_connect(&raw, server.port);
     assert_true(http_raw_send_text(&raw, "POST /v1/attention HTTP/1.1\r\nHost: x\r\n"
@@ -142,9 +126,8 @@ static void test_refused_request_with_a_body(void **state)
 
 /* ------------------------------------------------------------------------ bounds -- */
 
-static void test_endless_body(void **state)
+TEST(endless_body)
 {
-    (void)state;
     struct http_raw raw;
     connect_and_announce(&raw, (size_t)LONG * 2);
     assert_false(http_raw_send(&raw, filler, LONG));
@@ -154,9 +137,8 @@ static void test_endless_body(void **state)
 
 /* The daemon does not wait for a client that reads its answer and stays, nor for one that never
  * reads its answer. It does not wait for many such clients either. */
-static void test_silent_clients(void **state)
+TEST(silent_clients)
 {
-    (void)state;
     enum { COUNT = 100, KEPT_MAX = 32 };
     struct http_raw raw[COUNT];
     for (int i = 0; i < COUNT; i++)
@@ -198,9 +180,8 @@ static long status_of(const char *before, char fill, int size, const char *behin
 
 /* A request of any length gets an answer: the resource's answer, or that the request is
  * too long. */
-static void test_headers_of_all_lengths(void **state)
+TEST(headers_of_all_lengths)
 {
-    (void)state;
     for (int size = 100; size < 40000; size += size < 14000 || size > 17000 ? 971 : 37) {
         const long header =
             status_of("GET /livez HTTP/1.1\r\nHost: x\r\nX-A: ", 'a', size, "\r\n\r\n");
@@ -216,9 +197,8 @@ static void test_headers_of_all_lengths(void **state)
     }
 }
 
-static void test_many_headers(void **state)
+TEST(many_headers)
 {
-    (void)state;
     char many[400 * 6 + 1] = "";
     for (int count = 20; count <= 400; count += 20) {
         for (int i = 0; i < count; i++)
@@ -237,9 +217,8 @@ static void test_many_headers(void **state)
 
 /* The daemon reads a body through the memory that the headers leave free. Reading the body costs
  * the same as with short headers, or the daemon refuses the request. */
-static void test_body_behind_headers(void **state)
+TEST(body_behind_headers)
 {
-    (void)state;
     static const struct {
         int header_bytes;
         bool taken;
@@ -266,20 +245,5 @@ static void test_body_behind_headers(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_body_sent_before_reading),
-        cmocka_unit_test(test_body_in_pieces),
-        cmocka_unit_test(test_chunked_body),
-        cmocka_unit_test(test_unknown_path_with_a_long_body),
-        cmocka_unit_test(test_refused_request_with_a_body),
-        cmocka_unit_test(test_endless_body),
-        cmocka_unit_test(test_silent_clients),
-        cmocka_unit_test(test_headers_of_all_lengths),
-        cmocka_unit_test(test_many_headers),
-        cmocka_unit_test(test_body_behind_headers),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, clear);

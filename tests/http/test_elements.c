@@ -1,17 +1,8 @@
 /* test_elements.c - some fields take an array of numbers. If an element of it is wrong, the fault
  * names the first wrong element and says what it is, in every such field. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
-
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 #define ATTENTION "/v1/attention"
 #define GRADIENTS "/v1/attention/gradients"
@@ -109,9 +100,8 @@ static const struct {
       "is a row; no more than 8 levels" },
 };
 
-static void test_every_field(void **state)
+TEST(every_field)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         struct http_response response = http_client_send(
             &client,
@@ -126,9 +116,8 @@ static void test_every_field(void **state)
 }
 
 /* In a batch the pointer begins with the item. */
-static void test_in_a_batch(void **state)
+TEST(in_a_batch)
 {
-    (void)state;
     cJSON *answer = answer_post(&client, "/v1/attention/batch",
                                 SDPA("\"requests\":[{\"query\":[[1]]},{\"query\":[[1],[\"2\"]]}]"));
     const cJSON *results = cJSON_GetObjectItem(answer, "results");
@@ -137,9 +126,8 @@ static void test_in_a_batch(void **state)
 }
 
 /* A path that is too long for a pointer ends early, at an array that contains the element. */
-static void test_a_long_way(void **state)
+TEST(a_long_way)
 {
-    (void)state;
     char body[512];
     size_t used = (size_t)snprintf(body, sizeof body, "{\"model\":\"sdpa\",\"query\":");
     for (int i = 0; i < 61; i++)
@@ -151,13 +139,5 @@ static void test_a_long_way(void **state)
     answer_refused(&client, ATTENTION, body, 400, "type", "/query/0/0/0/0/0/0*");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_field),
-        cmocka_unit_test(test_in_a_batch),
-        cmocka_unit_test(test_a_long_way),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, fixture_start_with_directory, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(fixture_start_with_directory, fixture_clear);

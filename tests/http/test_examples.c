@@ -1,12 +1,5 @@
 /* test_examples.c - runs the programs in examples/ against the daemon, as a reader would
  * run them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "daemon.h"
 #include "example.h"
@@ -14,23 +7,18 @@
 #include "skip.h"
 #include "stub_collector.h"
 #include "tensor_file.h"
+#include "test.h"
 
 #include <cjson/cJSON.h>
 #include <zlib.h>
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static struct daemon server; /* clients can put models */
 static struct daemon teller; /* serves examples/models */
 static char *directory;
 
 /* Each French word must have looked at the English one that it translates, in both models. */
-static void test_encoder_decoder(void **state)
+TEST(encoder_decoder)
 {
-    (void)state;
     static const char *const pairs[] = {
         "L' <- The", "accord <- agreement",    "sur <- on",
         "la <- the", "zone <- Area",           "économique <- Economic",
@@ -158,9 +146,8 @@ static void expect_whole_client(const char *program)
 }
 
 /* Where curl fails, the script says why and fails too. */
-static void test_client_shell(void **state)
+TEST(client_shell)
 {
-    (void)state;
     static const char program[] = "examples/clients/attention.sh";
     skip_without("curl", "command -v curl");
     expect_client(program);
@@ -171,26 +158,23 @@ static void test_client_shell(void **state)
                    "502\n<html><h1>No server", 1);
 }
 
-static void test_client_python(void **state)
+TEST(client_python)
 {
-    (void)state;
     skip_without("python3", "command -v python3");
     expect_client("python3 examples/clients/attention.py");
     expect_page_said("python3 examples/clients/attention.py");
 }
 
-static void test_client_numpy(void **state)
+TEST(client_numpy)
 {
-    (void)state;
     skip_without("python3-numpy", "/usr/bin/python3 -c 'import numpy'");
     expect_client("/usr/bin/python3 examples/clients/attention_numpy.py");
     expect_page_said("/usr/bin/python3 examples/clients/attention_numpy.py");
 }
 
 /* The head of each layer that looks at the token before is the one of the trained model. */
-static void test_trace_numpy(void **state)
+TEST(trace_numpy)
 {
-    (void)state;
     static char output[EXAMPLE_OUTPUT_BYTES];
     skip_without("python3-numpy", "/usr/bin/python3 -c 'import numpy'");
     example_run("/usr/bin/python3 examples/clients/trace_numpy.py", &teller, output);
@@ -203,37 +187,32 @@ static void test_trace_numpy(void **state)
     expect_page_said("/usr/bin/python3 examples/clients/trace_numpy.py");
 }
 
-static void test_client_javascript(void **state)
+TEST(client_javascript)
 {
-    (void)state;
     skip_without("nodejs", "node -e 'fetch'");
     expect_whole_client("node examples/clients/attention.mjs");
 }
 
-static void test_client_go(void **state)
+TEST(client_go)
 {
-    (void)state;
     skip_without("golang-go", "command -v go");
     expect_whole_client("go run examples/clients/attention.go");
 }
 
-static void test_client_php(void **state)
+TEST(client_php)
 {
-    (void)state;
     skip_without("php-cli", "command -v php");
     expect_whole_client("php examples/clients/attention.php");
 }
 
-static void test_client_java(void **state)
+TEST(client_java)
 {
-    (void)state;
     skip_without("default-jdk-headless", "command -v javac");
     expect_whole_client("java examples/clients/Attention.java");
 }
 
-static void test_client_c(void **state)
+TEST(client_c)
 {
-    (void)state;
     char *program = example_build(directory, "attention", "examples/clients/attention.c");
     expect_client(program);
     expect_page_said(program);
@@ -242,51 +221,10 @@ static void test_client_c(void **state)
     free(program);
 }
 
-/* Where a daemon says nothing, each client whose language is there ends and says so: a line each,
- * "NAME STATUS: ...". */
-static void test_clients_time_out(void **state)
-{
-    (void)state;
-    skip_without("curl", "command -v curl");
-    static const char script[] =
-        "end() {\n"
-        "    try() { said=$(timeout 100 \"$@\" 2>&1); echo \"$1 $?:\" $said; }\n"
-        "    try %s \"$1\" &\n"
-        "    try examples/clients/attention.sh \"$1\" &\n"
-        "    for each in attention attention_numpy trace_numpy; do\n"
-        "        ! /usr/bin/python3 -c 'import numpy' 2>/dev/null && [ $each != attention ] ||\n"
-        "            try /usr/bin/python3 examples/clients/$each.py \"$1\" &\n"
-        "    done\n"
-        "    ! node -e fetch 2>/dev/null || try node examples/clients/attention.mjs \"$1\" &\n"
-        "    ! command -v php >/dev/null || try php examples/clients/attention.php \"$1\" &\n"
-        "    ! command -v go >/dev/null || try go run examples/clients/attention.go \"$1\" &\n"
-        "    ! command -v javac >/dev/null || try java examples/clients/Attention.java \"$1\" &\n"
-        "    wait\n"
-        "}; end";
-    static char output[EXAMPLE_OUTPUT_BYTES];
-    char command[1200],
-        *program = example_build(directory, "attention", "examples/clients/attention.c");
-    struct stub_collector stub;
-    int count = 0;
-    stub_collector_start(&stub, (const char *[]){ STUB_SILENT, NULL });
-    snprintf(command, sizeof command, script, program);
-    example_run(command, &(struct daemon){ .port = stub.port }, output);
-    stub_collector_stop(&stub);
-    for (char *line = strtok(output, "\n"); line; line = strtok(NULL, "\n"), count++)
-        if (!strstr(line, " 1: ")
-            || !(strcasestr(line, "timed out") || strcasestr(line, "timeout")
-                 || strstr(line, "HTTP request failed")))
-            fail_msg("%s", line);
-    assert_true(count >= 3);
-    remove(program);
-    free(program);
-}
-
 /* The program asks over HTTP for every next token. The story must be the story of the model; and
  * after another beginning another one. */
-static void test_story_teller(void **state)
+TEST(story_teller)
 {
-    (void)state;
     static char output[EXAMPLE_OUTPUT_BYTES];
     char *program = example_build(directory, "story-teller", "examples/story-teller.c");
     char command[512];
@@ -313,9 +251,8 @@ static void test_story_teller(void **state)
 }
 
 /* The picture in README.md is the picture that its script draws. */
-static void test_weight_map(void **state)
+TEST(weight_map)
 {
-    (void)state;
     skip_without("curl", "command -v curl");
     static char output[EXAMPLE_OUTPUT_BYTES];
     example_run("examples/weight-map.sh", &teller, output);
@@ -325,9 +262,8 @@ static void test_weight_map(void **state)
 }
 
 /* The document that the question is about is looked at most. Texts with quotes are taken. */
-static void test_which_document(void **state)
+TEST(which_document)
 {
-    (void)state;
     skip_without("curl", "command -v curl");
     static char output[EXAMPLE_OUTPUT_BYTES];
     example_run("examples/which-document.sh", &teller, output);
@@ -418,9 +354,8 @@ static void expect_weights(const struct picture *picture, const cJSON *weights, 
     assert_int_equal(head, MAP_HEADS);
 }
 
-static void test_map_png(void **state)
+TEST(map_png)
 {
-    (void)state;
     static char output[EXAMPLE_OUTPUT_BYTES];
     char *program = example_build(directory, "map-png", "examples/map-png.c"), *path = NULL,
          *command = NULL;
@@ -448,9 +383,47 @@ static void test_map_png(void **state)
     free(program), free(path), free(command), free(picture.lines);
 }
 
+/* Where a daemon says nothing, each client whose language is there ends and says so: a line each,
+ * "NAME STATUS: ...". */
+TEST(clients_time_out)
+{
+    skip_without("curl", "command -v curl");
+    static const char script[] =
+        "end() {\n"
+        "    try() { said=$(timeout 100 \"$@\" 2>&1); echo \"$1 $?:\" $said; }\n"
+        "    try %s \"$1\" &\n"
+        "    try examples/clients/attention.sh \"$1\" &\n"
+        "    for each in attention attention_numpy trace_numpy; do\n"
+        "        ! /usr/bin/python3 -c 'import numpy' 2>/dev/null && [ $each != attention ] ||\n"
+        "            try /usr/bin/python3 examples/clients/$each.py \"$1\" &\n"
+        "    done\n"
+        "    ! node -e fetch 2>/dev/null || try node examples/clients/attention.mjs \"$1\" &\n"
+        "    ! command -v php >/dev/null || try php examples/clients/attention.php \"$1\" &\n"
+        "    ! command -v go >/dev/null || try go run examples/clients/attention.go \"$1\" &\n"
+        "    ! command -v javac >/dev/null || try java examples/clients/Attention.java \"$1\" &\n"
+        "    wait\n"
+        "}; end";
+    static char output[EXAMPLE_OUTPUT_BYTES];
+    char command[1200],
+        *program = example_build(directory, "attention", "examples/clients/attention.c");
+    struct stub_collector stub;
+    int count = 0;
+    stub_collector_start(&stub, (const char *[]){ STUB_SILENT, NULL });
+    snprintf(command, sizeof command, script, program);
+    example_run(command, &(struct daemon){ .port = stub.port }, output);
+    stub_collector_stop(&stub);
+    for (char *line = strtok(output, "\n"); line; line = strtok(NULL, "\n"), count++)
+        if (!strstr(line, " 1: ")
+            || !(strcasestr(line, "timed out") || strcasestr(line, "timeout")
+                 || strstr(line, "HTTP request failed")))
+            fail_msg("%s", line);
+    assert_true(count >= 3);
+    remove(program);
+    free(program);
+}
+
 static int start(void **state)
 {
-    (void)state;
     directory = daemon_directory_create();
     daemon_start_with(&server, "--models", directory, "--model-control", "explicit", NULL);
     daemon_start_with(&teller, "--models", "examples/models", NULL);
@@ -459,31 +432,16 @@ static int start(void **state)
 
 static int clear(void **state)
 {
-    (void)state;
     daemon_kill(&server);
     daemon_kill(&teller);
     daemon_directory_remove(directory);
     return 0;
 }
 
-static void test_stops_cleanly(void **state)
+TEST(stops_cleanly)
 {
-    (void)state;
     daemon_stop(&server);
     daemon_stop(&teller);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_encoder_decoder),  cmocka_unit_test(test_client_shell),
-        cmocka_unit_test(test_client_python),    cmocka_unit_test(test_client_numpy),
-        cmocka_unit_test(test_trace_numpy),      cmocka_unit_test(test_client_javascript),
-        cmocka_unit_test(test_client_go),        cmocka_unit_test(test_client_php),
-        cmocka_unit_test(test_client_java),      cmocka_unit_test(test_client_c),
-        cmocka_unit_test(test_story_teller),     cmocka_unit_test(test_weight_map),
-        cmocka_unit_test(test_which_document),   cmocka_unit_test(test_map_png),
-        cmocka_unit_test(test_clients_time_out), cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, clear);
-}
+ALL_TESTS(start, clear);

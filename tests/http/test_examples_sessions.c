@@ -1,23 +1,12 @@
 /* test_examples_sessions.c - runs the programs in examples/sessions against daemons: one story told
  * in three ways is the story of the model, beams have the probabilities that a trace without a
  * session gives them, and a cache that is spread over daemons answers as the whole. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "example.h"
 #include "fixture.h"
 #include "request_text.h"
 #include "session_client.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 enum { SPREAD = 3, BEAMS = 4, BEAM_TOKENS_MAX = 64 };
 
@@ -64,22 +53,19 @@ static void expect_story(const char *name)
     session_wait_until_empty(&client);
 }
 
-static void test_story(void **state)
+TEST(story)
 {
-    (void)state;
     expect_story("story");
 }
 
-static void test_layers(void **state)
+TEST(layers)
 {
-    (void)state;
     expect_story("layers");
 }
 
 /* The same text by fewer requests than tokens. */
-static void test_speculative(void **state)
+TEST(speculative)
 {
-    (void)state;
     static char output[EXAMPLE_OUTPUT_BYTES];
     char command[512], *program;
     int tokens = 0, requests = 0;
@@ -151,9 +137,8 @@ static int common(const struct beam *one, const struct beam *other)
     return count;
 }
 
-static void test_beams(void **state)
+TEST(beams)
 {
-    (void)state;
     static char output[EXAMPLE_OUTPUT_BYTES];
     struct beam beams[BEAMS];
     char command[512], *program = build("beams");
@@ -185,9 +170,8 @@ static void test_beams(void **state)
 /* ------------------------------------------------------------------------ spread -- */
 
 /* The tolerance is that of merging floats: the context's numbers are below 2. */
-static void test_spread(void **state)
+TEST(spread)
 {
-    (void)state;
     static char output[EXAMPLE_OUTPUT_BYTES];
     static const int LENGTHS[SPREAD] = { 207, 207, 206 };
     char command[512], want[100];
@@ -225,12 +209,5 @@ static int clear(void **state)
     return fixture_clear(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_story),       cmocka_unit_test(test_layers),
-        cmocka_unit_test(test_speculative), cmocka_unit_test(test_beams),
-        cmocka_unit_test(test_spread),      cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, clear);

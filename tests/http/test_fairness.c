@@ -4,23 +4,14 @@
  *
  * The tests check the order of events and no durations: a request that comes while a long one runs
  * is answered before it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "daemon.h"
 #include "endless.h"
 #include "model_client.h"
+#include "test.h"
 
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char PATH[] = "/v1/attention";
 static const char SHORT[] = "{\"model\":\"demo\",\"query\":[[1,0,0]]}";
@@ -51,9 +42,8 @@ static void wait_for_metric(const char *name, double wanted)
 }
 
 /* There is one worker, and 50 short requests come one after the other. */
-static void test_short_requests_pass_a_long_one(void **state)
+TEST(short_requests_pass_a_long_one)
 {
-    (void)state;
     struct endless request;
     endless_begin_any(&request, &client);
     for (int i = 0; i < 50; i++) {
@@ -65,9 +55,8 @@ static void test_short_requests_pass_a_long_one(void **state)
 }
 
 /* A request that needs the disk does not wait for a worker. */
-static void test_models_are_changed_meanwhile(void **state)
+TEST(models_are_changed_meanwhile)
 {
-    (void)state;
     struct endless request;
     endless_begin_any(&request, &client);
     model_put_demo(&client, "another", 2, 201);
@@ -81,10 +70,11 @@ static void set_cpus(const cpu_set_t *set)
     assert_int_equal(kill(server.pid, SIGHUP), 0);
 }
 
+static test_fixture pinned_workers, stop;
+
 /* The daemon runs without --workers. A request runs on while the workers become fewer and more. */
-static void test_workers_follow_the_cpus(void **state)
+TEST_WITH(workers_follow_the_cpus, pinned_workers, stop)
 {
-    (void)state;
     cpu_set_t all, one;
     assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
     const int cpu_count = CPU_COUNT(&all) < 64 ? CPU_COUNT(&all) : 64;
@@ -105,7 +95,6 @@ static void test_workers_follow_the_cpus(void **state)
 
 static int one_worker(void **state)
 {
-    (void)state;
     directory = daemon_directory_create();
     daemon_start_with(&server, "--workers", "1", "--timeout", "3600s", "--model-control",
                       "explicit", "--models", directory, NULL);
@@ -115,7 +104,6 @@ static int one_worker(void **state)
 
 static int pinned_workers(void **state)
 {
-    (void)state;
     daemon_start_with(&server, "--pin-workers", "--timeout", "3600s", NULL);
     http_client_init(&client, server.port);
     return 0;
@@ -123,7 +111,6 @@ static int pinned_workers(void **state)
 
 static int stop(void **state)
 {
-    (void)state;
     http_client_free(&client);
     daemon_stop(&server);
     daemon_directory_remove(directory);
@@ -131,12 +118,4 @@ static int stop(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_short_requests_pass_a_long_one, one_worker, stop),
-        cmocka_unit_test_setup_teardown(test_models_are_changed_meanwhile, one_worker, stop),
-        cmocka_unit_test_setup_teardown(test_workers_follow_the_cpus, pinned_workers, stop),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(one_worker, stop);

@@ -3,19 +3,9 @@
  *
  * Most cases are in one table: the body, and the status, code and pointer of the HTTP contract. All
  * requests go over one connection, which must survive them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static const char PATH[] = "/v1/attention";
 static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
@@ -222,9 +212,8 @@ static const struct refusal REFUSALS[] = {
     { WITH("\"scale\":NaN"), 400, "json|nonfinite", NULL },
 };
 
-static void test_refusals(void **state)
+TEST(refusals)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(REFUSALS) / sizeof(REFUSALS[0]); i++) {
         const struct refusal *r = &REFUSALS[i];
         answer_refused(&client, PATH, r->body, r->status, r->code, r->pointer);
@@ -236,9 +225,8 @@ static void test_refusals(void **state)
 }
 
 /* A message names the field, what came and what the daemon expected. */
-static void test_messages(void **state)
+TEST(messages)
 {
-    (void)state;
     static const struct {
         const char *body;
         const char *words[4];
@@ -268,9 +256,8 @@ static void test_messages(void **state)
 
 /* ----------------------------------------------------------- paths and methods -- */
 
-static void test_unknown_paths(void **state)
+TEST(unknown_paths)
 {
-    (void)state;
     static const char *const paths[] = {
         "/v1",
         "/v1/",
@@ -315,9 +302,8 @@ static void test_unknown_paths(void **state)
     }
 }
 
-static void test_wrong_methods(void **state)
+TEST(wrong_methods)
 {
-    (void)state;
     static const struct {
         const char *path, *wrong, *allowed;
     } cases[] = {
@@ -355,9 +341,8 @@ static void test_wrong_methods(void **state)
 
 /* -------------------------------------------------------------- content headers -- */
 
-static void test_content_headers(void **state)
+TEST(content_headers)
 {
-    (void)state;
     static const struct {
         const char *header;
         long status;
@@ -404,9 +389,8 @@ static void test_content_headers(void **state)
 
 /* --json-nonfinite=allow takes the words NaN, Infinity and -Infinity, and numbers
  * beyond float32. */
-static void test_nonfinite_allowed(void **state)
+TEST(nonfinite_allowed)
 {
-    (void)state;
     struct daemon other;
     struct http_client lenient;
     daemon_start_with(&other, "--json-nonfinite", "allow", NULL);
@@ -434,13 +418,5 @@ static int start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refusals),        cmocka_unit_test(test_messages),
-        cmocka_unit_test(test_unknown_paths),   cmocka_unit_test(test_wrong_methods),
-        cmocka_unit_test(test_content_headers), cmocka_unit_test(test_nonfinite_allowed),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

@@ -6,23 +6,13 @@
  * hidden behind it. Then it goes through nginx and haproxy, each set to be as lax as possible: the
  * proxy and the daemon must have seen the same requests. At last the messages go to a daemon by
  * TLS. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "balancer.h"
 #include "fixture.h"
 #include "framing_message.h"
 #include "request_text.h"
+#include "test.h"
 #include "tls_daemon.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static struct framing_messages messages;
 
@@ -101,9 +91,8 @@ static void send_alone(const struct framing_message *message)
         http_raw_close(&tunnel.raw);
 }
 
-static void test_alone(void **state)
+TEST(alone)
 {
-    (void)state;
     for (int i = 0; i < messages.count; i++)
         send_alone(&messages.items[i]);
     char *log = log_until_now("alone");
@@ -120,9 +109,8 @@ static void test_alone(void **state)
 #define POST "POST /v1/attention HTTP/1.1\r\nHost: x\r\n"
 
 /* A refusal says what is wrong, in the same form as every other refusal. */
-static void test_refusals(void **state)
+TEST(refusals)
 {
-    (void)state;
     static const struct {
         const char *head, *code, *says;
     } cases[] = {
@@ -161,7 +149,7 @@ static void test_refusals(void **state)
 }
 
 /* Headers whose value is a list count all, as one list; others may come twice with one value. */
-static void test_headers_twice(void **state)
+TEST(headers_twice)
 {
 #define JSON "{\"model\":\"demo\",\"query\":[[1,0,0]]}"
     static const struct {
@@ -182,7 +170,6 @@ static void test_headers_twice(void **state)
         { "X-Request-Id: a\r\nX-Request-Id: a\r\n", 200, "X-Request-Id: a\r\n" },
         { "User-Agent: a\r\nUser-Agent: b\r\n", 200, NULL },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char message[512];
         struct http_raw raw;
@@ -326,27 +313,24 @@ static void behind(enum balancer_kind kind, const char *buffering)
     free(sent);
 }
 
-static void test_behind_nginx(void **state)
+TEST(behind_nginx)
 {
-    (void)state;
     behind(BALANCER_NGINX, "on");
 }
 
-static void test_behind_nginx_unbuffered(void **state)
+TEST(behind_nginx_unbuffered)
 {
-    (void)state;
     behind(BALANCER_NGINX, "off");
 }
 
-static void test_behind_haproxy(void **state)
+TEST(behind_haproxy)
 {
-    (void)state;
     behind(BALANCER_HAPROXY, "");
 }
 
 /* ------------------------------------------------------------------------- by TLS -- */
 
-static void test_by_tls(void **state)
+TEST(by_tls)
 {
     tls_files_need();
     fixture_stop(state);
@@ -355,17 +339,5 @@ static void test_by_tls(void **state)
     test_alone(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_headers_twice),
-        cmocka_unit_test(test_behind_nginx),
-        cmocka_unit_test(test_behind_nginx_unbuffered),
-        cmocka_unit_test(test_behind_haproxy),
-        cmocka_unit_test(test_by_tls),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, clear);

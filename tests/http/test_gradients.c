@@ -4,23 +4,12 @@
  * differences of what POST /v1/attention answers to the same fields. The gradient is the derivative
  * of the sum of context * context_gradient by each number of the inputs, of the mask and of the
  * parameters of a model. The test puts the model again for each changed parameter. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fill.h"
 #include "fixture.h"
 #include "model_client.h"
 #include "request_text.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static const char PATH[] = "/v1/attention/gradients";
 
@@ -29,9 +18,8 @@ static const char PATH[] = "/v1/attention/gradients";
 /* A query of 0 gives both keys the weight 1/2. With gradient 1 of the context the weights have
  * gradients 3 and 1, delta is 2, and the scores have (3 - 2)/2 and (1 - 2)/2. So the gradient of
  * the query is 5/2 - 2/2. */
-static void test_by_hand(void **state)
+TEST(by_hand)
 {
-    (void)state;
     cJSON *answer =
         answer_post(&client, PATH,
                     "{\"model\":\"sdpa\",\"query\":[[0]],\"key\":[[5],[2]],\"value\":[[3],[1]],"
@@ -46,12 +34,30 @@ static void test_by_hand(void **state)
     cJSON_Delete(answer);
 }
 
+/* Scores 0.25 and 0 have the weights 0.625 and 0.375; both are in the support, and the mean of
+ * their gradients 3 and 1 is 2. */
+TEST(sparsemax)
+{
+    cJSON *answer = answer_post(
+        &client, PATH,
+        "{\"model\":\"sdpa\",\"query\":[[0.25]],\"key\":[[1],[0]],\"value\":[[3],[1]],"
+        "\"mask\":[[0,0]],\"normalizer\":\"sparsemax\",\"sinks\":[-1],\"alibi_slopes\":[0],"
+        "\"context_gradient\":[[1]]}");
+    answer_expect_members(answer, "model,layer,query,key,value,mask,alibi_slopes,sinks,parameters");
+    answer_expect(answer, "value", "[[0.625],[0.375]]", 1e-6);
+    answer_expect(answer, "mask", "[[1,-1]]", 1e-6);
+    answer_expect(answer, "query", "[[1]]", 1e-6);
+    answer_expect(answer, "key", "[[0.25],[-0.25]]", 1e-6);
+    answer_expect(answer, "sinks", "[0]", 0);
+    answer_expect(answer, "alibi_slopes", "[1]", 1e-6);
+    cJSON_Delete(answer);
+}
+
 /* One word sees only itself, so its context is its value. So v_proj gets the word times the
  * gradient. The scores get nothing, because their weight is always 1. The matrices of demo have the
  * shape [in, out]. */
-static void test_one_word(void **state)
+TEST(one_word)
 {
-    (void)state;
     cJSON *answer = answer_post(
         &client, PATH, "{\"model\":\"demo\",\"query\":[1,0,2],\"context_gradient\":[1,10,100]}");
     answer_expect_members(answer, "model,layer,query,key,value,input,parameters");
@@ -72,29 +78,8 @@ static void test_one_word(void **state)
     cJSON_Delete(answer);
 }
 
-/* Scores 0.25 and 0 have the weights 0.625 and 0.375; both are in the support, and the mean of
- * their gradients 3 and 1 is 2. */
-static void test_sparsemax(void **state)
+TEST(hidden)
 {
-    (void)state;
-    cJSON *answer = answer_post(
-        &client, PATH,
-        "{\"model\":\"sdpa\",\"query\":[[0.25]],\"key\":[[1],[0]],\"value\":[[3],[1]],"
-        "\"mask\":[[0,0]],\"normalizer\":\"sparsemax\",\"sinks\":[-1],\"alibi_slopes\":[0],"
-        "\"context_gradient\":[[1]]}");
-    answer_expect_members(answer, "model,layer,query,key,value,mask,alibi_slopes,sinks,parameters");
-    answer_expect(answer, "value", "[[0.625],[0.375]]", 1e-6);
-    answer_expect(answer, "mask", "[[1,-1]]", 1e-6);
-    answer_expect(answer, "query", "[[1]]", 1e-6);
-    answer_expect(answer, "key", "[[0.25],[-0.25]]", 1e-6);
-    answer_expect(answer, "sinks", "[0]", 0);
-    answer_expect(answer, "alibi_slopes", "[1]", 1e-6);
-    cJSON_Delete(answer);
-}
-
-static void test_hidden(void **state)
-{
-    (void)state;
     cJSON *answer = answer_post(
         &client, PATH,
         "{\"model\":\"sdpa\",\"query\":[[1],[2]],\"key\":[[5],[2]],\"value\":[[3],[1]],"
@@ -317,9 +302,8 @@ static void compare(const struct call *call, struct array *array, const cJSON *a
     free(got);
 }
 
-static void test_differences(void **state)
+TEST(differences)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof CALLS / sizeof CALLS[0]; k++) {
         struct call call = CALLS[k];
         struct fill fill = { 100 + k };
@@ -343,9 +327,8 @@ static void test_differences(void **state)
 /* ------------------------------------------------------------------------------- shapes -- */
 
 /* Heads have their own axis, and names contain the layer. */
-static void test_shapes(void **state)
+TEST(shapes)
 {
-    (void)state;
     cJSON *answer = answer_post(&client, PATH,
                                 "{\"model\":\"sdpa\",\"query\":[[[1,2]],[[3,4]]],"
                                 "\"key\":[[[1,0],[0,1]]],\"mask\":[[[0,0]],[[0,null]]],"
@@ -373,9 +356,8 @@ static void test_shapes(void **state)
 
 /* ------------------------------------------------------------------------------- faults -- */
 
-static void test_faults(void **state)
+TEST(faults)
 {
-    (void)state;
     static const struct {
         const char *body, *code, *pointer;
     } faults[] = {
@@ -416,9 +398,8 @@ static void test_faults(void **state)
 }
 
 /* Equal requests get equal bytes, on one worker and on several. */
-static void test_bits(void **state)
+TEST(bits)
 {
-    (void)state;
     struct request_text text = { 0 };
     char *bodies[2];
     request_text_add(&text, "{\"model\":\"sdpa\",\"q_heads\":4,\"kv_heads\":2,\"query\":");
@@ -446,14 +427,5 @@ static void test_bits(void **state)
     free(text.data);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_hand),       cmocka_unit_test(test_sparsemax),
-        cmocka_unit_test(test_one_word),      cmocka_unit_test(test_hidden),
-        cmocka_unit_test(test_differences),   cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_faults),        cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, fixture_start_with_directory, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(fixture_start_with_directory, fixture_clear);

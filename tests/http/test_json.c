@@ -2,20 +2,10 @@
  *
  * The grammar is RFC 8259 to the letter. Every body goes over one connection. A refusal must leave
  * that connection usable, because the daemon has read the body. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "request_text.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static const char PATH[] = "/v1/attention";
 
@@ -202,32 +192,28 @@ static void refused(const char *body, size_t size, const char *code)
     http_response_free(&response);
 }
 
-static void test_malformed(void **state)
+TEST(malformed)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(MALFORMED) / sizeof(MALFORMED[0]); i++)
         refused(MALFORMED[i], strlen(MALFORMED[i]), "json");
 }
 
-static void test_well_formed(void **state)
+TEST(well_formed)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(WELL_FORMED) / sizeof(WELL_FORMED[0]); i++)
         cJSON_Delete(answer_post(&client, PATH, WELL_FORMED[i]));
 }
 
-static void test_empty_body(void **state)
+TEST(empty_body)
 {
-    (void)state;
     struct http_response response =
         http_client_send(&client, &(struct http_request){ .method = "POST", .path = PATH });
     answer_expect_fault(&response, 400, "json", NULL);
     http_response_free(&response);
 }
 
-static void test_zero_bytes(void **state)
+TEST(zero_bytes)
 {
-    (void)state;
     static const char after[] = "{\"model\":\"sdpa\",\"query\":[[1]]}\0";
     static const char inside[] = "{\"model\":\"sd\0pa\",\"query\":[[1]]}";
     static const char between[] = "{\"model\":\"sdpa\",\0\"query\":[[1]]}";
@@ -244,9 +230,8 @@ static void test_zero_bytes(void **state)
     http_response_free(&response);
 }
 
-static void test_utf16(void **state)
+TEST(utf16)
 {
-    (void)state;
     char wide[2 * sizeof(FULL)];
     for (size_t i = 0; i < sizeof(FULL); i++) {
         wide[2 * i] = FULL[i];
@@ -256,9 +241,8 @@ static void test_utf16(void **state)
     refused(wide + 1, 2 * (sizeof(FULL) - 1), "json");
 }
 
-static void test_truncated_at_every_byte(void **state)
+TEST(truncated_at_every_byte)
 {
-    (void)state;
     cJSON_Delete(answer_post(&client, PATH, FULL));
     for (size_t size = 1; size < sizeof(FULL) - 1; size++)
         refused(FULL, size, "json");
@@ -266,9 +250,8 @@ static void test_truncated_at_every_byte(void **state)
 
 /* One byte of a good body is changed. The body is still good, or the daemon refuses it as the
  * client's fault. */
-static void test_one_byte_changed(void **state)
+TEST(one_byte_changed)
 {
-    (void)state;
     static const char other[] = { '"', '\\', '[', '}', ',', '9', 'e', '-', ' ', '\xFF', '\0' };
     char body[sizeof(FULL)];
     for (size_t i = 0; i < sizeof(FULL) - 1; i++)
@@ -288,9 +271,8 @@ static void test_one_byte_changed(void **state)
 }
 
 /* The fault names the byte at which the grammar breaks, counted from 0 or from 1. */
-static void test_byte_offset(void **state)
+TEST(byte_offset)
 {
-    (void)state;
     static const struct {
         const char *body;
         int offset;
@@ -329,9 +311,8 @@ static void nested(const char *before, const char *opening, const char *middle, 
     free(text.data);
 }
 
-static void test_nesting(void **state)
+TEST(nesting)
 {
-    (void)state;
     static const char query[] = "{\"model\":\"sdpa\",\"query\":";
     nested(query, "[", "1", "]", 9, "}", "shape|ragged|json|type");
     nested(query, "[", "1", "]", 60, "}", "shape|ragged|json|type");
@@ -344,9 +325,8 @@ static void test_nesting(void **state)
     nested("", "{\"a\":", "", "", 100000, "", "json");
 }
 
-static void test_duplicates(void **state)
+TEST(duplicates)
 {
-    (void)state;
     answer_refused(&client, PATH, "{\"model\":\"sdpa\",\"query\":[[1]],\"query\":[[1]]}", 400,
                    "duplicate", "/query");
     answer_refused(&client, PATH, "{\"model\":\"sdpa\",\"query\":[[1]],\"qu\\u0065ry\":[[1]]}", 400,
@@ -359,9 +339,8 @@ static void test_duplicates(void **state)
 }
 
 /* At these sizes quadratic time or unbounded memory would show. */
-static void test_much_of_one_thing(void **state)
+TEST(much_of_one_thing)
 {
-    (void)state;
     enum { MANY = 200000 };
     struct request_text text = { 0 };
     double start = daemon_now();
@@ -392,9 +371,8 @@ static void test_much_of_one_thing(void **state)
 }
 
 /* A million numbers with a fault at their end. */
-static void test_a_late_fault(void **state)
+TEST(a_late_fault)
 {
-    (void)state;
     enum { ROWS = 1000, COLUMNS = 300 };
     static const char *const ends[] = { ",\"x\"]]}", ",[1]]]}", ",]]}", ",{}]]}", ",1e400]]}" };
     struct request_text text = { 0 };
@@ -420,22 +398,5 @@ static int start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_well_formed),
-        cmocka_unit_test(test_empty_body),
-        cmocka_unit_test(test_zero_bytes),
-        cmocka_unit_test(test_utf16),
-        cmocka_unit_test(test_truncated_at_every_byte),
-        cmocka_unit_test(test_one_byte_changed),
-        cmocka_unit_test(test_byte_offset),
-        cmocka_unit_test(test_nesting),
-        cmocka_unit_test(test_duplicates),
-        cmocka_unit_test(test_much_of_one_thing),
-        cmocka_unit_test(test_a_late_fault),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

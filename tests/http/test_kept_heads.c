@@ -1,19 +1,8 @@
 /* test_kept_heads.c - head=all: one answer with the same piece of every head of a layer, each equal
  * to the bit to the piece that is asked for alone. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 enum { HEADS = 8 }; /* of stories260K */
 
@@ -57,9 +46,8 @@ static void expect_shape(const struct http_response *all, const struct http_resp
     assert_string_equal(shape, wanted);
 }
 
-static void test_equal_bits(void **state)
+TEST(equal_bits)
 {
-    (void)state;
     static const char *const MORE[] = { "",
                                         "&cells=5x7",
                                         "&rows=3:17&keys=2:9&cells=4x4",
@@ -88,9 +76,8 @@ static void test_equal_bits(void **state)
 }
 
 /* Bytes are over the range of all heads. */
-static void test_bytes(void **state)
+TEST(bytes)
 {
-    (void)state;
     struct http_response floats = get(&client, "all", "", NULL);
     struct http_response bytes = get(&client, "all", "&dtype=u8", NULL);
     const float *weights = (const float *)(const void *)floats.body;
@@ -105,9 +92,8 @@ static void test_bytes(void **state)
 }
 
 /* The answer of all heads is another than that of one, and is kept by its own tag. */
-static void test_tag(void **state)
+TEST(tag)
 {
-    (void)state;
     char tag[64], other[64], header[100];
     struct http_response all = get(&client, "all", "", NULL), one = get(&client, "0", "", NULL);
     assert_non_null(http_response_header(&all, "ETag", tag, sizeof tag));
@@ -135,9 +121,8 @@ static void expect_refused(const char *path, long status, const char *code, cons
     http_response_free(&response);
 }
 
-static void test_faults(void **state)
+TEST(faults)
 {
-    (void)state;
     expect_refused("weights?layer=2&head=every", 400, "option",
                    "expected all or a whole number from 0 to 7");
     expect_refused("weights?layer=2&head=8", 400, "option", "expected all or a whole number");
@@ -148,9 +133,8 @@ static void test_faults(void **state)
 }
 
 /* The bound on an answer holds for all heads together. */
-static void test_limit(void **state)
+TEST(limit)
 {
-    (void)state;
     struct daemon other;
     struct http_client own;
     daemon_start_with(&other, "--models", "examples/models", "--answer-max", "8KiB", NULL);
@@ -177,12 +161,5 @@ static int start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_equal_bits), cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_tag),        cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_limit),      cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

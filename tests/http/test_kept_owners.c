@@ -1,20 +1,10 @@
 /* test_kept_owners.c - who may keep traces, and how many: a trace is its maker's alone, and all
  * together have a budget of memory. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "key_file.h"
+#include "test.h"
 #include "word_model.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { WORDS = 90 };
 
@@ -39,14 +29,13 @@ static void wait_until_freed(struct http_client *own)
 
 /* A daemon with room for one trace: a second one is refused before it is computed, until the first
  * has ended. */
-static void test_budget(void **state)
+TEST(budget)
 {
     struct daemon other;
     struct http_client own;
     char time[64];
     snprintf(time, sizeof time, ",\"keep\":\"%.0fms\"", 1000 * daemon_slowness());
     char *body = word_model_request(WORDS, time);
-    (void)state;
     daemon_start_with(&other, "--models", directory, "--trace-memory-max", "48KiB", NULL);
     http_client_init(&own, other.port);
     struct http_response response = http_client_post(&own, "/v1/trace", body);
@@ -74,13 +63,12 @@ static void test_budget(void **state)
 }
 
 /* A trace of nothing takes memory too. */
-static void test_empty_traces_count(void **state)
+TEST(empty_traces_count)
 {
     static const char BODY[] = "{\"model\":\"words\",\"tokens\":[],\"layers\":[],\"keep\":\"1h\"}";
     struct daemon other;
     struct http_client own;
     int kept = 0;
-    (void)state;
     daemon_start_with(&other, "--models", directory, "--trace-memory-max", "48KiB", NULL);
     http_client_init(&own, other.port);
     struct http_response response = http_client_post(&own, "/v1/trace", BODY);
@@ -105,7 +93,7 @@ static void expect_listed(struct http_client *own, const char *name, const char 
 
 /* A trace is for the name that made it, and for models that the key may call; an admin may look at
  * it and end it. */
-static void test_maker_alone(void **state)
+TEST(maker_alone)
 {
     static const struct key_line KEYS[] = { { "anna", "infer" },
                                             { "bert", "infer" },
@@ -118,7 +106,6 @@ static void test_maker_alone(void **state)
     const struct http_request keep_it = { .method = "POST", .path = "/v1/trace", .body = body };
     const struct http_request look = { .method = "GET", .path = path };
     const struct http_request end = { .method = "DELETE", .path = path };
-    (void)state;
     key_file_write(fixture_path("keys"), KEYS);
     daemon_start_with(&other, "--models", directory, "--keys", fixture_path("keys"), NULL);
     http_client_init(&own, other.port);
@@ -149,7 +136,7 @@ static void test_maker_alone(void **state)
 }
 
 /* A name keeps as many traces, and as many bytes of them, as it may; others go on. */
-static void test_limits_of_a_name(void **state)
+TEST(limits_of_a_name)
 {
     static const struct key_line KEYS[] = { { "anna", "infer traces=2" },
                                             { "bert", "infer trace-memory=48KiB" },
@@ -161,7 +148,6 @@ static void test_limits_of_a_name(void **state)
     char *body = word_model_request(WORDS, ",\"keep\":\"1h\""), path[128];
     const struct http_request keep_it = { .method = "POST", .path = "/v1/trace", .body = body };
     const struct http_request end = { .method = "DELETE", .path = path };
-    (void)state;
     key_file_write(fixture_path("keys"), KEYS);
     daemon_start_with(&other, "--models", directory, "--keys", fixture_path("keys"), NULL);
     http_client_init(&own, other.port);
@@ -199,11 +185,4 @@ static int start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_budget),
-                                        cmocka_unit_test(test_empty_traces_count),
-                                        cmocka_unit_test(test_maker_alone),
-                                        cmocka_unit_test(test_limits_of_a_name) };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+ALL_TESTS(start, fixture_clear);

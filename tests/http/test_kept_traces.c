@@ -1,21 +1,11 @@
 /* test_kept_traces.c - kept traces: every piece of a map is what POST /v1/trace answers for it,
  * what heads do and why a pair has its weight is computed here again, and traces end. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
+#include "test.h"
 #include "word_model.h"
 
 #include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { WORDS = 90, HEADS = 2, LAYERS = WORD_MODEL_LAYERS };
 
@@ -159,83 +149,6 @@ static void expect_piece(const struct piece *piece)
     http_response_free(&bytes);
 }
 
-static void test_pieces(void **state)
-{
-    const struct piece pieces[] = {
-        { 0, 0, { 0, length }, { 0, length }, { 4096, 4096 }, false },
-        { 1, 1, { 0, length }, { 0, length }, { 7, 9 }, false },
-        { 1, 0, { 5, 80 }, { 11, 60 }, { 20, 20 }, true },
-        { 0, 1, { 40, 41 }, { 0, 1 }, { 1, 1 }, false },
-    };
-    (void)state;
-    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++)
-        expect_piece(&pieces[i]);
-}
-
-/* Without parameters: all of the map in at most 256 x 256 cells. */
-static void test_defaults(void **state)
-{
-    (void)state;
-    struct http_response response = get("/weights?layer=1&head=1");
-    char value[64];
-    assert_int_equal(response.status, 200);
-    assert_int_equal(response.body_size, 4 * length * length);
-    assert_string_equal(http_response_header(&response, "Content-Type", value, sizeof value),
-                        "application/octet-stream");
-    assert_non_null(http_response_header(&response, "ETag", value, sizeof value));
-    assert_non_null(http_response_header(&response, "Cache-Control", value, sizeof value));
-    assert_non_null(strstr(value, "private"));
-    http_response_free(&response);
-}
-
-/* A client that has a piece, packed or not, is told so, with all that its cache keeps of it. */
-static void test_not_modified(void **state)
-{
-    (void)state;
-    char path[128], tag[64], value[64], header[128];
-    const char *const headers[] = { header, NULL };
-    snprintf(path, sizeof path, "/v1/traces/%s/weights?layer=1&head=1", id);
-    struct http_request request = { .path = path, .accept_encoding = "gzip" };
-    struct http_response response = http_client_send(&client, &request);
-    assert_non_null(http_response_header(&response, "ETag", tag, sizeof tag));
-    assert_int_equal(strncmp(tag, "W/\"", 3), 0);
-    http_response_free(&response);
-    request = (struct http_request){ .path = path, .headers = headers };
-    for (size_t skip = 0; skip <= 2; skip += 2) { /* a weak tag equals the strong one */
-        snprintf(header, sizeof header, "If-None-Match: \"0\", %s", tag + skip);
-        response = http_client_send(&client, &request);
-        assert_int_equal(response.status, 304);
-        assert_int_equal(response.body_size, 0);
-        assert_string_equal(http_response_header(&response, "ETag", value, sizeof value), tag);
-        assert_non_null(http_response_header(&response, "Cache-Control", value, sizeof value));
-        assert_non_null(strstr(value, "private"));
-        assert_string_equal(http_response_header(&response, "Vary", value, sizeof value),
-                            "Accept-Encoding");
-        http_response_free(&response);
-    }
-    snprintf(header, sizeof header, "If-None-Match: \"0\"");
-    response = http_client_send(&client, &request);
-    assert_int_equal(response.status, 200);
-    http_response_free(&response);
-}
-
-/* A number may have many digits: none is cut off. */
-static void test_long_numbers(void **state)
-{
-    (void)state;
-    struct http_response plain = get("/weights?layer=1&head=1&rows=0:1");
-    struct http_response same = get("/weights?layer=00000000000000000000000000000000000000001"
-                                    "&head=00000000000000000000000000000000000000000000000000001"
-                                    "&rows=0:000000000000000000000000000000000000000000000000000"
-                                    "00000000000000000000000000000000000000000000000000000000001");
-    assert_int_equal(plain.status, 200);
-    assert_int_equal(same.status, 200);
-    assert_int_equal(plain.body_size, same.body_size);
-    assert_memory_equal(plain.body, same.body, plain.body_size);
-    http_response_free(&plain);
-    http_response_free(&same);
-}
-
 /* ------------------------------------------------------------------- statistics -- */
 
 static double member_of(const cJSON *layer, const char *name, int64_t head)
@@ -265,22 +178,6 @@ static void expect_head(const cJSON *layer, int number, int64_t head)
     assert_true(fabs(member_of(layer, "previous", head) - previous) < 1e-5);
     assert_true(fabs(member_of(layer, "self", head) - self) < 1e-5);
     assert_true(fabs(member_of(layer, "delimiters", head) - delimiters) < 1e-5);
-}
-
-static void test_statistics(void **state)
-{
-    (void)state;
-    for (int again = 0; again < 2; again++) {
-        struct http_response response = get("/statistics");
-        cJSON *answer = answer_json(&response, 200);
-        const cJSON *layers = cJSON_GetObjectItemCaseSensitive(answer, "layers");
-        assert_int_equal(cJSON_GetArraySize(layers), LAYERS);
-        for (int l = 0; l < LAYERS; l++)
-            for (int64_t h = 0; h < HEADS; h++)
-                expect_head(cJSON_GetArrayItem(layers, l), l, h);
-        cJSON_Delete(answer);
-        http_response_free(&response);
-    }
 }
 
 /* ------------------------------------------------------------------------ pairs -- */
@@ -313,19 +210,10 @@ static void expect_pair(int layer, int64_t head, int64_t row, int64_t key)
     http_response_free(&response);
 }
 
-static void test_pairs(void **state)
-{
-    (void)state;
-    expect_pair(0, 0, 50, 20);
-    expect_pair(1, 1, 5, 5);
-    expect_pair(1, 0, 3, 70);
-}
-
 /* ------------------------------------------------------------------- what is kept -- */
 
-static void test_kept(void **state)
+TEST(kept)
 {
-    (void)state;
     struct http_response response = get("");
     cJSON *answer = answer_json(&response, 200);
     answer_expect_members(answer, "trace,model,expires,expires_in_ms,bytes,tokens,layers");
@@ -338,6 +226,101 @@ static void test_kept(void **state)
     http_response_free(&response);
 }
 
+TEST(pieces)
+{
+    const struct piece pieces[] = {
+        { 0, 0, { 0, length }, { 0, length }, { 4096, 4096 }, false },
+        { 1, 1, { 0, length }, { 0, length }, { 7, 9 }, false },
+        { 1, 0, { 5, 80 }, { 11, 60 }, { 20, 20 }, true },
+        { 0, 1, { 40, 41 }, { 0, 1 }, { 1, 1 }, false },
+    };
+    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++)
+        expect_piece(&pieces[i]);
+}
+
+/* Without parameters: all of the map in at most 256 x 256 cells. */
+TEST(defaults)
+{
+    struct http_response response = get("/weights?layer=1&head=1");
+    char value[64];
+    assert_int_equal(response.status, 200);
+    assert_int_equal(response.body_size, 4 * length * length);
+    assert_string_equal(http_response_header(&response, "Content-Type", value, sizeof value),
+                        "application/octet-stream");
+    assert_non_null(http_response_header(&response, "ETag", value, sizeof value));
+    assert_non_null(http_response_header(&response, "Cache-Control", value, sizeof value));
+    assert_non_null(strstr(value, "private"));
+    http_response_free(&response);
+}
+
+/* A number may have many digits: none is cut off. */
+TEST(long_numbers)
+{
+    struct http_response plain = get("/weights?layer=1&head=1&rows=0:1");
+    struct http_response same = get("/weights?layer=00000000000000000000000000000000000000001"
+                                    "&head=00000000000000000000000000000000000000000000000000001"
+                                    "&rows=0:000000000000000000000000000000000000000000000000000"
+                                    "00000000000000000000000000000000000000000000000000000000001");
+    assert_int_equal(plain.status, 200);
+    assert_int_equal(same.status, 200);
+    assert_int_equal(plain.body_size, same.body_size);
+    assert_memory_equal(plain.body, same.body, plain.body_size);
+    http_response_free(&plain);
+    http_response_free(&same);
+}
+
+/* A client that has a piece, packed or not, is told so, with all that its cache keeps of it. */
+TEST(not_modified)
+{
+    char path[128], tag[64], value[64], header[128];
+    const char *const headers[] = { header, NULL };
+    snprintf(path, sizeof path, "/v1/traces/%s/weights?layer=1&head=1", id);
+    struct http_request request = { .path = path, .accept_encoding = "gzip" };
+    struct http_response response = http_client_send(&client, &request);
+    assert_non_null(http_response_header(&response, "ETag", tag, sizeof tag));
+    assert_int_equal(strncmp(tag, "W/\"", 3), 0);
+    http_response_free(&response);
+    request = (struct http_request){ .path = path, .headers = headers };
+    for (size_t skip = 0; skip <= 2; skip += 2) { /* a weak tag equals the strong one */
+        snprintf(header, sizeof header, "If-None-Match: \"0\", %s", tag + skip);
+        response = http_client_send(&client, &request);
+        assert_int_equal(response.status, 304);
+        assert_int_equal(response.body_size, 0);
+        assert_string_equal(http_response_header(&response, "ETag", value, sizeof value), tag);
+        assert_non_null(http_response_header(&response, "Cache-Control", value, sizeof value));
+        assert_non_null(strstr(value, "private"));
+        assert_string_equal(http_response_header(&response, "Vary", value, sizeof value),
+                            "Accept-Encoding");
+        http_response_free(&response);
+    }
+    snprintf(header, sizeof header, "If-None-Match: \"0\"");
+    response = http_client_send(&client, &request);
+    assert_int_equal(response.status, 200);
+    http_response_free(&response);
+}
+
+TEST(statistics)
+{
+    for (int again = 0; again < 2; again++) {
+        struct http_response response = get("/statistics");
+        cJSON *answer = answer_json(&response, 200);
+        const cJSON *layers = cJSON_GetObjectItemCaseSensitive(answer, "layers");
+        assert_int_equal(cJSON_GetArraySize(layers), LAYERS);
+        for (int l = 0; l < LAYERS; l++)
+            for (int64_t h = 0; h < HEADS; h++)
+                expect_head(cJSON_GetArrayItem(layers, l), l, h);
+        cJSON_Delete(answer);
+        http_response_free(&response);
+    }
+}
+
+TEST(pairs)
+{
+    expect_pair(0, 0, 50, 20);
+    expect_pair(1, 1, 5, 5);
+    expect_pair(1, 0, 3, 70);
+}
+
 static void expect_fault(const char *query, long status, const char *code, const char *words)
 {
     struct http_response response = get(query);
@@ -346,9 +329,8 @@ static void expect_fault(const char *query, long status, const char *code, const
     http_response_free(&response);
 }
 
-static void test_faults(void **state)
+TEST(faults)
 {
-    (void)state;
     expect_fault("/weights", 400, "field", "layer is missing");
     expect_fault("/weights?layer=1", 400, "field", "head is missing");
     expect_fault("/weights?layer=2&head=0", 400, "option", "layer is '2'");
@@ -382,9 +364,8 @@ static void expect_keep_fault(const char *more, long status, const char *code, c
     free(body);
 }
 
-static void test_keep_is_a_time(void **state)
+TEST(keep_is_a_time)
 {
-    (void)state;
     expect_keep_fault(",\"keep\":300", 400, "type", "5m");
     expect_keep_fault(",\"keep\":\"5 minutes\"", 400, "option", "5m");
     expect_keep_fault(",\"keep\":\"0\"", 400, "option", "above 0");
@@ -392,10 +373,9 @@ static void test_keep_is_a_time(void **state)
 }
 
 /* Only the layers that were asked for. */
-static void test_some_layers(void **state)
+TEST(some_layers)
 {
     char before[65];
-    (void)state;
     strcpy(before, id);
     keep(",\"layers\":[1],\"outputs\":[],\"keep\":\"1m\"");
     expect_fault("/weights?layer=0&head=0", 404, "not_found", "layer 0 is not kept");
@@ -408,10 +388,9 @@ static void test_some_layers(void **state)
 
 /* ---------------------------------------------------------------------- the end -- */
 
-static void test_ends_by_itself(void **state)
+TEST(ends_by_itself)
 {
     char before[65];
-    (void)state;
     strcpy(before, id);
     keep(",\"outputs\":[],\"keep\":\"1ms\"");
     daemon_pause(0.01);
@@ -420,10 +399,9 @@ static void test_ends_by_itself(void **state)
     strcpy(id, before);
 }
 
-static void test_deleted(void **state)
+TEST(deleted)
 {
     char path[128];
-    (void)state;
     snprintf(path, sizeof path, "/v1/traces/%s", id);
     const struct http_request request = { .method = "DELETE", .path = path };
     struct http_response response = http_client_send(&client, &request);
@@ -452,17 +430,5 @@ static int stop(void **state)
     return fixture_clear(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kept),           cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_defaults),       cmocka_unit_test(test_long_numbers),
-        cmocka_unit_test(test_not_modified),   cmocka_unit_test(test_statistics),
-        cmocka_unit_test(test_pairs),          cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_keep_is_a_time), cmocka_unit_test(test_some_layers),
-        cmocka_unit_test(test_ends_by_itself), cmocka_unit_test(test_deleted),
-
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, stop);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, stop);

@@ -1,20 +1,11 @@
 /* test_key_certificates.c - a client's certificate in place of a key: its common name is the name
  * of a key. The certificates are openssl's, and the client is curl. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fixture.h"
 #include "key_file.h"
 #include "skip.h"
+#include "test.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const struct key_line KEYS[] = {
     { "robot", "- infer:demo" },
@@ -89,9 +80,8 @@ static void start_daemon(void)
     free(daemon_log_with(&server, " ready "));
 }
 
-static void test_names(void **state)
+TEST(names)
 {
-    (void)state;
     skip_without("openssl", "openssl version");
     skip_without("curl", "curl --version");
     make_certificates();
@@ -116,16 +106,9 @@ static void test_names(void **state)
 
 static int clear(void **state)
 {
-    (void)state;
     daemon_kill(&server);
     daemon_directory_remove(directory);
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-    };
-    return cmocka_run_group_tests(tests, fixture_make_directory, clear);
-}
+ALL_TESTS(fixture_make_directory, clear);

@@ -1,19 +1,10 @@
 /* test_key_command.c - attnd key: what it makes is taken by --keys, and what it prints can be used
  * by a script. And how a daemon reads its keys again. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "daemon.h"
 #include "manifest.h"
+#include "test.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #define USAGE "usage: attnd key new NAME [--scope SCOPES]... [--LIMIT VALUE]... [--append FILE]\n"
@@ -77,9 +68,8 @@ static char *hash_of(const char *secret)
     return strdup(hash);
 }
 
-static void test_new(void **state)
+TEST(new)
 {
-    (void)state;
     char *output = output_of("key new web --scope infer:team-*,b --scope metrics --cpu 0.5 "
                              "--in-flight=8 --expires 2031-01-01");
     char *line = strchr(output, '\n');
@@ -99,9 +89,8 @@ static void test_new(void **state)
     free(output);
 }
 
-static void test_append(void **state)
+TEST(append)
 {
-    (void)state;
     struct stat status;
     remove(path);
     free(output_of("key new a --append FILE"));
@@ -131,10 +120,9 @@ static void test_append(void **state)
 }
 
 /* In a directory that is not there: the message has the reason. */
-static void test_append_nowhere(void **state)
+TEST(append_nowhere)
 {
     char words[PATH_BYTES * 2], expected[PATH_BYTES * 2];
-    (void)state;
     remove(path);
     snprintf(words, sizeof words, "key new a --append %s/none/keys", directory);
     snprintf(expected, sizeof expected,
@@ -142,9 +130,8 @@ static void test_append_nowhere(void **state)
     assert_refused(words, 1, expected);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     static const char *const cases[][2] = {
         { "key new", "the name is missing" },
         { "key new a b", "two names came, 'a' and 'b'" },
@@ -188,9 +175,8 @@ static void assert_hash_refused(const char *input)
     assert_int_not_equal(pclose(stream), 0);
 }
 
-static void test_hash(void **state)
+TEST(hash)
 {
-    (void)state;
     char *plain = hash_of("abc"), *with_end = hash_of("abc\n");
     assert_string_equal(plain, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     assert_string_equal(with_end, plain);
@@ -204,9 +190,8 @@ static void test_hash(void **state)
 
 /* ----------------------------------------------------------------- daemon -- */
 
-static void test_check_config(void **state)
+TEST(check_config)
 {
-    (void)state;
     write_keys("a - infer\nb - infer\n");
     char *output = output_of("--check-config --listen 127.0.0.1:0 --keys FILE");
     char expected[PATH_BYTES * 2];
@@ -222,9 +207,8 @@ static void test_check_config(void **state)
     assert_refused("--check-config --listen 127.0.0.1:0 --keys FILE", 1, expected);
 }
 
-static void test_not_started(void **state)
+TEST(not_started)
 {
-    (void)state;
     write_keys("a - infer cpu=no\n");
     struct daemon_result result = run("--listen 127.0.0.1:0 --keys FILE");
     assert_int_equal(result.exit_code, 1);
@@ -233,9 +217,8 @@ static void test_not_started(void **state)
     daemon_result_free(&result);
 }
 
-static void test_read_again(void **state)
+TEST(read_again)
 {
-    (void)state;
     struct daemon server;
     write_keys("a - infer\nb - infer\n");
     daemon_start_with(&server, "--keys", path, NULL);
@@ -256,7 +239,6 @@ static void test_read_again(void **state)
 
 static int create_directory(void **state)
 {
-    (void)state;
     directory = daemon_directory_create();
     snprintf(path, sizeof path, "%s/keys", directory);
     return 0;
@@ -264,22 +246,8 @@ static int create_directory(void **state)
 
 static int remove_directory(void **state)
 {
-    (void)state;
     daemon_directory_remove(directory);
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_new),
-        cmocka_unit_test(test_append),
-        cmocka_unit_test(test_append_nowhere),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_hash),
-        cmocka_unit_test(test_check_config),
-        cmocka_unit_test(test_not_started),
-        cmocka_unit_test(test_read_again),
-    };
-    return cmocka_run_group_tests(tests, create_directory, remove_directory);
-}
+ALL_TESTS(create_directory, remove_directory);

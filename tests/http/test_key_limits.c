@@ -1,20 +1,11 @@
 /* test_key_limits.c - what a key may use: CPU time, requests in flight, memory. Who uses too much
  * is refused with quota, before its body is sent; other keys notice nothing. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "key_file.h"
+#include "test.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char PATH[] = "/v1/attention";
 static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
@@ -148,9 +139,8 @@ static struct http_response send_head(const char *method, const char *path, cons
     return response;
 }
 
-static void test_cpu_time(void **state)
+TEST(cpu_time)
 {
-    (void)state;
     const struct http_request request = long_request();
     const double before = cpu_of("other");
     expect_served("other", &request);
@@ -183,9 +173,8 @@ static void test_cpu_time(void **state)
 }
 
 /* Who fails pays as well: the body is read before it is found to be wrong. */
-static void test_failed_calls_pay(void **state)
+TEST(failed_calls_pay)
 {
-    (void)state;
     char *body = strdup(long_body);
     body[strlen(body) - 1] = ','; /* no end */
     const double before = cpu_of("other");
@@ -212,9 +201,8 @@ static double charged_for(const char *body)
 
 /* Two bodies of one size, and so of one prediction: the one with many names takes many times as
  * long to read as the one with a long string, and pays for it. */
-static void test_short_bodies_pay_what_they_use(void **state)
+TEST(short_bodies_pay_what_they_use)
 {
-    (void)state;
     enum { BYTES = 14000 };
     char names[BYTES + 1], string[BYTES + 1];
     size_t used = (size_t)sprintf(names, "{");
@@ -232,9 +220,8 @@ static void test_short_bodies_pay_what_they_use(void **state)
 }
 
 /* Every kind of call is charged. */
-static void test_kinds_of_calls(void **state)
+TEST(kinds_of_calls)
 {
-    (void)state;
     static const struct http_request requests[] = {
         { .path = "/v1/softmax", .body = "{\"input\":[1,2,3]}" },
         { .path = "/v1/attention/batch",
@@ -254,9 +241,8 @@ static void test_kinds_of_calls(void **state)
 
 /* ----------------------------------------------------------------- in flight -- */
 
-static void test_in_flight(void **state)
+TEST(in_flight)
 {
-    (void)state;
     const struct http_request request = { .path = PATH, .body = GOOD };
     const char *active = "attnd_key_requests_active{key=\"one\"}";
     struct http_raw held;
@@ -282,9 +268,8 @@ static void test_in_flight(void **state)
 
 /* -------------------------------------------------------------------- memory -- */
 
-static void test_memory(void **state)
+TEST(memory)
 {
-    (void)state;
     static const char held[] = "attnd_key_memory_bytes{key=\"small\"}";
     char *weights = make_body(600, "weights"); /* 360 000 floats are more than 1 MiB */
     const struct http_request large = { .path = PATH, .body = weights };
@@ -302,9 +287,8 @@ static void test_memory(void **state)
 
 /* ------------------------------------------------------------------- counters -- */
 
-static void test_who_is_counted(void **state)
+TEST(who_is_counted)
 {
-    (void)state;
     const struct http_request request = { .path = PATH, .body = GOOD };
     const double unknown = metric("attnd_keys_unknown_total");
     key_expect_refused(&client, NULL, &request, 401, "key", NULL);
@@ -329,17 +313,5 @@ static int start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cpu_time),
-        cmocka_unit_test(test_failed_calls_pay),
-        cmocka_unit_test(test_short_bodies_pay_what_they_use),
-        cmocka_unit_test(test_kinds_of_calls),
-        cmocka_unit_test(test_in_flight),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_who_is_counted),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

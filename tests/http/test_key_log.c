@@ -1,19 +1,9 @@
 /* test_key_log.c - what the log says of keys and of changes: names and no secrets, and an audit
  * line for each change of models or of the log, done or refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "key_file.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static const struct key_line KEYS[] = {
     { "caller", "infer" },
@@ -67,7 +57,7 @@ static void send_with_id(const char *key, const char *method, const char *path, 
     http_response_free(&response);
 }
 
-static void test_request_line(void **state)
+TEST(request_line)
 {
     static const struct {
         const char *key, *path, *name; /* name: in the log */
@@ -77,7 +67,6 @@ static void test_request_line(void **state)
         { "caller", "/v1/models/x", "caller", 404 }, { "nobody", "/v1/models", NULL, 401 },
         { NULL, "/v1/models", NULL, 401 },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         char id[32];
         snprintf(id, sizeof id, "line-%zu", i);
@@ -88,7 +77,7 @@ static void test_request_line(void **state)
     }
 }
 
-static void test_audit(void **state)
+TEST(audit)
 {
     static const char TYPED[] = "{\"config\":{\"attention\":\"dot\"},\"parameters\":"
                                 "{\"q_proj.weight\":[[1]],\"k_proj.weight\":[[2]]}}";
@@ -116,7 +105,6 @@ static void test_audit(void **state)
         { "admin", "POST", "/v2/logging", "{\"log_verbose_level\":0}", "/v2/logging", NULL, 200,
           "done" },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         char id[32], what[100];
         snprintf(id, sizeof id, "audit-%zu", i);
@@ -140,11 +128,10 @@ static void test_audit(void **state)
 }
 
 /* A client that leaves does not hide what was done for it. */
-static void test_audit_of_the_departed(void **state)
+TEST(audit_of_the_departed)
 {
     static const char BODY[] = "{\"config\":{\"attention\":\"dot\"},\"parameters\":"
                                "{\"q_proj.weight\":[[1]],\"k_proj.weight\":[[2]]}}";
-    (void)state;
     for (int i = 0; i < 20; i++) {
         char text[600], id[32], path[64];
         struct http_raw raw;
@@ -169,9 +156,8 @@ static void test_audit_of_the_departed(void **state)
 }
 
 /* What only reads has no audit line. */
-static void test_no_audit(void **state)
+TEST(no_audit)
 {
-    (void)state;
     send_with_id("admin", "GET", "/v2/logging", NULL, "quiet-1", 200);
     send_with_id("admin", "POST", "/v2/repository/index", "{}", "quiet-2", 200);
     send_with_id("caller", "POST", "/v1/attention", "{\"model\":\"demo\",\"query\":[[1,0,0]]}",
@@ -187,11 +173,10 @@ static void test_no_audit(void **state)
 }
 
 /* Without --keys what looks like a key means nothing, and changes are audited all the same. */
-static void test_without_keys(void **state)
+TEST(without_keys)
 {
     struct daemon with_keys = server;
     struct http_client client_of_it = client;
-    (void)state;
     fixture_serve("--log-format", "json");
     send_with_id("nobody", "GET", "/v1/models", NULL, "open-1", 200);
     send_with_id(NULL, "DELETE", "/v1/models/demo", NULL, "open-2", 403);
@@ -208,9 +193,8 @@ static void test_without_keys(void **state)
 }
 
 /* After all that was sent, and refused. */
-static void test_no_secret_in_log(void **state)
+TEST(no_secret_in_log)
 {
-    (void)state;
     key_expect_not_logged(&server, "caller");
 }
 
@@ -218,7 +202,6 @@ static void test_no_secret_in_log(void **state)
 
 static int start(void **state)
 {
-    (void)state;
     directory = daemon_directory_create();
     key_file_write(fixture_path("keys"), KEYS);
     fixture_serve("--models", directory, "--model-control", "explicit", "--log-format", "json",
@@ -226,13 +209,5 @@ static int start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_request_line),          cmocka_unit_test(test_audit),
-        cmocka_unit_test(test_audit_of_the_departed), cmocka_unit_test(test_no_audit),
-        cmocka_unit_test(test_without_keys),          cmocka_unit_test(test_no_secret_in_log),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

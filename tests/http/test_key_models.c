@@ -1,20 +1,10 @@
 /* test_key_models.c - a key with patterns sees and calls only the models that they match, on every
  * endpoint that lists or names models, and learns of no other. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "key_file.h"
 #include "model_bytes.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 /* The models are demo, sdpa, mine, team-a, team-b and secret. */
 static const struct key_line KEYS[] = {
@@ -61,7 +51,7 @@ static void expect_names(struct http_response response, const char *member, cons
     http_response_free(&response);
 }
 
-static void test_lists(void **state)
+TEST(lists)
 {
     static const struct {
         const char *key, *names;
@@ -72,7 +62,6 @@ static void test_lists(void **state)
         { "one", "mine," },
         { "two", "demo,mine," },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         expect_names(get(CASES[i].key, "/v1/models", 200), "models", CASES[i].names);
         expect_names(get(CASES[i].key, "/v2/models", 200), "models", CASES[i].names);
@@ -103,7 +92,7 @@ static void expect_hidden(const char *key, const char *format, const char *body)
 static const char OIP[] = "{\"inputs\":[{\"name\":\"query\",\"shape\":[1,3],\"datatype\":\"FP32\","
                           "\"data\":[1,0,0]}]}";
 
-static void test_paths(void **state)
+TEST(paths)
 {
     static const char *const GETS[] = {
         "/v1/models/%s",
@@ -115,7 +104,6 @@ static void test_paths(void **state)
         "/v2/models/%s/versions/1/config",
     };
     char path[128];
-    (void)state;
     for (size_t i = 0; i < sizeof GETS / sizeof GETS[0]; i++) {
         struct http_response response;
         expect_hidden("team", GETS[i], NULL);
@@ -132,9 +120,8 @@ static void test_paths(void **state)
 }
 
 /* A fault lists the names that there are: only those of the key. */
-static void test_messages(void **state)
+TEST(messages)
 {
-    (void)state;
     const struct http_request missing = { .path = "/v1/models/team-z" };
     const struct http_request oip = { .path = "/v2/models/team-z" };
     const struct http_request call = { .path = "/v1/attention",
@@ -151,7 +138,7 @@ static void test_messages(void **state)
 #define GRADIENT WORDS ",\"context_gradient\":[[1,0,0],[0,1,0]]}"
 #define PARTS    "\"parts\":[{\"context\":[[[1,2,3]]],\"lse\":[[0]]}]}"
 
-static void test_bodies(void **state)
+TEST(bodies)
 {
     static const struct {
         const char *path, *rest;
@@ -162,7 +149,6 @@ static void test_bodies(void **state)
     };
     static const char *const HIDDEN[] = { "secret", "nobody", "sdpa" };
     char body[300], says[64];
-    (void)state;
     for (size_t i = 0; i < sizeof CALLS / sizeof CALLS[0]; i++) {
         for (int j = 0; j < 3; j++) {
             snprintf(body, sizeof body, "{\"model\":\"%s\",%s", HIDDEN[j], CALLS[i].rest);
@@ -179,9 +165,8 @@ static void test_bodies(void **state)
 }
 
 /* Where the model is left out, the only one is the only one that the key sees. */
-static void test_no_model(void **state)
+TEST(no_model)
 {
-    (void)state;
     struct http_response response = post("one", "/v1/attention", "{" WORDS "}", 200);
     assert_non_null(strstr(response.body, "\"model\":\"mine\""));
     http_response_free(&response);
@@ -193,9 +178,8 @@ static void test_no_model(void **state)
 }
 
 /* A model that the key may not use fails its item alone. */
-static void test_batch(void **state)
+TEST(batch)
 {
-    (void)state;
     struct http_response response =
         post("one", "/v1/attention/batch",
              "{\"requests\":[{\"model\":\"mine\"," WORDS "},{\"model\":\"secret\"," WORDS
@@ -214,7 +198,7 @@ static void test_batch(void **state)
     http_response_free(&response);
 }
 
-static void test_safetensors(void **state)
+TEST(safetensors)
 {
     static const float query[3] = { 1, 0, 0 };
     static const struct {
@@ -226,7 +210,6 @@ static void test_safetensors(void **state)
         { "{\"model\":\"nobody\"}", 403 },
     };
     char head[160];
-    (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         unsigned char file[600];
         const int size =
@@ -252,9 +235,8 @@ static void test_safetensors(void **state)
 /* ------------------------------------------------------------------ the owner -- */
 
 /* The scope models has no patterns, and brings no right to see or call. */
-static void test_owner(void **state)
+TEST(owner)
 {
-    (void)state;
     const struct http_request list = { .path = "/v1/models" };
     const struct http_request drop = { .method = "DELETE", .path = "/v1/models/secret" };
     key_expect_refused(&client, "owner", &list, 403, "scope", "'infer'");
@@ -269,7 +251,6 @@ static int start(void **state)
 {
     static const char *const NAMES[] = { "mine", "team-a", "team-b", "secret" };
     char file[64];
-    (void)state;
     directory = daemon_directory_create();
     for (int i = 0; i < 4; i++) {
         struct model_bytes bytes = model_bytes_demo(2, "");
@@ -283,14 +264,5 @@ static int start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lists),         cmocka_unit_test(test_paths),
-        cmocka_unit_test(test_messages),      cmocka_unit_test(test_bodies),
-        cmocka_unit_test(test_no_model),      cmocka_unit_test(test_batch),
-        cmocka_unit_test(test_safetensors),   cmocka_unit_test(test_owner),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

@@ -1,23 +1,14 @@
 /* test_key_scopes.c - every operation of the OpenAPI document with each key: none, a wrong one, one
  * of each scope. The document says which scope an operation asks for; the daemon must ask for the
  * same, and must answer before the body comes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "access/access_key.h"
 #include "answer.h"
 #include "api/routes.h"
 #include "fixture.h"
 #include "key_file.h"
+#include "test.h"
 
 #include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A key of each scope, which is its name but for the colon. */
 static const struct key_line KEYS[] = {
@@ -111,9 +102,8 @@ static void compare_with_route(const struct operation *operation)
     fail_msg("%s %s is no route", operation->method, operation->pattern);
 }
 
-static void test_document_is_table(void **state)
+TEST(document_is_table)
 {
-    (void)state;
     each_operation(compare_with_route);
 }
 
@@ -166,16 +156,14 @@ static void try_keys(const struct operation *operation)
     }
 }
 
-static void test_every_key(void **state)
+TEST(every_key)
 {
-    (void)state;
     each_operation(try_keys);
 }
 
 /* HEAD is as GET. Paths and methods that are not there are told to keys alone. */
-static void test_beside_the_document(void **state)
+TEST(beside_the_document)
 {
-    (void)state;
     const struct http_request unknown = { .path = "/v1/nothing" };
     const struct http_request method = { .method = "DELETE", .path = "/v1/models" };
     const struct http_request open_method = { .method = "DELETE", .path = "/livez" };
@@ -236,16 +224,14 @@ static void try_heads(const struct operation *operation)
     }
 }
 
-static void test_before_body(void **state)
+TEST(before_body)
 {
-    (void)state;
     each_operation(try_heads);
 }
 
 /* A short body that is there is read, so that the connection stays open. */
-static void test_connection_stays(void **state)
+TEST(connection_stays)
 {
-    (void)state;
     const struct http_request post = { .path = "/v1/attention",
                                        .body = "{\"model\":\"demo\",\"query\":[[1,0,0]]}" };
     struct http_response response = key_expect(&client, NULL, &post, 401);
@@ -259,7 +245,6 @@ static void test_connection_stays(void **state)
 
 static int start(void **state)
 {
-    (void)state;
     directory = daemon_directory_create();
     key_file_write(fixture_path("keys"), KEYS);
     fixture_serve("--keys", fixture_path("keys"));
@@ -276,12 +261,5 @@ static int clear(void **state)
     return fixture_clear(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_document_is_table),   cmocka_unit_test(test_every_key),
-        cmocka_unit_test(test_beside_the_document), cmocka_unit_test(test_before_body),
-        cmocka_unit_test(test_connection_stays),    cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, clear);

@@ -1,23 +1,14 @@
 /* test_keys.c - a daemon with keys: how a key is sent, keys that come and go while it runs, what
  * the log says of them, and clients that others wrote. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "key_file.h"
 #include "skip.h"
+#include "test.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static const struct key_line KEYS[] = {
@@ -53,10 +44,9 @@ static void write_and_reload(const struct key_line *lines, const char *event)
 
 /* --------------------------------------------------------------------- headers -- */
 
-static void test_headers(void **state)
+TEST(headers)
 {
     char secret[128];
-    (void)state;
     snprintf(secret, sizeof secret, "%s", key_secret("caller"));
     const struct {
         const char *format, *other; /* with the secret in place of %s */
@@ -105,21 +95,40 @@ static void test_headers(void **state)
     }
 }
 
-static void test_scope_challenge(void **state)
+TEST(scope_challenge)
 {
     char value[128];
     const struct http_request request = { .path = "/metrics" };
-    (void)state;
     struct http_response response = key_expect(&client, "caller", &request, 403);
     assert_non_null(http_response_header(&response, "WWW-Authenticate", value, sizeof value));
     assert_string_equal(value, "Bearer realm=\"attnd\", error=\"insufficient_scope\"");
     http_response_free(&response);
 }
 
-/* The refusal does not wait for a short body either, which could have been read beside others. */
-static void test_body_that_does_not_come(void **state)
+/* Probes have no key. */
+TEST(health)
 {
-    (void)state;
+    static const char *const PATHS[] = { "/livez", "/readyz", "/v2/health/live",
+                                         "/v2/health/ready" };
+    char url[64];
+    for (int i = 0; i < 4; i++) {
+        struct http_response response =
+            key_expect(&client, NULL, &(struct http_request){ .path = PATHS[i] }, 200);
+        http_response_free(&response);
+        response = key_expect(&client, "nobody", &(struct http_request){ .path = PATHS[i] }, 200);
+        http_response_free(&response);
+    }
+    snprintf(url, sizeof url, "http://127.0.0.1:%d", server.port);
+    const char *const arguments[] = { "health", url, NULL };
+    struct daemon_result result = daemon_command(arguments, NULL);
+    if (result.exit_code != 0)
+        fail_msg("attnd health: %d %s%s", result.exit_code, result.output, result.errors);
+    daemon_result_free(&result);
+}
+
+/* The refusal does not wait for a short body either, which could have been read beside others. */
+TEST(body_that_does_not_come)
+{
     char with_key[128];
     snprintf(with_key, sizeof with_key, "X-Api-Key: %s\r\n", key_secret("caller"));
     const struct {
@@ -147,28 +156,6 @@ static void test_body_that_does_not_come(void **state)
     }
 }
 
-/* Probes have no key. */
-static void test_health(void **state)
-{
-    static const char *const PATHS[] = { "/livez", "/readyz", "/v2/health/live",
-                                         "/v2/health/ready" };
-    char url[64];
-    (void)state;
-    for (int i = 0; i < 4; i++) {
-        struct http_response response =
-            key_expect(&client, NULL, &(struct http_request){ .path = PATHS[i] }, 200);
-        http_response_free(&response);
-        response = key_expect(&client, "nobody", &(struct http_request){ .path = PATHS[i] }, 200);
-        http_response_free(&response);
-    }
-    snprintf(url, sizeof url, "http://127.0.0.1:%d", server.port);
-    const char *const arguments[] = { "health", url, NULL };
-    struct daemon_result result = daemon_command(arguments, NULL);
-    if (result.exit_code != 0)
-        fail_msg("attnd health: %d %s%s", result.exit_code, result.output, result.errors);
-    daemon_result_free(&result);
-}
-
 /* ------------------------------------------------------------------ coming, going -- */
 
 static void expect_status(const char *key, long status)
@@ -179,7 +166,7 @@ static void expect_status(const char *key, long status)
 }
 
 /* On one kept connection. */
-static void test_reload(void **state)
+TEST(reload)
 {
     static const struct key_line OTHERS[] = {
         { "newcomer", "infer" }, { "caller", "models" }, { "admin", "admin" }, { NULL, NULL }
@@ -188,7 +175,6 @@ static void test_reload(void **state)
     static const struct key_line EXPIRED[] = { { "caller", "infer expires=2020-01-31" },
                                                { "owner", "infer expires=2999-12-31" },
                                                { NULL, NULL } };
-    (void)state;
     struct http_response response = key_expect(&client, "caller", &LIST, 200);
     http_response_free(&response);
     expect_status("newcomer", 401);
@@ -219,9 +205,8 @@ static void run_client(const char *package, const char *present, const char *for
         fail_msg("%s", command);
 }
 
-static void test_curl(void **state)
+TEST(curl)
 {
-    (void)state;
     run_client("curl", "curl --version",
                "test \"$(curl -sS -o /dev/null -w '%%{http_code}' --oauth2-bearer %s "
                "-d '{\"model\":\"demo\",\"query\":[[1,0,0]]}' "
@@ -232,9 +217,8 @@ static void test_curl(void **state)
                "http://127.0.0.1:%d/v1/attention)\" = 401");
 }
 
-static void test_python(void **state)
+TEST(python)
 {
-    (void)state;
     run_client(
         "python3", "python3 --version",
         "python3 -c '\n"
@@ -286,11 +270,10 @@ static long status_of(const char *name, const char *header)
 }
 
 /* tritonclient's users give the header as headers={"Authorization": "Bearer ..."}. */
-static void test_tritonclient(void **state)
+TEST(tritonclient)
 {
     char header[200];
     int count = 0;
-    (void)state;
     snprintf(header, sizeof header, "authorization: Bearer %s\r\n", key_secret("admin"));
     DIR *folder = opendir("tests/http/tritonclient");
     assert_non_null(folder);
@@ -339,11 +322,16 @@ static int count_in_memory(const char *text)
     return maps && memory >= 0 ? count : -1;
 }
 
+/* After all that was sent, and refused. */
+TEST(no_secret_in_log)
+{
+    key_expect_not_logged(&server, "caller");
+}
+
 /* Nothing writes over the headers of the last request of a connection, as the next request of one
  * that stays open does. What the daemon refuses is forgotten too. */
-static void test_no_secret_in_memory(void **state)
+TEST(no_secret_in_memory)
 {
-    (void)state;
     char secret[128], request[600];
     enum { COUNT = 40 };
     struct http_raw raw[COUNT];
@@ -373,18 +361,10 @@ static void test_no_secret_in_memory(void **state)
     assert_int_equal(count_in_memory(secret), 0);
 }
 
-/* After all that was sent, and refused. */
-static void test_no_secret_in_log(void **state)
-{
-    (void)state;
-    key_expect_not_logged(&server, "caller");
-}
-
 /* ------------------------------------------------------------------- start, end -- */
 
 static int start(void **state)
 {
-    (void)state;
     directory = daemon_directory_create();
     snprintf(path_of_keys, sizeof path_of_keys, "%s", fixture_path("keys"));
     key_file_write(path_of_keys, KEYS);
@@ -393,15 +373,5 @@ static int start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_headers),          cmocka_unit_test(test_scope_challenge),
-        cmocka_unit_test(test_health),           cmocka_unit_test(test_body_that_does_not_come),
-        cmocka_unit_test(test_reload),           cmocka_unit_test(test_curl),
-        cmocka_unit_test(test_python),           cmocka_unit_test(test_tritonclient),
-        cmocka_unit_test(test_no_secret_in_log), cmocka_unit_test(test_no_secret_in_memory),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

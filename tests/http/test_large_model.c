@@ -4,21 +4,12 @@
  * A layer is 16 MiB of F64 matrices, which the daemon converts. Between two layers lies a tensor
  * that no layer uses. The test is skipped if the file system has no holes or no such
  * large files. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "request_text.h"
+#include "test.h"
 
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -109,9 +100,8 @@ static void stop_daemon(void)
     daemon_stop(&server);
 }
 
-static void test_little_memory(void **state)
+TEST(little_memory)
 {
-    (void)state;
     if (!make_file()) {
         print_message("no holes in files of %s\n", directory);
         skip();
@@ -137,8 +127,4 @@ static void test_little_memory(void **state)
     stop_daemon();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_little_memory) };
-    return cmocka_run_group_tests(tests, fixture_make_directory, fixture_clear);
-}
+ALL_TESTS(fixture_make_directory, fixture_clear);

@@ -2,22 +2,13 @@
  *
  * Each limit has its own daemon, in which the limit is small. A refusal must come before the work
  * that it saves: before the daemon reads the body, or before it computes the answer. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "daemon.h"
 #include "endless.h"
 #include "request_text.h"
+#include "test.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char PATH[] = "/v1/attention";
 static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
@@ -68,9 +59,8 @@ static void refused_on_headers(const char *more)
     free(head);
 }
 
-static void test_content_length_over_the_limit(void **state)
+TEST(content_length_over_the_limit)
 {
-    (void)state;
     start_small();
     refused_on_headers("Content-Length: 65537\r\n");
     refused_on_headers("Content-Length: 1000000000000\r\n");
@@ -81,9 +71,8 @@ static void test_content_length_over_the_limit(void **state)
 
 /* None of these is a length that the daemon can use. libmicrohttpd may answer them in its own
  * words. */
-static void test_content_length_that_is_none(void **state)
+TEST(content_length_that_is_none)
 {
-    (void)state;
     static const char *const lines[] = {
         "Content-Length: 18446744073709551616\r\n",
         "Content-Length: 18446744073709551615\r\n",
@@ -108,9 +97,8 @@ static void test_content_length_that_is_none(void **state)
     daemon_stop(&server);
 }
 
-static void test_body_at_the_limit(void **state)
+TEST(body_at_the_limit)
 {
-    (void)state;
     start_small();
     struct http_client client;
     http_client_init(&client, server.port);
@@ -130,9 +118,8 @@ static void test_body_at_the_limit(void **state)
 }
 
 /* A chunked body that goes on and on is answered, or the connection is cut off, before long. */
-static void test_chunked_over_the_limit(void **state)
+TEST(chunked_over_the_limit)
 {
-    (void)state;
     enum { CHUNK = 16384, CHUNKS = 4096 };
     start_small();
     struct http_raw raw;
@@ -172,9 +159,8 @@ static void test_chunked_over_the_limit(void **state)
 }
 
 /* 64 heads, 4000 queries and 8000 keys: the weights would take 8e9 bytes and seconds of work. */
-static void test_answer_over_the_limit(void **state)
+TEST(answer_over_the_limit)
 {
-    (void)state;
     daemon_start_with(&server, "--answer-max", "1MiB", NULL);
     struct http_client client;
     http_client_init(&client, server.port);
@@ -201,9 +187,8 @@ static void test_answer_over_the_limit(void **state)
 }
 
 /* The answer of each item is small, but all answers together are too large. */
-static void test_batch_answer_over_the_limit(void **state)
+TEST(batch_answer_over_the_limit)
 {
-    (void)state;
     daemon_start_with(&server, "--answer-max", "64KiB", NULL);
     struct http_client client;
     http_client_init(&client, server.port);
@@ -235,9 +220,8 @@ static void expect_late(struct http_client *client, const char *body, const char
 
 enum { LONG_ROWS = 4096 }; /* seconds of work */
 
-static void test_deadline(void **state)
+TEST(deadline)
 {
-    (void)state;
     daemon_start_with(&server, "--workers", "1", "--timeout", "3600s", NULL);
     struct http_client client;
     struct endless ahead;
@@ -258,9 +242,8 @@ static void test_deadline(void **state)
 }
 
 /* --timeout is the longest time that a request may take, even if the request asks for more. */
-static void test_longest_time(void **state)
+TEST(longest_time)
 {
-    (void)state;
     const char *const patient[] = { "X-Timeout-Ms: 60000", NULL };
     struct http_client client;
     char *slow = endless_text(LONG_ROWS, 0);
@@ -287,9 +270,8 @@ static void expect_given_up(struct http_raw *raw, double seconds)
     http_raw_close(raw);
 }
 
-static void test_slow_body(void **state)
+TEST(slow_body)
 {
-    (void)state;
     daemon_start_with(&server, "--body-timeout", "1s", NULL);
     char *head = head_text("Content-Length: 30\r\n");
     struct http_raw none, half, trickle, chunked;
@@ -326,9 +308,8 @@ static void test_slow_body(void **state)
 
 /* The body was sent in time, but the daemon stood still or was sending another answer. So the body
  * is not late. */
-static void test_body_that_was_there(void **state)
+TEST(body_that_was_there)
 {
-    (void)state;
     enum { SIZE = 4000000 }; /* more than the daemon reads at once */
     daemon_start_with(&server, "--body-timeout", "1s", NULL);
     char *body = malloc(SIZE);
@@ -350,9 +331,8 @@ static void test_body_that_was_there(void **state)
 
 /* ------------------------------------------------------------------ how many -- */
 
-static void test_queue_full(void **state)
+TEST(queue_full)
 {
-    (void)state;
     enum { COUNT = 10, QUEUE = 3 };
     daemon_start_with(&server, "--workers", "1", "--queue-max", "3", NULL);
     struct http_client client;
@@ -425,41 +405,20 @@ static void limited_by(const char *flag)
     daemon_stop(&server);
 }
 
-static void test_connections_max(void **state)
+TEST(connections_max)
 {
-    (void)state;
     limited_by("--connections-max");
 }
 
-static void test_connections_per_ip_max(void **state)
+TEST(connections_per_ip_max)
 {
-    (void)state;
     limited_by("--connections-per-ip-max");
 }
 
 static int clear(void **state)
 {
-    (void)state;
     daemon_kill(&server);
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_content_length_over_the_limit, clear),
-        cmocka_unit_test_teardown(test_content_length_that_is_none, clear),
-        cmocka_unit_test_teardown(test_body_at_the_limit, clear),
-        cmocka_unit_test_teardown(test_chunked_over_the_limit, clear),
-        cmocka_unit_test_teardown(test_answer_over_the_limit, clear),
-        cmocka_unit_test_teardown(test_batch_answer_over_the_limit, clear),
-        cmocka_unit_test_teardown(test_deadline, clear),
-        cmocka_unit_test_teardown(test_longest_time, clear),
-        cmocka_unit_test_teardown(test_slow_body, clear),
-        cmocka_unit_test_teardown(test_body_that_was_there, clear),
-        cmocka_unit_test_teardown(test_queue_full, clear),
-        cmocka_unit_test_teardown(test_connections_max, clear),
-        cmocka_unit_test_teardown(test_connections_per_ip_max, clear),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(NULL, clear);

@@ -1,23 +1,14 @@
 /* test_log_stall.c - a log that nobody reads stops nothing. The daemon answers every request,
  * counts the lines for which there was no room, and ends in time. The last lines before a crash are
  * in the log. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "daemon.h"
 #include "request_text.h"
+#include "test.h"
 
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { BURST = 200, REQUESTS_MAX = 100 * BURST };
@@ -100,9 +91,8 @@ static char *read_with(int pipe_end, const char *text)
 }
 
 /* Each request has a log line or is counted as dropped. The warnings give the same count. */
-static void test_requests_do_not_wait_for_the_log(void **state)
+TEST(requests_do_not_wait_for_the_log)
 {
-    (void)state;
     const int pipe_end = start_into_pipe();
     const int sent = send_until_lines_are_dropped();
     char *log = read_with(pipe_end, "log lines dropped");
@@ -134,9 +124,8 @@ static void test_requests_do_not_wait_for_the_log(void **state)
     close(pipe_end);
 }
 
-static void test_the_end_does_not_wait_for_the_log(void **state)
+TEST(the_end_does_not_wait_for_the_log)
 {
-    (void)state;
     const int pipe_end = start_into_pipe();
     send_until_lines_are_dropped();
     const double start = daemon_now();
@@ -146,9 +135,8 @@ static void test_the_end_does_not_wait_for_the_log(void **state)
     close(pipe_end);
 }
 
-static void test_the_reader_leaves(void **state)
+TEST(the_reader_leaves)
 {
-    (void)state;
     close(start_into_pipe());
     for (int i = 0; i < 100; i++)
         cJSON_Delete(
@@ -160,10 +148,9 @@ static void test_the_reader_leaves(void **state)
 /* The daemon writes a line some milliseconds after it logs the line, and a crash waits for that.
  * The line of a request is there before the daemon looks at the next request of the same
  * connection. */
-static void test_the_last_lines_before_a_crash(void **state)
+TEST(the_last_lines_before_a_crash)
 {
     enum { REQUESTS = 10 };
-    (void)state;
     for (int i = 0; i < 5; i++) {
         struct http_raw raw;
         daemon_start(&server, NULL);
@@ -187,7 +174,6 @@ static void test_the_last_lines_before_a_crash(void **state)
 
 static int clear(void **state)
 {
-    (void)state;
     if (client.curl)
         http_client_free(&client);
     client = (struct http_client){ 0 };
@@ -195,15 +181,4 @@ static int clear(void **state)
     return 0;
 }
 
-#define TEST(function) cmocka_unit_test_teardown(function, clear)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_requests_do_not_wait_for_the_log),
-        TEST(test_the_end_does_not_wait_for_the_log),
-        TEST(test_the_reader_leaves),
-        TEST(test_the_last_lines_before_a_crash),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(NULL, clear);

@@ -1,21 +1,11 @@
 /* test_long_answers.c - answers so long that several workers write them in pieces, and that the
  * daemon sends block by block. They have the same numbers and bytes as ever. Nothing is left in the
  * daemon of answers that end early. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "request_text.h"
+#include "test.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
 static const char PATH[] = "/v1/attention";
@@ -60,9 +50,8 @@ static double *query_of(const char *body)
 
 /* The answer is also asked for packed, on the same connection as the plain requests before and
  * after. */
-static void test_numbers(void **state)
+TEST(numbers)
 {
-    (void)state;
     char *body = body_of(ROWS, "");
     double *query = query_of(body);
     struct http_request request = { .path = PATH, .body = body };
@@ -86,9 +75,8 @@ static void test_numbers(void **state)
 }
 
 /* Each item, long, short or faulty, has the same answer as alone. */
-static void test_batch(void **state)
+TEST(batch)
 {
-    (void)state;
     static const int64_t lengths[] = { 2, ROWS, 30, 200, 1 };
     enum { COUNT = sizeof lengths / sizeof lengths[0] };
     struct request_text text = { 0 };
@@ -117,9 +105,8 @@ static void test_batch(void **state)
 
 /* Other kinds of numbers: indices, and numbers of the Open Inference Protocol as text beside others
  * as bytes. */
-static void test_other_numbers(void **state)
+TEST(other_numbers)
 {
-    (void)state;
     const int64_t shape[] = { 1, ROWS, 200 };
     char *body = body_of(ROWS, ",\"outputs\":[\"weights\"],\"weight_map\":{\"top_k\":200}");
     cJSON *answer = answer_post(&client, PATH, body);
@@ -165,9 +152,8 @@ static size_t header_length(const struct http_response *response)
 }
 
 /* The text of the doubles reads back to the same doubles that are sent as bytes. */
-static void test_text_beside_bytes(void **state)
+TEST(text_beside_bytes)
 {
-    (void)state;
     struct request_text query = { 0 };
     request_text_random(&query, 6, ROWS, WIDTH);
     struct http_response bytes = infer_oip(query.data, true), text = infer_oip(query.data, false);
@@ -194,9 +180,8 @@ static void test_text_beside_bytes(void **state)
 }
 
 /* Each row has one number, so its softmax is 1, also in a packed answer. */
-static void test_softmax(void **state)
+TEST(softmax)
 {
-    (void)state;
     enum { COUNT = 140000 };
     struct request_text text = { 0 };
     request_text_add(&text, "{\"input\":[");
@@ -225,9 +210,8 @@ static void expect_nothing_left(void)
 }
 
 /* Bytes that shrink by less than a tenth are sent as they are, unless the client refuses that. */
-static void test_bytes_packed(void **state)
+TEST(bytes_packed)
 {
-    (void)state;
     static const char *const wanted[] = { NULL, "Accept-Encoding: gzip",
                                           "Accept-Encoding: gzip, identity;q=0" };
     char *body = body_of(700, ",\"outputs\":[\"weights\"]"), coding[16];
@@ -249,34 +233,9 @@ static void test_bytes_packed(void **state)
     free(body);
 }
 
-/* The answer is 46 MB of text and 16 MB of weights, packed to 20 MB. When the daemon sends the
- * first packed byte, nothing of the text and the weights is left in memory. */
-static void test_text_goes_when_packed(void **state)
-{
-    (void)state;
-    if (daemon_slowness() > 1)
-        return; /* sanitizers keep what is freed */
-    char *body = body_of(2000, ""), head[200], first;
-    struct http_raw raw;
-    const size_t before = daemon_memory_bytes(&server);
-    snprintf(head, sizeof head,
-             "POST /v1/attention HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n"
-             "Content-Length: %zu\r\n\r\n",
-             strlen(body));
-    http_raw_connect(&raw, server.port);
-    assert_true(http_raw_send_text(&raw, head));
-    assert_true(http_raw_send_text(&raw, body));
-    assert_int_equal(recv(raw.socket, &first, 1, 0), 1);
-    assert_in_range(daemon_memory_bytes(&server), 0, before + (40 << 20));
-    http_raw_close(&raw);
-    expect_nothing_left();
-    free(body);
-}
-
 /* The deadlines pass before, while and after the daemon writes the answer. */
-static void test_deadlines(void **state)
+TEST(deadlines)
 {
-    (void)state;
     char *body = body_of(900, "");
     for (int i = 0; i < 15; i++) {
         char timeout[40];
@@ -296,9 +255,8 @@ static void test_deadlines(void **state)
 }
 
 /* The clients leave before, while and after the daemon writes the answer, and while it sends it. */
-static void test_departures(void **state)
+TEST(departures)
 {
-    (void)state;
     char *body = body_of(900, ""), head[200];
     const int descriptors = daemon_descriptor_count(&server);
     snprintf(head, sizeof head,
@@ -321,19 +279,28 @@ static void test_departures(void **state)
     free(body);
 }
 
-int main(void)
+/* The answer is 46 MB of text and 16 MB of weights, packed to 20 MB. When the daemon sends the
+ * first packed byte, nothing of the text and the weights is left in memory. */
+TEST(text_goes_when_packed)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_batch),
-        cmocka_unit_test(test_other_numbers),
-        cmocka_unit_test(test_text_beside_bytes),
-        cmocka_unit_test(test_softmax),
-        cmocka_unit_test(test_bytes_packed),
-        cmocka_unit_test(test_deadlines),
-        cmocka_unit_test(test_departures),
-        cmocka_unit_test(test_text_goes_when_packed),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, fixture_start, fixture_clear);
+    if (daemon_slowness() > 1)
+        return; /* sanitizers keep what is freed */
+    char *body = body_of(2000, ""), head[200], first;
+    struct http_raw raw;
+    const size_t before = daemon_memory_bytes(&server);
+    snprintf(head, sizeof head,
+             "POST /v1/attention HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n"
+             "Content-Length: %zu\r\n\r\n",
+             strlen(body));
+    http_raw_connect(&raw, server.port);
+    assert_true(http_raw_send_text(&raw, head));
+    assert_true(http_raw_send_text(&raw, body));
+    assert_int_equal(recv(raw.socket, &first, 1, 0), 1);
+    assert_in_range(daemon_memory_bytes(&server), 0, before + (40 << 20));
+    http_raw_close(&raw);
+    expect_nothing_left();
+    free(body);
 }
+
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(fixture_start, fixture_clear);

@@ -1,25 +1,15 @@
 /* test_mask_kinds.c - three kinds of masks: booleans, numbers, and the 0 and 1 that a tokenizer
  * gives. A mask of 0 and 1 is neither of the first two: added to the scores, it would hide
  * nothing. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
-
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 #define TWO "{\"model\":\"sdpa\",\"query\":[[1,0],[0,1]],"
 
 /* A mask of 0 and 1 is refused whatever its shape, in each form of a call. */
-static void test_zeros_and_ones(void **state)
+TEST(zeros_and_ones)
 {
-    (void)state;
     static const struct {
         const char *path, *body;
     } CASES[] = {
@@ -45,9 +35,8 @@ static void test_zeros_and_ones(void **state)
 }
 
 /* Each item of a batch is judged by itself, whatever the shared mask is. */
-static void test_items_of_a_batch(void **state)
+TEST(items_of_a_batch)
 {
-    (void)state;
     cJSON *answer = answer_post(&client, "/v1/attention/batch",
                                 TWO "\"outputs\":[\"weights\"],\"mask\":[[true,false],[true,true]],"
                                     "\"requests\":[{},{\"mask\":[[1,0],[1,1]]},"
@@ -60,9 +49,8 @@ static void test_items_of_a_batch(void **state)
 
 /* A mask that cannot be meant for booleans is added to the scores: one without a 1, with another
  * number, or with a null. */
-static void test_numbers_are_added(void **state)
+TEST(numbers_are_added)
 {
-    (void)state;
     static const struct {
         const char *mask, *weights;
     } CASES[] = {
@@ -86,9 +74,8 @@ static void test_numbers_are_added(void **state)
 
 /* A tensor's datatype says which kind of mask it is: FP32 is added, even where it has only 0 and 1,
  * and BOOL takes them as false and true. */
-static void test_datatypes_decide(void **state)
+TEST(datatypes_decide)
 {
-    (void)state;
     static const struct {
         const char *datatype, *weights;
     } CASES[] = {
@@ -110,12 +97,5 @@ static void test_datatypes_decide(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_zeros_and_ones),    cmocka_unit_test(test_items_of_a_batch),
-        cmocka_unit_test(test_numbers_are_added), cmocka_unit_test(test_datatypes_decide),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, fixture_start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(fixture_start, fixture_clear);

@@ -4,21 +4,12 @@
  * Two tests compare resident memory: after a burst, and with idle connections. They do so on the
  * plain build alone, because a sanitizer keeps freed memory. Where ATTND_TEST_PROBLEMS is set, the
  * soak sends a hundred times as many requests as it says. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "problem_count.h"
 #include "request_text.h"
+#include "test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -76,9 +67,8 @@ static void expect_refused(int content_length, long status, const char *code)
     http_raw_close(&raw);
 }
 
-static void test_announced_bodies(void **state)
+TEST(announced_bodies)
 {
-    (void)state;
     struct http_raw first;
     start("--memory-max", "8MiB");
     assert_true(answer_metric(&client, "attnd_memory_max_bytes") == 8 * MIB);
@@ -103,9 +93,8 @@ static void test_announced_bodies(void **state)
 }
 
 /* A chunked body announces no length; it takes more of the budget as it grows. */
-static void test_chunked_bodies(void **state)
+TEST(chunked_bodies)
 {
-    (void)state;
     start("--memory-max", "2MiB");
     char *body = malloc(MIB + 2);
     memset(body, ' ', MIB + 2);
@@ -133,9 +122,8 @@ static void test_chunked_bodies(void **state)
 
 /* This request is small on the wire and large to compute. The daemon refuses it where it can never
  * fit. The whole budget is free again after it. */
-static void test_computing(void **state)
+TEST(computing)
 {
-    (void)state;
     start("--memory-max", "4MiB");
     struct request_text text = { 0 };
     request_text_add(&text, "{\"model\":\"sdpa\",\"outputs\":[\"weights\"],\"query\":");
@@ -152,9 +140,8 @@ static void test_computing(void **state)
 
 /* What would not fit into an idle daemon is 413 with the bound, also where that is found out by and
  * by, and the client is not told to come again. */
-static void test_never_fits(void **state)
+TEST(never_fits)
 {
-    (void)state;
     enum { BYTES = 200 << 10 };
     char *body = malloc(BYTES + 100), value[32];
     const int head = sprintf(body, "{\"model\":\"stories260K\",\"text\":\"");
@@ -194,9 +181,8 @@ static double ask_and_stop(struct http_raw *raw, const char *path, const char *h
 
 /* An answer counts until the client has taken it, by what it holds: not the room that its numbers
  * might have needed, and nothing that it was computed from. */
-static void test_answers(void **state)
+TEST(answers)
 {
-    (void)state;
     struct request_text weights = { 0 }, tokens = { 0 };
     request_text_add(&weights, "{\"model\":\"sdpa\",\"outputs\":[\"weights\"],\"query\":");
     request_text_random(&weights, 5, 1500, 2);
@@ -237,9 +223,8 @@ static size_t resident_after(double seconds)
 
 /* Many large requests run at once, then none. Resident memory returns to what it was before, or at
  * most a tenth plus half a MiB above that. */
-static void test_burst(void **state)
+TEST(burst)
 {
-    (void)state;
     enum { COUNT = 6 };
     if (daemon_slowness() > 1)
         skip();
@@ -276,9 +261,8 @@ static void test_burst(void **state)
 }
 
 /* Memory does not grow with the number of requests, of whatever kind they are. */
-static void test_soak(void **state)
+TEST(soak)
 {
-    (void)state;
     enum { KINDS = 6, WARM_UP = 3000 };
     static const char *const bodies[KINDS] = {
         GOOD,
@@ -310,9 +294,8 @@ static void test_soak(void **state)
 
 /* These connections stay open and silent after a request of 20 KB. 9 900 of them take no more than
  * 200 MiB. */
-static void test_idle_connections(void **state)
+TEST(idle_connections)
 {
-    (void)state;
     enum { BODY = 20000 };
     const int idle_count = problem_count(0) > 0 ? 9900 : 1000;
     struct rlimit limit;
@@ -347,19 +330,4 @@ static void test_idle_connections(void **state)
     stop();
 }
 
-#define TEST(function) cmocka_unit_test_teardown(function, fixture_clear)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_announced_bodies),
-        TEST(test_chunked_bodies),
-        TEST(test_computing),
-        TEST(test_never_fits),
-        TEST(test_answers),
-        TEST(test_burst),
-        TEST(test_soak),
-        TEST(test_idle_connections),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(NULL, fixture_clear);

@@ -1,22 +1,13 @@
 /* test_memory_shares.c - clients that try to take all memory of requests: they announce bodies,
  * send them slowly, or do not read answers. Other clients are served meanwhile, and the memory
  * comes back. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "request_text.h"
+#include "test.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
 static const char PATH[] = "/v1/attention";
@@ -92,9 +83,8 @@ static void begin_body(struct http_raw *raw, const char *address, size_t length,
 
 /* ---------------------------------------------------------------------- bodies -- */
 
-static void test_announced_and_not_sent(void **state)
+TEST(announced_and_not_sent)
 {
-    (void)state;
     enum { COUNT = 4 };
     struct http_raw raw[COUNT];
     start("512MiB");
@@ -112,9 +102,8 @@ static void test_announced_and_not_sent(void **state)
     stop();
 }
 
-static void test_many_that_trickle(void **state)
+TEST(many_that_trickle)
 {
-    (void)state;
     enum { COUNT = 200 };
     static struct http_raw raw[COUNT];
     start("64MiB");
@@ -135,9 +124,8 @@ static void test_many_that_trickle(void **state)
 /* One peer has sent half of the budget and sends no more. Another peer still has room, and both
  * peers still have room for small requests. After the timeout the memory is free, as if the first
  * peer had never sent anything. */
-static void test_sent_and_not_ended(void **state)
+TEST(sent_and_not_ended)
 {
-    (void)state;
     enum { COUNT = 4 };
     struct http_raw raw[COUNT], same;
     start("64MiB");
@@ -169,9 +157,8 @@ static void test_sent_and_not_ended(void **state)
 
 /* This is how clients behind a proxy look: one address may take all the memory of bodies while no
  * other address wants any. */
-static void test_one_peer_alone(void **state)
+TEST(one_peer_alone)
 {
-    (void)state;
     struct http_raw raw;
     start("64MiB");
     begin_body(&raw, "127.0.0.1", 32 * MIB, 32 * MIB);
@@ -190,9 +177,8 @@ static void test_one_peer_alone(void **state)
 
 /* Three clients do not read their answers, which together take more than half of the budget. They
  * take nothing of what bodies may take. */
-static void test_answers_that_are_not_read(void **state)
+TEST(answers_that_are_not_read)
 {
-    (void)state;
     enum { COUNT = 3 };
     struct http_raw raw[COUNT];
     char head[200];
@@ -226,14 +212,4 @@ static void test_answers_that_are_not_read(void **state)
     stop();
 }
 
-#define TEST(function) cmocka_unit_test_teardown(function, fixture_clear)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_announced_and_not_sent),    TEST(test_many_that_trickle),
-        TEST(test_sent_and_not_ended),        TEST(test_one_peer_alone),
-        TEST(test_answers_that_are_not_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(NULL, fixture_clear);

@@ -4,23 +4,13 @@
  * First come numbers worked out by hand: queries of 0 give every key the score 0, so that the
  * biases alone make the weights. Then comes the law: a trained layer gives an answer for each part
  * of the keys; these answers, merged, are its answer over all keys. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fill.h"
 #include "fixture.h"
 #include "request_text.h"
 #include "tensor_body.h"
 #include "tensor_file.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static const char ATTENTION[] = "/v1/attention";
 static const char MERGE[] = "/v1/attention/merge";
@@ -81,9 +71,8 @@ static const struct example EXAMPLES[] = {
       "[[1.0986122887],[0.4054651081]]" },
 };
 
-static void test_by_hand(void **state)
+TEST(by_hand)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof EXAMPLES / sizeof EXAMPLES[0]; i++) {
         cJSON *answer = answer_post(&client, ATTENTION, EXAMPLES[i].request);
         print_message("           %s\n", EXAMPLES[i].name);
@@ -95,9 +84,8 @@ static void test_by_hand(void **state)
 }
 
 /* Heads stay apart, and the answer always has lse, whatever outputs the request names. */
-static void test_partial(void **state)
+TEST(partial)
 {
-    (void)state;
     static const char *const outputs[] = { "", ",\"outputs\":[\"context\"]",
                                            ",\"outputs\":[\"context\",\"lse\"]" };
     for (int i = 0; i < 3; i++) {
@@ -131,9 +119,8 @@ static void expect_merged(const char *body, const char *context, const char *lse
 #define NO_KEYS "{\"context\":[[[0]],[[0]]],\"lse\":[[null],[null]]}"
 #define NOTHING "{\"context\":[[[0,0]],[[0,0]]],\"lse\":[[null],[null]]}"
 
-static void test_merge_by_hand(void **state)
+TEST(merge_by_hand)
 {
-    (void)state;
     static const char context[] = "[[2,-5,3,1]]", lse[] = "[[1.3862943611],[0.6931471806]]";
     expect_merged("{\"model\":\"sdpa\",\"parts\":[" PART_A "," PART_B "]}", context, lse);
     expect_merged("{\"model\":\"sdpa\",\"layer\":0,\"parts\":[" NOTHING "," PART_B "," NOTHING
@@ -165,9 +152,8 @@ static cJSON *drop(const char *more)
 }
 
 /* Each weight of 1/4 becomes 0 or 1/2, the context follows, lse does not. */
-static void test_dropout(void **state)
+TEST(dropout)
 {
-    (void)state;
     static const int64_t map[3] = { 1, 3, 4 }, rows[2] = { 3, 1 };
     cJSON *answer = drop(",\"dropout\":0.5,\"seed\":42");
     double *weights = answer_numbers(answer, "weights", 3, map);
@@ -252,9 +238,8 @@ static void expect_near(const cJSON *answer, const cJSON *whole, const char *nam
     free(want);
 }
 
-static void test_split_keys_of_a_trained_layer(void **state)
+TEST(split_keys_of_a_trained_layer)
 {
-    (void)state;
     static const int64_t row_counts[] = { 1, 5, 40 };
     static const int orders[][PARTS] = { { 0, 1, 2, 3 }, { 3, 1, 0, 2 }, { 2, 3, 1, 0 } };
     static float query[40 * WIDTH], key[KEYS * WIDTH];
@@ -324,9 +309,8 @@ static const struct refusal REFUSALS[] = {
     { "", "json", "", 400 },
 };
 
-static void test_faults(void **state)
+TEST(faults)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof REFUSALS / sizeof REFUSALS[0]; i++) {
         const struct refusal *refusal = &REFUSALS[i];
         answer_refused(&client, MERGE, refusal->body, refusal->status, refusal->code,
@@ -341,9 +325,8 @@ static void test_faults(void **state)
 
 /* lse of halves is F32, in every form of the answer and in a list of them, of sdpa, which computes
  * in the query's dtype, and of models: these of 400 and 1000 would have steps of 0.25 and 8. */
-static void test_lse_of_halves(void **state)
+TEST(lse_of_halves)
 {
-    (void)state;
     static const struct {
         const char *model, *dtype, *shape, *lse_shape;
         uint16_t query[3];
@@ -403,9 +386,8 @@ static void test_lse_of_halves(void **state)
 
 /* Contexts of halves are merged by the lse of floats that comes with them, and the whole has both
  * dtypes too. */
-static void test_merge_of_halves(void **state)
+TEST(merge_of_halves)
 {
-    (void)state;
     static const uint16_t SHORT[2][4] = { { 0x3f80, 0xc100, 0x4000, 0x4000 },
                                           { 0x40a0, 0x4080, 0x4080, 0 } };
     static const float LSE_A[] = { 1000.0986122887f, 1000 }, LSE_B[] = { 999, 1000 };
@@ -434,18 +416,5 @@ static void test_merge_of_halves(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_hand),
-        cmocka_unit_test(test_partial),
-        cmocka_unit_test(test_merge_by_hand),
-        cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_split_keys_of_a_trained_layer),
-        cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_lse_of_halves),
-        cmocka_unit_test(test_merge_of_halves),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, fixture_start_with_examples, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(fixture_start_with_examples, fixture_clear);

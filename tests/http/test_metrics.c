@@ -2,28 +2,17 @@
  *
  * The format is checked by a reader of our own (metrics_page.h), and by promtool where it is
  * installed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "model_client.h"
 #include "skip.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static const char PATH[] = "/v1/attention";
 static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
 
-static void test_metrics_syntax(void **state)
+TEST(metrics_syntax)
 {
-    (void)state;
     struct metrics_page page;
     cJSON_Delete(answer_post(&client, PATH, GOOD));
     answer_metrics(&client, &page);
@@ -36,9 +25,8 @@ static void test_metrics_syntax(void **state)
 
 /* A route that had no request yet has no series. The series that alerts watch from 0 on are there
  * at once. */
-static void test_a_fresh_page_is_short(void **state)
+TEST(a_fresh_page_is_short)
 {
-    (void)state;
     static const char *const FROM_THE_START[] = {
         "attnd_refused_total{reason=\"overloaded\"}",
         "attnd_refused_total{reason=\"deadline\"}",
@@ -74,9 +62,8 @@ static void test_a_fresh_page_is_short(void **state)
 }
 
 /* What Prometheus' own linter says of the page, where it is installed. */
-static void test_metrics_lint(void **state)
+TEST(metrics_lint)
 {
-    (void)state;
     char *words;
     skip_without("prometheus", "promtool --version");
     answer_refused(&client, PATH, "{", 400, "json", NULL);
@@ -118,9 +105,8 @@ static void send_kinds(int good, int batches, int bad, int nowhere)
 }
 
 /* One request of each kind, sent first, makes the series. */
-static void test_metrics_grow(void **state)
+TEST(metrics_grow)
 {
-    (void)state;
     struct metrics_page before, after;
     send_kinds(1, 1, 1, 1);
     answer_metrics(&client, &before);
@@ -147,9 +133,8 @@ static void test_metrics_grow(void **state)
 }
 
 /* Every route that infers counts under its own name, and under its model where it has one. */
-static void test_metrics_by_model_and_route(void **state)
+TEST(metrics_by_model_and_route)
 {
-    (void)state;
     static const struct {
         const char *path, *body, *labels;
     } cases[] = {
@@ -207,10 +192,9 @@ static double items_of(struct http_client *own, const char *model, int *series_c
 
 /* Models that clients put and delete make a limited number of series. A model that is put again
  * under its old name counts on from where it was. */
-static void test_models_come_and_go(void **state)
+TEST(models_come_and_go)
 {
     enum { MODELS = 50, PLACES = 32, SERIES_OF_ONE = 5 * 21 + 3, SERIES_OF_ROUTE = 21 + 2 };
-    (void)state;
     struct daemon other;
     struct http_client own;
     char *models = daemon_directory_create();
@@ -238,16 +222,5 @@ static void test_models_come_and_go(void **state)
     daemon_directory_remove(models);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_metrics_syntax),
-        cmocka_unit_test(test_a_fresh_page_is_short),
-        cmocka_unit_test(test_metrics_lint),
-        cmocka_unit_test(test_metrics_grow),
-        cmocka_unit_test(test_metrics_by_model_and_route),
-        cmocka_unit_test(test_models_come_and_go),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, fixture_start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(fixture_start, fixture_clear);

@@ -2,20 +2,11 @@
  *
  * The daemon refuses a bad file when a client puts it, and lists it as UNAVAILABLE when it finds it
  * in the directory. A bad file never takes another model down. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "model_client.h"
+#include "test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static const char *const SAFETENSORS[] = { "Content-Type: application/x-safetensors", NULL };
@@ -145,9 +136,8 @@ static void put_refused(const char *data, size_t size)
 }
 
 /* Each is put over a good model, which stays. */
-static void test_bad_files_are_refused(void **state)
+TEST(bad_files_are_refused)
 {
-    (void)state;
     static const float values[27] = { 0 };
     write_model("good.safetensors", model_bytes_demo(2, ""));
     start_server();
@@ -178,9 +168,8 @@ static void test_bad_files_are_refused(void **state)
 
 /* ------------------------------------------------------------------ what is found -- */
 
-static void test_directory_forms(void **state)
+TEST(directory_forms)
 {
-    (void)state;
     write_model("file.safetensors", model_bytes_demo(1, ""));
     write_model("folder/model.safetensors", model_bytes_demo(2, ""));
     daemon_directory_write(directory, "folder/config.json", CONFIG, sizeof(CONFIG) - 1);
@@ -197,9 +186,8 @@ static void test_directory_forms(void **state)
     fixture_stop(NULL);
 }
 
-static void test_directory_is_the_model(void **state)
+TEST(directory_is_the_model)
 {
-    (void)state;
     write_model("model.safetensors", model_bytes_demo(1, ""));
     daemon_directory_write(directory, "config.json", CONFIG, sizeof(CONFIG) - 1);
     fixture_serve("--models", directory, "--model-name", "mounted");
@@ -211,9 +199,8 @@ static void test_directory_is_the_model(void **state)
     fixture_stop(NULL);
 }
 
-static void test_default_model(void **state)
+TEST(default_model)
 {
-    (void)state;
     write_model("one.safetensors", model_bytes_demo(1, ""));
     start_server();
     cJSON *answer = answer_post(&client, "/v1/attention", "{\"query\":[1,0,0]}");
@@ -227,9 +214,8 @@ static void test_default_model(void **state)
 }
 
 /* One file for each way to store numbers; these numbers are exact in all of them. */
-static void test_dtypes(void **state)
+TEST(dtypes)
 {
-    (void)state;
     static const unsigned short f16[] = { 0x3c00, 0, 0, 0x3c00, 0x3c00, 0xc000 };
     static const unsigned short bf16[] = { 0x3f80, 0, 0, 0x3f80, 0x3f80, 0xc000 };
     static const double f64[] = { 1, 0, 0, 1, 1, -2 };
@@ -266,9 +252,8 @@ static void test_dtypes(void **state)
     fixture_stop(NULL);
 }
 
-static void test_bad_file_is_listed(void **state)
+TEST(bad_file_is_listed)
 {
-    (void)state;
     write_model("good.safetensors", model_bytes_demo(1, ""));
     daemon_directory_write(directory, "broken.safetensors", "broken", 6);
     write_model("typo.safetensors", model_bytes_demo(1, ",\"q_heeds\":1"));
@@ -303,9 +288,8 @@ static void test_bad_file_is_listed(void **state)
 
 /* A model's name is that of its folder or file, percent-encoded in a path and as it is in all else.
  * A file whose name no model can have is said in the log. */
-static void test_names(void **state)
+TEST(names)
 {
-    (void)state;
     write_model("my gpt2.safetensors", model_bytes_demo(1, ""));
     write_model("bart-6+6.safetensors", model_bytes_demo(2, ""));
     write_model("a#b.safetensors", model_bytes_demo(2, ""));
@@ -325,9 +309,8 @@ static void test_names(void **state)
 }
 
 /* With --models-strict a bad file keeps the daemon from being ready, or from starting. */
-static void test_strict(void **state)
+TEST(strict)
 {
-    (void)state;
     daemon_directory_write(directory, "broken.safetensors", "broken", 6);
     const char *const arguments[] = { "--listen", "127.0.0.1:0",     "--models",
                                       directory,  "--models-strict", NULL };
@@ -362,18 +345,16 @@ static void expect_command(int exit_code, const char *output, const char *errors
     daemon_result_free(&result);
 }
 
-static void test_check_config(void **state)
+TEST(check_config)
 {
-    (void)state;
     expect_command(0, "demo", NULL, "--check-config", NULL);
     write_model("words.safetensors", model_bytes_demo(1, ""));
     expect_command(0, "sdpa", NULL, "--models", directory, "--check-config", NULL);
     expect_command(1, NULL, NULL, "--check-config", "--models", "/nowhere/at/all", NULL);
 }
 
-static void test_model_show(void **state)
+TEST(model_show)
 {
-    (void)state;
     static const float values[2] = { 1, 2 };
     char path[512];
     write_model("words.safetensors", model_bytes_demo(1, ""));
@@ -396,26 +377,8 @@ static void test_model_show(void **state)
 
 static int make_directory(void **state)
 {
-    (void)state;
     directory = daemon_directory_create();
     return 0;
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, make_directory, fixture_clear)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_bad_files_are_refused),
-        TEST(test_directory_forms),
-        TEST(test_directory_is_the_model),
-        TEST(test_default_model),
-        TEST(test_dtypes),
-        TEST(test_bad_file_is_listed),
-        TEST(test_names),
-        TEST(test_strict),
-        TEST(test_check_config),
-        TEST(test_model_show),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(make_directory, fixture_clear);

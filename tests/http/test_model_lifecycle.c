@@ -4,25 +4,15 @@
  * The models are demo with its context multiplied, so that an answer tells which version it came
  * from. ATTND_TEST_PROBLEMS (make check-long) is the number of requests that run during the
  * swaps. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "model_client.h"
 #include "problem_count.h"
+#include "test.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---------------------------------------------------------------- helpers -- */
 
@@ -122,9 +112,8 @@ static void expect_answer(const char *path, double factor, const char *version)
 
 /* --------------------------------------------------------------- versions -- */
 
-static void test_versions(void **state)
+TEST(versions)
 {
-    (void)state;
     expect_answer("numbered", 20, "20");
     expect_answer("numbered/versions/3", 3, "3");
     expect_answer("numbered/versions/20", 20, "20");
@@ -163,9 +152,8 @@ static void test_versions(void **state)
 
 /* --------------------------------------------------------------- SIGHUP -- */
 
-static void test_read_again(void **state)
+TEST(read_again)
 {
-    (void)state;
     write_demo("changing.safetensors", 2);
     assert_false(model_is_listed(&client, "changing"));
     read_again();
@@ -245,9 +233,8 @@ static void swap(int round)
 }
 
 /* Every answer comes wholly from one version or the other. */
-static void test_swaps_under_load(void **state)
+TEST(swaps_under_load)
 {
-    (void)state;
     pthread_t threads[USERS];
     struct users users = { .port = server.port, .total = (int)problem_count(1000) };
     for (int i = 0; i < 2; i++) {
@@ -349,9 +336,8 @@ static void start_daemon(void)
 
 /* The daemon is killed at some point of a save. Then the file on disk is the last one that was
  * answered, or the next one, and it is whole. A new daemon serves it, and no other file is left. */
-static void test_killed_while_it_saves(void **state)
+TEST(killed_while_it_saves)
 {
-    (void)state;
     struct saver saver = { .first = 1 };
     const int rounds = (int)(problem_count(500) / 100);
     for (int i = 0; i < rounds; i++) {
@@ -378,7 +364,6 @@ static void test_killed_while_it_saves(void **state)
 
 static int start(void **state)
 {
-    (void)state;
     directory = daemon_directory_create();
     write_demo_version("numbered/3/model.safetensors", 3);
     write_demo_version("numbered/20/model.safetensors", 20);
@@ -387,12 +372,5 @@ static int start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_versions),         cmocka_unit_test(test_read_again),
-        cmocka_unit_test(test_swaps_under_load), cmocka_unit_test(test_killed_while_it_saves),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

@@ -1,20 +1,10 @@
 /* test_model_new.c - attnd model new: the daemon serves the files that it writes, and these depend
  * on the seed alone. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "daemon.h"
 #include "http_client.h"
 #include "tensor_file.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static char *directory;
 
@@ -108,9 +98,8 @@ static void expect_served(struct http_client *client, int index)
     http_response_free(&response);
 }
 
-static void test_served(void **state)
+TEST(served)
 {
-    (void)state;
     struct daemon server;
     struct http_client client;
     char name[64];
@@ -132,9 +121,8 @@ static void test_served(void **state)
     daemon_stop(&server);
 }
 
-static void test_seed(void **state)
+TEST(seed)
 {
-    (void)state;
     static const char flags[] = "--d-model 8 --q-heads 2 --seed ";
     char with[64];
     static const char *const seeds[] = { "1", "1", "2" };
@@ -152,9 +140,8 @@ static void test_seed(void **state)
     assert_true(same_bytes(names[0], names[2]));
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     static const struct {
         const char *flags, *name;
         int exit_code;
@@ -198,24 +185,14 @@ static void test_refused(void **state)
 
 static int start(void **state)
 {
-    (void)state;
     directory = daemon_directory_create();
     return 0;
 }
 
 static int clear(void **state)
 {
-    (void)state;
     daemon_directory_remove(directory);
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_served),
-        cmocka_unit_test(test_seed),
-        cmocka_unit_test(test_refused),
-    };
-    return cmocka_run_group_tests(tests, start, clear);
-}
+ALL_TESTS(start, clear);

@@ -1,20 +1,11 @@
 /* test_model_pixels.c - what a model's description says of its inputs: which a trace takes, and how
  * a picture becomes pixels, by preprocessor_config.json or by the family. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "forward_block.h"
 #include "published_client.h"
+#include "test.h"
 #include "word_model.h"
-
-#include <stdio.h>
-#include <string.h>
 
 enum { LAYERS = 1 };
 
@@ -70,17 +61,15 @@ static void expect(const char *name, const char *inputs, const char *pixels)
     ",\"crop\":" crop ",\"source\":\"" source "\",\"reason\":\"\"}"
 #define OF_FILE "preprocessor_config.json"
 
-static void test_inputs(void **state)
+TEST(inputs)
 {
-    (void)state;
     expect("words", "[\"text\",\"tokens\"]", "null");
     expect("demo", "[]", "null");
     expect("sdpa", "[]", "null");
 }
 
-static void test_families(void **state)
+TEST(families)
 {
-    (void)state;
     expect("plain", "[\"pixels\"]", PIXELS("[0.5,0.5,0.5]", "[0.5,0.5,0.5]", "false", "family"));
     expect("deit", "[\"pixels\"]",
            PIXELS("[0.485,0.456,0.406]", "[0.229,0.224,0.225]", "true", "family"));
@@ -117,9 +106,8 @@ static const struct {
       PIXELS("[0.5,0.5,0.5]", "[1,1,1]", "false", OF_FILE) },
 };
 
-static void test_files(void **state)
+TEST(files)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof FILES / sizeof FILES[0]; i++)
         expect(FILES[i].name, "[\"pixels\"]", FILES[i].pixels);
 }
@@ -139,9 +127,8 @@ static const struct {
     { "twice", "{\"image_mean\":0.5,\"image_mean\":0.5}", "image_mean" },
 };
 
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof REFUSED / sizeof REFUSED[0]; i++) {
         cJSON *model = describe(REFUSED[i].name);
         const cJSON *pixels = cJSON_GetObjectItemCaseSensitive(model, "pixels");
@@ -172,12 +159,5 @@ static int start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_inputs),        cmocka_unit_test(test_families),
-        cmocka_unit_test(test_files),         cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

@@ -2,20 +2,11 @@
  *
  * The uploaded models are demo with its context multiplied, so that every answer tells which
  * version of a model it came from. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "model_client.h"
+#include "test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 static void start_server(void)
@@ -36,9 +27,8 @@ static void expect_factor(const char *model, double factor)
 
 /* ------------------------------------------------------------------ describing -- */
 
-static void test_list(void **state)
+TEST(list)
 {
-    (void)state;
     assert_true(model_is_listed(&client, "demo"));
     assert_true(model_is_listed(&client, "sdpa"));
     assert_false(model_is_listed(&client, "nobody"));
@@ -55,9 +45,8 @@ static void test_list(void **state)
     http_response_free(&response);
 }
 
-static void test_one(void **state)
+TEST(one)
 {
-    (void)state;
     struct http_response response = http_client_get(&client, "/v1/models/demo");
     cJSON *model = answer_json(&response, 200);
     answer_expect(model, "name", "\"demo\"", 0);
@@ -99,9 +88,8 @@ static void test_one(void **state)
 
 /* --------------------------------------------------------------------- changing -- */
 
-static void test_put_replace_delete(void **state)
+TEST(put_replace_delete)
 {
-    (void)state;
     model_put_demo(&client, "words", 2, 201);
     expect_factor("words", 2);
     assert_true(model_is_listed(&client, "words"));
@@ -124,9 +112,8 @@ static void test_put_replace_delete(void **state)
 
 /* Other content types: none, and the ones under which clients usually send files. The first bytes
  * tell what the body is. */
-static void test_put_by_first_bytes(void **state)
+TEST(put_by_first_bytes)
 {
-    (void)state;
     static const char *const types[] = { "Content-Type:", "Content-Type: application/octet-stream",
                                          "Content-Type: application/x-www-form-urlencoded" };
     for (int i = 0; i < 3; i++) {
@@ -146,9 +133,8 @@ static void test_put_by_first_bytes(void **state)
     model_delete_well(&client, "bytes");
 }
 
-static void test_put_json(void **state)
+TEST(put_json)
 {
-    (void)state;
     static const char body[] =
         "{\"config\":{\"attention\":\"scaled_dot_product\",\"layout\":\"in_out\"},\"parameters\":{"
         "\"q_proj.weight\":[[2,0,2],[2,0,0],[2,1,2]],"
@@ -168,9 +154,8 @@ static void test_put_json(void **state)
 
 /* Several heads, layers, biases and an output projection, all sent as JSON text; every number is
  * worked out by hand. */
-static void test_put_json_with_everything(void **state)
+TEST(put_json_with_everything)
 {
-    (void)state;
     static const char body[] =
         "{\"config\":{\"attention\":\"scaled_dot_product\",\"layers\":2,\"q_heads\":2,"
         "\"kv_heads\":1,\"causal\":true,\"scale\":1},\"parameters\":{"
@@ -213,9 +198,8 @@ static void test_put_json_with_everything(void **state)
     cJSON_Delete(answer);
 }
 
-static void test_put_json_refused(void **state)
+TEST(put_json_refused)
 {
-    (void)state;
     static const char *const bodies[] = {
         "",
         "{",
@@ -265,9 +249,8 @@ static void test_put_json_refused(void **state)
 
 /* A scale that no double can hold is refused. Otherwise the file would say null for it, which means
  * a scale of 1/sqrt(head_dim). */
-static void test_put_json_beyond_doubles(void **state)
+TEST(put_json_beyond_doubles)
 {
-    (void)state;
     static const struct {
         const char *config, *pointer;
     } cases[] = {
@@ -292,9 +275,8 @@ static void test_put_json_beyond_doubles(void **state)
     assert_false(model_is_listed(&client, "refused"));
 }
 
-static void test_names(void **state)
+TEST(names)
 {
-    (void)state;
     static const char *const bad[] = { ".hidden", "-x",         "_x",    "a%20", "%C3%A9", "a%2Fb",
                                        "..",      "%2e%2e%2fx", "a%5Cb", "x%0a", "a:b" };
     char longest[130] = "";
@@ -315,9 +297,8 @@ static void test_names(void **state)
     expect_factor("0.a-B_9", 4);
 }
 
-static void test_conflicts(void **state)
+TEST(conflicts)
 {
-    (void)state;
     expect_refused(model_put(&client, "demo", model_bytes_demo(1, "")), 409, "conflict");
     expect_refused(model_put(&client, "sdpa", model_bytes_demo(1, "")), 409, "conflict");
     expect_refused(model_delete(&client, "demo"), 409, "conflict");
@@ -335,9 +316,8 @@ static void test_conflicts(void **state)
 }
 
 /* A model that was put is there again after a restart, and answers the same. */
-static void test_restart(void **state)
+TEST(restart)
 {
-    (void)state;
     model_put_demo(&client, "kept", 5, 201);
     model_put_demo(&client, "gone", 6, 201);
     model_delete_well(&client, "gone");
@@ -352,9 +332,8 @@ static void test_restart(void **state)
 
 /* ----------------------------------------------------------------- not permitted -- */
 
-static void test_no_model_control(void **state)
+TEST(no_model_control)
 {
-    (void)state;
     struct daemon other;
     daemon_start_with(&other, "--models", directory, NULL);
     struct http_client own;
@@ -368,9 +347,8 @@ static void test_no_model_control(void **state)
     daemon_stop(&other);
 }
 
-static void test_no_directory(void **state)
+TEST(no_directory)
 {
-    (void)state;
     struct daemon other;
     daemon_start_with(&other, "--model-control", "explicit", NULL);
     struct http_client own;
@@ -382,29 +360,10 @@ static void test_no_directory(void **state)
 
 static int start(void **state)
 {
-    (void)state;
     directory = daemon_directory_create();
     start_server();
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_list),
-        cmocka_unit_test(test_one),
-        cmocka_unit_test(test_put_replace_delete),
-        cmocka_unit_test(test_put_by_first_bytes),
-        cmocka_unit_test(test_put_json),
-        cmocka_unit_test(test_put_json_with_everything),
-        cmocka_unit_test(test_put_json_refused),
-        cmocka_unit_test(test_put_json_beyond_doubles),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_conflicts),
-        cmocka_unit_test(test_restart),
-        cmocka_unit_test(test_no_model_control),
-        cmocka_unit_test(test_no_directory),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

@@ -2,24 +2,14 @@
  *
  * Every answer comes wholly from one version of a model: the version that was there when its
  * request came. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "model_client.h"
 #include "request_text.h"
+#include "test.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -58,9 +48,8 @@ static void *use(void *context)
     return NULL;
 }
 
-static void test_replaced_while_in_use(void **state)
+TEST(replaced_while_in_use)
 {
-    (void)state;
     enum { USERS = 3, PUTS = 60 };
     pthread_t threads[USERS];
     struct users users = { .port = server.port };
@@ -109,11 +98,10 @@ static void begin_long_one(struct http_background *long_one, struct request_text
 
 /* A long request begins on the old parameters and ends on them, although the file is deleted
  * meanwhile. */
-static void test_deleted_while_in_use(void **state)
+TEST(deleted_while_in_use)
 {
     struct http_background long_one;
     struct request_text text;
-    (void)state;
     begin_long_one(&long_one, &text);
     daemon_pause(0.1 * daemon_slowness()); /* until the daemon has read it and found its model */
     model_delete_well(&client, "slow");
@@ -145,10 +133,9 @@ static void expect_unavailable(const char *name, const char *words)
 
 /* The same, but here the file changes: it loses its last byte, which takes no page away, or it is
  * written into. The long request gets no result, no later request does, and the model says why. */
-static void test_written_into_while_in_use(void **state)
+TEST(written_into_while_in_use)
 {
     static const char *const WORDS[] = { "cut short", "written into" };
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct http_background long_one;
         struct request_text text;
@@ -172,9 +159,8 @@ static void test_written_into_while_in_use(void **state)
 
 /* The mapped file is truncated. Its requests are refused; the daemon and every other model live on.
  * A file that is put anew heals the model. */
-static void test_file_cut_short(void **state)
+TEST(file_cut_short)
 {
-    (void)state;
     enum { WIDTH = 96 };
     struct request_text text = { 0 };
     request_text_add(&text, "{\"config\":{\"attention\":\"dot\"},\"parameters\":{");
@@ -205,14 +191,5 @@ static void test_file_cut_short(void **state)
     free(text.data);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_replaced_while_in_use),
-        cmocka_unit_test(test_deleted_while_in_use),
-        cmocka_unit_test(test_written_into_while_in_use),
-        cmocka_unit_test(test_file_cut_short),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, fixture_start_with_directory, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(fixture_start_with_directory, fixture_clear);

@@ -1,21 +1,12 @@
 /* test_notify.c - what the daemon tells a service manager (systemd's Type=notify): that it is
  * ready, once it is; that it stops, once it begins to; and nothing else. It also serves where no
  * manager listens. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "daemon.h"
 #include "http_client.h"
+#include "test.h"
 
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -93,26 +84,23 @@ static void check_life(const char *name)
     expect_told_nothing();
 }
 
-static void test_socket_in_a_directory(void **state)
+TEST(socket_in_a_directory)
 {
-    (void)state;
     char name[100];
     directory = daemon_directory_create();
     snprintf(name, sizeof(name), "%s/notify", directory);
     check_life(name);
 }
 
-static void test_abstract_socket(void **state)
+TEST(abstract_socket)
 {
-    (void)state;
     char name[100];
     snprintf(name, sizeof(name), "@attnd-test/%d", (int)getpid());
     check_life(name);
 }
 
-static void test_not_ready_without_its_models(void **state)
+TEST(not_ready_without_its_models)
 {
-    (void)state;
     char name[100];
     directory = daemon_directory_create();
     snprintf(name, sizeof(name), "@attnd-test/%d", (int)getpid());
@@ -129,9 +117,8 @@ static void test_not_ready_without_its_models(void **state)
 }
 
 /* The daemon serves even if it cannot tell the manager. */
-static void test_nobody_listens(void **state)
+TEST(nobody_listens)
 {
-    (void)state;
     char too_long[200];
     memset(too_long, 'x', sizeof(too_long) - 1);
     too_long[0] = '/';
@@ -155,7 +142,6 @@ static void test_nobody_listens(void **state)
 
 static int clear(void **state)
 {
-    (void)state;
     daemon_kill(&server);
     if (manager >= 0)
         close(manager);
@@ -165,15 +151,4 @@ static int clear(void **state)
     return 0;
 }
 
-#define TEST(function) cmocka_unit_test_teardown(function, clear)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_socket_in_a_directory),
-        TEST(test_abstract_socket),
-        TEST(test_not_ready_without_its_models),
-        TEST(test_nobody_listens),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(NULL, clear);

@@ -1,21 +1,11 @@
 /* test_npy.c - calls and answers as .npy files: equal to the JSON answer to the last bit, or
  * refused in words. Other tests compare the numbers of the JSON answers with those of other
  * implementations. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "npy_bytes.h"
 #include "tensor_body.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 #define NPY   "application/x-npy"
 #define CALL  "/v1/attention?model=demo"
@@ -63,9 +53,8 @@ static void expect_floats(const struct http_response *response, const char *head
 }
 
 /* Which form the answer has: by the quality values of Accept, then by the form of the request. */
-static void test_accept(void **state)
+TEST(accept)
 {
-    (void)state;
     static const char JSON[] = "application/json", FILES[] = "application/x-safetensors";
     static const char BODY[] = "{\"model\":\"demo\",\"query\":" WORDS ",\"outputs\":[\"lse\"]}";
     static const struct {
@@ -101,9 +90,8 @@ static void test_accept(void **state)
     }
 }
 
-static void test_attention(void **state)
+TEST(attention)
 {
-    (void)state;
     cJSON *json = answer_post(&client, "/v1/attention", "{\"model\":\"demo\",\"query\":" WORDS "}");
     cJSON *causal = answer_post(
         &client, "/v1/attention",
@@ -129,9 +117,8 @@ static void test_attention(void **state)
 }
 
 /* A file comes and another form goes: of all outputs that are asked for. */
-static void test_other_answers(void **state)
+TEST(other_answers)
 {
-    (void)state;
     struct http_response json =
         post(CALL "&outputs=context,lse", FLOATS, sizeof FLOATS - 1, NPY, "application/json");
     struct http_response plain = http_client_post(
@@ -151,9 +138,8 @@ static void test_other_answers(void **state)
 }
 
 /* sdpa answers in the dtype of the query. */
-static void test_dtypes(void **state)
+TEST(dtypes)
 {
-    (void)state;
     struct http_response half =
         post("/v1/attention?model=sdpa", HALVES, sizeof HALVES - 1, NPY, NPY);
     struct http_response twice =
@@ -167,9 +153,8 @@ static void test_dtypes(void **state)
     http_response_free(&twice);
 }
 
-static void test_softmax(void **state)
+TEST(softmax)
 {
-    (void)state;
     cJSON *json =
         answer_post(&client, "/v1/softmax", "{\"input\":" WORDS ",\"axis\":1,\"kv_len\":2}");
     static const struct {
@@ -200,9 +185,8 @@ static void refused(const char *path, const char *body, size_t size, const char 
     http_response_free(&response);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     static const struct {
         const char *path;
         long status;
@@ -252,12 +236,4 @@ static void test_refused(void **state)
     http_response_free(&response);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_accept),        cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_other_answers), cmocka_unit_test(test_dtypes),
-        cmocka_unit_test(test_softmax),       cmocka_unit_test(test_refused),
-    };
-    return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
-}
+ALL_TESTS(fixture_start, fixture_stop);

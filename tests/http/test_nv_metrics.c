@@ -1,18 +1,8 @@
 /* test_nv_metrics.c - --metrics-nv-aliases: each model's numbers under Triton's names. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "endless.h"
 #include "fixture.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static const char PATH[] = "/v1/attention";
 static const char GOOD[] = "{\"model\":\"demo\",\"query\":[[1,0,0]]}";
@@ -52,9 +42,8 @@ static void expect_failures(const char *model, double rejected, double canceled,
 }
 
 /* Every model has every series from the start. */
-static void test_at_first(void **state)
+TEST(at_first)
 {
-    (void)state;
     static const char *const names[] = {
         "request_success",
         "count",
@@ -79,9 +68,8 @@ static void test_at_first(void **state)
     metrics_page_free(&page);
 }
 
-static void test_successes(void **state)
+TEST(successes)
 {
-    (void)state;
     for (int i = 0; i < 3; i++)
         cJSON_Delete(answer_post(&client, PATH, GOOD));
     cJSON_Delete(answer_post(&client, "/v1/attention/batch",
@@ -119,9 +107,8 @@ static void leave_after(const char *body, double seconds)
     http_raw_close(&raw);
 }
 
-static void test_failures(void **state)
+TEST(failures)
 {
-    (void)state;
     char *slow = endless_text(4096, 0);
     const double successes = value_of("request_success", "sdpa", "");
     answer_refused(&client, PATH, "{\"model\":\"sdpa\",\"query\":[[1],[1,2]]}", 400, "ragged",
@@ -144,18 +131,9 @@ static void test_failures(void **state)
 
 static int start(void **state)
 {
-    (void)state;
     fixture_serve("--metrics-nv-aliases");
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_at_first),
-        cmocka_unit_test(test_successes),
-        cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

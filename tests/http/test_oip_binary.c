@@ -3,21 +3,11 @@
  *
  * A call in bytes must give the same numbers as the same call in JSON. The layout is tritonclient's
  * (oip_client.h). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fill.h"
 #include "fixture.h"
 #include "oip_client.h"
+#include "test.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <zlib.h>
 
@@ -52,9 +42,8 @@ static void expect_same(const struct oip_answer *one, const struct oip_answer *o
 }
 
 /* tritonclient asks like this if its user names no outputs: with binary_data_output. */
-static void test_bytes_are_the_numbers(void **state)
+TEST(bytes_are_the_numbers)
 {
-    (void)state;
     static const int64_t shape[] = { 2, 2, 3 };
     struct oip_answer want = ask_in_json("[2,2,3]", NULL, NULL, NULL, NULL);
     struct oip_request request = { .parameters = "\"binary_data_output\":true" };
@@ -70,9 +59,8 @@ static void test_bytes_are_the_numbers(void **state)
 }
 
 /* Every form of answer for every output, from either kind of input. */
-static void test_inputs_and_outputs_mix(void **state)
+TEST(inputs_and_outputs_mix)
 {
-    (void)state;
     static const int64_t shape[] = { 4, 3 }, lengths[] = { 2 }, one[] = { 1 };
     struct oip_answer want = ask_in_json("[4,3]", "kv_len", "INT64", "[1]", "[2]");
     static const struct {
@@ -112,9 +100,8 @@ static void test_inputs_and_outputs_mix(void **state)
 }
 
 /* The tail may begin at any byte, and so may each tensor in it. */
-static void test_every_alignment(void **state)
+TEST(every_alignment)
 {
-    (void)state;
     static const int64_t rows[] = { 4, 3 }, square[] = { 4, 4 };
     static const unsigned char mask[16] = { 1, 0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1 };
     struct oip_answer want = ask_in_json(
@@ -158,9 +145,8 @@ static void test_every_alignment(void **state)
 
 /* The answer has the F16 and BF16 nearest to the FP32 answer for the same numbers; these datatypes
  * have two bytes each, and lse beside them four. */
-static void test_narrow_and_wide_datatypes(void **state)
+TEST(narrow_and_wide_datatypes)
 {
-    (void)state;
     static const uint16_t f16[12] = { 0x3C00, 0, 0, 0, 0x3C00, 0, 0x3C00, 0x3C00, 0, 0, 0, 0x3C00 };
     static const uint16_t bf16[12] = {
         0x3F80, 0, 0, 0, 0x3F80, 0, 0x3F80, 0x3F80, 0, 0, 0, 0x3F80
@@ -202,9 +188,8 @@ static void test_narrow_and_wide_datatypes(void **state)
     oip_answer_free(&exact);
 }
 
-static void test_raw_request(void **state)
+TEST(raw_request)
 {
-    (void)state;
     static const char *const binary[] = { "Inference-Header-Content-Length: 0",
                                           "Content-Type: application/octet-stream", NULL };
     static const char *const json[] = { "Inference-Header-Content-Length: 0",
@@ -238,9 +223,8 @@ static void test_raw_request(void **state)
 }
 
 /* Strings as bytes: four bytes with the length come before each. */
-static void test_classification_as_bytes(void **state)
+TEST(classification_as_bytes)
 {
-    (void)state;
     struct oip_request request = { 0 };
     oip_add_json(&request, "query", "FP32", "[4,3]", WORDS_TEXT);
     oip_ask(&request, "weights", "\"classification\":1,\"binary_data\":true");
@@ -267,9 +251,8 @@ static void test_classification_as_bytes(void **state)
 }
 
 /* An output of no bytes is still an output. */
-static void test_empty_tensors(void **state)
+TEST(empty_tensors)
 {
-    (void)state;
     static const int64_t shape[] = { 2, 0, 3 };
     struct oip_request request = { .parameters = "\"binary_data_output\":true" };
     oip_add_binary(&request, "query", "FP32", 3, shape, NULL, 0);
@@ -284,9 +267,8 @@ static void test_empty_tensors(void **state)
 /* Keys and values without a past are views of the request's body. The daemon answers them as they
  * came, so the body must still be there when it sends them. They are large enough for many
  * writes. */
-static void test_present_is_what_came(void **state)
+TEST(present_is_what_came)
 {
-    (void)state;
     enum { LENGTH = 4096, WIDTH = 64 };
     static const int64_t query[] = { 1, 1, 1, WIDTH }, keys[] = { 1, 1, LENGTH, WIDTH };
     const size_t size = (size_t)LENGTH * WIDTH * sizeof(float);
@@ -314,50 +296,6 @@ static void test_present_is_what_came(void **state)
     }
     free(key);
     free(value);
-}
-
-/* A client may leave before or during an answer in parts; the answer is freed with its connection.
- * Under a sanitizer, the end of the daemon shows whether all of it was freed. */
-static void test_clients_that_leave(void **state)
-{
-    (void)state;
-    enum { LENGTH = 16384, WIDTH = 32 };
-    const size_t size = (size_t)LENGTH * WIDTH * sizeof(float);
-    char json[512], head[256], some[1000];
-    const int descriptors = daemon_descriptor_count(&server);
-    unsigned char *zeros = calloc(size + WIDTH * sizeof(float), 1);
-    assert_non_null(zeros);
-    const int json_size = snprintf(
-        json, sizeof json,
-        "{\"parameters\":{\"binary_data_output\":true},\"outputs\":[{\"name\":\"present_key\"}],"
-        "\"inputs\":[{\"name\":\"Q\",\"shape\":[1,1,1,%d],\"datatype\":\"FP32\",\"parameters\":{"
-        "\"binary_data_size\":%d}},{\"name\":\"K\",\"shape\":[1,1,%d,%d],\"datatype\":\"FP32\","
-        "\"parameters\":{\"binary_data_size\":%zu}},{\"name\":\"V\",\"shape\":[1,1,%d,1],"
-        "\"datatype\":\"FP32\",\"parameters\":{\"binary_data_size\":%d}}]}",
-        WIDTH, WIDTH * 4, LENGTH, WIDTH, size, LENGTH, LENGTH * 4);
-    const size_t tail = WIDTH * 4 + size;
-    snprintf(head, sizeof head,
-             "POST /v2/models/sdpa/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n"
-             "Inference-Header-Content-Length: %d\r\n\r\n",
-             (size_t)json_size + tail + LENGTH * 4, json_size);
-    for (int i = 0; i < 12; i++) {
-        struct http_raw raw;
-        http_raw_connect(&raw, server.port);
-        assert_true(http_raw_send_text(&raw, head));
-        assert_true(http_raw_send(&raw, json, (size_t)json_size));
-        assert_true(http_raw_send(&raw, zeros, tail));
-        if (i % 3 > 0)
-            assert_true(http_raw_send(&raw, zeros, LENGTH * 4));
-        if (i % 3 > 1) /* reads some of the answer, and no more */
-            assert_true(recv(raw.socket, some, sizeof some, 0) > 0);
-        http_raw_close(&raw);
-    }
-    free(zeros);
-    for (double until = daemon_now() + 10 * daemon_slowness();; daemon_pause(0.005)) {
-        if (daemon_descriptor_count(&server) <= descriptors)
-            break;
-        assert_true(daemon_now() < until);
-    }
 }
 
 static char *pack(const void *data, size_t size, size_t *packed_size)
@@ -394,9 +332,8 @@ static void unpack(struct http_response *response)
 
 /* Inference-Header-Content-Length is the length of the JSON before it is packed, as tritonclient
  * counts. */
-static void test_packed_both_ways(void **state)
+TEST(packed_both_ways)
 {
-    (void)state;
     enum { ROWS = 4000 };
     static float rows[ROWS * 3];
     char json[256], length[64], value[32];
@@ -446,19 +383,47 @@ static void test_packed_both_ways(void **state)
     free(whole);
 }
 
-int main(void)
+/* A client may leave before or during an answer in parts; the answer is freed with its connection.
+ * Under a sanitizer, the end of the daemon shows whether all of it was freed. */
+TEST(clients_that_leave)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes_are_the_numbers),
-        cmocka_unit_test(test_inputs_and_outputs_mix),
-        cmocka_unit_test(test_every_alignment),
-        cmocka_unit_test(test_narrow_and_wide_datatypes),
-        cmocka_unit_test(test_raw_request),
-        cmocka_unit_test(test_classification_as_bytes),
-        cmocka_unit_test(test_empty_tensors),
-        cmocka_unit_test(test_present_is_what_came),
-        cmocka_unit_test(test_packed_both_ways),
-        cmocka_unit_test(test_clients_that_leave),
-    };
-    return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
+    enum { LENGTH = 16384, WIDTH = 32 };
+    const size_t size = (size_t)LENGTH * WIDTH * sizeof(float);
+    char json[512], head[256], some[1000];
+    const int descriptors = daemon_descriptor_count(&server);
+    unsigned char *zeros = calloc(size + WIDTH * sizeof(float), 1);
+    assert_non_null(zeros);
+    const int json_size = snprintf(
+        json, sizeof json,
+        "{\"parameters\":{\"binary_data_output\":true},\"outputs\":[{\"name\":\"present_key\"}],"
+        "\"inputs\":[{\"name\":\"Q\",\"shape\":[1,1,1,%d],\"datatype\":\"FP32\",\"parameters\":{"
+        "\"binary_data_size\":%d}},{\"name\":\"K\",\"shape\":[1,1,%d,%d],\"datatype\":\"FP32\","
+        "\"parameters\":{\"binary_data_size\":%zu}},{\"name\":\"V\",\"shape\":[1,1,%d,1],"
+        "\"datatype\":\"FP32\",\"parameters\":{\"binary_data_size\":%d}}]}",
+        WIDTH, WIDTH * 4, LENGTH, WIDTH, size, LENGTH, LENGTH * 4);
+    const size_t tail = WIDTH * 4 + size;
+    snprintf(head, sizeof head,
+             "POST /v2/models/sdpa/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n"
+             "Inference-Header-Content-Length: %d\r\n\r\n",
+             (size_t)json_size + tail + LENGTH * 4, json_size);
+    for (int i = 0; i < 12; i++) {
+        struct http_raw raw;
+        http_raw_connect(&raw, server.port);
+        assert_true(http_raw_send_text(&raw, head));
+        assert_true(http_raw_send(&raw, json, (size_t)json_size));
+        assert_true(http_raw_send(&raw, zeros, tail));
+        if (i % 3 > 0)
+            assert_true(http_raw_send(&raw, zeros, LENGTH * 4));
+        if (i % 3 > 1) /* reads some of the answer, and no more */
+            assert_true(recv(raw.socket, some, sizeof some, 0) > 0);
+        http_raw_close(&raw);
+    }
+    free(zeros);
+    for (double until = daemon_now() + 10 * daemon_slowness();; daemon_pause(0.005)) {
+        if (daemon_descriptor_count(&server) <= descriptors)
+            break;
+        assert_true(daemon_now() < until);
+    }
 }
+
+ALL_TESTS(fixture_start, fixture_stop);

@@ -1,19 +1,9 @@
 /* test_oip_faults.c - faults in an inference request. The answer has a status, a code, a pointer,
  * and a message that names the fault. This file has every fault of the protocol that a client can
  * cause. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fixture.h"
 #include "oip_client.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 #define QUERY            "{\"name\":\"query\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,0,0]}"
 #define WITH_QUERY(more) "{\"inputs\":[" QUERY "]" more "}"
@@ -234,9 +224,8 @@ static const struct oip_fault CASES[] = {
     { "demo/versions/v1", WITH_QUERY(""), 404, "not_found", "", "'demo' version v1 is not found" },
 };
 
-static void test_json(void **state)
+TEST(json)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++)
         oip_refused(&client, &CASES[i]);
 }
@@ -283,9 +272,8 @@ static const struct binary_case BINARY[] = {
       1, "", "", "" },
 };
 
-static void test_binary(void **state)
+TEST(binary)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof BINARY / sizeof BINARY[0]; i++) {
         const struct binary_case *c = &BINARY[i];
         const size_t json_size = strlen(c->json);
@@ -319,9 +307,8 @@ static void test_binary(void **state)
     }
 }
 
-static void test_bytes_that_are_no_booleans(void **state)
+TEST(bytes_that_are_no_booleans)
 {
-    (void)state;
     struct oip_request request = { 0 };
     oip_add_binary(&request, "query", "FP32", 2, (const int64_t[]){ 1, 3 }, BYTES, 12);
     oip_add_binary(&request, "mask", "BOOL", 2, (const int64_t[]){ 1, 1 }, "\x02", 1);
@@ -337,9 +324,8 @@ static void test_bytes_that_are_no_booleans(void **state)
     oip_request_free(&request);
 }
 
-static void test_raw_request_to_a_model_of_many_inputs(void **state)
+TEST(raw_request_to_a_model_of_many_inputs)
 {
-    (void)state;
     static const char *const headers[] = { "Inference-Header-Content-Length: 0", NULL };
     const struct http_request request = {
         .path = "/v2/models/sdpa/infer", .body = BYTES, .body_size = 24, .headers = headers
@@ -354,9 +340,8 @@ static void test_raw_request_to_a_model_of_many_inputs(void **state)
 
 /* --------------------------------------------------------------- headers -- */
 
-static void test_headers(void **state)
+TEST(headers)
 {
-    (void)state;
     static const char *const xml[] = { "Content-Type: text/xml", NULL };
     static const char *const bytes[] = { "Content-Type: application/octet-stream", NULL };
     static const char *const coding[] = { "Content-Encoding: brotli", NULL };
@@ -389,9 +374,8 @@ static void test_headers(void **state)
     }
 }
 
-static void test_a_model_that_could_not_be_loaded(void **state)
+TEST(a_model_that_could_not_be_loaded)
 {
-    (void)state;
     struct daemon other;
     struct http_client own;
     char *models = daemon_directory_create();
@@ -412,9 +396,8 @@ static void test_a_model_that_could_not_be_loaded(void **state)
     daemon_directory_remove(models);
 }
 
-static void test_limits(void **state)
+TEST(limits)
 {
-    (void)state;
     struct daemon small;
     struct http_client other;
     daemon_start_with(&small, "--body-max", "2KiB", "--answer-max", "1KiB", NULL);
@@ -456,16 +439,4 @@ static void test_limits(void **state)
     daemon_stop(&small);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_json),
-        cmocka_unit_test(test_binary),
-        cmocka_unit_test(test_bytes_that_are_no_booleans),
-        cmocka_unit_test(test_raw_request_to_a_model_of_many_inputs),
-        cmocka_unit_test(test_headers),
-        cmocka_unit_test(test_a_model_that_could_not_be_loaded),
-        cmocka_unit_test(test_limits),
-    };
-    return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
-}
+ALL_TESTS(fixture_start, fixture_stop);

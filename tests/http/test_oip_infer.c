@@ -2,21 +2,10 @@
  *
  * A tutorial's numbers come first. All other answers must equal, to the last digit, what the native
  * API answers to the same question. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fill.h"
 #include "fixture.h"
 #include "oip_client.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 #define WORDS      "[1,0,0, 0,1,0, 1,1,0, 0,0,1]"
 #define WORDS_ROWS "[[1,0,0],[0,1,0],[1,1,0],[0,0,1]]"
@@ -35,9 +24,8 @@ static struct oip_answer ask_words(const char *shape, const char *data, const ch
 #define TEN "[[[[[[[[[["
 #define NET "]]]]]]]]]]"
 
-static void test_four_words(void **state)
+TEST(four_words)
 {
-    (void)state;
     static const double context[] = { 0.98522025, 1.74174051, 0.75652026, 0.90965265,
                                       1.40965265, 0.5,        0.99851226, 1.75849334,
                                       0.75998108, 0.99560386, 1.90407309, 0.90846923 };
@@ -66,9 +54,8 @@ static void test_four_words(void **state)
     }
 }
 
-static void test_a_batch_is_its_entries(void **state)
+TEST(a_batch_is_its_entries)
 {
-    (void)state;
     struct fill fill = { 11 };
     struct oip_request request = { .parameters = "\"causal\":true" };
     struct request_text data = { 0 };
@@ -169,9 +156,8 @@ static const struct {
         { "value", "FP64", "[2,3]", "[[1,0,2],[0,1,1]]" } } },
 };
 
-static void test_options_are_those_of_the_native_api(void **state)
+TEST(options_are_those_of_the_native_api)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof SAME / sizeof SAME[0]; i++) {
         struct oip_request request = { .parameters = SAME[i].parameters };
         struct request_text body = { 0 };
@@ -200,9 +186,8 @@ static void test_options_are_those_of_the_native_api(void **state)
     }
 }
 
-static void test_masks_of_a_batch(void **state)
+TEST(masks_of_a_batch)
 {
-    (void)state;
     static const struct {
         const char *shape, *data;
     } masks[] = {
@@ -233,9 +218,8 @@ static void test_masks_of_a_batch(void **state)
 }
 
 /* A trained model of several layers and heads. */
-static void test_layers_and_heads(void **state)
+TEST(layers_and_heads)
 {
-    (void)state;
     struct fill fill = { 5 };
     float values[2 * 64];
     struct request_text rows = { 0 }, body = { 0 };
@@ -262,9 +246,8 @@ static void test_layers_and_heads(void **state)
 
 /* -------------------------------------------------------------- protocol -- */
 
-static void test_the_envelope(void **state)
+TEST(the_envelope)
 {
-    (void)state;
     struct oip_request request = {
         .id = "a \\\"quoted\\\" id",
         .parameters = "\"priority\":1,\"timeout\":20000000,\"sequence_id\":7,"
@@ -290,9 +273,8 @@ static void test_the_envelope(void **state)
 
 /* With and without a version, with several Content-Types and none, with unknown keys, and with
  * outputs that set no options. */
-static void test_ways_of_asking(void **state)
+TEST(ways_of_asking)
 {
-    (void)state;
     static const char *const none[] = { "Content-Type:", NULL };
     static const char *const form[] = { "Content-Type: application/x-www-form-urlencoded", NULL };
     static const char *const json[] = { "Content-Type: application/json; charset=utf-8", NULL };
@@ -324,9 +306,8 @@ static void test_ways_of_asking(void **state)
 }
 
 /* aiohttp calls all bytes octet-stream, and so tritonclient.http.aio sends JSON under this type. */
-static void test_json_said_to_be_bytes(void **state)
+TEST(json_said_to_be_bytes)
 {
-    (void)state;
     static const char *const headers[] = { "Content-Type: application/octet-stream", NULL };
     static const char BODY[] = "{\"inputs\":[{\"name\":\"query\",\"datatype\":\"FP32\","
                                "\"shape\":[4,3],\"data\":" WORDS "}]}";
@@ -339,9 +320,8 @@ static void test_json_said_to_be_bytes(void **state)
     oip_answer_free(&want);
 }
 
-static void test_classification(void **state)
+TEST(classification)
 {
-    (void)state;
     struct oip_request request = { 0 };
     oip_add_json(&request, "query", "FP32", "[4,3]", WORDS);
     oip_ask(&request, "weights", "\"classification\":2");
@@ -362,9 +342,8 @@ static void test_classification(void **state)
     oip_request_free(&request);
 }
 
-static void test_an_answer_has_the_datatype_of_its_query(void **state)
+TEST(an_answer_has_the_datatype_of_its_query)
 {
-    (void)state;
     static const struct {
         const char *datatype;
         double tolerance;
@@ -385,9 +364,8 @@ static void test_an_answer_has_the_datatype_of_its_query(void **state)
     oip_answer_free(&exact);
 }
 
-static void test_nothing_is_something_too(void **state)
+TEST(nothing_is_something_too)
 {
-    (void)state;
     static const struct {
         const char *shape;
         int rank;
@@ -406,20 +384,4 @@ static void test_nothing_is_something_too(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_four_words),
-        cmocka_unit_test(test_a_batch_is_its_entries),
-        cmocka_unit_test(test_options_are_those_of_the_native_api),
-        cmocka_unit_test(test_masks_of_a_batch),
-        cmocka_unit_test(test_layers_and_heads),
-        cmocka_unit_test(test_the_envelope),
-        cmocka_unit_test(test_ways_of_asking),
-        cmocka_unit_test(test_json_said_to_be_bytes),
-        cmocka_unit_test(test_classification),
-        cmocka_unit_test(test_an_answer_has_the_datatype_of_its_query),
-        cmocka_unit_test(test_nothing_is_something_too),
-    };
-    return cmocka_run_group_tests(tests, fixture_start_with_examples, fixture_stop);
-}
+ALL_TESTS(fixture_start_with_examples, fixture_stop);

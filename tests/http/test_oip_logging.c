@@ -1,17 +1,8 @@
 /* test_oip_logging.c - the logging extension: a client reads and changes, while the daemon runs,
  * which lines the daemon writes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static const char PATH[] = "/v2/logging";
 
@@ -41,9 +32,8 @@ static bool is_logged(const char *path)
     return logged;
 }
 
-static void test_levels(void **state)
+TEST(levels)
 {
-    (void)state;
     expect_settings(answer_get(&client, PATH), "true", "0", "\"default\"");
     assert_true(is_logged("/info-1"));
     assert_false(is_logged("/livez?debug-1"));
@@ -67,9 +57,8 @@ static void test_levels(void **state)
                     "0", "\"default\"");
 }
 
-static void test_format(void **state)
+TEST(format)
 {
-    (void)state;
     expect_settings(answer_post(&client, PATH, "{\"log_format\":\"ISO8601\"}"), "true", "0",
                     "\"ISO8601\"");
     expect_settings(answer_get(&client, PATH), "true", "0", "\"ISO8601\"");
@@ -78,9 +67,8 @@ static void test_format(void **state)
 }
 
 /* A bad request changes nothing, even by its good part. */
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     static const struct {
         const char *body, *code, *pointer;
     } cases[] = {
@@ -104,9 +92,8 @@ static void test_refused(void **state)
 
 /* The same permission as for models: a client that may not change models may not switch the log off
  * either. */
-static void test_not_allowed(void **state)
+TEST(not_allowed)
 {
-    (void)state;
     struct daemon other;
     struct http_client own;
     daemon_start(&other, NULL);
@@ -118,12 +105,5 @@ static void test_not_allowed(void **state)
     daemon_stop(&other);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_levels),        cmocka_unit_test(test_format),
-        cmocka_unit_test(test_refused),       cmocka_unit_test(test_not_allowed),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, fixture_start_with_directory, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(fixture_start_with_directory, fixture_clear);

@@ -1,17 +1,8 @@
 /* test_oip_metadata.c - the Open Inference Protocol v2 without inference: health, what the server
  * and its models say about themselves, versions, and paths that do not exist. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
-
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 static void expect_answer(const char *path, const char *members)
 {
@@ -28,9 +19,8 @@ static void expect_refused(const char *method, const char *path, long status, co
 
 /* ----------------------------------------------------------------- the server -- */
 
-static void test_health(void **state)
+TEST(health)
 {
-    (void)state;
     expect_answer("/v2/health/live", "live");
     expect_answer("/v2/health/ready", "ready");
     cJSON *ready = answer_get(&client, "/v2/health/ready");
@@ -39,9 +29,8 @@ static void test_health(void **state)
 }
 
 /* The specification spells the path both with and without the slash. */
-static void test_server_metadata(void **state)
+TEST(server_metadata)
 {
-    (void)state;
     static const char *const paths[] = { "/v2", "/v2/" };
     for (int i = 0; i < 2; i++) {
         cJSON *server_metadata = answer_get(&client, paths[i]);
@@ -59,9 +48,8 @@ static void test_server_metadata(void **state)
     }
 }
 
-static void test_names(void **state)
+TEST(names)
 {
-    (void)state;
     cJSON *models = answer_get(&client, "/v2/models");
     answer_expect_members(models, "models");
     answer_expect(models, "models", "[\"demo\",\"sdpa\",\"stories260K\"]", 0);
@@ -93,9 +81,8 @@ static void expect_tensor(const cJSON *model, const char *list, const char *name
     answer_expect(tensor, "shape", shape, 0);
 }
 
-static void test_metadata(void **state)
+TEST(metadata)
 {
-    (void)state;
     static const char *const paths[] = { "/v2/models/demo", "/v2/models/demo/versions/1",
                                          "/v2/models/d%65mo", "/v2/models/demo/versions/%31" };
     for (int i = 0; i < 4; i++) {
@@ -123,9 +110,8 @@ static void test_metadata(void **state)
     cJSON_Delete(sdpa);
 }
 
-static void test_config(void **state)
+TEST(config)
 {
-    (void)state;
     cJSON *config = answer_get(&client, "/v2/models/stories260K/config");
     answer_expect_members(config, "name,platform,backend,max_batch_size,version_policy,input,"
                                   "output,instance_group,parameters");
@@ -147,9 +133,8 @@ static void test_config(void **state)
                   "instance_group,parameters");
 }
 
-static void test_model_ready(void **state)
+TEST(model_ready)
 {
-    (void)state;
     static const char *const paths[] = { "/v2/models/demo/ready",
                                          "/v2/models/demo/versions/1/ready",
                                          "/v2/models/%64%65%6d%6F/ready" };
@@ -163,9 +148,8 @@ static void test_model_ready(void **state)
 }
 
 /* A model that failed to load, at the start or later, exists but is not ready. */
-static void test_unavailable(void **state)
+TEST(unavailable)
 {
-    (void)state;
     struct daemon other;
     struct http_client own;
     char *broken = daemon_directory_create();
@@ -192,9 +176,8 @@ static void test_unavailable(void **state)
 
 /* -------------------------------------------------------------- what is not there -- */
 
-static void test_unknown(void **state)
+TEST(unknown)
 {
-    (void)state;
     static const char *const ends[] = { "", "/ready", "/config", "/stats" };
     static const char *const models[] = { "nobody",
                                           "nobody/versions/1",
@@ -227,9 +210,8 @@ static void test_unknown(void **state)
         expect_refused(NULL, nowhere[i], 404, "not_found");
 }
 
-static void test_wrong_method(void **state)
+TEST(wrong_method)
 {
-    (void)state;
     static const struct {
         const char *method, *path, *allow;
     } cases[] = {
@@ -257,14 +239,5 @@ static void test_wrong_method(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_health),       cmocka_unit_test(test_server_metadata),
-        cmocka_unit_test(test_names),        cmocka_unit_test(test_metadata),
-        cmocka_unit_test(test_config),       cmocka_unit_test(test_model_ready),
-        cmocka_unit_test(test_unavailable),  cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_wrong_method), cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, fixture_start_with_examples, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(fixture_start_with_examples, fixture_clear);

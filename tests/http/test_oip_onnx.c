@@ -3,23 +3,13 @@
  * The files are those of conformance/test_onnx_attention.c. That test translates them for the
  * library; here the daemon does this itself: names, attributes and tensors are sent as they stand
  * in the file. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fixture.h"
 #include "oip_client.h"
 #include "tensor_file.h"
+#include "test.h"
 
 #include <glob.h>
 #include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char *datatype_of(enum tensor_type type)
 {
@@ -116,23 +106,14 @@ static void run_folder(const char *pattern, size_t count)
     assert_int_equal(wrong, 0);
 }
 
-static void test_opset_23_and_24(void **state)
+TEST(opset_23_and_24)
 {
-    (void)state;
     run_folder("tests/conformance/onnx/attention/*.safetensors", 60);
 }
 
-static void test_opset_25(void **state)
+TEST(opset_25)
 {
-    (void)state;
     run_folder("tests/conformance/onnx/attention_opset25/*.safetensors", 7);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_opset_23_and_24),
-        cmocka_unit_test(test_opset_25),
-    };
-    return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
-}
+ALL_TESTS(fixture_start, fixture_stop);

@@ -2,20 +2,10 @@
  *
  * The models are demo with its context multiplied, so that an answer tells which file it came from.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "model_client.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static void write_demo(const char *name, float factor)
 {
@@ -106,9 +96,8 @@ static void expect_gauges(int ready, int failed)
     http_response_free(&response);
 }
 
-static void test_index(void **state)
+TEST(index)
 {
-    (void)state;
     static const char *const bodies[] = { NULL, "{}", "{\"ready\":false}", "{\"other\":[1]}" };
     for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
         expect_state(bodies[i], "demo", "READY", "");
@@ -120,9 +109,8 @@ static void test_index(void **state)
     expect_gauges(3, 1);
 }
 
-static void test_index_refused(void **state)
+TEST(index_refused)
 {
-    (void)state;
     static const char PATH[] = "/v2/repository/index";
     answer_refused(&client, PATH, "{\"ready\":1}", 400, "type", "/ready");
     answer_refused(&client, PATH, "{\"ready\":null}", 400, "type", "/ready");
@@ -143,9 +131,8 @@ static void test_index_refused(void **state)
 
 /* aiohttp calls all bytes octet-stream, and so tritonclient.http.aio sends each of these under this
  * type. */
-static void test_said_to_be_bytes(void **state)
+TEST(said_to_be_bytes)
 {
-    (void)state;
     static const char *const headers[] = { "Content-Type: application/octet-stream", NULL };
     static const char *const asked[][2] = {
         { "/v2/repository/index", "" },
@@ -167,9 +154,8 @@ static void test_said_to_be_bytes(void **state)
 }
 
 /* The old model answers until the new one does. */
-static void test_load(void **state)
+TEST(load)
 {
-    (void)state;
     assert_true(model_factor(&client, "first") == 2);
     write_demo("first.safetensors", 3);
     assert_true(model_factor(&client, "first") == 2);
@@ -183,9 +169,8 @@ static void test_load(void **state)
     expect_state(NULL, "late", "READY", "");
 }
 
-static void test_a_failed_load(void **state)
+TEST(a_failed_load)
 {
-    (void)state;
     expect_refused("broken", "load", NULL, 400, "binary", "");
     expect_state(NULL, "broken", "UNAVAILABLE", "model 'broken' was not loaded");
     write_demo("broken.safetensors", 5);
@@ -207,9 +192,8 @@ static void test_a_failed_load(void **state)
     expect_state(NULL, "nobody", NULL, "");
 }
 
-static void test_load_with_a_config(void **state)
+TEST(load_with_a_config)
 {
-    (void)state;
     write_demo("first.safetensors", 3);
     expect_done("first", "load",
                 "{\"parameters\":{\"config\":\"{\\\"attention\\\":\\\"scaled_dot_product\\\","
@@ -223,9 +207,8 @@ static void test_load_with_a_config(void **state)
     cJSON_Delete(model);
 }
 
-static void test_load_refused(void **state)
+TEST(load_refused)
 {
-    (void)state;
     static const struct {
         const char *what, *body, *code, *pointer;
     } cases[] = {
@@ -248,9 +231,8 @@ static void test_load_refused(void **state)
     assert_true(model_factor(&client, "first") == 3);
 }
 
-static void test_unload(void **state)
+TEST(unload)
 {
-    (void)state;
     static const char REQUEST[] = "{\"model\":\"first\",\"query\":[[1,0,0]]}";
     expect_done("first", "unload", NULL);
     expect_state(NULL, "first", "UNAVAILABLE", "unloaded");
@@ -271,9 +253,8 @@ static void test_unload(void **state)
     expect_refused("nobody", "unload", NULL, 404, "not_found", "");
 }
 
-static void test_built_in(void **state)
+TEST(built_in)
 {
-    (void)state;
     static const char *const whats[] = { "load", "unload" };
     for (int i = 0; i < 2; i++) {
         expect_refused("demo", whats[i], NULL, 409, "conflict", "");
@@ -283,9 +264,8 @@ static void test_built_in(void **state)
 }
 
 /* There is only one repository, and it has no name. */
-static void test_named_repository(void **state)
+TEST(named_repository)
 {
-    (void)state;
     static const char *const paths[] = { "/v2/repository/other/index",
                                          "/v2/repository/other/models/first/load",
                                          "/v2/repository/other/models/first/unload" };
@@ -295,9 +275,8 @@ static void test_named_repository(void **state)
 }
 
 /* Without --model-control=explicit a client can only read the index. */
-static void test_not_permitted(void **state)
+TEST(not_permitted)
 {
-    (void)state;
     struct daemon other;
     struct http_client own;
     daemon_start_with(&other, "--models", "examples/models", NULL);
@@ -316,7 +295,6 @@ static void test_not_permitted(void **state)
 
 static int start(void **state)
 {
-    (void)state;
     directory = daemon_directory_create();
     write_demo("first.safetensors", 2);
     daemon_directory_write(directory, "broken.safetensors", "x", 1);
@@ -324,21 +302,5 @@ static int start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_index),
-        cmocka_unit_test(test_index_refused),
-        cmocka_unit_test(test_said_to_be_bytes),
-        cmocka_unit_test(test_load),
-        cmocka_unit_test(test_a_failed_load),
-        cmocka_unit_test(test_load_with_a_config),
-        cmocka_unit_test(test_load_refused),
-        cmocka_unit_test(test_unload),
-        cmocka_unit_test(test_built_in),
-        cmocka_unit_test(test_named_repository),
-        cmocka_unit_test(test_not_permitted),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

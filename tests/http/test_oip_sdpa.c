@@ -1,21 +1,10 @@
 /* test_oip_sdpa.c - the model sdpa, which is ONNX Attention, in JSON: the cases that the files of
  * test_oip_onnx.c do not have. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/dtype.h"
 #include "fill.h"
 #include "fixture.h"
 #include "oip_client.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 #define Q_DATA "[1,0,0,1,1,1,0.5,-1]"
 #define K_DATA "[1,2,-1,0.5,0,1,2,2]"
@@ -34,9 +23,8 @@ static struct oip_answer ask_sdpa(const char *shape, const char *parameters)
 
 /* [batch, heads, length, head_dim] and [batch, length, heads * head_dim] are the same numbers if
  * there is one head. The answer has only Y unless the request names more. */
-static void test_sdpa_forms(void **state)
+TEST(sdpa_forms)
 {
-    (void)state;
     struct oip_answer four = ask_sdpa("[2,1,2,2]", NULL);
     struct oip_answer three = ask_sdpa("[2,2,2]", "\"q_num_heads\":1,\"kv_num_heads\":1");
     struct oip_answer flags = ask_sdpa("[2,1,2,2]", "\"is_causal\":true");
@@ -60,9 +48,8 @@ static void test_sdpa_forms(void **state)
 }
 
 /* Keys beyond the end of a mask's last axis are forbidden. A mask of any rank broadcasts. */
-static void test_sdpa_masks(void **state)
+TEST(sdpa_masks)
 {
-    (void)state;
     static const struct {
         const char *datatype, *shape, *data;
     } masks[] = {
@@ -133,40 +120,10 @@ static void narrow(const char *datatype, const double *values, int count, unsign
     }
 }
 
-/* Values may have their own type (T2 of the operator), and present_value has it too. */
-static void test_values_of_another_datatype(void **state)
-{
-    (void)state;
-    static const int64_t one[] = { 1, 1, 1, 1 }, two[] = { 1, 1, 2, 1 };
-    static const double query = 0, keys[] = { 5, -7 }, past = 1.0 / 3, now = 3,
-                        present[] = { past, now };
-    static const double mean = (1.0 / 3 + 3) / 2;
-    unsigned char query_bytes[4], key_bytes[2][4];
-    struct oip_request request = { .parameters = NULL };
-    narrow("FP32", &query, 1, query_bytes);
-    narrow("FP32", &keys[0], 1, key_bytes[0]);
-    narrow("FP32", &keys[1], 1, key_bytes[1]);
-    oip_add_binary(&request, "Q", "FP32", 4, one, query_bytes, 4);
-    oip_add_binary(&request, "past_key", "FP32", 4, one, key_bytes[0], 4);
-    oip_add_binary(&request, "K", "FP32", 4, one, key_bytes[1], 4);
-    oip_add_binary(&request, "past_value", "FP64", 4, one, &past, 8);
-    oip_add_binary(&request, "V", "FP64", 4, one, &now, 8);
-    oip_ask(&request, "Y", "\"binary_data\":true");
-    oip_ask(&request, "present_key", "\"binary_data\":true");
-    oip_ask(&request, "present_value", "\"binary_data\":true");
-    struct oip_answer answer = oip_post(&client, "sdpa", &request);
-    oip_expect_numbers(&answer, "Y", "FP32", 4, one, &mean, 1e-7);
-    oip_expect_numbers(&answer, "present_key", "FP32", 4, two, keys, 0);
-    oip_expect_numbers(&answer, "present_value", "FP64", 4, two, present, 0);
-    oip_answer_free(&answer);
-    oip_request_free(&request);
-}
-
 /* The daemon computes with the numbers as the datatype holds them; all of these datatypes hold
  * these numbers exactly. It rounds the answer once. */
-static void test_datatypes(void **state)
+TEST(datatypes)
 {
-    (void)state;
     static const struct {
         const char *datatype, *parameters;
         int size;
@@ -214,10 +171,37 @@ static void test_datatypes(void **state)
     }
 }
 
-/* JSON too has all digits of a double. */
-static void test_doubles_as_text(void **state)
+/* Values may have their own type (T2 of the operator), and present_value has it too. */
+TEST(values_of_another_datatype)
 {
-    (void)state;
+    static const int64_t one[] = { 1, 1, 1, 1 }, two[] = { 1, 1, 2, 1 };
+    static const double query = 0, keys[] = { 5, -7 }, past = 1.0 / 3, now = 3,
+                        present[] = { past, now };
+    static const double mean = (1.0 / 3 + 3) / 2;
+    unsigned char query_bytes[4], key_bytes[2][4];
+    struct oip_request request = { .parameters = NULL };
+    narrow("FP32", &query, 1, query_bytes);
+    narrow("FP32", &keys[0], 1, key_bytes[0]);
+    narrow("FP32", &keys[1], 1, key_bytes[1]);
+    oip_add_binary(&request, "Q", "FP32", 4, one, query_bytes, 4);
+    oip_add_binary(&request, "past_key", "FP32", 4, one, key_bytes[0], 4);
+    oip_add_binary(&request, "K", "FP32", 4, one, key_bytes[1], 4);
+    oip_add_binary(&request, "past_value", "FP64", 4, one, &past, 8);
+    oip_add_binary(&request, "V", "FP64", 4, one, &now, 8);
+    oip_ask(&request, "Y", "\"binary_data\":true");
+    oip_ask(&request, "present_key", "\"binary_data\":true");
+    oip_ask(&request, "present_value", "\"binary_data\":true");
+    struct oip_answer answer = oip_post(&client, "sdpa", &request);
+    oip_expect_numbers(&answer, "Y", "FP32", 4, one, &mean, 1e-7);
+    oip_expect_numbers(&answer, "present_key", "FP32", 4, two, keys, 0);
+    oip_expect_numbers(&answer, "present_value", "FP64", 4, two, present, 0);
+    oip_answer_free(&answer);
+    oip_request_free(&request);
+}
+
+/* JSON too has all digits of a double. */
+TEST(doubles_as_text)
+{
     struct oip_request request = { 0 };
     oip_add_json(&request, "Q", "FP64", "[1,1,1,1]", "[1]");
     oip_add_json(&request, "K", "FP64", "[1,1,2,1]", "[1,2]");
@@ -229,9 +213,8 @@ static void test_doubles_as_text(void **state)
     oip_request_free(&request);
 }
 
-static void test_an_empty_batch(void **state)
+TEST(an_empty_batch)
 {
-    (void)state;
     struct oip_request request = { 0 };
     oip_add_json(&request, "Q", "FP32", "[0,2,3,4]", "[]");
     oip_add_json(&request, "K", "FP32", "[0,1,5,4]", "[]");
@@ -325,18 +308,10 @@ static const struct oip_fault FAULTS[] = {
       400, "dtype", "/inputs/1", "'FP16'" },
 };
 
-static void test_faults(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < sizeof FAULTS / sizeof FAULTS[0]; i++)
-        oip_refused(&client, &FAULTS[i]);
-}
-
 /* FP64 is computed in double, from the doubles in the text; so are scale and softcap. A number
  * beyond the range of its datatype is refused. */
-static void test_range_of_datatypes(void **state)
+TEST(range_of_datatypes)
 {
-    (void)state;
     static const struct {
         const char *datatype, *data;
         double score; /* 0: refused */
@@ -374,17 +349,10 @@ static void test_range_of_datatypes(void **state)
     }
 }
 
-int main(void)
+TEST(faults)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sdpa_forms),
-        cmocka_unit_test(test_sdpa_masks),
-        cmocka_unit_test(test_datatypes),
-        cmocka_unit_test(test_values_of_another_datatype),
-        cmocka_unit_test(test_doubles_as_text),
-        cmocka_unit_test(test_an_empty_batch),
-        cmocka_unit_test(test_range_of_datatypes),
-        cmocka_unit_test(test_faults),
-    };
-    return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
+    for (size_t i = 0; i < sizeof FAULTS / sizeof FAULTS[0]; i++)
+        oip_refused(&client, &FAULTS[i]);
 }
+
+ALL_TESTS(fixture_start, fixture_stop);

@@ -2,23 +2,13 @@
  * keys and values stay in the daemon. Every answer must have the bits of one request that brings
  * the whole past itself: past_key and past_value of ONNX Attention, or all rows as key and value.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/dtype.h"
 #include "fill.h"
 #include "fixture.h"
 #include "oip_client.h"
 #include "session_client.h"
 #include "shared_region.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 #define BINARY "\"binary_data\":true"
 
@@ -172,9 +162,8 @@ static void run_sequence(const char *datatype, enum attn_dtype dtype)
     session_get(&client, "sdpa:12", 410);
 }
 
-static void test_onnx_attention(void **state)
+TEST(onnx_attention)
 {
-    (void)state;
     run_sequence("FP32", ATTN_F32);
     run_sequence("FP16", ATTN_F16);
     run_sequence("BF16", ATTN_BF16);
@@ -185,13 +174,12 @@ static void test_onnx_attention(void **state)
 enum { WIDTH = 64, TOKENS = 40 };
 
 /* A model with layers: rows enter a layer, and each attends to those before it and to itself. */
-static void test_layers(void **state)
+TEST(layers)
 {
     static float rows[5][TOKENS * WIDTH];
     static const int LENGTHS[] = { 9, 1, 1, 20, 1, 8 };
     char parameters[160];
     int past = 0;
-    (void)state;
     fill_floats(&numbers, rows[0], 5 * TOKENS * WIDTH, -1, 1);
     for (int i = 0; i < 6; past += LENGTHS[i++]) {
         const int64_t shape[] = { 1, LENGTHS[i], WIDTH }, all[] = { 1, past + LENGTHS[i], WIDTH };
@@ -230,13 +218,12 @@ static void test_layers(void **state)
 /* -------------------------------------------------------------------- shared memory -- */
 
 /* All tensors of a sequence in a region. */
-static void test_regions(void **state)
+TEST(regions)
 {
     static const char *const FLAGS[] = { "\"sequence_start\":true", "\"sequence_start\":false",
                                          "\"sequence_end\":true" };
     char text[4][200], parameters[100];
     struct shared_region memory;
-    (void)state;
     shared_region_make(&memory, "sequence", 8192);
     shared_region_register(&client, "sequence", &memory);
     fill_floats(&numbers, (float *)(void *)memory.bytes, 96, -1, 1);
@@ -270,18 +257,9 @@ static void test_regions(void **state)
 
 static int start(void **state)
 {
-    (void)state;
     fixture_serve("--models", "examples/models", "--shared-memory-prefix", SHARED_PREFIX);
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_onnx_attention),
-        cmocka_unit_test(test_layers),
-        cmocka_unit_test(test_regions),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

@@ -1,21 +1,12 @@
 /* test_oip_sequences_words.c - what the parameters of a sequence of the Open Inference Protocol
  * mean: start and end, whose id it is, which model it keeps; what is refused, and changes nothing.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fixture.h"
 #include "key_file.h"
 #include "model_client.h"
 #include "oip_client.h"
 #include "session_client.h"
-
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 #define ROW                                                                                        \
     "\"inputs\":[{\"name\":\"query\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,0,0]}]"
@@ -43,9 +34,8 @@ static void expect_demo(const char *parameters, int kv_len)
 }
 
 /* start begins anew, end ends after the request; a number and a string are one id; 0 is none. */
-static void test_start_and_end(void **state)
+TEST(start_and_end)
 {
-    (void)state;
     expect_demo("\"sequence_id\":5,\"sequence_start\":true,\"sequence_end\":false", 1);
     expect_demo("\"sequence_id\":5", 2);
     expect_demo("\"sequence_id\":\"5\",\"sequence_start\":false", 3);
@@ -64,7 +54,7 @@ static void test_start_and_end(void **state)
     session_wait_until_empty(&client);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     static const struct oip_fault FAULTS[] = {
         { "demo", "{\"parameters\":{\"sequence_id\":99}," ROW "}", 400, "option",
@@ -117,14 +107,13 @@ static void test_refused(void **state)
           "\"shape\":[1,4],\"datatype\":\"FP32\",\"data\":[0,0,0,0]}]}",
           400, "shape", "/inputs/1", "mask" },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof FAULTS / sizeof FAULTS[0]; i++)
         oip_refused(&client, &FAULTS[i]);
     session_wait_until_empty(&client); /* a start that fails has begun nothing */
 }
 
 /* A request that fails has appended nothing, and has not ended its sequence. */
-static void test_a_failure_changes_nothing(void **state)
+TEST(a_failure_changes_nothing)
 {
     static const struct oip_fault FAULTS[] = {
         { "sdpa",
@@ -146,7 +135,6 @@ static void test_a_failure_changes_nothing(void **state)
           "\"datatype\":\"BOOL\",\"data\":[true,true,true,true]}]}",
           400, "shape", "/inputs/3/shape", "broadcasts to [1,1,1,3]" },
     };
-    (void)state;
     cJSON_Delete(answer_post(&client, "/v2/models/sdpa/infer",
                              "{\"parameters\":{\"sequence_id\":3,\"sequence_start\":true}," QKV(
                                  "[1,1,2,2]", "[1,2,3,4]") "}"));
@@ -160,7 +148,7 @@ static void test_a_failure_changes_nothing(void **state)
 
 /* Neither has one that would begin it anew, whether its tensors are wrong or its computing fails.
  */
-static void test_a_failing_start(void **state)
+TEST(a_failing_start)
 {
     static const struct oip_fault FAULTS[] = {
         { "sdpa",
@@ -177,7 +165,6 @@ static void test_a_failing_start(void **state)
           "\"datatype\":\"BOOL\",\"data\":[true,true,true,true]}]}",
           400, "shape", "/inputs/3/shape", "broadcasts to [1,1,1,1]" },
     };
-    (void)state;
     cJSON_Delete(answer_post(&client, "/v2/models/sdpa/infer",
                              "{\"parameters\":{\"sequence_id\":3,\"sequence_start\":true}," QKV(
                                  "[1,1,2,2]", "[1,2,3,4]") "}"));
@@ -197,7 +184,7 @@ static void test_a_failing_start(void **state)
 /* ---------------------------------------------------------------------- keys, models -- */
 
 /* An id belongs to the name of a key, also where another key may see all sessions. */
-static void test_owners(void **state)
+TEST(owners)
 {
     static const struct key_line KEYS[] = { { "anna", "infer,sessions sessions=1" },
                                             { "all", "infer,sessions:all" },
@@ -215,7 +202,6 @@ static void test_owners(void **state)
     };
     struct daemon other;
     struct http_client own;
-    (void)state;
     key_file_write(fixture_path("keys"), KEYS);
     daemon_start_with(&other, "--keys", fixture_path("keys"), NULL);
     http_client_init(&own, other.port);
@@ -236,7 +222,7 @@ static void test_owners(void **state)
 }
 
 /* A sequence goes on with the model that it began with. */
-static void test_model_is_replaced(void **state)
+TEST(model_is_replaced)
 {
     static const char START[] =
         "{\"parameters\":{\"sequence_id\":1,\"sequence_start\":true}," ROW "}";
@@ -244,7 +230,6 @@ static void test_model_is_replaced(void **state)
     struct daemon other;
     struct http_client own;
     char *models = daemon_directory_create();
-    (void)state;
     daemon_start_with(&other, "--models", models, "--model-control", "explicit", NULL);
     http_client_init(&own, other.port);
     model_put_demo(&own, "mine", 2, 201);
@@ -269,22 +254,10 @@ static void test_model_is_replaced(void **state)
 
 static int start(void **state)
 {
-    (void)state;
     directory = daemon_directory_create();
     fixture_serve("--models", "examples/models");
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_start_and_end),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_a_failure_changes_nothing),
-        cmocka_unit_test(test_a_failing_start),
-        cmocka_unit_test(test_owners),
-        cmocka_unit_test(test_model_is_replaced),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

@@ -1,19 +1,9 @@
 /* test_oip_statistics.c - the statistics extension: what each endpoint that computes counts, and
  * for which model. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
+#include "test.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 static const char *const INFERENCE_STATS[] = { "success",       "fail",          "queue",
@@ -95,9 +85,8 @@ static void expect_counts(const char *name, double inferences, double executions
 }
 
 /* No request has come yet; the warm-up does not count. */
-static void test_at_first(void **state)
+TEST(at_first)
 {
-    (void)state;
     cJSON *all = answer_get(&client, "/v2/models/stats");
     answer_expect_members(all, "model_stats");
     const cJSON *models = cJSON_GetObjectItem(all, "model_stats");
@@ -114,9 +103,8 @@ static void test_at_first(void **state)
     cJSON_Delete(demo);
 }
 
-static void test_counts(void **state)
+TEST(counts)
 {
-    (void)state;
     static const char ONE[] = "{\"model\":\"demo\",\"query\":[[1,0,0]]}";
     for (int i = 0; i < 3; i++)
         cJSON_Delete(answer_post(&client, "/v1/attention", ONE));
@@ -142,9 +130,8 @@ static void test_counts(void **state)
 
 /* Items of one model that follow each other in the batch are one execution. Each bad item is a
  * failure of its own. */
-static void test_batch(void **state)
+TEST(batch)
 {
-    (void)state;
     cJSON_Delete(answer_post(
         &client, "/v1/attention/batch",
         "{\"requests\":[{\"model\":\"sdpa\",\"query\":[[1]]},{\"model\":\"sdpa\",\"query\":[[1]]},"
@@ -162,13 +149,12 @@ static void test_batch(void **state)
     expect_counts("sdpa", 4, 2, 1);
 }
 
-static void test_many_at_once(void **state)
+TEST(many_at_once)
 {
     enum { CROWD = 16, ROUNDS = 10 };
     struct http_crowd crowd;
     struct http_request requests[CROWD];
     struct http_response responses[CROWD];
-    (void)state;
     http_crowd_init(&crowd, server.port, CROWD);
     for (int i = 0; i < CROWD; i++)
         requests[i] =
@@ -186,9 +172,8 @@ static void test_many_at_once(void **state)
 }
 
 /* The path names the model, so the daemon knows the model even if it cannot read the body. */
-static void test_oip_inference(void **state)
+TEST(oip_inference)
 {
-    (void)state;
     static const char PATH[] = "/v2/models/demo/infer";
     cJSON_Delete(
         answer_post(&client, PATH,
@@ -204,12 +189,5 @@ static void test_oip_inference(void **state)
     expect_counts("demo", 8, 6, 3);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_at_first),      cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_batch),         cmocka_unit_test(test_many_at_once),
-        cmocka_unit_test(test_oip_inference), cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, fixture_start_with_examples, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(fixture_start_with_examples, fixture_clear);

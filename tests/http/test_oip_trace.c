@@ -5,22 +5,11 @@
  * last bit, also where other rows are longer and attention_mask hides the padding. What the numbers
  * are is the matter of test_trace_*.c. The requests are laid out as Triton's own client does it
  * (oip_client.h). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fixture.h"
 #include "oip_client.h"
+#include "test.h"
 #include "traced_families.h"
 #include "traced_model.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { ROWS = 3, LENGTH = 7, PADDING = 1, VOCABULARY = 40 };
 
@@ -157,9 +146,8 @@ static struct oip_request padded(void)
     return request;
 }
 
-static void test_padded_rows_are_as_alone(void **state)
+TEST(padded_rows_are_as_alone)
 {
-    (void)state;
     static const char *const NAMES[] = {
         "last_hidden_state", "logits",          "attentions.0",    "attentions.1",   "attentions.2",
         "hidden_states.0",   "hidden_states.1", "hidden_states.2", "hidden_states.3"
@@ -178,9 +166,8 @@ static void test_padded_rows_are_as_alone(void **state)
 }
 
 /* tritonclient's infer() without outputs, which asks for bytes: what a text encoder is sent. */
-static void test_default_outputs(void **state)
+TEST(default_outputs)
 {
-    (void)state;
     const int64_t rows[] = { ROWS, LENGTH, TRACED_WIDTH }, logits[] = { ROWS, LENGTH, VOCABULARY };
     static int64_t types[ROWS][LENGTH];
     struct oip_request request = padded();
@@ -196,9 +183,8 @@ static void test_default_outputs(void **state)
 }
 
 /* The same numbers in JSON, from INT32, and with the version in the path. */
-static void test_json_and_int32(void **state)
+TEST(json_and_int32)
 {
-    (void)state;
     static const int64_t shape[] = { 1, 3 };
     static const int32_t three[] = { 3, 8, 13 };
     struct oip_request json = { 0 }, bytes = { 0 };
@@ -229,9 +215,8 @@ static void test_json_and_int32(void **state)
 }
 
 /* What an export of a decoder also takes. */
-static void test_position_ids(void **state)
+TEST(position_ids)
 {
-    (void)state;
     int64_t positions[ROWS][LENGTH];
     for (int row = 0; row < ROWS; row++)
         for (int i = 0; i < LENGTH; i++)
@@ -248,9 +233,8 @@ static void test_position_ids(void **state)
 }
 
 /* Padding before a decoder's tokens hides keys, and leaves all numbers finite. */
-static void test_hidden_first_tokens(void **state)
+TEST(hidden_first_tokens)
 {
-    (void)state;
     static const int64_t shape[] = { 1, 4 }, tokens[] = { 1, 1, 5, 6 }, hidden[] = { 0, 0, 1, 1 };
     const int64_t maps[] = { 1, TRACED_HEADS, 4, 4 };
     struct oip_request request = { 0 };
@@ -304,9 +288,8 @@ static void expect_outputs(const char *model, const char *inputs, const char *fi
     free(body.data);
 }
 
-static void test_encoder_decoder(void **state)
+TEST(encoder_decoder)
 {
-    (void)state;
     static const char *const OUTPUTS[][3] = {
         { "last_hidden_state", NULL, "final_hidden_states" },
         { "encoder_last_hidden_state", NULL, "encoder_hidden_states" },
@@ -329,9 +312,8 @@ static void test_encoder_decoder(void **state)
 }
 
 /* In a trace of CLIP's pictures the layers of its texts are left out. */
-static void test_pixels(void **state)
+TEST(pixels)
 {
-    (void)state;
     static const char *const OUTPUTS[][3] = {
         { "last_hidden_state", NULL, "final_hidden_states" },
         { "attentions.1", "1", "weights" },
@@ -370,17 +352,5 @@ static int start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_padded_rows_are_as_alone),
-        cmocka_unit_test(test_default_outputs),
-        cmocka_unit_test(test_json_and_int32),
-        cmocka_unit_test(test_position_ids),
-        cmocka_unit_test(test_hidden_first_tokens),
-        cmocka_unit_test(test_encoder_decoder),
-        cmocka_unit_test(test_pixels),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

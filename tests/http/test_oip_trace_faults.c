@@ -1,25 +1,14 @@
 /* test_oip_trace_faults.c - whole passes over the Open Inference Protocol: what the metadata lists,
  * what is refused and how, and what counts. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fixture.h"
 #include "oip_client.h"
+#include "test.h"
 #include "traced_families.h"
 #include "traced_model.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Inputs of attention go on asking for attention. */
-static void test_attention_is_as_before(void **state)
+TEST(attention_is_as_before)
 {
-    (void)state;
     struct oip_request request = { .parameters = "\"layer\":1" };
     oip_add_json(&request, "query", "FP32", "[1,16]", "[1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,2]");
     struct oip_answer answer = oip_post(&client, "bert", &request);
@@ -42,9 +31,8 @@ static bool has_tensor(const cJSON *tensors, const char *name, const char *shape
     return found;
 }
 
-static void test_metadata(void **state)
+TEST(metadata)
 {
-    (void)state;
     static const char *const PATHS[] = { "/v2/models/bert", "/v2/models/bert/config" };
     static const char *const KEYS[][2] = { { "inputs", "outputs" }, { "input", "output" } };
     for (int i = 0; i < 2; i++) {
@@ -84,9 +72,8 @@ static void test_metadata(void **state)
 #define BODY(inputs) "{\"inputs\":[" inputs "]}"
 #define IDS          INPUT("input_ids", "[1,2]", "[3,4]")
 
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     static const struct oip_fault FAULTS[] = {
         { "demo", BODY(IDS), 400, "option", "/inputs", "cannot be traced" },
         { "sdpa", BODY(IDS), 400, "option", "/inputs", "the model has no parameters" },
@@ -155,9 +142,8 @@ static void counts_of(const char *model, int *executions, int *items, int *failu
 }
 
 /* A batch counts as one execution of its model, and one that is refused as a failure. */
-static void test_statistics(void **state)
+TEST(statistics)
 {
-    (void)state;
     int executions, items, failures, more_executions, more_items, more_failures;
     struct oip_request request = { 0 };
     oip_add_json(&request, "input_ids", "INT64", "[3,1]", "[3,4,5]");
@@ -182,14 +168,5 @@ static int start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attention_is_as_before),
-        cmocka_unit_test(test_metadata),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_statistics),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

@@ -1,20 +1,11 @@
 /* test_open_files.c - a limit of open files that is too low for --connections-max.
  *
  * The limit holds for this process too, which is why these tests are a program of their own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "shared_region.h"
+#include "test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -38,9 +29,8 @@ static void stop(void)
 
 /* The daemon has as many connections as it may have, and more connections wait. It still has files
  * for its own work. */
-static void test_connections_are_held_to_the_limit(void **state)
+TEST(connections_are_held_to_the_limit)
 {
-    (void)state;
     static struct http_raw raw[FILES_MAX];
     start("10000");
     const int most = (int)answer_metric(&client, "attnd_connections_max");
@@ -66,9 +56,8 @@ static void test_connections_are_held_to_the_limit(void **state)
     stop();
 }
 
-static void test_what_fits_is_as_asked_for(void **state)
+TEST(what_fits_is_as_asked_for)
 {
-    (void)state;
     start("50");
     assert_true(answer_metric(&client, "attnd_connections_max") == 50);
     char *log = daemon_log(&server);
@@ -108,39 +97,15 @@ static void expect_all_connections(void)
         http_raw_close(&raw[i]);
 }
 
-/* More models than descriptors, made by requests and found at a start, take none of those that are
- * kept for connections. */
-static void test_models_hold_no_descriptor(void **state)
-{
-    (void)state;
-    start("10000");
-    for (int i = 0; i < FILES_MAX + 20; i++) {
-        char name[16];
-        snprintf(name, sizeof name, "m%d", i);
-        struct http_response response = put_named(name);
-        assert_int_equal(response.status, 201);
-        http_response_free(&response);
-    }
-    expect_all_connections();
-    stop();
-    fixture_serve("--workers", "2", "--connections-max", "10000", "--models", directory);
-    expect_all_connections();
-    char *log = daemon_log(&server);
-    assert_null(strstr(log, "no connection can be taken"));
-    free(log);
-    stop();
-}
-
 /* Regions take descriptors until there are none: what then needs a file is 503, and names no path
  * of the daemon's. */
-static void test_no_descriptor_is_left(void **state)
+TEST(no_descriptor_is_left)
 {
     struct shared_region region;
     struct http_response response;
     char name[16], path[4200];
     struct stat status;
     int count = 0;
-    (void)state;
     directory = daemon_directory_create();
     fixture_serve("--workers", "2", "--connections-max", "20", "--models", directory,
                   "--model-control", "explicit", "--shared-memory-prefix", SHARED_PREFIX);
@@ -173,18 +138,34 @@ static void test_no_descriptor_is_left(void **state)
     stop();
 }
 
-#define TEST(function) cmocka_unit_test_teardown(function, fixture_clear)
+/* More models than descriptors, made by requests and found at a start, take none of those that are
+ * kept for connections. */
+TEST(models_hold_no_descriptor)
+{
+    start("10000");
+    for (int i = 0; i < FILES_MAX + 20; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "m%d", i);
+        struct http_response response = put_named(name);
+        assert_int_equal(response.status, 201);
+        http_response_free(&response);
+    }
+    expect_all_connections();
+    stop();
+    fixture_serve("--workers", "2", "--connections-max", "10000", "--models", directory);
+    expect_all_connections();
+    char *log = daemon_log(&server);
+    assert_null(strstr(log, "no connection can be taken"));
+    free(log);
+    stop();
+}
+
+EACH_TEST(NULL, fixture_clear);
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(test_connections_are_held_to_the_limit),
-        TEST(test_what_fits_is_as_asked_for),
-        TEST(test_no_descriptor_is_left),
-        TEST(test_models_hold_no_descriptor),
-    };
     const struct rlimit limit = { FILES_MAX, FILES_MAX };
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
         return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL);
 }

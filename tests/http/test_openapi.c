@@ -2,13 +2,6 @@
  *
  * Every route is an operation. The tests provoke every status of each: by a request of
  * openapi_calls.h, or by a pass over all. Every answer has what the document describes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "api/routes.h"
 #include "base/version.h"
@@ -21,12 +14,10 @@
 #include "openapi_session.h"
 #include "openapi_waiting.h"
 #include "schema_check.h"
+#include "test.h"
 #include "word_model.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static void each_with(long status, void (*visit)(const struct openapi_call *call, void *context),
@@ -37,9 +28,8 @@ static void each_with(long status, void (*visit)(const struct openapi_call *call
 
 /* --------------------------------------------------------------- the document -- */
 
-static void test_document(void **state)
+TEST(document)
 {
-    (void)state;
     answer_expect_members(openapi_document, "openapi,info,servers,security,tags,paths,components");
     answer_expect(openapi_document, "openapi", "\"3.1.0\"", 0);
     answer_expect(cJSON_GetObjectItem(openapi_document, "info"), "version", "\"" ATTND_VERSION "\"",
@@ -47,9 +37,8 @@ static void test_document(void **state)
     openapi_expect_types();
 }
 
-static void test_routes(void **state)
+TEST(routes)
 {
-    (void)state;
     int route_count, operation_count = 0;
     const struct route *routes = routes_table(&route_count);
     for (int i = 0; i < route_count; i++) {
@@ -101,12 +90,11 @@ static void make_session(struct http_client *own, const char *id)
 }
 
 /* A client that has the piece already is told so. */
-static void test_piece_not_modified(void **state)
+TEST(piece_not_modified)
 {
     static const struct openapi_call PIECE = { "GET", T "/weights", T_IS "/weights?layer=1&head=0",
                                                200,   NULL,         NULL };
     char tag[64], header[100];
-    (void)state;
     struct http_response response = http_client_get(&client, openapi_path(&PIECE));
     assert_non_null(http_response_header(&response, "ETag", tag, sizeof tag));
     http_response_free(&response);
@@ -114,16 +102,8 @@ static void test_piece_not_modified(void **state)
     openapi_expect_status(&client, &PIECE, header, 304);
 }
 
-static void test_session_file(void **state)
+TEST(calls)
 {
-    (void)state;
-    openapi_expect_session_file(&client, "s");
-    openapi_expect_session_owners(fixture_path("keys"));
-}
-
-static void test_calls(void **state)
-{
-    (void)state;
     for (int i = 0; i < CALL_COUNT; i++) {
         const cJSON *schema = openapi_body_schema(openapi_operation(&calls[i]));
         if (schema && calls[i].status < 300) {
@@ -133,6 +113,12 @@ static void test_calls(void **state)
         }
         openapi_expect_status(&client, &calls[i], NULL, calls[i].status);
     }
+}
+
+TEST(session_file)
+{
+    openapi_expect_session_file(&client, "s");
+    openapi_expect_session_owners(fixture_path("keys"));
 }
 
 /* The examples of the document are good requests. */
@@ -152,9 +138,8 @@ static void post_examples(const struct openapi_call *call, void *context)
     }
 }
 
-static void test_examples(void **state)
+TEST(examples)
 {
-    (void)state;
     openapi_expect_status(&client,
                           &(struct openapi_call){ "PUT", M, "/v1/models/new", 201,
                                                   TYPED ",\"k_proj.weight\":[[2]]}}", NULL },
@@ -178,19 +163,17 @@ static void post_changed_examples(const struct openapi_call *call, void *context
     }
 }
 
-static void test_other_types(void **state)
+TEST(fields)
 {
-    (void)state;
-    each_with(200, post_changed_examples, NULL);
-}
-
-static void test_fields(void **state)
-{
-    (void)state;
     openapi_expect_fields(&client, "AttentionFields", "AttentionRequest", A, 20);
     openapi_expect_fields(&client, "AttentionFields", "GradientRequest", A "/gradients", 20);
     openapi_expect_fields(&client, "TraceFields", "TraceRequest", "/v1/trace", 20);
     openapi_expect_fields(&client, "SessionRequest", "SessionRequest", "/v1/sessions", 6);
+}
+
+TEST(other_types)
+{
+    each_with(200, post_changed_examples, NULL);
 }
 
 struct refusal {
@@ -204,9 +187,8 @@ static void send_with(const struct openapi_call *call, void *context)
     openapi_expect_status(&client, call, refusal->header, refusal->status);
 }
 
-static void test_refused_by_headers(void **state)
+TEST(refused_by_headers)
 {
-    (void)state;
     keep_trace(); /* the calls have ended the one before, and this session */
     make_session(&client, "e");
     char long_header[15000]; /* short enough that the daemon itself refuses it */
@@ -234,10 +216,9 @@ static void send_huge(const struct openapi_call *call, void *context)
                          "", 0);
 }
 
-static void test_slow_and_huge(void **state)
+TEST(slow_and_huge)
 {
     struct openapi_waiting slow = { .count = 0 }, huge = { .count = 0 };
-    (void)state;
     each_with(408, send_half, &slow);
     openapi_waiting_receive(&slow, 408);
     each_with(413, send_huge, &huge);
@@ -261,12 +242,11 @@ static void send_one_too_many(const struct openapi_call *call, void *context)
         openapi_expect_status(context, call, NULL, 429);
 }
 
-static void test_overloaded(void **state)
+TEST(overloaded)
 {
     struct daemon other;
     struct http_client own;
     struct endless slow;
-    (void)state;
     daemon_start_with(&other, "--models", directory, "--model-control", "explicit", "--queue-max",
                       "1", "--workers", "1", "--timeout", "3600s", "--explorer", "off", NULL);
     http_client_init(&own, other.port);
@@ -287,12 +267,11 @@ static void send_to_nowhere(const struct openapi_call *call, void *context)
 }
 
 /* A file takes the place of the models' directory. */
-static void test_storage(void **state)
+TEST(storage)
 {
     struct daemon other;
     struct http_client own;
     char *path = daemon_directory_create(), moved[512];
-    (void)state;
     daemon_start_with(&other, "--models", path, "--model-control", "explicit", NULL);
     http_client_init(&own, other.port);
     model_put_demo(&own, "new", 1, 201);
@@ -315,12 +294,11 @@ static void send_without_key(const struct openapi_call *call, void *context)
 }
 
 /* A daemon with keys, and requests without one. */
-static void test_unauthorized(void **state)
+TEST(unauthorized)
 {
     static const struct key_line KEYS[] = { { "admin", "admin" }, { NULL, NULL } };
     struct daemon other;
     struct http_client own;
-    (void)state;
     key_file_write(fixture_path("keys"), KEYS);
     daemon_start_with(&other, "--keys", fixture_path("keys"), NULL);
     http_client_init(&own, other.port);
@@ -337,7 +315,7 @@ static void send_beside_another(const struct openapi_call *call, void *context)
 }
 
 /* A key that may have one request in flight, and has one whose body does not come. */
-static void test_quota(void **state)
+TEST(quota)
 {
     static const struct key_line KEYS[] = { { "single", "admin in-flight=1" },
                                             { "watcher", "metrics" },
@@ -347,7 +325,6 @@ static void test_quota(void **state)
     struct http_client own;
     struct http_raw held;
     char head[300];
-    (void)state;
     key_file_write(fixture_path("keys"), KEYS);
     daemon_start_with(&other, "--keys", fixture_path("keys"), NULL);
     http_client_init(&own, other.port);
@@ -389,12 +366,11 @@ static void open_kept(const struct openapi_call *call, void *context)
  * are on their way: those that are complete only after --drain-max are refused. The daemon sees
  * that a request has begun only if its bytes come some ticks of the kernel's clock after the answer
  * before; hence the pause. */
-static void test_forbidden_and_stopping(void **state)
+TEST(forbidden_and_stopping)
 {
     struct daemon other;
     struct http_client own;
     struct openapi_waiting kept = { .count = 0 };
-    (void)state;
     daemon_start_with(&other, "--models", directory, "--drain-max", "100ms", NULL);
     http_client_init(&own, other.port);
     each_with(403, send_forbidden, &own);
@@ -415,9 +391,8 @@ static void test_forbidden_and_stopping(void **state)
 }
 
 /* This test runs last: everything that the document lists has been answered. */
-static void test_nothing_is_left(void **state)
+TEST(nothing_is_left)
 {
-    (void)state;
     openapi_expect_all_seen();
 }
 
@@ -425,7 +400,6 @@ static int start(void **state)
 {
     char timeout[32];
     struct model_bytes file = model_bytes_demo(2, "");
-    (void)state;
     directory = daemon_directory_create();
     daemon_directory_write(directory, "kept.safetensors", file.data, file.size);
     daemon_directory_write(directory, "broken.safetensors", "x", 1);
@@ -444,7 +418,6 @@ static int start(void **state)
 
 static int clear(void **state)
 {
-    (void)state;
     daemon_kill(&server);
     daemon_directory_remove(directory);
     cJSON_Delete(openapi_document);
@@ -452,26 +425,5 @@ static int clear(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_document),
-        cmocka_unit_test(test_routes),
-        cmocka_unit_test(test_piece_not_modified),
-        cmocka_unit_test(test_calls),
-        cmocka_unit_test(test_session_file),
-        cmocka_unit_test(test_examples),
-        cmocka_unit_test(test_fields),
-        cmocka_unit_test(test_other_types),
-        cmocka_unit_test(test_refused_by_headers),
-        cmocka_unit_test(test_slow_and_huge),
-        cmocka_unit_test(test_overloaded),
-        cmocka_unit_test(test_storage),
-        cmocka_unit_test(test_unauthorized),
-        cmocka_unit_test(test_quota),
-        cmocka_unit_test(test_forbidden_and_stopping),
-        cmocka_unit_test(test_nothing_is_left),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, clear);

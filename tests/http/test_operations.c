@@ -1,24 +1,13 @@
 /* test_operations.c - what an operator sees: health, request ids, timings and log lines. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static const char PATH[] = "/v1/attention";
 static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
 
-static void test_health(void **state)
+TEST(health)
 {
-    (void)state;
     struct http_response response = http_client_get(&client, "/livez");
     cJSON_Delete(answer_json(&response, 200));
     http_response_free(&response);
@@ -43,9 +32,8 @@ static struct http_response post_with(const char *header)
     return response;
 }
 
-static void test_request_id(void **state)
+TEST(request_id)
 {
-    (void)state;
     char longest[200] = "X-Request-Id: ", id[300], last[300] = "";
     const char *const taken[] = { "X-Request-Id: abc-123", "x-request-id: A/b:c;d=e~!",
                                   "X-REQUEST-ID: 0", longest };
@@ -80,9 +68,8 @@ static void test_request_id(void **state)
 }
 
 /* Every answer has an id, even for an unknown path or a health check. */
-static void test_request_id_everywhere(void **state)
+TEST(request_id_everywhere)
 {
-    (void)state;
     static const char *const paths[] = { "/livez", "/readyz", "/metrics", "/v1/models",
                                          "/nowhere" };
     const char *const headers[] = { "X-Request-Id: everywhere", NULL };
@@ -96,9 +83,8 @@ static void test_request_id_everywhere(void **state)
     }
 }
 
-static void test_server_timing(void **state)
+TEST(server_timing)
 {
-    (void)state;
     static const char *const stages[] = { "parse", "queue", "compute", "write" };
     static const char batch[] = "{\"model\":\"sdpa\",\"requests\":[{\"query\":[[1]]}]}";
     for (int b = 0; b < 2; b++) {
@@ -142,9 +128,8 @@ static cJSON *find_line(const struct daemon *from, const char *text)
     return found;
 }
 
-static void test_log_lines(void **state)
+TEST(log_lines)
 {
-    (void)state;
     struct daemon other;
     struct http_client own;
     daemon_start_with(&other, "--log-format", "json", NULL);
@@ -185,9 +170,8 @@ static void test_log_lines(void **state)
 }
 
 /* A request makes one text line, and a client cannot make it two. */
-static void test_text_log_lines(void **state)
+TEST(text_log_lines)
 {
-    (void)state;
     struct http_raw raw;
     http_raw_connect(&raw, server.port);
     http_raw_send_text(&raw, "GET /nowhere%0a2026 HTTP/1.1\r\nHost: x\r\nX-Request-Id: text-1\r\n"
@@ -212,16 +196,5 @@ static void test_text_log_lines(void **state)
     assert_int_equal(lines, 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_health),
-        cmocka_unit_test(test_request_id),
-        cmocka_unit_test(test_request_id_everywhere),
-        cmocka_unit_test(test_server_timing),
-        cmocka_unit_test(test_log_lines),
-        cmocka_unit_test(test_text_log_lines),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, fixture_start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(fixture_start, fixture_clear);

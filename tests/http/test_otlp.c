@@ -1,22 +1,13 @@
 /* test_otlp.c - the spans of requests, as a collector gets them, and what a collector that is slow,
  * gone or wrong does to the daemon: nothing but numbers in /metrics. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "sandbox_state.h"
 #include "stub_collector.h"
+#include "test.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -157,10 +148,9 @@ static void check_log(const cJSON *request)
 
 /* -------------------------------------------------------------------- spans -- */
 
-static void test_an_inference(void **state)
+TEST(an_inference)
 {
     cJSON *whole;
-    (void)state;
     stub_collector_start(&stub, TAKES);
     serve(stub.port, SOON, "OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=here", NULL);
     send_traced(PATH, GOOD, "00-" TRACE "-" PARENT "-01", 200);
@@ -196,36 +186,11 @@ static void test_an_inference(void **state)
     stub_collector_stop(&stub);
 }
 
-/* Several headers are one list, which is cut between two members as one header's. */
-static void test_several_states(void **state)
-{
-    char longest[STATE_MAX + 20] = "tracestate: long=";
-    cJSON *whole;
-    (void)state;
-    memset(longest + strlen(longest), 'x', STATE_MAX - 20);
-    const char *const headers[] = { "traceparent: 00-" TRACE "-" PARENT "-01 ",
-                                    "tracestate: congo=1",
-                                    "Tracestate;",
-                                    "TRACESTATE: rojo=2,b=3",
-                                    longest,
-                                    NULL };
-    stub_collector_start(&stub, TAKES);
-    serve(stub.port, SOON, NULL, NULL);
-    send_headers("/v1/models", NULL, headers, 200);
-    const cJSON *request = request_of(stub_collector_spans(&stub, TRACE, &whole), TRACE);
-    assert_string_equal(text_of(request, "parentSpanId"), PARENT);
-    assert_string_equal(text_of(request, "traceState"), "congo=1,rojo=2,b=3");
-    cJSON_Delete(whole);
-    stop();
-    stub_collector_stop(&stub);
-}
-
 /* What its client does not sample, health and metrics have no span; the request behind them has. */
-static void test_which_requests(void **state)
+TEST(which_requests)
 {
     static const char OTHER[] = "1af7651916cd43dd8448eb211c80319c";
     cJSON *whole;
-    (void)state;
     stub_collector_start(&stub, TAKES);
     serve(stub.port, "OTEL_BSP_SCHEDULE_DELAY=300", NULL, NULL);
     send_traced(PATH, GOOD, "00-" TRACE "-" PARENT "-00", 200);
@@ -250,6 +215,29 @@ static void test_which_requests(void **state)
     stub_collector_stop(&stub);
 }
 
+/* Several headers are one list, which is cut between two members as one header's. */
+TEST(several_states)
+{
+    char longest[STATE_MAX + 20] = "tracestate: long=";
+    cJSON *whole;
+    memset(longest + strlen(longest), 'x', STATE_MAX - 20);
+    const char *const headers[] = { "traceparent: 00-" TRACE "-" PARENT "-01 ",
+                                    "tracestate: congo=1",
+                                    "Tracestate;",
+                                    "TRACESTATE: rojo=2,b=3",
+                                    longest,
+                                    NULL };
+    stub_collector_start(&stub, TAKES);
+    serve(stub.port, SOON, NULL, NULL);
+    send_headers("/v1/models", NULL, headers, 200);
+    const cJSON *request = request_of(stub_collector_spans(&stub, TRACE, &whole), TRACE);
+    assert_string_equal(text_of(request, "parentSpanId"), PARENT);
+    assert_string_equal(text_of(request, "traceState"), "congo=1,rojo=2,b=3");
+    cJSON_Delete(whole);
+    stop();
+    stub_collector_stop(&stub);
+}
+
 /* ------------------------------------------------------- collectors that fail -- */
 
 /* A port on which nobody listens, as long as the socket is there. */
@@ -265,10 +253,9 @@ static int dead_port(int *socket_of)
 }
 
 /* The queue is full and drops, the requests are answered, and the end comes. */
-static void test_dead(void **state)
+TEST(dead)
 {
     int socket_of;
-    (void)state;
     serve(dead_port(&socket_of), SOON, "OTEL_BSP_MAX_QUEUE_SIZE=4", NULL);
     cJSON_Delete(answer_post(&client, PATH, GOOD));
     answer_wait_for_metric(&client, "attnd_otlp_posts_failed_total", 1, 1e9);
@@ -282,12 +269,11 @@ static void test_dead(void **state)
 }
 
 /* The same batch comes again, no sooner than was asked for, and counts once. */
-static void test_retry_after(void **state)
+TEST(retry_after)
 {
     static const char *const ANSWERS[] = { STUB_ANSWER("429 Too Many Requests",
                                                        "Retry-After: 1\r\n", "0", ""),
                                            STUB_CLOSES, STUB_TAKES, NULL };
-    (void)state;
     stub_collector_start(&stub, ANSWERS);
     serve(stub.port, SOON, NULL, NULL);
     cJSON_Delete(answer_post(&client, PATH, GOOD));
@@ -306,7 +292,7 @@ static void test_retry_after(void **state)
 }
 
 /* A batch that is refused does not come again; of one that is taken in part the rest is counted. */
-static void test_refused(void **state)
+TEST(refused)
 {
     static const char *const ANSWERS[] = {
         STUB_ANSWER("400 Bad Request", "", "0", ""),
@@ -315,7 +301,6 @@ static void test_refused(void **state)
         STUB_TAKES, NULL
     };
     static const char REFUSED[] = "attnd_otlp_spans_dropped_total{reason=\"refused\"}";
-    (void)state;
     stub_collector_start(&stub, ANSWERS);
     serve(stub.port, SOON, NULL, NULL);
     cJSON_Delete(answer_post(&client, PATH, GOOD));
@@ -335,11 +320,10 @@ static void test_refused(void **state)
 
 /* One collector never reads, one never ends its answer, one closes: each post fails, the next comes
  * over a new connection, and the daemon serves. */
-static void test_hostile(void **state)
+TEST(hostile)
 {
     static const char *const ANSWERS[] = { STUB_SILENT, STUB_ENDLESS, STUB_CLOSES, STUB_TAKES,
                                            NULL };
-    (void)state;
     stub_collector_start(&stub, ANSWERS);
     serve(stub.port, SOON, "OTEL_EXPORTER_OTLP_TIMEOUT=200", NULL);
     cJSON_Delete(answer_post(&client, PATH, GOOD));
@@ -355,10 +339,9 @@ static void test_hostile(void **state)
 #define LATE "OTEL_BSP_SCHEDULE_DELAY=600000"
 
 /* What is in the queue at the end is sent before the process ends. */
-static void test_flush(void **state)
+TEST(flush)
 {
     cJSON *whole;
-    (void)state;
     stub_collector_start(&stub, TAKES);
     serve(stub.port, LATE, NULL, NULL);
     send_traced(PATH, GOOD, "00-" TRACE "-" PARENT "-01", 200);
@@ -371,13 +354,12 @@ static void test_flush(void **state)
 }
 
 /* A collector that says nothing, or that has asked for five minutes, does not keep the process. */
-static void test_end_does_not_wait(void **state)
+TEST(end_does_not_wait)
 {
     static const char *const SILENT[] = { STUB_SILENT, NULL };
     static const char *const LATER[] = {
         STUB_ANSWER("503 Service Unavailable", "Retry-After: 300\r\n", "0", ""), NULL
     };
-    (void)state;
     stub_collector_start(&stub, SILENT);
     serve(stub.port, LATE, NULL, NULL);
     cJSON_Delete(answer_post(&client, PATH, GOOD));
@@ -405,11 +387,10 @@ static const char *name_of_this_machine(void)
 }
 
 /* In the sandbox the collector is still found, also by a name that the resolver looks up. */
-static void test_sandbox(void **state)
+TEST(sandbox)
 {
     char endpoint[64];
     cJSON *whole;
-    (void)state;
     sandbox_skip_unless(false);
     stub_collector_start(&stub, TAKES);
     snprintf(endpoint, sizeof endpoint, "OTEL_EXPORTER_OTLP_ENDPOINT=http://%s:%d",
@@ -426,10 +407,9 @@ static void test_sandbox(void **state)
     stub_collector_stop(&stub);
 }
 
-static void test_refused_at_the_start(void **state)
+TEST(refused_at_the_start)
 {
     static const char *const ARGUMENTS[] = { "--otlp-endpoint", "https://collector:4318", NULL };
-    (void)state;
     struct daemon_result result = daemon_command(ARGUMENTS, NULL);
     assert_int_equal(result.exit_code, 1);
     assert_non_null(strstr(result.errors, "spans are sent over plain http:// alone"));
@@ -437,10 +417,9 @@ static void test_refused_at_the_start(void **state)
 }
 
 /* Without a collector there are no ids in the log and no families in /metrics. */
-static void test_off(void **state)
+TEST(off)
 {
     struct metrics_page page;
-    (void)state;
     fixture_serve("--log-format", "json");
     send_traced(PATH, GOOD, "00-" TRACE "-" PARENT "-01", 200);
     char *log = daemon_log_with(&server, "\"traceparent\":\"00-" TRACE);
@@ -452,21 +431,4 @@ static void test_off(void **state)
     stop();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_inference),
-        cmocka_unit_test(test_which_requests),
-        cmocka_unit_test(test_several_states),
-        cmocka_unit_test(test_dead),
-        cmocka_unit_test(test_retry_after),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_flush),
-        cmocka_unit_test(test_end_does_not_wait),
-        cmocka_unit_test(test_sandbox),
-        cmocka_unit_test(test_refused_at_the_start),
-        cmocka_unit_test(test_off),
-    };
-    return cmocka_run_group_tests(tests, NULL, fixture_clear);
-}
+ALL_TESTS(NULL, fixture_clear);

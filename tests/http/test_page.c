@@ -1,22 +1,12 @@
 /* test_page.c - the page at / and its files: what a browser is told of them, who gets them, and
  * that all of it is there and small. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "key_file.h"
 #include "manifest.h"
 #include "page/page_files.h"
 #include "request_text.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 enum { PACKED_BYTES_MAX = 150 * 1000 };
 
@@ -102,9 +92,8 @@ static char *source_of(const struct page_file *file)
 
 /* --------------------------------------------------------------------- the files -- */
 
-static void test_packed_and_plain(void **state)
+TEST(packed_and_plain)
 {
-    (void)state;
     for (int i = 0; i < PAGE_FILE_COUNT; i++) {
         const struct page_file *file = &PAGE_FILES[i];
         char *source = source_of(file);
@@ -135,9 +124,8 @@ static void test_packed_and_plain(void **state)
     }
 }
 
-static void test_head(void **state)
+TEST(head)
 {
-    (void)state;
     char length[32];
     for (int i = 0; i < PAGE_FILE_COUNT; i++) {
         const struct page_file *file = &PAGE_FILES[i];
@@ -153,9 +141,8 @@ static void test_head(void **state)
 }
 
 /* Every file has its own tag, and a browser that names it gets the headers alone. */
-static void test_not_modified(void **state)
+TEST(not_modified)
 {
-    (void)state;
     static const char *const FORMS[] = { "If-None-Match: %s", "If-None-Match: \"a\", %s, \"b\"",
                                          "If-None-Match: *" };
     for (int i = 0; i < PAGE_FILE_COUNT; i++) {
@@ -183,9 +170,8 @@ static void test_not_modified(void **state)
     }
 }
 
-static void test_nothing_there(void **state)
+TEST(nothing_there)
 {
-    (void)state;
     static const struct {
         const char *path, *says;
     } CASES[] = {
@@ -218,11 +204,44 @@ static void test_nothing_there(void **state)
     }
 }
 
+TEST(methods)
+{
+    static const char *const METHODS[] = { "POST", "PUT", "DELETE", "OPTIONS" };
+    static const char *const PATHS[] = { "/", "/explorer/app/main.js" };
+    for (int i = 0; i < 8; i++) {
+        struct http_response response = ask(&client, METHODS[i / 2], PATHS[i % 2], NULL);
+        answer_expect_fault(&response, 405, "method", "");
+        expect_header(&response, "Allow", "GET, HEAD");
+        http_response_free(&response);
+    }
+}
+
+/* ------------------------------------------------------------------- who gets them -- */
+
+TEST(off)
+{
+    struct daemon other;
+    struct http_client own;
+    daemon_start_with(&other, "--explorer", "off", NULL);
+    http_client_init(&own, other.port);
+    for (int i = 0; i < PAGE_FILE_COUNT; i++) {
+        struct http_response response = http_client_get(&own, address_of(&PAGE_FILES[i]));
+        assert_non_null(strstr(response.body, "the explorer is off (--explorer off)"));
+        answer_expect_fault(&response, 404, "not_found", "");
+        expect_header(&response, "Content-Security-Policy", NULL);
+        http_response_free(&response);
+    }
+    struct http_response response = http_client_get(&own, "/v1/models");
+    expect_status(&response, 200);
+    http_response_free(&response);
+    http_client_free(&own);
+    daemon_stop(&other);
+}
+
 /* The reference lies in the program as the explorer does, packed, and is sent with equal headers.
  */
-static void test_docs(void **state)
+TEST(docs)
 {
-    (void)state;
     static const struct {
         const char *path, *begins;
     } CASES[] = {
@@ -242,46 +261,9 @@ static void test_docs(void **state)
     }
 }
 
-static void test_methods(void **state)
-{
-    (void)state;
-    static const char *const METHODS[] = { "POST", "PUT", "DELETE", "OPTIONS" };
-    static const char *const PATHS[] = { "/", "/explorer/app/main.js" };
-    for (int i = 0; i < 8; i++) {
-        struct http_response response = ask(&client, METHODS[i / 2], PATHS[i % 2], NULL);
-        answer_expect_fault(&response, 405, "method", "");
-        expect_header(&response, "Allow", "GET, HEAD");
-        http_response_free(&response);
-    }
-}
-
-/* ------------------------------------------------------------------- who gets them -- */
-
-static void test_off(void **state)
-{
-    (void)state;
-    struct daemon other;
-    struct http_client own;
-    daemon_start_with(&other, "--explorer", "off", NULL);
-    http_client_init(&own, other.port);
-    for (int i = 0; i < PAGE_FILE_COUNT; i++) {
-        struct http_response response = http_client_get(&own, address_of(&PAGE_FILES[i]));
-        assert_non_null(strstr(response.body, "the explorer is off (--explorer off)"));
-        answer_expect_fault(&response, 404, "not_found", "");
-        expect_header(&response, "Content-Security-Policy", NULL);
-        http_response_free(&response);
-    }
-    struct http_response response = http_client_get(&own, "/v1/models");
-    expect_status(&response, 200);
-    http_response_free(&response);
-    http_client_free(&own);
-    daemon_stop(&other);
-}
-
 /* The page needs no key, and is no way around the keys of the API. */
-static void test_keys_in_use(void **state)
+TEST(keys_in_use)
 {
-    (void)state;
     static const struct key_line KEYS[] = { { "reader", "infer" }, { NULL, NULL } };
     static const struct http_request MODELS = { .path = "/v1/models" };
     struct daemon other;
@@ -342,9 +324,8 @@ static const struct browser_case {
     { SCRIPT, "evil.example", AGENT FETCH("same-origin", "cors", "script"), 403 },
 };
 
-static void test_browsers(void **state)
+TEST(browsers)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof BROWSERS / sizeof BROWSERS[0]; i++) {
         const struct browser_case *c = &BROWSERS[i];
         char request[1000];
@@ -363,9 +344,8 @@ static void test_browsers(void **state)
 }
 
 /* Who may call the daemon may show its page. */
-static void test_allowed_origins(void **state)
+TEST(allowed_origins)
 {
-    (void)state;
     static const char *const ORIGINS[] = { "https://app.example", "http://box.lan:8888",
                                            "http://[::1]:8888", NULL };
     static const char *const ALL[] = { "*", NULL };
@@ -397,9 +377,8 @@ static void test_allowed_origins(void **state)
 
 /* ---------------------------------------------------------------- that all is there -- */
 
-static void test_size(void **state)
+TEST(size)
 {
-    (void)state;
     size_t bytes = 0;
     for (int i = 0; i < PAGE_FILE_COUNT; i++) {
         bytes += PAGE_FILES[i].packed.size;
@@ -452,9 +431,8 @@ static int expect_all_there(const struct page_file *file, const char *source, co
     return count;
 }
 
-static void test_imports(void **state)
+TEST(imports)
 {
-    (void)state;
     static const char *const WORDS[] = { " from '",  "import '",  "import('",
                                          " from \"", "import \"", "import(\"" };
     int count = 0;
@@ -475,9 +453,8 @@ static void test_imports(void **state)
 }
 
 /* The policy forbids both; a browser would leave them out without a word on the page. */
-static void test_nothing_inline(void **state)
+TEST(nothing_inline)
 {
-    (void)state;
     char *source = source_of(page_files_find("index.html"));
     assert_null(strstr(source, " style="));
     assert_null(strstr(source, "<style"));
@@ -492,28 +469,9 @@ static void test_nothing_inline(void **state)
 
 static int start(void **state)
 {
-    (void)state;
     directory = daemon_directory_create();
     return fixture_start(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_packed_and_plain),
-        cmocka_unit_test(test_head),
-        cmocka_unit_test(test_not_modified),
-        cmocka_unit_test(test_nothing_there),
-        cmocka_unit_test(test_methods),
-        cmocka_unit_test(test_off),
-        cmocka_unit_test(test_docs),
-        cmocka_unit_test(test_keys_in_use),
-        cmocka_unit_test(test_browsers),
-        cmocka_unit_test(test_allowed_origins),
-        cmocka_unit_test(test_size),
-        cmocka_unit_test(test_imports),
-        cmocka_unit_test(test_nothing_inline),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

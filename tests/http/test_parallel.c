@@ -4,21 +4,11 @@
  * the crowds have just below, exactly, and above that size. Each request is parked behind a slow
  * one, and the test checks every answer. Then the tests compare bits: they are the same whatever
  * the number of workers and the load. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "daemon.h"
 #include "endless.h"
 #include "request_text.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static const char PATH[] = "/v1/attention";
 
@@ -53,9 +43,8 @@ static void crowd_round(struct http_crowd *crowd, int round)
 
 /* All connections wait for each other between rounds, so a stall of a second in any round shows in
  * the sum. */
-static void test_crowds(void **state)
+TEST(crowds)
 {
-    (void)state;
     static const int counts[] = { 127, 128, 129, 256 };
     for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
         struct http_crowd crowd;
@@ -72,9 +61,8 @@ static void test_crowds(void **state)
 }
 
 /* A worker is busy all the time, so that the crowd waits behind its request. */
-static void test_crowds_parked(void **state)
+TEST(crowds_parked)
 {
-    (void)state;
     static const int counts[] = { 127, 128, 129, 256 };
     struct http_client client;
     struct endless ahead;
@@ -164,9 +152,13 @@ static void expect_equal_bits(char *const *bodies, int count)
         free(answers[i]);
 }
 
-static void test_equal_bits(void **state)
+TEST(stops_cleanly)
 {
-    (void)state;
+    daemon_stop(&server);
+}
+
+TEST(equal_bits)
+{
     char *bodies[SAMPLES];
     for (int i = 0; i < SAMPLES; i++)
         bodies[i] = sample_body(i);
@@ -176,9 +168,8 @@ static void test_equal_bits(void **state)
 }
 
 /* The same through a model's projections, whose products could be split by rows. */
-static void test_equal_bits_of_a_model(void **state)
+TEST(equal_bits_of_a_model)
 {
-    (void)state;
     static const int lengths[] = { 1, 2, 33, 150 };
     enum { COUNT = sizeof(lengths) / sizeof(lengths[0]) };
     char *bodies[COUNT];
@@ -194,34 +185,16 @@ static void test_equal_bits_of_a_model(void **state)
         free(bodies[i]);
 }
 
-static void test_stops_cleanly(void **state)
-{
-    (void)state;
-    daemon_stop(&server);
-}
-
 static int start(void **state)
 {
-    (void)state;
     daemon_start_with(&server, "--timeout", "3600s", NULL);
     return 0;
 }
 
 static int clear(void **state)
 {
-    (void)state;
     daemon_kill(&server);
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_crowds),
-        cmocka_unit_test(test_crowds_parked),
-        cmocka_unit_test(test_stops_cleanly),
-        cmocka_unit_test(test_equal_bits),
-        cmocka_unit_test(test_equal_bits_of_a_model),
-    };
-    return cmocka_run_group_tests(tests, start, clear);
-}
+ALL_TESTS(start, clear);

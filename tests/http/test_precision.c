@@ -1,19 +1,10 @@
 /* test_precision.c - the precision of products on tiles, through every wire: what may be asked,
  * what an answer says of itself, and where the daemon's own stands. A matrix unit takes no call as
  * small as these, so that all of them have the highest, on every CPU. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "oip_client.h"
-
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 #define WORDS "[[1,0,0],[0,1,0],[1,1,0],[0,0,1]]"
 
@@ -28,9 +19,8 @@ static cJSON *ask(const char *path, const char *format, const char *name)
 }
 
 /* The answer says what it has, and its numbers are those of a call that does not ask. */
-static void test_calls(void **state)
+TEST(calls)
 {
-    (void)state;
     cJSON *plain = answer_post(&client, PATH, "{\"model\":\"demo\",\"query\":" WORDS "}");
     answer_expect_members(plain, "model,layer,context,weights");
     for (int i = 0; i < 3; i++) {
@@ -45,9 +35,8 @@ static void test_calls(void **state)
     cJSON_Delete(plain);
 }
 
-static void test_null(void **state)
+TEST(null)
 {
-    (void)state;
     cJSON *answer =
         answer_post(&client, PATH, "{\"model\":\"demo\",\"precision\":null,\"query\":" WORDS "}");
     answer_expect_members(answer, "model,layer,context,weights");
@@ -55,9 +44,8 @@ static void test_null(void **state)
 }
 
 /* An item's own stands before that of all. */
-static void test_batch(void **state)
+TEST(batch)
 {
-    (void)state;
     cJSON *answer =
         answer_post(&client, "/v1/attention/batch",
                     "{\"model\":\"demo\",\"precision\":\"high\",\"requests\":[{\"query\":"
@@ -69,9 +57,8 @@ static void test_batch(void **state)
 }
 
 /* Gradients take it, and are those of the formulas whatever it is. */
-static void test_gradients(void **state)
+TEST(gradients)
 {
-    (void)state;
     static const char FORMAT[] = "{\"model\":\"demo\",\"query\":" WORDS
                                  ",\"context_gradient\":" WORDS ",\"precision\":\"%s\"}";
     cJSON *one = ask("/v1/attention/gradients", FORMAT, "highest");
@@ -91,9 +78,8 @@ static struct oip_answer ask_protocol(const char *parameters)
     return answer;
 }
 
-static void test_protocol(void **state)
+TEST(protocol)
 {
-    (void)state;
     struct oip_answer answer = ask_protocol("\"precision\":\"medium\"");
     answer_expect_members(answer.json, "model_name,model_version,parameters,outputs");
     answer_expect(answer.json, "parameters", "{\"precision\":\"highest\"}", 0);
@@ -119,9 +105,8 @@ static struct http_response put(const char *path, const char *body)
                             &(struct http_request){ .method = "PUT", .path = path, .body = body });
 }
 
-static void test_models(void **state)
+TEST(models)
 {
-    (void)state;
     struct http_response response = put("/v1/models/coarse", CONFIG("medium"));
     if (response.status != 200 && response.status != 201)
         fail_msg("%s", response.body);
@@ -138,9 +123,8 @@ static void test_models(void **state)
 }
 
 /* The daemon's own is a label of what runs. */
-static void test_flag(void **state)
+TEST(flag)
 {
-    (void)state;
     struct http_response response = http_client_get(&client, "/metrics");
     assert_non_null(strstr(response.body, "precision=\"high\""));
     http_response_free(&response);
@@ -148,19 +132,10 @@ static void test_flag(void **state)
 
 static int start(void **state)
 {
-    (void)state;
     fixture_make_directory(state);
     fixture_serve("--models", directory, "--model-control", "explicit", "--precision", "high");
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calls),    cmocka_unit_test(test_null),
-        cmocka_unit_test(test_batch),    cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_protocol), cmocka_unit_test(test_models),
-        cmocka_unit_test(test_flag),     cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

@@ -1,23 +1,12 @@
 /* test_published.c - published checkpoints, served from a directory in the form in which they are
  * downloaded. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "published_client.h"
 #include "published_fused.h"
 #include "request_text.h"
 #include "tensor_file.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static void expect_answer_to(const char *model, int layer, struct rows query, struct rows key,
                              const char *more, const struct published_answer *want, int64_t heads)
@@ -41,7 +30,7 @@ static double alibi_of_2(int64_t head, int64_t query, int64_t key)
 
 /* bloom/modeling_bloom.py of Hugging Face transformers at 0078a6cd96d5. The slopes come from the
  * model; the request has none. */
-static void test_bloom(void **state)
+TEST(bloom)
 {
     static const char CONFIG[] =
         "{\"model_type\":\"bloom\",\"hidden_size\":8,\"n_head\":2,\"n_layer\":2}";
@@ -53,7 +42,6 @@ static void test_bloom(void **state)
         .keys = 4,
         .attention = { .heads = 2, .scale = 0.5, .causal = true, .bias = alibi_of_2 },
     };
-    (void)state;
     published_open(CONFIG,
                    "h.#.self_attention.query_key_value.weight 24x8, "
                    "h.#.self_attention.query_key_value.bias 24, "
@@ -125,9 +113,8 @@ static struct published_answer t5(const char *begin, struct rows hidden, struct 
 
 /* T5Attention in the file named above: it has no scale, every block of self-attention has the bias
  * of block 0, and cross attention has none. */
-static void test_t5(void **state)
+TEST(t5)
 {
-    (void)state;
     published_open(
         T5,
         T5_LAYER("encoder.block.#.layer.0.SelfAttention.") ", " T5_LAYER(
@@ -169,7 +156,7 @@ static void test_t5(void **state)
 /* -------------------------------------------------------------------- BEiT -- */
 
 /* A picture of 1 by 2 patches. Three rows have a bias for each pair; a fourth row has none. */
-static void test_beit(void **state)
+TEST(beit)
 {
     static const char CONFIG[] =
         "{\"model_type\":\"beit\",\"hidden_size\":2,\"num_attention_heads\":1,"
@@ -178,7 +165,6 @@ static void test_beit(void **state)
     /* The row of the table for each pair: to the right, to the left, from class to patch and
      * back. */
     static const int ROWS[3][3] = { { 5, 3, 3 }, { 4, 1, 0 }, { 4, 2, 1 } };
-    (void)state;
     published_open(CONFIG,
                    "encoder.layer.#.attention.attention.query.weight 2x2, "
                    "encoder.layer.#.attention.attention.query.bias 2, "
@@ -215,12 +201,11 @@ static void test_beit(void **state)
 /* --------------------------------------------------------------- gradients -- */
 
 /* Each part of a fused tensor has its own gradient and shape, and is named after the tensor. */
-static void test_gradients_of_parts(void **state)
+TEST(gradients_of_parts)
 {
     static const char CONFIG[] =
         "{\"model_type\":\"gpt2\",\"n_embd\":2,\"n_head\":1,\"n_layer\":1}";
     static const int64_t MATRIX[] = { 2, 2 }, VECTOR[] = { 2 };
-    (void)state;
     published_open(CONFIG,
                    "h.#.attn.c_attn.weight 2x6, h.#.attn.c_attn.bias 6, h.#.attn.c_proj.weight "
                    "2x2, h.#.attn.c_proj.bias 2",
@@ -261,12 +246,11 @@ static const char BART[] = "{\"model_type\":\"bart\",\"d_model\":8,\"encoder_lay
                            "\"decoder_attention_heads\":4}";
 
 /* The checkpoint is in shards. A cross layer takes the encoder's output as its key. */
-static void test_bart(void **state)
+TEST(bart)
 {
     static const char *const KINDS[] = { "\"encoder\"", "\"encoder\"", "\"decoder\"",
                                          "\"decoder\"", "\"cross\"",   "\"cross\"" };
     const struct published_attention attention = { .heads = 4, .scale = 1 / sqrt(2) };
-    (void)state;
     published_open(BART,
                    OUT_PROJ("model.encoder.layers.#.self_attn.") ", " OUT_PROJ(
                        "model.decoder.layers.#.self_attn.") ", " OUT_PROJ("model.decoder.layers.#."
@@ -296,10 +280,9 @@ static void test_bart(void **state)
     published_close();
 }
 
-static void test_shown(void **state)
+TEST(shown)
 {
     const char *const bart[] = { "model", "show", fixture_path("bart"), NULL };
-    (void)state;
     struct daemon_result result = daemon_command(bart, NULL);
     assert_int_equal(result.exit_code, 0);
     assert_non_null(strstr(result.output, "shards: 2\n"));
@@ -375,9 +358,8 @@ static void expect_context(const char *answer_text, const struct tensor_file *fi
 
 /* A real model with Meta's own tensor names and its own params as config. Every layer answers to
  * the bit what it answers with our own config, and what another implementation computed. */
-static void test_stories260k(void **state)
+TEST(stories260k)
 {
-    (void)state;
     copy_stories("config.json", "stories/config.json");
     copy_stories("model.safetensors", "stories/model.safetensors");
     copy_stories("model.safetensors", "own/model.safetensors");
@@ -402,13 +384,4 @@ static void test_stories260k(void **state)
     fixture_stop(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bloom),       cmocka_unit_test(test_t5),
-        cmocka_unit_test(test_beit),        cmocka_unit_test(test_gradients_of_parts),
-        cmocka_unit_test(test_bart),        cmocka_unit_test(test_shown),
-        cmocka_unit_test(test_stories260k),
-    };
-    return cmocka_run_group_tests(tests, fixture_make_directory, fixture_clear);
-}
+ALL_TESTS(fixture_make_directory, fixture_clear);

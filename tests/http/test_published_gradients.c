@@ -4,21 +4,10 @@
  * The tests compare each gradient with finite differences, in double, of the loss sum(context *
  * context_gradient). The attention of each family is written after its modeling file in Hugging
  * Face transformers, at the commit that is named with it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fixture.h"
 #include "published_client.h"
 #include "published_fused.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static struct rows hidden, outer; /* the input, and the context's gradient */
 
@@ -100,12 +89,11 @@ static double qwen3_loss(void)
     return dot(published_linear(answer.context, AT "o_proj", 0));
 }
 
-static void test_norms(void **state)
+TEST(norms)
 {
     static const char CONFIG[] =
         "{\"model_type\":\"qwen3\",\"hidden_size\":6,\"num_attention_heads\":2,"
         "\"num_key_value_heads\":1,\"head_dim\":4,\"num_hidden_layers\":1}";
-    (void)state;
     published_open(CONFIG,
                    AT "q_proj.weight 8x6, " AT "k_proj.weight 4x6, " AT "v_proj.weight 4x6, " AT
                       "o_proj.weight 6x8, " AT "q_norm.weight 4, " AT "k_norm.weight 4",
@@ -161,7 +149,7 @@ static double t5_loss(void)
 
 /* A mask beside the bias has its own gradient, whether it is one for all heads or one for each
  * head. */
-static void test_relative_positions(void **state)
+TEST(relative_positions)
 {
     static const char CONFIG[] =
         "{\"model_type\":\"t5\",\"d_model\":8,\"d_kv\":3,\"num_heads\":2,\"num_layers\":2,"
@@ -169,7 +157,6 @@ static void test_relative_positions(void **state)
     static const int64_t SHAPES[2][3] = { { 7, 7 }, { 2, 7, 7 } };
 #define ROW  "[0,0,0,0.5,0,0,0]"
 #define MASK "[" ROW "," ROW "," ROW "," ROW "," ROW "," ROW "," ROW "]"
-    (void)state;
     published_open(CONFIG, T5_LAYER, 2, "F32");
     published_save(fixture_path("t5"), CONFIG);
     hidden = published_input(8);
@@ -202,7 +189,7 @@ static void test_relative_positions(void **state)
 /* phi3/modeling_phi3.py. A part of the F16 tensor has so many numbers that the daemon converts it
  * only when it is needed. There is room for the copy of one layer alone, so the daemon gives it
  * back when it needs the copy of the other layer. */
-static void test_fused_copy(void **state)
+TEST(fused_copy)
 {
     enum { WIDTH = 288, HEADS = 2, HEAD_DIM = WIDTH / HEADS };
     static const char CONFIG[] =
@@ -218,7 +205,6 @@ static void test_fused_copy(void **state)
         .theta = 10000,
         .attention = { .heads = HEADS, .scale = 1 / sqrt((double)HEAD_DIM), .causal = true },
     };
-    (void)state;
     published_open(CONFIG,
                    "model.layers.#.self_attn.qkv_proj.weight 864x288, "
                    "model.layers.#.self_attn.o_proj.weight 288x288",
@@ -235,12 +221,4 @@ static void test_fused_copy(void **state)
     published_close();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_norms),
-        cmocka_unit_test(test_relative_positions),
-        cmocka_unit_test(test_fused_copy),
-    };
-    return cmocka_run_group_tests(tests, fixture_make_directory, fixture_clear);
-}
+ALL_TESTS(fixture_make_directory, fixture_clear);

@@ -1,17 +1,8 @@
 /* test_replica.c - Attnd-Replica, the name of the daemon that answers: on every answer, by
  * --replica, by its variable and by the host, and in the ids that the daemon makes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
-
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 static void expect_name(const struct http_response *response, const char *name)
 {
@@ -21,9 +12,8 @@ static void expect_name(const struct http_response *response, const char *name)
         fail_msg("no Attnd-Replica: %s in %ld:\n%s", name, response->status, response->headers);
 }
 
-static void test_on_every_answer(void **state)
+TEST(on_every_answer)
 {
-    (void)state;
     static const struct {
         const char *method, *path, *body;
         long status;
@@ -57,9 +47,8 @@ static void test_on_every_answer(void **state)
 }
 
 /* An answer that goes past libmicrohttpd, since the body is not read. */
-static void test_on_a_refusal_before_the_body(void **state)
+TEST(on_a_refusal_before_the_body)
 {
-    (void)state;
     struct http_raw raw;
     http_raw_connect(&raw, server.port);
     assert_true(http_raw_send_text(&raw, "POST /v1/attention HTTP/1.1\r\nHost: x\r\nContent-Length:"
@@ -85,9 +74,8 @@ static void expect_id(struct http_client *of, const char *path, const char *body
     http_response_free(&response);
 }
 
-static void test_in_ids_that_it_makes(void **state)
+TEST(in_ids_that_it_makes)
 {
-    (void)state;
     expect_id(&client, "/v1/sessions", "{\"model\":\"demo\"}", "attnd-0.");
     struct http_response named =
         http_client_post(&client, "/v1/sessions", "{\"model\":\"demo\",\"id\":\"mine\"}");
@@ -99,9 +87,8 @@ static void test_in_ids_that_it_makes(void **state)
 }
 
 /* Not in ids: nothing is routed by a name that nobody gave. */
-static void test_by_the_host(void **state)
+TEST(by_the_host)
 {
-    (void)state;
     struct daemon other;
     struct http_client own;
     char value[80];
@@ -116,9 +103,8 @@ static void test_by_the_host(void **state)
     daemon_stop(&other);
 }
 
-static void test_by_the_variable(void **state)
+TEST(by_the_variable)
 {
-    (void)state;
     const char *const environment[] = { "ATTND_REPLICA=east_1", NULL };
     struct daemon other;
     struct http_client own;
@@ -131,9 +117,8 @@ static void test_by_the_variable(void **state)
     daemon_stop(&other);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     const char *const arguments[] = { "--listen", "127.0.0.1:0", "--replica", "a.b", NULL };
     struct daemon_result result = daemon_command(arguments, NULL);
     assert_int_equal(result.exit_code, 1);
@@ -143,21 +128,9 @@ static void test_refused(void **state)
 
 static int start(void **state)
 {
-    (void)state;
     fixture_serve("--replica", "attnd-0");
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_on_every_answer),
-        cmocka_unit_test(test_on_a_refusal_before_the_body),
-        cmocka_unit_test(test_in_ids_that_it_makes),
-        cmocka_unit_test(test_by_the_host),
-        cmocka_unit_test(test_by_the_variable),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

@@ -1,19 +1,9 @@
 /* test_request_log.c - one line in the log for each request, which says what the request did and
  * nothing of its data, and Server-Timing on every answer. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "request_text.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static const char PATH[] = "/v1/attention";
 static const char GOOD[] = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0]]}";
@@ -156,9 +146,8 @@ static const struct {
       "\"version\":1,\"layer\":0,\"items\":1,\"q_len\":2,\"head_dim\":3}" },
 };
 
-static void test_lines_of_inferences(void **state)
+TEST(lines_of_inferences)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof DONE / sizeof DONE[0]; i++) {
         cJSON *line = line_after(DONE[i].path, DONE[i].body, DONE[i].line ? 200 : 400);
         expect_members(line, DONE[i].line ? DONE[i].line : "{\"code\":\"json\",\"items\":null}");
@@ -186,9 +175,8 @@ static const struct {
     { "/v1/models", NULL, 200, "{\"code\":null,\"route\":\"/v1/models\",\"parse_ms\":null}" },
 };
 
-static void test_lines_of_faults(void **state)
+TEST(lines_of_faults)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof FAULTS / sizeof FAULTS[0]; i++) {
         cJSON *line = line_after(FAULTS[i].path, FAULTS[i].body, FAULTS[i].status);
         expect_members(line, FAULTS[i].line);
@@ -198,9 +186,8 @@ static void test_lines_of_faults(void **state)
 
 /* The line of a request whose client left says 499. One client leaves while it sends the body, the
  * other while the daemon computes. */
-static void test_lines_of_departures(void **state)
+TEST(lines_of_departures)
 {
-    (void)state;
     char *slow = request_text_slow(&client, 1, "");
     for (int i = 0; i < 2; i++) {
         char head[256];
@@ -228,9 +215,8 @@ static void test_lines_of_departures(void **state)
     free(slow);
 }
 
-static void test_no_payload_in_the_log(void **state)
+TEST(no_payload_in_the_log)
 {
-    (void)state;
     char *log = daemon_log(&server);
     assert_non_null(strstr(log, "\"code\":\"shape\""));
     /* The number has so many digits that no id or duration contains it by chance. It is searched in
@@ -271,9 +257,8 @@ static void expect_timing(const struct http_response *response, int count)
         fail_msg("%ld has %d timings: %s", response->status, found, timing);
 }
 
-static void test_timing_on_every_answer(void **state)
+TEST(timing_on_every_answer)
 {
-    (void)state;
     static const char *const plain[] = { "Content-Type: text/plain", NULL };
     static const char *const packed[] = { "Content-Encoding: zstd", NULL };
     static const struct {
@@ -306,9 +291,8 @@ static void test_timing_on_every_answer(void **state)
 }
 
 /* Answers that come before the end of a body, or because it does not come. */
-static void test_timing_without_a_body(void **state)
+TEST(timing_without_a_body)
 {
-    (void)state;
     static const struct {
         const char *request;
         long status;
@@ -331,18 +315,9 @@ static void test_timing_without_a_body(void **state)
 
 static int start(void **state)
 {
-    (void)state;
     fixture_serve("--log-format", "json", "--body-timeout", "1s");
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines_of_inferences),    cmocka_unit_test(test_lines_of_faults),
-        cmocka_unit_test(test_lines_of_departures),    cmocka_unit_test(test_no_payload_in_the_log),
-        cmocka_unit_test(test_timing_on_every_answer), cmocka_unit_test(test_timing_without_a_body),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

@@ -4,25 +4,16 @@
  *
  * ATTND_TEST_PROBLEMS is the least number of requests. There are also tests without a balancer: a
  * client that keeps a connection is told to close it before the daemon ends. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "balancer.h"
 #include "daemon.h"
 #include "problem_count.h"
 #include "request_text.h"
+#include "test.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char PATH[] = "/v1/attention";
 static const char GOOD[] = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0]]}";
@@ -204,45 +195,39 @@ static void restart_behind(enum balancer_kind kind, int rounds, const char *dela
         daemon_stop(&replicas[i]);
 }
 
-static void test_nginx_takes_its_file(void **state)
+TEST(nginx_takes_its_file)
 {
-    (void)state;
     check_file(BALANCER_NGINX);
 }
 
-static void test_haproxy_takes_its_file(void **state)
+TEST(haproxy_takes_its_file)
 {
-    (void)state;
     check_file(BALANCER_HAPROXY);
 }
 
 /* nginx does not ask whether a replica is ready. It learns of a restart when a connection is
  * refused. */
-static void test_behind_nginx(void **state)
+TEST(behind_nginx)
 {
-    (void)state;
     restart_behind(BALANCER_NGINX, 2, "0s");
 }
 
 /* haproxy asks whether a replica is ready. The first test gives it the delay that its file names,
  * the second none. */
-static void test_behind_haproxy(void **state)
+TEST(behind_haproxy)
 {
-    (void)state;
     restart_behind(BALANCER_HAPROXY, 1, "2s");
 }
 
-static void test_behind_haproxy_without_a_delay(void **state)
+TEST(behind_haproxy_without_a_delay)
 {
-    (void)state;
     restart_behind(BALANCER_HAPROXY, 2, "0s");
 }
 
 /* A client keeps its connection and goes on sending. From SIGTERM until the last answer, every
  * answer says close, and none is missing. */
-static void test_kept_connection_is_told(void **state)
+TEST(kept_connection_is_told)
 {
-    (void)state;
     struct http_client client;
     char value[32];
     start_replica(0, daemon_free_port(), "1s");
@@ -266,9 +251,8 @@ static void test_kept_connection_is_told(void **state)
 
 /* The queue is full, and no job ends in time. The cap holds, each request is answered or its
  * connection closed, and the exit is in order. */
-static void test_drain_max_under_load(void **state)
+TEST(drain_max_under_load)
 {
-    (void)state;
     enum { COUNT = 16 };
     struct http_client client;
     struct http_background background[COUNT];
@@ -299,23 +283,10 @@ static void test_drain_max_under_load(void **state)
 
 static int clear(void **state)
 {
-    (void)state;
     for (int i = 0; i < REPLICAS; i++)
         daemon_kill(&replicas[i]);
     balancer_stop(&balancer);
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_nginx_takes_its_file, clear),
-        cmocka_unit_test_teardown(test_haproxy_takes_its_file, clear),
-        cmocka_unit_test_teardown(test_behind_nginx, clear),
-        cmocka_unit_test_teardown(test_behind_haproxy, clear),
-        cmocka_unit_test_teardown(test_behind_haproxy_without_a_delay, clear),
-        cmocka_unit_test_teardown(test_kept_connection_is_told, clear),
-        cmocka_unit_test_teardown(test_drain_max_under_load, clear),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(NULL, clear);

@@ -5,19 +5,10 @@
  * position 0 and its second one at position 1. With scale 1 the scores are then m^2 cos(1000 f) and
  * m^2 sin(999 f); f is the pair's frequency and m the attention factor. Another program computed
  * the numbers in double from the published formulas (lib/rope.h). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "model_client.h"
-
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 struct rope_case {
     const char *scaling;
@@ -53,11 +44,10 @@ static const struct rope_case CASES[] = {
       2, "[[[-0.981674005,-0.187294664]]]" },
 };
 
-static void test_scalings(void **state)
+TEST(scalings)
 {
     static const char *const UNITS[] = { "[0,1,0,0,0,0,0,0]", "[0,0,1,0,0,0,0,0]",
                                          "[0,0,0,0,0,1,0,0]", "[0,0,0,0,0,0,1,0]" };
-    (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         const struct rope_case *c = &CASES[i];
         const char *first = UNITS[c->pair - 1], *second = UNITS[c->pair + 1];
@@ -79,9 +69,8 @@ static void test_scalings(void **state)
     }
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     struct http_response response =
         model_put_json(&client, "refused",
                        "{\"config\":{\"head_dim\":8,\"rope\":{\"scaling\":"
@@ -93,12 +82,11 @@ static void test_refused(void **state)
 
 /* The keys come in two parts, each with its offset; the merged answers equal one call with all
  * keys. */
-static void test_parts(void **state)
+TEST(parts)
 {
     static const char *const KEYS[] = { "[1,2,3,4,5,6,7,8],[8,7,6,5,4,3,2,1]",
                                         "[1,-1,1,-1,1,-1,1,-1]" };
     char body[768], part[512];
-    (void)state;
     struct http_response response =
         model_put_json(&client, "turned",
                        "{\"config\":{\"head_dim\":8,\"causal\":true,\"rope\":{\"scaling\":"
@@ -141,9 +129,8 @@ static void test_parts(void **state)
 }
 
 /* The model that was put is the same when it is read from its directory again. */
-static void test_after_a_restart(void **state)
+TEST(after_a_restart)
 {
-    (void)state;
     static const char REQUEST[] = "{\"model\":\"turned\",\"query\":[[1,2,3,4,5,6,7,8]],"
                                   "\"key\":[[2,3,4,5,6,7,8,9]],\"past_len\":1000,"
                                   "\"outputs\":[\"scores\"]}";
@@ -157,12 +144,5 @@ static void test_after_a_restart(void **state)
     cJSON_Delete(after);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scalings),      cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_parts),         cmocka_unit_test(test_after_a_restart),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, fixture_start_with_directory, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(fixture_start_with_directory, fixture_clear);

@@ -3,23 +3,12 @@
  * The tutorial's numbers come first. Then every answer of this form must equal the JSON answer to
  * the last bit. Other tests compare the numbers of the JSON answers with those of other
  * implementations. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "model_bytes.h"
 #include "tensor_body.h"
 #include "tensor_file.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static const char PATH[] = "/v1/attention";
 
@@ -48,9 +37,8 @@ static void expect_equal(const cJSON *json, const char *name, const void *data, 
     free(numbers);
 }
 
-static void test_tutorial(void **state)
+TEST(tutorial)
 {
-    (void)state;
     static const double CONTEXT[] = MODEL_BYTES_CONTEXT;
     static const float MATRICES[][4] = { { 0.23608993f, 0.007389876f, 0.74913037f, 0.007389876f } };
     const struct tensor_body body = words();
@@ -96,9 +84,8 @@ static void same_in_both_forms(const char *path, const struct tensor_body *body,
     http_response_free(&file_to_file);
 }
 
-static void test_both_forms(void **state)
+TEST(both_forms)
 {
-    (void)state;
     struct tensor_body body = words();
     same_in_both_forms(PATH, &body, "{\"model\":\"demo\",\"format\":\"pt\"}",
                        "{\"model\":\"demo\",\"query\":" MODEL_BYTES_WORDS "}");
@@ -125,9 +112,8 @@ static void test_both_forms(void **state)
                        "{\"model\":\"demo\",\"query\":" MODEL_BYTES_WORDS ",\"kv_len\":[4,0,2,1]}");
 }
 
-static void test_all_tensors(void **state)
+TEST(all_tensors)
 {
-    (void)state;
     static const float QUERY[] = { 1, 2, 3, 4, -1, 0.5f, 0.25f, 8 };
     static const float KEY[] = { 0.5f, 1, -1, 2, 3, -0.5f };
     static const float VALUE[] = { 1, 2, 3, 4, 5, 6 };
@@ -159,9 +145,8 @@ static void test_all_tensors(void **state)
 }
 
 /* Every output and every gradient equals the JSON answer bit for bit. */
-static void test_bits_of_json(void **state)
+TEST(bits_of_json)
 {
-    (void)state;
     static const char *const NAMES[] = { "weights", "scores", "softcapped", "masked" };
     const char *const json =
         "{\"model\":\"demo\",\"query\":" MODEL_BYTES_WORDS ",\"softcap\":5,\"outputs\":"
@@ -198,59 +183,10 @@ static void test_bits_of_json(void **state)
     http_response_free(&response);
 }
 
-static void test_top_k(void **state)
-{
-    (void)state;
-    struct tensor_body body = words();
-    struct http_response response =
-        tensor_body_post(&client, PATH, &body,
-                         "{\"model\":\"demo\",\"outputs\":\"[\\\"weights\\\"]\",\"weight_map\":\"{"
-                         "\\\"top_k\\\":2}\"}",
-                         0, NULL);
-    cJSON *header = tensor_body_header(&response);
-    int64_t indices[2];
-    float values[2];
-    memcpy(indices, tensor_body_find(&response, header, "weights.indices", "I64", "[1,4,2]"),
-           sizeof indices);
-    memcpy(values, tensor_body_find(&response, header, "weights.values", "F32", "[1,4,2]"),
-           sizeof values);
-    assert_int_equal(indices[0], 2); /* 0.749 */
-    assert_int_equal(indices[1], 0); /* 0.236 */
-    assert_true(fabsf(values[0] - 0.74913037f) < 1e-6f && fabsf(values[1] - 0.23608993f) < 1e-6f);
-    assert_int_equal(cJSON_GetArraySize(header), 3);
-    cJSON_Delete(header);
-    http_response_free(&response);
-}
-
-/* A map of weights that the request does not ask for takes no digit from a computation in
- * double. */
-static void test_a_map_that_is_not_asked_for(void **state)
-{
-    (void)state;
-    static const double QUERY[] = { 0.1, 0.2, 0.3, 1.7 };
-    static const char *const METADATA[] = {
-        "{\"model\":\"sdpa\",\"outputs\":\"[\\\"lse\\\"]\"}",
-        "{\"model\":\"sdpa\",\"outputs\":\"[\\\"lse\\\"]\",\"weight_map\":\"{}\"}",
-    };
-    struct tensor_body body = { 0 };
-    double lse[2][2];
-    tensor_body_add(&body, "query", "F64", "[2,2]", QUERY, sizeof QUERY);
-    for (int i = 0; i < 2; i++) {
-        struct http_response response =
-            tensor_body_post(&client, PATH, &body, METADATA[i], 0, NULL);
-        cJSON *header = tensor_body_header(&response);
-        memcpy(lse[i], tensor_body_find(&response, header, "lse", "F64", "[1,2]"), sizeof lse[i]);
-        cJSON_Delete(header);
-        http_response_free(&response);
-    }
-    assert_memory_equal(lse[0], lse[1], sizeof lse[0]);
-}
-
 /* A partial answer is F32 whatever dtype came, because a merge follows: rounding happens once, at
  * the end. */
-static void test_partial_answers_of_halves(void **state)
+TEST(partial_answers_of_halves)
 {
-    (void)state;
     static const uint16_t QUERY[] = { 0x3c00, 0, 0x3800, 0x4000 }; /* 1, 0, 0.5, 2 */
     struct tensor_body body = { 0 };
     tensor_body_add(&body, "query", "F16", "[2,2]", QUERY, sizeof QUERY);
@@ -269,9 +205,8 @@ static void test_partial_answers_of_halves(void **state)
 }
 
 /* Partial answers of two heads over one row, worked out by hand as in test_merge.c. */
-static void test_merge(void **state)
+TEST(merge)
 {
-    (void)state;
     static const char MERGE[] = "/v1/attention/merge";
     static const float CONTEXT_A[] = { 1, -8, 2, 2 }, LSE_A[] = { 1.0986122887f, 0 };
     static const float CONTEXT_B[] = { 5, 4, 4, 0 }, LSE_B[] = { 0, 0 };
@@ -332,104 +267,55 @@ static void test_merge(void **state)
     http_response_free(&response);
 }
 
-/* lse of halves is F32, in every form of the answer and in a list of them, of sdpa, which computes
- * in the query's dtype, and of models: these of 400 and 1000 would have steps of 0.25 and 8. */
-static void test_lse_of_halves(void **state)
+TEST(top_k)
 {
-    (void)state;
-    static const struct {
-        const char *model, *dtype, *shape, *lse_shape;
-        uint16_t query[3];
-        int count;
-    } CASES[] = {
-        { "sdpa", "F16", "[2,1]", "[1,2]", { 0x4d01, 0x4d02 }, 2 },
-        { "sdpa", "BF16", "[2,1]", "[1,2]", { 0x4201, 0x4202 }, 2 },
-        { "demo", "F16", "[1,3]", "[1,1]", { 0x4d01, 0x4d02, 0x4d03 }, 3 },
-        { "demo", "BF16", "[1,3]", "[1,1]", { 0x4201, 0x4202, 0x4203 }, 3 },
-    };
-    for (size_t c = 0; c < sizeof CASES / sizeof CASES[0]; c++) {
-        float floats[3], half_lse[2];
-        const size_t rows = strcmp(CASES[c].model, "sdpa") == 0 ? 2 : 1;
-        char metadata[96];
-        snprintf(metadata, sizeof metadata, "{\"model\":\"%s\",\"outputs\":\"[\\\"lse\\\"]\"}",
-                 CASES[c].model);
-        for (int i = 0; i < CASES[c].count; i++) {
-            const uint32_t wide = (uint32_t)CASES[c].query[i] << 16;
-            memcpy(&floats[i], &wide, sizeof wide);
-            if (strcmp(CASES[c].dtype, "F16") == 0)
-                floats[i] = tensor_half(CASES[c].query[i]);
-        }
-        struct tensor_body halves = { .used = 0 }, plain = { .used = 0 };
-        tensor_body_add(&halves, "query", CASES[c].dtype, CASES[c].shape, CASES[c].query,
-                        2 * (size_t)CASES[c].count);
-        tensor_body_add(&plain, "query", "F32", CASES[c].shape, floats,
-                        sizeof(float) * (size_t)CASES[c].count);
-        struct http_response one = tensor_body_post(&client, PATH, &halves, metadata, 0, NULL);
-        struct http_response two = tensor_body_post(&client, PATH, &plain, metadata, 0, NULL);
-        struct http_response npy =
-            tensor_body_post(&client, PATH, &halves, metadata, 0, "application/x-npy");
-        struct http_response text =
-            tensor_body_post(&client, PATH, &halves, metadata, 0, "application/json");
-        cJSON *header = tensor_body_header(&one), *float_header = tensor_body_header(&two);
-        memcpy(half_lse, tensor_body_find(&one, header, "lse", "F32", CASES[c].lse_shape),
-               rows * sizeof *half_lse);
-        assert_memory_equal(half_lse,
-                            tensor_body_find(&two, float_header, "lse", "F32", CASES[c].lse_shape),
-                            rows * sizeof *half_lse);
-        assert_int_equal(npy.status, 200);
-        assert_memory_equal(npy.body + npy.body_size - rows * sizeof *half_lse, half_lse,
-                            rows * sizeof *half_lse);
-        cJSON *json = answer_json(&text, 200);
-        expect_equal(json, "lse", half_lse, 2, (const int64_t[]){ 1, (int64_t)rows });
-        cJSON_Delete(json);
-        cJSON_Delete(header);
-        cJSON_Delete(float_header);
-        http_response_free(&one);
-        http_response_free(&two);
-        http_response_free(&npy);
-        http_response_free(&text);
-    }
+    struct tensor_body body = words();
+    struct http_response response =
+        tensor_body_post(&client, PATH, &body,
+                         "{\"model\":\"demo\",\"outputs\":\"[\\\"weights\\\"]\",\"weight_map\":\"{"
+                         "\\\"top_k\\\":2}\"}",
+                         0, NULL);
+    cJSON *header = tensor_body_header(&response);
+    int64_t indices[2];
+    float values[2];
+    memcpy(indices, tensor_body_find(&response, header, "weights.indices", "I64", "[1,4,2]"),
+           sizeof indices);
+    memcpy(values, tensor_body_find(&response, header, "weights.values", "F32", "[1,4,2]"),
+           sizeof values);
+    assert_int_equal(indices[0], 2); /* 0.749 */
+    assert_int_equal(indices[1], 0); /* 0.236 */
+    assert_true(fabsf(values[0] - 0.74913037f) < 1e-6f && fabsf(values[1] - 0.23608993f) < 1e-6f);
+    assert_int_equal(cJSON_GetArraySize(header), 3);
+    cJSON_Delete(header);
+    http_response_free(&response);
 }
 
-/* Contexts of halves are merged by the lse of floats that comes with them, and the whole has both
- * dtypes too. */
-static void test_merge_of_halves(void **state)
+/* A map of weights that the request does not ask for takes no digit from a computation in
+ * double. */
+TEST(a_map_that_is_not_asked_for)
 {
-    (void)state;
-    static const uint16_t A[] = { 0x3f80, 0xc100, 0x4000, 0x4000 }; /* 1, -8, 2, 2 as BF16 */
-    static const uint16_t B[] = { 0x40a0, 0x4080, 0x4080, 0 };      /* 5, 4, 4, 0 */
-    static const float LSE_A[] = { 1000.0986122887f, 1000 }, LSE_B[] = { 999, 1000 };
-    static const float ALL[2][4] = { { 1, -8, 2, 2 }, { 5, 4, 4, 0 } };
-    struct http_response answers[2];
-    cJSON *headers[2];
+    static const double QUERY[] = { 0.1, 0.2, 0.3, 1.7 };
+    static const char *const METADATA[] = {
+        "{\"model\":\"sdpa\",\"outputs\":\"[\\\"lse\\\"]\"}",
+        "{\"model\":\"sdpa\",\"outputs\":\"[\\\"lse\\\"]\",\"weight_map\":\"{}\"}",
+    };
+    struct tensor_body body = { 0 };
+    double lse[2][2];
+    tensor_body_add(&body, "query", "F64", "[2,2]", QUERY, sizeof QUERY);
     for (int i = 0; i < 2; i++) {
-        struct tensor_body body = { .used = 0 };
-        const char *dtype = i == 0 ? "BF16" : "F32";
-        const size_t size = i == 0 ? sizeof A : sizeof ALL[0];
-        tensor_body_add(&body, "parts.0.context", dtype, "[2,1,2]", i == 0 ? A : (void *)ALL[0],
-                        size);
-        tensor_body_add(&body, "parts.1.context", dtype, "[2,1,2]", i == 0 ? B : (void *)ALL[1],
-                        size);
-        tensor_body_add(&body, "parts.0.lse", "F32", "[2,1]", LSE_A, sizeof LSE_A);
-        tensor_body_add(&body, "parts.1.lse", "F32", "[2,1]", LSE_B, sizeof LSE_B);
-        answers[i] = tensor_body_post(&client, "/v1/attention/merge", &body, "{\"model\":\"sdpa\"}",
-                                      0, NULL);
-        headers[i] = tensor_body_header(&answers[i]);
-        tensor_body_find(&answers[i], headers[i], "context", dtype, "[1,4]");
+        struct http_response response =
+            tensor_body_post(&client, PATH, &body, METADATA[i], 0, NULL);
+        cJSON *header = tensor_body_header(&response);
+        memcpy(lse[i], tensor_body_find(&response, header, "lse", "F64", "[1,2]"), sizeof lse[i]);
+        cJSON_Delete(header);
+        http_response_free(&response);
     }
-    assert_memory_equal(tensor_body_find(&answers[0], headers[0], "lse", "F32", "[2,1]"),
-                        tensor_body_find(&answers[1], headers[1], "lse", "F32", "[2,1]"),
-                        2 * sizeof(float));
-    for (int i = 0; i < 2; i++) {
-        cJSON_Delete(headers[i]);
-        http_response_free(&answers[i]);
-    }
+    assert_memory_equal(lse[0], lse[1], sizeof lse[0]);
 }
 
 /* Answers have the query's dtype; they are rounded from the F32 answer. */
-static void test_dtypes(void **state)
+TEST(dtypes)
 {
-    (void)state;
     static const struct {
         const char *dtype;
         uint16_t one;      /* the bits of 1, if the dtype has two bytes */
@@ -496,24 +382,101 @@ static void test_dtypes(void **state)
     http_response_free(&floats);
 }
 
-static void test_empty(void **state)
+/* lse of halves is F32, in every form of the answer and in a list of them, of sdpa, which computes
+ * in the query's dtype, and of models: these of 400 and 1000 would have steps of 0.25 and 8. */
+TEST(lse_of_halves)
 {
-    (void)state;
-    struct tensor_body body = { .used = 0 };
-    tensor_body_add(&body, "query", "F32", "[0,3]", "", 0);
-    struct http_response response =
-        tensor_body_post(&client, PATH, &body, "{\"model\":\"demo\"}", 0, NULL);
-    cJSON *header = tensor_body_header(&response);
-    tensor_body_find(&response, header, "context", "F32", "[0,3]");
-    tensor_body_find(&response, header, "weights", "F32", "[1,0,0]");
-    cJSON_Delete(header);
-    http_response_free(&response);
+    static const struct {
+        const char *model, *dtype, *shape, *lse_shape;
+        uint16_t query[3];
+        int count;
+    } CASES[] = {
+        { "sdpa", "F16", "[2,1]", "[1,2]", { 0x4d01, 0x4d02 }, 2 },
+        { "sdpa", "BF16", "[2,1]", "[1,2]", { 0x4201, 0x4202 }, 2 },
+        { "demo", "F16", "[1,3]", "[1,1]", { 0x4d01, 0x4d02, 0x4d03 }, 3 },
+        { "demo", "BF16", "[1,3]", "[1,1]", { 0x4201, 0x4202, 0x4203 }, 3 },
+    };
+    for (size_t c = 0; c < sizeof CASES / sizeof CASES[0]; c++) {
+        float floats[3], half_lse[2];
+        const size_t rows = strcmp(CASES[c].model, "sdpa") == 0 ? 2 : 1;
+        char metadata[96];
+        snprintf(metadata, sizeof metadata, "{\"model\":\"%s\",\"outputs\":\"[\\\"lse\\\"]\"}",
+                 CASES[c].model);
+        for (int i = 0; i < CASES[c].count; i++) {
+            const uint32_t wide = (uint32_t)CASES[c].query[i] << 16;
+            memcpy(&floats[i], &wide, sizeof wide);
+            if (strcmp(CASES[c].dtype, "F16") == 0)
+                floats[i] = tensor_half(CASES[c].query[i]);
+        }
+        struct tensor_body halves = { .used = 0 }, plain = { .used = 0 };
+        tensor_body_add(&halves, "query", CASES[c].dtype, CASES[c].shape, CASES[c].query,
+                        2 * (size_t)CASES[c].count);
+        tensor_body_add(&plain, "query", "F32", CASES[c].shape, floats,
+                        sizeof(float) * (size_t)CASES[c].count);
+        struct http_response one = tensor_body_post(&client, PATH, &halves, metadata, 0, NULL);
+        struct http_response two = tensor_body_post(&client, PATH, &plain, metadata, 0, NULL);
+        struct http_response npy =
+            tensor_body_post(&client, PATH, &halves, metadata, 0, "application/x-npy");
+        struct http_response text =
+            tensor_body_post(&client, PATH, &halves, metadata, 0, "application/json");
+        cJSON *header = tensor_body_header(&one), *float_header = tensor_body_header(&two);
+        memcpy(half_lse, tensor_body_find(&one, header, "lse", "F32", CASES[c].lse_shape),
+               rows * sizeof *half_lse);
+        assert_memory_equal(half_lse,
+                            tensor_body_find(&two, float_header, "lse", "F32", CASES[c].lse_shape),
+                            rows * sizeof *half_lse);
+        assert_int_equal(npy.status, 200);
+        assert_memory_equal(npy.body + npy.body_size - rows * sizeof *half_lse, half_lse,
+                            rows * sizeof *half_lse);
+        cJSON *json = answer_json(&text, 200);
+        expect_equal(json, "lse", half_lse, 2, (const int64_t[]){ 1, (int64_t)rows });
+        cJSON_Delete(json);
+        cJSON_Delete(header);
+        cJSON_Delete(float_header);
+        http_response_free(&one);
+        http_response_free(&two);
+        http_response_free(&npy);
+        http_response_free(&text);
+    }
+}
+
+/* Contexts of halves are merged by the lse of floats that comes with them, and the whole has both
+ * dtypes too. */
+TEST(merge_of_halves)
+{
+    static const uint16_t A[] = { 0x3f80, 0xc100, 0x4000, 0x4000 }; /* 1, -8, 2, 2 as BF16 */
+    static const uint16_t B[] = { 0x40a0, 0x4080, 0x4080, 0 };      /* 5, 4, 4, 0 */
+    static const float LSE_A[] = { 1000.0986122887f, 1000 }, LSE_B[] = { 999, 1000 };
+    static const float ALL[2][4] = { { 1, -8, 2, 2 }, { 5, 4, 4, 0 } };
+    struct http_response answers[2];
+    cJSON *headers[2];
+    for (int i = 0; i < 2; i++) {
+        struct tensor_body body = { .used = 0 };
+        const char *dtype = i == 0 ? "BF16" : "F32";
+        const size_t size = i == 0 ? sizeof A : sizeof ALL[0];
+        tensor_body_add(&body, "parts.0.context", dtype, "[2,1,2]", i == 0 ? A : (void *)ALL[0],
+                        size);
+        tensor_body_add(&body, "parts.1.context", dtype, "[2,1,2]", i == 0 ? B : (void *)ALL[1],
+                        size);
+        tensor_body_add(&body, "parts.0.lse", "F32", "[2,1]", LSE_A, sizeof LSE_A);
+        tensor_body_add(&body, "parts.1.lse", "F32", "[2,1]", LSE_B, sizeof LSE_B);
+        answers[i] = tensor_body_post(&client, "/v1/attention/merge", &body, "{\"model\":\"sdpa\"}",
+                                      0, NULL);
+        headers[i] = tensor_body_header(&answers[i]);
+        tensor_body_find(&answers[i], headers[i], "context", dtype, "[1,4]");
+    }
+    assert_memory_equal(tensor_body_find(&answers[0], headers[0], "lse", "F32", "[2,1]"),
+                        tensor_body_find(&answers[1], headers[1], "lse", "F32", "[2,1]"),
+                        2 * sizeof(float));
+    for (int i = 0; i < 2; i++) {
+        cJSON_Delete(headers[i]);
+        http_response_free(&answers[i]);
+    }
 }
 
 /* sdpa computes doubles as doubles: the answer keeps what a float would lose. */
-static void test_doubles(void **state)
+TEST(doubles)
 {
-    (void)state;
     static const double ZERO[] = { 0, 0 }, VALUE[] = { 1, 1.000000002 };
     struct tensor_body body = { .used = 0 };
     double context;
@@ -535,22 +498,17 @@ static void test_doubles(void **state)
     http_response_free(&response);
 }
 
-int main(void)
+TEST(empty)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tutorial),
-        cmocka_unit_test(test_both_forms),
-        cmocka_unit_test(test_all_tensors),
-        cmocka_unit_test(test_bits_of_json),
-        cmocka_unit_test(test_partial_answers_of_halves),
-        cmocka_unit_test(test_merge),
-        cmocka_unit_test(test_top_k),
-        cmocka_unit_test(test_a_map_that_is_not_asked_for),
-        cmocka_unit_test(test_dtypes),
-        cmocka_unit_test(test_lse_of_halves),
-        cmocka_unit_test(test_merge_of_halves),
-        cmocka_unit_test(test_doubles),
-        cmocka_unit_test(test_empty),
-    };
-    return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
+    struct tensor_body body = { .used = 0 };
+    tensor_body_add(&body, "query", "F32", "[0,3]", "", 0);
+    struct http_response response =
+        tensor_body_post(&client, PATH, &body, "{\"model\":\"demo\"}", 0, NULL);
+    cJSON *header = tensor_body_header(&response);
+    tensor_body_find(&response, header, "context", "F32", "[0,3]");
+    tensor_body_find(&response, header, "weights", "F32", "[1,0,0]");
+    cJSON_Delete(header);
+    http_response_free(&response);
 }
+
+ALL_TESTS(fixture_start, fixture_stop);

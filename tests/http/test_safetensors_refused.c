@@ -1,17 +1,9 @@
 /* test_safetensors_refused.c - safetensors files that are no valid calls: the daemon refuses their
  * tensors, metadata or bytes, each with its status and a pointer to the field. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "tensor_body.h"
-
-#include <string.h>
+#include "test.h"
 
 static const char PATH[] = "/v1/attention";
 
@@ -32,34 +24,8 @@ static void refused(const struct tensor_body *body, const char *metadata, long s
     http_response_free(&response);
 }
 
-/* A shape of no bytes may have any number of heads, of which each is a list in a JSON answer. */
-static void test_heads_without_rows(void **state)
+TEST(refused_tensors)
 {
-    (void)state;
-    static const char HEADS[] = "[50000000,0,4]", SOME[] = "[3,0,4]";
-    static const char *const PATHS[] = { "/v1/attention", "/v1/attention/gradients" };
-    for (int i = 0; i < 2; i++) {
-        struct tensor_body body = { .used = 0 }, small = { .used = 0 };
-        tensor_body_add(&body, "query", "F32", HEADS, NULL, 0);
-        tensor_body_add(&small, "query", "F32", SOME, NULL, 0);
-        if (i == 1) {
-            tensor_body_add(&body, "context_gradient", "F32", "[0,200000000]", NULL, 0);
-            tensor_body_add(&small, "context_gradient", "F32", "[0,12]", NULL, 0);
-        }
-        struct http_response response = tensor_body_post(
-            &client, PATHS[i], &body, "{\"model\":\"sdpa\"}", 0, "application/json");
-        answer_expect_fault(&response, 413, "answer_too_large", NULL);
-        http_response_free(&response);
-        response = tensor_body_post(&client, PATHS[i], &small, "{\"model\":\"sdpa\"}", 0,
-                                    "application/json");
-        cJSON_Delete(answer_json(&response, 200));
-        http_response_free(&response);
-    }
-}
-
-static void test_refused_tensors(void **state)
-{
-    (void)state;
     static const struct {
         const char *name, *dtype, *shape;
         size_t size;
@@ -100,9 +66,32 @@ static void test_refused_tensors(void **state)
     refused(&body, "{\"model\":\"demo\"}", 400, "field", "/query");
 }
 
-static void test_refused_metadata(void **state)
+/* A shape of no bytes may have any number of heads, of which each is a list in a JSON answer. */
+TEST(heads_without_rows)
 {
-    (void)state;
+    static const char HEADS[] = "[50000000,0,4]", SOME[] = "[3,0,4]";
+    static const char *const PATHS[] = { "/v1/attention", "/v1/attention/gradients" };
+    for (int i = 0; i < 2; i++) {
+        struct tensor_body body = { .used = 0 }, small = { .used = 0 };
+        tensor_body_add(&body, "query", "F32", HEADS, NULL, 0);
+        tensor_body_add(&small, "query", "F32", SOME, NULL, 0);
+        if (i == 1) {
+            tensor_body_add(&body, "context_gradient", "F32", "[0,200000000]", NULL, 0);
+            tensor_body_add(&small, "context_gradient", "F32", "[0,12]", NULL, 0);
+        }
+        struct http_response response = tensor_body_post(
+            &client, PATHS[i], &body, "{\"model\":\"sdpa\"}", 0, "application/json");
+        answer_expect_fault(&response, 413, "answer_too_large", NULL);
+        http_response_free(&response);
+        response = tensor_body_post(&client, PATHS[i], &small, "{\"model\":\"sdpa\"}", 0,
+                                    "application/json");
+        cJSON_Delete(answer_json(&response, 200));
+        http_response_free(&response);
+    }
+}
+
+TEST(refused_metadata)
+{
     static const struct {
         const char *metadata;
         long status;
@@ -128,9 +117,8 @@ static void test_refused_metadata(void **state)
         refused(&body, CASES[i].metadata, CASES[i].status, CASES[i].code, CASES[i].pointer);
 }
 
-static void test_refused_bodies(void **state)
+TEST(refused_bodies)
 {
-    (void)state;
     static const char *const headers[] = { "Content-Type: application/x-safetensors", NULL };
     static const struct {
         const char *bytes;
@@ -156,13 +144,4 @@ static void test_refused_bodies(void **state)
     http_response_free(&response);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused_tensors),
-        cmocka_unit_test(test_heads_without_rows),
-        cmocka_unit_test(test_refused_metadata),
-        cmocka_unit_test(test_refused_bodies),
-    };
-    return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
-}
+ALL_TESTS(fixture_start, fixture_stop);

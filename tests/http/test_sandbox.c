@@ -1,26 +1,16 @@
 /* test_sandbox.c - a daemon with --sandbox serves everything: health, metrics, inference, changes
  * of the models by clients and on the disk, keys that are replaced, more workers at SIGHUP, the
  * log, and the drain. What it refuses is in test_sandbox_attempts.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fixture.h"
 #include "key_file.h"
 #include "model_client.h"
 #include "sandbox_state.h"
 #include "tensor_body.h"
+#include "test.h"
 
 #include <dirent.h>
-#include <math.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -138,10 +128,9 @@ static void check_workers(void)
     assert_int_equal(count_nice_threads(), nice_before);
 }
 
-static void test_serves_everything(void **state)
+TEST(serves_everything)
 {
     struct model_bytes file = model_bytes_demo(2, "");
-    (void)state;
     sandbox_skip_unless(false);
     daemon_directory_write(directory, "there.safetensors", file.data, file.size);
     free(file.data);
@@ -170,10 +159,9 @@ static void test_serves_everything(void **state)
 
 /* A models' directory that is given by its path from where the daemon was started: the C library
  * asks the kernel where that is. */
-static void test_reads_a_relative_path_again(void **state)
+TEST(reads_a_relative_path_again)
 {
     char path[1000] = "", cwd[400];
-    (void)state;
     sandbox_skip_unless(false);
     assert_non_null(getcwd(cwd, sizeof cwd));
     for (const char *slash = strchr(cwd, '/'); slash; slash = strchr(slash + 1, '/'))
@@ -211,11 +199,10 @@ static void write_keys(const char *folder, const char *name)
 
 /* The links are as Kubernetes makes them in the folder of a Secret: keys -> ..data/keys, and ..data
  * leads to another folder when the Secret has changed. */
-static void test_reads_replaced_keys(void **state)
+TEST(reads_replaced_keys)
 {
     static const struct http_request LIST = { .path = "/v1/models" };
     char path[300], *folder = daemon_directory_create();
-    (void)state;
     sandbox_skip_unless(false);
     snprintf(keys_folder, sizeof keys_folder, "%s", folder);
     snprintf(path, sizeof path, "%s/keys", folder);
@@ -235,12 +222,4 @@ static void test_reads_replaced_keys(void **state)
     daemon_directory_remove(folder);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_serves_everything),
-        cmocka_unit_test(test_reads_a_relative_path_again),
-        cmocka_unit_test(test_reads_replaced_keys),
-    };
-    return cmocka_run_group_tests(tests, fixture_make_directory, fixture_clear);
-}
+ALL_TESTS(fixture_make_directory, fixture_clear);

@@ -4,29 +4,19 @@
  * support/injected.c makes the attempts from within the daemon. Without the sandbox all of them
  * succeed, so each refusal is the sandbox's doing. Each half is also tested while the kernel
  * refuses the other to the daemon. Landlock refuses with EACCES, the filter with EPERM. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fixture.h"
 #include "injected.h"
 #include "key_file.h"
 #include "model_client.h"
 #include "sandbox_state.h"
+#include "test.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -273,9 +263,8 @@ static void expect_execute(int expected)
 
 /* ------------------------------------------------------------------- tests -- */
 
-static void test_attempts_are_refused(void **state)
+TEST(attempts_are_refused)
 {
-    (void)state;
     sandbox_skip_unless(false);
     start("", "--sandbox", "none");
     expect_logged(sandbox_landlock_text());
@@ -286,7 +275,7 @@ static void test_attempts_are_refused(void **state)
     fixture_stop(state);
 }
 
-static void test_calls_are_refused(void **state)
+TEST(calls_are_refused)
 {
     static const struct {
         const char *name;
@@ -305,7 +294,6 @@ static void test_calls_are_refused(void **state)
         { "setns", SYS_setns, true },
         { "userfaultfd", SYS_userfaultfd, true },
     };
-    (void)state;
     sandbox_skip_unless(false);
     for (int in_sandbox = 0; in_sandbox < 2; in_sandbox++) {
         start("", in_sandbox ? "--sandbox" : "--models-strict", "none");
@@ -318,9 +306,8 @@ static void test_calls_are_refused(void **state)
     }
 }
 
-static void test_attempts_succeed_without(void **state)
+TEST(attempts_succeed_without)
 {
-    (void)state;
     sandbox_skip_unless(false);
     start("", "--models-strict", "none");
     make_attempts(false, false);
@@ -330,9 +317,8 @@ static void test_attempts_succeed_without(void **state)
     daemon_kill(&server);
 }
 
-static void test_filter_alone(void **state)
+TEST(filter_alone)
 {
-    (void)state;
     sandbox_skip_unless(false);
     start("landlock", "--sandbox", "none");
     expect_logged("warning sandbox landlock=none seccomp=on reason=\"Function not implemented\"");
@@ -342,9 +328,8 @@ static void test_filter_alone(void **state)
     fixture_stop(state);
 }
 
-static void test_landlock_alone(void **state)
+TEST(landlock_alone)
 {
-    (void)state;
     sandbox_skip_unless(true);
     start("seccomp", "--sandbox", "none");
     expect_logged("warning sandbox landlock=");
@@ -355,12 +340,11 @@ static void test_landlock_alone(void **state)
     fixture_stop(state);
 }
 
-static void test_neither(void **state)
+TEST(neither)
 {
     const char *const environment[] = { control_variable, preload_variable,
                                         "INJECTED_REFUSES=landlock,seccomp", NULL };
     const char *const arguments[] = { "--sandbox", "--listen", "127.0.0.1:0", NULL };
-    (void)state;
     sandbox_skip_unless(false);
     struct daemon_result result = daemon_command(arguments, environment);
     assert_int_equal(result.exit_code, 1);
@@ -370,12 +354,65 @@ static void test_neither(void **state)
     daemon_result_free(&result);
 }
 
+/* With --model-control=explicit files are made among the models, and nowhere else. */
+TEST(model_control)
+{
+    sandbox_skip_unless(true);
+    start("", "--sandbox", "explicit");
+    assert_int_equal(attempt(INJECTED_CREATE, 0, fixture_path("made.safetensors")), 0);
+    assert_int_equal(attempt(INJECTED_REMOVE, 0, fixture_path("made.safetensors")), 0);
+    assert_int_equal(attempt(INJECTED_CREATE, 0, outside_path("made")), EACCES);
+    assert_int_equal(attempt(INJECTED_OPEN_WRITE, 0, outside_path("secret")), EACCES);
+    assert_int_equal(attempt(INJECTED_REMOVE, 0, outside_path("secret")), EACCES);
+    assert_int_equal(attempt(INJECTED_OPEN, 0, outside_path("secret")), EACCES);
+    fixture_stop(state);
+}
+
+/* UDP is there to look up the collector's name, and not where it has none. */
+TEST(udp)
+{
+    static const struct {
+        const char *collector;
+        int error;
+    } CASES[] = { { "http://127.0.0.1:9", EPERM }, { "http://localhost:9", 0 } };
+    sandbox_skip_unless(false);
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        const char *const environment[] = { control_variable, preload_variable,
+                                            "INJECTED_REFUSES=", NULL };
+        const char *const arguments[] = { "--sandbox", "--otlp-endpoint", CASES[i].collector,
+                                          NULL };
+        daemon_start(&server, &(struct daemon_options){ .arguments = arguments,
+                                                        .environment = environment });
+        http_client_init(&client, server.port);
+        assert_int_equal(attempt(INJECTED_UDP, 0, ""), CASES[i].error);
+        fixture_stop(state);
+    }
+}
+
+/* Not of the sandbox: a daemon that has secrets makes no core file and cannot be traced. */
+TEST(secrets_are_not_dumped)
+{
+    static const struct key_line KEYS[] = { { "caller", "infer" }, { NULL, NULL } };
+    sandbox_skip_unless(false); /* a sanitizer refuses the preloaded library too */
+    key_file_write(fixture_path("keys"), KEYS);
+    const char *const environment[] = { control_variable, preload_variable,
+                                        "INJECTED_REFUSES=", NULL };
+    const char *const arguments[] = { "--keys", fixture_path("keys"), NULL };
+    for (int with_keys = 0; with_keys < 2; with_keys++) {
+        daemon_start(&server, &(struct daemon_options){ .arguments = with_keys ? arguments : NULL,
+                                                        .environment = environment });
+        http_client_init(&client, server.port);
+        assert_int_equal(attempt(INJECTED_DUMP, 0, ""), with_keys ? EPERM : 0);
+        fixture_stop(state);
+    }
+    unlink(fixture_path("keys"));
+}
+
 /* Both halves hold for each thread, whenever it was started. */
-static void test_every_thread(void **state)
+TEST(every_thread)
 {
     char path[64];
     int count = 0;
-    (void)state;
     sandbox_skip_unless(true);
     start("", "--sandbox", "none");
     snprintf(path, sizeof path, "/proc/%d/task", (int)server.pid);
@@ -394,76 +431,4 @@ static void test_every_thread(void **state)
     fixture_stop(state);
 }
 
-/* With --model-control=explicit files are made among the models, and nowhere else. */
-static void test_model_control(void **state)
-{
-    (void)state;
-    sandbox_skip_unless(true);
-    start("", "--sandbox", "explicit");
-    assert_int_equal(attempt(INJECTED_CREATE, 0, fixture_path("made.safetensors")), 0);
-    assert_int_equal(attempt(INJECTED_REMOVE, 0, fixture_path("made.safetensors")), 0);
-    assert_int_equal(attempt(INJECTED_CREATE, 0, outside_path("made")), EACCES);
-    assert_int_equal(attempt(INJECTED_OPEN_WRITE, 0, outside_path("secret")), EACCES);
-    assert_int_equal(attempt(INJECTED_REMOVE, 0, outside_path("secret")), EACCES);
-    assert_int_equal(attempt(INJECTED_OPEN, 0, outside_path("secret")), EACCES);
-    fixture_stop(state);
-}
-
-/* UDP is there to look up the collector's name, and not where it has none. */
-static void test_udp(void **state)
-{
-    static const struct {
-        const char *collector;
-        int error;
-    } CASES[] = { { "http://127.0.0.1:9", EPERM }, { "http://localhost:9", 0 } };
-    (void)state;
-    sandbox_skip_unless(false);
-    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
-        const char *const environment[] = { control_variable, preload_variable,
-                                            "INJECTED_REFUSES=", NULL };
-        const char *const arguments[] = { "--sandbox", "--otlp-endpoint", CASES[i].collector,
-                                          NULL };
-        daemon_start(&server, &(struct daemon_options){ .arguments = arguments,
-                                                        .environment = environment });
-        http_client_init(&client, server.port);
-        assert_int_equal(attempt(INJECTED_UDP, 0, ""), CASES[i].error);
-        fixture_stop(state);
-    }
-}
-
-/* Not of the sandbox: a daemon that has secrets makes no core file and cannot be traced. */
-static void test_secrets_are_not_dumped(void **state)
-{
-    static const struct key_line KEYS[] = { { "caller", "infer" }, { NULL, NULL } };
-    (void)state;
-    sandbox_skip_unless(false); /* a sanitizer refuses the preloaded library too */
-    key_file_write(fixture_path("keys"), KEYS);
-    const char *const environment[] = { control_variable, preload_variable,
-                                        "INJECTED_REFUSES=", NULL };
-    const char *const arguments[] = { "--keys", fixture_path("keys"), NULL };
-    for (int with_keys = 0; with_keys < 2; with_keys++) {
-        daemon_start(&server, &(struct daemon_options){ .arguments = with_keys ? arguments : NULL,
-                                                        .environment = environment });
-        http_client_init(&client, server.port);
-        assert_int_equal(attempt(INJECTED_DUMP, 0, ""), with_keys ? EPERM : 0);
-        fixture_stop(state);
-    }
-    unlink(fixture_path("keys"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attempts_are_refused),
-        cmocka_unit_test(test_calls_are_refused),
-        cmocka_unit_test(test_attempts_succeed_without),
-        cmocka_unit_test(test_filter_alone),
-        cmocka_unit_test(test_landlock_alone),
-        cmocka_unit_test(test_neither),
-        cmocka_unit_test(test_model_control),
-        cmocka_unit_test(test_udp),
-        cmocka_unit_test(test_secrets_are_not_dumped),
-        cmocka_unit_test(test_every_thread),
-    };
-    return cmocka_run_group_tests(tests, begin, end);
-}
+ALL_TESTS(begin, end);

@@ -3,22 +3,12 @@
  *
  * The numbers of a well-known textbook come first. Then every kind is compared with the formulas in
  * double, with matrices of this test's own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fill.h"
 #include "fixture.h"
 #include "model_client.h"
 #include "request_text.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static const char PATH[] = "/v1/attention";
 static const double TOLERANCE = 2e-6;
@@ -35,9 +25,8 @@ static void put(const char *name, const char *body, long status)
 /* "Dive into Deep Learning", chapter on attention scoring functions: additive attention of 20 query
  * and 2 key columns over 8 hidden ones. All keys are equal. So the context is the mean of the first
  * 2 or 6 of the values 0, 1, 2, ..., whatever the parameters are. */
-static void test_d2l(void **state)
+TEST(d2l)
 {
-    (void)state;
     struct request_text body = { .data = NULL };
     request_text_add(&body, "{\"config\":{\"attention\":\"additive\"},\"parameters\":{"
                             "\"q_proj.weight\":");
@@ -194,9 +183,8 @@ static void check_model(const char *model, double (*score)(int i, int j))
     free(body.data);
 }
 
-static void test_general(void **state)
+TEST(general)
 {
-    (void)state;
     struct request_text body = { .data = NULL };
     request_text_add(&body, "{\"config\":{\"attention\":\"general\"},\"parameters\":{"
                             "\"score.weight\":");
@@ -207,9 +195,8 @@ static void test_general(void **state)
     check_model("general", general_score);
 }
 
-static void test_additive(void **state)
+TEST(additive)
 {
-    (void)state;
     struct request_text body = { .data = NULL };
     request_text_add(&body, "{\"config\":{\"attention\":\"additive\"},\"parameters\":{"
                             "\"q_proj.weight\":");
@@ -227,9 +214,8 @@ static void test_additive(void **state)
     check_model("additive", additive_score);
 }
 
-static void test_concat(void **state)
+TEST(concat)
 {
-    (void)state;
     struct request_text body = { .data = NULL };
     request_text_add(&body, "{\"config\":{\"attention\":\"concat\"},\"parameters\":{"
                             "\"concat_proj.weight\":");
@@ -246,9 +232,8 @@ static void test_concat(void **state)
 }
 
 /* Without parameters the score is the dot product, Luong's first score, which has no scale. */
-static void test_dot(void **state)
+TEST(dot)
 {
-    (void)state;
     put("dot", "{\"config\":{\"attention\":\"dot\",\"head_dim\":2},\"parameters\":{}}", 201);
     cJSON *answer = answer_post(&client, PATH,
                                 "{\"model\":\"dot\",\"query\":[[1,2]],\"key\":[[3,4],[5,-6]],"
@@ -260,9 +245,8 @@ static void test_dot(void **state)
 /* -------------------------------------------------------------- widths and faults -- */
 
 /* Key and query share the matrix's 4 columns in the way that each call divides them. */
-static void test_concat_widths(void **state)
+TEST(concat_widths)
 {
-    (void)state;
     put("wide",
         "{\"config\":{\"attention\":\"concat\"},\"parameters\":{\"concat_proj.weight\":"
         "[[1,10,100,1000]],\"score.weight\":[1]}}",
@@ -307,9 +291,8 @@ static void test_concat_widths(void **state)
     "\"clip\":0,\"rope\":null,\"q_norm\":null,\"k_norm\":null,\"alibi_slopes\":false,"             \
     "\"relative_bias\":null}"
 
-static void test_described(void **state)
+TEST(described)
 {
-    (void)state;
     struct http_response response = http_client_get(&client, "/v1/models/wide");
     cJSON *answer = answer_json(&response, 200);
     assert_string_equal(cJSON_GetObjectItem(answer, "attention")->valuestring, "concat");
@@ -332,9 +315,8 @@ static void test_described(void **state)
 }
 
 /* A name that belongs to another kind is refused; the message lists the names of this kind. */
-static void test_put_refused(void **state)
+TEST(put_refused)
 {
-    (void)state;
     static const struct {
         const char *body, *words;
     } cases[] = {
@@ -358,9 +340,8 @@ static void test_put_refused(void **state)
 }
 
 /* The answer has equal bits alone and in a batch with items of another length. */
-static void test_batch(void **state)
+TEST(batch)
 {
-    (void)state;
     struct request_text one = call_of("concat");
     request_text_add(&one, ",\"causal\":true,\"past_len\":1}");
     struct request_text batch = { .data = NULL };
@@ -383,9 +364,8 @@ static void test_batch(void **state)
 
 /* Without a v_proj the context has the width of the values. In a merge only the parts tell this
  * width. */
-static void test_merge(void **state)
+TEST(merge)
 {
-    (void)state;
     put("parted",
         "{\"config\":{\"attention\":\"general\"},\"parameters\":{\"score.weight\":[[1]]}}", 201);
     cJSON *answer = answer_post(&client, "/v1/attention/merge",
@@ -408,15 +388,5 @@ static int start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_d2l),           cmocka_unit_test(test_general),
-        cmocka_unit_test(test_additive),      cmocka_unit_test(test_concat),
-        cmocka_unit_test(test_dot),           cmocka_unit_test(test_concat_widths),
-        cmocka_unit_test(test_described),     cmocka_unit_test(test_put_refused),
-        cmocka_unit_test(test_batch),         cmocka_unit_test(test_merge),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

@@ -1,26 +1,53 @@
 /* test_sessions.c - sessions as they are made, named, listed and ended: by their owner, by their
  * time, by a lack of memory. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "request_text.h"
 #include "session_client.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 /* ------------------------------------------------------------------------- bodies -- */
 
-static void test_made(void **state)
+/* -------------------------------------------------------------------------- lists -- */
+
+static void expect_listed(struct http_client *own, const char *path, int count, int total,
+                          const char *first)
 {
-    (void)state;
+    cJSON *answer = answer_get(own, path);
+    const cJSON *sessions = cJSON_GetObjectItem(answer, "sessions");
+    assert_int_equal(cJSON_GetArraySize(sessions), count);
+    assert_int_equal(cJSON_GetObjectItem(answer, "total")->valueint, total);
+    if (count > 0)
+        assert_string_equal(cJSON_GetObjectItem(sessions->child, "session")->valuestring, first);
+    cJSON_Delete(answer);
+}
+
+TEST(list)
+{
+    char body[64], id[16];
+    expect_listed(&client, "/v1/sessions", 0, 0, NULL);
+    for (int i = 0; i < 5; i++) {
+        snprintf(body, sizeof body, "{\"model\":\"sdpa\",\"id\":\"l%d\"}", i);
+        session_make(&client, body);
+    }
+    expect_listed(&client, "/v1/sessions", 5, 5, "l0");
+    expect_listed(&client, "/v1/sessions?offset=2&limit=2", 2, 5, "l2");
+    expect_listed(&client, "/v1/sessions?offset=9", 0, 5, NULL);
+    expect_listed(&client, "/v1/sessions?limit=0", 0, 5, NULL);
+    const struct http_request bad[] = { { .path = "/v1/sessions?limit=10001" },
+                                        { .path = "/v1/sessions?offset=x" },
+                                        { .path = "/v1/sessions?page=1" },
+                                        { .path = "/v1/sessions/l0?limit=1" } };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        answer_send_refused(&client, &bad[i], 400, i < 2 ? "option" : "field", NULL);
+    for (int i = 0; i < 5; i++) {
+        snprintf(id, sizeof id, "l%d", i);
+        session_delete(&client, id, 204);
+    }
+}
+
+TEST(made)
+{
     cJSON *answer = NULL;
     struct http_response response = http_client_post(
         &client, "/v1/sessions",
@@ -50,19 +77,7 @@ static void test_made(void **state)
     cJSON_Delete(answer);
 }
 
-/* All may be left out where there is one model that is not built in. */
-static void test_empty_body(void **state)
-{
-    (void)state;
-    struct http_response response = http_client_post(&client, "/v1/sessions", "");
-    cJSON *answer = answer_json(&response, 201);
-    http_response_free(&response);
-    answer_expect(answer, "model", "\"stories260K\"", 0);
-    session_delete(&client, cJSON_GetObjectItem(answer, "session")->valuestring, 204);
-    cJSON_Delete(answer);
-}
-
-static void test_bad_bodies(void **state)
+TEST(bad_bodies)
 {
     static const struct {
         const char *fields, *code, *says;
@@ -89,7 +104,6 @@ static void test_bad_bodies(void **state)
         { "\"select\":{}", "field", "there is no field 'select'" },
     };
     char body[200];
-    (void)state;
     for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++) {
         snprintf(body, sizeof body, "{\"model\":\"sdpa\",%s}", BAD[i].fields);
         struct http_response response = http_client_post(&client, "/v1/sessions", body);
@@ -106,9 +120,8 @@ static void test_bad_bodies(void **state)
     answer_refused(&client, "/v1/sessions", "[]", 400, "type", "");
 }
 
-static void test_bad_calls(void **state)
+TEST(bad_calls)
 {
-    (void)state;
     session_make(&client, "{\"model\":\"sdpa\",\"id\":\"bad\",\"kv_len_max\":3}");
     cJSON_Delete(session_post(&client, "bad", "attention",
                               "{\"query\":[[1,2]],\"key\":[[1,2],[3,4]]}", 200));
@@ -149,9 +162,8 @@ static void test_bad_calls(void **state)
 }
 
 /* What is empty again may have another shape. */
-static void test_shape_anew(void **state)
+TEST(shape_anew)
 {
-    (void)state;
     session_make(&client, "{\"model\":\"sdpa\",\"id\":\"anew\"}");
     cJSON_Delete(session_post(&client, "anew", "attention",
                               "{\"query\":[[1,2]],\"key\":[[1,2],[3,4]]}", 200));
@@ -162,51 +174,11 @@ static void test_shape_anew(void **state)
     session_delete(&client, "anew", 204);
 }
 
-/* -------------------------------------------------------------------------- lists -- */
-
-static void expect_listed(struct http_client *own, const char *path, int count, int total,
-                          const char *first)
-{
-    cJSON *answer = answer_get(own, path);
-    const cJSON *sessions = cJSON_GetObjectItem(answer, "sessions");
-    assert_int_equal(cJSON_GetArraySize(sessions), count);
-    assert_int_equal(cJSON_GetObjectItem(answer, "total")->valueint, total);
-    if (count > 0)
-        assert_string_equal(cJSON_GetObjectItem(sessions->child, "session")->valuestring, first);
-    cJSON_Delete(answer);
-}
-
-static void test_list(void **state)
-{
-    char body[64], id[16];
-    (void)state;
-    expect_listed(&client, "/v1/sessions", 0, 0, NULL);
-    for (int i = 0; i < 5; i++) {
-        snprintf(body, sizeof body, "{\"model\":\"sdpa\",\"id\":\"l%d\"}", i);
-        session_make(&client, body);
-    }
-    expect_listed(&client, "/v1/sessions", 5, 5, "l0");
-    expect_listed(&client, "/v1/sessions?offset=2&limit=2", 2, 5, "l2");
-    expect_listed(&client, "/v1/sessions?offset=9", 0, 5, NULL);
-    expect_listed(&client, "/v1/sessions?limit=0", 0, 5, NULL);
-    const struct http_request bad[] = { { .path = "/v1/sessions?limit=10001" },
-                                        { .path = "/v1/sessions?offset=x" },
-                                        { .path = "/v1/sessions?page=1" },
-                                        { .path = "/v1/sessions/l0?limit=1" } };
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        answer_send_refused(&client, &bad[i], 400, i < 2 ? "option" : "field", NULL);
-    for (int i = 0; i < 5; i++) {
-        snprintf(id, sizeof id, "l%d", i);
-        session_delete(&client, id, 204);
-    }
-}
-
 /* ---------------------------------------------------------------------------- time -- */
 
-static void test_expires(void **state)
+TEST(expires)
 {
     char body[96];
-    (void)state;
     const double ttl = 0.4 * daemon_slowness();
     snprintf(body, sizeof body, "{\"model\":\"sdpa\",\"id\":\"soon\",\"ttl\":\"%.0fms\"}",
              ttl * 1000);
@@ -259,11 +231,10 @@ static void append_rows(struct http_client *own, const char *id, int rows, long 
 
 /* Room for 256 rows of 512 bytes, beside the sessions themselves: what does not fit is refused, and
  * nobody is evicted in vain. */
-static void test_budget(void **state)
+TEST(budget)
 {
     struct daemon other;
     struct http_client own;
-    (void)state;
     daemon_start_with(&other, "--session-memory-max", "132KiB", NULL);
     http_client_init(&own, other.port);
     session_make(&own, "{\"model\":\"sdpa\",\"id\":\"old\",\"evictable\":true}");
@@ -303,26 +274,6 @@ static int make_until_refused(struct http_client *own, const char *reason)
     return count;
 }
 
-/* Sessions without rows take memory of the budget, and there may be so many of them. */
-static void test_many_empty(void **state)
-{
-    struct daemon other;
-    struct http_client own;
-    (void)state;
-    daemon_start_with(&other, "--session-memory-max", "64KiB", NULL);
-    http_client_init(&own, other.port);
-    const int count = make_until_refused(&own, "--session-memory-max");
-    assert_in_range(count, 64, 256);
-    assert_in_range((int)answer_metric(&own, "attnd_session_bytes"), 64512, 65536);
-    http_client_free(&own);
-    daemon_stop(&other);
-    daemon_start_with(&other, "--sessions-max", "5", NULL);
-    http_client_init(&own, other.port);
-    assert_int_equal(make_until_refused(&own, "as many as there may be (--sessions-max)"), 5);
-    http_client_free(&own);
-    daemon_stop(&other);
-}
-
 static void change(struct http_client *own, const char *path, const char *body, long status,
                    const char *member, const char *expected)
 {
@@ -334,39 +285,11 @@ static void change(struct http_client *own, const char *path, const char *body, 
     cJSON_Delete(answer);
 }
 
-/* How long a session stays is changed as it is; what is not named stays. */
-static void test_change(void **state)
-{
-    struct daemon other;
-    struct http_client own;
-    (void)state;
-    daemon_start_with(&other, "--session-memory-max", "68KiB", NULL);
-    http_client_init(&own, other.port);
-    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"kept\",\"ttl\":\"90s\"}");
-    append_rows(&own, "kept", 128, 200);
-    change(&own, "/v1/sessions/kept", "{\"ttl\":\"2h\"}", 200, "ttl_ms", "7200000");
-    change(&own, "/v1/sessions/kept", "{}", 200, "evictable", "false");
-    change(&own, "/v1/sessions/kept", "{\"ttl\":\"25h\"}", 400, "pointer", "\"/ttl\"");
-    change(&own, "/v1/sessions/kept", "{\"id\":\"x\"}", 400, "code", "\"field\"");
-    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"new\"}");
-    append_rows(&own, "new", 1, 503);
-    change(&own, "/v1/sessions/kept", "{\"evictable\":true}", 200, "evictable", "true");
-    change(&own, "/v1/sessions/kept", "{}", 200, "ttl_ms", "7200000");
-    append_rows(&own, "new", 1, 200);
-    change(&own, "/v1/sessions/kept", "{}", 410, "code", "\"gone\"");
-    change(&own, "/v1/sessions/new", "{\"ttl\":\"1ms\"}", 200, "ttl_ms", "1");
-    daemon_pause(0.01);
-    session_get(&own, "new", 410);
-    http_client_free(&own);
-    daemon_stop(&other);
-}
-
 /* Only what was made evictable makes room, the least recently used first. */
-static void test_eviction(void **state)
+TEST(eviction)
 {
     struct daemon other;
     struct http_client own;
-    (void)state;
     daemon_start_with(&other, "--session-memory-max", "132KiB", NULL);
     http_client_init(&own, other.port);
     session_make(&own, "{\"model\":\"sdpa\",\"id\":\"firm\"}");
@@ -395,13 +318,32 @@ static void test_eviction(void **state)
     daemon_stop(&other);
 }
 
+/* What appends nothing ends no session: a retry, rows that are dropped, a look. */
+TEST(no_eviction)
+{
+    struct daemon other;
+    struct http_client own;
+    daemon_start_with(&other, "--session-memory-max", "68KiB", NULL);
+    http_client_init(&own, other.port);
+    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"firm\"}");
+    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"old\",\"evictable\":true}");
+    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"empty\"}");
+    append_rows(&own, "firm", 64, 200);
+    append_rows(&own, "old", 64, 200);
+    append_with(&own, "firm", "\"append\":false,", 1, 503);
+    append_with(&own, "firm", "\"at\":63,", 1, 503);
+    append_rows(&own, "empty", 0, 503);
+    assert_int_equal(session_number(&own, "old", "kv_len"), 64);
+    http_client_free(&own);
+    daemon_stop(&other);
+}
+
 /* A batch of which one session finds no room: that one is refused, the others go on. */
-static void test_budget_of_one(void **state)
+TEST(budget_of_one)
 {
     struct daemon other;
     struct http_client own;
     struct request_text text = { .data = NULL };
-    (void)state;
     daemon_start_with(&other, "--session-memory-max", "132KiB", NULL);
     http_client_init(&own, other.port);
     session_make(&own, "{\"model\":\"sdpa\",\"id\":\"small\"}");
@@ -427,44 +369,67 @@ static void test_budget_of_one(void **state)
     daemon_stop(&other);
 }
 
-/* What appends nothing ends no session: a retry, rows that are dropped, a look. */
-static void test_no_eviction(void **state)
+/* How long a session stays is changed as it is; what is not named stays. */
+TEST(change)
 {
     struct daemon other;
     struct http_client own;
-    (void)state;
     daemon_start_with(&other, "--session-memory-max", "68KiB", NULL);
     http_client_init(&own, other.port);
-    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"firm\"}");
-    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"old\",\"evictable\":true}");
-    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"empty\"}");
-    append_rows(&own, "firm", 64, 200);
-    append_rows(&own, "old", 64, 200);
-    append_with(&own, "firm", "\"append\":false,", 1, 503);
-    append_with(&own, "firm", "\"at\":63,", 1, 503);
-    append_rows(&own, "empty", 0, 503);
-    assert_int_equal(session_number(&own, "old", "kv_len"), 64);
+    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"kept\",\"ttl\":\"90s\"}");
+    append_rows(&own, "kept", 128, 200);
+    change(&own, "/v1/sessions/kept", "{\"ttl\":\"2h\"}", 200, "ttl_ms", "7200000");
+    change(&own, "/v1/sessions/kept", "{}", 200, "evictable", "false");
+    change(&own, "/v1/sessions/kept", "{\"ttl\":\"25h\"}", 400, "pointer", "\"/ttl\"");
+    change(&own, "/v1/sessions/kept", "{\"id\":\"x\"}", 400, "code", "\"field\"");
+    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"new\"}");
+    append_rows(&own, "new", 1, 503);
+    change(&own, "/v1/sessions/kept", "{\"evictable\":true}", 200, "evictable", "true");
+    change(&own, "/v1/sessions/kept", "{}", 200, "ttl_ms", "7200000");
+    append_rows(&own, "new", 1, 200);
+    change(&own, "/v1/sessions/kept", "{}", 410, "code", "\"gone\"");
+    change(&own, "/v1/sessions/new", "{\"ttl\":\"1ms\"}", 200, "ttl_ms", "1");
+    daemon_pause(0.01);
+    session_get(&own, "new", 410);
+    http_client_free(&own);
+    daemon_stop(&other);
+}
+
+/* All may be left out where there is one model that is not built in. */
+TEST(empty_body)
+{
+    struct http_response response = http_client_post(&client, "/v1/sessions", "");
+    cJSON *answer = answer_json(&response, 201);
+    http_response_free(&response);
+    answer_expect(answer, "model", "\"stories260K\"", 0);
+    session_delete(&client, cJSON_GetObjectItem(answer, "session")->valuestring, 204);
+    cJSON_Delete(answer);
+}
+
+/* Sessions without rows take memory of the budget, and there may be so many of them. */
+TEST(many_empty)
+{
+    struct daemon other;
+    struct http_client own;
+    daemon_start_with(&other, "--session-memory-max", "64KiB", NULL);
+    http_client_init(&own, other.port);
+    const int count = make_until_refused(&own, "--session-memory-max");
+    assert_in_range(count, 64, 256);
+    assert_in_range((int)answer_metric(&own, "attnd_session_bytes"), 64512, 65536);
+    http_client_free(&own);
+    daemon_stop(&other);
+    daemon_start_with(&other, "--sessions-max", "5", NULL);
+    http_client_init(&own, other.port);
+    assert_int_equal(make_until_refused(&own, "as many as there may be (--sessions-max)"), 5);
     http_client_free(&own);
     daemon_stop(&other);
 }
 
 static int start(void **state)
 {
-    (void)state;
     fixture_serve("--models", "examples/models");
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_list),        cmocka_unit_test(test_made),
-        cmocka_unit_test(test_bad_bodies),  cmocka_unit_test(test_bad_calls),
-        cmocka_unit_test(test_shape_anew),  cmocka_unit_test(test_expires),
-        cmocka_unit_test(test_budget),      cmocka_unit_test(test_eviction),
-        cmocka_unit_test(test_no_eviction), cmocka_unit_test(test_budget_of_one),
-        cmocka_unit_test(test_change),      cmocka_unit_test(test_empty_body),
-        cmocka_unit_test(test_many_empty),  cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

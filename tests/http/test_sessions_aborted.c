@@ -2,22 +2,12 @@
  * headers, before and in the body, behind it, while the call is computed, while it waits for its
  * turn. The session goes on: a call that ends late appends all of its rows or none, and the next
  * one is answered. Nothing stays behind: no page, no memory. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "problem_count.h"
 #include "request_text.h"
 #include "session_client.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 enum { BASE_ROWS = 4096, HEADS = 64, QUERIES = 32, ABORTED = 600, HEAD_BYTES = 256 };
 enum { MIB = 1 << 20, ENDED_MAX = 8192, ENDED_BYTES = 320 }; /* the ids that have ended */
@@ -116,11 +106,10 @@ static void abort_many(uint64_t first, uint64_t count)
     }
 }
 
-static void test_aborted(void **state)
+TEST(aborted)
 {
     const uint64_t count = problem_count(ABORTED);
     struct request_text rows = { .data = NULL };
-    (void)state;
     session_make(&client, "{\"model\":\"sdpa\",\"id\":\"base\"}");
     request_text_add(&rows, "{\"outputs\":[\"lse\"],\"query\":[[1]],\"key\":");
     request_text_digits(&rows, BASE_ROWS, 1);
@@ -150,9 +139,5 @@ static void test_aborted(void **state)
     free(slow.data);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_aborted),
-                                        cmocka_unit_test(test_stops_cleanly) };
-    return cmocka_run_group_tests(tests, fixture_start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(fixture_start, fixture_clear);

@@ -1,21 +1,11 @@
 /* test_sessions_aside.c - files of --session-save DIR of which no session can be made: they stay,
  * the log says why, and the daemon starts. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "key_file.h"
 #include "session_bytes.h"
 #include "session_client.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static void serve(void)
 {
@@ -54,9 +44,8 @@ static void write_file(const char *name, const char *id, const char *key, const 
     cJSON_Delete(header);
 }
 
-static void test_kept_aside(void **state)
+TEST(kept_aside)
 {
-    (void)state;
     session_make(&client, "{\"model\":\"sdpa\",\"id\":\"one\"}");
     cJSON_Delete(
         session_post(&client, "one", "attention", "{\"query\":[[1]],\"key\":[[1],[2]]}", 200));
@@ -99,7 +88,7 @@ static void test_kept_aside(void **state)
 }
 
 /* Owners are names of keys: of a name that is not there no session is made. */
-static void test_owners(void **state)
+TEST(owners)
 {
     static const struct key_line BOTH[] = { { "anna", "infer,sessions" },
                                             { "bert", "infer,sessions" },
@@ -112,7 +101,6 @@ static void test_owners(void **state)
     struct daemon own;
     struct http_client to;
     struct http_response response;
-    (void)state;
     for (int round = 0; round < 3; round++) {
         key_file_write(fixture_path("keys"), round == 1 ? ONE : BOTH);
         daemon_start_with(&own, "--keys", fixture_path("keys"), "--session-save", folder, NULL);
@@ -137,17 +125,9 @@ static void test_owners(void **state)
 static int start(void **state)
 {
     directory = daemon_directory_create();
-    (void)state;
     serve();
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kept_aside),
-        cmocka_unit_test(test_owners),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

@@ -1,23 +1,13 @@
 /* test_sessions_bits.c - random scripts of everything that is done to sessions. The test keeps the
  * rows that each session has to hold; every answer must be, to the bit, what POST /v1/attention
  * says of the same keys and values. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fill.h"
 #include "fixture.h"
 #include "problem_count.h"
 #include "request_text.h"
 #include "session_client.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 enum {
     Q_HEADS = 4,
@@ -296,9 +286,8 @@ static void run_script(uint64_t seed, int steps)
             session_delete(any_client(), id_of(&mirrors[i]), 204);
 }
 
-static void test_scripts(void **state)
+TEST(scripts)
 {
-    (void)state;
     const uint64_t count = problem_count(SCRIPTS);
     for (int i = 0; i < CLIENTS; i++)
         http_client_init(&clients[i], server.port);
@@ -310,9 +299,5 @@ static void test_scripts(void **state)
         http_client_free(&clients[i]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_scripts),
-                                        cmocka_unit_test(test_stops_cleanly) };
-    return cmocka_run_group_tests(tests, fixture_start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(fixture_start, fixture_clear);

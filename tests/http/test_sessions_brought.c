@@ -1,13 +1,6 @@
 /* test_sessions_brought.c - keys and values that come from elsewhere: appended without a query, and
  * as a file that holds only what the page asks for. Attention over them has the bits of one call.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fill.h"
 #include "fixture.h"
@@ -15,10 +8,7 @@
 #include "session_bytes.h"
 #include "session_client.h"
 #include "tensor_body.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 enum { HEADS = 2, ROWS = 70, COLUMNS = 8, SIDE = HEADS * ROWS * COLUMNS };
 
@@ -71,9 +61,8 @@ static void append(const char *id, const char *more, int64_t first, int64_t end,
     free(text.data);
 }
 
-static void test_no_query(void **state)
+TEST(no_query)
 {
-    (void)state;
     session_make(&client, "{\"model\":\"sdpa\",\"id\":\"n\"}");
     append("n", "", 0, 30, 30);
     append("n", ",\"at\":30", 30, ROWS, ROWS);
@@ -86,10 +75,9 @@ static void test_no_query(void **state)
 }
 
 /* In many sessions at once, one with a window. */
-static void test_no_query_of_lists(void **state)
+TEST(no_query_of_lists)
 {
     struct request_text text = { .data = NULL };
-    (void)state;
     session_make(&client, "{\"model\":\"sdpa\",\"id\":\"n\"}");
     session_make(&client, "{\"model\":\"sdpa\",\"id\":\"w\",\"window\":5}");
     request_text_add(&text, "{\"requests\":[{\"session\":\"n\"");
@@ -111,11 +99,10 @@ static void test_no_query_of_lists(void **state)
 }
 
 /* As tensors, in halves: the metadata of the answer has the lengths. */
-static void test_no_query_of_file(void **state)
+TEST(no_query_of_file)
 {
     static const uint16_t NUMBERS[2 * 3 * 4] = { 0x3c00, 0, 0x3800, 0x4000 };
     struct tensor_body body = { .used = 0 };
-    (void)state;
     session_make(&client, "{\"model\":\"sdpa\",\"id\":\"h\",\"dtype\":\"f16\"}");
     tensor_body_add(&body, "key", "F16", "[2,3,4]", NUMBERS, sizeof NUMBERS);
     tensor_body_add(&body, "value", "F16", "[2,3,4]", NUMBERS, sizeof NUMBERS);
@@ -149,9 +136,8 @@ static struct session_bytes make_file(const char *metadata)
     return file;
 }
 
-static void test_own_file(void **state)
+TEST(own_file)
 {
-    (void)state;
     struct session_bytes file =
         make_file("{\"attnd_session\":\"1\",\"model\":\"sdpa\",\"dtype\":\"f32\"}");
     session_bytes_put(&client, "own", file, 201);
@@ -167,9 +153,8 @@ static void test_own_file(void **state)
 }
 
 /* A window without first_keys has none, as where a session is made. */
-static void test_own_window(void **state)
+TEST(own_window)
 {
-    (void)state;
     struct session_bytes file = make_file(
         "{\"attnd_session\":\"1\",\"model\":\"sdpa\",\"dtype\":\"f32\",\"window\":\"5\"}");
     session_bytes_put(&client, "own", file, 201);
@@ -180,7 +165,7 @@ static void test_own_window(void **state)
 }
 
 /* What is said is held to. */
-static void test_own_file_refused(void **state)
+TEST(own_file_refused)
 {
 #define MUST "\"attnd_session\":\"1\",\"model\":\"sdpa\",\"dtype\":\"f32\""
     static const struct {
@@ -201,7 +186,6 @@ static void test_own_file_refused(void **state)
         { "{\"attnd_session\":\"1\",\"model\":\"stories260K\",\"dtype\":\"f32\"}", 400, "shape",
           "layer 0" },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++) {
         struct session_bytes file = make_file(BAD[i].metadata);
         session_bytes_refused(&client, "own", file, BAD[i].status, BAD[i].code, BAD[i].says);
@@ -213,19 +197,10 @@ static void test_own_file_refused(void **state)
 static int start(void **state)
 {
     struct fill fill = { 20261123 };
-    (void)state;
     fill_floats(&fill, sides[0], 2 * SIDE, -1, 1);
     fixture_serve("--models", "examples/models");
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_query),         cmocka_unit_test(test_no_query_of_lists),
-        cmocka_unit_test(test_no_query_of_file), cmocka_unit_test(test_own_file),
-        cmocka_unit_test(test_own_window),       cmocka_unit_test(test_own_file_refused),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

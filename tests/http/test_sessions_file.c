@@ -1,21 +1,11 @@
 /* test_sessions_file.c - a session as a file: what is in it, and that the session which another
  * daemon makes of it goes on to the bit. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "request_text.h"
 #include "session_bytes.h"
 #include "session_client.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static struct daemon other; /* with the same models */
 static struct http_client there;
@@ -75,11 +65,10 @@ static void expect_same_numbers(struct session_bytes one, struct session_bytes t
 /* --------------------------------------------------------------------- round trips -- */
 
 /* Over pages of several sizes, some of them shared, with a part cut off. */
-static void test_every_dtype(void **state)
+TEST(every_dtype)
 {
     static const char *const DTYPES[] = { "f32", "f16", "bf16", "int8" };
     char body[200];
-    (void)state;
     for (size_t i = 0; i < sizeof DTYPES / sizeof DTYPES[0]; i++) {
         snprintf(body, sizeof body,
                  "{\"model\":\"sdpa\",\"id\":\"a\",\"dtype\":\"%s\",\"kv_len_max\":9000,"
@@ -132,11 +121,10 @@ static char *layers_text(uint64_t seed, int rows)
     return text.data;
 }
 
-static void test_model_with_projections(void **state)
+TEST(model_with_projections)
 {
     static const char *const DTYPES[] = { "f32", "f16", "bf16", "int8" };
     char body[100];
-    (void)state;
     for (size_t i = 0; i < sizeof DTYPES / sizeof DTYPES[0]; i++) {
         snprintf(body, sizeof body, "{\"model\":\"stories260K\",\"id\":\"s\",\"dtype\":\"%s\"}",
                  DTYPES[i]);
@@ -163,9 +151,8 @@ static void test_model_with_projections(void **state)
 }
 
 /* A session without rows has tensors without rows, and takes any shape afterwards. */
-static void test_empty(void **state)
+TEST(empty)
 {
-    (void)state;
     session_make(&client, "{\"model\":\"sdpa\",\"id\":\"empty\"}");
     struct session_bytes file = session_bytes_get(&client, "empty");
     session_bytes_put(&there, "empty", file, 201);
@@ -186,11 +173,10 @@ static void test_empty(void **state)
 /* ----------------------------------------------------------------------- the layout -- */
 
 /* Head by head; by other means than the daemon's. */
-static void test_layout(void **state)
+TEST(layout)
 {
     static const float WANT[] = { 1, 2, 5, 6, 3, 4, 7, 8, 10, 30, 20, 40 };
     const char *numbers;
-    (void)state;
     session_make(&client, "{\"model\":\"sdpa\",\"id\":\"l\"}");
     cJSON_Delete(session_post(&client, "l", "attention",
                               "{\"query\":[[[1,1]],[[1,1]]],\"key\":[[[1,2]],[[3,4]]],"
@@ -230,7 +216,7 @@ static void test_layout(void **state)
 }
 
 /* A session is shown as JSON where Accept refuses the file, or prefers JSON. */
-static void test_accept(void **state)
+TEST(accept)
 {
     static const struct {
         const char *accept;
@@ -240,7 +226,6 @@ static void test_accept(void **state)
         { "Accept: application/x-safetensors;q=0.5, application/json", false },
         { "Accept: application/x-safetensors;q=0.5, */*;q=0.1", true },
     };
-    (void)state;
     session_make(&client, "{\"model\":\"sdpa\",\"id\":\"accept\"}");
     append(&client, "accept", 3, 2);
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
@@ -258,11 +243,10 @@ static void test_accept(void **state)
 
 /* Files that are got while rows are appended have a length that there was, in all layers, and the
  * rows of that length. */
-static void test_while_appending(void **state)
+TEST(while_appending)
 {
     enum { STEPS = 40, ROWS = 7 };
     char *bodies[STEPS];
-    (void)state;
     session_make(&client, "{\"model\":\"stories260K\",\"id\":\"w\",\"layers\":[0,1,2,4]}");
     for (int i = 0; i < STEPS; i++)
         bodies[i] = layers_text(1, ROWS);
@@ -308,16 +292,14 @@ static void test_while_appending(void **state)
 static int start(void **state)
 {
     directory = daemon_directory_create();
-    (void)state;
     fixture_serve("--models", "examples/models");
     daemon_start_with(&other, "--models", "examples/models", NULL);
     http_client_init(&there, other.port);
     return 0;
 }
 
-static void test_other_stops_cleanly(void **state)
+TEST(other_stops_cleanly)
 {
-    (void)state;
     session_wait_until_empty(&client);
     session_wait_until_empty(&there);
     http_client_free(&there);
@@ -330,17 +312,5 @@ static int clear(void **state)
     return fixture_clear(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_dtype),
-        cmocka_unit_test(test_model_with_projections),
-        cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_layout),
-        cmocka_unit_test(test_accept),
-        cmocka_unit_test(test_while_appending),
-        cmocka_unit_test(test_other_stops_cleanly),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, clear);

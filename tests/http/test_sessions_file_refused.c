@@ -1,12 +1,5 @@
 /* test_sessions_file_refused.c - files of sessions that lie, or that come from somebody who may
  * not: each is refused, and leaves nothing. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fill.h"
 #include "fixture.h"
@@ -15,10 +8,7 @@
 #include "request_text.h"
 #include "session_bytes.h"
 #include "session_client.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 /* Keys of 8 columns. */
 static void append(struct http_client *own, const char *id, int rows)
@@ -113,16 +103,15 @@ static void tell(const struct lie *lie)
     cJSON_Delete(header);
 }
 
-static void test_lies(void **state)
+TEST(lies)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof LIES / sizeof LIES[0]; i++)
         tell(&LIES[i]);
     session_get(&client, "lie", 404);
 }
 
 /* Names of tensors; the numbers of both stay. */
-static void test_names(void **state)
+TEST(names)
 {
     static const struct {
         const char *name, *code, *says;
@@ -137,7 +126,6 @@ static void test_names(void **state)
         { "value", "field", "expected layers.0.key" },
         { "layers.0.key", "duplicate", "" },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++) {
         const char *numbers;
         cJSON *header = session_bytes_header(file, &numbers);
@@ -152,10 +140,9 @@ static void test_names(void **state)
 }
 
 /* Layers that the model does not have, and heads that are not its own. */
-static void test_other_layers(void **state)
+TEST(other_layers)
 {
     const char *numbers;
-    (void)state;
     cJSON *header = session_bytes_header(file, &numbers);
     for (int side = 0; side < 2; side++)
         cJSON_AddItemToObject(header, side ? "layers.7.value" : "layers.7.key",
@@ -187,10 +174,9 @@ static void test_other_layers(void **state)
 /* ------------------------------------------------------------------------- damage -- */
 
 /* One bit at a time, at random, and each bit of the first bytes. */
-static void test_flipped_bits(void **state)
+TEST(flipped_bits)
 {
     struct fill fill = { 20261123 };
-    (void)state;
     for (int i = 0; i < 1500; i++) {
         const int64_t at = i < 200 ? i / 8 : fill_below(&fill, (int64_t)file.size);
         const char bit = (char)(1 << (i < 200 ? i % 8 : fill_below(&fill, 8)));
@@ -205,10 +191,9 @@ static void test_flipped_bits(void **state)
     session_get(&client, "bit", 404);
 }
 
-static void test_cut(void **state)
+TEST(cut)
 {
     struct fill fill = { 7 };
-    (void)state;
     for (int i = 0; i < 300; i++) {
         const size_t size = i < 12 ? (size_t)i : (size_t)fill_below(&fill, (int64_t)file.size);
         struct http_response response =
@@ -220,7 +205,7 @@ static void test_cut(void **state)
     session_get(&client, "cut", 404);
 }
 
-static void test_names_and_types(void **state)
+TEST(names_and_types)
 {
     static const char *const JSON[] = { "Content-Type: application/json", NULL };
     const struct http_request typed = { .method = "PUT",
@@ -229,7 +214,6 @@ static void test_names_and_types(void **state)
                                         .body_size = file.size,
                                         .headers = JSON };
     char id[100];
-    (void)state;
     answer_send_refused(&client, &typed, 415, "content_type", NULL);
     session_bytes_refused(&client, "attention", file, 400, "option",
                           "not '.', '..' or 'attention'");
@@ -249,12 +233,11 @@ static const struct key_line KEYS[] = {
     { NULL, NULL },
 };
 
-static void test_owners(void **state)
+TEST(owners)
 {
     static const char *const TYPE[] = { "Content-Type: application/x-safetensors", NULL };
     struct daemon own;
     struct http_client to;
-    (void)state;
     session_make(&client, "{\"model\":\"sdpa\",\"id\":\"x\"}");
     append(&client, "x", 2);
     struct session_bytes own_file = session_bytes_get(&client, "x");
@@ -294,11 +277,10 @@ static void test_owners(void **state)
 }
 
 /* Where the budget is full a file is refused, and what could make room is not ended in vain. */
-static void test_budget(void **state)
+TEST(budget)
 {
     struct daemon own;
     struct http_client to;
-    (void)state;
     session_make(&client, "{\"model\":\"sdpa\",\"id\":\"big\"}");
     append(&client, "big", 1500);
     struct session_bytes own_file = session_bytes_get(&client, "big");
@@ -325,11 +307,10 @@ static void test_budget(void **state)
 }
 
 /* A model of the same name with other parameters, or none of that name. */
-static void test_other_model(void **state)
+TEST(other_model)
 {
     struct daemon own;
     struct http_client to;
-    (void)state;
     daemon_start_with(&own, "--models", directory, "--model-control", "explicit", NULL);
     http_client_init(&to, own.port);
     model_put_demo(&to, "mine", 1, 201);
@@ -349,7 +330,6 @@ static void test_other_model(void **state)
 static int start(void **state)
 {
     directory = daemon_directory_create();
-    (void)state;
     fixture_serve("--models", "examples/models");
     session_make(&client, "{\"model\":\"sdpa\",\"id\":\"first\",\"kv_len_max\":70}");
     append(&client, "first", 70);
@@ -360,23 +340,12 @@ static int start(void **state)
     return 0;
 }
 
-static void test_nothing_is_left(void **state)
+TEST(nothing_is_left)
 {
-    (void)state;
     session_delete(&client, "first", 204);
     session_wait_until_empty(&client);
     session_bytes_free(&file);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lies),          cmocka_unit_test(test_names),
-        cmocka_unit_test(test_other_layers),  cmocka_unit_test(test_flipped_bits),
-        cmocka_unit_test(test_cut),           cmocka_unit_test(test_names_and_types),
-        cmocka_unit_test(test_owners),        cmocka_unit_test(test_budget),
-        cmocka_unit_test(test_other_model),   cmocka_unit_test(test_nothing_is_left),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

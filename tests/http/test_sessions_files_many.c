@@ -3,23 +3,13 @@
  * A file has to be answered with the bytes of the JSON answer to the same numbers, its tensors with
  * the bits of a file that has one call alone. What is refused is in
  * test_sessions_files_refused.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fill.h"
 #include "fixture.h"
 #include "request_text.h"
 #include "session_client.h"
 #include "tensor_body.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static const char MANY[] = "/v1/sessions/attention", STORY[] = "/v1/sessions/story/attention",
                   TYPE[] = "application/x-safetensors";
@@ -81,9 +71,8 @@ static cJSON *list_of(const cJSON *header, const char *name)
     return list;
 }
 
-static void test_many(void **state)
+TEST(many)
 {
-    (void)state;
     struct forms forms = { .body.used = 0 };
     request_text_add(&forms.text,
                      "{\"append\":false,\"outputs\":[\"context\",\"lse\"],\"requests\":["
@@ -122,9 +111,8 @@ static void test_many(void **state)
     free(forms.text.data);
 }
 
-static void test_steps(void **state)
+TEST(steps)
 {
-    (void)state;
     struct forms forms = { .body.used = 0 };
     request_text_add(&forms.text, "{\"append\":false,\"steps\":[{\"layer\":4");
     add(&forms, "steps.0", "input", 2, WIDTH);
@@ -187,11 +175,10 @@ static void expect_as_alone(const struct http_response *all, const cJSON *header
 }
 
 /* Results of several dtypes stand in one file, each at a place that its size divides. */
-static void test_dtypes(void **state)
+TEST(dtypes)
 {
     static const float QUERY[] = { 1, 2, 3, 4 };
     static const double WIDE[] = { 1, 2, 3, 4 };
-    (void)state;
     for (int pad = 0; pad < 8; pad++) {
         struct tensor_body body = { .used = 0 };
         add_rows(&body, "requests.0.", "F16", HALVES);
@@ -224,10 +211,9 @@ static void test_dtypes(void **state)
 
 /* ------------------------------------------------------------------------- appending -- */
 
-static void test_appends(void **state)
+TEST(appends)
 {
     static const float ROW[] = { 1, 0, 0, 1 };
-    (void)state;
     struct tensor_body body = { .used = 0 };
     session_make(&client, "{\"model\":\"sdpa\",\"id\":\"e\"}");
     session_make(&client, "{\"model\":\"sdpa\",\"id\":\"f\"}");
@@ -258,9 +244,8 @@ static void test_appends(void **state)
 
 /* --------------------------------------------------------------------------- no items -- */
 
-static void test_no_items(void **state)
+TEST(no_items)
 {
-    (void)state;
     const struct tensor_body body = { .used = 0 };
     struct http_response response =
         tensor_body_post(&client, MANY, &body, "{\"requests\":\"[]\"}", 0, TYPE);
@@ -276,7 +261,6 @@ static int start(void **state)
 {
     static const char *const FILLED[] = { "a", "b", "c", "d" };
     fixture_serve("--workers", "2", "--models", "examples/models");
-    (void)state;
     session_make(&client, "{\"model\":\"sdpa\",\"id\":\"a\"}");
     session_make(&client, "{\"model\":\"sdpa\",\"id\":\"b\",\"dtype\":\"f16\"}");
     session_make(&client, "{\"model\":\"sdpa\",\"id\":\"c\",\"dtype\":\"bf16\"}");
@@ -290,12 +274,5 @@ static int start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_many),     cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_dtypes),   cmocka_unit_test(test_appends),
-        cmocka_unit_test(test_no_items), cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

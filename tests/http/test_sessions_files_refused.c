@@ -1,19 +1,11 @@
 /* test_sessions_files_refused.c - files of many sessions, and of several steps, that are refused:
  * each fault with its place and words about it, that of one item beside the answers of the others.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "session_client.h"
 #include "tensor_body.h"
-
-#include <string.h>
+#include "test.h"
 
 static const char MANY[] = "/v1/sessions/attention", ONE[] = "/v1/sessions/a/attention",
                   STORY[] = "/v1/sessions/story/attention";
@@ -50,9 +42,8 @@ static void item_refused(const char *name, const char *dtype, const char *metada
     http_response_free(&response);
 }
 
-static void test_faults_of_an_item(void **state)
+TEST(faults_of_an_item)
 {
-    (void)state;
     item_refused("requests.1.query", "I64", "{" TWO "}", "dtype", "/requests/1/query", "I64");
     item_refused("requests.1.qery", "F32", "{" TWO "}", "field", "/requests/1/qery",
                  "did you mean 'query'");
@@ -83,7 +74,7 @@ static void refused(const char *path, const struct tensor_body *body, const char
     http_response_free(&response);
 }
 
-static void test_faults_of_all(void **state)
+TEST(faults_of_all)
 {
     static const char *const NAMES[] = { "query",           "requests",
                                          "requests.",       "requests.2.query",
@@ -93,7 +84,6 @@ static void test_faults_of_all(void **state)
                                          "results.0.query", "steps.0.query",
                                          "request.0.query", "requests.1x.query" };
     static const float NUMBER = 1;
-    (void)state;
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++) {
         struct tensor_body body = good_queries();
         tensor_body_add(&body, NAMES[i], "F32", "[1]", &NUMBER, sizeof NUMBER);
@@ -115,11 +105,10 @@ static void test_faults_of_all(void **state)
 }
 
 /* A fault of one step is one of the call, and appends nothing. */
-static void test_faults_of_steps(void **state)
+TEST(faults_of_steps)
 {
     static const float ROW[WIDTH];
     static const char LISTED[] = "{\"steps\":\"[{\\\"layer\\\":0},{\\\"layer\\\":1}]\"}";
-    (void)state;
     struct tensor_body first = { .used = 0 };
     tensor_body_add(&first, "steps.0.input", "F32", "[1,64]", ROW, sizeof ROW);
     struct tensor_body body = first;
@@ -139,7 +128,6 @@ static void test_faults_of_steps(void **state)
 
 static int start(void **state)
 {
-    (void)state;
     fixture_serve("--models", "examples/models");
     session_make(&client, "{\"model\":\"sdpa\",\"id\":\"a\"}");
     session_make(&client, "{\"model\":\"sdpa\",\"id\":\"b\"}");
@@ -147,13 +135,5 @@ static int start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_faults_of_an_item),
-        cmocka_unit_test(test_faults_of_all),
-        cmocka_unit_test(test_faults_of_steps),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

@@ -2,24 +2,13 @@
  * 64 of them are a group, then scale * q. Random scripts of appends, looks, retries, truncations,
  * forks and files: every answer must be, to the bit, what POST /v1/attention says of the floats
  * that the model has. What such a session takes is about a quarter. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fill.h"
 #include "fixture.h"
 #include "request_text.h"
 #include "session_bytes.h"
 #include "session_client.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 enum {
     Q_HEADS = 4,
@@ -319,9 +308,8 @@ static void run_script(uint64_t seed)
             session_delete(&client, id_of(&mirrors[i]), 204);
 }
 
-static void test_scripts(void **state)
+TEST(scripts)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 3; seed++)
         run_script(seed);
     session_wait_until_empty(&client);
@@ -344,9 +332,8 @@ static void append_random(const char *id, int64_t rows, uint64_t seed)
 }
 
 /* Beside a session of f32 with the same rows: scales and the rows without a group count too. */
-static void test_memory(void **state)
+TEST(memory)
 {
-    (void)state;
     session_make(&client, "{\"model\":\"sdpa\",\"id\":\"wide\"}");
     session_make(&client, "{\"model\":\"sdpa\",\"dtype\":\"int8\",\"id\":\"narrow\"}");
     for (uint64_t i = 0; i < 9; i++) {
@@ -365,9 +352,8 @@ static void test_memory(void **state)
 }
 
 /* A number that is not finite has no scale: the call is refused, and the session is as before. */
-static void test_nonfinite(void **state)
+TEST(nonfinite)
 {
-    (void)state;
     session_make(&client, "{\"model\":\"sdpa\",\"dtype\":\"int8\",\"id\":\"finite\"}");
     session_refused(&client, "finite", "attention",
                     "{\"query\":[[1,0]],\"key\":[[1,0],[NaN,1]],\"value\":[[1,0],[0,1]]}", 400,
@@ -380,9 +366,8 @@ static void test_nonfinite(void **state)
 }
 
 /* The greatest and the least floats become groups without infinities. */
-static void test_extremes(void **state)
+TEST(extremes)
 {
-    (void)state;
     struct request_text text = { .data = NULL };
     session_make(&client, "{\"model\":\"sdpa\",\"dtype\":\"int8\",\"id\":\"far\"}");
     request_text_add(&text, "{\"query\":[[0,0]],\"outputs\":[\"context\"],\"key\":[[1,0]");
@@ -405,17 +390,9 @@ static void test_extremes(void **state)
 
 static int start(void **state)
 {
-    (void)state;
     fixture_serve("--json-nonfinite=allow");
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scripts),       cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_nonfinite),     cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

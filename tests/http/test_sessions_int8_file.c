@@ -1,24 +1,13 @@
 /* test_sessions_int8_file.c - files of sessions of int8: what is in them, and that those which lie
  * about groups and scales, or are damaged, are refused and leave nothing. Round trips are in
  * test_sessions_int8, test_sessions_file and test_sessions_save. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fill.h"
 #include "fixture.h"
 #include "request_text.h"
 #include "session_bytes.h"
 #include "session_client.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 enum { HEADS = 2, KEY = 3, VALUE = 2 };
 
@@ -68,13 +57,12 @@ static float float_at(const char *numbers, int64_t i)
 
 /* The uniform context of a session without its rest is the mean of scale * q of its values, and a
  * key's scale is its group's: read by other means than the daemon's. */
-static void test_layout(void **state)
+TEST(layout)
 {
     static const int64_t LENGTHS[GROUPS] = { 64, 7, 64 };
     const char *numbers;
     int64_t lengths[GROUPS];
     double sum = 0;
-    (void)state;
     cJSON *header = session_bytes_header(file, &numbers);
     answer_expect(cJSON_GetObjectItem(header, "__metadata__"), "dtype", "\"int8\"", 0);
     const char *key = tensor(header, numbers, "layers.0.key", "I8", "[2,135,3]");
@@ -108,10 +96,9 @@ static void test_layout(void **state)
 }
 
 /* A session without rows, without groups, and without a rest. */
-static void test_parts_that_are_not_there(void **state)
+TEST(parts_that_are_not_there)
 {
     static const int LENGTHS[] = { 0, 9, 128 };
-    (void)state;
     for (int i = 0; i < 3; i++) {
         session_make(&client, "{\"model\":\"sdpa\",\"dtype\":\"int8\",\"id\":\"one\"}");
         if (LENGTHS[i] > 0)
@@ -138,7 +125,7 @@ static void test_parts_that_are_not_there(void **state)
 /* --------------------------------------------------------------------------- lies -- */
 
 /* A number of a tensor is another one; the checksums are made anew. */
-static void test_numbers_that_lie(void **state)
+TEST(numbers_that_lie)
 {
     static const float NEGATIVE = -1, INFINITE = INFINITY, NOT_ONE = NAN, LARGE = 3e36f;
     static const int64_t SIX = 6, NONE = 0, MINUS = -1, LONG = 65, HUGE_ROWS = INT64_MAX;
@@ -164,7 +151,6 @@ static void test_numbers_that_lie(void **state)
         { "layers.0.key", 5, 1, &LEAST, "option", "number 5 of layers.0.key is -128" },
         { "layers.0.value", 0, 1, &LEAST, "option", "number 0 of layers.0.value is -128" },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof LIES / sizeof LIES[0]; i++) {
         const char *numbers;
         cJSON *header = session_bytes_header(file, &numbers);
@@ -186,7 +172,7 @@ static void test_numbers_that_lie(void **state)
 }
 
 /* A tensor has another shape or dtype, another name, or is not there; its numbers stay. */
-static void test_shapes_that_lie(void **state)
+TEST(shapes_that_lie)
 {
     static const struct {
         const char *name, *member, *value, *code, *says;
@@ -210,7 +196,6 @@ static void test_shapes_that_lie(void **state)
         { "__metadata__", "dtype", "\"f32\"", "dtype", "is I8" },
         { "__metadata__", "kv_len_max", "\"139\"", "length", "has 140 keys" },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof LIES / sizeof LIES[0]; i++) {
         const char *numbers;
         cJSON *header = session_bytes_header(file, &numbers);
@@ -232,10 +217,9 @@ static void test_shapes_that_lie(void **state)
 }
 
 /* One bit at a time, of the header and of each tensor. */
-static void test_flipped_bits(void **state)
+TEST(flipped_bits)
 {
     struct fill fill = { 20261123 };
-    (void)state;
     for (int i = 0; i < 800; i++) {
         const int64_t at = fill_below(&fill, (int64_t)file.size);
         const char bit = (char)(1 << fill_below(&fill, 8));
@@ -251,11 +235,10 @@ static void test_flipped_bits(void **state)
 }
 
 /* Groups of one row each take the pages of whole ones, which the budget counts beforehand. */
-static void test_budget(void **state)
+TEST(budget)
 {
     struct daemon own;
     struct http_client to;
-    (void)state;
     session_make(&client, "{\"model\":\"sdpa\",\"dtype\":\"int8\",\"id\":\"many\"}");
     for (int i = 1; i <= 40; i++) {
         char body[32];
@@ -280,7 +263,6 @@ static void test_budget(void **state)
 
 static int start(void **state)
 {
-    (void)state;
     fixture_serve(NULL);
     session_make(&client, "{\"model\":\"sdpa\",\"dtype\":\"int8\",\"id\":\"first\"}");
     append("first", 1, 130);
@@ -290,21 +272,12 @@ static int start(void **state)
     return 0;
 }
 
-static void test_nothing_is_left(void **state)
+TEST(nothing_is_left)
 {
-    (void)state;
     session_delete(&client, "first", 204);
     session_wait_until_empty(&client);
     session_bytes_free(&file);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layout),           cmocka_unit_test(test_parts_that_are_not_there),
-        cmocka_unit_test(test_numbers_that_lie), cmocka_unit_test(test_shapes_that_lie),
-        cmocka_unit_test(test_flipped_bits),     cmocka_unit_test(test_budget),
-        cmocka_unit_test(test_nothing_is_left),  cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

@@ -2,24 +2,13 @@
  * implementation wrote, token by token, from a session of int8; and attention over the keys and
  * values of that story, whose channels have very different sizes, in f32 and in int8. Prints the
  * numbers that API_SESSIONS.md has. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "request_text.h"
 #include "session_bytes.h"
 #include "session_client.h"
 #include "tensor_file.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 enum { STORY = 257, LAYERS = 5, HEADS = 4, HEAD_DIM = 8, QUERIES = 64, ROWS = STORY - 1 };
 
@@ -27,7 +16,6 @@ static int story[STORY];
 
 static int set_up(void **state)
 {
-    (void)state;
     char *text = (char *)tensor_read_bytes("tests/conformance/stories260K/greedy.json", NULL);
     cJSON *json = cJSON_Parse(text);
     const cJSON *ids = cJSON_GetObjectItem(json, "ids");
@@ -68,9 +56,8 @@ static int tell(const char *id, const char *dtype)
     return right;
 }
 
-static void test_story(void **state)
+TEST(story)
 {
-    (void)state;
     const int right = tell("narrow", "int8");
     printf("%d of %d tokens are those of f32\n", right, ROWS);
     assert_true(right >= ROWS * 95 / 100);
@@ -163,9 +150,8 @@ static double outlier_of(const float *key)
     return greatest / median;
 }
 
-static void test_layers(void **state)
+TEST(layers)
 {
-    (void)state;
     const char *numbers;
     assert_int_equal(tell("wide", "f32"), ROWS);
     struct session_bytes file = session_bytes_get(&client, "wide");
@@ -190,12 +176,5 @@ static void test_layers(void **state)
     session_delete(&client, "wide", 204);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_story),
-        cmocka_unit_test(test_layers),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, set_up, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(set_up, fixture_clear);

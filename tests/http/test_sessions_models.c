@@ -1,12 +1,5 @@
 /* test_sessions_models.c - sessions of a model with projections, layer by layer, with the rows that
  * enter them in a trace; keys and values in f16 and bf16, as files; models that are replaced. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fill.h"
 #include "fixture.h"
@@ -15,10 +8,7 @@
 #include "session_client.h"
 #include "tensor_body.h"
 #include "tensor_file.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 /* ------------------------------------------------------------------ projections -- */
 
@@ -92,10 +82,9 @@ static void send_layers(const char *id, int64_t past, int64_t end)
 }
 
 /* A prompt, and then token by token. */
-static void test_layer_by_layer(void **state)
+TEST(layer_by_layer)
 {
     const int64_t prompt = 5;
-    (void)state;
     read_inputs();
     session_make(&client, "{\"model\":\"stories260K\",\"id\":\"story\"}");
     send_layers("story", 0, prompt);
@@ -107,10 +96,9 @@ static void test_layer_by_layer(void **state)
 }
 
 /* A query alone looks at what is there; its position is behind it. */
-static void test_looks(void **state)
+TEST(looks)
 {
     struct request_text text = { .data = NULL };
-    (void)state;
     session_make(&client, "{\"model\":\"stories260K\",\"id\":\"one\",\"layers\":[3]}");
     request_text_add(&text, "{\"input\":");
     request_text_matrix(&text, inputs[3][0], 4, WIDTH);
@@ -233,20 +221,18 @@ static void run_dtype(const char *name, const char *dtype, bool is_bf16)
     session_delete(&client, "half", 204);
 }
 
-static void test_dtypes(void **state)
+TEST(dtypes)
 {
-    (void)state;
     run_dtype("f16", "F16", false);
     run_dtype("bf16", "BF16", true);
 }
 
 /* Rows of floats are rounded once; the answer is that of the rounded ones. */
-static void test_rounds_once(void **state)
+TEST(rounds_once)
 {
     struct fill fill = { .state = 6 };
     struct request_text text = { .data = NULL };
     float query[COLUMNS], key[ROWS * COLUMNS], value[ROWS * COLUMNS];
-    (void)state;
     fill_halves(&fill, keys, false);
     fill_halves(&fill, values, false);
     fill_floats(&fill, query, COLUMNS, -1, 1);
@@ -279,12 +265,11 @@ static void test_rounds_once(void **state)
     session_delete(&client, "rounded", 204);
 }
 
-static void test_doubles_refused(void **state)
+TEST(doubles_refused)
 {
     static const double ONE[] = { 1 };
     static const float FLOAT[] = { 1 };
     struct tensor_body body = { .used = 0 };
-    (void)state;
     session_make(&client, "{\"model\":\"sdpa\",\"id\":\"floats\"}");
     tensor_body_add(&body, "query", "F64", "[1,1]", ONE, sizeof ONE);
     tensor_body_add(&body, "key", "F32", "[1,1]", FLOAT, sizeof FLOAT);
@@ -300,13 +285,12 @@ static void test_doubles_refused(void **state)
 /* ------------------------------------------------------------------- a model's end -- */
 
 /* A session goes on with the model that it was made for. */
-static void test_model_is_replaced(void **state)
+TEST(model_is_replaced)
 {
     static const char WORDS[] = "{\"input\":" MODEL_BYTES_WORDS ",\"causal\":false,\"at\":0}";
     char *models = daemon_directory_create();
     struct daemon other;
     struct http_client own;
-    (void)state;
     daemon_start_with(&other, "--models", models, "--model-control", "explicit", NULL);
     http_client_init(&own, other.port);
     model_put_demo(&own, "mine", 2, 201);
@@ -335,14 +319,13 @@ static void test_model_is_replaced(void **state)
 }
 
 /* Sessions of models that were replaced hold their files, which have a bound. */
-static void test_replaced_models_have_a_bound(void **state)
+TEST(replaced_models_have_a_bound)
 {
     enum { SIDE = 40 }; /* two matrices of 6400 bytes */
     char *models = daemon_directory_create();
     struct request_text text = { 0 }, row = { 0 };
     struct daemon other;
     struct http_client own;
-    (void)state;
     for (int i = 0; i < SIDE; i++)
         request_text_add(&row, "%s%d", i ? "," : "[", i);
     request_text_add(&text, "{\"config\":{\"attention\":\"dot\"},\"parameters\":{");
@@ -376,17 +359,5 @@ static void test_replaced_models_have_a_bound(void **state)
     daemon_directory_remove(models);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layer_by_layer),
-        cmocka_unit_test(test_looks),
-        cmocka_unit_test(test_dtypes),
-        cmocka_unit_test(test_rounds_once),
-        cmocka_unit_test(test_doubles_refused),
-        cmocka_unit_test(test_model_is_replaced),
-        cmocka_unit_test(test_replaced_models_have_a_bound),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, fixture_start_with_examples, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(fixture_start_with_examples, fixture_clear);

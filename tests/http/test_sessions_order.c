@@ -1,21 +1,10 @@
 /* test_sessions_order.c - several clients of one session, and calls that fail: calls are done one
  * after the other, and what fails, is late, or whose client leaves appends nothing. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "request_text.h"
 #include "session_client.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 /* ------------------------------------------------------------------- many clients -- */
 
@@ -33,13 +22,12 @@ static void read_place(const struct http_response *response, int64_t *place, dou
 
 /* A query of 0 gives all rows the same weight. So the answers say who came before whom, and there
  * has to be one order of all. */
-static void test_one_order(void **state)
+TEST(one_order)
 {
     struct http_crowd crowd;
     char bodies[CLIENTS][64];
     struct http_request requests[CLIENTS];
     struct http_response responses[CLIENTS];
-    (void)state;
     http_crowd_init(&crowd, server.port, CLIENTS);
     for (int round = 0; round < ROUNDS; round++) {
         double sums[CLIENTS + 1] = { 0 };
@@ -71,7 +59,7 @@ static void test_one_order(void **state)
 }
 
 /* Forks of one session append side by side, behind rows in pages that all of them share. */
-static void test_forks_side_by_side(void **state)
+TEST(forks_side_by_side)
 {
     enum { BASE = 100, APPENDS = 30 };
     struct http_crowd crowd;
@@ -79,7 +67,6 @@ static void test_forks_side_by_side(void **state)
     char bodies[CLIENTS][64], paths[CLIENTS][64], id[16];
     struct http_request requests[CLIENTS];
     struct http_response responses[CLIENTS];
-    (void)state;
     session_make(&client, "{\"model\":\"sdpa\",\"id\":\"f0\"}");
     request_text_add(&text, "{\"query\":[[0]],\"key\":[");
     for (int i = 0; i < BASE; i++)
@@ -119,7 +106,7 @@ static void test_forks_side_by_side(void **state)
 /* -------------------------------------------------------------------- what fails -- */
 
 /* A step that cannot be done, beside steps that can: nothing is appended. */
-static void test_steps_all_or_nothing(void **state)
+TEST(steps_all_or_nothing)
 {
     static const char *const BAD[] = {
         "{\"layer\":9,\"query\":[[1]]}", "{\"layer\":2,\"input\":[[1,2]]}",
@@ -127,7 +114,6 @@ static void test_steps_all_or_nothing(void **state)
         "{\"layer\":0,\"query\":[[1]]}",
     };
     struct request_text text = { .data = NULL };
-    (void)state;
     session_make(&client, "{\"model\":\"stories260K\",\"id\":\"steps\"}");
     for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++) {
         text.used = 0;
@@ -149,35 +135,8 @@ static void test_steps_all_or_nothing(void **state)
     session_delete(&client, "steps", 204);
 }
 
-/* In a batch a fault is its item's own. */
-static void test_items_fail_alone(void **state)
+TEST(retries)
 {
-    (void)state;
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"a\",\"kv_len_max\":2}");
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"b\"}");
-    cJSON *answer = answer_post(&client, "/v1/sessions/attention",
-                                "{\"key\":[[1],[2],[3]],\"query\":[[1]],\"requests\":[{\"session\":"
-                                "\"a\"},{\"session\":\"b\"},"
-                                "{\"session\":\"b\"},{\"session\":\"none\"},{}]}");
-    const cJSON *results = cJSON_GetObjectItem(answer, "results");
-    answer_expect_item_fault(cJSON_GetArrayItem(results, 0), "conflict", NULL);
-    assert_int_equal(cJSON_GetObjectItem(cJSON_GetArrayItem(results, 1), "kv_len")->valueint, 3);
-    answer_expect_item_fault(cJSON_GetArrayItem(results, 2), "duplicate", "/requests/2/layer");
-    answer_expect_item_fault(cJSON_GetArrayItem(results, 3), "not_found", "/requests/3/session");
-    answer_expect_item_fault(cJSON_GetArrayItem(results, 4), "field", "/requests/4/session");
-    cJSON_Delete(answer);
-    answer_refused(&client, "/v1/sessions/attention",
-                   "{\"key\":[[1]],\"requests\":[{\"session\":\"a\"},7]}", 400, "type",
-                   "/requests/1");
-    assert_int_equal(session_number(&client, "a", "kv_len"), 0);
-    assert_int_equal(session_number(&client, "b", "kv_len"), 3);
-    session_delete(&client, "a", 204);
-    session_delete(&client, "b", 204);
-}
-
-static void test_retries(void **state)
-{
-    (void)state;
     session_make(&client, "{\"model\":\"sdpa\",\"id\":\"again\"}");
     static const char FIRST[] =
         "{\"at\":0,\"query\":[[1,0]],\"key\":[[1,2],[3,4]],\"value\":[[1,1],"
@@ -206,6 +165,31 @@ static void test_retries(void **state)
                     "has 3 keys");
     assert_int_equal(session_number(&client, "again", "kv_len"), 3);
     session_delete(&client, "again", 204);
+}
+
+/* In a batch a fault is its item's own. */
+TEST(items_fail_alone)
+{
+    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"a\",\"kv_len_max\":2}");
+    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"b\"}");
+    cJSON *answer = answer_post(&client, "/v1/sessions/attention",
+                                "{\"key\":[[1],[2],[3]],\"query\":[[1]],\"requests\":[{\"session\":"
+                                "\"a\"},{\"session\":\"b\"},"
+                                "{\"session\":\"b\"},{\"session\":\"none\"},{}]}");
+    const cJSON *results = cJSON_GetObjectItem(answer, "results");
+    answer_expect_item_fault(cJSON_GetArrayItem(results, 0), "conflict", NULL);
+    assert_int_equal(cJSON_GetObjectItem(cJSON_GetArrayItem(results, 1), "kv_len")->valueint, 3);
+    answer_expect_item_fault(cJSON_GetArrayItem(results, 2), "duplicate", "/requests/2/layer");
+    answer_expect_item_fault(cJSON_GetArrayItem(results, 3), "not_found", "/requests/3/session");
+    answer_expect_item_fault(cJSON_GetArrayItem(results, 4), "field", "/requests/4/session");
+    cJSON_Delete(answer);
+    answer_refused(&client, "/v1/sessions/attention",
+                   "{\"key\":[[1]],\"requests\":[{\"session\":\"a\"},7]}", 400, "type",
+                   "/requests/1");
+    assert_int_equal(session_number(&client, "a", "kv_len"), 0);
+    assert_int_equal(session_number(&client, "b", "kv_len"), 3);
+    session_delete(&client, "a", 204);
+    session_delete(&client, "b", 204);
 }
 
 /* ------------------------------------------------------------- clients that leave -- */
@@ -239,7 +223,7 @@ static void start_patient(struct daemon *other, struct http_client *own)
 
 /* What comes behind an append that runs waits for it; what is too late then has appended nothing.
  * When the client of the append leaves, nothing of it stays and the others are done in order. */
-static void test_waiting(void **state)
+TEST(waiting)
 {
     static const char *const LATE[] = { "Content-Type: application/json", "X-Timeout-Ms: 100",
                                         NULL };
@@ -255,7 +239,6 @@ static void test_waiting(void **state)
     struct daemon other;
     struct http_client own;
     struct http_raw endless;
-    (void)state;
     start_patient(&other, &own);
     session_make(&own, "{\"model\":\"sdpa\",\"id\":\"s\"}");
     begin_endless(&endless, &own, "s");
@@ -284,7 +267,7 @@ static void test_waiting(void **state)
 
 /* A session that ends while calls wait for it: those that came before the end are done, those
  * behind it find it gone. */
-static void test_deleted_while_waiting(void **state)
+TEST(deleted_while_waiting)
 {
     static const char ONE[] = "{\"query\":[[1]],\"key\":[[1]]}";
     const struct http_request append = { .path = "/v1/sessions/s/attention", .body = ONE };
@@ -295,7 +278,6 @@ static void test_deleted_while_waiting(void **state)
     struct daemon other;
     struct http_client own;
     struct http_raw endless;
-    (void)state;
     start_patient(&other, &own);
     session_make(&own, "{\"model\":\"sdpa\",\"id\":\"s\"}");
     begin_endless(&endless, &own, "s");
@@ -314,17 +296,5 @@ static void test_deleted_while_waiting(void **state)
     daemon_stop(&other);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_order),
-        cmocka_unit_test(test_forks_side_by_side),
-        cmocka_unit_test(test_steps_all_or_nothing),
-        cmocka_unit_test(test_retries),
-        cmocka_unit_test(test_items_fail_alone),
-        cmocka_unit_test(test_waiting),
-        cmocka_unit_test(test_deleted_while_waiting),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, fixture_start_with_examples, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(fixture_start_with_examples, fixture_clear);

@@ -1,21 +1,11 @@
 /* test_sessions_owners.c - whose a session is: who may see it, call it and end it, and how many and
  * how large ones a name may have. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "key_file.h"
 #include "metrics_page.h"
 #include "request_text.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static const struct key_line KEYS[] = {
     { "anna", "infer,sessions sessions=2" },
@@ -34,7 +24,7 @@ static void key_done(struct http_response response)
     http_response_free(&response);
 }
 
-static void test_owners(void **state)
+TEST(owners)
 {
     static const struct http_request MAKE = { .path = "/v1/sessions",
                                               .body = "{\"model\":\"sdpa\",\"id\":\"s\"}" };
@@ -58,7 +48,6 @@ static void test_owners(void **state)
     const struct http_request *const VERBS[] = { &LOOK, &CALL, &FORK, &CUT, &END };
     struct daemon other;
     struct http_client own;
-    (void)state;
     key_file_write(fixture_path("keys"), KEYS);
     daemon_start_with(&other, "--keys", fixture_path("keys"), NULL);
     http_client_init(&own, other.port);
@@ -111,7 +100,7 @@ static void expect_owner(struct http_client *own, const char *name,
 
 /* A key that may see all sessions says whose it means; one that is sent again ends nobody else's.
  */
-static void test_owner_said(void **state)
+TEST(owner_said)
 {
     static const struct http_request MAKE = { .path = "/v1/sessions",
                                               .body = "{\"model\":\"sdpa\",\"id\":\"s\"}" };
@@ -137,7 +126,6 @@ static void test_owner_said(void **state)
     };
     struct daemon other;
     struct http_client own;
-    (void)state;
     key_file_write(fixture_path("keys"), KEYS);
     daemon_start_with(&other, "--keys", fixture_path("keys"), NULL);
     http_client_init(&own, other.port);
@@ -188,7 +176,7 @@ static double bytes_of(struct http_client *own, const char *name, const char *id
 
 /* A name may hold so many bytes, here of two sessions and three pages without a few; a page that is
  * shared counts once. */
-static void test_session_memory(void **state)
+TEST(session_memory)
 {
     static const struct key_line BOUND[] = { { "anna", "infer,sessions session-memory=6656" },
                                              { "bert", "infer,sessions" },
@@ -205,7 +193,6 @@ static void test_session_memory(void **state)
     struct daemon other;
     struct http_client own;
     struct request_text text = { .data = NULL }, long_text = { .data = NULL };
-    (void)state;
     request_text_add(&text, "{\"query\":[[1,2,3,4]],\"outputs\":[\"lse\"],\"key\":[[1,2,3,4]");
     for (int i = 1; i < 64; i++)
         request_text_add(&text, ",[1,2,3,4]");
@@ -255,7 +242,7 @@ static double metric_of(struct http_client *own, const char *name)
 }
 
 /* What each name has: its sessions themselves, their pages, bounds of keys for select. */
-static void test_metrics(void **state)
+TEST(metrics)
 {
     static const struct http_request MAKE = { .path = "/v1/sessions",
                                               .body = "{\"model\":\"sdpa\",\"id\":\"s\"}" };
@@ -267,7 +254,6 @@ static void test_metrics(void **state)
     struct daemon other;
     struct http_client own;
     struct request_text text = { .data = NULL };
-    (void)state;
     request_text_add(&text, "{\"query\":[[1,2,3,4]],\"outputs\":[\"lse\"],\"key\":");
     request_text_digits(&text, 512, 4);
     request_text_add(&text, "}");
@@ -293,13 +279,4 @@ static void test_metrics(void **state)
     daemon_stop(&other);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_owners),
-        cmocka_unit_test(test_owner_said),
-        cmocka_unit_test(test_session_memory),
-        cmocka_unit_test(test_metrics),
-    };
-    return cmocka_run_group_tests(tests, fixture_make_directory, fixture_clear);
-}
+ALL_TESTS(fixture_make_directory, fixture_clear);

@@ -1,20 +1,11 @@
 /* test_sessions_products.c - calls of several sessions whose rows are projected together. Each has
  * the bits that POST /v1/attention answers for the same rows. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fill.h"
 #include "fixture.h"
 #include "request_text.h"
 #include "session_client.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "test.h"
 
 enum { D_MODEL = 256, CLIENTS = 8, ROWS = 6 };
 
@@ -37,7 +28,7 @@ static void expect_row(struct http_response *response, int owner, int row)
 }
 
 /* All sessions append their next row at the same moment. The answers are compared afterwards. */
-static void test_shared_products(void **state)
+TEST(shared_products)
 {
     struct http_request requests[CLIENTS];
     struct http_response responses[ROWS][CLIENTS];
@@ -45,7 +36,6 @@ static void test_shared_products(void **state)
     char bodies[CLIENTS][64], paths[CLIENTS][64];
     struct http_crowd crowd;
     struct fill fill = { .state = 3 };
-    (void)state;
     fill_floats(&fill, &rows[0][0][0], sizeof rows / sizeof(float), -1, 1);
     http_crowd_init(&crowd, server.port, CLIENTS);
     for (int i = 0; i < CLIENTS; i++) {
@@ -77,7 +67,6 @@ static void test_shared_products(void **state)
 static int start(void **state)
 {
     char path[512];
-    (void)state;
     directory = daemon_directory_create();
     snprintf(path, sizeof path, "%s/wide.safetensors", directory);
     struct daemon_result made = daemon_command(
@@ -90,9 +79,5 @@ static int start(void **state)
     return exit_code;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_shared_products),
-                                        cmocka_unit_test(test_stops_cleanly) };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

@@ -1,24 +1,15 @@
 /* test_sessions_save.c - --session-save DIR: what the end of a daemon writes, the next start has
  * again, to the bit; and nothing comes back as it was before a change. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "key_file.h"
 #include "request_text.h"
 #include "session_bytes.h"
 #include "session_client.h"
+#include "test.h"
 
 #include <dirent.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -93,33 +84,10 @@ static void delete_all(const char *const *ids)
 
 /* ---------------------------------------------------------------------- a restart -- */
 
-/* A sequence of the Open Inference Protocol goes on over a restart. */
-static void test_sequence(void **state)
-{
-    static const char BODY[] =
-        "{\"parameters\":{\"sequence_id\":7%s},\"inputs\":["
-        "{\"name\":\"Q\",\"shape\":[1,1,1,2],\"datatype\":\"FP32\",\"data\":[1,0]},"
-        "{\"name\":\"K\",\"shape\":[1,1,1,2],\"datatype\":\"FP32\",\"data\":[1,0]},"
-        "{\"name\":\"V\",\"shape\":[1,1,1,2],\"datatype\":\"FP32\",\"data\":[1,0]}]}";
-    static const char *const FLAGS[] = { ",\"sequence_start\":true", "", ",\"sequence_end\":true" };
-    char body[sizeof BODY + 40];
-    (void)state;
-    for (int i = 0; i < 3; i++) {
-        snprintf(body, sizeof body, BODY, FLAGS[i]);
-        cJSON_Delete(answer_post(&client, "/v2/models/sdpa/infer", body));
-        if (i < 2)
-            assert_int_equal(session_number(&client, "sdpa:7", "kv_len"), i + 1);
-        start_again(SIGTERM);
-    }
-    session_get(&client, "sdpa:7", 404);
-    assert_int_equal(daemon_directory_count(directory), 0);
-}
-
-static void test_restart(void **state)
+TEST(restart)
 {
     static const char *const IDS[] = { "a", "b", "c", "fork", "empty", "q", NULL };
     cJSON *before[6], *shown;
-    (void)state;
     make("a", ",\"dtype\":\"f32\",\"ttl\":\"1h\"", 300);
     make("b", ",\"dtype\":\"f16\",\"kv_len_max\":5000,\"evictable\":true", 2600);
     make("c", ",\"dtype\":\"bf16\"", 3);
@@ -155,11 +123,31 @@ static void test_restart(void **state)
     delete_all(IDS);
 }
 
+/* A sequence of the Open Inference Protocol goes on over a restart. */
+TEST(sequence)
+{
+    static const char BODY[] =
+        "{\"parameters\":{\"sequence_id\":7%s},\"inputs\":["
+        "{\"name\":\"Q\",\"shape\":[1,1,1,2],\"datatype\":\"FP32\",\"data\":[1,0]},"
+        "{\"name\":\"K\",\"shape\":[1,1,1,2],\"datatype\":\"FP32\",\"data\":[1,0]},"
+        "{\"name\":\"V\",\"shape\":[1,1,1,2],\"datatype\":\"FP32\",\"data\":[1,0]}]}";
+    static const char *const FLAGS[] = { ",\"sequence_start\":true", "", ",\"sequence_end\":true" };
+    char body[sizeof BODY + 40];
+    for (int i = 0; i < 3; i++) {
+        snprintf(body, sizeof body, BODY, FLAGS[i]);
+        cJSON_Delete(answer_post(&client, "/v2/models/sdpa/infer", body));
+        if (i < 2)
+            assert_int_equal(session_number(&client, "sdpa:7", "kv_len"), i + 1);
+        start_again(SIGTERM);
+    }
+    session_get(&client, "sdpa:7", 404);
+    assert_int_equal(daemon_directory_count(directory), 0);
+}
+
 /* Of int8, cut within groups twice: what is appended afterwards finds the same groups and rest. */
-static void test_restart_of_int8(void **state)
+TEST(restart_of_int8)
 {
     static const char *const IDS[] = { "q", "fork", NULL };
-    (void)state;
     make("q", ",\"dtype\":\"int8\"", 300);
     cJSON_Delete(session_post(&client, "q", "truncate", "{\"kv_len\":200}", 200));
     append("q", 90, 150);
@@ -188,9 +176,8 @@ static void test_restart_of_int8(void **state)
 }
 
 /* The remaining time goes on. */
-static void test_time(void **state)
+TEST(time)
 {
-    (void)state;
     make("t", ",\"ttl\":\"3s\"", 1);
     daemon_pause(1);
     start_again(SIGTERM);
@@ -206,10 +193,9 @@ static void test_time(void **state)
 
 /* A daemon that is killed loses no session that is as it was saved, and brings back none as it was
  * before a change. */
-static void test_killed_after_start(void **state)
+TEST(killed_after_start)
 {
     static const char *const IDS[] = { "same", "looked", NULL };
-    (void)state;
     make("same", "", 10);
     make("looked", "", 10);
     make("more", "", 10);
@@ -284,10 +270,9 @@ static int expect_whole(cJSON *const *before)
     return there;
 }
 
-static void test_killed_while_saving(void **state)
+TEST(killed_while_saving)
 {
     cJSON *before[SESSIONS];
-    (void)state;
     for (int i = 0; i < SESSIONS; i++) {
         make(name_of(i), "", ROWS + i);
         before[i] = look(name_of(i));
@@ -320,10 +305,9 @@ static void test_killed_while_saving(void **state)
 /* -------------------------------------------------------------------------- failures -- */
 
 /* A file too large for the limit is as a full disk: the log says what is lost, the status too. */
-static void test_no_room(void **state)
+TEST(no_room)
 {
     struct rlimit before;
-    (void)state;
     end(SIGTERM);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 64 << 10, before.rlim_max }), 0);
@@ -347,10 +331,9 @@ static void test_no_room(void **state)
 }
 
 /* A session that has not changed is lost too where its file has vanished. */
-static void test_directory_is_gone(void **state)
+TEST(directory_is_gone)
 {
     char moved[400];
-    (void)state;
     make("kept", "", 10);
     start_again(SIGTERM);
     snprintf(moved, sizeof moved, "%s-moved", directory);
@@ -398,10 +381,9 @@ static void accepted_by_check(const char *path)
     daemon_result_free(&result);
 }
 
-static void test_bad_directory(void **state)
+TEST(bad_directory)
 {
     char path[300];
-    (void)state;
     refused("/nowhere/at/all", "No such file or directory; expected a directory");
     refused_by(NULL, directory, "another daemon uses the directory");
     accepted_by_check(directory);
@@ -420,24 +402,9 @@ static void test_bad_directory(void **state)
 static int start(void **state)
 {
     directory = daemon_directory_create();
-    (void)state;
     serve();
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_restart),
-        cmocka_unit_test(test_sequence),
-        cmocka_unit_test(test_restart_of_int8),
-        cmocka_unit_test(test_time),
-        cmocka_unit_test(test_killed_after_start),
-        cmocka_unit_test(test_killed_while_saving),
-        cmocka_unit_test(test_no_room),
-        cmocka_unit_test(test_directory_is_gone),
-        cmocka_unit_test(test_bad_directory),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

@@ -1,24 +1,13 @@
 /* test_sessions_select.c - calls on sessions that leave keys which cannot matter: nothing is left
  * with epsilon 0, mass_left is true of what was answered, the bounds of keys follow appends,
  * truncations and forks, and what does not go with a selection is refused in words. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fill.h"
 #include "fixture.h"
 #include "request_text.h"
 #include "session_client.h"
 #include "tensor_body.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 enum { HEADS = 2, HEAD_DIM = 16, COLUMNS = HEADS * HEAD_DIM, ROWS_MAX = 1500, GROUP = 64 };
 
@@ -114,9 +103,8 @@ static void make_session(const char *id, const char *dtype)
     session_make(&client, body);
 }
 
-static void test_leaves_what_cannot_matter(void **state)
+TEST(leaves_what_cannot_matter)
 {
-    (void)state;
     static const char *const DTYPES[] = { "f32", "f16", "bf16", "int8" };
     for (int i = 0; i < 4; i++) {
         make_session("some", DTYPES[i]);
@@ -132,9 +120,8 @@ static void test_leaves_what_cannot_matter(void **state)
     }
 }
 
-static void test_bounds_follow_what_is_written_anew(void **state)
+TEST(bounds_follow_what_is_written_anew)
 {
-    (void)state;
     make_session("long", "f32");
     append("long", 1000);
     int64_t kv_len = 1000;
@@ -159,11 +146,10 @@ static void test_bounds_follow_what_is_written_anew(void **state)
 }
 
 /* An answer as a file says in its metadata how much was read. */
-static void test_answers_files(void **state)
+TEST(answers_files)
 {
     float query[2 * COLUMNS];
     struct request_text text = { .data = NULL };
-    (void)state;
     make_session("file", "f32");
     append("file", 1000);
     fill_floats(&numbers, query, 2 * COLUMNS, -2, 2);
@@ -193,9 +179,8 @@ static void test_answers_files(void **state)
     session_delete(&client, "file", 204);
 }
 
-static void test_refuses_what_it_cannot_bound(void **state)
+TEST(refuses_what_it_cannot_bound)
 {
-    (void)state;
     static const struct {
         const char *more, *says;
     } CASES[] = {
@@ -224,14 +209,5 @@ static void test_refuses_what_it_cannot_bound(void **state)
     session_delete(&client, "short", 204);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_leaves_what_cannot_matter),
-        cmocka_unit_test(test_bounds_follow_what_is_written_anew),
-        cmocka_unit_test(test_answers_files),
-        cmocka_unit_test(test_refuses_what_it_cannot_bound),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, fixture_start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(fixture_start, fixture_clear);

@@ -1,22 +1,12 @@
 /* test_sessions_shared.c - many sessions in one request, of which some share the beginnings of
  * their keys: random trees of forks, of each dtype, with 1 to 4 workers. Each answer has to be, to
  * the bit, that of the same call alone. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fill.h"
 #include "fixture.h"
 #include "request_text.h"
 #include "session_client.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 /* With so many columns a part of the keys, which is what sessions share, is 1024 of them. */
 enum {
@@ -173,10 +163,9 @@ static void run_script(const char *dtype, uint64_t seed)
         session_delete(&client, id_of(i), 204);
 }
 
-static void test_trees(void **state)
+TEST(trees)
 {
     static const char *const DTYPES[] = { "f32", "bf16", "f16", "int8" };
-    (void)state;
     for (int workers = 1; workers <= WORKERS_MAX; workers++) {
         char count[8];
         snprintf(count, sizeof count, "%d", workers);
@@ -186,10 +175,4 @@ static void test_trees(void **state)
         session_wait_until_empty(&client);
         fixture_stop(state);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_trees) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,22 +5,13 @@
  *
  * Some clients step a dozen sessions and their forks while things happen. Each answer must have the
  * bits of POST /v1/attention with all keys and values of the session. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "balancer.h"
 #include "daemon.h"
 #include "session_load.h"
+#include "test.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { REPLICAS = BALANCER_REPLICAS, SESSIONS = 2 * LOAD_SESSIONS };
 
@@ -271,45 +262,38 @@ static void restart_behind(enum balancer_kind kind)
         daemon_stop(&replicas[i]);
 }
 
-static void test_routes_of_nginx(void **state)
+TEST(routes_of_nginx)
 {
-    (void)state;
     route_behind(BALANCER_NGINX);
 }
 
-static void test_routes_of_haproxy(void **state)
+TEST(routes_of_haproxy)
 {
-    (void)state;
     route_behind(BALANCER_HAPROXY);
 }
 
-static void test_one_is_gone_behind_nginx(void **state)
+TEST(one_is_gone_behind_nginx)
 {
-    (void)state;
     lose_one_behind(BALANCER_NGINX);
 }
 
-static void test_one_is_gone_behind_haproxy(void **state)
+TEST(one_is_gone_behind_haproxy)
 {
-    (void)state;
     lose_one_behind(BALANCER_HAPROXY);
 }
 
-static void test_restarts_behind_nginx(void **state)
+TEST(restarts_behind_nginx)
 {
-    (void)state;
     restart_behind(BALANCER_NGINX);
 }
 
-static void test_restarts_behind_haproxy(void **state)
+TEST(restarts_behind_haproxy)
 {
-    (void)state;
     restart_behind(BALANCER_HAPROXY);
 }
 
 static int clear(void **state)
 {
-    (void)state;
     for (int i = 0; i < REPLICAS; i++) {
         daemon_kill(&replicas[i]);
         daemon_directory_remove(saves[i]);
@@ -319,15 +303,4 @@ static int clear(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_routes_of_nginx, clear),
-        cmocka_unit_test_teardown(test_routes_of_haproxy, clear),
-        cmocka_unit_test_teardown(test_one_is_gone_behind_nginx, clear),
-        cmocka_unit_test_teardown(test_one_is_gone_behind_haproxy, clear),
-        cmocka_unit_test_teardown(test_restarts_behind_nginx, clear),
-        cmocka_unit_test_teardown(test_restarts_behind_haproxy, clear),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(NULL, clear);

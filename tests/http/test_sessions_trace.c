@@ -1,24 +1,15 @@
 /* test_sessions_trace.c - traces that go on from a session: a story token by token, retries, what
  * cannot be traced so, files, several clients. That the numbers are those of the whole trace, for
  * every family of decoders, is in the tests of the families (forward_session.h). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "request_text.h"
 #include "session_client.h"
 #include "tensor_body.h"
 #include "tensor_file.h"
+#include "test.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { STORY = 257 };
 
@@ -29,7 +20,6 @@ static int story[STORY];
 
 static int set_up(void **state)
 {
-    (void)state;
     char *text = (char *)tensor_read_bytes("tests/conformance/stories260K/greedy.json", NULL);
     cJSON *json = cJSON_Parse(text);
     const cJSON *ids = cJSON_GetObjectItem(json, "ids");
@@ -70,9 +60,8 @@ static void tell(struct http_client *own, const char *id)
 }
 
 /* One request a token gives the story that another implementation wrote. */
-static void test_story(void **state)
+TEST(story)
 {
-    (void)state;
     session_make(&client, "{" STORIES ",\"id\":\"story\"}");
     tell(&client, "story");
     session_delete(&client, "story", 204);
@@ -89,11 +78,10 @@ static void *tell_to_itself(void *argument)
 
 /* Sessions side by side do not see each other; nor do two clients that send the same story to one,
  * of whom the second one's requests are retries of the first one's, or the other way round. */
-static void test_side_by_side(void **state)
+TEST(side_by_side)
 {
     static char *const IDS[] = { "one", "two", "two" };
     pthread_t threads[3];
-    (void)state;
     session_make(&client, "{" STORIES ",\"id\":\"one\"}");
     session_make(&client, "{" STORIES ",\"id\":\"two\"}");
     for (int i = 0; i < 3; i++)
@@ -117,10 +105,9 @@ static void expect_ids(const cJSON *answer, const int *ids, int count)
 }
 
 /* The first text has the first token before it, and texts that go on have not, unless one asks. */
-static void test_text(void **state)
+TEST(text)
 {
     static const int FIRST[] = { 1, 385, 328 }, SECOND[] = { 385, 328 };
-    (void)state;
     session_make(&client, "{" STORIES ",\"id\":\"text\"}");
     cJSON *answer = session_post(&client, "text", "trace", "{\"text\":\"One day\"," NEXT "}", 200);
     expect_ids(answer, FIRST, 3);
@@ -140,9 +127,8 @@ static void test_text(void **state)
 /* --------------------------------------------------------------------------- verbs -- */
 
 /* What is not appended is as if it had never come. */
-static void test_append_false(void **state)
+TEST(append_false)
 {
-    (void)state;
     session_make(&client, "{" STORIES ",\"id\":\"look\"}");
     cJSON *first = next_of(&client, "look", 0);
     cJSON *look = session_post(&client, "look", "trace",
@@ -157,9 +143,8 @@ static void test_append_false(void **state)
 }
 
 /* The same tokens again at the same place are answered as the first time; others are refused. */
-static void test_retry(void **state)
+TEST(retry)
 {
-    (void)state;
     session_make(&client, "{" STORIES ",\"id\":\"again\"}");
     for (int i = 0; i < 4; i++)
         cJSON_Delete(next_of(&client, "again", i));
@@ -179,10 +164,9 @@ static void test_retry(void **state)
 }
 
 /* A guess of several tokens is checked in one pass, and what was wrong is cut off. */
-static void test_truncate_and_fork(void **state)
+TEST(truncate_and_fork)
 {
     char body[256];
-    (void)state;
     session_make(&client, "{" STORIES ",\"id\":\"guess\"}");
     for (int i = 0; i < 4; i++)
         cJSON_Delete(next_of(&client, "guess", i));
@@ -208,10 +192,9 @@ static void test_truncate_and_fork(void **state)
 }
 
 /* With a window the layers of a trace see what attention over such a session sees. */
-static void test_window(void **state)
+TEST(window)
 {
     static const char *const NAMES[] = { "weights", "lse" };
-    (void)state;
     session_make(&client, "{" STORIES ",\"id\":\"tokens\",\"window\":6,\"first_keys\":2}");
     session_make(&client, "{" STORIES ",\"id\":\"layers\",\"window\":6,\"first_keys\":2}");
     for (int at = 0; at < 90; at += 3) {
@@ -246,7 +229,7 @@ static void test_window(void **state)
 
 /* -------------------------------------------------------------------------- faults -- */
 
-static void test_faults(void **state)
+TEST(faults)
 {
     static const struct {
         const char *body, *code, *says;
@@ -263,7 +246,6 @@ static void test_faults(void **state)
         { "{\"tokens\":[1],\"requests\":[]}", "field", "requests" },
         { "{\"layers\":[0]}", "field", "text or tokens is missing" },
     };
-    (void)state;
     session_make(&client, "{" STORIES ",\"id\":\"bad\"}");
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++)
         session_refused(&client, "bad", "trace", CASES[i].body, 400, CASES[i].code, CASES[i].says);
@@ -274,9 +256,8 @@ static void test_faults(void **state)
 }
 
 /* Sessions that no trace can go on from. */
-static void test_sessions_refused(void **state)
+TEST(sessions_refused)
 {
-    (void)state;
     session_make(&client, "{\"model\":\"demo\",\"id\":\"demo\"}");
     session_refused(&client, "demo", "trace", "{\"tokens\":[1]}", 400, "option", "cannot go on");
     session_delete(&client, "demo", 204);
@@ -309,11 +290,10 @@ static void test_sessions_refused(void **state)
 /* ---------------------------------------------------------------------------- files -- */
 
 /* A file in and a file out, with the lengths in its metadata, have the numbers of JSON. */
-static void test_safetensors(void **state)
+TEST(safetensors)
 {
     static const int64_t TOKENS[] = { 385, 328 };
     struct tensor_body body = { .used = 0 };
-    (void)state;
     session_make(&client, "{" STORIES ",\"id\":\"file\"}");
     session_make(&client, "{" STORIES ",\"id\":\"json\"}");
     tensor_body_add(&body, "tokens", "I64", "[2]", TOKENS, sizeof TOKENS);
@@ -344,19 +324,4 @@ static void test_safetensors(void **state)
     session_delete(&client, "json", 204);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_story),
-        cmocka_unit_test(test_side_by_side),
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_append_false),
-        cmocka_unit_test(test_retry),
-        cmocka_unit_test(test_truncate_and_fork),
-        cmocka_unit_test(test_window),
-        cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_sessions_refused),
-        cmocka_unit_test(test_safetensors),
-    };
-    return cmocka_run_group_tests(tests, set_up, fixture_stop);
-}
+ALL_TESTS(set_up, fixture_stop);

@@ -1,19 +1,11 @@
 /* test_sessions_window.c - sessions with a window: each row sees the first keys and the last ones,
  * with the bits of POST /v1/attention over all keys with the mask that says so; what has left
  * the window is refused in words. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "session_client.h"
+#include "test.h"
 #include "windowed.h"
-
-#include <stdlib.h>
 
 /* All keys of the session come one after the other. */
 static void step(struct windowed *s, int64_t past, int64_t rows, int64_t at, bool is_causal)
@@ -24,10 +16,9 @@ static void step(struct windowed *s, int64_t past, int64_t rows, int64_t at, boo
 /* ------------------------------------------------------------------------- the bits -- */
 
 /* Rows in random pieces, with windows smaller and larger than a page. */
-static void test_bits(void **state)
+TEST(bits)
 {
     static const int64_t WINDOWS[][2] = { { 1, 0 }, { 5, 0 }, { 5, 4 }, { 64, 4 }, { 100, 70 } };
-    (void)state;
     windowed_fill();
     for (size_t i = 0; i < sizeof WINDOWS / sizeof WINDOWS[0]; i++) {
         struct windowed s = { .id = "bits", .window = WINDOWS[i][0], .first_keys = WINDOWS[i][1] };
@@ -42,9 +33,8 @@ static void test_bits(void **state)
     session_wait_until_empty(&client);
 }
 
-static void test_forks(void **state)
+TEST(forks)
 {
-    (void)state;
     windowed_fill();
     struct windowed s = { .id = "base", .window = 40, .first_keys = 4 };
     windowed_make(&client, &s);
@@ -64,10 +54,9 @@ static void test_forks(void **state)
 }
 
 /* The last append may be tried again, at whatever page it ended. */
-static void test_tries_again(void **state)
+TEST(tries_again)
 {
     struct windowed s = { .id = "again", .window = 64, .first_keys = 0 };
-    (void)state;
     windowed_fill();
     windowed_make(&client, &s);
     while (s.length < 400) {
@@ -89,10 +78,9 @@ static void try_again(const char *id, int64_t at, int64_t rows)
     free(text);
 }
 
-static void test_faults(void **state)
+TEST(faults)
 {
     struct windowed s = { .id = "s", .window = 70, .first_keys = 4 };
-    (void)state;
     windowed_fill();
     answer_refused(&client, "/v1/sessions", "{\"model\":\"sdpa\",\"first_keys\":4}", 400, "option",
                    "/first_keys");
@@ -137,13 +125,4 @@ static void test_faults(void **state)
     session_wait_until_empty(&client);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_forks),
-        cmocka_unit_test(test_tries_again),
-        cmocka_unit_test(test_faults),
-    };
-    return cmocka_run_group_tests(tests, fixture_start, fixture_clear);
-}
+ALL_TESTS(fixture_start, fixture_clear);

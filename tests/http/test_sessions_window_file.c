@@ -1,23 +1,13 @@
 /* test_sessions_window_file.c - sessions with a window as files, and over a restart: what has gone
  * is not in the file and takes no room, and what comes back goes on with equal bits; files that lie
  * about what has gone are refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "request_text.h"
 #include "session_bytes.h"
 #include "session_client.h"
+#include "test.h"
 #include "windowed.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { ROW_BYTES = 2 * 2 * 8 * 4 }; /* key and value of 2 heads of 8 floats */
 
@@ -69,12 +59,11 @@ static void check_file(const struct windowed *kind, int64_t length, int64_t most
     session_wait_until_empty(&client);
 }
 
-static void test_goes_on(void **state)
+TEST(goes_on)
 {
     static const int64_t WINDOWS[][2] = {
         { 50, 4 }, { 50, 0 }, { 1, 1 }, { 64, 64 }, { 300, 130 }
     };
-    (void)state;
     for (int i = 0; i < 5; i++) {
         struct windowed s = { .id = "here", .window = WINDOWS[i][0], .first_keys = WINDOWS[i][1] };
         windowed_fill();
@@ -88,10 +77,9 @@ static void test_goes_on(void **state)
 }
 
 /* Nothing has gone yet, or nothing is there. */
-static void test_short(void **state)
+TEST(short)
 {
     struct windowed s = { .id = "here", .window = 50, .first_keys = 4 };
-    (void)state;
     windowed_fill();
     check_file(&s, 20, 5);
     windowed_make(&client, &s);
@@ -118,9 +106,8 @@ static cJSON *enter(const char *id, int layer, int seed, int rows)
 }
 
 /* Layers of unequal length have each lost their own keys. */
-static void test_layers(void **state)
+TEST(layers)
 {
-    (void)state;
     session_make(&client,
                  "{\"model\":\"stories260K\",\"id\":\"here\",\"layers\":[0,1],\"window\":100}");
     for (int i = 0; i < 10; i++)
@@ -145,10 +132,9 @@ static void test_layers(void **state)
 /* ------------------------------------------------------------------------ a restart -- */
 
 /* A session that is far longer than the budget comes back, and twice. */
-static void test_restart(void **state)
+TEST(restart)
 {
     struct windowed s = { .id = "long", .window = 100, .first_keys = 4 };
-    (void)state;
     windowed_fill();
     fixture_stop(NULL);
     serve("64KiB");
@@ -166,66 +152,6 @@ static void test_restart(void **state)
 }
 
 /* ------------------------------------------------------------------- a million of keys -- */
-
-/* Keys that are gone take no memory of a call either: not even a byte for each row that does not
- * see them. */
-static void test_long(void **state)
-{
-    struct windowed s = { .id = "s", .window = 70, .first_keys = 4 };
-    const char *numbers;
-    (void)state;
-    fixture_stop(NULL);
-    serve("1MiB");
-    windowed_make(&client, &s);
-    windowed_append(&client, &s, 500);
-    windowed_append(&client, &s, 1);
-    struct session_bytes file = session_bytes_get(&client, "s");
-    cJSON *header = session_bytes_header(file, &numbers);
-    cJSON_ReplaceItemInObjectCaseSensitive(cJSON_GetObjectItem(header, "__metadata__"), "gone.0",
-                                           cJSON_CreateString("1000000"));
-    struct session_bytes other =
-        session_bytes_make(header, numbers, (size_t)(file.bytes + file.size - numbers), true);
-    session_bytes_put(&client, "other", other, 201);
-    assert_true(session_number(&client, "other", "kv_len") > 1e6);
-    s.id = "other";
-    windowed_append(&client, &s, 1);
-    const size_t before = daemon_memory_peak_bytes(&server);
-    windowed_append(&client, &s, 500);
-    assert_true(daemon_memory_peak_bytes(&server) - before < 200000000);
-    session_delete(&client, "s", 204);
-    session_delete(&client, "other", 204);
-    session_bytes_free(&file);
-    session_bytes_free(&other);
-    cJSON_Delete(header);
-}
-
-/* Files of earlier builds call them sinks. */
-static void test_older_name(void **state)
-{
-    struct windowed s = { .id = "s", .window = 70, .first_keys = 4 };
-    const char *numbers;
-    (void)state;
-    windowed_make(&client, &s);
-    while (s.length < 200)
-        windowed_append(&client, &s, 20);
-    struct session_bytes file = session_bytes_get(&client, "s");
-    cJSON *header = session_bytes_header(file, &numbers);
-    cJSON *metadata = cJSON_GetObjectItem(header, "__metadata__");
-    cJSON *first_keys = cJSON_DetachItemFromObjectCaseSensitive(metadata, "first_keys");
-    assert_string_equal(first_keys->valuestring, "4");
-    cJSON_AddItemToObject(metadata, "sinks", first_keys);
-    struct session_bytes older =
-        session_bytes_make(header, numbers, (size_t)(file.bytes + file.size - numbers), true);
-    session_bytes_put(&client, "older", older, 201);
-    s.id = "older";
-    assert_int_equal((int)session_number(&client, s.id, "first_keys"), 4);
-    windowed_append(&client, &s, 20);
-    session_delete(&client, "s", 204);
-    session_delete(&client, "older", 204);
-    session_bytes_free(&older);
-    session_bytes_free(&file);
-    cJSON_Delete(header);
-}
 
 /* ----------------------------------------------------------------------------- lies -- */
 
@@ -270,10 +196,9 @@ static void tell(const struct session_bytes *file, const struct lie *lie)
     cJSON_Delete(header);
 }
 
-static void test_lies(void **state)
+TEST(lies)
 {
     static const char *const DTYPES[] = { "f32", "int8" };
-    (void)state;
     for (int d = 0; d < 2; d++) {
         struct windowed s = { .id = "s", .window = 70, .first_keys = 4, .dtype = DTYPES[d] };
         windowed_make(&client, &s);
@@ -290,13 +215,63 @@ static void test_lies(void **state)
     session_wait_until_empty(&client);
 }
 
-int main(void)
+/* Keys that are gone take no memory of a call either: not even a byte for each row that does not
+ * see them. */
+TEST(long)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_goes_on),    cmocka_unit_test(test_short),
-        cmocka_unit_test(test_layers),     cmocka_unit_test(test_restart),
-        cmocka_unit_test(test_lies),       cmocka_unit_test(test_long),
-        cmocka_unit_test(test_older_name), cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
+    struct windowed s = { .id = "s", .window = 70, .first_keys = 4 };
+    const char *numbers;
+    fixture_stop(NULL);
+    serve("1MiB");
+    windowed_make(&client, &s);
+    windowed_append(&client, &s, 500);
+    windowed_append(&client, &s, 1);
+    struct session_bytes file = session_bytes_get(&client, "s");
+    cJSON *header = session_bytes_header(file, &numbers);
+    cJSON_ReplaceItemInObjectCaseSensitive(cJSON_GetObjectItem(header, "__metadata__"), "gone.0",
+                                           cJSON_CreateString("1000000"));
+    struct session_bytes other =
+        session_bytes_make(header, numbers, (size_t)(file.bytes + file.size - numbers), true);
+    session_bytes_put(&client, "other", other, 201);
+    assert_true(session_number(&client, "other", "kv_len") > 1e6);
+    s.id = "other";
+    windowed_append(&client, &s, 1);
+    const size_t before = daemon_memory_peak_bytes(&server);
+    windowed_append(&client, &s, 500);
+    assert_true(daemon_memory_peak_bytes(&server) - before < 200000000);
+    session_delete(&client, "s", 204);
+    session_delete(&client, "other", 204);
+    session_bytes_free(&file);
+    session_bytes_free(&other);
+    cJSON_Delete(header);
 }
+
+/* Files of earlier builds call them sinks. */
+TEST(older_name)
+{
+    struct windowed s = { .id = "s", .window = 70, .first_keys = 4 };
+    const char *numbers;
+    windowed_make(&client, &s);
+    while (s.length < 200)
+        windowed_append(&client, &s, 20);
+    struct session_bytes file = session_bytes_get(&client, "s");
+    cJSON *header = session_bytes_header(file, &numbers);
+    cJSON *metadata = cJSON_GetObjectItem(header, "__metadata__");
+    cJSON *first_keys = cJSON_DetachItemFromObjectCaseSensitive(metadata, "first_keys");
+    assert_string_equal(first_keys->valuestring, "4");
+    cJSON_AddItemToObject(metadata, "sinks", first_keys);
+    struct session_bytes older =
+        session_bytes_make(header, numbers, (size_t)(file.bytes + file.size - numbers), true);
+    session_bytes_put(&client, "older", older, 201);
+    s.id = "older";
+    assert_int_equal((int)session_number(&client, s.id, "first_keys"), 4);
+    windowed_append(&client, &s, 20);
+    session_delete(&client, "s", 204);
+    session_delete(&client, "older", 204);
+    session_bytes_free(&older);
+    session_bytes_free(&file);
+    cJSON_Delete(header);
+}
+
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

@@ -1,15 +1,9 @@
 /* test_sessions_window_memory.c - what sessions with a window hold: the memory of the window,
  * however long they get and whatever came at once; the bits stay those of attention over all keys.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fixture.h"
 #include "session_client.h"
+#include "test.h"
 #include "windowed.h"
 
 enum { ROW_BYTES = 2 * 2 * 8 * 4 }; /* key and value of 2 heads of 8 floats */
@@ -44,9 +38,8 @@ static void check_length(const char *dtype)
     remove_all((const char *const[]){ "long", NULL });
 }
 
-static void test_length(void **state)
+TEST(length)
 {
-    (void)state;
     check_length("f32");
     check_length("bf16");
     check_length("int8");
@@ -72,9 +65,8 @@ static void check_many_at_once(const struct windowed *kind)
     remove_all((const char *const[]){ s.id, s.beside, NULL });
 }
 
-static void test_many_at_once(void **state)
+TEST(many_at_once)
 {
-    (void)state;
     check_many_at_once(&(struct windowed){ .id = "once", .window = 64, .first_keys = 4 });
     check_many_at_once(&(struct windowed){ .id = "once", .window = 64, .first_keys = 0 });
     check_many_at_once(&(struct windowed){ .id = "once", .window = 1, .first_keys = 70 });
@@ -86,10 +78,9 @@ static void test_many_at_once(void **state)
 }
 
 /* A fork has what it shares, whatever the other one copies and gives back. */
-static void test_forks(void **state)
+TEST(forks)
 {
     struct windowed s = { .id = "base", .window = 64, .first_keys = 4 };
-    (void)state;
     windowed_fill();
     windowed_make(&client, &s);
     windowed_append(&client, &s, 1000);
@@ -108,12 +99,11 @@ static void test_forks(void **state)
 }
 
 /* Rows in F32 that a fork shares are still there when they become a group of int8. */
-static void test_int8_forks(void **state)
+TEST(int8_forks)
 {
     static const int64_t PIECES[] = { 64, 32, 14, 16, 2 };
     struct windowed alone = { .id = "alone", .window = 2, .dtype = "int8" };
     struct windowed base = { .id = "base", .window = 2, .dtype = "int8" }, fork = base;
-    (void)state;
     windowed_fill();
     windowed_make(&client, &alone);
     windowed_make(&client, &base);
@@ -135,10 +125,9 @@ static void test_int8_forks(void **state)
 }
 
 /* In a budget that is full a session goes on: what it gives back needs no room. */
-static void test_full(void **state)
+TEST(full)
 {
     struct windowed s = { .id = "full", .window = 100, .first_keys = 4 };
-    (void)state;
     struct daemon other;
     struct http_client own;
     daemon_start_with(&other, "--session-memory-max", "40KiB", NULL);
@@ -154,12 +143,4 @@ static void test_full(void **state)
     daemon_stop(&other);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_length), cmocka_unit_test(test_many_at_once),
-        cmocka_unit_test(test_forks),  cmocka_unit_test(test_int8_forks),
-        cmocka_unit_test(test_full),
-    };
-    return cmocka_run_group_tests(tests, fixture_start, fixture_clear);
-}
+ALL_TESTS(fixture_start, fixture_clear);

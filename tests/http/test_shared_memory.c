@@ -2,21 +2,11 @@
  * request; every kind of tensor in regions, in place of bytes. Who may register regions, and how
  * many, is in test_shared_memory_limits.c; what nobody should do to them in
  * test_shared_memory_attacks.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fixture.h"
 #include "oip_client.h"
 #include "shared_region.h"
+#include "test.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define FOLDER "tests/http/tritonclient/shared_memory"
@@ -122,15 +112,13 @@ static void run_example(const char *kind)
     http_raw_close(&raw);
 }
 
-static void test_example_of_the_synchronous_client(void **state)
+TEST(example_of_the_synchronous_client)
 {
-    (void)state;
     run_example("sync");
 }
 
-static void test_example_of_the_client_on_asyncio(void **state)
+TEST(example_of_the_client_on_asyncio)
 {
-    (void)state;
     run_example("aio");
 }
 
@@ -154,14 +142,13 @@ static void expect_bytes(const struct oip_answer *answer, const char *name, cons
 
 /* A query as JSON, a key as bytes, a value, a mask of BOOL and lengths of INT64 in one region, and
  * of the outputs one there, one in JSON, one as bytes. */
-static void test_all_kinds_mix(void **state)
+TEST(all_kinds_mix)
 {
     static const int64_t ROWS[] = { 4, 3 }, MASK[] = { 4, 4 }, ONE[] = { 1 };
     static const unsigned char BOOLEANS[16] = { 1, 1, 1, 1, 1, 0, 1, 0, 1, 1, 0, 1, 0, 1, 1, 1 };
     static const int64_t LENGTH = 3;
     char text[3][200];
     struct shared_region memory;
-    (void)state;
     struct oip_request plain = { 0 }, mixed = { 0 };
     for (int i = 0; i < 3; i++)
         oip_add_binary(&plain,
@@ -231,11 +218,10 @@ static void expect_datatype(const struct shared_region *memory, const char *data
     oip_answer_free(&got);
 }
 
-static void test_datatypes(void **state)
+TEST(datatypes)
 {
     struct shared_region memory;
     float numbers[256];
-    (void)state;
     shared_region_make(&memory, "types", 8192);
     shared_region_register(&client, "types", &memory);
     for (int i = 0; i < 256; i++)
@@ -254,14 +240,13 @@ static void test_datatypes(void **state)
 }
 
 /* Longer than a body may be, and than what a connection thread copies itself. */
-static void test_long_tensors(void **state)
+TEST(long_tensors)
 {
     enum { ROWS = 4096, WIDTH = 256 };
     static const size_t BYTES = sizeof(float) * ROWS * WIDTH;
     char text[4][200], shape[40];
     struct shared_region memory;
     struct oip_request request = { .parameters = "\"is_causal\":1,\"left_window_size\":0" };
-    (void)state;
     shared_region_make(&memory, "long", 2 * BYTES);
     shared_region_register(&client, "long", &memory);
     for (size_t i = 0; i < BYTES / sizeof(float); i++)
@@ -291,13 +276,12 @@ static void test_long_tensors(void **state)
 }
 
 /* The whole pass of a model, from tokens in a region to rows in it. */
-static void test_whole_pass(void **state)
+TEST(whole_pass)
 {
     static const int64_t TOKENS[] = { 1, 403, 407, 261 }, SHAPE[] = { 1, 4 };
     char text[2][200];
     struct shared_region memory;
     struct oip_request plain = { 0 }, placed = { 0 };
-    (void)state;
     shared_region_make(&memory, "pass", 65536);
     shared_region_register(&client, "pass", &memory);
     memcpy(memory.bytes, TOKENS, sizeof TOKENS);
@@ -317,23 +301,11 @@ static void test_whole_pass(void **state)
 
 static int start(void **state)
 {
-    (void)state;
     fixture_serve("--models", "examples/models", "--body-max", "64KiB", "--shared-memory-prefix",
                   SHARED_PREFIX, "--shared-memory-prefix", "input_", "--shared-memory-prefix",
                   "/output_");
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_example_of_the_synchronous_client),
-        cmocka_unit_test(test_example_of_the_client_on_asyncio),
-        cmocka_unit_test(test_all_kinds_mix),
-        cmocka_unit_test(test_datatypes),
-        cmocka_unit_test(test_long_tensors),
-        cmocka_unit_test(test_whole_pass),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

@@ -5,23 +5,14 @@
  * Among the attacks are those that ended other servers: Triton's issue 3207, a region that is
  * unregistered while a request uses it, and what its own test of shared memory
  * (qa/L0_shared_memory/shared_memory_test.py) has asked for since. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fixture.h"
 #include "oip_client.h"
 #include "shared_region.h"
+#include "test.h"
 
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,7 +29,7 @@ static void expect_register(const char *key, unsigned long long offset, unsigned
 
 /* ------------------------------------------------------------------- which file -- */
 
-static void test_keys(void **state)
+TEST(keys)
 {
     static const char *const NONE[] = { "",
                                         "/",
@@ -56,7 +47,6 @@ static void test_keys(void **state)
     static const char *const OTHERS[] = { "/x", "/attnd-tes", "/Attnd-test-a", "/attnd-test_",
                                           "/sem.attnd-test-a" };
     char path[300], long_key[300];
-    (void)state;
     for (size_t i = 0; i < sizeof NONE / sizeof NONE[0]; i++)
         expect_register(NONE[i], 0, 1, 400, "option", "/key");
     snprintf(long_key, sizeof long_key, SHARED_PREFIX "%0*d", 256 - (int)strlen(SHARED_PREFIX) + 1,
@@ -77,11 +67,10 @@ static void expect_no_memory(const char *path, const char *key)
     assert_int_equal(remove(path), 0);
 }
 
-static void test_files_that_are_none(void **state)
+TEST(files_that_are_none)
 {
     struct shared_region memory;
     char path[300], key[SHARED_KEY_BYTES], target[300];
-    (void)state;
     shared_region_make(&memory, "good", 64);
     snprintf(key, sizeof key, SHARED_PREFIX "%d-bad", (int)getpid());
     snprintf(path, sizeof path, "/dev/shm%s", key);
@@ -111,7 +100,7 @@ static void test_files_that_are_none(void **state)
 
 /* --------------------------------------------------------------------- how long -- */
 
-static void test_sizes_of_regions(void **state)
+TEST(sizes_of_regions)
 {
     static const unsigned long long MOST = 9007199254740991; /* below 2^53 */
     static const char *const BODIES[] = {
@@ -126,7 +115,6 @@ static void test_sizes_of_regions(void **state)
     };
     struct shared_region memory;
     char body[300];
-    (void)state;
     shared_region_make(&memory, "sizes", 4096);
     expect_register(memory.key, 0, 0, 400, "option", "/byte_size");
     expect_register(memory.key, 0, 4097, 400, "option", "/byte_size");
@@ -143,7 +131,7 @@ static void test_sizes_of_regions(void **state)
     shared_region_remove(&memory);
 }
 
-static void test_bodies(void **state)
+TEST(bodies)
 {
     static const char PATH[] = "/v2/systemsharedmemory/region/attack/register";
     static const struct {
@@ -163,7 +151,6 @@ static void test_bodies(void **state)
         { "{\"key\":\"" SHARED_PREFIX "a\",\"key\":\"/b\",\"byte_size\":1}", "json|duplicate",
           NULL },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++)
         answer_refused(&client, PATH, CASES[i].body, 400, CASES[i].code, CASES[i].pointer);
     answer_refused(&client, "/v2/systemsharedmemory/unregister", "{", 400, "json", NULL);
@@ -198,7 +185,7 @@ static void expect_output(const char *parameters, const char *code, const char *
 #define SIZE   "\"shared_memory_byte_size\":"
 #define OFFSET "\"shared_memory_offset\":"
 
-static void test_places_of_tensors(void **state)
+TEST(places_of_tensors)
 {
     static const struct {
         const char *parameters, *code, *member;
@@ -224,7 +211,6 @@ static void test_places_of_tensors(void **state)
     };
     struct shared_region memory;
     char text[300], member[100];
-    (void)state;
     shared_region_make(&memory, "places", 4160);
     memset(memory.bytes, 7, memory.size);
     struct http_response response = shared_region_send(&client, "r", memory.key, 4096, 64);
@@ -250,10 +236,9 @@ static void test_places_of_tensors(void **state)
 }
 
 /* An output that does not fit keeps all others from being written. */
-static void test_all_outputs_fit_or_none(void **state)
+TEST(all_outputs_fit_or_none)
 {
     struct shared_region memory;
-    (void)state;
     shared_region_make(&memory, "fit", 64);
     shared_region_register(&client, "r", &memory);
     answer_refused(&client, "/v2/models/demo/infer",
@@ -268,7 +253,7 @@ static void test_all_outputs_fit_or_none(void **state)
 }
 
 /* A byte in a BOOL that is none, and a length that is negative: as if they came in a body. */
-static void test_values(void **state)
+TEST(values)
 {
     static const char MASK[] =
         "{\"inputs\":[{" INPUT ",\"data\":[1,0,0]},{\"name\":\"mask\","
@@ -277,7 +262,6 @@ static void test_values(void **state)
         "{\"inputs\":[{" INPUT ",\"data\":[1,0,0]},{\"name\":\"kv_len\","
         "\"shape\":[1],\"datatype\":\"INT64\",\"parameters\":{" REGION "," SIZE "8}}]}";
     struct shared_region memory;
-    (void)state;
     shared_region_make(&memory, "values", 8);
     shared_region_register(&client, "r", &memory);
     memset(memory.bytes, 255, 8);
@@ -294,11 +278,10 @@ static const char COPY[] =
     "{" REGION "," SIZE "3072}}],\"outputs\":[{\"name\":\"context\",\"parameters\":{" REGION
     "," SIZE "3072," OFFSET "4096}}]}";
 
-static void test_cut_memory(void **state)
+TEST(cut_memory)
 {
     struct shared_region memory;
     struct stat status;
-    (void)state;
     shared_region_make(&memory, "cut", 8192);
     shared_region_register(&client, "r", &memory);
     cJSON_Delete(answer_post(&client, "/v2/models/demo/infer", COPY));
@@ -412,15 +395,13 @@ static void run_storm(void *(*harm)(void *context))
     shared_region_remove(&storm.memory);
 }
 
-static void test_cut_in_use(void **state)
+TEST(cut_in_use)
 {
-    (void)state;
     run_storm(cut_and_write);
 }
 
-static void test_unregistered_in_use(void **state)
+TEST(unregistered_in_use)
 {
-    (void)state;
     const int descriptors = daemon_descriptor_count(&server);
     run_storm(unregister_and_register);
     const double end = daemon_now() + 10 * daemon_slowness();
@@ -432,25 +413,9 @@ static void test_unregistered_in_use(void **state)
 
 static int start(void **state)
 {
-    (void)state;
     fixture_serve("--shared-memory-prefix", SHARED_PREFIX);
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_files_that_are_none),
-        cmocka_unit_test(test_sizes_of_regions),
-        cmocka_unit_test(test_bodies),
-        cmocka_unit_test(test_places_of_tensors),
-        cmocka_unit_test(test_all_outputs_fit_or_none),
-        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_cut_memory),
-        cmocka_unit_test(test_cut_in_use),
-        cmocka_unit_test(test_unregistered_in_use),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

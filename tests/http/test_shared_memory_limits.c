@@ -1,22 +1,13 @@
 /* test_shared_memory_limits.c - the resources of the shared memory extension: registered and
  * unregistered, off without the flag, of one key alone, bounded, in the sandbox. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "key_file.h"
 #include "sandbox_state.h"
 #include "shared_region.h"
+#include "test.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* -------------------------------------------------------------------- resources -- */
 
@@ -31,12 +22,11 @@ static bool has_extension(struct http_client *own)
     return has;
 }
 
-static void test_off_without_the_flag(void **state)
+TEST(off_without_the_flag)
 {
     struct daemon other;
     struct http_client own;
     struct shared_region memory;
-    (void)state;
     assert_true(has_extension(&client));
     daemon_start_with(&other, "--workers", "1", NULL);
     http_client_init(&own, other.port);
@@ -59,11 +49,10 @@ static void test_off_without_the_flag(void **state)
     daemon_stop(&other);
 }
 
-static void test_register_and_unregister(void **state)
+TEST(register_and_unregister)
 {
     struct shared_region memory;
     struct http_response response;
-    (void)state;
     shared_region_make(&memory, "two", 128);
     shared_region_register(&client, "two", &memory);
     response = shared_region_send(&client, "two", memory.key, 0, 64);
@@ -123,7 +112,7 @@ static int count_as(struct http_client *own, const char *key)
 }
 
 /* Names are of one key alone, and so is their use; the end of a key is the end of its regions. */
-static void test_regions_are_their_keys(void **state)
+TEST(regions_are_their_keys)
 {
     static const char INFER[] = "{\"inputs\":[{\"name\":\"query\",\"shape\":[1,3],\"datatype\":"
                                 "\"FP32\",\"parameters\":{\"shared_memory_region\":\"mine\","
@@ -134,7 +123,6 @@ static void test_regions_are_their_keys(void **state)
     struct http_client own;
     struct shared_region memory;
     char body[200];
-    (void)state;
     key_file_write(fixture_path("keys"), KEYS);
     daemon_start_with(&other, "--keys", fixture_path("keys"), "--shared-memory-prefix",
                       SHARED_PREFIX, NULL);
@@ -166,7 +154,7 @@ static void test_regions_are_their_keys(void **state)
 
 /* ----------------------------------------------------------------------- bounds -- */
 
-static void test_bounds_of_all_regions(void **state)
+TEST(bounds_of_all_regions)
 {
     enum { MIB = 1 << 20 };
     struct daemon other;
@@ -174,7 +162,6 @@ static void test_bounds_of_all_regions(void **state)
     struct shared_region memory;
     struct http_response response;
     char name[20];
-    (void)state;
     daemon_start_with(&other, "--memory-max", "64MiB", "--shared-memory-prefix", SHARED_PREFIX,
                       NULL);
     http_client_init(&own, other.port);
@@ -217,9 +204,8 @@ static void expect_no_start(const char *const *arguments, const char *says)
     daemon_result_free(&result);
 }
 
-static void test_starts(void **state)
+TEST(starts)
 {
-    (void)state;
     expect_no_start((const char *[]){ "--listen", "0.0.0.0:0", "--open", "--shared-memory-prefix",
                                       "/input_", NULL },
                     "give --keys FILE");
@@ -232,7 +218,7 @@ static void test_starts(void **state)
 }
 
 /* Also where the daemon has given up all files but these. */
-static void test_in_the_sandbox(void **state)
+TEST(in_the_sandbox)
 {
     static const char ASK[] =
         "{\"inputs\":[{\"name\":\"query\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,0,0]}],"
@@ -241,7 +227,6 @@ static void test_in_the_sandbox(void **state)
     struct daemon other;
     struct http_client own;
     struct shared_region memory;
-    (void)state;
     sandbox_skip_unless(false);
     daemon_start_with(&other, "--sandbox", "--shared-memory-prefix", SHARED_PREFIX, NULL);
     http_client_init(&own, other.port);
@@ -256,22 +241,10 @@ static void test_in_the_sandbox(void **state)
 
 static int start(void **state)
 {
-    (void)state;
     directory = daemon_directory_create();
     fixture_serve("--shared-memory-prefix", SHARED_PREFIX);
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_off_without_the_flag),
-        cmocka_unit_test(test_register_and_unregister),
-        cmocka_unit_test(test_regions_are_their_keys),
-        cmocka_unit_test(test_bounds_of_all_regions),
-        cmocka_unit_test(test_starts),
-        cmocka_unit_test(test_in_the_sandbox),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

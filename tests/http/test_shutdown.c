@@ -1,22 +1,13 @@
 /* test_shutdown.c - SIGTERM: the daemon says at once that it is not ready, still serves for the
  * drain delay, answers every accepted request, and exits with 0. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "daemon.h"
 #include "endless.h"
 #include "request_text.h"
+#include "test.h"
 
 #include <netinet/in.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -35,9 +26,8 @@ static bool is_refusing(int port)
     return refused;
 }
 
-static void test_drain_delay(void **state)
+TEST(drain_delay)
 {
-    (void)state;
     daemon_start_with(&server, "--drain-delay", "3s", NULL);
     struct http_client kept, fresh;
     http_client_init(&kept, server.port);
@@ -87,9 +77,8 @@ static void test_drain_delay(void **state)
 
 /* Without a delay: the daemon answers every accepted request, computing or still in the queue, and
  * takes no new connection. */
-static void test_accepted_requests_are_answered(void **state)
+TEST(accepted_requests_are_answered)
 {
-    (void)state;
     enum { COUNT = 6 };
     daemon_start_with(&server, "--workers", "1", NULL);
     struct http_client client;
@@ -156,9 +145,8 @@ static bool has_mapped(const struct daemon *daemon, const char *file)
 
 /* The daemon unloads models last: their parameters are there while any accepted request needs them,
  * and the answers are the same as without the shutdown. */
-static void test_models_are_unloaded_last(void **state)
+TEST(models_are_unloaded_last)
 {
-    (void)state;
     enum { COUNT = 6 };
     static const char FILE_NAME[] = "stories260K/model.safetensors";
     daemon_start_with(&server, "--workers", "1", "--models", "examples/models", NULL);
@@ -190,9 +178,8 @@ static void test_models_are_unloaded_last(void **state)
     free(body);
 }
 
-static void test_idle_connections_do_not_hold_it(void **state)
+TEST(idle_connections_do_not_hold_it)
 {
-    (void)state;
     enum { IDLE = 50 };
     struct http_raw idle[IDLE];
     daemon_start(&server, NULL);
@@ -214,9 +201,8 @@ static void test_idle_connections_do_not_hold_it(void **state)
 
 /* The daemon waits a second or two for bodies that do not come or hardly come. It answers the body
  * that goes on. */
-static void test_unsent_bodies_do_not_hold_it(void **state)
+TEST(unsent_bodies_do_not_hold_it)
 {
-    (void)state;
     enum { LENGTH = 40 * 1024, PIECE = 2048, COUNT = 4 };
     static const char *const ends[COUNT] = {
         "Content-Length: 30\r\n\r\n",
@@ -260,9 +246,8 @@ static void test_unsent_bodies_do_not_hold_it(void **state)
 }
 
 /* A request that outlives --drain-max is given up, and the exit is still in order. */
-static void test_drain_max(void **state)
+TEST(drain_max)
 {
-    (void)state;
     daemon_start_with(&server, "--workers", "1", "--drain-max", "300ms", "--timeout", "3600s",
                       NULL);
     struct http_client client;
@@ -277,9 +262,8 @@ static void test_drain_max(void **state)
     http_client_free(&client);
 }
 
-static void test_interrupt(void **state)
+TEST(interrupt)
 {
-    (void)state;
     daemon_start(&server, NULL);
     kill(server.pid, SIGINT);
     assert_int_equal(daemon_wait(&server, 10 * daemon_slowness()), 0);
@@ -287,9 +271,8 @@ static void test_interrupt(void **state)
 
 /* The signal comes again and again; then a signal before anything is loaded; then signals that are
  * no reason to end. */
-static void test_signals_again(void **state)
+TEST(signals_again)
 {
-    (void)state;
     daemon_start_with(&server, "--drain-delay", "300ms", NULL);
     for (int i = 0; i < 5; i++)
         kill(server.pid, i % 2 ? SIGINT : SIGTERM);
@@ -309,24 +292,8 @@ static void test_signals_again(void **state)
 
 static int clear(void **state)
 {
-    (void)state;
     daemon_kill(&server);
     return 0;
 }
 
-#define TEST(function) cmocka_unit_test_teardown(function, clear)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_drain_delay),
-        TEST(test_accepted_requests_are_answered),
-        TEST(test_models_are_unloaded_last),
-        TEST(test_idle_connections_do_not_hold_it),
-        TEST(test_unsent_bodies_do_not_hold_it),
-        TEST(test_drain_max),
-        TEST(test_interrupt),
-        TEST(test_signals_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(NULL, clear);

@@ -2,21 +2,11 @@
  * not take their answer. Each kind has its limit, is counted, and disturbs no other client.
  *
  * A body that does not come is in test_limits.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "request_text.h"
+#include "test.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
 static const char PATH[] = "/v1/attention";
@@ -48,9 +38,8 @@ static void ask(struct http_raw *raw)
 
 /* ------------------------------------------------------------------------ idle -- */
 
-static void test_idle_connections_are_closed(void **state)
+TEST(idle_connections_are_closed)
 {
-    (void)state;
     struct http_raw silent, answered, half;
     start("--idle-timeout", "400ms");
     http_raw_connect(&silent, server.port);
@@ -69,9 +58,8 @@ static void test_idle_connections_are_closed(void **state)
 }
 
 /* A byte now and then does not extend the time for the headers. */
-static void test_slow_headers(void **state)
+TEST(slow_headers)
 {
-    (void)state;
     struct http_raw trickle;
     start("--idle-timeout", "400ms");
     http_raw_connect(&trickle, server.port);
@@ -86,9 +74,8 @@ static void test_slow_headers(void **state)
 }
 
 /* A connection is not idle while its request is computed or while its body is on its way. */
-static void test_busy_connections_are_kept(void **state)
+TEST(busy_connections_are_kept)
 {
-    (void)state;
     start("--idle-timeout", "300ms");
     char *slow = request_text_slow(&client, 1.2, "");
     struct http_background computed;
@@ -118,9 +105,8 @@ static void test_busy_connections_are_kept(void **state)
 
 /* If there are too many connections, the one that has been idle the longest is closed; the others
  * stay. */
-static void test_oldest_idle_makes_room(void **state)
+TEST(oldest_idle_makes_room)
 {
-    (void)state;
     enum { COUNT = 20 };
     struct http_raw raw[COUNT], another;
     daemon_start_with(&server, "--workers", "2", "--connections-max", "20", NULL);
@@ -188,9 +174,8 @@ static void expect_logged_as_left(const char *id)
     free(log);
 }
 
-static void test_answer_that_nobody_takes(void **state)
+TEST(answer_that_nobody_takes)
 {
-    (void)state;
     struct http_raw raw;
     start("--send-timeout", "300ms");
     char *body = request_text_large_answer();
@@ -205,9 +190,8 @@ static void test_answer_that_nobody_takes(void **state)
 }
 
 /* A little progress is not enough; otherwise a client could hold its answer's memory for days. */
-static void test_answer_that_is_crawled_through(void **state)
+TEST(answer_that_is_crawled_through)
 {
-    (void)state;
     struct http_raw raw;
     start("--send-timeout", "300ms");
     char *body = request_text_large_answer();
@@ -224,9 +208,8 @@ static void test_answer_that_is_crawled_through(void **state)
 
 /* Reading takes many times the timeout, but the client always takes something: it gets the whole
  * answer. */
-static void test_answer_that_is_taken_slowly(void **state)
+TEST(answer_that_is_taken_slowly)
 {
-    (void)state;
     struct http_raw raw;
     start("--send-timeout", "300ms");
     char *body = request_text_large_answer();
@@ -245,9 +228,8 @@ static void test_answer_that_is_taken_slowly(void **state)
 }
 
 /* The client sends request after request and reads no answer. */
-static void test_answers_that_pile_up(void **state)
+TEST(answers_that_pile_up)
 {
-    (void)state;
     enum { COUNT = 400 };
     static const char request[] = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
     struct http_raw raw;
@@ -261,15 +243,4 @@ static void test_answers_that_pile_up(void **state)
     stop();
 }
 
-#define TEST(function) cmocka_unit_test_teardown(function, fixture_clear)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_idle_connections_are_closed), TEST(test_slow_headers),
-        TEST(test_busy_connections_are_kept),   TEST(test_oldest_idle_makes_room),
-        TEST(test_answer_that_nobody_takes),    TEST(test_answer_that_is_crawled_through),
-        TEST(test_answer_that_is_taken_slowly), TEST(test_answers_that_pile_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(NULL, fixture_clear);

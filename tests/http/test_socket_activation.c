@@ -3,17 +3,11 @@
  *
  * The test is the manager. The daemon starts itself again before it takes the sockets, so each
  * start here shows too that they survive that. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/unix_address.h"
 #include "daemon.h"
 #include "http_client.h"
 #include "skip.h"
+#include "test.h"
 #include "unix_client.h"
 
 #include <arpa/inet.h>
@@ -21,9 +15,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -144,7 +135,6 @@ static void expect_refused(const struct manager *manager, const char *words)
 
 static int clear(void **state)
 {
-    (void)state;
     daemon_kill(&server);
     return 0;
 }
@@ -181,9 +171,8 @@ static int listening_count(void)
 /* ------------------------------------------------------------------------ tests -- */
 
 /* The passed sockets stand for the default address, and for no address that is given. */
-static void test_which_addresses(void **state)
+TEST(which_addresses)
 {
-    (void)state;
     int port;
     struct manager manager = { .socket_count = 2 };
     manager.sockets[0] = passed_tcp(INADDR_LOOPBACK, &port);
@@ -210,9 +199,8 @@ static void test_which_addresses(void **state)
 }
 
 /* A socket that is called admin is the operators'. Alone it does not stand for the default. */
-static void test_admin(void **state)
+TEST(admin)
 {
-    (void)state;
     int port;
     struct manager manager = { .socket_count = 2, .names = "web.socket:admin" };
     manager.sockets[0] = passed_tcp(INADDR_LOOPBACK, &port);
@@ -241,9 +229,8 @@ static void test_admin(void **state)
 }
 
 /* Programs that the daemon might start do not get the sockets. */
-static void test_descriptors_are_kept(void **state)
+TEST(descriptors_are_kept)
 {
-    (void)state;
     int port;
     char path[64], line[128];
     bool is_closed = false;
@@ -264,9 +251,8 @@ static void test_descriptors_are_kept(void **state)
 
 /* A daemon that ends leaves the socket as it was: clients that connect between two daemons, and
  * while the first one ends, are answered by the second. */
-static void test_restart(void **state)
+TEST(restart)
 {
-    (void)state;
     enum { COUNT = 20 };
     int port, clients[COUNT];
     char *folder = daemon_directory_create();
@@ -310,9 +296,8 @@ static void test_restart(void **state)
 }
 
 /* The rule for addresses that other machines reach is the same for passed sockets. */
-static void test_reach(void **state)
+TEST(reach)
 {
-    (void)state;
     int port;
     struct manager manager = { .socket_count = 1 };
     manager.sockets[0] = passed_tcp(INADDR_ANY, &port);
@@ -327,9 +312,8 @@ static void test_reach(void **state)
     close(manager.sockets[0]);
 }
 
-static void test_wrong_sockets(void **state)
+TEST(wrong_sockets)
 {
-    (void)state;
     int pipes[2];
     struct manager manager = { .socket_count = 1, .names = "odd" };
     manager.sockets[0] = passed_unix(name, SOCK_DGRAM, false);
@@ -354,9 +338,8 @@ static void test_wrong_sockets(void **state)
 }
 
 /* systemd's own launcher starts the daemon when the first client connects. */
-static void test_systemd_launcher(void **state)
+TEST(systemd_launcher)
 {
-    (void)state;
     int port;
     char command[2 * TEXT_BYTES];
     skip_without("systemd-socket-activate", "systemd-socket-activate --version");
@@ -379,19 +362,8 @@ static void test_systemd_launcher(void **state)
 
 static int set_name(void **state)
 {
-    (void)state;
     snprintf(name, sizeof name, "@attnd-passed-%d", (int)getpid());
     return 0;
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_name, clear)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_which_addresses),  TEST(test_admin), TEST(test_descriptors_are_kept),
-        TEST(test_restart),          TEST(test_reach), TEST(test_wrong_sockets),
-        TEST(test_systemd_launcher),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(set_name, clear);

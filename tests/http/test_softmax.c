@@ -1,19 +1,11 @@
 /* test_softmax.c - POST /v1/softmax: published numbers, laws of softmax, and faults. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "request_text.h"
 #include "tensor_file.h"
+#include "test.h"
 
 #include <glob.h>
-#include <math.h>
-#include <stdlib.h>
 
 static const char PATH[] = "/v1/softmax";
 
@@ -46,9 +38,8 @@ static const struct example EXAMPLES[] = {
     { "{\"input\":[[],[]],\"axis\":0}", "[[],[]]" },
 };
 
-static void test_examples(void **state)
+TEST(examples)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof EXAMPLES / sizeof EXAMPLES[0]; i++) {
         cJSON *answer = answer_post(&client, PATH, EXAMPLES[i].request);
         answer_expect(answer, "output", EXAMPLES[i].output, 1e-7);
@@ -102,10 +93,9 @@ static void run_onnx_case(const char *path)
     tensor_file_close(&file);
 }
 
-static void test_onnx(void **state)
+TEST(onnx)
 {
     glob_t found;
-    (void)state;
     assert_int_equal(glob("tests/conformance/onnx/softmax/softmax_*.safetensors", 0, NULL, &found),
                      0);
     assert_int_equal(found.gl_pathc, 7);
@@ -116,13 +106,12 @@ static void test_onnx(void **state)
 
 /* There are more rows than one task takes, and the axis is not the last. The columns sum to 1 and
  * equal those of the transposed request. */
-static void test_many_tasks(void **state)
+TEST(many_tasks)
 {
     enum { ROWS = 300, COLUMNS = 200 };
     static float values[ROWS * COLUMNS], transposed[COLUMNS * ROWS];
     const int64_t shape[] = { ROWS, COLUMNS }, turned[] = { COLUMNS, ROWS };
     struct request_text text = { 0 }, other = { 0 };
-    (void)state;
     for (int i = 0; i < ROWS; i++)
         for (int j = 0; j < COLUMNS; j++) {
             values[i * COLUMNS + j] = (float)((i * 37 + j * 101) % 61) / 8.0f;
@@ -188,9 +177,8 @@ static const struct refusal REFUSALS[] = {
     { "{\"input\":[[1,2]],\"kv_len\":1,\"axis\":0}", "option", "/kv_len" },
 };
 
-static void test_refusals(void **state)
+TEST(refusals)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof REFUSALS / sizeof REFUSALS[0]; i++) {
         print_message("    %s\n", REFUSALS[i].request);
         answer_refused(&client, PATH, REFUSALS[i].request, 400, REFUSALS[i].code,
@@ -198,11 +186,10 @@ static void test_refusals(void **state)
     }
 }
 
-static void test_answer_too_large(void **state)
+TEST(answer_too_large)
 {
     struct daemon small = { 0 };
     struct http_client to_small;
-    (void)state;
     const float zeros[65] = { 0 };
     daemon_start_with(&small, "--answer-max", "1024", NULL);
     http_client_init(&to_small, small.port);
@@ -221,12 +208,5 @@ static void test_answer_too_large(void **state)
     daemon_stop(&small);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_examples),         cmocka_unit_test(test_onnx),
-        cmocka_unit_test(test_many_tasks),       cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_answer_too_large), cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, fixture_start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(fixture_start, fixture_clear);

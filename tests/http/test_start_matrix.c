@@ -4,18 +4,9 @@
  * and with the settings as flags and as variables. The daemon starts on an address of this machine
  * alone. It starts on any other only with keys or with --open; otherwise it ends with 1 before it
  * has listened on anything, and says both ways in one line. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "daemon.h"
+#include "test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { LIST_MAX = 16, TEXT_BYTES = 256 };
@@ -60,7 +51,6 @@ static int write_keys(void **state)
                                "somebody  "
                                "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  "
                                "admin\n";
-    (void)state;
     folder = daemon_directory_create();
     daemon_directory_write(folder, "keys", KEYS, sizeof KEYS - 1);
     snprintf(keys_path, sizeof keys_path, "%s/keys", folder);
@@ -69,7 +59,6 @@ static int write_keys(void **state)
 
 static int remove_keys(void **state)
 {
-    (void)state;
     daemon_directory_remove(folder);
     return 0;
 }
@@ -151,22 +140,19 @@ static void try_matrix(bool for_operators)
                 }
 }
 
-static void test_matrix(void **state)
+TEST(matrix)
 {
-    (void)state;
     try_matrix(false);
 }
 
-static void test_matrix_of_operators(void **state)
+TEST(matrix_of_operators)
 {
-    (void)state;
     try_matrix(true);
 }
 
 /* One address of the world among others is enough, in any place. */
-static void test_among_others(void **state)
+TEST(among_others)
 {
-    (void)state;
     static const char *const lists[] = { "127.0.0.1:0,0.0.0.0:0", "0.0.0.0:0,localhost:0",
                                          "[::1]:0,127.0.0.1:0,0.0.0.0:0" };
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
@@ -182,9 +168,8 @@ static void test_among_others(void **state)
 }
 
 /* A start that is refused has not listened on the addresses before the refused one. */
-static void test_nothing_is_bound(void **state)
+TEST(nothing_is_bound)
 {
-    (void)state;
     char listen[2 * TEXT_BYTES];
     char socket_path[TEXT_BYTES];
     struct start start = { .argument_count = 0 };
@@ -214,9 +199,8 @@ static void assert_starts(const struct start *start)
 }
 
 /* With one of the two ways it listens and answers. */
-static void test_starts(void **state)
+TEST(starts)
 {
-    (void)state;
     for (int way = 0; way < 4; way++) {
         struct start start = { .argument_count = 0 };
         give(&start, way % 2, "listen", "0.0.0.0:0");
@@ -228,12 +212,4 @@ static void test_starts(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_matrix),       cmocka_unit_test(test_matrix_of_operators),
-        cmocka_unit_test(test_among_others), cmocka_unit_test(test_nothing_is_bound),
-        cmocka_unit_test(test_starts),
-    };
-    return cmocka_run_group_tests(tests, write_keys, remove_keys);
-}
+ALL_TESTS(write_keys, remove_keys);

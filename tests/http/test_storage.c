@@ -1,21 +1,12 @@
 /* test_storage.c - the models' directory as a client sees it. The daemon tells a client where in
  * this directory a file is and why it could not read or write it. It never tells where the
  * directory is on the machine. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "model_client.h"
 #include "request_text.h"
+#include "test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -69,9 +60,8 @@ static void link_to(const char *target, const char *name)
     assert_int_equal(symlink(target, path), 0);
 }
 
-static void test_no_path_of_the_machine(void **state)
+TEST(no_path_of_the_machine)
 {
-    (void)state;
     static const char index[] = "{\"weight_map\":{\"q_proj.weight\":\"model-2.safetensors\"}}";
     directory = daemon_directory_create();
     write_text("broken.safetensors", "no tensors");
@@ -112,9 +102,8 @@ static void test_no_path_of_the_machine(void **state)
 }
 
 /* The daemon's files may have at most 64 KiB, which acts like a full disk. */
-static void test_no_space(void **state)
+TEST(no_space)
 {
-    (void)state;
     struct rlimit before, limit;
     directory = daemon_directory_create();
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -141,9 +130,8 @@ static void test_no_space(void **state)
     stop();
 }
 
-static void test_directory_that_is_gone(void **state)
+TEST(directory_that_is_gone)
 {
-    (void)state;
     directory = daemon_directory_create();
     start();
     assert_int_equal(rmdir(directory), 0);
@@ -155,14 +143,4 @@ static void test_directory_that_is_gone(void **state)
     stop();
 }
 
-#define TEST(function) cmocka_unit_test_teardown(function, fixture_clear)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_no_path_of_the_machine),
-        TEST(test_no_space),
-        TEST(test_directory_that_is_gone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(NULL, fixture_clear);

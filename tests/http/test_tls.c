@@ -1,26 +1,16 @@
 /* test_tls.c - the daemon behind TLS: which versions and suites it speaks, that requests and
  * answers are those of plain HTTP, and how connections end. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "request_text.h"
+#include "test.h"
 #include "tls_daemon.h"
 #include "tls_hello.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 static int start(void **state)
 {
-    (void)state;
     if (tls_daemon_prepare())
         tls_daemon_start("--body-max", "16MiB", "--idle-timeout", "30s", NULL);
     return 0;
@@ -28,7 +18,6 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-    (void)state;
     tls_daemon_stop();
     return 0;
 }
@@ -54,9 +43,8 @@ static bool openssl_connects(const char *flags)
     return status == 0;
 }
 
-static void test_versions(void **state)
+TEST(versions)
 {
-    (void)state;
     tls_files_need();
     assert_true(openssl_connects(""));
     assert_true(openssl_connects("-tls1_3"));
@@ -70,9 +58,8 @@ static void test_versions(void **state)
 }
 
 /* The hello is made here byte by byte: no library that is around still offers all of these. */
-static void test_suites(void **state)
+TEST(suites)
 {
-    (void)state;
     tls_files_need();
     static const struct {
         int suite;
@@ -122,9 +109,8 @@ static void expect_same(const struct http_response *one, const struct http_respo
 }
 
 /* A body and an answer of over 8 MB, with a Content-Length and chunked. */
-static void test_long_bodies(void **state)
+TEST(long_bodies)
 {
-    (void)state;
     tls_files_need();
     struct daemon plain_server;
     struct http_client plain_client;
@@ -153,9 +139,8 @@ static void test_long_bodies(void **state)
     daemon_stop(&plain_server);
 }
 
-static void test_kept_connections(void **state)
+TEST(kept_connections)
 {
-    (void)state;
     tls_files_need();
     for (int i = 0; i < 100; i++) {
         struct http_response response =
@@ -167,9 +152,8 @@ static void test_kept_connections(void **state)
 }
 
 /* All requests lie in one record of TLS, and in records of one byte each. */
-static void test_pipelining(void **state)
+TEST(pipelining)
 {
-    (void)state;
     tls_files_need();
     static const char requests[] = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
                                    "POST /v1/softmax HTTP/1.1\r\nHost: x\r\n"
@@ -195,40 +179,10 @@ static void test_pipelining(void **state)
     }
 }
 
-/* libmicrohttpd takes a record without data for the end of what came. A client may send some before
- * a request, between requests and within one. */
-static void test_records_without_data(void **state)
-{
-    (void)state;
-    tls_files_need();
-    static const struct tls_tunnel_options CASES[] = {
-        { .priorities = "NORMAL:-VERS-ALL:+VERS-TLS1.3", .new_keys = 2 },
-        { .priorities = "NORMAL:-VERS-ALL:+VERS-TLS1.3", .empty_records = 3 },
-        { .priorities = "NORMAL:-VERS-ALL:+VERS-TLS1.3", .empty_records = 40, .new_keys = 1 },
-    };
-    static const char *const PIECES[] = { "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", "GET /li",
-                                          "vez HTTP/1.1\r\nHost: x\r\n\r\n" };
-    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
-        struct tls_tunnel tunnel;
-        assert_true(tls_tunnel_open(&tunnel, server.port, &CASES[i]));
-        for (size_t j = 0; j < sizeof PIECES / sizeof PIECES[0]; j++) {
-            assert_true(http_raw_send_text(&tunnel.raw, PIECES[j]));
-            daemon_pause(0.02);
-            if (j == 1)
-                continue;
-            struct http_response response = http_raw_receive(&tunnel.raw, wait_seconds());
-            assert_int_equal(response.status, 200);
-            http_response_free(&response);
-        }
-        tls_tunnel_close(&tunnel);
-    }
-}
-
 /* Connections of the same thread whose records come in parts and in turns: some of a record is read
  * ahead for one connection when another one is read. */
-static void test_interleaved_records(void **state)
+TEST(interleaved_records)
 {
-    (void)state;
     tls_files_need();
     enum { TUNNELS = 8, REQUESTS = 3, BLANKS = 21000, PIECE = 1777 };
     struct tls_tunnel tunnels[TUNNELS];
@@ -264,9 +218,8 @@ static void test_interleaved_records(void **state)
 }
 
 /* An answer that comes before the body of its request goes past libmicrohttpd. */
-static void test_early_answers(void **state)
+TEST(early_answers)
 {
-    (void)state;
     tls_files_need();
     static const struct {
         const char *head;
@@ -300,9 +253,8 @@ static void test_early_answers(void **state)
 /* ------------------------------------------------------------------------- ends -- */
 
 /* The daemon says that an answer was the last, so that a client can tell it from a cut one. */
-static void test_says_its_end(void **state)
+TEST(says_its_end)
 {
-    (void)state;
     tls_files_need();
     struct tls_tunnel tunnel;
     assert_true(tls_tunnel_open(&tunnel, server.port, NULL));
@@ -316,9 +268,8 @@ static void test_says_its_end(void **state)
     assert_true(tunnel.ended_well);
 }
 
-static void test_plain_http(void **state)
+TEST(plain_http)
 {
-    (void)state;
     tls_files_need();
     struct http_raw raw;
     http_raw_connect(&raw, server.port);
@@ -347,12 +298,39 @@ static bool is_answered_after(const char *line)
 }
 
 /* A client of TLS 1.2 that begins a second handshake (R) loses its connection. */
-static void test_renegotiation(void **state)
+TEST(renegotiation)
 {
-    (void)state;
     tls_files_need();
     assert_true(is_answered_after(""));
     assert_false(is_answered_after("R"));
+}
+
+/* libmicrohttpd takes a record without data for the end of what came. A client may send some before
+ * a request, between requests and within one. */
+TEST(records_without_data)
+{
+    tls_files_need();
+    static const struct tls_tunnel_options CASES[] = {
+        { .priorities = "NORMAL:-VERS-ALL:+VERS-TLS1.3", .new_keys = 2 },
+        { .priorities = "NORMAL:-VERS-ALL:+VERS-TLS1.3", .empty_records = 3 },
+        { .priorities = "NORMAL:-VERS-ALL:+VERS-TLS1.3", .empty_records = 40, .new_keys = 1 },
+    };
+    static const char *const PIECES[] = { "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", "GET /li",
+                                          "vez HTTP/1.1\r\nHost: x\r\n\r\n" };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        struct tls_tunnel tunnel;
+        assert_true(tls_tunnel_open(&tunnel, server.port, &CASES[i]));
+        for (size_t j = 0; j < sizeof PIECES / sizeof PIECES[0]; j++) {
+            assert_true(http_raw_send_text(&tunnel.raw, PIECES[j]));
+            daemon_pause(0.02);
+            if (j == 1)
+                continue;
+            struct http_response response = http_raw_receive(&tunnel.raw, wait_seconds());
+            assert_int_equal(response.status, 200);
+            http_response_free(&response);
+        }
+        tls_tunnel_close(&tunnel);
+    }
 }
 
 /* ------------------------------------------------------------------ beside plain -- */
@@ -377,9 +355,8 @@ static void expect_answer(struct http_raw *raw)
 }
 
 /* A unix socket is plain, whatever the other listeners speak; one thread serves both. */
-static void test_beside_unix_socket(void **state)
+TEST(beside_unix_socket)
 {
-    (void)state;
     tls_files_need();
     enum { ROUNDS = 30 };
     struct daemon both;
@@ -419,9 +396,8 @@ static void expect_health(const char *const *words, const char *variable, int ex
     daemon_result_free(&result);
 }
 
-static void test_health(void **state)
+TEST(health)
 {
-    (void)state;
     tls_files_need();
     char url[64], plain[64], key[256];
     snprintf(url, sizeof url, "https://127.0.0.1:%d", server.port);
@@ -440,9 +416,8 @@ static void test_health(void **state)
 }
 
 /* Only the client's own connection is left, and the daemon rests. */
-static void test_nothing_is_left(void **state)
+TEST(nothing_is_left)
 {
-    (void)state;
     tls_files_need();
     answer_wait_for_metric(&client, "attnd_connections", 1, 1);
     const double before = daemon_cpu_seconds(&server);
@@ -450,23 +425,4 @@ static void test_nothing_is_left(void **state)
     assert_true(daemon_cpu_seconds(&server) - before < 0.2);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_versions),
-        cmocka_unit_test(test_suites),
-        cmocka_unit_test(test_long_bodies),
-        cmocka_unit_test(test_kept_connections),
-        cmocka_unit_test(test_pipelining),
-        cmocka_unit_test(test_interleaved_records),
-        cmocka_unit_test(test_early_answers),
-        cmocka_unit_test(test_says_its_end),
-        cmocka_unit_test(test_plain_http),
-        cmocka_unit_test(test_renegotiation),
-        cmocka_unit_test(test_records_without_data),
-        cmocka_unit_test(test_beside_unix_socket),
-        cmocka_unit_test(test_health),
-        cmocka_unit_test(test_nothing_is_left),
-    };
-    return cmocka_run_group_tests(tests, start, stop);
-}
+ALL_TESTS(start, stop);

@@ -1,34 +1,23 @@
 /* test_tls_certificates.c - the files of TLS: wrong ones at the start, new and wrong ones at SIGHUP
  * while requests go on, and sessions that go on with earlier ones. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
+#include "test.h"
 #include "tls_daemon.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 static int start(void **state)
 {
-    (void)state;
     tls_daemon_prepare();
     return 0;
 }
 
 static int stop(void **state)
 {
-    (void)state;
     daemon_kill(&server);
     daemon_directory_remove(directory);
     return 0;
@@ -79,9 +68,8 @@ static void set_mode_of_key(mode_t mode)
     assert_int_equal(chmod(path, mode), 0);
 }
 
-static void test_bad_files(void **state)
+TEST(bad_files)
 {
-    (void)state;
     tls_files_need();
     tls_files_make_server(directory, "other", TLS_FILES_EC);
     tls_files_openssl(directory, "pkey -in server-key.pem -aes256 -passout pass:x -out locked.pem");
@@ -114,9 +102,8 @@ static void test_bad_files(void **state)
 
 /* A key that others may read is taken, as a Secret of Kubernetes is mounted, and the log says so.
  */
-static void test_modes(void **state)
+TEST(modes)
 {
-    (void)state;
     tls_files_need();
     char certificate[256], key[256];
     snprintf(certificate, sizeof certificate, "%s/server.pem", directory);
@@ -135,9 +122,8 @@ static void test_modes(void **state)
 }
 
 /* RSA, Ed25519, a chain, and a certificate and its key in one file. */
-static void test_good_files(void **state)
+TEST(good_files)
 {
-    (void)state;
     tls_files_need();
     char pair[2 * 256];
     tls_files_make_server(directory, "rsa", "rsa:2048");
@@ -228,9 +214,8 @@ static void *send_requests(void *context)
     return NULL;
 }
 
-static void test_reload_under_load(void **state)
+TEST(reload_under_load)
 {
-    (void)state;
     tls_files_need();
     enum { SENDERS = 3, RELOADS = 20 };
     struct sender senders[SENDERS] = { 0 };
@@ -265,9 +250,8 @@ static void test_reload_under_load(void **state)
     fixture_stop(NULL);
 }
 
-static void test_wrong_reload(void **state)
+TEST(wrong_reload)
 {
-    (void)state;
     tls_files_need();
     char before[64], now[64];
     tls_daemon_start(NULL);
@@ -322,9 +306,8 @@ static bool resumes(const char *version)
 }
 
 /* A session goes on until the certificate is read again. */
-static void test_resumption(void **state)
+TEST(resumption)
 {
-    (void)state;
     tls_files_need();
     static const char *const VERSIONS[] = { "-tls1_3", "-tls1_2" };
     char session[256];
@@ -342,12 +325,4 @@ static void test_resumption(void **state)
     fixture_stop(NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bad_files),    cmocka_unit_test(test_modes),
-        cmocka_unit_test(test_good_files),   cmocka_unit_test(test_reload_under_load),
-        cmocka_unit_test(test_wrong_reload), cmocka_unit_test(test_resumption),
-    };
-    return cmocka_run_group_tests(tests, start, stop);
-}
+ALL_TESTS(start, stop);

@@ -1,19 +1,10 @@
 /* test_tls_clients.c - certificates of clients: whose are taken, and which key they stand for. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "key_file.h"
+#include "test.h"
 #include "tls_daemon.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const struct key_line KEYS[] = {
     { "team-a", "- infer" }, { "team-b", "- infer,admin" },
@@ -25,7 +16,6 @@ static const char LIST[] = "/v1/models", STATISTICS[] = "/metrics";
 
 static int start(void **state)
 {
-    (void)state;
     static char keys[256], ca[256];
     if (!tls_daemon_prepare())
         return 0;
@@ -49,7 +39,6 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-    (void)state;
     tls_daemon_stop();
     return 0;
 }
@@ -77,9 +66,8 @@ static long status_of(const char *certificate, const char *key, const char *path
     return status;
 }
 
-static void test_matrix(void **state)
+TEST(matrix)
 {
-    (void)state;
     tls_files_need();
     static const struct {
         const char *certificate, *key, *path;
@@ -107,9 +95,8 @@ static void test_matrix(void **state)
 }
 
 /* The alert tells the client what is wrong, in both versions; the log tells the operator. */
-static void test_alerts(void **state)
+TEST(alerts)
 {
-    (void)state;
     tls_files_need();
     static const struct {
         const char *certificate, *alert, *reason;
@@ -135,9 +122,8 @@ static void test_alerts(void **state)
 }
 
 /* Each connection shows its certificate anew: no session goes on by a ticket. */
-static void test_no_tickets(void **state)
+TEST(no_tickets)
 {
-    (void)state;
     tls_files_need();
     char *command = NULL;
     assert_true(asprintf(&command,
@@ -152,9 +138,8 @@ static void test_no_tickets(void **state)
 }
 
 /* From SIGHUP on, handshakes ask the new authority. A connection that is open stays what it is. */
-static void test_new_authority(void **state)
+TEST(new_authority)
 {
-    (void)state;
     tls_files_need();
     static const char REQUEST[] = "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n";
     char certificate[256], key[256];
@@ -178,13 +163,4 @@ static void test_new_authority(void **state)
     tls_tunnel_close(&kept);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_matrix),
-        cmocka_unit_test(test_alerts),
-        cmocka_unit_test(test_no_tickets),
-        cmocka_unit_test(test_new_authority),
-    };
-    return cmocka_run_group_tests(tests, start, stop);
-}
+ALL_TESTS(start, stop);

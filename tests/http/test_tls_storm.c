@@ -1,24 +1,14 @@
 /* test_tls_storm.c - clients of TLS that do what no client should: handshakes that never end, bytes
  * that are no TLS, connections that are cut at any moment, hundreds of handshakes at once. Other
  * clients are served meanwhile, and afterwards nothing is left of it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "request_text.h"
+#include "test.h"
 #include "tls_daemon.h"
 #include "tls_hello.h"
 
-#include <math.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -45,19 +35,16 @@ static int start_with(const char *idle_timeout)
 
 static int start(void **state)
 {
-    (void)state;
     return start_with("120s");
 }
 
 static int start_impatient(void **state)
 {
-    (void)state;
     return start_with("2s");
 }
 
 static int stop(void **state)
 {
-    (void)state;
     tls_daemon_stop();
     return 0;
 }
@@ -82,7 +69,6 @@ static void expect_rest(void)
 
 static void test_garbage(void **state)
 {
-    (void)state;
     tls_files_need();
     static const struct {
         const char *bytes;
@@ -127,7 +113,6 @@ static void test_garbage(void **state)
  * ended after the idle timeout. */
 static void test_slow_handshakes(void **state)
 {
-    (void)state;
     tls_files_need();
     enum { COUNT = 40 };
     static const unsigned char HELLO[] = { 0x16, 0x03, 0x01, 0x01, 0x00, 0x01, 0x00, 0x00, 0xfc };
@@ -166,7 +151,6 @@ static void *ask_once(void *context)
 
 static void test_many_at_once(void **state)
 {
-    (void)state;
     tls_files_need();
     pthread_t threads[CLIENTS];
     long statuses[CLIENTS] = { 0 };
@@ -190,7 +174,6 @@ static void test_many_at_once(void **state)
  * served while all of them are there. */
 static void test_silent_handshakes(void **state)
 {
-    (void)state;
     tls_files_need();
     enum { COUNT = 580 };
     static struct http_raw raws[COUNT];
@@ -213,7 +196,6 @@ static void test_silent_handshakes(void **state)
  * ones have been ended. */
 static void test_full_of_handshakes(void **state)
 {
-    (void)state;
     tls_files_need();
     enum { COUNT = 640 };
     static struct http_raw raws[COUNT];
@@ -269,7 +251,6 @@ static void *run_roughly(void *context)
 
 static void test_suspend_and_resume(void **state)
 {
-    (void)state;
     tls_files_need();
     enum { COUNT = 24 };
     struct rough_client clients[COUNT];

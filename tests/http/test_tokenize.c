@@ -1,19 +1,11 @@
 /* test_tokenize.c - POST /v1/tokenize and /v1/detokenize: what a small tokenizer makes of texts,
  * and faults. That real tokenizers are executed to the letter is tested in
  * tests/unit/test_tokenizer_*.c and tests/conformance. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
+#include "test.h"
 #include "word_model.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 /* The space that ByteLevel puts before a text is a token of the text without a byte of it. */
@@ -63,9 +55,8 @@ static void expect_fault(const char *path, const char *request, long status, con
 #define CLS "{\"id\":1,\"text\":\"[CLS]\",\"special\":true}"
 #define SEP "{\"id\":2,\"text\":\"[SEP]\",\"special\":true}"
 
-static void test_texts(void **state)
+TEST(texts)
 {
-    (void)state;
     expect_answer("/v1/tokenize", "{\"model\":\"words\",\"text\":\"The cats sat.\"}",
                   "{\"model\":\"words\",\"tokens\":[" CLS
                   ",{\"id\":3,\"text\":\"the\",\"start\":0,\"end\":3}"
@@ -86,9 +77,8 @@ static void test_texts(void **state)
 }
 
 /* U+0000 is a character like others: clean_text drops it, and places count it. */
-static void test_nul(void **state)
+TEST(nul)
 {
-    (void)state;
     expect_answer("/v1/tokenize",
                   "{\"model\":\"words\",\"text\":\"a\\u0000 cat\",\"special\":false}",
                   "{\"model\":\"words\",\"tokens\":["
@@ -96,9 +86,8 @@ static void test_nul(void **state)
                   ",{\"id\":4,\"text\":\"cat\",\"start\":3,\"end\":6}]}\n");
 }
 
-static void test_pair(void **state)
+TEST(pair)
 {
-    (void)state;
     expect_answer("/v1/tokenize", "{\"model\":\"words\",\"text\":\"cat\",\"pair\":\"on mat\"}",
                   "{\"model\":\"words\",\"tokens\":["
                   "{\"id\":1,\"text\":\"[CLS]\",\"special\":true}"
@@ -111,9 +100,8 @@ static void test_pair(void **state)
 
 /* Tokens of a text have places, empty ones too; tokens of the template have none. The numbers are
  * those of the reference implementation, tokenizers 0.22.2. */
-static void test_empty_places(void **state)
+TEST(empty_places)
 {
-    (void)state;
     expect_answer("/v1/tokenize", "{\"model\":\"bytes\",\"text\":\"a\"}",
                   "{\"model\":\"bytes\",\"tokens\":["
                   "{\"id\":2,\"text\":\"<s>\",\"special\":true}"
@@ -132,9 +120,8 @@ static void test_empty_places(void **state)
                   ",{\"id\":1,\"text\":\"a\",\"start\":0,\"end\":1,\"sequence\":1}]}\n");
 }
 
-static void test_back(void **state)
+TEST(back)
 {
-    (void)state;
     expect_answer("/v1/detokenize", "{\"model\":\"words\",\"tokens\":[1,3,4,7,5,6,2]}",
                   "{\"model\":\"words\",\"text\":\"the cats sat.\"}\n");
     expect_answer("/v1/detokenize", "{\"model\":\"words\",\"tokens\":[1,3,2],\"special\":true}",
@@ -143,9 +130,8 @@ static void test_back(void **state)
                   "{\"model\":\"words\",\"text\":\"\"}\n");
 }
 
-static void test_faults(void **state)
+TEST(faults)
 {
-    (void)state;
     const char *path = "/v1/tokenize";
     expect_fault(path, "{\"model\":\"words\"}", 400, "field", "/text", "text is missing");
     expect_fault(path, "{\"text\":\"a\"}", 400, "field", "/model",
@@ -183,9 +169,8 @@ static void expect_model(const char *name, const char *words)
     http_response_free(&response);
 }
 
-static void test_models(void **state)
+TEST(models)
 {
-    (void)state;
     expect_model("words", "\"tokenizer\":{\"kind\":\"WordPiece\",\"file\":\"tokenizer.json\","
                           "\"id_end\":10},\"tokenizer_reason\":\"\"");
     expect_model("bare", "\"tokenizer\":null,\"tokenizer_reason\":\"\"");
@@ -196,7 +181,7 @@ static void test_models(void **state)
 }
 
 /* A request without a model is about the only one that is not built in, whatever the call. */
-static void test_only_model(void **state)
+TEST(only_model)
 {
     static const char *const CALLS[][2] = {
         { "/v1/attention", "{\"query\":[[1,2,3,4,5,6,7,8]],\"outputs\":[\"lse\"]}" },
@@ -212,7 +197,6 @@ static void test_only_model(void **state)
         { "/v1/sessions", "{\"ttl\":\"1s\"}" },
     };
     enum { CALL_COUNT = sizeof CALLS / sizeof CALLS[0] };
-    (void)state;
     for (int i = 0; i < CALL_COUNT; i++) {
         struct http_response response = http_client_post(&client, CALLS[i][0], CALLS[i][1]);
         if (!strstr(response.body, "model is missing; there are")
@@ -233,14 +217,5 @@ static void test_only_model(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_texts),         cmocka_unit_test(test_nul),
-        cmocka_unit_test(test_pair),          cmocka_unit_test(test_empty_places),
-        cmocka_unit_test(test_back),          cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_models),        cmocka_unit_test(test_only_model),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

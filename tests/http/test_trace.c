@@ -2,21 +2,11 @@
  *
  * The numbers are compared with each other and with POST /v1/attention, to the last digit; what
  * they are is the matter of the programs of the families, test_trace_*.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "request_text.h"
+#include "test.h"
 #include "traced_model.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char PATH[] = "/v1/trace";
 static const char *const MODELS[] = { "bert", "llama" };
@@ -58,9 +48,8 @@ static void expect_layers(cJSON *answer, const char *want)
 
 /* ------------------------------------------------------------------ choosing -- */
 
-static void test_default_is_weights_of_all_layers(void **state)
+TEST(default_is_weights_of_all_layers)
 {
-    (void)state;
     cJSON *answer = ask("llama", 5, "");
     const cJSON *layer;
     answer_expect_members(answer, "model,tokens,layers");
@@ -73,9 +62,8 @@ static void test_default_is_weights_of_all_layers(void **state)
     expect_layers(answer, "0,1,2,");
 }
 
-static void test_chosen_layers(void **state)
+TEST(chosen_layers)
 {
-    (void)state;
     expect_layers(ask("llama", 5, ",\"layers\":[2,0,2]"), "0,2,");
     expect_layers(ask("llama", 5, ",\"layers\":[]"), "");
     expect_layers(ask("llama", 5, ",\"layers\":[1],\"kinds\":[\"self\"]"), "1,");
@@ -83,9 +71,8 @@ static void test_chosen_layers(void **state)
     expect_layers(ask("llama", 5, ",\"kinds\":[]"), "");
 }
 
-static void test_chosen_outputs(void **state)
+TEST(chosen_outputs)
 {
-    (void)state;
     cJSON *answer = ask("bert", 5,
                         ",\"layers\":[1],\"outputs\":[\"weights\",\"lse\",\"scores\",\"masked\","
                         "\"inputs\",\"hidden_states\",\"attention_output\",\"predictions\"]");
@@ -100,9 +87,8 @@ static void test_chosen_outputs(void **state)
 }
 
 /* A layer's numbers do not depend on what else is asked for. */
-static void test_choice_changes_no_number(void **state)
+TEST(choice_changes_no_number)
 {
-    (void)state;
     static const char *const OUTPUTS[] = { "weights", "lse", "inputs", "hidden_states",
                                            "attention_output" };
     for (int m = 0; m < MODEL_COUNT; m++) {
@@ -123,9 +109,8 @@ static void test_choice_changes_no_number(void **state)
     }
 }
 
-static void test_predictions(void **state)
+TEST(predictions)
 {
-    (void)state;
     cJSON *answer = ask("llama", 5,
                         ",\"layers\":[],\"outputs\":[\"predictions\"],\"top_k_tokens\":3,"
                         "\"positions\":[0,-1,-1]");
@@ -147,9 +132,8 @@ static void test_predictions(void **state)
 }
 
 /* More candidates than there are tokens are all tokens, whose probabilities are 1 together. */
-static void test_all_candidates(void **state)
+TEST(all_candidates)
 {
-    (void)state;
     cJSON *answer =
         ask("llama", 5, ",\"layers\":[],\"outputs\":[\"predictions\"],\"top_k_tokens\":1000");
     const cJSON *chosen = cJSON_GetObjectItem(
@@ -207,9 +191,8 @@ static void expect_attention(const char *model, int count, const char *map)
     free(more.data);
 }
 
-static void test_same_bits_as_attention(void **state)
+TEST(same_bits_as_attention)
 {
-    (void)state;
     for (int m = 0; m < MODEL_COUNT; m++)
         for (int l = 0; l < LENGTH_COUNT; l++)
             for (int i = 0; i < (int)(sizeof MAPS / sizeof MAPS[0]); i++)
@@ -217,9 +200,8 @@ static void test_same_bits_as_attention(void **state)
 }
 
 /* --kernels is for a trace's attention too. */
-static void test_same_bits_with_other_kernels(void **state)
+TEST(same_bits_with_other_kernels)
 {
-    (void)state;
     struct daemon other;
     const struct http_client of_server = client;
     daemon_start_with(&other, "--models", directory, "--kernels", "generic", NULL);
@@ -239,9 +221,8 @@ static double number_at(const cJSON *array, int a, int b, int c)
     return cJSON_GetArrayItem(cJSON_GetArrayItem(cJSON_GetArrayItem(array, a), b), c)->valuedouble;
 }
 
-static void test_spans_are_sums_of_weights(void **state)
+TEST(spans_are_sums_of_weights)
 {
-    (void)state;
     static const int SPANS[][2] = { { 0, 5 }, { 5, 17 }, { 3, 3 }, { 2, 9 } };
     static const int ROWS[] = { 0, 8, 16 };
     cJSON *whole = ask("llama", 17, "");
@@ -270,9 +251,8 @@ static void test_spans_are_sums_of_weights(void **state)
 /* ---------------------------------------------------------- embeddings, rows -- */
 
 /* The rows that enter the first block are the embedding's output. */
-static void test_embeddings_take_its_place(void **state)
+TEST(embeddings_take_its_place)
 {
-    (void)state;
     for (int m = 0; m < MODEL_COUNT; m++) {
         cJSON *by_tokens = ask(MODELS[m], 17, ",\"outputs\":[\"weights\",\"hidden_states\"]");
         char *rows = cJSON_PrintUnformatted(
@@ -294,9 +274,8 @@ static void test_embeddings_take_its_place(void **state)
 }
 
 /* A causal model's row does not change when tokens are put behind it. */
-static void test_prefix_keeps_its_rows(void **state)
+TEST(prefix_keeps_its_rows)
 {
-    (void)state;
     cJSON *whole = ask("llama", 60, ",\"outputs\":[\"hidden_states\"]");
     const cJSON *want = cJSON_GetObjectItemCaseSensitive(whole, "final_hidden_states");
     for (int l = 0; l < LENGTH_COUNT; l++) {
@@ -310,9 +289,8 @@ static void test_prefix_keeps_its_rows(void **state)
     cJSON_Delete(whole);
 }
 
-static void test_no_tokens(void **state)
+TEST(no_tokens)
 {
-    (void)state;
     cJSON *answer =
         ask("llama", 0, ",\"outputs\":[\"weights\",\"lse\",\"hidden_states\",\"predictions\"]");
     answer_expect(answer, "tokens", "[]", 0);
@@ -324,9 +302,8 @@ static void test_no_tokens(void **state)
 
 /* --------------------------------------------------------------------- batch -- */
 
-static void test_batch_changes_no_bit(void **state)
+TEST(batch_changes_no_bit)
 {
-    (void)state;
     static const char OUTPUTS[] = "\"outputs\":[\"weights\",\"lse\",\"hidden_states\","
                                   "\"inputs\",\"predictions\"]";
     struct request_text body = { .data = NULL };
@@ -350,9 +327,8 @@ static void test_batch_changes_no_bit(void **state)
     free(body.data);
 }
 
-static void test_batch_faults_are_of_items(void **state)
+TEST(batch_faults_are_of_items)
 {
-    (void)state;
     cJSON *answer = answer_post(
         &client, "/v1/trace/batch",
         "{\"model\":\"llama\",\"layers\":[0],\"requests\":[{\"tokens\":[1,99]},{\"tokens\":[1]},"
@@ -380,24 +356,5 @@ static int start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_default_is_weights_of_all_layers),
-        cmocka_unit_test(test_chosen_layers),
-        cmocka_unit_test(test_chosen_outputs),
-        cmocka_unit_test(test_choice_changes_no_number),
-        cmocka_unit_test(test_predictions),
-        cmocka_unit_test(test_all_candidates),
-        cmocka_unit_test(test_same_bits_as_attention),
-        cmocka_unit_test(test_same_bits_with_other_kernels),
-        cmocka_unit_test(test_spans_are_sums_of_weights),
-        cmocka_unit_test(test_embeddings_take_its_place),
-        cmocka_unit_test(test_prefix_keeps_its_rows),
-        cmocka_unit_test(test_no_tokens),
-        cmocka_unit_test(test_batch_changes_no_bit),
-        cmocka_unit_test(test_batch_faults_are_of_items),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

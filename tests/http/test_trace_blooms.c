@@ -4,18 +4,10 @@
  * Each pass is written out of the forward() of the family's modeling file in Hugging Face
  * transformers 5.0.0.dev0, src/transformers/models/, as it stands in feisenyu/transformers_4573 at
  * e9d73c31189a. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fixture.h"
 #include "forward_decoder.h"
+#include "test.h"
 #include "trace_client.h"
-
-#include <math.h>
 
 enum { HEADS = 4, HEAD_DIM = 4 };
 
@@ -95,17 +87,15 @@ static void pass_bloom(struct forward *forward)
     "{\"model_type\":\"bloom\",\"hidden_size\":16,\"n_head\":4,\"n_layer\":2,\"vocab_size\":"      \
     "40" more "}"
 
-static void test_bloom(void **state)
+TEST(bloom)
 {
-    (void)state;
     check("bloom", BLOOM_CONFIG(""), BLOOM, pass_bloom);
 }
 
 /* Another residual, which the daemon does not compute. */
-static void test_bloom_post_layernorm(void **state)
+TEST(bloom_post_layernorm)
 {
     static const char CONFIG[] = BLOOM_CONFIG(",\"apply_residual_connection_post_layernorm\":true");
-    (void)state;
     published_open(CONFIG, BLOOM, 2, "F32");
     published_save(fixture_path("bloom_post"), CONFIG);
     published_close();
@@ -228,9 +218,8 @@ static void pass_falcon_rw(struct forward *forward)
     "{\"model_type\":\"falcon\",\"hidden_size\":16,\"num_attention_heads\":4,"                     \
     "\"num_hidden_layers\":2,\"vocab_size\":40," more "}"
 
-static void test_falcon(void **state)
+TEST(falcon)
 {
-    (void)state;
     check("falcon_7b",
           FALCON_CONFIG("\"alibi\":false,\"bias\":false,\"multi_query\":true,"
                         "\"new_decoder_architecture\":false,\"parallel_attn\":true"),
@@ -292,9 +281,8 @@ static void pass_mpt(struct forward *forward)
     "{\"model_type\":\"mpt\",\"d_model\":16,\"n_heads\":4,\"n_layers\":2,\"vocab_size\":40,"       \
     "\"max_seq_len\":64," more "}"
 
-static void test_mpt(void **state)
+TEST(mpt)
 {
-    (void)state;
     check("mpt", MPT_CONFIG("\"expansion_ratio\":4,\"attn_config\":{\"alibi\":true}"),
           MPT_TENSORS("64"), pass_mpt);
 }
@@ -313,9 +301,8 @@ static void pass_mpt_learned(struct forward *forward)
         forward->logits.data[i] = 0.5 * tanh(forward->logits.data[i] * 0.25 / 0.5);
 }
 
-static void test_mpt_learned(void **state)
+TEST(mpt_learned)
 {
-    (void)state;
     check("mpt_learned",
           MPT_CONFIG("\"expansion_ratio\":2,\"no_bias\":false,\"learned_pos_emb\":true,"
                      "\"logit_scale\":\"inv_sqrt_d_model\",\"final_logit_softcapping\":0.5,"
@@ -327,12 +314,4 @@ static void test_mpt_learned(void **state)
           pass_mpt_learned);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bloom),       cmocka_unit_test(test_bloom_post_layernorm),
-        cmocka_unit_test(test_falcon),      cmocka_unit_test(test_mpt),
-        cmocka_unit_test(test_mpt_learned),
-    };
-    return cmocka_run_group_tests(tests, fixture_make_directory, fixture_clear);
-}
+ALL_TESTS(fixture_make_directory, fixture_clear);

@@ -4,17 +4,9 @@
  * Each pass is written out of the forward() of the family's modeling file in Hugging Face
  * transformers 5.0.0.dev0, src/transformers/models/, as it stands in feisenyu/transformers_4573 at
  * e9d73c31189a. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fixture.h"
 #include "forward_decoder.h"
-
-#include <math.h>
+#include "test.h"
 
 enum { HEADS = 4, HEAD_DIM = 4 };
 
@@ -105,21 +97,18 @@ static void pass_gpt2_of_32(struct forward *forward)
     "{\"model_type\":\"gpt2\",\"n_embd\":16,\"n_head\":4,\"n_layer\":" layers                      \
     ",\"n_positions\":16,\"vocab_size\":40}"
 
-static void test_gpt2(void **state)
+TEST(gpt2)
 {
-    (void)state;
     check("gpt2", GPT2_CONFIG("2"), GPT2, 2, pass_gpt2);
 }
 
-static void test_gpt2_of_12_layers(void **state)
+TEST(gpt2_of_12_layers)
 {
-    (void)state;
     check("gpt2_12", GPT2_CONFIG("12"), GPT2, 12, pass_gpt2_of_12);
 }
 
-static void test_gpt2_of_32_layers(void **state)
+TEST(gpt2_of_32_layers)
 {
-    (void)state;
     check("gpt2_32", GPT2_CONFIG("32"), GPT2, 32, pass_gpt2_of_32);
 }
 
@@ -175,9 +164,8 @@ static void pass_neox_in_turn(struct forward *forward)
     "\"num_hidden_layers\":2,\"intermediate_size\":24,\"vocab_size\":40,\"rotary_pct\":0.5" more   \
     "}"
 
-static void test_gpt_neox(void **state)
+TEST(gpt_neox)
 {
-    (void)state;
     check("neox", NEOX_CONFIG(""), NEOX_TENSORS, 2, pass_neox_parallel);
     check("neox_in_turn", NEOX_CONFIG(",\"use_parallel_residual\":false"), NEOX_TENSORS, 2,
           pass_neox_in_turn);
@@ -207,9 +195,8 @@ static void pass_gptj(struct forward *forward)
     forward->logits = forward_add_row(forward->logits, published_tensor("lm_head.bias", 0));
 }
 
-static void test_gptj(void **state)
+TEST(gptj)
 {
-    (void)state;
     check("gptj",
           "{\"model_type\":\"gptj\",\"n_embd\":16,\"n_head\":2,\"n_layer\":2,\"rotary_dim\":4,"
           "\"n_positions\":16,\"vocab_size\":40}",
@@ -272,9 +259,8 @@ static void pass_galactica(struct forward *forward)
     "\"num_hidden_layers\":2,\"ffn_dim\":24,\"max_position_embeddings\":16,\"vocab_size\":40" more \
     "}"
 
-static void test_opt(void **state)
+TEST(opt)
 {
-    (void)state;
     check("opt", OPT_CONFIG(""),
           OPT_TENSORS NORM(
               "model.decoder.final_layer_norm") "model.decoder.embed_tokens.weight 40x16",
@@ -282,9 +268,8 @@ static void test_opt(void **state)
 }
 
 /* As Galactica: only its norms have biases. */
-static void test_galactica(void **state)
+TEST(galactica)
 {
-    (void)state;
     check("galactica", OPT_CONFIG(",\"activation_function\":\"gelu\",\"enable_bias\":false"),
           "model.decoder.embed_positions.weight 18x16, " OPT "self_attn.q_proj.weight 16x16, " OPT
           "self_attn.k_proj.weight 16x16, " OPT "self_attn.v_proj.weight 16x16, " OPT
@@ -307,9 +292,8 @@ static void pass_opt_350m(struct forward *forward)
     forward->final_hidden_states = x;
 }
 
-static void test_opt_350m(void **state)
+TEST(opt_350m)
 {
-    (void)state;
     check("opt_350m", OPT_CONFIG(",\"do_layer_norm_before\":false,\"word_embed_proj_dim\":12"),
           OPT_TENSORS "model.decoder.project_in.weight 16x12, "
                       "model.decoder.project_out.weight 12x16, "
@@ -341,9 +325,8 @@ static void pass_phi(struct forward *forward)
     forward->logits = forward_add_row(forward->logits, published_tensor("lm_head.bias", 0));
 }
 
-static void test_phi(void **state)
+TEST(phi)
 {
-    (void)state;
     check("phi",
           "{\"model_type\":\"phi\",\"hidden_size\":16,\"intermediate_size\":24,"
           "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"num_hidden_layers\":2,"
@@ -357,18 +340,4 @@ static void test_phi(void **state)
           2, pass_phi);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt2),
-        cmocka_unit_test(test_gpt2_of_12_layers),
-        cmocka_unit_test(test_gpt2_of_32_layers),
-        cmocka_unit_test(test_gpt_neox),
-        cmocka_unit_test(test_gptj),
-        cmocka_unit_test(test_opt),
-        cmocka_unit_test(test_galactica),
-        cmocka_unit_test(test_opt_350m),
-        cmocka_unit_test(test_phi),
-    };
-    return cmocka_run_group_tests(tests, fixture_make_directory, fixture_clear);
-}
+ALL_TESTS(fixture_make_directory, fixture_clear);

@@ -2,20 +2,11 @@
  *
  * "The source" is Hugging Face transformers 4.34, in the file of each family's name,
  * models/bert/modeling_bert.py and so on. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "forward_block.h"
+#include "test.h"
 #include "trace_client.h"
-
-#include <math.h>
-#include <stdio.h>
 
 enum { LAYERS = 2, HEADS = 2, TOKENS = 7 };
 
@@ -167,10 +158,9 @@ static struct rows bert_head(struct rows x, const char *activation, double eps)
     FORWARD_LINEAR("cls.predictions.transform.dense", 12, 12)                                      \
     NORM("cls.predictions.transform.LayerNorm", 12) FORWARD_TENSOR("cls.predictions.bias", 40)
 
-static void test_bert(void **state)
+TEST(bert)
 {
     static const char CONFIG[] = BERT_CONFIG("bert", ",\"type_vocab_size\":2");
-    (void)state;
     published_open(CONFIG, BERT_TENSORS(FORWARD_NORM), LAYERS, "F32");
     struct forward want = bert(&(struct bert){ "bert.", "gelu", 1e-12, IDS, TYPES, FROM_0, 0, 0 });
     want.logits = bert_head(want.final_hidden_states, "gelu", 1e-12);
@@ -181,11 +171,10 @@ static void test_bert(void **state)
  * renames them. Parameters are F16. */
 #define OLD_NORM(name, size) name ".gamma " #size "*4, " name ".beta " #size ", "
 
-static void test_bert_of_2018(void **state)
+TEST(bert_of_2018)
 {
     static const char CONFIG[] =
         BERT_CONFIG("bert", ",\"hidden_act\":\"gelu_new\",\"layer_norm_eps\":0.01");
-    (void)state;
     published_open(CONFIG, BERT_TENSORS(OLD_NORM), LAYERS, "F16");
     struct forward want =
         bert(&(struct bert){ "bert.", "gelu_new", 0.01, IDS, NO_TYPES, FROM_0, 0, 0 });
@@ -198,16 +187,6 @@ static void test_bert_of_2018(void **state)
     BERT_BLOCK("encoder.layer.#.", 12, 20, FORWARD_NORM)                                           \
     FORWARD_LINEAR("pooler.dense", 12, 12)
 
-/* A BertModel, whose names have no "bert." before them, has no head. */
-static void test_bert_without_head(void **state)
-{
-    static const char CONFIG[] = BERT_CONFIG("bert", ",\"hidden_act\":\"silu\"");
-    (void)state;
-    published_open(CONFIG, HEADLESS_TENSORS, LAYERS, "F32");
-    const struct forward want = bert(&(struct bert){ "", "silu", 1e-12, IDS, TYPES, FROM_0, 0, 0 });
-    compare("headless", CONFIG, IDS_FIELD TYPES_FIELD, &want);
-}
-
 /* Errors grow with depth and width: twelve layers of 96 columns in 4 heads. Norms are smaller,
  * since a softmax of scores as far as 50 apart enlarges what is lost in their floats. */
 #define SMALL_NORM(name, size) name ".weight " #size "*2, " FORWARD_TENSOR(name ".bias", size)
@@ -215,17 +194,25 @@ static void test_bert_without_head(void **state)
     BERT_EMBEDDINGS("bert.", 2, 96, SMALL_NORM)                                                    \
     BERT_BLOCK("bert.encoder.layer.#.", 96, 192, SMALL_NORM)
 
-static void test_bert_of_12_layers(void **state)
+TEST(bert_of_12_layers)
 {
     static const char CONFIG[] =
         "{\"model_type\":\"bert\",\"hidden_size\":96,\"num_attention_heads\":4,"
         "\"num_hidden_layers\":12,\"intermediate_size\":192,\"vocab_size\":40,"
         "\"max_position_embeddings\":16}";
-    (void)state;
     published_open(CONFIG, DEEP_TENSORS, 12, "F32");
     const struct forward want =
         bert(&(struct bert){ "bert.", "gelu", 1e-12, IDS, TYPES, FROM_0, 12, 4 });
     compare("deep", CONFIG, IDS_FIELD TYPES_FIELD, &want);
+}
+
+/* A BertModel, whose names have no "bert." before them, has no head. */
+TEST(bert_without_head)
+{
+    static const char CONFIG[] = BERT_CONFIG("bert", ",\"hidden_act\":\"silu\"");
+    published_open(CONFIG, HEADLESS_TENSORS, LAYERS, "F32");
+    const struct forward want = bert(&(struct bert){ "", "silu", 1e-12, IDS, TYPES, FROM_0, 0, 0 });
+    compare("headless", CONFIG, IDS_FIELD TYPES_FIELD, &want);
 }
 
 /* ---------------------------------------------------------------- RoBERTa -- */
@@ -238,14 +225,13 @@ static void test_bert_of_12_layers(void **state)
     FORWARD_TENSOR("lm_head.bias", 40)
 
 /* create_position_ids_from_input_ids(): padding stays at the padding's own position. */
-static void test_roberta(void **state)
+TEST(roberta)
 {
     static const char CONFIG[] = BERT_CONFIG("roberta", ",\"type_vocab_size\":1,"
                                                         "\"pad_token_id\":1,\"hidden_act\":"
                                                         "\"relu\",\"layer_norm_eps\":1e-5");
     static const int ids[TOKENS] = { 0, 17, 1, 39, 5, 1, 2 };
     static const int positions[TOKENS] = { 2, 3, 1, 4, 5, 1, 6 };
-    (void)state;
     published_open(CONFIG, ROBERTA_TENSORS, LAYERS, "F32");
     struct forward want =
         bert(&(struct bert){ "roberta.", "relu", 1e-5, ids, NO_TYPES, positions, 0, 0 });
@@ -257,13 +243,12 @@ static void test_roberta(void **state)
 }
 
 /* XLM-RoBERTa computes the same, padding is token 1 unless given, and the head here is not tied. */
-static void test_xlm_roberta(void **state)
+TEST(xlm_roberta)
 {
     static const char CONFIG[] =
         BERT_CONFIG("xlm-roberta", ",\"type_vocab_size\":1,"
                                    "\"tie_word_embeddings\":false,\"layer_norm_eps\":1e-5");
     static const int positions[TOKENS] = { 2, 3, 4, 5, 6, 7, 8 };
-    (void)state;
     published_open(CONFIG, ROBERTA_TENSORS FORWARD_TENSOR("lm_head.decoder.weight", 40x12), LAYERS,
                    "F32");
     struct forward want =
@@ -286,11 +271,10 @@ static void test_xlm_roberta(void **state)
 
 /* Embeddings of 8 columns, projected to 12. ElectraGeneratorPredictions uses GELU whatever the
  * blocks use. */
-static void test_electra(void **state)
+TEST(electra)
 {
     static const char CONFIG[] = BERT_CONFIG("electra", ",\"embedding_size\":8,"
                                                         "\"hidden_act\":\"relu\"");
-    (void)state;
     published_open(CONFIG, ELECTRA_TENSORS, LAYERS, "F32");
     struct forward want =
         bert(&(struct bert){ "electra.", "relu", 1e-12, IDS, TYPES, FROM_0, 0, 0 });
@@ -320,7 +304,7 @@ static void test_electra(void **state)
     FORWARD_NORM("vocab_layer_norm", 12)                                                           \
     FORWARD_TENSOR("vocab_projector.bias", 40)
 
-static void test_distilbert(void **state)
+TEST(distilbert)
 {
     static const char CONFIG[] =
         "{\"model_type\":\"distilbert\",\"dim\":12,\"n_heads\":2,\"n_layers\":2,\"hidden_dim\":20,"
@@ -339,7 +323,6 @@ static void test_distilbert(void **state)
         .activation = "gelu",
         .eps = 1e-12,
     };
-    (void)state;
     published_open(CONFIG, DISTILBERT_TENSORS, LAYERS, "F32");
     struct forward want = { .layer_count = 0 };
     struct rows x = forward_embed(
@@ -425,10 +408,9 @@ static struct forward albert(int layers, int groups, int inner_count)
     return want;
 }
 
-static void test_albert(void **state)
+TEST(albert)
 {
     static const char CONFIG[] = ALBERT_CONFIG("\"num_hidden_layers\":3");
-    (void)state;
     published_open(
         CONFIG, ALBERT_ENDS ALBERT_TENSORS("albert.encoder.albert_layer_groups.0.albert_layers.0."),
         1, "F32");
@@ -441,11 +423,10 @@ static void test_albert(void **state)
     ALBERT_TENSORS("albert.encoder.albert_layer_groups.#.albert_layers.1.")
 
 /* Four layers, the first two of one group, the others of another, each two layers in a row. */
-static void test_albert_of_groups(void **state)
+TEST(albert_of_groups)
 {
     static const char CONFIG[] =
         ALBERT_CONFIG("\"num_hidden_layers\":4,\"num_hidden_groups\":2,\"inner_group_num\":2");
-    (void)state;
     published_open(CONFIG, ALBERT_ENDS ALBERT_GROUPS, 2, "F32");
     const struct forward want = albert(4, 2, 2);
     compare("groups", CONFIG, IDS_FIELD TYPES_FIELD, &want);
@@ -460,11 +441,10 @@ static void test_albert_of_groups(void **state)
     FORWARD_LINEAR("wav2vec2.encoder.layers.#.attention.out_proj", 12, 12)
 
 /* Convolutions stand before its blocks. */
-static void test_wav2vec2_has_no_trace(void **state)
+TEST(wav2vec2_has_no_trace)
 {
     static const char CONFIG[] = "{\"model_type\":\"wav2vec2\",\"hidden_size\":12,"
                                  "\"num_attention_heads\":2,\"num_hidden_layers\":2}";
-    (void)state;
     published_open(CONFIG, WAV2VEC2_TENSORS, LAYERS, "F32");
     published_save(fixture_path("speech"), CONFIG);
     fixture_serve("--models", directory);
@@ -473,21 +453,4 @@ static void test_wav2vec2_has_no_trace(void **state)
     published_close();
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_make_directory, fixture_clear)
-    const struct CMUnitTest tests[] = {
-        TEST(test_bert),
-        TEST(test_bert_of_2018),
-        TEST(test_bert_of_12_layers),
-        TEST(test_bert_without_head),
-        TEST(test_roberta),
-        TEST(test_xlm_roberta),
-        TEST(test_electra),
-        TEST(test_distilbert),
-        TEST(test_albert),
-        TEST(test_albert_of_groups),
-        TEST(test_wav2vec2_has_no_trace),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(fixture_make_directory, fixture_clear);

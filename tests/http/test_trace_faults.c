@@ -1,21 +1,10 @@
 /* test_trace_faults.c - requests that POST /v1/trace refuses, and how it ends early: by an answer
  * that would be too large, a deadline, or a client that leaves. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "request_text.h"
+#include "test.h"
 #include "traced_model.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char PATH[] = "/v1/trace";
 
@@ -89,9 +78,8 @@ static void expect_refused(const char *model, const struct refusal *refusals, si
     }
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     expect_refused("llama", OF_LLAMA, sizeof OF_LLAMA / sizeof OF_LLAMA[0]);
     expect_refused("bert", OF_BERT, sizeof OF_BERT / sizeof OF_BERT[0]);
     expect_refused("nobody", &(struct refusal){ ",\"tokens\":[1]", 404, "not_found", "/model" }, 1);
@@ -106,9 +94,8 @@ static void test_refused(void **state)
 }
 
 /* A name that is near no field, such as that of another library, is answered with all fields. */
-static void test_field_of_others(void **state)
+TEST(field_of_others)
 {
-    (void)state;
     struct http_response response =
         http_client_post(&client, PATH, "{\"model\":\"bert\",\"input_ids\":[1]}");
     answer_expect_fault(&response, 400, "field", "/input_ids");
@@ -119,9 +106,8 @@ static void test_field_of_others(void **state)
 }
 
 /* A fault of a shape says what came and what the model takes. */
-static void test_other_shape(void **state)
+TEST(other_shape)
 {
-    (void)state;
     struct http_response response =
         http_client_post(&client, PATH, "{\"model\":\"bert\",\"embeddings\":[[[1,2]]]}");
     answer_expect_fault(&response, 400, "shape", "/embeddings");
@@ -130,9 +116,8 @@ static void test_other_shape(void **state)
 }
 
 /* bert's table of positions has an end, and tokens are never cut off there. */
-static void test_too_many_tokens(void **state)
+TEST(too_many_tokens)
 {
-    (void)state;
     char body[1024], tokens[512];
     snprintf(body, sizeof body, "{\"model\":\"bert\",\"layers\":[],\"tokens\":%s}",
              traced_model_tokens(tokens, sizeof tokens, 0, TRACED_POSITIONS));
@@ -171,12 +156,11 @@ static void take_hint(const char *path, char *body, char *map, size_t size)
 
 /* The message says which pooled map would fit, and that map does, in place of any that was asked
  * for. */
-static void test_answer_too_large(void **state)
+TEST(answer_too_large)
 {
     static const char *const MAPS[] = { "", ",\"weight_map\":{\"heads\":\"mean\"}",
                                         ",\"weight_map\":{\"heads\":[1]}",
                                         ",\"weight_map\":{\"top_k\":1500}" };
-    (void)state;
     for (int i = 0; i < 4; i++) {
         char map[64];
         take_hint(PATH, long_body(2000, MAPS[i]), map, sizeof map);
@@ -187,11 +171,10 @@ static void test_answer_too_large(void **state)
 }
 
 /* Of a batch, it fits where all requests take it. */
-static void test_batch_too_large(void **state)
+TEST(batch_too_large)
 {
     static const char REQUESTS[] = ",\"requests\":[{},{},{},{},{}]";
     char map[64], more[128];
-    (void)state;
     take_hint("/v1/trace/batch", long_body(750, REQUESTS), map, sizeof map);
     snprintf(more, sizeof more, "%s%s", map, REQUESTS);
     char *body = long_body(750, more);
@@ -206,9 +189,8 @@ static int long_tokens(void)
     return (int)(20000 / sqrt(daemon_slowness()));
 }
 
-static void test_deadline(void **state)
+TEST(deadline)
 {
-    (void)state;
     char *body = long_body(long_tokens(), ",\"outputs\":[\"lse\"]");
     const char *const headers[] = { "Content-Type: application/json", "X-Timeout-Ms: 300", NULL };
     const struct http_request request = { .path = PATH, .body = body, .headers = headers };
@@ -218,9 +200,8 @@ static void test_deadline(void **state)
 }
 
 /* A long trace is stopped when its client leaves, and short requests pass it before. */
-static void test_leaving(void **state)
+TEST(leaving)
 {
-    (void)state;
     char *body = long_body(long_tokens(), ",\"outputs\":[\"lse\"]");
     char head[160];
     struct http_raw raw;
@@ -239,9 +220,8 @@ static void test_leaving(void **state)
     free(body);
 }
 
-static void test_counted(void **state)
+TEST(counted)
 {
-    (void)state;
     cJSON *answer = answer_post(&client, PATH, "{\"model\":\"bert\",\"tokens\":[1,2,3]}");
     cJSON_Delete(answer);
     answer = answer_get(&client, "/v2/models/bert/stats");
@@ -259,14 +239,5 @@ static int start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused),          cmocka_unit_test(test_field_of_others),
-        cmocka_unit_test(test_other_shape),      cmocka_unit_test(test_too_many_tokens),
-        cmocka_unit_test(test_answer_too_large), cmocka_unit_test(test_batch_too_large),
-        cmocka_unit_test(test_deadline),         cmocka_unit_test(test_leaving),
-        cmocka_unit_test(test_counted),          cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

@@ -1,18 +1,9 @@
 /* test_trace_gemmas.c - whole passes of Gemma 1 to 3, OLMo, Cohere and StableLM compared with
  * POST /v1/trace. They put their norms in other places than Llama does. Each is written out of the
  * family's modeling file in the tree that forward_llama.h names. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fixture.h"
 #include "forward_llama.h"
-
-#include <math.h>
-#include <stdio.h>
+#include "test.h"
 
 #define FOUR_NORMS                                                                                 \
     LLAMA_NORMS LLAMA_NORM("pre_feedforward_layernorm") ", " LLAMA_NORM(                           \
@@ -47,9 +38,8 @@ static void pass_gemma(struct forward *forward)
     llama_pass(forward, &llama);
 }
 
-static void test_gemma(void **state)
+TEST(gemma)
 {
-    (void)state;
     llama_check("gemma", LLAMA_CONFIG("gemma", "2", ",\"head_dim\":4"),
                 TIED LLAMA_NORMS LLAMA_LAST_NORM, 2, pass_gemma);
 }
@@ -69,9 +59,8 @@ static void pass_gemma2(struct forward *forward)
         forward->logits.data[i] = 3 * tanh(forward->logits.data[i] / 3);
 }
 
-static void test_gemma2(void **state)
+TEST(gemma2)
 {
-    (void)state;
     llama_check("gemma2",
                 LLAMA_CONFIG("gemma2", "2",
                              ",\"head_dim\":4,\"query_pre_attn_scalar\":7,\"sliding_window\":3,"
@@ -112,9 +101,8 @@ static void pass_gemma3(struct forward *forward)
     ",\"head_dim\":4,\"query_pre_attn_scalar\":16,\"sliding_window\":3,"                           \
     "\"rope_theta\":1000000,\"rope_local_base_freq\":10000,\"sliding_window_pattern\":3"
 
-static void test_gemma3(void **state)
+TEST(gemma3)
 {
-    (void)state;
     llama_check("gemma3", LLAMA_CONFIG("gemma3_text", "3", GEMMA3_FIELDS), GEMMA3, 3, pass_gemma3);
 }
 
@@ -129,7 +117,7 @@ static void pass_embedding_gemma(struct forward *forward)
     forward->logits.data = NULL;
 }
 
-static void test_embedding_gemma(void **state)
+TEST(embedding_gemma)
 {
     static const struct decoder_case GEMMA = {
         "embedding_gemma",
@@ -141,7 +129,6 @@ static void test_embedding_gemma(void **state)
         0,
         true,
     };
-    (void)state;
     decoder_case_check(&GEMMA);
 }
 
@@ -176,9 +163,8 @@ static void pass_olmo(struct forward *forward)
     llama_pass(forward, &llama);
 }
 
-static void test_olmo(void **state)
+TEST(olmo)
 {
-    (void)state;
     llama_check("olmo", LLAMA_CONFIG("olmo", "2", ",\"clip_qkv\":0.75"),
                 LLAMA_EMBEDDING LLAMA_PROJECTIONS LLAMA_GATED "lm_head.weight 40x16", 2, pass_olmo);
 }
@@ -205,9 +191,8 @@ static void pass_olmo2(struct forward *forward)
     llama_pass(forward, &llama);
 }
 
-static void test_olmo2(void **state)
+TEST(olmo2)
 {
-    (void)state;
     llama_check(
         "olmo2", LLAMA_CONFIG("olmo2", "2", ",\"rms_norm_eps\":0.125"),
         LLAMA_EMBEDDING LLAMA_PROJECTIONS LLAMA_GATED
@@ -255,9 +240,8 @@ static void pass_cohere(struct forward *forward)
     forward->logits = forward_scale(forward->logits, 0.5);
 }
 
-static void test_cohere(void **state)
+TEST(cohere)
 {
-    (void)state;
     llama_check("cohere",
                 LLAMA_CONFIG("cohere", "2",
                              ",\"use_qk_norm\":true,\"logit_scale\":0.5,\"rope_theta\":10000.0"),
@@ -278,9 +262,8 @@ static void pass_cohere2(struct forward *forward)
     forward->logits = forward_scale(forward->logits, 0.0625);
 }
 
-static void test_cohere2(void **state)
+TEST(cohere2)
 {
-    (void)state;
     llama_check("cohere2",
                 LLAMA_CONFIG("cohere2", "2",
                              ",\"sliding_window\":3,\"sliding_window_pattern\":2,"
@@ -306,9 +289,8 @@ static void pass_stablelm(struct forward *forward)
     LLAMA_ATTENTION "q_proj.bias 16, " LLAMA_ATTENTION "k_proj.bias 8, " LLAMA_ATTENTION           \
                     "v_proj.bias 8, "
 
-static void test_stablelm(void **state)
+TEST(stablelm)
 {
-    (void)state;
     llama_check(
         "stablelm",
         LLAMA_CONFIG("stablelm", "2", ",\"partial_rotary_factor\":0.5,\"use_qkv_bias\":true"),
@@ -347,9 +329,8 @@ static void pass_stablelm2(struct forward *forward)
 
 #define MODULE(name, number) LLAMA_ATTENTION name ".norms." number ".weight 4, "
 
-static void test_stablelm2(void **state)
+TEST(stablelm2)
 {
-    (void)state;
     llama_check("stablelm2",
                 LLAMA_CONFIG("stablelm", "2",
                              ",\"partial_rotary_factor\":0.5,\"qk_layernorm\":true,"
@@ -364,14 +345,4 @@ static void test_stablelm2(void **state)
                 2, pass_stablelm2);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gemma),    cmocka_unit_test(test_gemma2),
-        cmocka_unit_test(test_gemma3),   cmocka_unit_test(test_embedding_gemma),
-        cmocka_unit_test(test_olmo),     cmocka_unit_test(test_olmo2),
-        cmocka_unit_test(test_cohere),   cmocka_unit_test(test_cohere2),
-        cmocka_unit_test(test_stablelm), cmocka_unit_test(test_stablelm2),
-    };
-    return cmocka_run_group_tests(tests, fixture_make_directory, fixture_clear);
-}
+ALL_TESTS(fixture_make_directory, fixture_clear);

@@ -3,21 +3,12 @@
  *
  * "The source" is Hugging Face transformers 4.34, in the file of each family's name,
  * models/vit/modeling_vit.py and so on. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "forward_block.h"
 #include "request_text.h"
+#include "test.h"
 #include "trace_client.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 
 /* Pictures of 4 x 6 pixels make 2 x 3 patches, those of 6 x 6 pixels 3 x 3. */
 enum { LAYERS = 2, HEADS = 2, WIDTH = 12, PATCH = 2, CHANNELS = 3 };
@@ -145,11 +136,10 @@ static struct forward run(const struct forward_block *block, struct rows x, cons
     return want;
 }
 
-static void test_vit(void **state)
+TEST(vit)
 {
     static const char CONFIG[] = VIT_CONFIG("vit", "");
     static const struct forward_block block = { VIT_NAMES("vit.encoder.layer.#.") };
-    (void)state;
     published_open(CONFIG, VIT_TENSORS("vit.", "vit.encoder.layer.#.", 10), LAYERS, "F32");
     const struct forward want =
         run(&block, embed("vit.", picture(6, 6), 6, 6, NULL, "vit.embeddings.position_embeddings"),
@@ -158,7 +148,7 @@ static void test_vit(void **state)
 }
 
 /* A picture that is no square, an old GELU, another eps, names without "vit." before them. */
-static void test_vit_of_a_rectangle(void **state)
+TEST(vit_of_a_rectangle)
 {
     static const char CONFIG[] =
         "{\"model_type\":\"vit\",\"hidden_size\":12,\"num_attention_heads\":2,"
@@ -167,7 +157,6 @@ static void test_vit_of_a_rectangle(void **state)
     struct forward_block block = { VIT_NAMES("encoder.layer.#.") };
     block.activation = "gelu_new";
     block.eps = 0.01;
-    (void)state;
     published_open(CONFIG, VIT_TENSORS("", "encoder.layer.#.", 7), LAYERS, "F16");
     const struct forward want =
         run(&block, embed("", picture(4, 6), 4, 6, NULL, "embeddings.position_embeddings"),
@@ -179,11 +168,10 @@ static void test_vit_of_a_rectangle(void **state)
     VIT_TENSORS("deit.", "deit.encoder.layer.#.", 11)                                              \
     FORWARD_TABLE("deit.embeddings.distillation_token", 1x1x12)
 
-static void test_deit(void **state)
+TEST(deit)
 {
     static const char CONFIG[] = VIT_CONFIG("deit", "");
     static const struct forward_block block = { VIT_NAMES("deit.encoder.layer.#.") };
-    (void)state;
     published_open(CONFIG, DEIT_TENSORS, LAYERS, "F32");
     const struct forward want =
         run(&block,
@@ -244,12 +232,11 @@ static double beit_shared_bias(int64_t head, int64_t query, int64_t key)
 
 /* BeitModel with mean pooling, its default: the norm is the pooler's, so the hidden states have
  * none. lambda_1 and lambda_2 scale what is added to the residual. */
-static void test_beit(void **state)
+TEST(beit)
 {
     static const char CONFIG[] = VIT_CONFIG("beit", ",\"use_relative_position_bias\":true");
     struct forward_block block = { VIT_NAMES(BEIT_LAYER) };
     struct forward want = { .layer_count = 0 };
-    (void)state;
     published_open(CONFIG, BEIT_TENSORS, LAYERS, "F32");
     block.self_scale = BEIT_LAYER "lambda_1";
     block.feed_forward_scale = BEIT_LAYER "lambda_2";
@@ -262,13 +249,12 @@ static void test_beit(void **state)
 }
 
 /* The other way: absolute positions, one table for all layers, a last norm, no scales. */
-static void test_beit_with_positions(void **state)
+TEST(beit_with_positions)
 {
     static const char CONFIG[] = VIT_CONFIG(
         "beit", ",\"use_absolute_position_embeddings\":true,\"layer_scale_init_value\":0,"
                 "\"use_shared_relative_position_bias\":true,\"use_mean_pooling\":false");
     struct forward_block block = { VIT_NAMES(BEIT_LAYER) };
-    (void)state;
     published_open(CONFIG, BEIT_TENSORS_WITH_POSITIONS, LAYERS, "F32");
     block.self.of.bias = beit_shared_bias;
     const struct forward want = run(
@@ -312,11 +298,10 @@ static struct forward_block dinov2_block(void)
     "{\"model_type\":\"dinov2\",\"hidden_size\":12,\"num_attention_heads\":2,"                     \
     "\"num_hidden_layers\":2,\"patch_size\":2,\"image_size\":6" more "}"
 
-static void test_dinov2(void **state)
+TEST(dinov2)
 {
     static const char CONFIG[] = DINOV2_CONFIG(",\"mlp_ratio\":2");
     struct forward_block block = dinov2_block();
-    (void)state;
     published_open(CONFIG, DINOV2_TENSORS DINOV2_MLP, LAYERS, "F32");
     block.up = DINOV2_LAYER "mlp.fc1";
     block.down = DINOV2_LAYER "mlp.fc2";
@@ -327,11 +312,10 @@ static void test_dinov2(void **state)
 }
 
 /* Dinov2SwiGLUFFN: the first half of weights_in goes through SiLU, the second is the gate. */
-static void test_dinov2_giant(void **state)
+TEST(dinov2_giant)
 {
     static const char CONFIG[] = DINOV2_CONFIG(",\"use_swiglu_ffn\":true");
     struct forward_block block = dinov2_block();
-    (void)state;
     published_open(CONFIG, DINOV2_TENSORS DINOV2_SWIGLU, LAYERS, "F32");
     block.up = DINOV2_LAYER "mlp.weights_in";
     block.down = DINOV2_LAYER "mlp.weights_out";
@@ -415,11 +399,10 @@ static struct forward clip_vision(void)
 
 #define CLIP_TOKENS "\"tokens\":[38,7,30,12,12,39]"
 
-static void test_clip(void **state)
+TEST(clip)
 {
     static const char CONFIG[] = "{\"model_type\":\"clip\",\"text_config\":{" CLIP_TEXT_FIELDS
                                  "},\"vision_config\":{" CLIP_VISION_FIELDS "}}";
-    (void)state;
     published_open(CONFIG, CLIP_TEXT CLIP_VISION "logit_scale 1", LAYERS, "F32");
     const struct forward text = clip_text();
     struct forward vision = clip_vision();
@@ -428,39 +411,21 @@ static void test_clip(void **state)
     compare_picture("clip", CONFIG, 6, 6, &vision);
 }
 
-static void test_clip_text_model(void **state)
+TEST(clip_text_model)
 {
     static const char CONFIG[] = "{\"model_type\":\"clip_text_model\"," CLIP_TEXT_FIELDS "}";
-    (void)state;
     published_open(CONFIG, CLIP_TEXT, LAYERS, "F16");
     const struct forward want = clip_text();
     compare("text", CONFIG, CLIP_TOKENS, &want);
     published_close();
 }
 
-static void test_clip_vision_model(void **state)
+TEST(clip_vision_model)
 {
     static const char CONFIG[] = "{\"model_type\":\"clip_vision_model\"," CLIP_VISION_FIELDS "}";
-    (void)state;
     published_open(CONFIG, CLIP_VISION, LAYERS, "F16");
     const struct forward want = clip_vision();
     compare_picture("vision", CONFIG, 6, 6, &want);
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_make_directory, fixture_clear)
-    const struct CMUnitTest tests[] = {
-        TEST(test_vit),
-        TEST(test_vit_of_a_rectangle),
-        TEST(test_deit),
-        TEST(test_beit),
-        TEST(test_beit_with_positions),
-        TEST(test_dinov2),
-        TEST(test_dinov2_giant),
-        TEST(test_clip),
-        TEST(test_clip_text_model),
-        TEST(test_clip_vision_model),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(fixture_make_directory, fixture_clear);

@@ -1,20 +1,10 @@
 /* test_trace_llamas.c - whole passes of Llama, Mistral, Mixtral, Qwen, Phi-3 and Granite compared
  * with POST /v1/trace. Each is written out of the family's modeling file in the tree that
  * forward_llama.h names. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "forward_llama.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 /* ------------------------------------------------------------------- Llama -- */
 
@@ -23,9 +13,8 @@ static void pass_llama(struct forward *forward)
     llama_pass(forward, &LLAMA);
 }
 
-static void test_llama(void **state)
+TEST(llama)
 {
-    (void)state;
     llama_check("llama", LLAMA_CONFIG("llama", "2", ""), LLAMA_TENSORS, 2, pass_llama);
 }
 
@@ -37,16 +26,14 @@ static void check_llama(const char *name, const char *dtype, int64_t length)
     decoder_case_check(&decoder);
 }
 
-static void test_llama_of_f16(void **state)
+TEST(llama_of_f16)
 {
-    (void)state;
     check_llama("llama_f16", "F16", 0);
 }
 
 /* More rows than one panel of a feed-forward has. */
-static void test_llama_of_many_tokens(void **state)
+TEST(llama_of_many_tokens)
 {
-    (void)state;
     check_llama("llama_long", "F32", 300);
 }
 
@@ -73,9 +60,8 @@ static void pass_tied(struct forward *forward)
                                "mlp.up_proj.bias 24, " LLAMA_BLOCK "mlp.down_proj.bias 16, "
 
 /* tie_word_embeddings, biases everywhere, and an rms_norm_eps that shows. */
-static void test_llama_tied(void **state)
+TEST(llama_tied)
 {
-    (void)state;
     llama_check("tied",
                 LLAMA_CONFIG("llama", "2",
                              ",\"tie_word_embeddings\":true,\"attention_bias\":true,"
@@ -95,9 +81,8 @@ static void pass_odd(struct forward *forward)
 }
 
 /* Widths that no vector divides, and heads that are wider together than the model. */
-static void test_llama_of_odd_widths(void **state)
+TEST(llama_of_odd_widths)
 {
-    (void)state;
     llama_check("odd",
                 "{\"model_type\":\"llama\",\"hidden_size\":19,\"intermediate_size\":27,"
                 "\"num_attention_heads\":3,\"num_key_value_heads\":1,\"head_dim\":10,"
@@ -121,7 +106,7 @@ static void pass_wide(struct forward *forward)
 
 /* More rows and columns than one panel of the feed-forward has. Scores are scaled down, because
  * rounding errors of large scores are large errors of weights. */
-static void test_wide_rows(void **state)
+TEST(wide_rows)
 {
     static const struct decoder_case WIDE = {
         "wide",
@@ -141,7 +126,6 @@ static void test_wide_rows(void **state)
         300,
         false,
     };
-    (void)state;
     decoder_case_check(&WIDE);
 }
 
@@ -159,15 +143,13 @@ static void pass_32(struct forward *forward)
     llama_pass(forward, &llama);
 }
 
-static void test_llama_of_12_layers(void **state)
+TEST(llama_of_12_layers)
 {
-    (void)state;
     llama_check("llama12", LLAMA_CONFIG("llama", "12", ""), LLAMA_TENSORS, 12, pass_12);
 }
 
-static void test_llama_of_32_layers(void **state)
+TEST(llama_of_32_layers)
 {
-    (void)state;
     llama_check("llama32", LLAMA_CONFIG("llama", "32", ""), LLAMA_TENSORS, 32, pass_32);
 }
 
@@ -180,9 +162,8 @@ static void pass_windows(struct forward *forward)
     llama_pass(forward, &llama);
 }
 
-static void test_mistral(void **state)
+TEST(mistral)
 {
-    (void)state;
     llama_check("mistral", LLAMA_CONFIG("mistral", "2", ",\"sliding_window\":3"), LLAMA_TENSORS, 2,
                 pass_windows);
 }
@@ -236,9 +217,8 @@ static void pass_mixtral(struct forward *forward)
 #define EXPERT_TENSORS(e)                                                                          \
     EXPERT e ".w1.weight 24x16, " EXPERT e ".w2.weight 16x24, " EXPERT e ".w3.weight 24x16, "
 
-static void test_mixtral(void **state)
+TEST(mixtral)
 {
-    (void)state;
     llama_check("mixtral",
                 LLAMA_CONFIG("mixtral", "2",
                              ",\"num_local_experts\":4,\"num_experts_per_tok\":2,"
@@ -251,9 +231,8 @@ static void test_mixtral(void **state)
 
 /* -------------------------------------------------------------------- Qwen -- */
 
-static void test_qwen2(void **state)
+TEST(qwen2)
 {
-    (void)state;
     llama_check("qwen2", LLAMA_CONFIG("qwen2", "2", ""),
                 LLAMA_EMBEDDING LLAMA_PROJECTIONS LLAMA_GATED LLAMA_NORMS QKV_BIASES LLAMA_LAST_NORM
                     LLAMA_HEAD,
@@ -277,9 +256,8 @@ static void pass_qwen3(struct forward *forward)
     llama_pass(forward, &llama);
 }
 
-static void test_qwen3(void **state)
+TEST(qwen3)
 {
-    (void)state;
     llama_check(
         "qwen3", LLAMA_CONFIG("qwen3", "2", ",\"head_dim\":4,\"tie_word_embeddings\":true"),
         LLAMA_EMBEDDING LLAMA_PROJECTIONS LLAMA_GATED LLAMA_NORMS LLAMA_HEAD_NORMS LLAMA_LAST_NORM,
@@ -313,9 +291,8 @@ static void pass_phi3(struct forward *forward)
     llama_pass(forward, &llama);
 }
 
-static void test_phi3(void **state)
+TEST(phi3)
 {
-    (void)state;
     llama_check("phi3", LLAMA_CONFIG("phi3", "2", ",\"rms_norm_eps\":1e-06,\"sliding_window\":3"),
                 LLAMA_EMBEDDING LLAMA_ATTENTION
                 "qkv_proj.weight 32x16, " LLAMA_ATTENTION "o_proj.weight 16x16, " LLAMA_BLOCK
@@ -337,9 +314,8 @@ static void pass_granite(struct forward *forward)
     forward->logits = forward_scale(forward->logits, 1.0 / 5);
 }
 
-static void test_granite(void **state)
+TEST(granite)
 {
-    (void)state;
     llama_check("granite",
                 LLAMA_CONFIG("granite", "2",
                              ",\"attention_multiplier\":0.3,\"embedding_multiplier\":3.0,"
@@ -350,9 +326,8 @@ static void test_granite(void **state)
 
 /* ------------------------------------------------------------- a family not known -- */
 
-static void test_starcoder2(void **state)
+TEST(starcoder2)
 {
-    (void)state;
     published_open(LLAMA_CONFIG("llama", "1", ""), LLAMA_TENSORS, 1, "F32");
     published_save(fixture_path("starcoder2"), LLAMA_CONFIG("starcoder2", "1", ""));
     published_close();
@@ -371,24 +346,4 @@ static void test_starcoder2(void **state)
     fixture_stop(NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_llama),
-        cmocka_unit_test(test_llama_of_f16),
-        cmocka_unit_test(test_llama_of_many_tokens),
-        cmocka_unit_test(test_llama_tied),
-        cmocka_unit_test(test_llama_of_odd_widths),
-        cmocka_unit_test(test_wide_rows),
-        cmocka_unit_test(test_llama_of_12_layers),
-        cmocka_unit_test(test_llama_of_32_layers),
-        cmocka_unit_test(test_mistral),
-        cmocka_unit_test(test_mixtral),
-        cmocka_unit_test(test_qwen2),
-        cmocka_unit_test(test_qwen3),
-        cmocka_unit_test(test_phi3),
-        cmocka_unit_test(test_granite),
-        cmocka_unit_test(test_starcoder2),
-    };
-    return cmocka_run_group_tests(tests, fixture_make_directory, fixture_clear);
-}
+ALL_TESTS(fixture_make_directory, fixture_clear);

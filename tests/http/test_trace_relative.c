@@ -5,24 +5,13 @@
  * adds query . distance_embedding[l - r + max_position_embeddings - 1] to a score before it is
  * scaled, and relative_key_query the same product of the key. BertEmbeddings then adds no
  * positions. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "forward_block.h"
 #include "published_client.h"
 #include "session_client.h"
+#include "test.h"
 #include "trace_client.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { LAYERS = 2, HEADS = 2, HEAD_DIM = 6, WIDTH = 12, TOKENS = 7, POSITIONS = 16 };
 
@@ -177,8 +166,10 @@ static struct forward albert(void)
 
 /* ------------------------------------------------------------------- tests -- */
 
+static test_fixture serve_decoder, stop;
+
 /* The trace, and by trace_client_expect() also calls of /v1/attention on each layer. */
-static void test_trace(void **state)
+TEST_WITH(trace, fixture_make_directory, fixture_clear)
 {
     static const struct {
         const char *config, *dtype;
@@ -189,7 +180,6 @@ static void test_trace(void **state)
         { CONFIG("relative_key_query", ""), "F16", true, false },
         { CONFIG("relative_key", ",\"is_decoder\":true"), "F32", false, true },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         published_open(CASES[i].config, TENSORS, LAYERS, CASES[i].dtype);
         has_key_term = CASES[i].has_key_term;
@@ -202,14 +192,13 @@ static void test_trace(void **state)
     }
 }
 
-static void test_albert(void **state)
+TEST_WITH(albert, fixture_make_directory, fixture_clear)
 {
     static const char ALBERT_CONFIG[] =
         "{\"model_type\":\"albert\",\"hidden_size\":12,\"embedding_size\":8,"
         "\"num_attention_heads\":2,\"num_hidden_layers\":2,\"intermediate_size\":20,"
         "\"vocab_size\":40,\"max_position_embeddings\":16,"
         "\"position_embedding_type\":\"relative_key\"}";
-    (void)state;
     published_open(ALBERT_CONFIG, ALBERT_TENSORS, 1, "F32");
     has_key_term = false;
     const struct forward want = albert();
@@ -221,11 +210,10 @@ static void test_albert(void **state)
 }
 
 /* Two texts of a batch, the same text alone: to the bit, for each has a bias of its own. */
-static void test_batch(void **state)
+TEST(batch)
 {
     static const char FIELDS[] = "\"model\":\"bert\",\"outputs\":[\"weights\"],\"tokens\":";
     char batch[256], body[128];
-    (void)state;
     snprintf(batch, sizeof batch,
              "{\"model\":\"bert\",\"outputs\":[\"weights\"],\"requests\":[{\"tokens\":[1,2,3]},"
              "{\"tokens\":[5,4,3,2,1]}]}");
@@ -241,13 +229,12 @@ static void test_batch(void **state)
 }
 
 /* Rows apart, a mask, a scale and a reduced map: with the numbers of the source. */
-static void test_attention(void **state)
+TEST(attention)
 {
     const struct rows hidden = published_input(WIDTH);
     const struct published_attention attention = { .heads = HEADS,
                                                    .scale = 1 / sqrt(HEAD_DIM),
                                                    .bias = relative_scores };
-    (void)state;
     has_key_term = true;
     look_at_layer(hidden, 1);
     struct published_answer want = published_attend(
@@ -285,10 +272,9 @@ static void add_rows(struct request_text *text, const char *name, int64_t count,
 }
 
 /* There is no row of the table for rows farther apart, and no gradient of one. */
-static void test_refused(void **state)
+TEST(refused)
 {
     struct request_text text = { .data = NULL };
-    (void)state;
     request_text_add(&text, "{\"model\":\"bert\",\"layer\":0");
     add_rows(&text, "query", POSITIONS + 1, 0.5);
     request_text_add(&text, "}");
@@ -312,12 +298,11 @@ static void test_refused(void **state)
 }
 
 /* The rows of a session are at the distances that they have in one call. */
-static void test_session(void **state)
+TEST_WITH(session, serve_decoder, stop)
 {
     struct request_text text = { .data = NULL };
     const struct rows hidden = published_input(WIDTH);
     const int64_t last = hidden.count - 2;
-    (void)state;
     session_make(&client, "{\"model\":\"bert\",\"id\":\"one\",\"layers\":[1]}");
     request_text_add(&text, "{\"outputs\":[\"context\"]");
     published_add_rows(&text, "input", forward_slice(hidden, 0, last));
@@ -368,15 +353,4 @@ static int stop(void **state)
     return fixture_clear(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_trace, fixture_make_directory, fixture_clear),
-        cmocka_unit_test_setup_teardown(test_albert, fixture_make_directory, fixture_clear),
-        cmocka_unit_test_setup_teardown(test_batch, serve_both, stop),
-        cmocka_unit_test_setup_teardown(test_attention, serve_both, stop),
-        cmocka_unit_test_setup_teardown(test_refused, serve_both, stop),
-        cmocka_unit_test_setup_teardown(test_session, serve_decoder, stop),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(serve_both, stop);

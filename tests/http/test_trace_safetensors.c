@@ -1,23 +1,12 @@
 /* test_trace_safetensors.c - POST /v1/trace with safetensors files: the numbers are those of the
  * JSON form, to the last bit; other programs compare those with other implementations. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "request_text.h"
 #include "tensor_body.h"
 #include "tensor_file.h"
+#include "test.h"
 #include "traced_model.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char PATH[] = "/v1/trace";
 
@@ -194,9 +183,8 @@ static void same_in_both_forms(const char *body)
     cJSON_Delete(json);
 }
 
-static void test_answers(void **state)
+TEST(answers)
 {
-    (void)state;
     static const char *const BODIES[] = {
         "{\"model\":\"llama\",\"tokens\":[3,4,5,6]}",
         "{\"model\":\"bert\",\"tokens\":[3,4,5],\"layers\":[2,0],\"outputs\":[\"weights\","
@@ -213,9 +201,17 @@ static void test_answers(void **state)
         same_in_both_forms(BODIES[i]);
 }
 
-static void test_kept(void **state)
+/* More tensors than one call of writev() takes in the daemon. */
+TEST(many_tensors)
 {
-    (void)state;
+    same_in_both_forms(
+        "{\"model\":\"stories260K\",\"tokens\":[1,403,407,261],\"outputs\":[\"weights\",\"lse\","
+        "\"scores\",\"masked\",\"inputs\",\"hidden_states\",\"attention_output\","
+        "\"predictions\"]}");
+}
+
+TEST(kept)
+{
     struct http_response file = tensor_body_post_json(
         &client, PATH, "{\"model\":\"llama\",\"tokens\":[3],\"keep\":\"60s\"}");
     cJSON *header = tensor_body_header(&file);
@@ -226,16 +222,6 @@ static void test_kept(void **state)
     cJSON_Delete(answer_get(&client, path));
     cJSON_Delete(header);
     http_response_free(&file);
-}
-
-/* More tensors than one call of writev() takes in the daemon. */
-static void test_many_tensors(void **state)
-{
-    (void)state;
-    same_in_both_forms(
-        "{\"model\":\"stories260K\",\"tokens\":[1,403,407,261],\"outputs\":[\"weights\",\"lse\","
-        "\"scores\",\"masked\",\"inputs\",\"hidden_states\",\"attention_output\","
-        "\"predictions\"]}");
 }
 
 /* The same call in both forms; each is answered in both forms. */
@@ -256,9 +242,8 @@ static void same_body(const struct tensor_body *body, const char *metadata, cons
     http_response_free(&file_to_file);
 }
 
-static void test_bodies(void **state)
+TEST(bodies)
 {
-    (void)state;
     static const int64_t TOKENS[] = { 3, 4, 5 }, ROWS[] = { -1 };
     static const int32_t TYPES[] = { 0, 1, 1 };
     static const unsigned char LAYERS[] = { 2, 0 };
@@ -294,9 +279,8 @@ static void refused(const char *name, const char *dtype, const char *shape, cons
     http_response_free(&response);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     static const int64_t IDS[] = { 3, -1, 99 };
     static const char MODEL[] = "{\"model\":\"bert\"}";
     refused("tokens", "I64", "[2]", IDS, 16, MODEL, "option", "/tokens");
@@ -314,9 +298,8 @@ static void test_refused(void **state)
 }
 
 /* A batch is JSON in and out. */
-static void test_batches_are_json(void **state)
+TEST(batches_are_json)
 {
-    (void)state;
     struct http_response response = tensor_body_post_json(
         &client, "/v1/trace/batch", "{\"model\":\"bert\",\"requests\":[{\"tokens\":[3]}]}");
     cJSON_Delete(answer_json(&response, 200));
@@ -350,13 +333,5 @@ static int start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answers),       cmocka_unit_test(test_many_tensors),
-        cmocka_unit_test(test_kept),          cmocka_unit_test(test_bodies),
-        cmocka_unit_test(test_refused),       cmocka_unit_test(test_batches_are_json),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

@@ -3,23 +3,12 @@
  * "The source" is Hugging Face transformers 4.34, in the file of each family's name,
  * models/bart/modeling_bart.py and so on. T5 is in
  * test_trace_t5.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "forward_block.h"
 #include "request_text.h"
+#include "test.h"
 #include "trace_client.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { LAYERS = 2, HEADS = 2, WIDTH = 12, TOKENS = 6, TARGETS = 4 };
 
@@ -253,7 +242,7 @@ static struct rows m2m_100_positions(const struct seq2seq *family, const char *s
     BOTH_NORMS(begin, "layernorm_embedding")                                                       \
     BLOCKS(begin)
 
-static void test_bart(void **state)
+TEST(bart)
 {
     static const char CONFIG[] = CONFIG_OF("bart", "");
     static const struct seq2seq family = { .begin = "model.",
@@ -261,7 +250,6 @@ static void test_bart(void **state)
                                            .embedding_scale = 1,
                                            .positions = learned_positions,
                                            .has_embedding_norm = true };
-    (void)state;
     published_open(CONFIG, BART_TENSORS("model.") LOGITS_BIAS, LAYERS, "F32");
     const struct forward want = run(&family, IDS, TOKENS, TARGET_IDS, TARGETS);
     compare("bart", CONFIG, IDS_FIELD TARGETS_FIELD, &want);
@@ -269,7 +257,7 @@ static void test_bart(void **state)
 
 /* A BartModel's names have no "model." before them. Without decoder_tokens the decoder sees its
  * start token alone. */
-static void test_bart_from_its_start(void **state)
+TEST(bart_from_its_start)
 {
     static const char CONFIG[] =
         CONFIG_OF("bart", ",\"scale_embedding\":true,\"activation_function\":\"relu\"");
@@ -278,7 +266,6 @@ static void test_bart_from_its_start(void **state)
                                     .embedding_scale = sqrt(WIDTH),
                                     .positions = learned_positions,
                                     .has_embedding_norm = true };
-    (void)state;
     published_open(CONFIG, BART_TENSORS(""), LAYERS, "F16");
     struct forward want = run(&family, IDS, TOKENS, TARGET_IDS, 1);
     serve("start", CONFIG);
@@ -286,7 +273,7 @@ static void test_bart_from_its_start(void **state)
     leave();
 }
 
-static void test_mbart(void **state)
+TEST(mbart)
 {
     static const char CONFIG[] = CONFIG_OF("mbart", ",\"scale_embedding\":true");
     const struct seq2seq family = { .begin = "model.",
@@ -295,7 +282,6 @@ static void test_mbart(void **state)
                                     .positions = learned_positions,
                                     .is_norm_first = true,
                                     .has_embedding_norm = true };
-    (void)state;
     published_open(CONFIG, BART_TENSORS("model.") BOTH_NORMS("model.", "layer_norm") LOGITS_BIAS,
                    LAYERS, "F32");
     const struct forward want = run(&family, IDS, TOKENS, TARGET_IDS, TARGETS);
@@ -306,7 +292,7 @@ static void test_mbart(void **state)
     FORWARD_TENSOR("model.shared.weight", 40x12)                                                   \
     BLOCKS("model.")
 
-static void test_marian(void **state)
+TEST(marian)
 {
     static const char CONFIG[] = CONFIG_OF(
         "marian",
@@ -315,7 +301,6 @@ static void test_marian(void **state)
                                     .activation = "silu",
                                     .embedding_scale = sqrt(WIDTH),
                                     .positions = sinusoidal_positions };
-    (void)state;
     published_open(CONFIG, MARIAN_TENSORS LOGITS_BIAS, LAYERS, "F32");
     const struct forward want = run(&family, IDS, TOKENS, TARGET_IDS, TARGETS);
     compare("marian", CONFIG, IDS_FIELD TARGETS_FIELD, &want);
@@ -327,7 +312,7 @@ static void test_marian(void **state)
     BLOCKS("model.")
 
 /* Encoder and decoder with tables of their own. */
-static void test_marian_with_two_tables(void **state)
+TEST(marian_with_two_tables)
 {
     static const char CONFIG[] =
         CONFIG_OF("marian", ",\"share_encoder_decoder_embeddings\":false,\"pad_token_id\":39");
@@ -335,13 +320,12 @@ static void test_marian_with_two_tables(void **state)
                                            .activation = "gelu",
                                            .embedding_scale = 1,
                                            .positions = sinusoidal_positions };
-    (void)state;
     published_open(CONFIG, APART_TENSORS LOGITS_BIAS, LAYERS, "F32");
     const struct forward want = run(&family, IDS, TOKENS, TARGET_IDS, TARGETS);
     compare("apart", CONFIG, IDS_FIELD TARGETS_FIELD, &want);
 }
 
-static void test_pegasus(void **state)
+TEST(pegasus)
 {
     static const char CONFIG[] = CONFIG_OF(
         "pegasus", ",\"scale_embedding\":true,\"activation_function\":\"relu\",\"pad_token_id\":0");
@@ -350,7 +334,6 @@ static void test_pegasus(void **state)
                                     .embedding_scale = sqrt(WIDTH),
                                     .positions = sinusoidal_positions,
                                     .is_norm_first = true };
-    (void)state;
     published_open(CONFIG, MARIAN_TENSORS BOTH_NORMS("model.", "layer_norm") LOGITS_BIAS, LAYERS,
                    "F32");
     const struct forward want = run(&family, IDS, TOKENS, TARGET_IDS, TARGETS);
@@ -358,7 +341,7 @@ static void test_pegasus(void **state)
 }
 
 /* scale_embedding and ReLU are the family's defaults. Token 1 is padding. */
-static void test_m2m_100(void **state)
+TEST(m2m_100)
 {
     static const char CONFIG[] = CONFIG_OF("m2m_100", "");
     static const int ids[TOKENS] = { 4, 17, 1, 5, 1, 2 };
@@ -367,7 +350,6 @@ static void test_m2m_100(void **state)
                                     .embedding_scale = sqrt(WIDTH),
                                     .positions = m2m_100_positions,
                                     .is_norm_first = true };
-    (void)state;
     published_open(CONFIG, MARIAN_TENSORS BOTH_NORMS("model.", "layer_norm"), LAYERS, "F32");
     const struct forward want = run(&family, ids, TOKENS, TARGET_IDS, TARGETS);
     compare("m2m", CONFIG, "\"tokens\":[4,17,1,5,1,2]" TARGETS_FIELD, &want);
@@ -453,7 +435,7 @@ static char *features_field(struct rows features)
     return text.data;
 }
 
-static void test_whisper(void **state)
+TEST(whisper)
 {
     static const char CONFIG[] =
         CONFIG_OF("whisper", ",\"num_mel_bins\":4,\"max_source_positions\":6,\"max_target_"
@@ -464,7 +446,6 @@ static void test_whisper(void **state)
                                            .positions = whisper_positions,
                                            .is_norm_first = true };
     struct forward want = { .layer_count = 0 };
-    (void)state;
     published_open(CONFIG, WHISPER_TENSORS, LAYERS, "F32");
     /* The request's floats: what published_memory() makes has few digits. */
     const struct rows features = forward_slice(published_memory(FRAMES), 0, MELS);
@@ -482,18 +463,4 @@ static void test_whisper(void **state)
     free(fields);
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_make_directory, fixture_clear)
-    const struct CMUnitTest tests[] = {
-        TEST(test_bart),
-        TEST(test_bart_from_its_start),
-        TEST(test_mbart),
-        TEST(test_marian),
-        TEST(test_marian_with_two_tables),
-        TEST(test_pegasus),
-        TEST(test_m2m_100),
-        TEST(test_whisper),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(fixture_make_directory, fixture_clear);

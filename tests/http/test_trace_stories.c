@@ -5,23 +5,12 @@
  * src/mistral_inference/transformer_layers.py of mistralai/mistral-inference at 2557e12d0e18,
  * TransformerBlock. What stories260K answers is compared with numbers of another implementation
  * (tests/conformance/README.md). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "forward_decoder.h"
 #include "request_text.h"
 #include "tensor_file.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 /* ----------------------------------------------------- Meta's and Mistral's form -- */
 
@@ -76,7 +65,7 @@ static void pass_mistral(struct forward *forward)
     "feed_forward.w2.weight 16x24, " LAYER "feed_forward.w3.weight 24x16, norm.weight 16, "        \
     "output.weight 40x16"
 
-static void test_meta(void **state)
+TEST(meta)
 {
     static const struct decoder_case META = {
         "meta",
@@ -89,11 +78,10 @@ static void test_meta(void **state)
         0,
         false,
     };
-    (void)state;
     decoder_case_check(&META);
 }
 
-static void test_mistral(void **state)
+TEST(mistral)
 {
     static const struct decoder_case MISTRAL = {
         "mistral",
@@ -107,7 +95,6 @@ static void test_mistral(void **state)
         0,
         false,
     };
-    (void)state;
     decoder_case_check(&MISTRAL);
 }
 
@@ -254,11 +241,10 @@ static void expect_tensor(const cJSON *layer, const char *name, const struct ten
 }
 
 /* What enters the projections of three layers, their weights and what leaves them. */
-static void test_published_layers(void **state)
+TEST(published_layers)
 {
     static const int64_t ROWS[] = { TRACED, WIDTH }, MAPS[] = { HEADS, TRACED, TRACED };
     struct request_text body = { .data = NULL };
-    (void)state;
     serve_stories();
     add_tokens(&body, 0, TRACED);
     request_text_add(&body, ",\"outputs\":[\"weights\",\"inputs\",\"attention_output\"]}");
@@ -289,10 +275,9 @@ static int first_prediction(const cJSON *prediction)
 }
 
 /* The most probable token after each token of the story is the token that follows. */
-static void test_greedy_story(void **state)
+TEST(greedy_story)
 {
     struct request_text body = { .data = NULL };
-    (void)state;
     serve_stories();
     add_tokens(&body, 0, STORY);
     request_text_add(&body, ",\"layers\":[],\"outputs\":[\"predictions\"],\"top_k_tokens\":1,"
@@ -364,15 +349,14 @@ static void check_text(void)
     fixture_stop(NULL);
 }
 
-static void test_text(void **state)
+TEST(text)
 {
-    (void)state;
     serve_stories();
     check_text();
 }
 
 /* The only model that is not built in is that of requests that name none. */
-static void test_only_model(void **state)
+TEST(only_model)
 {
     static const struct {
         const char *path, *body;
@@ -382,7 +366,6 @@ static void test_only_model(void **state)
         { "/v1/tokenize", "{\"text\":\"One day\"}" },
         { "/v1/detokenize", "{\"tokens\":[1,403]}" },
     };
-    (void)state;
     serve_stories();
     for (size_t i = 0; i < sizeof CALLS / sizeof CALLS[0]; i++) {
         cJSON *answer = answer_post(&client, CALLS[i].path, CALLS[i].body);
@@ -392,23 +375,10 @@ static void test_only_model(void **state)
     fixture_stop(NULL);
 }
 
-static void test_sentencepiece(void **state)
+TEST(sentencepiece)
 {
-    (void)state;
     serve_sentencepiece();
     check_text();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_meta),
-        cmocka_unit_test(test_mistral),
-        cmocka_unit_test(test_published_layers),
-        cmocka_unit_test(test_greedy_story),
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_only_model),
-        cmocka_unit_test(test_sentencepiece),
-    };
-    return cmocka_run_group_tests(tests, fixture_make_directory, fixture_clear);
-}
+ALL_TESTS(fixture_make_directory, fixture_clear);

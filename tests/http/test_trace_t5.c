@@ -1,20 +1,11 @@
 /* test_trace_t5.c - traces of T5 and its copies, beside their source in double.
  *
  * "The source" is models/t5/modeling_t5.py of Hugging Face transformers 4.34. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "forward_block.h"
+#include "test.h"
 #include "trace_client.h"
-
-#include <math.h>
-#include <stdio.h>
 
 enum { WIDTH = 12, TOKENS = 6, TARGETS = 4 };
 
@@ -152,10 +143,9 @@ static struct forward t5(const char *activation, bool is_gated)
     FORWARD_TABLE("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight", 8x2)
 
 /* Where the table is tied, rows are scaled before it. */
-static void test_t5(void **state)
+TEST(t5)
 {
     static const char CONFIG[] = T5_CONFIG("t5", "");
-    (void)state;
     published_open(CONFIG, T5_TENSORS(T5_PLAIN) T5_UNREAD, layers, "F32");
     struct forward want = t5("relu", false);
     want.logits = forward_product(forward_scale(want.final_hidden_states, 1 / sqrt(WIDTH)),
@@ -164,11 +154,10 @@ static void test_t5(void **state)
 }
 
 /* "gated-gelu" means gelu_new, in config and source of T5 v1.1. */
-static void test_t5_of_v1_1(void **state)
+TEST(t5_of_v1_1)
 {
     static const char CONFIG[] = T5_CONFIG("t5", ",\"feed_forward_proj\":\"gated-gelu\","
                                                  "\"tie_word_embeddings\":false");
-    (void)state;
     published_open(CONFIG, T5_TENSORS(T5_GATED) T5_HEAD, layers, "F32");
     struct forward want = t5("gelu_new", true);
     want.logits = forward_product(want.final_hidden_states, published_tensor("lm_head.weight", 0));
@@ -176,10 +165,9 @@ static void test_t5_of_v1_1(void **state)
 }
 
 /* What T5 v1.1 says in its config is MT5's default. */
-static void test_mt5(void **state)
+TEST(mt5)
 {
     static const char CONFIG[] = T5_CONFIG("mt5", "");
-    (void)state;
     published_open(CONFIG, T5_TENSORS(T5_GATED) T5_HEAD, layers, "F16");
     struct forward want = t5("gelu_new", true);
     want.logits = forward_product(want.final_hidden_states, published_tensor("lm_head.weight", 0));
@@ -210,7 +198,7 @@ static void test_mt5(void **state)
                                         SHARP_NORM("decoder.block.#.layer.2.layer_norm")           \
                                             SHARP_NORM("decoder.final_layer_norm")
 
-static void test_sharp_scores(void **state)
+TEST(sharp_scores)
 {
     static const char CONFIG[] =
         "{\"model_type\":\"t5\",\"d_model\":64,\"d_kv\":16,\"num_heads\":4,\"num_layers\":5,"
@@ -218,7 +206,6 @@ static void test_sharp_scores(void **state)
         "\"relative_attention_max_distance\":5,\"decoder_start_token_id\":0}";
     static const char *const TENSORS[] = { SHARP_TENSORS("*2"), SHARP_TENSORS("*5") };
     static const char *const NAMES[] = { "sharp", "sharper" };
-    (void)state;
     layers = 5;
     heads = 4;
     for (int i = 0; i < 2; i++) {
@@ -233,14 +220,4 @@ static void test_sharp_scores(void **state)
     layers = heads = 2;
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_make_directory, fixture_clear)
-    const struct CMUnitTest tests[] = {
-        TEST(test_t5),
-        TEST(test_t5_of_v1_1),
-        TEST(test_mt5),
-        TEST(test_sharp_scores),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(fixture_make_directory, fixture_clear);

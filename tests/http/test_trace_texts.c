@@ -1,26 +1,15 @@
 /* test_trace_texts.c - texts that a batch shares, and what long ones cost. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "request_text.h"
+#include "test.h"
 #include "word_model.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char PATH[] = "/v1/trace", BATCH[] = "/v1/trace/batch";
 
 /* Each request of the batch has the tokens that it has alone, whatever of the text it shares. */
-static void test_shared_texts(void **state)
+TEST(shared_texts)
 {
-    (void)state;
     static const char *const OWN[] = { "",
                                        "\"text\":\"on mats\"",
                                        "\"special\":false",
@@ -75,9 +64,8 @@ static double seconds_of_batch(int requests)
 }
 
 /* The time follows from the bytes of the batch, not from how many requests have the text. */
-static void test_shared_text_is_read_once(void **state)
+TEST(shared_text_is_read_once)
 {
-    (void)state;
     const double of_one = seconds_of_batch(1), of_many = seconds_of_batch(200);
     if (of_many > 40 * of_one + 0.5)
         fail_msg("%.3f s for one request, %.3f s for 200", of_one, of_many);
@@ -85,9 +73,8 @@ static void test_shared_text_is_read_once(void **state)
 
 /* Texts are priced by what it costs to make tokens of them: bodies of numbers, whose bytes are read
  * much faster, do not look slow after them. */
-static void test_long_texts_leave_other_bodies_alone(void **state)
+TEST(long_texts_leave_other_bodies_alone)
 {
-    (void)state;
     static const char RATE[] = "attnd_cost_rate_seconds{term=\"read_text\"}";
     char *body = word_model_request(20000, ",\"layers\":[],\"spans\":[[0,1]]");
     const double before = answer_metric(&client, RATE);
@@ -100,9 +87,8 @@ static void test_long_texts_leave_other_bodies_alone(void **state)
 }
 
 /* Parts of a text are not looked for longer than about a second. */
-static void test_many_span_texts(void **state)
+TEST(many_span_texts)
 {
-    (void)state;
     enum { PARTS = 20000 };
     char *more = malloc(PARTS * 6 + 64);
     assert_non_null(more);
@@ -121,9 +107,8 @@ static void test_many_span_texts(void **state)
 }
 
 /* Texts may have U+0000. A name or a time that has it is another one than up to there. */
-static void test_names_with_nul(void **state)
+TEST(names_with_nul)
 {
-    (void)state;
     answer_refused(&client, PATH, "{\"model\":\"words\\u0000\",\"text\":\"cat\"}", 404, "not_found",
                    "/model");
     answer_refused(&client, PATH,
@@ -149,15 +134,5 @@ static int start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shared_texts),
-        cmocka_unit_test(test_shared_text_is_read_once),
-        cmocka_unit_test(test_long_texts_leave_other_bodies_alone),
-        cmocka_unit_test(test_many_span_texts),
-        cmocka_unit_test(test_names_with_nul),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

@@ -1,17 +1,9 @@
 /* test_trace_variants.c - fields of config.json that change a whole pass: activations under the
  * names that count in a family, and norms that are shared or left out. The sources are those that
  * forward_llama.h and test_trace_decoders.c name. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fixture.h"
 #include "forward_llama.h"
-
-#include <stdio.h>
+#include "test.h"
 
 static struct rows embed(const char *name)
 {
@@ -61,9 +53,8 @@ static void pass_gemma(struct forward *forward)
 /* The first files say "gelu" and were trained with its approximation, as GemmaMLP of transformers
  * 4.38 to 4.56 knows: hidden_act does not count, and hidden_activation is the approximation unless
  * given. */
-static void test_gemma_activation(void **state)
+TEST(gemma_activation)
 {
-    (void)state;
     llama_check("gemma_both",
                 LLAMA_CONFIG("gemma", "2",
                              ",\"head_dim\":4,\"hidden_act\":\"gelu\","
@@ -87,9 +78,8 @@ static void pass_gelu(struct forward *forward)
     llama_pass(forward, &llama);
 }
 
-static void test_llama_activation(void **state)
+TEST(llama_activation)
 {
-    (void)state;
     llama_check("llama_gelu", LLAMA_CONFIG("llama", "2", ",\"hidden_act\":\"gelu\""), LLAMA_TENSORS,
                 2, pass_gelu);
 }
@@ -122,9 +112,8 @@ static void pass_falcon2(struct forward *forward)
     finish(forward, norm(x, "transformer.ln_f", 0), "transformer.word_embeddings.weight");
 }
 
-static void test_falcon2(void **state)
+TEST(falcon2)
 {
-    (void)state;
     llama_check("falcon2",
                 "{\"model_type\":\"falcon\",\"hidden_size\":16,\"num_attention_heads\":4,"
                 "\"num_hidden_layers\":2,\"vocab_size\":40,\"alibi\":false,\"bias\":false,"
@@ -179,9 +168,8 @@ static void pass_phi(struct forward *forward)
     forward->logits = forward_add_row(forward->logits, published_tensor("lm_head.bias", 0));
 }
 
-static void test_phi_norms(void **state)
+TEST(phi_norms)
 {
-    (void)state;
     llama_check(
         "phi_norms",
         "{\"model_type\":\"phi\",\"hidden_size\":16,\"intermediate_size\":24,"
@@ -230,9 +218,8 @@ static void pass_gpt2(struct forward *forward)
 }
 
 /* n_inner, activation_function, layer_norm_epsilon and a head of its own. */
-static void test_gpt2_fields(void **state)
+TEST(gpt2_fields)
 {
-    (void)state;
     llama_check("gpt2_fields",
                 "{\"model_type\":\"gpt2\",\"n_embd\":16,\"n_head\":4,\"n_layer\":2,"
                 "\"n_positions\":16,\"vocab_size\":40,\"n_inner\":24,"
@@ -247,12 +234,4 @@ static void test_gpt2_fields(void **state)
                 2, pass_gpt2);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gemma_activation), cmocka_unit_test(test_llama_activation),
-        cmocka_unit_test(test_falcon2),          cmocka_unit_test(test_phi_norms),
-        cmocka_unit_test(test_gpt2_fields),
-    };
-    return cmocka_run_group_tests(tests, fixture_make_directory, fixture_clear);
-}
+ALL_TESTS(fixture_make_directory, fixture_clear);

@@ -3,21 +3,11 @@
  * The answers of its attention layers must equal the tensors that another implementation computed
  * (tests/conformance/stories260K): rotary embedding, grouped heads, causal mask and output
  * projection together. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "request_text.h"
 #include "tensor_file.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "test.h"
 
 enum { LENGTH = 64, WIDTH = 64, HEADS = 8 };
 
@@ -88,27 +78,23 @@ static void test_layer(int layer)
     tensor_file_close(&file);
 }
 
-static void test_layer_0(void **state)
+TEST(layer_0)
 {
-    (void)state;
     test_layer(0);
 }
 
-static void test_layer_2(void **state)
+TEST(layer_2)
 {
-    (void)state;
     test_layer(2);
 }
 
-static void test_layer_4(void **state)
+TEST(layer_4)
 {
-    (void)state;
     test_layer(4);
 }
 
-static void test_description(void **state)
+TEST(description)
 {
-    (void)state;
     struct http_response response = http_client_get(&client, "/v1/models/stories260K");
     cJSON *model = answer_json(&response, 200);
     answer_expect(model, "name", "\"stories260K\"", 0);
@@ -135,21 +121,13 @@ static void test_description(void **state)
     http_response_free(&response);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     answer_refused(&client, "/v1/attention", "{\"layer\":5,\"query\":[[1]]}", 404, "not_found",
                    "/layer");
     answer_refused(&client, "/v1/attention", "{\"layer\":4,\"query\":[[1]]}", 400, "shape",
                    "/query");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layer_0), cmocka_unit_test(test_layer_2),
-        cmocka_unit_test(test_layer_4), cmocka_unit_test(test_description),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, fixture_start_with_examples, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(fixture_start_with_examples, fixture_clear);

@@ -2,27 +2,16 @@
  * all.
  *
  * Most tests use bare sockets, because a client library would never send these bytes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "request_text.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static const char PATH[] = "/v1/attention";
 static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}"; /* 30 bytes */
 
-static void test_head_and_options(void **state)
+TEST(head_and_options)
 {
-    (void)state;
     struct http_response response =
         http_client_send(&client, &(struct http_request){ .method = "HEAD", .path = "/livez" });
     assert_true(response.status == 200 || response.status == 405);
@@ -54,9 +43,8 @@ static void expect_raw(struct http_raw *raw, long status)
     http_response_free(&response);
 }
 
-static void test_expect_continue(void **state)
+TEST(expect_continue)
 {
-    (void)state;
     struct http_raw raw;
     http_raw_connect(&raw, server.port);
     assert_true(http_raw_send_text(&raw, "POST /v1/attention HTTP/1.1\r\nHost: x\r\n"
@@ -67,9 +55,8 @@ static void test_expect_continue(void **state)
     http_raw_close(&raw);
 }
 
-static void test_chunked(void **state)
+TEST(chunked)
 {
-    (void)state;
     struct http_response response = http_client_send(
         &client, &(struct http_request){ .path = PATH, .body = GOOD, .chunked = true });
     cJSON_Delete(answer_json(&response, 200));
@@ -99,9 +86,8 @@ static void test_chunked(void **state)
 }
 
 /* Several requests in one packet; the answers come in order. */
-static void test_pipelined(void **state)
+TEST(pipelined)
 {
-    (void)state;
     enum { COUNT = 50 };
     struct request_text text = { 0 };
     for (int i = 0; i < COUNT; i++) {
@@ -134,9 +120,8 @@ static void test_pipelined(void **state)
 }
 
 /* A request that comes one byte at a time is a request. */
-static void test_byte_by_byte(void **state)
+TEST(byte_by_byte)
 {
-    (void)state;
     struct request_text text = { 0 };
     request_text_add(
         &text, "POST /v1/attention HTTP/1.1\r\nHost: x\r\nContent-Length: 30\r\n\r\n%s", GOOD);
@@ -151,30 +136,8 @@ static void test_byte_by_byte(void **state)
     free(text.data);
 }
 
-/* White space behind a header's value is not part of the value (RFC 9110, 5.5). */
-static void test_white_space_behind_values(void **state)
+TEST(connection_close)
 {
-    (void)state;
-    struct http_raw raw;
-    http_raw_connect(&raw, server.port);
-    assert_true(http_raw_send_text(&raw, "POST /v1/attention HTTP/1.1\r\nHost: x\r\n"
-                                         "Content-Type: application/json \r\n"
-                                         "Content-Encoding: identity \t\r\n"
-                                         "X-Timeout-Ms: 60000 \t\r\n"
-                                         "Content-Length: 30\r\n\r\n"));
-    assert_true(http_raw_send_text(&raw, GOOD));
-    expect_raw(&raw, 200);
-    assert_true(http_raw_send_text(&raw, "POST /v2/models/demo/infer HTTP/1.1\r\nHost: x\r\n"
-                                         "Inference-Header-Content-Length: 0 \r\n"
-                                         "Content-Length: 12\r\n\r\n"));
-    assert_true(http_raw_send(&raw, (const char[12]){ 0 }, 12));
-    expect_raw(&raw, 200);
-    http_raw_close(&raw);
-}
-
-static void test_connection_close(void **state)
-{
-    (void)state;
     static const char *const requests[] = {
         "POST /v1/attention HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 30\r\n\r\n",
         "POST /v1/attention HTTP/1.0\r\nContent-Length: 30\r\n\r\n"
@@ -193,9 +156,8 @@ static void test_connection_close(void **state)
 /* Some requests give two ends for their body. One reader may take bytes for the body that another
  * reader takes for the next request. So the daemon refuses such a request whole and reads nothing
  * behind it. */
-static void test_two_ends(void **state)
+TEST(two_ends)
 {
-    (void)state;
     static const struct {
         const char *headers, *code, *says;
     } cases[] = {
@@ -229,9 +191,8 @@ static void test_two_ends(void **state)
 }
 
 /* Bytes that are not HTTP get a 4xx or a closed connection, and no other client notices. */
-static void test_not_http(void **state)
+TEST(not_http)
 {
-    (void)state;
     static const char *const lines[] = {
         "\r\n\r\n\r\n\r\n",
         "words\r\n\r\n",
@@ -267,19 +228,25 @@ static void test_not_http(void **state)
     cJSON_Delete(answer_post(&client, PATH, GOOD));
 }
 
-int main(void)
+/* White space behind a header's value is not part of the value (RFC 9110, 5.5). */
+TEST(white_space_behind_values)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_head_and_options),
-        cmocka_unit_test(test_expect_continue),
-        cmocka_unit_test(test_chunked),
-        cmocka_unit_test(test_pipelined),
-        cmocka_unit_test(test_byte_by_byte),
-        cmocka_unit_test(test_connection_close),
-        cmocka_unit_test(test_two_ends),
-        cmocka_unit_test(test_not_http),
-        cmocka_unit_test(test_white_space_behind_values),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, fixture_start, fixture_clear);
+    struct http_raw raw;
+    http_raw_connect(&raw, server.port);
+    assert_true(http_raw_send_text(&raw, "POST /v1/attention HTTP/1.1\r\nHost: x\r\n"
+                                         "Content-Type: application/json \r\n"
+                                         "Content-Encoding: identity \t\r\n"
+                                         "X-Timeout-Ms: 60000 \t\r\n"
+                                         "Content-Length: 30\r\n\r\n"));
+    assert_true(http_raw_send_text(&raw, GOOD));
+    expect_raw(&raw, 200);
+    assert_true(http_raw_send_text(&raw, "POST /v2/models/demo/infer HTTP/1.1\r\nHost: x\r\n"
+                                         "Inference-Header-Content-Length: 0 \r\n"
+                                         "Content-Length: 12\r\n\r\n"));
+    assert_true(http_raw_send(&raw, (const char[12]){ 0 }, 12));
+    expect_raw(&raw, 200);
+    http_raw_close(&raw);
 }
+
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(fixture_start, fixture_clear);

@@ -6,24 +6,14 @@
  * unpacked if it has Content-Encoding, and is cut behind as many bytes as
  * Inference-Header-Content-Length says. Any other answer, and every fault, is plain JSON, whatever
  * the request's Accept-Encoding. If the Python module can be imported, the test runs it too. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "base/dtype.h"
 #include "fixture.h"
 #include "model_bytes.h"
 #include "skip.h"
+#include "test.h"
 
 #include <dirent.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <zlib.h>
 
 #define FOLDER        "tests/http/tritonclient"
@@ -242,15 +232,13 @@ static void replay_all(const char *kind)
     http_raw_close(&raw);
 }
 
-static void test_requests_of_the_synchronous_client(void **state)
+TEST(requests_of_the_synchronous_client)
 {
-    (void)state;
     replay_all("sync");
 }
 
-static void test_requests_of_the_client_on_asyncio(void **state)
+TEST(requests_of_the_client_on_asyncio)
 {
-    (void)state;
     replay_all("aio");
 }
 
@@ -295,16 +283,14 @@ static void run_sequence(const char *kind)
     http_raw_close(&raw);
 }
 
-static void test_sequences(void **state)
+TEST(sequences)
 {
-    (void)state;
     run_sequence("sync");
     run_sequence("aio");
 }
 
-static void test_no_recording_is_left_out(void **state)
+TEST(no_recording_is_left_out)
 {
-    (void)state;
     DIR *folder = opendir(FOLDER);
     int count = 0;
     assert_non_null(folder);
@@ -323,22 +309,19 @@ static void run_the_client(const char *kind)
     assert_int_equal(system(command), 0);
 }
 
-static void test_the_synchronous_client(void **state)
+TEST(the_synchronous_client)
 {
-    (void)state;
     run_the_client("sync");
 }
 
-static void test_the_client_on_asyncio(void **state)
+TEST(the_client_on_asyncio)
 {
-    (void)state;
     run_the_client("aio");
 }
 
 /* NVIDIA's utils.shared_memory makes the regions. */
-static void test_shared_memory_of_the_client(void **state)
+TEST(shared_memory_of_the_client)
 {
-    (void)state;
     char command[200];
     skip_without("tritonclient[http]",
                  "/usr/bin/python3 -c 'import tritonclient.utils.shared_memory'");
@@ -349,7 +332,6 @@ static void test_shared_memory_of_the_client(void **state)
 
 static int start(void **state)
 {
-    (void)state;
     struct model_bytes file = model_bytes_demo(1, "");
     directory = daemon_directory_create();
     daemon_directory_write(directory, "kept.safetensors", file.data, file.size);
@@ -359,17 +341,5 @@ static int start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_requests_of_the_synchronous_client),
-        cmocka_unit_test(test_requests_of_the_client_on_asyncio),
-        cmocka_unit_test(test_sequences),
-        cmocka_unit_test(test_no_recording_is_left_out),
-        cmocka_unit_test(test_the_synchronous_client),
-        cmocka_unit_test(test_the_client_on_asyncio),
-        cmocka_unit_test(test_shared_memory_of_the_client),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

@@ -1,23 +1,13 @@
 /* test_unix_clients.c - what clients of a Unix socket get is what clients of TCP get, although the
  * kernel says less of their connections. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "request_text.h"
+#include "test.h"
 #include "unix_client.h"
 
 #include <errno.h>
-#include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -46,7 +36,6 @@ static void stop(void)
 
 static int clear(void **state)
 {
-    (void)state;
     daemon_kill(&server);
     return 0;
 }
@@ -92,9 +81,8 @@ static char *line_of(const char *id)
 
 /* ------------------------------------------------------------------- who is who -- */
 
-static void test_user_is_logged(void **state)
+TEST(user_is_logged)
 {
-    (void)state;
     char client_is[64];
     serve(NULL, NULL);
     struct http_raw raw = connected();
@@ -110,9 +98,8 @@ static void test_user_is_logged(void **state)
 }
 
 /* A bound on the connections of one IP address is not one on those of a Unix socket. */
-static void test_bound_of_addresses(void **state)
+TEST(bound_of_addresses)
 {
-    (void)state;
     enum { COUNT = 20 };
     struct http_raw raw[COUNT];
     serve("--connections-per-ip-max", "1");
@@ -128,9 +115,8 @@ static void test_bound_of_addresses(void **state)
 
 /* ------------------------------------------------------------------ long answers -- */
 
-static void test_long_answer_is_whole(void **state)
+TEST(long_answer_is_whole)
 {
-    (void)state;
     serve(NULL, NULL);
     char *body = request_text_large_answer();
     struct http_response other = http_client_post(&client, PATH, body);
@@ -174,9 +160,8 @@ static void expect_left(const char *id)
 }
 
 /* Nothing of an answer is taken; then next to nothing of it. */
-static void test_answer_that_is_not_taken(void **state)
+TEST(answer_that_is_not_taken)
 {
-    (void)state;
     serve("--send-timeout", "300ms");
     char *body = request_text_large_answer();
     struct http_raw raw = connected();
@@ -197,9 +182,8 @@ static void test_answer_that_is_not_taken(void **state)
 }
 
 /* It takes many times the timeout, but the client always takes something. */
-static void test_answer_that_is_taken_slowly(void **state)
+TEST(answer_that_is_taken_slowly)
 {
-    (void)state;
     serve("--send-timeout", "300ms");
     char *body = request_text_large_answer();
     struct http_response response = http_client_post(&client, PATH, body);
@@ -216,9 +200,8 @@ static void test_answer_that_is_taken_slowly(void **state)
 
 /* ---------------------------------------------------------------------- bodies -- */
 
-static void test_body_that_is_too_large(void **state)
+TEST(body_that_is_too_large)
 {
-    (void)state;
     serve("--body-max", "100KiB");
     struct http_raw raw = connected();
     char *body = malloc(300001);
@@ -239,9 +222,8 @@ static void test_body_that_is_too_large(void **state)
 
 /* A line of a chunked body that has no end is refused, and no thread keeps running for it; one of a
  * size that there is room for is taken. */
-static void test_chunk_lines(void **state)
+TEST(chunk_lines)
 {
-    (void)state;
     enum { LONG = 20000, SHORT = 4000 };
     static const char HEAD[] = "POST /v1/softmax HTTP/1.1\r\nHost: x\r\n"
                                "Transfer-Encoding: chunked\r\n\r\n";
@@ -275,9 +257,8 @@ static void test_chunk_lines(void **state)
 
 /* A client that leaves while its request is computed ends the request; so does one that only ends
  * its own side. */
-static void test_client_that_leaves(void **state)
+TEST(client_that_leaves)
 {
-    (void)state;
     serve(NULL, NULL);
     char *slow = request_text_slow(&client, 3, "");
     static const char *const ids[] = { "closes", "ends-its-side" };
@@ -299,9 +280,8 @@ static void test_client_that_leaves(void **state)
 
 /* Clients that have closed their connection before it was accepted are not served; one that waits
  * behind them is, and so is one that has only ended its side. */
-static void test_clients_that_gave_up(void **state)
+TEST(clients_that_gave_up)
 {
-    (void)state;
     enum { GONE = 30 };
     serve(NULL, NULL);
     daemon_freeze(&server);
@@ -329,9 +309,8 @@ static void test_clients_that_gave_up(void **state)
 
 /* Clients that have connected are answered, among them those that the daemon has not accepted when
  * it is told to end. One that comes later is refused at once. */
-static void test_drain(void **state)
+TEST(drain)
 {
-    (void)state;
     enum { COUNT = 200 };
     struct http_raw raw[COUNT];
     serve(NULL, NULL);
@@ -368,21 +347,4 @@ static void test_drain(void **state)
     free(slow);
 }
 
-#define TEST(function) cmocka_unit_test_teardown(function, clear)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_user_is_logged),
-        TEST(test_bound_of_addresses),
-        TEST(test_long_answer_is_whole),
-        TEST(test_answer_that_is_not_taken),
-        TEST(test_answer_that_is_taken_slowly),
-        TEST(test_body_that_is_too_large),
-        TEST(test_chunk_lines),
-        TEST(test_client_that_leaves),
-        TEST(test_clients_that_gave_up),
-        TEST(test_drain),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(NULL, clear);

@@ -1,23 +1,14 @@
 /* test_unix_sockets.c - the file of a listening Unix socket: who makes, replaces and removes it.
  *
  * test_unix_clients.c has what clients of such a socket get. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/unix_address.h"
 #include "daemon.h"
+#include "test.h"
 #include "unix_client.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,7 +20,6 @@ static struct daemon server, other;
 
 static int begin(void **state)
 {
-    (void)state;
     folder = daemon_directory_create();
     snprintf(path, sizeof path, "%s/attnd.sock", folder);
     snprintf(listen_text, sizeof listen_text, "unix:%s", path);
@@ -38,7 +28,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
     daemon_kill(&server);
     daemon_kill(&other);
     daemon_directory_remove(folder);
@@ -108,9 +97,8 @@ static int bound_socket(int type, bool listens)
 
 /* ------------------------------------------------------------------------ tests -- */
 
-static void test_mode(void **state)
+TEST(mode)
 {
-    (void)state;
     static const struct {
         const char *flag;
         mode_t mode;
@@ -136,9 +124,8 @@ static void test_mode(void **state)
     }
 }
 
-static void test_owner(void **state)
+TEST(owner)
 {
-    (void)state;
     char flag[64];
     snprintf(flag, sizeof flag, "--unix-owner=%d:%d", (int)getuid(), (int)getgid());
     start_at(&server, listen_text, flag);
@@ -172,9 +159,8 @@ static void test_owner(void **state)
 }
 
 /* A socket that a killed daemon left, and one that was never listened on, are replaced. */
-static void test_stale_is_replaced(void **state)
+TEST(stale_is_replaced)
 {
-    (void)state;
     start(&server);
     daemon_kill(&server);
     assert_true(is_there(path));
@@ -199,9 +185,8 @@ static void expect_listens(const char *listen)
 }
 
 /* A second daemon leaves the first alone; --check-config is content beside a daemon that runs. */
-static void test_live_is_left(void **state)
+TEST(live_is_left)
 {
-    (void)state;
     start(&server);
     const ino_t inode = status_of(path).st_ino;
     expect_listens(listen_text);
@@ -220,9 +205,8 @@ static void test_live_is_left(void **state)
 }
 
 /* What is no socket of this kind stays as it is. */
-static void test_foreign_files_stay(void **state)
+TEST(foreign_files_stay)
 {
-    (void)state;
     static const char WORDS[] = "what somebody wrote";
     daemon_directory_write(folder, "attnd.sock", WORDS, sizeof WORDS - 1);
     expect_refused(listen_text, NULL, "not a socket");
@@ -245,9 +229,8 @@ static void test_foreign_files_stay(void **state)
 }
 
 /* A daemon removes the file at its end only if the file is still the one that it made. */
-static void test_only_its_own_is_removed(void **state)
+TEST(only_its_own_is_removed)
 {
-    (void)state;
     char moved[TEXT_BYTES + 8];
     snprintf(moved, sizeof moved, "%s.moved", path);
     start(&server);
@@ -278,9 +261,8 @@ static int logs_with(const char *words)
 }
 
 /* Of several daemons that start at once over a stale socket, exactly one listens in the end. */
-static void test_one_of_many_starts(void **state)
+TEST(one_of_many_starts)
 {
-    (void)state;
     enum { DAEMONS = 6 };
     char command[4 * TEXT_BYTES];
     close(bound_socket(SOCK_STREAM, false));
@@ -306,9 +288,8 @@ static void test_one_of_many_starts(void **state)
     assert_false(is_there(path));
 }
 
-static void test_names(void **state)
+TEST(names)
 {
-    (void)state;
     char name[TEXT_BYTES], listen[TEXT_BYTES + 8];
     memset(name, 'x', sizeof name);
     name[0] = '/';
@@ -340,9 +321,8 @@ static void test_names(void **state)
 }
 
 /* Without a TCP address nothing but the file is listened on, and without keys that is allowed. */
-static void test_health(void **state)
+TEST(health)
 {
-    (void)state;
     char variable[TEXT_BYTES + 24];
     snprintf(variable, sizeof variable, "ATTND_LISTEN=%s", listen_text);
     start(&server);
@@ -362,20 +342,4 @@ static void test_health(void **state)
     daemon_result_free(&result);
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, begin, end)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_mode),
-        TEST(test_owner),
-        TEST(test_stale_is_replaced),
-        TEST(test_live_is_left),
-        TEST(test_foreign_files_stay),
-        TEST(test_only_its_own_is_removed),
-        TEST(test_one_of_many_starts),
-        TEST(test_names),
-        TEST(test_health),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(begin, end);

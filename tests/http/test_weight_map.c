@@ -1,20 +1,9 @@
 /* test_weight_map.c - weight_map over HTTP: every combination is compared with the whole map of the
  * same call, over as many workers as there are; every fault has its pointer. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "fixture.h"
 #include "request_text.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 enum { HEADS = 3, Q_LEN = 140, KV_LEN = 130, COLUMNS = HEADS * 4 };
 
@@ -153,12 +142,11 @@ static void expect_way(const double *whole, int heads, int rows, int pool, int t
     free(small.values);
 }
 
-static void test_every_combination(void **state)
+TEST(every_combination)
 {
     const int64_t shape[] = { HEADS, Q_LEN, KV_LEN };
     cJSON *answer = ask("");
     double *whole = answer_numbers(answer, "weights", 3, shape);
-    (void)state;
     for (int heads = 0; heads < 5; heads++)
         for (int rows = 0; rows < 3; rows++)
             for (int pool = 0; pool < 4; pool++)
@@ -169,7 +157,7 @@ static void test_every_combination(void **state)
 }
 
 /* A region of the whole map, as it is, pooled, or the largest of its rows. */
-static void test_regions(void **state)
+TEST(regions)
 {
     enum { FIRST_ROW = 60, ROWS = 20, FIRST_KEY = 33, KEYS = 40, CELLS = 8 };
     static const char REGION[] = ",\"outputs\":[\"weights\"],\"weight_map\":{\"region\":"
@@ -178,7 +166,6 @@ static void test_regions(void **state)
     const int64_t shape[] = { HEADS, Q_LEN, KV_LEN };
     cJSON *answer = ask("");
     double *whole = answer_numbers(answer, "weights", 3, shape);
-    (void)state;
     cJSON_Delete(answer);
     for (int way = 0; way < 3; way++) {
         char members[256];
@@ -209,13 +196,12 @@ static void test_regions(void **state)
 }
 
 /* The context beside a smaller map equals the context beside the whole map. */
-static void test_other_outputs_stay(void **state)
+TEST(other_outputs_stay)
 {
     cJSON *plain = ask(",\"outputs\":[\"context\",\"lse\",\"scores\"]");
     cJSON *small = ask(",\"outputs\":[\"context\",\"lse\",\"scores\",\"weights\"],"
                        "\"weight_map\":{\"heads\":\"mean\",\"pool\":[4,4]}");
     cJSON *without = ask(",\"outputs\":[\"lse\"],\"weight_map\":{\"top_k\":3}");
-    (void)state;
     answer_expect_equal(plain, small, "context");
     answer_expect_equal(plain, small, "lse");
     answer_expect_equal(plain, small, "scores");
@@ -227,7 +213,7 @@ static void test_other_outputs_stay(void **state)
 
 #define CALL "\"query\":[[1,0],[0,1]],\"key\":[[0,0],[0,0],[0,0]],\"outputs\":[\"weights\"]"
 
-static void test_ties_and_batches(void **state)
+TEST(ties_and_batches)
 {
     cJSON *answer =
         answer_post(&client, "/v1/attention/batch",
@@ -236,7 +222,6 @@ static void test_ties_and_batches(void **state)
                     "\"rows\":[2]}},"
                     "{\"kv_len\":0},{\"key\":[]},{\"query\":[]},{\"weight_map\":{}}]}");
     const cJSON *results = cJSON_GetObjectItemCaseSensitive(answer, "results");
-    (void)state;
     answer_expect(cJSON_GetArrayItem(results, 0), "weights",
                   "{\"indices\":[[[0,1],[0,1]]],"
                   "\"values\":[[[0.33333334,0.33333334],[0.33333334,0.33333334]]]}",
@@ -295,9 +280,8 @@ static const char *const REFUSALS[][3] = {
     { "{\"rows\":[0],\"region\":{\"rows\":[0,1]}}", "option", "/weight_map/region/rows" },
 };
 
-static void test_refusals(void **state)
+TEST(refusals)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof REFUSALS / sizeof REFUSALS[0]; i++) {
         char request[256];
         snprintf(request, sizeof request, "{\"model\":\"sdpa\"," CALL ",\"weight_map\":%s}",
@@ -308,7 +292,7 @@ static void test_refusals(void **state)
 }
 
 /* Only the smaller map counts for the answer's size: here the whole map would be refused. */
-static void test_answer_counts_the_smaller_map(void **state)
+TEST(answer_counts_the_smaller_map)
 {
     const struct {
         const char *members;
@@ -320,7 +304,6 @@ static void test_answer_counts_the_smaller_map(void **state)
     };
     struct daemon small = { 0 };
     struct http_client to_small;
-    (void)state;
     daemon_start_with(&small, "--answer-max", "1024", NULL);
     http_client_init(&to_small, small.port);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -343,21 +326,9 @@ static void test_answer_counts_the_smaller_map(void **state)
 
 static int start(void **state)
 {
-    (void)state;
     fixture_serve("--workers", "4");
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_combination),
-        cmocka_unit_test(test_regions),
-        cmocka_unit_test(test_other_outputs_stay),
-        cmocka_unit_test(test_ties_and_batches),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_answer_counts_the_smaller_map),
-        cmocka_unit_test(test_stops_cleanly),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
-}
+TEST_ALSO(test_stops_cleanly);
+ALL_TESTS(start, fixture_clear);

@@ -1,18 +1,10 @@
 /* test_kernels_activation.c - the functions of single numbers, of every table that this CPU can
  * run, against double arithmetic over the range of floats; and that a result depends on its number
  * alone. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "buffers.h"
+#include "test.h"
 
 #include <float.h>
-#include <stdlib.h>
-#include <string.h>
 
 typedef void function(float *row, int64_t n);
 
@@ -112,11 +104,10 @@ static double check_run(const struct attn_kernels *kernels, int i, uint32_t bits
 }
 
 /* All floats of both signs at a stride, or all of them where ATTND_TEST_FLOATS is set. */
-static void is_near_the_truth(void **state)
+TEST(is_near_the_truth)
 {
     const uint32_t step = getenv("ATTND_TEST_FLOATS") ? 1 : 2039;
 
-    (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
         for (int i = 0; i < COUNT; i++) {
             double worst = 0;
@@ -127,12 +118,11 @@ static void is_near_the_truth(void **state)
 }
 
 /* A stride over the bits leaves few numbers where the functions bend. */
-static void is_near_where_it_bends(void **state)
+TEST(is_near_where_it_bends)
 {
     enum { NUMBERS = 200000 };
     static float x[NUMBERS], y[NUMBERS];
 
-    (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
         for (int i = 0; i < COUNT; i++) {
             struct fill fill = { 5 };
@@ -146,9 +136,8 @@ static void is_near_where_it_bends(void **state)
         }
 }
 
-static void knows_the_ends(void **state)
+TEST(knows_the_ends)
 {
-    (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
         for (int i = 0; i < COUNT; i++) {
             float row[] = { INFINITY, -INFINITY, NAN, 0.0f, -0.0f, FLT_MAX, -FLT_MAX, -NAN };
@@ -161,11 +150,10 @@ static void knows_the_ends(void **state)
 }
 
 /* The same numbers at every place of rows of every length, beside other numbers. */
-static void has_no_place(void **state)
+TEST(has_no_place)
 {
     enum { NUMBERS = 67 };
 
-    (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
         for (int i = 0; i < COUNT; i++)
             for (int64_t first = 0; first < NUMBERS; first++) {
@@ -180,9 +168,8 @@ static void has_no_place(void **state)
 }
 
 /* A softcap of a row is that of a tile; a product of rows is that of its numbers. */
-static void matches_its_tile(void **state)
+TEST(matches_its_tile)
 {
-    (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
         for (int64_t n = 0; n < 70; n++) {
             const int64_t whole = (n + (*k)->lanes - 1) / (*k)->lanes * (*k)->lanes;
@@ -200,15 +187,4 @@ static void matches_its_tile(void **state)
                 assert_true(row[j] == tile[j] * factors[j]);
             buffers_free();
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_near_the_truth), cmocka_unit_test(is_near_where_it_bends),
-        cmocka_unit_test(knows_the_ends),    cmocka_unit_test(has_no_place),
-        cmocka_unit_test(matches_its_tile),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,14 +4,8 @@
  * Counts go around the vector's length. Memory ends at a guard page and is aligned to a float
  * only. The sums under the tanh are small enough to be linear, large enough to saturate, or no
  * number. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "buffers.h"
+#include "test.h"
 
 #include <float.h>
 
@@ -81,9 +75,8 @@ static void check_tiles(const struct attn_kernels *kernels, int64_t width)
     check_tile(kernels, width, 97, 80, 5, 2.0f);
 }
 
-static void test_tiles(void **state)
+TEST(tiles)
 {
-    (void)state;
     for_all(check_tiles);
 }
 
@@ -110,9 +103,8 @@ static void check_sweep(const struct attn_kernels *kernels, int64_t width)
     buffers_free();
 }
 
-static void test_sweep(void **state)
+TEST(sweep)
 {
-    (void)state;
     for_all(check_sweep);
 }
 
@@ -144,9 +136,8 @@ static void check_poison(const struct attn_kernels *kernels, int64_t width)
     buffers_free();
 }
 
-static void test_poison(void **state)
+TEST(poison)
 {
-    (void)state;
     for_all(check_poison);
 }
 
@@ -173,19 +164,7 @@ static void check_lane_independence(const struct attn_kernels *kernels, int64_t 
     buffers_free();
 }
 
-static void test_lane_independence(void **state)
+TEST(lane_independence)
 {
-    (void)state;
     for_all(check_lane_independence);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tiles),
-        cmocka_unit_test(test_sweep),
-        cmocka_unit_test(test_poison),
-        cmocka_unit_test(test_lane_independence),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

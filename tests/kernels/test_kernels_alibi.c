@@ -1,13 +1,7 @@
 /* test_kernels_alibi.c - the linear biases of every table of kernels against arithmetic in double.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "buffers.h"
+#include "test.h"
 
 /* Distances on both sides of the tile, exact in a float, and one that is not. */
 static float distance_of(int64_t lane)
@@ -39,9 +33,8 @@ static void check(const struct attn_kernels *kernels, int64_t width, int64_t n, 
     buffers_free();
 }
 
-static void test_alibi_tile(void **state)
+TEST(alibi_tile)
 {
-    (void)state;
     static const int64_t counts[] = { 0, 1, 2, 3, 5, 17, 96 };
     static const float slopes[] = { 0.0f, 0.5f, 0x1p-8f, -0.25f, 3.0f };
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
@@ -54,9 +47,8 @@ static void test_alibi_tile(void **state)
 
 /* Where the score and every step are exact, the sum is exact too, and a tile cut in two gives
  * the same. */
-static void test_alibi_parts(void **state)
+TEST(alibi_parts)
 {
-    (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++) {
         const int64_t width = (*k)->lanes, n = 12, cut = 5;
         float *whole = buffers_floats(n * width), *parts = buffers_floats(n * width);
@@ -78,9 +70,8 @@ static void test_alibi_parts(void **state)
 }
 
 /* A forbidden score stays forbidden, and NaN stays in its place. */
-static void test_alibi_nonfinite(void **state)
+TEST(alibi_nonfinite)
 {
-    (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++) {
         const int64_t width = (*k)->lanes;
         float *scores_t = buffers_floats(width), *distance = buffers_floats(width);
@@ -93,14 +84,4 @@ static void test_alibi_nonfinite(void **state)
             assert_true(buffers_same(scores_t[r], r == 1 ? NAN : r == 2 ? -INFINITY : -4.0f));
         buffers_free();
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alibi_tile),
-        cmocka_unit_test(test_alibi_parts),
-        cmocka_unit_test(test_alibi_nonfinite),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

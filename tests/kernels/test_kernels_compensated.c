@@ -1,13 +1,7 @@
 /* test_kernels_compensated.c - folding a part of a long sum into its total, of every table, against
  * arithmetic in double. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "buffers.h"
+#include "test.h"
 
 static void fail_at(const struct attn_kernels *kernels, int64_t i, double got, double want)
 {
@@ -52,9 +46,8 @@ static void check_compensated(const struct attn_kernels *kernels, int64_t column
     buffers_free();
 }
 
-static void test_compensated(void **state)
+TEST(compensated)
 {
-    (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
         for (int64_t width = (*k)->lanes; width <= ATTN_WIDTH_MAX; width += (*k)->lanes)
             for (int64_t columns = 0; columns <= 5; columns++) {
@@ -65,9 +58,8 @@ static void test_compensated(void **state)
 }
 
 /* Numbers that are not finite go through as in any sum, and stay in their lane. */
-static void test_compensated_not_finite(void **state)
+TEST(compensated_not_finite)
 {
-    (void)state;
     static const float specials[] = { INFINITY, -INFINITY, NAN, 3e38f };
     buffers_shift = 0;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
@@ -91,13 +83,4 @@ static void test_compensated_not_finite(void **state)
             }
             buffers_free();
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_compensated),
-        cmocka_unit_test(test_compensated_not_finite),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

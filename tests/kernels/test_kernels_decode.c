@@ -2,16 +2,8 @@
  * against arithmetic in double.
  *
  * Rows of 32 and of 16 bits, counts around the vector, memory that ends at a guard page. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "buffers.h"
-
-#include <string.h>
+#include "test.h"
 
 static const int64_t KEYS[] = { 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 100, 211, 213 };
 static const int64_t MORE_COLUMNS[] = { 0, 1, 3, 7, 15, 16, 17, 31, 48, 65 };
@@ -152,9 +144,8 @@ static void for_all(check_fn check)
                     }
 }
 
-static void test_scores(void **state)
+TEST(scores)
 {
-    (void)state;
     for_all(check_scores);
 }
 
@@ -165,9 +156,8 @@ static void check_both_contexts(const struct attn_kernels *kernels, enum attn_nu
     check_context(kernels, kind, rows, n, columns, true);
 }
 
-static void test_context(void **state)
+TEST(context)
 {
-    (void)state;
     for_all(check_both_contexts);
 }
 
@@ -211,9 +201,8 @@ static void check_softmax_of_nothing(const struct attn_kernels *kernels)
         assert_true(scores[j] == 0.0f);
 }
 
-static void test_softmax(void **state)
+TEST(softmax)
 {
-    (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++) {
         check_softmax_of_nothing(*k);
         for (int i = 0; i < KEY_COUNTS; i++) {
@@ -222,14 +211,4 @@ static void test_softmax(void **state)
             check_softmax(*k, KEYS[i], 9.0f);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scores),
-        cmocka_unit_test(test_context),
-        cmocka_unit_test(test_softmax),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

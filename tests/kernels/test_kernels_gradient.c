@@ -1,17 +1,9 @@
 /* test_kernels_gradient.c - the kernels of the gradient against double arithmetic, one number at a
  * time, with NaN and infinity where a weight is 0. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fill.h"
 #include "guard.h"
 #include "kernels/kernels.h"
-
-#include <math.h>
+#include "test.h"
 
 enum { LENGTHS = 5 };
 static const int64_t lengths[LENGTHS] = { 0, 1, 2, 7, 33 };
@@ -99,9 +91,8 @@ static void delta(const struct attn_kernels *kernels, struct tiles *tiles, int64
     }
 }
 
-static void test_delta(void **state)
+TEST(delta)
 {
-    (void)state;
     for_each(delta);
 }
 
@@ -129,9 +120,8 @@ static void weights(const struct attn_kernels *kernels, struct tiles *tiles, int
     }
 }
 
-static void test_weights(void **state)
+TEST(weights)
 {
-    (void)state;
     for_each(weights);
 }
 
@@ -152,9 +142,8 @@ static void nothing(const struct attn_kernels *kernels, struct tiles *tiles, int
         assert_true(scores[i] == 0.0f);
 }
 
-static void test_nothing(void **state)
+TEST(nothing)
 {
-    (void)state;
     for_each(nothing);
 }
 
@@ -181,9 +170,8 @@ static void softmax_gradient(const struct attn_kernels *kernels, struct tiles *t
     }
 }
 
-static void test_softmax_gradient(void **state)
+TEST(softmax_gradient)
 {
-    (void)state;
     for_each(softmax_gradient);
 }
 
@@ -203,12 +191,6 @@ static void softcap_gradient(const struct attn_kernels *kernels, struct tiles *t
         else
             expect_near(gradients[i], (double)before[i] * (1 - ratio * ratio), 1e-6);
     }
-}
-
-static void test_softcap_gradient(void **state)
-{
-    (void)state;
-    for_each(softcap_gradient);
 }
 
 /* Rows of a few columns, copied with a factor and added with one. The rest of a copied row is 0;
@@ -233,9 +215,8 @@ static void rows(const struct attn_kernels *kernels, struct tiles *tiles, int64_
     }
 }
 
-static void test_rows(void **state)
+TEST(rows)
 {
-    (void)state;
     for_each(rows);
 }
 
@@ -261,9 +242,8 @@ static void added(const struct attn_kernels *kernels, struct tiles *tiles, int64
     }
 }
 
-static void test_added(void **state)
+TEST(added)
 {
-    (void)state;
     for_each(added);
 }
 
@@ -282,9 +262,8 @@ static void dots(const struct attn_kernels *kernels, struct tiles *tiles, int64_
     }
 }
 
-static void test_dots(void **state)
+TEST(dots)
 {
-    (void)state;
     for_each(dots);
 }
 
@@ -312,10 +291,14 @@ static void guarded(const struct attn_kernels *kernels, struct tiles *tiles, int
     }
 }
 
-static void test_guarded(void **state)
+TEST(guarded)
 {
-    (void)state;
     for_each(guarded);
+}
+
+TEST(softcap_gradient)
+{
+    for_each(softcap_gradient);
 }
 
 /* One sum by features of lanes, with rows and lanes that are no numbers where the gradient is 0. */
@@ -377,26 +360,8 @@ static void far_slope(const struct attn_kernels *kernels, struct tiles *tiles, i
     }
 }
 
-static void test_additive_gradient(void **state)
+TEST(additive_gradient)
 {
-    (void)state;
     for_each(additive_gradient);
     for_each(far_slope);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_delta),
-        cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_softmax_gradient),
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_added),
-        cmocka_unit_test(test_dots),
-        cmocka_unit_test(test_guarded),
-        cmocka_unit_test(test_softcap_gradient),
-        cmocka_unit_test(test_additive_gradient),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

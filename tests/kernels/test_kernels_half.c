@@ -1,14 +1,8 @@
 /* test_kernels_half.c - 16-bit numbers to float and back, on every table of kernels: all
  * numbers, all points where the rounding changes, and all lengths around the vectors. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "buffers.h"
 #include "number.h"
+#include "test.h"
 
 enum { HALVES = 1 << 16 };
 
@@ -74,9 +68,8 @@ static void check_all(const struct direction *direction, int64_t lanes)
     }
 }
 
-static void test_all(void **state)
+TEST(all)
 {
-    (void)state;
     for_all(check_all);
 }
 
@@ -107,9 +100,8 @@ static void check_rotations(const struct direction *direction, int64_t lanes)
     }
 }
 
-static void test_turns(void **state)
+TEST(turns)
 {
-    (void)state;
     for_all(check_rotations);
 }
 
@@ -132,9 +124,8 @@ static void check_random(const struct direction *direction, int64_t lanes)
     }
 }
 
-static void test_random(void **state)
+TEST(random)
 {
-    (void)state;
     for_all(check_random);
 }
 
@@ -159,19 +150,7 @@ static void check_lengths(const struct direction *direction, int64_t lanes)
     }
 }
 
-static void test_lengths(void **state)
+TEST(lengths)
 {
-    (void)state;
     for_all(check_lengths);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all),
-        cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_lengths),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,10 @@
 /* test_kernels_int8.c - rows of int8 with scales, on every table of kernels: what they become as
  * floats, and that scores and contexts have the bits of these floats. Memory ends at a guard page.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "buffers.h"
+#include "test.h"
 
 #include <float.h>
-#include <string.h>
 
 enum { NUMBERS = 256, ROWS_MAX = 7 };
 
@@ -45,9 +38,8 @@ static void check_widening(const struct attn_kernels *kernels, int64_t n, float 
     buffers_free();
 }
 
-static void test_widening(void **state)
+TEST(widening)
 {
-    (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
         for (int64_t n = 1; n < 600; n += n < 70 ? 1 : 97) {
             buffers_shift = n % 2;
@@ -135,9 +127,8 @@ static void check_context(const struct attn_kernels *kernels, int64_t rows, int6
     buffers_free();
 }
 
-static void test_decoding(void **state)
+TEST(decoding)
 {
-    (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
         for (int64_t rows = 1; rows <= ROWS_MAX; rows++)
             for (int i = 0; i < KEY_COUNTS; i++)
@@ -148,13 +139,4 @@ static void test_decoding(void **state)
                     check_context(*k, rows, KEYS[i], columns, false);
                     check_context(*k, rows, KEYS[i], columns, true);
                 }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_widening),
-        cmocka_unit_test(test_decoding),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

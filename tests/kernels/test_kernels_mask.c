@@ -1,14 +1,8 @@
 /* test_kernels_mask.c - the kernels that look at the caller's mask, against a loop over its pairs.
  *
  * Masks of every kind of pattern end at an unreadable page, with garbage between their rows. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "buffers.h"
+#include "test.h"
 
 enum pattern { ALL, NOTHING, RANDOM, ONE_SEEN, ONE_HIDDEN, LAST_ROW_HIDDEN, PATTERNS };
 
@@ -73,9 +67,8 @@ static void check_bits(const struct attn_kernels *kernels, enum pattern pattern,
     guard_free(&mask);
 }
 
-static void test_mask_bits(void **state)
+TEST(mask_bits)
 {
-    (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
         for (int pattern = 0; pattern < PATTERNS; pattern++)
             for (int r = 0; r < ROWS_COUNT; r++)
@@ -110,9 +103,8 @@ static void check_floats(const struct attn_kernels *kernels, enum pattern patter
     buffers_free();
 }
 
-static void test_mask_floats(void **state)
+TEST(mask_floats)
 {
-    (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
         for (int pattern = 0; pattern < PATTERNS; pattern++)
             for (int r = 0; r < ROWS_COUNT; r++)
@@ -144,23 +136,12 @@ static void check_tile(const struct attn_kernels *kernels, int64_t width, int64_
     buffers_free();
 }
 
-static void test_mask_tile(void **state)
+TEST(mask_tile)
 {
-    (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
         for (int64_t width = (*k)->lanes; width <= ATTN_WIDTH_MAX; width += (*k)->lanes)
             for (int j = 0; j < KEYS_COUNT; j++) {
                 buffers_shift = j % 2;
                 check_tile(*k, width, KEYS[j]);
             }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mask_bits),
-        cmocka_unit_test(test_mask_floats),
-        cmocka_unit_test(test_mask_tile),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

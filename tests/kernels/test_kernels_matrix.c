@@ -1,21 +1,14 @@
 /* test_kernels_matrix.c - the kernels of a matrix unit, on the model of its tiles, and on products
  * of vectors: numbers into parts and back, products of parts in any number of pieces, weights and
  * their sums. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fill.h"
 #include "guard.h"
 #include "kernel_tables.h"
+#include "test.h"
 
 #include "kernels/kernels.h"
 
 #include <float.h>
-#include <math.h>
 
 enum {
     STEP = ATTN_MATRIX_STEP,
@@ -136,9 +129,8 @@ static void check_values(const struct attn_matrix_kernels *kernels, int64_t rows
     guard_free(&buffer);
 }
 
-static void test_parts(void **state)
+TEST(parts)
 {
-    (void)state;
     static const int64_t rows[] = { 1, 5, 16, 17, 31, 32 }, columns[] = { 1, 15, 16, 33, 64, 90 };
     for (int r = 0; r < 6; r++)
         for (int c = 0; c < 6; c++)
@@ -150,9 +142,8 @@ static void test_parts(void **state)
 }
 
 /* Numbers that parts cannot hold are reported by their row, and nowhere else. */
-static void test_odd_numbers(void **state)
+TEST(odd_numbers)
 {
-    (void)state;
     static const float odd[] = { NAN, -NAN, INFINITY, -INFINITY, FLT_MAX, -FLT_MAX };
     const struct attn_matrix_kernels *kernels = kernels_or_skip();
     for (int64_t j = 0; j < STEP; j++)
@@ -194,9 +185,8 @@ static void expect_score(const float *keys, const float *queries, int64_t j, int
                  (double)scores_t[j * ATTN_MATRIX_LANES + r], want);
 }
 
-static void test_scores(void **state)
+TEST(scores)
 {
-    (void)state;
     const struct attn_matrix_kernels *kernels = kernels_or_skip();
     for (int64_t columns = 8; columns <= COLUMNS_MAX; columns += 29) {
         struct guard_buffer keys = random_rows(STEP, columns, 1);
@@ -252,9 +242,8 @@ static void check_weights(const struct attn_matrix_kernels *kernels, int parts, 
     }
 }
 
-static void test_weights(void **state)
+TEST(weights)
 {
-    (void)state;
     for (int parts = 1; parts <= ATTN_MATRIX_PARTS_MAX; parts++) {
         check_weights(kernels_or_skip(), parts, 1.0f);
         check_weights(kernels_or_skip(), parts, 0.3f);
@@ -288,9 +277,8 @@ static void add_context(const struct attn_matrix_kernels *kernels, const uint16_
 }
 
 /* Equal bits, in however many pieces, and beside whatever. */
-static void test_context(void **state)
+TEST(context)
 {
-    (void)state;
     const struct attn_matrix_kernels *kernels = kernels_or_skip();
     static uint16_t weights[SLOTS * ATTN_MATRIX_PARTS_MAX * BLOCK] __attribute__((aligned(64)));
     float whole[NUMBERS];
@@ -313,9 +301,8 @@ static void test_context(void **state)
     guard_free(&numbers);
 }
 
-static void test_greatest(void **state)
+TEST(greatest)
 {
-    (void)state;
     struct fill fill = { 3 };
     float want[ATTN_MATRIX_LANES];
     fill_floats(&fill, scores_t, NUMBERS, -9, 9);
@@ -331,13 +318,8 @@ static void test_greatest(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts),   cmocka_unit_test(test_odd_numbers),
-        cmocka_unit_test(test_scores),  cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_context), cmocka_unit_test(test_greatest),
-    };
-    int failed = cmocka_run_group_tests_name("tiles", tests, NULL, NULL);
+    int failed = test_run("tiles");
     table_of_unit = kernel_table_of_dots;
-    failed += cmocka_run_group_tests_name("dots", tests, NULL, NULL);
+    failed += test_run("dots");
     return failed;
 }

@@ -2,18 +2,10 @@
  * against arithmetic in double. Their bits depend on the row alone.
  *
  * Counts go around the vector's length, the blocks and the parts. Memory ends at a guard page. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "buffers.h"
 #include "number.h"
 #include "problem_count.h"
-
-#include <string.h>
+#include "test.h"
 
 static const int64_t ROWS[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 31, 33, 48, 63, 64 };
 static const int64_t OUTS[] = { 1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 15, 16, 17, 33, 63, 64, 65, 80 };
@@ -140,9 +132,8 @@ static void check_right(const struct attn_kernels *kernels, enum attn_numbers ki
     buffers_free();
 }
 
-static void is_right_at_every_length(void **state)
+TEST(is_right_at_every_length)
 {
-    (void)state;
     for (const struct attn_kernels *const *table = attn_kernels_available(); *table; table++)
         for (int k = 0; k < 2 * ATTN_NUMBERS_COUNT; k++) {
             const enum attn_numbers kind = (enum attn_numbers)(k / 2);
@@ -159,9 +150,8 @@ static void is_right_at_every_length(void **state)
 }
 
 /* The most rows and outputs that a kernel takes. */
-static void takes_the_most(void **state)
+TEST(takes_the_most)
 {
-    (void)state;
     for (const struct attn_kernels *const *table = attn_kernels_available(); *table; table++)
         for (int k = 0; k < ATTN_NUMBERS_COUNT; k++) {
             const enum attn_numbers kind = (enum attn_numbers)k;
@@ -198,9 +188,8 @@ static void check_bits(const struct attn_kernels *kernels, const struct projecti
             }
 }
 
-static void knows_nothing_but_the_row(void **state)
+TEST(knows_nothing_but_the_row)
 {
-    (void)state;
     for (const struct attn_kernels *const *table = attn_kernels_available(); *table; table++)
         for (int k = 0; k < ATTN_NUMBERS_COUNT; k++) {
             struct fill fill = { 7 };
@@ -218,9 +207,8 @@ static void knows_nothing_but_the_row(void **state)
 }
 
 /* The numbers of one row reach no other row. */
-static void keeps_rows_apart(void **state)
+TEST(keeps_rows_apart)
 {
-    (void)state;
     for (const struct attn_kernels *const *table = attn_kernels_available(); *table; table++)
         for (int by_inputs = 0; by_inputs < 2; by_inputs++) {
             struct fill fill = { 11 };
@@ -245,9 +233,8 @@ static void keeps_rows_apart(void **state)
 
 /* A multiply-add gives the same bits at any vector length. Only a table without multiply-adds
  * may differ. */
-static void tables_agree(void **state)
+TEST(tables_agree)
 {
-    (void)state;
     const struct attn_kernels *const *table = attn_kernels_available();
     struct fill fill = { 13 };
     const struct projection made = make(&fill, ATTN_NUMBERS_F32, 19, 50, 300, true);
@@ -262,17 +249,4 @@ static void tables_agree(void **state)
         assert_memory_equal(made.y, first, (size_t)count * sizeof *first);
     }
     buffers_free();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_right_at_every_length),
-        cmocka_unit_test(takes_the_most),
-        cmocka_unit_test(knows_nothing_but_the_row),
-        cmocka_unit_test(keeps_rows_apart),
-        cmocka_unit_test(tables_agree),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,7 @@
 /* test_kernels_rows.c - the kernels that look for the greatest numbers of a row. They look at
  * scores in place of weights, so a greater score must never have a smaller weight. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "buffers.h"
-
-#include <stdlib.h>
+#include "test.h"
 
 enum { N_MAX = 330 };
 
@@ -63,9 +55,8 @@ static void check_cells(const struct attn_kernels *kernels, int64_t n, int kind)
     }
 }
 
-static void test_cells(void **state)
+TEST(cells)
 {
-    (void)state;
     for_all(check_cells);
 }
 
@@ -93,17 +84,15 @@ static void check_bound(const struct attn_kernels *kernels, int64_t n, int kind)
     }
 }
 
-static void test_bound(void **state)
+TEST(bound)
 {
-    (void)state;
     for_all(check_bound);
 }
 
 /* Few numbers reach the bound. A number that all of them reach would be a bound too. */
-static void test_bound_is_near(void **state)
+TEST(bound_is_near)
 {
     enum { LENGTH = 2048, ROWS = 100 };
-    (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
         for (int64_t rank = 1; rank <= ATTN_BOUND_MAX; rank++) {
             struct fill fill = { (uint64_t)rank };
@@ -141,9 +130,8 @@ static void check_reaching(const struct attn_kernels *kernels, int64_t n, int ki
     }
 }
 
-static void test_reaching(void **state)
+TEST(reaching)
 {
-    (void)state;
     for_all(check_reaching);
 }
 
@@ -169,26 +157,13 @@ static float check_order(const struct attn_kernels *kernels, uint32_t bits, floa
 
 /* Goes from -0 past the least number that has a weight. It takes one run in 256, or all of them
  * where ATTND_TEST_FLOATS is set. */
-static void test_order_of_weights(void **state)
+TEST(order_of_weights)
 {
     const uint32_t step = getenv("ATTND_TEST_FLOATS") ? RUN : 256 * RUN;
-    (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++) {
         float above = INFINITY;
         for (uint32_t bits = 0x80000000u; bits < 0xc2c00000u; bits += step)
             above = check_order(*k, bits, above);
         assert_true(above == 0.0f);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cells),
-        cmocka_unit_test(test_bound),
-        cmocka_unit_test(test_bound_is_near),
-        cmocka_unit_test(test_reaching),
-        cmocka_unit_test(test_order_of_weights),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

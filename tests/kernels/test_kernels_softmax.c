@@ -3,14 +3,8 @@
  *
  * Most of what can go wrong here is not a number: -infinity minus -infinity in a
  * lane that sees nothing, NaN under a mask, an exp that leaves its range. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "buffers.h"
+#include "test.h"
 
 #include <float.h>
 
@@ -71,16 +65,14 @@ static void check_softcap(const struct attn_kernels *kernels, int64_t width, int
     }
 }
 
-static void test_softcap(void **state)
+TEST(softcap)
 {
-    (void)state;
     for_all(check_softcap);
 }
 
 /* The middle, where tanh bends, step by step. */
-static void test_softcap_sweep(void **state)
+TEST(softcap_sweep)
 {
-    (void)state;
     enum { STEPS = 40000 };
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++) {
         const int64_t width = (*k)->lanes, n = STEPS / width;
@@ -130,9 +122,8 @@ static void check_bound(const struct attn_kernels *kernels, int64_t width, int64
     buffers_free();
 }
 
-static void test_bound(void **state)
+TEST(bound)
 {
-    (void)state;
     for_all(check_bound);
 }
 
@@ -155,9 +146,8 @@ static void check_bias(const struct attn_kernels *kernels, int64_t width, int64_
     buffers_free();
 }
 
-static void test_bias(void **state)
+TEST(bias)
 {
-    (void)state;
     for_all(check_bias);
 }
 
@@ -250,9 +240,8 @@ static void check_softmax(const struct attn_kernels *kernels, int64_t width, int
     buffers_free();
 }
 
-static void test_softmax(void **state)
+TEST(softmax)
 {
-    (void)state;
     for_all(check_softmax);
 }
 
@@ -296,16 +285,9 @@ static void check_softmax_bounded(const struct attn_kernels *kernels, int64_t wi
     }
 }
 
-static void test_softmax_bounded(void **state)
-{
-    (void)state;
-    for_all(check_softmax_bounded);
-}
-
 /* The whole range of exp, in steps of about 0.0026. */
-static void test_exp_sweep(void **state)
+TEST(exp_sweep)
 {
-    (void)state;
     enum { STEPS = 40000 };
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++) {
         const int64_t width = (*k)->lanes, n = STEPS / width;
@@ -352,9 +334,8 @@ static void check_softmax_poison(const struct attn_kernels *kernels, int64_t wid
     buffers_free();
 }
 
-static void test_softmax_poison(void **state)
+TEST(softmax_poison)
 {
-    (void)state;
     for_all(check_softmax_poison);
 }
 
@@ -383,9 +364,8 @@ static void check_lane_independence(const struct attn_kernels *kernels, int64_t 
     buffers_free();
 }
 
-static void test_lane_independence(void **state)
+TEST(lane_independence)
 {
-    (void)state;
     for_all(check_lane_independence);
 }
 
@@ -420,23 +400,15 @@ static void check_weights_row(const struct attn_kernels *kernels, int64_t n)
     buffers_free();
 }
 
-static void test_weights_row(void **state)
+TEST(weights_row)
 {
-    (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
         for (buffers_shift = 0; buffers_shift <= 1; buffers_shift++)
             for (int64_t n = 0; n <= 70; n++)
                 check_weights_row(*k, n);
 }
 
-int main(void)
+TEST(softmax_bounded)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_softcap),        cmocka_unit_test(test_softcap_sweep),
-        cmocka_unit_test(test_bound),          cmocka_unit_test(test_bias),
-        cmocka_unit_test(test_softmax),        cmocka_unit_test(test_exp_sweep),
-        cmocka_unit_test(test_softmax_poison), cmocka_unit_test(test_lane_independence),
-        cmocka_unit_test(test_weights_row),    cmocka_unit_test(test_softmax_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    for_all(check_softmax_bounded);
 }

@@ -4,14 +4,8 @@
  * Counts go around the vector's length and around any unrolling. Memory ends at a guard page and
  * is aligned to a float only. NaN stands wherever a kernel must not look, and wherever one lane
  * must not reach another. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "buffers.h"
+#include "test.h"
 
 #include <float.h>
 
@@ -107,9 +101,8 @@ static void check_transposes(const struct attn_kernels *kernels, int64_t width)
         }
 }
 
-static void test_transposes(void **state)
+TEST(transposes)
 {
-    (void)state;
     for_all(check_transposes);
 }
 
@@ -148,9 +141,8 @@ static void check_score_tile(const struct attn_kernels *kernels, int64_t width)
     check_score_tile_of(kernels, width, 97, 80, 5);
 }
 
-static void test_score_tile(void **state)
+TEST(score_tile)
 {
-    (void)state;
     for_all(check_score_tile);
 }
 
@@ -177,9 +169,8 @@ static void check_score_poison(const struct attn_kernels *kernels, int64_t width
     buffers_free();
 }
 
-static void test_score_poison(void **state)
+TEST(score_poison)
 {
-    (void)state;
     for_all(check_score_poison);
 }
 
@@ -247,9 +238,8 @@ static void check_context_tile(const struct attn_kernels *kernels, int64_t width
     check_context_tile_of(kernels, width, 97, 80, 5);
 }
 
-static void test_context_tile(void **state)
+TEST(context_tile)
 {
-    (void)state;
     for_all(check_context_tile);
 }
 
@@ -273,9 +263,8 @@ static void check_guarded_poison(const struct attn_kernels *kernels, int64_t wid
         }
 }
 
-static void test_guarded_poison(void **state)
+TEST(guarded_poison)
 {
-    (void)state;
     for_all(check_guarded_poison);
 }
 
@@ -313,9 +302,8 @@ static void check_lane_independence(const struct attn_kernels *kernels, int64_t 
     buffers_free();
 }
 
-static void test_lane_independence(void **state)
+TEST(lane_independence)
 {
-    (void)state;
     for_all(check_lane_independence);
 }
 
@@ -343,9 +331,8 @@ static void check_all_finite(const struct attn_kernels *kernels, int64_t row_cou
     buffers_free();
 }
 
-static void test_all_finite(void **state)
+TEST(all_finite)
 {
-    (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
         for (buffers_shift = 0; buffers_shift <= 1; buffers_shift++)
             for (int64_t row_count = 0; row_count <= 3; row_count++)
@@ -395,9 +382,8 @@ static void check_lanes(const struct attn_kernels *kernels, int64_t width)
     buffers_free();
 }
 
-static void test_lanes(void **state)
+TEST(lanes)
 {
-    (void)state;
     for_all(check_lanes);
 }
 
@@ -433,20 +419,7 @@ static void check_upcoming(const struct attn_kernels *kernels, int64_t width)
     buffers_free();
 }
 
-static void test_upcoming(void **state)
+TEST(upcoming)
 {
-    (void)state;
     for_all(check_upcoming);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_transposes),     cmocka_unit_test(test_score_tile),
-        cmocka_unit_test(test_score_poison),   cmocka_unit_test(test_context_tile),
-        cmocka_unit_test(test_guarded_poison), cmocka_unit_test(test_lane_independence),
-        cmocka_unit_test(test_all_finite),     cmocka_unit_test(test_lanes),
-        cmocka_unit_test(test_upcoming),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

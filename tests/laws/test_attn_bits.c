@@ -3,21 +3,13 @@
  * The bits do not depend on the order of the tasks, the threads that run them, the old contents
  * of a workspace, the outputs that are asked for, the other items of the batch, or the layout of
  * the numbers in memory. And only one task writes each element of an output. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "attention_case.h"
 #include "kernel_tables.h"
 #include "problem_count.h"
+#include "test.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 
 /* Several query tiles, a ragged last one, several key tiles, groups of heads. */
 static const struct attention_sizes SIZES[] = {
@@ -127,9 +119,8 @@ static void check_order(struct attention_case *c, struct attn_problem *want,
     }
 }
 
-static void test_order_and_workspace(void **state)
+TEST(order_and_workspace)
 {
-    (void)state;
     for_all(OUT_ALL, check_order);
     for_all(OUT_CONTEXT | OUT_LSE, check_order);
 }
@@ -170,9 +161,8 @@ static void check_threads(struct attention_case *c, struct attn_problem *want,
     expect_equal_outputs(&c->problem, want, "tasks in threads");
 }
 
-static void test_threads(void **state)
+TEST(threads)
 {
-    (void)state;
     for_all(OUT_ALL, check_threads);
     for_all(OUT_CONTEXT | OUT_LSE, check_threads);
 }
@@ -221,9 +211,8 @@ static void check_disjoint(struct attention_case *c, struct attn_problem *want,
     guard_free(&buffer);
 }
 
-static void test_tasks_write_disjoint_rows(void **state)
+TEST(tasks_write_disjoint_rows)
 {
-    (void)state;
     for_all(OUT_ALL, check_disjoint);
 }
 
@@ -243,9 +232,8 @@ static void check_outputs(struct attention_case *c, struct attn_problem *want,
     }
 }
 
-static void test_every_set_of_outputs(void **state)
+TEST(every_set_of_outputs)
 {
-    (void)state;
     for_all(OUT_ALL, check_outputs);
 }
 
@@ -272,15 +260,13 @@ static void check_alone(struct attention_case *c, struct attn_problem *want,
     expect_equal_outputs(problem, &part, "a group of heads alone");
 }
 
-static void test_alone(void **state)
+TEST(alone)
 {
-    (void)state;
     for_all(OUT_ALL, check_alone);
 }
 
-static void test_layouts(void **state)
+TEST(layouts)
 {
-    (void)state;
     for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         for (int s = 0; s < SIZE_COUNT; s++) {
             struct attention_case cases[3];
@@ -294,17 +280,4 @@ static void test_layouts(void **state)
             for (int layout = 0; layout < 3; layout++)
                 attention_case_free(&cases[layout]);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order_and_workspace),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_tasks_write_disjoint_rows),
-        cmocka_unit_test(test_every_set_of_outputs),
-        cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_layouts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

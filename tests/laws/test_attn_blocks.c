@@ -4,19 +4,11 @@
  * lie two apart is gathered, pair by pair. The same mask in both forms must give the same bits,
  * whichever outputs are asked for. Keys and values of blocks that are hidden whole need not even
  * be in memory. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "attention_case.h"
 #include "guard.h"
 #include "kernel_tables.h"
 #include "problem_count.h"
-
-#include <math.h>
+#include "test.h"
 
 /* Several tiles each way, the last of each ragged, and heads that share keys. */
 static const struct attention_sizes SIZES[] = {
@@ -92,9 +84,8 @@ static void check_kind(const struct attn_kernels *kernels, const struct attentio
     attention_case_free(&gathered);
 }
 
-static void test_scanned_as_gathered(void **state)
+TEST(scanned_as_gathered)
 {
-    (void)state;
     static const unsigned outputs[] = { OUT_CONTEXT | OUT_LSE, OUT_CONTEXT | OUT_LSE | OUT_WEIGHTS,
                                         OUT_ALL };
     uint64_t n = 0;
@@ -119,9 +110,8 @@ static float *floats_at_the_end(struct guard_buffer *memory, int64_t count)
 
 /* There are two tiles of keys, and only the first is in memory: the mask hides the second from
  * all. */
-static void test_hidden_blocks_are_not_read(void **state)
+TEST(hidden_blocks_are_not_read)
 {
-    (void)state;
     enum { ROWS_COUNT = 70, HERE = 96, KEYS = 192, DIM = 16 };
     for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         for (int is_float = 0; is_float <= 1; is_float++) {
@@ -143,13 +133,4 @@ static void test_hidden_blocks_are_not_read(void **state)
             guard_free(&key);
             guard_free(&value);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scanned_as_gathered),
-        cmocka_unit_test(test_hidden_blocks_are_not_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

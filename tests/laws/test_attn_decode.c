@@ -3,16 +3,10 @@
  *
  * The problems are random and of every kind. Their keys make several chunks of several tiles,
  * their heads and columns go around the vector's length, and every table of kernels runs them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "kernel_tables.h"
 #include "problem_count.h"
 #include "random_case.h"
+#include "test.h"
 
 static const enum attn_dtype FLOATS[] = { ATTN_F32 };
 static const enum attn_dtype NARROW[] = { ATTN_F32, ATTN_F16, ATTN_BF16 };
@@ -62,9 +56,8 @@ static void check_numbers(uint64_t seed, const struct attn_kernels *kernels)
     attention_case_free(&c);
 }
 
-static void test_numbers(void **state)
+TEST(numbers)
 {
-    (void)state;
     for_seeds(60, check_numbers);
 }
 
@@ -123,16 +116,14 @@ static void check_divided(uint64_t seed, const struct attn_kernels *kernels)
     attention_case_free(&c);
 }
 
-static void test_divided(void **state)
+TEST(divided)
 {
-    (void)state;
     for_seeds(60, check_divided);
 }
 
 /* The keys are enough for several chunks. A query head that runs alone answers as in its group. */
-static void test_heads(void **state)
+TEST(heads)
 {
-    (void)state;
     const struct attention_sizes sizes = { 1, 6, 2, 3, 1000, 300, 257 };
     for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++) {
         struct attention_case c;
@@ -166,9 +157,8 @@ static void test_heads(void **state)
 }
 
 /* The last causal row sees all that the others see. It answers as it does alone. */
-static void test_last_row(void **state)
+TEST(last_row)
 {
-    (void)state;
     for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         for (int64_t kv_len = 3; kv_len < 1100; kv_len += 7) {
             if (!problem_is_tried((uint64_t)kv_len))
@@ -200,9 +190,8 @@ static void test_last_row(void **state)
 }
 
 /* A layer runs the parts as one stage and the joins as another. */
-static void test_layer(void **state)
+TEST(layer)
 {
-    (void)state;
     const struct attention_sizes sizes = { 1, 4, 2, 2, 2500, 64, 80 };
     const struct attn_layer layer = {
         .q_heads = 4, .kv_heads = 2, .head_dim = 64, .v_head_dim = 80
@@ -230,14 +219,4 @@ static void test_layer(void **state)
     const struct attn_tensor got_lse = attn_tensor_dense(lse, ATTN_F32, 1, 4, 2, 1);
     assert_int_equal(attention_differing_bits(&got_lse, &c.problem.lse), 0);
     attention_case_free(&c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers), cmocka_unit_test(test_divided),
-        cmocka_unit_test(test_heads),   cmocka_unit_test(test_last_row),
-        cmocka_unit_test(test_layer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,9 @@
  * Random problems of every kind, with tensors of every dtype, are compared with the reference.
  * The reference is in double too, but it has none of the tiles and passes. Other tests check
  * what the paths in float and in double must have in common. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "problem_count.h"
 #include "random_case.h"
+#include "test.h"
 
 static const enum attn_dtype ALL[] = { ATTN_F64, ATTN_F32, ATTN_F16, ATTN_BF16 };
 static const struct random_dtypes DTYPES = { ALL, 4 };
@@ -24,9 +18,8 @@ static void add_outputs(struct attention_case *c, unsigned set, enum attn_dtype 
     attention_case_outputs_of(c, set, LAYOUT_GAPS, dtypes);
 }
 
-static void test_reference(void **state)
+TEST(reference)
 {
-    (void)state;
     for (uint64_t seed = 1000; seed < 1000 + problem_count(400); seed++) {
         struct attention_case c;
         struct reference reference;
@@ -60,9 +53,8 @@ static void expect_rounded(const struct attn_tensor *got, const struct attn_tens
 
 /* A call asks for double by its precision or by the dtype of a tensor. Outputs are rounded once.
  * No output depends on which others there are. */
-static void test_ways_to_ask(void **state)
+TEST(ways_to_ask)
 {
-    (void)state;
     static const enum attn_dtype narrow[] = { ATTN_F32, ATTN_F16, ATTN_BF16 };
     static const struct random_dtypes dtypes = { narrow, 3 };
     for (uint64_t seed = 2000; seed < 2000 + problem_count(150); seed++) {
@@ -92,9 +84,8 @@ static void test_ways_to_ask(void **state)
 }
 
 /* ONNX's other precisions change nothing: float is fine enough for them. */
-static void test_lesser_precision(void **state)
+TEST(lesser_precision)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 20; seed++) {
         struct attention_case c;
         random_case(&c, seed, &(struct random_dtypes){ &ALL[1], 1 });
@@ -155,17 +146,15 @@ static void check_dropout(uint64_t seed)
     attention_case_free(&c);
 }
 
-static void test_dropout(void **state)
+TEST(dropout)
 {
-    (void)state;
     for (uint64_t seed = 3000; seed < 3060; seed++)
         check_dropout(seed);
 }
 
 /* Double tells apart and holds numbers that float cannot. */
-static void test_beyond_float(void **state)
+TEST(beyond_float)
 {
-    (void)state;
     const struct attention_sizes sizes = { 1, 1, 1, 1, 2, 1, 1 };
     struct attention_case c;
     attention_case_init(&c, &sizes, LAYOUT_DENSE, 1);
@@ -187,14 +176,4 @@ static void test_beyond_float(void **state)
     attention_run(&c.problem);
     assert_true(fabs(number_at(&c.problem.weights, 0, 0, 0, 0) - 0.5 - 0.25e-12) <= 2e-16);
     attention_case_free(&c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reference),        cmocka_unit_test(test_ways_to_ask),
-        cmocka_unit_test(test_lesser_precision), cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_beyond_float),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,19 +2,11 @@
  *
  * Which weights are dropped must not depend on kernels, tiles, tasks, outputs or on how the keys
  * are cut into parts; what is left must be the weights without dropout, scaled. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "attention_case.h"
 #include "base/random.h"
 #include "kernel_tables.h"
 #include "merge.h"
-
-#include <math.h>
+#include "test.h"
 
 static const double TOLERANCE = 4e-6;
 
@@ -90,9 +82,8 @@ static void check_against_plain(const struct attn_kernels *kernels, float dropou
     attention_case_free(&c);
 }
 
-static void test_against_plain(void **state)
+TEST(against_plain)
 {
-    (void)state;
     static const float rates[] = { 0.1f, 0.5f, 0.9f };
     for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         for (uint64_t i = 0; i < 3; i++)
@@ -100,9 +91,8 @@ static void test_against_plain(void **state)
 }
 
 /* A call for the context alone takes no map, and its tiles begin elsewhere. Tasks run backwards. */
-static void test_bits(void **state)
+TEST(bits)
 {
-    (void)state;
     struct attention_case c;
     struct attn_plan plan;
     void *workspace;
@@ -143,9 +133,8 @@ static void run_part(const struct attn_problem *whole, int64_t first, int64_t en
     attention_run(&part);
 }
 
-static void test_parts(void **state)
+TEST(parts)
 {
-    (void)state;
     enum { ROWS = 4 * 67, COLUMNS = 9 };
     static float context[3][ROWS * COLUMNS], lse[3][ROWS], merged[ROWS * COLUMNS];
     struct attention_case c;
@@ -167,10 +156,23 @@ static void test_parts(void **state)
     attention_case_free(&c);
 }
 
-/* What a dropped value holds does not count, NaN included. */
-static void test_dropped_poison(void **state)
+TEST(bad_rates)
 {
-    (void)state;
+    static const float rates[] = { -0.1f, 1.0f, NAN, INFINITY };
+    struct attention_case c;
+    struct attn_plan plan;
+    for (int i = 0; i < 4; i++) {
+        const char *where = "nothing";
+        make(&c, NULL, rates[i], 0);
+        assert_int_equal(attn_plan_init(&plan, &c.problem, &where), ATTN_ERR_OPTION);
+        assert_string_equal(where, "options.dropout");
+        attention_case_free(&c);
+    }
+}
+
+/* What a dropped value holds does not count, NaN included. */
+TEST(dropped_poison)
+{
     for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++) {
         struct attention_case c;
         make(&c, *k, 0.5f, 3);
@@ -184,29 +186,4 @@ static void test_dropped_poison(void **state)
                                  is_dropped(&c.problem, 0, h, i, 40));
         attention_case_free(&c);
     }
-}
-
-static void test_bad_rates(void **state)
-{
-    (void)state;
-    static const float rates[] = { -0.1f, 1.0f, NAN, INFINITY };
-    struct attention_case c;
-    struct attn_plan plan;
-    for (int i = 0; i < 4; i++) {
-        const char *where = "nothing";
-        make(&c, NULL, rates[i], 0);
-        assert_int_equal(attn_plan_init(&plan, &c.problem, &where), ATTN_ERR_OPTION);
-        assert_string_equal(where, "options.dropout");
-        attention_case_free(&c);
-    }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_plain),  cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_parts),          cmocka_unit_test(test_bad_rates),
-        cmocka_unit_test(test_dropped_poison),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

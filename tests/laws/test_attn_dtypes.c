@@ -3,16 +3,10 @@
  * F16 and BF16 are ways to store numbers, not to compute with them. The answer is, to the bit,
  * that of the same numbers in F32, rounded once. The problems are random and of every kind, each
  * tensor has its own dtype, and every table of kernels runs them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "kernel_tables.h"
 #include "problem_count.h"
 #include "random_case.h"
+#include "test.h"
 
 static const enum attn_dtype NARROW[] = { ATTN_F32, ATTN_F16, ATTN_BF16 };
 static const struct random_dtypes DTYPES = { NARROW, 3 };
@@ -72,18 +66,16 @@ static void check_rounded(uint64_t seed, const struct attn_kernels *kernels)
     attention_case_free(&wide);
 }
 
-static void test_rounded(void **state)
+TEST(rounded)
 {
-    (void)state;
     for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         for (uint64_t seed = 0; seed < problem_count(300); seed++)
             check_rounded(seed, *k);
 }
 
 /* The same against double arithmetic: apart from rounding, an answer of 16 bits is right. */
-static void test_right(void **state)
+TEST(right)
 {
-    (void)state;
     static const enum attn_dtype f16[] = { ATTN_F16 }, bf16[] = { ATTN_BF16 };
     static const struct random_dtypes both[] = { { f16, 1 }, { bf16, 1 } };
     for (int i = 0; i < 2; i++)
@@ -107,9 +99,8 @@ static void test_right(void **state)
 
 /* A number that 16 bits cannot hold becomes infinite in the output only. The weights are
  * computed from the number itself. */
-static void test_overflow(void **state)
+TEST(overflow)
 {
-    (void)state;
     const struct attention_sizes sizes = { 1, 1, 1, 2, 3, 4, 4 };
     struct attention_case c;
     enum attn_dtype dtypes[OUT_COUNT];
@@ -135,14 +126,4 @@ static void test_overflow(void **state)
     assert_true(number_at(&c.problem.context, 0, 0, 1, 1) == 1);
     assert_true(number_at(&c.problem.context, 0, 0, 1, 2) == INFINITY);
     attention_case_free(&c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rounded),
-        cmocka_unit_test(test_right),
-        cmocka_unit_test(test_overflow),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

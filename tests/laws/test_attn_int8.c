@@ -2,16 +2,10 @@
  * q, rounded once. Pages are cut at random, some of them F32, with either kind of scales for key
  * and value; the problems are of every kind and take every table in turn. The same answers are
  * near those of double arithmetic over these floats. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "kernel_tables.h"
 #include "problem_count.h"
 #include "random_case.h"
+#include "test.h"
 
 #include <inttypes.h>
 
@@ -202,15 +196,13 @@ static void draw_decode(struct attention_case *c, uint64_t seed, struct fill *fi
     c->problem.options.normalizer = ATTN_SOFTMAX;
 }
 
-static void test_tiles(void **state)
+TEST(tiles)
 {
-    (void)state;
     for_problems(700000, draw_tiles);
 }
 
-static void test_decode(void **state)
+TEST(decode)
 {
-    (void)state;
     for_problems(800000, draw_decode);
 }
 
@@ -261,9 +253,8 @@ static void check_poison(const struct attn_kernels *kernels, int64_t q_len, bool
     attention_case_free(&c);
 }
 
-static void test_poison(void **state)
+TEST(poison)
 {
-    (void)state;
     for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         for (int64_t q_len = 1; q_len < 80; q_len += 1 + q_len * 4)
             for (int by_mask = 0; by_mask <= 1; by_mask++)
@@ -282,9 +273,8 @@ static void expect_refused(const struct attn_problem *problem, enum attn_status 
 }
 
 /* I8 is for the pages of a key and a value alone. */
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     const struct attention_sizes sizes = { 1, 1, 1, 4, 8, 4, 4 };
     struct attention_case c;
     attention_case_init(&c, &sizes, LAYOUT_DENSE, 3);
@@ -312,15 +302,4 @@ static void test_refused(void **state)
     c.problem.options.softmax_precision = ATTN_I8;
     expect_refused(&c.problem, ATTN_ERR_OPTION, "options.softmax_precision");
     attention_case_free(&c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tiles),
-        cmocka_unit_test(test_decode),
-        cmocka_unit_test(test_poison),
-        cmocka_unit_test(test_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,9 @@
  * There are no expected numbers here: each test runs the library twice, or looks at one output
  * through another. The tests run on every table of kernels, in double, and at sizes with several
  * tiles of queries and of keys. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "attention_case.h"
 #include "kernel_tables.h"
-
-#include <math.h>
+#include "test.h"
 
 static const double TOLERANCE = 4e-6;
 
@@ -111,9 +103,8 @@ static void check_rows_sum_to_one(struct attention_case *c, const struct attenti
     assert_true(empty > 0 || s->q_len == 1); /* or the test says less than it seems to */
 }
 
-static void test_rows_sum_to_one(void **state)
+TEST(rows_sum_to_one)
 {
-    (void)state;
     for_all(check_rows_sum_to_one);
 }
 
@@ -140,9 +131,8 @@ static void check_context_is_mean(struct attention_case *c, const struct attenti
                 }
 }
 
-static void test_context_is_mean(void **state)
+TEST(context_is_mean)
 {
-    (void)state;
     for_all(check_context_is_mean);
 }
 
@@ -167,9 +157,8 @@ static void check_softcap_bounds(struct attention_case *c, const struct attentio
     assert_true(beyond);
 }
 
-static void test_softcap_bounds(void **state)
+TEST(softcap_bounds)
 {
-    (void)state;
     for_all(check_softcap_bounds);
 }
 
@@ -195,9 +184,8 @@ static void check_softcap_before_mask(struct attention_case *c, const struct att
                 }
 }
 
-static void test_softcap_before_mask(void **state)
+TEST(softcap_before_mask)
 {
-    (void)state;
     for_all(check_softcap_before_mask);
 }
 
@@ -252,9 +240,8 @@ static void check_permutation(struct attention_case *c, const struct attention_s
     expect_near_tensors(&c->problem.lse, &straight.lse, "lse of permuted keys");
 }
 
-static void test_permutation(void **state)
+TEST(permutation)
 {
-    (void)state;
     for_all(check_permutation);
 }
 
@@ -282,9 +269,8 @@ static void check_shift(struct attention_case *c, const struct attention_sizes *
                             "lse of a shifted mask");
 }
 
-static void test_shift(void **state)
+TEST(shift)
 {
-    (void)state;
     for_all(check_shift);
 }
 
@@ -304,9 +290,8 @@ static void check_large_scores(struct attention_case *c, const struct attention_
     reference_free(&reference);
 }
 
-static void test_large_scores(void **state)
+TEST(large_scores)
 {
-    (void)state;
     for_all(check_large_scores);
 }
 
@@ -346,9 +331,8 @@ static void check_merge(struct attention_case *c, const struct attention_sizes *
             }
 }
 
-static void test_merge(void **state)
+TEST(merge)
 {
-    (void)state;
     for_all(check_merge);
 }
 
@@ -417,20 +401,7 @@ static void check_empty(struct attention_case *c, const struct attention_sizes *
         }
 }
 
-static void test_empty_rows(void **state)
+TEST(empty_rows)
 {
-    (void)state;
     for_all(check_empty);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows_sum_to_one), cmocka_unit_test(test_context_is_mean),
-        cmocka_unit_test(test_softcap_bounds),  cmocka_unit_test(test_softcap_before_mask),
-        cmocka_unit_test(test_permutation),     cmocka_unit_test(test_shift),
-        cmocka_unit_test(test_large_scores),    cmocka_unit_test(test_merge),
-        cmocka_unit_test(test_empty_rows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

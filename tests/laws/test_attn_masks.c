@@ -2,15 +2,9 @@
  *
  * Causal, windows, kv_len, row_kv_len and past_len must equal the boolean mask
  * that spells them out, and what they hide has a weight of exactly 0. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "hiding.h"
 #include "kernel_tables.h"
+#include "test.h"
 
 #include <inttypes.h>
 
@@ -58,9 +52,8 @@ static void check_equals_mask(const struct attention_sizes *s, enum way way,
     attention_case_free(&by_mask);
 }
 
-static void test_equals_mask(void **state)
+TEST(equals_mask)
 {
-    (void)state;
     for_all(check_equals_mask);
 }
 
@@ -88,16 +81,14 @@ static void check_support(const struct attention_sizes *s, enum way way,
     attention_case_free(&c);
 }
 
-static void test_support(void **state)
+TEST(support)
 {
-    (void)state;
     for_all(check_support);
 }
 
 /* kv_len works as if the keys ended there; a length past the end hides nothing. */
-static void test_kv_len_is_a_shorter_key(void **state)
+TEST(kv_len_is_a_shorter_key)
 {
-    (void)state;
     for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         for (int64_t length = 0; length <= 204; length += length < 20 ? 1 : 23) {
             const struct attention_sizes s = { 2, 4, 2, 20, 200, 16, 9 };
@@ -120,9 +111,8 @@ static void test_kv_len_is_a_shorter_key(void **state)
 }
 
 /* The last rows of a causal call are a causal call of their own, with the rest as their past. */
-static void test_past_len_shifts(void **state)
+TEST(past_len_shifts)
 {
-    (void)state;
     const struct attention_sizes s = { 1, 2, 1, 150, 150, 16, 16 };
     for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         for (int64_t past = 1; past < s.q_len; past += 29) {
@@ -147,15 +137,4 @@ static void test_past_len_shifts(void **state)
             expect_near_outputs(&c.problem, &tail, "past_len");
             attention_case_free(&c);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_equals_mask),
-        cmocka_unit_test(test_support),
-        cmocka_unit_test(test_kv_len_is_a_shorter_key),
-        cmocka_unit_test(test_past_len_shifts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,23 +1,15 @@
 /* test_attn_matrix.c - plans of the matrix units, on models in C and, where this CPU has a unit, on
  * itself: parts and joins, rows alone, bases that are raised, numbers that tiles
  * cannot multiply, and which problems the rule gives to it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "attention_case.h"
 #include "kernel_tables.h"
 #include "number.h"
+#include "test.h"
 
 #include "base/internal.h"
 #include "kernels/kernels.h"
 
 #include <float.h>
-#include <math.h>
-#include <string.h>
 
 enum { CONTEXT_AND_LSE = OUT_CONTEXT | OUT_LSE };
 
@@ -80,9 +72,8 @@ static void run_parts(const struct attn_problem *problem)
     guard_free(&buffer);
 }
 
-static void test_parts(void **state)
+TEST(parts)
 {
-    (void)state;
     for (int precision = 0; precision < ATTN_PRECISION_COUNT; precision++) {
         struct attention_case c;
         make(&c, &SIZES, table_or_skip());
@@ -102,9 +93,8 @@ static void test_parts(void **state)
 /* ----------------------------------------------------------------------- rows alone -- */
 
 /* What a row gets does not depend on the rows beside it, also where their bases are raised. */
-static void test_rows_alone(void **state)
+TEST(rows_alone)
 {
-    (void)state;
     struct attention_case c;
     make(&c, &SIZES, table_or_skip());
     c.problem.options.causal = false;
@@ -141,9 +131,8 @@ static void compare(struct attention_case *c, double tolerance, const char *what
 }
 
 /* Scores that grow from step to step, by more than a base has room for: 2^40. */
-static void test_raised_bases(void **state)
+TEST(raised_bases)
 {
-    (void)state;
     struct attention_case c;
     make(&c, &SIZES, table_or_skip());
     c.problem.mask = attention_case_tensor(&c, ATTN_F32, LAYOUT_DENSE, 1, 1, 1, SIZES.kv_len);
@@ -178,9 +167,8 @@ static float rounding_of(const struct attn_kernels *table)
 }
 
 /* Values of any size: relative to their size, the context is as exact. */
-static void test_sizes_of_values(void **state)
+TEST(sizes_of_values)
 {
-    (void)state;
     static const struct attention_sizes sizes = { 1, 2, 1, 40, 70, 32, 20 };
     static const float factors[] = { 0x1p100f, 0x1p70f, 0x1p62f, 0x1p-85f, 0x1p-92f, 0x1p-120f };
     for (size_t i = 0; i < sizeof factors / sizeof factors[0]; i++) {
@@ -236,18 +224,16 @@ static void check_odd_value(float value, const struct attn_kernels *table)
     attention_case_free(&c);
 }
 
-static void test_odd_values(void **state)
+TEST(odd_values)
 {
-    (void)state;
     static const float values[] = { NAN, INFINITY, -INFINITY, FLT_MAX, -0x1p100f, 1e-40f };
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
         check_odd_value(values[i], table_or_skip());
 }
 
 /* Keys and queries that are not finite: the scores are those of floats. */
-static void test_odd_keys_and_queries(void **state)
+TEST(odd_keys_and_queries)
 {
-    (void)state;
     static const float numbers[] = { INFINITY, -INFINITY, NAN, FLT_MAX, -FLT_MAX };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         for (int is_query = 0; is_query <= 1; is_query++) {
@@ -275,9 +261,8 @@ static void test_odd_keys_and_queries(void **state)
 }
 
 /* A NaN of any bits in a key or a mask stays one, in every precision. */
-static void test_any_nan(void **state)
+TEST(any_nan)
 {
-    (void)state;
     static const uint32_t bits[] = { 0x7fffffff, 0xffffffff, 0x7f800001, 0x7fff8000 };
     for (int i = 0; i < 4 * ATTN_PRECISION_COUNT * 2; i++) {
         struct attention_case c;
@@ -311,9 +296,8 @@ static bool is_taken(const struct attention_sizes *sizes, const struct attn_kern
 }
 
 /* The rule of a table that is not a test's: it hangs on rows, keys and columns. */
-static void test_rule(void **state)
+TEST(rule)
 {
-    (void)state;
     static const struct {
         struct attention_sizes sizes;
         bool is_taken;
@@ -337,9 +321,8 @@ static void test_rule(void **state)
 }
 
 /* Options that the matrix unit leaves to the vectors. */
-static void test_options(void **state)
+TEST(options)
 {
-    (void)state;
     float weight[40] = { 0 };
     for (int i = 1; i < 5; i++) {
         struct attention_case c;
@@ -362,9 +345,8 @@ static void test_options(void **state)
 
 /* avx512_bf16 takes what has three products or fewer, of scores and context together; and its
  * medium has one of F16 too. */
-static void test_rule_of_dots(void **state)
+TEST(rule_of_dots)
 {
-    (void)state;
     static const struct attention_sizes sizes = { 1, 2, 2, 128, 128, 64, 64 };
     static const struct {
         enum attn_dtype dtype;
@@ -419,9 +401,8 @@ static bool find_unit(struct attn_kernels *table, struct attn_matrix_kernels *ma
 }
 
 /* Where the CPU has the unit, and we may use it, it gives the bits of its model. */
-static void test_unit(void **state)
+TEST(unit)
 {
-    (void)state;
     const struct attn_kernels *model;
     struct attn_matrix_kernels matrix;
     struct attn_kernels table;
@@ -443,16 +424,8 @@ static void test_unit(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts),        cmocka_unit_test(test_rows_alone),
-        cmocka_unit_test(test_raised_bases), cmocka_unit_test(test_sizes_of_values),
-        cmocka_unit_test(test_odd_values),   cmocka_unit_test(test_odd_keys_and_queries),
-        cmocka_unit_test(test_any_nan),      cmocka_unit_test(test_rule),
-        cmocka_unit_test(test_options),      cmocka_unit_test(test_rule_of_dots),
-        cmocka_unit_test(test_unit),
-    };
-    int failed = cmocka_run_group_tests_name("tiles", tests, NULL, NULL);
+    int failed = test_run("tiles");
     table_of_unit = kernel_table_of_dots;
-    failed += cmocka_run_group_tests_name("dots", tests, NULL, NULL);
+    failed += test_run("dots");
     return failed;
 }

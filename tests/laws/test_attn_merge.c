@@ -4,19 +4,12 @@
  * gives each part its position, so that causal, windows and linear biases are right in it. The
  * sinks are in one part. Other tests check what attn_merge() promises: the same bits in any
  * order, and numbers worked out by hand. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "attention_case.h"
 #include "merge.h"
 #include "problem_count.h"
+#include "test.h"
 
 #include <inttypes.h>
-#include <math.h>
 
 static const double TOLERANCE = 4e-6;
 
@@ -184,9 +177,8 @@ static void expect_same_bits(const struct split *split, const struct merged *a,
                         (size_t)(split->rows * split->columns) * sizeof(float));
 }
 
-static void test_any_split_is_the_whole(void **state)
+TEST(any_split_is_the_whole)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= problem_count(PROBLEMS); seed++) {
         struct split split;
         struct merged merged, shuffled;
@@ -204,9 +196,8 @@ static void test_any_split_is_the_whole(void **state)
 }
 
 /* Merges two groups of the parts first, and then the two results. */
-static void test_merging_twice(void **state)
+TEST(merging_twice)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= problem_count(200); seed++) {
         struct split split;
         struct merged groups[2], merged;
@@ -223,9 +214,8 @@ static void test_merging_twice(void **state)
 }
 
 /* One part alone comes out as it went in, also beside empty parts. */
-static void test_one_part_and_empty_ones(void **state)
+TEST(one_part_and_empty_ones)
 {
-    (void)state;
     struct fill fill = { 11 };
     float context[6], lse[2] = { 0.7f, -90.0f };
     const float no_context[6] = { 0 }, no_lse[2] = { -INFINITY, -INFINITY };
@@ -250,9 +240,8 @@ static void test_one_part_and_empty_ones(void **state)
 }
 
 /* lse log 3 and log 1: weights 3/4 and 1/4. */
-static void test_by_hand(void **state)
+TEST(by_hand)
 {
-    (void)state;
     const float a[2] = { 1, -8 }, b[2] = { 5, 4 };
     for (float shift = -1e4f; shift <= 1e4f; shift += 5e3f) {
         const float lse_a = shift + (float)log(3.0), lse_b = shift;
@@ -270,9 +259,8 @@ static void test_by_hand(void **state)
 }
 
 /* The terms are 2^0, 2^-40 and -2^0: a sum in the wrong order would lose the small one. */
-static void test_cancellation(void **state)
+TEST(cancellation)
 {
-    (void)state;
     const float big = 1.0f, small = 0x1p-40f, minus = -1.0f, lse = 0.0f;
     const struct attn_part parts[3] = { { &big, &lse }, { &small, &lse }, { &minus, &lse } };
     static const int orders[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 },
@@ -287,9 +275,8 @@ static void test_cancellation(void **state)
     }
 }
 
-static void test_nonfinite(void **state)
+TEST(nonfinite)
 {
-    (void)state;
     const float number = 2.0f, bad = NAN, infinite = INFINITY, zero = 0.0f, far = -1e6f;
     const struct {
         struct attn_part a, b;
@@ -313,17 +300,4 @@ static void test_nonfinite(void **state)
                                                 : merged.context[0] == cases[i].context);
             assert_true(isnan(cases[i].lse) ? isnan(merged.lse[0]) : merged.lse[0] == cases[i].lse);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_any_split_is_the_whole),
-        cmocka_unit_test(test_merging_twice),
-        cmocka_unit_test(test_one_part_and_empty_ones),
-        cmocka_unit_test(test_by_hand),
-        cmocka_unit_test(test_cancellation),
-        cmocka_unit_test(test_nonfinite),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

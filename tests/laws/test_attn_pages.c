@@ -1,17 +1,11 @@
 /* test_attn_pages.c - a key and value that lie in pages give the bits that the same rows give in
  * one place, wherever the pages are cut, for problems of every kind. Each page ends at an
  * unreadable one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "gradient.h"
 #include "kernel_tables.h"
 #include "problem_count.h"
 #include "random_case.h"
+#include "test.h"
 
 #include <inttypes.h>
 
@@ -121,15 +115,13 @@ static void draw_decode(struct attention_case *c, uint64_t seed, struct fill *fi
     c->problem.options.normalizer = ATTN_SOFTMAX;
 }
 
-static void test_tiles(void **state)
+TEST(tiles)
 {
-    (void)state;
     for_problems(500000, draw_tiles);
 }
 
-static void test_decode(void **state)
+TEST(decode)
 {
-    (void)state;
     for_problems(600000, draw_decode);
 }
 
@@ -144,9 +136,8 @@ static void expect_refused(const struct attn_problem *problem, enum attn_status 
     assert_string_equal(where, field);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     const struct attention_sizes sizes = { 1, 1, 1, 4, 8, 4, 4 };
     struct attention_case c;
     attention_case_init(&c, &sizes, LAYOUT_DENSE, 3);
@@ -188,9 +179,8 @@ static void test_refused(void **state)
 }
 
 /* A gradient reads its keys and values in one place. */
-static void test_gradient_refused(void **state)
+TEST(gradient_refused)
 {
-    (void)state;
     const struct attention_sizes sizes = { 1, 1, 1, 4, 8, 4, 4 };
     struct attention_case c;
     attention_case_init(&c, &sizes, LAYOUT_DENSE, 3);
@@ -207,15 +197,4 @@ static void test_gradient_refused(void **state)
     assert_int_equal(attn_gradient_plan_init(&plan, &problem, &where), ATTN_ERR_SHAPE);
     assert_string_equal(where, "value.pages");
     attention_case_free(&c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tiles),
-        cmocka_unit_test(test_decode),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_gradient_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,9 @@
  * A hidden key or value may hold NaN, infinity or numbers that overflow. The rows that it is
  * hidden from must not see any of it, even while another row or another head of the group sees
  * it, within a tile that is masked in part, with maps and without. What is not hidden must show. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "hiding.h"
 #include "kernel_tables.h"
+#include "test.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -153,9 +147,8 @@ static void check_poison(const struct attention_sizes *s, enum way way,
     assert_true(rows > 0 || s->q_len == 1);
 }
 
-static void test_poison(void **state)
+TEST(poison)
 {
-    (void)state;
     for_all(check_poison);
 }
 
@@ -167,17 +160,15 @@ static void check_poison_softcap(const struct attention_sizes *s, enum way way,
     compare_poisoned(s, way, kernels, POISON_KEYS | POISON_VALUES, OUT_ALL, true, 1.5f);
 }
 
-static void test_poison_softcap(void **state)
+TEST(poison_softcap)
 {
-    (void)state;
     for_all(check_poison_softcap);
 }
 
 /* What is not hidden shows: a row that sees a NaN answers NaN. A query of NaN spoils its own row
  * only. */
-static void test_visible_nan_is_reported(void **state)
+TEST(visible_nan_is_reported)
 {
-    (void)state;
     const struct attention_sizes *s = &SIZES[0];
     const int64_t bad_row = 13, bad_key = 100;
     for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
@@ -207,14 +198,4 @@ static void test_visible_nan_is_reported(void **state)
             attention_case_free(&clean);
             attention_case_free(&c);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_poison),
-        cmocka_unit_test(test_poison_softcap),
-        cmocka_unit_test(test_visible_nan_is_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,17 +4,9 @@
  * Only distances count: moving query and keys together changes no bit, however far they move.
  * ALiBi equals a float mask that the caller need not write out. A sink equals one more key with
  * a value of 0. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "attention_case.h"
 #include "kernel_tables.h"
-
-#include <math.h>
+#include "test.h"
 
 static const double TOLERANCE = 4e-6;
 
@@ -66,9 +58,8 @@ static void check_shift(const struct attn_kernels *kernels, int64_t shift)
     attention_case_free(&c);
 }
 
-static void test_only_distances_count(void **state)
+TEST(only_distances_count)
 {
-    (void)state;
     static const int64_t shifts[] = { 1, -1, 100, -1000000, INT64_MAX - 63, INT64_MIN };
     for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         for (size_t i = 0; i < sizeof shifts / sizeof shifts[0]; i++)
@@ -76,9 +67,8 @@ static void test_only_distances_count(void **state)
 }
 
 /* Keys that are infinitely far behind or ahead, compared with a window. */
-static void test_far_apart(void **state)
+TEST(far_apart)
 {
-    (void)state;
     static const int64_t ends[] = { INT64_MIN, INT64_MAX };
     for (int side = 0; side < 4; side++) {
         struct attention_case c;
@@ -130,9 +120,8 @@ static void check_alibi_is_a_mask(const struct attn_kernels *kernels)
     attention_case_free(&c);
 }
 
-static void test_alibi_is_a_mask(void **state)
+TEST(alibi_is_a_mask)
 {
-    (void)state;
     for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         check_alibi_is_a_mask(*k);
 }
@@ -173,17 +162,15 @@ static void check_sinks(const struct attn_kernels *kernels)
     attention_case_free(&c);
 }
 
-static void test_sinks(void **state)
+TEST(sinks)
 {
-    (void)state;
     for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         check_sinks(*k);
 }
 
 /* A row has nothing but its sink, because a mask hides all keys or because there are no keys. */
-static void test_nothing_but_the_sink(void **state)
+TEST(nothing_but_the_sink)
 {
-    (void)state;
     for (int64_t kv_len = 0; kv_len <= 130; kv_len += 130) {
         struct attention_case c;
         const struct attention_sizes sizes = { 1, 4, 2, 5, kv_len, 3, 7 };
@@ -203,14 +190,4 @@ static void test_nothing_but_the_sink(void **state)
             }
         attention_case_free(&c);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_only_distances_count), cmocka_unit_test(test_far_apart),
-        cmocka_unit_test(test_alibi_is_a_mask),      cmocka_unit_test(test_sinks),
-        cmocka_unit_test(test_nothing_but_the_sink),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,9 @@
 /* test_attn_precision.c - how exact the context is for each precision of the matrix unit and each
  * dtype of the tensors, beside arithmetic in double and the textbook's loops in float. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "attention_case.h"
 #include "kernel_tables.h"
 #include "number.h"
-
-#include <math.h>
-#include <string.h>
+#include "test.h"
 
 static const struct attn_kernels *(*table_of_unit)(void) = kernel_table_of_model;
 
@@ -137,25 +128,22 @@ static void check(enum attn_dtype dtype, double deviation, const double means[AT
     attention_case_free(&c);
 }
 
-static void test_f32(void **state)
+TEST(f32)
 {
-    (void)state;
     static const double means[] = { 2e-8, 6e-7, 3e-4 };
     check(ATTN_F32, 1, means);
     check(ATTN_F32, 3, means);
 }
 
-static void test_bf16(void **state)
+TEST(bf16)
 {
-    (void)state;
     static const double means[] = { 2e-8, 4e-7, 1e-4 };
     check(ATTN_BF16, 1, means);
     check(ATTN_BF16, 3, means);
 }
 
-static void test_f16(void **state)
+TEST(f16)
 {
-    (void)state;
     static const double tiles[] = { 2e-8, 6e-7, 1e-4 }, dots[] = { 2e-8, 6e-7, 3e-4 };
     const double *means = table_of_unit == kernel_table_of_dots ? dots : tiles;
     check(ATTN_F16, 1, means);
@@ -163,9 +151,8 @@ static void test_f16(void **state)
 }
 
 /* highest unless asked otherwise; what is none is refused. */
-static void test_option(void **state)
+TEST(option)
 {
-    (void)state;
     struct attention_case c;
     make(&c, ATTN_F32, 1);
     assert_int_equal(c.problem.options.precision, ATTN_PRECISION_HIGHEST);
@@ -183,14 +170,8 @@ static void test_option(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_f32),
-        cmocka_unit_test(test_bf16),
-        cmocka_unit_test(test_f16),
-        cmocka_unit_test(test_option),
-    };
-    int failed = cmocka_run_group_tests_name("tiles", tests, NULL, NULL);
+    int failed = test_run("tiles");
     table_of_unit = kernel_table_of_dots;
-    failed += cmocka_run_group_tests_name("dots", tests, NULL, NULL);
+    failed += test_run("dots");
     return failed;
 }

@@ -1,16 +1,8 @@
 /* test_attn_prefix.c - with is_prefix_stable a causal row keeps its bits when rows and keys are put
  * behind it, however many: few rows are computed as many are, and sums have one order. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "attention_case.h"
 #include "kernel_tables.h"
-
-#include <string.h>
+#include "test.h"
 
 enum { HEADS = 2, LENGTH = 260, LONG_LENGTH = 900 };
 
@@ -106,15 +98,13 @@ static void set_sinks(struct attn_problem *problem)
     problem->sinks = SINKS;
 }
 
-static void test_plain(void **state)
+TEST(plain)
 {
-    (void)state;
     for_all(NULL);
 }
 
-static void test_options(void **state)
+TEST(options)
 {
-    (void)state;
     for_all(set_window);
     for_all(set_softcap);
     for_all(set_alibi);
@@ -122,19 +112,8 @@ static void test_options(void **state)
 }
 
 /* So many keys that sums are compensated, which those of a short prefix are not. */
-static void test_long(void **state)
+TEST(long)
 {
-    (void)state;
     check(LONG_LENGTH, 16, NULL, NULL);
     check(LONG_LENGTH, 16, NULL, set_window);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_options),
-        cmocka_unit_test(test_long),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

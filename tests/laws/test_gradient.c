@@ -4,17 +4,9 @@
  * Of small problems every number is compared, on every kernel table, under each kind of mask.
  * Larger problems have many tiles, some of them cut; of these, some numbers of each tensor are
  * compared. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "gradient_case.h"
 #include "kernel_tables.h"
-
-#include <math.h>
+#include "test.h"
 
 static const struct attention_sizes SMALL[] = {
     { 1, 1, 1, 1, 1, 1, 1 },
@@ -23,9 +15,8 @@ static const struct attention_sizes SMALL[] = {
     { 1, 6, 2, 5, 2, 1, 4 },
 };
 
-static void test_small(void **state)
+TEST(small)
 {
-    (void)state;
     for (size_t s = 0; s < sizeof SMALL / sizeof SMALL[0]; s++)
         for (int layout = 0; layout < LAYOUT_BROADCAST; layout++) {
             struct gradient_case c;
@@ -35,17 +26,15 @@ static void test_small(void **state)
         }
 }
 
-static void test_variants(void **state)
+TEST(variants)
 {
-    (void)state;
     static const struct attention_sizes small = { 2, 4, 2, 4, 5, 3, 2 };
     gradient_run_variants(&small, 0, 1, 500);
 }
 
 /* More than one tile of rows, of keys and of others. */
-static void test_many_tiles(void **state)
+TEST(many_tiles)
 {
-    (void)state;
     static const struct attention_sizes large = { 1, 2, 1, 70, 131, 5, 7 };
     gradient_run_variants(&large, 0, 3, 900);
 }
@@ -55,9 +44,8 @@ static void test_many_tiles(void **state)
 /* softmax does not change when all scores of a row change by the same amount: the gradients of a
  * row's masked scores sum to 0. Values shifted by a constant shift every context by it: the
  * gradients of the values sum to those of the context, over the rows that see something. */
-static void test_sums(void **state)
+TEST(sums)
 {
-    (void)state;
     static const struct attention_sizes sizes = { 1, 3, 1, 70, 90, 8, 4 };
     struct gradient_case c;
     gradient_case_init(&c, &sizes, LAYOUT_DENSE, 7);
@@ -101,9 +89,8 @@ static void poison(const struct attn_tensor *tensor, int64_t first, int64_t end)
 
 /* Hidden keys and values, and the queries and gradients of rows that see nothing, may hold
  * anything. None of it reaches a gradient: the others keep their bits, their own is 0. */
-static void test_poison(void **state)
+TEST(poison)
 {
-    (void)state;
     static const struct attention_sizes sizes = { 1, 4, 2, 77, 120, 6, 5 };
     const struct attn_kernels *const *tables = kernel_tables();
     for (int t = 0; tables[t] != NULL; t++)
@@ -152,9 +139,8 @@ static void test_poison(void **state)
 }
 
 /* Scores are in the thousands: weights are 0 and 1, and a large lse loses no gradient. */
-static void test_large_scores(void **state)
+TEST(large_scores)
 {
-    (void)state;
     static const struct attention_sizes sizes = { 1, 1, 1, 3, 4, 2, 3 };
     struct gradient_case c;
     gradient_case_init(&c, &sizes, LAYOUT_DENSE, 21);
@@ -177,9 +163,8 @@ static void test_large_scores(void **state)
 
 /* ------------------------------------------------------------------------------- empties -- */
 
-static void test_empty(void **state)
+TEST(empty)
 {
-    (void)state;
     static const struct attention_sizes no_rows = { 1, 2, 1, 0, 9, 3, 2 };
     static const struct attention_sizes no_keys = { 1, 2, 1, 5, 0, 3, 2 };
     struct gradient_case c;
@@ -192,15 +177,4 @@ static void test_empty(void **state)
     gradient_case_run(&c, NULL);
     expect_zero(&c.problem.query_gradient, 0, 5);
     attention_case_free(&c.forward);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small),      cmocka_unit_test(test_variants),
-        cmocka_unit_test(test_many_tiles), cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_poison),     cmocka_unit_test(test_large_scores),
-        cmocka_unit_test(test_empty),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,9 @@
 /* test_gradient_bits.c - gradients have the same bits whatever the order of their tasks, the
  * number of threads and the choice of gradients that are asked for. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "gradient_case.h"
+#include "test.h"
 
 #include <pthread.h>
-#include <string.h>
 
 struct shared_run {
     const struct attn_gradient_plan *plan;
@@ -102,9 +95,8 @@ static void expect_same_bits(const struct gradient_case *want, const struct grad
 
 /* Runs the tasks on one thread from the first to the last, on one thread backwards, and on four
  * threads. Then asks for each gradient alone. */
-static void test_bits(void **state)
+TEST(bits)
 {
-    (void)state;
     static const unsigned kinds[] = { 0, GRADIENT_ADDITIVE | GRADIENT_SPARSE };
     struct gradient_case c, other;
     struct attn_gradient_plan plan;
@@ -124,10 +116,4 @@ static void test_bits(void **state)
         }
         attention_case_free(&c.forward);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_bits) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,22 +1,14 @@
 /* test_gradient_cancel.c - gradients of rows that give one key nearly all their weight. The truth
  * is the small rest of numbers that cancel: 0 to the bit where a row sees one key, and else no
  * further from the formulas in double than twice what the same formulas in float are. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fill.h"
 #include "gradient_case.h"
 #include "layer_gradient.h"
 #include "problem_count.h"
+#include "test.h"
 
 #include <float.h>
 #include <inttypes.h>
-#include <math.h>
-#include <stdlib.h>
 
 enum { PROBLEMS = 250, MOST_ROWS = 40, MOST_KEYS = 150, MOST_DIM = 24, D_MODEL = 20 };
 enum { QUERY, KEY, VALUE, TENSORS };
@@ -158,9 +150,8 @@ static int64_t count_worse(struct sharp *c, uint64_t seed, const struct attn_ker
     return worse;
 }
 
-static void test_sharp(void **state)
+TEST(sharp)
 {
-    (void)state;
     static struct sharp c;
     const struct attn_kernels *const *tables = attn_kernels_available();
     int64_t worse = 0, count = 0;
@@ -202,9 +193,8 @@ static void expect_sums(struct gradient_case *c, const struct attn_kernels *kern
     }
 }
 
-static void test_sums(void **state)
+TEST(sums)
 {
-    (void)state;
     const struct attn_kernels *const *tables = attn_kernels_available();
     double most = 0;
     for (uint64_t seed = 1; seed <= 60; seed++) {
@@ -227,10 +217,4 @@ static void test_sums(void **state)
     }
     print_message("sums of the gradients of a row's scores: at most %.2f ulps of their sizes\n",
                   most);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_sharp), cmocka_unit_test(test_sums) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

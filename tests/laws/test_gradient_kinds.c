@@ -1,18 +1,9 @@
 /* test_gradient_kinds.c - gradients through additive scores and through sparsemax, of ALiBi's
  * slopes and of sinks: numbers worked out by hand, finite differences of the double reference, and
  * identities. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "gradient_case.h"
 #include "kernel_tables.h"
-
-#include <math.h>
-#include <string.h>
+#include "test.h"
 
 /* ------------------------------------------------------------------------------- by hand -- */
 
@@ -63,9 +54,8 @@ static void expect_near(float got, double want)
 /* The query is 0 and both keys are ln 2, whose tanh is 0.6. Both weights are 1/2, so the weights
  * have gradients 3 and 1, and the scores 1/2 and -1/2. With v = 2 a score changes by 2 (1 -
  * 0.36) with its key. What the query gets from the two scores cancels, and so does what v gets. */
-static void test_additive_by_hand(void **state)
+TEST(additive_by_hand)
 {
-    (void)state;
     const float weight[1] = { 2 };
     float weight_gradient[1] = { NAN };
     struct small s;
@@ -95,9 +85,8 @@ static void test_additive_by_hand(void **state)
 
 /* With scores 0.25 and 0 both keys are in the support, and the mean of the values 3 and 1 is 2.
  * With scores 4 and 0 one key has all the weight, and nothing changes that. */
-static void test_sparsemax_by_hand(void **state)
+TEST(sparsemax_by_hand)
 {
-    (void)state;
     struct small s;
     small_init(&s, 0.25f, 1, 0);
     s.problem.attention.options.normalizer = ATTN_SPARSEMAX;
@@ -120,9 +109,8 @@ static void test_sparsemax_by_hand(void **state)
 /* The query is 0, so three scores are equal, the sink's among them: weights 1/3, delta 4/3. The
  * sink gets -1/3 * 4/3. The second key is one further away, so a slope gets -(1/3) (1 - 4/3).
  * Sparsemax has the same weights; its mean over the support is the same 4/3, each slope 1. */
-static void test_sinks_by_hand(void **state)
+TEST(sinks_by_hand)
 {
-    (void)state;
     const float sinks[1] = { 0 }, slopes[1] = { 0 };
     for (int sparse = 0; sparse < 2; sparse++) {
         float sinks_gradient[1] = { NAN }, slopes_gradient[1] = { NAN };
@@ -152,21 +140,18 @@ static void run_kind(unsigned kinds)
     gradient_run_variants(&large, kinds, 6, 1900);
 }
 
-static void test_additive(void **state)
+TEST(additive)
 {
-    (void)state;
     run_kind(GRADIENT_ADDITIVE);
 }
 
-static void test_sparsemax(void **state)
+TEST(sparsemax)
 {
-    (void)state;
     run_kind(GRADIENT_SPARSE);
 }
 
-static void test_both(void **state)
+TEST(both)
 {
-    (void)state;
     run_kind(GRADIENT_ADDITIVE | GRADIENT_SPARSE);
 }
 
@@ -197,9 +182,8 @@ static double sum_of(const struct attn_tensor *tensor, int64_t h, int64_t i)
 
 /* Weights do not change when all scores of a row, its sink's included, change by the same
  * amount. The gradient of ALiBi's slopes is that of a mask, each number times -|p - k|. */
-static void test_rows(void **state)
+TEST(rows)
 {
-    (void)state;
     struct gradient_case c;
     for (unsigned kinds = 0; kinds < 4; kinds++)
         for (int heads = 0; heads < 2; heads++) {
@@ -246,9 +230,8 @@ static double inner(const struct attn_tensor *a, const struct attn_tensor *b)
 /* A dot product is linear in the query and in the key: the inner product of each with its
  * gradient is the sum of score times gradient. An additive score does not change when the query
  * gains what the key loses, or the reverse, and it is linear in its weight. */
-static void test_scores(void **state)
+TEST(scores)
 {
-    (void)state;
     struct gradient_case c;
     for (unsigned kinds = 0; kinds < 4; kinds++) {
         law_case(&c, kinds, false);
@@ -316,9 +299,8 @@ static void expect_close_list(const float *a, const float *b, int64_t count)
 
 /* Hidden keys and values, and the queries and gradients of rows that see nothing, may hold
  * anything: none of it reaches a gradient. */
-static void test_poison(void **state)
+TEST(poison)
 {
-    (void)state;
     const struct attn_kernels *const *tables = kernel_tables();
     int64_t lengths[70];
     for (int i = 0; i < 70; i++)
@@ -354,9 +336,8 @@ static void test_poison(void **state)
 }
 
 /* No rows, no keys, and a sink alone: every gradient is 0. */
-static void test_empty(void **state)
+TEST(empty)
 {
-    (void)state;
     static const struct attention_sizes empties[] = { { 1, 2, 1, 0, 9, 3, 2 },
                                                       { 1, 2, 1, 5, 0, 3, 2 } };
     for (size_t s = 0; s < 2; s++)
@@ -376,21 +357,4 @@ static void test_empty(void **state)
                             && column_sum(&c.problem.key_gradient, d) == 0);
             attention_case_free(&c.forward);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_additive_by_hand),
-        cmocka_unit_test(test_sparsemax_by_hand),
-        cmocka_unit_test(test_sinks_by_hand),
-        cmocka_unit_test(test_additive),
-        cmocka_unit_test(test_sparsemax),
-        cmocka_unit_test(test_both),
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_scores),
-        cmocka_unit_test(test_poison),
-        cmocka_unit_test(test_empty),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

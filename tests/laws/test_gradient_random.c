@@ -3,20 +3,11 @@
  * double reference must change as the gradients say.
  *
  * ATTND_TEST_ROUNDS is the number of problems, in place of a few hundred. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "gradient_case.h"
 #include "kernel_tables.h"
+#include "test.h"
 
 #include <inttypes.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { ROUNDS = 300, NUMBERS_MAX = 1 << 18 };
 
@@ -215,9 +206,8 @@ static bool run_round(struct numbers *numbers, uint64_t seed)
     return is_compared;
 }
 
-static void test_random(void **state)
+TEST(random)
 {
-    (void)state;
     const char *wish = getenv("ATTND_TEST_ROUNDS");
     const int64_t rounds = wish ? strtoll(wish, NULL, 10) : ROUNDS;
     struct numbers *numbers = malloc(sizeof *numbers);
@@ -228,10 +218,4 @@ static void test_random(void **state)
     print_message("    %" PRId64 " problems, %" PRId64 " at a kink\n", rounds, kinks);
     assert_true(kinks <= rounds / 50);
     free(numbers);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_random) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

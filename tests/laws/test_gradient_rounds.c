@@ -1,18 +1,10 @@
 /* test_gradient_rounds.c - gradients against finite differences of the double reference, for
  * lengths whose tasks take several rounds, and for problems that have kept the context and lse
  * of their forward pass. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "gradient_case.h"
+#include "test.h"
 
 #include "gradient/gradient_internal.h"
-
-#include <math.h>
 
 static const struct gradient_variant VARIANTS[] = {
     { "plain", 0.5f, 0, false, -1, -1, 0, -1, false, -1, false, false, 0, 0 },
@@ -39,9 +31,8 @@ static void expect_rounds(const struct attention_sizes *sizes, unsigned kinds, s
 }
 
 /* More parts of keys than of rows, and the other way round. */
-static void test_rounds(void **state)
+TEST(rounds)
 {
-    (void)state;
     static const struct attention_sizes wide = { 1, 2, 1, 20, 400, 5, 7 };
     static const struct attention_sizes tall = { 1, 1, 1, 780, 30, 3, 2 };
     for (size_t v = 0; v < VARIANT_COUNT; v++) {
@@ -64,9 +55,8 @@ static void kept_case_init(struct gradient_case *c, unsigned kinds,
     c->problem.has_forward = true;
 }
 
-static void test_kept(void **state)
+TEST(kept)
 {
-    (void)state;
     static const unsigned kinds[] = { 0, GRADIENT_ADDITIVE, GRADIENT_SPARSE };
     int64_t kinks = 0;
     for (size_t v = 0; v < VARIANT_COUNT; v++)
@@ -81,9 +71,8 @@ static void test_kept(void **state)
 
 /* An lse that is greater by ln 2 halves every weight, and so halves the gradients of the values.
  * Where the call does not look at lse, nothing changes. */
-static void test_kept_is_used(void **state)
+TEST(kept_is_used)
 {
-    (void)state;
     for (int has_forward = 0; has_forward < 2; has_forward++) {
         struct gradient_case c, moved;
         kept_case_init(&c, 0, &VARIANTS[0]);
@@ -102,11 +91,4 @@ static void test_kept_is_used(void **state)
         attention_case_free(&c.forward);
         attention_case_free(&moved.forward);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_rounds), cmocka_unit_test(test_kept),
-                                        cmocka_unit_test(test_kept_is_used) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

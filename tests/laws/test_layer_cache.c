@@ -1,21 +1,14 @@
 /* test_layer_cache.c - a layer that appends its keys and values to a cache, call by call, answers
  * what the layer answers to all rows at once, to the bit, wherever the calls and the pages of the
  * cache are cut. Rows of F16 and BF16 are those that a caller would have rounded. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "attention_case.h"
 #include "fill.h"
 #include "kernel_tables.h"
 #include "number.h"
 #include "problem_count.h"
+#include "test.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 enum { USUAL = 300, D_MODEL = 40, ROWS_MAX = 400, PAGES_MAX = 8, NUMBERS_MAX = 1 << 16 };
 enum { SIDES = 2 };
@@ -176,9 +169,8 @@ static void check(uint64_t seed, const struct attn_kernels *kernels)
     free_cache(&c);
 }
 
-static void test_calls(void **state)
+TEST(calls)
 {
-    (void)state;
     for (uint64_t n = 0; n < problem_count(USUAL); n++)
         check(700000 + n, kernel_table_of_turn(n));
 }
@@ -229,9 +221,8 @@ static void check_dtype(enum attn_dtype dtype, enum attn_dtype from)
     free_cache(&c);
 }
 
-static void test_dtypes(void **state)
+TEST(dtypes)
 {
-    (void)state;
     static const enum attn_dtype DTYPES[] = { ATTN_F32, ATTN_F16, ATTN_BF16 };
     for (int i = 0; i < 3; i++)
         for (int k = 0; k < 3; k++)
@@ -250,9 +241,8 @@ static void expect_refused(struct cached *c, enum attn_status status, const char
     assert_string_equal(where, field);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     static struct cached c;
     struct fill fill = { 4 };
     memset(&c, 0, sizeof c);
@@ -277,14 +267,4 @@ static void test_refused(void **state)
     c.list[0][0].data = NULL;
     expect_refused(&c, ATTN_ERR_NO_DATA, "key.pages");
     free_cache(&c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calls),
-        cmocka_unit_test(test_dtypes),
-        cmocka_unit_test(test_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

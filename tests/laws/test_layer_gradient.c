@@ -1,21 +1,14 @@
 /* test_layer_gradient.c - the gradients of a whole layer against finite differences of the double
  * reference: inputs, mask, and every weight and bias, in both layouts, with rotary embedding, norms
  * and clamped projections, and under every score function. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "difference.h"
 #include "guard.h"
 #include "layer_gradient.h"
+#include "test.h"
 
 #include <cblas.h>
 
 #include <inttypes.h>
-#include <math.h>
 
 static const double TOLERANCE = 5e-5;
 
@@ -298,10 +291,9 @@ static void expect_some(struct layer_case *c, const struct array *array)
     expect_near(array, x[0] - array->numbers, got, want, size);
 }
 
-static void test_differences(void **state)
+TEST(differences)
 {
     enum { SOME = 60, SAMPLES = 5 };
-    (void)state;
     for (size_t s = 0; s < sizeof SHAPES / sizeof SHAPES[0]; s++) {
         struct layer_case c;
         print_message("    %s\n", SHAPES[s].name);
@@ -332,9 +324,8 @@ static bool is_part(const float *gradient, const struct array *array)
 }
 
 /* A gradient that is asked for alone has the bits that it has among all. */
-static void test_alone(void **state)
+TEST(alone)
 {
-    (void)state;
     for (size_t s = 0; s < sizeof SHAPES / sizeof SHAPES[0]; s++) {
         struct layer_case all, one;
         layer_case_init(&all, &SHAPES[s], 2000 + s);
@@ -363,9 +354,8 @@ static void test_alone(void **state)
 }
 
 /* NaN in key and value rows that no query sees reaches no gradient, the projections' included. */
-static void test_hidden_rows(void **state)
+TEST(hidden_rows)
 {
-    (void)state;
     for (int way = 0; way < 10; way++) {
         static const enum kind KINDS[] = { DOT, CONCAT, NORMED, NORMED_ROWS, CLAMPED };
         const bool concat = KINDS[way / 2] == CONCAT;
@@ -405,9 +395,8 @@ static void test_hidden_rows(void **state)
     }
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     struct attn_layer_gradient_plan plan;
     const char *where = "";
     struct layer_case c;
@@ -436,12 +425,6 @@ static void test_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_differences),
-        cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_hidden_rows),
-        cmocka_unit_test(test_refused),
-    };
     openblas_set_num_threads(1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL);
 }

@@ -3,27 +3,19 @@
  * layout and the number of rows; except on a matrix unit, which multiplies matrices of 16 bits
  * alone, and where they are as near as sums in float are. Each matrix ends at an unreadable page,
  * at any alignment of its numbers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "attention_case.h"
 #include "fill.h"
 #include "guard.h"
 #include "kernel_tables.h"
 #include "layer_gradient.h"
 #include "number.h"
+#include "test.h"
 
 #include "kernels/kernels.h"
 
 #include <cblas.h>
 
 #include <inttypes.h>
-#include <math.h>
-#include <string.h>
 
 enum { Q_HEADS = 4, KV_HEADS = 2, HEAD_DIM = 9, V_HEAD_DIM = 11, D_MODEL = 67, D_OUT = 53 };
 enum { MATRICES = 4, KV_LEN = 21, ROWS_MAX = 150, NUMBERS_MAX = 12000, BUFFERS_MAX = 12 };
@@ -141,11 +133,10 @@ static void check_answer(struct case_of_halves *c, int64_t rows, const struct at
     expect_same(kernels, lse[0], lse[1], Q_HEADS * rows, rows);
 }
 
-static void test_answers(void **state)
+TEST(answers)
 {
     static const int64_t ROWS[] = { 1, 2, 3, 4, 5, 8, 9, 16, 17, 33, 64, 70, ROWS_MAX };
     static struct case_of_halves c;
-    (void)state;
     for (const struct attn_kernels *const *table = kernel_tables(); *table; table++)
         for (uint64_t seed = 0; seed < 6; seed++) {
             make_case(&c, HALVES[seed % 2], seed / 2 % 2 == 0, seed);
@@ -192,12 +183,11 @@ static void run_gradients(struct case_of_halves *c, const struct attn_layer *lay
     guard_free(&workspace);
 }
 
-static void test_gradients(void **state)
+TEST(gradients)
 {
     static const int64_t ROWS[] = { 1, 7, ROWS_MAX };
     static float numbers[2][NUMBERS_MAX + ROWS_MAX * D_MODEL];
     static struct case_of_halves c;
-    (void)state;
     for (const struct attn_kernels *const *table = kernel_tables(); *table; table++)
         for (uint64_t seed = 0; seed < 4; seed++) {
             make_case(&c, HALVES[seed % 2], seed / 2 == 0, seed);
@@ -215,14 +205,13 @@ static void test_gradients(void **state)
 
 /* ---------------------------------------------------------------------------- refused -- */
 
-static void test_refused(void **state)
+TEST(refused)
 {
     static const enum attn_dtype OTHERS[] = { ATTN_F64, ATTN_BOOL };
     static const char *const FIELDS[] = { "layer.q_proj", "layer.k_proj", "layer.v_proj",
                                           "layer.o_proj.dtype" };
     static struct case_of_halves c;
     static float context[D_OUT];
-    (void)state;
     make_case(&c, ATTN_BF16, false, 1);
     for (int i = 0; i < 2 * MATRICES; i++) {
         struct attn_layer layer = c.halves;
@@ -241,11 +230,6 @@ static void test_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answers),
-        cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_refused),
-    };
     openblas_set_num_threads(1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL);
 }

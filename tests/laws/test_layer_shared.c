@@ -1,20 +1,11 @@
 /* test_layer_shared.c - products that several calls of a layer run as one. The bits of each call
  * are those that it has alone, whichever calls are beside it, however many rows they bring, and
  * in whatever order the tasks run. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fill.h"
 #include "kernel_tables.h"
 #include "layer.h"
 #include "number.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 enum { CALLS = 5, D_MODEL = 72, HEADS = 4, KV_HEADS = 2, HEAD_DIM = 24, D_OUT = 80 };
 
@@ -187,9 +178,8 @@ static void check(const struct attn_kernels *kernels, enum attn_dtype dtype, boo
     free_linear(&layer.o_proj);
 }
 
-static void calls_keep_their_bits(void **state)
+TEST(calls_keep_their_bits)
 {
-    (void)state;
     for (const struct attn_kernels *const *table = kernel_tables(); *table; table++) {
         check(*table, ATTN_F32, false);
         check(*table, ATTN_F32, true);
@@ -198,9 +188,8 @@ static void calls_keep_their_bits(void **state)
     }
 }
 
-static void rows_of_a_call(void **state)
+TEST(rows_of_a_call)
 {
-    (void)state;
     struct fill fill = { 6 };
     struct attn_layer layer = make_layer(&fill, ATTN_F32, false);
     struct call calls[CALLS];
@@ -222,9 +211,8 @@ static void rows_of_a_call(void **state)
 }
 
 /* Two layers are told apart by what a product reads of them, and by nothing else. */
-static void products_are_told_apart(void **state)
+TEST(products_are_told_apart)
 {
-    (void)state;
     static const float weight[16], bias[4];
     const struct attn_linear linear = { .weight = weight, .bias = bias, .out = 4, .in = 4 };
     const struct attn_layer layer = { .q_proj = linear, .k_proj = linear, .o_proj = linear };
@@ -247,15 +235,4 @@ static void products_are_told_apart(void **state)
     others[0].q_proj.stride = 4; /* 0 means the same */
     assert_true(attn_layer_same_product(&layer, &others[0], ATTN_PRODUCT_INPUTS));
     assert_false(attn_layer_same_product(&layer, &others[0], ATTN_PRODUCT_OUTPUT));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls_keep_their_bits),
-        cmocka_unit_test(rows_of_a_call),
-        cmocka_unit_test(products_are_told_apart),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,24 +1,15 @@
 /* test_linear_matrix.c - products with parameters of 16 bits on a matrix unit: random shapes
  * against arithmetic in double, in memory that ends at a guard page; bits that follow from the row
  * alone; rows that tiles cannot multiply; which products the rule gives to the unit. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fill.h"
 #include "guard.h"
 #include "kernel_tables.h"
 #include "linear.h"
 #include "number.h"
 #include "problem_count.h"
+#include "test.h"
 
 #include "kernels/kernels.h"
-
-#include <math.h>
-#include <string.h>
 
 enum { X, Y, WEIGHT, GATE, BIAS, BUFFERS };
 
@@ -178,9 +169,8 @@ static int64_t size_of(struct fill *fill, int64_t most)
     return 1 + fill_below(fill, fill_below(fill, 2) == 0 ? most : most / 8);
 }
 
-static void random_products_are_right(void **state)
+TEST(random_products_are_right)
 {
-    (void)state;
     const int64_t count = problem_count(150);
     model_or_skip();
     for (int64_t i = 0; i < count; i++) {
@@ -214,9 +204,8 @@ static void expect_rows(const struct attn_product *part, const struct attn_produ
 }
 
 /* Rows by themselves and in groups of any size; parameters that are stored the other way. */
-static void bits_follow_from_the_row(void **state)
+TEST(bits_follow_from_the_row)
 {
-    (void)state;
     model_or_skip();
     for (uint64_t seed = 0; seed < 8; seed++) {
         struct fill fill = { seed };
@@ -256,9 +245,8 @@ static void bits_follow_from_the_row(void **state)
     }
 }
 
-static void unit_has_the_bits_of_the_model(void **state)
+TEST(unit_has_the_bits_of_the_model)
 {
-    (void)state;
     model_or_skip();
     if (kernel_table_of_unit() == NULL)
         skip();
@@ -289,9 +277,8 @@ static void unit_has_the_bits_of_the_model(void **state)
 
 /* Rows that are not finite, or too large or too small for parts, have the bits of the vectors; the
  * rows beside them are as ever. */
-static void odd_rows_are_those_of_vectors(void **state)
+TEST(odd_rows_are_those_of_vectors)
 {
-    (void)state;
     static const float odd[] = { INFINITY, -INFINITY, NAN, 0x1p64f, 3e38f };
     enum { ROWS = 40, ODD = 5, TINY = 20, ZERO = 21 };
     model_or_skip();
@@ -333,9 +320,8 @@ static void odd_rows_are_those_of_vectors(void **state)
 }
 
 /* A number that is small beside its row takes no part in the rule. */
-static void small_numbers_are_no_oddity(void **state)
+TEST(small_numbers_are_no_oddity)
 {
-    (void)state;
     const struct attn_kernels *model = model_or_skip();
     float rows[2][40] = { { 0 } };
     const float *const x[2] = { rows[0], rows[1] };
@@ -348,9 +334,8 @@ static void small_numbers_are_no_oddity(void **state)
 
 /* -------------------------------------------------------------------------------- the rule -- */
 
-static void parameters_alone_decide(void **state)
+TEST(parameters_alone_decide)
 {
-    (void)state;
     static const struct {
         int64_t in, out;
         enum attn_dtype dtype;
@@ -383,18 +368,4 @@ static void parameters_alone_decide(void **state)
             product.kernels = attn_kernels_available()[0];
             assert_int_equal(attn_product_precision(&product), ATTN_PRECISION_HIGHEST);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_products_are_right),
-        cmocka_unit_test(bits_follow_from_the_row),
-        cmocka_unit_test(unit_has_the_bits_of_the_model),
-        cmocka_unit_test(odd_rows_are_those_of_vectors),
-        cmocka_unit_test(small_numbers_are_no_oddity),
-        cmocka_unit_test(parameters_alone_decide),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

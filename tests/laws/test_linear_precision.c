@@ -1,22 +1,12 @@
 /* test_linear_precision.c - how exact products with parameters of 16 bits are for each precision of
  * the matrix unit, beside arithmetic in double and a textbook's loop in float; and which precision
  * calls and layers say that they have. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fill.h"
 #include "kernel_tables.h"
 #include "layer.h"
 #include "linear.h"
 #include "number.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 enum { ROWS = 33, OUTPUTS = 64, INPUTS_MAX = 4096 };
 
@@ -118,10 +108,9 @@ static void check_errors(const struct attn_kernels *kernels, enum attn_dtype dty
     print_message("\n");
 }
 
-static void precisions_hold(void **state)
+TEST(precisions_hold)
 {
     static const int64_t inputs[] = { 64, 768, INPUTS_MAX };
-    (void)state;
     if (kernel_table_of_model() == NULL)
         skip();
     for (int i = 0; i < 3; i++) {
@@ -152,9 +141,8 @@ static void plan_of(struct attn_layer_plan *plan, const struct attn_layer *layer
 
 /* One row is no work for attention's tiles where they must pay, but its projections are. A product
  * is shared by calls of one precision. */
-static void layers_say_what_they_have(void **state)
+TEST(layers_say_what_they_have)
 {
-    (void)state;
     if (kernel_table_of_model() == NULL)
         skip();
     struct attn_kernels table = *kernel_table_of_model();
@@ -188,14 +176,4 @@ static void layers_say_what_they_have(void **state)
     layer.q_proj.dtype = ATTN_BF16;
     plan_of(&plan, &layer, attn_kernels_available()[0], ATTN_PRECISION_MEDIUM);
     assert_int_equal(attn_layer_precision(&plan), ATTN_PRECISION_HIGHEST);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(precisions_hold),
-        cmocka_unit_test(layers_say_what_they_have),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

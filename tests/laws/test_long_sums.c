@@ -2,19 +2,12 @@
  *
  * The number of keys must not show in the error. An infinite value must not become NaN on the
  * way. The outputs that are asked for must not change the bits of the answer. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "attention_case.h"
 #include "kernel_tables.h"
+#include "test.h"
 
 #include <float.h>
 #include <inttypes.h>
-#include <math.h>
 
 static void for_all_tables(void (*check)(const struct attn_kernels *kernels))
 {
@@ -56,9 +49,8 @@ static void check_equal_keys(const struct attn_kernels *kernels)
     }
 }
 
-static void test_equal_keys(void **state)
+TEST(equal_keys)
 {
-    (void)state;
     for_all_tables(check_equal_keys);
 }
 
@@ -113,9 +105,8 @@ static void check_reference(const struct attn_kernels *kernels)
         }
 }
 
-static void test_reference(void **state)
+TEST(reference)
 {
-    (void)state;
     for_all_tables(check_reference);
 }
 
@@ -143,9 +134,8 @@ static void check_bits(const struct attn_kernels *kernels)
         }
 }
 
-static void test_bits(void **state)
+TEST(bits)
 {
-    (void)state;
     for_all_tables(check_bits);
 }
 
@@ -172,19 +162,7 @@ static void check_infinite_value(const struct attn_kernels *kernels)
     }
 }
 
-static void test_infinite_value(void **state)
+TEST(infinite_value)
 {
-    (void)state;
     for_all_tables(check_infinite_value);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_equal_keys),
-        cmocka_unit_test(test_reference),
-        cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_infinite_value),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

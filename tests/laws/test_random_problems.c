@@ -3,16 +3,10 @@
  * One of many random problems shows what a chosen case does not: a mask that is read and not
  * used, a cap after the mask, a causal line in the wrong place, heads of a group in the wrong
  * order. ATTND_TEST_PROBLEMS says how many problems; a failure names its seed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "kernel_tables.h"
 #include "problem_count.h"
 #include "random_case.h"
+#include "test.h"
 
 #include <inttypes.h>
 
@@ -48,9 +42,8 @@ static void check_reference(struct attention_case *c, uint64_t seed)
     reference_free(&reference);
 }
 
-static void test_reference(void **state)
+TEST(reference)
 {
-    (void)state;
     for_problems(100000, check_reference);
 }
 
@@ -92,9 +85,8 @@ static void check_rows(struct attention_case *c, uint64_t seed)
                 check_row(&c->problem, b, h, i, seed);
 }
 
-static void test_rows(void **state)
+TEST(rows)
 {
-    (void)state;
     for_problems(200000, check_rows);
 }
 
@@ -128,9 +120,8 @@ static void check_any_outputs(struct attention_case *c, uint64_t seed)
     expect_same(&c->problem, &whole, seed);
 }
 
-static void test_any_outputs(void **state)
+TEST(any_outputs)
 {
-    (void)state;
     for_problems(300000, check_any_outputs);
 }
 
@@ -164,16 +155,14 @@ static void check_groups(struct attention_case *c, uint64_t seed)
     expect_same(&c->problem, &grouped, seed);
 }
 
-static void test_groups(void **state)
+TEST(groups)
 {
-    (void)state;
     for_problems(400000, check_groups);
 }
 
 /* ONNX's 3-D tensors, [batch, length, heads * head_dim]: the heads of a row stand side by side. */
-static void test_rows_of_heads(void **state)
+TEST(rows_of_heads)
 {
-    (void)state;
     enum { BATCH = 2, HEADS = 3, LENGTH = 5, DIM = 4, STRIDE = HEADS * DIM + 1 };
     float numbers[BATCH * LENGTH * STRIDE];
     struct attn_tensor rows =
@@ -241,18 +230,7 @@ static void check_hidden(struct attention_case *c, uint64_t seed)
     reference_free(&reference);
 }
 
-static void test_hidden(void **state)
+TEST(hidden)
 {
-    (void)state;
     for_problems(500000, check_hidden);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reference),     cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_any_outputs),   cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_rows_of_heads), cmocka_unit_test(test_hidden),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

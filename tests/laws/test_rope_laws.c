@@ -2,20 +2,11 @@
  * distance, lengths stay the same, the transposed rotation undoes the rotation, numbers are
  * rounded once, parts of keys merge into the whole, and gradients are those of the double
  * reference. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "attention_case.h"
 #include "difference.h"
 #include "layer.h"
 #include "layer_gradient.h"
-
-#include <math.h>
-#include <stdlib.h>
+#include "test.h"
 
 enum { DIM_MAX = 32, TYPES = ATTN_ROPE_LONGROPE + 1 };
 
@@ -67,9 +58,8 @@ static double dot(const float *a, const float *b, int64_t count)
 }
 
 /* This holds of dynamic scaling too, in calls of one length. */
-static void test_scores_go_by_distance(void **state)
+TEST(scores_go_by_distance)
 {
-    (void)state;
     for (int k = 0; k < 300; k++) {
         struct fill fill = { (uint64_t)k };
         const int64_t head_dim = 2 + fill_below(&fill, DIM_MAX - 1);
@@ -95,9 +85,8 @@ static void test_scores_go_by_distance(void **state)
     }
 }
 
-static void test_lengths_and_the_way_back(void **state)
+TEST(lengths_and_the_way_back)
 {
-    (void)state;
     for (int k = 0; k < 300; k++) {
         struct fill fill = { (uint64_t)(1000 + k) };
         const int64_t head_dim = 2 + fill_below(&fill, DIM_MAX - 1);
@@ -123,9 +112,8 @@ static void test_lengths_and_the_way_back(void **state)
 }
 
 /* A rotated number is the nearest float, also far away. */
-static void test_rounded_once(void **state)
+TEST(rounded_once)
 {
-    (void)state;
     for (int k = 0; k < 300; k++) {
         struct fill fill = { (uint64_t)(4000 + k) };
         const int64_t head_dim = 2 + fill_below(&fill, DIM_MAX - 1);
@@ -182,13 +170,12 @@ static void merge_parts(const struct attn_layer *layer, const struct attn_part *
 }
 
 /* The query stands at the end: with dynamic scaling, this is what makes parts agree. */
-static void test_parts_merge(void **state)
+TEST(parts_merge)
 {
     enum { COLUMNS = HEADS * HEAD_DIM };
     static float query[Q_LEN * COLUMNS], key[KV_LEN * COLUMNS], value[KV_LEN * COLUMNS];
     static float whole[Q_LEN * COLUMNS], merged[Q_LEN * COLUMNS];
     static float contexts[PARTS][Q_LEN * COLUMNS], lses[PARTS][HEADS * Q_LEN];
-    (void)state;
     for (int k = 0; k < 60; k++) {
         struct fill fill = { (uint64_t)(2000 + k) };
         struct attn_layer layer = {
@@ -254,10 +241,9 @@ static void check_gradient(const struct attn_layer_gradient_problem *problem, fl
     }
 }
 
-static void test_gradients(void **state)
+TEST(gradients)
 {
     enum { Q = 3, KV = 4, D = 6, COLUMNS = 2 * D };
-    (void)state;
     for (int k = 0; k < 4 * TYPES; k++) {
         struct fill fill = { (uint64_t)(3000 + k) };
         float query[Q * COLUMNS], key[KV * D], value[KV * D], loss[Q * COLUMNS];
@@ -284,16 +270,4 @@ static void test_gradients(void **state)
         check_gradient(&problem, query, query_gradient, Q * COLUMNS);
         check_gradient(&problem, key, key_gradient, KV * D);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scores_go_by_distance),
-        cmocka_unit_test(test_lengths_and_the_way_back),
-        cmocka_unit_test(test_rounded_once),
-        cmocka_unit_test(test_parts_merge),
-        cmocka_unit_test(test_gradients),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,22 +4,14 @@
  *
  * Value column g of a key is 1 if the key is in group g, else 0: the context of a row tells which
  * groups it has read. What the others weigh is summed in double over all keys. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "attention_case.h"
 #include "kernel_tables.h"
 #include "layer.h"
 #include "number.h"
 #include "problem_count.h"
+#include "test.h"
 
 #include <inttypes.h>
-#include <math.h>
-#include <string.h>
 
 enum { USUAL = 400, KEYS_MAX = 1000, GROUPS_MAX = KEYS_MAX / ATTN_SELECT_KEYS + 2, HEADS_MAX = 8 };
 enum { ROWS_MAX = ATTN_SELECT_ROWS, DIM_MAX = 24 };
@@ -240,9 +232,8 @@ static void check_row(struct chosen *c, int64_t head, int64_t row, uint64_t seed
     tally->keys_left += seen - c->keys_read[kv_head * q_len + row];
 }
 
-static void test_never_more_is_left_than_said(void **state)
+TEST(never_more_is_left_than_said)
 {
-    (void)state;
     static struct chosen c;
     struct tally tally = { 0 };
     for (uint64_t seed = 1; seed <= problem_count(USUAL); seed++) {
@@ -262,9 +253,8 @@ static void test_never_more_is_left_than_said(void **state)
     assert_true(tally.keys_left > tally.keys / 10);
 }
 
-static void test_epsilon_0_has_the_bits_of_the_whole(void **state)
+TEST(epsilon_0_has_the_bits_of_the_whole)
 {
-    (void)state;
     static struct chosen c;
     static float context[HEADS_MAX * ROWS_MAX * GROUPS_MAX], lse[HEADS_MAX * ROWS_MAX];
     for (uint64_t seed = 1; seed <= problem_count(40); seed++) {
@@ -283,13 +273,4 @@ static void test_epsilon_0_has_the_bits_of_the_whole(void **state)
             assert_true(c.mass_left[i] == 0);
         attention_case_free(&memory);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_never_more_is_left_than_said),
-        cmocka_unit_test(test_epsilon_0_has_the_bits_of_the_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

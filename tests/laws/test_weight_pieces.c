@@ -1,25 +1,15 @@
 /* test_weight_pieces.c - regions and spans of weight maps: random pieces of random maps, on every
  * table of kernels, are pieces of the whole map, to the last bit; sums over spans are those in long
  * double, rounded. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fill.h"
 #include "kernel_tables.h"
 #include "layer.h"
 #include "problem_count.h"
 #include "rows.h"
+#include "test.h"
 #include "work.h"
 
 #include "layer/layer_internal.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { HEADS = 4, Q_MAX = 140, KV_MAX = 210, HEAD_DIM = 16, SPANS = 9 };
 enum { PLANE = Q_MAX * KV_MAX };
@@ -240,9 +230,8 @@ static struct attn_layer_problem make_whole(const struct attn_kernels *kernels, 
     return problem;
 }
 
-static void regions_are_pieces(void **state)
+TEST(regions_are_pieces)
 {
-    (void)state;
     for (const struct attn_kernels *const *k = kernel_tables(); *k; k++)
         for (uint64_t seed = 0; seed < 400; seed++) {
             struct fill fill = { seed };
@@ -267,9 +256,8 @@ static void regions_are_pieces(void **state)
         }
 }
 
-static void spans_are_sums(void **state)
+TEST(spans_are_sums)
 {
-    (void)state;
     for (const struct attn_kernels *const *k = kernel_tables(); *k; k++)
         for (uint64_t seed = 0; seed < 400; seed++) {
             struct fill fill = { seed + 1000 };
@@ -302,7 +290,7 @@ static double flops_of(const struct attn_layer_plan *plan)
 
 /* A plan of many tiles whose map has one row: the other tiles are computed, and counted, only for
  * other outputs. */
-static void other_tiles_compute_nothing(void **state)
+TEST(other_tiles_compute_nothing)
 {
     static const int64_t last[] = { 639 };
     struct attn_layer_problem problem = { .layer = &LAYER,
@@ -310,7 +298,6 @@ static void other_tiles_compute_nothing(void **state)
     struct attn_weight_map map = { .row_list = last, .row_count = 1 };
     struct attn_layer_plan plan;
     static float query[HEADS * 640 * HEAD_DIM];
-    (void)state;
     problem.query = attn_tensor_dense(query, ATTN_F32, 1, HEADS, 640, HEAD_DIM);
     problem.key = attn_tensor_dense(data.key, ATTN_F32, 1, 2, KV_MAX, HEAD_DIM);
     problem.value = attn_tensor_dense(data.value, ATTN_F32, 1, 2, KV_MAX, HEAD_DIM);
@@ -343,12 +330,11 @@ static void expect_refused(const struct attn_weight_map *map, const char *field)
     assert_string_equal(where, field);
 }
 
-static void is_refused(void **state)
+TEST(is_refused)
 {
     static const int64_t row = 3;
     static const struct attn_map_range spans[] = { { 0, 30 }, { 29, 31 } };
     static const struct attn_map_range bad[] = { { -1, 3 }, { 4, 4 }, { 5, 2 }, { 0, 31 } };
-    (void)state;
     for (int i = 0; i < 4; i++) {
         expect_refused(&(struct attn_weight_map){ .region_rows = bad[i], .values = data.values },
                        "weight_map.region_rows");
@@ -373,16 +359,4 @@ static void is_refused(void **state)
     expect_refused(&map, "weight_map.spans");
     map = good, map.region_keys = spans[0];
     expect_refused(&map, "weight_map.spans");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(regions_are_pieces),
-        cmocka_unit_test(spans_are_sums),
-        cmocka_unit_test(other_tiles_compute_nothing),
-        cmocka_unit_test(is_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

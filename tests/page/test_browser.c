@@ -1,30 +1,19 @@
 /* test_browser.c - the browser that the tests of the page look through: what it must see, it sees.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "browser.h"
 #include "browser_input.h"
 #include "browser_log.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static struct browser browser;
 
 static int open_browser(void **state)
 {
-    (void)state;
     return 0;
 }
 
 static int close_browser(void **state)
 {
-    (void)state;
     browser_close(&browser);
     return 0;
 }
@@ -38,9 +27,8 @@ static int close_browser(void **state)
     "box.onpointermove=e=>{if(e.buttons)seen.push('drag '+e.clientX)};"                            \
     "</script>"
 
-static void test_input(void **state)
+TEST(input)
 {
-    (void)state;
     browser_skip_without();
     browser_open(&browser);
     browser_go(&browser, "%s", PAGE);
@@ -57,9 +45,8 @@ static void test_input(void **state)
                            "seen.includes('drag 60')");
 }
 
-static void test_window(void **state)
+TEST(window)
 {
-    (void)state;
     browser_skip_without();
     browser_resize(&browser, 360, 640);
     browser_expect(&browser, "innerWidth === 360 && innerHeight === 640");
@@ -86,9 +73,8 @@ static void expect_complaint(const char *script, const char *words)
     free(complaint);
 }
 
-static void test_complaints(void **state)
+TEST(complaints)
 {
-    (void)state;
     browser_skip_without();
     expect_complaint("console.error('so and so')", "so and so");
     expect_complaint("return fetch('http://127.0.0.1:2/x').catch(() => 0)",
@@ -101,12 +87,4 @@ static void test_complaints(void **state)
         "Content Security Policy");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_input),
-        cmocka_unit_test(test_window),
-        cmocka_unit_test(test_complaints),
-    };
-    return cmocka_run_group_tests(tests, open_browser, close_browser);
-}
+ALL_TESTS(open_browser, close_browser);

@@ -1,17 +1,8 @@
 /* test_page_access.c - no view has what axe-core calls a violation of WCAG 2.1, levels A and AA, in
  * light and dark, wide and on a phone. AXE_CORE names axe-core's axe.min.js. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "explorer.h"
 #include "skip.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "test.h"
 
 static char *axe; /* the script */
 
@@ -38,9 +29,8 @@ static void expect_no_violation(const char *name)
     free(found);
 }
 
-static void test_axe(void **state)
+TEST(axe)
 {
-    (void)state;
     skip_without("axe-core", "test -r \"$AXE_CORE\"");
     explorer_begin();
     read_axe();
@@ -57,10 +47,4 @@ static void test_axe(void **state)
     free(axe);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_axe),
-    };
-    return cmocka_run_group_tests(tests, NULL, explorer_stop);
-}
+ALL_TESTS(NULL, explorer_stop);

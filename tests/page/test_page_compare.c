@@ -1,14 +1,8 @@
 /* test_page_compare.c - two maps beside each other: their numbers, their difference, and what two
  * shapes do not have. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "browser_input.h"
 #include "explorer.h"
+#include "test.h"
 
 #define VIEW EXPLORER_TEXT "&view=compare&layer=1&head=3&other.layer=2&other.head=0"
 
@@ -26,9 +20,8 @@ static void open_compared(const char *more)
     browser_do(&browser, MAPS);
 }
 
-static void test_pair(void **state)
+TEST(pair)
 {
-    (void)state;
     open_compared("&row=4&key=3");
     browser_expect(
         &browser,
@@ -44,9 +37,8 @@ static void test_pair(void **state)
 
 /* The middle of every cell of the difference has the colour of the first weight less the second;
  * blue where the second is larger. All maps show the same window. */
-static void test_difference(void **state)
+TEST(difference)
 {
-    (void)state;
     open_compared("&difference=1");
     browser_expect(
         &browser,
@@ -72,9 +64,8 @@ static void test_difference(void **state)
 }
 
 /* Another text has another shape: no difference, and the page says why. */
-static void test_shapes(void **state)
+TEST(shapes)
 {
-    (void)state;
     open_compared("&difference=1");
     browser_do(&browser, "const field = document.querySelector('.compare-input input');"
                          "field.focus(); field.select()");
@@ -89,9 +80,8 @@ static void test_shapes(void **state)
 }
 
 /* Where nothing is chosen yet the next head stands beside the first; heads change sides. */
-static void test_sides(void **state)
+TEST(sides)
 {
-    (void)state;
     explorer_begin();
     explorer_open(EXPLORER_TEXT "&view=compare&layer=1&head=7");
     browser_wait(&browser, "/other.layer=1&other.head=0/.test(location.hash)");
@@ -101,13 +91,4 @@ static void test_sides(void **state)
     explorer_expect_quiet(NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pair),
-        cmocka_unit_test(test_difference),
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_sides),
-    };
-    return cmocka_run_group_tests(tests, NULL, explorer_stop);
-}
+ALL_TESTS(NULL, explorer_stop);

@@ -2,20 +2,12 @@
  *
  * What they must do is in tests/page/data/: a file a module or two, run in the page behind
  * expect.js, whose list of faults must stay empty. Their sources ask the daemon under test. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "explorer.h"
 #include "fixture.h"
 #include "manifest.h"
+#include "test.h"
 #include "traced_families.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 static char *file_text(const char *name)
@@ -54,46 +46,39 @@ static void expect_status(const char *path, long status)
     assert_int_equal(status_of(path), status);
 }
 
-static void test_state(void **state)
+TEST(state)
 {
-    (void)state;
     expect_no_faults("state");
 }
 
-static void test_tiles(void **state)
+TEST(tiles)
 {
-    (void)state;
     expect_no_faults("tiles");
 }
 
-static void test_labels(void **state)
+TEST(formats)
 {
-    (void)state;
-    expect_no_faults("labels");
-}
-
-static void test_formats(void **state)
-{
-    (void)state;
     expect_no_faults("formats");
 }
 
-static void test_traces(void **state)
+TEST(traces)
 {
-    (void)state;
     expect_no_faults("traces");
 }
 
-static void test_calls(void **state)
+TEST(labels)
 {
-    (void)state;
+    expect_no_faults("labels");
+}
+
+TEST(calls)
+{
     expect_no_faults("calls");
 }
 
 /* A page that is left gives its trace back at once, not when its time is over. */
-static void test_leaving(void **state)
+TEST(leaving)
 {
-    (void)state;
     explorer_begin();
     explorer_open("%s", EXPLORER_TEXT);
     char *id = browser_text(&browser, "seen.asked.join(' ').match(/[0-9a-f]{32}/)[0]"), path[64];
@@ -107,9 +92,8 @@ static void test_leaving(void **state)
 }
 
 /* Models of random parameters, which take pictures or have a decoder. */
-static void test_pictures(void **state)
+TEST(pictures)
 {
-    (void)state;
     explorer_begin();
     fixture_stop(NULL);
     fixture_make_directory(NULL);
@@ -118,13 +102,4 @@ static void test_pictures(void **state)
     expect_no_faults("pictures");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_state),   cmocka_unit_test(test_tiles),
-        cmocka_unit_test(test_formats), cmocka_unit_test(test_traces),
-        cmocka_unit_test(test_labels),  cmocka_unit_test(test_calls),
-        cmocka_unit_test(test_leaving), cmocka_unit_test(test_pictures),
-    };
-    return cmocka_run_group_tests(tests, NULL, explorer_stop);
-}
+ALL_TESTS(NULL, explorer_stop);

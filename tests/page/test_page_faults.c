@@ -1,22 +1,12 @@
 /* test_page_faults.c - faults: the page says what the daemon said, and what a person can do. A
  * trace that has ended is made again without a word. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "browser_input.h"
 #include "browser_log.h"
 #include "explorer.h"
 #include "fixture.h"
 #include "key_file.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 /* What Chromium itself writes to the console where an answer is a fault, or none comes. */
 static const char *const FAULTS[] = { "Failed to load resource", NULL };
@@ -34,9 +24,8 @@ static void expect_words(const char *words)
 }
 
 /* A text longer than the model takes: status, words and place are the daemon's. */
-static void test_own_words(void **state)
+TEST(own_words)
 {
-    (void)state;
     explorer_begin();
     struct http_response response =
         http_client_post(&client, "/v1/trace", "{\"model\":\"nobody\",\"text\":\"a\"}");
@@ -51,9 +40,8 @@ static void test_own_words(void **state)
 }
 
 /* The same with the pointer to the field that is wrong. */
-static void test_pointer(void **state)
+TEST(pointer)
 {
-    (void)state;
     explorer_begin();
     struct http_response response = http_client_post(
         &client, "/v1/trace", "{\"model\":\"stories260K\",\"tokens\":[1,99999],\"keep\":\"1m\"}");
@@ -67,9 +55,8 @@ static void test_pointer(void **state)
 }
 
 /* What is seen stays where a person can read it, and the next input takes the fault away. */
-static void test_next_input(void **state)
+TEST(next_input)
 {
-    (void)state;
     explorer_begin();
     explorer_open("model=nobody&text=a");
     browser_expect(&browser, FAULT);
@@ -93,9 +80,8 @@ static void end_traces(void)
     free(requests);
 }
 
-static void test_trace_that_ended(void **state)
+TEST(trace_that_ended)
 {
-    (void)state;
     explorer_begin();
     free(browser_requests(&browser));
     explorer_open(EXPLORER_TEXT);
@@ -108,9 +94,8 @@ static void test_trace_that_ended(void **state)
     explorer_expect_quiet(FAULTS);
 }
 
-static void test_daemon_gone(void **state)
+TEST(daemon_gone)
 {
-    (void)state;
     explorer_begin();
     explorer_open(EXPLORER_TEXT);
     fixture_stop(NULL);
@@ -136,9 +121,8 @@ static void give_key(const char *name, const char *status)
 
 /* Without a key the page asks for one, and for another where that one may not look; with it the
  * picture comes. The key is in no address, no storage and no cookie. */
-static void test_key(void **state)
+TEST(key)
 {
-    (void)state;
     browser_skip_without();
     directory = daemon_directory_create();
     key_file_write(fixture_path("keys"), KEYS);
@@ -156,12 +140,4 @@ static void test_key(void **state)
     explorer_expect_quiet(FAULTS);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_own_words),   cmocka_unit_test(test_pointer),
-        cmocka_unit_test(test_next_input),  cmocka_unit_test(test_trace_that_ended),
-        cmocka_unit_test(test_daemon_gone), cmocka_unit_test(test_key),
-    };
-    return cmocka_run_group_tests(tests, NULL, explorer_stop);
-}
+ALL_TESTS(NULL, explorer_stop);

@@ -1,21 +1,11 @@
 /* test_page_files.c - files in place of a text: a picture for a model that sees, rows of numbers in
  * .npy and .json, what is no such file, several at once, and a name that holds a tag. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "browser_input.h"
 #include "explorer.h"
 #include "fixture.h"
+#include "test.h"
 #include "traced_families.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static void begin(void)
 {
@@ -51,9 +41,8 @@ static void give_picture(const char *name)
     explorer_settle();
 }
 
-static void test_picture(void **state)
+TEST(picture)
 {
-    (void)state;
     begin();
     give_picture("sky.png");
     browser_wait(&browser, EXPLORER_HAS_PICTURE);
@@ -64,11 +53,10 @@ static void test_picture(void **state)
 }
 
 /* Query, key and value of three rows, as POST /v1/attention takes them. */
-static void test_numbers_in_json(void **state)
+TEST(numbers_in_json)
 {
     static const char CALL[] = "{\"query\":[[1,0],[0,1],[1,1]],\"key\":[[1,0],[0,2],[1,1]],"
                                "\"value\":[[1,0],[0,1],[1,1]]}";
-    (void)state;
     begin();
     cJSON *answer = answer_post(&client, "/v1/attention",
                                 "{\"model\":\"sdpa\",\"query\":[[1,0],[0,1],[1,1]],"
@@ -91,10 +79,9 @@ static void test_numbers_in_json(void **state)
 }
 
 /* What cannot be read is said in words, and a file's name is text whatever it holds. */
-static void test_what_is_no_file_of_numbers(void **state)
+TEST(what_is_no_file_of_numbers)
 {
     static const char NAME[] = "<img src=x onerror=window.ran=1>.npy";
-    (void)state;
     begin();
     explorer_open("model=sdpa");
     give(NAME, "no array", 8);
@@ -122,9 +109,8 @@ static void drop(int count)
 }
 
 /* None of several files is taken without a word. */
-static void test_dropped(void **state)
+TEST(dropped)
 {
-    (void)state;
     begin();
     explorer_open("model=sdpa");
     drop(3);
@@ -137,13 +123,4 @@ static void test_dropped(void **state)
     explorer_expect_quiet(NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_picture),
-        cmocka_unit_test(test_numbers_in_json),
-        cmocka_unit_test(test_what_is_no_file_of_numbers),
-        cmocka_unit_test(test_dropped),
-    };
-    return cmocka_run_group_tests(tests, NULL, explorer_stop);
-}
+ALL_TESTS(NULL, explorer_stop);

@@ -1,18 +1,11 @@
 /* test_page_first.c - the first visit: from the address to a picture of a typed sentence in three
  * actions at most, with a clean console. `make test` runs this program too. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "browser_input.h"
 #include "explorer.h"
+#include "test.h"
 
-static void test_first_picture(void **state)
+TEST(first_picture)
 {
-    (void)state;
     explorer_begin();
     explorer_open("%s", "");
     print_message("the first visit's own picture after %.0f ms\n",
@@ -31,10 +24,4 @@ static void test_first_picture(void **state)
     explorer_expect_quiet(NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_first_picture),
-    };
-    return cmocka_run_group_tests(tests, NULL, explorer_stop);
-}
+ALL_TESTS(NULL, explorer_stop);

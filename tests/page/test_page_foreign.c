@@ -1,19 +1,9 @@
 /* test_page_foreign.c - text from outside is text: tokens, vocabularies, texts and addresses that
  * hold tags and scripts run nothing and load nothing. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "explorer.h"
 #include "fixture.h"
+#include "test.h"
 #include "word_model.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define SCRIPT  "<script>window.ran=1</script>"
 #define PICTURE "<img src=x onerror=window.ran=2>"
@@ -60,9 +50,8 @@ static void expect_harmless(void)
     browser_expect(&browser, "document.querySelectorAll('#app script, img[src=x]').length === 0");
 }
 
-static void test_tokens(void **state)
+TEST(tokens)
 {
-    (void)state;
     begin();
     for (int i = 0; i < EXPLORER_VIEWS; i++) {
         explorer_open("model=words&" TEXT_SENT "&view=%s&layer=1&head=1&row=2&key=1"
@@ -75,10 +64,9 @@ static void test_tokens(void **state)
     explorer_expect_quiet(NULL);
 }
 
-static void test_address(void **state)
+TEST(address)
 {
     static const char *const expected[] = { "404", "400", NULL };
-    (void)state;
     begin();
     explorer_open("model=" SCRIPT_SENT "&" TEXT_SENT);
     browser_expect(&browser,
@@ -94,11 +82,4 @@ static void test_address(void **state)
     explorer_expect_quiet(expected);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_address),
-    };
-    return cmocka_run_group_tests(tests, NULL, explorer_stop);
-}
+ALL_TESTS(NULL, explorer_stop);

@@ -1,18 +1,9 @@
 /* test_page_framed.c - the page in a frame, as a notebook on another port of this machine has it. A
  * page from elsewhere may not frame it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "browser_log.h"
 #include "explorer.h"
 #include "fixture.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 /* Puts the page into a frame of the page that is open, and waits until it has loaded. */
 static void add_frame(void)
@@ -32,10 +23,9 @@ static void enter_frame(void)
 
 /* The other origin is localhost, which is another site than 127.0.0.1; its page is one without a
  * policy of its own. */
-static void test_framed_by_a_notebook(void **state)
+TEST(framed_by_a_notebook)
 {
     static const char *const expected[] = { "favicon.ico", NULL }; /* of the framing page */
-    (void)state;
     explorer_begin();
     browser_go(&browser, "http://localhost:%d/openapi.json", server.port);
     add_frame();
@@ -44,9 +34,8 @@ static void test_framed_by_a_notebook(void **state)
     browser_expect_quiet(&browser, "http://", expected);
 }
 
-static void test_framed_from_elsewhere(void **state)
+TEST(framed_from_elsewhere)
 {
-    (void)state;
     explorer_begin();
     browser_go(&browser, "data:text/html,<body>elsewhere");
     add_frame();
@@ -54,11 +43,4 @@ static void test_framed_from_elsewhere(void **state)
     browser_expect(&browser, "location.href.startsWith('chrome-error:')");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_framed_by_a_notebook),
-        cmocka_unit_test(test_framed_from_elsewhere),
-    };
-    return cmocka_run_group_tests(tests, NULL, explorer_stop);
-}
+ALL_TESTS(NULL, explorer_stop);

@@ -1,18 +1,10 @@
 /* test_page_head.c - beside the map of one head: what a row looks at, who looks at a key, the row
  * in other layers and heads, and the picture of a model that sees. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "browser_input.h"
 #include "explorer.h"
 #include "fixture.h"
+#include "test.h"
 #include "traced_families.h"
-
-#include <stdlib.h>
 
 #define HEAD_VIEW EXPLORER_TEXT "&view=head&layer=2&head=1"
 
@@ -27,9 +19,8 @@
     "  .then((response) => response.json()).then(({layers}) => layers[0].weights[0]);"
 
 /* Both tables of bars have the numbers of the API, in the order of the text and by size. */
-static void test_bars(void **state)
+TEST(bars)
 {
-    (void)state;
     explorer_begin();
     explorer_open(HEAD_VIEW "&row=5&key=2");
     browser_do(
@@ -67,9 +58,8 @@ static void test_bars(void **state)
     "  .then(() => lines.map(({line}) => line).join());"
 
 /* The fixed row in all layers, and in all heads of its layer. */
-static void test_follow(void **state)
+TEST(follow)
 {
-    (void)state;
     explorer_begin();
     explorer_open(HEAD_VIEW "&row=5&key=2");
     browser_wait(&browser, "[...document.querySelectorAll('.strip [data-line]')]"
@@ -85,9 +75,8 @@ static void test_follow(void **state)
 }
 
 /* A token of an axis is fixed by a click; the button leads to why its pair has its weight. */
-static void test_click_a_token(void **state)
+TEST(click_a_token)
 {
-    (void)state;
     explorer_begin();
     explorer_open(HEAD_VIEW);
     browser_expect(&browser, "document.querySelector('.pair-line button').disabled");
@@ -109,9 +98,8 @@ static void test_click_a_token(void **state)
 }
 
 /* A picture of 6 x 6 pixels is 9 patches behind a class token. */
-static void test_picture(void **state)
+TEST(picture)
 {
-    (void)state;
     browser_skip_without();
     fixture_stop(NULL);
     directory = daemon_directory_create();
@@ -144,13 +132,4 @@ static void test_picture(void **state)
     explorer_expect_quiet(NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bars),
-        cmocka_unit_test(test_follow),
-        cmocka_unit_test(test_click_a_token),
-        cmocka_unit_test(test_picture),
-    };
-    return cmocka_run_group_tests(tests, NULL, explorer_stop);
-}
+ALL_TESTS(NULL, explorer_stop);

@@ -1,17 +1,8 @@
 /* test_page_keyboard.c - the page by the keyboard alone: all that a mouse does, and what a screen
  * reader is told. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "browser_input.h"
 #include "explorer.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 enum { TABS_MAX = 60 };
 
@@ -28,9 +19,8 @@ static void tab_to(const char *selector)
 
 #define STATE "Object.fromEntries(new URLSearchParams(location.hash.slice(1)))"
 
-static void test_text(void **state)
+TEST(text)
 {
-    (void)state;
     explorer_begin();
     explorer_open("%s", "");
     tab_to("textarea");
@@ -42,9 +32,8 @@ static void test_text(void **state)
 }
 
 /* From the overview into a head and back, by Tab, arrows and Enter. */
-static void test_overview(void **state)
+TEST(overview)
 {
-    (void)state;
     explorer_begin();
     explorer_open(EXPLORER_TEXT);
     tab_to("main button.map");
@@ -63,9 +52,8 @@ static void test_overview(void **state)
 #define SAID                                                                                       \
     "[...document.querySelectorAll('main [aria-live]')].map((one) => one.innerText).join(' ')"
 
-static void test_head(void **state)
+TEST(head)
 {
-    (void)state;
     explorer_begin();
     explorer_open(EXPLORER_TEXT "&view=head&layer=1&head=4");
     tab_to("main canvas");
@@ -85,9 +73,8 @@ static void test_head(void **state)
 }
 
 /* Every view by its number, and every control of it has a name and shows where the focus is. */
-static void test_views(void **state)
+TEST(views)
 {
-    (void)state;
     explorer_begin();
     explorer_open(EXPLORER_TEXT);
     for (int i = 0; i < EXPLORER_VIEWS; i++) {
@@ -109,9 +96,8 @@ static void test_views(void **state)
     explorer_expect_quiet(NULL);
 }
 
-static void test_help(void **state)
+TEST(help)
 {
-    (void)state;
     explorer_begin();
     explorer_open(EXPLORER_TEXT);
     browser_keys(&browser, "?");
@@ -121,11 +107,4 @@ static void test_help(void **state)
     explorer_expect_quiet(NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text),  cmocka_unit_test(test_overview), cmocka_unit_test(test_head),
-        cmocka_unit_test(test_views), cmocka_unit_test(test_help),
-    };
-    return cmocka_run_group_tests(tests, NULL, explorer_stop);
-}
+ALL_TESTS(NULL, explorer_stop);

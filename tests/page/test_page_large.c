@@ -1,19 +1,11 @@
 /* test_page_large.c - a map of 4 096 tokens: the page asks for what the screen can show, ends what
  * goes out of view, keeps its memory small, and draws without a stutter. Times are printed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "browser_input.h"
 #include "explorer.h"
 #include "fixture.h"
 #include "request_text.h"
+#include "test.h"
 #include "traced_model.h"
-
-#include <stdlib.h>
 
 enum { TOKENS = 4096, CELLS_MAX = 1024 * 1024 };
 
@@ -83,9 +75,8 @@ static void zoom_and_pan(void)
     explorer_settle();
 }
 
-static void test_large_map(void **state)
+TEST(large_map)
 {
-    (void)state;
     begin();
     open_head();
     browser_wait(&browser, EXPLORER_HAS_PICTURE);
@@ -103,9 +94,8 @@ static void test_large_map(void **state)
 
 /* What is said of a colour that stands for several pairs: which they are, and the largest weight
  * among them, as the API has it. */
-static void test_words_of_cell(void **state)
+TEST(words_of_cell)
 {
-    (void)state;
     begin();
     browser_move(&browser, browser_number(&browser, MAP ".x + " MAP ".width * 0.3"),
                  browser_number(&browser, MAP ".y + " MAP ".height * 0.7"));
@@ -124,9 +114,8 @@ static void test_words_of_cell(void **state)
 }
 
 /* No call asks for more cells than a screen can show. */
-static void test_calls_are_small(void **state)
+TEST(calls_are_small)
 {
-    (void)state;
     begin();
     browser_expect(&browser,
                    "seen.asked.filter((one) => one.includes('/weights?')).length > 0 &&"
@@ -137,12 +126,4 @@ static void test_calls_are_small(void **state)
                    CELLS_MAX);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_large_map),
-        cmocka_unit_test(test_words_of_cell),
-        cmocka_unit_test(test_calls_are_small),
-    };
-    return cmocka_run_group_tests(tests, NULL, explorer_stop);
-}
+ALL_TESTS(NULL, explorer_stop);

@@ -1,15 +1,7 @@
 /* test_page_link.c - a link holds the whole view: opened in a new browser it shows the same pixels.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "explorer.h"
-
-#include <stdlib.h>
+#include "test.h"
 
 static void expect_same_in_new_browser(void)
 {
@@ -24,9 +16,8 @@ static void expect_same_in_new_browser(void)
     free(link);
 }
 
-static void test_each_view(void **state)
+TEST(each_view)
 {
-    (void)state;
     explorer_begin();
     for (int i = 0; i < EXPLORER_VIEWS; i++) {
         explorer_open("%s", explorer_views[i].fragment);
@@ -35,9 +26,8 @@ static void test_each_view(void **state)
 }
 
 /* What a link names beyond its input is chosen anew, and the view comes to an end of it. */
-static void test_beyond(void **state)
+TEST(beyond)
 {
-    (void)state;
     explorer_begin();
     for (int i = 0; i < EXPLORER_VIEWS; i++)
         explorer_open(EXPLORER_TEXT "&view=%s&layer=77&head=88&row=99&key=99&rows=7:999&heads=9",
@@ -46,11 +36,4 @@ static void test_beyond(void **state)
     browser_expect(&browser, "document.querySelector('[data-stage=weight]')");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_view),
-        cmocka_unit_test(test_beyond),
-    };
-    return cmocka_run_group_tests(tests, NULL, explorer_stop);
-}
+ALL_TESTS(NULL, explorer_stop);

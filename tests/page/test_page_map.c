@@ -1,16 +1,8 @@
 /* test_page_map.c - the map of one head: its colours, what is seen of it, and the keys, wheel and
  * pointer that move it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "browser_input.h"
 #include "explorer.h"
-
-#include <stdlib.h>
+#include "test.h"
 
 #define HEAD_VIEW EXPLORER_TEXT "&view=head&layer=2&head=1"
 
@@ -31,9 +23,8 @@ static void run(const char *script)
 }
 
 /* Colours that matplotlib 3.6.3 publishes, by their numbers of 0 to 255. */
-static void test_colours(void **state)
+TEST(colours)
 {
-    (void)state;
     explorer_begin();
     explorer_open(EXPLORER_TEXT);
     run(IN_PAGE(
@@ -59,9 +50,8 @@ static void test_colours(void **state)
 
 /* Random maps, plots and windows: a window is seen whole, a view stays on its map, and a zoom holds
  * the token under the pointer unless the map's edge is nearer. */
-static void test_windows(void **state)
+TEST(windows)
 {
-    (void)state;
     explorer_begin();
     explorer_open(EXPLORER_TEXT);
     run(IN_PAGE(
@@ -96,9 +86,8 @@ static void test_windows(void **state)
 }
 
 /* The middle of every cell has the colour of the weight that the API answers. */
-static void test_pixels(void **state)
+TEST(pixels)
 {
-    (void)state;
     explorer_begin();
     explorer_open(HEAD_VIEW "&scale=sqrt&palette=cividis");
     run("const must = (holds, what) => { if (!holds) throw new Error(what); };" PLACE
@@ -126,9 +115,8 @@ static void test_pixels(void **state)
 #define SAID "document.querySelector('.map-frame [aria-live]').textContent.trim()"
 
 /* Arrow keys say each cell, Enter fixes it in the address, Escape releases it. */
-static void test_keys(void **state)
+TEST(keys)
 {
-    (void)state;
     explorer_begin();
     explorer_open(HEAD_VIEW);
     run("document.querySelector('.map-canvas').focus()");
@@ -151,9 +139,8 @@ static void test_keys(void **state)
 
 /* The wheel zooms around the pointer and a drag pans; the address that this leaves shows the same
  * picture to who opens it. A double click shows all. */
-static void test_looking_around(void **state)
+TEST(looking_around)
 {
-    (void)state;
     explorer_begin();
     explorer_open(HEAD_VIEW);
     run(PLACE "const box = canvas.getBoundingClientRect();"
@@ -181,12 +168,4 @@ static void test_looking_around(void **state)
     explorer_expect_quiet(NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_colours),        cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_pixels),         cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_looking_around),
-    };
-    return cmocka_run_group_tests(tests, NULL, explorer_stop);
-}
+ALL_TESTS(NULL, explorer_stop);

@@ -1,16 +1,8 @@
 /* test_page_narrow.c - the page on a phone and in the dark: nothing is wider than a screen of 320
  * pixels, nothing moves while the page loads, and the colours follow what the system prefers, text
  * in pictures too. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "explorer.h"
-
-#include <stdlib.h>
+#include "test.h"
 
 static void expect_fits(const struct explorer_view *view)
 {
@@ -24,9 +16,8 @@ static void expect_fits(const struct explorer_view *view)
     }
 }
 
-static void test_narrow(void **state)
+TEST(narrow)
 {
-    (void)state;
     explorer_begin();
     static const int WIDTHS[] = { 360, 320 }; /* 320: 1280 pixels at a zoom of 400 % */
     for (int w = 0; w < 2; w++) {
@@ -52,9 +43,8 @@ static void expect_still(const char *name, const char *fragment, int width, int 
     fail_msg("%s moves by %s while it loads in a window of %d by %d", name, moved, width, height);
 }
 
-static void test_still(void **state)
+TEST(still)
 {
-    (void)state;
     explorer_begin();
     for (int i = 0; i < EXPLORER_VIEWS; i++) {
         expect_still(explorer_views[i].name, explorer_views[i].fragment, 360, 640);
@@ -71,9 +61,8 @@ static void test_still(void **state)
     ".reduce((sum, part) => sum + Number(part), 0)"
 
 /* A page that changes its colours while it is open shows what one shows that was opened so. */
-static void test_dark(void **state)
+TEST(dark)
 {
-    (void)state;
     explorer_begin();
     for (int i = 0; i < EXPLORER_VIEWS; i++) {
         browser_prefer(&browser, "prefers-color-scheme", "light");
@@ -93,12 +82,4 @@ static void test_dark(void **state)
     explorer_expect_quiet(NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_narrow),
-        cmocka_unit_test(test_still),
-        cmocka_unit_test(test_dark),
-    };
-    return cmocka_run_group_tests(tests, NULL, explorer_stop);
-}
+ALL_TESTS(NULL, explorer_stop);

@@ -1,19 +1,10 @@
 /* test_page_numbers.c - every number that the page shows is the API's: those in the text of the
  * page, those in its attributes, and those that are colours of a picture. The API is asked by
  * another client, and for whole maps, not for pieces of a kept trace. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "explorer.h"
 #include "fixture.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "test.h"
 
 #define SENTENCE "One day, a little girl named Lily found a big red ball in the park."
 #define STORY    "model=stories260K&text=" SENTENCE
@@ -64,10 +55,9 @@ static void expect_pairs(const char *pairs, int least, double tolerance)
 /* A number as the page writes it. */
 #define READ "(element) => Number(element.textContent.trim().replace(/−/g, '-').replace(/ .*/, ''))"
 
-static void test_overview_statistics(void **state)
+TEST(overview_statistics)
 {
     char path[80];
-    (void)state;
     explorer_begin();
     snprintf(path, sizeof path, "/v1/traces/%s/statistics", keep());
     open_with(STORY, path, NULL);
@@ -85,9 +75,8 @@ static void test_overview_statistics(void **state)
 }
 
 /* In greys a weight of 0 is white and one of 1 black, linear between them. */
-static void test_overview_pictures(void **state)
+TEST(overview_pictures)
 {
-    (void)state;
     open_with(STORY "&palette=greys", "/v1/trace", REQUEST "}");
     expect_pairs("[...document.querySelectorAll('button.map[data-layer]')].flatMap((button) => {"
                  "  const canvas = button.querySelector('canvas'), {layer, head} = button.dataset;"
@@ -103,9 +92,8 @@ static void test_overview_pictures(void **state)
 
 /* The bars beside the map in both directions, the pair that is fixed, and the row in the other
  * layers, whose data-line is LAYER/HEAD. */
-static void test_head(void **state)
+TEST(head)
 {
-    (void)state;
     open_with(STORY "&view=head&layer=1&head=4&row=9&key=5", "/v1/trace", REQUEST "}");
     expect_pairs("[...document.querySelectorAll('main [data-weight]')].map((bar) => {"
                  "  const {line = '1/4', row = 9, key, weight} = bar.dataset;"
@@ -118,9 +106,8 @@ static void test_head(void **state)
 }
 
 /* All lines of the fixed token that reach the threshold, and no other. */
-static void test_tokens(void **state)
+TEST(tokens)
 {
-    (void)state;
     open_with(STORY "&view=tokens&layer=2&row=9&threshold=0.15", "/v1/trace", REQUEST "}");
     expect_pairs(
         "[...document.querySelectorAll('main [data-weight]')].map((line) => {"
@@ -133,10 +120,9 @@ static void test_tokens(void **state)
         1, 0);
 }
 
-static void test_why(void **state)
+TEST(why)
 {
     char path[160];
-    (void)state;
     explorer_begin();
     snprintf(path, sizeof path, "/v1/traces/%s/pair?layer=1&head=4&row=9&key=5", keep());
     open_with(STORY "&view=why&layer=1&head=4&row=9&key=5", path, NULL);
@@ -155,9 +141,8 @@ static void test_why(void **state)
 }
 
 /* A hidden key has no masked score: the page says so in words. */
-static void test_hidden(void **state)
+TEST(hidden)
 {
-    (void)state;
     explorer_begin();
     explorer_open("%s", STORY "&view=why&layer=1&head=4&row=5&key=9");
     browser_expect(&browser,
@@ -166,15 +151,4 @@ static void test_hidden(void **state)
     explorer_expect_quiet(NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_overview_statistics),
-        cmocka_unit_test(test_overview_pictures),
-        cmocka_unit_test(test_head),
-        cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_why),
-        cmocka_unit_test(test_hidden),
-    };
-    return cmocka_run_group_tests(tests, NULL, explorer_stop);
-}
+ALL_TESTS(NULL, explorer_stop);

@@ -1,14 +1,8 @@
 /* test_page_overview.c - all heads: sorted and filtered by what they do, said in words, and read
  * only while somebody looks. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "browser_input.h"
 #include "explorer.h"
+#include "test.h"
 
 #define STATISTIC                                                                                  \
     "[...document.querySelectorAll('tr[data-layer] td[data-statistic=previous]')]"                 \
@@ -16,9 +10,8 @@
 
 /* The heads that a range lets through are the same in the grid, one after the other and in the
  * table, where they fall. */
-static void test_filter(void **state)
+TEST(filter)
 {
-    (void)state;
     explorer_begin();
     explorer_open(EXPLORER_TEXT "&filter=previous:0.3:0.8");
     browser_do(&browser, "window.left = document.querySelectorAll('button.map:not(.out)').length");
@@ -42,9 +35,8 @@ static void test_filter(void **state)
 }
 
 /* The end of a range by the keys of its slider; a range as wide as can be is none. */
-static void test_sliders(void **state)
+TEST(sliders)
 {
-    (void)state;
     explorer_begin();
     explorer_open(EXPLORER_TEXT);
     browser_click(&browser, ".overview-filter summary");
@@ -58,9 +50,8 @@ static void test_sliders(void **state)
 
 /* What a head does stands in words at its button and, with its numbers, above the maps, which do
  * not move. */
-static void test_words(void **state)
+TEST(words)
 {
-    (void)state;
     explorer_begin();
     explorer_open(EXPLORER_TEXT);
     browser_do(&browser, "window.top0 = document.querySelector('.map-scroller').offsetTop;"
@@ -91,9 +82,8 @@ static void test_words(void **state)
 
 /* The maps of a layer are asked for once however many heads want them; when the last one has
  * scrolled away before they came, the request is ended, and the next wish asks anew. */
-static void test_aborts(void **state)
+TEST(aborts)
 {
-    (void)state;
     explorer_begin();
     explorer_open(EXPLORER_TEXT);
     browser_expect(
@@ -126,13 +116,4 @@ static void test_aborts(void **state)
         "    && JSON.stringify(came) === '[[3,\"maps\"],[4,\"maps\"]]'; })");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_filter),
-        cmocka_unit_test(test_sliders),
-        cmocka_unit_test(test_words),
-        cmocka_unit_test(test_aborts),
-    };
-    return cmocka_run_group_tests(tests, NULL, explorer_stop);
-}
+ALL_TESTS(NULL, explorer_stop);

@@ -1,17 +1,8 @@
 /* test_page_pictures.c - leaves pictures of every view, wide and on a phone, light and dark, in
  * build/page/. With ATTND_TEST_PICTURES=FOLDER those that the pages of the project show go there.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "explorer.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "test.h"
 
 static const char *const SCHEMES[] = { "light", "dark" };
 
@@ -23,9 +14,8 @@ static void save(const char *name, const char *form, const char *scheme)
     browser_save_picture(&browser, path);
 }
 
-static void test_pictures(void **state)
+TEST(pictures)
 {
-    (void)state;
     explorer_begin();
     for (int i = 0; i < EXPLORER_VIEWS; i++)
         for (int s = 0; s < 2; s++) {
@@ -41,11 +31,10 @@ static void test_pictures(void **state)
 }
 
 /* The pictures of server/page/README.md, each small enough to stand in a repository. */
-static void test_pictures_of_the_project(void **state)
+TEST(pictures_of_the_project)
 {
     const char *folder = getenv("ATTND_TEST_PICTURES");
     char path[512];
-    (void)state;
     if (!folder)
         skip();
     explorer_begin();
@@ -61,11 +50,4 @@ static void test_pictures_of_the_project(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pictures),
-        cmocka_unit_test(test_pictures_of_the_project),
-    };
-    return cmocka_run_group_tests(tests, NULL, explorer_stop);
-}
+ALL_TESTS(NULL, explorer_stop);

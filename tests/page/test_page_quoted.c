@@ -1,19 +1,9 @@
 /* test_page_quoted.c - a text that breaks what is not quoted is a text in all files that people
  * take away, and a key is in none. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "browser_input.h"
 #include "browser_log.h"
 #include "explorer.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 /* It ends a script, opens a comment, and has what shells, XML and JSON read otherwise. */
 #define TEXT                                                                                       \
@@ -33,22 +23,6 @@ static void open_menu(const char *members)
     free(quoted);
     browser_click(&browser, ".take button");
     browser_wait(&browser, "document.querySelector('textarea[name=curl]')");
-}
-
-/* With a key in use the line reads it from a variable: it is nowhere in the page. */
-static void test_curl_with_key(void **state)
-{
-    (void)state;
-    open_menu(HEAD);
-    browser_run(&browser, "return import(new URL('explorer/data/api.js', document.baseURI))"
-                          ".then((api) => { api.setKey('top-secret'); return 0; })");
-    browser_click(&browser, ".take button");
-    browser_click(&browser, ".take button");
-    browser_expect(&browser, "document.querySelector('textarea[name=curl]').value.includes("
-                             "' -H \"Authorization: Bearer $KEY\" ')");
-    browser_expect(&browser, "![document.documentElement.outerHTML, location.href,"
-                             "...[...document.querySelectorAll('textarea')].map((e) => e.value)]"
-                             ".some((text) => text.includes('top-secret'))");
 }
 
 /* The path of the file that a button of the menu saves. */
@@ -88,29 +62,9 @@ static void expect_opens(const char *view)
     }
 }
 
-static void test_each_view_opens(void **state)
-{
-    static const struct {
-        const char *members, *name;
-    } VIEWS[] = {
-        { "", "stories260K-overview" },
-        { HEAD, "stories260K-head-layer1-head4" },
-        { "&view=tokens&layer=1", "stories260K-tokens-layer1" },
-        { "&view=why&layer=1&head=4&row=3&key=1", "stories260K-why-layer1-head4" },
-        { "&view=compare&layer=1&head=4&other.layer=3&other.head=2&difference=1",
-          "stories260K-compare-layer1-head4" },
-    };
-    (void)state;
-    for (size_t i = 0; i < sizeof VIEWS / sizeof *VIEWS; i++) {
-        open_menu(VIEWS[i].members);
-        expect_opens(VIEWS[i].name);
-    }
-}
-
 /* Vocabularies may have whole tags as tokens: they end no script of the saved HTML. */
-static void test_labels(void **state)
+TEST(labels)
 {
-    (void)state;
     explorer_begin();
     explorer_open("model=stories260K");
     cJSON *holds = browser_run(
@@ -134,12 +88,37 @@ static void test_labels(void **state)
     cJSON_Delete(holds);
 }
 
-int main(void)
+/* With a key in use the line reads it from a variable: it is nowhere in the page. */
+TEST(curl_with_key)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_labels),
-        cmocka_unit_test(test_curl_with_key),
-        cmocka_unit_test(test_each_view_opens),
-    };
-    return cmocka_run_group_tests(tests, NULL, explorer_stop);
+    open_menu(HEAD);
+    browser_run(&browser, "return import(new URL('explorer/data/api.js', document.baseURI))"
+                          ".then((api) => { api.setKey('top-secret'); return 0; })");
+    browser_click(&browser, ".take button");
+    browser_click(&browser, ".take button");
+    browser_expect(&browser, "document.querySelector('textarea[name=curl]').value.includes("
+                             "' -H \"Authorization: Bearer $KEY\" ')");
+    browser_expect(&browser, "![document.documentElement.outerHTML, location.href,"
+                             "...[...document.querySelectorAll('textarea')].map((e) => e.value)]"
+                             ".some((text) => text.includes('top-secret'))");
 }
+
+TEST(each_view_opens)
+{
+    static const struct {
+        const char *members, *name;
+    } VIEWS[] = {
+        { "", "stories260K-overview" },
+        { HEAD, "stories260K-head-layer1-head4" },
+        { "&view=tokens&layer=1", "stories260K-tokens-layer1" },
+        { "&view=why&layer=1&head=4&row=3&key=1", "stories260K-why-layer1-head4" },
+        { "&view=compare&layer=1&head=4&other.layer=3&other.head=2&difference=1",
+          "stories260K-compare-layer1-head4" },
+    };
+    for (size_t i = 0; i < sizeof VIEWS / sizeof *VIEWS; i++) {
+        open_menu(VIEWS[i].members);
+        expect_opens(VIEWS[i].name);
+    }
+}
+
+ALL_TESTS(NULL, explorer_stop);

@@ -1,22 +1,13 @@
 /* test_page_saved.c - what people take away: files that open elsewhere and show the same, numbers
  * that are the API's, and a line for curl that gives them again. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answer.h"
 #include "browser_input.h"
 #include "browser_log.h"
 #include "explorer.h"
 #include "fixture.h"
 #include "skip.h"
+#include "test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #define STATE "model=stories260K&text=One+day,+Lily+found+a+ball.&layer=1&head=4&row=5&key=3"
@@ -115,9 +106,8 @@ static void expect_files(const char *view, const char *stem)
     free(html_path);
 }
 
-static void test_pictures(void **state)
+TEST(pictures)
 {
-    (void)state;
     explorer_begin();
     expect_files("overview", "stories260K-overview");
     expect_files("head", "stories260K-head-layer1-head4");
@@ -127,9 +117,8 @@ static void test_pictures(void **state)
 }
 
 /* The saved page names the cell under the pointer. */
-static void test_html_names_cells(void **state)
+TEST(html_names_cells)
 {
-    (void)state;
     explorer_begin();
     explorer_open("%s", STATE "&view=head");
     char *path = save("stories260K-head-layer1-head4.html");
@@ -179,9 +168,8 @@ static const cJSON *weights_of(const cJSON *answer, int head)
     return cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(layer, "weights"), head);
 }
 
-static void test_numbers(void **state)
+TEST(numbers)
 {
-    (void)state;
     explorer_begin();
     size_t size;
     explorer_open("%s", STATE "&view=head");
@@ -214,9 +202,8 @@ static void test_numbers(void **state)
 }
 
 /* The line for curl, pasted into a shell, gives the map; whatever the text has in it. */
-static void test_curl_line(void **state)
+TEST(curl_line)
 {
-    (void)state;
     skip_without("curl", "command -v curl");
     explorer_begin();
     explorer_open("model=stories260K&text=It%%27s+%%22$HOME%%22+%%60id%%60+%%5C+%%0Aa+%%24%%28id%%"
@@ -245,13 +232,4 @@ static void test_curl_line(void **state)
     free(line);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pictures),
-        cmocka_unit_test(test_html_names_cells),
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_curl_line),
-    };
-    return cmocka_run_group_tests(tests, NULL, explorer_stop);
-}
+ALL_TESTS(NULL, explorer_stop);

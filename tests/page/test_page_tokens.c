@@ -1,23 +1,14 @@
 /* test_page_tokens.c - lines between tokens: which are drawn, of which heads, and texts of more
  * tokens than a column holds. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "browser_input.h"
 #include "explorer.h"
-
-#include <stdio.h>
+#include "test.h"
 
 #define VIEW EXPLORER_TEXT "&view=tokens&layer=1"
 
 /* Random maps: the lines are the weights that reach the threshold; of too many the largest stay. */
-static void test_lines(void **state)
+TEST(lines)
 {
-    (void)state;
     explorer_begin();
     explorer_open(VIEW);
     browser_expect(
@@ -47,9 +38,8 @@ static void test_lines(void **state)
 }
 
 /* A click turns a head on or off, a double click or Shift and Enter leaves it alone. */
-static void test_heads(void **state)
+TEST(heads)
 {
-    (void)state;
     explorer_begin();
     explorer_open(VIEW);
     browser_click(&browser, ".swatch[data-head='2']");
@@ -69,9 +59,8 @@ static void test_heads(void **state)
 
 /* A fixed token shows its lines alone, in the colour of the head from the token's own middle; the
  * line under it leads to why. */
-static void test_fixed(void **state)
+TEST(fixed)
 {
-    (void)state;
     explorer_begin();
     explorer_open(VIEW "&heads=3&threshold=0.3");
     browser_click(&browser, ".token-column.rows button[data-place='5']");
@@ -94,11 +83,10 @@ static void test_fixed(void **state)
 }
 
 /* 200 tokens a column; the buttons beside it lead on, and the fixed token is on the first page. */
-static void test_pages(void **state)
+TEST(pages)
 {
     char text[2048] = "model=stories260K&view=tokens&layer=0&threshold=0.5&row=210&text=";
     size_t used = 0;
-    (void)state;
     while (text[used])
         used++;
     for (int i = 0; i < 60; i++)
@@ -118,13 +106,4 @@ static void test_pages(void **state)
     explorer_expect_quiet(NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_heads),
-        cmocka_unit_test(test_fixed),
-        cmocka_unit_test(test_pages),
-    };
-    return cmocka_run_group_tests(tests, NULL, explorer_stop);
-}
+ALL_TESTS(NULL, explorer_stop);

@@ -1,18 +1,8 @@
 /* answer.c - checks on answers. Each check shows the answer when it fails. */
 #include "answer.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "daemon.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { SHOWN_BYTES = 600 };
 

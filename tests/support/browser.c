@@ -1,21 +1,12 @@
 /* browser.c - see browser.h. The driver is asked over the protocol that the W3C calls WebDriver. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "browser.h"
+#include "test.h"
 
 #include "daemon.h"
 #include "skip.h"
 
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>

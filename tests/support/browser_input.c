@@ -1,18 +1,8 @@
 /* browser_input.c - see browser_input.h. Keys and the mouse are WebDriver's actions. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "browser_input.h"
+#include "test.h"
 
 #include "request_text.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ------------------------------------------------------------------------- actions -- */
 

@@ -1,17 +1,8 @@
 /* browser_log.c - see browser_log.h. Chromedriver keeps two logs, and hands out each entry once. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "browser_log.h"
+#include "test.h"
 
 #include "request_text.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 static cJSON *entries_of(struct browser *browser, const char *type)
 {

@@ -1,20 +1,11 @@
 /* browser_window.c - what a browser shows: size, colour scheme, pictures, tabs, files that it
  * saves. See browser.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "browser.h"
+#include "test.h"
 
 #include "daemon.h"
 
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 void browser_command(struct browser *browser, const char *command, const char *parameters)

@@ -1,16 +1,9 @@
 /* callers.c - see callers.h. */
 #include "callers.h"
+#include "test.h"
 
 #include "fill.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 struct scheduler *scheduler;
@@ -243,7 +236,6 @@ void callers_expect_answered(int i)
 
 int callers_set_up(void **state)
 {
-    (void)state;
     for (int i = 0; i < MEMBERS; i++)
         caller_init(&callers[i], (uint64_t)i);
     return 0;
@@ -251,7 +243,6 @@ int callers_set_up(void **state)
 
 int callers_tear_down(void **state)
 {
-    (void)state;
     for (int i = 0; i < MEMBERS; i++)
         free(callers[i].scratch);
     return 0;
@@ -259,7 +250,6 @@ int callers_tear_down(void **state)
 
 int callers_set_up_group(void **state)
 {
-    (void)state;
     struct attn_linear linears[4];
     struct fill fill = { MEMBERS };
     for (int p = 0; p < 4; p++) {
@@ -280,7 +270,6 @@ int callers_set_up_group(void **state)
 
 int callers_tear_down_group(void **state)
 {
-    (void)state;
     free(workspace);
     return 0;
 }

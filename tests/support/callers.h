@@ -42,7 +42,6 @@ extern struct caller callers[MEMBERS]; /* of 1, 2, 3, 1, 2, 3, 1 and 2 rows */
 extern struct holder long_holder, short_holder;
 
 /* A cmocka test with callers, and one of a group that shares them. */
-#define CALLERS_TEST(test) cmocka_unit_test_setup_teardown(test, callers_set_up, callers_tear_down)
 int callers_set_up(void **state);
 int callers_tear_down(void **state);
 int callers_set_up_group(void **state);

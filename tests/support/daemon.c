@@ -4,12 +4,7 @@
  * nothing reads the file, and the whole text is there when a test fails. The port is read from
  * the "listening" log line, as a user would. */
 #include "daemon.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "http_client.h"
 #include "twin.h"
@@ -20,9 +15,6 @@
 #include <ftw.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>

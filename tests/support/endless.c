@@ -1,19 +1,9 @@
 /* endless.c - see endless.h. */
 #include "endless.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "answer.h"
 #include "request_text.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char JOBS[] = "attnd_queue_jobs";
 static const char COST[] = "attnd_queue_cost_seconds";

@@ -1,17 +1,8 @@
 /* example.c - see example.h. */
 #include "example.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "manifest.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 
 void example_run(const char *command, const struct daemon *daemon,
                  char output[EXAMPLE_OUTPUT_BYTES])

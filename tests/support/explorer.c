@@ -1,19 +1,10 @@
 /* explorer.c - see explorer.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "explorer.h"
+#include "test.h"
 
 #include "browser_input.h"
 #include "browser_log.h"
 #include "fixture.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 
 struct browser browser;
 

@@ -1,14 +1,6 @@
 /* fault_expect.c - see fault_expect.h. */
 #include "fault_expect.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <string.h>
+#include "test.h"
 
 void fault_expect(const char *what, const struct fault *fault, enum fault_code code,
                   const char *words, const char *pointer)

@@ -1,15 +1,6 @@
 /* forward_case.c - see forward_case.h. */
 #include "forward_case.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 enum { NAME_BYTES = 160 };
 

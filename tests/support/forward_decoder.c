@@ -1,23 +1,12 @@
 /* forward_decoder.c - see forward_decoder.h. */
 #include "forward_decoder.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "answer.h"
 #include "fixture.h"
 #include "forward_session.h"
 #include "request_text.h"
 #include "trace_client.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { VOCABULARY = 40, LENGTH_DEFAULT = 11, LENGTH_MAX = 1024, FIRST_TOKENS = 6 };
 

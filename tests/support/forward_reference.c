@@ -1,16 +1,6 @@
 /* forward_reference.c - see forward_reference.h. */
 #include "forward_reference.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 struct forward_layer *forward_layer_at(struct forward *forward, int place)
 {

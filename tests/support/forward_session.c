@@ -1,20 +1,10 @@
 /* forward_session.c - see forward_session.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "forward_session.h"
+#include "test.h"
 
 #include "request_text.h"
 #include "session_client.h"
 #include "trace_client.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 /* Of numbers of one row: rows of few tokens are computed in another order than those of many. */
 static const double TOLERANCE = 2e-5;

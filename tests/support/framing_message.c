@@ -1,17 +1,8 @@
 /* framing_message.c - see framing_message.h. */
 #include "framing_message.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "manifest.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char FILE_NAME[] = "tests/http/framing_messages.txt";
 

@@ -1,17 +1,8 @@
 /* gradient_case.c - see gradient_case.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "gradient_case.h"
+#include "test.h"
 
 #include <inttypes.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const double TOLERANCE = 2e-5;
 

@@ -3,12 +3,7 @@
  * Nothing here judges an answer. A test fails here only if there can be no answer at all (no
  * handle, no socket, no memory). */
 #include "http_client.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "daemon.h"
 #include "twin.h"
@@ -19,9 +14,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

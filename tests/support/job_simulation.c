@@ -1,11 +1,6 @@
 /* job_simulation.c - see job_simulation.h. */
 #include "job_simulation.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 void simulation_admit(struct job_order *order, struct job *job, int64_t now_ns)
 {

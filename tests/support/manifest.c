@@ -3,16 +3,7 @@
  * A stack of the keys above a line, each with its indent, gives the path of the line. "- " opens
  * a member of a list; the keys of the member are indented by two more columns. */
 #include "manifest.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 enum { DEPTH_MAX = 32, PATH_BYTES = 512 };
 

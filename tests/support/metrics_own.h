@@ -5,6 +5,7 @@
 
 #include "api/prometheus.h"
 #include "metrics_page.h"
+#include "test.h"
 #include "watch/metrics.h"
 
 static struct metrics_page before, after;

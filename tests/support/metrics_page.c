@@ -1,18 +1,7 @@
 /* metrics_page.c - see metrics_page.h. Names that begin with nv_ are Triton's: the rules for our
  * own names do not hold for them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "metrics_page.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static const char LETTERS[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
 static const char DIGITS[] = "0123456789";

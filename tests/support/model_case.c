@@ -1,18 +1,9 @@
 /* model_case.c - see model_case.h. */
 #include "model_case.h"
+#include "test.h"
 
 #include "fault_expect.h"
 #include "store/model_open.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
 
 static bool make(struct model **model, const char *config, const char *tensors, struct fault *fault)
 {

@@ -1,18 +1,8 @@
 /* model_client.c - requests on models. The context of demo shows which version answered. */
 #include "model_client.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "answer.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static struct http_response send_to(struct http_client *client, const char *name,
                                     struct http_request request)

@@ -1,17 +1,8 @@
 /* no_memory.c - see no_memory.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "no_memory.h"
+#include "test.h"
 
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -111,7 +102,6 @@ void go_through(const struct http_request *request, long status, uint64_t times)
 
 int no_memory_start(void **state)
 {
-    (void)state;
     char path[400];
     const char *library = getenv("FAILING_MALLOC");
     char *absolute = realpath(library ? library : "build/cc/tests/support/failing_malloc.so", NULL);

@@ -1,20 +1,10 @@
 /* oip_client.c - see oip_client.h. */
 #include "oip_client.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "tensor_file.h"
 
 #include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* --------------------------------------------------------------- requests -- */
 

@@ -1,18 +1,9 @@
 /* openapi_agreement.c - see openapi_agreement.h. */
 #include "openapi_agreement.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "answer.h"
 #include "schema_check.h"
-
-#include <stdio.h>
-#include <string.h>
 
 /* Of an item of a batch the fault is in the answer. */
 static bool is_refused(const struct http_response *response)

@@ -1,18 +1,9 @@
 /* openapi_document.c - see openapi_document.h. */
 #include "openapi_document.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "answer.h"
 #include "schema_check.h"
-
-#include <string.h>
 
 cJSON *openapi_document;
 cJSON *openapi_seen;

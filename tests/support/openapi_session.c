@@ -1,18 +1,10 @@
 /* openapi_session.c - see openapi_session.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "openapi_session.h"
 #include "daemon.h"
 #include "key_file.h"
 #include "openapi_document.h"
-#include "openapi_session.h"
 #include "session_bytes.h"
-
-#include <stdio.h>
+#include "test.h"
 
 static void put(struct http_client *client, struct session_bytes file, long status)
 {

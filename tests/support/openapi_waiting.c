@@ -1,15 +1,7 @@
 /* openapi_waiting.c - see openapi_waiting.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "daemon.h"
 #include "openapi_waiting.h"
-
-#include <stdio.h>
+#include "daemon.h"
+#include "test.h"
 
 struct http_raw *openapi_waiting_open(struct openapi_waiting *waiting,
                                       const struct openapi_call *call, int port)

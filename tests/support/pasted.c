@@ -1,23 +1,13 @@
 /* pasted.c - pages whose commands are pasted; see pasted.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "pasted.h"
 #include "balancer.h"
 #include "manifest.h"
-#include "pasted.h"
+#include "test.h"
 
 #include <cjson/cJSON.h>
 
 #include <ctype.h>
 #include <limits.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define ADDRESS   "127.0.0.1:8080"
@@ -245,7 +235,6 @@ static void serve(void)
 
 int pasted_start(void **state)
 {
-    (void)state;
     char *command = NULL, address[64];
     program = realpath(daemon_program(), NULL);
     assert_non_null(program);
@@ -274,7 +263,6 @@ int pasted_start(void **state)
 
 int pasted_stop(void **state)
 {
-    (void)state;
     daemon_stop(&server);
     assert_int_equal(chdir(home), 0);
     setenv("ATTND", program, 1);

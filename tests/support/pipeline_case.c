@@ -1,15 +1,6 @@
 /* pipeline_case.c - a step of a pipeline on its own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "pipeline_case.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 char *pipeline_case_json(const char *text)
 {

@@ -1,5 +1,6 @@
 /* published.c - see published.h. */
 #include "published.h"
+#include "test.h"
 
 #include "base/arena.h"
 #include "base/dtype.h"
@@ -8,18 +9,7 @@
 #include "made_model.h"
 #include "store/model_open.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 enum { TENSORS_MAX = 512, NAME_BYTES = 160, RANK_MAX = 4 };

@@ -1,15 +1,6 @@
 /* published_client.c - see published_client.h. */
 #include "published_client.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <math.h>
-#include <stdlib.h>
+#include "test.h"
 
 void published_add_rows(struct request_text *text, const char *name, struct rows rows)
 {

@@ -1,14 +1,6 @@
 /* published_rotary.c - see published_rotary.h. */
 #include "published_rotary.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
+#include "test.h"
 
 const struct published_rotary PUBLISHED_LLAMA = { .begin = "model.layers.#.self_attn.",
                                                   .output = "o_proj",

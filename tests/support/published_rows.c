@@ -1,16 +1,7 @@
 /* published_rows.c - the functions of published.h that change projected rows in place: rotary
  * embedding, norms and clamping. Also the buckets of T5. */
 #include "published.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <math.h>
-#include <stdlib.h>
+#include "test.h"
 
 enum { PAIRS_MAX = 256 };
 

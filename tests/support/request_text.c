@@ -1,18 +1,8 @@
 /* request_text.c - bodies made by program: matrices, and requests of a chosen duration. */
 #include "request_text.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "fill.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { SLOW_HEADS = 64, SLOW_QUERIES_MAX = 4096, SLOW_KEYS = 32768 };
 

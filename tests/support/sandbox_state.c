@@ -1,17 +1,9 @@
 /* sandbox_state.c - see sandbox_state.h. */
 #include "sandbox_state.h"
+#include "test.h"
 
 #include "daemon.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

@@ -1,16 +1,6 @@
 /* schema_check.c - see schema_check.h. */
 #include "schema_check.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
-
-#include <math.h>
-#include <string.h>
+#include "test.h"
 
 /* Where the last misfit was: the names of the members from the outermost inwards, and what was
  * wrong. */

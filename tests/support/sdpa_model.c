@@ -1,11 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "sdpa_model.h"
+#include "test.h"
 
 struct model *sdpa_model_open(struct model_store **models)
 {

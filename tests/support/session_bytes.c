@@ -1,20 +1,10 @@
 /* session_bytes.c - see session_bytes.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "answer.h"
 #include "session_bytes.h"
+#include "answer.h"
+#include "test.h"
 
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define TYPE "application/x-safetensors"
 

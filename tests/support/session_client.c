@@ -1,16 +1,7 @@
 /* session_client.c - see session_client.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "answer.h"
 #include "session_client.h"
-
-#include <stdio.h>
-#include <string.h>
+#include "answer.h"
+#include "test.h"
 
 enum { PATH_BYTES = 160 };
 

@@ -1,21 +1,11 @@
 /* session_load.c - see session_load.h. */
 #include "session_load.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "daemon.h"
 #include "request_text.h"
 
 #include <cjson/cJSON.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { COLUMNS = 4 };
 

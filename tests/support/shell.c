@@ -1,16 +1,8 @@
 /* shell.c - see shell.h. */
 #include "shell.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <limits.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { OUTPUT_BYTES = 1 << 16 };

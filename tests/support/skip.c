@@ -1,15 +1,6 @@
 /* skip.c - see skip.h. */
 #include "skip.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "test.h"
 
 void skip_without(const char *package, const char *present)
 {

@@ -1,21 +1,12 @@
 /* store_directory.c - see store_directory.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "store_directory.h"
+#include "test.h"
 
 #include "fault_expect.h"
 #include "made_model.h"
 
 #include <dirent.h>
 #include <ftw.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 char store_directory[64];
@@ -32,14 +23,12 @@ static int remove_one(const char *path, const struct stat *status, int type, str
 
 int store_directory_make(void **state)
 {
-    (void)state;
     snprintf(store_directory, sizeof store_directory, "/tmp/attnd-store-XXXXXX");
     return mkdtemp(store_directory) ? 0 : -1;
 }
 
 int store_directory_remove(void **state)
 {
-    (void)state;
     return nftw(store_directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 

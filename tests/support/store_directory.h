@@ -4,9 +4,7 @@
 
 #include "store/model_store.h"
 
-/* A cmocka test that has the directory, empty at first, and leaves none. */
-#define STORE_TEST(test)                                                                           \
-    cmocka_unit_test_setup_teardown(test, store_directory_make, store_directory_remove)
+/* Before and after a test that has the directory, empty at first, and leaves none. */
 int store_directory_make(void **state);
 int store_directory_remove(void **state);
 

@@ -1,20 +1,13 @@
 /* stub_collector.c - see stub_collector.h. */
 #include "stub_collector.h"
+#include "test.h"
 
 #include "daemon.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
 #include <arpa/inet.h>
-#include <cmocka.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

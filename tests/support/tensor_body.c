@@ -1,15 +1,6 @@
 /* tensor_body.c - see tensor_body.h. */
 #include "tensor_body.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 enum { LENGTH_BYTES = 8 };
 

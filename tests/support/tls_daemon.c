@@ -1,14 +1,6 @@
 /* tls_daemon.c - see tls_daemon.h. */
 #include "tls_daemon.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
+#include "test.h"
 
 enum { ARGUMENTS_MAX = 24, PATH_BYTES = 256 };
 

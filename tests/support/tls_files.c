@@ -1,17 +1,8 @@
 /* tls_files.c - see tls_files.h. */
 #include "tls_files.h"
+#include "test.h"
 
 #include "skip.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
 
 bool tls_files_possible(void)
 {

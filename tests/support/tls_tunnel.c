@@ -1,11 +1,6 @@
 /* tls_tunnel.c - see tls_tunnel.h. */
 #include "tls_tunnel.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "daemon.h"
 
@@ -15,9 +10,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -1,20 +1,9 @@
 /* trace_client.c - see trace_client.h. */
 #include "trace_client.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "answer.h"
 #include "request_text.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Of a row, relative in the 2-norm, also after more than 12 layers; of a weight; of a logarithm; of
  * a row and a weight where scores are sharp. */

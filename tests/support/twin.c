@@ -1,20 +1,12 @@
 /* twin.c - starts twins, translates identifiers and writes down what differs. */
 #include "twin.h"
+#include "test.h"
 
 #include "daemon.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <ctype.h>
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

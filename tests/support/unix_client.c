@@ -1,21 +1,12 @@
 /* unix_client.c - see unix_client.h. */
 #include "unix_client.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "base/unix_address.h"
 #include "daemon.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 int unix_client_connect(const char *name)

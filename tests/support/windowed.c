@@ -1,21 +1,11 @@
 /* windowed.c - see windowed.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "windowed.h"
+#include "test.h"
 
 #include "answer.h"
 #include "fill.h"
 #include "request_text.h"
 #include "session_client.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { Q_HEADS = 4, KV_HEADS = 2, HEAD_DIM = 8, STEP_MAX = 700 };
 enum { Q_COLUMNS = Q_HEADS * HEAD_DIM, KV_COLUMNS = KV_HEADS * HEAD_DIM };

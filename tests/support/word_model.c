@@ -1,18 +1,9 @@
 /* word_model.c - see word_model.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "word_model.h"
+#include "test.h"
 
 #include "published.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 const char word_model_config[] =

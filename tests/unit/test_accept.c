@@ -1,22 +1,13 @@
 /* test_accept.c - which media type an Accept line chooses (RFC 9110, sections 12.4.2 and 12.5.1).
  * Codings are in test_coding.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "formats/accept.h"
-
-#include <string.h>
+#include "test.h"
 
 enum { FILE_TYPE, JSON_TYPE, TYPE_COUNT };
 static const char *const TYPES[TYPE_COUNT] = { "application/x-safetensors", "application/json" };
 
-static void test_lines(void **state)
+TEST(lines)
 {
-    (void)state;
     static const struct {
         const char *line;
         int by_file, by_json; /* what is chosen where the file, and where JSON, is usual */
@@ -71,9 +62,8 @@ static void test_lines(void **state)
 }
 
 /* No cut of a line is read past its end. */
-static void test_cuts(void **state)
+TEST(cuts)
 {
-    (void)state;
     static const char LINE[] = "a/b;p=\"x\\\"y,z\" ; q=0.5 , */* ;q=0.25,, application/*; q=1.000";
     for (size_t length = 0; length < sizeof LINE; length++) {
         char cut[sizeof LINE] = "";
@@ -86,10 +76,4 @@ static void test_cuts(void **state)
         }
         assert_ptr_equal(list, cut + length);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_lines), cmocka_unit_test(test_cuts) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,7 @@
 /* test_access_budget.c - the budget of CPU time, in simulated time: what is taken and refused, how
  * exact the wait is, and that a key under ten times its budget gets its budget. */
 #include "access/access_account.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-#include <math.h>
-#include <stdlib.h>
+#include "test.h"
 
 static const int64_t MS = 1000000, SECOND = 1000000000;
 static const int64_t START = 1234567890; /* any time but 0 */
@@ -24,9 +17,8 @@ static struct access_budget made(double rate, int64_t burst_ns)
 
 /* ---------------------------------------------------------------- one request -- */
 
-static void test_taken_until_in_debt(void **state)
+TEST(taken_until_in_debt)
 {
-    (void)state;
     int64_t wait_ns = -1;
     struct access_budget budget = made(0.5, 1 * SECOND);
     assert_true(access_budget_take(&budget, 0, 100 * MS, START, &wait_ns));
@@ -39,9 +31,8 @@ static void test_taken_until_in_debt(void **state)
     access_budget_free(&budget);
 }
 
-static void test_saves_up_to_the_depth(void **state)
+TEST(saves_up_to_the_depth)
 {
-    (void)state;
     int64_t wait_ns;
     struct access_budget budget = made(0.5, 1 * SECOND);
     const int64_t later = START + 100 * SECOND;
@@ -53,9 +44,8 @@ static void test_saves_up_to_the_depth(void **state)
     access_budget_free(&budget);
 }
 
-static void test_larger_than_the_depth(void **state)
+TEST(larger_than_the_depth)
 {
-    (void)state;
     int64_t wait_ns;
     struct access_budget budget = made(0.1, 50 * MS);
     assert_true(access_budget_take(&budget, 0, 60 * SECOND, START, &wait_ns));
@@ -65,9 +55,8 @@ static void test_larger_than_the_depth(void **state)
     access_budget_free(&budget);
 }
 
-static void test_no_bound(void **state)
+TEST(no_bound)
 {
-    (void)state;
     int64_t wait_ns;
     struct access_budget budget = made(0, 0);
     for (int i = 0; i < 1000; i++)
@@ -77,9 +66,8 @@ static void test_no_bound(void **state)
     access_budget_free(&budget);
 }
 
-static void test_corrected_by_what_was_used(void **state)
+TEST(corrected_by_what_was_used)
 {
-    (void)state;
     int64_t wait_ns;
     struct access_budget budget = made(1, 1 * SECOND);
     assert_true(access_budget_take(&budget, 0, 500 * MS, START, &wait_ns));
@@ -95,9 +83,8 @@ static void test_corrected_by_what_was_used(void **state)
 
 /* What a request took and did not use comes back in full, even where the level has risen to the
  * depth meanwhile. Beyond the depth the level does not rise by itself. */
-static void test_too_much_reserved(void **state)
+TEST(too_much_reserved)
 {
-    (void)state;
     int64_t wait_ns;
     struct access_budget budget = made(1, 100 * MS);
     assert_true(access_budget_take(&budget, 0, 1 * SECOND, START, &wait_ns));
@@ -111,9 +98,8 @@ static void test_too_much_reserved(void **state)
 }
 
 /* A request is judged again when it is planned. What it took before is no debt to itself. */
-static void test_taken_again_with_more_known(void **state)
+TEST(taken_again_with_more_known)
 {
-    (void)state;
     int64_t wait_ns;
     struct access_budget budget = made(1, 1 * SECOND);
     assert_true(access_budget_take(&budget, 0, 10 * MS, START, &wait_ns));
@@ -128,9 +114,8 @@ static void test_taken_again_with_more_known(void **state)
     access_budget_free(&budget);
 }
 
-static void test_change_keeps_the_level(void **state)
+TEST(change_keeps_the_level)
 {
-    (void)state;
     int64_t wait_ns;
     struct access_budget budget = made(1, 10 * SECOND);
     assert_true(access_budget_take(&budget, 0, 2 * SECOND, START, &wait_ns));
@@ -145,9 +130,8 @@ static void test_change_keeps_the_level(void **state)
 }
 
 /* Threads read the clock before they take the mutex. */
-static void test_time_that_steps_back(void **state)
+TEST(time_that_steps_back)
 {
-    (void)state;
     int64_t wait_ns;
     struct access_budget budget = made(1, 1 * SECOND);
     assert_true(access_budget_take(&budget, 0, 500 * MS, START + 10 * MS, &wait_ns));
@@ -160,9 +144,8 @@ static void test_time_that_steps_back(void **state)
 /* ------------------------------------------------------------------- waiting -- */
 
 /* A client that comes back after Retry-After is taken; a second earlier it is refused. */
-static void test_retry_after_is_exact(void **state)
+TEST(retry_after_is_exact)
 {
-    (void)state;
     srand(7);
     for (int i = 0; i < 10000; i++) {
         const double rate = (1 + rand() % 1000) / 100.0 / (1 + rand() % 50);
@@ -184,9 +167,8 @@ static void test_retry_after_is_exact(void **state)
     }
 }
 
-static void test_seconds(void **state)
+TEST(seconds)
 {
-    (void)state;
     assert_int_equal(access_budget_wait_s(0), 1);
     assert_int_equal(access_budget_wait_s(1), 1);
     assert_int_equal(access_budget_wait_s(SECOND), 1);
@@ -273,9 +255,8 @@ static void assert_gets_its_budget(const struct load *load)
 
 /* A depth that is smaller than the budget of the time between two requests loses a part of it. So
  * where the depth is small, large requests come more often, as those of clients that try again. */
-static void test_overload(void **state)
+TEST(overload)
 {
-    (void)state;
     static const double rates[] = { 0.1, 2 };
     static const double biases[] = { 0.5, 1, 2 };
     srand(11);
@@ -300,23 +281,4 @@ static void test_overload(void **state)
                     assert_gets_its_budget(&load);
                 }
             }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_taken_until_in_debt),
-        cmocka_unit_test(test_saves_up_to_the_depth),
-        cmocka_unit_test(test_larger_than_the_depth),
-        cmocka_unit_test(test_no_bound),
-        cmocka_unit_test(test_corrected_by_what_was_used),
-        cmocka_unit_test(test_too_much_reserved),
-        cmocka_unit_test(test_taken_again_with_more_known),
-        cmocka_unit_test(test_change_keeps_the_level),
-        cmocka_unit_test(test_time_that_steps_back),
-        cmocka_unit_test(test_retry_after_is_exact),
-        cmocka_unit_test(test_seconds),
-        cmocka_unit_test(test_overload),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,23 +1,14 @@
 /* test_access_key.c - what a key may do: scopes that hold others, and patterns of models. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "access/access_key.h"
-
-#include <string.h>
+#include "test.h"
 
 static struct access_key key_with(unsigned scopes, char *patterns)
 {
     return (struct access_key){ .scopes = scopes, .patterns = patterns };
 }
 
-static void test_scopes(void **state)
+TEST(scopes)
 {
-    (void)state;
     for (int has = ACCESS_ANY + 1; has < ACCESS_SCOPE_COUNT; has++) {
         const struct access_key key = key_with(1u << has, NULL);
         for (int asked = 0; asked < ACCESS_SCOPE_COUNT; asked++) {
@@ -36,9 +27,8 @@ static void test_scopes(void **state)
     assert_null(access_scope_nearest("zebra"));
 }
 
-static void test_models(void **state)
+TEST(models)
 {
-    (void)state;
     static const struct {
         char patterns[32]; /* each ended by NUL, then an empty one */
         const char *name;
@@ -75,13 +65,4 @@ static void test_models(void **state)
     const struct access_key all = key_with(1u << ACCESS_INFER, NULL);
     assert_true(access_key_may_infer(&all, "demo"));
     assert_true(access_key_may_infer(NULL, "demo"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scopes),
-        cmocka_unit_test(test_models),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

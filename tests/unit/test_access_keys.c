@@ -1,20 +1,11 @@
 /* test_access_keys.c - the keys of a file, read again: what stays, what goes, what is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "access/access_keys.h"
 #include "capture.h"
 #include "daemon.h"
+#include "test.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -73,9 +64,8 @@ static void assert_accounts(struct access_keys *keys, const char *expected)
     assert_string_equal(names, expected);
 }
 
-static void test_find(void **state)
+TEST(find)
 {
-    (void)state;
     struct access_keys *keys = open_text("a " ABC " infer\nb " ABD " admin expires=2001-09-09\n"
                                          "c - metrics\nd - metrics expires=2001-09-09\n");
     assert_int_equal(access_keys_count(keys), 4);
@@ -95,9 +85,8 @@ static void test_find(void **state)
 }
 
 /* Keys go with their file, but not while a request holds them; accounts stay by their names. */
-static void test_reload(void **state)
+TEST(reload)
 {
-    (void)state;
     struct access_keys *keys = open_text("a " ABC " infer cpu=1\nb " ABD " infer\n");
     struct access_key *a = access_keys_find(keys, "abc", 3), *b = access_keys_find(keys, "abd", 3);
     reload_text(keys, "# moved\na " ABD " metrics cpu=2\nc " ABC " infer\n", 1, 1);
@@ -128,9 +117,8 @@ static void test_reload(void **state)
     access_keys_free(keys);
 }
 
-static void test_wrong_file_keeps_keys(void **state)
+TEST(wrong_file_keeps_keys)
 {
-    (void)state;
     struct access_keys *keys = open_text("a " ABC " infer cpu=1\n");
     struct fault fault;
     char expected[512];
@@ -178,9 +166,8 @@ static char *logged(mode_t mode)
     return log;
 }
 
-static void test_files(void **state)
+TEST(files)
 {
-    (void)state;
     char other[512];
     assert_not_opened("/nowhere/keys", "No such file");
     assert_not_opened(directory, "is not a regular file");
@@ -206,9 +193,8 @@ static void test_files(void **state)
     access_keys_free(keys);
 }
 
-static void test_size(void **state)
+TEST(size)
 {
-    (void)state;
     const size_t most = 1 << 20;
     char *text = malloc(most + 2);
     assert_non_null(text);
@@ -241,9 +227,8 @@ static void *search(void *context)
     return (void *)missed;
 }
 
-static void test_readers_beside_reloads(void **state)
+TEST(readers_beside_reloads)
 {
-    (void)state;
     struct access_keys *keys = open_text("a " ABC " infer in-flight=1\n");
     pthread_t threads[3];
     for (int i = 0; i < 3; i++)
@@ -267,28 +252,15 @@ static void test_readers_beside_reloads(void **state)
 
 static int create_directory(void **state)
 {
-    (void)state;
     directory = daemon_directory_create();
     return asprintf(&path, "%s/keys", directory) > 0 ? 0 : -1;
 }
 
 static int remove_directory(void **state)
 {
-    (void)state;
     daemon_directory_remove(directory);
     free(path);
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_find),
-        cmocka_unit_test(test_reload),
-        cmocka_unit_test(test_wrong_file_keeps_keys),
-        cmocka_unit_test(test_files),
-        cmocka_unit_test(test_size),
-        cmocka_unit_test(test_readers_beside_reloads),
-    };
-    return cmocka_run_group_tests(tests, create_directory, remove_directory);
-}
+ALL_TESTS(create_directory, remove_directory);

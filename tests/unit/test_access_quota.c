@@ -1,16 +1,10 @@
 /* test_access_quota.c - what the requests of one name may use: bounds, refusals in words, counters;
  * and a budget that many threads use at once. */
 #include "access/access_account.h"
+#include "test.h"
 #include "watch/key_metrics.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
 static const int64_t MS = 1000000, SECOND = 1000000000, START = 987654321;
 
@@ -21,9 +15,8 @@ static struct access_quota *made(struct access_quota *quota, const struct access
     return quota;
 }
 
-static void test_no_quota(void **state)
+TEST(no_quota)
 {
-    (void)state;
     struct fault fault = { .code = FAULT_MEMORY };
     const struct memory_share share = { .owner_refused = true };
     int64_t reserved_ns = 0;
@@ -37,9 +30,8 @@ static void test_no_quota(void **state)
     access_quota_leave(NULL, FAULT_NONE);
 }
 
-static void test_no_bounds(void **state)
+TEST(no_bounds)
 {
-    (void)state;
     struct access_quota quota;
     struct access_limits limits;
     struct fault fault;
@@ -53,9 +45,8 @@ static void test_no_bounds(void **state)
     access_quota_free(&quota);
 }
 
-static void test_in_flight(void **state)
+TEST(in_flight)
 {
-    (void)state;
     struct access_quota quota;
     struct fault fault = { .code = FAULT_NONE };
     made(&quota, &(struct access_limits){ .in_flight = 2 });
@@ -75,9 +66,8 @@ static void test_in_flight(void **state)
     access_quota_free(&quota);
 }
 
-static void test_cpu_time(void **state)
+TEST(cpu_time)
 {
-    (void)state;
     struct access_quota quota;
     struct fault fault = { .code = FAULT_NONE };
     int64_t reserved_ns = 0, other_ns = 0;
@@ -102,9 +92,8 @@ static void test_cpu_time(void **state)
     access_quota_free(&quota);
 }
 
-static void test_memory(void **state)
+TEST(memory)
 {
-    (void)state;
     struct access_quota quota;
     struct fault fault = { .code = FAULT_NONE };
     made(&quota, &(struct access_limits){ .memory_bytes = 1000 });
@@ -148,9 +137,8 @@ static void assert_on_page(const char *written, const char *line)
         fail_msg("no line '%s' in\n%s", line, written);
 }
 
-static void test_counters(void **state)
+TEST(counters)
 {
-    (void)state;
     struct access_quota quota;
     struct fault fault;
     static struct key_holding holdings[KEY_METRICS_PLACES];
@@ -182,9 +170,8 @@ static void test_counters(void **state)
 }
 
 /* Names beyond the places count together; a name that is gone leaves its place to another. */
-static void test_places(void **state)
+TEST(places)
 {
-    (void)state;
     static struct access_quota quotas[KEY_METRICS_NAMES_MAX + 2];
     static char names[KEY_METRICS_NAMES_MAX + 2][16];
     static struct key_holding holdings[KEY_METRICS_PLACES];
@@ -226,9 +213,8 @@ static void *use(void *argument)
 }
 
 /* No charge is lost, and what was reserved has come back. */
-static void test_threads(void **state)
+TEST(threads)
 {
-    (void)state;
     struct access_quota quota;
     pthread_t threads[THREADS];
     const int64_t used_ns = (int64_t)THREADS * ROUNDS * 2000;
@@ -242,15 +228,4 @@ static void test_threads(void **state)
     const double left_ns = quota.budget.level_ns - (double)(SECOND - used_ns);
     assert_true(left_ns >= 0 && left_ns < 100); /* the budget of ROUNDS ns is 20 */
     access_quota_free(&quota);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_quota),  cmocka_unit_test(test_no_bounds),
-        cmocka_unit_test(test_in_flight), cmocka_unit_test(test_cpu_time),
-        cmocka_unit_test(test_memory),    cmocka_unit_test(test_counters),
-        cmocka_unit_test(test_places),    cmocka_unit_test(test_threads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,9 @@
 /* test_access_secret.c - keys as clients have them: made at random, hashed, found in headers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "access/access_secret.h"
+#include "test.h"
 
-#include <stdio.h>
-#include <string.h>
-
-static void test_hash(void **state)
+TEST(hash)
 {
-    (void)state;
     /* FIPS 180-4's examples. */
     static const struct {
         const char *secret, *hash;
@@ -32,9 +22,8 @@ static void test_hash(void **state)
     }
 }
 
-static void test_new(void **state)
+TEST(new)
 {
-    (void)state;
     static const char base64url[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     char secrets[64][ACCESS_SECRET_NEW_BYTES], seen[sizeof base64url] = "";
@@ -88,9 +77,8 @@ static const struct {
     { NULL, "Bearer abc", "!" },
 };
 
-static void test_headers(void **state)
+TEST(headers)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++) {
         const char *secret = NULL, *expected = headers[i].expected;
         size_t size = 0;
@@ -107,9 +95,8 @@ static void test_headers(void **state)
     }
 }
 
-static void test_length(void **state)
+TEST(length)
 {
-    (void)state;
     char value[600] = "Bearer ";
     const char *secret;
     size_t size;
@@ -121,15 +108,4 @@ static void test_length(void **state)
     assert_int_equal(access_secret_of_headers(value, NULL, &secret, &size), ACCESS_SECRET_REFUSED);
     assert_int_equal(access_secret_of_headers(NULL, value + 7, &secret, &size),
                      ACCESS_SECRET_REFUSED);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hash),
-        cmocka_unit_test(test_new),
-        cmocka_unit_test(test_headers),
-        cmocka_unit_test(test_length),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

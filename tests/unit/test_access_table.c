@@ -1,19 +1,9 @@
 /* test_access_table.c - the text of a keys' file: what each good line means, and for each bad one
  * the place and the words of the fault. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "access/access_table.h"
+#include "test.h"
 
 #include <gnutls/gnutls.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* SHA-256 of "abc" (FIPS 180-4's example) and of "abd". */
 #define ABC "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
@@ -89,9 +79,8 @@ static const char *const good[][2] = {
     { "a - infer expires=9999-12-31", NULL },
 };
 
-static void test_good_lines(void **state)
+TEST(good_lines)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         struct access_table *table = accept(good[i][0]);
         char buffer[512];
@@ -104,9 +93,8 @@ static void test_good_lines(void **state)
     }
 }
 
-static void test_files(void **state)
+TEST(files)
 {
-    (void)state;
     static const struct {
         const char *text;
         int count;
@@ -129,9 +117,8 @@ static void test_files(void **state)
     access_table_free(table);
 }
 
-static void test_limits(void **state)
+TEST(limits)
 {
-    (void)state;
     struct access_table *table =
         accept("a - infer cpu=0.25 in-flight=8 memory=64MiB sessions=4 session-memory=3KiB "
                "weight=2.5 "
@@ -256,17 +243,15 @@ static const char *const bad[][2] = {
     { "a - infer # \x7F", "keys:1:13: the byte 0x7F came; expected text" },
 };
 
-static void test_bad_lines(void **state)
+TEST(bad_lines)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_refused_bytes(bad[i][0], strlen(bad[i][0]), bad[i][1]);
     assert_refused_bytes("a\0- infer", 9, "keys:1:2: the byte 0x00 came; expected text");
 }
 
-static void test_bounds(void **state)
+TEST(bounds)
 {
-    (void)state;
     char line[4200];
     memset(line, ' ', sizeof line);
     memcpy(line, "a - infer", 9);
@@ -316,9 +301,8 @@ static int comparisons_of(const struct access_table *table, const char *secret, 
 }
 
 /* Every hash is compared, whichever is equal. */
-static void test_find_compares_all(void **state)
+TEST(find_compares_all)
 {
-    (void)state;
     struct access_table *table =
         accept("first " ABC " infer\n"
                "cert - infer\n"
@@ -341,24 +325,19 @@ static void test_find_compares_all(void **state)
 
 static int create_accounts(void **state)
 {
-    (void)state;
     accounts = access_accounts_create();
     return accounts ? 0 : -1;
 }
 
 static int free_accounts(void **state)
 {
-    (void)state;
     access_accounts_free(accounts);
     return 0;
 }
 
+ALL_TESTS(create_accounts, free_accounts);
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good_lines), cmocka_unit_test(test_files),
-        cmocka_unit_test(test_limits),     cmocka_unit_test(test_bad_lines),
-        cmocka_unit_test(test_bounds),     cmocka_unit_test(test_find_compares_all),
-    };
-    return cmocka_run_group_tests(tests, create_accounts, free_accounts);
+    return test_run(NULL);
 }

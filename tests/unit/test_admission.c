@@ -1,13 +1,7 @@
 /* What is taken and what is refused, tested on the pure function that decides it; and the memory
  * of what bodies of a kind cost. */
 #include "service/admission.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #define SECOND INT64_C(1000000000)
 
@@ -19,7 +13,6 @@ static int retry_after_s;
 
 static int setup(void **state)
 {
-    (void)state;
     limits = (struct admission_limits){ .items_max = 10,
                                         .cost_ns_max = 4 * SECOND,
                                         .one_ns_max = 4 * SECOND };
@@ -41,9 +34,8 @@ static enum admission_verdict judge(void)
     return verdict;
 }
 
-static void test_items(void **state)
+TEST(items)
 {
-    (void)state;
     request.items = 5;
     assert_int_equal(judge(), ADMISSION_TAKEN);
     request.items = 6;
@@ -67,9 +59,8 @@ static void test_items(void **state)
     assert_int_equal(judge(), ADMISSION_TAKEN);
 }
 
-static void test_cost(void **state)
+TEST(cost)
 {
-    (void)state;
     request.likely_ns = 4 * SECOND; /* 8 s of work: what two workers do in 4 */
     assert_int_equal(judge(), ADMISSION_TAKEN);
     request.likely_ns += 1;
@@ -96,9 +87,8 @@ static void test_cost(void **state)
 }
 
 /* 504 says when so much less goes before the request that it would be in time. */
-static void test_too_late(void **state)
+TEST(too_late)
 {
-    (void)state;
     limits.cost_ns_max = 1000 * SECOND;
     queue.cost_ns = queue.before_ns = 100 * SECOND; /* 50 s by the clock, doubted: 100 */
     request.certain_ns = 4 * SECOND;                /* 1 s by the clock, at best */
@@ -115,9 +105,8 @@ static void test_too_late(void **state)
 /* Whatever the load makes of a prediction: a request that its size does not make too large is
  * never refused for good. A request that its size makes too large is refused for good at any
  * time. */
-static void test_for_good_by_size_alone(void **state)
+TEST(for_good_by_size_alone)
 {
-    (void)state;
     request.by_size_ns = 4 * SECOND;
     request.left_ns = INT64_MAX;
     for (int64_t ns = SECOND; ns < INT64_MAX / 2048; ns *= 2) {
@@ -134,9 +123,8 @@ static void test_for_good_by_size_alone(void **state)
     assert_int_equal(judge(), ADMISSION_TOO_LARGE);
 }
 
-static void test_deadlines(void **state)
+TEST(deadlines)
 {
-    (void)state;
     /* 2 s for the work before it, 2 s for work that may pass it, and half of its own second,
      * which two workers share: 0.25 s. */
     request.left_ns = 4250000000;
@@ -175,9 +163,8 @@ static void test_deadlines(void **state)
 
 /* Once planned, a request that costs what was predicted keeps its place. Requests that came
  * meanwhile do not push it out. */
-static void test_places_are_kept(void **state)
+TEST(places_are_kept)
 {
-    (void)state;
     queue.items = 10;
     queue.cost_ns = 9 * SECOND;
     queue.before_ns = 0;
@@ -195,9 +182,8 @@ static void test_places_are_kept(void **state)
 }
 
 /* A share may have as much as is free besides. */
-static void test_a_flood_leaves_half(void **state)
+TEST(a_flood_leaves_half)
 {
-    (void)state;
     limits.items_max = 100;
     queue = (struct admission_queue){
         .worker_count = 2, .slowdown = 1, .is_shared = true, .share_part = 1
@@ -220,9 +206,8 @@ static void test_a_flood_leaves_half(void **state)
     assert_int_equal(queue.items, 100);
 }
 
-static void test_a_flood_leaves_half_of_the_cost(void **state)
+TEST(a_flood_leaves_half_of_the_cost)
 {
-    (void)state;
     limits.items_max = 1000;
     queue = (struct admission_queue){
         .worker_count = 2, .slowdown = 1, .is_shared = true, .share_part = 1
@@ -241,9 +226,8 @@ static void test_a_flood_leaves_half_of_the_cost(void **state)
 }
 
 /* Each item that ends makes the share's part less and what is free more. */
-static void test_when_there_is_room_for_a_share(void **state)
+TEST(when_there_is_room_for_a_share)
 {
-    (void)state;
     limits.items_max = 100;
     limits.cost_ns_max = 10000 * SECOND;
     queue = (struct admission_queue){ .items = 60,
@@ -271,9 +255,8 @@ static void test_when_there_is_room_for_a_share(void **state)
 
 /* A batch that is taken because its share has nothing in the queue: for others it counts as half of
  * what was free, whatever its size. */
-static void test_a_batch_leaves_half(void **state)
+TEST(a_batch_leaves_half)
 {
-    (void)state;
     limits.items_max = 1024;
     for (int64_t items = 1; items <= 65536; items *= 2) {
         queue = (struct admission_queue){
@@ -292,9 +275,8 @@ static void test_a_batch_leaves_half(void **state)
 
 /* Batches that are larger than the queue do not keep each other out: among jobs that are not
  * planned, each of which may be one, the first is taken, and the next when it is done. */
-static void test_one_large_batch_at_a_time(void **state)
+TEST(one_large_batch_at_a_time)
 {
-    (void)state;
     limits.items_max = 1024;
     for (int is_shared = 0; is_shared < 2; is_shared++) {
         queue = (struct admission_queue){ .items = 3,
@@ -316,9 +298,8 @@ static void test_one_large_batch_at_a_time(void **state)
 }
 
 /* However a share's items come: they leave others as many places as they count for. */
-static void test_batches_of_a_share_leave_half(void **state)
+TEST(batches_of_a_share_leave_half)
 {
-    (void)state;
     limits.items_max = 1024;
     for (int64_t first = 1; first <= 2048; first += 7) {
         queue = (struct admission_queue){
@@ -337,9 +318,8 @@ static void test_batches_of_a_share_leave_half(void **state)
 
 /* One share after the other, each with a batch: a place is left while there are two. Without
  * shares a batch leaves a quarter. */
-static void test_batches_leave_a_place(void **state)
+TEST(batches_leave_a_place)
 {
-    (void)state;
     limits.items_max = 1024;
     queue = (struct admission_queue){ .worker_count = 2, .slowdown = 1, .is_shared = true };
     for (int64_t left = 512; left > 0; left /= 2) {
@@ -356,9 +336,8 @@ static void test_batches_leave_a_place(void **state)
     assert_int_equal(admission_counted_items(&limits, &queue, 2), 1);
 }
 
-static void test_guesses(void **state)
+TEST_WITH(guesses, NULL, NULL)
 {
-    (void)state;
     const uint64_t key = cost_guess_key("/v1/attention", "application/json", 100000);
     assert_int_equal(cost_guess_ns(key), 0);
     cost_guess_learn(key, 8000);
@@ -381,23 +360,4 @@ static void test_guesses(void **state)
     assert_int_equal(cost_guess_ns(cost_guess_key("", "", SIZE_MAX)), 1064);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_items, setup),
-        cmocka_unit_test_setup(test_cost, setup),
-        cmocka_unit_test_setup(test_too_late, setup),
-        cmocka_unit_test_setup(test_for_good_by_size_alone, setup),
-        cmocka_unit_test_setup(test_deadlines, setup),
-        cmocka_unit_test_setup(test_places_are_kept, setup),
-        cmocka_unit_test_setup(test_a_flood_leaves_half, setup),
-        cmocka_unit_test_setup(test_a_flood_leaves_half_of_the_cost, setup),
-        cmocka_unit_test_setup(test_when_there_is_room_for_a_share, setup),
-        cmocka_unit_test_setup(test_a_batch_leaves_half, setup),
-        cmocka_unit_test_setup(test_one_large_batch_at_a_time, setup),
-        cmocka_unit_test_setup(test_batches_of_a_share_leave_half, setup),
-        cmocka_unit_test_setup(test_batches_leave_a_place, setup),
-        cmocka_unit_test(test_guesses),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(setup, NULL);

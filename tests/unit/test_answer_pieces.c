@@ -1,19 +1,9 @@
 /* test_answer_pieces.c - a text with tensors in it has the same bytes whether it is written at
  * once or in pieces, for any shapes and dtypes. If there is no memory for it, that is a fault. */
 #include "infer/answer_pieces.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "base/dtype.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { NUMBERS = 300000 };
 
@@ -24,7 +14,6 @@ static uint16_t *halves, *bfloats;
 
 static int set_up(void **state)
 {
-    (void)state;
     floats = malloc(NUMBERS * sizeof *floats);
     doubles = malloc(NUMBERS * sizeof *doubles);
     integers = malloc(NUMBERS * sizeof *integers);
@@ -45,7 +34,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     free(floats);
     free(doubles);
     free(integers);
@@ -101,9 +89,8 @@ static void assert_same(const struct tensor *tensors, int count, int64_t pieces_
     text_free(&whole);
 }
 
-static void test_dtypes(void **state)
+TEST(dtypes)
 {
-    (void)state;
     const struct tensor tensors[] = {
         { floats, ATTN_F32, false, 2, { 300, 1000 } },
         { halves, ATTN_F16, false, 1, { 200000 } },
@@ -116,9 +103,8 @@ static void test_dtypes(void **state)
     assert_same(tensors, sizeof tensors / sizeof tensors[0], 5);
 }
 
-static void test_shapes(void **state)
+TEST(shapes)
 {
-    (void)state;
     const struct tensor tensors[] = {
         { floats, ATTN_F32, false, 1, { 65536 } },
         { floats, ATTN_F32, false, 1, { 65537 } },
@@ -136,9 +122,8 @@ static void test_shapes(void **state)
 }
 
 /* Many tensors in a piece: long ones, short ones that are written at once, and empty ones. */
-static void test_many(void **state)
+TEST(many)
 {
-    (void)state;
     enum { COUNT = 700 };
     static struct tensor tensors[COUNT];
     for (int i = 0; i < COUNT; i++)
@@ -151,18 +136,16 @@ static void test_many(void **state)
 }
 
 /* More bytes than the size from which memory is asked for in large pages. */
-static void test_large(void **state)
+TEST(large)
 {
-    (void)state;
     static struct tensor tensors[9];
     for (int i = 0; i < 9; i++)
         tensors[i] = (struct tensor){ floats, ATTN_F32, false, 2, { 1000, 300 } };
     assert_same(tensors, 9, 40);
 }
 
-static void test_no_gaps(void **state)
+TEST(no_gaps)
 {
-    (void)state;
     const struct tensor tensor = { floats, ATTN_F32, false, 1, { 20 } };
     struct answer_pieces pieces = { .count = 0 };
     struct text text;
@@ -179,9 +162,8 @@ static void test_no_gaps(void **state)
 
 /* If the budget is smaller than the text needs, by any amount, that is a fault, and nothing
  * stays reserved. */
-static void test_budget(void **state)
+TEST(budget)
 {
-    (void)state;
     const struct tensor tensor = { floats, ATTN_F32, false, 2, { 300, 1000 } };
     int refused = 0, taken = 0;
     for (size_t budget = 0; budget < ((size_t)8 << 20); budget += 100000) {
@@ -212,9 +194,8 @@ static void test_budget(void **state)
 }
 
 /* Stretches of any length, one behind the other. */
-static void test_stretches(void **state)
+TEST(stretches)
 {
-    (void)state;
     const int64_t shape[] = { 3, 4, 5 };
     const struct tensor_text tensor = tensor_text_make(floats, ATTN_F32, 3, shape);
     struct text whole;
@@ -236,13 +217,4 @@ static void test_stretches(void **state)
     text_free(&whole);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dtypes),    cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_many),      cmocka_unit_test(test_large),
-        cmocka_unit_test(test_no_gaps),   cmocka_unit_test(test_budget),
-        cmocka_unit_test(test_stretches),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+ALL_TESTS(set_up, tear_down);

@@ -1,26 +1,9 @@
 /* test_arena.c - alignment, the limit, and that pieces never overlap. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/arena.h"
+#include "test.h"
 
-#include <string.h>
-
-/* Without this AddressSanitizer ends the program where malloc() would return NULL. */
-const char *__asan_default_options(void);
-
-const char *__asan_default_options(void)
+TEST(pieces_are_apart_and_aligned)
 {
-    return "allocator_may_return_null=1";
-}
-
-static void test_pieces_are_apart_and_aligned(void **state)
-{
-    (void)state;
     enum { PIECES = 600 };
     unsigned char *pieces[PIECES];
     size_t sizes[PIECES];
@@ -40,9 +23,8 @@ static void test_pieces_are_apart_and_aligned(void **state)
 }
 
 /* A large piece must not end the use of the block that small ones are cut from. */
-static void test_large_piece_leaves_the_block(void **state)
+TEST(large_piece_leaves_the_block)
 {
-    (void)state;
     struct arena arena;
     arena_init(&arena, SIZE_MAX);
     char *first = arena_alloc(&arena, 64);
@@ -52,9 +34,8 @@ static void test_large_piece_leaves_the_block(void **state)
     arena_free(&arena);
 }
 
-static void test_limit(void **state)
+TEST(limit)
 {
-    (void)state;
     struct arena arena;
     arena_init(&arena, 1 << 20);
     assert_null(arena_alloc(&arena, (1 << 20) + 1));
@@ -70,9 +51,8 @@ static void test_limit(void **state)
     arena_free(&arena);
 }
 
-static void test_sizes_that_overflow(void **state)
+TEST(sizes_that_overflow)
 {
-    (void)state;
     struct arena arena;
     arena_init(&arena, SIZE_MAX);
     assert_null(arena_alloc(&arena, SIZE_MAX));
@@ -84,9 +64,8 @@ static void test_sizes_that_overflow(void **state)
     arena_free(&arena);
 }
 
-static void test_calloc_clears_and_strdup_copies(void **state)
+TEST(calloc_clears_and_strdup_copies)
 {
-    (void)state;
     struct arena arena;
     arena_init(&arena, SIZE_MAX);
     for (int i = 0; i < 100; i++)
@@ -104,9 +83,8 @@ static void test_calloc_clears_and_strdup_copies(void **state)
     arena_free(&arena);
 }
 
-static void test_free_of_nothing(void **state)
+TEST(free_of_nothing)
 {
-    (void)state;
     arena_free(NULL);
     struct arena arena = { 0 };
     arena_free(&arena);
@@ -114,17 +92,4 @@ static void test_free_of_nothing(void **state)
     arena_free(&arena);
     arena_free(&arena);
     assert_null(arena.blocks);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pieces_are_apart_and_aligned),
-        cmocka_unit_test(test_large_piece_leaves_the_block),
-        cmocka_unit_test(test_limit),
-        cmocka_unit_test(test_sizes_that_overflow),
-        cmocka_unit_test(test_calloc_clears_and_strdup_copies),
-        cmocka_unit_test(test_free_of_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

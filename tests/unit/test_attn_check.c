@@ -3,20 +3,12 @@
  * There is one valid problem, and one table for each kind of field. Each line of a table breaks
  * one thing and says what the plan must answer. A plan is only made, not run, so the memory is
  * never read and the sizes may be absurd. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "attn.h"
+#include "test.h"
 
 #include "base/internal.h"
 
 #include <limits.h>
-#include <math.h>
-#include <string.h>
 
 enum { BATCH = 2, Q_HEADS = 4, KV_HEADS = 2, Q_LEN = 3, KV_LEN = 5, HEAD_DIM = 8, V_HEAD_DIM = 6 };
 
@@ -62,9 +54,8 @@ static void expect(const struct attn_problem *problem, enum attn_status status, 
     assert_int_equal(attn_plan_init(&plan, problem, NULL), status);
 }
 
-static void test_valid(void **state)
+TEST(valid)
 {
-    (void)state;
     const struct attn_problem problem = valid_problem();
     expect(&problem, ATTN_OK, "");
 }
@@ -171,9 +162,8 @@ static const struct integer_fault INTEGER_FAULTS[] = {
     { offsetof(struct attn_problem, options.window_right), 0, ATTN_OK, "" },
 };
 
-static void test_integers(void **state)
+TEST(integers)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof INTEGER_FAULTS / sizeof INTEGER_FAULTS[0]; i++) {
         const struct integer_fault *fault = &INTEGER_FAULTS[i];
         struct attn_problem problem = valid_problem();
@@ -200,9 +190,8 @@ static const struct {
     { offsetof(struct attn_problem, weights), "weights.dtype" },
 };
 
-static void test_dtypes(void **state)
+TEST(dtypes)
 {
-    (void)state;
     static const enum attn_dtype dtypes[] = { ATTN_F64, ATTN_F32, ATTN_F16, ATTN_BF16, ATTN_BOOL };
     for (size_t t = 0; t < sizeof TENSORS / sizeof TENSORS[0]; t++)
         for (size_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++) {
@@ -218,9 +207,8 @@ static void test_dtypes(void **state)
         }
 }
 
-static void test_absent_tensors(void **state)
+TEST(absent_tensors)
 {
-    (void)state;
     static const char *const fields[] = { "query.data", "key.data", "value.data" };
     for (size_t t = 0; t < sizeof TENSORS / sizeof TENSORS[0]; t++) {
         struct attn_problem problem = valid_problem();
@@ -239,9 +227,8 @@ static void test_absent_tensors(void **state)
 
 /* -------------------------------------------------------------- options -- */
 
-static void test_scale_and_softcap(void **state)
+TEST(scale_and_softcap)
 {
-    (void)state;
     static const struct {
         double scale, softcap;
         enum attn_status status;
@@ -270,9 +257,8 @@ static void test_scale_and_softcap(void **state)
     }
 }
 
-static void test_softmax_precision(void **state)
+TEST(softmax_precision)
 {
-    (void)state;
     struct attn_problem problem = valid_problem();
     for (int dtype = ATTN_F32; dtype <= ATTN_BOOL; dtype++) {
         problem.options.softmax_precision = (enum attn_dtype)dtype;
@@ -281,9 +267,8 @@ static void test_softmax_precision(void **state)
     }
 }
 
-static void test_lengths(void **state)
+TEST(lengths)
 {
-    (void)state;
     struct attn_problem problem = valid_problem();
     kv_len[BATCH - 1] = -1;
     expect(&problem, ATTN_ERR_LENGTH, "kv_len");
@@ -302,9 +287,8 @@ static void test_lengths(void **state)
 
 /* The sums past_len + i and p + window may not fit into int64_t. Such a position is refused or
  * does no harm, and never gives a wrong result. The sanitized build sees an overflow. */
-static void test_extreme_past_len(void **state)
+TEST(extreme_past_len)
 {
-    (void)state;
     static const int64_t extremes[] = { INT64_MAX, INT64_MIN, INT64_MAX / 2, INT64_MIN / 2 };
     static _Alignas(64) unsigned char workspace[1 << 20];
     for (size_t i = 0; i < sizeof extremes / sizeof extremes[0]; i++) {
@@ -328,9 +312,8 @@ static void test_extreme_past_len(void **state)
 
 /* ---------------------------------------------------------------- sizes -- */
 
-static void test_too_large(void **state)
+TEST(too_large)
 {
-    (void)state;
     const int64_t huge = INT64_C(1) << 40;
     struct attn_plan plan;
     struct attn_problem problem = { .options = attn_options_default(HEAD_DIM) };
@@ -352,9 +335,8 @@ static void test_too_large(void **state)
 }
 
 /* One number for each query head: what it may be, and what not. */
-static void test_per_head_numbers(void **state)
+TEST(per_head_numbers)
 {
-    (void)state;
     float slopes[Q_HEADS] = { 0.5f, -0.5f, 0.0f, 1e30f };
     float sinks[Q_HEADS] = { 0.5f, -INFINITY, 0.0f, -1e30f };
     struct attn_problem problem = valid_problem();
@@ -374,9 +356,8 @@ static void test_per_head_numbers(void **state)
     }
 }
 
-static void test_empty_lengths(void **state)
+TEST(empty_lengths)
 {
-    (void)state;
     struct attn_plan plan;
     struct attn_problem problem = { .options = attn_options_default(HEAD_DIM) };
     problem.query = attn_tensor_dense(numbers, ATTN_F32, BATCH, Q_HEADS, 0, HEAD_DIM);
@@ -394,9 +375,8 @@ static void test_empty_lengths(void **state)
     assert_true(plan.task_count > 0);
 }
 
-static void test_workspace_does_not_grow(void **state)
+TEST(workspace_does_not_grow)
 {
-    (void)state;
     size_t bytes[6];
     for (int i = 0; i < 2; i++) {
         const int64_t length = i == 0 ? 1000 : 1000000;
@@ -424,9 +404,8 @@ static void test_workspace_does_not_grow(void **state)
 
 /* ---------------------------------------------------- names and helpers -- */
 
-static void test_status_names(void **state)
+TEST(status_names)
 {
-    (void)state;
     assert_string_equal(attn_status_name(ATTN_OK), "ATTN_OK");
     assert_string_equal(attn_status_name(ATTN_ERR_SHAPE), "ATTN_ERR_SHAPE");
     assert_string_equal(attn_status_name(ATTN_ERR_TOO_LARGE), "ATTN_ERR_TOO_LARGE");
@@ -434,9 +413,8 @@ static void test_status_names(void **state)
     assert_string_equal(attn_status_message(ATTN_OK), "success");
 }
 
-static void test_tensor_helpers(void **state)
+TEST(tensor_helpers)
 {
-    (void)state;
     assert_int_equal(attn_dtype_size(ATTN_F64), 8);
     assert_int_equal(attn_dtype_size(ATTN_F32), 4);
     assert_int_equal(attn_dtype_size(ATTN_F16), 2);
@@ -457,9 +435,8 @@ static void test_tensor_helpers(void **state)
     assert_true(options.window_left == -1 && options.window_right == -1);
 }
 
-static void test_kernel_tables(void **state)
+TEST(kernel_tables)
 {
-    (void)state;
     const struct attn_kernels *const *tables = attn_kernels_available();
     assert_non_null(tables[0]);
     int count = 0;
@@ -477,26 +454,4 @@ static void test_kernel_tables(void **state)
     problem.kernels = tables[count - 1];
     assert_int_equal(attn_plan_init(&plan, &problem, NULL), ATTN_OK);
     assert_ptr_equal(attn_plan_full(&plan)->kernels, tables[count - 1]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_valid),
-        cmocka_unit_test(test_integers),
-        cmocka_unit_test(test_dtypes),
-        cmocka_unit_test(test_absent_tensors),
-        cmocka_unit_test(test_scale_and_softcap),
-        cmocka_unit_test(test_softmax_precision),
-        cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_extreme_past_len),
-        cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_per_head_numbers),
-        cmocka_unit_test(test_empty_lengths),
-        cmocka_unit_test(test_workspace_does_not_grow),
-        cmocka_unit_test(test_status_names),
-        cmocka_unit_test(test_tensor_helpers),
-        cmocka_unit_test(test_kernel_tables),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

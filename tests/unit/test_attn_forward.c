@@ -5,18 +5,11 @@
  * through every variant at a few sizes, with grouped heads and a batch. Each call runs on every
  * table of kernels: once with all outputs, then with each output alone, which must have the same
  * bits. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "attention_case.h"
 #include "problem_count.h"
+#include "test.h"
 
 #include <inttypes.h>
-#include <math.h>
 
 /* Rounding of float: sums of up to 300 products of numbers below 1, scaled to about 1, then exp. */
 static const double TOLERANCE = 4e-6;
@@ -363,9 +356,8 @@ static void check(const struct attention_sizes *s, const struct variant *variant
     assert_int_equal(wrong, 0);
 }
 
-static void test_sizes(void **state)
+TEST(sizes)
 {
-    (void)state;
     static const int64_t q_lens[] = { 0, 1, 2, 15, 16, 17, 63, 64, 65, 130 };
     static const int64_t kv_lens[] = { 0, 1, 5, 95, 96, 97, 129, 300 };
     static const int64_t dims[][2] = { { 1, 2 },   { 3, 1 },   { 8, 8 },   { 20, 17 },
@@ -386,9 +378,8 @@ static void test_sizes(void **state)
             }
 }
 
-static void test_variants(void **state)
+TEST(variants)
 {
-    (void)state;
     static const struct attention_sizes sizes[] = {
         { 2, 6, 2, 7, 11, 8, 10 },
         { 2, 4, 4, 33, 33, 16, 16 },
@@ -402,23 +393,12 @@ static void test_variants(void **state)
 }
 
 /* The rows are so wide that a tile has fewer of them. */
-static void test_wide_rows(void **state)
+TEST(wide_rows)
 {
-    (void)state;
     static const int64_t dims[][2] = { { 700, 3 }, { 5, 1300 }, { 3000, 70 } };
     for (size_t d = 0; d < sizeof dims / sizeof dims[0]; d++)
         for (int v = 0; v < VARIANT_COUNT; v += 8) {
             const struct attention_sizes sizes = { 1, 1, 1, 19, 101, dims[d][0], dims[d][1] };
             check(&sizes, &VARIANTS[v], 2000 + d);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_variants),
-        cmocka_unit_test(test_wide_rows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,13 +4,8 @@
  * Time stands still here. A job that has waited for long goes before others whatever it costs,
  * and a test cannot know how long a busy machine lets a job wait. */
 #include "callers.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -45,9 +40,8 @@ static void note_products(struct job *job, int stage, int64_t task, const struct
 
 static const struct job_kind passing_kind = { holder_stage_tasks, note_products, holder_done };
 
-static void test_where_a_batch_stands(void **state)
+TEST(where_a_batch_stands)
 {
-    (void)state;
     struct passing_job cheap = { .job = { .kind = &passing_kind, .cost_ns = 2 * MS } };
     struct passing_job dear = { .job = { .kind = &passing_kind, .cost_ns = 100 * MS } };
     callers_begin(64);
@@ -64,9 +58,8 @@ static void test_where_a_batch_stands(void **state)
 /* A batch of the lowest level waits. The job before it holds the worker again until a member of
  * the highest level has joined the batch. The batch then goes before the job that it would have
  * stood behind. */
-static void test_a_batch_rises_with_who_joins(void **state)
+TEST(a_batch_rises_with_who_joins)
 {
-    (void)state;
     struct passing_job other = { .job = { .kind = &passing_kind, .cost_ns = 2 * MS } };
     struct holder again;
     callers[0].job.priority = 3;
@@ -90,9 +83,8 @@ static void test_a_batch_rises_with_who_joins(void **state)
 /* The default level is the middle one. A batch of that level does not wait behind the lowest
  * level because it has one member of it. With a delay, the batch begins when all members are
  * there. */
-static void test_a_batch_of_several_levels(void **state)
+TEST(a_batch_of_several_levels)
 {
-    (void)state;
     struct passing_job low = { .job = { .kind = &passing_kind, .priority = 3, .cost_ns = MS } };
     callers[1].job.priority = 3;
     callers_create(6, 60000 * MS);
@@ -106,15 +98,13 @@ static void test_a_batch_of_several_levels(void **state)
         callers_expect_answered(i);
 }
 
+EACH_TEST(callers_set_up, callers_tear_down);
+ALL_TESTS(callers_set_up_group, callers_tear_down_group);
+
 int main(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     still = now;
-    const struct CMUnitTest tests[] = {
-        CALLERS_TEST(test_where_a_batch_stands),
-        CALLERS_TEST(test_a_batch_rises_with_who_joins),
-        CALLERS_TEST(test_a_batch_of_several_levels),
-    };
-    return cmocka_run_group_tests(tests, callers_set_up_group, callers_tear_down_group);
+    return test_run(NULL);
 }

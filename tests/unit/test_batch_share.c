@@ -1,17 +1,10 @@
 /* Shares that have jobs in one batch: each pays for its own rows, and a share may go with its last
  * job, whether the batch has begun or not. */
 #include "callers.h"
+#include "test.h"
 #include "work/batch_group.h"
 #include "work/job_share.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static double tag(const struct job_share *share)
@@ -19,9 +12,8 @@ static double tag(const struct job_share *share)
     return share->flows[0].tag;
 }
 
-static void test_each_share_pays_for_its_rows(void **state)
+TEST(each_share_pays_for_its_rows)
 {
-    (void)state;
     static struct holder holders[4];
     struct batch_member members[3];
     struct batch_member *taken[3];
@@ -50,9 +42,8 @@ static void test_each_share_pays_for_its_rows(void **state)
     callers_stop();
 }
 
-static void test_a_batch_is_of_the_share_whose_turn_comes_first(void **state)
+TEST(a_batch_is_of_the_share_whose_turn_comes_first)
 {
-    (void)state;
     static struct holder holders[3];
     struct batch_member members[2];
     struct batch_member *taken[2] = { &members[0], &members[1] };
@@ -89,7 +80,7 @@ static void free_share(int i)
 }
 
 /* Members leave before their batch begins, or are stopped in it, each with its share. */
-static void test_shares_go_with_their_members(void **state)
+TEST(shares_go_with_their_members)
 {
     for (int round = 0; round < 20; round++) {
         callers_create(64, round % 2 * 2 * MS);
@@ -120,12 +111,5 @@ static void test_shares_go_with_their_members(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CALLERS_TEST(test_each_share_pays_for_its_rows),
-        CALLERS_TEST(test_a_batch_is_of_the_share_whose_turn_comes_first),
-        CALLERS_TEST(test_shares_go_with_their_members),
-    };
-    return cmocka_run_group_tests(tests, callers_set_up_group, callers_tear_down_group);
-}
+EACH_TEST(callers_set_up, callers_tear_down);
+ALL_TESTS(callers_set_up_group, callers_tear_down_group);

@@ -2,17 +2,10 @@
  * that a job which leaves or runs out of time in the middle of a batch harms no other, and what
  * the sharing is said to cost. */
 #include "callers.h"
+#include "test.h"
 #include "watch/metrics.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static int metric(const char *name)
@@ -42,9 +35,8 @@ static void run_all(int64_t rows_max)
 
 /* All jobs that came before the worker was free are in the batch when it begins, even though the
  * batch was submitted with the first of them. */
-static void test_all_that_is_there_shares(void **state)
+TEST(all_that_is_there_shares)
 {
-    (void)state;
     const int small = metric("requests_bucket{le=\"4\"}"), large = metric("requests_count");
     const int requests = metric("requests_sum"), rows = metric("rows_sum");
     const int observations = metric("\nattnd_cost_observations_total");
@@ -57,9 +49,8 @@ static void test_all_that_is_there_shares(void **state)
 }
 
 /* Every other job has another precision: each of the two products is made once for either. */
-static void test_precisions_do_not_mix(void **state)
+TEST(precisions_do_not_mix)
 {
-    (void)state;
     const int small = metric("requests_bucket{le=\"4\"}"), batches = metric("requests_count");
     const int requests = metric("requests_sum");
     for (int i = 0; i < MEMBERS; i += 2)
@@ -70,9 +61,8 @@ static void test_precisions_do_not_mix(void **state)
     assert_int_equal(metric("requests_sum"), requests + 2 * MEMBERS);
 }
 
-static void test_a_full_batch_leaves_the_others_another(void **state)
+TEST(a_full_batch_leaves_the_others_another)
 {
-    (void)state;
     for (int64_t rows_max = 6; rows_max <= 9; rows_max++) {
         run_all(rows_max);
         callers_tear_down(state);
@@ -81,9 +71,8 @@ static void test_a_full_batch_leaves_the_others_another(void **state)
 }
 
 /* The member before it ends it, when both have their rows. */
-static void test_leaving_in_a_batch(void **state)
+TEST(leaving_in_a_batch)
 {
-    (void)state;
     callers_begin(64);
     callers[2].end = &callers[3];
     callers[MEMBERS - 1].end = &callers[0];
@@ -98,9 +87,8 @@ static void test_leaving_in_a_batch(void **state)
             callers_expect_answered(i);
 }
 
-static void test_time_passes_in_a_batch(void **state)
+TEST(time_passes_in_a_batch)
 {
-    (void)state;
     callers_begin(64);
     callers[5].end = &callers[5];
     callers_submit_all();
@@ -113,9 +101,8 @@ static void test_time_passes_in_a_batch(void **state)
             callers_expect_answered(i);
 }
 
-static void test_all_are_cancelled(void **state)
+TEST(all_are_cancelled)
 {
-    (void)state;
     callers_begin(64);
     callers[2].ends_all = true;
     callers_submit_all();
@@ -128,9 +115,8 @@ static void test_all_are_cancelled(void **state)
 }
 
 /* Batches do not count as jobs of a client, and take no job's place. */
-static void test_batches_are_not_counted(void **state)
+TEST(batches_are_not_counted)
 {
-    (void)state;
     scheduler = scheduler_create(1, MEMBERS, WORKSPACE);
     batcher = batcher_create(scheduler, 64, 60000 * MS);
     callers_submit_all();
@@ -152,9 +138,8 @@ static void test_batches_are_not_counted(void **state)
 }
 
 /* Members 2 to 7 have 3, 1, 2, 3, 1 and 2 rows. */
-static void test_the_part_that_is_expected(void **state)
+TEST(the_part_that_is_expected)
 {
-    (void)state;
     struct batch_member *member = &callers[1].member;
     member->product = ATTN_PRODUCT_INPUTS;
     member->rows = 2;
@@ -174,17 +159,5 @@ static void test_the_part_that_is_expected(void **state)
     callers_stop();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CALLERS_TEST(test_all_that_is_there_shares),
-        CALLERS_TEST(test_precisions_do_not_mix),
-        CALLERS_TEST(test_a_full_batch_leaves_the_others_another),
-        CALLERS_TEST(test_leaving_in_a_batch),
-        CALLERS_TEST(test_time_passes_in_a_batch),
-        CALLERS_TEST(test_all_are_cancelled),
-        CALLERS_TEST(test_batches_are_not_counted),
-        CALLERS_TEST(test_the_part_that_is_expected),
-    };
-    return cmocka_run_group_tests(tests, callers_set_up_group, callers_tear_down_group);
-}
+EACH_TEST(callers_set_up, callers_tear_down);
+ALL_TESTS(callers_set_up_group, callers_tear_down_group);

@@ -3,24 +3,18 @@
 #include "../bench/peers.h"
 #include "../bench/traffic_connection.h"
 #include "../bench/traffic_report.h"
+#include "test.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-static void test_a_rivals_connections_do_not_delay(void **state)
+TEST(a_rivals_connections_do_not_delay)
 {
     struct traffic_connection connection;
     int port, delays_not = 0;
     socklen_t size = sizeof delays_not;
-    (void)state;
     const int listening = traffic_listen(&port);
     assert_true(traffic_connection_open(&connection, port));
     const int accepted = accept(listening, NULL, NULL);
@@ -32,9 +26,8 @@ static void test_a_rivals_connections_do_not_delay(void **state)
     traffic_connection_close(&connection);
 }
 
-static void test_busy_is_four_fifths_of_what_it_could(void **state)
+TEST(busy_is_four_fifths_of_what_it_could)
 {
-    (void)state;
     assert_true(peer_is_busy(1, 1));
     assert_true(peer_is_busy(0.8, 1));
     assert_false(peer_is_busy(0.79, 1));
@@ -43,10 +36,9 @@ static void test_busy_is_four_fifths_of_what_it_could(void **state)
     assert_false(peer_is_busy(1, 2));
 }
 
-static void test_one_thread_is_timed_in_cpu_seconds(void **state)
+TEST(one_thread_is_timed_in_cpu_seconds)
 {
     struct peer peer = { .threads = 1, .cpu_s = 0.1, .clock_s = 1 };
-    (void)state;
     assert_true(peer_was_busy(&peer));
     peer.threads = 2;
     assert_false(peer_was_busy(&peer));
@@ -54,10 +46,9 @@ static void test_one_thread_is_timed_in_cpu_seconds(void **state)
     assert_true(peer_was_busy(&peer));
 }
 
-static void test_an_idle_peer_is_named_with_its_share(void **state)
+TEST(an_idle_peer_is_named_with_its_share)
 {
     char text[PEER_IDLE_BYTES];
-    (void)state;
     peer_describe_idle(text, 0.16, 2);
     assert_string_equal(text, "not busy: 8% CPU");
     peer_describe_idle(text, 0, 0);
@@ -72,25 +63,12 @@ static void expect_could(double wanted_s, int server_cpus, int machine_cpus, int
     assert_float_equal(could_s, wanted_s, 1e-9);
 }
 
-static void test_what_a_server_could_take(void **state)
+TEST(what_a_server_could_take)
 {
-    (void)state;
     expect_could(10, 1, 2, 32); /* one process beside the client */
     expect_could(16, 2, 2, 32); /* two beside it, on both CPUs */
     expect_could(20, 2, 4, 32);
     expect_could(6, 1, 1, 32); /* the client on the same CPU */
     expect_could(6, 2, 2, 1);  /* in turns with a single caller */
     expect_could(6, 1, 4, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_rivals_connections_do_not_delay),
-        cmocka_unit_test(test_busy_is_four_fifths_of_what_it_could),
-        cmocka_unit_test(test_one_thread_is_timed_in_cpu_seconds),
-        cmocka_unit_test(test_an_idle_peer_is_named_with_its_share),
-        cmocka_unit_test(test_what_a_server_could_take),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

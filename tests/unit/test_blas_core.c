@@ -7,19 +7,11 @@
  * reads the features of the CPU from /proc/cpuinfo, not from the source that process_start.c uses.
  */
 #include "host/process_start.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test.h"
 
 #include <cblas.h>
-#include <cmocka.h>
 #include <dlfcn.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -149,9 +141,8 @@ static const struct {
     { "Sapphirerapids", 3 },
 };
 
-static void test_the_core_of_this_cpu(void **state)
+TEST(the_core_of_this_cpu)
 {
-    (void)state;
     const char *expected = WANTED[cpu_generation()];
     if (expected)
         assert_string_equal(blas_core_wanted(), expected);
@@ -160,9 +151,8 @@ static void test_the_core_of_this_cpu(void **state)
 }
 
 /* Whatever OpenBLAS chose by itself, the core that runs in the end is not older than the CPU. */
-static void test_an_older_core_is_replaced(void **state)
+TEST(an_older_core_is_replaced)
 {
-    (void)state;
     const int generation = cpu_generation();
     for (size_t i = 0; i < sizeof CORES / sizeof CORES[0]; i++) {
         const bool older = CORES[i].generation < generation;
@@ -173,18 +163,16 @@ static void test_an_older_core_is_replaced(void **state)
     }
 }
 
-static void test_the_users_choice_stands(void **state)
+TEST(the_users_choice_stands)
 {
-    (void)state;
     const struct child child = child_run("Prescott", "Nehalem", "1");
     assert_string_equal(child.core, "Nehalem");
     assert_int_equal(child.starts, 1);
 }
 
 /* The same without pretending: the OpenBLAS of this machine on this machine. */
-static void test_the_real_library(void **state)
+TEST(the_real_library)
 {
-    (void)state;
     const int generation = cpu_generation();
     const struct child child = child_run(NULL, NULL, NULL);
     int running = 0;
@@ -196,10 +184,9 @@ static void test_the_real_library(void **state)
     assert_true(child.starts <= 2);
 }
 
-static void test_one_thread(void **state)
+TEST(one_thread)
 {
     static const char *const THREADS[] = { NULL, "1", "2", "16", "nonsense" };
-    (void)state;
     for (size_t i = 0; i < sizeof THREADS / sizeof THREADS[0]; i++) {
         const struct child child = child_run(NULL, NULL, THREADS[i]);
         assert_int_equal(child.threads_at_start, 1);
@@ -209,10 +196,9 @@ static void test_one_thread(void **state)
 }
 
 /* The second start has the same arguments, and the name that ps shows. */
-static void test_the_second_start_is_the_same_program(void **state)
+TEST(the_second_start_is_the_same_program)
 {
     char path[PATH_MAX], comm[16], expected[64];
-    (void)state;
     if (cpu_generation() == 0)
         skip();
     const struct child child = child_run("Prescott", NULL, "1");
@@ -227,15 +213,7 @@ static void test_the_second_start_is_the_same_program(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_core_of_this_cpu),
-        cmocka_unit_test(test_an_older_core_is_replaced),
-        cmocka_unit_test(test_the_users_choice_stands),
-        cmocka_unit_test(test_the_real_library),
-        cmocka_unit_test(test_one_thread),
-        cmocka_unit_test(test_the_second_start_is_the_same_program),
-    };
     if (argc == 2 && strcmp(argv[1], CHILD) == 0)
         return run_child(argc, argv);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL);
 }

@@ -4,17 +4,8 @@
  * aliases. Each alias gives what the own name of the field gives, to the bit. If both are there,
  * the alias counts: PreTrainedConfig.__init__() sets it last. Here the value under the own name
  * would make another model, or none. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "published.h"
-
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 #define OUT_PROJ(begin)                                                                            \
     begin "q_proj.weight 8x8, " begin "q_proj.bias 8, " begin "k_proj.weight 8x8, " begin          \
@@ -159,10 +150,9 @@ static int64_t read_answers(const char *config, const char *tensors,
     return count;
 }
 
-static void test_aliases(void **state)
+TEST(aliases)
 {
     static double own[LAYERS_MAX][NUMBERS], other[LAYERS_MAX][NUMBERS];
-    (void)state;
     for (size_t i = 0; i < sizeof ALIASES / sizeof ALIASES[0]; i++) {
         const int64_t count = read_answers(ALIASES[i].own, ALIASES[i].tensors, own);
         assert_int_equal(read_answers(ALIASES[i].alias, ALIASES[i].tensors, other), count);
@@ -171,10 +161,4 @@ static void test_aliases(void **state)
                 fail_msg("layer %d of %s is not that of %s", (int)layer, ALIASES[i].alias,
                          ALIASES[i].own);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_aliases) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

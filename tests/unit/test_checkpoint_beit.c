@@ -4,18 +4,8 @@
  * Written out of beit/modeling_beit.py of Hugging Face transformers, src/transformers/models/,
  * at 0004a3c206a3: BeitSelfAttention, BeitRelativePositionBias and BeitEncoder. The index of the
  * bias is computed here as there, by coordinates and their differences. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "published.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 enum { WINDOW_HEIGHT = 2, WINDOW_WIDTH = 3, AREA = WINDOW_HEIGHT * WINDOW_WIDTH, HEADS = 3 };
 
@@ -76,11 +66,10 @@ static void expect(int layer)
 }
 
 /* Every combination of the flags, each with the tables that it asks for. */
-static void test_beit(void **state)
+TEST(beit)
 {
     static const char *const TABLES[] = { "", ", " ATTENTION "attention." TABLE " 18x3",
                                           ", beit.encoder." TABLE " 18x3" };
-    (void)state;
     for (int way = 0; way < 4; way++) {
         const bool is_own = way & 1, is_shared = way & 2;
         char config[384], tensors[1024];
@@ -101,10 +90,9 @@ static void test_beit(void **state)
 }
 
 /* The bias fits only the picture size of the config. */
-static void test_positions(void **state)
+TEST(positions)
 {
     struct fault fault;
-    (void)state;
     published_open(FIELDS ",\"use_shared_relative_position_bias\":true}",
                    TENSORS ", beit.encoder." TABLE " 18x3", 2, "F32");
     const struct model_relative_bias *got = &published_model()->layers[1].relative_bias;
@@ -118,13 +106,4 @@ static void test_positions(void **state)
     assert_string_equal(fault.pointer, "/key");
     assert_false(model_bias_check(got, INT64_MAX - 2, 7, 0, 7, &fault));
     published_close();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_beit),
-        cmocka_unit_test(test_positions),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,19 +3,10 @@
  * published_configs.json has the published config of each family, and smaller widths for the
  * tensors. Each of them loads. A field that is known to change numbers changes them or is
  * refused. Any other known field can be left out. An unknown field is refused by its name. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "published.h"
+#include "test.h"
 
 #include <cjson/cJSON.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define UNKNOWN "attention_twist"
 
@@ -198,14 +189,13 @@ static void check_unknown(const char *name, const struct answers *before, cJSON 
     }
 }
 
-static void test_configs(void **state)
+TEST(configs)
 {
     static char tensors[8192];
     cJSON *root = read_configs();
     const cJSON *lists = cJSON_GetObjectItemCaseSensitive(root, "tensors");
     const cJSON *model;
     int count = 0;
-    (void)state;
     cJSON_ArrayForEach(model, cJSON_GetObjectItemCaseSensitive(root, "models")) {
         const char *name = cJSON_GetObjectItemCaseSensitive(model, "name")->valuestring;
         const cJSON *small = cJSON_GetObjectItemCaseSensitive(model, "small");
@@ -232,10 +222,4 @@ static void test_configs(void **state)
     assert_true(count >= 60);
     assert_int_equal(problems, 0);
     cJSON_Delete(root);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_configs) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,22 +4,12 @@
  * Each family's attention is written out of the forward() of its modeling file in Hugging Face
  * transformers, src/transformers/models/, at the commit that stands with it. A window is that of
  * masking_utils.py at 2ccc6cae21fa, sliding_window_overlay(). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "published_rotary.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 /* gptj/modeling_gptj.py at cb6cd7e984c1, GPTJAttention: rotate_every_two() of rotary_dim columns.
  */
-static void test_gptj(void **state)
+TEST(gptj)
 {
     const struct published_rotary gptj = { .begin = "transformer.h.#.attn.",
                                            .output = "out_proj",
@@ -30,7 +20,6 @@ static void test_gptj(void **state)
                                            .theta = 10000,
                                            .scale = 1 / sqrt(8),
                                            .is_every_two = true };
-    (void)state;
     published_compare_rotary(
         "{\"model_type\":\"gptj\",\"n_embd\":16,\"n_head\":2,\"n_layer\":2,"
         "\"rotary_dim\":4}",
@@ -42,7 +31,7 @@ static void test_gptj(void **state)
 #define BIASED(begin, out) PUBLISHED_LINEARS(begin, "q_proj", "k_proj", "v_proj", out, "16")
 
 /* opt/modeling_opt.py at ab910744d640, OPTAttention. */
-static void test_opt(void **state)
+TEST(opt)
 {
     const struct published_rotary opt = { .begin = "model.decoder.layers.#.self_attn.",
                                           .output = "out_proj",
@@ -50,7 +39,6 @@ static void test_opt(void **state)
                                           .heads = 2,
                                           .kv_heads = 2,
                                           .scale = 1 / sqrt(8) };
-    (void)state;
     published_compare_rotary("{\"model_type\":\"opt\",\"hidden_size\":16,\"num_attention_heads\":2,"
                              "\"num_hidden_layers\":2}",
                              BIASED("model.decoder.layers.#.self_attn.", "out_proj"), "F16", &opt);
@@ -60,10 +48,9 @@ static void test_opt(void **state)
 
 /* llama/modeling_llama.py at 5dd4a6354885, LlamaAttention; mixtral and olmo/modeling_olmo.py at
  * 38e888f527a5 (clip_qkv null) compute the same. */
-static void test_llama(void **state)
+TEST(llama)
 {
     struct published_rotary llama = PUBLISHED_LLAMA;
-    (void)state;
     published_compare_rotary(
         PUBLISHED_GROUPED_CONFIG("\"model_type\":\"llama\",\"rope_scaling\":null"),
         PUBLISHED_GROUPED, "F32", &llama);
@@ -99,10 +86,9 @@ static void test_llama(void **state)
 }
 
 /* A head_dim that is not hidden_size / heads, no key/value heads given, and attention_bias. */
-static void test_llama_shapes(void **state)
+TEST(llama_shapes)
 {
     struct published_rotary llama = PUBLISHED_LLAMA;
-    (void)state;
     llama.heads = llama.kv_heads = 2;
     llama.rotary_dim = 8;
     llama.scale = 1 / sqrt(8);
@@ -144,10 +130,9 @@ static void expect_scaling(const char *fields, const struct attn_rope_scaling *e
 
 /* test_rope_scaling.c tests what the scalings compute. This tests which scaling a config.json
  * asks for (modeling_rope_utils.py: dynamic and yarn use max_position_embeddings). */
-static void test_llama_scaling(void **state)
+TEST(llama_scaling)
 {
     struct attn_rope_scaling scaling = attn_rope_scaling_default(ATTN_ROPE_LLAMA3);
-    (void)state;
     scaling.factor = 8;
     scaling.original_max_position_embeddings = 8192;
     expect_scaling("\"rope_scaling\":{\"factor\":8.0,\"low_freq_factor\":1.0,"
@@ -183,10 +168,9 @@ static void test_llama_scaling(void **state)
 }
 
 /* mistral/modeling_mistral.py at 93e0020c96f1: LlamaAttention with a window. */
-static void test_mistral(void **state)
+TEST(mistral)
 {
     struct published_rotary mistral = PUBLISHED_LLAMA;
-    (void)state;
     mistral.window = 3;
     published_compare_rotary(
         PUBLISHED_GROUPED_CONFIG("\"model_type\":\"mistral\",\"sliding_window\":3"),
@@ -210,10 +194,9 @@ static void test_mistral(void **state)
 
 /* qwen2/modeling_qwen2.py at 63bb72374703, Qwen2Attention, and configuration_qwen2.py: layers from
  * max_window_layers on have the window. */
-static void test_qwen2(void **state)
+TEST(qwen2)
 {
     struct published_rotary qwen2 = PUBLISHED_LLAMA;
-    (void)state;
     published_compare_rotary(
         PUBLISHED_GROUPED_CONFIG(
             "\"model_type\":\"qwen2\",\"use_sliding_window\":false,\"sliding_window\":3,"
@@ -238,7 +221,7 @@ static void test_qwen2(void **state)
 }
 
 /* phi/modeling_phi.py at 0faeaf39a917, PhiAttention: the first half of a head's columns rotated. */
-static void test_phi(void **state)
+TEST(phi)
 {
     const struct published_rotary phi = { .begin = "model.layers.#.self_attn.",
                                           .output = "dense",
@@ -248,7 +231,6 @@ static void test_phi(void **state)
                                           .rotary_dim = 4,
                                           .theta = 10000,
                                           .scale = 1 / sqrt(8) };
-    (void)state;
     published_compare_rotary(
         "{\"model_type\":\"phi\",\"partial_rotary_factor\":0.5,\"hidden_size\":16,"
         "\"num_attention_heads\":2,\"num_hidden_layers\":2}",
@@ -258,10 +240,9 @@ static void test_phi(void **state)
 /* stablelm/modeling_stablelm.py at bf112caa961a, StableLmAttention: a part rotated, biases of
  * three.
  */
-static void test_stablelm(void **state)
+TEST(stablelm)
 {
     struct published_rotary stablelm = PUBLISHED_LLAMA;
-    (void)state;
     stablelm.rotary_dim = 2;
     published_compare_rotary(
         PUBLISHED_GROUPED_CONFIG("\"model_type\":\"stablelm\",\"partial_rotary_factor\":0.5,"
@@ -271,21 +252,45 @@ static void test_stablelm(void **state)
 
 /* cohere/modeling_cohere.py at 015bfeb86891, CohereAttention: its rotate_half() takes every other
  * column. */
-static void test_cohere(void **state)
+TEST(cohere)
 {
     struct published_rotary cohere = PUBLISHED_LLAMA;
-    (void)state;
     cohere.is_every_two = true;
     published_compare_rotary(
         PUBLISHED_GROUPED_CONFIG("\"model_type\":\"cohere\",\"use_qk_norm\":false"),
         PUBLISHED_GROUPED, "F32", &cohere);
 }
 
+/* masking_utils.py of transformers 5, create_causal_mask() and create_sliding_window_causal_mask():
+ * "is_causal": false looks both ways, through a window as far as |i - j| <= sliding_window. */
+TEST(bidirectional)
+{
+    static const struct {
+        const char *fields, *tensors;
+        int64_t reach;
+    } MODELS[] = {
+        { "\"model_type\":\"llama\"", PUBLISHED_GROUPED, 0 },
+        { "\"model_type\":\"qwen2\",\"sliding_window\":3", QWEN2, 0 },
+        { "\"model_type\":\"qwen2\",\"use_sliding_window\":true,\"max_window_layers\":0,"
+          "\"sliding_window\":3",
+          QWEN2, 3 },
+        { "\"model_type\":\"mistral\",\"sliding_window\":2", PUBLISHED_GROUPED, 2 },
+    };
+    for (size_t i = 0; i < sizeof MODELS / sizeof MODELS[0]; i++) {
+        struct published_rotary want = PUBLISHED_LLAMA;
+        char config[512];
+        snprintf(config, sizeof config, PUBLISHED_GROUPED_CONFIG("%s,\"is_causal\":false"),
+                 MODELS[i].fields);
+        want.is_bidirectional = true;
+        want.reach = MODELS[i].reach;
+        published_compare_rotary(config, MODELS[i].tensors, "F32", &want);
+    }
+}
+
 /* llama-models' models/llama3/model.py at 43e87a37feaa, apply_scaling(): Llama 3.1's numbers. */
-static void test_meta_scaled(void **state)
+TEST(meta_scaled)
 {
     struct attn_rope_scaling want = attn_rope_scaling_default(ATTN_ROPE_LLAMA3);
-    (void)state;
     want.factor = 8;
     want.original_max_position_embeddings = 8192;
     for (int scaled = 0; scaled < 2; scaled++) {
@@ -308,44 +313,4 @@ static void test_meta_scaled(void **state)
         }
         published_close();
     }
-}
-
-/* masking_utils.py of transformers 5, create_causal_mask() and create_sliding_window_causal_mask():
- * "is_causal": false looks both ways, through a window as far as |i - j| <= sliding_window. */
-static void test_bidirectional(void **state)
-{
-    static const struct {
-        const char *fields, *tensors;
-        int64_t reach;
-    } MODELS[] = {
-        { "\"model_type\":\"llama\"", PUBLISHED_GROUPED, 0 },
-        { "\"model_type\":\"qwen2\",\"sliding_window\":3", QWEN2, 0 },
-        { "\"model_type\":\"qwen2\",\"use_sliding_window\":true,\"max_window_layers\":0,"
-          "\"sliding_window\":3",
-          QWEN2, 3 },
-        { "\"model_type\":\"mistral\",\"sliding_window\":2", PUBLISHED_GROUPED, 2 },
-    };
-    (void)state;
-    for (size_t i = 0; i < sizeof MODELS / sizeof MODELS[0]; i++) {
-        struct published_rotary want = PUBLISHED_LLAMA;
-        char config[512];
-        snprintf(config, sizeof config, PUBLISHED_GROUPED_CONFIG("%s,\"is_causal\":false"),
-                 MODELS[i].fields);
-        want.is_bidirectional = true;
-        want.reach = MODELS[i].reach;
-        published_compare_rotary(config, MODELS[i].tensors, "F32", &want);
-    }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gptj),          cmocka_unit_test(test_opt),
-        cmocka_unit_test(test_llama),         cmocka_unit_test(test_llama_shapes),
-        cmocka_unit_test(test_llama_scaling), cmocka_unit_test(test_mistral),
-        cmocka_unit_test(test_qwen2),         cmocka_unit_test(test_phi),
-        cmocka_unit_test(test_stablelm),      cmocka_unit_test(test_cohere),
-        cmocka_unit_test(test_bidirectional), cmocka_unit_test(test_meta_scaled),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,18 +3,8 @@
  *
  * Each family's attention is written out of the forward() of its modeling file in Hugging Face
  * transformers, src/transformers/models/, at the commit that stands with it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "published.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 /* query, key, value and dense of names that begin alike, over hidden_states or over what an encoder
  * gives; scores divided by the root of the head's size. */
@@ -77,7 +67,7 @@ static void expect_cross(const struct plain *plain, int layer, int64_t index, in
 
 /* bert/modeling_bert.py at 8ec58104181b, BertSelfAttention and BertSelfOutput;
  * electra/modeling_electra.py at 4770c6d87fb4 and roberta copy it. */
-static void test_bert(void **state)
+TEST(bert)
 {
     static const struct {
         const char *model_type, *prefix, *tensors;
@@ -88,7 +78,6 @@ static void test_bert(void **state)
         { "xlm-roberta", "roberta.", BERT_TENSORS("roberta.", "attention") },
         { "electra", "electra.", BERT_TENSORS("electra.", "attention") },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof FAMILIES / sizeof FAMILIES[0]; i++) {
         char config[256], begin[64];
         snprintf(config, sizeof config,
@@ -105,13 +94,12 @@ static void test_bert(void **state)
 }
 
 /* The same file: a decoder is causal, and add_cross_attention gives it a second attention. */
-static void test_bert_decoder(void **state)
+TEST(bert_decoder)
 {
     const struct plain self = {
         .begin = "bert.encoder.layer.#.attention.", BERT_NAMES, .heads = 3, .causal = true
     };
     struct plain cross = self;
-    (void)state;
     cross.begin = "bert.encoder.layer.#.crossattention.";
     cross.causal = false;
     published_open(
@@ -126,12 +114,11 @@ static void test_bert_decoder(void **state)
 }
 
 /* distilbert/modeling_distilbert.py at e368c1a8819d, MultiHeadSelfAttention. */
-static void test_distilbert(void **state)
+TEST(distilbert)
 {
     const struct plain plain = { .begin = "distilbert.transformer.layer.#.attention.",
                                  PLAIN("q_lin", "k_lin", "v_lin", "out_lin"),
                                  .heads = 2 };
-    (void)state;
     published_open("{\"model_type\":\"distilbert\",\"dim\":8,\"n_heads\":2,\"n_layers\":2}",
                    PUBLISHED_LINEARS("distilbert.transformer.layer.#.attention.", "q_lin", "k_lin",
                                      "v_lin", "out_lin", "8"),
@@ -148,11 +135,10 @@ static void test_distilbert(void **state)
 
 /* albert/modeling_albert.py at 3c354ea20e34, AlbertAttention, and AlbertTransformer.forward(): the
  * group of layer i is int(i / (num_hidden_layers / num_hidden_groups)). */
-static void test_albert(void **state)
+TEST(albert)
 {
     const struct plain first = { .begin = ALBERT_GROUP("0"), ALBERT_NAMES, .heads = 3 };
     const struct plain second = { .begin = ALBERT_GROUP("1"), ALBERT_NAMES, .heads = 3 };
-    (void)state;
     published_open("{\"model_type\":\"albert\",\"hidden_size\":12,\"num_attention_heads\":3,"
                    "\"num_hidden_layers\":5,\"num_hidden_groups\":2}",
                    ALBERT_TENSORS(ALBERT_GROUP("0")) ", " ALBERT_TENSORS(ALBERT_GROUP("1")), 1,
@@ -175,12 +161,11 @@ static void test_albert(void **state)
     ALBERT_TENSORS(ALBERT_INNER(group, "0")) ", " ALBERT_TENSORS(ALBERT_INNER(group, "1"))
 
 /* AlbertLayerGroup.forward() of the same file: a group runs its inner layers one after another. */
-static void test_albert_inner(void **state)
+TEST(albert_inner)
 {
     static const char *const NAMES[] = { ALBERT_INNER("0", "0"), ALBERT_INNER("0", "1"),
                                          ALBERT_INNER("0", "0"), ALBERT_INNER("0", "1"),
                                          ALBERT_INNER("1", "0"), ALBERT_INNER("1", "1") };
-    (void)state;
     published_open("{\"model_type\":\"albert\",\"hidden_size\":12,\"num_attention_heads\":3,"
                    "\"num_hidden_layers\":3,\"num_hidden_groups\":2,\"inner_group_num\":2}",
                    ALBERT_INNER_GROUP("0") ", " ALBERT_INNER_GROUP("1"), 1, "F32");
@@ -202,7 +187,7 @@ static void test_albert_inner(void **state)
 
 /* vit/modeling_vit.py at d8b2b23c6ed1, ViTSelfAttention and ViTSelfOutput, which deit/ and
  * dinov2/modeling_dinov2.py at 158e70c28570 copy. */
-static void test_vit(void **state)
+TEST(vit)
 {
     static const struct {
         const char *model_type, *prefix, *tensors;
@@ -212,7 +197,6 @@ static void test_vit(void **state)
         { "dinov2", "", VIT_TENSORS("") },
         { "dinov2", "dinov2.", VIT_TENSORS("dinov2.") },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof FAMILIES / sizeof FAMILIES[0]; i++) {
         char config[256], begin[64];
         snprintf(config, sizeof config, "{\"model_type\":\"%s\",\"qkv_bias\":true," BERT_FIELDS "}",
@@ -239,11 +223,10 @@ static void test_vit(void **state)
 #define CLIP_VISION "vision_model.encoder.layers.#.self_attn."
 
 /* clip/modeling_clip.py at 679021a6b0de, CLIPAttention; the text is causal. */
-static void test_clip(void **state)
+TEST(clip)
 {
     const struct plain text = { .begin = CLIP_TEXT, OUT_PROJ_NAMES, .heads = 2, .causal = true };
     const struct plain vision = { .begin = CLIP_VISION, OUT_PROJ_NAMES, .heads = 4 };
-    (void)state;
     published_open("{\"model_type\":\"clip\",\"text_config\":{\"hidden_size\":8,"
                    "\"num_attention_heads\":2,\"num_hidden_layers\":2},\"vision_config\":{"
                    "\"hidden_size\":12,\"num_attention_heads\":4,\"num_hidden_layers\":2}}",
@@ -276,12 +259,11 @@ static void test_clip(void **state)
 /* -------------------------------------------------------------------- sounds -- */
 
 /* wav2vec2/modeling_wav2vec2.py at 73a515ed5fdf, Wav2Vec2Attention. */
-static void test_wav2vec2(void **state)
+TEST(wav2vec2)
 {
     const struct plain plain = { .begin = "wav2vec2.encoder.layers.#.attention.",
                                  OUT_PROJ_NAMES,
                                  .heads = 3 };
-    (void)state;
     published_open("{\"model_type\":\"wav2vec2\"," BERT_FIELDS "}",
                    OUT_PROJ("wav2vec2.encoder.layers.#.attention.", "12"), 2, "F32");
     expect_self(&plain, 1, 1, "self", 12);
@@ -312,11 +294,10 @@ static void expect_seq2seq(void)
 }
 
 /* bart/modeling_bart.py at 57228229d2ee, BartAttention, which marian/modeling_marian.py copies. */
-static void test_bart(void **state)
+TEST(bart)
 {
     static const char TENSORS[] =
         OUT_PROJ(ENCODER, "8") ", " OUT_PROJ(DECODER, "8") ", " OUT_PROJ(CROSS, "8");
-    (void)state;
     published_open("{\"model_type\":\"bart\"," SEQ2SEQ_FIELDS "}", TENSORS, 2, "F32");
     expect_seq2seq();
     published_close();
@@ -329,24 +310,11 @@ static void test_bart(void **state)
     PUBLISHED_LINEARS_BUT_KEY(begin, "q_proj", "k_proj", "v_proj", "out_proj", "8")
 
 /* whisper/modeling_whisper.py at 5c48f71a682f, WhisperAttention: keys have no bias. */
-static void test_whisper(void **state)
+TEST(whisper)
 {
-    (void)state;
     published_open("{\"model_type\":\"whisper\"," SEQ2SEQ_FIELDS "}",
                    NO_KEY_BIAS(ENCODER) ", " NO_KEY_BIAS(DECODER) ", " NO_KEY_BIAS(CROSS), 2,
                    "F32");
     expect_seq2seq();
     published_close();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bert),         cmocka_unit_test(test_bert_decoder),
-        cmocka_unit_test(test_distilbert),   cmocka_unit_test(test_albert),
-        cmocka_unit_test(test_albert_inner), cmocka_unit_test(test_vit),
-        cmocka_unit_test(test_clip),         cmocka_unit_test(test_wav2vec2),
-        cmocka_unit_test(test_bart),         cmocka_unit_test(test_whisper),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

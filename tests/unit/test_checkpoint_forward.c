@@ -3,16 +3,8 @@
  * something gives a reason and still loads.
  *
  * The names and fields are those of src/transformers/models/ of Hugging Face transformers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "forward_case.h"
-
-#include <math.h>
+#include "test.h"
 
 /* ---------------------------------------------------------------------- BERT -- */
 
@@ -38,9 +30,8 @@
     "cls.predictions.transform.dense.bias 16, cls.predictions.transform.LayerNorm.weight 16, "     \
     "cls.predictions.transform.LayerNorm.bias 16"
 
-static void test_bert(void **state)
+TEST(bert)
 {
-    (void)state;
     const struct model_forward *forward =
         forward_case_open(BERT_CONFIG(""), BERT ", " BERT_HEAD, 2);
     const struct model_stream *stream = &forward->streams[0];
@@ -81,9 +72,8 @@ static void test_bert(void **state)
     published_close();
 }
 
-static void test_bert_parts(void **state)
+TEST(bert_parts)
 {
-    (void)state;
     const struct model_forward *forward = forward_case_open(BERT_CONFIG(""), BERT, 2);
     assert_null(forward->head.output.weight);
     assert_int_equal(forward->vocabulary, 0);
@@ -97,9 +87,8 @@ static void test_bert_parts(void **state)
     published_close();
 }
 
-static void test_reasons(void **state)
+TEST(reasons)
 {
-    (void)state;
     forward_case_refused(BERT_CONFIG(",\"hidden_act\":\"mish\""), BERT, 2,
                          "config.json's hidden_act is 'mish', an activation that is not computed "
                          "here");
@@ -125,9 +114,8 @@ static void test_reasons(void **state)
 
 /* ---------------------------------------------------------------------- GPT-2 -- */
 
-static void test_gpt2(void **state)
+TEST(gpt2)
 {
-    (void)state;
     const struct model_forward *forward = forward_case_open(
         "{\"model_type\":\"gpt2\",\"n_embd\":16,\"n_head\":2,\"n_layer\":2}",
         "wte.weight 30x16, wpe.weight 9x16, h.#.ln_1.weight 16, h.#.ln_1.bias 16, "
@@ -166,9 +154,8 @@ static void test_gpt2(void **state)
     "model.layers.#.mlp.down_proj.weight 16x40, model.norm.weight 16"
 #define LLAMA "model.embed_tokens.weight 30x16, " LLAMA_BLOCKS
 
-static void test_llama(void **state)
+TEST(llama)
 {
-    (void)state;
     const struct model_forward *forward =
         forward_case_open(LLAMA_CONFIG(""), LLAMA ", lm_head.weight 30x16", 2);
     const struct model_stream *stream = &forward->streams[0];
@@ -199,10 +186,9 @@ static void test_llama(void **state)
 }
 
 /* A table of tokens that cannot be used where it lies is converted when the pass is held. */
-static void test_converted(void **state)
+TEST(converted)
 {
     struct fault fault;
-    (void)state;
     published_open(LLAMA_CONFIG(",\"tie_word_embeddings\":true"),
                    "model.embed_tokens.weight 5000x16, " LLAMA_BLOCKS, 2, "F64");
     struct model *model = published_model();
@@ -222,22 +208,10 @@ static void test_converted(void **state)
 }
 
 /* Counts of parameters stay those of attention. */
-static void test_counts(void **state)
+TEST(counts)
 {
-    (void)state;
     forward_case_open(LLAMA_CONFIG(""), LLAMA, 2);
     assert_int_equal(published_model()->parameter_count, 2 * (2 * 16 * 16 + 2 * 8 * 16));
     assert_int_equal(published_model()->parameter_bytes, 4 * published_model()->parameter_count);
     published_close();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bert),    cmocka_unit_test(test_bert_parts),
-        cmocka_unit_test(test_reasons), cmocka_unit_test(test_gpt2),
-        cmocka_unit_test(test_llama),   cmocka_unit_test(test_converted),
-        cmocka_unit_test(test_counts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,8 @@
 /* test_checkpoint_forward_decoders.c - what stands around the attention of published decoders, by
  * their own names and fields. Sources are named beside the rows of checkpoint_decoders.c
  * and checkpoint_llamas.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "forward_case.h"
-
-#include <math.h>
-#include <string.h>
+#include "test.h"
 
 /* Lists of tensors; each ends with a comma. */
 #define LINEARS(begin, q, k, v, o) PUBLISHED_LINEARS(begin, q, k, v, o, "16") ", "
@@ -55,9 +46,8 @@ static void expect_part(const struct model_part *part, const char *before, const
     BIASED("gpt_neox.layers.#.mlp.dense_4h_to_h", "16x40", "16")                                   \
     NORM("gpt_neox.final_layer_norm")
 
-static void test_gpt_neox(void **state)
+TEST(gpt_neox)
 {
-    (void)state;
     const struct model_forward *forward =
         forward_case_open(NEOX_CONFIG(""), NEOX MATRIX("embed_out", "30x16"), 2);
     const struct model_block *block = &only_stream(forward)->blocks[1];
@@ -74,9 +64,8 @@ static void test_gpt_neox(void **state)
     published_close();
 }
 
-static void test_gptj(void **state)
+TEST(gptj)
 {
-    (void)state;
     const struct model_forward *forward = forward_case_open(
         "{\"model_type\":\"gptj\",\"n_embd\":16,\"n_head\":2,\"n_layer\":2,"
         "\"rotary_dim\":4}",
@@ -108,9 +97,8 @@ static void test_gptj(void **state)
     BIASED("model.decoder.layers.#.fc1", "40x16", "40")                                            \
     BIASED("model.decoder.layers.#.fc2", "16x40", "16")
 
-static void test_opt(void **state)
+TEST(opt)
 {
-    (void)state;
     const struct model_forward *forward =
         forward_case_open(OPT_CONFIG(""),
                           OPT_LAYERS MATRIX("model.decoder.embed_tokens", "30x16")
@@ -158,9 +146,8 @@ static void test_opt(void **state)
     BIASED("h.#.mlp.dense_h_to_4h", "64x16", "64")                                                 \
     BIASED("h.#.mlp.dense_4h_to_h", "16x64", "16") NORM("ln_f")
 
-static void test_bloom(void **state)
+TEST(bloom)
 {
-    (void)state;
     const struct model_forward *forward = forward_case_open(BLOOM_CONFIG(""), BLOOM, 2);
     const struct model_stream *stream = only_stream(forward);
     forward_case_expect_norm(&stream->embedding.norm, "word_embeddings_layernorm", 0, 1e-5, true);
@@ -183,9 +170,8 @@ static void test_bloom(void **state)
 #define FALCON_ONE FALCON_REST MATRIX("transformer.h.#.self_attention.query_key_value", "24x16")
 #define FALCON_NEW FALCON_REST MATRIX("transformer.h.#.self_attention.query_key_value", "32x16")
 
-static void test_falcon(void **state)
+TEST(falcon)
 {
-    (void)state;
     const struct model_forward *forward =
         forward_case_open(FALCON_CONFIG(""), FALCON_ONE NORM("transformer.h.#.input_layernorm"), 2);
     const struct model_block *block = &only_stream(forward)->blocks[1];
@@ -230,9 +216,8 @@ static void test_falcon(void **state)
     "transformer.blocks.#.norm_1.weight 16, "                                                      \
     "transformer.blocks.#.norm_2.weight 16, transformer.norm_f.weight 16, "
 
-static void test_mpt(void **state)
+TEST(mpt)
 {
-    (void)state;
     const struct model_forward *forward = forward_case_open(
         MPT_CONFIG(",\"logit_scale\":\"inv_sqrt_d_model\","
                    "\"norm_type\":\"low_precision_layernorm\",\"learned_pos_emb\":true"),
@@ -262,13 +247,4 @@ static void test_mpt(void **state)
                          "config.json's norm_type is 'groupnorm'");
     forward_case_refused(MPT_CONFIG(",\"ffn_config\":{\"ffn_type\":\"mptmoe\"}"), MPT, 2,
                          "config.json's ffn_config.ffn_type is 'mptmoe'");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt_neox), cmocka_unit_test(test_gptj),   cmocka_unit_test(test_opt),
-        cmocka_unit_test(test_bloom),    cmocka_unit_test(test_falcon), cmocka_unit_test(test_mpt),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

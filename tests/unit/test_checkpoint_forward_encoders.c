@@ -1,16 +1,8 @@
 /* test_checkpoint_forward_encoders.c - what stands around the attention of published encoders that
  * are like BERT. Sources are named beside the rows of checkpoint_encoders.c; BERT itself is
  * in test_checkpoint_forward.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "forward_case.h"
-
-#include <math.h>
+#include "test.h"
 
 /* Lists of tensors; each ends with a comma. */
 #define LINEARS(begin, q, k, v, o) PUBLISHED_LINEARS(begin, q, k, v, o, "16") ", "
@@ -29,7 +21,7 @@
     "{\"model_type\":\"" type                                                                      \
     "\",\"hidden_size\":16,\"num_attention_heads\":2,\"num_hidden_layers\":2" more "}"
 
-static void test_roberta(void **state)
+TEST(roberta)
 {
     static const char TENSORS[] = BLOCK(
         "roberta.") "roberta.embeddings.word_embeddings.weight 30x16, "
@@ -38,7 +30,6 @@ static void test_roberta(void **state)
                         "roberta.embeddings.LayerNorm") "lm_head.bias 30, " BIASED("lm_head.dense",
                                                                                    "16x16", "16")
                         NORM("lm_head.layer_norm");
-    (void)state;
     const struct model_forward *forward = forward_case_open(
         CONFIG("roberta", ",\"layer_norm_eps\":0.25,\"hidden_act\":\"relu\""), TENSORS, 2);
     const struct model_embedding *embedding = &forward->streams[0].embedding;
@@ -59,9 +50,8 @@ static void test_roberta(void **state)
                          "the table of positions has 14 rows");
 }
 
-static void test_electra(void **state)
+TEST(electra)
 {
-    (void)state;
     const struct model_forward *forward = forward_case_open(
         CONFIG("electra", ",\"embedding_size\":6"),
         BLOCK("electra.") "electra.embeddings.word_embeddings.weight 30x6, "
@@ -97,9 +87,8 @@ static void test_electra(void **state)
     published_close();
 }
 
-static void test_distilbert(void **state)
+TEST(distilbert)
 {
-    (void)state;
     const struct model_forward *forward = forward_case_open(
         "{\"model_type\":\"distilbert\",\"dim\":16,\"n_heads\":2,\"n_layers\":2}",
         LINEARS("distilbert.transformer.layer.#.attention.", "q_lin", "k_lin", "v_lin",
@@ -131,10 +120,9 @@ static void test_distilbert(void **state)
 }
 
 /* Four blocks of one group, which is two layers in a row. */
-static void test_albert(void **state)
+TEST(albert)
 {
 #define LAYER "albert.encoder.albert_layer_groups.0.albert_layers.#."
-    (void)state;
     const struct model_forward *forward = forward_case_open(
         "{\"model_type\":\"albert\",\"hidden_size\":16,\"num_attention_heads\":2,"
         "\"num_hidden_layers\":2,\"inner_group_num\":2,\"embedding_size\":6}",
@@ -168,15 +156,4 @@ static void test_albert(void **state)
     assert_int_equal(forward->head.activation, ATTN_GELU_TANH);
     assert_int_equal(forward->head.output.in, 6);
     published_close();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_roberta),
-        cmocka_unit_test(test_electra),
-        cmocka_unit_test(test_distilbert),
-        cmocka_unit_test(test_albert),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

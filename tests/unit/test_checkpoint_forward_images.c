@@ -1,15 +1,7 @@
 /* test_checkpoint_forward_images.c - what stands around the attention of published models that take
  * pictures. Sources are named beside the rows of checkpoint_images.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "forward_case.h"
-
-#include <string.h>
+#include "test.h"
 
 /* Pictures of 7 x 7 pixels with 2 channels, in 2 x 2 patches of 3 x 3 pixels. */
 enum { WIDTH = 16, PATCHES = 4, COLUMNS = 2 * 3 * 3 };
@@ -57,9 +49,8 @@ static void expect_picture(const struct model_stream *stream, int class_rows)
         assert_int_equal(embedding->positions.count, PATCHES + class_rows);
 }
 
-static void test_vit(void **state)
+TEST(vit)
 {
-    (void)state;
     const struct model_forward *forward = forward_case_open(
         CONFIG("vit", ""), BLOCK("encoder.layer.#.") PATCH CLASS POSITIONS("5") NORM("layernorm"),
         2);
@@ -95,9 +86,8 @@ static void test_vit(void **state)
                          "(patch_size)");
 }
 
-static void test_deit(void **state)
+TEST(deit)
 {
-    (void)state;
     const struct model_forward *forward = forward_case_open(
         CONFIG("deit", ""),
         BLOCK("deit.encoder.layer.#.")
@@ -123,9 +113,8 @@ static void test_deit(void **state)
     NORMS(begin)                                                                                   \
     begin "lambda_1 16, " begin "lambda_2 16, "
 
-static void test_beit(void **state)
+TEST(beit)
 {
-    (void)state;
     const struct model_forward *forward =
         forward_case_open(CONFIG("beit", ""), BEIT_BLOCK("encoder.layer.#.") PATCH CLASS, 2);
     const struct model_stream *stream = only_stream(forward);
@@ -152,9 +141,8 @@ static void test_beit(void **state)
 #define DINO_BLOCK(begin)  ATTENTION(begin "attention.") DINO_NORMS(begin) DINO_SCALES(begin)
 #define DINO               DINO_BLOCK("encoder.layer.#.") PATCH CLASS POSITIONS("5") NORM("layernorm")
 
-static void test_dinov2(void **state)
+TEST(dinov2)
 {
-    (void)state;
     const struct model_forward *forward = forward_case_open(
         CONFIG("dinov2", ""),
         DINO WIDE("encoder.layer.#.mlp.fc1") BIASED("encoder.layer.#.mlp.fc2", "40"), 2);
@@ -196,9 +184,8 @@ static void test_dinov2(void **state)
     "vision_model.embeddings.position_embedding.weight 5x16, "
 #define CLIP_TEXT_FIELDS "\"hidden_size\":16,\"num_attention_heads\":2,\"num_hidden_layers\":2"
 
-static void test_clip(void **state)
+TEST(clip)
 {
-    (void)state;
     const struct model_forward *forward = forward_case_open(
         "{\"model_type\":\"clip\",\"text_config\":{" CLIP_TEXT_FIELDS "},\"vision_config\":{" //
         CLIP_TEXT_FIELDS ",\"image_size\":7,\"patch_size\":3,\"num_channels\":2}}",
@@ -225,13 +212,4 @@ static void test_clip(void **state)
                                 CLIP_TEXT, 2);
     assert_int_equal(only_stream(forward)->length_max, 9);
     published_close();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vit),    cmocka_unit_test(test_deit), cmocka_unit_test(test_beit),
-        cmocka_unit_test(test_dinov2), cmocka_unit_test(test_clip),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,9 @@
 /* test_checkpoint_forward_llamas.c - what stands around the attention of published decoders that
  * have the names of Llama or of Meta. Sources are named beside the rows of
  * checkpoint_llamas.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "forward_case.h"
 #include "store/model_open.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 /* Lists of tensors; each ends with a comma. */
 #define LINEARS(begin, q, k, v, o) PUBLISHED_LINEARS(begin, q, k, v, o, "16") ", "
@@ -49,13 +39,12 @@ static void expect_norm(const struct attn_norm *norm, const char *name, double e
     forward_case_expect_norm(norm, whole, 1, eps, is_centred);
 }
 
-static void test_mistral(void **state)
+TEST(mistral)
 {
     static const char *const CONFIGS[] = {
         "{\"model_type\":\"mistral\",\"rms_norm_eps\":0.25," FIELDS "}",
         "{\"model_type\":\"qwen3\",\"head_dim\":4,\"rms_norm_eps\":0.25," FIELDS "}",
     };
-    (void)state;
     for (int i = 0; i < 2; i++) {
         const struct model_forward *forward =
             forward_case_open(CONFIGS[i],
@@ -73,7 +62,7 @@ static void test_mistral(void **state)
     }
 }
 
-static void test_mixtral(void **state)
+TEST(mixtral)
 {
     static const char TENSORS[] =
         ATTENTION("o_proj") LAYER_NORM("input_layernorm") LAYER_NORM("post_attention_layernorm")
@@ -87,7 +76,6 @@ static void test_mixtral(void **state)
                               "model.layers.#.block_sparse_moe.experts.2.w1.weight 40x16, "
                               "model.layers.#.block_sparse_moe.experts.2.w2.weight 16x40, "
                               "model.layers.#.block_sparse_moe.experts.2.w3.weight 40x16";
-    (void)state;
     const struct model_forward *forward = forward_case_open(
         "{\"model_type\":\"mixtral\",\"num_local_experts\":3," FIELDS "}", TENSORS, 2);
     const struct model_block *block = &only_stream(forward)->blocks[1];
@@ -113,9 +101,8 @@ static void test_mixtral(void **state)
                          "3 experts (num_local_experts), of which 4 (num_experts_per_tok)");
 }
 
-static void test_phi(void **state)
+TEST(phi)
 {
-    (void)state;
     const struct model_forward *forward = forward_case_open(
         "{\"model_type\":\"phi\",\"hidden_size\":16,\"num_attention_heads\":2,"
         "\"num_hidden_layers\":2}",
@@ -136,9 +123,8 @@ static void test_phi(void **state)
     published_close();
 }
 
-static void test_phi3(void **state)
+TEST(phi3)
 {
-    (void)state;
     const struct model_forward *forward = forward_case_open(
         "{\"model_type\":\"phi3\"," FIELDS "}",
         "model.embed_tokens.weight 30x16, "
@@ -159,11 +145,10 @@ static void test_phi3(void **state)
     published_close();
 }
 
-static void test_stablelm(void **state)
+TEST(stablelm)
 {
     static const char TENSORS[] =
         ATTENTION("o_proj") GATED BIASED_NORM("layers.#.input_layernorm") HEAD BIASED_NORM("norm");
-    (void)state;
     const struct model_forward *forward =
         forward_case_open("{\"model_type\":\"stablelm\",\"use_parallel_residual\":true,"
                           "\"rope_pct\":0.5," FIELDS "}",
@@ -177,9 +162,8 @@ static void test_stablelm(void **state)
                          "'model.layers.0.post_attention_layernorm.weight'");
 }
 
-static void test_olmo(void **state)
+TEST(olmo)
 {
-    (void)state;
     const struct model_forward *forward =
         forward_case_open("{\"model_type\":\"olmo\"," FIELDS "}", ATTENTION("o_proj") GATED, 2);
     const struct model_stream *stream = only_stream(forward);
@@ -205,10 +189,9 @@ static void test_olmo(void **state)
     published_close();
 }
 
-static void test_cohere(void **state)
+TEST(cohere)
 {
     static const char *const TYPES[] = { "cohere", "cohere2" };
-    (void)state;
     for (int i = 0; i < 2; i++) {
         char config[256];
         snprintf(config, sizeof config, "{\"model_type\":\"%s\"," FIELDS "}", TYPES[i]);
@@ -233,9 +216,8 @@ static void expect_gemma_norm(const struct attn_norm *norm, const char *name)
         assert_true(norm->weight[c] == 1 + (float)rows.data[c]);
 }
 
-static void test_gemma(void **state)
+TEST(gemma)
 {
-    (void)state;
     const struct model_forward *forward = forward_case_open(
         "{\"model_type\":\"gemma\",\"head_dim\":4,\"hidden_act\":\"gelu\"," FIELDS "}",
         ATTENTION("o_proj") GATED NORM("norm") LAYER_NORM("input_layernorm")
@@ -251,10 +233,9 @@ static void test_gemma(void **state)
 }
 
 /* Norms on both sides of each part. */
-static void test_gemma2(void **state)
+TEST(gemma2)
 {
     const struct model_forward *forward;
-    (void)state;
     static const char *const CONFIGS[] = {
         "{\"model_type\":\"gemma2\",\"head_dim\":4," FIELDS "}",
         "{\"model_type\":\"gemma3_text\",\"head_dim\":4," FIELDS "}",
@@ -312,9 +293,8 @@ static void test_gemma2(void **state)
     VISION
 
 /* With a vision tower the stream is that of the text alone. */
-static void test_gemma3(void **state)
+TEST(gemma3)
 {
-    (void)state;
     const struct model_forward *forward = forward_case_open(GEMMA3_CONFIG, GEMMA3_TENSORS, 2);
     assert_int_equal(published_model()->layer_count, 4);
     assert_int_equal(only_stream(forward)->block_count, 2);
@@ -323,11 +303,10 @@ static void test_gemma3(void **state)
     forward_case_refused(GEMMA3_CONFIG, VISION, 2, "the file has none of the layers");
 }
 
-static void test_granite(void **state)
+TEST(granite)
 {
     static const char TENSORS[] = ATTENTION("o_proj") GATED LAYER_NORM("input_layernorm")
         LAYER_NORM("post_attention_layernorm") NORM("norm");
-    (void)state;
     const struct model_forward *forward =
         forward_case_open("{\"model_type\":\"granite\",\"embedding_multiplier\":12,"
                           "\"residual_multiplier\":0.25,\"logits_scaling\":8,"
@@ -348,9 +327,8 @@ static void test_granite(void **state)
     "layers.#.attention.wv.weight 8x16, layers.#.attention.wo.weight 16x16, "                      \
     "layers.#.attention_norm.weight 16, layers.#.ffn_norm.weight 16, "
 
-static void test_params(void **state)
+TEST(params)
 {
-    (void)state;
     const struct model_forward *forward = forward_case_open(
         "{\"dim\":16,\"n_layers\":2,\"n_heads\":4,\"n_kv_heads\":2,"
         "\"norm_eps\":0.25}",
@@ -385,7 +363,7 @@ static void test_params(void **state)
 }
 
 /* The model that lies beside the source, by a params.json as Meta writes it. */
-static void test_stories(void **state)
+TEST(stories)
 {
     static const struct model_files FILES = {
         .path = "examples/models/stories260K/model.safetensors",
@@ -395,7 +373,6 @@ static void test_stories(void **state)
     };
     struct model *model;
     struct fault fault;
-    (void)state;
     if (!model_load_files(&model, "stories", "test", &FILES, &fault))
         fail_msg("%s", fault.message);
     if (!model->forward)
@@ -409,18 +386,4 @@ static void test_stories(void **state)
     assert_true(model_forward_hold(model, &fault));
     model_forward_drop(model);
     model_release(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mistral),  cmocka_unit_test(test_mixtral),
-        cmocka_unit_test(test_phi),      cmocka_unit_test(test_phi3),
-        cmocka_unit_test(test_stablelm), cmocka_unit_test(test_olmo),
-        cmocka_unit_test(test_cohere),   cmocka_unit_test(test_gemma),
-        cmocka_unit_test(test_gemma2),   cmocka_unit_test(test_gemma3),
-        cmocka_unit_test(test_granite),  cmocka_unit_test(test_params),
-        cmocka_unit_test(test_stories),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

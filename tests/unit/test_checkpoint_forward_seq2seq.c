@@ -1,16 +1,7 @@
 /* test_checkpoint_forward_seq2seq.c - what stands around the attention of published encoders with
  * decoders. Sources are named beside the rows of checkpoint_seq2seq.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "forward_case.h"
-
-#include <math.h>
-#include <stdio.h>
+#include "test.h"
 
 enum { WIDTH = 16 };
 
@@ -70,9 +61,8 @@ static void expect_norms(const struct model_forward *forward, bool is_before)
         assert_int_equal(forward->streams[i].final_norm.weight != NULL, is_before);
 }
 
-static void test_bart(void **state)
+TEST(bart)
 {
-    (void)state;
     const struct model_forward *forward =
         forward_case_open("{\"model_type\":\"bart\",\"scale_embedding\":true," FIELDS "}",
                           SHARED LEARNED "final_logits_bias 1x30", 1);
@@ -100,9 +90,8 @@ static void test_bart(void **state)
                          "the file has no tensor 'model.encoder.embed_positions.weight'");
 }
 
-static void test_mbart(void **state)
+TEST(mbart)
 {
-    (void)state;
     const struct model_forward *forward =
         forward_case_open("{\"model_type\":\"mbart\",\"activation_function\":\"relu\"," FIELDS "}",
                           SHARED LEARNED LAST, 1);
@@ -124,9 +113,8 @@ static void expect_marian(const struct model_table *table)
     }
 }
 
-static void test_marian(void **state)
+TEST(marian)
 {
-    (void)state;
     const struct model_forward *forward = forward_case_open(
         "{\"model_type\":\"marian\",\"max_position_embeddings\":20,\"activation_function\":"
         "\"swish\"," FIELDS "}",
@@ -157,9 +145,8 @@ static void test_marian(void **state)
                          SHARED LAST, 1, "config.json gives 99999999 positions");
 }
 
-static void test_m2m_100(void **state)
+TEST(m2m_100)
 {
-    (void)state;
     const struct model_forward *forward = forward_case_open(
         "{\"model_type\":\"m2m_100\",\"max_position_embeddings\":20,\"pad_token_id\":1," FIELDS "}",
         SHARED LAST, 1);
@@ -196,11 +183,10 @@ static void test_m2m_100(void **state)
         "model.encoder.embed_positions.weight 6x16, model.encoder.conv1.bias 16, "                 \
         "model.encoder.conv2.bias 16, model.encoder.conv2.weight 16x16x3, "
 
-static void test_whisper(void **state)
+TEST(whisper)
 {
     static const char CONFIG[] =
         "{\"model_type\":\"whisper\",\"num_mel_bins\":4,\"max_source_positions\":6," FIELDS "}";
-    (void)state;
     const struct model_forward *forward =
         forward_case_open(CONFIG, WHISPER "model.encoder.conv1.weight 16x4x3", 1);
     const struct model_embedding *embedding = &forward->streams[0].embedding;
@@ -219,14 +205,4 @@ static void test_whisper(void **state)
     published_close();
     forward_case_refused(CONFIG, WHISPER "model.encoder.conv1.weight 16x5x3", 1,
                          "tensor 'model.encoder.conv1.weight' is not of 192 numbers");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bart),    cmocka_unit_test(test_mbart),
-        cmocka_unit_test(test_marian),  cmocka_unit_test(test_m2m_100),
-        cmocka_unit_test(test_whisper),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,7 @@
 /* test_checkpoint_forward_t5.c - what stands around the attention of T5 and mT5: t5/modeling_t5.py
  * and t5/configuration_t5.py. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "forward_case.h"
+#include "test.h"
 
 #define FIELDS "\"d_model\":16,\"d_kv\":8,\"num_heads\":2,\"num_layers\":1"
 
@@ -46,9 +40,8 @@
                 WEIGHT("decoder.block.#.layer.2.DenseReluDense.wi_1", "40x16")
 #define HEAD WEIGHT("lm_head", "30x16")
 
-static void test_t5(void **state)
+TEST(t5)
 {
-    (void)state;
     const struct model_forward *forward =
         forward_case_open("{\"model_type\":\"t5\"," FIELDS "}", PLAIN, 1);
     const struct model_block *block = &forward->streams[1].blocks[0];
@@ -89,9 +82,8 @@ static void test_t5(void **state)
 }
 
 /* T5EncoderModel: a file of the encoder alone is one stream without predictions. */
-static void test_t5_encoder(void **state)
+TEST(t5_encoder)
 {
-    (void)state;
     const struct model_forward *forward =
         forward_case_open("{\"model_type\":\"t5\"," FIELDS "}", ENCODER_PLAIN, 1);
     assert_int_equal(forward->stream_count, 1);
@@ -99,13 +91,4 @@ static void test_t5_encoder(void **state)
     assert_null(forward->head.output.weight);
     assert_int_equal(forward->start_id, -1);
     published_close();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_t5),
-        cmocka_unit_test(test_t5_encoder),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,19 +4,9 @@
  * Each family's attention is written out of the forward() of its modeling file in Hugging Face
  * transformers, src/transformers/models/, at the commit that stands with it. A window is that of
  * masking_utils.py at 2ccc6cae21fa, sliding_window_overlay(). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "published_fused.h"
 #include "published_rotary.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 /* ------------------------------------------------------------------- GPT-2 -- */
 
@@ -40,9 +30,8 @@ static void expect_gpt2(int layer, double scale)
     published_expect_fused(&gpt2, layer);
 }
 
-static void test_gpt2(void **state)
+TEST(gpt2)
 {
-    (void)state;
     published_open("{\"model_type\":\"gpt2\",\"n_embd\":12,\"n_head\":3,\"n_layer\":2}", GPT2, 2,
                    "F32");
     expect_gpt2(0, 0.5);
@@ -72,7 +61,7 @@ static void test_gpt2(void **state)
 
 /* gpt_neox/modeling_gpt_neox.py at 006bd23dd0ce, GPTNeoXAttention: each head's query, key and value
  * one after the other, of which the first rotary_ndims columns are rotated. */
-static void test_gpt_neox(void **state)
+TEST(gpt_neox)
 {
     const struct published_fused gpt_neox = {
         .qkv = "gpt_neox.layers.#.attention.query_key_value",
@@ -85,7 +74,6 @@ static void test_gpt_neox(void **state)
         .theta = 1000,
         .attention = { .heads = 3, .scale = 1 / sqrt(8), .causal = true },
     };
-    (void)state;
     for (int file = 0; file < 2; file++) {
         published_open("{\"model_type\":\"gpt_neox\",\"hidden_size\":24,\"num_attention_heads\":3,"
                        "\"num_hidden_layers\":2,\"rotary_pct\":0.5,\"rotary_emb_base\":1000}",
@@ -116,10 +104,9 @@ static const struct published_fused PHI3_ATTENTION = {
 };
 
 /* phi3/modeling_phi3.py at 43c2b4816a65, Phi3Attention: qkv_proj, query_pos = heads * head_dim. */
-static void test_phi3(void **state)
+TEST(phi3)
 {
     struct published_fused phi3 = PHI3_ATTENTION;
-    (void)state;
     phi3.attention.window = 4;
     for (int file = 0; file < 2; file++) {
         published_open(PUBLISHED_GROUPED_CONFIG(
@@ -153,31 +140,6 @@ static double scaled_alibi_of_4(int64_t head, int64_t query, int64_t key)
 {
     (void)query;
     return slope(4, head) * (double)key / 2;
-}
-
-/* bloom/modeling_bloom.py at 0078a6cd96d5, BloomAttention: fused by head, alibi added to scaled
- * scores. */
-static void test_bloom(void **state)
-{
-    const struct published_fused bloom = {
-        .qkv = "transformer.h.#.self_attention.query_key_value",
-        .output = "transformer.h.#.self_attention.dense",
-        .width = 24,
-        .groups = 6,
-        .queries = 4,
-        .keys = 4,
-        .attention = { .heads = 6, .scale = 0.5, .causal = true, .bias = alibi_of_6 },
-    };
-    (void)state;
-    published_open("{\"model_type\":\"bloom\",\"hidden_size\":24,\"n_head\":6,\"n_layer\":2}",
-                   "transformer.h.#.self_attention.query_key_value.weight 72x24, "
-                   "transformer.h.#.self_attention.query_key_value.bias 72, "
-                   "transformer.h.#.self_attention.dense.weight 24x24, "
-                   "transformer.h.#.self_attention.dense.bias 24",
-                   2, "F16");
-    published_expect_fused(&bloom, 0);
-    published_expect_fused(&bloom, 1);
-    published_close();
 }
 
 /* falcon/modeling_falcon.py at 00dcc6dda6f6, FalconAttention._split_heads(): of 4 heads, groups of
@@ -214,32 +176,13 @@ static void expect_falcon(const char *fields, const char *tensors, int64_t kv_he
 #define FALCON_FIELDS        "\"model_type\":\"falcon\",\"num_attention_heads\":4,\"num_hidden_layers\":2,"
 #define REFINED_FIELDS(type) "\"model_type\":\"" type "\",\"n_head\":4,\"n_layer\":2,"
 
-static void test_falcon(void **state)
-{
-    (void)state;
-    expect_falcon(FALCON_FIELDS "\"multi_query\":true", FALCON("24"), 1, false);
-    expect_falcon(FALCON_FIELDS "\"new_decoder_architecture\":true,\"num_kv_heads\":2",
-                  FALCON("32"), 2, false);
-    expect_falcon(FALCON_FIELDS "\"multi_query\":false", FALCON("48"), 4, false);
-    expect_falcon(FALCON_FIELDS "\"multi_query\":false,\"alibi\":true,\"bias\":true",
-                  FALCON("48") ", transformer.h.#.self_attention.query_key_value.bias 48, "
-                               "transformer.h.#.self_attention.dense.bias 16",
-                  4, true);
-    /* The 40B and the 7B as they were first released. */
-    expect_falcon(REFINED_FIELDS("RefinedWeb") "\"n_head_kv\":2,\"alibi\":false", FALCON("32"), 2,
-                  false);
-    expect_falcon(REFINED_FIELDS("RefinedWebModel") "\"multi_query\":true,\"alibi\":false",
-                  FALCON("24"), 1, false);
-}
-
 /* phi3/modeling_phi3.py at ef46806472a6 with modeling_rope_utils.py of the same commit,
  * _compute_longrope_parameters(), and the names that configuration_phi3.py had for it before. Calls
  * here have 7 positions. */
-static void test_phi3_longrope(void **state)
+TEST(phi3_longrope)
 {
     static const char *const NAMES[] = { "longrope", "su", "yarn" };
     static const double FACTORS[2][2] = { { 1.0, 1.25 }, { 2.0, 20.0 } };
-    (void)state;
     for (int i = 0; i < 6; i++) {
         const int trained = i % 2 ? 6 : 7;
         const double *divisors = FACTORS[i % 2];
@@ -265,10 +208,9 @@ static void test_phi3_longrope(void **state)
 
 /* gpt2/modeling_gpt2.py at c44b2d9976e8, GPT2Attention with is_cross_attention: q_attn of the
  * decoder's rows, c_attn of the encoder's, which is split in two; not causal. */
-static void test_gpt2_cross(void **state)
+TEST(gpt2_cross)
 {
     const struct published_attention attention = { .heads = 3, .scale = 0.5 };
-    (void)state;
     published_open("{\"model_type\":\"gpt2\",\"n_embd\":12,\"n_head\":3,\"n_layer\":2,"
                    "\"add_cross_attention\":true}",
                    "transformer.h.#.attn.c_attn.weight 12x36, transformer.h.#.attn.c_attn.bias 36, "
@@ -310,13 +252,12 @@ static double mpt_bias(int64_t head, int64_t query, int64_t key)
 }
 
 /* mpt/modeling_mpt.py at 4352620161a5, MptAttention: clamped where clip_qkv says so. */
-static void test_mpt(void **state)
+TEST(mpt)
 {
     static const char *const FIELDS[] = {
         "{\"clip_qkv\":0.25,\"softmax_scale\":0.75,\"alibi_bias_max\":4,\"qk_ln\":false}",
         "{\"clip_qkv\":null,\"softmax_scale\":null,\"alibi\":false}",
     };
-    (void)state;
     for (int i = 0; i < 2; i++) {
         char config[320];
         snprintf(config, sizeof config,
@@ -345,13 +286,43 @@ static void test_mpt(void **state)
     }
 }
 
-int main(void)
+/* bloom/modeling_bloom.py at 0078a6cd96d5, BloomAttention: fused by head, alibi added to scaled
+ * scores. */
+TEST(bloom)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt2),       cmocka_unit_test(test_gpt_neox),
-        cmocka_unit_test(test_phi3),       cmocka_unit_test(test_phi3_longrope),
-        cmocka_unit_test(test_gpt2_cross), cmocka_unit_test(test_mpt),
-        cmocka_unit_test(test_bloom),      cmocka_unit_test(test_falcon),
+    const struct published_fused bloom = {
+        .qkv = "transformer.h.#.self_attention.query_key_value",
+        .output = "transformer.h.#.self_attention.dense",
+        .width = 24,
+        .groups = 6,
+        .queries = 4,
+        .keys = 4,
+        .attention = { .heads = 6, .scale = 0.5, .causal = true, .bias = alibi_of_6 },
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    published_open("{\"model_type\":\"bloom\",\"hidden_size\":24,\"n_head\":6,\"n_layer\":2}",
+                   "transformer.h.#.self_attention.query_key_value.weight 72x24, "
+                   "transformer.h.#.self_attention.query_key_value.bias 72, "
+                   "transformer.h.#.self_attention.dense.weight 24x24, "
+                   "transformer.h.#.self_attention.dense.bias 24",
+                   2, "F16");
+    published_expect_fused(&bloom, 0);
+    published_expect_fused(&bloom, 1);
+    published_close();
+}
+
+TEST(falcon)
+{
+    expect_falcon(FALCON_FIELDS "\"multi_query\":true", FALCON("24"), 1, false);
+    expect_falcon(FALCON_FIELDS "\"new_decoder_architecture\":true,\"num_kv_heads\":2",
+                  FALCON("32"), 2, false);
+    expect_falcon(FALCON_FIELDS "\"multi_query\":false", FALCON("48"), 4, false);
+    expect_falcon(FALCON_FIELDS "\"multi_query\":false,\"alibi\":true,\"bias\":true",
+                  FALCON("48") ", transformer.h.#.self_attention.query_key_value.bias 48, "
+                               "transformer.h.#.self_attention.dense.bias 16",
+                  4, true);
+    /* The 40B and the 7B as they were first released. */
+    expect_falcon(REFINED_FIELDS("RefinedWeb") "\"n_head_kv\":2,\"alibi\":false", FALCON("32"), 2,
+                  false);
+    expect_falcon(REFINED_FIELDS("RefinedWebModel") "\"multi_query\":true,\"alibi\":false",
+                  FALCON("24"), 1, false);
 }

@@ -3,25 +3,15 @@
  *
  * Each family's attention is written out of the forward() of its modeling file in Hugging Face
  * transformers, src/transformers/models/, at the commit that stands with it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "published_rotary.h"
-
-#include <math.h>
-#include <stdio.h>
+#include "test.h"
 
 /* gemma/modeling_gemma.py: LlamaAttention with a head_dim of its own. gemma2/modeling_gemma2.py at
  * 9a80143ca260, Gemma2Attention: scaling = query_pre_attn_scalar ** -0.5, capped scores, and a
  * window on layers of even number. */
-static void test_gemma(void **state)
+TEST(gemma)
 {
     struct published_rotary gemma = PUBLISHED_LLAMA;
-    (void)state;
     published_compare_rotary(PUBLISHED_GROUPED_CONFIG("\"model_type\":\"gemma\",\"head_dim\":4"),
                              PUBLISHED_GROUPED, "F32", &gemma);
 
@@ -52,10 +42,9 @@ static void test_gemma(void **state)
 
 /* qwen3/modeling_qwen3.py at 9ee3f431c32e, Qwen3Attention: q_norm(q_proj(x)) of each head, then
  * rotary embedding. */
-static void test_qwen3(void **state)
+TEST(qwen3)
 {
     struct published_rotary qwen3 = PUBLISHED_LLAMA;
-    (void)state;
     qwen3.norm_eps = 0.125;
     published_compare_rotary(
         PUBLISHED_GROUPED_CONFIG("\"model_type\":\"qwen3\",\"head_dim\":4,\"rms_norm_eps\":0.125,"
@@ -68,7 +57,7 @@ static void test_qwen3(void **state)
 
 /* gemma3/modeling_gemma3.py at 0018aa647bb1, Gemma3Attention and Gemma3RMSNorm, whose weight is
  * less one; two layers of three have the window and a theta of their own. */
-static void test_gemma3(void **state)
+TEST(gemma3)
 {
     static const char *const ROPES[] = {
         "\"rope_theta\":1000000,\"rope_local_base_freq\":10000,\"sliding_window_pattern\":3",
@@ -77,7 +66,6 @@ static void test_gemma3(void **state)
         ","
         "\"sliding_attention\":{\"rope_theta\":10000,\"rope_type\":\"default\"}}",
     };
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct published_rotary gemma3 = PUBLISHED_LLAMA;
         char config[640];
@@ -102,10 +90,9 @@ static void test_gemma3(void **state)
 
 /* configuration_gemma3.py and modeling_gemma3.py, _bidirectional_window_overlay(): EmbeddingGemma,
  * whose names have no prefix, sees keys nearer than sliding_window / 2 + 1 in windows, else all. */
-static void test_embedding_gemma(void **state)
+TEST(embedding_gemma)
 {
     static const int64_t WINDOWS[] = { 3, 4 };
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct published_rotary gemma3 = PUBLISHED_LLAMA;
         char config[512];
@@ -140,7 +127,7 @@ static void test_embedding_gemma(void **state)
 
 /* gemma3/modeling_gemma3.py at 0018aa647bb1, Gemma3ForConditionalGeneration: the text as above, and
  * siglip/modeling_siglip.py at 1c51a62f5861, SiglipAttention, for the pictures. */
-static void test_gemma3_vision(void **state)
+TEST(gemma3_vision)
 {
     static const char TENSORS[] =
         "language_model.model.layers.#.self_attn.q_proj.weight 16x16, "
@@ -154,7 +141,6 @@ static void test_gemma3_vision(void **state)
     "{\"model_type\":\"gemma3\",\"text_config\":{\"head_dim\":4,\"sliding_window\":3,"             \
     "\"query_pre_attn_scalar\":16," PUBLISHED_GROUPED_FIELDS "}"
     const struct published_attention attention = { .heads = 2, .scale = 0.5 };
-    (void)state;
     published_open(TEXT_CONFIG ",\"vision_config\":{\"hidden_size\":8,\"num_attention_heads\":2,"
                                "\"num_hidden_layers\":2}}",
                    TENSORS, 2, "F32");
@@ -176,14 +162,4 @@ static void test_gemma3_vision(void **state)
     assert_int_equal(published_model()->layer_count, 2);
     published_close();
 #undef TEXT_CONFIG
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gemma),         cmocka_unit_test(test_qwen3),
-        cmocka_unit_test(test_gemma3),        cmocka_unit_test(test_embedding_gemma),
-        cmocka_unit_test(test_gemma3_vision),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,8 @@
  * Source: transformer.py, transformer_layers.py, rope.py and cache.py of mistral-inference's
  * src/mistral_inference/ at 2557e12, and what vLLM makes of "yarn" in
  * vllm/transformers_utils/configs/mistral.py, _remap_mistral_yarn_args(), at 01da88c5bef9. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "published_rotary.h"
-
-#include <math.h>
-#include <stdio.h>
+#include "test.h"
 
 #define TENSORS                                                                                    \
     "layers.#.attention.wq.weight 32x16, layers.#.attention.wk.weight 16x16, "                     \
@@ -49,10 +40,9 @@ static void expect(const char *config, const struct published_rotary *want,
 }
 
 /* theta, and the window of the first release, whose code took 10000 beside it. */
-static void test_theta(void **state)
+TEST(theta)
 {
     struct published_rotary want = MISTRAL;
-    (void)state;
     expect(PARAMS(""), &want, (int64_t[]){ 0, 0, 0, 0 });
     expect(PARAMS(",\"model_type\":\"transformer\",\"sliding_window\":null"), &want,
            (int64_t[]){ 0, 0, 0, 0 });
@@ -65,9 +55,8 @@ static void test_theta(void **state)
 }
 
 /* Ministral 8B: a window on three layers of four. */
-static void test_windows(void **state)
+TEST(windows)
 {
-    (void)state;
     expect(PARAMS(",\"_sliding_window\":[null,3,3,3]"), &MISTRAL, (int64_t[]){ 0, 3, 3, 3 });
     expect(PARAMS(",\"sliding_window\":null,\"_sliding_window\":[2,null]"), &MISTRAL,
            (int64_t[]){ 2, 0, 2, 0 });
@@ -91,11 +80,10 @@ static void yarn(double frequencies[4], double factor, double length, double bet
     }
 }
 
-static void test_yarn(void **state)
+TEST(yarn)
 {
     double frequencies[4];
     struct published_rotary want = MISTRAL;
-    (void)state;
     yarn(frequencies, 4, 64, 6, 0.5);
     want.frequencies = frequencies;
     want.factor = 0.1 * log(4) + 1;
@@ -113,9 +101,8 @@ static void test_yarn(void **state)
            (int64_t[]){ 0, 0, 0, 0 });
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     published_refused(PARAMS(",\"llama_4_scaling\":{\"original_max_position_embeddings\":16384,"
                              "\"beta\":0.1}"),
                       TENSORS, 4, FAULT_OPTION, "config.json sets llama_4_scaling");
@@ -126,15 +113,4 @@ static void test_refused(void **state)
     published_refused(PARAMS(",\"yarn\":{\"original_max_position_embeddings\":64,\"factor\":4,"
                              "\"gamma\":2}"),
                       TENSORS, 4, FAULT_FIELD, "gamma");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_theta),
-        cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_yarn),
-        cmocka_unit_test(test_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

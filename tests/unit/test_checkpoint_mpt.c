@@ -3,17 +3,8 @@
  * Its attention is written out of llmfoundry/models/layers/attention.py, GroupedQueryAttention and
  * scaled_multihead_dot_product_attention(), and mpt/modeling_mpt.py, gen_rotary_embedding(), of
  * mosaicml/llm-foundry at 8c8dd48f7. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "published_fused.h"
-
-#include <math.h>
-#include <stdio.h>
+#include "test.h"
 
 #define BLOCK "transformer.blocks.#.attn."
 
@@ -130,10 +121,9 @@ static void write_config(char config[640], const char *attention, const char *mo
              attention, more);
 }
 
-static void test_computed(void **state)
+TEST(computed)
 {
     char config[640];
-    (void)state;
     for (size_t i = 0; i < sizeof MODELS / sizeof MODELS[0]; i++) {
         const struct mpt *mpt = &MODELS[i];
         write_config(config, mpt->attention, mpt->more ? mpt->more : "");
@@ -144,7 +134,7 @@ static void test_computed(void **state)
     }
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     static const struct {
         const char *attention, *more, *words;
@@ -164,18 +154,10 @@ static void test_refused(void **state)
         { "\"sliding_window_size\":-2", "", "sliding_window_size is -2; expected" },
     };
     char config[640];
-    (void)state;
     for (size_t i = 0; i < sizeof REFUSED / sizeof REFUSED[0]; i++) {
         write_config(config, REFUSED[i].attention, REFUSED[i].more);
         published_refused(config, TENSORS("48"), 2,
                           REFUSED[i].words[0] == '4' ? FAULT_SHAPE : FAULT_OPTION,
                           REFUSED[i].words);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_computed),
-                                        cmocka_unit_test(test_refused) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,18 +3,8 @@
  *
  * Each family's attention is written out of the forward() of its modeling file in Hugging Face
  * transformers, src/transformers/models/, at the commit that stands with it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "published_rotary.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 enum { WIDTH = 16, HEADS = 4, KV_HEADS = 2, HEAD_DIM = 4 };
 
@@ -52,9 +42,8 @@ static void rotate_half(const struct projected *projected, int64_t dim)
 }
 
 /* olmo/modeling_olmo.py at 38e888f527a5, OlmoAttention: clamp_() of all three. */
-static void test_olmo_clip(void **state)
+TEST(olmo_clip)
 {
-    (void)state;
     published_open(PUBLISHED_GROUPED_CONFIG("\"model_type\":\"olmo\",\"clip_qkv\":0.25"),
                    PUBLISHED_GROUPED, 2, "F32");
     for (int layer = 0; layer < 2; layer++) {
@@ -69,9 +58,8 @@ static void test_olmo_clip(void **state)
 }
 
 /* olmo2/modeling_olmo2.py at 000c33fdfde1, Olmo2Attention: q_norm(q_proj(x)) over all heads. */
-static void test_olmo2(void **state)
+TEST(olmo2)
 {
-    (void)state;
     published_open(PUBLISHED_GROUPED_CONFIG("\"model_type\":\"olmo2\",\"rms_norm_eps\":0.125"),
                    PUBLISHED_GROUPED ", " AT "q_norm.weight 16, " AT "k_norm.weight 8", 2, "F32");
     for (int layer = 0; layer < 2; layer++) {
@@ -93,9 +81,8 @@ static void norm_heads(struct rows x, int64_t heads, const double *weight)
 
 /* cohere/modeling_cohere.py at 015bfeb86891, CohereAttention with use_qk_norm: CohereLayerNorm of
  * (heads, head_dim). */
-static void test_cohere(void **state)
+TEST(cohere)
 {
-    (void)state;
     published_open(PUBLISHED_GROUPED_CONFIG(
                        "\"model_type\":\"cohere\",\"use_qk_norm\":true,\"layer_norm_eps\":0.125"),
                    PUBLISHED_GROUPED ", " AT "q_norm.weight 4x4, " AT "k_norm.weight 2x4", 2,
@@ -113,12 +100,11 @@ static void test_cohere(void **state)
 
 /* cohere2/modeling_cohere2.py at 015bfeb86891, Cohere2Attention: no norms, and only layers with a
  * window are rotated. */
-static void test_cohere2(void **state)
+TEST(cohere2)
 {
     static const char *const WHICH[] = {
         "\"sliding_window_pattern\":2", "\"layer_types\":[\"sliding_attention\",\"full_attention\"]"
     };
-    (void)state;
     for (int i = 0; i < 2; i++) {
         char config[320];
         snprintf(config, sizeof config,
@@ -146,9 +132,8 @@ static void norm_modules(struct rows x, int64_t heads, const char *begin, int la
 }
 
 /* stablelm/modeling_stablelm.py at 00dcc6dda6f6, StableLmAttention with qk_layernorm. */
-static void test_stablelm(void **state)
+TEST(stablelm)
 {
-    (void)state;
     published_open(PUBLISHED_GROUPED_CONFIG(
                        "\"model_type\":\"stablelm\",\"qk_layernorm\":true,\"layer_norm_eps\":0.125,"
                        "\"partial_rotary_factor\":0.5"),
@@ -183,12 +168,11 @@ static void norm_alike(struct rows x, int64_t heads, const char *begin, int laye
 }
 
 /* phi/modeling_phi.py at 0faeaf39a917, PhiAttention with qk_layernorm: nn.LayerNorm(head_dim). */
-static void test_phi(void **state)
+TEST(phi)
 {
     const struct published_attention attention = {
         .heads = HEADS, .kv_heads = KV_HEADS, .scale = 0.5, .causal = true
     };
-    (void)state;
     published_open(PUBLISHED_GROUPED_CONFIG(
                        "\"model_type\":\"phi\",\"qk_layernorm\":true,\"layer_norm_eps\":0.125,"
                        "\"partial_rotary_factor\":0.5"),
@@ -206,14 +190,4 @@ static void test_phi(void **state)
     answer.context = published_linear(answer.context, AT "dense", 1);
     published_expect(1, "self", projected.hidden, projected.hidden, &answer);
     published_close();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_olmo_clip), cmocka_unit_test(test_olmo2),
-        cmocka_unit_test(test_cohere),    cmocka_unit_test(test_cohere2),
-        cmocka_unit_test(test_stablelm),  cmocka_unit_test(test_phi),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,6 @@
 /* test_checkpoint_refused.c - published checkpoints that are refused, and the messages. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "published.h"
-
-#include <stdio.h>
+#include "test.h"
 
 #define Q               "model.layers.#.self_attn.q_proj.weight 8x8"
 #define QUANTISED(part) "model.layers.#.self_attn.q_proj." part " 8x8"
@@ -308,9 +300,8 @@ static const struct refused REFUSED[] = {
       "rope_theta is 9.9999999999999994e+38; expected a number of 0 or more" },
 };
 
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof REFUSED / sizeof REFUSED[0]; i++)
         published_refused(REFUSED[i].config, REFUSED[i].tensors, 2, REFUSED[i].code,
                           REFUSED[i].words);
@@ -318,7 +309,7 @@ static void test_refused(void **state)
 
 /* Whatever a config.json contains, it is refused or makes a model whose shapes are those of the
  * tensors. The test changes every byte in turn. */
-static void test_any_config(void **state)
+TEST(any_config)
 {
     static const char *const CONFIGS[] = {
         "{\"model_type\":\"gemma2\",\"hidden_size\":8,\"num_attention_heads\":2,\"head_dim\":4,"
@@ -332,7 +323,6 @@ static void test_any_config(void **state)
     static const char OTHERS[] = "0919-.[]{}\",:ntx\\e ";
     struct fault fault;
     int made = 0, refused = 0;
-    (void)state;
     for (int i = 0; i < 2; i++) {
         char config[512];
         published_open(CONFIGS[0], Q ", " KVO, 2, "F32");
@@ -352,11 +342,4 @@ static void test_any_config(void **state)
         published_close();
     }
     assert_true(made > 500 && refused > 500);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_refused),
-                                        cmocka_unit_test(test_any_config) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,18 +2,9 @@
  *
  * The packed bytes below are of gzip(1), Python's gzip and Python's zlib. What we pack
  * is unpacked by zlib itself, called here as its manual says. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "formats/coding.h"
+#include "test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <zlib.h>
 
 static const char TEXT[] = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0]]}";
@@ -77,9 +68,8 @@ static void expect(enum coding coding, const char *bytes, size_t size, size_t by
     }
 }
 
-static void test_body_header(void **state)
+TEST(body_header)
 {
-    (void)state;
     static const struct {
         const char *header;
         int coding; /* -1: refused */
@@ -117,9 +107,8 @@ static void test_body_header(void **state)
     }
 }
 
-static void test_answer_header(void **state)
+TEST(answer_header)
 {
-    (void)state;
     static const struct {
         const char *header;
         enum coding coding;
@@ -173,9 +162,8 @@ static void test_answer_header(void **state)
     }
 }
 
-static void test_packed_by_others(void **state)
+TEST(packed_by_others)
 {
-    (void)state;
     char twice[4 * sizeof TEXT], members[256];
     for (int i = 0; i < PACKED_COUNT; i++) {
         const char *bytes = PACKED[i].bytes;
@@ -196,9 +184,8 @@ static void test_packed_by_others(void **state)
     expect(CODING_GZIP, "", 0, 1 << 20, "", 0, FAULT_NONE); /* no body at all */
 }
 
-static void test_broken(void **state)
+TEST(broken)
 {
-    (void)state;
     char bytes[128];
     for (int i = 0; i < PACKED_COUNT; i++) {
         const size_t size = PACKED[i].size;
@@ -258,9 +245,8 @@ static void fill(unsigned char *bytes, size_t size, bool digits)
     }
 }
 
-static void test_packed_by_us(void **state)
+TEST(packed_by_us)
 {
-    (void)state;
     static unsigned char bytes[700000];
     static const size_t SIZES[] = { 1, 100, 20000, 65535, 65536, 65537, sizeof bytes };
     for (int digits = 0; digits < 2; digits++)
@@ -286,9 +272,8 @@ static void test_packed_by_us(void **state)
 }
 
 /* A thousand bytes for each that came. */
-static void test_bomb(void **state)
+TEST(bomb)
 {
-    (void)state;
     enum { SIZE = 8 << 20 };
     unsigned char *zeros = calloc(1, SIZE);
     const struct byte_slice part = { zeros, SIZE };
@@ -304,9 +289,8 @@ static void test_bomb(void **state)
 }
 
 /* What is guessed of a body before it is unpacked. */
-static void test_unpacked_guess(void **state)
+TEST(unpacked_guess)
 {
-    (void)state;
     const size_t most = 1 << 30;
     assert_int_equal(coding_unpacked_guess(CODING_IDENTITY, TEXT, 42, most), 42);
     assert_int_equal(coding_unpacked_guess(CODING_GZIP, GZIP, sizeof GZIP - 1, most),
@@ -330,15 +314,4 @@ static void test_unpacked_guess(void **state)
     assert_int_equal(coding_unpacked_guess(CODING_GZIP, bomb, size, 10), size);
     free(bomb);
     free(zeros);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_body_header),      cmocka_unit_test(test_answer_header),
-        cmocka_unit_test(test_packed_by_others), cmocka_unit_test(test_broken),
-        cmocka_unit_test(test_packed_by_us),     cmocka_unit_test(test_bomb),
-        cmocka_unit_test(test_unpacked_guess),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

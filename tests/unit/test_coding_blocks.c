@@ -1,16 +1,8 @@
 /* test_coding_blocks.c - blocks that are packed in any order, of any parts, make one stream that
  * zlib unpacks to the same bytes. A body that does not shrink is sent unpacked. */
 #include "formats/coding_blocks.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdlib.h>
-#include <string.h>
 #include <zlib.h>
 
 enum { BYTES = 700000 };
@@ -19,7 +11,6 @@ static unsigned char text[BYTES], noise[BYTES];
 
 static int set_up(void **state)
 {
-    (void)state;
     uint64_t random = 1;
     for (int i = 0; i < BYTES; i++) {
         random = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
@@ -70,9 +61,8 @@ static bool pack(struct coding_blocks *blocks, enum coding coding, bool required
     return coding_blocks_finish(blocks);
 }
 
-static void test_sizes(void **state)
+TEST(sizes)
 {
-    (void)state;
     static const size_t sizes[] = { 1, 65535, 65536, 65537, 131072, 200000, BYTES };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int coding = CODING_GZIP; coding <= CODING_DEFLATE; coding++) {
@@ -86,9 +76,8 @@ static void test_sizes(void **state)
 }
 
 /* Parts much smaller and larger than a block, and empty ones. */
-static void test_parts(void **state)
+TEST(parts)
 {
-    (void)state;
     static struct byte_slice parts[1000];
     int count = 0;
     size_t at = 0;
@@ -103,9 +92,8 @@ static void test_parts(void **state)
     coding_blocks_free(&blocks);
 }
 
-static void test_what_does_not_shrink(void **state)
+TEST(what_does_not_shrink)
 {
-    (void)state;
     const struct byte_slice part = { noise, BYTES };
     struct coding_blocks blocks;
     assert_false(pack(&blocks, CODING_GZIP, false, &part, 1));
@@ -115,9 +103,8 @@ static void test_what_does_not_shrink(void **state)
     coding_blocks_free(&blocks);
 }
 
-static void test_no_memory(void **state)
+TEST(no_memory)
 {
-    (void)state;
     const struct byte_slice part = { text, BYTES };
     struct memory_share share = { 0 };
     struct coding_blocks blocks;
@@ -129,13 +116,4 @@ static void test_no_memory(void **state)
     memory_budget_limit(SIZE_MAX);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_what_does_not_shrink),
-        cmocka_unit_test(test_no_memory),
-    };
-    return cmocka_run_group_tests(tests, set_up, NULL);
-}
+ALL_TESTS(set_up, NULL);

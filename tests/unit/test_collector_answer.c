@@ -1,14 +1,6 @@
 /* test_collector_answer.c - what a collector may answer: whole, in pieces, too long, nonsense. */
 #include "spans/collector.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 #define OK "HTTP/1.1 200 OK\r\n"
 
@@ -25,9 +17,8 @@ static struct collector_answer read_whole(const char *text)
     return answer;
 }
 
-static void test_whole(void **state)
+TEST(whole)
 {
-    (void)state;
     struct collector_answer answer = read_whole(OK "content-length: 2\r\nX: y\r\n\r\n{}");
     assert_int_equal(answer.status, 200);
     assert_int_equal(answer.body_size, 2);
@@ -52,12 +43,11 @@ static void test_whole(void **state)
 }
 
 /* Nothing of a head that goes before the answer counts for the answer. */
-static void test_interim(void **state)
+TEST(interim)
 {
     static const char HEADS[] = "HTTP/1.1 103 Early Hints\r\nConnection: close\r\nno colon\r\n"
                                 "Retry-After: 7\r\nContent-Length: 9\r\n\r\n"
                                 "HTTP/1.0 100 Continue\r\n\r\n" OK "Content-Length: 2\r\n\r\n";
-    (void)state;
     char text[sizeof HEADS + 2];
     snprintf(text, sizeof text, "%s{}", HEADS);
     const struct collector_answer answer = read_whole(text);
@@ -76,7 +66,7 @@ static void test_interim(void **state)
 }
 
 /* These count by their status, and nothing more is read on their connection. */
-static void test_closes(void **state)
+TEST(closes)
 {
     static const char *const HEADS[] = {
         OK "Connection: close\r\nContent-Length: 0\r\n\r\n",
@@ -90,7 +80,6 @@ static void test_closes(void **state)
         OK "Content-Length: 99999999999999999999\r\n\r\n",
         OK "no colon\r\nContent-Length: 0\r\n\r\n",
     };
-    (void)state;
     for (size_t i = 0; i < sizeof HEADS / sizeof HEADS[0]; i++) {
         const struct collector_answer answer = read_whole(HEADS[i]);
         if (!answer.closes || answer.status != 200 || answer.body_size != 0)
@@ -105,7 +94,7 @@ static void test_closes(void **state)
     assert_int_equal(answer.retry_after_s, 0);
 }
 
-static void test_nonsense(void **state)
+TEST(nonsense)
 {
     static const char *const TEXTS[] = {
         "\r\n\r\n",
@@ -121,7 +110,6 @@ static void test_nonsense(void **state)
         "HTTP/1.1 600 x\r\n\r\n",
         "HTTP/1.2 200 OK\r\n\r\n",
     };
-    (void)state;
     struct collector_answer answer;
     for (size_t i = 0; i < sizeof TEXTS / sizeof TEXTS[0]; i++)
         if (collector_answer_read(&answer, TEXTS[i], strlen(TEXTS[i])) != COLLECTOR_BAD)
@@ -139,9 +127,8 @@ static void expect_rejected(const char *body, uint64_t count, const char *want)
     assert_string_equal(message, want);
 }
 
-static void test_partial_success(void **state)
+TEST(partial_success)
 {
-    (void)state;
     expect_rejected("{\"partialSuccess\":{\"rejectedSpans\":\"3\",\"errorMessage\":\"late\"}}", 3,
                     "late");
     expect_rejected("{\"partialSuccess\":{\"rejectedSpans\":12}}", 12, "");
@@ -159,22 +146,11 @@ static void test_partial_success(void **state)
     expect_rejected("\n\x08\x01", 0, ""); /* protobuf */
 }
 
-static void test_statuses(void **state)
+TEST(statuses)
 {
-    (void)state;
     for (int status = 200; status < 600; status++) {
         const bool again = status == 429 || status == 502 || status == 503 || status == 504;
         assert_int_equal(collector_answer_is_again(status), again);
         assert_int_equal(collector_answer_is_taken(status), status < 300);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole),           cmocka_unit_test(test_interim),
-        cmocka_unit_test(test_closes),          cmocka_unit_test(test_nonsense),
-        cmocka_unit_test(test_partial_success), cmocka_unit_test(test_statuses),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

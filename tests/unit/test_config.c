@@ -4,16 +4,8 @@
 #include "config/config.h"
 #include "config/config_options.h"
 #include "config/config_value.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { ARGUMENTS_MAX = 24 };
@@ -67,10 +59,9 @@ static void assert_variable_refused(const char *name, const char *value, const c
     unsetenv(name);
 }
 
-static void test_defaults(void **state)
+TEST(defaults)
 {
     struct config config;
-    (void)state;
     memset(&config, 0x5a, sizeof config);
     assert_accepted(&config, "");
     assert_int_equal(config.listen.count, 1);
@@ -105,10 +96,9 @@ static void test_defaults(void **state)
     assert_false(config.json_nonfinite_allowed || config.check_config || config.otlp_endpoint);
 }
 
-static void test_every_flag(void **state)
+TEST(every_flag)
 {
     struct config config;
-    (void)state;
     assert_accepted(&config, "--models /m --model-name one --model-control explicit --workers 64 "
                              "--models-strict --kernels avx2 --body-max 1KiB --queue-max 7 "
                              "--answer-max=2GiB --compress-min 1GiB --shared-memory-prefix=/ "
@@ -145,57 +135,9 @@ static void test_every_flag(void **state)
     assert_string_equal(config.models, "--odd=name");
 }
 
-/* Pages' origins and hosts' names: kept as they are typed, and refused where they have no form. */
-static void test_browsers(void **state)
-{
-    (void)state;
-    static const char *const ORIGINS[] = { "app.example",           "https://app.example/",
-                                           "https://*.app.example", "null",
-                                           "file:///page.html",     "https://user@app.example" };
-    static const char *const HOSTS[] = { "https://attnd.example", "attnd.example/", "*" };
-    char words[100], message[400];
-    struct config config;
-    assert_accepted(&config, "--allow-origin HTTPS://App.example:443 --allow-origin=* --host "
-                             "attnd.example:8443 --host [::1]");
-    assert_int_equal(config.allow_origin.count, 2);
-    assert_string_equal(config.allow_origin.items[0], "HTTPS://App.example:443");
-    assert_string_equal(config.allow_origin.items[1], "*");
-    assert_int_equal(config.host.count, 2);
-    assert_string_equal(config.host.items[0], "attnd.example:8443");
-    for (size_t i = 0; i < sizeof ORIGINS / sizeof ORIGINS[0]; i++) {
-        snprintf(words, sizeof words, "--allow-origin %s", ORIGINS[i]);
-        snprintf(message, sizeof message,
-                 "--allow-origin: '%s' came; expected an origin as in https://app.example or "
-                 "http://localhost:3000, without a path, or * for the pages of all origins",
-                 ORIGINS[i]);
-        assert_refused(words, message);
-    }
-    for (size_t i = 0; i < sizeof HOSTS / sizeof HOSTS[0]; i++) {
-        snprintf(words, sizeof words, "--host %s", HOSTS[i]);
-        snprintf(message, sizeof message,
-                 "--host: '%s' came; expected the name of a host as in attnd.example, without a "
-                 "scheme or a path",
-                 HOSTS[i]);
-        assert_refused(words, message);
-    }
-    assert_refused("--keys /k --allow-origin https://a.example --allow-origin *",
-                   "--allow-origin: '*' came together with --keys; expected the origins whose "
-                   "pages may use a key, as in https://app.example");
-    assert_accepted(&config, "--keys /k --allow-origin https://a.example");
-    setenv("ATTND_ALLOW_ORIGIN", "https://a.example,https://b.example", 1);
-    assert_accepted(&config, "");
-    assert_int_equal(config.allow_origin.count, 2);
-    unsetenv("ATTND_ALLOW_ORIGIN");
-    assert_variable_refused("ATTND_ALLOW_ORIGIN", "https://a.example,",
-                            "ATTND_ALLOW_ORIGIN: '' came; expected an origin as in "
-                            "https://app.example or http://localhost:3000, without a path, or * "
-                            "for the pages of all origins");
-}
-
-static void test_listen(void **state)
+TEST(listen)
 {
     struct config config;
-    (void)state;
     assert_accepted(&config, "--listen [::1]:0 --listen=0.0.0.0:65535");
     assert_int_equal(config.listen.count, 2);
     assert_string_equal(config.listen.items[0], "[::1]:0");
@@ -249,9 +191,54 @@ static void test_listen(void **state)
     free(many);
 }
 
-static void test_values_refused(void **state)
+/* Pages' origins and hosts' names: kept as they are typed, and refused where they have no form. */
+TEST(browsers)
 {
-    (void)state;
+    static const char *const ORIGINS[] = { "app.example",           "https://app.example/",
+                                           "https://*.app.example", "null",
+                                           "file:///page.html",     "https://user@app.example" };
+    static const char *const HOSTS[] = { "https://attnd.example", "attnd.example/", "*" };
+    char words[100], message[400];
+    struct config config;
+    assert_accepted(&config, "--allow-origin HTTPS://App.example:443 --allow-origin=* --host "
+                             "attnd.example:8443 --host [::1]");
+    assert_int_equal(config.allow_origin.count, 2);
+    assert_string_equal(config.allow_origin.items[0], "HTTPS://App.example:443");
+    assert_string_equal(config.allow_origin.items[1], "*");
+    assert_int_equal(config.host.count, 2);
+    assert_string_equal(config.host.items[0], "attnd.example:8443");
+    for (size_t i = 0; i < sizeof ORIGINS / sizeof ORIGINS[0]; i++) {
+        snprintf(words, sizeof words, "--allow-origin %s", ORIGINS[i]);
+        snprintf(message, sizeof message,
+                 "--allow-origin: '%s' came; expected an origin as in https://app.example or "
+                 "http://localhost:3000, without a path, or * for the pages of all origins",
+                 ORIGINS[i]);
+        assert_refused(words, message);
+    }
+    for (size_t i = 0; i < sizeof HOSTS / sizeof HOSTS[0]; i++) {
+        snprintf(words, sizeof words, "--host %s", HOSTS[i]);
+        snprintf(message, sizeof message,
+                 "--host: '%s' came; expected the name of a host as in attnd.example, without a "
+                 "scheme or a path",
+                 HOSTS[i]);
+        assert_refused(words, message);
+    }
+    assert_refused("--keys /k --allow-origin https://a.example --allow-origin *",
+                   "--allow-origin: '*' came together with --keys; expected the origins whose "
+                   "pages may use a key, as in https://app.example");
+    assert_accepted(&config, "--keys /k --allow-origin https://a.example");
+    setenv("ATTND_ALLOW_ORIGIN", "https://a.example,https://b.example", 1);
+    assert_accepted(&config, "");
+    assert_int_equal(config.allow_origin.count, 2);
+    unsetenv("ATTND_ALLOW_ORIGIN");
+    assert_variable_refused("ATTND_ALLOW_ORIGIN", "https://a.example,",
+                            "ATTND_ALLOW_ORIGIN: '' came; expected an origin as in "
+                            "https://app.example or http://localhost:3000, without a path, or * "
+                            "for the pages of all origins");
+}
+
+TEST(values_refused)
+{
     static const char WORKERS[] = "came; expected an integer, from 1 to 64";
     static const char SIZE[] = "came; expected bytes, or KiB, MiB or GiB as in 64MiB, from 1 to "
                                "1024GiB";
@@ -300,9 +287,8 @@ static void test_values_refused(void **state)
     assert_refused("--models-strict=1", "--models-strict: takes no value, and '1' came");
 }
 
-static void test_names_refused(void **state)
+TEST(names_refused)
 {
-    (void)state;
     assert_refused("--body-mx 1", "--body-mx: there is no such flag; the nearest is --body-max");
     assert_refused("--timout=1s", "--timout: there is no such flag; the nearest is --timeout");
     assert_refused("--qqqqqqqqqqqq", "--qqqqqqqqqqqq: there is no such flag; --help lists them");
@@ -327,30 +313,9 @@ static void test_names_refused(void **state)
     assert_refused("--cors-origin x", "--cors-origin: there is no such flag; --help lists them");
 }
 
-static void test_tls(void **state)
+TEST(variables)
 {
     struct config config;
-    (void)state;
-    assert_refused("--tls-cert c.pem", "--tls-cert: there is no --tls-key; TLS takes both");
-    assert_refused("--tls-key k.pem", "--tls-key: there is no --tls-cert; TLS takes both");
-    assert_refused("--tls-client-ca ca.pem",
-                   "--tls-client-ca: there is no --tls-cert and --tls-key; only a client that "
-                   "comes by TLS can show a certificate");
-    assert_refused("--tls-cert c.pem --tls-key k.pem --tls-client-ca ca.pem",
-                   "--tls-client-ca: there are no --keys; a client's certificate names one of "
-                   "their lines");
-    assert_int_equal(read_words(&config, "--tls-cert c.pem --tls-key k.pem --tls-client-ca ca.pem "
-                                         "--keys keys"),
-                     CONFIG_RUN);
-    assert_string_equal(config.tls_cert, "c.pem");
-    assert_string_equal(config.tls_key, "k.pem");
-    assert_string_equal(config.tls_client_ca, "ca.pem");
-}
-
-static void test_variables(void **state)
-{
-    struct config config;
-    (void)state;
     setenv("ATTND_BODY_MAX", "5MiB", 1);
     setenv("ATTND_DRAIN_DELAY", "5s", 1);
     setenv("ATTND_CONNECTIONS_PER_IP_MAX", "2", 1);
@@ -384,9 +349,8 @@ static void test_variables(void **state)
     unsetenv("ATTND_CHECK_CONFIG");
 }
 
-static void test_variables_refused(void **state)
+TEST(variables_refused)
 {
-    (void)state;
     assert_variable_refused("ATTND_CHECK_CONFIG", "yes",
                             "ATTND_CHECK_CONFIG: 'yes' came; expected 1, 0, true or false");
     assert_variable_refused("ATTND_WORKERS", "0",
@@ -405,7 +369,7 @@ static void test_variables_refused(void **state)
 
 /* A variable that Kubernetes adds for a Service is not an error. The same name with a value that
  * a person would write is one. */
-static void test_service_links(void **state)
+TEST(service_links)
 {
     static const char *const LINKS[][2] = {
         { "ATTND_SERVICE_HOST", "10.0.0.1" },
@@ -417,7 +381,6 @@ static void test_service_links(void **state)
         { "ATTND_PORTAL_PORT_80_TCP_PROTO", "tcp" },
     };
     struct config config;
-    (void)state;
     for (size_t i = 0; i < sizeof LINKS / sizeof LINKS[0]; i++) {
         setenv(LINKS[i][0], LINKS[i][1], 1);
         assert_accepted(&config, "");
@@ -427,11 +390,10 @@ static void test_service_links(void **state)
                             "ATTND_PORT: there is no such variable; --help lists the flags");
 }
 
-static void test_help_and_version(void **state)
+TEST(help_and_version)
 {
     struct config config;
     struct capture capture;
-    (void)state;
     capture_begin(&capture, STDOUT_FILENO);
     const enum config_outcome version = read_words(&config, "--version");
     char *printed = capture_end(&capture, NULL);
@@ -455,10 +417,9 @@ static void test_help_and_version(void **state)
     free(printed);
 }
 
-static void test_values(void **state)
+TEST(values)
 {
     int64_t value = -5;
-    (void)state;
     assert_true(config_value_size("9223372036854775807", &value));
     assert_int_equal(value, INT64_MAX);
     assert_false(config_value_size("9223372036854775808", &value));
@@ -477,9 +438,27 @@ static void test_values(void **state)
     assert_int_equal(config_value_choice("a|b", "a|b|c"), -1);
 }
 
+TEST(tls)
+{
+    struct config config;
+    assert_refused("--tls-cert c.pem", "--tls-cert: there is no --tls-key; TLS takes both");
+    assert_refused("--tls-key k.pem", "--tls-key: there is no --tls-cert; TLS takes both");
+    assert_refused("--tls-client-ca ca.pem",
+                   "--tls-client-ca: there is no --tls-cert and --tls-key; only a client that "
+                   "comes by TLS can show a certificate");
+    assert_refused("--tls-cert c.pem --tls-key k.pem --tls-client-ca ca.pem",
+                   "--tls-client-ca: there are no --keys; a client's certificate names one of "
+                   "their lines");
+    assert_int_equal(read_words(&config, "--tls-cert c.pem --tls-key k.pem --tls-client-ca ca.pem "
+                                         "--keys keys"),
+                     CONFIG_RUN);
+    assert_string_equal(config.tls_cert, "c.pem");
+    assert_string_equal(config.tls_key, "k.pem");
+    assert_string_equal(config.tls_client_ca, "ca.pem");
+}
+
 static int forget_variables(void **state)
 {
-    (void)state;
     for (char **entry = environ; *entry;) {
         char name[128];
         snprintf(name, sizeof name, "%.*s", (int)strcspn(*entry, "="), *entry);
@@ -491,15 +470,4 @@ static int forget_variables(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),       cmocka_unit_test(test_every_flag),
-        cmocka_unit_test(test_listen),         cmocka_unit_test(test_browsers),
-        cmocka_unit_test(test_values_refused), cmocka_unit_test(test_names_refused),
-        cmocka_unit_test(test_variables),      cmocka_unit_test(test_variables_refused),
-        cmocka_unit_test(test_service_links),  cmocka_unit_test(test_help_and_version),
-        cmocka_unit_test(test_values),         cmocka_unit_test(test_tls),
-    };
-    return cmocka_run_group_tests(tests, forget_variables, NULL);
-}
+ALL_TESTS(forget_variables, NULL);

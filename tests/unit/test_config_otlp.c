@@ -2,19 +2,11 @@
  * refused, and what describes the daemon. */
 #include "base/version.h"
 #include "config/config_otlp.h"
+#include "test.h"
 
 #include "capture.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include <cjson/cJSON.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static struct fault fault;
 
@@ -29,7 +21,6 @@ static int clear(void **state)
         "OTEL_BSP_MAX_QUEUE_SIZE",     "OTEL_BSP_SCHEDULE_DELAY",
         "OTEL_SERVICE_NAME",           "OTEL_RESOURCE_ATTRIBUTES",
     };
-    (void)state;
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
         unsetenv(NAMES[i]);
     return 0;
@@ -53,7 +44,7 @@ static void expect_refused(const char *endpoint, const char *message)
 
 /* --------------------------------------------------------------- endpoint -- */
 
-static void test_endpoints(void **state)
+TEST(endpoints)
 {
     static const struct {
         const char *url, *host;
@@ -69,7 +60,6 @@ static void test_endpoints(void **state)
         { "http://c:9/v1/traces", "c", 9, true, "/v1/traces", "/v1/traces" },
         { "http://c:9/x/v1/traces", "c", 9, true, "/x/v1/traces", "/x/v1/traces" },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof GOOD / sizeof GOOD[0]; i++)
         for (int is_base = 0; is_base < 2; is_base++) {
             struct span_options options = { .is_on = false };
@@ -83,7 +73,7 @@ static void test_endpoints(void **state)
         }
 }
 
-static void test_refused_endpoints(void **state)
+TEST(refused_endpoints)
 {
     static const char *const BAD[] = {
         "collector:4318",    "http://",
@@ -98,7 +88,6 @@ static void test_refused_endpoints(void **state)
         "http://[::1]x:80",  "unix:/run/otel.sock",
     };
     char long_url[2000] = "http://c/";
-    (void)state;
     for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++)
         expect_refused(BAD[i], "as in http://127.0.0.1:4318");
     memset(long_url + 9, 'a', sizeof long_url - 10);
@@ -113,9 +102,8 @@ static void test_refused_endpoints(void **state)
 
 /* ---------------------------------------------------------------- variables -- */
 
-static void test_off(void **state)
+TEST(off)
 {
-    (void)state;
     assert_false(settled(NULL).spans.is_on);
     setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "", 1);
     assert_false(settled(NULL).spans.is_on);
@@ -128,9 +116,8 @@ static void test_off(void **state)
 }
 
 /* The flag goes before the variables, and the variable of traces before that of all signals. */
-static void test_which_endpoint(void **state)
+TEST(which_endpoint)
 {
-    (void)state;
     setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://all:1/p", 1);
     struct config config = settled(NULL);
     assert_string_equal(config.spans.host, "all");
@@ -152,9 +139,8 @@ static void test_which_endpoint(void **state)
     expect_refused(NULL, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'https://traces' came");
 }
 
-static void test_defaults(void **state)
+TEST(defaults)
 {
-    (void)state;
     const struct span_options options = settled("http://c:4318").spans;
     assert_int_equal(options.queue_max, 2048);
     assert_int_equal(options.delay_ns, 1000000000);
@@ -162,9 +148,8 @@ static void test_defaults(void **state)
     assert_true(options.sampler.by_parent && options.sampler.bound == UINT64_C(1) << 63);
 }
 
-static void test_numbers(void **state)
+TEST(numbers)
 {
-    (void)state;
     setenv("OTEL_BSP_MAX_QUEUE_SIZE", "64", 1);
     setenv("OTEL_BSP_SCHEDULE_DELAY", "250", 1);
     setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "3000", 1);
@@ -177,13 +162,12 @@ static void test_numbers(void **state)
 }
 
 /* What cannot be used is warned of, and the default counts. */
-static void test_warnings(void **state)
+TEST(warnings)
 {
     static const char *const WORDS[] = { "variable not used name=OTEL_BSP_MAX_QUEUE_SIZE value=-1",
                                          "name=OTEL_TRACES_SAMPLER value=jaeger_remote",
                                          "name=OTEL_RESOURCE_ATTRIBUTES value=novalue" };
     struct capture capture;
-    (void)state;
     setenv("OTEL_BSP_MAX_QUEUE_SIZE", "-1", 1);
     setenv("OTEL_TRACES_SAMPLER", "jaeger_remote", 1);
     setenv("OTEL_RESOURCE_ATTRIBUTES", "novalue", 1);
@@ -203,11 +187,10 @@ static void test_warnings(void **state)
 }
 
 /* A name that is too long leaves the attributes as they are. */
-static void test_long_name(void **state)
+TEST(long_name)
 {
     char name[SPAN_RESOURCE_MAX + 1];
     struct capture capture;
-    (void)state;
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = '\0';
     setenv("OTEL_SERVICE_NAME", name, 1);
@@ -225,7 +208,7 @@ static void test_long_name(void **state)
         strstr(config.spans.resource, "{\"key\":\"a\",\"value\":{\"stringValue\":\"b\"}}"));
 }
 
-static void test_samplers(void **state)
+TEST(samplers)
 {
     static const struct {
         const char *name, *argument;
@@ -240,7 +223,6 @@ static void test_samplers(void **state)
         { "parentbased_always_off", "", true, 0 },
         { "parentbased_traceidratio", "0", true, 0 },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof SAMPLERS / sizeof SAMPLERS[0]; i++) {
         setenv("OTEL_TRACES_SAMPLER", SAMPLERS[i].name, 1);
         setenv("OTEL_TRACES_SAMPLER_ARG", SAMPLERS[i].argument, 1);
@@ -271,10 +253,9 @@ static void expect_resource(const char *name, const char *attributes, const char
     cJSON_Delete(wanted);
 }
 
-static void test_resource(void **state)
+TEST_WITH(resource, NULL, NULL)
 {
     char many[2000] = "";
-    (void)state;
     expect_resource(NULL, NULL,
                     "{\"service.name\":\"attnd\",\"service.version\":\"" ATTND_VERSION "\","
                     "\"service.instance.id\":\"here\"}");
@@ -297,19 +278,4 @@ static void test_resource(void **state)
     assert_false(config_otlp_resource_write(out, 40, NULL, NULL, "here"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_endpoints, clear),
-        cmocka_unit_test_setup(test_refused_endpoints, clear),
-        cmocka_unit_test_setup(test_off, clear),
-        cmocka_unit_test_setup(test_which_endpoint, clear),
-        cmocka_unit_test_setup(test_defaults, clear),
-        cmocka_unit_test_setup(test_numbers, clear),
-        cmocka_unit_test_setup(test_warnings, clear),
-        cmocka_unit_test_setup(test_long_name, clear),
-        cmocka_unit_test_setup(test_samplers, clear),
-        cmocka_unit_test(test_resource),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(clear, NULL);

@@ -1,14 +1,8 @@
 /* test_config_replica.c - the name of a daemon among its replicas: as given, by its host, refused.
  */
 #include "config/config.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
 #include <unistd.h>
 
 static void expect_taken(const char *name)
@@ -28,9 +22,8 @@ static void expect_refused(const char *name)
     assert_non_null(strstr(fault.message, "expected 1 to 31 of A-Z a-z 0-9 _ -"));
 }
 
-static void test_given(void **state)
+TEST(given)
 {
-    (void)state;
     expect_taken("a");
     expect_taken("attnd-0");
     expect_taken("A_z-09");
@@ -38,9 +31,8 @@ static void test_given(void **state)
 }
 
 /* A dot would end the name in an id; all else could end a header or a line of a balancer. */
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     expect_refused("");
     expect_refused("a.b");
     expect_refused("a b");
@@ -50,9 +42,8 @@ static void test_refused(void **state)
 }
 
 /* What the host's name makes could have been given. */
-static void test_host_name(void **state)
+TEST(host_name)
 {
-    (void)state;
     struct config config = { 0 }, given = { .replica = config.replica_name };
     struct fault fault;
     char host[256] = "";
@@ -62,14 +53,4 @@ static void test_host_name(void **state)
     host[strcspn(host, ".")] = '\0';
     for (size_t i = 0; config.replica_name[i]; i++)
         assert_true(!host[0] || config.replica_name[i] == host[i] || config.replica_name[i] == '-');
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_given),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_host_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,16 +2,8 @@
  * any machine overflow nothing; and each measurement pulls a prediction towards it. */
 #include "layer.h"
 #include "service/cost_fit.h"
+#include "test.h"
 #include "work/cost.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <math.h>
-#include <string.h>
 
 static float numbers[4096]; /* what shapes of any size point at: nothing here is computed */
 
@@ -27,9 +19,8 @@ static double pairs_counted(const struct attn_band *band, int64_t q_len, int64_t
     return pairs;
 }
 
-static void test_pairs_of_every_band(void **state)
+TEST(pairs_of_every_band)
 {
-    (void)state;
     static const double lows[] = { -INFINITY, -40, -7, -1, 0, 3, 12, 100 };
     static const double widths[] = { 1, 2, 9, 40, INFINITY };
     static const int64_t lengths[] = { 0, 1, 2, 7, 16, 33 };
@@ -49,9 +40,8 @@ static void test_pairs_of_every_band(void **state)
                 }
 }
 
-static void test_pairs_of_absurd_sizes(void **state)
+TEST(pairs_of_absurd_sizes)
 {
-    (void)state;
     const double most = (double)INT64_MAX;
     const struct attn_band all = { -INFINITY, INFINITY }, causal = { -INFINITY, 1 };
     const struct attn_band none = { most, most + 1 };
@@ -108,9 +98,8 @@ static struct attn_work work_of(const struct call *call)
 }
 
 /* 128 rows are whole tiles of every table of kernels. */
-static void test_flops_of_a_layer(void **state)
+TEST(flops_of_a_layer)
 {
-    (void)state;
     struct call call;
     call_init(&call, 4, 64, 256, 128, 384);
     struct attn_work work = work_of(&call);
@@ -128,9 +117,8 @@ static void test_flops_of_a_layer(void **state)
 }
 
 /* Spans may overlap, and then are more numbers to sum up than the map has. */
-static void test_spans_of_a_map(void **state)
+TEST(spans_of_a_map)
 {
-    (void)state;
     static const int64_t ROWS[] = { 5, 100 };
     static const struct attn_map_range SPANS[] = { { 0, 384 }, { 0, 384 }, { 7, 7 }, { 100, 200 } };
     struct call call;
@@ -144,9 +132,8 @@ static void test_spans_of_a_map(void **state)
     assert_true(work_of(&call).map_bytes == without + 4.0 * 4 * 2 * (384 + 384 + 100));
 }
 
-static void test_flops_of_one_row(void **state)
+TEST(flops_of_one_row)
 {
-    (void)state;
     struct call call;
     call_init(&call, 4, 64, 0, 1, 1000);
     struct attn_work work = work_of(&call);
@@ -170,9 +157,8 @@ static void test_flops_of_one_row(void **state)
     assert_true(work.decode_flops == 4.0 * 4 * 64 * 199);
 }
 
-static void test_other_paths(void **state)
+TEST(other_paths)
 {
-    (void)state;
     struct call call;
     call_init(&call, 2, 32, 0, 128, 128);
     call.problem.options.softmax_precision = ATTN_F64;
@@ -201,9 +187,8 @@ static void test_other_paths(void **state)
     assert_true(work.projection_flops == 0);
 }
 
-static void test_a_gradient_costs_more(void **state)
+TEST(a_gradient_costs_more)
 {
-    (void)state;
     struct call call;
     call_init(&call, 2, 64, 128, 128, 128);
     const struct attn_work forward = work_of(&call);
@@ -242,9 +227,8 @@ static int64_t predicted_for(int64_t heads, int64_t head_dim, int64_t d, int64_t
 
 /* Rows fill tiles, so one more row may cost nothing more; one more tile costs more. Few rows
  * take another path; they are left out here. */
-static void test_longer_is_not_cheaper(void **state)
+TEST(longer_is_not_cheaper)
 {
-    (void)state;
     int64_t last = 0;
     for (int64_t length = 64; length <= 1 << 20; length *= 2) {
         const int64_t ns = predicted_for(4, 64, 256, length, 512);
@@ -272,9 +256,8 @@ static void test_longer_is_not_cheaper(void **state)
     assert_true(predicted_for(4, 64, 256, 64, 0) > 0);
 }
 
-static void test_causal_is_cheaper(void **state)
+TEST(causal_is_cheaper)
 {
-    (void)state;
     struct call call;
     call_init(&call, 4, 64, 0, 2048, 2048);
     const int64_t all = predicted(&call);
@@ -286,9 +269,8 @@ static void test_causal_is_cheaper(void **state)
     assert_true(window > all / 9 && window < all / 5);
 }
 
-static void test_predictions_are_bounded(void **state)
+TEST(predictions_are_bounded)
 {
-    (void)state;
     struct cost cost = { { 0 } };
     assert_int_equal(cost_ns(&cost), 0);
     for (int i = 0; i < COST_TERM_COUNT; i++)
@@ -301,10 +283,23 @@ static void test_predictions_are_bounded(void **state)
     assert_true(COST_NS_MAX * 512 > 0);
 }
 
-/* Several requests that share a product read the parameters once. */
-static void test_products_that_are_shared(void **state)
+/* If a prediction has two terms, the larger term is blamed more for an error. */
+TEST(blame_is_shared_by_size)
 {
-    (void)state;
+    struct cost both = { { 0 } }, large = { { 0 } }, small = { { 0 } };
+    both.amount[COST_TILE] = large.amount[COST_TILE] = 1e9;
+    both.amount[COST_TASK] = small.amount[COST_TASK] = 100;
+    const double large_ns = (double)cost_ns(&large), small_ns = (double)cost_ns(&small);
+    assert_true(large_ns > 20 * small_ns);
+    for (int i = 0; i < 100; i++)
+        cost_observe(&both, (int64_t)(2 * (large_ns + small_ns)));
+    assert_true((double)cost_ns(&large) > 1.8 * large_ns);
+    assert_true((double)cost_ns(&small) < 1.1 * small_ns);
+}
+
+/* Several requests that share a product read the parameters once. */
+TEST(products_that_are_shared)
+{
     struct cost one = { { 0 } }, sum = { { 0 } };
     one.amount[COST_PROJECT] = 1e8;
     one.amount[COST_PARAMETER] = 1e6;
@@ -323,9 +318,8 @@ static void test_products_that_are_shared(void **state)
 }
 
 /* Both products of a layer are all of its flops and parameters. */
-static void test_products_of_a_layer(void **state)
+TEST(products_of_a_layer)
 {
-    (void)state;
     struct call call;
     struct attn_layer_plan plan;
     struct attn_work products = { 0 };
@@ -344,9 +338,8 @@ static void test_products_of_a_layer(void **state)
     assert_true(products.tile_flops == 0 && products.tasks == 0);
 }
 
-static void test_what_is_measured_pulls(void **state)
+TEST(what_is_measured_pulls)
 {
-    (void)state;
     struct cost cost = { { 0 } }, other = { { 0 } };
     cost.amount[COST_READ_TEXT] = 1e6;
     other.amount[COST_WRITE_TEXT] = 1e6;
@@ -380,24 +373,8 @@ static void test_what_is_measured_pulls(void **state)
     assert_in_range(cost_ns(&cost), before - before / 100, before + before / 100);
 }
 
-/* If a prediction has two terms, the larger term is blamed more for an error. */
-static void test_blame_is_shared_by_size(void **state)
+TEST(slowdown_weighs_time)
 {
-    (void)state;
-    struct cost both = { { 0 } }, large = { { 0 } }, small = { { 0 } };
-    both.amount[COST_TILE] = large.amount[COST_TILE] = 1e9;
-    both.amount[COST_TASK] = small.amount[COST_TASK] = 100;
-    const double large_ns = (double)cost_ns(&large), small_ns = (double)cost_ns(&small);
-    assert_true(large_ns > 20 * small_ns);
-    for (int i = 0; i < 100; i++)
-        cost_observe(&both, (int64_t)(2 * (large_ns + small_ns)));
-    assert_true((double)cost_ns(&large) > 1.8 * large_ns);
-    assert_true((double)cost_ns(&small) < 1.1 * small_ns);
-}
-
-static void test_slowdown_weighs_time(void **state)
-{
-    (void)state;
     assert_true(cost_slowdown() == 1);
     /* One in a hundred of many short tasks waits for long: together they run at half the speed. */
     for (int i = 0; i < 200000; i++)
@@ -413,9 +390,8 @@ static void test_slowdown_weighs_time(void **state)
 
 /* Every table of kernels is fitted on this machine. The test asserts no times, only that there
  * are some. */
-static void test_fitting(void **state)
+TEST(fitting)
 {
-    (void)state;
     for (const struct attn_kernels *const *table = attn_kernels_available(); *table; table++) {
         struct text text;
         cost_fit(*table);
@@ -431,27 +407,4 @@ static void test_fitting(void **state)
         assert_int_equal(text.failed, FAULT_NONE);
         text_free(&text);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pairs_of_every_band),
-        cmocka_unit_test(test_pairs_of_absurd_sizes),
-        cmocka_unit_test(test_flops_of_a_layer),
-        cmocka_unit_test(test_spans_of_a_map),
-        cmocka_unit_test(test_flops_of_one_row),
-        cmocka_unit_test(test_other_paths),
-        cmocka_unit_test(test_a_gradient_costs_more),
-        cmocka_unit_test(test_longer_is_not_cheaper),
-        cmocka_unit_test(test_causal_is_cheaper),
-        cmocka_unit_test(test_predictions_are_bounded),
-        cmocka_unit_test(test_blame_is_shared_by_size),
-        cmocka_unit_test(test_products_that_are_shared),
-        cmocka_unit_test(test_products_of_a_layer),
-        cmocka_unit_test(test_what_is_measured_pulls),
-        cmocka_unit_test(test_slowdown_weighs_time),
-        cmocka_unit_test(test_fitting),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

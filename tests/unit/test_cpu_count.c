@@ -1,19 +1,10 @@
 /* test_cpu_count.c - quotas of cgroups, read from trees made for the test, and the
  * affinity mask of this process. */
 #include "host/resources.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <limits.h>
 #include <sched.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -130,9 +121,8 @@ static void remove_file(const char *root, const char *path)
     }
 }
 
-static void test_cgroups(void **state)
+TEST(cgroups)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         const struct cgroup_case *c = &CASES[i];
         char root[] = "/tmp/test_cpu_count.XXXXXX";
@@ -148,10 +138,9 @@ static void test_cgroups(void **state)
     }
 }
 
-static void test_long_paths(void **state)
+TEST(long_paths)
 {
     char *self = calloc(1, 3 * PATH_MAX);
-    (void)state;
     assert_non_null(self);
     strcpy(self, "0::/");
     memset(self + 4, 'a', 2 * PATH_MAX);
@@ -159,10 +148,9 @@ static void test_long_paths(void **state)
     free(self);
 }
 
-static void test_affinity(void **state)
+TEST(affinity)
 {
     cpu_set_t all, one;
-    (void)state;
     if (sched_getaffinity(0, sizeof all, &all) != 0)
         skip(); /* more CPUs than the set holds */
     const int count = resources_cpu_count();
@@ -177,14 +165,4 @@ static void test_affinity(void **state)
     assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
     assert_int_equal(alone, 1);
     assert_int_equal(resources_cpu_count(), count);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cgroups),
-        cmocka_unit_test(test_long_paths),
-        cmocka_unit_test(test_affinity),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

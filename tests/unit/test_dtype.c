@@ -1,16 +1,7 @@
 /* test_dtype.c - numbers of other dtypes, against doubles. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/dtype.h"
 #include "fill.h"
-
-#include <math.h>
-#include <string.h>
+#include "test.h"
 
 /* The value of sixteen bits by the definition of the format: exponent_bits and a fraction. */
 static double value_of(uint16_t bits, int exponent_bits)
@@ -32,9 +23,8 @@ static const struct {
     int exponent_bits;
 } HALVES[] = { { ATTN_F16, 5 }, { ATTN_BF16, 8 } };
 
-static void test_every_half_reads_and_writes_back(void **state)
+TEST(every_half_reads_and_writes_back)
 {
-    (void)state;
     for (size_t h = 0; h < 2; h++)
         for (uint32_t bits = 0; bits <= 0xFFFF; bits++) {
             const uint16_t half = (uint16_t)bits;
@@ -76,9 +66,8 @@ static bool is_nearest(double value, uint16_t half, int exponent_bits)
            && (error < error_above || (even && error == error_above));
 }
 
-static void test_floats_become_the_nearest_half(void **state)
+TEST(floats_become_the_nearest_half)
 {
-    (void)state;
     struct fill fill = { 7 };
     for (int i = 0; i < 400000; i++) {
         uint32_t bits = (uint32_t)(fill_bits(&fill) >> 32);
@@ -102,9 +91,8 @@ static void test_floats_become_the_nearest_half(void **state)
     }
 }
 
-static void test_the_edges_of_f16(void **state)
+TEST(the_edges_of_f16)
 {
-    (void)state;
     static const struct {
         float value;
         uint16_t half;
@@ -122,9 +110,8 @@ static void test_the_edges_of_f16(void **state)
     }
 }
 
-static void test_doubles_and_booleans(void **state)
+TEST(doubles_and_booleans)
 {
-    (void)state;
     unsigned char bytes[1 + 3 * sizeof(double)];
     const double doubles[] = { 1.0 / 3.0, 1e300, -0.0 };
     const unsigned char booleans[] = { 0, 1 };
@@ -141,24 +128,11 @@ static void test_doubles_and_booleans(void **state)
     assert_true(wide == 1);
 }
 
-static void test_names(void **state)
+TEST(names)
 {
-    (void)state;
     enum attn_dtype dtype;
     assert_true(dtype_find("BF16", &dtype) && dtype == ATTN_BF16);
     assert_true(dtype_find("BOOL", &dtype) && dtype == ATTN_BOOL);
     assert_false(dtype_find("I64", &dtype));
     assert_false(dtype_find("", &dtype));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_half_reads_and_writes_back),
-        cmocka_unit_test(test_floats_become_the_nearest_half),
-        cmocka_unit_test(test_the_edges_of_f16),
-        cmocka_unit_test(test_doubles_and_booleans),
-        cmocka_unit_test(test_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

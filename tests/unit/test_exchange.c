@@ -1,13 +1,6 @@
 /* Routes, request ids and bodies of an exchange, apart from HTTP. */
 #include "http/exchange.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static void handle(struct exchange *exchange)
 {
@@ -61,9 +54,8 @@ static void assert_route(const char *method, const char *path, int index, const 
     assert_route_of_two(method, path, index, param, "");
 }
 
-static void test_routes_match(void **state)
+TEST(routes_match)
 {
-    (void)state;
     assert_route("GET", "/v1/models", 0, "");
     assert_route("HEAD", "/v1/models", 0, "");
     assert_route("GET", "/v1/models/demo", 1, "demo");
@@ -88,9 +80,8 @@ static void assert_no_route(const char *method, const char *path, enum fault_cod
     exchange_free(exchange);
 }
 
-static void test_routes_do_not_match(void **state)
+TEST(routes_do_not_match)
 {
-    (void)state;
     assert_no_route("GET", "/", FAULT_NOT_FOUND, "");
     assert_no_route("GET", "/v1/models/", FAULT_NOT_FOUND, "");
     assert_no_route("GET", "/v1/models/a/b", FAULT_NOT_FOUND, "");
@@ -133,9 +124,8 @@ static void assert_shown(const char *method, const char *path, enum fault_code f
 
 /* A hidden route is not there: not even another pattern that matches its path, and Allow has no
  * method of it. */
-static void test_hidden_routes(void **state)
+TEST(hidden_routes)
 {
-    (void)state;
     assert_shown("GET", "/v1/models/demo", FAULT_NONE, "");
     assert_shown("PUT", "/v1/models/demo", FAULT_NOT_FOUND, "");
     assert_shown("POST", "/v1/models/demo", FAULT_METHOD, "GET, HEAD");
@@ -144,9 +134,8 @@ static void test_hidden_routes(void **state)
     assert_shown("GET", "/v2/models/stat", FAULT_NONE, "");
 }
 
-static void test_request_ids(void **state)
+TEST(request_ids)
 {
-    (void)state;
     char longest[EXCHANGE_ID_MAX + 2];
     memset(longest, 'x', sizeof longest);
     longest[EXCHANGE_ID_MAX + 1] = '\0';
@@ -163,9 +152,8 @@ static void test_request_ids(void **state)
     assert_id("\xc3\xa9", false);
 }
 
-static void test_made_ids_differ(void **state)
+TEST(made_ids_differ)
 {
-    (void)state;
     struct exchange *one = calloc(1, sizeof *one), *two = calloc(1, sizeof *two);
     assert_non_null(one);
     assert_non_null(two);
@@ -176,9 +164,8 @@ static void test_made_ids_differ(void **state)
     exchange_free(two);
 }
 
-static void test_a_body_is_collected(void **state)
+TEST(a_body_is_collected)
 {
-    (void)state;
     struct exchange *exchange = calloc(1, sizeof *exchange);
     assert_non_null(exchange);
     char bytes[1000];
@@ -195,9 +182,27 @@ static void test_a_body_is_collected(void **state)
     exchange_free(exchange);
 }
 
-static void test_a_body_may_begin_anywhere(void **state)
+static void count_release(void *owner)
 {
-    (void)state;
+    ++*(int *)owner;
+}
+
+TEST(a_body_has_a_bound)
+{
+    struct exchange *exchange = calloc(1, sizeof *exchange);
+    assert_non_null(exchange);
+    const char bytes[100] = { 0 };
+    int taken = 0;
+    while (exchange_receive(exchange, bytes, sizeof bytes, 1000) && taken < 1000)
+        taken++;
+    assert_int_equal(exchange->fault.code, FAULT_TOO_LARGE);
+    assert_int_equal(exchange->body_capacity, 0); /* nothing is kept of it */
+    assert_true(taken >= 19 && taken <= 21);      /* twice the bound, then no more */
+    exchange_free(exchange);
+}
+
+TEST(a_body_may_begin_anywhere)
+{
     for (size_t offset = 0; offset < 16; offset++) {
         struct exchange *exchange = calloc(1, sizeof *exchange);
         assert_non_null(exchange);
@@ -221,14 +226,8 @@ static void test_a_body_may_begin_anywhere(void **state)
     }
 }
 
-static void count_release(void *owner)
+TEST(parts_are_given_back)
 {
-    ++*(int *)owner;
-}
-
-static void test_parts_are_given_back(void **state)
-{
-    (void)state;
     int released = 0;
     const struct byte_slice parts[] = { { "abc", 3 }, { "", 0 }, { "defg", 4 } };
     struct exchange *exchange = calloc(1, sizeof *exchange);
@@ -238,35 +237,4 @@ static void test_parts_are_given_back(void **state)
     assert_int_equal(released, 0);
     exchange_free(exchange); /* the client left before it was sent */
     assert_int_equal(released, 1);
-}
-
-static void test_a_body_has_a_bound(void **state)
-{
-    (void)state;
-    struct exchange *exchange = calloc(1, sizeof *exchange);
-    assert_non_null(exchange);
-    const char bytes[100] = { 0 };
-    int taken = 0;
-    while (exchange_receive(exchange, bytes, sizeof bytes, 1000) && taken < 1000)
-        taken++;
-    assert_int_equal(exchange->fault.code, FAULT_TOO_LARGE);
-    assert_int_equal(exchange->body_capacity, 0); /* nothing is kept of it */
-    assert_true(taken >= 19 && taken <= 21);      /* twice the bound, then no more */
-    exchange_free(exchange);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_routes_match),
-        cmocka_unit_test(test_routes_do_not_match),
-        cmocka_unit_test(test_hidden_routes),
-        cmocka_unit_test(test_request_ids),
-        cmocka_unit_test(test_made_ids_differ),
-        cmocka_unit_test(test_a_body_is_collected),
-        cmocka_unit_test(test_a_body_has_a_bound),
-        cmocka_unit_test(test_a_body_may_begin_anywhere),
-        cmocka_unit_test(test_parts_are_given_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

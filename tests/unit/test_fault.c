@@ -1,14 +1,6 @@
 /* test_fault.c - faults: the table of codes, cutting, pointers, words before words. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/fault.h"
-
-#include <string.h>
+#include "test.h"
 
 /* The codes and statuses of the API's fault table, which clients are written against. */
 static const struct {
@@ -52,18 +44,16 @@ static const struct {
     { FAULT_DEADLINE, "deadline", 504 },
 };
 
-static void test_table(void **state)
+TEST(table)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof TABLE / sizeof TABLE[0]; i++) {
         assert_string_equal(fault_code_name(TABLE[i].code), TABLE[i].name);
         assert_int_equal(fault_http_status(TABLE[i].code), TABLE[i].http_status);
     }
 }
 
-static void test_set(void **state)
+TEST(set)
 {
-    (void)state;
     struct fault fault;
     memset(&fault, 'x', sizeof fault);
     assert_false(fault_set(&fault, FAULT_SHAPE, "query has %d columns", 5));
@@ -80,9 +70,8 @@ static void test_set(void **state)
 }
 
 /* A fault's own message and pointer may be among the arguments. */
-static void test_set_from_itself(void **state)
+TEST(set_from_itself)
 {
-    (void)state;
     struct fault fault;
     fault_set_at(&fault, "/a", FAULT_SHAPE, "inner");
     fault_set_at(&fault, fault.pointer, FAULT_SHAPE, "outer: %s", fault.message);
@@ -90,9 +79,8 @@ static void test_set_from_itself(void **state)
     assert_string_equal(fault.pointer, "/a");
 }
 
-static void test_message_is_cut_at_a_character(void **state)
+TEST(message_is_cut_at_a_character)
 {
-    (void)state;
     static const char *const CHARACTERS[] = { "a", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80" };
     for (size_t c = 0; c < 4; c++) {
         const size_t size = strlen(CHARACTERS[c]);
@@ -116,9 +104,8 @@ static void test_message_is_cut_at_a_character(void **state)
     }
 }
 
-static void test_message_that_just_fits(void **state)
+TEST(message_that_just_fits)
 {
-    (void)state;
     char words[FAULT_MESSAGE_MAX];
     memset(words, 'a', sizeof words);
     memcpy(words + FAULT_MESSAGE_MAX - 3, "\xC3\xA9", 3);
@@ -127,9 +114,8 @@ static void test_message_that_just_fits(void **state)
     assert_string_equal(fault.message, words);
 }
 
-static void test_prefix(void **state)
+TEST(prefix)
 {
-    (void)state;
     struct fault fault;
     fault_set_at(&fault, "/query", FAULT_SHAPE, "m");
     fault_prefix_pointer(&fault, "/requests/1");
@@ -141,9 +127,8 @@ static void test_prefix(void **state)
 }
 
 /* A pointer cut in the middle of a name would name another field. */
-static void test_long_pointer_names_what_encloses(void **state)
+TEST(long_pointer_names_what_encloses)
 {
-    (void)state;
     char name[200] = "/";
     memset(name + 1, 'k', sizeof name - 2);
     name[sizeof name - 1] = '\0';
@@ -161,9 +146,43 @@ static void test_long_pointer_names_what_encloses(void **state)
     assert_string_equal(fault.pointer, "");
 }
 
-static void test_from_attn(void **state)
+/* The keys of RFC 6901's example document (section 5). */
+TEST(steps_are_escaped)
 {
-    (void)state;
+    static const char *const KEYS[][2] = {
+        { "foo", "/foo" }, { "", "/" },        { "a/b", "/a~1b" },  { "c%d", "/c%d" },
+        { "e^f", "/e^f" }, { "g|h", "/g|h" },  { "i\\j", "/i\\j" }, { "k\"l", "/k\"l" },
+        { " ", "/ " },     { "m~n", "/m~0n" },
+    };
+    for (size_t i = 0; i < sizeof KEYS / sizeof KEYS[0]; i++) {
+        char pointer[FAULT_POINTER_MAX] = "/before";
+        const size_t used = fault_pointer_append(pointer, strlen("/before"), KEYS[i][0]);
+        assert_int_equal(used, strlen(pointer));
+        assert_memory_equal(pointer, "/before", strlen("/before"));
+        assert_string_equal(pointer + strlen("/before"), KEYS[i][1]);
+    }
+}
+
+/* A pointer has a whole step or none of it, however much room there is. */
+TEST(steps_are_whole)
+{
+    char key[2 * FAULT_POINTER_MAX];
+    for (size_t used = 0; used < FAULT_POINTER_MAX; used++)
+        for (size_t size = 0; size < sizeof key - 1; size++) {
+            char pointer[FAULT_POINTER_MAX];
+            memset(pointer, '/', used);
+            memset(key, size % 2 ? 'k' : '~', size);
+            key[size] = '\0';
+            const size_t whole = used + 1 + size * (size % 2 ? 1 : 2);
+            const size_t end = fault_pointer_append(pointer, used, key);
+            assert_int_equal(strlen(pointer), end);
+            assert_true(end == used || end == whole);
+            assert_true(end == whole || whole + 2 > FAULT_POINTER_MAX);
+        }
+}
+
+TEST(from_attn)
+{
     static const struct {
         enum attn_status status;
         enum fault_code code;
@@ -180,58 +199,4 @@ static void test_from_attn(void **state)
         assert_memory_equal(fault.message, "query.shape[3]: ", 16);
         assert_string_equal(fault.message + 16, attn_status_message(MAP[i].status));
     }
-}
-
-/* The keys of RFC 6901's example document (section 5). */
-static void test_steps_are_escaped(void **state)
-{
-    (void)state;
-    static const char *const KEYS[][2] = {
-        { "foo", "/foo" }, { "", "/" },        { "a/b", "/a~1b" },  { "c%d", "/c%d" },
-        { "e^f", "/e^f" }, { "g|h", "/g|h" },  { "i\\j", "/i\\j" }, { "k\"l", "/k\"l" },
-        { " ", "/ " },     { "m~n", "/m~0n" },
-    };
-    for (size_t i = 0; i < sizeof KEYS / sizeof KEYS[0]; i++) {
-        char pointer[FAULT_POINTER_MAX] = "/before";
-        const size_t used = fault_pointer_append(pointer, strlen("/before"), KEYS[i][0]);
-        assert_int_equal(used, strlen(pointer));
-        assert_memory_equal(pointer, "/before", strlen("/before"));
-        assert_string_equal(pointer + strlen("/before"), KEYS[i][1]);
-    }
-}
-
-/* A pointer has a whole step or none of it, however much room there is. */
-static void test_steps_are_whole(void **state)
-{
-    (void)state;
-    char key[2 * FAULT_POINTER_MAX];
-    for (size_t used = 0; used < FAULT_POINTER_MAX; used++)
-        for (size_t size = 0; size < sizeof key - 1; size++) {
-            char pointer[FAULT_POINTER_MAX];
-            memset(pointer, '/', used);
-            memset(key, size % 2 ? 'k' : '~', size);
-            key[size] = '\0';
-            const size_t whole = used + 1 + size * (size % 2 ? 1 : 2);
-            const size_t end = fault_pointer_append(pointer, used, key);
-            assert_int_equal(strlen(pointer), end);
-            assert_true(end == used || end == whole);
-            assert_true(end == whole || whole + 2 > FAULT_POINTER_MAX);
-        }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(test_set),
-        cmocka_unit_test(test_set_from_itself),
-        cmocka_unit_test(test_message_is_cut_at_a_character),
-        cmocka_unit_test(test_message_that_just_fits),
-        cmocka_unit_test(test_prefix),
-        cmocka_unit_test(test_long_pointer_names_what_encloses),
-        cmocka_unit_test(test_steps_are_escaped),
-        cmocka_unit_test(test_steps_are_whole),
-        cmocka_unit_test(test_from_attn),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,7 @@
 /* test_gradient_check.c - what the plan of a gradient refuses, and the field that it names. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "attention_case.h"
 #include "gradient.h"
-
-#include <math.h>
-#include <string.h>
+#include "test.h"
 
 /* A case with its gradients. */
 struct gradient_case {
@@ -39,9 +30,8 @@ static void expect_refused(struct gradient_case *c, enum attn_status status, con
     assert_string_equal(where, field);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     struct gradient_case c;
     gradient_case_init(&c);
     const struct attn_gradient_problem good = c.problem;
@@ -93,9 +83,8 @@ static void test_refused(void **state)
 }
 
 /* Gradients of parts that the problem does not have. */
-static void test_refused_lists(void **state)
+TEST(refused_lists)
 {
-    (void)state;
     const float numbers[4] = { 0 };
     float gradient[4];
     struct gradient_case c;
@@ -117,11 +106,4 @@ static void test_refused_lists(void **state)
     attention->sinks = numbers;
     expect_refused(&c, ATTN_OK, "");
     attention_case_free(&c.forward);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_refused),
-                                        cmocka_unit_test(test_refused_lists) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,19 +4,11 @@
 #include "base/clock.h"
 #include "capture.h"
 #include "cli/commands.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test.h"
 
 #include <arpa/inet.h>
-#include <cmocka.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -95,7 +87,7 @@ static int run(const char *url, char *printed, size_t printed_size)
     return status;
 }
 
-static void test_answers(void **state)
+TEST(answers)
 {
     static const struct {
         const char *answer;
@@ -113,7 +105,6 @@ static void test_answers(void **state)
         { "HTTP/1.1 200", 1, "reset" }, /* ends before its line does */
         { NULL, 1, "reset" },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         struct server server;
         char url[64], printed[512], authority[64];
@@ -130,7 +121,7 @@ static void test_answers(void **state)
     }
 }
 
-static void test_what_it_asks(void **state)
+TEST(what_it_asks)
 {
     static const struct {
         const char *path, *asked;
@@ -140,7 +131,6 @@ static void test_what_it_asks(void **state)
         { "/base", "GET /base/readyz HTTP/1.1\r\n" },
         { "/a/b//", "GET /a/b/readyz HTTP/1.1\r\n" },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         struct server server;
         char url[64], host[64], printed[256];
@@ -157,12 +147,11 @@ static void test_what_it_asks(void **state)
 }
 
 /* Without a URL, it asks at the address where the daemon listens in the same environment. */
-static void test_the_listen_variable(void **state)
+TEST(the_listen_variable)
 {
     static const char *const FORMS[] = { "127.0.0.1:%d", "0.0.0.0:%d", "127.0.0.1:%d,[::1]:1",
                                          "localhost:%d", ":%d" };
     char printed[512];
-    (void)state;
     for (size_t i = 0; i < sizeof FORMS / sizeof FORMS[0]; i++) {
         struct server server;
         char listen[64], port[8];
@@ -184,7 +173,7 @@ static void test_the_listen_variable(void **state)
     unsetenv("ATTND_LISTEN");
 }
 
-static void test_urls_refused(void **state)
+TEST(urls_refused)
 {
     static const char *const URLS[] = {
         "",
@@ -202,7 +191,6 @@ static void test_urls_refused(void **state)
         "http://h/\r\nX: y",
     };
     char printed[512];
-    (void)state;
     for (size_t i = 0; i < sizeof URLS / sizeof URLS[0]; i++) {
         struct capture capture;
         char *argv[] = { "attnd", "health", (char *)URLS[i], NULL };
@@ -225,11 +213,10 @@ static void test_urls_refused(void **state)
     assert_int_equal(health_command(4, argv), 1);
 }
 
-static void test_nobody_listens(void **state)
+TEST(nobody_listens)
 {
     struct server server;
     char url[64], printed[256];
-    (void)state;
     server_start(&server, "HTTP/1.1 200 OK\r\n\r\n");
     snprintf(url, sizeof url, "http://127.0.0.1:%d", server.port);
     assert_int_equal(run(url, printed, sizeof printed), 0);
@@ -238,11 +225,10 @@ static void test_nobody_listens(void **state)
     assert_non_null(strstr(printed, "Connection refused"));
 }
 
-static void test_silence_takes_three_seconds(void **state)
+TEST(silence_takes_three_seconds)
 {
     struct server server;
     char url[64], printed[256];
-    (void)state;
     server_start(&server, "");
     snprintf(url, sizeof url, "http://127.0.0.1:%d", server.port);
     const int64_t start_ns = clock_now_ns();
@@ -255,19 +241,7 @@ static void test_silence_takes_three_seconds(void **state)
 
 static int forget_variable(void **state)
 {
-    (void)state;
     return unsetenv("ATTND_LISTEN");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answers),
-        cmocka_unit_test(test_what_it_asks),
-        cmocka_unit_test(test_the_listen_variable),
-        cmocka_unit_test(test_urls_refused),
-        cmocka_unit_test(test_nobody_listens),
-        cmocka_unit_test(test_silence_takes_three_seconds),
-    };
-    return cmocka_run_group_tests(tests, forget_variable, NULL);
-}
+ALL_TESTS(forget_variable, NULL);

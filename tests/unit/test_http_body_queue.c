@@ -2,15 +2,8 @@
  * plays the clock and the part of libmicrohttpd. */
 #include "access/access_account.h"
 #include "http/http_internal.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 enum { COUNT = 2048, LARGE = 1 << 20, SHORT = 16 * 1024, HALF = LARGE / 2 };
@@ -55,7 +48,6 @@ void MHD_resume_connection(struct MHD_Connection *connection)
 
 static int setup(void **state)
 {
-    (void)state;
     http = calloc(1, sizeof *http + sizeof http->threads[0]);
     assert_non_null(http);
     http->options.body_timeout_ns = INT64_C(5) * 1000 * MS;
@@ -76,7 +68,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     for (int i = 0; i < COUNT; i++) {
         http_body_queue_leave(exchanges[i]);
         free(exchanges[i]);
@@ -98,9 +89,8 @@ static bool enter(int i, size_t bytes)
     return is_in;
 }
 
-static void test_short_bodies_pass(void **state)
+TEST(short_bodies_pass)
 {
-    (void)state;
     assert_true(enter(0, LARGE));
     assert_false(enter(1, LARGE));
     assert_true(enter(2, 0));
@@ -112,9 +102,8 @@ static void test_short_bodies_pass(void **state)
     assert_int_equal(atomic_load(&http->coming_cost_ns), 1000 * (1 + 2 + 5 + 6));
 }
 
-static void test_turns_come_in_order(void **state)
+TEST(turns_come_in_order)
 {
-    (void)state;
     assert_true(enter(0, HALF));
     assert_true(enter(1, HALF));
     assert_false(enter(2, LARGE));
@@ -144,9 +133,8 @@ static void test_turns_come_in_order(void **state)
     assert_int_equal(http_body_queue_ms(thread, 1000), 1000);
 }
 
-static void test_outlook(void **state)
+TEST(outlook)
 {
-    (void)state;
     exchanges[0]->body_announced = LARGE;
     http_body_queue_look(exchanges[0]);
     assert_int_equal(exchanges[0]->outlook.bytes, LARGE);
@@ -168,9 +156,8 @@ static void test_outlook(void **state)
 }
 
 /* A body that sends nothing loses its room, but only if the body queue looked at it meanwhile. */
-static void test_silent_bodies(void **state)
+TEST(silent_bodies)
 {
-    (void)state;
     assert_true(enter(0, LARGE));
     assert_false(enter(1, LARGE));
     now_ns += 2 * MS;
@@ -189,9 +176,8 @@ static void test_silent_bodies(void **state)
     assert_int_equal(exchanges[0]->body_state, HTTP_BODY_NONE);
 }
 
-static void test_endless_bodies(void **state)
+TEST(endless_bodies)
 {
-    (void)state;
     assert_true(enter(0, LARGE));
     assert_false(enter(1, LARGE));
     for (int i = 0; i < 20; i++) {
@@ -207,9 +193,8 @@ static void test_endless_bodies(void **state)
 }
 
 /* Exchanges are called or leave out of turn, and leave without ever being called. */
-static void test_leaving(void **state)
+TEST(leaving)
 {
-    (void)state;
     assert_true(enter(0, LARGE));
     for (int i = 1; i < 5; i++)
         assert_false(enter(i, LARGE));
@@ -231,9 +216,8 @@ static void test_leaving(void **state)
 
 /* Bodies of which nothing comes do not count beside one that comes, also where none waits; nor do
  * those that come for long. */
-static void test_idle_bodies_do_not_count(void **state)
+TEST(idle_bodies_do_not_count)
 {
-    (void)state;
     for (int i = 0; i < 4; i++)
         assert_true(enter(i, SHORT + 1));
     exchanges[5]->body_announced = LARGE;
@@ -256,9 +240,8 @@ static void test_idle_bodies_do_not_count(void **state)
 }
 
 /* A chunked body is judged as one of 64 KiB. */
-static void test_chunked_bodies_count(void **state)
+TEST(chunked_bodies_count)
 {
-    (void)state;
     exchanges[0]->is_chunked = true;
     http_body_queue_look(exchanges[0]);
     assert_int_equal(exchanges[0]->outlook.bytes, 64 * 1024);
@@ -287,9 +270,8 @@ static int displace(int i)
     return number_of(oldest->connection);
 }
 
-static void test_newest_takes_place_of_oldest(void **state)
+TEST(newest_takes_place_of_oldest)
 {
-    (void)state;
     assert_true(enter(0, LARGE));
     for (int i = 1; i < 5; i++)
         assert_false(enter(i, LARGE));
@@ -305,9 +287,8 @@ static void test_newest_takes_place_of_oldest(void **state)
 }
 
 /* With keys a body takes the place of one of its own key, and the order stays. */
-static void test_places_with_keys(void **state)
+TEST(places_with_keys)
 {
-    (void)state;
     static int keys;
     static struct access_account *account;
     static struct access_key key;
@@ -328,9 +309,8 @@ static void test_places_with_keys(void **state)
     free(account);
 }
 
-static void test_newest_goes_first(void **state)
+TEST(newest_goes_first)
 {
-    (void)state;
     assert_true(enter(0, LARGE));
     for (int i = 1; i < 6; i++)
         assert_false(enter(i, LARGE));
@@ -414,9 +394,8 @@ static int64_t read_one(void)
     return wait_ms;
 }
 
-static void test_burst_is_over_soon(void **state)
+TEST(burst_is_over_soon)
 {
-    (void)state;
     free_count = 0;
     for (int i = COUNT - 1; i >= 0; i--)
         free_ones[free_count++] = i;
@@ -434,21 +413,9 @@ static void test_burst_is_over_soon(void **state)
     assert_true(good * 100 >= came * 95);
 }
 
+EACH_TEST(setup, teardown);
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_short_bodies_pass, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_turns_come_in_order, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_outlook, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_silent_bodies, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_endless_bodies, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_leaving, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_idle_bodies_do_not_count, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_chunked_bodies_count, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_newest_takes_place_of_oldest, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_places_with_keys, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_newest_goes_first, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_burst_is_over_soon, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL);
 }

@@ -1,14 +1,8 @@
 /* How much of refused bodies is taken from the network and dropped. The test plays the clock, the
  * clients and the part of libmicrohttpd. */
 #include "http/http_internal.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdlib.h>
 #include <sys/epoll.h>
 #include <time.h>
 #include <unistd.h>
@@ -30,7 +24,6 @@ int clock_gettime(clockid_t clock_id, struct timespec *tp)
 
 static int setup(void **state)
 {
-    (void)state;
     http = calloc(1, sizeof *http + sizeof http->threads[0]);
     assert_non_null(http);
     http->options.body_timeout_ns = 60 * SECOND;
@@ -43,7 +36,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     http_linger_end(thread);
     close(thread->disconnects);
     free(http);
@@ -103,9 +95,8 @@ static size_t send_all(bool was_refused)
 }
 
 /* Overload refuses many bodies, and the daemon takes few of them from the network. */
-static void test_refused_bodies_have_a_budget(void **state)
+TEST(refused_bodies_have_a_budget)
 {
-    (void)state;
     assert_in_range(send_all(true), BUDGET, BUDGET + MIB);
     assert_int_equal(send_all(true), 0);
     now_ns += SECOND;
@@ -115,18 +106,15 @@ static void test_refused_bodies_have_a_budget(void **state)
 }
 
 /* A client whose own mistake ends the connection always finds its answer. */
-static void test_other_bodies_have_none(void **state)
+TEST(other_bodies_have_none)
 {
-    (void)state;
     send_all(true);
     assert_int_equal(send_all(false), (size_t)CLIENTS * MIB);
 }
 
+EACH_TEST(setup, teardown);
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_refused_bodies_have_a_budget, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_other_bodies_have_none, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL);
 }

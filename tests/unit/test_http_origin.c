@@ -1,14 +1,6 @@
 /* test_http_origin.c - which requests were made by a page of another origin. */
 #include "http/http_origin.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <string.h>
+#include "test.h"
 
 static const char *const LISTEN[] = { "127.0.0.1:8080", "box.example:80", "[::1]:8080",
                                       "unix:/run/attnd.sock" };
@@ -144,9 +136,8 @@ static bool check(const struct origin *from, struct fault *fault)
     return check_framed(from, false, fault);
 }
 
-static void test_cases(void **state)
+TEST(cases)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         const struct origin *from = &CASES[i].from;
         struct fault fault = { .code = FAULT_NONE };
@@ -166,9 +157,8 @@ static bool is_same(const char *text, const char *word)
 
 /* Where a frame is allowed, it is all that is allowed beside: a GET or HEAD that opens the address
  * in a frame, at a Host that leads nowhere else. */
-static void test_frames(void **state)
+TEST(frames)
 {
-    (void)state;
     static const struct origin FRAME = { "GET",      "127.0.0.1:8080", NULL, "cross-site",
                                          "navigate", "iframe",         NULL, NULL };
     struct fault fault;
@@ -190,9 +180,8 @@ static void test_frames(void **state)
 
 /* Where a key is asked for, or everybody gets the same answer, a client that does not look like a
  * browser may come by any name, and for a browser nothing changes. */
-static void test_any_host(void **state)
+TEST(any_host)
 {
-    (void)state;
     struct fault fault;
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         const struct origin *from = &CASES[i].from;
@@ -204,9 +193,8 @@ static void test_any_host(void **state)
 }
 
 /* Hosts that are longer than any name. */
-static void test_long_hosts(void **state)
+TEST(long_hosts)
 {
-    (void)state;
     char host[1000];
     struct origin from = { .method = "GET", .host = host, .site = "same-origin" };
     struct fault fault;
@@ -233,9 +221,8 @@ static const char *allowed(const struct http_pages *pages, const char *origin, b
 }
 
 /* What an answer says of the Origin of its request. */
-static void test_allowed(void **state)
+TEST(allowed)
 {
-    (void)state;
     const struct http_pages some = { .origins = ORIGINS, .origin_count = 2 };
     const struct http_pages all = { .origins = EVERY, .origin_count = 2 };
     static const char *const OTHERS[] = { "https://app.example.",
@@ -261,9 +248,8 @@ static void test_allowed(void **state)
 }
 
 /* An allowed page still needs a name that leads nowhere else. */
-static void test_hosts(void **state)
+TEST(hosts)
 {
-    (void)state;
     const struct http_pages pages = {
         .hosts = HOSTS, .host_count = 2, .origins = ORIGINS, .origin_count = 2
     };
@@ -286,14 +272,4 @@ static void test_hosts(void **state)
         if (is_taken != NAMES[i].is_taken)
             fail_msg("%s: %s", NAMES[i].host, is_taken ? "taken" : fault.message);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),    cmocka_unit_test(test_frames),
-        cmocka_unit_test(test_any_host), cmocka_unit_test(test_long_hosts),
-        cmocka_unit_test(test_allowed),  cmocka_unit_test(test_hosts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

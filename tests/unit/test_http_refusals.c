@@ -1,15 +1,8 @@
 /* How often one client is refused, and which refusals wait. The test itself plays the clock and the
  * part of libmicrohttpd. */
 #include "http/http_internal.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 enum {
@@ -73,7 +66,6 @@ static void begin(int i, enum fault_code code)
 
 static int setup(void **state)
 {
-    (void)state;
     http = calloc(1, sizeof *http + sizeof http->threads[0]);
     assert_non_null(http);
     http->thread_count = 1;
@@ -92,7 +84,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     http_refusals_end(thread);
     for (int i = 0; i < COUNT; i++)
         assert_false(is_suspended[i]);
@@ -123,9 +114,8 @@ static int turn(bool *asked)
 
 /* Turns come as fast as a thread makes them; the client asks again at once, and is refused no
  * oftener for it. In between, another client is refused at once. */
-static void test_flood(void **state)
+TEST(flood)
 {
-    (void)state;
     static bool asked[HEAVY];
     int refused = 0, turns = 0;
     memset(asked, 0, sizeof asked);
@@ -147,9 +137,8 @@ static void test_flood(void **state)
 }
 
 /* Without keys a refusal waits for its turn alone, and that of another address goes first. */
-static void test_without_keys(void **state)
+TEST(without_keys)
 {
-    (void)state;
     http->options.keys = NULL;
     http_refusals_run(thread);
     for (int i = 0; i < HEAVY; i++)
@@ -166,9 +155,8 @@ static void test_without_keys(void **state)
 }
 
 /* While bodies wait to be read, fewer are refused in a turn. */
-static void test_beside_bodies(void **state)
+TEST(beside_bodies)
 {
-    (void)state;
     http->options.keys = NULL;
     thread->bodies.waiting.count = 1;
     http_refusals_run(thread);
@@ -182,9 +170,8 @@ static void test_beside_bodies(void **state)
 }
 
 /* An exchange that waited at the gate waits on as a refusal, or goes on where too many do. */
-static void test_take(void **state)
+TEST(take)
 {
-    (void)state;
     static struct exchange more[HELD];
     is_suspended[LIGHT] = true;
     http_refusals_take(&exchanges[LIGHT]);
@@ -209,9 +196,8 @@ static void test_take(void **state)
 }
 
 /* A client that is refused now and then never waits. */
-static void test_few_refusals(void **state)
+TEST(few_refusals)
 {
-    (void)state;
     for (int i = 0; i < 1000; i++, now_ns += MS) {
         begin(0, FAULT_QUOTA);
         http_refusals_run(thread);
@@ -232,9 +218,8 @@ static struct exchange *hold_one(enum fault_code code)
     return NULL;
 }
 
-static void test_what_waits(void **state)
+TEST(what_waits)
 {
-    (void)state;
     static const enum fault_code never[] = { FAULT_NONE, FAULT_JSON, FAULT_TOO_LARGE,
                                              FAULT_DEADLINE, FAULT_LOADING };
     for (size_t i = 0; i < sizeof never / sizeof never[0]; i++)
@@ -243,9 +228,8 @@ static void test_what_waits(void **state)
 }
 
 /* It goes on by its end: once, with its answer where it has one. */
-static void test_release(void **state)
+TEST(release)
 {
-    (void)state;
     struct exchange *exchange = hold_one(FAULT_OVERLOADED);
     assert_non_null(exchange);
     assert_in_range(http_refusals_ms(thread, 1000), 0, 2);
@@ -263,9 +247,8 @@ static void test_release(void **state)
     assert_false(exchange->is_held);
 }
 
-static void test_drain(void **state)
+TEST(drain)
 {
-    (void)state;
     static bool asked[HEAVY];
     memset(asked, 0, sizeof asked);
     turn(asked);
@@ -276,17 +259,9 @@ static void test_drain(void **state)
     assert_null(hold_one(FAULT_OVERLOADED));
 }
 
+EACH_TEST(setup, teardown);
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_flood, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_without_keys, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_beside_bodies, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_take, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_few_refusals, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_what_waits, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_release, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_drain, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL);
 }

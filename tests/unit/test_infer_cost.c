@@ -2,14 +2,7 @@
  * rows while it waits, and nothing for a product that a batch has already made. Also for a
  * packed answer, which corrects the predicted cost of packing. */
 #include "infer/infer_cost.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
+#include "test.h"
 
 enum { D_MODEL = 512, HEADS = 8, ROWS = 2 };
 
@@ -58,9 +51,8 @@ static void assert_near(int64_t ns, int64_t expected)
     assert_in_range(ns, expected - 5, expected + 5);
 }
 
-static void test_a_part_of_the_parameters(void **state)
+TEST(a_part_of_the_parameters)
 {
-    (void)state;
     struct request request;
     request_init(&request, 1);
     struct infer_cost *cost = &request.cost;
@@ -76,9 +68,8 @@ static void test_a_part_of_the_parameters(void **state)
     assert_near(infer_cost_left_ns(cost), left_ns - inputs_ns * 3 / 4 - output_ns / 2);
 }
 
-static void test_what_is_left_in_and_after_a_batch(void **state)
+TEST(what_is_left_in_and_after_a_batch)
 {
-    (void)state;
     struct request request;
     request_init(&request, 1);
     struct infer_cost *cost = &request.cost;
@@ -95,9 +86,8 @@ static void test_what_is_left_in_and_after_a_batch(void **state)
     assert_true(cost->flops >= 4 * 2.0 * ROWS * D_MODEL * D_MODEL); /* by itself or a batch */
 }
 
-static void test_several_items_share_with_nobody(void **state)
+TEST(several_items_share_with_nobody)
 {
-    (void)state;
     struct request request;
     request_init(&request, 2);
     const int64_t alone_ns = infer_cost_ns(&request.cost);
@@ -107,9 +97,8 @@ static void test_several_items_share_with_nobody(void **state)
 
 /* Packing took twice the time that was predicted for its bytes. Packing that produced nothing
  * changes no prediction. */
-static void test_packing_is_learned_from(void **state)
+TEST(packing_is_learned_from)
 {
-    (void)state;
     enum { BYTES = 1 << 20 };
     const struct cost pack = { .amount = { [COST_PACK] = BYTES } };
     const struct cost others = { .amount = { [COST_WRITE_TEXT] = BYTES, [COST_PROJECT] = BYTES } };
@@ -141,9 +130,8 @@ static void test_packing_is_learned_from(void **state)
 }
 
 /* A packed body proves to be larger than was guessed: all of it text, or tensors after a header. */
-static void test_an_unpacked_body_is_priced_anew(void **state)
+TEST(an_unpacked_body_is_priced_anew)
 {
-    (void)state;
     struct infer_cost cost = { 0 };
     double *amount = cost.phases[INFER_READ].amount;
     amount[COST_REQUEST] = 1;
@@ -163,9 +151,8 @@ static void test_an_unpacked_body_is_priced_anew(void **state)
 
 /* A call that waits for its turn is planned by a task of computing: that task began before it was
  * known that its phase is measured. */
-static void test_planned_while_it_computes(void **state)
+TEST(planned_while_it_computes)
 {
-    (void)state;
     struct infer_cost cost = { 0 };
     struct infer_stopwatch watch;
     memset(&watch, 0xa5, sizeof watch);
@@ -177,17 +164,4 @@ static void test_planned_while_it_computes(void **state)
     infer_cost_start(&cost, INFER_COMPUTE, &watch);
     infer_cost_stop(&cost, INFER_COMPUTE, &watch);
     assert_in_range(atomic_load(&cost.clock_ns[INFER_COMPUTE]), 1, 10000000000);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_part_of_the_parameters),
-        cmocka_unit_test(test_what_is_left_in_and_after_a_batch),
-        cmocka_unit_test(test_several_items_share_with_nobody),
-        cmocka_unit_test(test_packing_is_learned_from),
-        cmocka_unit_test(test_an_unpacked_body_is_priced_anew),
-        cmocka_unit_test(test_planned_while_it_computes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

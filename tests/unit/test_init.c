@@ -1,16 +1,8 @@
 /* test_init.c - the generator's published answers, and parameters that are uniform within their
  * bound. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/random.h"
 #include "linear.h"
-
-#include <math.h>
+#include "test.h"
 
 /* Random123's tests/kat_vectors, philox4x32 of 10 rounds: counter, key, answer. */
 static const struct {
@@ -25,9 +17,8 @@ static const struct {
       { 0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1 } },
 };
 
-static void test_philox(void **state)
+TEST(philox)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof KNOWN / sizeof KNOWN[0]; i++) {
         uint32_t bits[4];
         attn_philox(KNOWN[i].seed, KNOWN[i].low, KNOWN[i].high, bits);
@@ -37,9 +28,8 @@ static void test_philox(void **state)
 }
 
 /* The first four numbers under seed 0, from the generator's published answer. */
-static void test_first_numbers(void **state)
+TEST(first_numbers)
 {
-    (void)state;
     float values[4];
     attn_init_glorot(values, 4, 3, 5, 0, 0);
     for (int i = 0; i < 4; i++) {
@@ -49,9 +39,8 @@ static void test_first_numbers(void **state)
 }
 
 /* Mean 0, variance bound^2 / 3, both ends nearly reached. */
-static void test_uniform(void **state)
+TEST(uniform)
 {
-    (void)state;
     enum { COUNT = 100000 };
     static float values[COUNT];
     static const int64_t sizes[][2] = { { 1, 1 }, { 64, 64 }, { 512, 8 }, { 1, 1000 } };
@@ -74,9 +63,8 @@ static void test_uniform(void **state)
 
 /* A number depends on its seed, its stream and its index alone. Every seed and every stream has
  * other numbers. */
-static void test_streams(void **state)
+TEST(streams)
 {
-    (void)state;
     float some[6], more[37], other[37];
     attn_init_glorot(some, 6, 4, 4, 7, 1);
     attn_init_glorot(more, 37, 4, 4, 7, 1);
@@ -92,15 +80,4 @@ static void test_streams(void **state)
             equal += other[i] == more[i];
         assert_int_equal(equal, 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_philox),
-        cmocka_unit_test(test_first_numbers),
-        cmocka_unit_test(test_uniform),
-        cmocka_unit_test(test_streams),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,10 @@
  * level before the next. A job is passed by a bounded amount of work and no more; no job
  * starves. */
 #include "job_simulation.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
-static void test_equals_are_served_as_they_come(void **state)
+TEST(equals_are_served_as_they_come)
 {
-    (void)state;
     struct simulation *simulation = simulation_create(1);
     for (int i = 0; i < 50; i++)
         simulation_add(simulation, i / 10 * MS, 0, 3, MS);
@@ -22,9 +16,8 @@ static void test_equals_are_served_as_they_come(void **state)
     simulation_free(simulation);
 }
 
-static void test_a_short_job_goes_before_a_long_one(void **state)
+TEST(a_short_job_goes_before_a_long_one)
 {
-    (void)state;
     struct simulation *simulation = simulation_create(1);
     struct simulated_job *long_job = simulation_add(simulation, 0, 0, 50, MS);
     struct simulated_job *short_job = simulation_add(simulation, 5 * MS, 0, 4, MS);
@@ -37,9 +30,8 @@ static void test_a_short_job_goes_before_a_long_one(void **state)
 }
 
 /* If no costs are known, the job that has cost little so far goes first. */
-static void test_a_long_job_whose_cost_nobody_knew_gives_way(void **state)
+TEST(a_long_job_whose_cost_nobody_knew_gives_way)
 {
-    (void)state;
     struct simulation *simulation = simulation_create(1);
     struct simulated_job *long_job = simulation_add(simulation, 0, 0, 50, MS);
     struct simulated_job *short_job = simulation_add(simulation, 20 * MS, 0, 4, MS);
@@ -50,9 +42,8 @@ static void test_a_long_job_whose_cost_nobody_knew_gives_way(void **state)
     simulation_free(simulation);
 }
 
-static void test_levels_go_before_costs(void **state)
+TEST(levels_go_before_costs)
 {
-    (void)state;
     struct simulation *simulation = simulation_create(1);
     struct simulated_job *first = simulation_add(simulation, 0, 3, 1, MS); /* holds the worker */
     struct simulated_job *low = simulation_add(simulation, 0, 3, 1, MS);
@@ -77,9 +68,8 @@ static void add_flood(struct simulation *simulation, int priority)
         simulation_add(simulation, i * MS, priority, 1, MS + MS / 10);
 }
 
-static void test_a_flood_of_short_jobs_leaves_a_sixteenth(void **state)
+TEST(a_flood_of_short_jobs_leaves_a_sixteenth)
 {
-    (void)state;
     struct simulation *simulation = simulation_create(1);
     struct simulated_job *long_job = simulation_add(simulation, 0, 0, 1000, 5 * MS);
     add_flood(simulation, 0);
@@ -88,9 +78,8 @@ static void test_a_flood_of_short_jobs_leaves_a_sixteenth(void **state)
     simulation_free(simulation);
 }
 
-static void test_a_flood_of_a_higher_level_leaves_a_sixteenth(void **state)
+TEST(a_flood_of_a_higher_level_leaves_a_sixteenth)
 {
-    (void)state;
     struct simulation *simulation = simulation_create(1);
     struct simulated_job *low = simulation_add(simulation, 0, 3, 100, 5 * MS);
     add_flood(simulation, 1);
@@ -100,9 +89,8 @@ static void test_a_flood_of_a_higher_level_leaves_a_sixteenth(void **state)
 }
 
 /* The long job costs 300 ms and has waited 16 times as long. Jobs that come later go after it. */
-static void test_nobody_is_passed_for_ever(void **state)
+TEST(nobody_is_passed_for_ever)
 {
-    (void)state;
     struct simulation *simulation = simulation_create(1);
     struct simulated_job *long_job = simulation_add(simulation, 0, 0, 1, 300 * MS);
     simulation->jobs[0].arrives_ns = MS;
@@ -145,18 +133,16 @@ static int64_t p99_of_short_jobs(bool beside_a_long_one)
     return times[COUNT * 99 / 100];
 }
 
-static void test_short_jobs_beside_one_of_thirty_seconds(void **state)
+TEST(short_jobs_beside_one_of_thirty_seconds)
 {
-    (void)state;
     const int64_t alone_ns = p99_of_short_jobs(false), beside_ns = p99_of_short_jobs(true);
     print_message("p99 alone %.2f ms, beside a job of 30 s %.2f ms\n", (double)alone_ns / 1e6,
                   (double)beside_ns / 1e6);
     assert_true(beside_ns <= 3 * alone_ns);
 }
 
-static void test_the_heap_keeps_its_order(void **state)
+TEST(the_heap_keeps_its_order)
 {
-    (void)state;
     enum { COUNT = 500 };
     static struct job jobs[COUNT];
     struct job_order order = { 0 };
@@ -186,9 +172,8 @@ static void test_the_heap_keeps_its_order(void **state)
 }
 
 /* Asks about a job that has not come yet. The answer is the same as when it has come. */
-static void test_who_goes_before_a_newcomer(void **state)
+TEST(who_goes_before_a_newcomer)
 {
-    (void)state;
     struct job there = { .remaining_ns = 10 * MS,
                          .arrived_ns = 1000 * MS,
                          .level = JOB_LEVEL_DEFAULT };
@@ -213,9 +198,8 @@ static void test_who_goes_before_a_newcomer(void **state)
 
 /* A job may be passed for half of the time that it has, if that is less than sixteen times its
  * cost. */
-static void test_deadlines(void **state)
+TEST(deadlines)
 {
-    (void)state;
     struct job there = { .remaining_ns = 10 * MS,
                          .arrived_ns = 1000 * MS,
                          .ends_ns = INT64_MAX,
@@ -251,9 +235,8 @@ static void test_deadlines(void **state)
 }
 
 /* A job may choose its place, as if it cost more or less than it does. */
-static void test_a_place_of_its_own(void **state)
+TEST(a_place_of_its_own)
 {
-    (void)state;
     struct job first = { .cost_ns = 1, .remaining_ns = 10 * MS, .stands_ns = 100 * MS };
     struct job second = { .remaining_ns = 50 * MS, .level = JOB_LEVEL_DEFAULT };
     struct job comes = { .cost_ns = 50 * MS };
@@ -275,23 +258,4 @@ static void test_a_place_of_its_own(void **state)
     job_order_put(&order, &first);
     assert_ptr_equal(job_order_first(&order), &second);
     job_order_free(&order);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_equals_are_served_as_they_come),
-        cmocka_unit_test(test_a_short_job_goes_before_a_long_one),
-        cmocka_unit_test(test_a_long_job_whose_cost_nobody_knew_gives_way),
-        cmocka_unit_test(test_levels_go_before_costs),
-        cmocka_unit_test(test_a_flood_of_short_jobs_leaves_a_sixteenth),
-        cmocka_unit_test(test_a_flood_of_a_higher_level_leaves_a_sixteenth),
-        cmocka_unit_test(test_nobody_is_passed_for_ever),
-        cmocka_unit_test(test_short_jobs_beside_one_of_thirty_seconds),
-        cmocka_unit_test(test_the_heap_keeps_its_order),
-        cmocka_unit_test(test_who_goes_before_a_newcomer),
-        cmocka_unit_test(test_deadlines),
-        cmocka_unit_test(test_a_place_of_its_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,7 @@
  * in debt for time that nobody else wanted. Wrong predictions change nothing of that. With one
  * share the order is that of the jobs alone. */
 #include "job_simulation.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-#include <string.h>
+#include "test.h"
 
 enum { SHARES_MAX = 50 };
 
@@ -19,7 +13,6 @@ static uint64_t random_state;
 
 static int setup(void **state)
 {
-    (void)state;
     memset(shares, 0, sizeof shares);
     memset(used_ns, 0, sizeof used_ns);
     for (int i = 0; i < SHARES_MAX; i++)
@@ -69,9 +62,8 @@ static void expect_fair(struct simulation *simulation, int count, int64_t task_n
     }
 }
 
-static void test_two_shares_by_their_weights(void **state)
+TEST(two_shares_by_their_weights)
 {
-    (void)state;
     for (int workers = 1; workers <= WORKERS_MAX; workers++) {
         struct simulation *simulation = simulation_create(workers);
         setup(state);
@@ -84,9 +76,8 @@ static void test_two_shares_by_their_weights(void **state)
     }
 }
 
-static void test_fifty_shares(void **state)
+TEST(fifty_shares)
 {
-    (void)state;
     struct simulation *simulation = simulation_create(2);
     for (int i = 0; i < SHARES_MAX; i++)
         shares[i].weight = 1 + i % 3;
@@ -97,9 +88,8 @@ static void test_fifty_shares(void **state)
 }
 
 /* Predicted ten times too high or too low, by share or at random, or not at all. */
-static void test_wrong_predictions(void **state)
+TEST(wrong_predictions)
 {
-    (void)state;
     for (int kind = 0; kind < 4; kind++) {
         struct simulation *simulation = simulation_create(2);
         setup(state);
@@ -137,9 +127,8 @@ static int64_t longest_wait_ns(struct simulation *simulation, int64_t load)
 
 /* A thousand jobs of a second wait, each in tasks of 5 ms. The short jobs take less than their
  * share, but two may come at once. */
-static void test_a_flood_delays_short_jobs_by_one_task(void **state)
+TEST(a_flood_delays_short_jobs_by_one_task)
 {
-    (void)state;
     struct simulation *simulation = simulation_create(1);
     for (int i = 0; i < 1000; i++)
         add(simulation, 1, 0, 0, 200, 5 * MS);
@@ -148,9 +137,8 @@ static void test_a_flood_delays_short_jobs_by_one_task(void **state)
 }
 
 /* A single short job waits for the task that runs, and for nothing else. */
-static void test_a_short_job_is_next(void **state)
+TEST(a_short_job_is_next)
 {
-    (void)state;
     for (int heavy = 1; heavy < SHARES_MAX; heavy++) {
         struct simulation *simulation = simulation_create(1);
         setup(state);
@@ -163,9 +151,8 @@ static void test_a_short_job_is_next(void **state)
     }
 }
 
-static void test_forty_nine_floods_delay_a_light_share_by_one_task(void **state)
+TEST(forty_nine_floods_delay_a_light_share_by_one_task)
 {
-    (void)state;
     struct simulation *simulation = simulation_create(2);
     for (int i = 0; i < 4900; i++)
         add(simulation, 1 + i % 49, 0, 0, 20, 5 * MS);
@@ -175,9 +162,8 @@ static void test_forty_nine_floods_delay_a_light_share_by_one_task(void **state)
 
 /* Share 1 computes alone for ten seconds. From then on both want all, and both get half: share 0
  * has saved nothing up, and share 1 has nothing to pay for. */
-static void test_time_that_nobody_else_wanted_is_forgotten(void **state)
+TEST(time_that_nobody_else_wanted_is_forgotten)
 {
-    (void)state;
     for (int workers = 1; workers <= 2; workers++) {
         struct simulation *simulation = simulation_create(workers);
         setup(state);
@@ -195,9 +181,8 @@ static void test_time_that_nobody_else_wanted_is_forgotten(void **state)
 
 /* A worker had nothing to do while share 1 ran a task of ten seconds beside share 0. When others
  * want the workers later, share 1 gets its part at once. */
-static void test_a_long_task_beside_an_idle_worker_is_no_debt(void **state)
+TEST(a_long_task_beside_an_idle_worker_is_no_debt)
 {
-    (void)state;
     struct simulation *simulation = simulation_create(2);
     add(simulation, 1, 0, 0, 1, 10000 * MS);
     for (int i = 0; i < 900; i++)
@@ -210,9 +195,8 @@ static void test_a_long_task_beside_an_idle_worker_is_no_debt(void **state)
     simulation_free(simulation);
 }
 
-static void test_levels_of_one_share_pass_no_other(void **state)
+TEST(levels_of_one_share_pass_no_other)
 {
-    (void)state;
     struct simulation *simulation = simulation_create(1);
     for (int i = 0; i < 1000; i++) {
         add(simulation, 0, 0, 3, 1, 4 * MS);
@@ -225,9 +209,8 @@ static void test_levels_of_one_share_pass_no_other(void **state)
 }
 
 /* A share is gone when its jobs are over, though other shares still have some. */
-static void test_a_share_can_be_freed_after_its_last_job(void **state)
+TEST(a_share_can_be_freed_after_its_last_job)
 {
-    (void)state;
     struct simulation *simulation = simulation_create(1);
     struct job_share *share = calloc(1, sizeof *share);
     assert_non_null(share);
@@ -245,9 +228,8 @@ static void test_a_share_can_be_freed_after_its_last_job(void **state)
     simulation_free(simulation);
 }
 
-static void test_a_weight_may_change(void **state)
+TEST(a_weight_may_change)
 {
-    (void)state;
     struct simulation *simulation = simulation_create(2);
     for (int i = 0; i < 4000; i++)
         add(simulation, i % 2, 0, 0, 1, 4 * MS);
@@ -318,9 +300,8 @@ static void compare_random_jobs(bool has_share)
     }
 }
 
-static void test_one_share_has_the_order_of_its_jobs(void **state)
+TEST(one_share_has_the_order_of_its_jobs)
 {
-    (void)state;
     compare_random_jobs(false);
     compare_random_jobs(true);
 }
@@ -328,9 +309,8 @@ static void test_one_share_has_the_order_of_its_jobs(void **state)
 /* ----------------------------------------------------------------- short jobs -- */
 
 /* What the spare thread would run while the workers are busy. */
-static void test_which_short_job_may_pass(void **state)
+TEST(which_short_job_may_pass)
 {
-    (void)state;
     struct job_order order = { 0 };
     struct job long_jobs[2], short_job = { .share = &shares[2] };
     shares[0].flows[0].task_ns = shares[1].flows[0].task_ns = 100 * MS;
@@ -365,9 +345,8 @@ static void test_which_short_job_may_pass(void **state)
 }
 
 /* A job that goes to another share takes its charge with it. */
-static void test_a_job_moves_between_shares(void **state)
+TEST(a_job_moves_between_shares)
 {
-    (void)state;
     shares[0].flows[0].task_ns = 100 * MS;
     struct job_order order = { 0 };
     struct job job = { .share = &shares[0], .task_count = 2, .remaining_ns = 20 * MS };
@@ -392,23 +371,4 @@ static void test_a_job_moves_between_shares(void **state)
     job_order_free(&order);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_two_shares_by_their_weights, setup),
-        cmocka_unit_test_setup(test_fifty_shares, setup),
-        cmocka_unit_test_setup(test_wrong_predictions, setup),
-        cmocka_unit_test_setup(test_a_flood_delays_short_jobs_by_one_task, setup),
-        cmocka_unit_test_setup(test_a_short_job_is_next, setup),
-        cmocka_unit_test_setup(test_forty_nine_floods_delay_a_light_share_by_one_task, setup),
-        cmocka_unit_test_setup(test_time_that_nobody_else_wanted_is_forgotten, setup),
-        cmocka_unit_test_setup(test_a_long_task_beside_an_idle_worker_is_no_debt, setup),
-        cmocka_unit_test_setup(test_levels_of_one_share_pass_no_other, setup),
-        cmocka_unit_test_setup(test_a_share_can_be_freed_after_its_last_job, setup),
-        cmocka_unit_test_setup(test_a_weight_may_change, setup),
-        cmocka_unit_test_setup(test_one_share_has_the_order_of_its_jobs, setup),
-        cmocka_unit_test_setup(test_which_short_job_may_pass, setup),
-        cmocka_unit_test_setup(test_a_job_moves_between_shares, setup),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(setup, NULL);

@@ -2,19 +2,10 @@
  *
  * Each text ends at an unreadable page. Each fault is checked with its byte offset or its
  * pointer. test_json_arrays.c tests arrays. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "guarded_json.h"
+#include "test.h"
 #include "text/text.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
 static const struct json_options STRICT = { .nonfinite_allowed = false };
@@ -47,9 +38,8 @@ static void expect_malformed(const char *text, size_t size, long offset)
     assert_string_equal(fault.message + strlen(fault.message) - strlen(words), words);
 }
 
-static void test_good_texts(void **state)
+TEST(good_texts)
 {
-    (void)state;
     static const char *const TEXTS[] = {
         "0",
         "-0",
@@ -182,17 +172,15 @@ static const struct {
     { "{\"a\":1,\"a\":2", 12 }, /* a syntax error before a duplicate */
 };
 
-static void test_malformed_texts(void **state)
+TEST(malformed_texts)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof MALFORMED / sizeof MALFORMED[0]; i++)
         expect_malformed(MALFORMED[i].text, strlen(MALFORMED[i].text), MALFORMED[i].offset);
 }
 
 /* Every byte at every place of a string, because the reader looks at eight bytes together. */
-static void test_strings_byte_by_byte(void **state)
+TEST(strings_byte_by_byte)
 {
-    (void)state;
     char text[] = "\"abcdefghijklmnopqrstuvwx\"";
     for (size_t place = 1; place + 2 < sizeof text; place++)
         for (int byte = 0; byte < 256; byte++) {
@@ -212,9 +200,8 @@ static void test_strings_byte_by_byte(void **state)
         }
 }
 
-static void test_malformed_texts_with_nul(void **state)
+TEST(malformed_texts_with_nul)
 {
-    (void)state;
     expect_malformed("\0", 1, 0);
     expect_malformed("[1]\0", 4, 3);
     expect_malformed("[1\0]", 4, 2);
@@ -224,9 +211,8 @@ static void test_malformed_texts_with_nul(void **state)
 }
 
 /* Every beginning of a text that is not whole is malformed, and no byte after it is read. */
-static void test_truncated(void **state)
+TEST(truncated)
 {
-    (void)state;
     static const char TEXT[] = "{\"a\":[[1.5,-2e-3],[true,null]],\"b\":[\"\\u00e9\xC3\xA9\",{\"c\":"
                                "[]}],\"d\":{\"e\":-12.5e+3,\"f\":false}}";
     for (size_t size = 0; size + 1 < sizeof TEXT; size++)
@@ -236,9 +222,8 @@ static void test_truncated(void **state)
     json_free(&document);
 }
 
-static void test_messages(void **state)
+TEST(messages)
 {
-    (void)state;
     static const struct {
         const char *text, *message;
     } CASES[] = {
@@ -261,9 +246,8 @@ static void test_messages(void **state)
     }
 }
 
-static void test_depth(void **state)
+TEST(depth)
 {
-    (void)state;
     static const char *const KINDS[][2] = { { "[", "]" },
                                             { "{\"a\":", "}" },
                                             { "[{\"a\":", "}]" } };
@@ -292,17 +276,15 @@ static void test_depth(void **state)
             }
 }
 
-static void test_endless_brackets(void **state)
+TEST(endless_brackets)
 {
-    (void)state;
     static char text[65536];
     memset(text, '[', sizeof text);
     expect_malformed(text, sizeof text, 64);
 }
 
-static void test_scalars(void **state)
+TEST(scalars)
 {
-    (void)state;
     struct json_document document;
     assert_true(guarded_json_takes(
         &document, "{\"a\":0.5,\"b\":-12,\"c\":1e999,\"d\":true,\"e\":\"\\u00e9\\ud834\\udd1e\","
@@ -319,9 +301,8 @@ static void test_scalars(void **state)
     json_free(&document);
 }
 
-static void test_duplicates(void **state)
+TEST(duplicates)
 {
-    (void)state;
     static const struct {
         const char *text, *pointer;
     } CASES[] = {
@@ -346,9 +327,8 @@ static void test_duplicates(void **state)
 }
 
 /* If a pointer does not fit, the pointer of an enclosing object stands in its place. */
-static void test_duplicate_far_down(void **state)
+TEST(duplicate_far_down)
 {
-    (void)state;
     struct text text;
     text_init(&text, SIZE_MAX);
     for (int i = 0; i < 10; i++)
@@ -379,9 +359,8 @@ static void make_keys(struct text *text, int count, const char *last)
 
 /* Comparing every key with every other would take 2^34 comparisons: minutes, and more under a
  * sanitizer. */
-static void test_many_keys(void **state)
+TEST(many_keys)
 {
-    (void)state;
     struct text text;
     make_keys(&text, 200000, "other");
     struct json_document document;
@@ -398,9 +377,8 @@ static void test_many_keys(void **state)
     text_free(&text);
 }
 
-static void test_envelope_limit(void **state)
+TEST(envelope_limit)
 {
-    (void)state;
     for (int i = 0; i < 4; i++) {
         const struct json_options options = { .values_max = i < 2 ? 0 : JSON_REQUEST_VALUES_MAX };
         const int more = i % 2, most = i < 2 ? JSON_ENVELOPE_VALUES_MAX : JSON_REQUEST_VALUES_MAX;
@@ -428,9 +406,8 @@ static void *limited_malloc(size_t size)
 }
 
 /* Wherever cJSON runs out of memory, the fault is "memory" and nothing leaks. */
-static void test_no_memory_for_the_tree(void **state)
+TEST(no_memory_for_the_tree)
 {
-    (void)state;
     static const char TEXT[] = "{\"a\":[1,2],\"b\":[\"x\",{\"c\":null}],\"d\":1.5}";
     cJSON_Hooks hooks = { .malloc_fn = limited_malloc, .free_fn = free };
     cJSON_InitHooks(&hooks);
@@ -450,35 +427,12 @@ static void test_no_memory_for_the_tree(void **state)
     json_free(&document);
 }
 
-static void test_free_of_nothing(void **state)
+TEST(free_of_nothing)
 {
-    (void)state;
     json_free(NULL);
     struct json_document document = { 0 };
     json_free(&document);
     assert_true(guarded_json_takes(&document, "[1]"));
     json_free(&document);
     json_free(&document);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good_texts),
-        cmocka_unit_test(test_malformed_texts),
-        cmocka_unit_test(test_strings_byte_by_byte),
-        cmocka_unit_test(test_malformed_texts_with_nul),
-        cmocka_unit_test(test_truncated),
-        cmocka_unit_test(test_messages),
-        cmocka_unit_test(test_depth),
-        cmocka_unit_test(test_endless_brackets),
-        cmocka_unit_test(test_scalars),
-        cmocka_unit_test(test_duplicates),
-        cmocka_unit_test(test_duplicate_far_down),
-        cmocka_unit_test(test_many_keys),
-        cmocka_unit_test(test_envelope_limit),
-        cmocka_unit_test(test_no_memory_for_the_tree),
-        cmocka_unit_test(test_free_of_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,18 +2,10 @@
  *
  * Arrays of numbers are described in a line of text, with shape, kinds and elements,
  * and compared with the line expected. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "guarded_json.h"
+#include "test.h"
 #include "text/text.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <time.h>
 
 static const struct json_options STRICT = { .nonfinite_allowed = false };
@@ -62,9 +54,8 @@ static void expect_array(const char *array, const struct json_options *options,
     json_free(&document);
 }
 
-static void test_arrays(void **state)
+TEST(arrays)
 {
-    (void)state;
     static const struct {
         const char *array, *expected;
     } CASES[] = {
@@ -92,9 +83,8 @@ static void test_arrays(void **state)
         expect_array(CASES[i].array, &STRICT, CASES[i].expected);
 }
 
-static void test_ragged_arrays(void **state)
+TEST(ragged_arrays)
 {
-    (void)state;
     static const struct {
         const char *array, *expected;
     } CASES[] = {
@@ -134,9 +124,8 @@ static void expect_refused(const char *text, const char *words)
     assert_non_null(strstr(fault.message, words));
 }
 
-static void test_nonfinite(void **state)
+TEST(nonfinite)
 {
-    (void)state;
     expect_array("[NaN,Infinity,-Infinity,1]", &NONFINITE, "4 number: nan inf -inf 1 nonfinite 0");
     expect_array("[[1,2],[-Infinity,NaN]]", &NONFINITE, "2x2 number: 1 2 -inf nan nonfinite 2");
     expect_refused("[nan]", "expected a value, got 'n' at byte 1");
@@ -148,9 +137,8 @@ static void test_nonfinite(void **state)
 }
 
 /* An array that is not an array of numbers stays in the tree as it was written. */
-static void test_plain_arrays(void **state)
+TEST(plain_arrays)
 {
-    (void)state;
     static const char *const TEXTS[] = {
         "[\"a\",1]",          "[1,\"a\"]",
         "[1,[2,[\"a\"]],3]",  "[{\"a\":null},[\"b\"]]",
@@ -169,9 +157,8 @@ static void test_plain_arrays(void **state)
 }
 
 /* Arrays of numbers among other arrays, each with its own numbers. */
-static void test_arrays_inside_plain_arrays(void **state)
+TEST(arrays_inside_plain_arrays)
 {
-    (void)state;
     struct json_document document;
     assert_true(guarded_json_takes(
         &document, "[[1,2],[[3],[\"x\",[4,5]]],{\"k\":[6],\"l\":[]},[[7],[8]],9,\"y\"]"));
@@ -240,9 +227,8 @@ static void make_nested(struct text *text, int depth, const char *tail)
 
 /* A string behind the numbers makes all the arrays plain. The numbers must not be read again for
  * each array, which would take sixty times as long. */
-static void test_plain_arrays_take_linear_time(void **state)
+TEST(plain_arrays_take_linear_time)
 {
-    (void)state;
     struct text numbers, plain;
     make_nested(&numbers, 60, "");
     make_nested(&plain, 60, ",\"s\"");
@@ -257,9 +243,8 @@ static void test_plain_arrays_take_linear_time(void **state)
 }
 
 /* A million numbers cost about as much as their own bytes. They do not get a node each. */
-static void test_many_numbers(void **state)
+TEST(many_numbers)
 {
-    (void)state;
     enum { COUNT = 1000000 };
     struct text text;
     text_init(&text, SIZE_MAX);
@@ -283,9 +268,8 @@ static void test_many_numbers(void **state)
 
 /* The same elements once more in double. A number that is too large for a float is finite in
  * double. */
-static void test_doubles(void **state)
+TEST(doubles)
 {
-    (void)state;
     static const char body[] = "{\"x\":1,\"n\":[[0.1, -1e300],\r\n\t[5e-324,null] , [true,false],"
                                "[0.30000000000000004,\t-0]]}";
     static const double expected[] = { 0.1, -1e300, 5e-324, -INFINITY, 1, 0, 0.30000000000000004,
@@ -308,19 +292,4 @@ static void test_doubles(void **state)
     assert_int_equal(json_read_doubles(beyond, numbers, values), 2);
     assert_true(isinf(values[2]) && values[2] < 0);
     json_free(&document);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arrays),
-        cmocka_unit_test(test_ragged_arrays),
-        cmocka_unit_test(test_nonfinite),
-        cmocka_unit_test(test_plain_arrays),
-        cmocka_unit_test(test_arrays_inside_plain_arrays),
-        cmocka_unit_test(test_plain_arrays_take_linear_time),
-        cmocka_unit_test(test_many_numbers),
-        cmocka_unit_test(test_doubles),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

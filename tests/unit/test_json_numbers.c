@@ -5,21 +5,11 @@
  * fewer digits may do so (printf finds the nearest of each length). The numbers are the ones
  * where rounding goes wrong: exact ties and their nearest neighbours, denormals, powers of two
  * and ten, the ends of the range, very many digits; and every n-th of all floats. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "guard.h"
+#include "test.h"
 #include "text/json_numbers.h"
 
 #include <float.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static uint32_t bits_of(float value)
 {
@@ -156,18 +146,16 @@ static void check_float(uint32_t bits)
         check_middle(((double)value + (double)float_of(bits + 1)) / 2);
 }
 
-static void test_stride_over_all_floats(void **state)
+TEST(stride_over_all_floats)
 {
-    (void)state;
     for (uint32_t bits = 0; bits < 0x7F800000; bits += 200003)
         check_float(bits);
     for (uint64_t bits = 0; bits < 0x7F800000; bits += 20011)
         check_write(float_of((uint32_t)bits));
 }
 
-static void test_ends_and_powers(void **state)
+TEST(ends_and_powers)
 {
-    (void)state;
     for (uint32_t bits = 0; bits < 300; bits++) {
         check_float(bits);                 /* the smallest denormals */
         check_float(0x00800000 - bits);    /* the largest */
@@ -191,9 +179,8 @@ static void test_ends_and_powers(void **state)
     check_middle(0x1p-150);       /* where it ends to underflow */
 }
 
-static void test_random_digits(void **state)
+TEST(random_digits)
 {
-    (void)state;
     for (int round = 0; round < 60000; round++) {
         char text[160];
         size_t used = 0;
@@ -213,9 +200,8 @@ static void test_random_digits(void **state)
     }
 }
 
-static void test_extremes(void **state)
+TEST(extremes)
 {
-    (void)state;
     static const char *const TEXTS[] = {
         "0",
         "0.0",
@@ -270,9 +256,8 @@ static void test_extremes(void **state)
 }
 
 /* A megabyte of digits. Its exponent makes an ordinary number of it, or does not. */
-static void test_digits_without_end(void **state)
+TEST(digits_without_end)
 {
-    (void)state;
     enum { SIZE = 1000000 };
     static char text[SIZE + 64];
     static const char *const TAILS[] = { "",          "e-999999",  "e-1000040", "e-1000046",
@@ -296,9 +281,8 @@ static void test_digits_without_end(void **state)
 }
 
 /* Texts that are not numbers, and where a number ends if more text follows it. */
-static void test_grammar(void **state)
+TEST(grammar)
 {
-    (void)state;
     static const struct {
         const char *text;
         size_t size; /* of the number; 0: there is none */
@@ -337,9 +321,8 @@ static void test_grammar(void **state)
 }
 
 /* The reader looks at nothing behind the end: there is an unreadable page. */
-static void test_text_may_end_anywhere(void **state)
+TEST(text_may_end_anywhere)
 {
-    (void)state;
     static const char TEXT[] = "-1234567890123456789012345.12345678901234567890123e-0000000012";
     struct guard_buffer guard = guard_alloc(sizeof TEXT - 1);
     for (size_t size = 0; size < sizeof TEXT; size++) {
@@ -357,9 +340,8 @@ static void test_text_may_end_anywhere(void **state)
     guard_free(&guard);
 }
 
-static void test_written_form(void **state)
+TEST(written_form)
 {
-    (void)state;
     static const struct {
         float value;
         const char *text;
@@ -401,9 +383,8 @@ static void test_written_form(void **state)
 }
 
 /* The number stays the same, to all that a double holds, whatever its length. */
-static void test_shortened_numbers(void **state)
+TEST(shortened_numbers)
 {
-    (void)state;
     static char text[100000];
     for (int round = 0; round < 2000; round++) {
         const size_t digits = 1 + random_next() % (round % 100 == 0 ? 90000 : 100);
@@ -425,16 +406,4 @@ static void test_shortened_numbers(void **state)
         float value;
         assert_ptr_equal(json_read_float(shorter, shorter + size, &value), shorter + size);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stride_over_all_floats), cmocka_unit_test(test_ends_and_powers),
-        cmocka_unit_test(test_random_digits),          cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_digits_without_end),     cmocka_unit_test(test_grammar),
-        cmocka_unit_test(test_text_may_end_anywhere),  cmocka_unit_test(test_written_form),
-        cmocka_unit_test(test_shortened_numbers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,21 +6,10 @@
  * careful reader by giving it the bytes of one number alone. All of this is done for each reader
  * and writer that this CPU can run. The test also writes floats and reads them back quickly:
  * every n-th float, or every float if ATTND_TEST_FLOATS is "all". */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "guard.h"
+#include "test.h"
 #include "text/json_floats.h"
 #include "text/json_numbers.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
     ROW_MAX = 40,
@@ -147,9 +136,8 @@ static size_t check_floats(const char *begin, const char **text, const char *end
 
 /* A row of numbers, then text that may stand behind one. The text ends where readable memory
  * ends. */
-static void test_rows(void **state)
+TEST(rows)
 {
-    (void)state;
     struct guard_buffer guard = guard_alloc(ROW_MAX * (NUMBER_BYTES_MAX + SPACE_BYTES_MAX));
     char *const end = (char *)guard.data + ROW_MAX * (NUMBER_BYTES_MAX + SPACE_BYTES_MAX);
     size_t quick = 0, all = 0;
@@ -186,9 +174,8 @@ static void test_rows(void **state)
 }
 
 /* One byte of a row is wrong. Whatever that makes of the row, both readers agree. */
-static void test_rows_with_a_wrong_byte(void **state)
+TEST(rows_with_a_wrong_byte)
 {
-    (void)state;
     static const char BYTES[] = "0123456789+-.eE, ]x\"\t\n/:\xB0\xFF";
     for (int round = 0; round < 100000; round++) {
         char row[6 * NUMBER_BYTES_MAX + TAIL];
@@ -207,9 +194,8 @@ static void test_rows_with_a_wrong_byte(void **state)
 }
 
 /* Every byte in every place of a few numbers, with short or long text before them. */
-static void test_rows_with_any_byte(void **state)
+TEST(rows_with_any_byte)
 {
-    (void)state;
     static const char *const ROWS[] = {
         "-0.12345678901234567,12.5, -3,0.25,1e-7,-0.30000000000000004,7,8.5e+2,",
         "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[0.5,0.25,-1.75,3,123456789.25,-0,1.5e3,0.1,",
@@ -232,9 +218,8 @@ static void test_rows_with_any_byte(void **state)
 
 /* The second of two numbers ends around 64 bytes after the first began. It has an exponent or
  * not, and any byte may follow it. */
-static void test_rows_with_a_far_second(void **state)
+TEST(rows_with_a_far_second)
 {
-    (void)state;
     static const char *const SECONDS[] = { "1.5555555555555555555555e-%0*d", "-0.25e+%0*d",
                                            "1.5e-%0*d", "7e%0*d", "0.%0*d" };
     for (size_t s = 0; s < sizeof SECONDS / sizeof SECONDS[0]; s++)
@@ -254,9 +239,8 @@ static void test_rows_with_a_far_second(void **state)
 }
 
 /* The text begins behind an unreadable page and ends at another one. */
-static void test_rows_between_pages(void **state)
+TEST(rows_between_pages)
 {
-    (void)state;
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     struct guard_buffer guard = guard_alloc(page);
     char *const begin = guard.data;
@@ -276,9 +260,8 @@ static void test_rows_between_pages(void **state)
     guard_free(&guard);
 }
 
-static void test_what_is_left_to_the_careful_reader(void **state)
+TEST(what_is_left_to_the_careful_reader)
 {
-    (void)state;
     static const char *const TEXTS[] = {
         "",     "-",       "--1",     "+1",   ".5",  "-.5",  "1.",    "1.e5",      "01",
         "-01",  "00.5",    "1e",      "1e+",  "NaN", "null", "[1",    "Infinity",  "\"1\"",
@@ -302,9 +285,8 @@ static void test_what_is_left_to_the_careful_reader(void **state)
 }
 
 /* Every float, or a part of all floats: many are written at once and read back at once. */
-static void test_there_and_back(void **state)
+TEST(there_and_back)
 {
-    (void)state;
     enum { BLOCK = 1024 };
     const char *wish = getenv("ATTND_TEST_FLOATS");
     const uint64_t step = wish && strcmp(wish, "all") == 0 ? 1 : 4999;
@@ -343,9 +325,8 @@ static void test_there_and_back(void **state)
 
 /* Writing many at once gives the same as writing one after the other, with a comma behind each.
  * No byte is touched beyond the promised size. */
-static void test_written_rows(void **state)
+TEST(written_rows)
 {
-    (void)state;
     for (size_t count = 0; count < 20; count++) {
         struct guard_buffer guard = guard_alloc(count * JSON_FLOAT_BYTES_MAX);
         for (int round = 0; round < 2000; round++) {
@@ -373,22 +354,12 @@ static void test_written_rows(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_rows_with_a_wrong_byte),
-        cmocka_unit_test(test_rows_with_any_byte),
-        cmocka_unit_test(test_rows_with_a_far_second),
-        cmocka_unit_test(test_rows_between_pages),
-        cmocka_unit_test(test_what_is_left_to_the_careful_reader),
-        cmocka_unit_test(test_there_and_back),
-        cmocka_unit_test(test_written_rows),
-    };
     int failed = 0;
     json_floats_writer *const *writer = json_floats_writers();
     for (json_floats_reader *const *reader = json_floats_readers(); *reader; reader++) {
         read_floats = *reader;
         write_floats = *writer++;
-        failed += cmocka_run_group_tests(tests, NULL, NULL);
+        failed += test_run(NULL);
     }
     return failed;
 }

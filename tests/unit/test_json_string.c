@@ -1,12 +1,6 @@
 /* test_json_string.c - strings of JSON with U+0000 in them keep all their bytes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "guarded_json.h"
+#include "test.h"
 
 /* The only value of the object in text, and its key, are the bytes of `expected`, U+0000 included.
  */
@@ -31,9 +25,8 @@ static void expect_bytes(const char *text, const char *expected, size_t size)
     json_free(&document);
 }
 
-static void test_nul_in_strings(void **state)
+TEST(nul_in_strings)
 {
-    (void)state;
     expect_bytes("{\"\":\"\"}", "", 0);
     expect_bytes("{\"ab\":\"ab\"}", "ab", 2);
     expect_bytes("{\"\\u0000\":\"\\u0000\"}", "\0", 1);
@@ -43,10 +36,4 @@ static void test_nul_in_strings(void **state)
     expect_bytes("{\"\\u00001\":\"\\u00001\"}", "\0001", 2);
     expect_bytes("{\"x\\t\":\"x\\t\"}", "x\t", 2);
     expect_bytes("{\"\\u0001\\u0000\":\"\\u0001\\u0000\"}", "\1\0", 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_nul_in_strings) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,12 @@
 /* test_kept_store.c - many kept traces: each takes no more memory than it counts for, all are found
  * by their ids, and they end in the order of their times. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/clock.h"
 #include "forward/kept_store.h"
 #include "problem_count.h"
 #include "sdpa_model.h"
+#include "test.h"
 
 #include <malloc.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MANY = 100000, FEW = 1000 };
 
@@ -27,7 +18,6 @@ static struct kept_store *store;
 
 static int open_store(void **state)
 {
-    (void)state;
     model = sdpa_model_open(&models);
     store = kept_store_create(SIZE_MAX);
     assert_non_null(store);
@@ -36,7 +26,6 @@ static int open_store(void **state)
 
 static int close_store(void **state)
 {
-    (void)state;
     kept_store_free(store);
     sdpa_model_close(models, model);
     return 0;
@@ -72,11 +61,10 @@ static int64_t count_all(void)
 
 /* Memory that stays is counted as it is held, not by what was asked for of it: an arena of a
  * request takes blocks of 64 KiB. */
-static void test_bytes(void **state)
+TEST(bytes)
 {
     const int64_t lengths[] = { 0, 1, 7, 40, 300, 3000 };
     char id[TRACE_ID_MAX + 1];
-    (void)state;
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         const size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
         const uint64_t count = problem_count(lengths[i] < 1000 ? FEW : FEW / 20);
@@ -92,12 +80,11 @@ static void test_bytes(void **state)
 }
 
 /* To find one of many, or that none has ended, does not look at all of them: this ends soon. */
-static void test_many(void **state)
+TEST(many)
 {
     const uint64_t count = problem_count(MANY);
     struct fault fault = { .code = FAULT_NONE };
     char(*ids)[TRACE_ID_MAX + 1] = calloc(count, sizeof *ids);
-    (void)state;
     assert_non_null(ids);
     for (uint64_t i = 0; i < count; i++)
         keep(0, (int64_t)(i * 7919 % count + 600) * SECOND, ids[i]);
@@ -122,14 +109,13 @@ static void test_many(void **state)
 }
 
 /* Each ends at its time, however many others were made, ended or deleted before. */
-static void test_ends(void **state)
+TEST(ends)
 {
     enum { COUNT = 1000 };
     static char ids[COUNT][TRACE_ID_MAX + 1];
     struct fault fault = { .code = FAULT_NONE };
     const int64_t now_ns = clock_now_ns();
     int64_t left = 0;
-    (void)state;
     for (int i = 0; i < COUNT; i++)
         keep(1, (i * 619 % COUNT + 1) * 100 * SECOND, ids[i]);
     for (int i = 0; i < COUNT; i += 10)
@@ -147,12 +133,4 @@ static void test_ends(void **state)
     assert_int_equal(fault.code, FAULT_GONE);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_bytes, open_store, close_store),
-        cmocka_unit_test_setup_teardown(test_many, open_store, close_store),
-        cmocka_unit_test_setup_teardown(test_ends, open_store, close_store),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(open_store, close_store);

@@ -4,20 +4,13 @@
  * embedding of either kind is there, and lengths where a product has no rows. The result must
  * not depend on the order of a stage's tasks, on what the scratch memory held, or on which
  * outputs are asked for. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fill.h"
 #include "guard.h"
 #include "reference.h"
+#include "test.h"
 
 #include <cblas.h>
 #include <inttypes.h>
-#include <math.h>
 
 static const double TOLERANCE = 2e-5;
 
@@ -293,9 +286,8 @@ static int64_t check_case(struct layer_case *c, const struct reference *referenc
     return wrong;
 }
 
-static void test_against_reference(void **state)
+TEST(against_reference)
 {
-    (void)state;
     static const int64_t lengths[][2] = { { 0, 3 },  { 1, 0 },   { 1, 1 },   { 1, 7 },   { 5, 5 },
                                           { 17, 9 }, { 16, 64 }, { 65, 65 }, { 130, 97 } };
     for (int s = 0; s < SHAPE_COUNT; s++)
@@ -315,9 +307,8 @@ static void test_against_reference(void **state)
 }
 
 /* So many rows that a product is cut into several tasks. */
-static void test_many_rows(void **state)
+TEST(many_rows)
 {
-    (void)state;
     static const int shapes[] = { 0, 2, 5 };
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
         struct layer_case c;
@@ -330,9 +321,8 @@ static void test_many_rows(void **state)
     }
 }
 
-static void test_every_table(void **state)
+TEST(every_table)
 {
-    (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++) {
         struct layer_case c;
         struct reference reference;
@@ -345,9 +335,8 @@ static void test_every_table(void **state)
     }
 }
 
-static void test_d_out(void **state)
+TEST(d_out)
 {
-    (void)state;
     for (int s = 0; s < SHAPE_COUNT; s++) {
         struct layer_case c;
         layer_case_init(&c, &SHAPES[s], 1, 1);
@@ -359,9 +348,8 @@ static void test_d_out(void **state)
 }
 
 /* If no output is asked for, or there is no query, then nothing must be run. */
-static void test_nothing_to_compute(void **state)
+TEST(nothing_to_compute)
 {
-    (void)state;
     struct layer_case c;
     struct attn_layer_plan plan;
     layer_case_init(&c, &SHAPES[0], 0, 4);
@@ -411,9 +399,8 @@ static const struct bad BADS[] = {
     { PROBLEM(options.window_left), -2, ATTN_ERR_OPTION, "window_left" },
 };
 
-static void test_bad_layers(void **state)
+TEST(bad_layers)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof BADS / sizeof BADS[0]; i++) {
         const struct bad *bad = &BADS[i];
         struct layer_case c;
@@ -431,9 +418,8 @@ static void test_bad_layers(void **state)
     }
 }
 
-static void test_bad_lengths_and_data(void **state)
+TEST(bad_lengths_and_data)
 {
-    (void)state;
     struct layer_case c;
     struct attn_layer_plan plan;
     const char *where = "nothing";
@@ -464,11 +450,5 @@ static void test_bad_lengths_and_data(void **state)
 int main(void)
 {
     openblas_set_num_threads(1);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_reference),    cmocka_unit_test(test_many_rows),
-        cmocka_unit_test(test_every_table),          cmocka_unit_test(test_d_out),
-        cmocka_unit_test(test_nothing_to_compute),   cmocka_unit_test(test_bad_layers),
-        cmocka_unit_test(test_bad_lengths_and_data),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL);
 }

@@ -1,15 +1,9 @@
 /* test_layer_dtypes.c - a layer without parameters takes and gives every dtype of attn.h, and
  * then equals attention itself. A layer that itself computes in float takes F32 alone. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "attention_case.h"
 #include "layer.h"
 #include "number.h"
+#include "test.h"
 
 static const enum attn_dtype DTYPES[] = { ATTN_F32, ATTN_F64, ATTN_F16, ATTN_BF16 };
 enum { DTYPE_COUNT = 4 };
@@ -83,9 +77,8 @@ static void expect_equal(const void *got, const struct attn_tensor *want)
     assert_memory_equal(got, want->data, (size_t)count * attn_dtype_size(want->dtype));
 }
 
-static void test_plain(void **state)
+TEST(plain)
 {
-    (void)state;
     for (int in = 0; in < DTYPE_COUNT; in++)
         for (int out = 0; out < DTYPE_COUNT; out++) {
             struct attention_case c;
@@ -103,9 +96,8 @@ static void test_plain(void **state)
 }
 
 /* The rows are not cut into heads, neither in the inputs nor in the outputs. */
-static void test_rows(void **state)
+TEST(rows)
 {
-    (void)state;
     for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
         struct attention_case c;
         make_case(&c, DTYPES[dtype], DTYPES[dtype]);
@@ -135,9 +127,8 @@ static void expect_refused(const struct attn_layer_problem *problem, const char 
     assert_string_equal(where, field);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     struct attention_case c;
     make_case(&c, ATTN_F32, ATTN_F32);
     float numbers[36 * 36] = { 0 };
@@ -165,14 +156,4 @@ static void test_refused(void **state)
         attn_tensor_dense(problem.value.data, ATTN_BF16, 1, 1, SIZES.kv_len, layer.v_proj.in);
     expect_refused(&problem, "value.dtype");
     attention_case_free(&c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,19 +3,11 @@
  * The layer has everything: projections with biases, grouped heads, rotary embedding and an
  * output projection. Rotary embedding turns the keys of a part to their positions in the whole.
  * The output projection comes after the merge. The result is compared with the double reference. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "attention_case.h"
 #include "layer.h"
+#include "test.h"
 
 #include <cblas.h>
-#include <math.h>
-#include <stdlib.h>
 
 static const double TOLERANCE = 2e-5;
 
@@ -145,9 +137,8 @@ static void check_split(const struct attn_layer *layer, int64_t q_len, int64_t k
     reference_free(&reference);
 }
 
-static void test_split_layer(void **state)
+TEST(split_layer)
 {
-    (void)state;
     static const int64_t q_lens[] = { 1, 5, 66, 256, 600 };
     struct attn_layer layer = make_layer();
     for (int output = 1; output >= 0; output--) {
@@ -159,9 +150,8 @@ static void test_split_layer(void **state)
 }
 
 /* A partial call gives the context that the reference has before the output projection. */
-static void test_partial(void **state)
+TEST(partial)
 {
-    (void)state;
     const struct attn_layer layer = make_layer();
     struct attn_layer_problem problem = make_problem(&layer, 40, 50);
     struct reference reference;
@@ -175,9 +165,8 @@ static void test_partial(void **state)
     reference_free(&reference);
 }
 
-static void test_faults(void **state)
+TEST(faults)
 {
-    (void)state;
     const struct attn_layer good = make_layer();
     const struct attn_part part = { part_context[0], part_lse[0] };
     const struct attn_part no_context = { NULL, part_lse[0] }, no_lse = { part_context[0], NULL };
@@ -224,9 +213,8 @@ static void test_faults(void **state)
     }
 }
 
-static void test_nothing_to_merge(void **state)
+TEST(nothing_to_merge)
 {
-    (void)state;
     const struct attn_layer layer = make_layer();
     struct attn_layer_plan plan;
     struct attn_layer_merge merge = { &layer, NULL, 0, 0, part_context[1], part_lse[1], NULL };
@@ -241,11 +229,5 @@ static void test_nothing_to_merge(void **state)
 int main(void)
 {
     openblas_set_num_threads(1);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_split_layer),
-        cmocka_unit_test(test_partial),
-        cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_nothing_to_merge),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL);
 }

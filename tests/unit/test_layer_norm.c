@@ -1,16 +1,7 @@
 /* test_layer_norm.c - norms of query and key: numbers worked out by hand, changes that a norm
  * must not react to, and what is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "layer_gradient.h"
-
-#include <math.h>
-#include <string.h>
+#include "test.h"
 
 enum { LENGTH = 2, DIM = 2 };
 
@@ -43,13 +34,12 @@ static struct attn_layer_problem problem_of(const struct attn_layer *layer, floa
 }
 
 /* The mean square of (3, 4) is 12.5 and of (1, 7) is 25. */
-static void test_by_hand(void **state)
+TEST(by_hand)
 {
     static const float Q_WEIGHT[] = { 1, 2 }, K_WEIGHT[] = { 5, 1 };
     float query[] = { 3, 4, 0, 0 }, key[] = { 1, 7, 7, 1 }, scores[LENGTH * LENGTH];
     struct attn_layer layer = { .q_heads = 1, .kv_heads = 1, .head_dim = DIM, .v_head_dim = DIM };
     struct attn_layer_problem problem = problem_of(&layer, query, key);
-    (void)state;
     problem.scores = scores;
     run(&problem);
     assert_true(scores[0] == 31 && scores[1] == 25 && scores[2] == 0 && scores[3] == 0);
@@ -94,11 +84,10 @@ static void expect_normed(const struct attn_norm *norm, double projected_max, co
 
 /* (3, 4, 1, 7) has the mean square 18.75, the mean 3.75 and the variance 4.6875; its heads have the
  * means 3.5 and 4, the variances 0.25 and 9. */
-static void test_scopes(void **state)
+TEST(scopes)
 {
     static const float TWO[] = { 1, 2 }, FOUR[] = { 1, 2, -1, 3 }, BIAS[] = { 1, -1, 0.5f, 0 };
     const double row = sqrt(18.75), centred = sqrt(4.6875);
-    (void)state;
     expect_normed(&(struct attn_norm){ .weight = FOUR, .scope = ATTN_NORM_ROW }, 0,
                   (double[]){ 3 / row, 8 / row, -1 / row, 21 / row });
     expect_normed(&(struct attn_norm){ .weight = FOUR, .scope = ATTN_NORM_ROW, .is_centred = true },
@@ -119,7 +108,7 @@ static void test_scopes(void **state)
 }
 
 /* Keys and values are clamped from both sides. An input without a projection is not clamped. */
-static void test_clamped(void **state)
+TEST(clamped)
 {
     static const float MATRIX[] = { 2, 0, 0, -2 };
     float query[] = { 1, 0, 0, 1 }, key[] = { 3, 5, NAN, 1 }, scores[LENGTH * LENGTH];
@@ -133,7 +122,6 @@ static void test_clamped(void **state)
                                 .v_proj = { .weight = MATRIX, .out = DIM, .in = DIM },
                                 .projected_max = 4 };
     struct attn_layer_problem problem = problem_of(&layer, query, key);
-    (void)state;
     problem.scores = scores;
     problem.context = context;
     problem.kv_len = &kv_len;
@@ -146,7 +134,7 @@ static void test_clamped(void **state)
 }
 
 /* Without eps, a factor on its input does not change the result of a norm. */
-static void test_law_of_factors(void **state)
+TEST(law_of_factors)
 {
     static const float WEIGHT[] = { 0.5f, -3 };
     float query[] = { 3, 4, 0.1f, -7 }, key[] = { 1, 7, 7, 1 };
@@ -159,7 +147,6 @@ static void test_law_of_factors(void **state)
                                       .k_norm = { .weight = WEIGHT, .eps = 0 },
                                       .rope = { .dim = 2, .theta = 100 } };
     struct attn_layer_problem problem = problem_of(&layer, query, key);
-    (void)state;
     problem.weights = one;
     run(&problem);
     for (int i = 0; i < LENGTH * DIM; i++) {
@@ -171,7 +158,7 @@ static void test_law_of_factors(void **state)
     assert_memory_equal(one, other, sizeof one);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     static const float WEIGHT[] = { 1, 1 };
     static const double EPS[] = { -1e-9, (double)NAN, (double)INFINITY };
@@ -180,7 +167,6 @@ static void test_refused(void **state)
     struct attn_layer_problem problem = problem_of(&layer, query, key);
     struct attn_layer_plan plan;
     const char *where = "";
-    (void)state;
     problem.context = context;
     for (size_t i = 0; i < sizeof EPS / sizeof EPS[0]; i++) {
         layer.q_norm = (struct attn_norm){ .weight = WEIGHT, .eps = EPS[i] };
@@ -220,14 +206,4 @@ static void test_refused(void **state)
     assert_int_equal(attn_layer_gradient_plan_init(&gradient_plan, &gradient, &where),
                      ATTN_ERR_NO_DATA);
     assert_string_equal(where, "q_norm");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_hand), cmocka_unit_test(test_scopes),
-        cmocka_unit_test(test_clamped), cmocka_unit_test(test_law_of_factors),
-        cmocka_unit_test(test_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

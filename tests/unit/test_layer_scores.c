@@ -6,17 +6,10 @@
  *
  * The formulas are written out here over the joined or unjoined matrices as a paper has them, so
  * that nothing of how a layer cuts them is taken for granted. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "attention_case.h"
+#include "test.h"
 
 #include <cblas.h>
-#include <math.h>
 
 enum { D_QUERY = 5, D_KEY = 9, D_VALUE = 4, P = 11, Q_LEN = 37, KV_LEN = 101 };
 
@@ -113,9 +106,8 @@ static void check_layer(const struct attn_layer *layer, double (*score)(int64_t 
     }
 }
 
-static void test_additive(void **state)
+TEST(additive)
 {
-    (void)state;
     fill_all(1);
     const struct attn_layer layer = {
         .q_heads = 1,
@@ -130,9 +122,8 @@ static void test_additive(void **state)
 }
 
 /* [P][D_KEY + D_QUERY], or transposed. */
-static void test_concat(void **state)
+TEST(concat)
 {
-    (void)state;
     enum { IN = D_KEY + D_QUERY };
     float joined[P * IN];
     fill_all(2);
@@ -157,9 +148,8 @@ static void test_concat(void **state)
     }
 }
 
-static void test_general(void **state)
+TEST(general)
 {
-    (void)state;
     fill_all(3);
     const struct attn_layer layer = {
         .q_heads = 1,
@@ -174,10 +164,5 @@ static void test_general(void **state)
 int main(void)
 {
     openblas_set_num_threads(1);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_additive),
-        cmocka_unit_test(test_concat),
-        cmocka_unit_test(test_general),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL);
 }

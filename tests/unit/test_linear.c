@@ -1,21 +1,11 @@
 /* test_linear.c - lib/linear.h: products of rows in tasks against arithmetic in double, on every
  * table of kernels; the bits of a row; and what is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fill.h"
 #include "kernel_tables.h"
 #include "layer.h"
 #include "number.h"
+#include "test.h"
 #include "work.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { ROWS_MAX = 150, IN_MAX = 80, OUT_MAX = 700, GAP = 3 };
 enum { X_STRIDE = IN_MAX + GAP, Y_STRIDE = OUT_MAX + GAP };
@@ -139,10 +129,9 @@ static void clear(void)
         data.y[i] = 77.0f;
 }
 
-static void is_right(void **state)
+TEST(is_right)
 {
     static const int64_t rows[] = { 1, 3, 9, 64, 65, 150 }, outs[] = { 1, 7, 256, 300, 700 };
-    (void)state;
     fill_data(3);
     for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
         for (int i = 0; i < 56; i++) {
@@ -160,9 +149,8 @@ static void is_right(void **state)
 }
 
 /* A row alone, or with others; and each product alone, then its activation. */
-static void knows_nothing_but_the_row(void **state)
+TEST(knows_nothing_but_the_row)
 {
-    (void)state;
     fill_data(4);
     for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++) {
         const struct attn_linear linear = linear_of(0, 70, 300, false, ATTN_BF16);
@@ -204,14 +192,13 @@ static void expect_refused(const struct attn_product *product, enum attn_status 
     assert_int_equal(attn_product_check(product, NULL), want);
 }
 
-static void is_refused(void **state)
+TEST(is_refused)
 {
     const struct attn_linear good = linear_of(0, 70, 300, false, ATTN_F32);
     const struct attn_product product =
         product_of(attn_kernels_available()[0], &good, NULL, ATTN_GELU, 5);
     struct attn_linear bad = good;
     struct attn_product wrong = product;
-    (void)state;
     wrong.linear = &bad;
     bad.weight = NULL;
     expect_refused(&wrong, ATTN_ERR_NO_DATA, "linear.weight");
@@ -241,13 +228,12 @@ static void is_refused(void **state)
 }
 
 /* Every flop and every activation counts; parameters count once for each chunk of rows. */
-static void is_counted(void **state)
+TEST(is_counted)
 {
     const struct attn_linear linear = linear_of(0, 70, 300, false, ATTN_BF16);
     struct attn_product product =
         product_of(attn_kernels_available()[0], &linear, NULL, ATTN_NO_ACTIVATION, 150);
     struct attn_work work = { 0 };
-    (void)state;
     attn_product_work(&product, &work);
     assert_true((int64_t)work.tasks == attn_product_tasks(&product));
     assert_true((int64_t)work.projection_flops == 2 * 150 * 300 * 70);
@@ -259,16 +245,4 @@ static void is_counted(void **state)
     assert_true((int64_t)work.tanhs == 150 * 300 && (int64_t)work.moved_numbers == 150 * 300);
     attn_rows_work(150, 70, &work);
     assert_true((int64_t)work.moved_numbers == 150 * 370);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_right),
-        cmocka_unit_test(knows_nothing_but_the_row),
-        cmocka_unit_test(is_refused),
-        cmocka_unit_test(is_counted),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,10 @@
 /* test_listen_collision.c - addresses that include each other on one port, however they are
  * written. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "config/listen_address.h"
+#include "test.h"
 
-#include <string.h>
-
-static void test_collide(void **state)
+TEST(collide)
 {
-    (void)state;
     static const char *const pairs[][2] = {
         { "127.0.0.1:9195", "127.0.0.1:9195" },  { "0.0.0.0:9195", "127.0.0.1:9195" },
         { "127.0.0.1:9195", "localhost:9195" },  { "LOCALHOST", "localhost:8080" },
@@ -33,9 +24,8 @@ static void test_collide(void **state)
     assert_false(listen_collision_check(three, 3, &fault));
 }
 
-static void test_apart(void **state)
+TEST(apart)
 {
-    (void)state;
     static const char *const all[] = { "127.0.0.1:9195", "127.0.0.2:9195", "127.0.0.1:9196",
                                        "[::1]:9195",     "localhost:0",    "localhost:0",
                                        "0.0.0.0:0",      "[::]:0",         "unix:/a",
@@ -44,13 +34,4 @@ static void test_apart(void **state)
     assert_true(listen_collision_check(all, sizeof all / sizeof all[0], &fault));
     assert_true(listen_collision_check(all, 1, &fault));
     assert_true(listen_collision_check(all, 0, &fault));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_collide),
-        cmocka_unit_test(test_apart),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,12 @@
 /* test_log.c - lines of the log: their form; that no value can forge a second line; that each
  * line is one write; and that no line is lost or mixed with others when several threads log. */
 #include "capture.h"
+#include "test.h"
 #include "watch/log.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <ctype.h>
 #include <limits.h>
-#include <math.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -64,9 +55,8 @@ static void assert_json(const struct log_field *fields, size_t field_count, cons
     free(line);
 }
 
-static void test_text_lines(void **state)
+TEST(text_lines)
 {
-    (void)state;
     log_configure(LOG_INFO, LOG_TEXT);
     const struct log_field listening = LOG_STRING("address", "127.0.0.1:8080");
     assert_text(&listening, 1, " info event address=127.0.0.1:8080\n");
@@ -90,9 +80,8 @@ static void test_text_lines(void **state)
                 "f=\"gr\xC3\xBC\xC3\x9F\" g=\"\\t\" h=a/b?c&d i=\"\"\n");
 }
 
-static void test_json_lines(void **state)
+TEST(json_lines)
 {
-    (void)state;
     log_configure(LOG_INFO, LOG_JSON);
     const struct log_field fields[] = {
         LOG_STRING("address", "[::1]:8080"),
@@ -109,9 +98,8 @@ static void test_json_lines(void **state)
                 "\"short\":0.000001,\"long\":3600000.000001}\n");
 }
 
-static void test_the_time_is_now(void **state)
+TEST(the_time_is_now)
 {
-    (void)state;
     log_configure(LOG_INFO, LOG_TEXT);
     const struct log_field field = LOG_NUMBER("n", 1);
     /* time() may be behind this clock by one tick of the kernel. */
@@ -127,7 +115,7 @@ static void test_the_time_is_now(void **state)
 }
 
 /* No value, whatever its bytes, ends a line or gives a command to a terminal. */
-static void test_no_forged_lines(void **state)
+TEST(no_forged_lines)
 {
     static const char *const VALUES[] = {
         "x\n2026-01-01T00:00:00.000Z info forged a=b",
@@ -142,7 +130,6 @@ static void test_no_forged_lines(void **state)
         "\xED\xA0\x80",     /* a surrogate */
         "x\",\"level\":\"error",
     };
-    (void)state;
     for (size_t i = 0; i < sizeof VALUES / sizeof VALUES[0]; i++)
         for (int format = LOG_TEXT; format <= LOG_JSON; format++) {
             log_configure(LOG_INFO, (enum log_format)format);
@@ -159,10 +146,9 @@ static void test_no_forged_lines(void **state)
         }
 }
 
-static void test_long_values(void **state)
+TEST(long_values)
 {
     char longest[20000];
-    (void)state;
     memset(longest, 'a', sizeof longest - 1);
     longest[sizeof longest - 1] = '\0';
     log_configure(LOG_INFO, LOG_JSON);
@@ -196,10 +182,9 @@ static void test_long_values(void **state)
     }
 }
 
-static void test_levels(void **state)
+TEST(levels)
 {
     struct capture capture;
-    (void)state;
     for (int least = LOG_DEBUG; least <= LOG_ERROR; least++) {
         size_t size, lines = 0;
         log_configure((enum log_level)least, LOG_TEXT);
@@ -233,9 +218,8 @@ static void *log_lines(void *argument)
 
 /* On a datagram socket each write() is one message. There must be as many messages as lines,
  * each a whole line. */
-static void test_a_line_is_one_write(void **state)
+TEST(a_line_is_one_write)
 {
-    (void)state;
     int ends[2], numbers[THREADS], seen[THREADS] = { 0 };
     pthread_t threads[THREADS];
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
@@ -266,15 +250,4 @@ static void test_a_line_is_one_write(void **state)
     assert_int_equal(recv(ends[0], &rest, 1, 0), 0);
     close(ends[0]);
     assert_int_equal(whole, THREADS * LINES_EACH);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text_lines),          cmocka_unit_test(test_json_lines),
-        cmocka_unit_test(test_the_time_is_now),     cmocka_unit_test(test_no_forged_lines),
-        cmocka_unit_test(test_long_values),         cmocka_unit_test(test_levels),
-        cmocka_unit_test(test_a_line_is_one_write),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

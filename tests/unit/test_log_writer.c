@@ -1,23 +1,15 @@
 /* test_log_writer.c - lines that go through the log's own thread. While there is room, they are
  * whole, in order, and none is lost. If there is no room, no thread waits; the log counts
  * dropped lines and tells the number. */
+#include "test.h"
 #include "watch/log.h"
 #include "watch/log_writer.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -157,12 +149,11 @@ static struct seen judge(char *text, const char *filler)
 /* ----------------------------------------------------------------- tests -- */
 
 /* Nothing reads until all lines are logged. A pipe holds only a twentieth of them. */
-static void test_nothing_is_lost_while_there_is_room(void **state)
+TEST(nothing_is_lost_while_there_is_room)
 {
     enum { LINES_EACH = 5000 };
     struct diverted diverted;
     const uint64_t dropped = log_writer_dropped();
-    (void)state;
     divert_to_pipe(&diverted);
     const bool started = log_writer_start(log_dropped);
     log_from_threads(LINES_EACH, "x");
@@ -175,13 +166,12 @@ static void test_nothing_is_lost_while_there_is_room(void **state)
 
 /* On a datagram socket each write() is one message. Messages consist of whole lines, and there
  * are fewer messages than lines. */
-static void test_writes_are_whole_lines(void **state)
+TEST(writes_are_whole_lines)
 {
     enum { LINES = 500 };
     int ends[2], messages = 0, lines = 0, broken = 0;
     struct diverted diverted;
     char message[2 * PIPE_BUF];
-    (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
     divert(&diverted, ends);
     const bool started = log_writer_start(log_dropped);
@@ -205,13 +195,12 @@ static void test_writes_are_whole_lines(void **state)
 
 /* The test logs twelve megabytes that nothing reads. The threads that log go on. An error line
  * still finds room. */
-static void test_nobody_reads(void **state)
+TEST(nobody_reads)
 {
     enum { LINES_EACH = 10000 };
     char filler[250];
     struct diverted diverted;
     const uint64_t before = log_writer_dropped();
-    (void)state;
     memset(filler, 'x', sizeof filler - 1);
     filler[sizeof filler - 1] = '\0';
     divert_to_pipe(&diverted);
@@ -230,12 +219,11 @@ static void test_nobody_reads(void **state)
 }
 
 /* Another program has set the stream so that writes fail at once if there is no room. */
-static void test_a_stream_that_does_not_block(void **state)
+TEST(a_stream_that_does_not_block)
 {
     enum { LINES_EACH = 2000 };
     struct diverted diverted;
     const uint64_t dropped = log_writer_dropped();
-    (void)state;
     divert_to_pipe(&diverted);
     const bool set = fcntl(STDERR_FILENO, F_SETFL, O_NONBLOCK) == 0;
     const bool started = log_writer_start(log_dropped);
@@ -247,11 +235,10 @@ static void test_a_stream_that_does_not_block(void **state)
 }
 
 /* The reader has gone, and the lost lines are counted. A later reader is told the number. */
-static void test_a_stream_that_fails(void **state)
+TEST(a_stream_that_fails)
 {
     struct diverted gone, diverted;
     const uint64_t before = log_writer_dropped();
-    (void)state;
     divert_to_pipe(&gone);
     close(gone.end);
     log_line(LOG_INFO, "at once", LOG_NUMBER("n", 1)); /* no thread yet */
@@ -280,12 +267,11 @@ static void test_a_stream_that_fails(void **state)
 
 /* When the wait is over, all lines so far have been written. After the end, logging works as
  * before the start. */
-static void test_settled_and_stopped(void **state)
+TEST(settled_and_stopped)
 {
     static const char *const EVENTS[] = { "first", "second", "third" };
     struct diverted diverted;
     char text[3][256] = { "", "", "" };
-    (void)state;
     divert_to_pipe(&diverted);
     const bool started = log_writer_start(log_dropped);
     for (int i = 0; i < 3; i++) {
@@ -313,15 +299,7 @@ static void test_settled_and_stopped(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_is_lost_while_there_is_room),
-        cmocka_unit_test(test_writes_are_whole_lines),
-        cmocka_unit_test(test_nobody_reads),
-        cmocka_unit_test(test_a_stream_that_does_not_block),
-        cmocka_unit_test(test_a_stream_that_fails),
-        cmocka_unit_test(test_settled_and_stopped),
-    };
     signal(SIGPIPE, SIG_IGN);
     log_configure(LOG_INFO, LOG_TEXT);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL);
 }

@@ -1,18 +1,8 @@
 /* test_map_tile.c - a piece of a map, from query, key and lse, equals the same piece of the whole
  * map reduced here, in double, for every kernel table and every option that changes scores. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fill.h"
 #include "map_tile.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 enum { ROWS = 210, KEYS = 1300, DIM = 40 };
 
@@ -139,10 +129,9 @@ static void expect_tiles(struct whole *all)
 
 static struct whole whole;
 
-static void test_plain_causal_and_windows(void **state)
+TEST(plain_causal_and_windows)
 {
     const struct attn_kernels *const *kernels = attn_kernels_available();
-    (void)state;
     for (; *kernels; kernels++) {
         make_whole(&whole, *kernels);
         expect_tiles(&whole);
@@ -154,10 +143,9 @@ static void test_plain_causal_and_windows(void **state)
     }
 }
 
-static void test_masks(void **state)
+TEST(masks)
 {
     static uint8_t hidden[KEYS];
-    (void)state;
     make_whole(&whole, NULL);
     whole.problem.alibi_slopes = &whole.slope;
     whole.problem.mask = attn_tensor_dense(whole.mask, ATTN_F32, 1, 1, ROWS, KEYS);
@@ -169,19 +157,17 @@ static void test_masks(void **state)
 }
 
 /* Rows that see no key have weights 0. */
-static void test_rows_that_see_nothing(void **state)
+TEST(rows_that_see_nothing)
 {
-    (void)state;
     make_whole(&whole, NULL);
     whole.problem.options.causal = true;
     whole.past_len = -20;
     expect_tiles(&whole);
 }
 
-static void test_weights_of_rows(void **state)
+TEST(weights_of_rows)
 {
     float *weights = malloc((size_t)ATTN_MAP_TILE_ROWS * 1000 * sizeof *weights), cell;
-    (void)state;
     make_whole(&whole, NULL);
     compute_whole(&whole);
     const struct attn_map_tile tile =
@@ -205,11 +191,10 @@ static void expect_refused(struct attn_map_tile tile, enum attn_status status, c
     assert_string_equal(where, field);
 }
 
-static void test_checks(void **state)
+TEST(checks)
 {
     float cells[4];
     int64_t length = 1;
-    (void)state;
     make_whole(&whole, NULL);
     const int64_t place[6] = { 0, 2, 0, 2, 2, 2 };
     const struct attn_map_tile good = tile_of(&whole, place, ATTN_REDUCE_MAX, cells);
@@ -231,16 +216,4 @@ static void test_checks(void **state)
     tile = good;
     tile.rows[1] = 0;
     assert_int_equal(attn_map_tile_tasks(&tile), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain_causal_and_windows),
-        cmocka_unit_test(test_masks),
-        cmocka_unit_test(test_rows_that_see_nothing),
-        cmocka_unit_test(test_weights_of_rows),
-        cmocka_unit_test(test_checks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,11 @@
 #include "base/arena.h"
 #include "base/memory_budget.h"
 #include "formats/coding.h"
+#include "test.h"
 #include "text/json.h"
 #include "text/text.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { KIB = 1024 };
 
@@ -29,9 +23,8 @@ static size_t free_bytes(void)
     return free;
 }
 
-static void test_shares(void **state)
+TEST(shares)
 {
-    (void)state;
     struct memory_share one = { 0 }, other = { 0 };
     memory_budget_limit(1000);
     assert_true(memory_reserve(&one, 600));
@@ -58,9 +51,8 @@ enum { MIB = 1 << 20, BUDGET = 160 * MIB, PART = BUDGET / 16 };
 
 /* Bodies leave a half of the budget for what is computed from them. What is computed leaves
  * three sixteenths for bodies. Small requests can still use the last sixteenth. */
-static void test_bodies(void **state)
+TEST(bodies)
 {
-    (void)state;
     struct memory_share body = { 0 }, arena = { 0 }, small = { 0 };
     memory_budget_limit(BUDGET);
     assert_int_equal(memory_budget_body_bytes_max(), 8 * PART);
@@ -89,9 +81,8 @@ static void test_bodies(void **state)
 
 /* Slow bodies of one peer may have half of the budget. They leave two sixteenths for another
  * peer, which may use one of them. A whole body no longer counts against its peer. */
-static void test_peers(void **state)
+TEST(peers)
 {
-    (void)state;
     struct memory_share slow = { .peer = 1 }, same = { .peer = 1 }, other = { .peer = 2 };
     memory_budget_limit(BUDGET);
     assert_true(memory_reserve_body(&slow, 5 * PART));
@@ -114,9 +105,8 @@ static void test_peers(void **state)
 
 /* A client may read slowly an answer that lies in the memory of its body. That memory no longer
  * counts as a body. */
-static void test_answered_bodies(void **state)
+TEST(answered_bodies)
 {
-    (void)state;
     struct memory_share answered = { 0 }, body = { 0 };
     memory_budget_limit(BUDGET);
     assert_true(memory_reserve_body(&answered, 7 * PART));
@@ -134,9 +124,8 @@ static void test_answered_bodies(void **state)
 
 /* Unfinished small bodies of one peer have a little room beside its large bodies. They leave
  * other peers their room. */
-static void test_small_bodies(void **state)
+TEST(small_bodies)
 {
-    (void)state;
     enum { COUNT = BUDGET / MEMORY_SMALL_BODY_BYTES };
     static struct memory_share flood[COUNT];
     struct memory_share large = { .peer = 1 }, other = { .peer = 2 };
@@ -170,9 +159,8 @@ static void *reserve_often(void *argument)
     return NULL;
 }
 
-static void test_threads(void **state)
+TEST(threads)
 {
-    (void)state;
     enum { THREADS = 4 };
     pthread_t threads[THREADS];
     int refused[THREADS] = { 0 };
@@ -184,9 +172,8 @@ static void test_threads(void **state)
     assert_int_equal(free_bytes(), 1000);
 }
 
-static void test_arena_and_text(void **state)
+TEST(arena_and_text)
 {
-    (void)state;
     struct memory_share share = { 0 };
     struct arena arena;
     struct text text;
@@ -211,60 +198,9 @@ static void test_arena_and_text(void **state)
     assert_int_equal(free_bytes(), 200 * KIB);
 }
 
-static void test_json(void **state)
-{
-    (void)state;
-    enum { NUMBERS = 50000 };
-    struct memory_share share = { 0 };
-    struct json_document document;
-    struct fault fault;
-    const struct json_options options = { .memory = &share };
-    char *body = malloc(2 * NUMBERS + 3);
-    memset(body, ',', 2 * NUMBERS + 2);
-    body[0] = '[';
-    for (int i = 0; i < NUMBERS; i++)
-        body[2 * i + 1] = '1';
-    body[2 * NUMBERS] = ']';
-    memory_budget_limit(4 * NUMBERS / 2);
-    assert_false(json_read(&document, body, 2 * NUMBERS + 1, &options, &fault));
-    assert_int_equal(fault.code, FAULT_MEMORY);
-    memory_return_all(&share);
-    memory_budget_limit(8 * NUMBERS);
-    assert_true(json_read(&document, body, 2 * NUMBERS + 1, &options, &fault));
-    assert_true(share.bytes >= 4 * NUMBERS);
-    json_free(&document);
-    memory_return_all(&share);
-    free(body);
-}
-
-static void test_unpacking(void **state)
-{
-    (void)state;
-    struct memory_share share = { 0 };
-    struct fault fault;
-    size_t size;
-    char *zeros = calloc(1, 1000 * KIB);
-    const struct byte_slice part = { zeros, 1000 * KIB };
-    void *memory = coding_pack(CODING_GZIP, &part, 1, true, &size);
-    assert_non_null(memory);
-    struct byte_slice body = { memory, size };
-    memory_budget_limit(300 * KIB);
-    assert_false(coding_unpack(CODING_GZIP, &body, &memory, SIZE_MAX, &share, &fault));
-    assert_int_equal(fault.code, FAULT_MEMORY);
-    memory_return_all(&share);
-    memory_budget_limit(3000 * KIB);
-    assert_true(coding_unpack(CODING_GZIP, &body, &memory, SIZE_MAX, &share, &fault));
-    assert_int_equal(body.size, 1000 * KIB);
-    assert_true(share.bytes >= body.size - size);
-    memory_return_all(&share);
-    free(memory);
-    free(zeros);
-}
-
 /* What would be refused in an idle daemon too is told from what finds no room beside others. */
-static void test_never_fits(void **state)
+TEST(never_fits)
 {
-    (void)state;
     struct memory_share one = { 0 }, other = { 0 };
     struct fault fault;
     memory_budget_limit(BUDGET);
@@ -293,11 +229,58 @@ static void test_never_fits(void **state)
     memory_return_all(&one);
 }
 
+TEST(json)
+{
+    enum { NUMBERS = 50000 };
+    struct memory_share share = { 0 };
+    struct json_document document;
+    struct fault fault;
+    const struct json_options options = { .memory = &share };
+    char *body = malloc(2 * NUMBERS + 3);
+    memset(body, ',', 2 * NUMBERS + 2);
+    body[0] = '[';
+    for (int i = 0; i < NUMBERS; i++)
+        body[2 * i + 1] = '1';
+    body[2 * NUMBERS] = ']';
+    memory_budget_limit(4 * NUMBERS / 2);
+    assert_false(json_read(&document, body, 2 * NUMBERS + 1, &options, &fault));
+    assert_int_equal(fault.code, FAULT_MEMORY);
+    memory_return_all(&share);
+    memory_budget_limit(8 * NUMBERS);
+    assert_true(json_read(&document, body, 2 * NUMBERS + 1, &options, &fault));
+    assert_true(share.bytes >= 4 * NUMBERS);
+    json_free(&document);
+    memory_return_all(&share);
+    free(body);
+}
+
+TEST(unpacking)
+{
+    struct memory_share share = { 0 };
+    struct fault fault;
+    size_t size;
+    char *zeros = calloc(1, 1000 * KIB);
+    const struct byte_slice part = { zeros, 1000 * KIB };
+    void *memory = coding_pack(CODING_GZIP, &part, 1, true, &size);
+    assert_non_null(memory);
+    struct byte_slice body = { memory, size };
+    memory_budget_limit(300 * KIB);
+    assert_false(coding_unpack(CODING_GZIP, &body, &memory, SIZE_MAX, &share, &fault));
+    assert_int_equal(fault.code, FAULT_MEMORY);
+    memory_return_all(&share);
+    memory_budget_limit(3000 * KIB);
+    assert_true(coding_unpack(CODING_GZIP, &body, &memory, SIZE_MAX, &share, &fault));
+    assert_int_equal(body.size, 1000 * KIB);
+    assert_true(share.bytes >= body.size - size);
+    memory_return_all(&share);
+    free(memory);
+    free(zeros);
+}
+
 /* ----------------------------------------------------------------- owners -- */
 
-static void test_owner(void **state)
+TEST(owner)
 {
-    (void)state;
     struct memory_owner owner = { .bytes_max = 1000 };
     struct memory_share one = { .owner = &owner }, two = { .owner = &owner }, other = { 0 };
     memory_budget_limit(3000);
@@ -327,9 +310,8 @@ static void test_owner(void **state)
     assert_int_equal(free_bytes(), 3000);
 }
 
-static void test_bodies_of_an_owner(void **state)
+TEST(bodies_of_an_owner)
 {
-    (void)state;
     struct memory_owner owner = { .bytes_max = 2 * MIB };
     struct memory_share one = { .owner = &owner }, two = { .owner = &owner };
     memory_budget_limit(BUDGET);
@@ -348,17 +330,4 @@ static void test_bodies_of_an_owner(void **state)
     assert_true(memory_reserve_body(&two, 2 * MIB));
     memory_return_all(&two);
     assert_int_equal(owner.bytes, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shares),         cmocka_unit_test(test_bodies),
-        cmocka_unit_test(test_peers),          cmocka_unit_test(test_answered_bodies),
-        cmocka_unit_test(test_small_bodies),   cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_arena_and_text), cmocka_unit_test(test_never_fits),
-        cmocka_unit_test(test_json),           cmocka_unit_test(test_unpacking),
-        cmocka_unit_test(test_owner),          cmocka_unit_test(test_bodies_of_an_owner),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,10 @@
 /* test_memory_granted.c - memory limits of cgroups, read from trees made for the test, and the
  * memory of the machine. test_cpu_count.c tests how a group is found. */
 #include "host/resources.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "daemon.h"
 
-#include <string.h>
 #include <unistd.h>
 
 static void expect(const char *self, const char *path, const char *text, long long bytes)
@@ -22,9 +15,8 @@ static void expect(const char *self, const char *path, const char *text, long lo
     daemon_directory_remove(root);
 }
 
-static void test_cgroups(void **state)
+TEST(cgroups)
 {
-    (void)state;
     expect("0::/a\n", "a/memory.max", "268435456\n", 268435456);
     expect("0::/a\n", "memory.max", "1048576\n", 1048576);
     expect("0::/a\n", "a/memory.max", "max\n", 0);
@@ -35,19 +27,9 @@ static void test_cgroups(void **state)
     expect("5:cpu:/a\n", "memory/a/memory.limit_in_bytes", "536870912\n", 0);
 }
 
-static void test_machine(void **state)
+TEST(machine)
 {
-    (void)state;
     const size_t machine = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     assert_true(resources_memory_bytes() > 1 << 20);
     assert_true(resources_memory_bytes() <= machine);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cgroups),
-        cmocka_unit_test(test_machine),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,24 +3,15 @@
  *
  * The counters belong to the process and only grow, so the tests look at differences between two
  * pages. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #include "metrics_own.h"
+#include "test.h"
 
 enum { SERIES_BYTES_MAX = 256 };
 
-static void test_form(void **state)
+TEST(form)
 {
-    (void)state;
     metrics_request(metrics_route("GET", "/form"), 200, 1, 2, 3);
     metrics_build_info("1.2.3", "avx2", "high", "Haswell");
     page_read(&after);
@@ -37,9 +28,8 @@ static void test_form(void **state)
     assert_non_null(metrics_page_type(&after, "attnd_refused_total"));
 }
 
-static void test_requests(void **state)
+TEST(requests)
 {
-    (void)state;
     const int get = metrics_route("GET", "/v1/models/{model}");
     const int put = metrics_route("PUT", "/v1/models/{model}");
     const int unknown = metrics_route("", "unknown");
@@ -79,7 +69,7 @@ static void test_requests(void **state)
 
 /* A value equal to a bound belongs to the bucket of that bound. One nanosecond more belongs to
  * the next bucket. Buckets are cumulative. */
-static void test_buckets(void **state)
+TEST(buckets)
 {
     static const struct {
         const char *bound;
@@ -93,7 +83,6 @@ static void test_buckets(void **state)
     };
     enum { COUNT = sizeof BOUNDS / sizeof BOUNDS[0] };
     char series[SERIES_BYTES_MAX];
-    (void)state;
     const int route = metrics_route("GET", "/buckets");
     page_read(&before);
     for (int i = 0; i < COUNT; i++) {
@@ -116,9 +105,8 @@ static void test_buckets(void **state)
                 == 2 * COUNT);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     page_read(&before);
     assert_true(metrics_page_has(&before, "attnd_refused_total{reason=\"draining\"}"));
     metrics_refused("overloaded");
@@ -132,7 +120,7 @@ static void test_refused(void **state)
     assert_true(growth("attnd_refused_total{reason=\"other\"}") == 1);
 }
 
-static void test_gauges(void **state)
+TEST(gauges)
 {
     static const char *const NAMES[] = {
         "attnd_queue_jobs",
@@ -152,7 +140,6 @@ static void test_gauges(void **state)
         "attnd_workers",
         "attnd_ready",
     };
-    (void)state;
     assert_int_equal(sizeof NAMES / sizeof NAMES[0], METRICS_GAUGE_COUNT);
     for (int i = 0; i < METRICS_GAUGE_COUNT; i++) {
         metrics_gauge_set((enum metrics_gauge)i, 100 + i);
@@ -163,9 +150,8 @@ static void test_gauges(void **state)
         assert_true(metrics_page_value(&after, NAMES[i]) == i - 100);
 }
 
-static void test_process(void **state)
+TEST(process)
 {
-    (void)state;
     page_read(&after);
     assert_true(metrics_page_value(&after, "process_resident_memory_bytes") > 1e5);
     assert_true(metrics_page_value(&after, "process_virtual_memory_bytes")
@@ -190,11 +176,10 @@ static void test_process(void **state)
 }
 
 /* The page shows as many routes as there is room for, and is still complete. */
-static void test_all_routes(void **state)
+TEST(all_routes)
 {
     static char patterns[METRICS_ROUTES_MAX][24];
     int last = 0;
-    (void)state;
     for (int i = 0; last < METRICS_ROUTES_MAX - 1; i++) {
         snprintf(patterns[i], sizeof patterns[i], "/route/%d", i);
         last = metrics_route("GET", patterns[i]);
@@ -207,15 +192,4 @@ static void test_all_routes(void **state)
                                                  "route=\"/route/")
                     != NULL;
     assert_true(requests > METRICS_ROUTES_MAX / 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_form),       cmocka_unit_test(test_requests),
-        cmocka_unit_test(test_buckets),    cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_gauges),     cmocka_unit_test(test_process),
-        cmocka_unit_test(test_all_routes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

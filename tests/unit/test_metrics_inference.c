@@ -1,18 +1,10 @@
 /* test_metrics_inference.c - inferences counted by model and route, by many threads at once,
  * with a fixed number of places for models. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "metrics_own.h"
+#include "test.h"
 #include "watch/metrics_inference.h"
 
 enum { SERIES_BYTES_MAX = 384 };
@@ -36,9 +28,8 @@ static void count_one(int place)
     metrics_inference(place, &record);
 }
 
-static void test_inferences(void **state)
+TEST(inferences)
 {
-    (void)state;
     const struct request_record inference = { .parse_ns = 100000,
                                               .queue_ns = 2000000,
                                               .compute_ns = 3000000000,
@@ -84,9 +75,8 @@ static void test_inferences(void **state)
 }
 
 /* A fault counts as one fault and as nothing else. Two statuses of one code are one series. */
-static void test_inference_faults(void **state)
+TEST(inference_faults)
 {
-    (void)state;
     struct request_record record = { .route = inference_route(), .item_count = 3 };
     static const enum fault_code codes[] = { FAULT_CODING, FAULT_ENCODING, FAULT_DEADLINE };
     page_read(&before);
@@ -105,9 +95,8 @@ static void test_inference_faults(void **state)
 
 /* Models come and go. A name keeps its counters while there are places, and the page does not
  * grow. */
-static void test_places(void **state)
+TEST(places)
 {
-    (void)state;
     enum { NAMES = 5 * METRICS_MODELS_MAX };
     static const char ITEMS[] = "attnd_inference_items_total";
     char name[32];
@@ -140,9 +129,8 @@ static void test_places(void **state)
 }
 
 /* When every place is taken, all other models are counted together. Nothing is lost. */
-static void test_no_place_left(void **state)
+TEST(no_place_left)
 {
-    (void)state;
     enum { NAMES = METRICS_MODELS_MAX + 10 };
     static const char ITEMS[] = "attnd_inference_items_total";
     int places[NAMES];
@@ -164,9 +152,8 @@ static void test_no_place_left(void **state)
     metrics_model_drop(place);
 }
 
-static void test_labels_are_escaped(void **state)
+TEST(labels_are_escaped)
 {
-    (void)state;
     const int place = metrics_model_take("a\"b\\c\nd");
     count_one(place);
     page_read(&after);
@@ -191,9 +178,8 @@ static void *count_requests(void *route)
     return NULL;
 }
 
-static void test_threads_lose_nothing(void **state)
+TEST(threads_lose_nothing)
 {
-    (void)state;
     int route = metrics_route("POST", "/threads");
     pthread_t threads[THREADS];
     page_read(&before);
@@ -213,10 +199,9 @@ static void test_threads_lose_nothing(void **state)
 }
 
 /* Prints what counting one request costs. The test sets no limit. */
-static void test_cost(void **state)
+TEST(cost)
 {
     enum { COUNT = 200000 };
-    (void)state;
     const int place = metrics_model_take("cost");
     const struct request_record record = { .route = inference_route(), .item_count = 1 };
     const int64_t start_ns = clock_now_ns();
@@ -226,18 +211,4 @@ static void test_cost(void **state)
     }
     print_message("%.0f ns to count a request\n", (double)(clock_now_ns() - start_ns) / COUNT);
     metrics_model_drop(place);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_inferences),
-        cmocka_unit_test(test_inference_faults),
-        cmocka_unit_test(test_places),
-        cmocka_unit_test(test_no_place_left),
-        cmocka_unit_test(test_labels_are_escaped),
-        cmocka_unit_test(test_threads_lose_nothing),
-        cmocka_unit_test(test_cost),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

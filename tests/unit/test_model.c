@@ -1,31 +1,21 @@
 /* test_model.c - built-in models, models from disk, and models whose files are cut short,
  * written into or replaced while they are in use. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "made_model.h"
 #include "model/model.h"
 #include "model/model_describe.h"
 #include "model/model_guard.h"
 #include "store/model_open.h"
+#include "test.h"
 
 #include <cjson/cJSON.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void test_built_in(void **state)
+TEST(built_in)
 {
     struct model *model;
     struct fault fault;
     struct text text;
-    (void)state;
     assert_true(model_create_demo(&model, &fault));
     const struct attn_linear *q_proj = &model->layers[0].layer.q_proj;
     const float *weight = q_proj->weight;
@@ -50,11 +40,10 @@ static void test_built_in(void **state)
     model_release(NULL);
 }
 
-static void test_stories260k(void **state)
+TEST(stories260k)
 {
     struct model *model;
     struct fault fault;
-    (void)state;
     if (!model_load(&model, "stories260K", "here", "examples/models/stories260K/model.safetensors",
                     "examples/models/stories260K/config.json", &fault))
         fail_msg("%s", fault.message);
@@ -75,11 +64,10 @@ static void test_stories260k(void **state)
     model_release(model);
 }
 
-static void test_files(void **state)
+TEST(files)
 {
     struct model *model;
     struct fault fault;
-    (void)state;
     assert_false(model_load(&model, "m", "s", "no/such/file", NULL, &fault));
     assert_int_equal(fault.code, FAULT_NOT_FOUND);
     assert_false(model_load(&model, "m", "s", "tests", NULL, &fault));
@@ -100,9 +88,47 @@ static void set_time(int file, time_t second)
     assert_int_equal(futimens(file, times), 0);
 }
 
+/* The file of a served model is cut short. Then its parameters are read. */
+TEST(cut_short)
+{
+    char path[] = "/tmp/attnd-test-XXXXXX";
+    struct model *model, *other;
+    struct fault fault;
+    struct text text;
+    size_t size;
+    float sum = 0;
+    const int file = mkstemp(path);
+    void *bytes = made_model("{}", "q_proj.weight 300x400", 2, &size);
+    assert_true(file >= 0);
+    model_guard_install();
+    made_model_write(path, bytes, size);
+    assert_true(model_load(&model, "m", path, path, NULL, &fault));
+    assert_true(model_load(&other, "n", "examples/models/stories260K",
+                           "examples/models/stories260K/model.safetensors",
+                           "examples/models/stories260K/config.json", &fault));
+    assert_null(model_damage(model));
+    assert_int_equal(ftruncate(file, 8192), 0);
+    const float *weight = model->layers[0].layer.q_proj.weight;
+    for (int i = 300 * 400 - 1; i >= 0; i--)
+        sum += weight[i];
+    assert_true(model_damage(model) && !model_damage(other));
+    assert_true(sum > 0 && sum < 2 * 8192 / 4);
+    assert_true(weight[300 * 400 - 1] == 0.0f && weight[0] == 2.0f);
+    text_init(&text, 100000);
+    model_describe(model, &text);
+    assert_true(text_finish(&text, &fault));
+    assert_non_null(memmem(text.data, text.used, "UNAVAILABLE", 11));
+    text_free(&text);
+    model_release(model);
+    model_release(other);
+    close(file);
+    unlink(path);
+    free(bytes);
+}
+
 /* A program changes a small file without removing any of its pages. The cases say what is
  * reported about the model, also where it was opened by a link that then leads elsewhere. */
-static void test_written_into(void **state)
+TEST(written_into)
 {
     static const struct {
         off_t cut_by; /* below 0: grown */
@@ -114,7 +140,6 @@ static void test_written_into(void **state)
         { -1, false, "written into" },
         { 0, true, "written into" },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         char path[] = "/tmp/attnd-test-XXXXXX", link[sizeof path + 5];
         struct model *model;
@@ -149,7 +174,7 @@ static void test_written_into(void **state)
 }
 
 /* Renaming another file over a mapped file, or unlinking it, does not affect the mapping. */
-static void test_replaced(void **state)
+TEST(replaced)
 {
     char path[] = "/tmp/attnd-test-XXXXXX", other[] = "/tmp/attnd-test-XXXXXX";
     struct model *model;
@@ -157,7 +182,6 @@ static void test_replaced(void **state)
     size_t size;
     const int file = mkstemp(path), other_file = mkstemp(other);
     void *bytes = made_model("{}", "q_proj.weight 3x4", 2, &size);
-    (void)state;
     assert_true(file >= 0 && other_file >= 0);
     made_model_write(path, bytes, size);
     assert_true(model_load(&model, "m", path, path, NULL, &fault));
@@ -170,53 +194,4 @@ static void test_replaced(void **state)
     close(file);
     close(other_file);
     free(bytes);
-}
-
-/* The file of a served model is cut short. Then its parameters are read. */
-static void test_cut_short(void **state)
-{
-    char path[] = "/tmp/attnd-test-XXXXXX";
-    struct model *model, *other;
-    struct fault fault;
-    struct text text;
-    size_t size;
-    float sum = 0;
-    const int file = mkstemp(path);
-    void *bytes = made_model("{}", "q_proj.weight 300x400", 2, &size);
-    (void)state;
-    assert_true(file >= 0);
-    model_guard_install();
-    made_model_write(path, bytes, size);
-    assert_true(model_load(&model, "m", path, path, NULL, &fault));
-    assert_true(model_load(&other, "n", "examples/models/stories260K",
-                           "examples/models/stories260K/model.safetensors",
-                           "examples/models/stories260K/config.json", &fault));
-    assert_null(model_damage(model));
-    assert_int_equal(ftruncate(file, 8192), 0);
-    const float *weight = model->layers[0].layer.q_proj.weight;
-    for (int i = 300 * 400 - 1; i >= 0; i--)
-        sum += weight[i];
-    assert_true(model_damage(model) && !model_damage(other));
-    assert_true(sum > 0 && sum < 2 * 8192 / 4);
-    assert_true(weight[300 * 400 - 1] == 0.0f && weight[0] == 2.0f);
-    text_init(&text, 100000);
-    model_describe(model, &text);
-    assert_true(text_finish(&text, &fault));
-    assert_non_null(memmem(text.data, text.used, "UNAVAILABLE", 11));
-    text_free(&text);
-    model_release(model);
-    model_release(other);
-    close(file);
-    unlink(path);
-    free(bytes);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_built_in),     cmocka_unit_test(test_stories260k),
-        cmocka_unit_test(test_files),        cmocka_unit_test(test_cut_short),
-        cmocka_unit_test(test_written_into), cmocka_unit_test(test_replaced),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

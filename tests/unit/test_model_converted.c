@@ -4,23 +4,14 @@
  *
  * Number i of matrix m is a function of i and m that any dtype holds exactly. So the test works
  * out the expected numbers without the daemon's conversion. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "api/prometheus.h"
 #include "model/model.h"
 #include "model/model_converted.h"
 #include "number.h"
 #include "store/model_open.h"
+#include "test.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
     LAYERS = 4,
@@ -113,9 +104,8 @@ static void expect_filled(size_t bytes)
 }
 
 /* Nothing is converted before it is needed, and only what is needed is converted. */
-static void test_when_needed(void **state)
+TEST(when_needed)
 {
-    (void)state;
     struct model *model = make_model(ATTN_F64);
     expect_filled(0);
     hold(model, 2);
@@ -134,9 +124,8 @@ static void test_when_needed(void **state)
 }
 
 /* The copy that was used longest ago goes first. When it is needed again, all of it comes back. */
-static void test_bound(void **state)
+TEST(bound)
 {
-    (void)state;
     struct model *model = make_model(ATTN_F64);
     model_converted_limit(2 * LAYER_BYTES + COPY_BYTES);
     for (int round = 0; round < 3; round++)
@@ -169,9 +158,8 @@ static void test_bound(void **state)
 }
 
 /* Matrices of BF16 are used where they lie. */
-static void test_halves(void **state)
+TEST(halves)
 {
-    (void)state;
     struct model *model = make_model(ATTN_BF16);
     struct fault fault;
     model_converted_limit(1);
@@ -217,9 +205,8 @@ static void *use(void *context)
 }
 
 /* There is room for two layers of four. Several threads see the right numbers or are refused. */
-static void test_many_at_once(void **state)
+TEST(many_at_once)
 {
-    (void)state;
     struct model *model = make_model(ATTN_F64);
     pthread_t threads[THREADS];
     struct user users[THREADS];
@@ -239,15 +226,4 @@ static void test_many_at_once(void **state)
     model_converted_limit(0);
     model_release(model);
     expect_filled(0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_when_needed),
-        cmocka_unit_test(test_bound),
-        cmocka_unit_test(test_halves),
-        cmocka_unit_test(test_many_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,7 @@
 /* test_model_describe.c - what the daemon tells clients about how a layer computes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "model/model_describe.h"
 #include "published_rotary.h"
-
-#include <string.h>
+#include "test.h"
 
 static void expect(const char *config, const char *tensors, const char *words)
 {
@@ -30,9 +22,8 @@ static void expect(const char *config, const char *tensors, const char *words)
     PUBLISHED_GROUPED ", model.layers.#.self_attn.q_norm.weight " q                                \
                       ", model.layers.#.self_attn.k_norm.weight " k
 
-static void test_options(void **state)
+TEST(options)
 {
-    (void)state;
     expect("{\"model_type\":\"qwen3\",\"head_dim\":4,\"rms_norm_eps\":0.125,\"rope_theta\":1e6,"
            "\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4,"
            "\"original_max_position_embeddings\":32768,\"attention_factor\":1.5}," //
@@ -71,10 +62,4 @@ static void test_options(void **state)
            "encoder.block.#.layer.0.SelfAttention.o.weight 4x4, "
            "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight 32x2",
            "\"relative_bias\":\"distance\"}\n");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_options) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,11 @@
 /* test_model_file.c - a typed body becomes a safetensors file, or a fault with a pointer into the
  * body. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fault_expect.h"
 #include "model/model.h"
 #include "store/model_file.h"
 #include "store/model_open.h"
+#include "test.h"
 #include "text/json.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 struct typed_case {
     const char *text;
@@ -33,7 +24,7 @@ static bool type_in(const char *text, void **bytes, size_t *size, struct fault *
     return good;
 }
 
-static void test_typed(void **state)
+TEST(typed)
 {
     static const struct typed_case CASES[] = {
         { "[]", FAULT_TYPE, "not an object", "" },
@@ -68,7 +59,6 @@ static void test_typed(void **state)
     size_t size;
     struct fault fault;
     struct model *model;
-    (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         const struct typed_case *c = &CASES[i];
         if (type_in(c->text, &bytes, &size, &fault))
@@ -82,12 +72,4 @@ static void test_typed(void **state)
     assert_true(model->layers[0].options.scale == 0.1f);
     assert_true(((const float *)model->layers[0].layer.q_proj.weight)[3] == 0.1f);
     model_release(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_typed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,23 +1,15 @@
 /* test_model_guard.c - the table of watched mappings, and memory faults outside them.
  * test_model.c shows what the guard is for. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "model/model_guard.h"
+#include "test.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 /* Any other SIGBUS still ends the process, as it would without the handler. */
-static void test_other_faults(void **state)
+TEST(other_faults)
 {
-    (void)state;
     fflush(NULL);
     model_guard_install();
     const pid_t child = fork();
@@ -30,11 +22,10 @@ static void test_other_faults(void **state)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
 }
 
-static void test_guard_table(void **state)
+TEST(guard_table)
 {
     static struct model_guard *guards[MODEL_GUARD_MAPPINGS_MAX];
     static char bytes[16];
-    (void)state;
     for (int i = 0; i < MODEL_GUARD_MAPPINGS_MAX; i++) {
         guards[i] = model_guard_add(bytes, sizeof bytes);
         assert_non_null(guards[i]);
@@ -45,13 +36,4 @@ static void test_guard_table(void **state)
     for (int i = 0; i < MODEL_GUARD_MAPPINGS_MAX; i++)
         model_guard_remove(guards[i]);
     model_guard_remove(NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_other_faults),
-        cmocka_unit_test(test_guard_table),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

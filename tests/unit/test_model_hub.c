@@ -1,19 +1,10 @@
 /* test_model_hub.c - directories as other programs leave them: the cache of Hugging Face's hub,
  * Meta's and Mistral's own releases, and a file of llama.cpp. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "published.h"
 #include "store_directory.h"
+#include "test.h"
 #include "watch/log.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define HUB   "models--someone--tiny"
@@ -45,9 +36,8 @@ static void make_snapshot(const char *snapshot, const char *blob, float value)
     link_to(path, target);
 }
 
-static void test_snapshots(void **state)
+TEST(snapshots)
 {
-    (void)state;
     make_folders();
     make_snapshot(OLDER, "5ca1ab1e", 1);
     struct model_store *store = store_open(NULL, 0);
@@ -72,7 +62,7 @@ static void test_snapshots(void **state)
 }
 
 /* The models' directory is the folder of one model. */
-static void test_one_model(void **state)
+TEST(one_model)
 {
     const struct model_store_options options = { store_path(HUB), NULL };
     char directory[512];
@@ -80,7 +70,6 @@ static void test_one_model(void **state)
     struct model_store *store;
     struct fault fault;
     int failed;
-    (void)state;
     snprintf(directory, sizeof directory, "%s", options.directory);
     copy.directory = directory;
     make_folders();
@@ -102,13 +91,12 @@ static void test_one_model(void **state)
 #define SHARD "model-00002-of-00002.safetensors"
 
 /* A shard may be a link, as long as it stays in the models' directory. */
-static void test_shards(void **state)
+TEST(shards)
 {
     static const char CONFIG[] =
         "{\"model_type\":\"opt\",\"hidden_size\":8,\"num_attention_heads\":2,"
         "\"num_hidden_layers\":2,\"enable_bias\":false}";
     char from[512], outside[600];
-    (void)state;
     make_folders();
     published_open(CONFIG,
                    "decoder.layers.#.self_attn.q_proj.weight 8x8, "
@@ -139,13 +127,12 @@ static void test_shards(void **state)
 }
 
 /* params.json and consolidated.safetensors alone, and beside the files that are read first. */
-static void test_params(void **state)
+TEST(params)
 {
     static const char PARAMS[] = "{\"dim\":8,\"n_layers\":1,\"n_heads\":2,\"vocab_size\":32000}";
     char from[512];
     struct model *model;
     struct fault fault;
-    (void)state;
     published_open(PARAMS,
                    "layers.#.attention.wq.weight 8x8, layers.#.attention.wk.weight 8x8, "
                    "layers.#.attention.wv.weight 8x8, layers.#.attention.wo.weight 8x8",
@@ -169,11 +156,10 @@ static void test_params(void **state)
     model_store_free(store);
 }
 
-static void test_gguf(void **state)
+TEST(gguf)
 {
     struct fault fault;
     bool created;
-    (void)state;
     store_write_text("tiny.Q4_0.gguf", "GGUF");
     store_write_text("both.gguf", "GGUF");
     store_write_text("notes.bin", "nobody's");
@@ -197,12 +183,10 @@ static void test_gguf(void **state)
     model_store_free(store);
 }
 
+EACH_TEST(store_directory_make, store_directory_remove);
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        STORE_TEST(test_snapshots), STORE_TEST(test_one_model), STORE_TEST(test_shards),
-        STORE_TEST(test_params),    STORE_TEST(test_gguf),
-    };
     log_configure(LOG_ERROR, LOG_TEXT);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL);
 }

@@ -1,18 +1,9 @@
 /* test_model_layers.c - a config and tensors become layers, or a fault that says what is wrong. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "formats/safetensors.h"
 #include "model/model.h"
 #include "model_case.h"
 #include "store/model_open.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 #define QKV "q_proj.weight 8x5, k_proj.weight 8x6, v_proj.weight 8x7"
 
@@ -49,9 +40,8 @@ static const struct settled_case SETTLED[] = {
       1, 2, 2, 3, 3, 2, 2 },
 };
 
-static void test_settled(void **state)
+TEST(settled)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof SETTLED / sizeof SETTLED[0]; i++) {
         const struct settled_case *c = &SETTLED[i];
         struct model *model = model_case_make(c->config, c->tensors);
@@ -70,9 +60,8 @@ static void test_settled(void **state)
     }
 }
 
-static void test_options(void **state)
+TEST(options)
 {
-    (void)state;
     struct model *model =
         model_case_make("{\"attention\":\"dot\",\"causal\":true,\"scale\":null,\"softcap\":2.5,"
                         "\"window_left\":3,\"window_right\":0,\"rope\":{}}",
@@ -101,9 +90,8 @@ static void test_options(void **state)
     model_release(model);
 }
 
-static void test_layers(void **state)
+TEST(layers)
 {
-    (void)state;
     struct model *model = model_case_make(
         "{\"layers\":2}", "layers.0.q_proj.weight 4x3, layers.1.q_proj.weight 6x2, unused 5");
     assert_int_equal(model->layer_count, 2);
@@ -196,13 +184,12 @@ static const struct model_refusal REFUSED[] = {
       "/config" },
 };
 
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     model_case_expect_refused(REFUSED, sizeof REFUSED / sizeof REFUSED[0]);
 }
 
-static void test_no_config(void **state)
+TEST(no_config)
 {
     const float one = 1;
     const struct safetensors_tensor tensor = { "q_proj.weight", 2, { 1, 1 }, &one, NULL };
@@ -210,7 +197,6 @@ static void test_no_config(void **state)
     struct fault fault;
     void *bytes;
     size_t size;
-    (void)state;
     assert_true(safetensors_write(&bytes, &size, &tensor, 1, "format", "pt", &fault));
     assert_false(model_create(&model, "m", "test", bytes, size, NULL, NULL, NULL, &fault));
     assert_int_equal(fault.code, FAULT_FIELD);
@@ -220,14 +206,4 @@ static void test_no_config(void **state)
     assert_true(model->layers[0].options.scale == 2.0f);
     model_release(model);
     free(bytes);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_settled),   cmocka_unit_test(test_options),
-        cmocka_unit_test(test_layers),    cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_no_config),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

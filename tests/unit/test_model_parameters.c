@@ -1,19 +1,8 @@
 /* test_model_parameters.c - tensors of each dtype, at each alignment, as the floats they mean. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "model/model.h"
 #include "number.h"
 #include "store/model_open.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 /* A file of one tensor of raw bytes, 1 x count, its data at any alignment. */
 static unsigned char *raw_file(const char *dtype, int64_t count, const void *data, size_t data_size,
@@ -60,7 +49,7 @@ static void expect_values(const char *dtype, const void *data, size_t data_size,
     free(bytes);
 }
 
-static void test_dtypes(void **state)
+TEST(dtypes)
 {
     static const uint16_t F16[] = { 0x0000, 0x8000, 0x3C00, 0xC000, 0x7BFF, 0x0001,
                                     0x03FF, 0x0400, 0x7C00, 0xFC00, 0x7E00, 0x3555 };
@@ -72,7 +61,6 @@ static void test_dtypes(void **state)
     static const double F64[] = { 1.0 / 3.0, -1e300, 1e-300, 0x1p-149, 2.0 };
     static const float F64_VALUES[] = { (float)(1.0 / 3.0), -INFINITY, 0.0f, 0x1p-149f, 2.0f };
     static const float F32[] = { 1.5f, -0.0f, 1e-40f, INFINITY, 3.25f };
-    (void)state;
     for (size_t header_size = 200; header_size < 208; header_size++) {
         expect_values("F16", F16, sizeof F16, F16_VALUES, 12, header_size, header_size % 2 == 0);
         expect_values("BF16", BF16, sizeof BF16, BF16_VALUES, 5, header_size, header_size % 2 == 0);
@@ -91,11 +79,10 @@ static void test_dtypes(void **state)
 
 /* Each of the 65536 values, compared with the definition. A tensor at an odd address is
  * converted. */
-static void test_every_f16(void **state)
+TEST(every_f16)
 {
     uint16_t *halves = malloc(65536 * sizeof *halves);
     float *values = malloc(65536 * sizeof *values);
-    (void)state;
     assert_true(halves && values);
     for (int i = 0; i < 65536; i++) {
         const int exponent = i >> 10 & 31, fraction = i & 1023;
@@ -112,7 +99,7 @@ static void test_every_f16(void **state)
 
 /* A tensor that many layers name is converted only once: 1000 layers with 4 MB each must not
  * take 4 GB. */
-static void test_shared_tensor(void **state)
+TEST(shared_tensor)
 {
     enum { COLUMNS = 1 << 19 };
     char *config = malloc(100000);
@@ -120,7 +107,6 @@ static void test_shared_tensor(void **state)
     struct model *model;
     struct fault fault;
     uint16_t *halves = calloc(COLUMNS, sizeof *halves);
-    (void)state;
     assert_true(config && halves);
     used = (size_t)sprintf(config, "{\"layout\":\"in_out\",\"layers\":1000,\"tensors\":{");
     for (int i = 0; i < 1000; i++)
@@ -134,14 +120,4 @@ static void test_shared_tensor(void **state)
     free(bytes);
     free(halves);
     free(config);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dtypes),
-        cmocka_unit_test(test_every_f16),
-        cmocka_unit_test(test_shared_tensor),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

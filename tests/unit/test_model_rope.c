@@ -1,17 +1,8 @@
 /* test_model_rope.c - the rotary embedding in the config of a model: fields that are read,
  * fields that are left out, and the messages of what is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fault_expect.h"
 #include "model/model_config.h"
-
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 #define SCALING "/config/rope/scaling"
 
@@ -68,9 +59,8 @@ static bool same(const struct attn_rope *a, const struct attn_rope *b)
            && s->mscale == t->mscale && s->mscale_all_dim == t->mscale_all_dim;
 }
 
-static void test_read(void **state)
+TEST(read)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof READ / sizeof READ[0]; i++) {
         struct model_config config;
         struct fault fault;
@@ -87,11 +77,10 @@ static void test_read(void **state)
 #define LONGROPE                                                                                   \
     "{\"scaling\":{\"rope_type\":\"longrope\",\"original_max_position_embeddings\":4096,"
 
-static void test_longrope(void **state)
+TEST(longrope)
 {
     struct model_config config;
     struct fault fault;
-    (void)state;
     if (!read_rope(&config,
                    "{\"scaling\":{\"short_factor\":[1,1.5],\"long_factor\":[2,30],\"factor\":32,"
                    "\"original_max_position_embeddings\":4096,\"rope_type\":\"longrope\"}}",
@@ -114,12 +103,11 @@ static void test_longrope(void **state)
     assert_int_equal(fault.code, FAULT_SHAPE);
 }
 
-static void test_none(void **state)
+TEST(none)
 {
     static const struct attn_rope_scaling NONE = { .type = ATTN_ROPE_DEFAULT };
     struct model_config config;
     struct fault fault;
-    (void)state;
     assert_true(read_rope(&config, "null", &fault));
     assert_false(config.has_rope);
     model_config_free(&config);
@@ -215,9 +203,8 @@ static const struct refused_case REFUSED[] = {
       SCALING "/original_max_position_embeddings" },
 };
 
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof REFUSED / sizeof REFUSED[0]; i++) {
         struct model_config config;
         struct fault fault = { 0 };
@@ -226,15 +213,4 @@ static void test_refused(void **state)
         fault_expect(REFUSED[i].rope, &fault, REFUSED[i].code, REFUSED[i].words,
                      REFUSED[i].pointer);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read),
-        cmocka_unit_test(test_longrope),
-        cmocka_unit_test(test_none),
-        cmocka_unit_test(test_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

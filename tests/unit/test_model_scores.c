@@ -1,16 +1,8 @@
 /* test_model_scores.c - models of the score functions general, additive and concat: their
  * parameters become layers, or a fault that says what is wrong. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "model/model_layers.h"
 #include "model_case.h"
-
-#include <string.h>
+#include "test.h"
 
 #define GENERAL  "{\"attention\":\"general\"}"
 #define ADDITIVE "{\"attention\":\"additive\"}"
@@ -46,9 +38,8 @@ static const struct settled_case SETTLED[] = {
       "W_q.weight 8x5, W_k.weight 8x6, w_v.weight 1x8", 8, 0, 5, 6, -1, -1, 96 },
 };
 
-static void test_settled(void **state)
+TEST(settled)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof SETTLED / sizeof SETTLED[0]; i++) {
         const struct settled_case *c = &SETTLED[i];
         struct model *model = model_case_make(c->config, c->tensors);
@@ -67,9 +58,8 @@ static void test_settled(void **state)
     }
 }
 
-static void test_options(void **state)
+TEST(options)
 {
-    (void)state;
     struct model *model =
         model_case_make("{\"attention\":\"additive\",\"causal\":true,\"scale\":0.5,\"softcap\":2,"
                         "\"window_left\":3}",
@@ -107,9 +97,8 @@ static const struct fit_case FITS[] = {
     { GENERAL, "score.weight 5x6, o_proj.weight 4x3", { 5, 6, 9 }, 5, 6, 3, 4 },
 };
 
-static void test_fits(void **state)
+TEST(fits)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof FITS / sizeof FITS[0]; i++) {
         const struct fit_case *c = &FITS[i];
         struct model_layer fitted;
@@ -178,19 +167,7 @@ static const struct model_refusal REFUSED[] = {
       FAULT_FIELD, "layers.1.score.weight is missing", "/parameters" },
 };
 
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     model_case_expect_refused(REFUSED, sizeof REFUSED / sizeof REFUSED[0]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_settled),
-        cmocka_unit_test(test_options),
-        cmocka_unit_test(test_fits),
-        cmocka_unit_test(test_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,26 +1,20 @@
 /* test_model_statistics.c - the counters of a model: more batch sizes than places, and many
  * threads. */
+#include "test.h"
 #include "watch/model_statistics.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 
 static struct model_statistics statistics;
 
 static int clear(void **state)
 {
-    (void)state;
     statistics = (struct model_statistics){ .inference_count = 0 };
     return 0;
 }
 
-static void test_one(void **state)
+TEST(one)
 {
-    (void)state;
     const struct model_execution execution = { 7, 1, 20, 300, 4000 };
     model_statistics_success(&statistics, &execution);
     model_statistics_failure(&statistics, FAULT_LEFT, 50000);
@@ -41,10 +35,46 @@ static void test_one(void **state)
     assert_true(statistics.last_inference_ms > 1600000000000);
 }
 
-/* Sizes without a place still count in all other counters. */
-static void test_more_sizes_than_places(void **state)
+enum { THREADS = 4, ROUNDS = 5000, THREAD_SIZES = 8 };
+
+static void *count(void *context)
 {
-    (void)state;
+    (void)context;
+    for (int i = 0; i < ROUNDS; i++) {
+        const struct model_execution execution = { 1 + i % THREAD_SIZES, 1, 2, 3, 4 };
+        model_statistics_success(&statistics, &execution);
+        model_statistics_failure(&statistics, FAULT_SHAPE, 1);
+    }
+    return NULL;
+}
+
+/* Each code is one of Triton's reasons. */
+TEST_WITH(failures, NULL, NULL)
+{
+    static const struct {
+        enum fault_code code;
+        enum model_failure failure;
+    } cases[] = {
+        { FAULT_DEADLINE, MODEL_FAILURE_REJECTED }, { FAULT_OVERLOADED, MODEL_FAILURE_REJECTED },
+        { FAULT_DRAINING, MODEL_FAILURE_REJECTED }, { FAULT_LEFT, MODEL_FAILURE_CANCELED },
+        { FAULT_MEMORY, MODEL_FAILURE_BACKEND },    { FAULT_LOADING, MODEL_FAILURE_BACKEND },
+        { FAULT_SHAPE, MODEL_FAILURE_OTHER },       { FAULT_JSON, MODEL_FAILURE_OTHER },
+        { FAULT_FULL, MODEL_FAILURE_BACKEND },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int64_t sum = 0;
+        statistics = (struct model_statistics){ .inference_count = 0 };
+        model_statistics_failure(&statistics, cases[i].code, 1);
+        assert_int_equal(statistics.failures[cases[i].failure], 1);
+        for (int k = 0; k < MODEL_FAILURE_COUNT; k++)
+            sum += statistics.failures[k];
+        assert_int_equal(sum, statistics.fail.count);
+    }
+}
+
+/* Sizes without a place still count in all other counters. */
+TEST(more_sizes_than_places)
+{
     enum { SIZES = MODEL_BATCH_SIZES_MAX + 5 };
     int64_t items = 0;
     for (int round = 0; round < 2; round++)
@@ -62,24 +92,10 @@ static void test_more_sizes_than_places(void **state)
     }
 }
 
-enum { THREADS = 4, ROUNDS = 5000, THREAD_SIZES = 8 };
-
-static void *count(void *context)
-{
-    (void)context;
-    for (int i = 0; i < ROUNDS; i++) {
-        const struct model_execution execution = { 1 + i % THREAD_SIZES, 1, 2, 3, 4 };
-        model_statistics_success(&statistics, &execution);
-        model_statistics_failure(&statistics, FAULT_SHAPE, 1);
-    }
-    return NULL;
-}
-
 /* Each size has one place, whichever thread came first, and nothing is lost. */
-static void test_many_threads(void **state)
+TEST(many_threads)
 {
     pthread_t threads[THREADS];
-    (void)state;
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, count, NULL), 0);
     for (int i = 0; i < THREADS; i++)
@@ -97,38 +113,4 @@ static void test_many_threads(void **state)
     assert_int_equal(statistics.batches[THREAD_SIZES].batch_size, 0);
 }
 
-/* Each code is one of Triton's reasons. */
-static void test_failures(void **state)
-{
-    static const struct {
-        enum fault_code code;
-        enum model_failure failure;
-    } cases[] = {
-        { FAULT_DEADLINE, MODEL_FAILURE_REJECTED }, { FAULT_OVERLOADED, MODEL_FAILURE_REJECTED },
-        { FAULT_DRAINING, MODEL_FAILURE_REJECTED }, { FAULT_LEFT, MODEL_FAILURE_CANCELED },
-        { FAULT_MEMORY, MODEL_FAILURE_BACKEND },    { FAULT_LOADING, MODEL_FAILURE_BACKEND },
-        { FAULT_SHAPE, MODEL_FAILURE_OTHER },       { FAULT_JSON, MODEL_FAILURE_OTHER },
-        { FAULT_FULL, MODEL_FAILURE_BACKEND },
-    };
-    (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        int64_t sum = 0;
-        statistics = (struct model_statistics){ .inference_count = 0 };
-        model_statistics_failure(&statistics, cases[i].code, 1);
-        assert_int_equal(statistics.failures[cases[i].failure], 1);
-        for (int k = 0; k < MODEL_FAILURE_COUNT; k++)
-            sum += statistics.failures[k];
-        assert_int_equal(sum, statistics.fail.count);
-    }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_one, clear),
-        cmocka_unit_test(test_failures),
-        cmocka_unit_test_setup(test_more_sizes_than_places, clear),
-        cmocka_unit_test_setup(test_many_threads, clear),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(clear, NULL);

@@ -1,22 +1,13 @@
 /* test_model_store.c - which models a directory holds, and which of them are served. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "made_model.h"
 #include "store_directory.h"
+#include "test.h"
 #include "watch/log.h"
 
 #include <cjson/cJSON.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-static void test_built_in_only(void **state)
+TEST_WITH(built_in_only, NULL, NULL)
 {
     const struct model_store_options options = { NULL, NULL };
     struct model_store *store;
@@ -24,7 +15,6 @@ static void test_built_in_only(void **state)
     struct fault fault;
     int failed_count;
     bool created;
-    (void)state;
     assert_true(model_store_create(&store, &options, &failed_count, &fault));
     assert_int_equal(failed_count, 0);
     assert_true(model_store_resolve(store, NULL, "demo", &model, &fault));
@@ -44,9 +34,8 @@ static void test_built_in_only(void **state)
     model_store_free(NULL);
 }
 
-static void test_forms(void **state)
+TEST(forms)
 {
-    (void)state;
     store_write_model("file.safetensors", "{}", 1);
     store_write_model("a.b-c_d.safetensors", "{}", 2);
     store_make_folder("folder");
@@ -84,7 +73,7 @@ static void test_forms(void **state)
 
 /* A model is served under the name of its folder or file. One whose name no model can have counts
  * as failed; folders that hold no model are passed over. */
-static void test_names(void **state)
+TEST(names)
 {
     static const char *const GOOD[] = { "my gpt2", "bart-6+6", "gpt2 (1)", "a@b~d", "1" };
     static const char *const BAD[] = { "_a", "-a", "a=b", "\xC3\xA9", "a#b", "a%20b", "a " };
@@ -93,7 +82,6 @@ static void test_names(void **state)
     char path[100];
     struct fault fault;
     bool created;
-    (void)state;
     for (int i = 0; i < 5; i++) {
         store_make_folder(GOOD[i]);
         snprintf(path, sizeof path, "%s/config.json", GOOD[i]);
@@ -123,9 +111,8 @@ static void test_names(void **state)
     model_store_free(store);
 }
 
-static void test_only_one(void **state)
+TEST(only_one)
 {
-    (void)state;
     store_write_model("mine.safetensors", "{}", 1);
     struct model_store *store = store_open(NULL, 0);
     store_expect_served(store, NULL, 1);
@@ -133,7 +120,7 @@ static void test_only_one(void **state)
 }
 
 /* The directory is itself a model, as KServe mounts one. */
-static void test_directory_is_model(void **state)
+TEST(directory_is_model)
 {
     const struct model_store_options built_in_name = { store_directory, "demo" };
     const struct model_store_options bad_name = { store_directory, "a/b" };
@@ -141,7 +128,6 @@ static void test_directory_is_model(void **state)
     struct fault fault;
     int failed_count;
     bool created;
-    (void)state;
     store_write_model("model.safetensors", "{}", 8);
     store_write_text("config.json", "{\"attention\":\"dot\"}");
     store = store_open(NULL, 0);
@@ -161,11 +147,10 @@ static void test_directory_is_model(void **state)
     assert_int_equal(fault.code, FAULT_OPTION);
 }
 
-static void test_unavailable(void **state)
+TEST(unavailable)
 {
     struct text text;
     struct fault fault;
-    (void)state;
     store_write_text("broken.safetensors", "not a file of this kind");
     store_write_text("empty.safetensors", "");
     store_make_folder("checkpoint");
@@ -235,10 +220,9 @@ static const struct {
 enum { WRONG_COUNT = sizeof WRONG_FILES / sizeof WRONG_FILES[0] };
 
 /* It is said, and what to do about it. */
-static void test_wrong_files(void **state)
+TEST(wrong_files)
 {
     char path[100];
-    (void)state;
     for (int i = 0; i < WRONG_COUNT; i++) {
         store_make_folder(WRONG_FILES[i].name);
         snprintf(path, sizeof path, "%s/config.json", WRONG_FILES[i].name);
@@ -279,7 +263,7 @@ static void test_wrong_files(void **state)
 }
 
 /* A config.json that is no JSON, and one that says of no family that it is its own. */
-static void test_wrong_config(void **state)
+TEST(wrong_config)
 {
     static const char *const CASES[][3] = {
         { "cut", "{\"model_type\":", "config.json: malformed JSON: expected a value" },
@@ -289,7 +273,6 @@ static void test_wrong_config(void **state)
           "config.json has neither model_type nor architectures" },
         { "typo", "{\"attention\":\"dot\",\"q_heeds\":1}", "q_heeds" },
     };
-    (void)state;
     for (int i = 0; i < 4; i++) {
         char path[100];
         store_make_folder(CASES[i][0]);
@@ -313,9 +296,8 @@ static void make_link(const char *folder, const char *name)
 }
 
 /* A copy of the hub's cache has links to blobs that were not copied. */
-static void test_broken_links(void **state)
+TEST(broken_links)
 {
-    (void)state;
     make_link("model", "model.safetensors");
     make_link("index", "model.safetensors.index.json");
     make_link("own", "consolidated.safetensors");
@@ -344,11 +326,10 @@ static void test_broken_links(void **state)
     model_store_free(store);
 }
 
-static void test_name_twice(void **state)
+TEST(name_twice)
 {
     struct fault fault;
     bool created;
-    (void)state;
     store_write_model("twice.safetensors", "{}", 1);
     store_make_folder("twice");
     store_write_model("twice/model.safetensors", "{}", 2);
@@ -364,13 +345,12 @@ static void test_name_twice(void **state)
     model_store_free(store);
 }
 
-static void test_no_directory(void **state)
+TEST_WITH(no_directory, NULL, NULL)
 {
     const struct model_store_options options = { "/no/such/directory", NULL };
     struct model_store *store;
     struct fault fault;
     int failed_count;
-    (void)state;
     assert_false(model_store_create(&store, &options, &failed_count, &fault));
     assert_non_null(strstr(fault.message, "/no/such/directory"));
 }
@@ -384,12 +364,11 @@ static void count_visit(void *context, const struct model_listing *listing)
     assert_string_equal(listing->state, listing->model ? "READY" : "UNAVAILABLE");
 }
 
-static void test_listed(void **state)
+TEST(listed)
 {
     char names[200] = "";
     struct text text;
     struct fault fault;
-    (void)state;
     store_write_model("zeta.safetensors", "{}", 1);
     store_write_text("alpha.safetensors", "x");
     struct model_store *store = store_open(NULL, 1);
@@ -412,22 +391,10 @@ static void test_listed(void **state)
     model_store_free(store);
 }
 
+EACH_TEST(store_directory_make, store_directory_remove);
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_built_in_only),
-        STORE_TEST(test_forms),
-        STORE_TEST(test_names),
-        STORE_TEST(test_only_one),
-        STORE_TEST(test_directory_is_model),
-        STORE_TEST(test_unavailable),
-        STORE_TEST(test_wrong_files),
-        STORE_TEST(test_wrong_config),
-        STORE_TEST(test_broken_links),
-        STORE_TEST(test_name_twice),
-        cmocka_unit_test(test_no_directory),
-        STORE_TEST(test_listed),
-    };
     log_configure(LOG_ERROR, LOG_TEXT);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL);
 }

@@ -1,16 +1,10 @@
 /* test_model_store_changes.c - changing a directory of models: by many threads at once, and by a
  * process that is killed in the middle of it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fill.h"
 #include "made_model.h"
 #include "model/model_guard.h"
 #include "store_directory.h"
+#include "test.h"
 #include "watch/log.h"
 
 #include <fcntl.h>
@@ -18,19 +12,15 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void test_put_and_delete(void **state)
+TEST(put_and_delete)
 {
     struct fault fault;
     struct model *old;
     bool created = false;
-    (void)state;
     struct model_store *store = store_open(NULL, 0);
     assert_true(store_put(store, "mine", 1, &created, &fault));
     assert_true(created);
@@ -60,7 +50,7 @@ static void test_put_and_delete(void **state)
     model_release(old);
 }
 
-static void test_put_refused(void **state)
+TEST(put_refused)
 {
     static const char *const BAD_NAMES[] = { "",   ".",  "..", "../x", "a/b",      ".a",
                                              "-a", "_a", "a ", "a\n",  "\xC3\xA9", "a%2f" };
@@ -68,7 +58,6 @@ static void test_put_refused(void **state)
     struct fault fault;
     struct model *model;
     bool created;
-    (void)state;
     struct model_store *store = store_open(NULL, 0);
     for (size_t i = 0; i < sizeof BAD_NAMES / sizeof BAD_NAMES[0]; i++) {
         assert_false(store_put(store, BAD_NAMES[i], 1, &created, &fault));
@@ -100,12 +89,11 @@ static void test_put_refused(void **state)
 }
 
 /* If a file is cut short under its model, requests get a 503. A new PUT repairs the model. */
-static void test_damaged(void **state)
+TEST(damaged)
 {
     struct fault fault;
     struct model *model;
     bool created;
-    (void)state;
     model_guard_install();
     struct model_store *store = store_open(NULL, 0);
     assert_true(store_put(store, "mine", 1, &created, &fault));
@@ -119,9 +107,8 @@ static void test_damaged(void **state)
     model_store_free(store);
 }
 
-static void test_left_overs(void **state)
+TEST(left_overs)
 {
-    (void)state;
     store_write_text(".attnd-saving-1-0", "half");
     store_write_text(".attnd-saving-2-7", "in use");
     store_write_text(".other", "somebody's");
@@ -155,12 +142,11 @@ static _Noreturn void save_without_end(void)
 }
 
 /* kill -9 at any moment leaves a whole file, the old one or the new one. */
-static void test_crash(void **state)
+TEST(crash)
 {
     struct fill fill = { 20261121 };
     struct fault fault;
     bool created;
-    (void)state;
     struct model_store *store = store_open(NULL, 0);
     size_t size;
     struct model *model;
@@ -257,11 +243,10 @@ static void *use(void *context)
     return NULL;
 }
 
-static void test_threads(void **state)
+TEST(threads)
 {
     pthread_t threads[THREADS];
     struct fault fault;
-    (void)state;
     struct shared shared = { store_open(NULL, 0), THREADS / 2 };
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, i % 2 ? change : use, &shared), 0);
@@ -287,12 +272,10 @@ static void test_threads(void **state)
     model_store_free(shared.store);
 }
 
+EACH_TEST(store_directory_make, store_directory_remove);
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        STORE_TEST(test_put_and_delete), STORE_TEST(test_put_refused), STORE_TEST(test_damaged),
-        STORE_TEST(test_left_overs),     STORE_TEST(test_crash),       STORE_TEST(test_threads),
-    };
     log_configure(LOG_ERROR, LOG_TEXT);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL);
 }

@@ -1,19 +1,11 @@
 /* test_model_store_load.c - loading a model again from a directory, and taking one out of service.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "store_directory.h"
+#include "test.h"
 #include "watch/log.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 static void expect_not_loaded(struct model_store *store, const char *name, const char *config,
@@ -57,9 +49,8 @@ static void expect_state(struct model_store *store, const char *name, const char
 }
 
 /* A file that came or changed after the start. */
-static void test_load_of_a_file(void **state)
+TEST(load_of_a_file)
 {
-    (void)state;
     struct model_store *store = store_open(NULL, 0);
     expect_not_loaded(store, "late", NULL, FAULT_NOT_FOUND,
                       "neither 'late' nor 'late.safetensors'");
@@ -74,9 +65,8 @@ static void test_load_of_a_file(void **state)
 }
 
 /* The old model goes on serving if the new file is bad or gone. */
-static void test_a_failed_load(void **state)
+TEST(a_failed_load)
 {
-    (void)state;
     store_write_model("kept.safetensors", "{}", 3);
     struct model_store *store = store_open(NULL, 0);
     unlink(store_path("kept.safetensors"));
@@ -104,9 +94,8 @@ static void test_a_failed_load(void **state)
 }
 
 /* A folder as it was downloaded, with files that the daemon does not read. */
-static void test_other_forms(void **state)
+TEST(other_forms)
 {
-    (void)state;
     store_make_folder("other");
     store_write_text("other/config.json", "{\"model_type\":\"llama\"}");
     struct model_store *store = store_open(NULL, 1);
@@ -141,9 +130,8 @@ static void test_other_forms(void **state)
     model_store_free(store);
 }
 
-static void test_load_of_a_folder(void **state)
+TEST(load_of_a_folder)
 {
-    (void)state;
     store_make_folder("folder");
     store_write_model("folder/model.safetensors", "{}", 5);
     struct model_store *store = store_open(NULL, 0);
@@ -157,9 +145,8 @@ static void test_load_of_a_folder(void **state)
     model_store_free(store);
 }
 
-static void test_load_of_the_one_model(void **state)
+TEST(load_of_the_one_model)
 {
-    (void)state;
     store_write_text("config.json", "{}");
     store_write_model("model.safetensors", "{}", 8);
     struct model_store *store = store_open("only", 0);
@@ -172,11 +159,10 @@ static void test_load_of_the_one_model(void **state)
 }
 
 /* The config holds until the model is loaded without one. */
-static void test_load_with_a_config(void **state)
+TEST(load_with_a_config)
 {
     struct fault fault;
     struct model *model;
-    (void)state;
     store_write_model("m.safetensors", "{}", 1);
     struct model_store *store = store_open(NULL, 0);
     expect_loaded(store, "m", "{\"causal\":true}", 1);
@@ -192,11 +178,10 @@ static void test_load_with_a_config(void **state)
     model_store_free(store);
 }
 
-static void test_unload(void **state)
+TEST(unload)
 {
     struct fault fault;
     struct model *model;
-    (void)state;
     store_write_model("m.safetensors", "{}", 2);
     struct model_store *store = store_open(NULL, 0);
     assert_true(model_store_resolve(store, NULL, "m", &model, &fault));
@@ -216,10 +201,9 @@ static void test_unload(void **state)
     model_store_free(store);
 }
 
-static void test_built_in_ones_stay(void **state)
+TEST(built_in_ones_stay)
 {
     struct fault fault;
-    (void)state;
     struct model_store *store = store_open(NULL, 0);
     const struct model_store_options none = { .directory = NULL };
     struct model_store *without;
@@ -288,11 +272,10 @@ static void *change(void *context)
     return NULL;
 }
 
-static void test_many_change_one(void **state)
+TEST(many_change_one)
 {
     pthread_t threads[THREADS];
     int numbers[THREADS];
-    (void)state;
     store_write_model("m.safetensors", "{}", 1);
     shared = store_open(NULL, 0);
     for (int i = 0; i < THREADS; i++) {
@@ -310,19 +293,10 @@ static void test_many_change_one(void **state)
     model_store_free(shared);
 }
 
+EACH_TEST(store_directory_make, store_directory_remove);
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        STORE_TEST(test_load_of_a_file),
-        STORE_TEST(test_a_failed_load),
-        STORE_TEST(test_other_forms),
-        STORE_TEST(test_load_of_a_folder),
-        STORE_TEST(test_load_of_the_one_model),
-        STORE_TEST(test_load_with_a_config),
-        STORE_TEST(test_unload),
-        STORE_TEST(test_built_in_ones_stay),
-        STORE_TEST(test_many_change_one),
-    };
     log_configure(LOG_ERROR, LOG_TEXT);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL);
 }

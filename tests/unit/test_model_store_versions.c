@@ -1,20 +1,11 @@
 /* test_model_store_versions.c - numbered versions of a model, and reading the directory again.
  *
  * Every version has one value in all its parameters, so the value shows which version answers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fault_expect.h"
 #include "store_directory.h"
+#include "test.h"
 #include "watch/log.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -101,9 +92,8 @@ static void expect_versions(struct model_store *store, const char *name, const c
     text_free(&text);
 }
 
-static void test_all_are_there(void **state)
+TEST(all_are_there)
 {
-    (void)state;
     store_make_folder("m");
     write_version("m/2", 2);
     write_version("m/10", 10);
@@ -146,9 +136,8 @@ static void test_all_are_there(void **state)
 }
 
 /* A new version that is broken is listed with its reason. The highest good version serves. */
-static void test_a_broken_one_is_passed_over(void **state)
+TEST(a_broken_one_is_passed_over)
 {
-    (void)state;
     store_make_folder("m");
     write_version("m/1", 1);
     write_version("m/2", 2);
@@ -164,10 +153,9 @@ static void test_a_broken_one_is_passed_over(void **state)
     model_store_free(store);
 }
 
-static void test_load_and_unload(void **state)
+TEST(load_and_unload)
 {
     struct fault fault;
-    (void)state;
     store_make_folder("m");
     write_version("m/1", 1);
     struct model_store *store = store_open(NULL, 0);
@@ -196,11 +184,10 @@ static bool always(void)
 }
 
 /* Files that are new, changed or gone. A file that has not changed stays the same model. */
-static void test_rescan(void **state)
+TEST(rescan)
 {
     struct model *before, *after;
     struct fault fault;
-    (void)state;
     store_write_model("kept.safetensors", "{}", 1);
     store_write_model("changed.safetensors", "{}", 2);
     store_write_model("gone.safetensors", "{}", 3);
@@ -237,9 +224,8 @@ static void test_rescan(void **state)
 
 /* The file on disk is broken. The old model serves, and the listing says so until the file is
  * repaired. */
-static void test_rescan_of_a_broken_one(void **state)
+TEST(rescan_of_a_broken_one)
 {
-    (void)state;
     store_write_model("m.safetensors", "{}", 1);
     struct model_store *store = store_open(NULL, 0);
     unlink(store_path("m.safetensors"));
@@ -269,32 +255,10 @@ static void expect_no_path(void *context, const struct model_listing *listing)
     }
 }
 
-/* Without the directory all models go on serving. The listing gives the reason until the
- * directory is back. */
-static void test_rescan_without_the_directory(void **state)
-{
-    char away[512];
-    (void)state;
-    store_write_model("m.safetensors", "{}", 1);
-    struct model_store *store = store_open(NULL, 0);
-    snprintf(away, sizeof away, "%s-away", store_directory);
-    assert_int_equal(rename(store_directory, away), 0);
-    const bool was_read = model_store_rescan(store, NULL);
-    assert_int_equal(rename(away, store_directory), 0);
-    assert_false(was_read);
-    expect_listed(store, "m/1:READY*!");
-    model_store_each(store, NULL, expect_no_path, NULL);
-    store_expect_served(store, "m", 1);
-    assert_true(model_store_rescan(store, NULL));
-    expect_listed(store, "m/1:READY*");
-    model_store_free(store);
-}
-
 /* A new version whose files are broken takes the place of the old version on disk. The old
  * version goes on serving. */
-static void test_rescan_of_versions(void **state)
+TEST(rescan_of_versions)
 {
-    (void)state;
     store_make_folder("m");
     write_version("m/1", 1);
     write_version("m/2", 2);
@@ -319,13 +283,32 @@ static void test_rescan_of_versions(void **state)
     model_store_free(store);
 }
 
+/* Without the directory all models go on serving. The listing gives the reason until the
+ * directory is back. */
+TEST(rescan_without_the_directory)
+{
+    char away[512];
+    store_write_model("m.safetensors", "{}", 1);
+    struct model_store *store = store_open(NULL, 0);
+    snprintf(away, sizeof away, "%s-away", store_directory);
+    assert_int_equal(rename(store_directory, away), 0);
+    const bool was_read = model_store_rescan(store, NULL);
+    assert_int_equal(rename(away, store_directory), 0);
+    assert_false(was_read);
+    expect_listed(store, "m/1:READY*!");
+    model_store_each(store, NULL, expect_no_path, NULL);
+    store_expect_served(store, "m", 1);
+    assert_true(model_store_rescan(store, NULL));
+    expect_listed(store, "m/1:READY*");
+    model_store_free(store);
+}
+
 /* A PUT is not read again, because it already equals what is on disk. */
-static void test_rescan_after_a_put(void **state)
+TEST(rescan_after_a_put)
 {
     struct model *before, *after;
     struct fault fault;
     bool created;
-    (void)state;
     struct model_store *store = store_open(NULL, 0);
     assert_true(store_put(store, "m", 7, &created, &fault));
     assert_true(model_store_resolve(store, NULL, "m", &before, &fault));
@@ -337,13 +320,12 @@ static void test_rescan_after_a_put(void **state)
     model_store_free(store);
 }
 
-static void test_rescan_of_the_one_model(void **state)
+TEST(rescan_of_the_one_model)
 {
     const struct model_store_options none = { NULL, NULL };
     struct model_store *store;
     struct fault fault;
     int failed_count;
-    (void)state;
     store_write_text("config.json", "{}");
     store_write_model("model.safetensors", "{}", 8);
     store = store_open("only", 0);
@@ -362,10 +344,9 @@ static void test_rescan_of_the_one_model(void **state)
 }
 
 /* A link may lead to another place in the directory, but not out of it. */
-static void test_links(void **state)
+TEST(links)
 {
     char outside[100], target[200];
-    (void)state;
     strcpy(outside, store_directory);
     strcat(outside, "-outside");
     assert_int_equal(mkdir(outside, 0700), 0);
@@ -394,20 +375,10 @@ static void test_links(void **state)
     rmdir(outside);
 }
 
+EACH_TEST(store_directory_make, store_directory_remove);
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        STORE_TEST(test_all_are_there),
-        STORE_TEST(test_a_broken_one_is_passed_over),
-        STORE_TEST(test_load_and_unload),
-        STORE_TEST(test_rescan),
-        STORE_TEST(test_rescan_of_a_broken_one),
-        STORE_TEST(test_rescan_of_versions),
-        STORE_TEST(test_rescan_without_the_directory),
-        STORE_TEST(test_rescan_after_a_put),
-        STORE_TEST(test_rescan_of_the_one_model),
-        STORE_TEST(test_links),
-    };
     log_configure(LOG_ERROR, LOG_TEXT);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL);
 }

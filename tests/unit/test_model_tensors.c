@@ -1,18 +1,9 @@
 /* test_model_tensors.c - checkpoints in shards: complete ones, and ones whose index is wrong. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "model/model_guard.h"
 #include "published.h"
 #include "store_directory.h"
+#include "test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -61,10 +52,9 @@ static void expect_refused(const char *words)
     published_close();
 }
 
-static void test_whole(void **state)
+TEST(whole)
 {
     struct fault fault;
-    (void)state;
     make_shards();
     expect_answer(1);
     if (!published_load_shards(store_path("m"), &fault))
@@ -85,10 +75,9 @@ static void test_whole(void **state)
     model_store_free(store);
 }
 
-static void test_of_our_own_config(void **state)
+TEST(of_our_own_config)
 {
     struct fault fault;
-    (void)state;
     make_shards();
     store_write_text("m/config.json",
                      "{\"layers\":2,\"q_heads\":2,\"tensors\":{\"layers.0.q_proj.weight\":"
@@ -100,18 +89,16 @@ static void test_of_our_own_config(void **state)
     published_close();
 }
 
-static void test_missing_shard(void **state)
+TEST(missing_shard)
 {
-    (void)state;
     make_shards();
     assert_int_equal(unlink(store_path(SECOND)), 0);
     expect_refused("shard 'model-00002-of-00002.safetensors' of tensor "
                    "'decoder.layers.1.self_attn.q_proj.weight': cannot open");
 }
 
-static void test_cut_shard(void **state)
+TEST(cut_shard)
 {
-    (void)state;
     make_shards();
     assert_int_equal(truncate(store_path(SECOND), 100), 0);
     expect_refused("shard 'model-00002-of-00002.safetensors' of tensor "
@@ -120,10 +107,9 @@ static void test_cut_shard(void **state)
 
 /* Wherever the shard was cut, the message names the shard and the tensor that the daemon looked
  * for in it. */
-static void test_every_cut_of_a_shard(void **state)
+TEST(every_cut_of_a_shard)
 {
     struct stat whole;
-    (void)state;
     make_shards();
     assert_int_equal(stat(store_path(SECOND), &whole), 0);
     for (off_t size = whole.st_size - 1; size >= 0; size--) {
@@ -137,11 +123,10 @@ static void test_every_cut_of_a_shard(void **state)
 }
 
 /* A shard that a download still adds to, or that another file has overwritten. */
-static void test_grown_shard(void **state)
+TEST(grown_shard)
 {
     static const off_t MORE[] = { 1, 4, 4096, 1 << 20 };
     struct stat whole;
-    (void)state;
     for (size_t i = 0; i < sizeof MORE / sizeof MORE[0]; i++) {
         make_shards();
         assert_int_equal(stat(store_path(SECOND), &whole), 0);
@@ -151,10 +136,9 @@ static void test_grown_shard(void **state)
     }
 }
 
-static void test_tensor_in_other_shard(void **state)
+TEST(tensor_in_other_shard)
 {
     char first[256], second[256];
-    (void)state;
     make_shards();
     path_of(first, FIRST);
     path_of(second, SECOND);
@@ -165,11 +149,10 @@ static void test_tensor_in_other_shard(void **state)
 }
 
 /* Links that lead out of the directory are refused, links inside it are not. */
-static void test_links(void **state)
+TEST(links)
 {
     struct fault fault;
     char from[256], to[256];
-    (void)state;
     make_shards();
     path_of(from, SECOND);
     path_of(to, "m/another-name");
@@ -186,7 +169,7 @@ static void test_links(void **state)
     expect_refused("this is a symbolic link that leads out of the directory");
 }
 
-static void test_index(void **state)
+TEST(index)
 {
     static const struct {
         const char *text, *words;
@@ -203,7 +186,6 @@ static void test_index(void **state)
         { "[]", "has no weight_map" },
         { "{", "" },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof INDICES / sizeof INDICES[0]; i++) {
         make_shards();
         store_write_text(INDEX, INDICES[i].text);
@@ -217,10 +199,9 @@ static float parameter(const struct attn_linear *linear, int64_t index)
 }
 
 /* If a shard is cut short under the model, the model no longer answers. Nothing crashes. */
-static void test_cut_while_mapped(void **state)
+TEST(cut_while_mapped)
 {
     struct fault fault;
-    (void)state;
     model_guard_install(); /* over cmocka's own handler */
     make_shards();
     if (!published_load_shards(store_path("m"), &fault))
@@ -235,11 +216,10 @@ static void test_cut_while_mapped(void **state)
 
 /* A program that appends to a file has written into it, and may have written anywhere. But bytes
  * after those that the header describes are not part of the model. */
-static void test_grown_while_mapped(void **state)
+TEST(grown_while_mapped)
 {
     struct fault fault;
     struct stat whole;
-    (void)state;
     make_shards();
     if (!published_load_shards(store_path("m"), &fault))
         fail_msg("%s", fault.message);
@@ -252,7 +232,7 @@ static void test_grown_while_mapped(void **state)
 }
 
 /* Pages that still exist can be read, but no answer uses them. */
-static void test_half_cut_while_mapped(void **state)
+TEST(half_cut_while_mapped)
 {
     enum { WIDTH = 64, TENSOR_BYTES = WIDTH * WIDTH * 4 };
     static const char WIDE[] = "{\"model_type\":\"opt\",\"hidden_size\":64,"
@@ -260,7 +240,6 @@ static void test_half_cut_while_mapped(void **state)
                                "\"enable_bias\":false}";
     struct fault fault;
     struct stat whole;
-    (void)state;
     model_guard_install(); /* over cmocka's own handler */
     published_open(WIDE,
                    "decoder.layers.#.self_attn.q_proj.weight 64x64, "
@@ -284,21 +263,4 @@ static void test_half_cut_while_mapped(void **state)
     published_close();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORE_TEST(test_whole),
-        STORE_TEST(test_of_our_own_config),
-        STORE_TEST(test_missing_shard),
-        STORE_TEST(test_cut_shard),
-        STORE_TEST(test_every_cut_of_a_shard),
-        STORE_TEST(test_grown_shard),
-        STORE_TEST(test_tensor_in_other_shard),
-        STORE_TEST(test_links),
-        STORE_TEST(test_index),
-        STORE_TEST(test_cut_while_mapped),
-        STORE_TEST(test_grown_while_mapped),
-        STORE_TEST(test_half_cut_while_mapped),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(store_directory_make, store_directory_remove);

@@ -1,16 +1,8 @@
 /* test_nearest.c - finds the name that a mistyped name was meant to be, and shows what came. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/names.h"
+#include "test.h"
 
-#include <string.h>
-
-static void test_nearest(void **state)
+TEST(nearest)
 {
     static const char *const KNOWN[] = { "query",    "key",     "value",      "q_heads",
                                          "kv_heads", "outputs", "window_left" };
@@ -24,7 +16,6 @@ static void test_nearest(void **state)
         { "qheads", "q_heads" }, { "kvheads", "kv_heads" },
     };
     char longer[1000];
-    (void)state;
     for (size_t i = 0; i < sizeof PAIRS / sizeof PAIRS[0]; i++) {
         const char *near = nearest_name(PAIRS[i][0], KNOWN, 7);
         if (near != PAIRS[i][1] && (!near || !PAIRS[i][1] || strcmp(near, PAIRS[i][1]) != 0))
@@ -36,21 +27,11 @@ static void test_nearest(void **state)
     assert_null(nearest_name("query", KNOWN, 0));
 }
 
-static void test_show(void **state)
+TEST(show)
 {
     char shown[8];
-    (void)state;
     assert_string_equal(name_show(shown, sizeof shown, "", 0), "");
     assert_string_equal(name_show(shown, sizeof shown, "abcdefg", 7), "abcdefg");
     assert_string_equal(name_show(shown, sizeof shown, "abcdefgh", 8), "abcd...");
     assert_string_equal(name_show(shown, sizeof shown, "a\0 \n\x7F\xC3z", 7), "a?\?\?\?\?z");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nearest),
-        cmocka_unit_test(test_show),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

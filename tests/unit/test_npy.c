@@ -1,19 +1,10 @@
 /* test_npy.c - the reader and the writer of .npy files: the heads that numpy writes, and files that
  * break a rule of its specification. Every file ends at an unreadable page. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "formats/npy.h"
 #include "guard.h"
 #include "npy_bytes.h"
+#include "test.h"
 #include "text/text.h"
-
-#include <stdio.h>
-#include <string.h>
 
 #define V2             "\x93NUMPY\x02\0t\0\0\0"
 #define V3             "\x93NUMPY\x03\0t\0\0\0"
@@ -57,9 +48,8 @@ static const struct {
       { 1, 3 } },
 };
 
-static void test_taken(void **state)
+TEST(taken)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof TAKEN / sizeof TAKEN[0]; i++) {
         struct npy_array array;
         struct fault fault = { .message = "" };
@@ -121,9 +111,8 @@ static void refused(const char *bytes, size_t size, enum fault_code code, const 
         fail_msg("expected %s, came '%s'", words, fault.message);
 }
 
-static void test_refused_headers(void **state)
+TEST(refused_headers)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof REFUSED / sizeof REFUSED[0]; i++) {
         char file[256] = "\x93NUMPY\x01";
         const size_t length = strlen(REFUSED[i].header);
@@ -135,9 +124,8 @@ static void test_refused_headers(void **state)
 }
 
 /* Every file that is cut short is refused. */
-static void test_refused_files(void **state)
+TEST(refused_files)
 {
-    (void)state;
     static const char whole[] = NPY_HEAD("<f4", "(1, 3)") ONE;
     struct npy_array array;
     struct fault fault;
@@ -152,9 +140,8 @@ static void test_refused_files(void **state)
     refused(blanks, sizeof blanks, FAULT_BINARY, "10001 bytes");
 }
 
-static void test_written(void **state)
+TEST(written)
 {
-    (void)state;
     static const char numpys[] = NPY_HEAD("<f4", "(1, 3)");
     static const int64_t shape[] = { 1,          3,          2147483647, 2147483647,
                                      2147483647, 2147483647, 2147483647, 2147483647 };
@@ -179,15 +166,4 @@ static void test_written(void **state)
         assert_memory_equal(array.shape, shape, (size_t)rank * sizeof *shape);
         text_free(&text);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_taken),
-        cmocka_unit_test(test_refused_headers),
-        cmocka_unit_test(test_refused_files),
-        cmocka_unit_test(test_written),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

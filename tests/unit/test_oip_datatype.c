@@ -1,19 +1,10 @@
 /* test_oip_datatype.c - the datatypes of the Open Inference Protocol. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/dtype.h"
 #include "formats/oip.h"
+#include "test.h"
 
-#include <string.h>
-
-static void test_names(void **state)
+TEST(names)
 {
-    (void)state;
     static const struct {
         const char *name;
         enum oip_kind kind;
@@ -43,9 +34,8 @@ static void test_names(void **state)
 }
 
 /* Eight bytes of 0xFE, read at an odd address. */
-static void test_integers(void **state)
+TEST(integers)
 {
-    (void)state;
     static const struct {
         const char *name;
         int64_t value;
@@ -72,13 +62,4 @@ static void test_integers(void **state)
         assert_true(dtype_integer_find(oip_datatype_find(wanted[i].name)->dtype, &integer));
         assert_true(dtype_integer_read(bytes + 1, integer) == 7);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_integers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,6 @@
 /* test_peer.c - which addresses count as one peer. */
 #include "http/peer.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -21,9 +15,8 @@ static uint32_t number_of(const char *text)
     return peer_number((const struct sockaddr *)&v6);
 }
 
-static void test_addresses(void **state)
+TEST(addresses)
 {
-    (void)state;
     assert_int_equal(number_of("10.0.0.1"), number_of("10.0.0.1"));
     assert_int_not_equal(number_of("10.0.0.1"), number_of("10.0.0.2"));
     assert_int_equal(number_of("10.0.0.1"), number_of("::ffff:10.0.0.1"));
@@ -32,21 +25,11 @@ static void test_addresses(void **state)
 }
 
 /* Users of this machine are told apart by their numbers, and are not taken for addresses. */
-static void test_users(void **state)
+TEST(users)
 {
-    (void)state;
     assert_int_equal(peer_number_of_user(1000), peer_number_of_user(1000));
     assert_int_not_equal(peer_number_of_user(0), peer_number_of_user(1000));
     assert_int_not_equal(peer_number_of_user(-1), peer_number_of_user(0));
     assert_int_not_equal(peer_number_of_user(0), number_of("0.0.0.0"));
     assert_int_not_equal(peer_number_of_user(127), number_of("127.0.0.0"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_users),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,11 @@
 /* test_protobuf.c - fields of protobuf messages, and messages that lie about their sizes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <string.h>
-
 #include "formats/protobuf.h"
+#include "test.h"
 
 #define MESSAGE(literal) protobuf_message_of((struct byte_slice){ literal, sizeof literal - 1 })
 
-static void test_kinds(void **state)
+TEST(kinds)
 {
-    (void)state;
     struct protobuf_message message = MESSAGE("\x08\x96\x01"
                                               "\x12\x03"
                                               "abc"
@@ -56,9 +47,8 @@ static void expect_broken(struct protobuf_message message, const char *what)
     assert_non_null(strstr(fault.message, what));
 }
 
-static void test_broken(void **state)
+TEST(broken)
 {
-    (void)state;
     expect_broken(MESSAGE("\x08"), "cut off");
     expect_broken(MESSAGE("\x08\x80"), "cut off");
     expect_broken(MESSAGE("\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01"), "ten bytes");
@@ -73,11 +63,4 @@ static void test_broken(void **state)
     expect_broken(MESSAGE("\x00\x00"), "without a number");
     expect_broken(MESSAGE("\x0b\x0c"), "unknown kind");
     expect_broken(MESSAGE("\x0f"), "unknown kind");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_kinds),
-                                        cmocka_unit_test(test_broken) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

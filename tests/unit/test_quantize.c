@@ -1,19 +1,11 @@
 /* test_quantize.c - rows as int8 with scales: within half a scale of every float, the greatest of a
  * channel or row exactly, and nothing infinite from any finite float. The errors of attention over
  * such keys and values are printed (API_SESSIONS.md has them). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "attention_case.h"
 #include "quantize.h"
+#include "test.h"
 
 #include <float.h>
-#include <math.h>
-#include <string.h>
 
 enum { ROWS = 64, COLUMNS = 37 };
 
@@ -53,18 +45,16 @@ static void check_scale(float most)
         }
 }
 
-static void test_every_scale(void **state)
+TEST(every_scale)
 {
-    (void)state;
     for (int exponent = -148; exponent < 128; exponent++)
         check_scale(ldexpf(1.0f, exponent));
     check_scale(FLT_MAX);
 }
 
 /* The greatest magnitude becomes 127, of either sign; half a step goes to the even one. */
-static void test_rounding(void **state)
+TEST(rounding)
 {
-    (void)state;
     const float row[] = { -254, 254, 1, 3, -1, -3, 2, 0 };
     static const int8_t want[] = { -127, 127, 0, 2, 0, -2, 1, 0 };
     int8_t got[8];
@@ -153,9 +143,8 @@ static void check_errors(const struct kind *kind)
     attention_case_free(&c);
 }
 
-static void test_errors(void **state)
+TEST(errors)
 {
-    (void)state;
     static const struct kind KINDS[] = {
         { "normal keys, a scale a channel", 1, false, 0.02 },
         { "normal keys, a scale a row", 1, true, 0.02 },
@@ -164,14 +153,4 @@ static void test_errors(void **state)
     };
     for (size_t i = 0; i < sizeof KINDS / sizeof KINDS[0]; i++)
         check_errors(&KINDS[i]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_scale),
-        cmocka_unit_test(test_rounding),
-        cmocka_unit_test(test_errors),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,16 +5,8 @@
  * of query row i is column d of the rotated row i. With the roles changed, the test reads the
  * rotated keys. A key at position 0 is not rotated, but it is still multiplied by YaRN's attention
  * factor. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "attention_case.h"
-
-#include <math.h>
+#include "test.h"
 
 enum { ROWS = 19, DIM_MAX = 16 };
 
@@ -134,25 +126,22 @@ static void check_rotated(const struct rope_case *c, bool as_keys)
     }
 }
 
-static void test_queries(void **state)
+TEST(queries)
 {
-    (void)state;
     for (int i = 0; i < CASE_COUNT; i++)
         check_rotated(&CASES[i], false);
 }
 
-static void test_keys(void **state)
+TEST(keys)
 {
-    (void)state;
     for (int i = 0; i < CASE_COUNT; i++)
         check_rotated(&CASES[i], true);
 }
 
 /* By hand: a quarter turn. With theta^0 = 1 the first pair turns by its position in radians, so
  * (1, 0) at position 2 is (cos 2, sin 2); interleaved the pair is columns 0 and 1, else 0 and 2. */
-static void test_known_turn(void **state)
+TEST(known_turn)
 {
-    (void)state;
     const struct rope_case interleaved = { 4, ROPE(4, 10000.0, true), 0 };
     const struct rope_case halves = { 4, ROPE(4, 10000.0, false), 0 };
     float rows[ROWS * 4] = { 0 }, rotated[ROWS * 4];
@@ -169,9 +158,8 @@ static void test_known_turn(void **state)
 
 /* The purpose of the embedding: a score depends on how far apart two rows are, not on where they
  * are. */
-static void test_scores_are_relative(void **state)
+TEST(scores_are_relative)
 {
-    (void)state;
     const struct rope_case c = { 8, ROPE(8, 10000.0, true), 0 };
     float query[8], key[8], keys[ROWS * 8], scores[ROWS];
     struct fill fill = { 99 };
@@ -187,15 +175,4 @@ static void test_scores_are_relative(void **state)
             assert_float_equal(scores[j], first[j - past], 2e-6);
     }
     assert_true(fabsf(first[1] - first[0]) > 1e-3f); /* and it does depend on the distance */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_queries),
-        cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_known_turn),
-        cmocka_unit_test(test_scores_are_relative),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,8 @@
  * The numbers were computed in double by another program from the published formulas: f =
  * theta^(-2c/dim), then the branches on wavelengths of Llama 3.1's reference implementation and the
  * ramp between floor and ceil of dim ln(L / (2 pi turns)) / (2 ln theta) of YaRN's. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "rope.h"
-
-#include <math.h>
+#include "test.h"
 
 struct number {
     int64_t pair;
@@ -147,9 +139,8 @@ static const struct checkpoint CHECKPOINTS[] = {
       { { 0, 1 } } },
 };
 
-static void test_checkpoints(void **state)
+TEST(checkpoints)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof CHECKPOINTS / sizeof CHECKPOINTS[0]; i++) {
         const struct checkpoint *c = &CHECKPOINTS[i];
         const double factor = attn_rope_attention_factor(&c->rope);
@@ -168,7 +159,7 @@ static void test_checkpoints(void **state)
 
 /* Cosines and sines at position 1 000 000. A frequency in float32 would make their second digit
  * wrong. */
-static void test_far_position(void **state)
+TEST(far_position)
 {
     static const struct {
         int checkpoint;
@@ -182,7 +173,6 @@ static void test_far_position(void **state)
         { 6, 15, -0.99071751438639399, 0.1359367745977714 },
         { 6, 31, -0.98158428214733651, -0.19102957111740099 },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof FAR / sizeof FAR[0]; i++) {
         const struct attn_rope *rope = &CHECKPOINTS[FAR[i].checkpoint].rope;
         float row[128] = { 0 };
@@ -199,10 +189,9 @@ static void test_far_position(void **state)
     }
 }
 
-static void test_defaults(void **state)
+TEST(defaults)
 {
     const struct attn_rope_scaling s = attn_rope_scaling_default(ATTN_ROPE_YARN);
-    (void)state;
     assert_true(s.type == ATTN_ROPE_YARN && s.beta_fast == 32 && s.beta_slow == 1 && s.truncate);
     assert_true(s.low_freq_factor == 1 && s.high_freq_factor == 4 && s.attention_factor == 0);
 }
@@ -256,9 +245,8 @@ static const struct refused REFUSALS[] = {
     { "layer.rope.dim", { .dim = -2, .theta = 1 } },
 };
 
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof REFUSALS / sizeof REFUSALS[0]; i++) {
         const char *where = "";
         assert_int_equal(attn_rope_check(&REFUSALS[i].rope, 8, &where), ATTN_ERR_OPTION);
@@ -273,15 +261,4 @@ static void test_refused(void **state)
     assert_string_equal(where, "layer.rope.scaling.short_factor");
     const struct attn_rope absent = { .scaling = { YARN } };
     assert_int_equal(attn_rope_check(&absent, 8, NULL), ATTN_OK);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_checkpoints),
-        cmocka_unit_test(test_far_position),
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

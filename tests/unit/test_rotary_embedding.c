@@ -1,17 +1,8 @@
 /* test_rotary_embedding.c - the operator RotaryEmbedding beyond ONNX's own cases: views of every
  * stride, in place, what is refused, and that it turns as a layer does. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "attention_case.h"
 #include "rope.h"
-
-#include <math.h>
-#include <string.h>
+#include "test.h"
 
 enum { BATCH = 2, HEADS = 3, LENGTH = 5, COLUMNS = 10, POSITIONS = 7 };
 enum { COUNT = BATCH * HEADS * LENGTH * COLUMNS, CACHE = BATCH * LENGTH * COLUMNS };
@@ -72,10 +63,9 @@ static void check_output(const struct operator_case *c, const struct attn_tensor
                         <= 3e-7);
 }
 
-static void test_options(void **state)
+TEST(options)
 {
     static const int64_t DIMS[] = { 0, 2, 6, COLUMNS };
-    (void)state;
     for (int k = 0; k < 16; k++) {
         struct operator_case c;
         operator_case_init(&c, (uint64_t)k);
@@ -97,12 +87,11 @@ static void test_options(void **state)
 }
 
 /* The input has stride 0 over heads. The output has gaps, in which nothing may be written. */
-static void test_strides(void **state)
+TEST(strides)
 {
     enum { ROW = COLUMNS + 3 };
     static float gaps[BATCH * HEADS * LENGTH * ROW];
     struct operator_case c;
-    (void)state;
     operator_case_init(&c, 99);
     memset(gaps, 0xA5, sizeof gaps);
     c.rotary.input.stride[1] = 0;
@@ -124,9 +113,8 @@ static void test_strides(void **state)
 
 /* With the cosines and sines of a position, the operator does what a layer does, except that
  * they are rounded to float. */
-static void test_as_a_layer(void **state)
+TEST(as_a_layer)
 {
-    (void)state;
     for (int k = 0; k < 4; k++) {
         const struct attn_rope rope = {
             .dim = k / 2 ? 6 : COLUMNS,
@@ -177,10 +165,9 @@ static void expect_refusal(const struct operator_case *c, enum attn_status statu
     assert_int_equal(attn_rotary_embedding(&c->rotary, NULL), status);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     struct operator_case c;
-    (void)state;
 #define REFUSED(change, status, field)                                                             \
     operator_case_init(&c, 1);                                                                     \
     change;                                                                                        \
@@ -203,15 +190,4 @@ static void test_refused(void **state)
     operator_case_init(&c, 1);
     c.rotary.input.shape[2] = c.rotary.output.shape[2] = 0;
     assert_int_equal(attn_rotary_embedding(&c.rotary, NULL), ATTN_OK);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_options),
-        cmocka_unit_test(test_strides),
-        cmocka_unit_test(test_as_a_layer),
-        cmocka_unit_test(test_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

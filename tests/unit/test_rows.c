@@ -1,18 +1,9 @@
 /* test_rows.c - lib/rows.h against its formulas written plainly: norms to the bit, the rest within
  * the rounding of floats. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fill.h"
 #include "number.h"
 #include "rows.h"
-
-#include <math.h>
-#include <string.h>
+#include "test.h"
 
 enum { ROWS = 37, COLUMNS = 530, STRIDE = COLUMNS + 5, NUMBERS = ROWS * STRIDE };
 
@@ -46,11 +37,10 @@ static void norm_plainly(const struct attn_norm *norm, const float *row, float *
                  + (norm->bias != NULL ? norm->bias[c] : 0.0f);
 }
 
-static void norms_are_exact(void **state)
+TEST(norms_are_exact)
 {
     static const int64_t columns[] = { 1, 2, 3, 4, 5, 8, 127, 128, 530 };
     static const int64_t rows[] = { 1, 2, 7, 8, 9, 16, 23, 37 };
-    (void)state;
     for (int i = 0; i < 9 * 8 * 4; i++) {
         const int64_t n = rows[i / 4 % 8], d = columns[i / 32];
         const struct attn_norm norm = { .weight = weight,
@@ -70,10 +60,9 @@ static void norms_are_exact(void **state)
     }
 }
 
-static void a_norm_may_be_absent(void **state)
+TEST(a_norm_may_be_absent)
 {
     const struct attn_norm none = { .weight = NULL };
-    (void)state;
     fill_rows(1);
     for (int64_t r = 0; r < 9; r++)
         memcpy(want + r * STRIDE, x + r * STRIDE, 100 * sizeof *x);
@@ -92,9 +81,8 @@ static void expect_near(double scale)
             fail_msg("number %d is %.9g; want %.9g", (int)i, (double)y[i], (double)want[i]);
 }
 
-static void rows_are_added(void **state)
+TEST(rows_are_added)
 {
-    (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
         for (int64_t columns = 1; columns <= COLUMNS; columns += 23)
             for (int scaled = 0; scaled < 2; scaled++) {
@@ -111,13 +99,12 @@ static void rows_are_added(void **state)
 
 /* ------------------------------------------------------------------------- a table -- */
 
-static void rows_are_gathered(void **state)
+TEST(rows_are_gathered)
 {
     static const enum attn_dtype dtypes[] = { ATTN_F32, ATTN_F16, ATTN_BF16 };
     static const int64_t numbers[] = { 8, 0, 3, 3, 8 };
     static uint16_t halves[9 * COLUMNS];
     static float floats[9 * COLUMNS];
-    (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
         for (int i = 0; i < 3 * 4 * 3; i++) {
             static const int64_t widths[] = { 1, 100, 256, COLUMNS };
@@ -144,9 +131,8 @@ static void rows_are_gathered(void **state)
 
 /* -------------------------------------------------------------------------- logits -- */
 
-static void logits_are_capped(void **state)
+TEST(logits_are_capped)
 {
-    (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
         for (int i = 0; i < 4; i++) {
             const double scale = i % 2 ? 12.5 : 1, softcap = i / 2 ? 30 : 0;
@@ -159,10 +145,9 @@ static void logits_are_capped(void **state)
         }
 }
 
-static void logarithms_sum_to_one(void **state)
+TEST(logarithms_sum_to_one)
 {
     double sum = 0;
-    (void)state;
     fill_rows(3);
     x[7] = -INFINITY;
     x[9] = 80;
@@ -182,15 +167,4 @@ static void logarithms_sum_to_one(void **state)
     assert_true(isnan(attn_row_sums(x, 4).log_sum));
     x[2] = INFINITY;
     assert_true(isnan(attn_row_sums(x, 4).log_sum));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norms_are_exact),   cmocka_unit_test(a_norm_may_be_absent),
-        cmocka_unit_test(rows_are_added),    cmocka_unit_test(rows_are_gathered),
-        cmocka_unit_test(logits_are_capped), cmocka_unit_test(logarithms_sum_to_one),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

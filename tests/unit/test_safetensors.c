@@ -4,18 +4,8 @@
  * A case is a header and the size of the data behind it; the test makes the file, which ends at
  * an unreadable page. Where the README of the format and its reference parser differ, the README
  * counts. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "made_model.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 #define ENTRY(name, dtype, shape, begin, end)                                                      \
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":[" shape "],\"data_offsets\":[" #begin        \
@@ -58,7 +48,7 @@ static void expect_cases(const struct format_case *cases, size_t count)
 
 /* ------------------------------------------------------------------ rules -- */
 
-static void test_length(void **state)
+TEST(length)
 {
     static const struct {
         size_t size;
@@ -77,7 +67,6 @@ static void test_length(void **state)
         { 64, UINT64_MAX - 7, "at most 100000000" },
         { 64, (uint64_t)1 << 63, "at most 100000000" },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         struct safetensors file;
         struct guard_buffer guard;
@@ -94,7 +83,7 @@ static void test_length(void **state)
     }
 }
 
-static void test_text(void **state)
+TEST(text)
 {
     static const struct format_case CASES[] = {
         { "{}", 0, FAULT_NONE, "" },
@@ -130,13 +119,12 @@ static void test_text(void **state)
         { "{\"\xFF\":{}}", 0, FAULT_JSON, "not UTF-8" },
         { "[\xFF", 0, FAULT_JSON, "not UTF-8" },
     };
-    (void)state;
     EXPECT_CASES(CASES);
     expect_case(&(struct format_case){ "{}\0", 0, FAULT_JSON, "expected the end" }, 3);
     expect_case(&(struct format_case){ "\0{}", 0, FAULT_JSON, "expected an object" }, 3);
 }
 
-static void test_names(void **state)
+TEST(names)
 {
     static const struct format_case CASES[] = {
         { "{" FLOAT("", 0, 4) "}", 4, FAULT_NONE, "" },
@@ -165,11 +153,10 @@ static void test_names(void **state)
           FAULT_DUPLICATE, "'a' stands twice" },
         { "{" FLOAT("\\u0000", 0, 4) "," FLOAT("\\u0000", 4, 8) "}", 8, FAULT_DUPLICATE, "twice" },
     };
-    (void)state;
     EXPECT_CASES(CASES);
 }
 
-static void test_members(void **state)
+TEST(members)
 {
     static const struct format_case CASES[] = {
         { "{\"a\":{\"data_offsets\":[0,4],\"shape\":[1],\"dtype\":\"F32\"}}", 4, FAULT_NONE, "" },
@@ -208,11 +195,10 @@ static void test_members(void **state)
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"x\":}}", 4, FAULT_JSON,
           "expected" },
     };
-    (void)state;
     EXPECT_CASES(CASES);
 }
 
-static void test_metadata(void **state)
+TEST(metadata)
 {
     static const struct format_case CASES[] = {
         { "{\"__metadata__\":{}}", 0, FAULT_NONE, "" },
@@ -229,11 +215,10 @@ static void test_metadata(void **state)
         { "{\"__metadata__\":{},\"\\u005f_metadata__\":{}}", 0, FAULT_DUPLICATE, "'__metadata__'" },
         { "{" ENTRY("__metadata__", "F32", "1", 0, 4) "}", 4, FAULT_JSON, "expected a string" },
     };
-    (void)state;
     EXPECT_CASES(CASES);
 }
 
-static void test_dtypes(void **state)
+TEST(dtypes)
 {
     static const struct {
         const char *name;
@@ -249,7 +234,6 @@ static void test_dtypes(void **state)
     static const char *const NOT_DTYPES[] = { "f32", "F32 ", "",           "F128", "FLOAT",
                                               "F3",  "F322", "F32\\u0000", "bool", "F8" };
     char header[256];
-    (void)state;
     for (size_t i = 0; i < sizeof DTYPES / sizeof DTYPES[0]; i++) {
         const int bytes = 12 * DTYPES[i].bits / 8;
         for (int wrong = -1; wrong <= 1; wrong++) {
@@ -270,7 +254,7 @@ static void test_dtypes(void **state)
     }
 }
 
-static void test_numbers(void **state)
+TEST(numbers)
 {
     static const char *const BAD[] = { "-0",
                                        "-1",
@@ -297,7 +281,6 @@ static void test_numbers(void **state)
                                        "1e400",
                                        "1 2" };
     char header[256];
-    (void)state;
     for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++) {
         const bool is_empty = BAD[i][0] == '\0';
         snprintf(header, sizeof header,
@@ -328,7 +311,7 @@ static void test_numbers(void **state)
     EXPECT_CASES(CASES);
 }
 
-static void test_offsets(void **state)
+TEST(offsets)
 {
     static const struct format_case CASES[] = {
         { "{" FLOAT("b", 4, 8) "," FLOAT("a", 0, 4) "}", 8, FAULT_NONE, "" },
@@ -353,11 +336,10 @@ static void test_offsets(void **state)
         { "{" ENTRY("a", "U8", "1152921504606846976", 0, 1152921504606846976) "}", 4, FAULT_BINARY,
           "the tensors take 1152921504606846976 bytes; 4 follow" },
     };
-    (void)state;
     EXPECT_CASES(CASES);
 }
 
-static void test_shapes(void **state)
+TEST(shapes)
 {
     static const struct format_case CASES[] = {
         { "{" ENTRY("a", "F32", "", 0, 4) "}", 4, FAULT_NONE, "" },
@@ -382,12 +364,11 @@ static void test_shapes(void **state)
         { "{" ENTRY("a", "F4", "4611686018427387904", 0, 2305843009213693952) "}", 0, FAULT_BINARY,
           "overflows" },
     };
-    (void)state;
     EXPECT_CASES(CASES);
 }
 
 /* Which fault is reported if there are several. */
-static void test_order(void **state)
+TEST(order)
 {
     static const struct format_case CASES[] = {
         { "{\"a\":1,\"\xFF\":1}", 0, FAULT_JSON, "not UTF-8" },
@@ -397,14 +378,12 @@ static void test_order(void **state)
           "tensor 'a'" },
         { "{" ENTRY("a", "U8", "3", 0, 4) "}", 9, FAULT_BINARY, "its shape takes 3" },
     };
-    (void)state;
     EXPECT_CASES(CASES);
 }
 
 /* Nested brackets in an unknown member. The header and the entry already count as two levels. */
-static void test_depth(void **state)
+TEST(depth)
 {
-    (void)state;
     for (int depth = 124; depth <= 127; depth++) {
         char header[512], brackets[130], closing[130];
         memset(brackets, '[', (size_t)depth);
@@ -425,25 +404,11 @@ static void test_depth(void **state)
     free(deep);
 }
 
-static void test_every_cut(void **state)
+TEST(every_cut)
 {
     static const char HEADER[] = "{\"__metadata__\":{\"a\":\"b\\n\"}," FLOAT(
         "x\\u00e9", 0, 4) "," ENTRY("y", "U8", "2,2", 4, 8) "}";
-    (void)state;
     for (size_t size = 0; size < strlen(HEADER); size++)
         expect_case(&(struct format_case){ HEADER, 8, FAULT_JSON, "" }, size);
     expect_case(&(struct format_case){ HEADER, 8, FAULT_NONE, "" }, strlen(HEADER));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_length),   cmocka_unit_test(test_text),
-        cmocka_unit_test(test_names),    cmocka_unit_test(test_members),
-        cmocka_unit_test(test_metadata), cmocka_unit_test(test_dtypes),
-        cmocka_unit_test(test_numbers),  cmocka_unit_test(test_offsets),
-        cmocka_unit_test(test_shapes),   cmocka_unit_test(test_order),
-        cmocka_unit_test(test_depth),    cmocka_unit_test(test_every_cut),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,10 @@
 /* test_safetensors_contents.c - what is read from a good file, and that what is written is read. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "made_model.h"
+#include "test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
-static void test_contents(void **state)
+TEST(contents)
 {
     static const char HEADER[] =
         "{\"__metadata__\":{\"k\\u00e9y\":\"v\",\"other\":\"\"},"
@@ -24,7 +15,6 @@ static void test_contents(void **state)
     struct guard_buffer guard;
     struct fault fault;
     uint64_t shape[10];
-    (void)state;
     assert_true(made_file_read(&file, &guard, HEADER, strlen(HEADER), 13, &fault));
     assert_int_equal(file.entry_count, 3);
     assert_int_equal(file.header_size, strlen(HEADER));
@@ -49,7 +39,7 @@ static void test_contents(void **state)
     guard_free(&guard);
 }
 
-static void test_written_is_read(void **state)
+TEST(written_is_read)
 {
     const float values[] = { 1, -2, 3.5f, 0, 5, 6 };
     const struct safetensors_tensor tensors[] = {
@@ -62,7 +52,6 @@ static void test_written_is_read(void **state)
     void *bytes;
     size_t size;
     uint64_t shape[2];
-    (void)state;
     assert_true(safetensors_write(&bytes, &size, tensors, 3, "attnd", "{\"a\":\"\\\"\"}", &fault));
     assert_true(safetensors_read(&file, bytes, size, &fault));
     assert_int_equal(file.header_size % 8, 0);
@@ -89,7 +78,7 @@ static void test_written_is_read(void **state)
 }
 
 /* The time for a header of many names must not grow faster than the header. */
-static void test_many_names(void **state)
+TEST(many_names)
 {
     enum { COUNT = 100000 };
     char *header = malloc((size_t)COUNT * 80);
@@ -97,7 +86,6 @@ static void test_many_names(void **state)
     struct safetensors file;
     struct guard_buffer guard;
     struct fault fault;
-    (void)state;
     assert_non_null(header);
     header[0] = '{';
     for (int i = 0; i < COUNT; i++)
@@ -115,14 +103,4 @@ static void test_many_names(void **state)
     safetensors_free(&file);
     guard_free(&guard);
     free(header);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_contents),
-        cmocka_unit_test(test_written_is_read),
-        cmocka_unit_test(test_many_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,9 @@
 /* The scheduler runs every task of every stage once, in stage order. It ends every job exactly
  * once, however the job ends. It keeps its bound. */
 #include "base/clock.h"
+#include "test.h"
 #include "work/scheduler.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -64,9 +60,8 @@ static void wait_done(struct counted_job *job)
     assert_int_equal(atomic_load(&job->done_count), 1);
 }
 
-static void test_every_task_once(void **state)
+TEST(every_task_once)
 {
-    (void)state;
     static struct counted_job jobs[50];
     struct scheduler *scheduler = scheduler_create(4, 50, 1000);
     assert_non_null(scheduler);
@@ -86,9 +81,8 @@ static void test_every_task_once(void **state)
     }
 }
 
-static void test_the_queue_is_bounded(void **state)
+TEST(the_queue_is_bounded)
 {
-    (void)state;
     static struct counted_job held, waiting, refused, later;
     struct scheduler *scheduler = scheduler_create(1, 2, 64);
     held.job.kind = waiting.job.kind = refused.job.kind = later.job.kind = &kind;
@@ -106,9 +100,8 @@ static void test_the_queue_is_bounded(void **state)
 }
 
 /* One worker takes turns: the short job needs 8 of them, the long one 44. */
-static void test_a_short_job_passes_a_long_one(void **state)
+TEST(a_short_job_passes_a_long_one)
 {
-    (void)state;
     static struct counted_job long_job, short_job;
     struct scheduler *scheduler = scheduler_create(1, 9, 64);
     long_job.job.kind = short_job.job.kind = &kind;
@@ -129,9 +122,8 @@ static void test_a_short_job_passes_a_long_one(void **state)
     scheduler_free(scheduler);
 }
 
-static void test_a_queued_job_is_stopped_at_once(void **state)
+TEST(a_queued_job_is_stopped_at_once)
 {
-    (void)state;
     static struct counted_job held, queued;
     struct scheduler *scheduler = scheduler_create(1, 9, 64);
     held.job.kind = queued.job.kind = &kind;
@@ -150,9 +142,8 @@ static void test_a_queued_job_is_stopped_at_once(void **state)
     scheduler_free(scheduler);
 }
 
-static void test_a_running_job_stops_between_tasks(void **state)
+TEST(a_running_job_stops_between_tasks)
 {
-    (void)state;
     static struct counted_job held;
     struct scheduler *scheduler = scheduler_create(1, 9, 64);
     held.job.kind = &kind;
@@ -169,9 +160,8 @@ static void test_a_running_job_stops_between_tasks(void **state)
     scheduler_free(scheduler);
 }
 
-static void test_a_passed_deadline_begins_nothing(void **state)
+TEST(a_passed_deadline_begins_nothing)
 {
-    (void)state;
     static struct counted_job late;
     struct scheduler *scheduler = scheduler_create(2, 9, 64);
     late.job.kind = &kind;
@@ -183,9 +173,8 @@ static void test_a_passed_deadline_begins_nothing(void **state)
     assert_int_equal(late.runs[0][0], 0);
 }
 
-static void test_cancel_all_ends_everything(void **state)
+TEST(cancel_all_ends_everything)
 {
-    (void)state;
     static struct counted_job jobs[20];
     struct scheduler *scheduler = scheduler_create(2, 20, 64);
     for (int i = 0; i < 20; i++) {
@@ -219,9 +208,8 @@ static void *stop_jobs(void *argument)
     return NULL;
 }
 
-static void test_stopping_races_with_running(void **state)
+TEST(stopping_races_with_running)
 {
-    (void)state;
     enum { COUNT = 200 };
     static struct counted_job jobs[COUNT];
     struct scheduler *scheduler = scheduler_create(3, COUNT, 64);
@@ -238,19 +226,4 @@ static void test_stopping_races_with_running(void **state)
     scheduler_free(scheduler);
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(jobs[i].done_count, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_task_once),
-        cmocka_unit_test(test_the_queue_is_bounded),
-        cmocka_unit_test(test_a_short_job_passes_a_long_one),
-        cmocka_unit_test(test_a_queued_job_is_stopped_at_once),
-        cmocka_unit_test(test_a_running_job_stops_between_tasks),
-        cmocka_unit_test(test_a_passed_deadline_begins_nothing),
-        cmocka_unit_test(test_cancel_all_ends_everything),
-        cmocka_unit_test(test_stopping_races_with_running),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,9 @@
 /* A caller that helps begins a job that is too large for it alone and takes tasks beside the
  * workers, until it has to go. It begins no job that is larger than it helps with, and takes no
  * task that is longer. Whoever ends the job, it ends once, and each task has run once. */
+#include "test.h"
 #include "work/scheduler.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -90,9 +86,8 @@ static struct helped_job bring(struct scheduler *scheduler, const struct helped_
     return helped;
 }
 
-static void test_takes_the_only_workers_place(void **state)
+TEST(takes_the_only_workers_place)
 {
-    (void)state;
     struct scheduler *scheduler = scheduler_create(1, 20, 64);
     const struct helped_job wanted = { .goes_on = 100, .job.tasks_at_once = 1 };
     const struct helped_job helped = bring(scheduler, &wanted);
@@ -101,9 +96,8 @@ static void test_takes_the_only_workers_place(void **state)
     scheduler_free(scheduler);
 }
 
-static void test_takes_tasks_beside_a_worker(void **state)
+TEST(takes_tasks_beside_a_worker)
 {
-    (void)state;
     struct scheduler *scheduler = scheduler_create(2, 20, 64);
     const struct helped_job wanted = { .goes_on = 100, .beside = true };
     const struct helped_job helped = bring(scheduler, &wanted);
@@ -111,9 +105,8 @@ static void test_takes_tasks_beside_a_worker(void **state)
     scheduler_free(scheduler);
 }
 
-static void test_leaves_the_rest_where_it_has_to_go(void **state)
+TEST(leaves_the_rest_where_it_has_to_go)
 {
-    (void)state;
     struct scheduler *scheduler = scheduler_create(1, 20, 64);
     const struct helped_job at_once = { .goes_on = 0 };
     struct helped_job helped = bring(scheduler, &at_once);
@@ -145,15 +138,13 @@ static void expect_left_alone(int64_t job_most_ns, int64_t task_most_ns, int fir
     scheduler_free(scheduler);
 }
 
-static void test_leaves_larger_jobs_alone(void **state)
+TEST(leaves_larger_jobs_alone)
 {
-    (void)state;
     expect_left_alone(JOB_NS - 1, JOB_NS, 0);
 }
 
-static void test_takes_no_long_tasks(void **state)
+TEST(takes_no_long_tasks)
 {
-    (void)state;
     expect_left_alone(JOB_NS, JOB_NS / TASKS / 10, 1);
 }
 
@@ -173,9 +164,8 @@ static void *bring_many(void *scheduler)
     return NULL;
 }
 
-static void test_callers_side_by_side(void **state)
+TEST(callers_side_by_side)
 {
-    (void)state;
     enum { CALLERS = 4 };
     pthread_t callers[CALLERS];
     struct scheduler *scheduler = scheduler_create(2, 20, 64);
@@ -185,17 +175,4 @@ static void test_callers_side_by_side(void **state)
         assert_int_equal(pthread_join(callers[i], NULL), 0);
     assert_int_equal(scheduler_load(scheduler).job_count, 0);
     scheduler_free(scheduler);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_takes_the_only_workers_place),
-        cmocka_unit_test(test_takes_tasks_beside_a_worker),
-        cmocka_unit_test(test_leaves_the_rest_where_it_has_to_go),
-        cmocka_unit_test(test_leaves_larger_jobs_alone),
-        cmocka_unit_test(test_takes_no_long_tasks),
-        cmocka_unit_test(test_callers_side_by_side),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,9 @@
 /* On an idle daemon, the thread that brings a small job runs it. A job that is not small, of
  * unknown cost, or not alone goes to the workers. So does a job that proves to be larger than
  * predicted. */
+#include "test.h"
 #include "work/scheduler.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -106,9 +102,8 @@ static bool ran_here(const struct small_job *small)
     return small->done_here && small->elsewhere[0] + small->elsewhere[1] == 0;
 }
 
-static void test_a_small_job_is_run_where_it_came(void **state)
+TEST(a_small_job_is_run_where_it_came)
 {
-    (void)state;
     bool here = false;
     struct scheduler *scheduler = idle_scheduler(2, 20);
     for (int i = 0; i < 1000 && !here; i++) { /* until a worker has gone to sleep */
@@ -124,10 +119,9 @@ static void test_a_small_job_is_run_where_it_came(void **state)
     scheduler_free(scheduler);
 }
 
-static void test_what_is_large_or_unknown_is_not(void **state)
+TEST(what_is_large_or_unknown_is_not)
 {
     static const int64_t costs[] = { 0, HERE_NS + 1, LARGE_NS };
-    (void)state;
     struct scheduler *scheduler = idle_scheduler(2, 20);
     for (int i = 0; i < 3; i++) {
         struct small_job small = { .planned_ns = SMALL_NS };
@@ -139,9 +133,8 @@ static void test_what_is_large_or_unknown_is_not(void **state)
     scheduler_free(scheduler);
 }
 
-static void test_what_proves_to_be_large_goes_on_with_the_workers(void **state)
+TEST(what_proves_to_be_large_goes_on_with_the_workers)
 {
-    (void)state;
     struct scheduler *scheduler = idle_scheduler(2, 20);
     struct small_job small = { .planned_ns = LARGE_NS };
     bring(scheduler, &small, SMALL_NS);
@@ -152,9 +145,8 @@ static void test_what_proves_to_be_large_goes_on_with_the_workers(void **state)
     scheduler_free(scheduler);
 }
 
-static void test_what_waits_for_another_leaves_the_caller(void **state)
+TEST(what_waits_for_another_leaves_the_caller)
 {
-    (void)state;
     struct scheduler *scheduler = idle_scheduler(2, 20);
     struct small_job small = { .planned_ns = SMALL_NS, .waits = true };
     bring(scheduler, &small, SMALL_NS);
@@ -168,9 +160,8 @@ static void test_what_waits_for_another_leaves_the_caller(void **state)
 }
 
 /* The job goes on with the workers, which sleep and must be woken. */
-static void test_who_is_continued_at_once_is_not_forgotten(void **state)
+TEST(who_is_continued_at_once_is_not_forgotten)
 {
-    (void)state;
     struct scheduler *scheduler = idle_scheduler(2, 20);
     struct small_job small = { .planned_ns = SMALL_NS, .waits = true, .quick = scheduler };
     bring(scheduler, &small, SMALL_NS);
@@ -180,9 +171,8 @@ static void test_who_is_continued_at_once_is_not_forgotten(void **state)
 }
 
 /* The one worker is busy, with and without other jobs in the queue. The queue keeps its bound. */
-static void test_where_there_is_company_it_queues(void **state)
+TEST(where_there_is_company_it_queues)
 {
-    (void)state;
     static struct small_job held, second, third, refused;
     struct scheduler *scheduler = idle_scheduler(1, 3);
     atomic_store(&held.hold, true);
@@ -204,9 +194,8 @@ static void test_where_there_is_company_it_queues(void **state)
 }
 
 /* A long job holds the only worker and has more tasks to come. */
-static void test_beside_a_long_job_it_is_run_where_it_came(void **state)
+TEST(beside_a_long_job_it_is_run_where_it_came)
 {
-    (void)state;
     static struct small_job held;
     struct small_job small = { .planned_ns = SMALL_NS }, larger = { .planned_ns = SMALL_NS };
     struct scheduler *scheduler = idle_scheduler(1, 9);
@@ -237,9 +226,8 @@ static void *bring_many(void *argument)
     return NULL;
 }
 
-static void test_many_bring_jobs_at_once(void **state)
+TEST(many_bring_jobs_at_once)
 {
-    (void)state;
     pthread_t threads[4];
     struct scheduler *scheduler = idle_scheduler(2, 20);
     for (int i = 0; i < 4; i++)
@@ -260,9 +248,8 @@ static void submit(struct scheduler *scheduler, struct small_job *small, int64_t
 
 /* Behind a worker that is busy: a thread that has refused a job runs the first that waits, if it is
  * small. It is longer than what the spare thread would run. */
-static void test_a_thread_that_refuses_runs_one_that_waits(void **state)
+TEST(a_thread_that_refuses_runs_one_that_waits)
 {
-    (void)state;
     struct scheduler *scheduler = idle_scheduler(1, 20);
     struct small_job busy = { .hold = true, .job.tasks_at_once = 1 };
     const int64_t most_ns = 3 * SCHEDULER_SHORT_NS, first_ns = 2 * SCHEDULER_SHORT_NS;
@@ -280,20 +267,4 @@ static void test_a_thread_that_refuses_runs_one_that_waits(void **state)
     wait_for(&large.done_count, 1);
     assert_false(ran_here(&large));
     scheduler_free(scheduler);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_small_job_is_run_where_it_came),
-        cmocka_unit_test(test_what_is_large_or_unknown_is_not),
-        cmocka_unit_test(test_what_proves_to_be_large_goes_on_with_the_workers),
-        cmocka_unit_test(test_what_waits_for_another_leaves_the_caller),
-        cmocka_unit_test(test_who_is_continued_at_once_is_not_forgotten),
-        cmocka_unit_test(test_where_there_is_company_it_queues),
-        cmocka_unit_test(test_beside_a_long_job_it_is_run_where_it_came),
-        cmocka_unit_test(test_many_bring_jobs_at_once),
-        cmocka_unit_test(test_a_thread_that_refuses_runs_one_that_waits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

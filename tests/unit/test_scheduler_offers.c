@@ -2,13 +2,9 @@
  *
  * This program has its own sched_yield(), which counts the calls. */
 #include "base/clock.h"
+#include "test.h"
 #include "work/scheduler.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
@@ -70,32 +66,24 @@ static int offers_of(int64_t tasks, int64_t task_ns, int64_t cost_ns)
 
 enum { LONG_NS = INT32_MAX };
 
-static void test_after_each_task_that_is_long(void **state)
+TEST(after_each_task_that_is_long)
 {
-    (void)state;
     assert_int_equal(offers_of(5, SCHEDULER_OFFER_NS, LONG_NS), 5);
 }
 
-static void test_not_after_each_of_many_short_ones(void **state)
+TEST(not_after_each_of_many_short_ones)
 {
-    (void)state;
     enum { TASKS = 4000, TASK_NS = 10000 };
     const int all_but_what_is_left = TASKS / (SCHEDULER_OFFER_NS / TASK_NS + 1);
     assert_in_range(offers_of(TASKS, TASK_NS, LONG_NS), all_but_what_is_left, TASKS / 4);
 }
 
-static void test_not_in_a_short_job(void **state)
+TEST(not_in_a_short_job)
 {
-    (void)state;
     assert_int_equal(offers_of(3, SCHEDULER_OFFER_NS, SCHEDULER_SHORT_NS), 0);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_after_each_task_that_is_long),
-        cmocka_unit_test(test_not_after_each_of_many_short_ones),
-        cmocka_unit_test(test_not_in_a_short_job),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL);
 }

@@ -3,18 +3,12 @@
  * that it was spent for, wherever the job ran. The scheduler knows what each share has, and what of
  * others goes before. A share may be freed when its jobs are over. */
 #include "base/clock.h"
+#include "test.h"
 #include "work/job_share.h"
 #include "work/scheduler.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define MS INT64_C(1000000)
@@ -91,9 +85,8 @@ static struct scheduler *create_held(struct shared_job *held, struct job_share *
     return scheduler;
 }
 
-static void test_short_jobs_of_a_light_share_run_beside_long_ones(void **state)
+TEST(short_jobs_of_a_light_share_run_beside_long_ones)
 {
-    (void)state;
     static struct shared_job held, flood[1000], spare, inline_job;
     struct job_share heavy = { .weight = 1 }, light = { .weight = 1 };
     struct scheduler *scheduler = create_held(&held, &heavy);
@@ -117,9 +110,8 @@ static void test_short_jobs_of_a_light_share_run_beside_long_ones(void **state)
 }
 
 /* A short job of the heavy share is there too, with a long one of a third share between them. */
-static void test_a_long_job_of_another_share_hides_no_short_one(void **state)
+TEST(a_long_job_of_another_share_hides_no_short_one)
 {
-    (void)state;
     static struct shared_job held, other, spare;
     struct job_share heavy = { .weight = 1 }, third = { .weight = 1 }, light = { .weight = 1 };
     struct scheduler *scheduler = create_held(&held, &heavy);
@@ -137,9 +129,8 @@ static void test_a_long_job_of_another_share_hides_no_short_one(void **state)
 }
 
 /* The light share has had more than its part when it has run beside the long ones for so long. */
-static void test_a_flood_of_short_jobs_does_not_run_beside_long_ones_for_ever(void **state)
+TEST(a_flood_of_short_jobs_does_not_run_beside_long_ones_for_ever)
 {
-    (void)state;
     static struct shared_job held, other, jobs[200];
     struct job_share heavy = { .weight = 1 }, third = { .weight = 1 }, light = { .weight = 1 };
     struct scheduler *scheduler = create_held(&held, &heavy);
@@ -161,9 +152,8 @@ static void test_a_flood_of_short_jobs_does_not_run_beside_long_ones_for_ever(vo
 }
 
 /* One worker, and two shares that always have jobs. Predictions are wrong. */
-static void test_used_time_is_by_weight(void **state)
+TEST(used_time_is_by_weight)
 {
-    (void)state;
     enum { JOBS = 300 };
     static struct shared_job jobs[2][JOBS], held;
     struct job_share shares[2] = { { .weight = 1 }, { .weight = 3 } };
@@ -188,9 +178,8 @@ static void test_used_time_is_by_weight(void **state)
     scheduler_free(scheduler);
 }
 
-static void test_time_of_a_caller_counts_for_its_share(void **state)
+TEST(time_of_a_caller_counts_for_its_share)
 {
-    (void)state;
     static struct shared_job small;
     struct job_share share = { .weight = 2 };
     struct scheduler *scheduler = scheduler_create(2, 9, 64);
@@ -211,9 +200,8 @@ static void test_time_of_a_caller_counts_for_its_share(void **state)
     scheduler_free(scheduler);
 }
 
-static void test_what_each_share_has(void **state)
+TEST(what_each_share_has)
 {
-    (void)state;
     static struct shared_job held, first[3], second;
     struct job_share one = { .weight = 1 }, three = { .weight = 3 }, none = { .weight = 4 };
     struct scheduler *scheduler = create_held(&held, NULL);
@@ -243,9 +231,8 @@ static void test_what_each_share_has(void **state)
 
 /* Of another share as much as this one gets, by the weights, and one task; not its whole backlog.
  */
-static void test_what_goes_before(void **state)
+TEST(what_goes_before)
 {
-    (void)state;
     static struct shared_job held, flood[20], own;
     struct job_share heavy = { .weight = 2 }, light = { .weight = 1 };
     struct scheduler *scheduler = create_held(&held, &heavy);
@@ -270,9 +257,8 @@ static void test_what_goes_before(void **state)
 }
 
 /* A share has jobs in the scheduler of the workers and in that of the disk at the same time. */
-static void test_a_share_in_two_schedulers(void **state)
+TEST(a_share_in_two_schedulers)
 {
-    (void)state;
     static struct shared_job held[2], waiting[2];
     struct job_share share = { .weight = 1 };
     struct scheduler *schedulers[2];
@@ -321,9 +307,8 @@ static void *come_and_go(void *argument)
     return NULL;
 }
 
-static void test_shares_come_and_go(void **state)
+TEST(shares_come_and_go)
 {
-    (void)state;
     pthread_t threads[4];
     struct scheduler *scheduler = scheduler_create(2, 100, 64);
     for (int i = 0; i < 4; i++)
@@ -333,20 +318,4 @@ static void test_shares_come_and_go(void **state)
     assert_int_equal(scheduler_load(scheduler).job_count, 0);
     assert_int_equal(scheduler_load(scheduler).cost_ns, 0);
     scheduler_free(scheduler);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_short_jobs_of_a_light_share_run_beside_long_ones),
-        cmocka_unit_test(test_a_long_job_of_another_share_hides_no_short_one),
-        cmocka_unit_test(test_a_flood_of_short_jobs_does_not_run_beside_long_ones_for_ever),
-        cmocka_unit_test(test_used_time_is_by_weight),
-        cmocka_unit_test(test_time_of_a_caller_counts_for_its_share),
-        cmocka_unit_test(test_what_each_share_has),
-        cmocka_unit_test(test_what_goes_before),
-        cmocka_unit_test(test_a_share_in_two_schedulers),
-        cmocka_unit_test(test_shares_come_and_go),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

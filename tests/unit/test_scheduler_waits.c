@@ -2,13 +2,9 @@
  * deadline, its client or the daemon's end can end it, but not while a thread works on it. Also
  * the predicted cost of the jobs that are not done. */
 #include "base/clock.h"
+#include "test.h"
 #include "work/scheduler.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -90,9 +86,8 @@ static void assert_ran_all(const struct waiting_job *waiting)
         assert_int_equal(waiting->runs[task], 1);
 }
 
-static void test_a_waiting_job_holds_no_worker(void **state)
+TEST(a_waiting_job_holds_no_worker)
 {
-    (void)state;
     static struct waiting_job waiting, other;
     struct scheduler *scheduler = scheduler_create(1, 9, 64);
     submit(scheduler, &waiting);
@@ -108,9 +103,8 @@ static void test_a_waiting_job_holds_no_worker(void **state)
     assert_ran_all(&waiting);
 }
 
-static void test_it_may_be_over_when_it_continues(void **state)
+TEST(it_may_be_over_when_it_continues)
 {
-    (void)state;
     static struct waiting_job waiting;
     struct scheduler *scheduler = scheduler_create(1, 9, 64);
     submit(scheduler, &waiting);
@@ -124,9 +118,8 @@ static void test_it_may_be_over_when_it_continues(void **state)
 }
 
 /* Only the scheduler's own clock looks at the job: another job holds the one worker. */
-static void test_its_deadline_ends_it(void **state)
+TEST(its_deadline_ends_it)
 {
-    (void)state;
     static struct waiting_job waiting, held, queued;
     struct scheduler *scheduler = scheduler_create(1, 9, 64);
     atomic_store(&held.hold, true);
@@ -148,9 +141,8 @@ static void test_its_deadline_ends_it(void **state)
     assert_ran_all(&held);
 }
 
-static void test_a_stop_ends_it_at_once_but_not_while_it_is_claimed(void **state)
+TEST(a_stop_ends_it_at_once_but_not_while_it_is_claimed)
 {
-    (void)state;
     static struct waiting_job waiting, claimed;
     struct scheduler *scheduler = scheduler_create(2, 9, 64);
     submit(scheduler, &waiting);
@@ -173,9 +165,8 @@ static void test_a_stop_ends_it_at_once_but_not_while_it_is_claimed(void **state
     assert_int_equal(claimed.runs[0], 0);
 }
 
-static void test_cancel_all_ends_what_waits(void **state)
+TEST(cancel_all_ends_what_waits)
 {
-    (void)state;
     static struct waiting_job waiting, claimed;
     struct scheduler *scheduler = scheduler_create(1, 9, 64);
     submit(scheduler, &waiting);
@@ -193,9 +184,8 @@ static void test_cancel_all_ends_what_waits(void **state)
     scheduler_free(scheduler);
 }
 
-static void test_the_load_is_what_is_still_to_do(void **state)
+TEST(the_load_is_what_is_still_to_do)
 {
-    (void)state;
     static struct waiting_job planned, held, queued;
     const int64_t minute_ns = INT64_C(60000000000);
     struct scheduler *scheduler = scheduler_create(1, 9, 64);
@@ -289,9 +279,8 @@ static void *stop_every_third(void *argument)
     return NULL;
 }
 
-static void test_gathering_races_with_stopping(void **state)
+TEST(gathering_races_with_stopping)
 {
-    (void)state;
     static atomic_bool stop;
     pthread_t continuer, stopper;
     gatherer.scheduler = scheduler_create(3, GATHERED_MAX, 64);
@@ -314,18 +303,4 @@ static void test_gathering_races_with_stopping(void **state)
         if (finished)
             assert_ran_all(&gatherer.jobs[i]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_waiting_job_holds_no_worker),
-        cmocka_unit_test(test_it_may_be_over_when_it_continues),
-        cmocka_unit_test(test_its_deadline_ends_it),
-        cmocka_unit_test(test_a_stop_ends_it_at_once_but_not_while_it_is_claimed),
-        cmocka_unit_test(test_cancel_all_ends_what_waits),
-        cmocka_unit_test(test_the_load_is_what_is_still_to_do),
-        cmocka_unit_test(test_gathering_races_with_stopping),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,9 @@
 /* The threads of the scheduler. Their number changes while jobs run, and no job is lost. A spare
  * thread runs short jobs while long ones hold every worker. No job has more tasks at once than
  * it allows. Pinned workers stay on their CPUs. */
+#include "test.h"
 #include "work/scheduler.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -94,9 +90,8 @@ static void wait_for(atomic_int *count, int wanted)
     assert_int_equal(atomic_load(count), wanted);
 }
 
-static void test_the_spare_thread_runs_short_jobs_while_long_ones_hold_the_workers(void **state)
+TEST(the_spare_thread_runs_short_jobs_while_long_ones_hold_the_workers)
 {
-    (void)state;
     static struct plain_job long_job, short_jobs[5], other_long_job;
     struct scheduler *scheduler = scheduler_create(2, 9, 64);
     atomic_store(&long_job.hold, true);
@@ -120,9 +115,8 @@ static void test_the_spare_thread_runs_short_jobs_while_long_ones_hold_the_worke
 }
 
 /* The spare thread begins the job. It must not go on with it, because the worker is idle again. */
-static void test_a_worker_that_is_free_again_goes_on_with_what_the_spare_thread_began(void **state)
+TEST(a_worker_that_is_free_again_goes_on_with_what_the_spare_thread_began)
 {
-    (void)state;
     static struct plain_job long_job, short_job;
     struct scheduler *scheduler = scheduler_create(1, 9, 64);
     atomic_store(&long_job.hold, true);
@@ -143,9 +137,8 @@ static void test_a_worker_that_is_free_again_goes_on_with_what_the_spare_thread_
 }
 
 /* The tasks wait without a CPU, as if other programs took the CPUs. */
-static void test_a_short_job_is_not_long_because_it_waited_for_a_cpu(void **state)
+TEST(a_short_job_is_not_long_because_it_waited_for_a_cpu)
 {
-    (void)state;
     static struct plain_job long_job, short_jobs[2];
     static const int64_t costs_ns[] = { SCHEDULER_SHORT_NS / 2, 10000 };
     struct scheduler *scheduler = scheduler_create(1, 9, 64);
@@ -165,9 +158,8 @@ static void test_a_short_job_is_not_long_because_it_waited_for_a_cpu(void **stat
     assert_int_equal(long_job.runs, 2);
 }
 
-static void test_a_job_has_no_more_tasks_at_once_than_it_bears(void **state)
+TEST(a_job_has_no_more_tasks_at_once_than_it_bears)
 {
-    (void)state;
     static struct plain_job bounded, other;
     struct scheduler *scheduler = scheduler_create(4, 9, 64);
     bounded.job.tasks_at_once = 2;
@@ -184,9 +176,8 @@ static void test_a_job_has_no_more_tasks_at_once_than_it_bears(void **state)
     assert_int_equal(atomic_load(&bounded.slots[2]), 0);
 }
 
-static void test_more_workers_take_tasks_of_a_job_that_runs(void **state)
+TEST(more_workers_take_tasks_of_a_job_that_runs)
 {
-    (void)state;
     static struct plain_job plain;
     struct scheduler *scheduler = scheduler_create(1, 9, 64);
     atomic_store(&plain.hold, true);
@@ -200,9 +191,8 @@ static void test_more_workers_take_tasks_of_a_job_that_runs(void **state)
     assert_int_equal(plain.wrong_slots, 0);
 }
 
-static void test_fewer_workers_end_what_they_have_begun(void **state)
+TEST(fewer_workers_end_what_they_have_begun)
 {
-    (void)state;
     static struct plain_job plain;
     struct scheduler *scheduler = scheduler_create(3, 9, 64);
     atomic_store(&plain.hold, true);
@@ -229,9 +219,8 @@ static void *submit_many(void *argument)
     return jobs;
 }
 
-static void test_the_number_changes_while_jobs_come_and_go(void **state)
+TEST(the_number_changes_while_jobs_come_and_go)
 {
-    (void)state;
     pthread_t submitter;
     void *jobs;
     struct scheduler *scheduler = scheduler_create(2, 300, 64);
@@ -251,9 +240,8 @@ static void test_the_number_changes_while_jobs_come_and_go(void **state)
 
 /* One worker begins before pinning is switched on, one after it. Each is on one CPU: the first
  * and the second. */
-static void test_pinned_workers_stay_where_they_are_put(void **state)
+TEST(pinned_workers_stay_where_they_are_put)
 {
-    (void)state;
     static struct plain_job plain;
     cpu_set_t allowed;
     struct scheduler *scheduler = scheduler_create(1, 9, 64);
@@ -277,19 +265,4 @@ static void test_pinned_workers_stay_where_they_are_put(void **state)
         assert_int_equal(plain.cpus[cpu], expected);
         seen++;
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_spare_thread_runs_short_jobs_while_long_ones_hold_the_workers),
-        cmocka_unit_test(test_a_worker_that_is_free_again_goes_on_with_what_the_spare_thread_began),
-        cmocka_unit_test(test_a_short_job_is_not_long_because_it_waited_for_a_cpu),
-        cmocka_unit_test(test_a_job_has_no_more_tasks_at_once_than_it_bears),
-        cmocka_unit_test(test_more_workers_take_tasks_of_a_job_that_runs),
-        cmocka_unit_test(test_fewer_workers_end_what_they_have_begun),
-        cmocka_unit_test(test_the_number_changes_while_jobs_come_and_go),
-        cmocka_unit_test(test_pinned_workers_stay_where_they_are_put),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,23 +1,13 @@
 /* test_schema_check.c - the checker that compares answers with the OpenAPI document finds
  * errors. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "schema_check.h"
+#include "test.h"
 #include "text/json.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 
 static cJSON *document;
 
 static int read_document(void **state)
 {
-    (void)state;
     FILE *file = fopen("server/openapi.json", "r");
     assert_non_null(file);
     assert_int_equal(fseek(file, 0, SEEK_END), 0);
@@ -41,14 +31,12 @@ static int read_document(void **state)
 
 static int free_document(void **state)
 {
-    (void)state;
     cJSON_Delete(document);
     return 0;
 }
 
-static void test_what_does_not_fit(void **state)
+TEST(what_does_not_fit)
 {
-    (void)state;
     static const struct {
         const char *schema, *value;
         bool good;
@@ -82,10 +70,4 @@ static void test_what_does_not_fit(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_does_not_fit),
-    };
-    return cmocka_run_group_tests(tests, read_document, free_document);
-}
+ALL_TESTS(read_document, free_document);

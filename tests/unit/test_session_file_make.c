@@ -1,38 +1,20 @@
 /* test_session_file_make.c - a session of a file where memory is short: evictable sessions make
  * room, and where the machine has none the fault is memory. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "sdpa_model.h"
 #include "session/session_file_read.h"
-
-#include <stdlib.h>
-
-/* Without this AddressSanitizer ends the program where malloc() would return NULL. */
-const char *__asan_default_options(void);
-
-const char *__asan_default_options(void)
-{
-    return "allocator_may_return_null=1";
-}
+#include "test.h"
 
 static struct model_store *models;
 static struct model *model;
 
 static int open_models(void **state)
 {
-    (void)state;
     model = sdpa_model_open(&models);
     return 0;
 }
 
 static int close_models(void **state)
 {
-    (void)state;
     sdpa_model_close(models, model);
     return 0;
 }
@@ -64,12 +46,11 @@ static struct session *make(struct session_store *store, int64_t kv_heads, int64
 
 /* The budget has room for the numbers, and none for the page that they lie in: what is evictable
  * ends. */
-static void test_groups_make_room(void **state)
+TEST(groups_make_room)
 {
     struct session_store *store = session_store_create(SIZE_MAX, INT64_MAX, NULL);
     struct session_budget *budget = session_store_budget(store);
     struct fault fault;
-    (void)state;
     struct session *old = make(store, 1, 1, &fault);
     assert_non_null(old);
     const size_t page = atomic_load(&budget->bytes);
@@ -88,12 +69,11 @@ static void test_groups_make_room(void **state)
 }
 
 /* The budget has room for more than the machine can have: nothing that ends helps. */
-static void test_groups_without_memory(void **state)
+TEST(groups_without_memory)
 {
     enum { HEADS = 1 << 20, COLUMNS = 1 << 20 }; /* 128 TiB */
     struct session_store *store = session_store_create(SIZE_MAX, INT64_MAX, NULL);
     struct fault fault;
-    (void)state;
     struct session *old = make(store, 1, 1, &fault);
     assert_non_null(old);
     assert_true(session_store_add(store, old, "old", NULL, &fault));
@@ -107,11 +87,4 @@ static void test_groups_without_memory(void **state)
     session_store_free(store);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_groups_make_room),
-        cmocka_unit_test(test_groups_without_memory),
-    };
-    return cmocka_run_group_tests(tests, open_models, close_models);
-}
+ALL_TESTS(open_models, close_models);

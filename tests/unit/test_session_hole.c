@@ -1,18 +1,9 @@
 /* test_session_hole.c - random scripts of appends, truncations, forks and positions that go, beside
  * a list of what each cache must have: zeros where positions are gone, the numbers that came
  * elsewhere; what is held is bounded by what is kept, and goes back to the budget. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fill.h"
 #include "session/session_rows.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 enum { SESSIONS = 4, LENGTH_MAX = 9000, SCRIPTS = 60, STEPS = 80 };
 enum { KV_HEADS = 2, HEAD_DIM = 3, V_HEAD_DIM = 5 };
@@ -178,20 +169,18 @@ static void run_script(uint64_t seed)
     assert_int_equal(atomic_load(&budget.bytes), 0);
 }
 
-static void test_scripts(void **state)
+TEST(scripts)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < SCRIPTS; seed++)
         run_script(seed);
 }
 
 /* What goes of a page that nobody else holds needs no room: the budget may be full. */
-static void test_full_budget(void **state)
+TEST(full_budget)
 {
     struct session_budget budget = { .bytes_max = SIZE_MAX };
     struct fill fill = { 1 };
     struct watched one;
-    (void)state;
     add(&one, &fill);
     one.window = one.rows.page_rows_max = 64;
     one.sinks = 4;
@@ -203,13 +192,4 @@ static void test_full_budget(void **state)
     expect(&one, &budget);
     drop(&one);
     assert_int_equal(atomic_load(&budget.bytes), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scripts),
-        cmocka_unit_test(test_full_budget),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,9 @@
 /* test_session_replace.c - sessions in place of others of the same id, for every order in which
  * those that begin them succeed and fail: the last one that succeeds has the place, or else the one
  * that was there. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "sdpa_model.h"
 #include "session/session_store.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 enum { BEGUN = 3, OUTCOMES = 1 << BEGUN, ORDERS = 6 };
 
@@ -25,7 +16,6 @@ static struct session_store *store;
 
 static int open_store(void **state)
 {
-    (void)state;
     model = sdpa_model_open(&models);
     store = session_store_create(SIZE_MAX, INT64_MAX, NULL);
     assert_non_null(store);
@@ -34,7 +24,6 @@ static int open_store(void **state)
 
 static int close_store(void **state)
 {
-    (void)state;
     session_store_free(store);
     sdpa_model_close(models, model);
     return 0;
@@ -85,9 +74,8 @@ static void delete_it(struct session *session, bool is_there)
         assert_int_equal(fault.code, FAULT_GONE);
 }
 
-static void test_orders(void **state)
+TEST(orders)
 {
-    (void)state;
     for (int outcome = 0; outcome < OUTCOMES; outcome++)
         for (int order = 0; order < ORDERS; order++) {
             struct session *there = begin(), *begun[BEGUN], *expected = there;
@@ -110,9 +98,8 @@ static void test_orders(void **state)
 }
 
 /* What has lost its place is not ended by name: who has the place stays. */
-static void test_delete_aside(void **state)
+TEST(delete_aside)
 {
-    (void)state;
     struct session *one = begin(), *other = begin();
     session_store_keep(store, one);
     delete_it(one, false);
@@ -126,9 +113,8 @@ static void test_delete_aside(void **state)
 }
 
 /* The one in place is deleted before it is known whether it stays: the ones before it end, too. */
-static void test_deleted_in_place(void **state)
+TEST(deleted_in_place)
 {
-    (void)state;
     for (int is_good = 0; is_good < 2; is_good++) {
         struct session *one = begin(), *other = begin();
         session_store_keep(store, one);
@@ -140,12 +126,4 @@ static void test_deleted_in_place(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_orders),
-        cmocka_unit_test(test_delete_aside),
-        cmocka_unit_test(test_deleted_in_place),
-    };
-    return cmocka_run_group_tests(tests, open_store, close_store);
-}
+ALL_TESTS(open_store, close_store);

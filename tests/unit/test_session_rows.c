@@ -1,18 +1,10 @@
 /* test_session_rows.c - random scripts of appends, kept and dropped, truncations and forks, beside
  * a list of what each session must see. Rows that one session sees change for no other one; what is
  * released goes back to the budget. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fill.h"
 #include "session/session_rows.h"
+#include "test.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 enum { SESSIONS = 6, LENGTH_MAX = 6000, SCRIPTS = 30, STEPS = 120 };
@@ -136,17 +128,15 @@ static void run_script(uint64_t seed)
     assert_int_equal(atomic_load(&budget.bytes), 0);
 }
 
-static void test_scripts(void **state)
+TEST(scripts)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < SCRIPTS; seed++)
         run_script(seed);
 }
 
 /* A cache that grows row by row lies in few pages, and not much more memory than its rows. */
-static void test_few_pages(void **state)
+TEST(few_pages)
 {
-    (void)state;
     struct session_budget budget = { .bytes_max = SIZE_MAX };
     struct watched one;
     struct fault fault;
@@ -163,9 +153,8 @@ static void test_few_pages(void **state)
 }
 
 /* What has no room, or never will, is refused and changes nothing; a fork takes no room. */
-static void test_budget(void **state)
+TEST(budget)
 {
-    (void)state;
     const size_t row_bytes = session_shape_bytes(&SHAPE, 1);
     struct session_budget budget = { .bytes_max = 100 * row_bytes };
     struct watched one, other;
@@ -191,10 +180,9 @@ static void test_budget(void **state)
 
 /* A cache that grows row by row fills the budget but for a page of 64, whatever it has at once: a
  * larger page that has no room is not waited for. So do groups of I8, but for rows in F32. */
-static void test_full_budget(void **state)
+TEST(full_budget)
 {
     static const enum attn_dtype DTYPES[] = { ATTN_F32, ATTN_I8 };
-    (void)state;
     for (int i = 0; i < 2; i++) {
         const struct session_shape shape = { 2, 16, 16, DTYPES[i] };
         const struct session_shape floats = { 2, 16, 16, ATTN_F32 };
@@ -219,7 +207,7 @@ static void test_full_budget(void **state)
 }
 
 /* A row needs the memory that it is written to: a page of 2048 positions is not cleared for it. */
-static void test_first_row_of_a_page(void **state)
+TEST(first_row_of_a_page)
 {
     enum { FULL = 2048, MACHINE = 4096, MOST = 16 << 20 };
     static unsigned char is_there[MOST / MACHINE + 1];
@@ -228,7 +216,6 @@ static void test_first_row_of_a_page(void **state)
     struct session_rows rows = { .shape = shape };
     struct fault fault = { .code = FAULT_NONE };
     size_t resident = 0;
-    (void)state;
     assert_true(session_rows_begin(&rows, &budget, FULL, &fault));
     session_rows_end(&rows, true);
     assert_true(session_rows_begin(&rows, &budget, 1, &fault));
@@ -247,16 +234,4 @@ static void test_first_row_of_a_page(void **state)
     session_rows_end(&rows, true);
     session_rows_free(&rows);
     assert_int_equal(atomic_load(&budget.bytes), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scripts),
-        cmocka_unit_test(test_few_pages),
-        cmocka_unit_test(test_budget),
-        cmocka_unit_test(test_full_budget),
-        cmocka_unit_test(test_first_row_of_a_page),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

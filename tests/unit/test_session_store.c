@@ -1,21 +1,12 @@
 /* test_session_store.c - many sessions: what each of them costs, that they are found, end by their
  * time whatever the clock says, and share what forks of forks share. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/clock.h"
 #include "problem_count.h"
 #include "sdpa_model.h"
 #include "session/session_store.h"
+#include "test.h"
 
 #include <malloc.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MANY = 100000, BYTES_EACH = 1024 };
 
@@ -27,7 +18,6 @@ static struct session_store *store;
 
 static int open_store(void **state)
 {
-    (void)state;
     model = sdpa_model_open(&models);
     store = session_store_create(SIZE_MAX, INT64_MAX, NULL);
     assert_non_null(store);
@@ -36,7 +26,6 @@ static int open_store(void **state)
 
 static int close_store(void **state)
 {
-    (void)state;
     session_store_free(store);
     sdpa_model_close(models, model);
     return 0;
@@ -80,12 +69,11 @@ static const char *name_of(char name[16], uint64_t number)
 
 /* Each takes less than 1 KB, and what it takes is counted; every second one has expired, and the
  * others stay. */
-static void test_many(void **state)
+TEST(many)
 {
     const uint64_t count = problem_count(MANY);
     struct fault fault = { .code = FAULT_NONE };
     char name[16];
-    (void)state;
     const size_t before = mallinfo2().uordblks;
     for (uint64_t i = 0; i < count; i++)
         add(name_of(name, i), i % 2 == 0 ? 600 * SECOND : 86400 * SECOND);
@@ -112,10 +100,9 @@ static void test_many(void **state)
 
 /* A clock that stands still, goes back or jumps ends nothing too early, and nothing twice. A call
  * that holds a session keeps it. */
-static void test_clock(void **state)
+TEST(clock)
 {
     struct fault fault = { .code = FAULT_NONE };
-    (void)state;
     struct session *held = add("held", 600 * SECOND);
     const int64_t made_ns = held->used_ns;
     add("soon", 600 * SECOND);
@@ -156,11 +143,10 @@ static void append_row(struct session *session, float number)
 }
 
 /* Each is a fork of the one before, and all of them live: one page for all. */
-static void test_forks_of_forks(void **state)
+TEST(forks_of_forks)
 {
     const uint64_t count = problem_count(MANY);
     struct session **all = calloc(count, sizeof *all);
-    (void)state;
     assert_non_null(all);
     all[0] = session_create(model, NULL, 1);
     append_row(all[0], 1);
@@ -177,11 +163,10 @@ static void test_forks_of_forks(void **state)
 }
 
 /* Each fork appends a row, and the one before ends: the rows of all are there, in few pages. */
-static void test_a_line_of_forks(void **state)
+TEST(a_line_of_forks)
 {
     const uint64_t count = problem_count(20000);
     struct session *session = session_create(model, NULL, 1);
-    (void)state;
     for (uint64_t i = 0; i < count; i++) {
         append_row(session, (float)i);
         struct session *fork = session_fork(session);
@@ -232,10 +217,9 @@ static bool is_there(const char *id)
 
 /* Where memory is short, pages that forks share count once, and none ends whose end does not help.
  */
-static void test_evict_forks(void **state)
+TEST(evict_forks)
 {
     struct session_budget *budget = session_store_budget(store);
-    (void)state;
     assert_int_equal(atomic_load(&budget->bytes), 0);
     struct session *firm = add_evictable("firm", NULL);
     firm->is_evictable = false;
@@ -280,14 +264,13 @@ static struct session *fork_for(struct access_account *account, const struct ses
 }
 
 /* The list of many pages counts for each fork, and goes with it. */
-static void test_lists_count(void **state)
+TEST(lists_count)
 {
     enum { PARTS = 200 };
     struct session_budget *budget = session_store_budget(store);
     struct access_accounts *accounts = access_accounts_create();
     struct access_account *account = access_accounts_hold(accounts, "anna");
     struct fault fault = { .code = FAULT_NONE };
-    (void)state;
     struct session *session = session_create(model, NULL, 1);
     const size_t without = session_own_bytes(session);
     append_row(session, 0);
@@ -324,12 +307,11 @@ static void test_lists_count(void **state)
 
 /* As many as there may be: one more is refused, or ends what has expired or may be evicted, and
  * nothing else. */
-static void test_count_max(void **state)
+TEST(count_max)
 {
     enum { MOST = 3 };
     struct session_store *usual = store;
     struct fault fault = { .code = FAULT_NONE };
-    (void)state;
     store = session_store_create(SIZE_MAX, MOST, NULL);
     assert_non_null(store);
     add("a", 600 * SECOND);
@@ -356,13 +338,4 @@ static void test_count_max(void **state)
     store = usual;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_many),           cmocka_unit_test(test_clock),
-        cmocka_unit_test(test_forks_of_forks), cmocka_unit_test(test_a_line_of_forks),
-        cmocka_unit_test(test_evict_forks),    cmocka_unit_test(test_lists_count),
-        cmocka_unit_test(test_count_max),
-    };
-    return cmocka_run_group_tests(tests, open_store, close_store);
-}
+ALL_TESTS(open_store, close_store);

@@ -1,19 +1,9 @@
 /* test_softmax.c - lib/softmax.h, compared with long double, and what it promises about unusual
  * rows. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fill.h"
 #include "number.h"
 #include "softmax.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 enum { NUMBERS_MAX = 7 * 33 * 7 };
 
@@ -67,11 +57,10 @@ static void run_and_expect(struct attn_softmax *softmax, int64_t split)
         expect_row(softmax, softmax->input, r);
 }
 
-static void test_every_axis_of_every_shape(void **state)
+TEST(every_axis_of_every_shape)
 {
     static const int64_t SIZES[] = { 1, 2, 3, 7, 16, 33 };
     static float input[NUMBERS_MAX], output[NUMBERS_MAX];
-    (void)state;
     for (int o = 0; o < 4; o++)
         for (int l = 0; l < 6; l++)
             for (int i = 0; i < 4; i++)
@@ -85,12 +74,11 @@ static void test_every_axis_of_every_shape(void **state)
                 }
 }
 
-static void test_lengths_hide(void **state)
+TEST(lengths_hide)
 {
     static const int64_t visible[] = { 0, 1, 5, 9, 12 };
     float input[5 * 2 * 9], output[5 * 2 * 9];
     struct fill fill = { 3 };
-    (void)state;
     fill_floats(&fill, input, 90, -1, 1);
     for (int is_log = 0; is_log < 2; is_log++) {
         struct attn_softmax softmax = {
@@ -101,20 +89,18 @@ static void test_lengths_hide(void **state)
 }
 
 /* Hidden numbers are not read, whatever they are. */
-static void test_hidden_numbers_do_not_matter(void **state)
+TEST(hidden_numbers_do_not_matter)
 {
     static const int64_t visible[] = { 2, 0 };
     float numbers[] = { 1, 1, NAN, INFINITY, NAN, NAN, NAN, NAN };
     static const float want[] = { 0.5f, 0.5f, 0, 0, 0, 0, 0, 0 };
     struct attn_softmax softmax = { numbers, numbers, 2, 4, 1, visible, 1, false, ATTN_F32 };
-    (void)state;
     attn_softmax_run(&softmax, 0, 2);
     assert_memory_equal(numbers, want, sizeof want);
 }
 
-static void test_odd_rows(void **state)
+TEST(odd_rows)
 {
-    (void)state;
     float nothing[] = { -INFINITY, -INFINITY };
     float some[] = { -INFINITY, 3, 3 };
     float huge[] = { 3e38f, -3e38f, 3e38f };
@@ -138,12 +124,11 @@ static void test_odd_rows(void **state)
 }
 
 /* A sum in float would be off by more than a tenth here. */
-static void test_long_row_of_equal_numbers(void **state)
+TEST(long_row_of_equal_numbers)
 {
     const int64_t length = 100000;
     float *numbers = malloc((size_t)length * sizeof *numbers);
     struct attn_softmax softmax = { numbers, numbers, 1, length, 1, NULL, 0, true, ATTN_F32 };
-    (void)state;
     assert_non_null(numbers);
     for (int64_t i = 0; i < length; i++)
         numbers[i] = 12345.0f;
@@ -190,22 +175,11 @@ static void check_dtype(enum attn_dtype dtype, int64_t inner, bool is_log)
     }
 }
 
-static void test_dtypes(void **state)
+TEST(dtypes)
 {
     static const enum attn_dtype dtypes[] = { ATTN_F32, ATTN_F64, ATTN_F16, ATTN_BF16 };
-    (void)state;
     for (int d = 0; d < 4; d++)
         for (int64_t inner = 1; inner <= 2; inner++)
             for (int is_log = 0; is_log < 2; is_log++)
                 check_dtype(dtypes[d], inner, is_log != 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_axis_of_every_shape),    cmocka_unit_test(test_lengths_hide),
-        cmocka_unit_test(test_hidden_numbers_do_not_matter), cmocka_unit_test(test_odd_rows),
-        cmocka_unit_test(test_long_row_of_equal_numbers),    cmocka_unit_test(test_dtypes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

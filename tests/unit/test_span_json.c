@@ -1,15 +1,8 @@
 /* test_span_json.c - a record as OTLP's JSON, field for field, read back by cJSON. */
 #include "spans/span_record.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test.h"
 
 #include <cjson/cJSON.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
 
 #define TRACE "0af7651916cd43dd8448eb211c80319c"
 
@@ -87,10 +80,9 @@ static void expect_attributes(const cJSON *span, const char *want)
     cJSON_Delete(wanted);
 }
 
-static void test_request(void **state)
+TEST(request)
 {
     cJSON *whole;
-    (void)state;
     const struct span_record record = made();
     const cJSON *span = cJSON_GetArrayItem(spans_of(&record, &whole), 0);
     expect_span(span, "{\"traceId\":\"" TRACE "\",\"spanId\":\"abababababababab\","
@@ -114,11 +106,10 @@ static void test_request(void **state)
 }
 
 /* Without a client's span, a route and a model; with a fault of the daemon's own, over TLS. */
-static void test_fault(void **state)
+TEST(fault)
 {
     cJSON *whole;
     struct span_record record = made();
-    (void)state;
     record.context.has_parent = false;
     record.context.flags = TRACE_FLAG_SAMPLED;
     record.route = NULL;
@@ -158,11 +149,10 @@ static bool has_attribute(const cJSON *span, const char *name)
 }
 
 /* A client's mistake is no error of the daemon; a client that left got no status. */
-static void test_client_faults(void **state)
+TEST(client_faults)
 {
     cJSON *whole;
     struct span_record record = made();
-    (void)state;
     record.status = 400;
     record.fault = FAULT_SHAPE;
     const cJSON *span = cJSON_GetArrayItem(spans_of(&record, &whole), 0);
@@ -192,11 +182,10 @@ static void expect_stage(const cJSON *span, const char *name, const char *start,
     expect_span(span, want);
 }
 
-static void test_stages(void **state)
+TEST(stages)
 {
     cJSON *whole;
     struct span_record record = made();
-    (void)state;
     const struct request_record request = { .was_job = true,
                                             .queue_ns = 100,
                                             .parse_ns = 0,
@@ -218,11 +207,10 @@ static void test_stages(void **state)
 }
 
 /* Stages never end after their request. */
-static void test_stages_within(void **state)
+TEST(stages_within)
 {
     struct span_record record = made();
     int64_t sum_ns = 0;
-    (void)state;
     const struct request_record request = {
         .was_job = true, .queue_ns = 900, .compute_ns = 900, .write_ns = 900, .total_ns = 2700
     };
@@ -234,11 +222,10 @@ static void test_stages_within(void **state)
 }
 
 /* The bound of one record holds for the longest that there can be. */
-static void test_longest(void **state)
+TEST(longest)
 {
     static char buffer[2 * SPAN_JSON_BYTES_MAX];
     struct span_record record = made();
-    (void)state;
     memset(record.path, '\x01', sizeof record.path - 1);
     memset(record.model, '\x01', sizeof record.model - 1);
     memset(record.request_id, '"', sizeof record.request_id - 1);
@@ -255,14 +242,4 @@ static void test_longest(void **state)
     span_json_write(&text, &record, INT64_MAX - 100000);
     assert_int_equal(text.failed, FAULT_NONE);
     assert_in_range(text.used, 1, SPAN_JSON_BYTES_MAX);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_request),       cmocka_unit_test(test_fault),
-        cmocka_unit_test(test_client_faults), cmocka_unit_test(test_stages),
-        cmocka_unit_test(test_stages_within), cmocka_unit_test(test_longest),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,10 @@
 /* test_span_queue.c - records through the queue: whole, in order, and refused where it is full;
  * with several threads that put. */
 #include "spans/span_queue.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { PLACES = 8, THREADS = 4, EACH = 5000 };
 
@@ -34,9 +27,8 @@ static void expect_first(struct span_queue *queue, int number)
     span_queue_drop(queue);
 }
 
-static void test_in_order(void **state)
+TEST(in_order)
 {
-    (void)state;
     struct span_queue *queue = span_queue_create(PLACES - 1);
     assert_int_equal(span_queue_places(queue), PLACES);
     assert_null(span_queue_first(queue));
@@ -73,11 +65,10 @@ static void *putter(void *first)
 }
 
 /* Each thread's records come whole and in its order, and none is lost or twice there. */
-static void test_many_threads(void **state)
+TEST(many_threads)
 {
     pthread_t threads[THREADS];
     int firsts[THREADS], next[THREADS];
-    (void)state;
     shared = span_queue_create(PLACES);
     for (int i = 0; i < THREADS; i++) {
         firsts[i] = next[i] = i * EACH;
@@ -98,13 +89,4 @@ static void test_many_threads(void **state)
         pthread_join(threads[i], NULL);
     assert_null(span_queue_first(shared));
     span_queue_free(shared);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_in_order),
-        cmocka_unit_test(test_many_threads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

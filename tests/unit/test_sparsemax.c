@@ -1,16 +1,8 @@
 /* test_sparsemax.c - sparsemax weights: published numbers, the paper's properties, and the search
  * for a threshold where rounding is at its worst. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fill.h"
 #include "forward/sparsemax.h"
-
-#include <math.h>
+#include "test.h"
 
 enum { KEYS_MAX = 5000 };
 
@@ -35,9 +27,8 @@ static int sparsemax(const float *scores, float *weights, int64_t n, float sink)
 
 /* The example on the page of the entmax package, and pairs worked out from the paper's equation
  * 3: for two scores t and 0, the first has the weight (1 + t) / 2, kept between 0 and 1. */
-static void test_published(void **state)
+TEST(published)
 {
-    (void)state;
     const float scores[3] = { -2.0f, 0.0f, 0.5f };
     float weights[3];
     sparsemax(scores, weights, 3, -INFINITY);
@@ -61,9 +52,8 @@ static double sum_of(const float *weights, int64_t n)
 /* The weights lie on the simplex. Scores and weights have the same order. Where two weights are
  * not 0, they differ as their scores do (the paper's proposition 2 and equation 3). It takes few
  * rounds. */
-static void test_properties(void **state)
+TEST(properties)
 {
-    (void)state;
     static float scores[KEYS_MAX], weights[KEYS_MAX];
     static const float widths[] = { 0.0f, 1e-6f, 0.01f, 1.0f, 30.0f, 1e5f };
     struct fill fill = { 17 };
@@ -85,9 +75,8 @@ static void test_properties(void **state)
 }
 
 /* The gaps between scores fall by a factor, so each round leaves out only few of them. */
-static void test_slow_rows(void **state)
+TEST(slow_rows)
 {
-    (void)state;
     static float scores[KEYS_MAX], weights[KEYS_MAX];
     for (double factor = 0.3; factor < 1; factor += 0.0999) {
         double gap = 1;
@@ -98,9 +87,8 @@ static void test_slow_rows(void **state)
     }
 }
 
-static void test_sink_and_nothing(void **state)
+TEST(sink_and_nothing)
 {
-    (void)state;
     const float scores[3] = { 0.25f, -INFINITY, -5.0f }, none[2] = { -INFINITY, -INFINITY };
     float weights[3];
     sparsemax(scores, weights, 3, 0.25f); /* the sink takes half */
@@ -112,21 +100,10 @@ static void test_sink_and_nothing(void **state)
     sparsemax(none, weights, 0, -INFINITY);
 }
 
-static void test_nan(void **state)
+TEST(nan)
 {
-    (void)state;
     const float scores[3] = { 0.25f, NAN, 0.5f };
     float weights[3];
     sparsemax(scores, weights, 3, -INFINITY);
     assert_true(isnan(weights[0]) && isnan(weights[1]) && isnan(weights[2]));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_published), cmocka_unit_test(test_properties),
-        cmocka_unit_test(test_slow_rows), cmocka_unit_test(test_sink_and_nothing),
-        cmocka_unit_test(test_nan),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

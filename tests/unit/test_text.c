@@ -1,25 +1,7 @@
 /* test_text.c - JSON text as it is written: escapes, tensors, and the bound to the byte. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/utf8.h"
+#include "test.h"
 #include "text/text.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-/* Without this AddressSanitizer ends the program where malloc() would return NULL. */
-const char *__asan_default_options(void);
-
-const char *__asan_default_options(void)
-{
-    return "allocator_may_return_null=1";
-}
 
 static void assert_text(const struct text *text, const char *expected)
 {
@@ -29,9 +11,8 @@ static void assert_text(const struct text *text, const char *expected)
     assert_memory_equal(text->data, expected, text->used);
 }
 
-static void test_parts(void **state)
+TEST(parts)
 {
-    (void)state;
     struct text text;
     text_init(&text, 1 << 20);
     text_raw(&text, "{");
@@ -56,9 +37,35 @@ static void test_parts(void **state)
     text_free(&text);
 }
 
-static void test_decimals(void **state)
+TEST(string_escapes)
 {
-    (void)state;
+    static const struct {
+        const char *string, *expected;
+    } CASES[] = {
+        { "", "\"\"" },
+        { "plain", "\"plain\"" },
+        { "\"\\/", "\"\\\"\\\\/\"" },
+        { "\b\f\n\r\t", "\"\\b\\f\\n\\r\\t\"" },
+        { "\x01 \x1f\x7f", "\"\\u0001 \\u001f\x7f\"" },
+        { "\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80", "\"\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80\"" },
+        { "a\xFFz", "\"a\xEF\xBF\xBDz\"" },
+        { "\xC3", "\"\xEF\xBF\xBD\"" },
+        { "\x80", "\"\xEF\xBF\xBD\"" },
+        { "\xC0\xAF", "\"\xEF\xBF\xBD\xEF\xBF\xBD\"" },
+        { "\xED\xA0\x80", "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\"" },
+        { "\xE2\x82", "\"\xEF\xBF\xBD\xEF\xBF\xBD\"" },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        struct text text;
+        text_init(&text, 1000);
+        text_string(&text, CASES[i].string);
+        assert_text(&text, CASES[i].expected);
+        text_free(&text);
+    }
+}
+
+TEST(decimals)
+{
     static const struct {
         int64_t value;
         int places;
@@ -85,9 +92,8 @@ static void test_decimals(void **state)
 
 /* Text that does not fit fails as text beyond any bound does. The last byte stays free for a
  * NUL. */
-static void test_buffer_of_the_caller(void **state)
+TEST(buffer_of_the_caller)
 {
-    (void)state;
     char buffer[9] = "........";
     struct text text = text_in(buffer, sizeof buffer);
     text_raw(&text, "12345678");
@@ -98,9 +104,8 @@ static void test_buffer_of_the_caller(void **state)
     assert_int_equal(text.used, 8);
 }
 
-static void test_copies(void **state)
+TEST(copies)
 {
-    (void)state;
     char out[5];
     text_copy(out, sizeof out, "");
     assert_string_equal(out, "");
@@ -110,39 +115,10 @@ static void test_copies(void **state)
     assert_string_equal(out, "five");
 }
 
-static void test_string_escapes(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *string, *expected;
-    } CASES[] = {
-        { "", "\"\"" },
-        { "plain", "\"plain\"" },
-        { "\"\\/", "\"\\\"\\\\/\"" },
-        { "\b\f\n\r\t", "\"\\b\\f\\n\\r\\t\"" },
-        { "\x01 \x1f\x7f", "\"\\u0001 \\u001f\x7f\"" },
-        { "\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80", "\"\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80\"" },
-        { "a\xFFz", "\"a\xEF\xBF\xBDz\"" },
-        { "\xC3", "\"\xEF\xBF\xBD\"" },
-        { "\x80", "\"\xEF\xBF\xBD\"" },
-        { "\xC0\xAF", "\"\xEF\xBF\xBD\xEF\xBF\xBD\"" },
-        { "\xED\xA0\x80", "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\"" },
-        { "\xE2\x82", "\"\xEF\xBF\xBD\xEF\xBF\xBD\"" },
-    };
-    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
-        struct text text;
-        text_init(&text, 1000);
-        text_string(&text, CASES[i].string);
-        assert_text(&text, CASES[i].expected);
-        text_free(&text);
-    }
-}
-
 /* Every code that UTF-8 can have passes and ends where it should. Every surrogate, overlong form
  * and larger code is refused. */
-static void test_utf8(void **state)
+TEST(utf8)
 {
-    (void)state;
     for (unsigned code = 0; code <= 0x10FFFF; code++) {
         if (code >= 0xD800 && code <= 0xDFFF)
             continue;
@@ -163,9 +139,8 @@ static void test_utf8(void **state)
     assert_int_equal(utf8_character_size("", 0), 0);
 }
 
-static void test_tensors(void **state)
+TEST(tensors)
 {
-    (void)state;
     const float values[] = { 1, -2.5f, 3, 4, 5, NAN, 7, 8, 9, 10, 11, 12 };
     static const struct {
         int rank;
@@ -207,9 +182,8 @@ static void write_all(struct text *text)
 }
 
 /* With a bound of exactly its length a text is whole; with one byte less it fails. */
-static void test_bound(void **state)
+TEST(bound)
 {
-    (void)state;
     struct text whole;
     text_init(&whole, SIZE_MAX);
     write_all(&whole);
@@ -235,9 +209,8 @@ static void test_bound(void **state)
 }
 
 /* Text that comes after a failure is dropped, however short it is. */
-static void test_failure_stays(void **state)
+TEST(failure_stays)
 {
-    (void)state;
     struct text text;
     text_init(&text, 10);
     text_raw(&text, "12345678");
@@ -254,9 +227,8 @@ static void test_failure_stays(void **state)
     text_free(&text);
 }
 
-static void test_no_memory(void **state)
+TEST(no_memory)
 {
-    (void)state;
     struct text text;
     text_init(&text, SIZE_MAX);
     text_raw(&text, "kept");
@@ -269,9 +241,8 @@ static void test_no_memory(void **state)
 }
 
 /* The caller that takes the data sets it to NULL. */
-static void test_data_can_be_taken(void **state)
+TEST(data_can_be_taken)
 {
-    (void)state;
     struct text text;
     text_init(&text, 100);
     text_raw(&text, "mine");
@@ -282,22 +253,4 @@ static void test_data_can_be_taken(void **state)
     free(data);
     text_free(NULL);
     text_free(&(struct text){ 0 });
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_string_escapes),
-        cmocka_unit_test(test_decimals),
-        cmocka_unit_test(test_buffer_of_the_caller),
-        cmocka_unit_test(test_copies),
-        cmocka_unit_test(test_utf8),
-        cmocka_unit_test(test_tensors),
-        cmocka_unit_test(test_bound),
-        cmocka_unit_test(test_failure_stays),
-        cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_data_can_be_taken),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,10 @@
 /* test_tiles.c - the permission to use tiles: given where kernels may use them, refused in words
  * where a filter of system calls stands before it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "host/process_start.h"
+#include "test.h"
 
 #include <errno.h>
 #include <seccomp.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,28 +41,17 @@ static int ask_behind_filter(void)
     return reason == NULL || strstr(reason, "seccomp") == NULL;
 }
 
-static void test_ask(void **state)
+TEST(ask)
 {
-    (void)state;
     assert_int_equal(status_in_child(ask), 0);
 }
 
-static void test_filter(void **state)
+TEST(filter)
 {
-    (void)state;
 #ifdef __x86_64__
     assert_int_equal(status_in_child(ask_behind_filter), 0);
 #else
     (void)ask_behind_filter;
     skip();
 #endif
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ask),
-        cmocka_unit_test(test_filter),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

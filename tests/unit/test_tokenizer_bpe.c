@@ -1,20 +1,10 @@
 /* test_tokenizer_bpe.c - byte pair encoding: its options, its merges, and files that lie.
  *
  * The expected values are those of the reference implementation, tokenizers 0.22.2. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "pipeline_case.h"
+#include "test.h"
 
 #include "base/clock.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct bpe_case {
     const char *node;
@@ -88,9 +78,8 @@ static void write_tokens(char *out, size_t out_size, const struct step *model, c
     }
 }
 
-static void test_tokens_are_those_of_the_reference(void **state)
+TEST(tokens_are_those_of_the_reference)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct pipeline_case step;
         struct step model;
@@ -179,9 +168,8 @@ static int merge_plainly(const struct random_model *model, const char *text, int
     }
 }
 
-static void test_random_merges_follow_the_definition(void **state)
+TEST(random_merges_follow_the_definition)
 {
-    (void)state;
     static struct random_model random_model;
     srand(20);
     for (int problem = 0; problem < 60; problem++) {
@@ -209,9 +197,8 @@ static void test_random_merges_follow_the_definition(void **state)
 }
 
 /* A piece that is one long word takes no quadratic time: that would be a trillion steps here. */
-static void test_a_long_word(void **state)
+TEST(a_long_word)
 {
-    (void)state;
     enum { SIZE = 1 << 20 };
     struct pipeline_case step;
     struct step model;
@@ -234,9 +221,8 @@ static void test_a_long_word(void **state)
 
 /* ---------------------------------------------------------------- faults -- */
 
-static void test_files_that_lie_are_refused(void **state)
+TEST(files_that_lie_are_refused)
 {
-    (void)state;
     static const char *const wrong[][2] = {
         { "{`vocab`:{`a`:0}}", "merges is missing" },
         { "{`merges`:[]}", "vocab" },
@@ -270,9 +256,8 @@ static void test_files_that_lie_are_refused(void **state)
     }
 }
 
-static void test_an_unknown_token_that_is_missing(void **state)
+TEST(an_unknown_token_that_is_missing)
 {
-    (void)state;
     struct pipeline_case step;
     struct step model;
     struct model_output output = { .arena = &step.arena, .limit = &step.limit };
@@ -282,16 +267,4 @@ static void test_an_unknown_token_that_is_missing(void **state)
     assert_false(bpe_encode(model.state, "ab", 2, &output, &step.fault));
     assert_non_null(strstr(step.fault.message, "<unk>"));
     pipeline_case_free(&step);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tokens_are_those_of_the_reference),
-        cmocka_unit_test(test_random_merges_follow_the_definition),
-        cmocka_unit_test(test_a_long_word),
-        cmocka_unit_test(test_files_that_lie_are_refused),
-        cmocka_unit_test(test_an_unknown_token_that_is_missing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,8 @@
 /* test_tokenizer_decoders.c - the text that each decoder makes of tokens.
  *
  * The expected values are those of the reference implementation, tokenizers 0.22.2. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "pipeline_case.h"
-
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 struct decoder_case {
     const char *node;
@@ -75,9 +66,8 @@ static struct decoder_texts cut(const char *tokens, struct pipeline_case *step)
     return texts;
 }
 
-static void test_texts_are_those_of_the_reference(void **state)
+TEST(texts_are_those_of_the_reference)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         const struct decoder_case *expected = &CASES[i];
         struct pipeline_case step;
@@ -100,9 +90,8 @@ static void test_texts_are_those_of_the_reference(void **state)
 }
 
 /* The reference fails here: there is nothing to decode, or nothing left to strip. */
-static void test_nothing_is_decoded_to_nothing(void **state)
+TEST(nothing_is_decoded_to_nothing)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct pipeline_case step;
         struct step decoder;
@@ -128,9 +117,8 @@ static void test_nothing_is_decoded_to_nothing(void **state)
     pipeline_case_free(&step);
 }
 
-static void test_wrong_nodes_are_refused(void **state)
+TEST(wrong_nodes_are_refused)
 {
-    (void)state;
     static const char *const wrong[][2] = {
         { "{`type`:`Encode`}", "'Encode' is not known" },
         { "{}", "type is missing" },
@@ -151,14 +139,4 @@ static void test_wrong_nodes_are_refused(void **state)
                                      wrong[i][1]);
         pipeline_case_free(&step);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_texts_are_those_of_the_reference),
-        cmocka_unit_test(test_nothing_is_decoded_to_nothing),
-        cmocka_unit_test(test_wrong_nodes_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

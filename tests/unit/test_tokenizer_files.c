@@ -2,19 +2,10 @@
  *
  * Where a test compares tokens, the expected ones are those of the reference implementation,
  * tokenizers 0.22.2. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "test.h"
 #include "tokenizer/tokenizer_internal.h"
 
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,7 +15,6 @@ static char directory[64], path[96];
 
 static int make_directory(void **state)
 {
-    (void)state;
     strcpy(directory, "/tmp/attnd-tokenizer-XXXXXX");
     if (!mkdtemp(directory))
         return -1;
@@ -34,7 +24,6 @@ static int make_directory(void **state)
 
 static int remove_directory(void **state)
 {
-    (void)state;
     unlink(path);
     return rmdir(directory);
 }
@@ -96,9 +85,8 @@ static void expect_tokens(const struct tokenizer *tokenizer, const char *text, c
 
 /* ------------------------------------------------------------------- tests -- */
 
-static void test_lies(void **state)
+TEST(lies)
 {
-    (void)state;
     static const char *const FILES[][2] = {
         { "", "tokenizer.json: is empty" },
         { "not JSON", "" },
@@ -142,9 +130,8 @@ static void test_lies(void **state)
     expect_refused("{}\0", 3, "");
 }
 
-static void test_sizes(void **state)
+TEST_WITH(sizes, make_directory, remove_directory)
 {
-    (void)state;
     char *bytes;
     size_t size;
     struct fault fault = { 0 };
@@ -172,9 +159,8 @@ static void test_sizes(void **state)
     assert_null(bytes);
 }
 
-static void test_long_added_token(void **state)
+TEST(long_added_token)
 {
-    (void)state;
     char text[4096], content[1100];
     memset(content, 'x', sizeof content);
     snprintf(text, sizeof text,
@@ -184,9 +170,8 @@ static void test_long_added_token(void **state)
     expect_refused(text, strlen(text), "has 1025 bytes; expected at most 1024");
 }
 
-static void test_holes(void **state)
+TEST(holes)
 {
-    (void)state;
     struct tokenizer *tokenizer = read_text("{" WORDS "," SPACES "}");
     assert_string_equal(tokenizer_kind(tokenizer), "WordLevel");
     assert_string_equal(tokenizer_file(tokenizer), "tokenizer.json");
@@ -215,9 +200,8 @@ static void test_holes(void **state)
     tokenizer_free(tokenizer);
 }
 
-static void test_invalid_text(void **state)
+TEST(invalid_text)
 {
-    (void)state;
     struct tokenizer *tokenizer = read_text("{" WORDS "," SPACES "}");
     struct arena arena;
     struct token_list list;
@@ -241,9 +225,8 @@ static void test_invalid_text(void **state)
     "{\"content\":\"" content "\",\"id\":" id ",\"single_word\":" single ",\"lstrip\":" left       \
     ",\"rstrip\":" right ",\"normalized\":" normalized ",\"special\":" special "}"
 
-static void test_added_tokens(void **state)
+TEST(added_tokens)
 {
-    (void)state;
     struct tokenizer *tokenizer = read_text(
         "{\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"?\":0},\"unk_token\":\"?\"},"
         "\"normalizer\":{\"type\":\"Lowercase\"}," SPACES ",\"added_tokens\":[" ADDED(
@@ -265,9 +248,8 @@ static void test_added_tokens(void **state)
 
 /* A token's spaces are those of its own text where the model gave it, or it was found in a text
  * that had been normalized. */
-static void test_spaces_of_added_tokens(void **state)
+TEST(spaces_of_added_tokens)
 {
-    (void)state;
 #define UNKNOWN    ADDED("[UNK]", "0", "false", "false", "false", "false", "false")
 #define TWO_SPACES ADDED("  ", "1", "false", "false", "false", "true", "false")
     struct tokenizer *tokenizer = read_text(
@@ -294,9 +276,8 @@ static void test_spaces_of_added_tokens(void **state)
 
 /* Metaspace's scheme "first" is about what stands at the start of the text: a piece whose first
  * character the normalizer deleted does not, whether the text has added tokens or not. */
-static void test_deleted_beginning(void **state)
+TEST(deleted_beginning)
 {
-    (void)state;
 #define META                                                                                       \
     "\"normalizer\":{\"type\":\"Nmt\"},\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":" \
     "\"_\","                                                                                       \
@@ -320,9 +301,8 @@ static void test_deleted_beginning(void **state)
 }
 
 /* A token that is white space, and takes the white space behind it, looks at each space once. */
-static void test_many_spaces(void **state)
+TEST(many_spaces)
 {
-    (void)state;
     enum { COUNT = 1 << 20 };
     struct tokenizer *tokenizer = read_text(
         "{\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"?\":0},\"unk_token\":\"?\"}," SPACES
@@ -341,20 +321,4 @@ static void test_many_spaces(void **state)
     arena_free(&arena);
     free(text);
     tokenizer_free(tokenizer);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lies),
-        cmocka_unit_test_setup_teardown(test_sizes, make_directory, remove_directory),
-        cmocka_unit_test(test_long_added_token),
-        cmocka_unit_test(test_holes),
-        cmocka_unit_test(test_invalid_text),
-        cmocka_unit_test(test_added_tokens),
-        cmocka_unit_test(test_spaces_of_added_tokens),
-        cmocka_unit_test(test_deleted_beginning),
-        cmocka_unit_test(test_many_spaces),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

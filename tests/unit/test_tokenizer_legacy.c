@@ -1,19 +1,9 @@
 /* test_tokenizer_legacy.c - the legacy forms of a tokenizer's files: what each says, and files that
  * lie. tests/conformance/test_tokenizers.c compares their tokens with the reference's. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "test.h"
 #include "tokenizer/tokenizer.h"
 
 #include <dirent.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* ----------------------------------------------------------------- helpers -- */
@@ -22,14 +12,12 @@ static char directory[64];
 
 static int make_directory(void **state)
 {
-    (void)state;
     strcpy(directory, "/tmp/attnd-legacy-XXXXXX");
     return mkdtemp(directory) ? 0 : -1;
 }
 
 static int remove_directory(void **state)
 {
-    (void)state;
     DIR *folder = opendir(directory);
     if (!folder)
         return -1;
@@ -38,8 +26,6 @@ static int remove_directory(void **state)
     closedir(folder);
     return rmdir(directory);
 }
-
-#define OLDER_TEST(test) cmocka_unit_test_setup_teardown(test, make_directory, remove_directory)
 
 static void write_bytes(const char *name, const void *bytes, size_t size)
 {
@@ -119,9 +105,8 @@ static void expect_decoded(const struct tokenizer *tokenizer, const int32_t *ids
 
 #define LINES "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\n##s\ncafe\n"
 
-static void test_bert(void **state)
+TEST(bert)
 {
-    (void)state;
     write_text("vocab.txt", LINES);
     struct tokenizer *tokenizer = open_folder();
     assert_string_equal(tokenizer_kind(tokenizer), "WordPiece");
@@ -132,9 +117,8 @@ static void test_bert(void **state)
     tokenizer_free(tokenizer);
 }
 
-static void test_bert_cased(void **state)
+TEST(bert_cased)
 {
-    (void)state;
     write_text("vocab.txt", LINES);
     write_text("tokenizer_config.json", "{\"do_lower_case\":false}");
     struct tokenizer *tokenizer = open_folder();
@@ -142,9 +126,8 @@ static void test_bert_cased(void **state)
     tokenizer_free(tokenizer);
 }
 
-static void test_lines(void **state)
+TEST(lines)
 {
-    (void)state;
     write_text("vocab.txt",
                "[UNK]\r\n[CLS]\r\n[SEP]\r\nthe\r\ncat\r\nthe"); /* the last one counts */
     struct tokenizer *tokenizer = open_folder();
@@ -153,9 +136,8 @@ static void test_lines(void **state)
     tokenizer_free(tokenizer);
 }
 
-static void test_classes_of_words(void **state)
+TEST(classes_of_words)
 {
-    (void)state;
     write_text("vocab.txt", "<unk>\n<cls>\n<sep>\nthe\n<s>\n</s>\n[UNK]\n");
     write_text("config.json", "{\"model_type\":\"funnel\"}");
     struct tokenizer *tokenizer = open_folder();
@@ -186,9 +168,8 @@ static void test_classes_of_words(void **state)
     "ab\":8,\"<mask>\":9}"
 #define MERGES "#version: 0.2\na b\n\xC4\xA0 ab\n"
 
-static void test_byte_pairs(void **state)
+TEST(byte_pairs)
 {
-    (void)state;
     write_text("vocab.json", PAIRS);
     expect_refused("vocab.json: there is no merges.txt");
     write_text("merges.txt", MERGES);
@@ -209,9 +190,8 @@ static void test_byte_pairs(void **state)
     tokenizer_free(tokenizer);
 }
 
-static void test_added_tokens(void **state)
+TEST(added_tokens)
 {
-    (void)state;
     write_text("vocab.json", PAIRS);
     write_text("merges.txt", MERGES);
     write_text("added_tokens.json", "{\"<new>\":10,\"<newer>\":11}");
@@ -229,9 +209,8 @@ static void test_added_tokens(void **state)
     expect_refused("added_tokens.json: <new>");
 }
 
-static void test_broken_pairs(void **state)
+TEST(broken_pairs)
 {
-    (void)state;
     write_text("vocab.json", PAIRS);
     write_text("merges.txt", "a b c\n");
     expect_refused("merges.txt: line 1 is not two tokens");
@@ -313,9 +292,8 @@ static struct message small_model(int model_type, bool is_plain)
     return model;
 }
 
-static void test_sentencepiece_bpe(void **state)
+TEST(sentencepiece_bpe)
 {
-    (void)state;
     const struct message model = small_model(2, true);
     write_bytes("tokenizer.model", model.bytes, model.size);
     struct tokenizer *tokenizer = open_folder();
@@ -339,9 +317,8 @@ static void test_sentencepiece_bpe(void **state)
     expect_refused("MBartTokenizer");
 }
 
-static void test_sentencepiece_unigram(void **state)
+TEST(sentencepiece_unigram)
 {
-    (void)state;
     const struct message model = small_model(1, false);
     write_bytes("spiece.model", model.bytes, model.size);
     struct tokenizer *tokenizer = open_folder();
@@ -363,9 +340,8 @@ static void test_sentencepiece_unigram(void **state)
 }
 
 /* Every beginning of the file is taken or refused, and names the file. */
-static void test_cut_model(void **state)
+TEST(cut_model)
 {
-    (void)state;
     const struct message model = small_model(2, true);
     for (size_t size = 0; size < model.size; size++) {
         write_bytes("tokenizer.model", model.bytes, size);
@@ -383,9 +359,8 @@ static void expect_model_refused(struct message model, const char *words)
     expect_refused(words);
 }
 
-static void test_lying_models(void **state)
+TEST(lying_models)
 {
-    (void)state;
     expect_model_refused(small_model(4, true), "tokenizer.model: model_type is 4");
     struct message model = small_model(1, true);
     put_piece(&model, "", 0, 1);
@@ -411,9 +386,8 @@ static void test_lying_models(void **state)
     expect_model_refused(model, "treat_whitespace_as_suffix");
 }
 
-static void test_no_file(void **state)
+TEST(no_file)
 {
-    (void)state;
     struct tokenizer *tokenizer;
     struct fault fault;
     write_text("merges.txt", MERGES);
@@ -422,9 +396,8 @@ static void test_no_file(void **state)
 }
 
 /* The files of forms that are not read are named, unless there is a file that is read. */
-static void test_foreign_forms(void **state)
+TEST(foreign_forms)
 {
-    (void)state;
     write_text("tiktoken.model", "IQ== 0\n");
     expect_refused("tiktoken.model: this form of tokenizer is not read");
     write_text("tekken.json", "{}");
@@ -433,22 +406,4 @@ static void test_foreign_forms(void **state)
     tokenizer_free(open_folder());
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        OLDER_TEST(test_bert),
-        OLDER_TEST(test_bert_cased),
-        OLDER_TEST(test_lines),
-        OLDER_TEST(test_classes_of_words),
-        OLDER_TEST(test_byte_pairs),
-        OLDER_TEST(test_added_tokens),
-        OLDER_TEST(test_broken_pairs),
-        OLDER_TEST(test_sentencepiece_bpe),
-        OLDER_TEST(test_sentencepiece_unigram),
-        OLDER_TEST(test_cut_model),
-        OLDER_TEST(test_lying_models),
-        OLDER_TEST(test_no_file),
-        OLDER_TEST(test_foreign_forms),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(make_directory, remove_directory);

@@ -1,20 +1,10 @@
 /* test_tokenizer_limits.c - work that files ask for, and what ends it: the budget of a text, the
  * request that is over, the bounds of a load. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/clock.h"
 #include "pipeline_case.h"
+#include "test.h"
 #include "tokenizer/normalizer.h"
 #include "tokenizer/tokenizer_internal.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { TEXT_BYTES = 4 << 20 };
 
@@ -45,9 +35,8 @@ static struct tokenizer *opened(const char *file)
 }
 
 /* Each piece of the text takes most of the budget of a text. */
-static void test_pieces_share_the_budget(void **state)
+TEST(pieces_share_the_budget)
 {
-    (void)state;
     static const char *const STEPS[] = {
         "`pre_tokenizer`:{`type`:`Sequence`,`pretokenizers`:[{`type`:`WhitespaceSplit`},{`type`:"
         "`Split`,`pattern`:{`Regex`:`(a+)+b`},`behavior`:`Isolated`,`invert`:false}]}",
@@ -115,9 +104,8 @@ static char *with_long_piece(const char *format)
     return file;
 }
 
-static void test_a_request_that_is_over(void **state)
+TEST(a_request_that_is_over)
 {
-    (void)state;
     static const char *const LONG[] = {
         "{`model`:{`type`:`Unigram`,`unk_id`:0,`vocab`:[[`<unk>`,0],[`a`,-1],[`%s`,-2]]}}",
         "{`model`:{`type`:`WordPiece`,`unk_token`:`a`,`continuing_subword_prefix`:``,"
@@ -138,9 +126,8 @@ static void test_a_request_that_is_over(void **state)
                 "{`type`:`Prepend`,`prepend`:`b`}]}," LETTERS "}");
 }
 
-static void test_a_decoder_that_grows(void **state)
+TEST(a_decoder_that_grows)
 {
-    (void)state;
     struct text file, text;
     text_init(&file, SIZE_MAX);
     text_raw(&file, "{`decoder`:{`type`:`Sequence`,`decoders`:[{`type`:`Fuse`}");
@@ -190,9 +177,8 @@ static void expect_normalizer_refused(const char *step, int count, const char *w
     text_free(&file);
 }
 
-static void test_normalizers_of_added_tokens(void **state)
+TEST(normalizers_of_added_tokens)
 {
-    (void)state;
     expect_normalizer_refused(
         "{`type`:`Replace`,`pattern`:{`String`:`a`},`content`:`aa`}", 60,
         "tokenizer.json: added_tokens: the normalizer makes the token 'aaa' too long");
@@ -201,9 +187,8 @@ static void test_normalizers_of_added_tokens(void **state)
 }
 
 /* A charsmap that makes MANY characters of each letter a ends where the memory does. */
-static void test_a_charsmap_that_grows(void **state)
+TEST(a_charsmap_that_grows)
 {
-    (void)state;
     enum { UNITS = 512, LEAF = UNITS - 1, MANY = 1 << 16 };
     static unsigned char data[4 + 4 * UNITS + MANY + 1];
     static char text[MANY];
@@ -238,16 +223,4 @@ static void test_a_charsmap_that_grows(void **state)
     assert_true(clock_thread_ns() - start < 20000000000);
     arena_free(&arena);
     pipeline_case_free(&step);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pieces_share_the_budget),
-        cmocka_unit_test(test_a_request_that_is_over),
-        cmocka_unit_test(test_a_decoder_that_grows),
-        cmocka_unit_test(test_normalizers_of_added_tokens),
-        cmocka_unit_test(test_a_charsmap_that_grows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

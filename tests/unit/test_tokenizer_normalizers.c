@@ -2,19 +2,9 @@
  * that each new character stands for.
  *
  * The expected values are those of the reference implementation, tokenizers 0.22.2. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "test.h"
 #include "tokenizer/pipeline.h"
 #include "tokenizer/unicode.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct normalizer_case {
     const char *node, *text, *expected;
@@ -184,17 +174,15 @@ static void expect_case(const struct normalizer_case *c)
     built_free(&built);
 }
 
-static void test_cases(void **state)
+TEST(cases)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++)
         expect_case(&CASES[i]);
 }
 
 /* One string of a million marks is ordered in one go. */
-static void test_long_marks(void **state)
+TEST(long_marks)
 {
-    (void)state;
     enum { COUNT = 1 << 20 };
     struct built built;
     struct arena arena;
@@ -215,9 +203,8 @@ static void test_long_marks(void **state)
     built_free(&built);
 }
 
-static void test_faults(void **state)
+TEST(faults)
 {
-    (void)state;
     static const char *const NODES[][2] = {
         { "{\"type\":\"Foo\"}",
           "tokenizer.json: normalizer type 'Foo' is not known here; known: Sequence, Bert" },
@@ -246,9 +233,8 @@ static void test_faults(void **state)
 }
 
 /* A trie whose offsets lead out of it finds nothing. */
-static void test_trie_that_lies(void **state)
+TEST(trie_that_lies)
 {
-    (void)state;
     struct built built;
     struct arena arena;
     struct pieces pieces;
@@ -259,15 +245,4 @@ static void test_trie_that_lies(void **state)
     assert_int_equal(pieces.size, 3);
     arena_free(&arena);
     built_free(&built);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),
-        cmocka_unit_test(test_long_marks),
-        cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_trie_that_lies),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,19 +2,9 @@
  * offsets without spaces.
  *
  * The expected values are those of the reference implementation, tokenizers 0.22.2. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "pipeline_case.h"
+#include "test.h"
 #include "tokenizer/tokenizer_internal.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define BERT_TEMPLATE                                                                              \
     "{`type`:`TemplateProcessing`,`single`:[{`SpecialToken`:{`id`:`[CLS]`,`type_id`:0}},{`S"       \
@@ -145,9 +135,8 @@ static void write_tokens(char *out, size_t out_size, const struct token_list *li
     }
 }
 
-static void test_tokens_are_those_of_the_reference(void **state)
+TEST(tokens_are_those_of_the_reference)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         const struct post_case *expected = &CASES[i];
         struct tokenizer *tokenizer;
@@ -171,9 +160,8 @@ static void test_tokens_are_those_of_the_reference(void **state)
     }
 }
 
-static void test_which_tokens_are_added(void **state)
+TEST(which_tokens_are_added)
 {
-    (void)state;
     struct tokenizer *tokenizer;
     struct fault fault = { 0 };
     struct arena arena;
@@ -214,9 +202,8 @@ static void assert_encode_fault(const char *processor, const char *pair, const c
 
 #define ONLY_A "[{`Sequence`:{`id`:`A`,`type_id`:0}}]"
 
-static void test_what_a_template_cannot_do(void **state)
+TEST(what_a_template_cannot_do)
 {
-    (void)state;
     assert_encode_fault("{`type`:`TemplateProcessing`,`single`:" ONLY_A ",`pair`:null}", "b",
                         "/pair", "takes no pair");
     assert_encode_fault("{`type`:`TemplateProcessing`,`single`:" ONLY_A ",`pair`:[]}", "b", "/pair",
@@ -229,9 +216,8 @@ static void test_what_a_template_cannot_do(void **state)
                         NULL, "", "a template behind a template");
 }
 
-static void test_wrong_nodes_are_refused(void **state)
+TEST(wrong_nodes_are_refused)
 {
-    (void)state;
     static const char *const wrong[][2] = {
         { "{`type`:`Processing`}", "'Processing' is not known" },
         { "{`type`:`TemplateProcessing`,`pair`:" ONLY_A "}", "single is missing" },
@@ -264,15 +250,4 @@ static void test_wrong_nodes_are_refused(void **state)
             &step, post_processor_read(&step.build, step.node, &post_processor), wrong[i][1]);
         pipeline_case_free(&step);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tokens_are_those_of_the_reference),
-        cmocka_unit_test(test_which_tokens_are_added),
-        cmocka_unit_test(test_what_a_template_cannot_do),
-        cmocka_unit_test(test_wrong_nodes_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,8 @@
  * bytes of the text that they stand for.
  *
  * The expected values are those of the reference implementation, tokenizers 0.22.2. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "pipeline_case.h"
-
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 struct pre_tokenizer_case {
     const char *node, *text;
@@ -130,9 +121,8 @@ static void write_pieces(char *out, size_t out_size, const struct pieces *pieces
     }
 }
 
-static void test_pieces_are_those_of_the_reference(void **state)
+TEST(pieces_are_those_of_the_reference)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         const struct pre_tokenizer_case *expected = &CASES[i];
         struct pipeline_case step;
@@ -162,9 +152,8 @@ static bool cut_token(const void *state, struct pieces *pieces, const struct pie
 }
 
 /* No step touches an added token, and the text around it is cut as before. */
-static void test_added_tokens_stay(void **state)
+TEST(added_tokens_stay)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct pipeline_case step;
         struct step pre_tokenizer;
@@ -182,9 +171,8 @@ static void test_added_tokens_stay(void **state)
     }
 }
 
-static void test_wrong_nodes_are_refused(void **state)
+TEST(wrong_nodes_are_refused)
 {
-    (void)state;
     static const char *const wrong[][2] = {
         { "{`type`:`Tokenize`}", "'Tokenize' is not known" },
         { "{`type`:`Digits`}", "individual_digits is missing" },
@@ -214,14 +202,4 @@ static void test_wrong_nodes_are_refused(void **state)
             &step, pre_tokenizer_read(&step.build, step.node, &pre_tokenizer), wrong[i][1]);
         pipeline_case_free(&step);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pieces_are_those_of_the_reference),
-        cmocka_unit_test(test_added_tokens_stay),
-        cmocka_unit_test(test_wrong_nodes_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,7 @@
 /* test_tokenizer_regex.c - the matches of patterns of tokenizer files, and patterns that take too
  * long. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "test.h"
 #include "tokenizer/regex.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static struct regex *compiled(const char *pattern)
 {
@@ -56,9 +46,8 @@ static void assert_matches(const char *pattern, const char *text, const char *ex
     regex_free(regex);
 }
 
-static void test_matches_lie_from_left_to_right(void **state)
+TEST(matches_lie_from_left_to_right)
 {
-    (void)state;
     assert_matches("'s|'t| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
                    "it's  12 \xc3\xa4rger!\n", "0-2 2-4 4-5 5-8 8-15 15-16 16-17 ");
     assert_matches("\\p{Han}+",
@@ -70,9 +59,8 @@ static void test_matches_lie_from_left_to_right(void **state)
 }
 
 /* An empty match directly behind another match is left out. */
-static void test_empty_matches(void **state)
+TEST(empty_matches)
 {
-    (void)state;
     assert_matches("",
                    "\xc3\xa4"
                    "b",
@@ -83,9 +71,8 @@ static void test_empty_matches(void **state)
 
 /* Each of these characters is in Unicode 16, as in the reference's engine, whatever the version of
  * the engine here. */
-static void test_properties_are_those_of_unicode_16(void **state)
+TEST(properties_are_those_of_unicode_16)
 {
-    (void)state;
     assert_matches("\\p{L}", "\u1c89\U0002EBF0\U00031350\uA7DA", "0-3 3-7 7-11 11-14 ");
     assert_matches("\\p{Lu}+|\\p{Ll}+", "\u1c89\u1c8a", "0-3 3-6 ");
     assert_matches("[^\\p{N}]|\\p{Nd}{2}", "\U00010D40\U00010D41", "0-8 ");
@@ -95,9 +82,8 @@ static void test_properties_are_those_of_unicode_16(void **state)
     assert_matches("\\p{Cn}", "\u1c89\u1c8b", "3-6 ");
 }
 
-static void test_a_scan_goes_over_several_texts(void **state)
+TEST(a_scan_goes_over_several_texts)
 {
-    (void)state;
     struct regex *regex = compiled("a+");
     struct regex_scan scan;
     struct fault fault;
@@ -129,9 +115,8 @@ static void assert_refused(const char *pattern, size_t size, const char *part)
         fail_msg("\"%s\" is not in \"%s\"", part, fault.message);
 }
 
-static void test_what_is_no_pattern_is_refused(void **state)
+TEST(what_is_no_pattern_is_refused)
 {
-    (void)state;
     static const char *const wrong[] = { "(a", "[a", "\\p{Nothing}", "*a", "(?<n>a)\\k<m>" };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
         assert_refused(wrong[i], strlen(wrong[i]), "is no regular expression");
@@ -159,9 +144,8 @@ static void assert_takes_too_long(const char *pattern, size_t size)
     regex_free(regex);
 }
 
-static void test_patterns_that_explode_are_a_fault(void **state)
+TEST(patterns_that_explode_are_a_fault)
 {
-    (void)state;
     assert_takes_too_long("(a+a+)+!.", 40);
     assert_takes_too_long("(?:a|a)*b?!.", 64);
     assert_takes_too_long("(a*)*\\1!.", 200);
@@ -170,9 +154,8 @@ static void test_patterns_that_explode_are_a_fault(void **state)
     assert_takes_too_long("(?:a+a+)+!.", 300000);
 }
 
-static void test_a_long_text_without_a_cut(void **state)
+TEST(a_long_text_without_a_cut)
 {
-    (void)state;
     struct regex *regex = compiled("\\s+(?!\\S)|\\s+");
     enum { SIZE = 600000 };
     char *text = malloc(SIZE + 1);
@@ -191,18 +174,4 @@ static void test_a_long_text_without_a_cut(void **state)
     assert_string_equal(matches, "600000-600001 ");
     free(text);
     regex_free(regex);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_matches_lie_from_left_to_right),
-        cmocka_unit_test(test_empty_matches),
-        cmocka_unit_test(test_properties_are_those_of_unicode_16),
-        cmocka_unit_test(test_a_scan_goes_over_several_texts),
-        cmocka_unit_test(test_what_is_no_pattern_is_refused),
-        cmocka_unit_test(test_patterns_that_explode_are_a_fault),
-        cmocka_unit_test(test_a_long_text_without_a_cut),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

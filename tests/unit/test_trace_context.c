@@ -1,15 +1,7 @@
 /* test_trace_context.c - traceparent and tracestate as W3C Trace Context has them, and the sampler.
  */
 #include "spans/trace_context.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 #define TRACE  "0af7651916cd43dd8448eb211c80319c"
 #define PARENT "b7ad6b7169203331"
@@ -32,12 +24,11 @@ static bool is_sampled(const char *traceparent, struct trace_sampler sampler)
     return context.flags & TRACE_FLAG_SAMPLED;
 }
 
-static void test_good(void **state)
+TEST(good)
 {
     static const char *const TEXTS[] = { GOOD, "42-" TRACE "-" PARENT "-01",
                                          "fe-" TRACE "-" PARENT "-01-what-comes-later",
                                          GOOD " \t " };
-    (void)state;
     for (size_t i = 0; i < sizeof TEXTS / sizeof TEXTS[0]; i++) {
         struct trace_context context = { .has_parent = false };
         if (!trace_context_read(&context, TEXTS[i]))
@@ -50,7 +41,7 @@ static void test_good(void **state)
 }
 
 /* A bad one changes nothing. */
-static void test_bad(void **state)
+TEST(bad)
 {
     static const char *const TEXTS[] = {
         "",
@@ -74,7 +65,6 @@ static void test_bad(void **state)
         "00-" TRACE "-" PARENT "- 1",
         " " GOOD,
     };
-    (void)state;
     const struct trace_context before = { .flags = 7, .trace_id = { 1 } };
     for (size_t i = 0; i < sizeof TEXTS / sizeof TEXTS[0]; i++) {
         struct trace_context context = before;
@@ -86,9 +76,8 @@ static void test_bad(void **state)
     assert_false(trace_context_read(&context, NULL));
 }
 
-static void test_begins(void **state)
+TEST(begins)
 {
-    (void)state;
     static const uint8_t ZEROS[TRACE_ID_BYTES];
     struct trace_context one, other;
     trace_context_begin(&one, GOOD, &ALL);
@@ -105,10 +94,9 @@ static void test_begins(void **state)
     assert_memory_equal(one.parent_id, ZEROS, SPAN_ID_BYTES);
 }
 
-static void test_sampler(void **state)
+TEST(sampler)
 {
     static const char REFUSED[] = "00-" TRACE "-" PARENT "-00";
-    (void)state;
     assert_true(is_sampled(GOOD, ALL) && is_sampled(GOOD, NONE) && is_sampled(NULL, ALL));
     assert_false(is_sampled(REFUSED, ALL) || is_sampled(REFUSED, NONE) || is_sampled(NULL, NONE));
     const struct trace_sampler always = { false, ALL.bound }, never = { false, 0 };
@@ -120,11 +108,10 @@ static void test_sampler(void **state)
 }
 
 /* A quarter of all ids: those whose last 63 bits are in the lowest quarter. */
-static void test_ratio(void **state)
+TEST(ratio)
 {
     static const struct trace_sampler QUARTER = { false, UINT64_C(1) << (TRACE_RATIO_BITS - 2) };
     int count = 0;
-    (void)state;
     assert_true(is_sampled("00-ffffffffffffffff3fffffffffffffff-" PARENT "-00", QUARTER));
     assert_false(is_sampled("00-ffffffffffffffff4000000000000000-" PARENT "-00", QUARTER));
     for (int i = 0; i < 4000; i++)
@@ -132,10 +119,9 @@ static void test_ratio(void **state)
     assert_in_range(count, 700, 1300); /* 11 standard deviations */
 }
 
-static void test_state(void **state)
+TEST(state)
 {
     char out[TRACE_STATE_MAX + 1], text[TRACE_STATE_MAX + 64];
-    (void)state;
     assert_int_equal(trace_state_copy(out, "congo=t61rcWkgMzE,rojo=00f067aa0ba902b7"), 39);
     assert_string_equal(out, "congo=t61rcWkgMzE,rojo=00f067aa0ba902b7");
     assert_int_equal(trace_state_copy(out, "a=1 ,\tb=\"2\""), 11);
@@ -155,13 +141,4 @@ static void test_state(void **state)
     text[3] = ',';
     assert_int_equal(trace_state_copy(out, text), 3);
     assert_string_equal(out, "xxx");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),    cmocka_unit_test(test_bad),   cmocka_unit_test(test_begins),
-        cmocka_unit_test(test_sampler), cmocka_unit_test(test_ratio), cmocka_unit_test(test_state),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,5 @@
 /* test_trie.c - a trie finds the strings that it was built of, and no others. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "test.h"
 #include "tokenizer/trie.h"
 
 static void build(struct trie *trie, struct trie_entry *entries, int64_t count, struct arena *arena)
@@ -20,9 +10,8 @@ static void build(struct trie *trie, struct trie_entry *entries, int64_t count, 
         fail_msg("%s", fault.message);
 }
 
-static void test_prefixes(void **state)
+TEST(prefixes)
 {
-    (void)state;
     struct trie_entry entries[] = { { { "abc", 3 }, 0 }, { { "a", 1 }, 1 }, { { "\xFF\0z", 3 }, 2 },
                                     { { "ab", 2 }, 3 },  { { "b", 1 }, 4 }, { { "ab", 2 }, 7 } };
     struct trie trie;
@@ -40,9 +29,8 @@ static void test_prefixes(void **state)
     arena_free(&arena);
 }
 
-static void test_empty(void **state)
+TEST(empty)
 {
-    (void)state;
     struct trie_entry none[1] = { 0 };
     struct trie trie;
     struct arena arena;
@@ -53,9 +41,8 @@ static void test_empty(void **state)
 }
 
 /* Every string of up to four bytes over a few letters is found or not as a plain search says. */
-static void test_random(void **state)
+TEST(random)
 {
-    (void)state;
     enum { COUNT = 3000, SIZE = 8 };
     static char texts[COUNT][SIZE];
     static struct trie_entry entries[COUNT];
@@ -88,9 +75,8 @@ static void test_random(void **state)
 }
 
 /* One string of a million bytes: no recursion by depth. */
-static void test_long(void **state)
+TEST(long)
 {
-    (void)state;
     enum { SIZE = 1000000 };
     char *text = calloc(1, SIZE);
     struct trie_entry entry = { { text, SIZE }, 5 };
@@ -101,12 +87,4 @@ static void test_long(void **state)
     assert_int_equal(trie_find(&trie, text, SIZE - 1), -1);
     arena_free(&arena);
     free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_prefixes),
-                                        cmocka_unit_test(test_empty), cmocka_unit_test(test_random),
-                                        cmocka_unit_test(test_long) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

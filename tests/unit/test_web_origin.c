@@ -1,23 +1,13 @@
 /* test_web_origin.c - origins of web pages and names of hosts, as they are typed and sent. */
 #include "config/web_origin.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 #define COUNT(array) (int)(sizeof(array) / sizeof(array)[0])
 
 #define LABEL_60 "a23456789-b23456789-c23456789-d23456789-e23456789-f234567890"
 
-static void test_serialised(void **state)
+TEST(serialised)
 {
-    (void)state;
     static const char *const CASES[][2] = {
         { "https://app.example", "https://app.example" },
         { "HTTPS://App.EXAMPLE", "https://app.example" },
@@ -48,9 +38,8 @@ static void test_serialised(void **state)
     }
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     static const char *const CASES[] = {
         "",
         "*",
@@ -105,9 +94,8 @@ static void test_refused(void **state)
     }
 }
 
-static void test_hosts(void **state)
+TEST(hosts)
 {
-    (void)state;
     static const char *const GOOD[] = { "attnd.example", "attnd",   "Attnd.Example:8443",
                                         "10.0.0.7",      "[::1]:8", "attnd.example." };
     static const char *const BAD[] = {
@@ -128,14 +116,4 @@ static void test_hosts(void **state)
     for (int i = 0; i < COUNT(BAD); i++)
         if (web_host_is_valid(BAD[i]))
             fail_msg("'%s' is taken", BAD[i]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_serialised),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_hosts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

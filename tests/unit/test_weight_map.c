@@ -2,20 +2,10 @@
  *
  * The test has the reductions of the whole map in their plainest form. It asks the library for
  * every combination of them, with tasks in order and in reverse, on every table of kernels. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fill.h"
 #include "layer.h"
 #include "rows.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 enum { HEADS = 4, Q_LEN = 150, KV_LEN = 203, HEAD_DIM = 5 };
 enum { WEIGHTS = HEADS * Q_LEN * KV_LEN };
@@ -228,12 +218,11 @@ static void expect_map(struct attn_weight_map map, const struct attn_kernels *ke
     free(want.indices);
 }
 
-static void test_every_combination(void **state)
+TEST(every_combination)
 {
     static const int64_t heads[] = { 0, 3 }, rows[] = { 2, 63, 64, 66, 149 };
     static const int64_t pools[][2] = { { 0, 0 }, { 4, 10 }, { 149, 203 }, { 500, 500 }, { 3, 1 } };
     static const int64_t top_ks[] = { 0, 1, 7, 500 };
-    (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k; k++) {
         make_whole(*k);
         for (int number = 0; number < 4 * 2 * 5 * 4; number++) {
@@ -258,11 +247,10 @@ static void test_every_combination(void **state)
 
 /* If the library looks for the greatest among the scores, it finds those of the weights, ties
  * included. */
-static void test_every_spread(void **state)
+TEST(every_spread)
 {
     static const float spreads[] = { 3, 1e-2f, 1e-6f, 3e-7f, 0, 1000, 1e6f };
     static const int64_t top_ks[] = { 1, 8, 12, 32, 33 };
-    (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k; k++)
         for (size_t i = 0; i < sizeof spreads / sizeof spreads[0]; i++) {
             make_whole_of(*k, spreads[i]);
@@ -277,9 +265,8 @@ static void test_every_spread(void **state)
 }
 
 /* NaN comes after all numbers, and no cell is NaN. */
-static void test_not_a_number(void **state)
+TEST(not_a_number)
 {
-    (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k; k++) {
         make_whole_of(*k, 3);
         data.query[70 * HEAD_DIM] = NAN;
@@ -303,10 +290,9 @@ static void test_not_a_number(void **state)
 }
 
 /* In double, tasks have other rows. The map is still that of the weights. */
-static void test_in_double(void **state)
+TEST(in_double)
 {
     static const int64_t heads[] = { 0, 3 }, rows[] = { 2, 7, 8, 66, 149 };
-    (void)state;
     precision = ATTN_F64;
     make_whole(NULL);
     for (int with_context = 0; with_context < 2; with_context++) {
@@ -322,10 +308,9 @@ static void test_in_double(void **state)
     precision = ATTN_F32;
 }
 
-static void test_nothing_chosen(void **state)
+TEST(nothing_chosen)
 {
     static const int64_t none[] = { 0 };
-    (void)state;
     make_whole(NULL);
     for (int with_context = 0; with_context < 2; with_context++) {
         expect_map((struct attn_weight_map){ .row_list = none, .pool_rows = 2, .pool_columns = 2 },
@@ -339,9 +324,8 @@ static void test_nothing_chosen(void **state)
 
 /* The mean and the maximum over heads do not hold the whole map: the memory of a task does not
  * grow with the rows of the problem or with its heads. */
-static void test_memory(void **state)
+TEST(memory)
 {
-    (void)state;
     float number = 0;
     for (int heads = ATTN_MAP_EACH; heads <= ATTN_MAP_MAX; heads++) {
         struct attn_weight_map map = { .heads = (enum attn_map_heads)heads, .values = &number };
@@ -365,7 +349,7 @@ static void test_memory(void **state)
     }
 }
 
-static void test_checks(void **state)
+TEST(checks)
 {
     static const int64_t falling[] = { 2, 1 }, twice[] = { 1, 1 }, beyond[] = { 0, Q_LEN },
                          negative[] = { -1 };
@@ -389,7 +373,6 @@ static void test_checks(void **state)
         { { .top_k = 1, .pool_rows = 1, .values = &number, .indices = &index },
           "weight_map.pooled" },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct attn_layer_problem problem = problem_of(NULL);
         struct attn_layer_plan plan;
@@ -408,11 +391,10 @@ static void test_checks(void **state)
     assert_string_equal(where, "weights");
 }
 
-static void test_top_k(void **state)
+TEST(top_k)
 {
     static const float row[] = { NAN, 1, 3, -INFINITY, 3, INFINITY, NAN, 1 };
     static const int64_t order[] = { 5, 2, 4, 1, 7, 3, 0, 6 };
-    (void)state;
     for (int64_t k = 0; k <= 8; k++) {
         float values[8];
         int64_t indices[8];
@@ -421,19 +403,4 @@ static void test_top_k(void **state)
         for (int64_t i = 0; i < k; i++)
             assert_memory_equal(&values[i], &row[order[i]], sizeof *row);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_combination),
-        cmocka_unit_test(test_every_spread),
-        cmocka_unit_test(test_not_a_number),
-        cmocka_unit_test(test_in_double),
-        cmocka_unit_test(test_nothing_chosen),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_checks),
-        cmocka_unit_test(test_top_k),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

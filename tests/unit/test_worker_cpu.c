@@ -1,13 +1,7 @@
 /* A worker leaves a CPU on which another one runs: it goes on elsewhere, and may still run wherever
  * it might before. Where it may run nowhere else, it stays. */
+#include "test.h"
 #include "work/scheduler_internal.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 static cpu_set_t allowed; /* to the process */
 
@@ -37,10 +31,9 @@ static void go_to(int cpu)
 
 /* The kernel may move the test on before its CPU is read, so one of some tries must show the move.
  * Without worker_cpu_leave() none does: the CPU that was left has nothing else to run. */
-static void test_leaves_a_busy_cpu(void **state)
+TEST(leaves_a_busy_cpu)
 {
     int others = 0, tries = 0;
-    (void)state;
     if (CPU_COUNT(&allowed) < 2)
         skip();
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
@@ -56,16 +49,14 @@ static void test_leaves_a_busy_cpu(void **state)
     assert_true(others > tries / 2);
 }
 
-static void test_stays_where_every_cpu_is_busy(void **state)
+TEST(stays_where_every_cpu_is_busy)
 {
-    (void)state;
     worker_cpu_leave(&allowed);
     expect_mask(&allowed);
 }
 
-static void test_a_pinned_worker_stays(void **state)
+TEST(a_pinned_worker_stays)
 {
-    (void)state;
     const int cpu = sched_getcpu();
     const cpu_set_t busy = one_of(cpu);
     worker_cpu_pin(&allowed, 0);
@@ -81,12 +72,7 @@ static void test_a_pinned_worker_stays(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_leaves_a_busy_cpu),
-        cmocka_unit_test(test_stays_where_every_cpu_is_busy),
-        cmocka_unit_test(test_a_pinned_worker_stays),
-    };
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
         return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL);
 }
