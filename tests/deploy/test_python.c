@@ -244,7 +244,10 @@ TEST(client)
     snprintf(listen, sizeof listen, "unix:@attnd-python-%d", (int)getpid());
     struct daemon daemon;
     char *models = daemon_directory_create(); /* a copy, because it puts models there */
-    snprintf(command, sizeof command, "cp -r examples/models/. %s", models);
+    snprintf(command, sizeof command,
+             "cd %s && cp -r $OLDPWD/examples/models/. . && cp -r stories260K untokenized && "
+             "rm untokenized/tokenizer.json",
+             models);
     assert_int_equal(system(command), 0);
     daemon_start_with(&daemon, "--models", models, "--model-control", "explicit", "--listen",
                       listen, NULL);

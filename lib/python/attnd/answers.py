@@ -266,10 +266,11 @@ class Answer(dict):
 
 
 def _predictions(texts, positions, ids, logprobs):
-    """Predictions as an answer in JSON has them."""
-    return [{"position": position, "tokens": [{"id": id, "text": text, "logprob": logprob}
-                                              for id, text, logprob in zip(*tokens)]}
-            for position, *tokens in zip(positions, ids, texts, logprobs)]
+    """Predictions as an answer in JSON has them; texts are None of a model without a tokenizer."""
+    return [{"position": position, "tokens": [dict({"id": id}, **({"text": texts[i][k]} if texts else {}),
+                                                   logprob=logprob)
+                                              for k, (id, logprob) in enumerate(zip(*tokens))]}
+            for i, (position, *tokens) in enumerate(zip(positions, ids, logprobs))]
 
 
 def _answer(arrays, said):
@@ -283,7 +284,7 @@ def _answer(arrays, said):
     if not arrays:
         return answer
     if "predictions.ids" in arrays:
-        answer["predictions"] = _predictions(said["predictions"], *(
+        answer["predictions"] = _predictions(said.get("predictions"), *(
             arrays["predictions." + name].tolist() for name in ("positions", "ids", "logprobs")))
     for name, array in arrays.items():
         parts = name.split(".", 2)

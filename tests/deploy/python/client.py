@@ -104,6 +104,10 @@ assert [place["position"] for place in most] == [2] and [token["id"] for token i
 assert most[0]["tokens"][0]["text"] == "," and abs(most[0]["tokens"][0]["logprob"] + 0.008991) < 1e-5
 listed, = story.trace_batch([{"text": "One day"}], layers=[], outputs=["predictions"], top_k_tokens=2)
 assert [token["text"] for token in listed.predictions[0]["tokens"]] == [",", "\u2581there"]
+# Without a tokenizer the tokens have no texts.
+bare = attnd.Client(url, model="untokenized", timeout=200).trace(tokens=[1, 403], outputs=["predictions", "weights"])
+assert [set(token) for token in bare.predictions[0]["tokens"]] == [{"id", "logprob"}] * 5
+assert bare.attentions[0].tokens == ["1", "403"]
 one, bad = story.trace_batch([{"text": "One"}, {"tokens": [1, 512]}], layers=[0], outputs=["weights"])
 assert one.attentions[0].tokens[1] == "\u2581One" and one.layers[0].layer == 0
 assert one.attentions[0].shape == (8, 2, 2) and bad.pointer == "/requests/1/tokens/1"
