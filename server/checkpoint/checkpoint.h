@@ -75,8 +75,8 @@ bool checkpoint_check_quantised(const struct checkpoint *checkpoint,
 bool checkpoint_check_fields(const struct checkpoint *checkpoint, struct fault *fault);
 
 /* Sets the fault of a family that is not known, or whose tensors the file does not have, and
- * returns false: what the file's attention has that nothing here computes, which known family is
- * nearest, and which config to write instead. */
+ * returns false (checkpoint_unknown.c): what the file's attention has that no config of ours can
+ * say, which known family is nearest, and which config to write instead. */
 bool checkpoint_refuse_family(const struct checkpoint *checkpoint,
                               const struct model_tensors *tensors, struct fault *fault);
 

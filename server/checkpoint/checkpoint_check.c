@@ -1,11 +1,9 @@
-/* checkpoint_check.c - the lists of what is known: fields that change no attention, tensors that
- * quantisation writes, and words in names of tensors that tell what attention is made of. */
+/* checkpoint_check.c - the lists of what is known: fields that change no attention, and tensors
+ * that quantisation writes. */
 #include "checkpoint/checkpoint.h"
 
 #include "base/dtype.h"
-#include "base/names.h"
 #include "checkpoint/checkpoint_fields.h"
-#include "checkpoint/checkpoint_tensors.h"
 
 #include <fnmatch.h>
 #include <stddef.h>
@@ -13,14 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    PATH_BYTES = 160,
-    VALUE_BYTES = 64,
-    LISTED_BYTES = 128,
-    PARTS_BYTES = 160,
-    NEAREST_BYTES = 96,
-    FAMILY_BYTES = 32
-};
+enum { PATH_BYTES = 160, VALUE_BYTES = 64 };
 
 /* ------------------------------------------------------------- quantisation -- */
 
@@ -333,185 +324,4 @@ bool checkpoint_check_fields(const struct checkpoint *checkpoint, struct fault *
             return false;
     }
     return true;
-}
-
-/* ---------------------------------------------------------- unknown families -- */
-
-/* Names of tensors tell what a model's attention is made of, for a name is a part of its published
- * code. Without this a config of our own could be written that leaves such a part out in silence.
- */
-
-/* What tensors are called that belong to a part of attention which no config of ours has. */
-static const struct {
-    const char *word, *part;
-} PARTS[] = {
-    { "kv_a_proj", "latent projections" },
-    { "q_a_proj", "latent projections" },
-    { "kv_b_proj", "latent projections" },
-    { ".sinks", "sinks" },
-    { "linear_attn", "linear attention" },
-    { "time_mix", "linear attention" },
-    { "time_decay", "linear attention" },
-    { "A_log", "a state space" },
-    { "rg_lru", "a recurrence" },
-    { "q_norm", "norms of query and key" },
-    { "k_norm", "norms of query and key" },
-    { "query_norm", "norms of query and key" },
-    { "q_layernorm", "norms of query and key" },
-    { "query_layernorm", "norms of query and key" },
-    { "norm_q", "norms of query and key" },
-    { "lambda_q1", "differential attention" },
-    { "rel_embeddings", "relative positions" },
-    { "pos_bias_u", "relative positions" },
-    { "linear_pos", "relative positions" },
-    { "distance_embedding", "relative positions" },
-    { "relative_attention_bias", "relative positions" },
-};
-enum { PART_COUNT = sizeof PARTS / sizeof PARTS[0] };
-
-static bool has_tensor_word(const struct model_tensors *tensors, const char *word)
-{
-    for (int64_t i = 0; i < tensors->entry_count; i++)
-        if (strstr(model_tensors_at(tensors, i)->name, word))
-            return true;
-    return false;
-}
-
-/* "; it has latent projections, norms of query and key, which no config of ours has"; "": none. */
-static void write_parts(const struct model_tensors *tensors, char text[PARTS_BYTES])
-{
-    char names[PARTS_BYTES / 2] = "";
-    struct name_list list = name_list_in(names, sizeof names);
-    for (int i = 0; i < PART_COUNT; i++)
-        if (!strstr(names, PARTS[i].part) && has_tensor_word(tensors, PARTS[i].word))
-            name_list_add(&list, PARTS[i].part);
-    name_list_end(&list);
-    snprintf(text, PARTS_BYTES, "%s%s%s", names[0] ? "; it has " : "", names,
-             names[0] ? ", which a config of ours cannot say" : "");
-}
-
-static uint64_t first_dimension(const struct safetensors_entry *entry)
-{
-    uint64_t length = 0;
-    if (entry && entry->rank > 0)
-        safetensors_shape(entry, &length, 1);
-    return length;
-}
-
-/* Whether the weight of a norm of queries has the form of that scope. */
-static bool is_of_scope(const struct safetensors_entry *norm, enum attn_norm_scope scope,
-                        uint64_t outputs)
-{
-    const bool is_row = norm->rank == 1 && first_dimension(norm) == outputs;
-    return scope == ATTN_NORM_ROW    ? is_row
-           : scope == ATTN_NORM_HEAD ? norm->rank == 1 && !is_row
-                                     : norm->rank == 2;
-}
-
-/* How many of a stack's projections and norms the file has under its names, in the layer 0. */
-static int count_named(const struct checkpoint_stack *stack, const struct checkpoint *checkpoint,
-                       const struct model_tensors *tensors)
-{
-    struct checkpoint_run run = { .stack = stack,
-                                  .document = &checkpoint->config,
-                                  .section = checkpoint->config.root,
-                                  .inner_count = 1 };
-    char name[CHECKPOINT_NAME_BYTES];
-    uint64_t outputs = 0;
-    int count = 0;
-    if (!checkpoint_name_find_prefix(&run, tensors))
-        return 0;
-    for (int i = 0; i < MODEL_PROJECTION_COUNT; i++) {
-        if (!stack->projections[i])
-            continue;
-        checkpoint_name_write(name, &run, 0, stack->projections[i], ".weight");
-        const struct safetensors_entry *entry = model_tensors_find(tensors, name);
-        if (!entry)
-            return 0;
-        if (i == MODEL_Q)
-            outputs = first_dimension(entry);
-        count++;
-    }
-    for (int i = 0; i < 2; i++) {
-        if (!stack->norms[i] || strchr(stack->norms[i], '%'))
-            continue;
-        checkpoint_name_write(name, &run, 0, stack->norms[i], ".weight");
-        const struct safetensors_entry *entry = model_tensors_find(tensors, name);
-        if (!entry || (i == 0 && !is_of_scope(entry, stack->norm_scope, outputs)))
-            return 0;
-        count++;
-    }
-    return count;
-}
-
-/* Writes the first name of the family whose tensors the file has most of; "": none. */
-static void find_nearest_family(const struct checkpoint *checkpoint,
-                                const struct model_tensors *tensors, char family[FAMILY_BYTES])
-{
-    static const struct checkpoint_stack *const TABLES[] = CHECKPOINT_TABLES;
-    int most = 0;
-    family[0] = '\0';
-    for (size_t i = 0; i < sizeof TABLES / sizeof TABLES[0]; i++)
-        for (const struct checkpoint_stack *stack = TABLES[i]; stack->model_type; stack++) {
-            const int count = count_named(stack, checkpoint, tensors);
-            if (count <= most)
-                continue;
-            most = count;
-            snprintf(family, FAMILY_BYTES, "%.*s", (int)strcspn(stack->model_type, "|"),
-                     stack->model_type);
-        }
-}
-
-/* Of norms those of query and key alone are a part of attention. */
-static bool looks_like_attention(const char *name)
-{
-    static const char *const WORDS[] = { "attn", "attention", "q_proj", "query", "qkv", "mixer" };
-    static const char *const NORMS[] = { "norm", "Norm", "ln_" };
-    static const char *const OWN_NORMS[] = { "q_norm",          "k_norm",       "query_norm",
-                                             "key_norm",        "q_layernorm",  "k_layernorm",
-                                             "query_layernorm", "key_layernorm" };
-    for (size_t i = 0; i < sizeof OWN_NORMS / sizeof OWN_NORMS[0]; i++)
-        if (strstr(name, OWN_NORMS[i]))
-            return true;
-    for (size_t i = 0; i < sizeof NORMS / sizeof NORMS[0]; i++)
-        if (strstr(name, NORMS[i]))
-            return false;
-    for (size_t i = 0; i < sizeof WORDS / sizeof WORDS[0]; i++)
-        if (strstr(name, WORDS[i]))
-            return true;
-    return false;
-}
-
-/* "h.0.attn.weight, h.1.attn.weight and 22 more"; in the order of the file. */
-static void list_tensors(const struct model_tensors *tensors, char text[LISTED_BYTES])
-{
-    struct name_list list = name_list_in(text, LISTED_BYTES);
-    for (int64_t i = 0; i < tensors->entry_count; i++) {
-        const struct safetensors_entry *entry = model_tensors_at(tensors, i);
-        if (looks_like_attention(entry->name))
-            name_list_add(&list, entry->name);
-    }
-    name_list_end(&list);
-}
-
-bool checkpoint_refuse_family(const struct checkpoint *checkpoint,
-                              const struct model_tensors *tensors, struct fault *fault)
-{
-    char listed[LISTED_BYTES], parts[PARTS_BYTES], family[FAMILY_BYTES], nearest[NEAREST_BYTES];
-    list_tensors(tensors, listed);
-    write_parts(tensors, parts);
-    find_nearest_family(checkpoint, tensors, family);
-    snprintf(nearest, sizeof nearest, "%s%s%s",
-             family[0] ? "; its tensors have the names of '" : "", family,
-             !family[0] ? ""
-             : parts[0] ? "', the nearest family"
-                        : "': where it computes the same, that may be its model_type");
-    return fault_set_at(fault, "/config/model_type", FAULT_OPTION,
-                        "model_type '%.24s' %s%s%s; write {\"attention\":\"scaled_dot_product\","
-                        "\"layers\":N,\"q_heads\":N,\"tensors\":{\"layers.0.q_proj.weight\":"
-                        "\"...\"}} as config.json%s; attention in this file: %s",
-                        checkpoint->type,
-                        checkpoint->stack_count > 0 ? "has other tensors" : "is not known here",
-                        parts, nearest, parts[0] ? " only where these may be left out" : "",
-                        listed[0] ? listed : "none by its names");
 }

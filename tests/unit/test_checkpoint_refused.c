@@ -17,6 +17,14 @@
     "encoder.block.#.layer.0.SelfAttention.v.weight 4x4, "                                         \
     "encoder.block.#.layer.0.SelfAttention.o.weight 4x4"
 
+#define SEQ2SEQ                                                                                    \
+    PUBLISHED_LINEARS("model.encoder.layers.#.self_attn.", "q_proj", "k_proj", "v_proj",           \
+                      "out_proj", "8")                                                             \
+    ", " PUBLISHED_LINEARS(                                                                        \
+        "model.decoder.layers.#.self_attn.", "q_proj", "k_proj", "v_proj", "out_proj",             \
+        "8") ", " PUBLISHED_LINEARS("model.decoder.layers.#.encoder_attn.", "q_proj", "k_proj",    \
+                                    "v_proj", "out_proj", "8")
+
 #define BEIT(more)                                                                                 \
     "{\"model_type\":\"beit\",\"hidden_size\":4,\"num_attention_heads\":2,"                        \
     "\"num_hidden_layers\":2,\"image_size\":[32,48],\"patch_size\":16" more "}"
@@ -53,7 +61,8 @@ struct refused {
 static const struct refused REFUSED[] = {
     /* Families. */
     { "{\"model_type\":\"mamba\"}", "backbone.layers.#.mixer.in_proj.weight 8x8", FAULT_OPTION,
-      "model_type 'mamba' is not known here; write {\"attention\":" },
+      "model_type 'mamba' is not known here; no family known here has its names; write "
+      "{\"attention\":" },
     { "{\"model_type\":\"mamba\"}", "backbone.layers.#.mixer.in_proj.weight 8x8", FAULT_OPTION,
       "backbone.layers.0.mixer.in_proj.weight" },
     { "{\"architectures\":[\"X\"]}", "a 8", FAULT_OPTION, "none by its names" },
@@ -79,7 +88,8 @@ static const struct refused REFUSED[] = {
       "model.layers.#.self_attn.kv_a_proj_with_mqa.weight 8x8, "
       "model.layers.#.self_attn.kv_a_layernorm.weight 8",
       FAULT_OPTION,
-      "is not known here; it has latent projections, which a config of ours cannot say; write "
+      "is not known here; it has latent projections, which a config of ours cannot say; no family "
+      "known here has its names; write "
       "{\"attention\":\"scaled_dot_product\",\"layers\":N,\"q_heads\":N,\"tensors\":"
       "{\"layers.0.q_proj.weight\":\"...\"}} as config.json only where these may be left out; "
       "attention in this file: model.layers.0.self_attn.kv_a_proj_with_mqa.weight and 1 more" },
@@ -87,6 +97,65 @@ static const struct refused REFUSED[] = {
       Q ", " KVO
         ", model.layers.#.linear_attn.A_log 4, model.layers.#.linear_attn.out_proj.weight 8x8",
       FAULT_OPTION, "it has linear attention, a state space, which" },
+    /* The nearest family: behind a word of one's own, with all of its stacks, with its biases. */
+    { "{\"model_type\":\"audio-spectrogram-transformer\"}",
+      PUBLISHED_LINEARS("own.encoder.layer.#.attention.", "attention.query", "attention.key",
+                        "attention.value", "output.dense", "8"),
+      FAULT_OPTION,
+      "model_type 'audio-spectrogram-transformer' is not known here; its tensors have the names of "
+      "'vit': where" },
+    { "{\"model_type\":\"new\"}", SEQ2SEQ, FAULT_OPTION, "names of 'bart': where" },
+    { "{\"model_type\":\"new\"}",
+      Q ", " KVO
+        ", model.layers.#.self_attn.q_proj.bias 8, model.layers.#.self_attn.k_proj.bias 8, "
+        "model.layers.#.self_attn.v_proj.bias 8",
+      FAULT_OPTION, "names of 'qwen2': where" },
+    { "{\"model_type\":\"new\"}", "own.part." Q, FAULT_OPTION,
+      "no family known here has its names" },
+    { "{\"model_type\":\"gpt_bigcode\"}",
+      "transformer.h.#.attn.c_attn.weight 12x8, transformer.h.#.attn.c_proj.weight 8x8, "
+      "transformer.h.#.attn.bias 1x1x4x4",
+      FAULT_OPTION,
+      "no family known here has its names; write {\"attention\":\"scaled_dot_product\","
+      "\"layers\":N,\"q_heads\":N,\"tensors\":{\"layers.0.q_proj.weight\":\"...\"}} as "
+      "config.json; "
+      "attention in this file: transformer.h.0.attn.c_attn.weight, "
+      "transformer.h.1.attn.c_attn.weight and 2 more" },
+    /* Whole words of names count: this is no norm of keys, and that no query of attention. */
+    { "{\"model_type\":\"new\"}",
+      Q ", " KVO ", model.layers.#.block_norm.weight 8, query_positions.weight 8x8", FAULT_OPTION,
+      "is not known here; its tensors have the names of 'llama': where it computes the same, that "
+      "may be its model_type; write {\"attention\":\"scaled_dot_product\",\"layers\":N,"
+      "\"q_heads\":N,\"tensors\":{\"layers.0.q_proj.weight\":\"...\"}} as config.json; attention "
+      "in "
+      "this file: model.layers.0.self_attn.q_proj.weight, model.layers.1.self_attn.q_proj.weight "
+      "and 6 more" },
+    { "{\"model_type\":\"new\"}",
+      "blocks.#.norm_attn_norm.attn.Wqkv.weight 24x8, blocks.#.norm_attn_norm.norm_1.weight 8, "
+      "blocks.#.feed_forward.key.weight 8x8",
+      FAULT_OPTION,
+      "attention in this file: blocks.0.norm_attn_norm.attn.Wqkv.weight, "
+      "blocks.1.norm_attn_norm.attn.Wqkv.weight" },
+    { "{\"model_type\":\"new\"}",
+      "layers.#.temporal_block.k_proj.weight 8x8, layers.#.SelfAttention.o.weight 8x8",
+      FAULT_OPTION,
+      "attention in this file: layers.0.temporal_block.k_proj.weight, "
+      "layers.1.temporal_block.k_proj.weight and 2 more" },
+    /* Other parts of attention. */
+    { "{\"model_type\":\"bitnet\"}", Q ", " KVO ", model.layers.#.self_attn.attn_sub_norm.weight 8",
+      FAULT_OPTION, "it has a norm of the context, which" },
+    { "{\"model_type\":\"swinv2\"}",
+      "blocks.#.attention.self.relative_position_bias_table 4x4, "
+      "blocks.#.attention.self.logit_scale 4, logit_scale 1",
+      FAULT_OPTION, "it has relative positions, cosine scores, which" },
+    { "{\"model_type\":\"xlnet\"}", "layer.#.rel_attn.r_w_bias 4x4, layer.#.rel_attn.q 8x8",
+      FAULT_OPTION, "it has relative positions, which" },
+    { "{\"model_type\":\"longformer\"}", "x.#.attention.self.query_global.weight 8x8", FAULT_OPTION,
+      "it has global queries, which" },
+    { "{\"model_type\":\"convbert\"}", "x.#.attention.self.conv_kernel_layer.weight 8x8",
+      FAULT_OPTION, "it has convolutions, which" },
+    { "{\"model_type\":\"mllama\"}", "layers.#.cross_attn_attn_gate 1, " Q, FAULT_OPTION,
+      "it has gates, which" },
     { LLAMA(",\"quantization_config\":{\"quant_method\":\"gptq\"}"), Q, FAULT_DTYPE,
       "quantised (quant_method 'gptq'); expected F32, F16, BF16 or F64 parameters; take the model "
       "that it was made from" },
