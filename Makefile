@@ -27,16 +27,16 @@ COMPILER := $(subst $(space),-,$(notdir $(CC)))
 B     := $(BUILD)/$(COMPILER)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))
 
 # ------------------------------------------------------------------------------------- sources --
-# Make finds new files by itself: lib/*/*.c, server/*/*.c, tests/*/test_*.c, tests/support/*.c,
+# Make finds new files by itself: lib/*/*.c, server/*/*.c, server/*/*/*.c, tests/*/test_*.c, tests/support/*.c,
 # tests/bench/{bench,load,traffic}*.c, tests/fuzz/fuzz_*.c.
 
 MACHINE     := $(shell $(CC) -dumpmachine 2>/dev/null || uname -m)
 KERNELS     := $(if $(filter x86_64%,$(MACHINE)),avx512 avx512_bf16 avx2 amx) $(if $(filter aarch64%,$(MACHINE)),neon_bf16) \
                generic dispatch
 LIB_SRC     := $(filter-out lib/kernels/%,$(wildcard lib/*/*.c)) $(KERNELS:%=lib/kernels/%.c)
-REFERENCE_SRC := $(wildcard server/reference/*.c)
-SERVER_SRC  := $(filter-out $(REFERENCE_SRC),$(wildcard server/*/*.c))
-PAGE_FILES  := $(sort $(wildcard server/page/index.html $(addprefix server/page/*/*.,html css js svg)))
+REFERENCE_SRC := $(wildcard server/cli/reference/*.c)
+SERVER_SRC  := $(filter-out $(REFERENCE_SRC),$(wildcard server/*/*.c server/*/*/*.c))
+PAGE_FILES  := $(sort $(wildcard server/explorer/index.html $(addprefix server/explorer/*/*.,html css js svg)))
 PRELOAD_SRC := $(wildcard tests/support/failing_malloc.c tests/support/injected.c)
 MODELS_LACKED := $(if $(filter x86_64%,$(MACHINE)),,matrix_model dots_model) $(if $(filter aarch64%,$(MACHINE)),,squares_model)
 SUPPORT_SRC := $(filter-out $(PRELOAD_SRC) tests/support/group_main.c $(MODELS_LACKED:%=tests/support/%.c),$(wildcard tests/support/*.c))
@@ -47,11 +47,11 @@ PEER_SRC    := tests/bench/peer_openblas.c tests/bench/peer_products.c $(if $(wi
 RIVAL_SRC   := tests/bench/own.c tests/bench/peers.c tests/bench/yardstick.c
 LOAD_SRC    := $(wildcard tests/bench/load_*.c)
 TRAFFIC_SRC := $(wildcard tests/bench/traffic*.c)
-C_FILES     := $(wildcard lib/*.h lib/*/*.[ch] server/main.c server/*/*.[ch] tests/*/*.[ch])
+C_FILES     := $(wildcard lib/*.h lib/*/*.[ch] server/main.c server/*/*.[ch] server/*/*/*.[ch] tests/*/*.[ch])
 
 KERNEL_OBJ  := $(KERNELS:%=$B/lib/kernels/%.o)
 LIB_OBJ     := $(LIB_SRC:%.c=$B/%.o)
-SERVER_OBJ  := $(SERVER_SRC:%.c=$B/%.o) $B/server/page/page_bytes.o $B/server/page/docs_bytes.o
+SERVER_OBJ  := $(SERVER_SRC:%.c=$B/%.o) $B/server/explorer/page_bytes.o $B/server/explorer/docs_bytes.o
 SUPPORT_OBJ := $(SUPPORT_SRC:%.c=$B/%.o)
 PRELOAD     := $(PRELOAD_SRC:%.c=$B/%.so)
 OUTER       := tests/http/% tests/faults/% tests/deploy/% tests/page/%
@@ -200,17 +200,17 @@ $B/tests/%.o: tests/%.c $B/flags $B/test-packages
 $B/server/api/openapi.o: server/openapi.json
 
 # The files of the page, packed, as one C file.
-$B/server/page/page_bytes.c: server/page/embed-page $(PAGE_FILES) $B/page-files
+$B/server/explorer/page_bytes.c: server/explorer/embed-page $(PAGE_FILES) $B/page-files
 	$(call say,PACK,$@)
 	$Q mkdir -p $(@D)
-	$Q server/page/embed-page PAGE $(PAGE_FILES) > $@.new && mv $@.new $@
-$B/server/page/%_bytes.o: $B/server/page/%_bytes.c $B/flags $B/server-packages
+	$Q server/explorer/embed-page PAGE $(PAGE_FILES) > $@.new && mv $@.new $@
+$B/server/explorer/%_bytes.o: $B/server/explorer/%_bytes.c $B/flags $B/server-packages
 	$(compile)
 
 # The pages of the reference, which the daemon serves at /docs: made of openapi.json, of the table of flags and of what
 # commands say to --help, by a program over the other objects of the daemon.
-REFERENCE_PROGRAM := $B/server/reference/make_reference
-REFERENCE_PAGES   := $(foreach page,calls types flags,$B/server/page/docs/$(page).md)
+REFERENCE_PROGRAM := $B/server/cli/reference/make_reference
+REFERENCE_PAGES   := $(foreach page,calls types flags,$B/server/explorer/docs/$(page).md)
 
 $B/libreference.a: $(filter-out %/docs_bytes.o,$(SERVER_OBJ))
 	$Q rm -f $@ && $(AR) rcsT $@ $^
@@ -219,13 +219,13 @@ $(REFERENCE_PROGRAM): $(REFERENCE_SRC:%.c=$B/%.o) $B/libreference.a $B/libattn.a
 	$(call say,LINK,$@)
 	$Q $(CC) $(FLAGS) $(TEST_LINKER) $^ $(LDFLAGS) $(SERVER_LIBS) -o $@
 
-$(REFERENCE_PAGES): $B/server/page/docs/%.md: $(REFERENCE_PROGRAM) server/openapi.json server/API.md
+$(REFERENCE_PAGES): $B/server/explorer/docs/%.md: $(REFERENCE_PROGRAM) server/openapi.json server/API.md
 	$Q mkdir -p $(@D)
 	$Q $< $* > $@.new && mv $@.new $@
 
-$B/server/page/docs_bytes.c: server/page/embed-page $(REFERENCE_PAGES)
+$B/server/explorer/docs_bytes.c: server/explorer/embed-page $(REFERENCE_PAGES)
 	$(call say,PACK,$@)
-	$Q server/page/embed-page DOCS $(REFERENCE_PAGES) > $@.new && mv $@.new $@
+	$Q server/explorer/embed-page DOCS $(REFERENCE_PAGES) > $@.new && mv $@.new $@
 
 reference: $(REFERENCE_PAGES) ## every operation, type and flag as Markdown, at build/reference/; a daemon serves it at /docs
 	@mkdir -p $(BUILD)/reference && cp $(REFERENCE_PAGES) $(BUILD)/reference/
@@ -377,8 +377,8 @@ programs: inner-programs $(TESTS) $(PRELOAD) $(LIBRARY) ## build what the tests 
 inner-programs: $(KERNEL_OBJ) $(DAEMON) $(call programs_of,$(INNER_SRC)) $(REPLAYS)
 threaded-programs: $(KERNEL_OBJ) $(DAEMON) $(THREADED)
 
-pictures: $B/tests/page/test_page_pictures daemon ## the pictures of server/page/README.md, made anew with Chromium
-	@ATTND_TEST_PICTURES=server/page/pictures $<
+pictures: $B/tests/page/test_page_pictures daemon ## the pictures of server/explorer/README.md, made anew with Chromium
+	@ATTND_TEST_PICTURES=server/explorer/pictures $<
 
 # axe-core finds in a page what shuts out people who see or move little. It is not in Debian.
 AXE_CORE ?= $(BUILD)/axe/node_modules/axe-core/axe.min.js

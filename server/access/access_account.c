@@ -4,8 +4,8 @@
 
 #include "base/clock.h"
 #include "base/names.h"
-#include "config/config_value.h"
-#include "watch/key_metrics.h"
+#include "host/config_value.h"
+#include "telemetry/key_metrics.h"
 
 #include <assert.h>
 #include <inttypes.h>

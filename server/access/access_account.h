@@ -8,8 +8,8 @@
 
 #include "base/fault.h"
 #include "base/memory_budget.h"
-#include "text/text.h"
-#include "work/job_share.h"
+#include "scheduler/job_share.h"
+#include "json/text.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -2,8 +2,8 @@
 #include "access/access_keys.h"
 
 #include "access/access_table.h"
-#include "watch/key_metrics.h"
-#include "watch/log.h"
+#include "telemetry/key_metrics.h"
+#include "telemetry/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

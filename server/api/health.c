@@ -1,7 +1,7 @@
 /* health.c - see health.h. */
 #include "api/health.h"
 
-#include "service/service.h"
+#include "call/service.h"
 
 void health_live(struct exchange *exchange)
 {

@@ -4,8 +4,8 @@
 #ifndef ATTND_INFER_HANDLERS_H
 #define ATTND_INFER_HANDLERS_H
 
+#include "call/service.h"
 #include "http/http.h"
-#include "service/service.h"
 
 void infer_handle_attention(struct exchange *exchange);
 void infer_handle_batch(struct exchange *exchange);

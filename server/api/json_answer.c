@@ -2,8 +2,8 @@
  * --answer-max. */
 #include "api/json_answer.h"
 
+#include "call/service.h"
 #include "formats/format.h"
-#include "service/service.h"
 
 bool json_answer_begin(struct json_answer *answer, struct exchange *exchange)
 {

@@ -4,11 +4,11 @@
  * the disk, so they are disk jobs. */
 #include "api/models.h"
 
-#include "model/model_describe.h"
-#include "service/disk_job.h"
-#include "service/model_access.h"
-#include "store/model_file.h"
-#include "text/json.h"
+#include "call/disk_job.h"
+#include "call/model_access.h"
+#include "models/model/model_describe.h"
+#include "models/store/model_file.h"
+#include "json/json.h"
 
 #include <stdlib.h>
 #include <strings.h>

@@ -4,8 +4,8 @@
  * struct model_statistics. Times are in microseconds and of inferences that were answered well. */
 #include "api/nv_metrics.h"
 
-#include "watch/metrics_text.h"
-#include "watch/model_statistics.h"
+#include "telemetry/metrics_text.h"
+#include "telemetry/model_statistics.h"
 
 #include <stddef.h>
 

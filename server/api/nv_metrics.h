@@ -6,8 +6,8 @@
 #ifndef ATTND_NV_METRICS_H
 #define ATTND_NV_METRICS_H
 
-#include "store/model_store.h"
-#include "text/text.h"
+#include "models/store/model_store.h"
+#include "json/text.h"
 
 /* Writes the metrics of every model that is served. A model's counts begin anew when it is loaded,
  * as its statistics do. */

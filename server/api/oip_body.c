@@ -1,8 +1,8 @@
 /* oip_body.c - see oip_body.h. */
 #include "api/oip_body.h"
 
+#include "call/service.h"
 #include "formats/coding.h"
-#include "service/service.h"
 
 #include <stdio.h>
 #include <stdlib.h>

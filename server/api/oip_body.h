@@ -4,7 +4,7 @@
 #define ATTND_OIP_BODY_H
 
 #include "http/http.h"
-#include "text/json.h"
+#include "json/json.h"
 
 /* The largest body, because it is read on a connection's thread. */
 enum { OIP_BODY_BYTES_MAX = 65536 };

@@ -7,9 +7,9 @@
 #include "api/oip_handlers.h"
 
 #include "api/oip_body.h"
-#include "service/service.h"
-#include "text/text.h"
-#include "watch/log.h"
+#include "call/service.h"
+#include "telemetry/log.h"
+#include "json/text.h"
 
 #include <stdatomic.h>
 #include <string.h>

@@ -6,9 +6,9 @@
 #include "api/oip_model.h"
 
 #include "api/oip_handlers.h"
+#include "call/model_access.h"
+#include "call/service.h"
 #include "operations/oip_tensors.h"
-#include "service/model_access.h"
-#include "service/service.h"
 
 #include <string.h>
 

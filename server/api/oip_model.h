@@ -3,7 +3,7 @@
 #define ATTND_OIP_MODEL_H
 
 #include "http/http.h"
-#include "store/model_store.h"
+#include "models/store/model_store.h"
 
 /* Finds the model of the exchange's {model} and {version} among those that view shows (NULL: all);
  * the caller releases it. False with a fault: loading, where the model or the daemon is not ready,

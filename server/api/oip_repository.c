@@ -5,8 +5,8 @@
 #include "api/oip_handlers.h"
 
 #include "api/oip_body.h"
-#include "service/disk_job.h"
-#include "service/model_access.h"
+#include "call/disk_job.h"
+#include "call/model_access.h"
 
 #include <string.h>
 

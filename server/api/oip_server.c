@@ -4,9 +4,9 @@
 #include "api/oip_handlers.h"
 
 #include "base/version.h"
-#include "service/model_access.h"
-#include "service/service.h"
-#include "text/text.h"
+#include "call/model_access.h"
+#include "call/service.h"
+#include "json/text.h"
 
 static const char *const EXTENSIONS[] = {
     "model_repository",

@@ -7,9 +7,9 @@
 #include "api/oip_handlers.h"
 
 #include "api/oip_body.h"
-#include "regions/regions.h"
-#include "service/service.h"
-#include "text/text.h"
+#include "call/service.h"
+#include "formats/regions.h"
+#include "json/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,8 +6,8 @@
 #include "api/oip_handlers.h"
 
 #include "api/oip_model.h"
-#include "service/service.h"
-#include "watch/model_statistics.h"
+#include "call/service.h"
+#include "telemetry/model_statistics.h"
 
 static int64_t value_of(const _Atomic int64_t *counter)
 {

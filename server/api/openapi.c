@@ -4,7 +4,7 @@
  * tests/http/test_openapi.c checks it against what the daemon does. */
 #include "api/openapi.h"
 
-#include "text/text.h"
+#include "json/text.h"
 
 extern const char openapi_document[];
 extern const uint64_t openapi_document_size;

@@ -3,13 +3,13 @@
 
 #include "access/access_keys.h"
 #include "api/nv_metrics.h"
-#include "service/service.h"
-#include "spans/span_exporter.h"
-#include "watch/log_writer.h"
-#include "watch/metrics.h"
-#include "watch/metrics_inference.h"
-#include "watch/metrics_text.h"
-#include "work/cost.h"
+#include "call/service.h"
+#include "scheduler/cost.h"
+#include "telemetry/log_writer.h"
+#include "telemetry/metrics.h"
+#include "telemetry/metrics_inference.h"
+#include "telemetry/metrics_text.h"
+#include "telemetry/span_exporter.h"
 
 static void write_number(struct text *text, const char *name, const char *type, const char *help,
                          uint64_t value)

@@ -7,7 +7,7 @@
 #define ATTND_PROMETHEUS_H
 
 #include "http/http.h"
-#include "text/text.h"
+#include "json/text.h"
 
 /* The page without aliases is shorter than this, whatever was counted. */
 enum { PROMETHEUS_BYTES_MAX = 16 << 20 };

@@ -10,13 +10,13 @@
 #include "api/sessions.h"
 #include "api/trace_handlers.h"
 #include "api/traces.h"
-#include "infer/call.h"
+#include "call/call.h"
+#include "call/disk_job.h"
+#include "explorer/page.h"
 #include "operations/sessions.h"
 #include "operations/softmax_call.h"
 #include "operations/tokenize.h"
-#include "page/page.h"
-#include "service/disk_job.h"
-#include "watch/metrics.h"
+#include "telemetry/metrics.h"
 
 /* A row of the table. A row without a scope, the name of an enum access_scope without its prefix,
  * does not compile. */

@@ -3,11 +3,11 @@
 
 #include "api/json_answer.h"
 #include "api/query_number.h"
+#include "call/service.h"
 #include "formats/accept.h"
 #include "formats/format.h"
+#include "operations/session/session_path.h"
 #include "operations/sessions.h"
-#include "service/service.h"
-#include "session/session_path.h"
 
 #include <string.h>
 

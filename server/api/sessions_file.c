@@ -5,13 +5,13 @@
 #include "api/sessions.h"
 
 #include "access/access_key.h"
-#include "infer/operation.h"
+#include "call/model_access.h"
+#include "call/operation.h"
+#include "operations/session/session_file.h"
+#include "operations/session/session_file_read.h"
+#include "operations/session/session_path.h"
+#include "operations/session/session_turn.h"
 #include "operations/sessions.h"
-#include "service/model_access.h"
-#include "session/session_file.h"
-#include "session/session_file_read.h"
-#include "session/session_path.h"
-#include "session/session_turn.h"
 
 #include <stdlib.h>
 #include <strings.h>

@@ -1,7 +1,7 @@
 /* trace_handlers.c - see trace_handlers.h. */
 #include "api/trace_handlers.h"
 
-#include "forward/trace_job.h"
+#include "operations/pass/trace_job.h"
 #include "operations/trace.h"
 
 void trace_handle(struct exchange *exchange)

@@ -5,7 +5,7 @@
 #include "api/query_number.h"
 #include "api/traces_internal.h"
 #include "operations/say.h"
-#include "watch/metrics_inference.h"
+#include "telemetry/metrics_inference.h"
 
 #include <inttypes.h>
 #include <string.h>

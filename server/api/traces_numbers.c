@@ -3,8 +3,8 @@
 
 #include "api/query_number.h"
 #include "api/traces_internal.h"
-#include "forward/kept_piece.h"
-#include "forward/kept_statistics.h"
+#include "operations/pass/kept_piece.h"
+#include "operations/pass/kept_statistics.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

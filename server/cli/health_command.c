@@ -7,9 +7,9 @@
 
 #include "base/clock.h"
 #include "base/unix_address.h"
-#include "config/config_options.h"
-#include "config/config_value.h"
-#include "config/listen_address.h"
+#include "host/config_options.h"
+#include "host/config_value.h"
+#include "host/listen_address.h"
 
 #include <gnutls/gnutls.h>
 

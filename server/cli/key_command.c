@@ -9,7 +9,7 @@
 #include "access/access_keys.h"
 #include "access/access_table.h"
 #include "base/names.h"
-#include "config/config_options.h"
+#include "host/config_options.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
 #include "fields/field.h"
 
 #include "base/dtype.h"
-#include "text/json_element.h"
+#include "json/json_element.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* field_values.c - fields of a single value: flags, numbers, strings and names of a list. */
 #include "fields/field.h"
 
-#include "text/json.h"
+#include "json/json.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -13,7 +13,7 @@
 
 #include "base/array.h"
 #include "base/bytes.h"
-#include "text/json.h"
+#include "json/json.h"
 
 /* Bytes that came as a tensor, as the format describes them. Only that the bytes are there is
  * checked. */

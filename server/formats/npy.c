@@ -1,7 +1,7 @@
 /* npy.c - see npy.h. */
 #include "formats/npy.h"
 
-#include "text/text.h"
+#include "json/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>

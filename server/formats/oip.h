@@ -10,7 +10,7 @@
 #define ATTND_FORMAT_OIP_H
 
 #include "formats/format.h"
-#include "regions/regions.h"
+#include "formats/regions.h"
 
 /* ------------------------------------------------------------- datatypes -- */
 

@@ -8,7 +8,7 @@
 #include "access/access_key.h"
 #include "base/dtype.h"
 #include "formats/oip_internal.h"
-#include "text/json_element.h"
+#include "json/json_element.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -8,7 +8,7 @@
 #include "formats/oip_internal.h"
 #include "formats/writer.h"
 #include "rows.h"
-#include "text/json_numbers.h"
+#include "json/json_numbers.h"
 
 #include <inttypes.h>
 #include <math.h>

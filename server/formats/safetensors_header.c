@@ -6,7 +6,7 @@
 
 #include "base/grow.h"
 #include "base/utf8.h"
-#include "text/json_numbers.h"
+#include "json/json_numbers.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #ifndef ATTND_SAFETENSORS_HEADER_H
 #define ATTND_SAFETENSORS_HEADER_H
 
-#include "text/json_scan.h"
+#include "json/json_scan.h"
 
 enum { HEADER_DEPTH_MAX = 127 }; /* nested arrays and objects, as in the reference parser */
 

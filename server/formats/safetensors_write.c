@@ -4,7 +4,7 @@
  * reader that maps the file finds the numbers aligned. */
 #include "formats/safetensors.h"
 
-#include "text/text.h"
+#include "json/text.h"
 
 #include <string.h>
 

@@ -10,7 +10,7 @@
 #include "base/arena.h"
 #include "base/array.h"
 #include "base/bytes.h"
-#include "text/text.h"
+#include "json/text.h"
 
 struct format_body;
 

@@ -4,7 +4,7 @@
  * cleans up at its start, and by the lock it knows a file in use from one that a crash left. */
 #include "host/file_save.h"
 
-#include "watch/log.h"
+#include "telemetry/log.h"
 
 #include <dirent.h>
 #include <errno.h>

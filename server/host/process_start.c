@@ -2,7 +2,7 @@
  * raises the limit of files. */
 #include "host/process_start.h"
 
-#include "watch/log.h"
+#include "telemetry/log.h"
 
 #include <cblas.h>
 #ifndef OPENBLAS_VERSION

@@ -9,7 +9,7 @@
  * then no rule holds for it. So the descriptors by which /proc was named stay open. */
 #include "host/sandbox.h"
 
-#include "watch/log.h"
+#include "telemetry/log.h"
 
 #include <seccomp.h>
 

@@ -2,7 +2,7 @@
 #include "host/service_manager.h"
 
 #include "base/unix_address.h"
-#include "watch/log.h"
+#include "telemetry/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

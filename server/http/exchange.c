@@ -3,8 +3,8 @@
 
 #include "base/unique_id.h"
 #include "formats/coding.h"
-#include "text/text.h"
-#include "watch/metrics.h"
+#include "telemetry/metrics.h"
+#include "json/text.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -9,8 +9,8 @@
 #include "access/access_key.h"
 #include "base/list.h"
 #include "http/http.h"
-#include "spans/trace_context.h"
-#include "watch/metrics_inference.h"
+#include "telemetry/metrics_inference.h"
+#include "telemetry/trace_context.h"
 
 enum { EXCHANGE_ID_MAX = 128, EXCHANGE_PARAM_MAX = 256, EXCHANGE_LOGGED_MAX = 256 };
 enum { EXCHANGE_FIELDS_MAX = 8, EXCHANGE_FIELD_MAX = 64 };

@@ -1,7 +1,7 @@
 /* exchange_log.c - the lines of a request in the log. */
 #include "http/exchange.h"
 
-#include "watch/log.h"
+#include "telemetry/log.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
-/* exchange_span.c - the spans of a request (spans/span_exporter.h). Without an exporter nothing
+/* exchange_span.c - the spans of a request (telemetry/span_exporter.h). Without an exporter nothing
  * here does anything. */
 #include "http/http_internal.h"
-#include "spans/span_exporter.h"
-#include "text/text.h"
+#include "telemetry/span_exporter.h"
+#include "json/text.h"
 
 #include <string.h>
 

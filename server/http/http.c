@@ -7,9 +7,9 @@
 #include "base/clock.h"
 #include "formats/coding.h"
 #include "http/http_origin.h"
-#include "text/text.h"
-#include "watch/log.h"
-#include "watch/metrics.h"
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
+#include "json/text.h"
 
 #include <assert.h>
 #include <stdlib.h>

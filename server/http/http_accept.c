@@ -13,7 +13,7 @@
 #include "http/http_internal.h"
 
 #include "base/clock.h"
-#include "watch/log.h"
+#include "telemetry/log.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>

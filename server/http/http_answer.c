@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "formats/coding.h"
 #include "http/http_origin.h"
-#include "text/text.h"
-#include "watch/log.h"
+#include "telemetry/log.h"
+#include "json/text.h"
 
 #include <errno.h>
 #include <stdio.h>

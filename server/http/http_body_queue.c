@@ -30,7 +30,7 @@
 
 #include "access/access_key.h"
 #include "base/clock.h"
-#include "watch/metrics.h"
+#include "telemetry/metrics.h"
 
 #include <limits.h>
 #include <sys/socket.h>

@@ -5,7 +5,7 @@
 #include "http/http_internal.h"
 
 #include "base/clock.h"
-#include "watch/log.h"
+#include "telemetry/log.h"
 
 #include <errno.h>
 #include <linux/sockios.h>

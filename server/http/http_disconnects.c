@@ -10,9 +10,9 @@
 #include "http/http_internal.h"
 
 #include "http/peer.h"
-#include "text/text.h"
-#include "watch/log.h"
-#include "watch/metrics.h"
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
+#include "json/text.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

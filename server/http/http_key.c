@@ -6,7 +6,7 @@
 
 #include "access/access_key.h"
 #include "access/access_keys.h"
-#include "watch/key_metrics.h"
+#include "telemetry/key_metrics.h"
 
 #include <string.h>
 #include <strings.h>

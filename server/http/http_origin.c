@@ -1,7 +1,7 @@
 /* http_origin.c - which pages and names may ask, and what answers tell a browser of it. */
 #include "http/http_origin.h"
 
-#include "config/web_origin.h"
+#include "host/web_origin.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

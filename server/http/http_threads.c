@@ -10,8 +10,8 @@
 
 #include "base/clock.h"
 #include "base/memory_budget.h"
-#include "watch/log.h"
-#include "watch/metrics.h"
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
 
 #include <assert.h>
 #include <errno.h>

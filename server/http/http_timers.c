@@ -8,7 +8,7 @@
 #include "http/http_internal.h"
 
 #include "base/clock.h"
-#include "watch/metrics.h"
+#include "telemetry/metrics.h"
 
 #include <linux/tcp.h>
 #include <netinet/in.h>

@@ -4,7 +4,7 @@
  * hold one certificate for its whole life, has none. */
 #include "http/http_tls_session.h"
 
-#include "watch/log.h"
+#include "telemetry/log.h"
 
 #include <gnutls/abstract.h>
 

@@ -19,7 +19,7 @@
 #include "http/http_tls_session.h"
 
 #include "base/clock.h"
-#include "watch/log.h"
+#include "telemetry/log.h"
 
 #include <errno.h>
 #include <stdio.h>

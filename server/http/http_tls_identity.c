@@ -6,7 +6,7 @@
  * the client's certificate anew. */
 #include "http/http_tls_identity.h"
 
-#include "watch/log.h"
+#include "telemetry/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
  * A session that the client renegotiates is ended by libmicrohttpd. */
 #include "http/http_tls_session.h"
 
-#include "watch/log.h"
+#include "telemetry/log.h"
 
 #include <errno.h>
 #include <gnutls/x509.h>

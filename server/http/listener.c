@@ -3,8 +3,8 @@
 
 #include "base/clock.h"
 #include "base/unix_address.h"
-#include "config/listen_address.h"
-#include "watch/log.h"
+#include "host/listen_address.h"
+#include "telemetry/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

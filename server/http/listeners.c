@@ -1,7 +1,7 @@
 /* listeners.c - see listeners.h. */
 #include "http/listeners.h"
 
-#include "config/listen_address.h"
+#include "host/listen_address.h"
 
 #include <string.h>
 #include <sys/socket.h>

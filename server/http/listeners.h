@@ -2,7 +2,7 @@
 #ifndef ATTND_LISTENERS_H
 #define ATTND_LISTENERS_H
 
-#include "config/config.h"
+#include "host/config.h"
 #include "host/service_manager.h"
 #include "http/listener.h"
 

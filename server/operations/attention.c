@@ -2,8 +2,8 @@
 #include "operations/attention.h"
 
 #include "base/dtype.h"
-#include "infer/infer_gradient.h"
-#include "infer/infer_results.h"
+#include "call/infer_gradient.h"
+#include "call/infer_results.h"
 #include "operations/say.h"
 
 #include <stddef.h>

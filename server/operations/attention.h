@@ -1,11 +1,11 @@
 /* attention.h - attention of one layer as an operation: one call, a batch, a merge, gradients.
  *
- * A body of any format becomes items (infer/infer.h) by the tables of attention_fields.h, and
+ * A body of any format becomes items (call/infer.h) by the tables of attention_fields.h, and
  * results are said to the writer of any format. */
 #ifndef ATTND_OPERATION_ATTENTION_H
 #define ATTND_OPERATION_ATTENTION_H
 
-#include "infer/infer_job.h"
+#include "call/infer_job.h"
 #include "operations/attention_fields.h"
 
 extern const struct operation attention_single, attention_batch, attention_merge,

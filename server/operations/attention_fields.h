@@ -2,8 +2,8 @@
 #ifndef ATTND_ATTENTION_FIELDS_H
 #define ATTND_ATTENTION_FIELDS_H
 
+#include "call/infer.h"
 #include "fields/field.h"
-#include "infer/infer.h"
 
 /* Why calls over sessions have no model. */
 #define FIELDS_NO_MODEL "model is not a field here; a session is of the model that it was made for"

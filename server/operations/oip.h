@@ -8,9 +8,9 @@
 #ifndef ATTND_OPERATION_OIP_H
 #define ATTND_OPERATION_OIP_H
 
-#include "forward/trace_job.h"
 #include "operations/oip_tensors.h"
-#include "session/session_store.h"
+#include "operations/pass/trace_job.h"
+#include "operations/session/session_store.h"
 
 /* The operation that a call begins with; it chooses one of the others. */
 extern const struct operation oip_infer;

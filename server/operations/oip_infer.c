@@ -1,8 +1,8 @@
 /* oip_infer.c - an inference of the Open Inference Protocol until it is known what it asks for. */
 #include "base/dtype.h"
-#include "infer/call_formats.h"
+#include "call/call_formats.h"
+#include "call/model_access.h"
 #include "operations/oip.h"
-#include "service/model_access.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * The protocol leaves names of parameters free, so clients send some of their own. An unknown name
  * is ignored, unless it is so near to a known one that it must be a typing error. Options of the
  * model are the rows of attention's table that have a name here (fields/field.h). */
-#include "infer/infer_results.h"
+#include "call/infer_results.h"
 #include "operations/attention_fields.h"
 #include "operations/oip.h"
 

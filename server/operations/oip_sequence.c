@@ -1,6 +1,6 @@
 /* oip_sequence.c - requests of a sequence: their parameters, their session, and its end. */
 #include "operations/oip.h"
-#include "session/session_call.h"
+#include "operations/session/session_call.h"
 
 #include <inttypes.h>
 #include <math.h>

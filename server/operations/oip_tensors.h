@@ -7,8 +7,8 @@
 #ifndef ATTND_OIP_TENSORS_H
 #define ATTND_OIP_TENSORS_H
 
+#include "call/infer.h"
 #include "formats/oip.h"
-#include "infer/infer.h"
 
 /* Makes the signature of a model's attention. False: no memory. */
 bool oip_attention_signature(struct oip_signature *signature, const struct model *model,

@@ -6,7 +6,7 @@
 #define ATTND_SAY_H
 
 #include "formats/writer.h"
-#include "tokenizer/tokenizer.h"
+#include "models/tokenizer/tokenizer.h"
 
 void say_array(struct writer *writer, const char *name, const void *data, enum attn_dtype dtype,
                int rank, const int64_t *shape);

@@ -2,7 +2,7 @@
 #include "operations/session_attention.h"
 
 #include "operations/say.h"
-#include "session/session_path.h"
+#include "operations/session/session_path.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,9 +1,10 @@
-/* session_attention.h - attention over sessions as an operation (session/session_call.h). */
+/* session_attention.h - attention over sessions as an operation
+ * (operations/session/session_call.h). */
 #ifndef ATTND_SESSION_ATTENTION_H
 #define ATTND_SESSION_ATTENTION_H
 
 #include "operations/attention.h"
-#include "session/session_call.h"
+#include "operations/session/session_call.h"
 
 /* Of a call whose path names the session, and of one whose items do. */
 extern const struct operation session_attention_of_path, session_attention_of_items;

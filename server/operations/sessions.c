@@ -6,15 +6,15 @@
 
 #include "access/access_key.h"
 #include "base/clock.h"
-#include "config/config_value.h"
-#include "infer/call_formats.h"
-#include "infer/operation.h"
+#include "call/call_formats.h"
+#include "call/model_access.h"
+#include "call/operation.h"
+#include "host/config_value.h"
 #include "operations/say.h"
-#include "service/model_access.h"
-#include "session/session_file_format.h"
-#include "session/session_path.h"
-#include "session/session_store.h"
-#include "session/session_turn.h"
+#include "operations/session/session_file_format.h"
+#include "operations/session/session_path.h"
+#include "operations/session/session_store.h"
+#include "operations/session/session_turn.h"
 
 #include <inttypes.h>
 #include <stddef.h>

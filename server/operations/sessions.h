@@ -6,7 +6,7 @@
 #include "fields/field.h"
 #include "formats/writer.h"
 #include "http/http.h"
-#include "session/session.h"
+#include "operations/session/session.h"
 
 /* What a body asks for. Strings lie in its document, and lists in the arena. */
 struct session_settings {

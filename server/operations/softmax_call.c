@@ -1,16 +1,16 @@
-/* softmax_call.c - the kind of call (infer/call.h) that computes a softmax in blocks of rows.
+/* softmax_call.c - the kind of call (call/call.h) that computes a softmax in blocks of rows.
  *
  * The answer is computed where the numbers of the request lie, so it takes no memory. */
 #include "operations/softmax_call.h"
 
 #include "base/dtype.h"
+#include "call/infer_results.h"
+#include "call/operation.h"
 #include "formats/accept.h"
-#include "infer/infer_results.h"
-#include "infer/operation.h"
 #include "operations/say.h"
 #include "softmax.h"
-#include "text/json_element.h"
-#include "watch/metrics_inference.h"
+#include "telemetry/metrics_inference.h"
+#include "json/json_element.h"
 
 #include <inttypes.h>
 #include <stddef.h>

@@ -1,14 +1,14 @@
-/* tokenize.c - two kinds of calls (infer/call.h) of one task each.
+/* tokenize.c - two kinds of calls (call/call.h) of one task each.
  *
  * What they do is priced before that task runs, so that long texts wait like other long requests.
  */
 #include "operations/tokenize.h"
 
-#include "infer/operation.h"
+#include "call/model_access.h"
+#include "call/operation.h"
 #include "operations/say.h"
-#include "service/model_access.h"
-#include "text/json_element.h"
-#include "watch/metrics_inference.h"
+#include "telemetry/metrics_inference.h"
+#include "json/json_element.h"
 
 #include <inttypes.h>
 #include <stddef.h>

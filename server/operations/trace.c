@@ -1,9 +1,9 @@
 /* trace.c - reads traces from any format, and says their results to any. */
 #include "operations/trace.h"
 
-#include "forward/trace_job.h"
+#include "operations/pass/trace_job.h"
 #include "operations/say.h"
-#include "session/session_path.h"
+#include "operations/session/session_path.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef ATTND_OPERATION_TRACE_H
 #define ATTND_OPERATION_TRACE_H
 
-#include "forward/trace_job.h"
+#include "operations/pass/trace_job.h"
 
 extern const struct operation trace_single, trace_batch, trace_of_session;
 

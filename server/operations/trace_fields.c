@@ -1,6 +1,6 @@
 /* trace_fields.c - every field of a trace, once: its name, its place in struct trace_item, and what
  * fits. */
-#include "config/config_value.h"
+#include "host/config_value.h"
 #include "operations/attention_fields.h"
 #include "operations/trace.h"
 

@@ -1,15 +1,15 @@
 /* bench_cost.c - how well the cost of work is predicted. The work is the shapes of the other
  * benches, layers with projections, and numbers in JSON. The bench shows the CPU time of each on
- * one core beside what server/work/cost.h says of it. "at start" uses the rates that the daemon
- * fits to the machine before it is ready. "as it runs" uses the rates after each piece of work
- * has been observed some times, in turn. */
+ * one core beside what server/scheduler/cost.h says of it. "at start" uses the rates that the
+ * daemon fits to the machine before it is ready. "as it runs" uses the rates after each piece of
+ * work has been observed some times, in turn. */
 #include "base/clock.h"
+#include "call/cost_fit.h"
 #include "gradient.h"
 #include "own.h"
-#include "service/cost_fit.h"
-#include "text/json.h"
-#include "text/text.h"
-#include "work/cost.h"
+#include "scheduler/cost.h"
+#include "json/json.h"
+#include "json/text.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -5,9 +5,9 @@
  * Time is the CPU time of this process, so that other processes on the machine count less.
  * Beside ours: cJSON, simdjson if it was there when this was built, and for writing printf()
  * with the nine digits that any float needs. */
-#include "text/json.h"
-#include "text/json_numbers.h"
-#include "text/text.h"
+#include "json/json.h"
+#include "json/json_numbers.h"
+#include "json/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>

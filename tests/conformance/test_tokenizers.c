@@ -3,9 +3,9 @@
  * tokenizers/NAME.json has the files of a tokenizer, and of each of its lines a text, ids, offsets
  * in bytes and the decoded text. tokenizers/steps.json has many pipelines of one step each over one
  * model: what a case says takes the place of a field of the base. */
+#include "models/tokenizer/tokenizer.h"
 #include "test.h"
-#include "text/json.h"
-#include "tokenizer/tokenizer.h"
+#include "json/json.h"
 
 #include <dirent.h>
 #include <sys/stat.h>

@@ -91,7 +91,7 @@ TEST(no_names_of_folders)
     char command[1024], place[] = "/tmp/attnd-build-XXXXXX";
     assert_non_null(mkdtemp(place));
     snprintf(command, sizeof command,
-             "object='%s/cc/server/page/page_bytes.o'\n"
+             "object='%s/cc/server/explorer/page_bytes.o'\n"
              "env -u MAKEFLAGS -u MAKELEVEL make -s CC=cc BUILD='%s' \"$object\" >/dev/null &&\n"
              "test -s \"$object\" && ! grep -q '%s' \"$object\"",
              place, place, place);

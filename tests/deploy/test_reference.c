@@ -11,7 +11,7 @@
 static int set_up(void **state)
 {
     setenv("LC_ALL", "C", 1);
-    setenv("REFERENCE", shell_built("server/reference/make_reference"), 1);
+    setenv("REFERENCE", shell_built("server/cli/reference/make_reference"), 1);
     setenv("DAEMON", daemon_program(), 1);
     return 0;
 }

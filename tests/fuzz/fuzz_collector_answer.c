@@ -2,7 +2,7 @@
  *
  * The result does not depend on how the bytes come in pieces: once a part is an answer, or none, a
  * longer part is the same, but for what comes behind it. The body lies within the bytes. */
-#include "spans/collector.h"
+#include "telemetry/collector.h"
 
 #include <stdint.h>
 #include <stdlib.h>

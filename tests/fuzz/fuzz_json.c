@@ -5,8 +5,8 @@
  * array and number by number. Every array, written and read again, must have the same bits. The
  * first byte chooses the options. */
 #include "base/utf8.h"
-#include "text/json.h"
-#include "text/text.h"
+#include "json/json.h"
+#include "json/text.h"
 
 #include <math.h>
 #include <stdlib.h>

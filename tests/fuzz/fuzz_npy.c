@@ -1,7 +1,7 @@
 /* fuzz_npy.c - any bytes as an .npy file. They end in a fault with a message, or in an array whose
  * numbers lie in the file, and whose shape and dtype a head written for them reads back. */
 #include "formats/npy.h"
-#include "text/text.h"
+#include "json/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,8 +5,8 @@
  * its size must be that of its shape. A model made of them must have numbers wherever its layers
  * say so. */
 #include "formats/safetensors.h"
-#include "model/model.h"
-#include "store/model_open.h"
+#include "models/model/model.h"
+#include "models/store/model_open.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* fuzz_sentencepiece.c - a tokenizer.model of any bytes is taken or refused, and what is taken
  * becomes a tokenizer.json that can be read. */
-#include "tokenizer/legacy.h"
+#include "models/tokenizer/legacy.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  *
  * They end in a fault with a message, or in what session_file_read.h says: layers that ascend, each
  * with tensors of one length in the dtype of the file, and settings within their bounds. */
+#include "operations/session/session_file_read.h"
 #include "request.h"
-#include "session/session_file_read.h"
 
 #include <string.h>
 

@@ -2,9 +2,9 @@
  * rows appended, dropped, sent again. Beside the store stands a list of what each session has to
  * hold. Memory is short on purpose; all of it is given back at the end. */
 #include "base/clock.h"
+#include "models/store/model_store.h"
+#include "operations/session/session_store.h"
 #include "request.h"
-#include "session/session_store.h"
-#include "store/model_store.h"
 
 #include <stdio.h>
 #include <string.h>

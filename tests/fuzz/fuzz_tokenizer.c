@@ -2,7 +2,7 @@
  *
  * If the file is refused, the fault says why. If it is taken, a few texts are encoded with it: the
  * tokens have texts, stand for bytes of the text, and are decoded again. */
-#include "tokenizer/tokenizer_internal.h"
+#include "models/tokenizer/tokenizer_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

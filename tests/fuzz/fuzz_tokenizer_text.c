@@ -5,7 +5,7 @@
  * encoded, each token stands for whole characters of it, and without special tokens in the text
  * the tokens come in its order. */
 #include "base/utf8.h"
-#include "tokenizer/tokenizer_internal.h"
+#include "models/tokenizer/tokenizer_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

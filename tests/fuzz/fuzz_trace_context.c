@@ -1,7 +1,7 @@
 /* fuzz_trace_context.c - any text as the headers traceparent and tracestate, with a newline between
  * them. What is read as a traceparent is the beginning of it, written again; a tracestate is kept
  * as its own beginning. */
-#include "spans/trace_context.h"
+#include "telemetry/trace_context.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -4,11 +4,11 @@
  * body begins. The next two bytes are that length. Any bytes must end in a fault with a message,
  * or in JSON whose outputs have the number and the lengths that their shapes and sizes say.
  * Sequences go on from one input to the next; what they hold is bounded. */
+#include "models/store/model_store.h"
 #include "operations/oip.h"
+#include "operations/session/session_store.h"
 #include "request.h"
-#include "session/session_store.h"
-#include "store/model_store.h"
-#include "text/json.h"
+#include "json/json.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,11 +5,11 @@
  * next two bytes are that length. Any bytes must end in a fault with a message, or in items of one
  * shape whose ids the model has. */
 #include "daemon.h"
-#include "forward/trace_job.h"
-#include "forward/trace_plan.h"
+#include "models/store/model_store.h"
 #include "operations/oip.h"
+#include "operations/pass/trace_job.h"
+#include "operations/pass/trace_plan.h"
 #include "request.h"
-#include "store/model_store.h"
 #include "word_model.h"
 
 #include <stdio.h>

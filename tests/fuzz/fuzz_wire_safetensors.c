@@ -3,9 +3,9 @@
  *
  * The first byte chooses attention, its gradients or a merge. Any bytes must end in a fault with
  * a message, or in an answer that is a safetensors file again. */
-#include "infer/infer_results.h"
+#include "call/infer_results.h"
+#include "models/store/model_store.h"
 #include "operations/attention.h"
-#include "store/model_store.h"
 
 #include <stdlib.h>
 #include <string.h>

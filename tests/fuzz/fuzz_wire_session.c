@@ -4,7 +4,7 @@
  * The first byte chooses which, and its bit 0x20 the file. Any bytes must end in a fault with a
  * message, or in what is asked: an id that is a segment of a path, layers that ascend, a time
  * within its bounds, and items that have a query. */
-#include "infer/call_formats.h"
+#include "call/call_formats.h"
 #include "operations/session_attention.h"
 #include "operations/sessions.h"
 #include "request.h"

@@ -4,9 +4,9 @@
  * or in an answer that is JSON again. In the answer every row of weights sums to 1, or to less
  * beside a sink, or is all zeros. The weights of a smaller map are from 0 to 1, and the k
  * largest are in order. Dropout is an exception. */
+#include "models/store/model_store.h"
 #include "operations/attention.h"
 #include "request.h"
-#include "store/model_store.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef FUZZ_REQUEST_H
 #define FUZZ_REQUEST_H
 
-#include "infer/infer.h"
+#include "call/infer.h"
 
 #include <stdlib.h>
 

@@ -1,10 +1,10 @@
 /* test_page.c - the page at / and its files: what a browser is told of them, who gets them, and
  * that all of it is there and small. */
 #include "answer.h"
+#include "explorer/page_files.h"
 #include "fixture.h"
 #include "key_file.h"
 #include "manifest.h"
-#include "page/page_files.h"
 #include "request_text.h"
 #include "test.h"
 
@@ -82,7 +82,7 @@ static char *with_links(char *source)
 static char *source_of(const struct page_file *file)
 {
     char path[300];
-    snprintf(path, sizeof path, "server/page/%s", file->path);
+    snprintf(path, sizeof path, "server/explorer/%s", file->path);
     char *source = manifest_file_text(path);
     if (strcmp(file->path, "index.html") == 0)
         source = with_links(source);

@@ -1,4 +1,5 @@
-/* test_page_data.c - the modules of server/page/data, each in the browser that they are made for.
+/* test_page_data.c - the modules of server/explorer/data, each in the browser that they are made
+ * for.
  *
  * What they must do is in tests/page/data/: a file a module or two, run in the page behind
  * expect.js, whose list of faults must stay empty. Their sources ask the daemon under test. */

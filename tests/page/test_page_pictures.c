@@ -30,7 +30,7 @@ TEST(pictures)
     explorer_expect_quiet(NULL);
 }
 
-/* The pictures of server/page/README.md, each small enough to stand in a repository. */
+/* The pictures of server/explorer/README.md, each small enough to stand in a repository. */
 TEST(pictures_of_the_project)
 {
     const char *folder = getenv("ATTND_TEST_PICTURES");

@@ -6,7 +6,7 @@
 #ifndef CALLERS_H
 #define CALLERS_H
 
-#include "work/batcher.h"
+#include "scheduler/batcher.h"
 
 #include <stdatomic.h>
 

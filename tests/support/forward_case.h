@@ -2,7 +2,7 @@
 #ifndef FORWARD_CASE_H
 #define FORWARD_CASE_H
 
-#include "model/model_forward.h"
+#include "models/model/model_forward.h"
 #include "published.h"
 
 /* Opens the checkpoint, in F32, and returns its pass. Fails the test where it has none. */

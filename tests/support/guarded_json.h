@@ -6,7 +6,7 @@
 #define GUARDED_JSON_H
 
 #include "guard.h"
-#include "text/json.h"
+#include "json/json.h"
 
 static inline bool guarded_json_read(struct json_document *document, const char *text, size_t size,
                                      const struct json_options *options, struct fault *fault)

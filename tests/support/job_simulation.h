@@ -1,9 +1,9 @@
-/* job_simulation.h - jobs in an order (work/job_order.h) by a simulated clock: workers take tasks
- * of jobs as the daemon's workers do, but no time passes. */
+/* job_simulation.h - jobs in an order (scheduler/job_order.h) by a simulated clock: workers take
+ * tasks of jobs as the daemon's workers do, but no time passes. */
 #ifndef JOB_SIMULATION_H
 #define JOB_SIMULATION_H
 
-#include "work/job_order.h"
+#include "scheduler/job_order.h"
 
 #define MS INT64_C(1000000)
 

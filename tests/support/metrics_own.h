@@ -5,8 +5,8 @@
 
 #include "api/prometheus.h"
 #include "metrics_page.h"
+#include "telemetry/metrics.h"
 #include "test.h"
-#include "watch/metrics.h"
 
 static struct metrics_page before, after;
 

@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include "fault_expect.h"
-#include "store/model_open.h"
+#include "models/store/model_open.h"
 
 static bool make(struct model **model, const char *config, const char *tensors, struct fault *fault)
 {

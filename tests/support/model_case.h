@@ -3,7 +3,7 @@
 #define MODEL_CASE_H
 
 #include "made_model.h"
-#include "model/model.h"
+#include "models/model/model.h"
 
 /* The model of made_model(). The model owns the file's bytes, and every number is 0.5. Fails the
  * test if the model is refused. */

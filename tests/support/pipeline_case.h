@@ -2,7 +2,7 @@
 #ifndef ATTND_PIPELINE_CASE_H
 #define ATTND_PIPELINE_CASE_H
 
-#include "tokenizer/pipeline.h"
+#include "models/tokenizer/pipeline.h"
 
 struct pipeline_case {
     struct json_document document;

@@ -7,7 +7,7 @@
 #include "fault_expect.h"
 #include "formats/safetensors.h"
 #include "made_model.h"
-#include "store/model_open.h"
+#include "models/store/model_open.h"
 
 #include <inttypes.h>
 #include <sys/stat.h>

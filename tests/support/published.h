@@ -7,7 +7,7 @@
 #ifndef PUBLISHED_H
 #define PUBLISHED_H
 
-#include "model/model.h"
+#include "models/model/model.h"
 
 enum { PUBLISHED_LENGTH = 7, PUBLISHED_MEMORY = 5 };
 

@@ -2,7 +2,7 @@
 #ifndef SDPA_MODEL_H
 #define SDPA_MODEL_H
 
-#include "store/model_store.h"
+#include "models/store/model_store.h"
 
 /* Makes a store without a directory, and gives its sdpa, held. A failure fails the test. */
 struct model *sdpa_model_open(struct model_store **models);

@@ -2,7 +2,7 @@
 #ifndef STORE_DIRECTORY_H
 #define STORE_DIRECTORY_H
 
-#include "store/model_store.h"
+#include "models/store/model_store.h"
 
 /* Before and after a test that has the directory, empty at first, and leaves none. */
 int store_directory_make(void **state);

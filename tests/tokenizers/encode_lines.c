@@ -8,7 +8,7 @@
  * and the bytes of the decoded text, every number as 4 bytes. A text that is refused has the count
  * -1, and its message in place of the decoded text. With `time` all texts are read first, and
  * the answer is the seconds that encoding them takes. */
-#include "tokenizer/tokenizer.h"
+#include "models/tokenizer/tokenizer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

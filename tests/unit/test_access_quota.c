@@ -1,8 +1,8 @@
 /* test_access_quota.c - what the requests of one name may use: bounds, refusals in words, counters;
  * and a budget that many threads use at once. */
 #include "access/access_account.h"
+#include "telemetry/key_metrics.h"
 #include "test.h"
-#include "watch/key_metrics.h"
 
 #include <pthread.h>
 

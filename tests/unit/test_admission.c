@@ -1,6 +1,6 @@
 /* What is taken and what is refused, tested on the pure function that decides it; and the memory
  * of what bodies of a kind cost. */
-#include "service/admission.h"
+#include "call/admission.h"
 #include "test.h"
 
 #define SECOND INT64_C(1000000000)

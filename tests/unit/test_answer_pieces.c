@@ -1,6 +1,6 @@
 /* test_answer_pieces.c - a text with tensors in it has the same bytes whether it is written at
  * once or in pieces, for any shapes and dtypes. If there is no memory for it, that is a fault. */
-#include "infer/answer_pieces.h"
+#include "call/answer_pieces.h"
 #include "test.h"
 
 #include "base/dtype.h"

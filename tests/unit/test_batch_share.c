@@ -1,9 +1,9 @@
 /* Shares that have jobs in one batch: each pays for its own rows, and a share may go with its last
  * job, whether the batch has begun or not. */
 #include "callers.h"
+#include "scheduler/batch_group.h"
+#include "scheduler/job_share.h"
 #include "test.h"
-#include "work/batch_group.h"
-#include "work/job_share.h"
 
 #include <unistd.h>
 

@@ -2,8 +2,8 @@
  * that a job which leaves or runs out of time in the middle of a batch harms no other, and what
  * the sharing is said to cost. */
 #include "callers.h"
+#include "telemetry/metrics.h"
 #include "test.h"
-#include "watch/metrics.h"
 
 #include <pthread.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
  * have the names of Llama or of Meta. Sources are named beside the rows of
  * checkpoint_llamas.c. */
 #include "forward_case.h"
-#include "store/model_open.h"
+#include "models/store/model_open.h"
 #include "test.h"
 
 /* Lists of tensors; each ends with a comma. */

@@ -1,5 +1,5 @@
 /* test_collector_answer.c - what a collector may answer: whole, in pieces, too long, nonsense. */
-#include "spans/collector.h"
+#include "telemetry/collector.h"
 #include "test.h"
 
 #define OK "HTTP/1.1 200 OK\r\n"

@@ -1,9 +1,9 @@
 /* test_config.c - flags and variables: defaults, kinds of value, refusals: a line with the flag. */
 #include "base/version.h"
 #include "capture.h"
-#include "config/config.h"
-#include "config/config_options.h"
-#include "config/config_value.h"
+#include "host/config.h"
+#include "host/config_options.h"
+#include "host/config_value.h"
 #include "test.h"
 
 #include <unistd.h>

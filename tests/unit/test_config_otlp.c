@@ -1,7 +1,7 @@
 /* test_config_otlp.c - where spans go and which: the flag, the variables of OpenTelemetry, what is
  * refused, and what describes the daemon. */
 #include "base/version.h"
-#include "config/config_otlp.h"
+#include "host/config_otlp.h"
 #include "test.h"
 
 #include "capture.h"

@@ -1,6 +1,6 @@
 /* test_config_replica.c - the name of a daemon among its replicas: as given, by its host, refused.
  */
-#include "config/config.h"
+#include "host/config.h"
 #include "test.h"
 
 #include <unistd.h>

@@ -1,9 +1,9 @@
 /* The work that is counted for known shapes is exact; more work never costs less; sizes beyond
  * any machine overflow nothing; and each measurement pulls a prediction towards it. */
+#include "call/cost_fit.h"
 #include "layer.h"
-#include "service/cost_fit.h"
+#include "scheduler/cost.h"
 #include "test.h"
-#include "work/cost.h"
 
 static float numbers[4096]; /* what shapes of any size point at: nothing here is computed */
 

@@ -1,7 +1,7 @@
 /* What is predicted for a request that shares its products: its part of the parameters, its own
  * rows while it waits, and nothing for a product that a batch has already made. Also for a
  * packed answer, which corrects the predicted cost of packing. */
-#include "infer/infer_cost.h"
+#include "call/infer_cost.h"
 #include "test.h"
 
 enum { D_MODEL = 512, HEADS = 8, ROWS = 2 };

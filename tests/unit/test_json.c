@@ -4,7 +4,7 @@
  * pointer. test_json_arrays.c tests arrays. */
 #include "guarded_json.h"
 #include "test.h"
-#include "text/text.h"
+#include "json/text.h"
 
 #include <time.h>
 

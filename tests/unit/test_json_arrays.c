@@ -4,7 +4,7 @@
  * and compared with the line expected. */
 #include "guarded_json.h"
 #include "test.h"
-#include "text/text.h"
+#include "json/text.h"
 
 #include <time.h>
 

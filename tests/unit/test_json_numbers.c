@@ -7,7 +7,7 @@
  * and ten, the ends of the range, very many digits; and every n-th of all floats. */
 #include "guard.h"
 #include "test.h"
-#include "text/json_numbers.h"
+#include "json/json_numbers.h"
 
 #include <float.h>
 

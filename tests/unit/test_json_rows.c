@@ -8,8 +8,8 @@
  * every n-th float, or every float if ATTND_TEST_FLOATS is "all". */
 #include "guard.h"
 #include "test.h"
-#include "text/json_floats.h"
-#include "text/json_numbers.h"
+#include "json/json_floats.h"
+#include "json/json_numbers.h"
 
 enum {
     ROW_MAX = 40,

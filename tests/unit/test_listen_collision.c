@@ -1,6 +1,6 @@
 /* test_listen_collision.c - addresses that include each other on one port, however they are
  * written. */
-#include "config/listen_address.h"
+#include "host/listen_address.h"
 #include "test.h"
 
 TEST(collide)

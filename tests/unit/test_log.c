@@ -1,8 +1,8 @@
 /* test_log.c - lines of the log: their form; that no value can forge a second line; that each
  * line is one write; and that no line is lost or mixed with others when several threads log. */
 #include "capture.h"
+#include "telemetry/log.h"
 #include "test.h"
-#include "watch/log.h"
 
 #include <ctype.h>
 #include <limits.h>

@@ -1,9 +1,9 @@
 /* test_log_writer.c - lines that go through the log's own thread. While there is room, they are
  * whole, in order, and none is lost. If there is no room, no thread waits; the log counts
  * dropped lines and tells the number. */
+#include "telemetry/log.h"
+#include "telemetry/log_writer.h"
 #include "test.h"
-#include "watch/log.h"
-#include "watch/log_writer.h"
 
 #include <fcntl.h>
 #include <limits.h>

@@ -4,8 +4,8 @@
 #include "base/memory_budget.h"
 #include "formats/coding.h"
 #include "test.h"
-#include "text/json.h"
-#include "text/text.h"
+#include "json/json.h"
+#include "json/text.h"
 
 #include <pthread.h>
 

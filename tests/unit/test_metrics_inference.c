@@ -4,8 +4,8 @@
 
 #include "base/clock.h"
 #include "metrics_own.h"
+#include "telemetry/metrics_inference.h"
 #include "test.h"
-#include "watch/metrics_inference.h"
 
 enum { SERIES_BYTES_MAX = 384 };
 

@@ -1,10 +1,10 @@
 /* test_model.c - built-in models, models from disk, and models whose files are cut short,
  * written into or replaced while they are in use. */
 #include "made_model.h"
-#include "model/model.h"
-#include "model/model_describe.h"
-#include "model/model_guard.h"
-#include "store/model_open.h"
+#include "models/model/model.h"
+#include "models/model/model_describe.h"
+#include "models/model/model_guard.h"
+#include "models/store/model_open.h"
 #include "test.h"
 
 #include <cjson/cJSON.h>

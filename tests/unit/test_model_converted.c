@@ -5,10 +5,10 @@
  * Number i of matrix m is a function of i and m that any dtype holds exactly. So the test works
  * out the expected numbers without the daemon's conversion. */
 #include "api/prometheus.h"
-#include "model/model.h"
-#include "model/model_converted.h"
+#include "models/model/model.h"
+#include "models/model/model_converted.h"
+#include "models/store/model_open.h"
 #include "number.h"
-#include "store/model_open.h"
 #include "test.h"
 
 #include <pthread.h>

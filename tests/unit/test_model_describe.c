@@ -1,5 +1,5 @@
 /* test_model_describe.c - what the daemon tells clients about how a layer computes. */
-#include "model/model_describe.h"
+#include "models/model/model_describe.h"
 #include "published_rotary.h"
 #include "test.h"
 

@@ -1,11 +1,11 @@
 /* test_model_file.c - a typed body becomes a safetensors file, or a fault with a pointer into the
  * body. */
 #include "fault_expect.h"
-#include "model/model.h"
-#include "store/model_file.h"
-#include "store/model_open.h"
+#include "models/model/model.h"
+#include "models/store/model_file.h"
+#include "models/store/model_open.h"
 #include "test.h"
-#include "text/json.h"
+#include "json/json.h"
 
 struct typed_case {
     const char *text;

@@ -1,6 +1,6 @@
 /* test_model_guard.c - the table of watched mappings, and memory faults outside them.
  * test_model.c shows what the guard is for. */
-#include "model/model_guard.h"
+#include "models/model/model_guard.h"
 #include "test.h"
 
 #include <signal.h>

@@ -2,8 +2,8 @@
  * Meta's and Mistral's own releases, and a file of llama.cpp. */
 #include "published.h"
 #include "store_directory.h"
+#include "telemetry/log.h"
 #include "test.h"
-#include "watch/log.h"
 
 #include <unistd.h>
 

@@ -1,8 +1,8 @@
 /* test_model_layers.c - a config and tensors become layers, or a fault that says what is wrong. */
 #include "formats/safetensors.h"
-#include "model/model.h"
 #include "model_case.h"
-#include "store/model_open.h"
+#include "models/model/model.h"
+#include "models/store/model_open.h"
 #include "test.h"
 
 #define QKV "q_proj.weight 8x5, k_proj.weight 8x6, v_proj.weight 8x7"

@@ -1,7 +1,7 @@
 /* test_model_parameters.c - tensors of each dtype, at each alignment, as the floats they mean. */
-#include "model/model.h"
+#include "models/model/model.h"
+#include "models/store/model_open.h"
 #include "number.h"
-#include "store/model_open.h"
 #include "test.h"
 
 /* A file of one tensor of raw bytes, 1 x count, its data at any alignment. */

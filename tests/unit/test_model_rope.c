@@ -1,7 +1,7 @@
 /* test_model_rope.c - the rotary embedding in the config of a model: fields that are read,
  * fields that are left out, and the messages of what is refused. */
 #include "fault_expect.h"
-#include "model/model_config.h"
+#include "models/model/model_config.h"
 #include "test.h"
 
 #define SCALING "/config/rope/scaling"

@@ -1,7 +1,7 @@
 /* test_model_scores.c - models of the score functions general, additive and concat: their
  * parameters become layers, or a fault that says what is wrong. */
-#include "model/model_layers.h"
 #include "model_case.h"
+#include "models/model/model_layers.h"
 #include "test.h"
 
 #define GENERAL  "{\"attention\":\"general\"}"

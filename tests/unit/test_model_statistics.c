@@ -1,7 +1,7 @@
 /* test_model_statistics.c - the counters of a model: more batch sizes than places, and many
  * threads. */
+#include "telemetry/model_statistics.h"
 #include "test.h"
-#include "watch/model_statistics.h"
 
 #include <pthread.h>
 

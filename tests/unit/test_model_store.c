@@ -1,8 +1,8 @@
 /* test_model_store.c - which models a directory holds, and which of them are served. */
 #include "made_model.h"
 #include "store_directory.h"
+#include "telemetry/log.h"
 #include "test.h"
-#include "watch/log.h"
 
 #include <cjson/cJSON.h>
 #include <unistd.h>

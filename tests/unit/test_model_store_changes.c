@@ -2,10 +2,10 @@
  * process that is killed in the middle of it. */
 #include "fill.h"
 #include "made_model.h"
-#include "model/model_guard.h"
+#include "models/model/model_guard.h"
 #include "store_directory.h"
+#include "telemetry/log.h"
 #include "test.h"
-#include "watch/log.h"
 
 #include <fcntl.h>
 #include <poll.h>

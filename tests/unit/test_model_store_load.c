@@ -1,8 +1,8 @@
 /* test_model_store_load.c - loading a model again from a directory, and taking one out of service.
  */
 #include "store_directory.h"
+#include "telemetry/log.h"
 #include "test.h"
-#include "watch/log.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

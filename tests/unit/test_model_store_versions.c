@@ -3,8 +3,8 @@
  * Every version has one value in all its parameters, so the value shows which version answers. */
 #include "fault_expect.h"
 #include "store_directory.h"
+#include "telemetry/log.h"
 #include "test.h"
-#include "watch/log.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 /* test_model_tensors.c - checkpoints in shards: complete ones, and ones whose index is wrong. */
-#include "model/model_guard.h"
+#include "models/model/model_guard.h"
 #include "published.h"
 #include "store_directory.h"
 #include "test.h"

@@ -4,7 +4,7 @@
 #include "guard.h"
 #include "npy_bytes.h"
 #include "test.h"
-#include "text/text.h"
+#include "json/text.h"
 
 #define V2             "\x93NUMPY\x02\0t\0\0\0"
 #define V3             "\x93NUMPY\x03\0t\0\0\0"

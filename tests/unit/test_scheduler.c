@@ -1,8 +1,8 @@
 /* The scheduler runs every task of every stage once, in stage order. It ends every job exactly
  * once, however the job ends. It keeps its bound. */
 #include "base/clock.h"
+#include "scheduler/scheduler.h"
 #include "test.h"
-#include "work/scheduler.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
 /* A caller that helps begins a job that is too large for it alone and takes tasks beside the
  * workers, until it has to go. It begins no job that is larger than it helps with, and takes no
  * task that is longer. Whoever ends the job, it ends once, and each task has run once. */
+#include "scheduler/scheduler.h"
 #include "test.h"
-#include "work/scheduler.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
 /* On an idle daemon, the thread that brings a small job runs it. A job that is not small, of
  * unknown cost, or not alone goes to the workers. So does a job that proves to be larger than
  * predicted. */
+#include "scheduler/scheduler.h"
 #include "test.h"
-#include "work/scheduler.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -2,8 +2,8 @@
  *
  * This program has its own sched_yield(), which counts the calls. */
 #include "base/clock.h"
+#include "scheduler/scheduler.h"
 #include "test.h"
-#include "work/scheduler.h"
 
 #include <sched.h>
 #include <stdatomic.h>

@@ -3,9 +3,9 @@
  * that it was spent for, wherever the job ran. The scheduler knows what each share has, and what of
  * others goes before. A share may be freed when its jobs are over. */
 #include "base/clock.h"
+#include "scheduler/job_share.h"
+#include "scheduler/scheduler.h"
 #include "test.h"
-#include "work/job_share.h"
-#include "work/scheduler.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -2,8 +2,8 @@
  * deadline, its client or the daemon's end can end it, but not while a thread works on it. Also
  * the predicted cost of the jobs that are not done. */
 #include "base/clock.h"
+#include "scheduler/scheduler.h"
 #include "test.h"
-#include "work/scheduler.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

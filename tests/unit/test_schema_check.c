@@ -2,7 +2,7 @@
  * errors. */
 #include "schema_check.h"
 #include "test.h"
-#include "text/json.h"
+#include "json/json.h"
 
 static cJSON *document;
 

@@ -1,7 +1,7 @@
 /* test_session_file_make.c - a session of a file where memory is short: evictable sessions make
  * room, and where the machine has none the fault is memory. */
+#include "operations/session/session_file_read.h"
 #include "sdpa_model.h"
-#include "session/session_file_read.h"
 #include "test.h"
 
 static struct model_store *models;

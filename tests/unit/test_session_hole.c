@@ -2,7 +2,7 @@
  * a list of what each cache must have: zeros where positions are gone, the numbers that came
  * elsewhere; what is held is bounded by what is kept, and goes back to the budget. */
 #include "fill.h"
-#include "session/session_rows.h"
+#include "operations/session/session_rows.h"
 #include "test.h"
 
 enum { SESSIONS = 4, LENGTH_MAX = 9000, SCRIPTS = 60, STEPS = 80 };

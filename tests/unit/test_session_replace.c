@@ -1,8 +1,8 @@
 /* test_session_replace.c - sessions in place of others of the same id, for every order in which
  * those that begin them succeed and fail: the last one that succeeds has the place, or else the one
  * that was there. */
+#include "operations/session/session_store.h"
 #include "sdpa_model.h"
-#include "session/session_store.h"
 #include "test.h"
 
 enum { BEGUN = 3, OUTCOMES = 1 << BEGUN, ORDERS = 6 };

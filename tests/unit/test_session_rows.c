@@ -2,7 +2,7 @@
  * a list of what each session must see. Rows that one session sees change for no other one; what is
  * released goes back to the budget. */
 #include "fill.h"
-#include "session/session_rows.h"
+#include "operations/session/session_rows.h"
 #include "test.h"
 
 #include <sys/mman.h>

@@ -1,9 +1,9 @@
 /* test_session_store.c - many sessions: what each of them costs, that they are found, end by their
  * time whatever the clock says, and share what forks of forks share. */
 #include "base/clock.h"
+#include "operations/session/session_store.h"
 #include "problem_count.h"
 #include "sdpa_model.h"
-#include "session/session_store.h"
 #include "test.h"
 
 #include <malloc.h>

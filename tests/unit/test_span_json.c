@@ -1,5 +1,5 @@
 /* test_span_json.c - a record as OTLP's JSON, field for field, read back by cJSON. */
-#include "spans/span_record.h"
+#include "telemetry/span_record.h"
 #include "test.h"
 
 #include <cjson/cJSON.h>

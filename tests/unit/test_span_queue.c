@@ -1,6 +1,6 @@
 /* test_span_queue.c - records through the queue: whole, in order, and refused where it is full;
  * with several threads that put. */
-#include "spans/span_queue.h"
+#include "telemetry/span_queue.h"
 #include "test.h"
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* test_text.c - JSON text as it is written: escapes, tensors, and the bound to the byte. */
 #include "base/utf8.h"
 #include "test.h"
-#include "text/text.h"
+#include "json/text.h"
 
 static void assert_text(const struct text *text, const char *expected)
 {

@@ -2,8 +2,8 @@
  *
  * Where a test compares tokens, the expected ones are those of the reference implementation,
  * tokenizers 0.22.2. */
+#include "models/tokenizer/tokenizer_internal.h"
 #include "test.h"
-#include "tokenizer/tokenizer_internal.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
 /* test_tokenizer_legacy.c - the legacy forms of a tokenizer's files: what each says, and files that
  * lie. tests/conformance/test_tokenizers.c compares their tokens with the reference's. */
+#include "models/tokenizer/tokenizer.h"
 #include "test.h"
-#include "tokenizer/tokenizer.h"
 
 #include <dirent.h>
 #include <unistd.h>

@@ -1,10 +1,10 @@
 /* test_tokenizer_limits.c - work that files ask for, and what ends it: the budget of a text, the
  * request that is over, the bounds of a load. */
 #include "base/clock.h"
+#include "models/tokenizer/normalizer.h"
+#include "models/tokenizer/tokenizer_internal.h"
 #include "pipeline_case.h"
 #include "test.h"
-#include "tokenizer/normalizer.h"
-#include "tokenizer/tokenizer_internal.h"
 
 enum { TEXT_BYTES = 4 << 20 };
 

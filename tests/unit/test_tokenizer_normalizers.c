@@ -2,9 +2,9 @@
  * that each new character stands for.
  *
  * The expected values are those of the reference implementation, tokenizers 0.22.2. */
+#include "models/tokenizer/pipeline.h"
+#include "models/tokenizer/unicode.h"
 #include "test.h"
-#include "tokenizer/pipeline.h"
-#include "tokenizer/unicode.h"
 
 struct normalizer_case {
     const char *node, *text, *expected;

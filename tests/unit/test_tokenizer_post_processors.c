@@ -2,9 +2,9 @@
  * offsets without spaces.
  *
  * The expected values are those of the reference implementation, tokenizers 0.22.2. */
+#include "models/tokenizer/tokenizer_internal.h"
 #include "pipeline_case.h"
 #include "test.h"
-#include "tokenizer/tokenizer_internal.h"
 
 #define BERT_TEMPLATE                                                                              \
     "{`type`:`TemplateProcessing`,`single`:[{`SpecialToken`:{`id`:`[CLS]`,`type_id`:0}},{`S"       \

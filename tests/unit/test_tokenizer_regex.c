@@ -1,7 +1,7 @@
 /* test_tokenizer_regex.c - the matches of patterns of tokenizer files, and patterns that take too
  * long. */
+#include "models/tokenizer/regex.h"
 #include "test.h"
-#include "tokenizer/regex.h"
 
 static struct regex *compiled(const char *pattern)
 {

@@ -1,6 +1,6 @@
 /* test_trace_context.c - traceparent and tracestate as W3C Trace Context has them, and the sampler.
  */
-#include "spans/trace_context.h"
+#include "telemetry/trace_context.h"
 #include "test.h"
 
 #define TRACE  "0af7651916cd43dd8448eb211c80319c"

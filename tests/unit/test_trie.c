@@ -1,6 +1,6 @@
 /* test_trie.c - a trie finds the strings that it was built of, and no others. */
+#include "models/tokenizer/trie.h"
 #include "test.h"
-#include "tokenizer/trie.h"
 
 static void build(struct trie *trie, struct trie_entry *entries, int64_t count, struct arena *arena)
 {

@@ -1,5 +1,5 @@
 /* test_web_origin.c - origins of web pages and names of hosts, as they are typed and sent. */
-#include "config/web_origin.h"
+#include "host/web_origin.h"
 #include "test.h"
 
 #define COUNT(array) (int)(sizeof(array) / sizeof(array)[0])

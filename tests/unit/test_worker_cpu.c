@@ -1,7 +1,7 @@
 /* A worker leaves a CPU on which another one runs: it goes on elsewhere, and may still run wherever
  * it might before. Where it may run nowhere else, it stays. */
+#include "scheduler/scheduler_internal.h"
 #include "test.h"
-#include "work/scheduler_internal.h"
 
 static cpu_set_t allowed; /* to the process */
 

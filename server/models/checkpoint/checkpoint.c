@@ -1,0 +1,273 @@
+/* checkpoint.c - from config.json and tensors to layers.
+ *
+ * For each row of the family: find the prefix of its tensors; then, layer by layer, read
+ * config.json, write the tensors' names, and let model_layers.c build the layer from both. */
+#include "models/checkpoint/checkpoint.h"
+
+#include "models/checkpoint/checkpoint_fields.h"
+#include "models/checkpoint/checkpoint_tensors.h"
+#include "models/model/model_layers.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------- the config -- */
+
+static bool has_field(const cJSON *root, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(root, name) != NULL;
+}
+
+/* The model_type; "meta" or "mistral_params" for params.json of their own releases, which has dim,
+ * n_layers and n_heads. Mistral's also has hidden_dim, in place of Meta's multiple_of, and in later
+ * releases the model_type "transformer", which names no family. */
+static const char *type_of(const cJSON *root)
+{
+    const cJSON *type = cJSON_GetObjectItemCaseSensitive(root, "model_type");
+    const char *name = cJSON_IsString(type) ? type->valuestring : "";
+    if ((name[0] && strcmp(name, "transformer") != 0)
+        || !(has_field(root, "dim") && has_field(root, "n_layers") && has_field(root, "n_heads")))
+        return name;
+    return has_field(root, "hidden_dim") ? "mistral_params" : "meta";
+}
+
+bool checkpoint_read(struct checkpoint *checkpoint, const char *text, bool *is_published,
+                     struct fault *fault)
+{
+    const struct json_options options = { .nonfinite_allowed = true };
+    *checkpoint = (struct checkpoint){ .run_count = 0 };
+    *is_published = false;
+    if (!json_read(&checkpoint->config, text, strlen(text), &options, fault)) {
+        fault_prefix_pointer(fault, "/config");
+        return false;
+    }
+    const cJSON *root = checkpoint->config.root;
+    checkpoint->type = type_of(root);
+    *is_published =
+        cJSON_IsObject(root) && !cJSON_GetObjectItemCaseSensitive(root, "attention")
+        && (checkpoint->type[0] || cJSON_GetObjectItemCaseSensitive(root, "architectures"));
+    const bool good = !*is_published || json_check_finite(NULL, root, fault);
+    if (!good)
+        fault_prefix_pointer(fault, "/config");
+    if (!*is_published || !good)
+        checkpoint_free(checkpoint);
+    return good;
+}
+
+void checkpoint_free(struct checkpoint *checkpoint)
+{
+    json_free(&checkpoint->config);
+    *checkpoint = (struct checkpoint){ .run_count = 0 };
+}
+
+/* ------------------------------------------------------------------- finding -- */
+
+static bool add_run(struct checkpoint *checkpoint, const struct checkpoint_stack *stack,
+                    const struct model_tensors *tensors, struct fault *fault)
+{
+    struct checkpoint_run run = { .stack = stack,
+                                  .document = &checkpoint->config,
+                                  .section = checkpoint->config.root,
+                                  .inner_count = 1 };
+    if (stack->section)
+        run.section = checkpoint_find_object(run.section, stack->section);
+    if (stack->section_is_needed && !cJSON_IsObject(run.section))
+        return true;
+    if (!checkpoint_name_find_prefix(&run, tensors))
+        return true;
+    if (!checkpoint_read_integer(run.section, stack->layers, &run.layer_count, fault)
+        || !checkpoint_read_integer(run.section, stack->inner ? stack->inner : "=1",
+                                    &run.inner_count, fault))
+        return false;
+    if (run.inner_count < 1)
+        run.inner_count = 1;
+    run.layer_count *= run.inner_count;
+    if (run.layer_count < 1 || run.layer_count > MODEL_LAYERS_MAX)
+        return fault_set_at(fault, "/config", FAULT_OPTION,
+                            "config.json gives %" PRId64 " layers (%.*s); expected 1 to %d",
+                            run.layer_count, CHECKPOINT_FIELD_NAME(run.section, stack->layers),
+                            MODEL_LAYERS_MAX);
+    if (checkpoint_name_has_layer(&run, tensors, run.layer_count)) {
+        char name[CHECKPOINT_NAME_BYTES];
+        checkpoint_name_write(name, &run, run.layer_count, stack->projections[MODEL_Q], ".weight");
+        return fault_set_at(fault, "/config", FAULT_SHAPE,
+                            "config.json gives %" PRId64 " layers (%.*s), and the file has a "
+                            "tensor '%.100s'",
+                            run.layer_count, CHECKPOINT_FIELD_NAME(run.section, stack->layers),
+                            name);
+    }
+    checkpoint->runs[checkpoint->run_count++] = run;
+    checkpoint->layer_count += run.layer_count;
+    return true;
+}
+
+/* Whether names, "roberta|camembert", has model_type. */
+static bool has_name(const char *names, const char *model_type)
+{
+    const size_t wanted = strlen(model_type);
+    while (*names) {
+        const size_t length = strcspn(names, "|");
+        if (length == wanted && strncmp(names, model_type, length) == 0)
+            return true;
+        names += length + (names[length] == '|');
+    }
+    return false;
+}
+
+/* Finds the rows of the family, which are one behind the other. */
+static void find_stacks(struct checkpoint *checkpoint)
+{
+    static const struct checkpoint_stack *const TABLES[] = CHECKPOINT_TABLES;
+    const char *type = checkpoint->type;
+    for (size_t i = 0; i < sizeof TABLES / sizeof TABLES[0]; i++)
+        for (const struct checkpoint_stack *stack = TABLES[i]; stack->model_type; stack++)
+            if (has_name(stack->model_type, type)) {
+                checkpoint->stacks = stack;
+                while (stack->model_type && has_name(stack->model_type, type))
+                    stack++;
+                checkpoint->stack_count = (int)(stack - checkpoint->stacks);
+                return;
+            }
+}
+
+bool checkpoint_find(struct checkpoint *checkpoint, const struct model_tensors *tensors,
+                     struct fault *fault)
+{
+    find_stacks(checkpoint);
+    if (!checkpoint_check_quantised(checkpoint, tensors, fault))
+        return false;
+    for (int i = 0; i < checkpoint->stack_count; i++)
+        if (!add_run(checkpoint, &checkpoint->stacks[i], tensors, fault))
+            return false;
+    return checkpoint->run_count > 0 ? checkpoint_check_fields(checkpoint, fault)
+                                     : checkpoint_refuse_family(checkpoint, tensors, fault);
+}
+
+/* ------------------------------------------------------------------ building -- */
+
+/* Slices the fused tensor of query, key and value, or of key and value. */
+static void set_fused(struct model_builder_part parts[MODEL_PROJECTION_COUNT],
+                      const struct checkpoint_layer *layer)
+{
+    const struct model_config *config = &layer->config;
+    const enum checkpoint_fusion fusion = layer->run->stack->fusion;
+    const int64_t groups = fusion == CHECKPOINT_GROUPS ? config->kv_heads : 1;
+    const int64_t q_count = config->q_heads / groups * config->head_dim;
+    const int64_t kv_count = config->kv_heads / groups * config->head_dim;
+    const int64_t before = fusion == CHECKPOINT_KEYS ? 0 : q_count;
+    const int64_t size = before + 2 * kv_count;
+    if (before > 0) {
+        parts[MODEL_K] = parts[MODEL_Q];
+        parts[MODEL_Q].slice = (struct model_slice){ groups, size, 0, q_count };
+    }
+    parts[MODEL_V] = parts[MODEL_K];
+    parts[MODEL_K].slice = (struct model_slice){ groups, size, before, kv_count };
+    parts[MODEL_V].slice = (struct model_slice){ groups, size, before + kv_count, kv_count };
+}
+
+struct part_names {
+    char weight[MODEL_PROJECTION_COUNT][CHECKPOINT_NAME_BYTES],
+        bias[MODEL_PROJECTION_COUNT][CHECKPOINT_NAME_BYTES];
+};
+
+/* Names the layer's tensors. A bias in the file that config.json does not ask for is a fault. */
+static bool set_parts(struct model_builder_part parts[MODEL_PROJECTION_COUNT],
+                      struct part_names *names, const struct checkpoint_layer *layer,
+                      const struct model_tensors *tensors, struct fault *fault)
+{
+    for (int i = 0; i < MODEL_PROJECTION_COUNT; i++) {
+        parts[i] = (struct model_builder_part){ .weight = NULL };
+        const char *part = layer->run->stack->projections[i];
+        if (!part)
+            continue;
+        checkpoint_name_write(names->weight[i], layer->run, layer->index, part, ".weight");
+        checkpoint_name_write(names->bias[i], layer->run, layer->index, part, ".bias");
+        parts[i].weight = names->weight[i];
+        if (layer->biases >> i & 1)
+            parts[i].bias = names->bias[i];
+        else if (model_tensors_find(tensors, names->bias[i]))
+            return fault_set_at(fault, "/config", FAULT_FIELD,
+                                "the file has a tensor '%.100s', and by config.json this "
+                                "projection has no bias",
+                                names->bias[i]);
+    }
+    if (layer->run->stack->fusion != CHECKPOINT_SEPARATE)
+        set_fused(parts, layer);
+    return true;
+}
+
+static bool check_width(const struct model_layer *layer, int64_t width, const cJSON *section,
+                        const char *field, struct fault *fault)
+{
+    const int64_t widths[] = { layer->d_query, layer->d_key, layer->d_value, layer->d_out };
+    static const enum model_projection WHICH[] = { MODEL_Q, MODEL_K, MODEL_V, MODEL_O };
+    for (int i = 0; i < 4; i++)
+        if (widths[i] != width)
+            return fault_set_at(fault, "/config", FAULT_SHAPE,
+                                "tensor '%.100s' is of a layer of %" PRId64
+                                " columns; config.json gives %" PRId64 " (%.*s)",
+                                layer->tensors[WHICH[i]][0].name, widths[i], width,
+                                CHECKPOINT_FIELD_NAME(section, field));
+    return true;
+}
+
+/* The slopes of the ALiBi paper. Where the number of heads is a power of 2, they are powers of one
+ * number. Else the heads beyond the largest power of 2 take every other slope of twice as many
+ * heads as that power. */
+static bool set_alibi(struct model_layer *layer, const struct checkpoint_layer *read,
+                      struct arena *arena, struct fault *fault)
+{
+    const int64_t q_heads = layer->layer.q_heads;
+    const double factor = read->run->stack->alibi_is_scaled ? layer->options.scale : 1;
+    const double most = read->alibi_max;
+    int64_t power = 1;
+    float *slopes = arena_alloc(arena, (size_t)q_heads * sizeof *slopes);
+    if (!slopes)
+        return fault_no_memory(fault);
+    while (2 * power <= q_heads)
+        power *= 2;
+    for (int64_t h = 0; h < q_heads; h++) {
+        const double exponent = h < power
+                                    ? most * (double)(h + 1) / (double)power
+                                    : most / 2 * (double)(2 * (h - power) + 1) / (double)power;
+        slopes[h] = (float)(exp2(-exponent) * factor);
+    }
+    layer->alibi_slopes = slopes;
+    return true;
+}
+
+static bool build_layer(struct model_layer *layer, const struct checkpoint_run *run, int64_t index,
+                        struct model_parameters *parameters, struct fault *fault)
+{
+    struct checkpoint_layer read;
+    struct model_builder_part parts[MODEL_PROJECTION_COUNT];
+    struct part_names names;
+    unsigned first;
+    struct model_builder builder = {
+        .config = &read.config, .parameters = parameters, .parts = parts, .fault = fault
+    };
+    if (!checkpoint_layer_read(&read, run, index, fault)
+        || !set_parts(parts, &names, &read, parameters->tensors, fault)
+        || !model_layers_build_one(&builder, layer, &first)
+        || !check_width(layer, read.width, run->section, run->stack->width, fault)
+        || !checkpoint_norm_set(layer, &read, parameters, fault)
+        || !checkpoint_bias_set(layer, &read, parameters, fault))
+        return false;
+    layer->kind = run->stack->kind;
+    layer->layer.projected_max = read.clip;
+    return !read.has_alibi || set_alibi(layer, &read, parameters->arena, fault);
+}
+
+bool checkpoint_build(struct model_layer *layers, const struct checkpoint *checkpoint,
+                      struct model_parameters *parameters, struct fault *fault)
+{
+    for (int i = 0; i < checkpoint->run_count; i++) {
+        const struct checkpoint_run *run = &checkpoint->runs[i];
+        for (int64_t index = 0; index < run->layer_count; index++)
+            if (!build_layer(layers++, run, index, parameters, fault))
+                return false;
+    }
+    return true;
+}

@@ -1,0 +1,135 @@
+/* checkpoint_encoders.c - the table of encoders of text.
+ *
+ * checkpoint_family.h says how a family is added. Its attention is compared with its own source in
+ * tests/unit/test_checkpoint_encoders.c. */
+#include "models/checkpoint/checkpoint_family_rows.h"
+
+#include "models/checkpoint/checkpoint_layer.h"
+
+/* The layers of ALBERT share the parameters of a few groups, or of one. The number in a tensor's
+ * name is that of the layer's group. A group is inner_group_num attention layers, one after the
+ * other. */
+static int64_t number_albert(const cJSON *section, int64_t index)
+{
+    const cJSON *groups = cJSON_GetObjectItemCaseSensitive(section, "num_hidden_groups");
+    const cJSON *layers = cJSON_GetObjectItemCaseSensitive(section, "num_hidden_layers");
+    const double group_count = cJSON_IsNumber(groups) ? groups->valuedouble : 1;
+    const double layer_count = cJSON_IsNumber(layers) ? layers->valuedouble : 12;
+    if (!(group_count >= 1 && layer_count >= group_count && layer_count <= MODEL_LAYERS_MAX))
+        return index;
+    return (int64_t)((double)index / (layer_count / group_count));
+}
+
+#define BERT_SELF                                                                                  \
+    .kind = "self", .block = "encoder.layer.%.", .attention = "attention.",                        \
+    .projections = PROJECTIONS("self.query", "self.key", "self.value", "output.dense"),            \
+    .biases = Q | K | V | O, .causal = "is_decoder", .distances = "self.distance_embedding"
+#define BERT_CROSS                                                                                 \
+    .kind = "cross", .block = "encoder.layer.%.", .attention = "crossattention.",                  \
+    .projections = PROJECTIONS("self.query", "self.key", "self.value", "output.dense"),            \
+    .biases = Q | K | V | O
+
+/* Fields of BERT's pooler, and of its older files. */
+#define BERT_KNOWN                                                                                 \
+    .reads = "position_embedding_type", .ignored = "directionality|pooler_*|embedding_size"
+
+/* ---------------------------------------------------------- around attention -- */
+
+/* bert/modeling_bert.py: BertEmbeddings, BertLayer. */
+#define BERT_PASS                                                                                  \
+    .tokens = "embeddings.word_embeddings", .positions = "embeddings.position_embeddings",         \
+    .types = "embeddings.token_type_embeddings", .embedding_norm = "embeddings.LayerNorm",         \
+    NORMS_AFTER("attention.output.LayerNorm", "output.LayerNorm"),                                 \
+    PASS_NORMS("layer_norm_eps=0.000000000001"),                                                   \
+    FEED("intermediate.dense", "output.dense", "=true", "hidden_act=gelu"),                        \
+    .tied = "tie_word_embeddings=true"
+
+const struct checkpoint_stack checkpoint_encoders[] = {
+    { .model_type = "bert",
+      .prefixes = "bert.|",
+      BERT_SELF,
+      SIZES(12, 768, 12),
+      BERT_KNOWN,
+      .pass = { BERT_PASS, .transform = "/cls.predictions.transform.dense",
+                .head_activation = "hidden_act=gelu",
+                .head_norm = "/cls.predictions.transform.LayerNorm",
+                .output = "/cls.predictions.decoder",
+                .output_bias = "/cls.predictions.bias|/cls.predictions.decoder.bias" } },
+    { .model_type = "bert", .prefixes = "bert.|", BERT_CROSS, SIZES(12, 768, 12) },
+    /* roberta/modeling_roberta.py: RobertaLMHead always has GELU. */
+    { .model_type = "roberta|xlm-roberta|camembert",
+      .prefixes = "roberta.|",
+      BERT_SELF,
+      SIZES(12, 768, 12),
+      BERT_KNOWN,
+      .pass = { BERT_PASS, .padding = "pad_token_id=1", .transform = "/lm_head.dense",
+                .head_activation = "=gelu", .head_norm = "/lm_head.layer_norm",
+                .output = "/lm_head.decoder",
+                .output_bias = "/lm_head.bias|/lm_head.decoder.bias" } },
+    { .model_type = "roberta|xlm-roberta|camembert",
+      .prefixes = "roberta.|",
+      BERT_CROSS,
+      SIZES(12, 768, 12) },
+    /* electra/modeling_electra.py: ElectraGeneratorPredictions always has GELU. A discriminator has
+     * no head over tokens. */
+    { .model_type = "electra",
+      .prefixes = "electra.|",
+      BERT_SELF,
+      SIZES(12, 256, 4),
+      BERT_KNOWN,
+      .pass = { BERT_PASS, .projection = "embeddings_project",
+                .transform = "/generator_predictions.dense", .head_activation = "=gelu",
+                .head_norm = "/generator_predictions.LayerNorm", .output = "/generator_lm_head",
+                .output_bias = "/generator_lm_head.bias" } },
+    /* distilbert/modeling_distilbert.py: Embeddings, TransformerBlock, DistilBertForMaskedLM. The
+     * file has its positions, sinusoidal ones too. */
+    { .model_type = "distilbert",
+      SELF("distilbert.|", "transformer.layer.%.", "attention."),
+      .projections = PROJECTIONS("q_lin", "k_lin", "v_lin", "out_lin"),
+      .biases = Q | K | V | O,
+      .layers = "num_hidden_layers|n_layers=6",
+      .width = "hidden_size|dim=768",
+      .q_heads = "num_attention_heads|n_heads=12",
+      .ignored = "sinusoidal_pos_embds|hidden_dim",
+      .pass = { .tokens = "embeddings.word_embeddings",
+                .positions = "embeddings.position_embeddings",
+                .embedding_norm = "embeddings.LayerNorm",
+                NORMS_AFTER("sa_layer_norm", "output_layer_norm"),
+                PASS_NORMS("=0.000000000001"),
+                FEED("ffn.lin1", "ffn.lin2", "=true", "activation=gelu"),
+                .transform = "/vocab_transform",
+                .head_activation = "activation=gelu",
+                .head_norm = "/vocab_layer_norm",
+                .output = "/vocab_projector",
+                .output_bias = "/vocab_projector.bias",
+                .tied = "tie_word_embeddings=true" } },
+    /* albert/modeling_albert.py: AlbertEmbeddings, AlbertTransformer, AlbertLayer, AlbertMLMHead.
+     */
+    { .model_type = "albert",
+      SELF("albert.|", "encoder.albert_layer_groups.%.albert_layers.%.", "attention."),
+      .projections = PROJECTIONS("query", "key", "value", "dense"),
+      .biases = Q | K | V | O,
+      SIZES(12, 4096, 64),
+      .number = number_albert,
+      .inner = "inner_group_num=1",
+      .expected = "gap_size=0|num_memory_blocks=0|net_structure_type=0|down_scale_factor=1",
+      .reads = "position_embedding_type|num_hidden_groups",
+      .ignored = "embedding_size",
+      .distances = "distance_embedding",
+      .pass = { .tokens = "embeddings.word_embeddings",
+                .positions = "embeddings.position_embeddings",
+                .types = "embeddings.token_type_embeddings",
+                .embedding_norm = "embeddings.LayerNorm",
+                .projection = "encoder.embedding_hidden_mapping_in",
+                .projection_is_always = true,
+                NORMS_AFTER("attention.LayerNorm", "full_layer_layer_norm"),
+                PASS_NORMS("layer_norm_eps=0.000000000001"),
+                FEED("ffn", "ffn_output", "=true", "hidden_act=gelu_new"),
+                .transform = "/predictions.dense",
+                .head_activation = "hidden_act=gelu_new",
+                .head_norm = "/predictions.LayerNorm",
+                .output = "/predictions.decoder",
+                .output_bias = "/predictions.bias|/predictions.decoder.bias",
+                .tied = "tie_word_embeddings=true" } },
+    { .model_type = NULL },
+};

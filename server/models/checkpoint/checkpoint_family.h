@@ -1,0 +1,232 @@
+/* checkpoint_family.h - the tables of families of published checkpoints: how a family names, fuses
+ * and lays out its attention, what surrounds it, and where its config.json says the rest. A row
+ * is one stack of layers; a family whose layers are of one kind is one row.
+ *
+ * The source of a row is the family's modeling and configuration file in Hugging Face transformers,
+ * src/transformers/models/<family>; the tests name the commit. To add a family:
+ *
+ * 1. Choose the table: checkpoint_llamas.c for tensors that have the names of Llama or Meta,
+ *    checkpoint_encoders.c for encoders of text, checkpoint_seq2seq.c for encoders with decoders,
+ *    checkpoint_images.c for pictures and sound, else checkpoint_decoders.c.
+ * 2. Write a row for each kind of its layers, one after the other: self, or encoder, decoder and
+ *    cross. Leave out what it does not have: a name of NULL is no such step. What no member can
+ *    say is for has_window, number or adjust.
+ * 3. List in ignored the fields of config.json that change no number: others are refused.
+ * 4. Write out its forward() in tests/unit/test_checkpoint_*.c and compare; test the pass in
+ *    test_checkpoint_forward*.c. Put the config.json of a published model into
+ *    tests/unit/published_configs.json.
+ * 5. Name it in API_MODELS.md, "Published checkpoints".
+ *
+ * Members of a row write a field of config.json with all the names that it has had and its default:
+ *
+ *     "n_head|num_attention_heads=12"
+ *
+ * The first of these names that config.json has counts; a name whose value is null counts only if
+ * it is the last. "a.b" is the field b of the object a. Without "=" the default is 0 or false;
+ * without a name the value is always the one after "="; NULL is the same as "". A value of null is
+ * 0 or false.
+ *
+ * Names of tensors are without ".weight" and ".bias". Those of attention follow prefix, block and
+ * attention. Those of the pass follow the prefix and, in a block, block; a name that begins with
+ * "/" is whole, and of "a|b" the first that the file has counts. */
+#ifndef ATTND_CHECKPOINT_FAMILY_H
+#define ATTND_CHECKPOINT_FAMILY_H
+
+#include "layer.h"
+#include "models/model/model_forward.h"
+#include "models/model/model_names.h"
+#include "json/json.h"
+
+struct checkpoint_layer;
+
+enum checkpoint_fusion {
+    CHECKPOINT_SEPARATE, /* a tensor for each projection */
+    CHECKPOINT_ROWS,     /* one tensor of all queries, then all keys, then all values */
+    CHECKPOINT_GROUPS,   /* one tensor; for each key/value head its queries, its key, its value */
+    CHECKPOINT_KEYS      /* a tensor of queries; another one of all keys, then all values */
+};
+
+/* The norms around attention or a feed-forward (struct model_part). */
+struct checkpoint_norms {
+    const char *before, *inside, *after;
+};
+
+/* What surrounds the attention of a stack: embedding, norms, feed-forward, head. It is one
+ * stream of rows (model_forward.h). */
+struct checkpoint_pass {
+    const char *refused;    /* why the family's pass is not computed; NULL: it is */
+    const char *name;       /* of the stream; NULL: the model has only one */
+    const char *cross_kind; /* of its layers of attention to the first stream; NULL: none */
+
+    const char *tokens; /* [vocabulary, width]; NULL where the stream takes something else */
+    /* token_projection has no bias; each is there only where the tokens are not as wide as the
+     * layers, but a projection that is_always is there in any case. */
+    const char *token_projection, *projection;
+    bool projection_is_always;
+    const char *positions; /* [count, width] */
+    const char *types;
+    const char *embedding_norm;
+
+    /* Positions that the file need not have: fills the row of one position, in double. The row of
+     * the padding token is 0. */
+    void (*sinusoid)(double *row, int64_t position, int64_t width);
+
+    /* In place of tokens: two convolutions of 3 columns over features, the second one with stride
+     * 2. */
+    const char *convolutions[2];
+
+    /* Or square patches of pixels, after class rows. class_rows and patch_positions are whole names
+     * of tensors. */
+    const char *patches;
+    bool patches_have_no_bias;
+    const char *class_rows[2];
+    const char *patch_positions;                 /* [class rows and patches][width] */
+    const struct model_pixel_range *pixel_range; /* what the family was made with */
+
+    struct checkpoint_norms attention, cross_attention, feed_forward;
+    const char *attention_scales, *feed_forward_scales; /* a number for each column; whole names */
+    bool norm_is_centred;
+    bool norm_adds_one; /* to the weight in the file */
+    bool norm_is_bare;  /* norms have no tensors */
+
+    const char *gate, *up, *down;
+    bool up_has_gate;   /* the tensor of up holds the outputs of the gate, then those of up */
+    bool in_out;        /* matrices of the feed-forward are [in, out] */
+    const char *router; /* of a mixture of experts; gate, up and down then follow expert */
+    const char *expert; /* "block_sparse_moe.experts.%."; % is the number of the expert */
+
+    const char *final_norm;
+
+    /* The head, in the row of the last stream. Names of its tensors often begin with "/". */
+    const char *transform; /* without this tensor the file has no head */
+    const char *head_norm;
+    const char *head_projection; /* without bias, in place of transform; there only where the
+                                    tokens are not as wide as the layers */
+    const char *output;
+    const char *output_bias; /* whole names; NULL: none */
+    bool output_bias_if_any; /* it is 0 where the file has none */
+    bool tied_if_absent;     /* output is the table of tokens where the file has no output */
+
+    bool (*adjust)(struct checkpoint_pass *pass, const cJSON *section, struct fault *fault);
+
+    /* Fields of config.json. */
+    union {
+        struct {
+            const char *scale;         /* a number that tokens are multiplied by; NULL: 1 */
+            const char *root_scale_if; /* a flag: tokens are multiplied by the root of the width */
+            const char *position_offset; /* a number: row i takes position i + offset */
+            const char *padding; /* the padding token, where positions count from it: RoBERTa */
+            const char *position_count; /* of positions from position_offset on; with sinusoid */
+            const char *feature_count, *feature_positions; /* columns, and rows after both */
+            const char *image_size, *patch_size, *channels;
+            const char *parallel; /* a flag: attention and feed-forward read the same rows */
+            const char *residual_scale;
+            const char *norm_bias; /* a flag */
+            const char *norm_eps;
+            const char *biases; /* a flag: the feed-forward has biases */
+            const char *activation, *head_activation;
+            const char *expert_count, *chosen_count;
+            const char *tied;        /* a flag: output is the table of tokens */
+            const char *logit_scale; /* a number; NULL: 1 */
+            const char *logit_divisor;
+            const char *logit_root_divisor_if; /* a flag: divided by the root of the width */
+            const char *logit_softcap;
+            const char *start; /* the decoder's first token */
+            const char *reads; /* fields that only adjust() reads */
+        };
+        const char *fields[26]; /* the same, as a list */
+    };
+};
+
+/* A row: layers that are named and built alike. */
+struct checkpoint_stack {
+    const char *model_type; /* names of the family in config.json, "bert|electra" */
+    const char *kind;       /* of the layers, for clients: "self", "cross", "encoder", ... */
+    const char *section;    /* the object of config.json that has the fields, "a|b": the first that
+                               there is; NULL: config.json itself */
+    bool section_is_needed; /* without the section there are no such layers */
+    const char *prefixes;   /* that names of tensors may begin with; "bert.|" is "bert." or none */
+    const char *block;      /* "encoder.layer.%."; % is the number of the layer, a second % the
+                               number of the inner layer within it */
+    const char *attention;  /* "attention.", after block */
+    const char *projections[MODEL_PROJECTION_COUNT]; /* NULL: in the fused tensor before it */
+    enum checkpoint_fusion fusion;
+    bool in_out;          /* matrices are [in, out] */
+    unsigned biases;      /* the projections that have one, 1 << projection each */
+    unsigned more_biases; /* those that have one only where the flag more_biases_if is set */
+
+    const char *norms[2]; /* of query and key; a % is the head, where each head has its own tensor;
+                             NULL: no norms */
+    enum attn_norm_scope norm_scope;
+    bool norm_is_centred, norm_has_bias;
+    bool norm_adds_one; /* to the weight in the file */
+
+    bool rope_needs_window;   /* only layers with a window have the embedding */
+    bool interleaved;         /* a pair is two neighbouring columns */
+    const char *scaling_type; /* the scaling's rope_type where it has none */
+    bool unscaled;            /* the scale is 1 */
+    bool (*has_window)(const cJSON *section, int64_t index); /* of a layer; NULL: all do */
+    bool alibi_is_scaled;    /* slopes are multiplied by the scale of the scores */
+    const char *bias_table;  /* T5's relative position bias, of layer 0; NULL: none */
+    const char *distances;   /* BERT's rows for relative positions, where position_embedding_type
+                                asks for them; NULL: none */
+    const char *image_bias;  /* BEiT's, where the flag image_bias_if is set */
+    const char *shared_bias; /* BEiT's of all layers, after the prefix */
+    const char *expected;    /* fields that must have the value after "=", "a.b=true|c=3" */
+
+    int64_t (*number)(const cJSON *section, int64_t index); /* in tensors' names; NULL: the index */
+    bool (*adjust)(struct checkpoint_layer *layer, struct fault *fault); /* what no field says */
+
+    /* Fields of config.json. */
+    union {
+        struct {
+            const char *layers, *width, *q_heads;
+            const char *kv_heads; /* 0: q_heads */
+            const char *head_dim; /* 0: width / q_heads */
+            const char *more_biases_if;
+            const char *causal;
+            const char *both_ways; /* the flag by which a causal family looks both ways */
+            const char *clip;      /* the largest magnitude of projected numbers; 0: any */
+            const char *norms_if;  /* there are norms only where this flag is set; NULL: always */
+            const char *norm_eps;
+            const char *theta;           /* of the rotary embedding; NULL: the family has none */
+            const char *rope_if;         /* the flag of the embedding; NULL: always */
+            const char *llama3_if;       /* where this flag is set it is scaled as in Llama 3.1 */
+            const char *local_theta;     /* theta of layers with a window; NULL: the same theta */
+            const char *rotary_fraction; /* the part of head_dim that is rotated; 0: all of it */
+            const char *rotary_dim;      /* the same in columns; 0: as rotary_fraction says */
+            const char *scaling;         /* the object that scales it; NULL: rope_scaling */
+            const char *positions;       /* the length that the model is made for */
+            const char *original_positions; /* the length that it was trained for before it was
+                                               scaled; NULL: original_max_position_embeddings */
+            const char *scale;              /* 0: see scale_from */
+            const char *scale_from;         /* 1/sqrt of this; 0: of head_dim */
+            const char *softcap;
+            const char *window;    /* the number of keys that a row sees; 0: all */
+            const char *alibi;     /* a flag: slopes of the ALiBi paper, no rotary embedding */
+            const char *alibi_max; /* 8 in the paper, and where this is NULL */
+            const char *buckets, *max_distance;         /* of bias_table */
+            const char *image_bias_if, *shared_bias_if; /* flags */
+            const char *inner;   /* how many attention layers each of layers is; NULL: one */
+            const char *refused; /* fields that must be null, 0 or false, "qk_ln|prefix_lm" */
+            const char *reads;   /* fields that the row's functions read */
+            const char *ignored; /* fields that change no number, as shell patterns: see
+                                    checkpoint_check.c */
+        };
+        const char *fields[34]; /* the same, as a list */
+    };
+
+    struct checkpoint_pass pass; /* zeroed: these layers belong to no pass, or to that of the stack
+                                    that names their kind */
+};
+
+/* The tables. Each ends with a row whose model_type is NULL. */
+extern const struct checkpoint_stack checkpoint_llamas[], checkpoint_decoders[],
+    checkpoint_encoders[], checkpoint_images[], checkpoint_seq2seq[];
+#define CHECKPOINT_TABLES                                                                          \
+    {                                                                                              \
+        checkpoint_llamas, checkpoint_decoders, checkpoint_encoders, checkpoint_images,            \
+            checkpoint_seq2seq                                                                     \
+    }
+
+#endif

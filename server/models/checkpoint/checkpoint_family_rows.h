@@ -1,0 +1,50 @@
+/* checkpoint_family_rows.h - short names to write the rows of the tables of families with: sets of
+ * projections, and initialisers that rows of several tables share. */
+#ifndef ATTND_CHECKPOINT_FAMILY_ROWS_H
+#define ATTND_CHECKPOINT_FAMILY_ROWS_H
+
+#include "models/checkpoint/checkpoint_family.h"
+
+/* Sets of projections, as a row's biases. */
+enum {
+    Q = 1u << MODEL_Q,
+    K = 1u << MODEL_K,
+    V = 1u << MODEL_V,
+    O = 1u << MODEL_O,
+};
+
+/* The names of the four tensors. */
+#define PROJECTIONS(q, k, v, o)                                                                    \
+    {                                                                                              \
+        q, k, v, o                                                                                 \
+    }
+
+/* The names of two tensors, the first of which holds query, key and value. */
+#define FUSED(qkv, o)                                                                              \
+    {                                                                                              \
+        qkv, NULL, NULL, o                                                                         \
+    }
+
+#define OUT_PROJ PROJECTIONS("q_proj", "k_proj", "v_proj", "out_proj")
+
+#define POSITIONS(count) .positions = "max_position_embeddings=" #count
+
+/* Layers of self attention. */
+#define SELF(prefix, of_block, of_attention)                                                       \
+    .kind = "self", .prefixes = (prefix), .block = (of_block), .attention = (of_attention)
+
+/* Under the names that most families have. */
+#define SIZES(layer_count, columns, heads)                                                         \
+    .layers = "num_hidden_layers=" #layer_count, .width = "hidden_size=" #columns,                 \
+    .q_heads = "num_attention_heads=" #heads
+
+/* Of a pass: norms with a bias, and dense feed-forwards. */
+#define PASS_NORMS(eps) .norm_is_centred = true, .norm_bias = "=true", .norm_eps = (eps)
+#define FEED(of_up, of_down, flag, function)                                                       \
+    .up = (of_up), .down = (of_down), .biases = (flag), .activation = (function)
+#define NORMS(first, second)        .attention = { first }, .feed_forward = { second }
+#define NORMS_BEFORE(first, second) NORMS(.before = first, .before = second)
+#define NORMS_AFTER(first, second)  NORMS(.after = first, .after = second)
+#define LM_HEAD(flag)               .output = "/lm_head", .tied = (flag)
+
+#endif

@@ -1,0 +1,195 @@
+/* checkpoint_images.c - the table of families that take pictures or sound. Pictures have the size
+ * that config.json gives: positions are not interpolated.
+ *
+ * checkpoint_family.h says how a family is added. Its attention is compared with its own source in
+ * tests/unit/test_checkpoint_encoders.c. */
+#include "models/checkpoint/checkpoint_family_rows.h"
+
+#include "models/checkpoint/checkpoint_fields.h"
+
+#define VIT_NAMES                                                                                  \
+    .kind = "self", .block = "encoder.layer.%.", .attention = "attention.",                        \
+    .projections =                                                                                 \
+        PROJECTIONS("attention.query", "attention.key", "attention.value", "output.dense"),        \
+    SIZES(12, 768, 12)
+#define VIT_SELF VIT_NAMES, .biases = O, .more_biases = Q | K | V, .more_biases_if = "qkv_bias=true"
+#define CLIP_TEXT                                                                                  \
+    .kind = "text", .prefixes = "text_model.", .block = "encoder.layers.%.",                       \
+    .attention = "self_attn.", .projections = OUT_PROJ, .biases = Q | K | V | O,                   \
+    SIZES(12, 512, 8), .causal = "=true",                                                          \
+    .ignored = CLIP_IGNORED "|image_size|patch_size|num_channels"
+#define CLIP_VISION                                                                                \
+    .kind = "vision", .prefixes = "vision_model.", .block = "encoder.layers.%.",                   \
+    .attention = "self_attn.", .projections = OUT_PROJ, .biases = Q | K | V | O,                   \
+    SIZES(12, 768, 12), .ignored = CLIP_IGNORED
+#define PICTURE_IGNORED                                                                            \
+    "encoder_stride|mlp_ratio|layerscale_value|use_swiglu_ffn|"                                    \
+    "out_features|out_indices|stage_names|apply_layernorm|reshape_hidden_states|use_mask_token|"   \
+    "pooler_output_size|pooler_act"
+#define BEIT_IGNORED                                                                               \
+    "use_mask_token|"                                                                              \
+    "pool_scales|use_auxiliary_head|auxiliary_*|semantic_loss_ignore_index|"                       \
+    "segmentation_indices|out_features|out_indices|stage_names|add_fpn|reshape_hidden_states|"     \
+    "encoder_stride"
+#define CLIP_IGNORED "projection_dim|logit_scale_init_value"
+#define WAV2VEC2_IGNORED                                                                           \
+    "feat_extract_*|conv_*|num_conv_*|num_feat_extract_layers|do_stable_layer_norm|"               \
+    "apply_spec_augment|mask_time_*|mask_feature_*|mask_channel_*|num_codevector*|"                \
+    "contrastive_logits_temperature|num_negatives|codevector_dim|proj_codevector_dim|ctc_*|"       \
+    "use_weighted_layer_sum|tdnn_*|xvector_*|add_adapter|adapter_*|num_adapter_layers|"            \
+    "hidden_size_*|num_ctc_classes|gumbel_*|freeze_feat_extract_train"
+
+/* ---------------------------------------------------------- around attention -- */
+
+/* beit/modeling_beit.py: BeitEmbeddings, BeitLayer and BeitModel, which has no last norm where the
+ * mean of all rows is pooled. */
+static bool adjust_beit(struct checkpoint_pass *pass, const cJSON *section, struct fault *fault)
+{
+    bool has_positions, has_mean;
+    double scale;
+    if (!checkpoint_read_flag(section, "use_absolute_position_embeddings", &has_positions, fault)
+        || !checkpoint_read_flag(section, "use_mean_pooling=true", &has_mean, fault)
+        || !checkpoint_read_number(section, "layer_scale_init_value=0.1", &scale, fault))
+        return false;
+    if (!has_positions)
+        pass->patch_positions = NULL;
+    if (has_mean)
+        pass->final_norm = NULL;
+    if (scale == 0)
+        pass->attention_scales = pass->feed_forward_scales = NULL;
+    return true;
+}
+
+/* dinov2/modeling_dinov2.py: Dinov2MLP or Dinov2SwiGLUFFN. */
+static bool adjust_dinov2(struct checkpoint_pass *pass, const cJSON *section, struct fault *fault)
+{
+    bool has_gate;
+    if (!checkpoint_read_flag(section, "use_swiglu_ffn", &has_gate, fault))
+        return false;
+    if (has_gate) {
+        pass->up = "mlp.weights_in";
+        pass->down = "mlp.weights_out";
+        pass->up_has_gate = true;
+        pass->activation = "=silu";
+    }
+    return true;
+}
+
+/* Source: transformers, image_utils.py (IMAGENET_STANDARD, IMAGENET_DEFAULT, OPENAI_CLIP), and the
+ * preprocessor_config.json of google/vit-base-patch16-224, microsoft/beit-base-patch16-224,
+ * facebook/deit-base-distilled-patch16-224, facebook/dinov2-base and openai/clip-vit-base-patch32.
+ */
+static const struct model_pixel_range halves = { { 0.5, 0.5, 0.5 }, { 0.5, 0.5, 0.5 }, false };
+static const struct model_pixel_range imagenet = { { 0.485, 0.456, 0.406 },
+                                                   { 0.229, 0.224, 0.225 },
+                                                   true };
+static const struct model_pixel_range clip = { { 0.48145466, 0.4578275, 0.40821073 },
+                                               { 0.26862954, 0.26130258, 0.27577711 },
+                                               true };
+
+#define PICTURE(patch)                                                                             \
+    .image_size = "image_size=224", .patch_size = "patch_size=" patch, .channels = "num_channels=3"
+
+/* vit/modeling_vit.py: ViTEmbeddings, ViTLayer; deit and beit have the same blocks. */
+#define VIT_PASS                                                                                   \
+    PICTURE("16"), .patches = "embeddings.patch_embeddings.projection",                            \
+                   .patch_positions = "embeddings.position_embeddings",                            \
+                   NORMS_BEFORE("layernorm_before", "layernorm_after"),                            \
+                   PASS_NORMS("layer_norm_eps=0.000000000001"),                                    \
+                   FEED("intermediate.dense", "output.dense", "=true", "hidden_act=gelu"),         \
+                   .final_norm = "layernorm"
+
+/* clip/modeling_clip.py: CLIPEncoderLayer; CLIPTextTransformer norms its last rows,
+ * CLIPVisionTransformer its first ones, and of the last only the one that it pools. */
+#define CLIP_PASS                                                                                  \
+    NORMS_BEFORE("layer_norm1", "layer_norm2"), PASS_NORMS("layer_norm_eps=0.00001"),              \
+        FEED("mlp.fc1", "mlp.fc2", "=true", "hidden_act=quick_gelu")
+
+const struct checkpoint_stack checkpoint_images[] = {
+    { .model_type = "vit",
+      .prefixes = "vit.|",
+      VIT_SELF,
+      .ignored = PICTURE_IGNORED,
+      .pass = { VIT_PASS, .pixel_range = &halves, .class_rows = { "embeddings.cls_token" } } },
+    { .model_type = "deit",
+      .prefixes = "deit.|",
+      VIT_SELF,
+      .ignored = PICTURE_IGNORED,
+      .pass = { VIT_PASS, .pixel_range = &imagenet,
+                .class_rows = { "embeddings.cls_token", "embeddings.distillation_token" } } },
+    { .model_type = "dinov2",
+      .prefixes = "dinov2.|",
+      VIT_SELF,
+      .ignored = PICTURE_IGNORED,
+      .pass = { PICTURE("14"), .pixel_range = &imagenet,
+                .patches = "embeddings.patch_embeddings.projection",
+                .class_rows = { "embeddings.cls_token" },
+                .patch_positions = "embeddings.position_embeddings", NORMS_BEFORE("norm1", "norm2"),
+                .attention_scales = "layer_scale1.lambda1",
+                .feed_forward_scales = "layer_scale2.lambda1",
+                PASS_NORMS("layer_norm_eps=0.000001"),
+                FEED("mlp.fc1", "mlp.fc2", "=true", "hidden_act=gelu"), .final_norm = "layernorm",
+                .adjust = adjust_dinov2, .reads = "use_swiglu_ffn" } },
+    { .model_type = "beit",
+      .prefixes = "beit.|",
+      VIT_NAMES,
+      .biases = Q | V | O,
+      .image_bias = "attention.relative_position_bias.relative_position_bias_table",
+      .image_bias_if = "use_relative_position_bias",
+      .shared_bias = "encoder.relative_position_bias.relative_position_bias_table",
+      .shared_bias_if = "use_shared_relative_position_bias",
+      .reads = "image_size|patch_size",
+      .ignored = BEIT_IGNORED,
+      .pass = { VIT_PASS, .pixel_range = &halves, .class_rows = { "embeddings.cls_token" },
+                .attention_scales = "lambda_1", .feed_forward_scales = "lambda_2",
+                .adjust = adjust_beit,
+                .reads =
+                    "use_absolute_position_embeddings|use_mean_pooling|layer_scale_init_value" } },
+    { .model_type = "clip",
+      .section = "text_config_dict|text_config",
+      CLIP_TEXT,
+      .pass = { .name = "text",
+                .tokens = "embeddings.token_embedding",
+                .positions = "embeddings.position_embedding",
+                CLIP_PASS,
+                .final_norm = "final_layer_norm" } },
+    { .model_type = "clip",
+      .section = "vision_config_dict|vision_config",
+      CLIP_VISION,
+      .pass = { .name = "vision",
+                PICTURE("32"),
+                .pixel_range = &clip,
+                .patches = "embeddings.patch_embedding",
+                .patches_have_no_bias = true,
+                .class_rows = { "embeddings.class_embedding" },
+                .patch_positions = "embeddings.position_embedding.weight",
+                .embedding_norm = "pre_layrnorm",
+                CLIP_PASS } },
+    { .model_type = "clip_text_model",
+      CLIP_TEXT,
+      .pass = { .name = "text",
+                .tokens = "embeddings.token_embedding",
+                .positions = "embeddings.position_embedding",
+                CLIP_PASS,
+                .final_norm = "final_layer_norm" } },
+    { .model_type = "clip_vision_model",
+      CLIP_VISION,
+      .pass = { .name = "vision",
+                PICTURE("32"),
+                .pixel_range = &clip,
+                .patches = "embeddings.patch_embedding",
+                .patches_have_no_bias = true,
+                .class_rows = { "embeddings.class_embedding" },
+                .patch_positions = "embeddings.position_embedding.weight",
+                .embedding_norm = "pre_layrnorm",
+                CLIP_PASS } },
+    { .model_type = "wav2vec2",
+      SELF("wav2vec2.|", "encoder.layers.%.", "attention."),
+      .projections = OUT_PROJ,
+      .biases = Q | K | V | O,
+      SIZES(12, 768, 12),
+      .ignored = WAV2VEC2_IGNORED,
+      .pass = { .refused = "the whole pass of model_type 'wav2vec2' is not computed here: its "
+                           "first rows come from convolutions over sound" } },
+    { .model_type = NULL },
+};

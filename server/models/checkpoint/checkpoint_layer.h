@@ -1,0 +1,28 @@
+/* checkpoint_layer.h - what config.json says of one layer of a published checkpoint. */
+#ifndef ATTND_CHECKPOINT_LAYER_H
+#define ATTND_CHECKPOINT_LAYER_H
+
+#include "models/checkpoint/checkpoint.h"
+#include "models/model/model_config.h"
+
+struct checkpoint_layer {
+    const struct checkpoint_run *run;
+    int64_t index; /* in its run */
+    bool has_window;
+    bool looks_both_ways; /* because of the family's own flag */
+    bool has_alibi, has_norms;
+    double alibi_max;
+    double clip;   /* 0: none */
+    int64_t width; /* columns of its inputs and of its context */
+    unsigned biases;
+    double positions, original_positions; /* of a scaled rotary embedding; 0: not said */
+    bool is_unscaled;                     /* the embedding, whatever config.json says */
+    double norm_eps;
+    struct model_config config; /* heads, options, rotary embedding */
+};
+
+/* Reads the fields of layer number index of run. */
+bool checkpoint_layer_read(struct checkpoint_layer *layer, const struct checkpoint_run *run,
+                           int64_t index, struct fault *fault);
+
+#endif

@@ -1,0 +1,412 @@
+/* checkpoint_pass.c - builds streams and the head.
+ *
+ * Each run of self attention whose row has a pass becomes a stream; a run of cross attention
+ * belongs to the stream whose row names its kind. Whatever is missing is a reason and not a fault:
+ * the layers of the model answer without their pass. */
+#include "models/checkpoint/checkpoint_pass_internal.h"
+
+#include "models/checkpoint/checkpoint_fields.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------- a stream -- */
+
+enum { EXPERTS_MAX = 4096 };
+
+/* What the blocks of a stream have in common. */
+struct block_reader {
+    struct checkpoint_pass_reader *reader;
+    int64_t width;
+    bool is_parallel;
+    double residual_scale;
+    enum attn_activation activation;
+    int64_t expert_count, chosen_count;
+};
+
+static bool read_blocks(struct block_reader *blocks)
+{
+    struct checkpoint_pass_reader *reader = blocks->reader;
+    const struct checkpoint_pass *pass = &reader->pass;
+    const cJSON *section = reader->run->section;
+    if (!checkpoint_read_flag(section, pass->parallel, &blocks->is_parallel, reader->fault)
+        || !checkpoint_read_number(section, pass->residual_scale, &blocks->residual_scale,
+                                   reader->fault)
+        || !checkpoint_read_activation(section, pass->activation, &blocks->activation,
+                                       reader->fault))
+        return false;
+    if (!pass->router)
+        return true;
+    if (!checkpoint_read_integer(section, pass->expert_count, &blocks->expert_count, reader->fault)
+        || !checkpoint_read_integer(section, pass->chosen_count, &blocks->chosen_count,
+                                    reader->fault))
+        return false;
+    return (blocks->chosen_count >= 1 && blocks->chosen_count <= blocks->expert_count
+            && blocks->expert_count <= EXPERTS_MAX)
+           || fault_set(reader->fault, FAULT_OPTION,
+                        "config.json gives %" PRId64 " experts (%.*s), of which %" PRId64
+                        " (%.*s) compute each row",
+                        blocks->expert_count, CHECKPOINT_FIELD_NAME(section, pass->expert_count),
+                        blocks->chosen_count, CHECKPOINT_FIELD_NAME(section, pass->chosen_count));
+}
+
+static bool build_part(const struct block_reader *blocks, struct model_part *part,
+                       const struct checkpoint_norms *norms, const char *scales)
+{
+    part->scale = blocks->residual_scale;
+    return checkpoint_pass_norm(blocks->reader, &part->before, norms->before, blocks->width)
+           && checkpoint_pass_norm(blocks->reader, &part->inside, norms->inside, blocks->width)
+           && checkpoint_pass_norm(blocks->reader, &part->after, norms->after, blocks->width)
+           && (!scales
+               || checkpoint_pass_values(blocks->reader, &part->column_scales, scales,
+                                         blocks->width));
+}
+
+static bool build_feed_forward(const struct block_reader *blocks, struct model_feed_forward *dense)
+{
+    struct checkpoint_pass_reader *reader = blocks->reader;
+    const struct checkpoint_pass *pass = &reader->pass;
+    const bool has_bias = reader->has_biases;
+    dense->activation = blocks->activation;
+    if (pass->up_has_gate) {
+        if (!checkpoint_pass_gated(reader, &dense->gate, &dense->up, pass->up, blocks->width,
+                                   has_bias))
+            return false;
+    } else if (!checkpoint_pass_linear(reader, &dense->up, pass->up, 0, blocks->width, pass->in_out,
+                                       has_bias)
+               || (pass->gate
+                   && !checkpoint_pass_linear(reader, &dense->gate, pass->gate, dense->up.out,
+                                              blocks->width, pass->in_out, has_bias))) {
+        return false;
+    }
+    return checkpoint_pass_linear(reader, &dense->down, pass->down, blocks->width, dense->up.out,
+                                  pass->in_out, has_bias);
+}
+
+static bool build_experts(const struct block_reader *blocks, struct model_experts *experts)
+{
+    struct checkpoint_pass_reader *reader = blocks->reader;
+    struct model_feed_forward *list =
+        arena_calloc(reader->parameters->arena, (size_t)blocks->expert_count, sizeof *list);
+    if (!list)
+        return fault_no_memory(reader->fault);
+    *experts = (struct model_experts){ .experts = list,
+                                       .count = blocks->expert_count,
+                                       .chosen = blocks->chosen_count,
+                                       .is_normalized = true };
+    bool good = checkpoint_pass_linear(reader, &experts->router, reader->pass.router,
+                                       experts->count, blocks->width, false, false);
+    for (int64_t i = 0; good && i < experts->count; i++) {
+        reader->expert = i;
+        good = build_feed_forward(blocks, &list[i]);
+    }
+    reader->expert = -1;
+    return good;
+}
+
+static bool build_block(const struct block_reader *blocks, struct model_block *block)
+{
+    const struct checkpoint_pass *pass = &blocks->reader->pass;
+    block->is_parallel = blocks->is_parallel;
+    return build_part(blocks, &block->self, &pass->attention, pass->attention_scales)
+           && (block->cross_layer < 0
+               || build_part(blocks, &block->cross, &pass->cross_attention, NULL))
+           && build_part(blocks, &block->feed_forward, &pass->feed_forward,
+                         pass->feed_forward_scales)
+           && (pass->router ? build_experts(blocks, &block->experts)
+                            : build_feed_forward(blocks, &block->dense));
+}
+
+static bool build_blocks(struct model_stream *stream, struct checkpoint_pass_reader *reader,
+                         int64_t first, int64_t cross_first)
+{
+    struct block_reader blocks = { .reader = reader, .width = stream->width };
+    if (!read_blocks(&blocks))
+        return false;
+    stream->block_count = reader->run->layer_count;
+    struct model_block *list =
+        arena_calloc(reader->parameters->arena, (size_t)stream->block_count, sizeof *list);
+    if (!list)
+        return fault_no_memory(reader->fault);
+    stream->blocks = list;
+    bool good = true;
+    for (int64_t i = 0; good && i < stream->block_count; i++) {
+        reader->block = i;
+        list[i].self_layer = first + i;
+        list[i].cross_layer = cross_first < 0 ? -1 : cross_first + i;
+        good = build_block(&blocks, &list[i]);
+    }
+    reader->block = -1;
+    return good;
+}
+
+static bool build_stream(struct model_stream *stream, struct checkpoint_pass_reader *reader,
+                         int64_t first, int64_t cross_first)
+{
+    const cJSON *section = reader->run->section;
+    const struct checkpoint_pass *pass = &reader->pass;
+    stream->name = pass->name;
+    return checkpoint_read_number(section, pass->norm_eps, &reader->norm_eps, reader->fault)
+           && checkpoint_read_flag(section, pass->norm_bias, &reader->norm_has_bias, reader->fault)
+           && checkpoint_read_flag(section, pass->biases, &reader->has_biases, reader->fault)
+           && checkpoint_pass_build_embedding(stream, reader)
+           && build_blocks(stream, reader, first, cross_first)
+           && checkpoint_pass_norm(reader, &stream->final_norm, pass->final_norm, stream->width);
+}
+
+/* ------------------------------------------------------------------ the head -- */
+
+/* Many published files are of a model without its head. Such a file has no predictions, which is no
+ * reason against its pass. A file that has a part of a head must have all of it. */
+
+static bool build_transform(struct model_head *head, struct checkpoint_pass_reader *reader,
+                            const struct model_stream *stream, int64_t *width)
+{
+    const struct checkpoint_pass *pass = &reader->pass;
+    const bool is_projected = stream->embedding.tokens.width != *width;
+    const char *names = pass->transform ? pass->transform
+                        : is_projected  ? pass->head_projection
+                                        : NULL;
+    if (!names)
+        return true;
+    if (!checkpoint_pass_linear(reader, &head->transform, names, 0, *width, false,
+                                pass->transform != NULL))
+        return false;
+    *width = head->transform.out;
+    return !pass->transform
+           || (checkpoint_read_activation(reader->run->section, pass->head_activation,
+                                          &head->activation, reader->fault)
+               && checkpoint_pass_norm(reader, &head->norm, pass->head_norm, *width));
+}
+
+static bool tie_output(struct attn_linear *output, const struct model_table *tokens, int64_t width,
+                       struct fault *fault)
+{
+    if (tokens->width != width)
+        return fault_set(fault, FAULT_SHAPE,
+                         "the head has %" PRId64 " columns, and the table of tokens, which is its "
+                         "output, has %" PRId64,
+                         width, tokens->width);
+    *output = (struct attn_linear){
+        .weight = tokens->rows, .out = tokens->count, .in = tokens->width, .dtype = tokens->dtype
+    };
+    return true;
+}
+
+static bool read_logit_scale(struct model_head *head, struct checkpoint_pass_reader *reader,
+                             int64_t width)
+{
+    const struct checkpoint_pass *pass = &reader->pass;
+    const cJSON *section = reader->run->section;
+    double divisor;
+    bool is_root;
+    if (!checkpoint_read_number(section, pass->logit_scale, &head->scale, reader->fault)
+        || !checkpoint_read_number(section, pass->logit_divisor, &divisor, reader->fault)
+        || !checkpoint_read_number(section, pass->logit_softcap, &head->softcap, reader->fault)
+        || !checkpoint_read_flag(section, pass->logit_root_divisor_if, &is_root, reader->fault))
+        return false;
+    if (divisor > 0)
+        head->scale = 1 / divisor;
+    if (is_root)
+        head->scale = 1 / sqrt((double)width);
+    return true;
+}
+
+static bool build_head(struct model_head *head, struct checkpoint_pass_reader *reader,
+                       const struct model_stream *stream, bool is_causal)
+{
+    const struct checkpoint_pass *pass = &reader->pass;
+    int64_t width = stream->width;
+    bool is_tied;
+    if (!checkpoint_read_flag(reader->run->section, pass->tied, &is_tied, reader->fault))
+        return false;
+    const bool has_output = checkpoint_pass_has(reader, pass->output);
+    is_tied = is_tied || (pass->tied_if_absent && !has_output);
+    if ((pass->transform && !checkpoint_pass_has(reader, pass->transform))
+        || (!is_tied && !has_output))
+        return true;
+    /* Without a transform it is the head of a language model, which predicts the next token. A
+     * model that looks both ways has no use for it. */
+    if (!is_causal && !pass->transform)
+        return true;
+    head->is_masked = !is_causal;
+    if (!build_transform(head, reader, stream, &width))
+        return false;
+    if (!(is_tied ? tie_output(&head->output, &stream->embedding.tokens, width, reader->fault)
+          : pass->output_bias
+              ? checkpoint_pass_matrix(reader, &head->output, pass->output, 0, width, false)
+              : checkpoint_pass_linear(reader, &head->output, pass->output, 0, width, false,
+                                       false)))
+        return false;
+    const bool has_bias =
+        pass->output_bias
+        && (!pass->output_bias_if_any || checkpoint_pass_has_values(reader, pass->output_bias));
+    return (!has_bias
+            || checkpoint_pass_values(reader, &head->output.bias, pass->output_bias,
+                                      head->output.out))
+           && read_logit_scale(head, reader, stream->width);
+}
+
+/* ----------------------------------------------------------------- the pass -- */
+
+struct pass_builder {
+    const struct checkpoint *checkpoint;
+    const struct model_layer *layers;
+    struct model_parameters *parameters;
+    struct model_forward *forward;
+    const void **addresses; /* malloc'd */
+    int64_t address_count, address_capacity;
+    struct fault *fault;
+};
+
+/* The number of the first layer of this kind; -1: the file has none. */
+static int64_t first_layer(const struct checkpoint *checkpoint, const char *kind,
+                           const struct checkpoint_run **run)
+{
+    int64_t before = 0;
+    for (int i = 0; i < checkpoint->run_count; i++) {
+        *run = &checkpoint->runs[i];
+        if (strcmp((*run)->stack->kind, kind) == 0)
+            return before;
+        before += (*run)->layer_count;
+    }
+    return -1;
+}
+
+/* Finds the layers that attend to the first stream, one for each of run. */
+static bool find_cross(const struct pass_builder *builder, const struct checkpoint_run *run,
+                       int64_t *first)
+{
+    const struct checkpoint_pass *pass = &run->stack->pass;
+    const struct checkpoint_run *cross;
+    *first = pass->cross_kind ? first_layer(builder->checkpoint, pass->cross_kind, &cross) : -1;
+    if (!pass->cross_kind)
+        return true;
+    if (*first < 0 || cross->layer_count != run->layer_count)
+        return fault_set(builder->fault, FAULT_SHAPE,
+                         "the file does not have a layer of kind '%s' for each of kind '%s'",
+                         pass->cross_kind, run->stack->kind);
+    return builder->forward->stream_count == 1
+           || fault_set(builder->fault, FAULT_FIELD,
+                        "the file has no encoder, whose rows its layers of kind '%s' attend to",
+                        pass->cross_kind);
+}
+
+static bool build_run(struct pass_builder *builder, const struct checkpoint_run *run, int64_t first)
+{
+    const struct checkpoint_pass *pass = &run->stack->pass;
+    struct model_forward *forward = builder->forward;
+    struct model_stream *stream = &forward->streams[forward->stream_count];
+    struct checkpoint_pass_reader reader = {
+        .pass = *pass,
+        .run = run,
+        .parameters = builder->parameters,
+        .block = -1,
+        .expert = -1,
+        .fault = builder->fault,
+        .addresses = builder->addresses,
+        .address_count = builder->address_count,
+        .address_capacity = builder->address_capacity,
+    };
+    int64_t cross_first;
+    bool good = (!pass->adjust || pass->adjust(&reader.pass, run->section, builder->fault))
+                && find_cross(builder, run, &cross_first);
+    stream->width = builder->layers[first].d_query;
+    good = good && build_stream(stream, &reader, first, cross_first)
+           && (!reader.pass.start
+               || checkpoint_read_integer(run->section, reader.pass.start, &forward->start_id,
+                                          builder->fault))
+           && build_head(&forward->head, &reader, stream, builder->layers[first].options.causal);
+    builder->addresses = reader.addresses;
+    builder->address_count = reader.address_count;
+    builder->address_capacity = reader.address_capacity;
+    if (good && pass->cross_kind)
+        forward->is_encoder_decoder = true;
+    forward->stream_count++;
+    return good;
+}
+
+/* Whether the layers of the stack are those that a stream's cross_kind names. */
+static bool is_cross_of_stream(const struct checkpoint *checkpoint,
+                               const struct checkpoint_stack *stack)
+{
+    for (int i = 0; i < checkpoint->stack_count; i++) {
+        const char *cross_kind = checkpoint->stacks[i].pass.cross_kind;
+        if (cross_kind && strcmp(cross_kind, stack->kind) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Builds the stream of a run that has one. */
+static bool add_run(struct pass_builder *builder, const struct checkpoint_run *run, int64_t first)
+{
+    const struct checkpoint_pass *pass = &run->stack->pass;
+    if (pass->refused)
+        return fault_set(builder->fault, FAULT_OPTION, "%s", pass->refused);
+    if (pass->tokens || pass->patches || pass->convolutions[0])
+        return build_run(builder, run, first);
+    return strcmp(run->stack->kind, "cross") != 0
+           || is_cross_of_stream(builder->checkpoint, run->stack)
+           || fault_set(builder->fault, FAULT_FIELD,
+                        "the model has layers that attend to the rows of an encoder, which is not "
+                        "part of it");
+}
+
+/* Keeps the addresses in the arena. */
+static bool keep_addresses(struct pass_builder *builder)
+{
+    const size_t bytes = (size_t)builder->address_count * sizeof *builder->addresses;
+    const void **kept = arena_alloc(builder->parameters->arena, bytes);
+    if (!kept)
+        return fault_no_memory(builder->fault);
+    if (builder->addresses)
+        memcpy(kept, builder->addresses, bytes);
+    builder->forward->addresses = kept;
+    builder->forward->address_count = (int)builder->address_count;
+    return true;
+}
+
+static bool build_forward(struct pass_builder *builder)
+{
+    struct model_forward *forward = builder->forward;
+    int64_t first = 0;
+    forward->start_id = forward->mask_id = -1;
+    for (int i = 0; i < builder->checkpoint->run_count; i++) {
+        if (!add_run(builder, &builder->checkpoint->runs[i], first))
+            return false;
+        first += builder->checkpoint->runs[i].layer_count;
+    }
+    forward->vocabulary = forward->head.output.out;
+    return forward->stream_count > 0 ? keep_addresses(builder)
+                                     : fault_set(builder->fault, FAULT_FIELD,
+                                                 "the file has none of the layers whose whole "
+                                                 "pass is computed here");
+}
+
+bool checkpoint_pass_build(const struct model_forward **forward, const char **reason,
+                           const struct checkpoint *checkpoint, const struct model_layer *layers,
+                           struct model_parameters *parameters, struct fault *fault)
+{
+    struct fault why = { .code = FAULT_NONE };
+    struct pass_builder builder = { .checkpoint = checkpoint,
+                                    .layers = layers,
+                                    .parameters = parameters,
+                                    .forward =
+                                        arena_calloc(parameters->arena, 1, sizeof *builder.forward),
+                                    .fault = &why };
+    *forward = NULL;
+    *reason = NULL;
+    if (!builder.forward)
+        return fault_no_memory(fault);
+    const bool good = build_forward(&builder);
+    free(builder.addresses);
+    if (good) {
+        *forward = builder.forward;
+        return true;
+    }
+    *reason = why.code == FAULT_MEMORY ? NULL : arena_strdup(parameters->arena, why.message);
+    return *reason || fault_no_memory(fault);
+}

@@ -1,0 +1,248 @@
+/* checkpoint_pass_input.c - how tokens, pixels or features become rows. */
+#include "models/checkpoint/checkpoint_pass_internal.h"
+
+#include "models/checkpoint/checkpoint_fields.h"
+#include "models/checkpoint/checkpoint_tensors.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum {
+    SINUSOIDS_MAX = 1 << 23, /* numbers of a table that is computed */
+    SIDE_MAX = 1 << 14
+};
+
+/* A projection from *width columns to as many as layers have. */
+static bool set_token_projection(struct checkpoint_pass_reader *reader,
+                                 struct attn_linear *projection, const char *names, int64_t *width,
+                                 int64_t to, bool has_bias)
+{
+    const bool is_always = has_bias && reader->pass.projection_is_always;
+    if (!names || (*width == to && !is_always))
+        return true;
+    if (!checkpoint_pass_linear(reader, projection, names, to, *width, false, has_bias))
+        return false;
+    *width = to;
+    return true;
+}
+
+static bool read_token_scale(struct model_embedding *embedding,
+                             struct checkpoint_pass_reader *reader, int64_t width)
+{
+    const cJSON *section = reader->run->section;
+    bool is_root;
+    if (!checkpoint_read_number(section, reader->pass.scale, &embedding->scale, reader->fault)
+        || !checkpoint_read_flag(section, reader->pass.root_scale_if, &is_root, reader->fault))
+        return false;
+    if (is_root)
+        embedding->scale = sqrt((double)width);
+    return true;
+}
+
+/* Positions that a formula gives, rounded to float as the family's own source keeps them. */
+static bool make_positions(struct model_embedding *embedding, struct checkpoint_pass_reader *reader,
+                           int64_t width)
+{
+    struct arena *arena = reader->parameters->arena;
+    int64_t count;
+    if (!checkpoint_read_integer(reader->run->section, reader->pass.position_count, &count,
+                                 reader->fault))
+        return false;
+    if (count < 1 || count > SINUSOIDS_MAX / width - embedding->position_offset)
+        return fault_set(reader->fault, FAULT_OPTION,
+                         "config.json gives %" PRId64 " positions (%.*s), which is no count of "
+                         "rows that can be computed",
+                         count,
+                         CHECKPOINT_FIELD_NAME(reader->run->section, reader->pass.position_count));
+    count += embedding->position_offset;
+    float *rows = arena_alloc(arena, (size_t)(count * width) * sizeof *rows);
+    double *row = arena_alloc(arena, (size_t)width * sizeof *row);
+    if (!rows || !row)
+        return fault_no_memory(reader->fault);
+    for (int64_t i = 0; i < count; i++) {
+        reader->pass.sinusoid(row, i, width);
+        for (int64_t c = 0; c < width; c++)
+            rows[i * width + c] = i == embedding->padding_id ? 0 : (float)row[c];
+    }
+    embedding->positions = (struct model_table){ rows, ATTN_F32, count, width };
+    return true;
+}
+
+static bool read_position_offset(struct model_embedding *embedding,
+                                 struct checkpoint_pass_reader *reader)
+{
+    const struct checkpoint_pass *pass = &reader->pass;
+    const cJSON *section = reader->run->section;
+    if (!pass->padding)
+        return checkpoint_read_integer(section, pass->position_offset, &embedding->position_offset,
+                                       reader->fault);
+    if (!checkpoint_read_integer(section, pass->padding, &embedding->padding_id, reader->fault))
+        return false;
+    embedding->position_offset = embedding->padding_id + 1;
+    return true;
+}
+
+static bool build_positions(struct model_stream *stream, struct checkpoint_pass_reader *reader,
+                            int64_t width)
+{
+    const struct checkpoint_pass *pass = &reader->pass;
+    struct model_embedding *embedding = &stream->embedding;
+    bool is_relative, by_key;
+    if (!pass->positions && !pass->sinusoid)
+        return true;
+    if (!checkpoint_bias_read_distances(reader->run, &is_relative, &by_key, reader->fault))
+        return false;
+    if (is_relative) /* in place of positions, not beside them */
+        return checkpoint_read_integer(reader->run->section, "max_position_embeddings=512",
+                                       &stream->length_max, reader->fault);
+    if (!read_position_offset(embedding, reader))
+        return false;
+    const bool is_made = pass->sinusoid && !checkpoint_pass_has(reader, pass->positions);
+    if (!(is_made ? make_positions(embedding, reader, width)
+                  : checkpoint_pass_table(reader, &embedding->positions, pass->positions, width)))
+        return false;
+    stream->length_max = embedding->positions.count - embedding->position_offset;
+    return stream->length_max > 0
+           || fault_set(reader->fault, FAULT_SHAPE,
+                        "the table of positions has %" PRId64 " rows, and the first row of a text "
+                        "takes number %" PRId64,
+                        embedding->positions.count, embedding->position_offset);
+}
+
+static bool build_tokens(struct model_stream *stream, struct checkpoint_pass_reader *reader)
+{
+    const struct checkpoint_pass *pass = &reader->pass;
+    struct model_embedding *embedding = &stream->embedding;
+    if (!checkpoint_pass_table(reader, &embedding->tokens, pass->tokens, 0)
+        || !read_token_scale(embedding, reader, stream->width))
+        return false;
+    int64_t width = embedding->tokens.width;
+    if (!set_token_projection(reader, &embedding->token_projection, pass->token_projection, &width,
+                              stream->width, false)
+        || !build_positions(stream, reader, width)
+        || (pass->types && !checkpoint_pass_table(reader, &embedding->types, pass->types, width))
+        || !checkpoint_pass_norm(reader, &embedding->norm, pass->embedding_norm, width)
+        || !set_token_projection(reader, &embedding->projection, pass->projection, &width,
+                                 stream->width, true))
+        return false;
+    return width == stream->width
+           || fault_set(reader->fault, FAULT_SHAPE,
+                        "tokens have %" PRId64 " columns and layers have %" PRId64
+                        ", and the file has no tensor that projects them",
+                        width, stream->width);
+}
+
+/* ---------------------------------------------------------------- features -- */
+
+static bool build_features(struct model_stream *stream, struct checkpoint_pass_reader *reader)
+{
+    const struct checkpoint_pass *pass = &reader->pass;
+    const cJSON *section = reader->run->section;
+    struct model_embedding *embedding = &stream->embedding;
+    int64_t positions;
+    embedding->input = MODEL_INPUT_FEATURES;
+    if (!checkpoint_read_integer(section, pass->feature_count, &embedding->feature_count,
+                                 reader->fault)
+        || !checkpoint_read_integer(section, pass->feature_positions, &positions, reader->fault))
+        return false;
+    embedding->feature_length = 2 * positions;
+    if (!checkpoint_pass_convolution(reader, &embedding->convolutions[0], pass->convolutions[0],
+                                     stream->width, 3 * embedding->feature_count, true)
+        || !checkpoint_pass_convolution(reader, &embedding->convolutions[1], pass->convolutions[1],
+                                        stream->width, 3 * stream->width, true)
+        || !build_positions(stream, reader, stream->width))
+        return false;
+    return stream->length_max == positions
+           || fault_set(reader->fault, FAULT_SHAPE,
+                        "the table of positions has %" PRId64
+                        " rows, and config.json gives %" PRId64 " (%.*s)",
+                        embedding->positions.count, positions,
+                        CHECKPOINT_FIELD_NAME(reader->run->section, pass->feature_positions));
+}
+
+/* ------------------------------------------------------------------ pixels -- */
+
+static bool read_picture_sizes(struct model_embedding *embedding,
+                               struct checkpoint_pass_reader *reader)
+{
+    const struct checkpoint_pass *pass = &reader->pass;
+    const cJSON *section = reader->run->section;
+    int64_t image[2], patch[2];
+    if (!checkpoint_read_pair(reader->run->document, section, pass->image_size, image,
+                              reader->fault)
+        || !checkpoint_read_pair(reader->run->document, section, pass->patch_size, patch,
+                                 reader->fault)
+        || !checkpoint_read_integer(section, pass->channels, &embedding->channels, reader->fault))
+        return false;
+    embedding->image_height = image[0];
+    embedding->image_width = image[1];
+    embedding->patch = patch[0];
+    if (patch[0] != patch[1])
+        return fault_set(reader->fault, FAULT_OPTION,
+                         "config.json gives patches of %" PRId64 " by %" PRId64
+                         " pixels (%.*s); only squares are computed here",
+                         patch[0], patch[1], CHECKPOINT_FIELD_NAME(section, pass->patch_size));
+    return (image[0] <= SIDE_MAX && image[1] <= SIDE_MAX && patch[0] >= 1 && patch[0] <= image[0]
+            && patch[0] <= image[1] && embedding->channels >= 1 && embedding->channels <= SIDE_MAX)
+           || fault_set(reader->fault, FAULT_OPTION,
+                        "config.json gives pictures of %" PRId64 " by %" PRId64
+                        " pixels (%.*s), %" PRId64 " channels (%.*s) and patches of %" PRId64
+                        " (%.*s), which are no patches of a picture",
+                        image[0], image[1], CHECKPOINT_FIELD_NAME(section, pass->image_size),
+                        embedding->channels, CHECKPOINT_FIELD_NAME(section, pass->channels),
+                        embedding->patch, CHECKPOINT_FIELD_NAME(section, pass->patch_size));
+}
+
+/* Puts the class rows side by side. */
+static bool set_class_rows(struct model_embedding *embedding, struct checkpoint_pass_reader *reader,
+                           int64_t width)
+{
+    float *rows = arena_alloc(reader->parameters->arena, 2 * (size_t)width * sizeof *rows);
+    if (!rows)
+        return fault_no_memory(reader->fault);
+    embedding->class_rows = rows;
+    for (int i = 0; i < 2 && reader->pass.class_rows[i]; i++) {
+        const float *values = NULL;
+        if (!checkpoint_pass_values_now(reader, &values, reader->pass.class_rows[i], width))
+            return false;
+        memcpy(rows + embedding->class_row_count++ * width, values, (size_t)width * sizeof *rows);
+    }
+    return true;
+}
+
+static bool build_patches(struct model_stream *stream, struct checkpoint_pass_reader *reader)
+{
+    const struct checkpoint_pass *pass = &reader->pass;
+    struct model_embedding *embedding = &stream->embedding;
+    const int64_t width = stream->width;
+    embedding->input = MODEL_INPUT_PIXELS;
+    embedding->pixel_range = pass->pixel_range;
+    if (!read_picture_sizes(embedding, reader)
+        || !checkpoint_pass_convolution(reader, &embedding->patches, pass->patches, width,
+                                        embedding->channels * embedding->patch * embedding->patch,
+                                        !pass->patches_have_no_bias)
+        || !set_class_rows(embedding, reader, width))
+        return false;
+    const int64_t down = embedding->image_height / embedding->patch;
+    const int64_t across = embedding->image_width / embedding->patch;
+    const float *positions = NULL;
+    stream->length_max = embedding->class_row_count + down * across;
+    if (pass->patch_positions
+        && !checkpoint_pass_values(reader, &positions, pass->patch_positions,
+                                   stream->length_max * width))
+        return false;
+    if (positions)
+        embedding->positions =
+            (struct model_table){ positions, ATTN_F32, stream->length_max, width };
+    return checkpoint_pass_norm(reader, &embedding->norm, pass->embedding_norm, width);
+}
+
+bool checkpoint_pass_build_embedding(struct model_stream *stream,
+                                     struct checkpoint_pass_reader *reader)
+{
+    stream->embedding = (struct model_embedding){ .padding_id = -1 };
+    return reader->pass.convolutions[0] ? build_features(stream, reader)
+           : reader->pass.patches       ? build_patches(stream, reader)
+                                        : build_tokens(stream, reader);
+}

@@ -1,0 +1,70 @@
+/* checkpoint_pass_internal.h - gets matrices, tables and norms of a whole pass by the names that a
+ * row has for them, and builds the embedding; for checkpoint_pass*.c.
+ *
+ * Every function returns false with a fault that names the tensor: it is missing, has another shape
+ * or a dtype that is no parameter's. A width of 0 is what the tensor has. */
+#ifndef ATTND_CHECKPOINT_PASS_INTERNAL_H
+#define ATTND_CHECKPOINT_PASS_INTERNAL_H
+
+#include "models/checkpoint/checkpoint.h"
+
+struct checkpoint_pass_reader {
+    struct checkpoint_pass pass;      /* as adjust() left it */
+    const struct checkpoint_run *run; /* the stream's layers of self attention */
+    struct model_parameters *parameters;
+    int64_t block;  /* tensors are of this block; -1: of none */
+    int64_t expert; /* and of this expert; -1: of none */
+    double norm_eps;
+    bool norm_has_bias, has_biases;
+    struct fault *fault;
+
+    /* Addresses of all numbers that were got, malloc'd. */
+    const void **addresses;
+    int64_t address_count, address_capacity;
+};
+
+/* Whether the file has the tensor names + ".weight". False for names of NULL. */
+bool checkpoint_pass_has(const struct checkpoint_pass_reader *reader, const char *names);
+
+/* The same by whole names. */
+bool checkpoint_pass_has_values(const struct checkpoint_pass_reader *reader, const char *names);
+
+/* A matrix [out, in], or [in, out] where in_out, without a bias. */
+bool checkpoint_pass_matrix(struct checkpoint_pass_reader *reader, struct attn_linear *linear,
+                            const char *names, int64_t out, int64_t in, bool in_out);
+
+/* The same with the bias of that name. Without has_bias a bias in the file is a fault. */
+bool checkpoint_pass_linear(struct checkpoint_pass_reader *reader, struct attn_linear *linear,
+                            const char *names, int64_t out, int64_t in, bool in_out, bool has_bias);
+
+/* A convolution [out, columns, ...] as a matrix [out, in]. */
+bool checkpoint_pass_convolution(struct checkpoint_pass_reader *reader, struct attn_linear *linear,
+                                 const char *names, int64_t out, int64_t in, bool has_bias);
+
+/* Two matrices of one width from one tensor [2 * out, in]: first the outputs of gate, then those of
+ * up. */
+bool checkpoint_pass_gated(struct checkpoint_pass_reader *reader, struct attn_linear *gate,
+                           struct attn_linear *up, const char *names, int64_t in, bool has_bias);
+
+/* A table [count, width]. */
+bool checkpoint_pass_table(struct checkpoint_pass_reader *reader, struct model_table *table,
+                           const char *names, int64_t width);
+
+/* A norm of rows of width numbers; none for names of NULL. */
+bool checkpoint_pass_norm(struct checkpoint_pass_reader *reader, struct attn_norm *norm,
+                          const char *names, int64_t width);
+
+/* The count numbers of a tensor of any shape, by its whole name. */
+bool checkpoint_pass_values(struct checkpoint_pass_reader *reader, const float **values,
+                            const char *names, int64_t count);
+
+/* The same at once, for a caller that copies them: of a tensor that is got in no other way. */
+bool checkpoint_pass_values_now(struct checkpoint_pass_reader *reader, const float **values,
+                                const char *names, int64_t count);
+
+/* How the input becomes rows: fills stream->embedding and stream->length_max
+ * (checkpoint_pass_input.c). */
+bool checkpoint_pass_build_embedding(struct model_stream *stream,
+                                     struct checkpoint_pass_reader *reader);
+
+#endif

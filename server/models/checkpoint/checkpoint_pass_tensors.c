@@ -1,0 +1,286 @@
+/* checkpoint_pass_tensors.c - tensors around attention, in the forms that a pass computes with. */
+#include "models/checkpoint/checkpoint_pass_internal.h"
+
+#include "base/grow.h"
+#include "models/checkpoint/checkpoint_tensors.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { RANK_MAX = 4, PART_BYTES = 128 };
+
+/* ------------------------------------------------------------------- names -- */
+
+/* Writes the name of length letters as the file would have it. */
+static void write_part_name(char name[CHECKPOINT_NAME_BYTES],
+                            const struct checkpoint_pass_reader *reader, const char *from,
+                            size_t length, const char *ending)
+{
+    char part[PART_BYTES], expert[PART_BYTES] = "";
+    if (reader->expert >= 0) {
+        const char *pattern = reader->pass.expert;
+        const size_t before = strcspn(pattern, "%");
+        snprintf(expert, sizeof expert, "%.*s%" PRId64 "%s", (int)before, pattern, reader->expert,
+                 pattern + before + 1);
+    }
+    snprintf(part, sizeof part, "%.64s%.*s", expert, (int)length, from);
+    if (from[0] == '/')
+        snprintf(name, CHECKPOINT_NAME_BYTES, "%.*s%s", (int)length - 1, from + 1, ending);
+    else if (reader->block >= 0)
+        checkpoint_name_write_block(name, reader->run, reader->block, part, ending);
+    else
+        snprintf(name, CHECKPOINT_NAME_BYTES, "%s%s%s", reader->run->prefix, part, ending);
+}
+
+/* Finds the first tensor of "a|b" with one of the endings, ".weight|.gamma". Where there is none,
+ * entry is NULL and name is that of the first. */
+static const struct safetensors_entry *find_entry(char name[CHECKPOINT_NAME_BYTES],
+                                                  const struct checkpoint_pass_reader *reader,
+                                                  const char *names, const char *endings)
+{
+    char ending[16], tried[CHECKPOINT_NAME_BYTES];
+    name[0] = '\0';
+    for (const char *from = names; from; from = strchr(from, '|') ? strchr(from, '|') + 1 : NULL)
+        for (const char *end = endings; end; end = strchr(end, '|') ? strchr(end, '|') + 1 : NULL) {
+            snprintf(ending, sizeof ending, "%.*s", (int)strcspn(end, "|"), end);
+            write_part_name(tried, reader, from, strcspn(from, "|"), ending);
+            const struct safetensors_entry *entry =
+                model_tensors_find(reader->parameters->tensors, tried);
+            if (entry || !name[0])
+                memcpy(name, tried, sizeof tried);
+            if (entry)
+                return entry;
+        }
+    return NULL;
+}
+
+static const struct safetensors_entry *require_entry(const struct checkpoint_pass_reader *reader,
+                                                     const char *names, const char *endings)
+{
+    char name[CHECKPOINT_NAME_BYTES];
+    const struct safetensors_entry *entry = find_entry(name, reader, names, endings);
+    if (!entry)
+        fault_set(reader->fault, FAULT_FIELD,
+                  "the file has no tensor '%.120s', which the whole pass of the model needs", name);
+    return entry;
+}
+
+bool checkpoint_pass_has(const struct checkpoint_pass_reader *reader, const char *names)
+{
+    char name[CHECKPOINT_NAME_BYTES];
+    return names && find_entry(name, reader, names, ".weight");
+}
+
+bool checkpoint_pass_has_values(const struct checkpoint_pass_reader *reader, const char *names)
+{
+    char name[CHECKPOINT_NAME_BYTES];
+    return find_entry(name, reader, names, "");
+}
+
+/* ------------------------------------------------------------------ shapes -- */
+
+static bool refuse_shape(const struct checkpoint_pass_reader *reader,
+                         const struct safetensors_entry *entry, int64_t rows, int64_t columns)
+{
+    char expected[64];
+    if (rows > 0 && columns > 0)
+        snprintf(expected, sizeof expected, "[%" PRId64 ", %" PRId64 "]", rows, columns);
+    else
+        snprintf(expected, sizeof expected, "a matrix of %" PRId64 " %s", rows > 0 ? rows : columns,
+                 rows > 0 ? "rows" : "columns");
+    return fault_set(reader->fault, FAULT_SHAPE,
+                     "tensor '%.120s' is not %s, as the whole pass of the model needs", entry->name,
+                     expected);
+}
+
+/* Checks that entry is a matrix [*rows, *columns], and sets those that are 0. */
+static bool check_matrix(const struct checkpoint_pass_reader *reader,
+                         const struct safetensors_entry *entry, int64_t *rows, int64_t *columns)
+{
+    uint64_t shape[2] = { 0, 0 };
+    if (entry->rank == 2)
+        safetensors_shape(entry, shape, 2);
+    const bool is_sound =
+        shape[0] >= 1 && shape[0] <= INT32_MAX && shape[1] >= 1 && shape[1] <= INT32_MAX;
+    if (!is_sound || (*rows > 0 && shape[0] != (uint64_t)*rows)
+        || (*columns > 0 && shape[1] != (uint64_t)*columns))
+        return refuse_shape(reader, entry, *rows, *columns);
+    *rows = (int64_t)shape[0];
+    *columns = (int64_t)shape[1];
+    return true;
+}
+
+static bool check_count(const struct checkpoint_pass_reader *reader,
+                        const struct safetensors_entry *entry, int64_t count)
+{
+    uint64_t shape[RANK_MAX], numbers = 1;
+    if (entry->rank <= RANK_MAX)
+        safetensors_shape(entry, shape, entry->rank);
+    for (int64_t i = 0; i < entry->rank && entry->rank <= RANK_MAX; i++)
+        numbers *= shape[i] <= INT32_MAX && numbers <= INT32_MAX ? shape[i] : 0;
+    return (entry->rank <= RANK_MAX && numbers == (uint64_t)count)
+           || fault_set(reader->fault, FAULT_SHAPE,
+                        "tensor '%.120s' is not of %" PRId64
+                        " numbers, as the whole pass of the model needs",
+                        entry->name, count);
+}
+
+/* ----------------------------------------------------------------- numbers -- */
+
+static bool keep_address(struct checkpoint_pass_reader *reader, const void *address)
+{
+    const void **addresses = array_with_room(reader->addresses, reader->address_count,
+                                             &reader->address_capacity, sizeof *addresses);
+    if (!addresses)
+        return fault_no_memory(reader->fault);
+    reader->addresses = addresses;
+    addresses[reader->address_count++] = address;
+    return true;
+}
+
+static bool get_floats(struct checkpoint_pass_reader *reader, const struct safetensors_entry *entry,
+                       int64_t count, const float **values)
+{
+    return check_count(reader, entry, count)
+           && model_parameters_get(reader->parameters, entry, values, reader->fault)
+           && keep_address(reader, *values);
+}
+
+/* Sets a bias of count numbers. NULL where there is none: then the file may have none either. */
+static bool get_bias(struct checkpoint_pass_reader *reader, const char *names, const char *endings,
+                     int64_t count, bool has_bias, const float **bias)
+{
+    char name[CHECKPOINT_NAME_BYTES];
+    *bias = NULL;
+    if (!has_bias)
+        return !find_entry(name, reader, names, endings)
+               || fault_set(reader->fault, FAULT_FIELD,
+                            "the file has a tensor '%.120s', and by config.json there is no bias",
+                            name);
+    const struct safetensors_entry *entry = require_entry(reader, names, endings);
+    return entry && get_floats(reader, entry, count, bias);
+}
+
+bool checkpoint_pass_matrix(struct checkpoint_pass_reader *reader, struct attn_linear *linear,
+                            const char *names, int64_t out, int64_t in, bool in_out)
+{
+    const struct safetensors_entry *entry = require_entry(reader, names, ".weight");
+    const struct model_slice all = { .groups = 0 };
+    if (!entry || !check_matrix(reader, entry, in_out ? &in : &out, in_out ? &out : &in))
+        return false;
+    *linear = (struct attn_linear){ .out = out, .in = in, .in_out = in_out };
+    return model_parameters_get_slice(reader->parameters, entry, &all, in, in_out, &linear->weight,
+                                      &linear->dtype, reader->fault)
+           && keep_address(reader, linear->weight);
+}
+
+bool checkpoint_pass_linear(struct checkpoint_pass_reader *reader, struct attn_linear *linear,
+                            const char *names, int64_t out, int64_t in, bool in_out, bool has_bias)
+{
+    return checkpoint_pass_matrix(reader, linear, names, out, in, in_out)
+           && get_bias(reader, names, ".bias", linear->out, has_bias, &linear->bias);
+}
+
+bool checkpoint_pass_convolution(struct checkpoint_pass_reader *reader, struct attn_linear *linear,
+                                 const char *names, int64_t out, int64_t in, bool has_bias)
+{
+    const struct safetensors_entry *entry = require_entry(reader, names, ".weight");
+    const struct model_slice all = { .groups = 0 };
+    uint64_t first = 0;
+    if (!entry)
+        return false;
+    if (entry->rank > 0)
+        safetensors_shape(entry, &first, 1);
+    if (first != (uint64_t)out || in > INT32_MAX)
+        return refuse_shape(reader, entry, out, 0);
+    *linear = (struct attn_linear){ .out = out, .in = in };
+    return check_count(reader, entry, out * in)
+           && model_parameters_get_slice(reader->parameters, entry, &all, in, false,
+                                         &linear->weight, &linear->dtype, reader->fault)
+           && keep_address(reader, linear->weight)
+           && get_bias(reader, names, ".bias", out, has_bias, &linear->bias);
+}
+
+bool checkpoint_pass_gated(struct checkpoint_pass_reader *reader, struct attn_linear *gate,
+                           struct attn_linear *up, const char *names, int64_t in, bool has_bias)
+{
+    struct attn_linear whole;
+    if (!checkpoint_pass_linear(reader, &whole, names, 0, in, false, has_bias))
+        return false;
+    if (whole.out % 2 != 0)
+        return refuse_shape(reader, require_entry(reader, names, ".weight"), whole.out + 1, in);
+    whole.out /= 2;
+    *gate = *up = whole;
+    up->weight =
+        (const char *)whole.weight + (size_t)(whole.out * in) * attn_dtype_size(whole.dtype);
+    up->bias = whole.bias ? whole.bias + whole.out : NULL;
+    return true;
+}
+
+bool checkpoint_pass_table(struct checkpoint_pass_reader *reader, struct model_table *table,
+                           const char *names, int64_t width)
+{
+    struct attn_linear rows;
+    if (!checkpoint_pass_matrix(reader, &rows, names, 0, width, false))
+        return false;
+    *table = (struct model_table){
+        .rows = rows.weight, .dtype = rows.dtype, .count = rows.out, .width = rows.in
+    };
+    return true;
+}
+
+/* -------------------------------------------------------------------- norms -- */
+
+/* The weight of a norm: ones, the file's, or the file's and one. */
+static bool get_norm_weight(struct checkpoint_pass_reader *reader, const char *names, int64_t width,
+                            const float **weight)
+{
+    const struct checkpoint_pass *pass = &reader->pass;
+    const float *stored = NULL;
+    if (!pass->norm_is_bare) {
+        const struct safetensors_entry *entry = require_entry(reader, names, ".weight|.gamma");
+        if (!entry || !check_count(reader, entry, width))
+            return false;
+        if (!pass->norm_adds_one)
+            return get_floats(reader, entry, width, weight);
+        if (!model_parameters_get_now(reader->parameters, entry, &stored, reader->fault))
+            return false;
+    }
+    float *made = arena_alloc(reader->parameters->arena, (size_t)width * sizeof *made);
+    if (!made)
+        return fault_no_memory(reader->fault);
+    for (int64_t c = 0; c < width; c++)
+        made[c] = 1.0f + (stored ? stored[c] : 0.0f);
+    *weight = made;
+    return true;
+}
+
+bool checkpoint_pass_norm(struct checkpoint_pass_reader *reader, struct attn_norm *norm,
+                          const char *names, int64_t width)
+{
+    if (!names)
+        return true;
+    *norm = (struct attn_norm){ .eps = reader->norm_eps,
+                                .scope = ATTN_NORM_ROW,
+                                .is_centred = reader->pass.norm_is_centred };
+    return get_norm_weight(reader, names, width, &norm->weight)
+           && (reader->pass.norm_is_bare
+               || get_bias(reader, names, ".bias|.beta", width, reader->norm_has_bias,
+                           &norm->bias));
+}
+
+bool checkpoint_pass_values(struct checkpoint_pass_reader *reader, const float **values,
+                            const char *names, int64_t count)
+{
+    const struct safetensors_entry *entry = require_entry(reader, names, "");
+    return entry && get_floats(reader, entry, count, values);
+}
+
+bool checkpoint_pass_values_now(struct checkpoint_pass_reader *reader, const float **values,
+                                const char *names, int64_t count)
+{
+    const struct safetensors_entry *entry = require_entry(reader, names, "");
+    return entry && check_count(reader, entry, count)
+           && model_parameters_get_now(reader->parameters, entry, values, reader->fault);
+}

@@ -1,0 +1,279 @@
+/* pass.c - lists the steps of a pass by the model's blocks, up to the last one whose numbers an
+ * item asks for, and runs them. */
+#include "operations/pass/pass_internal.h"
+
+static const struct pass_step_functions *const STEPS[PASS_STEP_KINDS] = {
+    [PASS_EMBED] = &pass_embed, [PASS_NORM] = &pass_norm, [PASS_ATTEND] = &pass_attend,
+    [PASS_FEED] = &pass_feed,   [PASS_ADD] = &pass_add,   [PASS_FINAL] = &pass_final,
+    [PASS_HEAD] = &pass_head,
+};
+
+/* ------------------------------------------------------------------- steps -- */
+
+/* Steps of a block at most: three parts of three steps. */
+enum { BLOCK_STEPS = 9 };
+
+static bool has_feed_forward(const struct model_block *block)
+{
+    return block->dense.down.weight || block->experts.router.weight;
+}
+
+static void add_step(struct pass *pass, struct pass_step step)
+{
+    pass->steps[pass->step_count++] = step;
+}
+
+static struct pass_step make_step(enum pass_step_kind kind, int stream,
+                                  const struct model_block *block, const struct model_part *part,
+                                  int64_t layer)
+{
+    return (struct pass_step){
+        .kind = kind, .stream = stream, .block = block, .part = part, .layer = layer
+    };
+}
+
+/* Each part reads the rows that the part before it has written. */
+static void list_in_sequence(struct pass *pass, int stream, const struct model_block *block)
+{
+    const int64_t layers[] = { block->self_layer, block->cross_layer };
+    const struct model_part *const parts[] = { &block->self, &block->cross };
+    bool is_first = true;
+    for (int i = 0; i < 2; i++) {
+        if (layers[i] < 0)
+            continue;
+        struct pass_step norm = make_step(PASS_NORM, stream, block, parts[i], layers[i]);
+        struct pass_step attend = make_step(PASS_ATTEND, stream, block, parts[i], layers[i]);
+        norm.is_first = is_first;
+        attend.is_cross = i == 1;
+        is_first = false;
+        add_step(pass, norm);
+        add_step(pass, attend);
+        add_step(pass, make_step(PASS_ADD, stream, block, parts[i], layers[i]));
+    }
+    if (!has_feed_forward(block))
+        return;
+    add_step(pass, make_step(PASS_NORM, stream, block, &block->feed_forward, -1));
+    add_step(pass, make_step(PASS_FEED, stream, block, &block->feed_forward, -1));
+    add_step(pass, make_step(PASS_ADD, stream, block, &block->feed_forward, -1));
+}
+
+/* Both parts read the rows that enter the block, so the norm before the feed-forward precedes the
+ * sum with what attention computed. */
+static void list_in_parallel(struct pass *pass, int stream, const struct model_block *block)
+{
+    struct pass_step norm = make_step(PASS_NORM, stream, block, &block->self, block->self_layer);
+    struct pass_step feed_norm = make_step(PASS_NORM, stream, block, &block->feed_forward, -1);
+    norm.is_first = true;
+    feed_norm.is_copied = true;
+    add_step(pass, norm);
+    add_step(pass, make_step(PASS_ATTEND, stream, block, &block->self, block->self_layer));
+    add_step(pass, feed_norm);
+    add_step(pass, make_step(PASS_ADD, stream, block, &block->self, block->self_layer));
+    add_step(pass, make_step(PASS_FEED, stream, block, &block->feed_forward, -1));
+    add_step(pass, make_step(PASS_ADD, stream, block, &block->feed_forward, -1));
+}
+
+static void list_stream(struct pass *pass, int stream)
+{
+    const struct model_stream *of = &pass->forward->streams[stream];
+    add_step(pass, make_step(PASS_EMBED, stream, NULL, NULL, -1));
+    for (int64_t i = 0; i < of->block_count; i++) {
+        const struct model_block *block = &of->blocks[i];
+        if (block->is_parallel && block->self_layer >= 0 && has_feed_forward(block))
+            list_in_parallel(pass, stream, block);
+        else
+            list_in_sequence(pass, stream, block);
+    }
+    add_step(pass, make_step(PASS_FINAL, stream, NULL, NULL, -1));
+}
+
+static bool layer_needs_step(const struct pass_sequence *sequence, const struct pass_step *step)
+{
+    if (step->layer < 0)
+        return false;
+    const struct trace_layer *layer = sequence->answered[step->layer];
+    if (!layer)
+        return false;
+    return step->kind != PASS_ADD || layer->tensors[TRACE_ATTENTION_OUTPUT].values;
+}
+
+static bool item_needs_step(const struct trace_item *item, const struct pass_step *step)
+{
+    if (step->kind == PASS_HEAD)
+        return item->predictions.count > 0;
+    if (step->kind == PASS_ATTEND && item->past)
+        return true;
+    return step->kind == PASS_FINAL && item->streams[step->stream].rows.values;
+}
+
+static bool is_step_needed(const struct pass *pass, const struct pass_step *step)
+{
+    for (int64_t i = 0; i < pass->sequence_count; i++)
+        if (layer_needs_step(&pass->sequences[i], step)
+            || item_needs_step(pass->sequences[i].item, step))
+            return true;
+    return false;
+}
+
+static bool list_steps(struct pass *pass, struct fault *fault)
+{
+    const struct model_forward *forward = pass->forward;
+    int64_t most = 1;
+    for (int i = 0; i < forward->stream_count; i++)
+        most += forward->streams[i].block_count * BLOCK_STEPS + 2;
+    pass->steps = pass_alloc(pass, most, sizeof *pass->steps, fault);
+    if (!pass->steps)
+        return false;
+    for (int i = 0; i < forward->stream_count; i++)
+        if (pass->row_count[i] > 0)
+            list_stream(pass, i);
+    if (forward->head.output.weight && pass->row_count[forward->stream_count - 1] > 0)
+        add_step(pass, make_step(PASS_HEAD, forward->stream_count - 1, NULL, NULL, -1));
+    while (pass->step_count > 0 && !is_step_needed(pass, &pass->steps[pass->step_count - 1]))
+        pass->step_count--;
+    return true;
+}
+
+/* ------------------------------------------------------------------ making -- */
+
+static bool place_sequence(struct pass *pass, struct pass_sequence *sequence,
+                           struct trace_item *item, struct infer_item *attention,
+                           struct fault *fault)
+{
+    *sequence = (struct pass_sequence){ .item = item, .attention = attention };
+    sequence->answered =
+        pass_alloc(pass, pass->model->layer_count, sizeof(struct trace_layer *), fault);
+    if (!sequence->answered)
+        return false;
+    for (int64_t i = 0; i < pass->model->layer_count; i++)
+        sequence->answered[i] = NULL;
+    for (int64_t i = 0; i < item->answered_count; i++)
+        sequence->answered[item->answered[i].number] = &item->answered[i];
+    for (int i = 0; i < pass->forward->stream_count; i++) {
+        sequence->first[i] = pass->row_count[i];
+        sequence->length[i] = item->streams[i].length;
+        pass->row_count[i] += sequence->length[i];
+    }
+    return true;
+}
+
+/* A row more than there are: memory of no rows has an address too. */
+static bool allocate_rows(struct pass *pass, struct fault *fault)
+{
+    int64_t numbers_max = 0;
+    for (int i = 0; i < pass->forward->stream_count; i++) {
+        const int64_t width = pass->forward->streams[i].width;
+        int64_t numbers;
+        if (__builtin_mul_overflow(pass->row_count[i] + 1, width, &numbers)) {
+            fault_no_memory(fault);
+            return false;
+        }
+        pass->rows[i] = pass_alloc(pass, numbers, sizeof(float), fault);
+        if (!pass->rows[i])
+            return false;
+        numbers_max = numbers > numbers_max ? numbers : numbers_max;
+    }
+    pass->normed = pass_alloc(pass, numbers_max, sizeof(float), fault);
+    pass->output = pass->normed ? pass_alloc(pass, numbers_max, sizeof(float), fault) : NULL;
+    pass->input = pass->normed;
+    return pass->output != NULL;
+}
+
+static bool allocate_workspaces(struct pass *pass, struct fault *fault)
+{
+    const struct infer_limits *limits = &pass->limits;
+    if (pass->workspace_bytes <= limits->workspace_bytes)
+        return true;
+    pass->workspaces = pass_alloc(pass, limits->worker_count, pass->workspace_bytes, fault);
+    return pass->workspaces != NULL;
+}
+
+static bool fill_pass(struct pass *pass, const struct pass_group *group, struct attn_work *work,
+                      struct fault *fault)
+{
+    pass->sequences = pass_alloc(pass, group->count, sizeof *pass->sequences, fault);
+    pass->first_task = pass->sequences
+                           ? pass_alloc(pass, group->count + 1, sizeof *pass->first_task, fault)
+                           : NULL;
+    if (!pass->first_task)
+        return false;
+    for (int64_t i = 0; i < group->count; i++) {
+        if (!place_sequence(pass, &pass->sequences[i], group->items[i], group->attention[i], fault))
+            return false;
+        pass->sequence_count++;
+    }
+    if (!allocate_rows(pass, fault) || !list_steps(pass, fault))
+        return false;
+    for (pass->step = 0; pass->step < pass->step_count; pass->step++) {
+        const struct pass_step *step = &pass->steps[pass->step];
+        if (STEPS[step->kind]->plan && !STEPS[step->kind]->plan(pass, step, work, fault))
+            return false;
+    }
+    pass->step = 0;
+    return pass_attend_allocate(pass, fault) && allocate_workspaces(pass, fault);
+}
+
+bool pass_create(struct pass **made, struct arena *arena, const struct pass_group *group,
+                 const struct infer_limits *limits, struct attn_work *work, struct fault *fault)
+{
+    struct pass *pass = arena_calloc(arena, 1, sizeof *pass);
+    if (!pass)
+        return fault_no_memory(fault);
+    pass->arena = arena;
+    pass->model = group->items[0]->model;
+    pass->forward = pass->model->forward;
+    pass->limits = *limits;
+    pass->held_layer = -1;
+    *made = pass;
+    return fill_pass(pass, group, work, fault);
+}
+
+int64_t pass_step_count(const struct pass *pass)
+{
+    return pass->step_count;
+}
+
+/* ----------------------------------------------------------------- running -- */
+
+int64_t pass_tasks(struct pass *pass, struct fault *fault)
+{
+    if (!pass->forward_held && pass->step_count > 0) {
+        if (!model_forward_hold(pass->model, fault))
+            return 0;
+        pass->forward_held = true;
+    }
+    while (pass->step < pass->step_count) {
+        const struct pass_step *step = &pass->steps[pass->step];
+        const int64_t count = STEPS[step->kind]->tasks(pass, step, pass->turn, fault);
+        if (fault->code != FAULT_NONE)
+            return 0;
+        if (count == PASS_OVER) {
+            pass->step++;
+            pass->turn = 0;
+            continue;
+        }
+        pass->running = pass->turn++;
+        if (count > 0)
+            return count;
+    }
+    return 0;
+}
+
+void pass_run(const struct pass *pass, int64_t task, const struct worker *worker)
+{
+    const struct pass_step *step = &pass->steps[pass->step];
+    void *workspace = pass->workspaces
+                          ? (char *)pass->workspaces + (size_t)worker->slot * pass->workspace_bytes
+                          : worker->workspace;
+    STEPS[step->kind]->run(pass, step, pass->running, task, workspace);
+}
+
+void pass_end(struct pass *pass)
+{
+    if (!pass)
+        return;
+    pass_attend_drop(pass);
+    if (pass->forward_held)
+        model_forward_drop(pass->model);
+    pass->forward_held = false;
+}

@@ -1,0 +1,309 @@
+/* pass_attend.c - the step of one attention layer: an item of each sequence, planned as a call of
+ * POST /v1/attention would be, and run in the stages of its plan.
+ *
+ * Only a layer that is asked for has outputs beside its context, and the last layer that anything
+ * is asked of does not compute its context. All layers use the same scratch. Mask and relative
+ * position bias are summed up when the table of the bias changes, for T5 has one for all its
+ * layers, or when the bias depends on the query. */
+#include "operations/pass/pass_internal.h"
+
+#include "call/infer_masking.h"
+#include "call/infer_results.h"
+#include "operations/pass/kept_trace.h"
+
+#include <string.h>
+
+/* Turns: mask and bias, the stages of the plan, what is kept. */
+enum { KEEP_TURN = ATTN_LAYER_STAGES_MAX + 1 };
+
+static const enum trace_tensor_name TENSOR_OF[ATTN_OUTPUT_COUNT] = {
+    [ATTN_OUTPUT_CONTEXT] = TRACE_TENSOR_COUNT,    [ATTN_OUTPUT_WEIGHTS] = TRACE_WEIGHTS,
+    [ATTN_OUTPUT_SCORES] = TRACE_SCORES,           [ATTN_OUTPUT_MASKED] = TRACE_MASKED,
+    [ATTN_OUTPUT_SOFTCAPPED] = TRACE_TENSOR_COUNT, [ATTN_OUTPUT_LSE] = TRACE_LSE,
+};
+
+/* ---------------------------------------------------------------- planning -- */
+
+static struct array rows_of(const float *rows, int64_t first, int64_t count, int64_t width)
+{
+    return (struct array){
+        .data = rows + first * width, .dtype = ATTN_F32, .rank = 2, .shape = { count, width }
+    };
+}
+
+/* What the item of an earlier layer had. */
+static void reset_item(struct infer_item *item, const struct pass_step *step)
+{
+    struct model *model = item->model;
+    *item = (struct infer_item){ .model = model, .layer_index = step->layer };
+}
+
+static void set_inputs(const struct pass *pass, const struct pass_step *step,
+                       struct pass_sequence *sequence)
+{
+    const struct model_stream *streams = pass->forward->streams;
+    struct infer_item *item = sequence->attention;
+    const int stream = step->stream;
+    item->query = rows_of(pass->input, sequence->first[stream], sequence->length[stream],
+                          streams[stream].width);
+    if (sequence->item->past) {
+        item->cache = sequence->item->past->caches[step->layer];
+        item->past_len = sequence->item->past->length;
+    }
+    if (step->is_cross)
+        item->key =
+            rows_of(pass->rows[0], sequence->first[0], sequence->length[0], streams[0].width);
+    const uint8_t *visible = sequence->item->streams[0].visible;
+    if (visible && (step->is_cross || stream == 0))
+        item->masking.mask =
+            attn_tensor_dense((void *)visible, ATTN_BOOL, 1, 1, 1, sequence->length[0]);
+}
+
+/* Where a cache takes the keys of the layer, something has to be computed. */
+static bool has_context(const struct pass *pass, const struct pass_sequence *sequence)
+{
+    return pass->step + 1 < pass->step_count || sequence->item->past;
+}
+
+/* Sums over spans replace the map of weights. */
+static void set_spans(const struct pass_step *step, struct pass_sequence *sequence)
+{
+    struct infer_item *item = sequence->attention;
+    const struct trace_stream *stream = &sequence->item->streams[step->stream];
+    const struct trace_layer *answered = sequence->answered[step->layer];
+    item->outputs[ATTN_OUTPUT_WEIGHTS] = true;
+    item->results[ATTN_OUTPUT_WEIGHTS] = (void *)answered->tensors[TRACE_SPANS].values;
+    item->has_weight_map = true;
+    item->weight_map = (struct attn_weight_map){ .heads = ATTN_MAP_EACH,
+                                                 .row_list = stream->span_rows,
+                                                 .row_count = stream->span_row_count,
+                                                 .spans = sequence->item->spans,
+                                                 .span_count = sequence->item->span_count };
+}
+
+/* Where the layer is kept; NULL: it is not. */
+static struct kept_layer *kept_layer_of(const struct pass_sequence *sequence,
+                                        const struct pass_step *step)
+{
+    const struct trace_layer *answered = sequence->answered[step->layer];
+    return answered && sequence->item->keeping
+               ? &sequence->item->keeping->layers[answered - sequence->item->answered]
+               : NULL;
+}
+
+/* Returns whether there is anything to compute. */
+static bool set_outputs(const struct pass *pass, const struct pass_step *step,
+                        struct pass_sequence *sequence)
+{
+    struct infer_item *item = sequence->attention;
+    const struct trace_layer *answered = sequence->answered[step->layer];
+    const int64_t width = pass->forward->streams[step->stream].width;
+    bool is_any = has_context(pass, sequence);
+    if (is_any) {
+        item->outputs[ATTN_OUTPUT_CONTEXT] = true;
+        item->results[ATTN_OUTPUT_CONTEXT] = pass->output + sequence->first[step->stream] * width;
+    }
+    for (int i = 0; answered && i < ATTN_OUTPUT_COUNT; i++) {
+        if (TENSOR_OF[i] == TRACE_TENSOR_COUNT || !answered->tensors[TENSOR_OF[i]].values)
+            continue;
+        item->outputs[i] = true;
+        item->results[i] = (void *)answered->tensors[TENSOR_OF[i]].values;
+        is_any = true;
+    }
+    if (kept_layer_of(sequence, step)) {
+        item->outputs[ATTN_OUTPUT_LSE] = true;
+        if (!item->results[ATTN_OUTPUT_LSE])
+            item->results[ATTN_OUTPUT_LSE] = kept_layer_of(sequence, step)->lse;
+        is_any = true;
+    }
+    if (answered && answered->tensors[TRACE_SPANS].values) {
+        set_spans(step, sequence);
+        is_any = true;
+    }
+    return is_any;
+}
+
+/* A map that pools and then takes top_k needs room between the two. */
+static bool set_weight_map(struct pass *pass, const struct pass_step *step,
+                           struct pass_sequence *sequence, struct fault *fault)
+{
+    struct infer_item *item = sequence->attention;
+    struct attn_weight_map *map = &item->weight_map;
+    const struct trace_layer *answered = sequence->answered[step->layer];
+    if (!sequence->item->has_weight_map || !item->outputs[ATTN_OUTPUT_WEIGHTS]
+        || item->has_weight_map)
+        return true;
+    item->has_weight_map = true;
+    *map = sequence->item->weight_map;
+    map->indices = (int64_t *)answered->indices;
+    if (map->top_k == 0)
+        return true;
+    const int64_t count = attn_weight_map_pooled_count(
+        map, pass->model->layers[step->layer].layer.q_heads, item->query.shape[0],
+        step->is_cross ? item->key.shape[0] : item->past_len + item->query.shape[0]);
+    if (count < 0)
+        return fault_no_memory(fault);
+    if (!sequence->pooled || sequence->pooled_numbers < count) {
+        sequence->pooled = pass_alloc(pass, count, sizeof *sequence->pooled, fault);
+        sequence->pooled_numbers = count;
+    }
+    map->pooled = sequence->pooled;
+    return map->pooled != NULL;
+}
+
+/* Memory for mask and bias of a layer that has a bias. */
+static bool set_bias(struct pass *pass, const struct pass_step *step,
+                     struct pass_sequence *sequence, struct fault *fault)
+{
+    struct infer_item *item = sequence->attention;
+    const struct model_layer *layer = &pass->model->layers[step->layer];
+    const int64_t q_len = sequence->length[step->stream];
+    const int64_t kv_len = step->is_cross ? sequence->length[0] : q_len;
+    int64_t numbers;
+    if (!layer->relative_bias.values || q_len == 0 || kv_len == 0)
+        return true;
+    if (__builtin_mul_overflow(layer->layer.q_heads * q_len, kv_len, &numbers))
+        return fault_no_memory(fault);
+    if (sequence->bias_numbers < numbers) {
+        sequence->bias = pass_alloc(pass, numbers, sizeof *sequence->bias, fault);
+        if (!sequence->bias)
+            return false;
+        sequence->bias_numbers = numbers;
+        sequence->bias_of = NULL;
+    }
+    item->bias = sequence->bias;
+    return true;
+}
+
+static bool plan_sequence(struct pass *pass, const struct pass_step *step,
+                          struct pass_sequence *sequence, struct fault *fault)
+{
+    struct infer_item *item = sequence->attention;
+    reset_item(item, step);
+    set_inputs(pass, step, sequence);
+    if (!set_outputs(pass, step, sequence))
+        return true; /* a plan without stages */
+    struct arena none = { .bytes_max = 0 };
+    struct infer_request request = { .arena = &none };
+    if (!set_weight_map(pass, step, sequence, fault) || !set_bias(pass, step, sequence, fault)
+        || !infer_plan_layer(&request, item, &pass->limits, fault))
+        return false;
+    item->scratch = sequence->scratch;
+    item->workspaces = pass->workspaces;
+    return true;
+}
+
+static bool attend_plan(struct pass *pass, const struct pass_step *step, struct attn_work *work,
+                        struct fault *fault)
+{
+    for (int64_t i = 0; i < pass->sequence_count; i++) {
+        struct pass_sequence *sequence = &pass->sequences[i];
+        const struct attn_layer_plan *planned = &sequence->attention->plan;
+        if (!plan_sequence(pass, step, sequence, fault))
+            return false;
+        attn_layer_work(planned, work);
+        if (planned->scratch_bytes > sequence->scratch_bytes)
+            sequence->scratch_bytes = planned->scratch_bytes;
+        if (planned->workspace_bytes > pass->workspace_bytes)
+            pass->workspace_bytes = planned->workspace_bytes;
+    }
+    return true;
+}
+
+bool pass_attend_allocate(struct pass *pass, struct fault *fault)
+{
+    for (int64_t i = 0; i < pass->sequence_count; i++) {
+        struct pass_sequence *sequence = &pass->sequences[i];
+        sequence->scratch = pass_alloc(pass, (int64_t)sequence->scratch_bytes, 1, fault);
+        if (!sequence->scratch)
+            return false;
+    }
+    return true;
+}
+
+/* ----------------------------------------------------------------- running -- */
+
+void pass_attend_drop(struct pass *pass)
+{
+    if (pass->held_layer >= 0)
+        model_drop_layer(pass->model, pass->held_layer);
+    pass->held_layer = -1;
+}
+
+static bool begin_layer(struct pass *pass, const struct pass_step *step, struct fault *fault)
+{
+    pass_attend_drop(pass);
+    if (!model_hold_layer(pass->model, step->layer, fault))
+        return false;
+    pass->held_layer = step->layer;
+    for (int64_t i = 0; i < pass->sequence_count; i++)
+        if (!plan_sequence(pass, step, &pass->sequences[i], fault))
+            return false;
+    return true;
+}
+
+/* Tasks of one head, in each of which mask and bias of some rows are summed up. */
+static int64_t bias_tasks_of_head(const struct infer_item *item)
+{
+    return pass_row_tasks(item->q_len, item->kv_len_max);
+}
+
+static void run_bias(const struct pass_sequence *sequence, int64_t task)
+{
+    const struct infer_item *item = sequence->attention;
+    const int64_t tasks = bias_tasks_of_head(item);
+    int64_t first, count;
+    pass_task_rows(item->q_len, item->kv_len_max, task % tasks, &first, &count);
+    infer_bias_fill(item, &item->masking.mask, task / tasks, first, count, sequence->bias);
+}
+
+static int64_t count_bias_tasks(struct pass_sequence *sequence)
+{
+    const struct infer_item *item = sequence->attention;
+    const struct model_relative_bias *bias = &item->model->layers[item->layer_index].relative_bias;
+    const float *table = item->bias ? bias->values : NULL;
+    if (!table || (table == sequence->bias_of && !bias->by_query))
+        return 0;
+    sequence->bias_of = table;
+    return item->layer.q_heads * bias_tasks_of_head(item);
+}
+
+/* The keep turn has a task for each sequence whose layer is kept, while its scratch still holds
+ * query and key. */
+static int64_t attend_tasks(struct pass *pass, const struct pass_step *step, int turn,
+                            struct fault *fault)
+{
+    int64_t count = 0;
+    if (turn > KEEP_TURN)
+        return PASS_OVER;
+    if (turn == 0 && !begin_layer(pass, step, fault))
+        return 0;
+    for (int64_t i = 0; i < pass->sequence_count; i++) {
+        struct pass_sequence *sequence = &pass->sequences[i];
+        pass->first_task[i] = count;
+        count += turn == 0           ? count_bias_tasks(sequence)
+                 : turn == KEEP_TURN ? kept_layer_of(sequence, step) != NULL
+                                     : infer_tasks_count(sequence->attention, turn - 1);
+    }
+    pass->first_task[pass->sequence_count] = count;
+    return count;
+}
+
+static void attend_run(const struct pass *pass, const struct pass_step *step, int turn,
+                       int64_t task, void *workspace)
+{
+    int64_t i = 0;
+    while (pass->first_task[i + 1] <= task)
+        i++;
+    const struct infer_item *item = pass->sequences[i].attention;
+    task -= pass->first_task[i];
+    if (turn == KEEP_TURN)
+        kept_layer_take(kept_layer_of(&pass->sequences[i], step), item,
+                        item->results[ATTN_OUTPUT_LSE]);
+    else if (turn == 0)
+        run_bias(&pass->sequences[i], task);
+    else
+        infer_tasks_run(item, turn - 1, task, workspace);
+}
+
+const struct pass_step_functions pass_attend = { attend_plan, attend_tasks, attend_run };

@@ -1,0 +1,267 @@
+/* pass_feed.c - the step of a feed-forward.
+ *
+ * Dense: two turns for each panel of rows, up (with the gate and the activation in the same
+ * product) and down.
+ *
+ * A mixture of experts (Shazeer et al. 2017): the router's logits of all rows are computed first,
+ * then one task chooses the experts of each row and lists the rows of each expert. An expert then
+ * gathers its rows panel by panel, computes, and adds its weighted results. Experts run in the
+ * order of their numbers, so a row's sum has one order whatever other rows there are. */
+#include "operations/pass/pass_internal.h"
+
+#include "rows.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Room for the activations of a panel. */
+static bool allocate_panel(struct pass *pass, const struct model_feed_forward *feed,
+                           int64_t rows_max, struct fault *fault)
+{
+    const int64_t rows = rows_max < PASS_PANEL_ROWS ? rows_max : PASS_PANEL_ROWS;
+    const int64_t numbers = rows * feed->up.out;
+    if (numbers <= pass->panel_numbers)
+        return true;
+    pass->panel = pass_alloc(pass, numbers, sizeof *pass->panel, fault);
+    pass->panel_numbers = numbers;
+    return pass->panel != NULL;
+}
+
+static void add_feed_work(const struct pass *pass, const struct model_feed_forward *feed,
+                          int64_t row_count, struct attn_work *work)
+{
+    pass_product_work(pass, &feed->up, row_count, work);
+    if (feed->gate.weight)
+        pass_product_work(pass, &feed->gate, row_count, work);
+    pass_product_work(pass, &feed->down, row_count, work);
+}
+
+/* Prepares pass->product: a panel of activations from rows x. Returns its tasks. */
+static int64_t feed_up(struct pass *pass, const struct model_feed_forward *feed, const float *x,
+                       int64_t row_count)
+{
+    pass_product(pass, &feed->up, x, pass->panel, row_count);
+    pass->product.gate = feed->gate.weight ? &feed->gate : NULL;
+    pass->product.activation = feed->activation;
+    return attn_product_tasks(&pass->product);
+}
+
+/* ----------------------------------------------------------------- experts -- */
+
+enum { TURN_ROUTE, TURN_CHOOSE, TURN_FIRST_PANEL };
+enum { PANEL_GATHER, PANEL_UP, PANEL_DOWN, PANEL_SCATTER, PANEL_TURNS };
+
+struct pass_expert_rows {
+    float *logits;        /* [rows][experts] */
+    int64_t *first;       /* [experts + 1]: where the rows of each expert begin in rows */
+    int64_t *rows;        /* [rows * chosen], of all experts */
+    float *weights;       /* the same: of the expert's result for the row */
+    float *values;        /* [experts], of one row */
+    int64_t *indices;     /* the same */
+    float *gathered;      /* [panel][width] */
+    float *computed;      /* the same */
+    int64_t expert, done; /* the panel that runs begins behind so many rows of this expert */
+    int64_t panel;        /* rows of it */
+};
+
+/* ---------------------------------------------------------------- planning -- */
+
+static bool allocate_experts(struct pass *pass, const struct model_experts *experts,
+                             int64_t row_count, int64_t width, struct fault *fault)
+{
+    struct pass_expert_rows *of = pass_alloc(pass, 1, sizeof *of, fault);
+    if (!of)
+        return false;
+    const int64_t panel = PASS_PANEL_ROWS * width;
+    *of = (struct pass_expert_rows){ .expert = 0 };
+    pass->experts = of;
+    return (of->logits = pass_alloc(pass, row_count * experts->count, sizeof(float), fault))
+           && (of->first = pass_alloc(pass, experts->count + 1, sizeof(int64_t), fault))
+           && (of->rows = pass_alloc(pass, row_count * experts->chosen, sizeof(int64_t), fault))
+           && (of->weights = pass_alloc(pass, row_count * experts->chosen, sizeof(float), fault))
+           && (of->values = pass_alloc(pass, experts->count, sizeof(float), fault))
+           && (of->indices = pass_alloc(pass, experts->count, sizeof(int64_t), fault))
+           && (of->gathered = pass_alloc(pass, panel, sizeof(float), fault))
+           && (of->computed = pass_alloc(pass, panel, sizeof(float), fault));
+}
+
+/* All blocks of a model have the same number of experts, so their memory is allocated once. */
+static bool experts_plan(struct pass *pass, const struct pass_step *step, struct attn_work *work,
+                         struct fault *fault)
+{
+    const struct model_experts *experts = &step->block->experts;
+    const int64_t row_count = pass->row_count[step->stream];
+    const int64_t width = pass->forward->streams[step->stream].width;
+    pass_product_work(pass, &experts->router, row_count, work);
+    add_feed_work(pass, &experts->experts[0], row_count * experts->chosen, work);
+    return (pass->experts || allocate_experts(pass, experts, row_count, width, fault))
+           && allocate_panel(pass, &experts->experts[0], PASS_PANEL_ROWS, fault);
+}
+
+/* ---------------------------------------------------------------- choosing -- */
+
+/* The chosen experts of a row and their weights, in place of the row's largest logits. */
+static void choose_row_experts(const struct pass_expert_rows *of,
+                               const struct model_experts *experts, int64_t row)
+{
+    const float *logits = of->logits + row * experts->count;
+    const struct attn_row_sums sums = attn_row_sums(logits, experts->count);
+    double sum = 0;
+    attn_top_k(logits, experts->count, experts->chosen, of->values, of->indices);
+    for (int64_t i = 0; i < experts->chosen; i++)
+        sum += exp((double)of->values[i] - sums.max - sums.log_sum);
+    for (int64_t i = 0; i < experts->chosen; i++) {
+        const double weight = exp((double)of->values[i] - sums.max - sums.log_sum);
+        of->values[i] = (float)(experts->is_normalized ? weight / sum : weight);
+    }
+}
+
+static void choose_experts(const struct pass *pass, const struct pass_step *step)
+{
+    const struct model_experts *experts = &step->block->experts;
+    const struct pass_expert_rows *of = pass->experts;
+    const int64_t row_count = pass->row_count[step->stream];
+    const int64_t width = pass->forward->streams[step->stream].width;
+    int64_t *first = of->first;
+    memset(pass->output, 0, (size_t)(row_count * width) * sizeof(float));
+    memset(first, 0, (size_t)(experts->count + 1) * sizeof *first);
+    for (int64_t row = 0; row < row_count; row++) {
+        choose_row_experts(of, experts, row);
+        for (int64_t i = 0; i < experts->chosen; i++)
+            first[of->indices[i] + 1]++;
+    }
+    for (int64_t e = 0; e < experts->count; e++)
+        first[e + 1] += first[e];
+    for (int64_t row = 0; row < row_count; row++) {
+        choose_row_experts(of, experts, row);
+        for (int64_t i = 0; i < experts->chosen; i++) {
+            const int64_t place = first[of->indices[i]]++;
+            of->rows[place] = row;
+            of->weights[place] = of->values[i];
+        }
+    }
+    memmove(first + 1, first, (size_t)experts->count * sizeof *first); /* each is at its end now */
+    first[0] = 0;
+}
+
+/* ----------------------------------------------------------------- running -- */
+
+/* Goes on to the next panel of an expert that has rows left; false behind the last. */
+static bool next_panel(struct pass_expert_rows *of, const struct model_experts *experts)
+{
+    of->done += of->panel;
+    while (of->expert < experts->count && of->done >= of->first[of->expert + 1])
+        of->expert++;
+    if (of->expert == experts->count)
+        return false;
+    const int64_t left = of->first[of->expert + 1] - of->done;
+    of->panel = left < PASS_PANEL_ROWS ? left : PASS_PANEL_ROWS;
+    return true;
+}
+
+static int64_t panel_tasks(struct pass *pass, const struct pass_step *step, int turn)
+{
+    const struct model_experts *experts = &step->block->experts;
+    struct pass_expert_rows *of = pass->experts;
+    if (turn == PANEL_GATHER && !next_panel(of, experts))
+        return PASS_OVER;
+    const struct model_feed_forward *expert = &experts->experts[of->expert];
+    if (turn == PANEL_UP)
+        return feed_up(pass, expert, of->gathered, of->panel);
+    if (turn == PANEL_DOWN)
+        return pass_product(pass, &expert->down, pass->panel, of->computed, of->panel);
+    return pass_row_tasks(of->panel, pass->forward->streams[step->stream].width);
+}
+
+static int64_t experts_tasks(struct pass *pass, const struct pass_step *step, int turn)
+{
+    const struct model_experts *experts = &step->block->experts;
+    struct pass_expert_rows *of = pass->experts;
+    if (turn == TURN_ROUTE)
+        return pass_product(pass, &experts->router, pass->input, of->logits,
+                            pass->row_count[step->stream]);
+    if (turn == TURN_CHOOSE) {
+        of->expert = of->done = of->panel = 0;
+        return 1;
+    }
+    return panel_tasks(pass, step, (turn - TURN_FIRST_PANEL) % PANEL_TURNS);
+}
+
+static void gather_rows(const struct pass *pass, int64_t width, int64_t first, int64_t count)
+{
+    const struct pass_expert_rows *of = pass->experts;
+    for (int64_t i = first; i < first + count; i++)
+        memcpy(of->gathered + i * width, pass->input + of->rows[of->done + i] * width,
+               (size_t)width * sizeof(float));
+}
+
+/* A row is of an expert once at the most, so tasks write different rows. */
+static void scatter_rows(const struct pass *pass, int64_t width, int64_t first, int64_t count)
+{
+    const struct pass_expert_rows *of = pass->experts;
+    for (int64_t i = first; i < first + count; i++)
+        attn_rows_add(pass->limits.kernels, pass->output + of->rows[of->done + i] * width, width,
+                      of->computed + i * width, width, of->weights[of->done + i], NULL, 1, width);
+}
+
+static void experts_run(const struct pass *pass, const struct pass_step *step, int turn,
+                        int64_t task, void *workspace)
+{
+    const int64_t width = pass->forward->streams[step->stream].width;
+    const int panel_turn = (turn - TURN_FIRST_PANEL) % PANEL_TURNS;
+    int64_t first, count;
+    if (turn == TURN_CHOOSE) {
+        choose_experts(pass, step);
+        return;
+    }
+    if (turn == TURN_ROUTE || panel_turn == PANEL_UP || panel_turn == PANEL_DOWN) {
+        attn_product_run(&pass->product, task, workspace);
+        return;
+    }
+    pass_task_rows(pass->experts->panel, width, task, &first, &count);
+    if (panel_turn == PANEL_GATHER)
+        gather_rows(pass, width, first, count);
+    else
+        scatter_rows(pass, width, first, count);
+}
+
+/* -------------------------------------------------------------- the step -- */
+
+static bool feed_plan(struct pass *pass, const struct pass_step *step, struct attn_work *work,
+                      struct fault *fault)
+{
+    const int64_t row_count = pass->row_count[step->stream];
+    if (step->block->experts.router.weight)
+        return experts_plan(pass, step, work, fault);
+    add_feed_work(pass, &step->block->dense, row_count, work);
+    return allocate_panel(pass, &step->block->dense, row_count, fault);
+}
+
+static int64_t feed_tasks(struct pass *pass, const struct pass_step *step, int turn,
+                          struct fault *fault)
+{
+    const struct model_feed_forward *feed = &step->block->dense;
+    const int64_t row_count = pass->row_count[step->stream];
+    const int64_t first = (int64_t)(turn / 2) * PASS_PANEL_ROWS;
+    (void)fault;
+    if (step->block->experts.router.weight)
+        return experts_tasks(pass, step, turn);
+    if (first >= row_count)
+        return PASS_OVER;
+    const int64_t rows = row_count - first < PASS_PANEL_ROWS ? row_count - first : PASS_PANEL_ROWS;
+    if (turn % 2 == 0)
+        return feed_up(pass, feed, pass->input + first * feed->up.in, rows);
+    return pass_product(pass, &feed->down, pass->panel, pass->output + first * feed->down.out,
+                        rows);
+}
+
+static void feed_run(const struct pass *pass, const struct pass_step *step, int turn, int64_t task,
+                     void *workspace)
+{
+    if (step->block->experts.router.weight)
+        experts_run(pass, step, turn, task, workspace);
+    else
+        attn_product_run(&pass->product, task, workspace);
+}
+
+const struct pass_step_functions pass_feed = { feed_plan, feed_tasks, feed_run };

@@ -1,0 +1,122 @@
+/* pass_internal.h - what the steps of a pass share. */
+#ifndef ATTND_PASS_INTERNAL_H
+#define ATTND_PASS_INTERNAL_H
+
+#include "linear.h"
+#include "operations/pass/pass.h"
+#include "rows.h"
+
+enum pass_step_kind {
+    PASS_EMBED,
+    PASS_NORM, /* of rows, before attention or feed-forward */
+    PASS_ATTEND,
+    PASS_FEED, /* feed-forward */
+    PASS_ADD,  /* what attention or feed-forward computed, to the rows */
+    PASS_FINAL,
+    PASS_HEAD,
+    PASS_STEP_KINDS
+};
+
+struct pass_step {
+    enum pass_step_kind kind;
+    int stream;
+    const struct model_block *block;
+    const struct model_part *part;
+    int64_t layer;  /* of attention, and of NORM and ADD around it; else -1 */
+    bool is_cross;  /* of ATTEND */
+    bool is_first;  /* of NORM: the rows are those that enter the block */
+    bool is_copied; /* of NORM: the rows change before what reads them is computed */
+};
+
+struct pass_sequence {
+    struct trace_item *item;
+    struct infer_item *attention;
+    struct trace_layer **answered; /* [model->layer_count]; NULL: the layer is not asked for */
+    int64_t first[MODEL_STREAMS_MAX], length[MODEL_STREAMS_MAX]; /* its rows in those of all */
+    float *bias; /* memory for mask and relative bias; NULL: not needed yet */
+    int64_t bias_numbers;
+    const float *bias_of; /* the table that bias holds now */
+    float *pooled;        /* memory between the steps of a weight map; NULL: not needed yet */
+    int64_t pooled_numbers;
+    void *scratch; /* of attention, for the layer that needs most */
+    size_t scratch_bytes;
+};
+
+/* Tokens of one expert (pass_feed.c). */
+struct pass_expert_rows;
+
+struct pass {
+    struct arena *arena;
+    struct model *model; /* of the items, which retain it */
+    const struct model_forward *forward;
+    struct infer_limits limits;
+    struct pass_sequence *sequences;
+    int64_t sequence_count;
+    bool forward_held;
+    int64_t held_layer; /* -1: none */
+
+    struct pass_step *steps;
+    int64_t step_count, step;
+    int turn, running; /* the next turn, and the one whose tasks run */
+
+    /* Numbers of rows of tables, for the rows of a stream of tokens; NULL: there is no table. */
+    int64_t *ids[MODEL_STREAMS_MAX], *positions[MODEL_STREAMS_MAX], *types[MODEL_STREAMS_MAX];
+    int64_t row_count[MODEL_STREAMS_MAX];
+    float *rows[MODEL_STREAMS_MAX]; /* the residual stream */
+    float *normed, *output;         /* before and behind attention or feed-forward */
+    float *panel;                   /* activations between two products of a panel of rows */
+    int64_t panel_numbers;
+    float *embedded;    /* what pixels and features become before they are rows */
+    const float *input; /* of attention or feed-forward: normed, or the rows */
+    struct pass_expert_rows *experts;
+    struct pass_head *head;
+    struct attn_product product; /* of the turn that runs */
+    int64_t *first_task;         /* [sequence_count + 1] of the turn that runs */
+    void *workspaces; /* one for each worker slot, where the workers' own are too small */
+    size_t workspace_bytes;
+};
+
+enum {
+    PASS_OVER = -1,        /* what tasks returns behind the last turn of a step */
+    PASS_PANEL_ROWS = 512, /* of a feed-forward */
+    PASS_TASK_NUMBERS = 65536
+};
+
+/* Of each kind of step: room for what it needs in the pass, and its work, when the pass is made;
+ * the tasks of a turn, called once for each turn from 0 on; one task. */
+struct pass_step_functions {
+    bool (*plan)(struct pass *pass, const struct pass_step *step, struct attn_work *work,
+                 struct fault *fault);
+    int64_t (*tasks)(struct pass *pass, const struct pass_step *step, int turn,
+                     struct fault *fault);
+    void (*run)(const struct pass *pass, const struct pass_step *step, int turn, int64_t task,
+                void *workspace);
+};
+
+extern const struct pass_step_functions pass_embed, pass_norm, pass_attend, pass_feed, pass_add,
+    pass_final, pass_head;
+
+/* When all steps are planned: memory for the attention layer that needs most of it. */
+bool pass_attend_allocate(struct pass *pass, struct fault *fault);
+
+/* Gives back the parameters of the attention layer that the pass is at, if any. */
+void pass_attend_drop(struct pass *pass);
+
+/* Memory of the pass; NULL with a fault. */
+void *pass_alloc(struct pass *pass, int64_t count, size_t size, struct fault *fault);
+
+/* Rows are divided into tasks of about PASS_TASK_NUMBERS numbers. */
+int64_t pass_row_tasks(int64_t row_count, int64_t columns);
+void pass_task_rows(int64_t row_count, int64_t columns, int64_t task, int64_t *first,
+                    int64_t *count);
+
+/* Prepares pass->product: y = linear(x), of dense rows. Returns its tasks. */
+int64_t pass_product(struct pass *pass, const struct attn_linear *linear, const float *x, float *y,
+                     int64_t row_count);
+
+/* Adds what a product, or rows that are read and written once, cost. */
+void pass_product_work(const struct pass *pass, const struct attn_linear *linear, int64_t row_count,
+                       struct attn_work *work);
+void pass_rows_work(int64_t row_count, int64_t columns, struct attn_work *work);
+
+#endif

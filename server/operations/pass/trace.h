@@ -1,0 +1,198 @@
+/* trace.h - what a client asks of a trace and what it gets, as plain data.
+ *
+ * A trace is the whole pass of a model: text, tokens, pixels or features in, the numbers of every
+ * layer asked for out. A request is a list of items, each with its own pass; a single call is a
+ * list of one. An operation fills in what was asked (the first half of an item), trace_plan() adds
+ * what that means for the model (the second half), tasks compute (pass.h), and the operation says
+ * the results. Nothing here knows HTTP or JSON. */
+#ifndef ATTND_TRACE_H
+#define ATTND_TRACE_H
+
+#include "base/bytes.h"
+#include "call/infer.h"
+#include "models/model/model_forward.h"
+#include "models/tokenizer/tokenizer.h"
+
+enum {
+    TRACE_ITEMS_MAX = 1024, /* of a batch */
+    TRACE_ID_MAX = 64,      /* of the name of a kept trace */
+};
+
+/* What a client may ask for by name. */
+#define TRACE_OUTPUT_MAP(X)                                                                        \
+    X(WEIGHTS, weights)                                                                            \
+    X(LSE, lse)                                                                                    \
+    X(SCORES, scores)                                                                              \
+    X(MASKED, masked)                                                                              \
+    X(INPUTS, inputs)                                                                              \
+    X(HIDDEN_STATES, hidden_states)                                                                \
+    X(ATTENTION_OUTPUT, attention_output)                                                          \
+    X(PREDICTIONS, predictions)
+
+enum trace_output {
+#define X(NAME, name) TRACE_OUTPUT_##NAME,
+    TRACE_OUTPUT_MAP(X)
+#undef X
+        TRACE_OUTPUT_COUNT
+};
+
+/* What the answer has of one layer, in this order: name, and the output that asks for it.
+ *
+ *     weights           [heads][q][k], or the shape of the weight map
+ *     lse               [heads][q]
+ *     scores, masked    [heads][q][k]
+ *     inputs            [q][d_query]: the rows that enter the projections of query (and key)
+ *     key_inputs        [k][d_key]: of cross attention
+ *     hidden_states     [q][width]: the residual stream as it enters the layer's block
+ *     attention_output  [q][d_out]: after the output projection, before the residual
+ *
+ * spans is asked for by the spans of the item: [heads][rows][spans], the sum of the weights of the
+ * span's keys. */
+#define TRACE_TENSOR_MAP(X)                                                                        \
+    X(WEIGHTS, weights, WEIGHTS)                                                                   \
+    X(LSE, lse, LSE)                                                                               \
+    X(SCORES, scores, SCORES)                                                                      \
+    X(MASKED, masked, MASKED)                                                                      \
+    X(INPUTS, inputs, INPUTS)                                                                      \
+    X(KEY_INPUTS, key_inputs, INPUTS)                                                              \
+    X(HIDDEN_STATES, hidden_states, HIDDEN_STATES)                                                 \
+    X(ATTENTION_OUTPUT, attention_output, ATTENTION_OUTPUT)                                        \
+    X(SPANS, spans, COUNT)
+
+enum trace_tensor_name {
+#define X(NAME, name, OUTPUT) TRACE_##NAME,
+    TRACE_TENSOR_MAP(X)
+#undef X
+        TRACE_TENSOR_COUNT
+};
+
+extern const char *const trace_tensor_names[TRACE_TENSOR_COUNT];
+
+/* Results: dense, row-major, F32. */
+struct trace_tensor {
+    const float *values; /* NULL: not in the answer; a tensor without numbers has an address */
+    int rank;
+    int64_t shape[3];
+};
+
+/* One layer of the answer. Several may share the memory of key_inputs. */
+struct trace_layer {
+    int64_t number;   /* as in GET /v1/models/{model} */
+    const char *kind; /* the same */
+    bool is_answered[TRACE_TENSOR_COUNT];
+    struct trace_tensor tensors[TRACE_TENSOR_COUNT]; /* values NULL: not in the answer */
+    const int64_t *indices; /* of a weight map with top_k, of the shape of weights; else NULL */
+};
+
+/* The tokens that the head predicts at some positions, the most probable first; among equal ones
+ * the lower id first. */
+struct trace_predictions {
+    int64_t count;      /* positions */
+    int64_t candidates; /* of each */
+    int64_t *positions; /* [count] */
+    int64_t *ids;       /* [count][candidates] */
+    float *logprobs;    /* [count][candidates], natural logarithms */
+};
+
+/* One of the model's streams (model_forward.h), as planned and computed. */
+struct trace_stream {
+    int64_t length;           /* rows; 0 where the stream does not run */
+    bool runs;                /* it has input, or is a decoder */
+    bool is_given;            /* its first rows are the item's embeddings, as F32 */
+    struct token_list tokens; /* of a stream of tokens that are known, else count 0. Where they came
+                                 as ids, start and end are 0 */
+    struct token_list encoded; /* of the text that is tokenized; a decoder's tokens have the start
+                                  token before them */
+    struct trace_tensor rows;  /* that leave the stream, after its final norm; only if asked */
+    const int64_t *span_rows;  /* [span_row_count], ascending: rows that spans are asked of; */
+    int64_t span_row_count;    /* NULL: all */
+    const uint8_t *visible; /* [length], of attention_mask: 0 hides the token from all rows; NULL:
+                               none is hidden */
+};
+
+struct pass;
+struct kept_trace;
+
+/* Tokens before those of an item, of which caches have the keys and values of every
+ * layer; those of the item are appended. */
+struct trace_past {
+    int64_t length;
+    struct infer_cache **caches; /* [model->layer_count] */
+};
+
+struct trace_item {
+    /* As asked. An absent field is NULL or 0, or its has_ flag is false. text.data NULL: absent;
+     * empty text has an address. Lists of ids may be empty too: has_ tells. */
+    const char *model_name;
+    struct byte_slice text, pair, decoder_text;
+    bool has_special, no_special; /* "special": false */
+    bool has_tokens, has_token_types, has_decoder_tokens, has_attention_mask;
+    const int64_t *tokens, *token_types, *decoder_tokens, *attention_mask;
+    int64_t token_count, token_type_count, decoder_token_count, attention_mask_count;
+    struct array pixels, features, embeddings; /* F32, or any dtype of numbers */
+
+    bool has_layers, has_kinds;
+    const int64_t *layers;
+    int64_t layer_count;
+    const char *const *kinds;
+    int64_t kind_count;
+    bool has_outputs; /* else weights, or with spans the spans alone */
+    bool outputs[TRACE_OUTPUT_COUNT];
+    bool has_weight_map;
+    struct attn_weight_map weight_map;  /* without outputs */
+    const struct attn_map_range *spans; /* of the tokens of text; with rows, in place of weights */
+    int64_t span_count;
+    const struct byte_slice *span_texts; /* substrings of text, in place of spans */
+    int64_t span_text_count;
+    bool has_rows; /* of spans; else all rows */
+    const int64_t *rows;
+    int64_t row_count;    /* negative rows count from the end */
+    int64_t top_k_tokens; /* 0: absent, which is 5 */
+    bool has_positions;
+    const int64_t *positions; /* of predictions; negative ones count from the end */
+    int64_t position_count;
+    bool logits;     /* answer logits too; for the protocol, no name of v1 */
+    bool final_rows; /* answer the rows that leave the streams; the same */
+    int64_t keep_ns; /* keep the trace for so long; 0: no */
+    int64_t at;      /* of a session: the length that the client believes in; -1: absent */
+    bool drops_rows; /* of a session: nothing is appended */
+    const struct trace_past *past; /* set before the plan; NULL: none */
+
+    /* As planned and computed. */
+    struct fault fault;  /* this item's own; if set, ignore what is below */
+    struct model *model; /* retained */
+    struct trace_stream streams[MODEL_STREAMS_MAX];
+    struct trace_layer *answered; /* [answered_count], in the order of their numbers */
+    int64_t answered_count;
+    bool has_final_rows; /* the streams' rows are in the answer */
+    struct trace_predictions predictions;
+    struct trace_tensor logit_rows; /* [predictions.count][vocabulary]; only if asked */
+    size_t answer_bytes;            /* of its part of the answer, at most */
+    struct kept_trace
+        *keeping; /* while the pass runs; NULL: the trace is not kept (kept_trace.h) */
+    char kept[TRACE_ID_MAX + 1]; /* the name of the kept trace; "": none */
+    struct pass *pass;           /* computes it */
+};
+
+/* Numbers of a row of logits that are tokens. */
+static inline int64_t trace_vocabulary(const struct model_forward *forward)
+{
+    const int64_t out = forward->head.output.out;
+    return forward->vocabulary > 0 && forward->vocabulary < out ? forward->vocabulary : out;
+}
+
+struct trace_request {
+    struct arena *arena; /* owns all that the items point at, except the models */
+    struct trace_item *items;
+    int64_t item_count;
+    bool batch;                 /* the answer is a list; a fault of an item fails that item alone */
+    bool is_of_session;         /* the fields at and append are known, and model is not */
+    bool joined;                /* all items have one shape, and their results are contiguous */
+    size_t number_bytes;        /* of a number in the answer, at most; 0: as text */
+    size_t tokenized_bytes;     /* of texts, so far */
+    struct tokenizer_stop stop; /* for tokenizing texts; zeroed: nothing stops it */
+    size_t searched_bytes;      /* of texts and tokens, for span_texts, so far */
+    struct infer_request attention; /* an item for each item here: the layer that its pass is at */
+};
+
+#endif

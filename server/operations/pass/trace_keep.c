@@ -1,0 +1,182 @@
+/* trace_keep.c - what the items of a request keep, from their plans to their ids. */
+#include "operations/pass/trace_plan.h"
+
+#include <string.h>
+
+/* The stream that a layer's keys are of. */
+static int key_stream_of(const struct trace_place *place)
+{
+    return place->is_cross ? 0 : place->stream;
+}
+
+static struct kept_shape kept_shape_of(const struct trace_item *item, int64_t layer)
+{
+    const struct model_layer *own = &item->model->layers[layer];
+    const struct trace_place place = trace_place_of(item->model->forward, layer);
+    return (struct kept_shape){ .q_heads = own->layer.q_heads,
+                                .kv_heads = own->layer.kv_heads,
+                                .head_dim = own->layer.head_dim,
+                                .q_len = item->streams[place.stream].length,
+                                .kv_len = item->streams[key_stream_of(&place)].length,
+                                .has_mask = own->relative_bias.values != NULL };
+}
+
+/* What fill_kept() will take. */
+static bool kept_size_of(const struct trace_item *item, struct kept_size *size)
+{
+    *size = kept_trace_size(item->answered_count);
+    for (int64_t i = 0; i < item->answered_count; i++) {
+        const struct kept_shape shape = kept_shape_of(item, item->answered[i].number);
+        if (!kept_layer_count(size, &shape))
+            return false;
+    }
+    if (item->streams[0].visible)
+        size->block += arena_rounded((size_t)item->streams[0].length);
+    for (int s = 0; s < item->model->forward->stream_count; s++)
+        size->block += arena_rounded((size_t)item->streams[s].tokens.count * sizeof(struct token));
+    return true;
+}
+
+static bool make_kept_layers(struct kept_trace *kept, const struct trace_item *item)
+{
+    for (int64_t i = 0; i < item->answered_count; i++) {
+        struct kept_layer *layer = &kept->layers[i];
+        const int64_t number = item->answered[i].number;
+        const struct kept_shape shape = kept_shape_of(item, number);
+        const struct trace_place place = trace_place_of(item->model->forward, number);
+        if (!kept_layer_make(kept, i, &shape))
+            return false;
+        layer->number = number;
+        layer->kind = item->answered[i].kind;
+        layer->is_cross = place.is_cross;
+        layer->key_stream = key_stream_of(&place);
+        layer->keys_seen = layer->key_stream == 0 ? kept->visible : NULL;
+    }
+    return true;
+}
+
+static bool fill_kept(struct kept_trace *kept, const struct trace_item *item)
+{
+    const uint8_t *visible = item->streams[0].visible;
+    kept->has_pair = item->pair.data != NULL;
+    if (visible) {
+        uint8_t *copy = arena_alloc(&kept->arena, (size_t)item->streams[0].length);
+        if (!copy)
+            return false;
+        memcpy(copy, visible, (size_t)item->streams[0].length);
+        kept->visible = copy;
+    }
+    for (int s = 0; s < item->model->forward->stream_count; s++)
+        if (item->streams[s].tokens.count > 0
+            && !kept_trace_take_tokens(kept, s, &item->streams[s].tokens))
+            return false;
+    return make_kept_layers(kept, item);
+}
+
+static bool plan_kept(struct trace_item *item, struct kept_store *store,
+                      const struct access_key *key, struct fault *fault)
+{
+    struct kept_size size;
+    if (!kept_size_of(item, &size))
+        return fault_set_at(fault, "/keep", FAULT_TOO_LARGE, "this trace is too large to be kept");
+    const size_t bytes = size.block + size.beside;
+    if (!kept_store_reserve(store, bytes, key, fault))
+        return false;
+    item->keeping = kept_trace_create(item->model, item->answered_count, &size);
+    if (!item->keeping) {
+        kept_store_return(store, bytes, key ? key->account : NULL);
+        return fault_no_memory(fault);
+    }
+    item->keeping->account = key ? access_account_hold(key->account) : NULL;
+    return fill_kept(item->keeping, item) || fault_no_memory(fault);
+}
+
+/* The work of the levels: each pair once more, without the sum of values. */
+static void add_level_work(const struct kept_trace *kept, struct attn_work *work)
+{
+    for (int64_t i = 0; i < kept->layer_count; i++) {
+        const struct kept_layer *layer = &kept->layers[i];
+        const double pairs = (double)layer->q_heads * (double)layer->q_len * (double)layer->kv_len;
+        if (!layer->levels)
+            continue;
+        work->tile_flops += 2 * pairs * (double)layer->head_dim;
+        work->map_bytes += 4 * pairs;
+    }
+}
+
+bool trace_keep_plan(struct trace_request *request, struct kept_store *store,
+                     const struct access_key *key, struct attn_work *work, struct fault *fault)
+{
+    for (int64_t i = 0; i < request->item_count; i++) {
+        struct trace_item *item = &request->items[i];
+        if (item->keep_ns == 0 || item->fault.code != FAULT_NONE)
+            continue;
+        if (!plan_kept(item, store, key, fault))
+            return false;
+        add_level_work(item->keeping, work);
+    }
+    return true;
+}
+
+int64_t trace_keep_tasks(const struct trace_request *request)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < request->item_count; i++)
+        if (request->items[i].keeping)
+            count += kept_level_tasks(request->items[i].keeping);
+    return count;
+}
+
+size_t trace_keep_workspace_bytes(const struct trace_request *request)
+{
+    size_t most = 0;
+    for (int64_t i = 0; i < request->item_count; i++)
+        if (request->items[i].keeping) {
+            const size_t bytes = kept_level_workspace_bytes(request->items[i].keeping);
+            most = bytes > most ? bytes : most;
+        }
+    return most;
+}
+
+void trace_keep_run(const struct trace_request *request, int64_t task, void *workspace)
+{
+    for (int64_t i = 0; i < request->item_count; i++) {
+        const struct kept_trace *kept = request->items[i].keeping;
+        const int64_t count = kept ? kept_level_tasks(kept) : 0;
+        if (task < count) {
+            kept_level_run(kept, task, workspace);
+            return;
+        }
+        task -= count;
+    }
+}
+
+bool trace_keep_publish(struct trace_request *request, struct kept_store *store,
+                        struct fault *fault)
+{
+    for (int64_t i = 0; i < request->item_count; i++) {
+        struct trace_item *item = &request->items[i];
+        struct kept_trace *kept = item->keeping;
+        if (!kept)
+            continue;
+        item->keeping = NULL;
+        if (!kept_store_publish(store, kept, item->keep_ns, item->kept, fault))
+            return false;
+    }
+    return true;
+}
+
+void trace_keep_drop(struct trace_request *request, struct kept_store *store, bool has_failed)
+{
+    for (int64_t i = 0; i < request->item_count; i++) {
+        struct trace_item *item = &request->items[i];
+        if (has_failed && item->kept[0])
+            kept_store_end(store, item->kept);
+        item->kept[0] = '\0';
+        if (!item->keeping)
+            continue;
+        kept_store_return(store, item->keeping->bytes, item->keeping->account);
+        kept_trace_release(item->keeping);
+        item->keeping = NULL;
+    }
+}

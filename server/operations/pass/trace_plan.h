@@ -1,0 +1,89 @@
+/* trace_plan.h - from what a client asks of a trace to a plan of its passes.
+ *
+ * Resolves models, turns text into tokens (trace_inputs.c), chooses the layers and
+ * makes room for the answer (trace_results.c), and counts the work of each pass. */
+#ifndef ATTND_TRACE_PLAN_H
+#define ATTND_TRACE_PLAN_H
+
+#include "operations/pass/kept_store.h"
+#include "operations/pass/pass.h"
+
+/* Items that go through their model together. */
+struct trace_groups {
+    struct pass_group *groups;
+    int64_t count;
+    size_t pass_bytes; /* that the pass takes that needs most */
+    int64_t planned;   /* steps of all passes, for each of their items */
+    int64_t steps;     /* of all passes */
+    struct attn_work work;
+};
+
+/* False only for a fault of the request as a whole; an item of a batch that fails has its own. */
+bool trace_plan(struct trace_request *request, struct trace_groups *groups,
+                const struct infer_limits *limits, struct fault *fault);
+
+/* The parts of it, for one item whose model is resolved. */
+
+/* Sets the streams' lengths and tokens. The fault's pointer is that of a field: "/tokens/3". A text
+ * that an earlier item of the request has too, because both have it from the batch, becomes tokens
+ * once. */
+bool trace_plan_inputs(struct trace_request *request, struct trace_item *item, struct fault *fault);
+
+/* Finds the spans by their texts, and the rows that spans are asked of. The inputs are planned. */
+bool trace_plan_spans(struct trace_request *request, struct trace_item *item, struct fault *fault);
+
+/* Where a layer is in the model; block NULL: the pass does not run it. */
+struct trace_place {
+    int stream;
+    bool is_cross;
+    const struct model_block *block;
+};
+struct trace_place trace_place_of(const struct model_forward *forward, int64_t layer);
+
+/* Lists the layers of the answer with the shapes of their tensors, and everything else that is
+ * answered. No tensor has memory yet. */
+bool trace_plan_results(struct trace_item *item, struct arena *arena, struct fault *fault);
+
+/* The most bytes that the item's part of the answer takes; SIZE_MAX on overflow. */
+size_t trace_answer_bytes(const struct trace_item *item, size_t number_bytes);
+
+/* The place of an item among those whose results are contiguous. An item whose results are apart is
+ * number 0 of 1. */
+struct trace_joint {
+    const struct trace_item *first; /* has its memory already, unless it is the item itself */
+    int64_t number, count;
+};
+
+/* Gives all tensors memory. */
+bool trace_allocate_results(struct trace_item *item, const struct trace_joint *joint,
+                            struct arena *arena, struct fault *fault);
+
+/* The side of the largest square weight map, pooled, that lets the item's answer fit into so many
+ * bytes; 0: none does. */
+int64_t trace_pool_that_fits(const struct trace_item *item, size_t number_bytes, size_t bytes_max);
+
+/* The part of a trace's call that keeps the trace ("keep"; trace_keep.c): room is made and counted
+ * before anything is computed, the pass fills it (pass_attend.c), and when all is computed the
+ * trace gets its id. */
+
+/* Makes room for every item that is kept, for the key, and adds the work of their levels. */
+bool trace_keep_plan(struct trace_request *request, struct kept_store *store,
+                     const struct access_key *key, struct attn_work *work, struct fault *fault);
+
+/* After the passes: tasks that make the levels of all items. */
+int64_t trace_keep_tasks(const struct trace_request *request);
+size_t trace_keep_workspace_bytes(const struct trace_request *request);
+void trace_keep_run(const struct trace_request *request, int64_t task, void *workspace);
+
+/* Publishes what is kept, and sets the items' ids. */
+bool trace_keep_publish(struct trace_request *request, struct kept_store *store,
+                        struct fault *fault);
+
+/* Gives back what was not published and, where the request failed afterwards, ends what was: nobody
+ * knows its id. May be called twice. */
+void trace_keep_drop(struct trace_request *request, struct kept_store *store, bool has_failed);
+
+/* Releases models and the arena. */
+void trace_request_free(struct trace_request *request);
+
+#endif
