@@ -53,6 +53,7 @@ needs() { # GROUP
         echo 'haproxy              test -x /usr/sbin/haproxy'
         echo 'nginx-light          test -x /usr/sbin/nginx'
         echo 'openssl              command -v openssl'
+        echo "python3-numpy        /usr/bin/python3 -c 'import numpy'"
         ;;
     page)
         echo 'chromium             command -v chromium'
