@@ -52,8 +52,8 @@ static int start(void **state)
     static const char path[] = "/v1/attention";
     daemon_start(&server, NULL);
     http_client_init(&client, server.port);
-    cJSON_Delete(answer_post(&client, path, "{\"model\":\"sdpa\",\"query\":[[1]]}"));
-    answer_refused(&client, path, "{\"model\":\"demo\",\"query\":[[1]]}", 400, "shape", NULL);
+    cJSON_Delete(answer_post(&client, path, JSON({"model":"sdpa","query":[[1]]})));
+    answer_refused(&client, path, JSON({"model":"demo","query":[[1]]}), 400, "shape", NULL);
     answer_metrics(&client, &page);
     http_client_free(&client);
     daemon_stop(&server);

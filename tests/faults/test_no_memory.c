@@ -279,7 +279,7 @@ TEST(kept_trace)
 {
     static const char *const PIECES[] = { "/weights?layer=1&head=1&cells=2x2&dtype=u8",
                                           "/statistics", "/pair?layer=1&head=0&row=2&key=1", "" };
-    static const char BODY[] = "{\"model\":\"llama\",\"tokens\":[1,2,3],\"keep\":\"%s\"}";
+    static const char BODY[] = JSON({"model":"llama","tokens":[1,2,3],"keep":"%s"});
     char body[128], path[160];
     struct http_client own;
     snprintf(body, sizeof body, BODY, "1h");

@@ -223,7 +223,7 @@ TEST(packed_bodies)
     static const char *const headers[] = { "Content-Type: application/json",
                                            "Content-Encoding: gzip", NULL };
     size_t size;
-    char *body = bomb_of("{\"model\":\"sdpa\",\"query\":[[1]]}", (size_t)128 * MIB, &size);
+    char *body = bomb_of(JSON({"model":"sdpa","query":[[1]]}), (size_t)128 * MIB, &size);
     assert_in_range(size, 1, 128 * 1024 * 1.1);
     const size_t before = daemon_memory_bytes(&server);
     for (size_t i = 0; i < sizeof PATHS / sizeof PATHS[0]; i++) {

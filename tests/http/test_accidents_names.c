@@ -63,7 +63,7 @@ static int make_models(void **state)
     daemon_directory_write(directory, "program.pkl", PICKLE, sizeof PICKLE - 1);
     daemon_directory_write(directory, "program.pt", ZIP, sizeof ZIP - 1);
     daemon_directory_write(directory, "torch/pytorch_model.bin", PICKLE, sizeof PICKLE - 1);
-    daemon_directory_write(directory, "torch/config.json", "{\"model_type\":\"bert\"}", 21);
+    daemon_directory_write(directory, "torch/config.json", JSON({"model_type":"bert"}), 21);
     daemon_directory_write(directory, "pth/weights.pth", PICKLE, sizeof PICKLE - 1);
     daemon_directory_write(directory, "pkl/model.pkl", PICKLE, sizeof PICKLE - 1);
     daemon_directory_write(directory, "pkl/config.json", "{}", 2);
@@ -300,7 +300,7 @@ TEST(links)
     static const char *const LINKS[] = { "link", "folder", "up", "loop", "dangling" };
     for (size_t i = 0; i < COUNT(LINKS); i++) {
         char body[100];
-        snprintf(body, sizeof body, "{\"model\":\"%s\",\"query\":[[1,0,0]]}", LINKS[i]);
+        snprintf(body, sizeof body, JSON({"model":"%s","query":[[1,0,0]]}), LINKS[i]);
         struct http_response response = http_client_post(&client, "/v1/attention", body);
         if (response.status != 404 && response.status != 503)
             fail_msg("%s: %ld %s", LINKS[i], response.status, response.body);
@@ -441,8 +441,7 @@ TEST(urls)
         assert_in_range(response.status, 200, 499);
         http_response_free(&response);
     }
-    snprintf(text, sizeof text, "{\"config\":{\"attention\":\"%s\"},\"parameters\":\"%s\"}", url,
-             url);
+    snprintf(text, sizeof text, JSON({"config":{"attention":"%s"},"parameters":"%s"}), url, url);
     struct http_response response = model_put_json(&client, "put", text);
     answer_expect_fault(&response, 400, "type|option|field", NULL);
     http_response_free(&response);

@@ -34,7 +34,7 @@ struct caller {
     int expected; /* answers, but those of 100 */
 };
 
-static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
+static const char GOOD[] = JSON({"model":"sdpa","query":[[1]]});
 static char *slow, *long_body;
 
 static void send_head(struct caller *caller, int id, int part, const char *more, size_t size)

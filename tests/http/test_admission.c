@@ -12,7 +12,7 @@
 
 static const char PATH[] = "/v1/attention";
 static const char BATCH[] = "/v1/attention/batch";
-static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
+static const char GOOD[] = JSON({"model":"sdpa","query":[[1]]});
 static const char *const PATIENT[] = { "Content-Type: application/json", NULL };
 
 /* Rows of an item that takes a worker seconds, and of an item that takes a small part of
@@ -94,7 +94,7 @@ TEST(items_of_batches_count)
     struct http_response response =
         send(BATCH, "{\"model\":\"sdpa\",\"query\":[[1]],\"requests\":[{},{},{},{}]}", PATIENT);
     expect_overloaded(&response);
-    expect_status(BATCH, "{\"model\":\"sdpa\",\"query\":[[1]],\"requests\":[{},{},{}]}", 200);
+    expect_status(BATCH, JSON({"model":"sdpa","query":[[1]],"requests":[{},{},{}]}), 200);
     expect_status(PATH, GOOD, 200);
     endless_end(&holder);
     /* All places are free again. */
@@ -182,7 +182,7 @@ TEST(a_batch_leaves_places_without_keys)
     start("--queue-max", "8");
     endless_begin(&holder, &client, SHORT_ROWS, 1000);
     expect_status(PATH, GOOD, 200);
-    expect_status(BATCH, "{\"model\":\"sdpa\",\"query\":[[1]],\"requests\":[{},{}]}", 200);
+    expect_status(BATCH, JSON({"model":"sdpa","query":[[1]],"requests":[{},{}]}), 200);
     struct http_response response =
         send(BATCH, "{\"model\":\"sdpa\",\"query\":[[1]],\"requests\":[{},{},{}]}", PATIENT);
     expect_overloaded(&response);

@@ -23,9 +23,9 @@ static const cJSON *post(const char *body, int count, cJSON **answer)
 TEST(empty)
 {
     cJSON *answer;
-    post("{\"requests\":[]}", 0, &answer);
+    post(JSON({"requests":[]}), 0, &answer);
     cJSON_Delete(answer);
-    post("{\"model\":\"demo\",\"causal\":true,\"requests\":[]}", 0, &answer);
+    post(JSON({"model":"demo","causal":true,"requests":[]}), 0, &answer);
     cJSON_Delete(answer);
 }
 
@@ -42,7 +42,7 @@ TEST(ragged_items_equal_single_calls)
     request_text_add(&batch, "{%s,\"requests\":[", shared);
     for (int i = 0; i < COUNT; i++) {
         struct request_text item = { 0 }, single = { 0 };
-        request_text_add(&item, "\"query\":");
+        request_text_add(&item, JSON("query":));
         request_text_random(&item, (uint64_t)i, lengths[i][0], 6);
         request_text_add(&item, ",\"key\":");
         request_text_random(&item, (uint64_t)i + 100, lengths[i][1], 6);
@@ -150,7 +150,7 @@ static const struct faulty_item FAULTY[] = {
 TEST(faults_stay_where_they_are)
 {
     enum { FAULTS = sizeof(FAULTY) / sizeof(FAULTY[0]) };
-    static const char good[] = "{\"query\":[[0,0,1]],\"key\":[[1,0,0]],\"value\":[[1,1,1]]}";
+    static const char good[] = JSON({"query":[[0,0,1]],"key":[[1,0,0]],"value":[[1,1,1]]});
     struct request_text batch = { 0 };
     request_text_add(&batch, "{\"model\":\"demo\",\"requests\":[%s", good);
     for (int i = 0; i < FAULTS; i++)
@@ -186,10 +186,10 @@ TEST(nothing_but_faults)
 /* A fault of the whole request is answered with one fault for the whole. */
 TEST(faults_of_the_whole)
 {
-    answer_refused(&client, PATH, "{\"model\":\"demo\"}", 400, "field", NULL);
-    answer_refused(&client, PATH, "{\"requests\":{}}", 400, "type", "/requests");
-    answer_refused(&client, PATH, "{\"requests\":null}", 400, "type", "/requests");
-    answer_refused(&client, PATH, "{\"requests\":\"x\"}", 400, "type", "/requests");
+    answer_refused(&client, PATH, JSON({"model":"demo"}), 400, "field", NULL);
+    answer_refused(&client, PATH, JSON({"requests":{}}), 400, "type", "/requests");
+    answer_refused(&client, PATH, JSON({"requests":null}), 400, "type", "/requests");
+    answer_refused(&client, PATH, JSON({"requests":"x"}), 400, "type", "/requests");
     static const char *const NO_OBJECTS[] = { "\"query\"", "null", "[]", "17", "true" };
     for (size_t i = 0; i < sizeof NO_OBJECTS / sizeof NO_OBJECTS[0]; i++) {
         char body[96];
@@ -197,13 +197,13 @@ TEST(faults_of_the_whole)
                  NO_OBJECTS[i]);
         answer_refused(&client, PATH, body, 400, "type", "/requests/1");
     }
-    answer_refused(&client, PATH, "{\"requests\":[],\"modell\":\"demo\"}", 400, "field", "/modell");
+    answer_refused(&client, PATH, JSON({"requests":[],"modell":"demo"}), 400, "field", "/modell");
     answer_refused(&client, PATH, "{\"requests\":[{}],\"requests\":[]}", 400, "duplicate",
                    "/requests");
     answer_refused(&client, PATH,
                    "{\"model\":\"demo\",\"requests\":[{},{\"query\":[1],\"query\":[2]}]}", 400,
                    "duplicate", "/requests/1/query");
-    answer_refused(&client, PATH, "{\"model\":\"demo\",\"requests\":[{},]}", 400, "json", NULL);
+    answer_refused(&client, PATH, JSON({"model":"demo","requests":[{},]}), 400, "json", NULL);
     answer_refused(&client, PATH, "[]", 400, "type|field", NULL);
 }
 

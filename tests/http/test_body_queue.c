@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 
 static const char PATH[] = "/v1/attention";
-static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
+static const char GOOD[] = JSON({"model":"sdpa","query":[[1]]});
 static const char WAITING[] = "attnd_bodies_waiting";
 static const char LEFT[] = "attnd_cancelled_total{reason=\"left_reading\"}";
 

@@ -13,7 +13,7 @@
 
 static const char PATH[] = "/v1/attention";
 static const char BATCH[] = "/v1/attention/batch";
-static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
+static const char GOOD[] = JSON({"model":"sdpa","query":[[1]]});
 static const char JOBS[] = "attnd_queue_jobs";
 static const char LEFT_WAITING[] = "attnd_cancelled_total{reason=\"left_waiting\"}";
 static const char LEFT_READING[] = "attnd_cancelled_total{reason=\"left_reading\"}";

@@ -142,7 +142,7 @@ TEST(members_are_one_body)
 
 TEST(refused_requests)
 {
-    static const char BODY[] = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0]]}";
+    static const char BODY[] = JSON({"model":"demo","query":[[1,0,0],[0,1,0]]});
     static const char *const PATHS[] = { "/v1/attention", "/v1/attention/batch", "/v1/softmax",
                                          "/v2/repository/index",
                                          "/v2/repository/models/demo/unload" };
@@ -187,7 +187,7 @@ TEST(bomb)
     char *spaces = malloc(BOMB);
     assert_non_null(spaces);
     memset(spaces, ' ', BOMB);
-    static const char BODY[] = "{\"model\":\"demo\",\"query\":[[1,0,0]]}";
+    static const char BODY[] = JSON({"model":"demo","query":[[1,0,0]]});
     memcpy(spaces, BODY, sizeof BODY - 1);
     const size_t before = daemon_memory_bytes(&small);
     struct bytes bomb = packed(GZIP, spaces, BOMB);
@@ -284,7 +284,7 @@ TEST(packed_answers)
 /* A short answer is not packed, unless the client refuses the plain form. A fault is short too. */
 TEST(short_answers)
 {
-    static const char BODY[] = "{\"model\":\"demo\",\"query\":[[1,0,0]]}";
+    static const char BODY[] = JSON({"model":"demo","query":[[1,0,0]]});
     static const char *const ACCEPTED[] = { "gzip", "gzip, *;q=0", "deflate, identity;q=0" };
     static const char *const CODINGS_OF[] = { NULL, "gzip", "deflate" };
     struct http_response plain = http_client_post(&client, "/v1/attention", BODY);

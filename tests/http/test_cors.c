@@ -14,7 +14,7 @@
 #define ELSEWHERE   "Origin: https://evil.example\r\n" SITE("cross-site")
 #define ASKS(what)  "Access-Control-Request-Method: " what "\r\n"
 #define PLAIN_TEXT  "Content-Type: text/plain\r\n"
-#define JSON        "Content-Type: application/json\r\n"
+#define OF_JSON     "Content-Type: application/json\r\n"
 
 #define EXPOSED                                                                                    \
     "X-Request-Id, Attnd-Replica, Server-Timing, Retry-After, Inference-Header-Content-Length, "   \
@@ -101,7 +101,7 @@ TEST(origins)
         for (size_t j = 0; j < COUNT(SITES); j++) {
             char headers[400];
             snprintf(headers, sizeof headers, "Origin: %s\r\n%s%s", CASES[i].origin, SITES[j],
-                     CASES[i].is_allowed ? JSON : PLAIN_TEXT);
+                     CASES[i].is_allowed ? OF_JSON : PLAIN_TEXT);
             struct http_response response = ask("POST /v1/attention", "127.0.0.1", headers, GOOD);
             expect_page(&response, CASES[i].is_allowed ? 200 : 403,
                         CASES[i].is_allowed ? CASES[i].origin : NULL, "Origin");
@@ -364,10 +364,10 @@ TEST(with_keys)
     expect_preflight(&response, "https://app.example", "GET, HEAD, PUT, DELETE", NULL);
     response = ask("OPTIONS /v1/models/demo", "127.0.0.1", ELSEWHERE ASKS("DELETE"), "");
     expect_page(&response, 403, NULL, "Origin");
-    response = ask("POST /v1/attention", "127.0.0.1", ALLOWED JSON, GOOD);
+    response = ask("POST /v1/attention", "127.0.0.1", ALLOWED OF_JSON, GOOD);
     expect_header(&response, "WWW-Authenticate", "Bearer realm=\"attnd\"");
     expect_page(&response, 401, "https://app.example", "Origin");
-    snprintf(headers, sizeof headers, "%sAuthorization: Bearer %s\r\n", ALLOWED JSON,
+    snprintf(headers, sizeof headers, "%sAuthorization: Bearer %s\r\n", ALLOWED OF_JSON,
              key_secret("page"));
     response = ask("POST /v1/attention", "127.0.0.1", headers, GOOD);
     expect_page(&response, 200, "https://app.example", "Origin");
@@ -375,11 +375,11 @@ TEST(with_keys)
     answer_expect_fault(&response, 403, "scope", "");
     expect_header(&response, "Access-Control-Allow-Origin", "https://app.example");
     http_response_free(&response);
-    snprintf(headers, sizeof headers, "%sX-Api-Key: %s\r\n", ELSEWHERE JSON, key_secret("page"));
+    snprintf(headers, sizeof headers, "%sX-Api-Key: %s\r\n", ELSEWHERE OF_JSON, key_secret("page"));
     response = ask("POST /v1/attention", "127.0.0.1", headers, GOOD);
     expect_page(&response, 403, NULL, "Origin");
     /* A client that is no browser may bring its key by any name. */
-    snprintf(headers, sizeof headers, JSON "X-Api-Key: %s\r\n", key_secret("page"));
+    snprintf(headers, sizeof headers, OF_JSON "X-Api-Key: %s\r\n", key_secret("page"));
     response = ask("POST /v1/attention", "attnd.default.svc", headers, GOOD);
     expect_page(&response, 200, NULL, "Origin");
     response = ask("POST /v1/attention", "attnd.default.svc", SITE("same-origin"), GOOD);
@@ -396,7 +396,7 @@ TEST(come_again)
     fixture_serve("--models", directory, "--queue-max", "1", "--timeout", "3600s", "--allow-origin",
                   "https://app.example");
     endless_begin_any(&endless, &client);
-    struct http_response response = ask("POST /v1/attention", "127.0.0.1", ALLOWED JSON, GOOD);
+    struct http_response response = ask("POST /v1/attention", "127.0.0.1", ALLOWED OF_JSON, GOOD);
     assert_non_null(http_response_header(&response, "Retry-After", value, sizeof value));
     expect_page(&response, 429, "https://app.example", "Origin");
     endless_end(&endless);
@@ -417,7 +417,7 @@ TEST(all_pages)
                                          "" };
     for (size_t i = 0; i < COUNT(PAGES); i++) {
         char headers[400];
-        snprintf(headers, sizeof headers, "%s" JSON, PAGES[i]);
+        snprintf(headers, sizeof headers, "%s" OF_JSON, PAGES[i]);
         struct http_response response = ask("POST /v1/attention", "127.0.0.1", headers, GOOD);
         expect_page(&response, 200, "*", NULL);
         response = ask("POST /v1/attention", "127.0.0.1", headers, "{");

@@ -14,7 +14,7 @@
 #include <signal.h>
 
 static const char PATH[] = "/v1/attention";
-static const char SHORT[] = "{\"model\":\"demo\",\"query\":[[1,0,0]]}";
+static const char SHORT[] = JSON({"model":"demo","query":[[1,0,0]]});
 
 static struct daemon server;
 static struct http_client client;

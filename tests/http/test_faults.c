@@ -8,7 +8,7 @@
 #include "test.h"
 
 static const char PATH[] = "/v1/attention";
-static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
+static const char GOOD[] = JSON({"model":"sdpa","query":[[1]]});
 
 #define DEMO(fields) "{\"model\":\"demo\"," fields "}"
 #define SDPA(fields) "{\"model\":\"sdpa\"," fields "}"
@@ -404,9 +404,9 @@ TEST(nonfinite_allowed)
                          SDPA("\"query\":[[1]],\"value\":[[1e400,Infinity,-Infinity,NaN,2]]"));
     answer_expect(answer, "context", "[[null,null,null,null,2]]", 0);
     cJSON_Delete(answer);
-    answer_refused(&lenient, PATH, SDPA("\"query\":[[nan]]"), 400, "json", NULL);
-    answer_refused(&lenient, PATH, SDPA("\"query\":[[+Infinity]]"), 400, "json", NULL);
-    answer_refused(&lenient, PATH, SDPA("\"query\":[[Infinit]]"), 400, "json", NULL);
+    answer_refused(&lenient, PATH, SDPA(JSON("query":[[nan]])), 400, "json", NULL);
+    answer_refused(&lenient, PATH, SDPA(JSON("query":[[+Infinity]])), 400, "json", NULL);
+    answer_refused(&lenient, PATH, SDPA(JSON("query":[[Infinit]])), 400, "json", NULL);
     http_client_free(&lenient);
     daemon_stop(&other);
 }

@@ -151,7 +151,7 @@ TEST(refusals)
 /* Headers whose value is a list count all, as one list; others may come twice with one value. */
 TEST(headers_twice)
 {
-#define JSON "{\"model\":\"demo\",\"query\":[[1,0,0]]}"
+#define BODY "{\"model\":\"demo\",\"query\":[[1,0,0]]}"
     static const struct {
         const char *headers;
         long status;
@@ -174,7 +174,7 @@ TEST(headers_twice)
         char message[512];
         struct http_raw raw;
         snprintf(message, sizeof message, POST "%sContent-Length: %zu\r\n\r\n%s", cases[i].headers,
-                 strlen(JSON), JSON);
+                 strlen(BODY), BODY);
         http_raw_connect(&raw, server.port);
         assert_true(http_raw_send_text(&raw, message));
         struct http_response response = http_raw_receive(&raw, 10 * daemon_slowness());
@@ -184,7 +184,7 @@ TEST(headers_twice)
         http_response_free(&response);
         http_raw_close(&raw);
     }
-#undef JSON
+#undef BODY
 }
 
 /* ------------------------------------------------------------------- behind a proxy -- */

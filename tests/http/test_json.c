@@ -335,7 +335,7 @@ TEST(duplicates)
                    "duplicate", "/model");
     answer_refused(&client, PATH, "{\"query\":[[1]],\"a/b~c\":{\"x\":1,\"x\":2}}", 400, "duplicate",
                    "/a~1b~0c/x");
-    answer_refused(&client, PATH, "{\"query\":[[1]],\"\":1,\"\":2}", 400, "duplicate", "/");
+    answer_refused(&client, PATH, JSON({"query":[[1]],"":1,"":2}), 400, "duplicate", "/");
 }
 
 /* At these sizes quadratic time or unbounded memory would show. */
@@ -353,10 +353,10 @@ TEST(much_of_one_thing)
     request_text_add(&text, "%*s", 4 * MANY, "");
     refused(text.data, text.used, "json");
     text.used = 0;
-    request_text_add(&text, "{\"%0*d\":0}", 4 * MANY, 0);
+    request_text_add(&text, JSON({"%0*d":0}), 4 * MANY, 0);
     refused(text.data, text.used, "field");
     text.used = 0;
-    request_text_add(&text, "{\"model\":\"%0*d\",\"query\":[[1]]}", 4 * MANY, 0);
+    request_text_add(&text, JSON({"model":"%0*d","query":[[1]]}), 4 * MANY, 0);
     struct http_response response = post(text.data, text.used);
     answer_expect_fault(&response, 404, "not_found", "/model");
     http_response_free(&response);

@@ -65,7 +65,7 @@ TEST(budget)
 /* A trace of nothing takes memory too. */
 TEST(empty_traces_count)
 {
-    static const char BODY[] = "{\"model\":\"words\",\"tokens\":[],\"layers\":[],\"keep\":\"1h\"}";
+    static const char BODY[] = JSON({"model":"words","tokens":[],"layers":[],"keep":"1h"});
     struct daemon other;
     struct http_client own;
     int kept = 0;
@@ -120,9 +120,9 @@ TEST(maker_alone)
     key_expect_refused(&own, "bert", &end, 404, "not_found", "no trace");
     key_expect_refused(&own, "other", &look, 404, "not_found", "no trace");
     key_expect_refused(&own, NULL, &look, 401, "key", NULL);
-    expect_listed(&own, "anna", "\"total\":1");
-    expect_listed(&own, "bert", "{\"traces\":[],\"total\":0}");
-    expect_listed(&own, "boss", "\"owner\":\"anna\"");
+    expect_listed(&own, "anna", JSON("total":1));
+    expect_listed(&own, "bert", JSON({"traces":[],"total":0}));
+    expect_listed(&own, "boss", JSON("owner":"anna"));
     response = key_expect(&own, "boss", &look, 200);
     http_response_free(&response);
     response = key_expect(&own, "boss", &end, 204);

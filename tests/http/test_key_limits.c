@@ -8,7 +8,7 @@
 #include <signal.h>
 
 static const char PATH[] = "/v1/attention";
-static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
+static const char GOOD[] = JSON({"model":"sdpa","query":[[1]]});
 
 /* ------------------------------------------------------------------- metrics -- */
 

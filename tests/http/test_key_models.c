@@ -160,7 +160,7 @@ TEST(bodies)
         struct http_response response = post("one", CALLS[i].path, body, 200);
         http_response_free(&response);
     }
-    struct http_response response = post("one", "/v1/softmax", "{\"input\":[1,2]}", 200);
+    struct http_response response = post("one", "/v1/softmax", JSON({"input":[1,2]}), 200);
     http_response_free(&response);
 }
 
@@ -168,10 +168,10 @@ TEST(bodies)
 TEST(no_model)
 {
     struct http_response response = post("one", "/v1/attention", "{" WORDS "}", 200);
-    assert_non_null(strstr(response.body, "\"model\":\"mine\""));
+    assert_non_null(strstr(response.body, JSON("model":"mine")));
     http_response_free(&response);
     response = post("two", "/v1/attention", "{" WORDS "}", 200);
-    assert_non_null(strstr(response.body, "\"model\":\"mine\""));
+    assert_non_null(strstr(response.body, JSON("model":"mine")));
     http_response_free(&response);
     const struct http_request request = { .path = "/v1/attention", .body = "{" WORDS "}" };
     key_expect_refused(&client, "all", &request, 400, "field", "secret");

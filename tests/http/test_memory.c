@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 
 static const char PATH[] = "/v1/attention";
-static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
+static const char GOOD[] = JSON({"model":"sdpa","query":[[1]]});
 static const char IN_FLIGHT[] = "attnd_memory_in_flight_bytes";
 
 enum { MIB = 1 << 20, THREAD_SANITIZER = 8 /* times as slow, as tests/run says */ };

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 
 static const char PATH[] = "/v1/attention";
-static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
+static const char GOOD[] = JSON({"model":"sdpa","query":[[1]]});
 static const char IN_FLIGHT[] = "attnd_memory_in_flight_bytes";
 static const char BODIES[] = "attnd_memory_bodies_bytes";
 

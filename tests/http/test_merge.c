@@ -403,7 +403,7 @@ TEST(merge_of_halves)
         tensor_body_add(&body, "parts.1.context", dtype, "[2,1,2]", b, size);
         tensor_body_add(&body, "parts.0.lse", "F32", "[2,1]", LSE_A, sizeof LSE_A);
         tensor_body_add(&body, "parts.1.lse", "F32", "[2,1]", LSE_B, sizeof LSE_B);
-        answers[i] = tensor_body_post(&client, MERGE, &body, "{\"model\":\"sdpa\"}", 0, NULL);
+        answers[i] = tensor_body_post(&client, MERGE, &body, JSON({"model":"sdpa"}), 0, NULL);
         headers[i] = tensor_body_header(&answers[i]);
         tensor_body_find(&answers[i], headers[i], "context", dtype, "[1,4]");
     }

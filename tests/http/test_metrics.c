@@ -9,7 +9,7 @@
 #include "test.h"
 
 static const char PATH[] = "/v1/attention";
-static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
+static const char GOOD[] = JSON({"model":"sdpa","query":[[1]]});
 
 TEST(metrics_syntax)
 {

@@ -11,7 +11,7 @@
 
 static const char *const SAFETENSORS[] = { "Content-Type: application/x-safetensors", NULL };
 
-static const char CONFIG[] = "{\"attention\":\"scaled_dot_product\",\"layout\":\"in_out\"}";
+static const char CONFIG[] = JSON({"attention":"scaled_dot_product","layout":"in_out"});
 
 static void write_model(const char *name, struct model_bytes file)
 {
@@ -193,7 +193,7 @@ TEST(directory_is_the_model)
     fixture_serve("--models", directory, "--model-name", "mounted");
     expect_first_context("mounted", "[[0.98522025,1.74174051,0.75652026]]");
     /* A request that names no model gets this one. */
-    cJSON *answer = answer_post(&client, "/v1/attention", "{\"query\":[1,0,0]}");
+    cJSON *answer = answer_post(&client, "/v1/attention", JSON({"query":[1,0,0]}));
     answer_expect(answer, "model", "\"mounted\"", 0);
     cJSON_Delete(answer);
     fixture_stop(NULL);
@@ -203,13 +203,13 @@ TEST(default_model)
 {
     write_model("one.safetensors", model_bytes_demo(1, ""));
     start_server();
-    cJSON *answer = answer_post(&client, "/v1/attention", "{\"query\":[1,0,0]}");
+    cJSON *answer = answer_post(&client, "/v1/attention", JSON({"query":[1,0,0]}));
     answer_expect(answer, "model", "\"one\"", 0);
     cJSON_Delete(answer);
     fixture_stop(NULL);
     write_model("two.safetensors", model_bytes_demo(1, ""));
     start_server();
-    answer_refused(&client, "/v1/attention", "{\"query\":[1,0,0]}", 400, "field", NULL);
+    answer_refused(&client, "/v1/attention", JSON({"query":[1,0,0]}), 400, "field", NULL);
     fixture_stop(NULL);
 }
 

@@ -124,7 +124,7 @@ TEST(versions)
     static const char *const paths[] = { "/v2/models/numbered", "/v2/models/numbered/versions/3" };
     for (int i = 0; i < 2; i++) {
         cJSON *model = answer_get(&client, paths[i]);
-        answer_expect(model, "versions", "[\"3\",\"20\"]", 0);
+        answer_expect(model, "versions", JSON(["3","20"]), 0);
         cJSON_Delete(model);
     }
     cJSON *statistics = answer_get(&client, "/v2/models/numbered/versions/3/stats");

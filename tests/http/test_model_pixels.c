@@ -63,14 +63,14 @@ static void expect(const char *name, const char *inputs, const char *pixels)
 
 TEST(inputs)
 {
-    expect("words", "[\"text\",\"tokens\"]", "null");
+    expect("words", JSON(["text","tokens"]), "null");
     expect("demo", "[]", "null");
     expect("sdpa", "[]", "null");
 }
 
 TEST(families)
 {
-    expect("plain", "[\"pixels\"]", PIXELS("[0.5,0.5,0.5]", "[0.5,0.5,0.5]", "false", "family"));
+    expect("plain", JSON(["pixels"]), PIXELS("[0.5,0.5,0.5]", "[0.5,0.5,0.5]", "false", "family"));
     expect("deit", "[\"pixels\"]",
            PIXELS("[0.485,0.456,0.406]", "[0.229,0.224,0.225]", "true", "family"));
     expect("channels", "[\"pixels\"]",

@@ -5,7 +5,7 @@
 #include "test.h"
 
 static const char PATH[] = "/v1/attention";
-static const char GOOD[] = "{\"model\":\"demo\",\"query\":[[1,0,0]]}";
+static const char GOOD[] = JSON({"model":"demo","query":[[1,0,0]]});
 
 static double value_of(const char *name, const char *model, const char *more)
 {
@@ -111,8 +111,7 @@ TEST(failures)
 {
     char *slow = endless_text(4096, 0);
     const double successes = value_of("request_success", "sdpa", "");
-    answer_refused(&client, PATH, "{\"model\":\"sdpa\",\"query\":[[1],[1,2]]}", 400, "ragged",
-                   NULL);
+    answer_refused(&client, PATH, JSON({"model":"sdpa","query":[[1],[1,2]]}), 400, "ragged", NULL);
     expect_failures("sdpa", 0, 0, 0, 0); /* the daemon had not looked up its model yet */
     answer_refused(&client, PATH, "{\"model\":\"sdpa\",\"query\":[[1]],\"key\":[[1,2]]}", 400,
                    "shape", NULL);

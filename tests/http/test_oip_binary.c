@@ -227,7 +227,7 @@ TEST(classification_as_bytes)
 {
     struct oip_request request = { 0 };
     oip_add_json(&request, "query", "FP32", "[4,3]", WORDS_TEXT);
-    oip_ask(&request, "weights", "\"classification\":1,\"binary_data\":true");
+    oip_ask(&request, "weights", JSON("classification":1,"binary_data":true));
     struct oip_answer answer = oip_post(&client, "demo", &request);
     const struct oip_tensor_answer weights = oip_output_of(&answer, "weights");
     static const struct {

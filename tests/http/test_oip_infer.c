@@ -195,7 +195,7 @@ TEST(masks_of_a_batch)
         { "[2,2,2]", "[true,false,true,true,true,false,true,true]" },
         { "[2,1,2,2]", "[true,false,true,true,true,false,true,true]" },
     };
-    struct oip_answer want = ask_words("[2,2,3]", WORDS, "\"causal\":true");
+    struct oip_answer want = ask_words("[2,2,3]", WORDS, JSON("causal":true));
     for (size_t i = 0; i < sizeof masks / sizeof masks[0]; i++) {
         struct oip_request request = { 0 };
         oip_add_json(&request, "query", "FP32", "[2,2,3]", WORDS);
@@ -210,7 +210,7 @@ TEST(masks_of_a_batch)
     oip_add_json(&request, "query", "FP32", "[2,2,3]", WORDS);
     oip_add_json(&request, "kv_len", "INT64", "[2,2]", "[1,2,1,2]"); /* the same as causal */
     struct oip_answer answer = oip_post(&client, "demo", &request);
-    want = ask_words("[2,2,3]", WORDS, "\"causal\":true");
+    want = ask_words("[2,2,3]", WORDS, JSON("causal":true));
     answer_expect_equal(answer.json, want.json, "outputs");
     oip_answer_free(&answer);
     oip_answer_free(&want);
@@ -226,7 +226,7 @@ TEST(layers_and_heads)
     struct oip_request request = { .parameters = "\"layer\":3" };
     fill_floats(&fill, values, 128, -1, 1);
     request_text_matrix(&rows, values, 2, 64);
-    request_text_add(&body, "{\"model\":\"stories260K\",\"layer\":3,\"query\":%s}", rows.data);
+    request_text_add(&body, JSON({"model":"stories260K","layer":3,"query":%s}), rows.data);
     oip_add_json(&request, "query", "FP32", "[1,2,64]", rows.data);
     cJSON *native = answer_post(&client, "/v1/attention", body.data);
     struct oip_answer answer = oip_post(&client, "stories%32%360K", &request);
@@ -255,8 +255,8 @@ TEST(the_envelope)
                       "\"triton_final_response\":true,\"content_type\":\"np\",\"softcap\":null",
     };
     oip_add_json(&request, "query", "FP32", "[4,3]", WORDS);
-    oip_ask(&request, "lse", "\"binary_data\":false");
-    oip_ask(&request, "context", "\"classification\":0");
+    oip_ask(&request, "lse", JSON("binary_data":false));
+    oip_ask(&request, "context", JSON("classification":0));
     struct oip_answer answer = oip_post(&client, "demo", &request);
     answer_expect_members(answer.json, "model_name,model_version,id,outputs");
     assert_string_equal(cJSON_GetObjectItem(answer.json, "id")->valuestring, "a \"quoted\" id");
@@ -324,8 +324,8 @@ TEST(classification)
 {
     struct oip_request request = { 0 };
     oip_add_json(&request, "query", "FP32", "[4,3]", WORDS);
-    oip_ask(&request, "weights", "\"classification\":2");
-    oip_ask(&request, "context", "\"classification\":1000000000000");
+    oip_ask(&request, "weights", JSON("classification":2));
+    oip_ask(&request, "context", JSON("classification":1000000000000));
     struct oip_answer answer = oip_post(&client, "demo", &request);
     const struct oip_tensor_answer weights = oip_output_of(&answer, "weights");
     const struct oip_tensor_answer context = oip_output_of(&answer, "context");

@@ -49,7 +49,7 @@ TEST(levels)
                     "\"default\"");
     expect_settings(answer_post(&client, PATH, ""), "true", "0", "\"default\"");
     expect_settings(answer_post(&client, PATH, "{}"), "true", "0", "\"default\"");
-    cJSON *settings = answer_post(&client, PATH, "{\"log_warning\":false,\"log_error\":false}");
+    cJSON *settings = answer_post(&client, PATH, JSON({"log_warning":false,"log_error":false}));
     answer_expect(settings, "log_warning", "false", 0);
     answer_expect(settings, "log_error", "false", 0);
     cJSON_Delete(settings);
@@ -98,7 +98,7 @@ TEST(not_allowed)
     struct http_client own;
     daemon_start(&other, NULL);
     http_client_init(&own, other.port);
-    answer_refused(&own, PATH, "{\"log_info\":false,\"log_error\":false}", 403, "forbidden", "");
+    answer_refused(&own, PATH, JSON({"log_info":false,"log_error":false}), 403, "forbidden", "");
     answer_refused(&own, PATH, "{}", 403, "forbidden", "");
     expect_settings(answer_get(&own, PATH), "true", "0", "\"default\"");
     http_client_free(&own);

@@ -74,7 +74,7 @@ static int64_t run_case(const char *path)
             oip_add_binary(&request, item->string + 3, datatype_of(tensor.type), tensor.rank,
                            tensor.shape, tensor.data, size_of(&tensor));
         } else if (strncmp(item->string, "out.", 4) == 0) {
-            oip_ask(&request, item->string + 4, "\"binary_data\":true");
+            oip_ask(&request, item->string + 4, JSON("binary_data":true));
         }
     }
     char *parameters = parameters_of(&file);

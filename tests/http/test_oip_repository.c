@@ -104,19 +104,19 @@ TEST(index)
         expect_state(bodies[i], "first", "READY", "");
         expect_state(bodies[i], "broken", "UNAVAILABLE", "a safetensors file");
     }
-    expect_state("{\"ready\":true}", "demo", "READY", "");
-    expect_state("{\"ready\":true}", "broken", NULL, "");
+    expect_state(JSON({"ready":true}), "demo", "READY", "");
+    expect_state(JSON({"ready":true}), "broken", NULL, "");
     expect_gauges(3, 1);
 }
 
 TEST(index_refused)
 {
     static const char PATH[] = "/v2/repository/index";
-    answer_refused(&client, PATH, "{\"ready\":1}", 400, "type", "/ready");
-    answer_refused(&client, PATH, "{\"ready\":null}", 400, "type", "/ready");
+    answer_refused(&client, PATH, JSON({"ready":1}), 400, "type", "/ready");
+    answer_refused(&client, PATH, JSON({"ready":null}), 400, "type", "/ready");
     answer_refused(&client, PATH, "[true]", 400, "type", "");
     answer_refused(&client, PATH, "{\"ready\":true", 400, "json", NULL);
-    answer_refused(&client, PATH, "{\"ready\":true,\"ready\":true}", 400, "duplicate", NULL);
+    answer_refused(&client, PATH, JSON({"ready":true,"ready":true}), 400, "duplicate", NULL);
     char *large = malloc(70002);
     assert_non_null(large);
     memset(large, ' ', 70000);
@@ -201,7 +201,7 @@ TEST(load_with_a_config)
     cJSON *model = answer_get(&client, "/v1/models/first");
     answer_expect(model, "causal", "true", 0);
     cJSON_Delete(model);
-    expect_done("first", "load", "{\"parameters\":{}}");
+    expect_done("first", "load", JSON({"parameters":{}}));
     model = answer_get(&client, "/v1/models/first");
     answer_expect(model, "causal", "false", 0);
     cJSON_Delete(model);
@@ -233,10 +233,10 @@ TEST(load_refused)
 
 TEST(unload)
 {
-    static const char REQUEST[] = "{\"model\":\"first\",\"query\":[[1,0,0]]}";
+    static const char REQUEST[] = JSON({"model":"first","query":[[1,0,0]]});
     expect_done("first", "unload", NULL);
     expect_state(NULL, "first", "UNAVAILABLE", "unloaded");
-    expect_state("{\"ready\":true}", "first", NULL, "");
+    expect_state(JSON({"ready":true}), "first", NULL, "");
     expect_gauges(4, 0);
     answer_refused(&client, "/v1/attention", REQUEST, 503, "loading", NULL);
     struct http_response response = http_client_get(&client, "/v2/models/first/ready");
@@ -246,7 +246,7 @@ TEST(unload)
     answer_expect(model, "state", "\"UNAVAILABLE\"", 0);
     answer_expect(model, "reason", "\"unloaded\"", 0);
     cJSON_Delete(model);
-    expect_done("first", "unload", "{\"parameters\":{\"unload_dependents\":true}}");
+    expect_done("first", "unload", JSON({"parameters":{"unload_dependents":true}}));
     expect_done("first", "load", NULL);
     assert_true(model_factor(&client, "first") == 3);
     expect_gauges(5, 0);

@@ -26,9 +26,9 @@ static struct oip_answer ask_sdpa(const char *shape, const char *parameters)
 TEST(sdpa_forms)
 {
     struct oip_answer four = ask_sdpa("[2,1,2,2]", NULL);
-    struct oip_answer three = ask_sdpa("[2,2,2]", "\"q_num_heads\":1,\"kv_num_heads\":1");
-    struct oip_answer flags = ask_sdpa("[2,1,2,2]", "\"is_causal\":true");
-    struct oip_answer numbers = ask_sdpa("[2,1,2,2]", "\"is_causal\":1,\"softmax_precision\":1");
+    struct oip_answer three = ask_sdpa("[2,2,2]", JSON("q_num_heads":1,"kv_num_heads":1));
+    struct oip_answer flags = ask_sdpa("[2,1,2,2]", JSON("is_causal":true));
+    struct oip_answer numbers = ask_sdpa("[2,1,2,2]", JSON("is_causal":1,"softmax_precision":1));
     const struct oip_tensor_answer y4 = oip_output_of(&four, "Y"), y3 = oip_output_of(&three, "Y");
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(four.json, "outputs")), 1);
     assert_int_equal(y4.rank, 4);
@@ -188,9 +188,9 @@ TEST(values_of_another_datatype)
     oip_add_binary(&request, "K", "FP32", 4, one, key_bytes[1], 4);
     oip_add_binary(&request, "past_value", "FP64", 4, one, &past, 8);
     oip_add_binary(&request, "V", "FP64", 4, one, &now, 8);
-    oip_ask(&request, "Y", "\"binary_data\":true");
-    oip_ask(&request, "present_key", "\"binary_data\":true");
-    oip_ask(&request, "present_value", "\"binary_data\":true");
+    oip_ask(&request, "Y", JSON("binary_data":true));
+    oip_ask(&request, "present_key", JSON("binary_data":true));
+    oip_ask(&request, "present_value", JSON("binary_data":true));
     struct oip_answer answer = oip_post(&client, "sdpa", &request);
     oip_expect_numbers(&answer, "Y", "FP32", 4, one, &mean, 1e-7);
     oip_expect_numbers(&answer, "present_key", "FP32", 4, two, keys, 0);

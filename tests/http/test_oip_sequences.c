@@ -240,9 +240,9 @@ TEST(regions)
         }
         oip_ask(&placed, "Y", shared_region_parameters(text[3], "sequence", 4096, 32));
         oip_ask(&plain, "Y", BINARY);
-        snprintf(parameters, sizeof parameters, "\"sequence_id\":\"there\",%s", FLAGS[i]);
+        snprintf(parameters, sizeof parameters, JSON("sequence_id":"there",%s), FLAGS[i]);
         struct oip_answer got = oip_post(&client, "sdpa", &placed);
-        snprintf(parameters, sizeof parameters, "\"sequence_id\":\"here\",%s", FLAGS[i]);
+        snprintf(parameters, sizeof parameters, JSON("sequence_id":"here",%s), FLAGS[i]);
         struct oip_answer want = oip_post(&client, "sdpa", &plain);
         assert_memory_equal(memory.bytes + 4096, oip_output_of(&want, "Y").bytes, 32);
         oip_answer_free(&got);

@@ -36,20 +36,20 @@ static void expect_demo(const char *parameters, int kv_len)
 /* start begins anew, end ends after the request; a number and a string are one id; 0 is none. */
 TEST(start_and_end)
 {
-    expect_demo("\"sequence_id\":5,\"sequence_start\":true,\"sequence_end\":false", 1);
-    expect_demo("\"sequence_id\":5", 2);
-    expect_demo("\"sequence_id\":\"5\",\"sequence_start\":false", 3);
-    expect_demo("\"sequence_id\":6,\"sequence_start\":true", 1);
-    expect_demo("\"sequence_id\":5,\"sequence_start\":true", 1);
-    expect_demo("\"sequence_id\":5,\"sequence_end\":true", 2);
-    cJSON *answer = demo_post("\"sequence_id\":5", 410);
+    expect_demo(JSON("sequence_id":5,"sequence_start":true,"sequence_end":false), 1);
+    expect_demo(JSON("sequence_id":5), 2);
+    expect_demo(JSON("sequence_id":"5","sequence_start":false), 3);
+    expect_demo(JSON("sequence_id":6,"sequence_start":true), 1);
+    expect_demo(JSON("sequence_id":5,"sequence_start":true), 1);
+    expect_demo(JSON("sequence_id":5,"sequence_end":true), 2);
+    cJSON *answer = demo_post(JSON("sequence_id":5), 410);
     answer_expect(answer, "pointer", "\"/parameters/sequence_id\"", 0);
     cJSON_Delete(answer);
-    expect_demo("\"sequence_id\":5,\"sequence_start\":true,\"sequence_end\":true", 1);
+    expect_demo(JSON("sequence_id":5,"sequence_start":true,"sequence_end":true), 1);
     session_get(&client, "demo:5", 410);
-    expect_demo("\"sequence_id\":0,\"sequence_start\":true,\"sequence_end\":false", 1);
-    expect_demo("\"sequence_id\":0", 1);
-    expect_demo("\"sequence_id\":\"\"", 1);
+    expect_demo(JSON("sequence_id":0,"sequence_start":true,"sequence_end":false), 1);
+    expect_demo(JSON("sequence_id":0), 1);
+    expect_demo(JSON("sequence_id":""), 1);
     session_delete(&client, "demo:6", 204);
     session_wait_until_empty(&client);
 }
@@ -211,7 +211,7 @@ TEST(owners)
     response = key_expect(&own, "all", &START, 200); /* one of its own */
     http_response_free(&response);
     response = key_expect(&own, "anna", &GO_ON, 200);
-    assert_non_null(strstr(response.body, "\"shape\":[1,1,2]"));
+    assert_non_null(strstr(response.body, JSON("shape":[1,1,2])));
     http_response_free(&response);
     response =
         key_expect(&own, "anna", &START, 200); /* in place of the first, so it is no second */

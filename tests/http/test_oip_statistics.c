@@ -98,14 +98,14 @@ TEST(at_first)
     expect_counts("demo", 0, 0, 0);
     cJSON *demo = statistics_of("demo");
     assert_true(number_of(demo, "last_inference") == 0);
-    answer_expect(demo, "memory_usage", "[{\"type\":\"CPU\",\"id\":0,\"byte_size\":108}]", 0);
+    answer_expect(demo, "memory_usage", JSON([{"type":"CPU","id":0,"byte_size":108}]), 0);
     answer_expect(demo, "batch_stats", "[]", 0);
     cJSON_Delete(demo);
 }
 
 TEST(counts)
 {
-    static const char ONE[] = "{\"model\":\"demo\",\"query\":[[1,0,0]]}";
+    static const char ONE[] = JSON({"model":"demo","query":[[1,0,0]]});
     for (int i = 0; i < 3; i++)
         cJSON_Delete(answer_post(&client, "/v1/attention", ONE));
     expect_counts("demo", 3, 3, 0);
@@ -144,7 +144,7 @@ TEST(batch)
     assert_true(batch_count(sdpa, 3) == 1);
     assert_true(batch_count(sdpa, 1) == 1);
     cJSON_Delete(sdpa);
-    cJSON *answer = answer_post(&client, "/v1/attention/batch", "{\"requests\":[]}");
+    cJSON *answer = answer_post(&client, "/v1/attention/batch", JSON({"requests":[]}));
     cJSON_Delete(answer);
     expect_counts("sdpa", 4, 2, 1);
 }

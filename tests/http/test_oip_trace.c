@@ -172,7 +172,7 @@ TEST(default_outputs)
     static int64_t types[ROWS][LENGTH];
     struct oip_request request = padded();
     oip_add_binary(&request, "token_type_ids", "INT64", 2, SHAPE, types, sizeof types);
-    request.parameters = "\"binary_data_output\":true";
+    request.parameters = JSON("binary_data_output":true);
     struct oip_answer answer = oip_post(&client, "bert", &request);
     answer_expect(answer.json, "model_name", "\"bert\"", 0);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(answer.json, "outputs")), 2);
@@ -223,7 +223,7 @@ TEST(position_ids)
             positions[row][i] = mask[row][i] ? i : 1;
     struct oip_request request = padded();
     oip_add_binary(&request, "position_ids", "INT64", 2, SHAPE, positions, sizeof positions);
-    oip_ask(&request, "logits", "\"classification\":2");
+    oip_ask(&request, "logits", JSON("classification":2));
     struct oip_answer answer = oip_post(&client, "llama", &request);
     const struct oip_tensor_answer tensor = oip_output_of(&answer, "logits");
     assert_string_equal(tensor.datatype, "BYTES");
@@ -240,7 +240,7 @@ TEST(hidden_first_tokens)
     struct oip_request request = { 0 };
     oip_add_binary(&request, "input_ids", "INT64", 2, shape, tokens, sizeof tokens);
     oip_add_binary(&request, "attention_mask", "INT64", 2, shape, hidden, sizeof hidden);
-    oip_ask(&request, "attentions.2", "\"binary_data\":true");
+    oip_ask(&request, "attentions.2", JSON("binary_data":true));
     struct oip_answer answer = oip_post(&client, "llama", &request);
     const float *weights = floats_of(&answer, "attentions.2", 4, maps);
     for (int h = 0; h < TRACED_HEADS; h++)

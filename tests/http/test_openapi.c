@@ -83,7 +83,7 @@ static void keep_trace(void)
 static void make_session(struct http_client *own, const char *id)
 {
     char body[64];
-    snprintf(body, sizeof body, "{\"model\":\"demo\",\"id\":\"%s\"}", id);
+    snprintf(body, sizeof body, JSON({"model":"demo","id":"%s"}), id);
     struct http_response response = http_client_post(own, "/v1/sessions", body);
     assert_int_equal(response.status, 201);
     http_response_free(&response);

@@ -4,7 +4,7 @@
 #include "test.h"
 
 static const char PATH[] = "/v1/attention";
-static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
+static const char GOOD[] = JSON({"model":"sdpa","query":[[1]]});
 
 TEST(health)
 {
@@ -86,7 +86,7 @@ TEST(request_id_everywhere)
 TEST(server_timing)
 {
     static const char *const stages[] = { "parse", "queue", "compute", "write" };
-    static const char batch[] = "{\"model\":\"sdpa\",\"requests\":[{\"query\":[[1]]}]}";
+    static const char batch[] = JSON({"model":"sdpa","requests":[{"query":[[1]]}]});
     for (int b = 0; b < 2; b++) {
         char timing[300] = "";
         struct http_response response =

@@ -17,7 +17,7 @@
 enum { STATE_MAX = 512 }; /* bytes of tracestate in a span */
 
 static const char PATH[] = "/v1/attention";
-static const char GOOD[] = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0]]}";
+static const char GOOD[] = JSON({"model":"demo","query":[[1,0,0],[0,1,0]]});
 static const char *const TAKES[] = { STUB_TAKES, NULL };
 
 static struct stub_collector stub;
@@ -161,21 +161,21 @@ TEST(an_inference)
     assert_string_equal(text_of(request, "traceState"), "congo=t61rcWkgMzE,rojo=1");
     assert_int_equal(cJSON_GetObjectItem(request, "flags")->valueint, 0x301);
     assert_null(cJSON_GetObjectItem(request, "status"));
-    expect_attribute(request, "http.route", "{\"stringValue\":\"/v1/attention\"}");
-    expect_attribute(request, "http.response.status_code", "{\"intValue\":\"200\"}");
-    expect_attribute(request, "http.request.body.size", "{\"intValue\":\"42\"}");
-    expect_attribute(request, "url.scheme", "{\"stringValue\":\"http\"}");
-    expect_attribute(request, "network.protocol.version", "{\"stringValue\":\"1.1\"}");
-    expect_attribute(request, "attnd.request_id", "{\"stringValue\":\"traced\"}");
-    expect_attribute(request, "attnd.model", "{\"stringValue\":\"demo\"}");
-    expect_attribute(request, "attnd.q_len", "{\"intValue\":\"2\"}");
+    expect_attribute(request, "http.route", JSON({"stringValue":"/v1/attention"}));
+    expect_attribute(request, "http.response.status_code", JSON({"intValue":"200"}));
+    expect_attribute(request, "http.request.body.size", JSON({"intValue":"42"}));
+    expect_attribute(request, "url.scheme", JSON({"stringValue":"http"}));
+    expect_attribute(request, "network.protocol.version", JSON({"stringValue":"1.1"}));
+    expect_attribute(request, "attnd.request_id", JSON({"stringValue":"traced"}));
+    expect_attribute(request, "attnd.model", JSON({"stringValue":"demo"}));
+    expect_attribute(request, "attnd.q_len", JSON({"intValue":"2"}));
     expect_attribute(request, "error.type", NULL);
     assert_in_range(check_stages(spans, request), 3, 6);
     check_log(request);
     const cJSON *resource = cJSON_GetObjectItem(
         cJSON_GetArrayItem(cJSON_GetObjectItem(whole, "resourceSpans"), 0), "resource");
-    expect_attribute(resource, "service.name", "{\"stringValue\":\"tested\"}");
-    expect_attribute(resource, "deployment.environment.name", "{\"stringValue\":\"here\"}");
+    expect_attribute(resource, "service.name", JSON({"stringValue":"tested"}));
+    expect_attribute(resource, "deployment.environment.name", JSON({"stringValue":"here"}));
     assert_non_null(attribute(resource, "service.instance.id"));
     cJSON_Delete(whole);
     const struct stub_post *post = stub_collector_post(&stub, 0);
@@ -197,13 +197,13 @@ TEST(which_requests)
     send_traced("/livez", NULL, "00-" TRACE "-" PARENT "-01", 200);
     send_traced("/metrics", NULL, "00-" TRACE "-" PARENT "-01", 200);
     send_traced("/v2/health/ready", NULL, "00-" TRACE "-" PARENT "-01", 200);
-    send_traced(PATH, "{\"model\":\"demo\"}", "00-" TRACE "-" PARENT "-xx", 400);
+    send_traced(PATH, JSON({"model":"demo"}), "00-" TRACE "-" PARENT "-xx", 400);
     send_traced("/v1/models/none", NULL, "00-1af7651916cd43dd8448eb211c80319c-" PARENT "-01", 404);
     const cJSON *spans = stub_collector_spans(&stub, OTHER, &whole), *span;
     const cJSON *request = request_of(spans, OTHER);
     assert_string_equal(text_of(request, "name"), "GET /v1/models/{model}");
-    expect_attribute(request, "url.path", "{\"stringValue\":\"/v1/models/none\"}");
-    expect_attribute(request, "attnd.fault", "{\"stringValue\":\"not_found\"}");
+    expect_attribute(request, "url.path", JSON({"stringValue":"/v1/models/none"}));
+    expect_attribute(request, "attnd.fault", JSON({"stringValue":"not_found"}));
     expect_attribute(request, "error.type", NULL);
     cJSON_ArrayForEach(span, spans) {
         assert_string_not_equal(text_of(span, "traceId"), TRACE);
@@ -308,7 +308,7 @@ TEST(refused)
     const double refused = answer_metric(&client, REFUSED);
     cJSON_Delete(answer_post(&client, PATH, GOOD));
     answer_wait_for_metric(&client, REFUSED, refused + 1, refused + 1);
-    free(daemon_log_with(&server, "\"spans refused\",\"count\":1,\"reason\":\"late\""));
+    free(daemon_log_with(&server, JSON("spans refused","count":1,"reason":"late")));
     cJSON_Delete(answer_post(&client, PATH, GOOD));
     stub_collector_post(&stub, 2);
     assert_string_not_equal(stub_collector_post(&stub, 1)->body,

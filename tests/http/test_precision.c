@@ -80,11 +80,11 @@ static struct oip_answer ask_protocol(const char *parameters)
 
 TEST(protocol)
 {
-    struct oip_answer answer = ask_protocol("\"precision\":\"medium\"");
+    struct oip_answer answer = ask_protocol(JSON("precision":"medium"));
     answer_expect_members(answer.json, "model_name,model_version,parameters,outputs");
-    answer_expect(answer.json, "parameters", "{\"precision\":\"highest\"}", 0);
+    answer_expect(answer.json, "parameters", JSON({"precision":"highest"}), 0);
     oip_answer_free(&answer);
-    answer = ask_protocol("\"causal\":true");
+    answer = ask_protocol(JSON("causal":true));
     answer_expect_members(answer.json, "model_name,model_version,outputs");
     oip_answer_free(&answer);
     answer_refused(&client, "/v2/models/demo/infer",
@@ -112,7 +112,7 @@ TEST(models)
         fail_msg("%s", response.body);
     http_response_free(&response);
     response = http_client_get(&client, "/v1/models/coarse");
-    assert_non_null(strstr(response.body, "\"precision\":\"medium\""));
+    assert_non_null(strstr(response.body, JSON("precision":"medium")));
     http_response_free(&response);
     response = http_client_get(&client, "/v1/models/demo");
     assert_null(strstr(response.body, "precision"));

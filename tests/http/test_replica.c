@@ -76,7 +76,7 @@ static void expect_id(struct http_client *of, const char *path, const char *body
 
 TEST(in_ids_that_it_makes)
 {
-    expect_id(&client, "/v1/sessions", "{\"model\":\"demo\"}", "attnd-0.");
+    expect_id(&client, "/v1/sessions", JSON({"model":"demo"}), "attnd-0.");
     struct http_response named =
         http_client_post(&client, "/v1/sessions", "{\"model\":\"demo\",\"id\":\"mine\"}");
     cJSON *made = answer_json(&named, 201);
@@ -98,7 +98,7 @@ TEST(by_the_host)
     assert_non_null(http_response_header(&response, "Attnd-Replica", value, sizeof value));
     assert_in_range(strlen(value), 1, 31);
     http_response_free(&response);
-    expect_id(&own, "/v1/sessions", "{\"model\":\"demo\"}", "");
+    expect_id(&own, "/v1/sessions", JSON({"model":"demo"}), "");
     http_client_free(&own);
     daemon_stop(&other);
 }

@@ -6,7 +6,7 @@
 #include "test.h"
 
 static const char PATH[] = "/v1/attention";
-static const char GOOD[] = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0]]}";
+static const char GOOD[] = JSON({"model":"demo","query":[[1,0,0],[0,1,0]]});
 
 static int request_count;
 
@@ -150,7 +150,7 @@ TEST(lines_of_inferences)
 {
     for (size_t i = 0; i < sizeof DONE / sizeof DONE[0]; i++) {
         cJSON *line = line_after(DONE[i].path, DONE[i].body, DONE[i].line ? 200 : 400);
-        expect_members(line, DONE[i].line ? DONE[i].line : "{\"code\":\"json\",\"items\":null}");
+        expect_members(line, DONE[i].line ? DONE[i].line : JSON({"code":"json","items":null}));
         expect_durations(line);
         if (DONE[i].line && strcmp(DONE[i].path, "/v1/softmax") != 0)
             assert_true(number_of(line, "flops") > 0 || strstr(DONE[i].path, "merge"));
@@ -207,8 +207,8 @@ TEST(lines_of_departures)
         http_raw_close(&raw);
         snprintf(head, sizeof head, "left-%d", i);
         cJSON *line = line_of(head);
-        snprintf(head, sizeof head, "{\"traceparent\":\"00-abc-%d\"}", i);
-        expect_members(line, "{\"status\":499,\"code\":\"cancelled\",\"bytes_out\":0}");
+        snprintf(head, sizeof head, JSON({"traceparent":"00-abc-%d"}), i);
+        expect_members(line, JSON({"status":499,"code":"cancelled","bytes_out":0}));
         expect_members(line, head);
         cJSON_Delete(line);
     }
@@ -218,7 +218,7 @@ TEST(lines_of_departures)
 TEST(no_payload_in_the_log)
 {
     char *log = daemon_log(&server);
-    assert_non_null(strstr(log, "\"code\":\"shape\""));
+    assert_non_null(strstr(log, JSON("code":"shape")));
     /* The number has so many digits that no id or duration contains it by chance. It is searched in
      * full and as "%g" writes it. */
     assert_null(strstr(log, "13371337"));

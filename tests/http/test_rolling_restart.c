@@ -16,7 +16,7 @@
 #include <stdatomic.h>
 
 static const char PATH[] = "/v1/attention";
-static const char GOOD[] = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0]]}";
+static const char GOOD[] = JSON({"model":"demo","query":[[1,0,0],[0,1,0]]});
 
 enum { REPLICAS = BALANCER_REPLICAS, CLIENTS = 4 };
 

@@ -240,25 +240,25 @@ TEST(merge)
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++) {
         wrong = odd;
         tensor_body_add(&wrong, NAMES[i], "F32", "[2,1]", LSE_A, sizeof LSE_A);
-        response = tensor_body_post(&client, MERGE, &wrong, "{\"model\":\"sdpa\"}", 0, NULL);
+        response = tensor_body_post(&client, MERGE, &wrong, JSON({"model":"sdpa"}), 0, NULL);
         answer_expect_fault(&response, 400, "field", NULL);
         http_response_free(&response);
     }
     wrong = odd;
     tensor_body_add(&wrong, "parts.0.lse", "F32", "[2]", LSE_A, sizeof LSE_A);
-    response = tensor_body_post(&client, MERGE, &wrong, "{\"model\":\"sdpa\"}", 0, NULL);
+    response = tensor_body_post(&client, MERGE, &wrong, JSON({"model":"sdpa"}), 0, NULL);
     answer_expect_fault(&response, 400, "shape", "/parts/0/lse");
     http_response_free(&response);
     wrong = odd;
     tensor_body_add(&wrong, "parts.0.lse", "I64", "[1,1]", LSE_A, sizeof LSE_A);
-    response = tensor_body_post(&client, MERGE, &wrong, "{\"model\":\"sdpa\"}", 0, NULL);
+    response = tensor_body_post(&client, MERGE, &wrong, JSON({"model":"sdpa"}), 0, NULL);
     answer_expect_fault(&response, 400, "dtype", "/parts/0/lse");
     http_response_free(&response);
-    response = tensor_body_post(&client, MERGE, &odd, "{\"model\":\"sdpa\"}", 0, NULL);
+    response = tensor_body_post(&client, MERGE, &odd, JSON({"model":"sdpa"}), 0, NULL);
     answer_expect_fault(&response, 400, "field", "/parts/0/lse");
     http_response_free(&response);
     memset(&wrong, 0, sizeof wrong);
-    response = tensor_body_post(&client, MERGE, &wrong, "{\"model\":\"sdpa\"}", 0, NULL);
+    response = tensor_body_post(&client, MERGE, &wrong, JSON({"model":"sdpa"}), 0, NULL);
     answer_expect_fault(&response, 400, "field", "/parts");
     http_response_free(&response);
     response =

@@ -54,7 +54,7 @@ TEST(refused_tensors)
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         struct tensor_body body = words();
         tensor_body_add(&body, CASES[i].name, CASES[i].dtype, CASES[i].shape, ZEROS, CASES[i].size);
-        refused(&body, "{\"model\":\"demo\"}", 400, CASES[i].code, CASES[i].pointer);
+        refused(&body, JSON({"model":"demo"}), 400, CASES[i].code, CASES[i].pointer);
     }
     struct tensor_body body = words();
     tensor_body_add(&body, "kv_len", "I32", "[1]", (int32_t[]){ -1 }, 4);

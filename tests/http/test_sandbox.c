@@ -146,7 +146,7 @@ TEST(serves_everything)
     check_rescan();
     check_workers();
     check_metrics();
-    expect_status(http_client_post(&client, "/v2/logging", "{\"log_verbose_level\":1}"), 200);
+    expect_status(http_client_post(&client, "/v2/logging", JSON({"log_verbose_level":1})), 200);
     expect_status(http_client_get(&client, "/livez"), 200);
     expect_logged("debug request method=GET path=/livez");
     assert_int_equal(kill(server.pid, SIGTERM), 0);

@@ -234,7 +234,7 @@ TEST(concat)
 /* Without parameters the score is the dot product, Luong's first score, which has no scale. */
 TEST(dot)
 {
-    put("dot", "{\"config\":{\"attention\":\"dot\",\"head_dim\":2},\"parameters\":{}}", 201);
+    put("dot", JSON({"config":{"attention":"dot","head_dim":2},"parameters":{}}), 201);
     cJSON *answer = answer_post(&client, PATH,
                                 "{\"model\":\"dot\",\"query\":[[1,2]],\"key\":[[3,4],[5,-6]],"
                                 "\"outputs\":[\"scores\"]}");
@@ -268,8 +268,7 @@ TEST(concat_widths)
     assert_non_null(strstr(response.body, "key has 2 columns and query has 3; model 'wide' takes 4 "
                                           "in both together"));
     http_response_free(&response);
-    answer_refused(&client, PATH, "{\"model\":\"wide\",\"query\":[[1,2,3]]}", 400, "shape",
-                   "/query");
+    answer_refused(&client, PATH, JSON({"model":"wide","query":[[1,2,3]]}), 400, "shape", "/query");
     answer_refused(&client, PATH, "{\"model\":\"wide\",\"query\":[[1,2,3,4]],\"key\":[]}", 400,
                    "shape", "/query");
     answer_refused(&client, PATH,
@@ -277,10 +276,10 @@ TEST(concat_widths)
                    400, "shape", "/value");
     answer_refused(&client, PATH, "{\"model\":\"wide\",\"query\":[[1,2]],\"q_heads\":2}", 400,
                    "option", "/q_heads");
-    answer = answer_post(&client, PATH, "{\"model\":\"wide\",\"query\":[],\"key\":[]}");
+    answer = answer_post(&client, PATH, JSON({"model":"wide","query":[],"key":[]}));
     answer_expect(answer, "context", "[]", 0);
     cJSON_Delete(answer);
-    answer = answer_post(&client, PATH, "{\"model\":\"wide\",\"query\":[[1,2]],\"key\":[]}");
+    answer = answer_post(&client, PATH, JSON({"model":"wide","query":[[1,2]],"key":[]}));
     answer_expect(answer, "context", "[[0,0]]", 0);
     cJSON_Delete(answer);
 }

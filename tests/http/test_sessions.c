@@ -27,7 +27,7 @@ TEST(list)
     char body[64], id[16];
     expect_listed(&client, "/v1/sessions", 0, 0, NULL);
     for (int i = 0; i < 5; i++) {
-        snprintf(body, sizeof body, "{\"model\":\"sdpa\",\"id\":\"l%d\"}", i);
+        snprintf(body, sizeof body, JSON({"model":"sdpa","id":"l%d"}), i);
         session_make(&client, body);
     }
     expect_listed(&client, "/v1/sessions", 5, 5, "l0");
@@ -66,7 +66,7 @@ TEST(made)
     cJSON_Delete(answer);
     session_delete(&client, "A.z_0-9", 204);
     /* Without an id, one of 32 hexadecimal digits. */
-    response = http_client_post(&client, "/v1/sessions", "{\"model\":\"sdpa\",\"ttl\":null}");
+    response = http_client_post(&client, "/v1/sessions", JSON({"model":"sdpa","ttl":null}));
     answer = answer_json(&response, 201);
     http_response_free(&response);
     const char *id = cJSON_GetObjectItem(answer, "session")->valuestring;
@@ -105,16 +105,16 @@ TEST(bad_bodies)
     };
     char body[200];
     for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++) {
-        snprintf(body, sizeof body, "{\"model\":\"sdpa\",%s}", BAD[i].fields);
+        snprintf(body, sizeof body, JSON({"model":"sdpa",%s}), BAD[i].fields);
         struct http_response response = http_client_post(&client, "/v1/sessions", body);
         if (!strstr(response.body, BAD[i].says))
             fail_msg("%s: %s", body, response.body);
         answer_expect_fault(&response, 400, BAD[i].code, NULL);
         http_response_free(&response);
     }
-    snprintf(body, sizeof body, "{\"model\":\"sdpa\",\"id\":\"%065d\"}", 0);
+    snprintf(body, sizeof body, JSON({"model":"sdpa","id":"%065d"}), 0);
     answer_refused(&client, "/v1/sessions", body, 400, "option", "/id");
-    answer_refused(&client, "/v1/sessions", "{\"model\":\"none\"}", 404, "not_found", "/model");
+    answer_refused(&client, "/v1/sessions", JSON({"model":"none"}), 404, "not_found", "/model");
     answer_refused(&client, "/v1/sessions", "{\"model\":\"sdpa\",\"layers\":[1]}", 404, "not_found",
                    "/layers");
     answer_refused(&client, "/v1/sessions", "[]", 400, "type", "");
@@ -122,7 +122,7 @@ TEST(bad_bodies)
 
 TEST(bad_calls)
 {
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"bad\",\"kv_len_max\":3}");
+    session_make(&client, JSON({"model":"sdpa","id":"bad","kv_len_max":3}));
     cJSON_Delete(session_post(&client, "bad", "attention",
                               "{\"query\":[[1,2]],\"key\":[[1,2],[3,4]]}", 200));
     static const struct {
@@ -153,7 +153,7 @@ TEST(bad_calls)
                    "conflict", "/key");
     cJSON_Delete(session_post(&client, "bad", "attention",
                               "{\"query\":[[1,2]],\"key\":[[1,2],[3,4]],\"append\":false}", 200));
-    session_refused(&client, "bad", "truncate", "{\"kv_len\":3}", 409, "conflict", "has 2 keys");
+    session_refused(&client, "bad", "truncate", JSON({"kv_len":3}), 409, "conflict", "has 2 keys");
     session_refused(&client, "bad", "truncate", "{}", 400, "field", "kv_len is missing");
     assert_int_equal(session_number(&client, "bad", "kv_len"), 2);
     answer_refused(&client, "/v1/sessions", "{\"model\":\"sdpa\",\"id\":\"bad\"}", 409, "conflict",
@@ -164,13 +164,13 @@ TEST(bad_calls)
 /* What is empty again may have another shape. */
 TEST(shape_anew)
 {
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"anew\"}");
+    session_make(&client, JSON({"model":"sdpa","id":"anew"}));
     cJSON_Delete(session_post(&client, "anew", "attention",
                               "{\"query\":[[1,2]],\"key\":[[1,2],[3,4]]}", 200));
-    cJSON_Delete(session_post(&client, "anew", "truncate", "{\"kv_len\":0}", 200));
+    cJSON_Delete(session_post(&client, "anew", "truncate", JSON({"kv_len":0}), 200));
     cJSON_Delete(
         session_post(&client, "anew", "attention", "{\"query\":[[1,2,3]],\"key\":[[1,2,3]]}", 200));
-    cJSON_Delete(session_post(&client, "anew", "attention", "{\"query\":[[1,2,3]]}", 200));
+    cJSON_Delete(session_post(&client, "anew", "attention", JSON({"query":[[1,2,3]]}), 200));
     session_delete(&client, "anew", 204);
 }
 
@@ -180,8 +180,7 @@ TEST(expires)
 {
     char body[96];
     const double ttl = 0.4 * daemon_slowness();
-    snprintf(body, sizeof body, "{\"model\":\"sdpa\",\"id\":\"soon\",\"ttl\":\"%.0fms\"}",
-             ttl * 1000);
+    snprintf(body, sizeof body, JSON({"model":"sdpa","id":"soon","ttl":"%.0fms"}), ttl * 1000);
     session_make(&client, body);
     for (int i = 0; i < 4; i++) { /* used, it stays */
         daemon_pause(ttl / 2);
@@ -193,7 +192,7 @@ TEST(expires)
                     "has expired: nobody used it for its ttl");
     session_get(&client, "soon", 410);
     session_delete(&client, "soon", 410);
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"soon\"}");
+    session_make(&client, JSON({"model":"sdpa","id":"soon"}));
     session_get(&client, "soon", 200);
     session_delete(&client, "soon", 204);
     session_refused(&client, "soon", "attention", "{\"query\":[[1]]}", 410, "gone", "was deleted");
@@ -210,7 +209,7 @@ static void append_with(struct http_client *own, const char *id, const char *opt
     struct request_text text = { .data = NULL };
     request_text_add(&text, "{");
     request_text_add(&text, option);
-    request_text_add(&text, "\"outputs\":[\"context\"],\"query\":");
+    request_text_add(&text, JSON("outputs":["context"],"query":));
     request_text_digits(&text, 1, 64);
     request_text_add(&text, ",\"key\":");
     request_text_digits(&text, rows, 64);
@@ -237,9 +236,9 @@ TEST(budget)
     struct http_client own;
     daemon_start_with(&other, "--session-memory-max", "132KiB", NULL);
     http_client_init(&own, other.port);
-    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"old\",\"evictable\":true}");
-    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"new\",\"evictable\":true}");
-    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"firm\"}");
+    session_make(&own, JSON({"model":"sdpa","id":"old","evictable":true}));
+    session_make(&own, JSON({"model":"sdpa","id":"new","evictable":true}));
+    session_make(&own, JSON({"model":"sdpa","id":"firm"}));
     const double empty = answer_metric(&own, "attnd_session_bytes");
     assert_in_range((int)empty, 3 * 256, 3 * 1024);
     append_rows(&own, "new", 64, 200);
@@ -292,16 +291,16 @@ TEST(eviction)
     struct http_client own;
     daemon_start_with(&other, "--session-memory-max", "132KiB", NULL);
     http_client_init(&own, other.port);
-    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"firm\"}");
-    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"a\",\"evictable\":true}");
-    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"b\",\"evictable\":true}");
+    session_make(&own, JSON({"model":"sdpa","id":"firm"}));
+    session_make(&own, JSON({"model":"sdpa","id":"a","evictable":true}));
+    session_make(&own, JSON({"model":"sdpa","id":"b","evictable":true}));
     append_rows(&own, "firm", 64, 200);
     append_rows(&own, "b", 64, 200);
     append_rows(&own, "a", 128, 200);
-    cJSON_Delete(session_post(&own, "b", "attention", "{\"q_heads\":64,\"query\":1}", 400));
-    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"c\"}");
+    cJSON_Delete(session_post(&own, "b", "attention", JSON({"q_heads":64,"query":1}), 400));
+    session_make(&own, JSON({"model":"sdpa","id":"c"}));
     append_rows(&own, "c", 64, 200); /* a was used before b */
-    session_refused(&own, "a", "attention", "{\"query\":[[1]]}", 410, "gone", "was evicted");
+    session_refused(&own, "a", "attention", JSON({"query":[[1]]}), 410, "gone", "was evicted");
     session_get(&own, "b", 200);
     session_get(&own, "firm", 200);
     append_rows(&own, "c", 200, 503);
@@ -325,13 +324,13 @@ TEST(no_eviction)
     struct http_client own;
     daemon_start_with(&other, "--session-memory-max", "68KiB", NULL);
     http_client_init(&own, other.port);
-    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"firm\"}");
-    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"old\",\"evictable\":true}");
-    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"empty\"}");
+    session_make(&own, JSON({"model":"sdpa","id":"firm"}));
+    session_make(&own, JSON({"model":"sdpa","id":"old","evictable":true}));
+    session_make(&own, JSON({"model":"sdpa","id":"empty"}));
     append_rows(&own, "firm", 64, 200);
     append_rows(&own, "old", 64, 200);
-    append_with(&own, "firm", "\"append\":false,", 1, 503);
-    append_with(&own, "firm", "\"at\":63,", 1, 503);
+    append_with(&own, "firm", JSON("append":false,), 1, 503);
+    append_with(&own, "firm", JSON("at":63,), 1, 503);
     append_rows(&own, "empty", 0, 503);
     assert_int_equal(session_number(&own, "old", "kv_len"), 64);
     http_client_free(&own);
@@ -346,9 +345,9 @@ TEST(budget_of_one)
     struct request_text text = { .data = NULL };
     daemon_start_with(&other, "--session-memory-max", "132KiB", NULL);
     http_client_init(&own, other.port);
-    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"small\"}");
-    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"large\"}");
-    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"other\"}");
+    session_make(&own, JSON({"model":"sdpa","id":"small"}));
+    session_make(&own, JSON({"model":"sdpa","id":"large"}));
+    session_make(&own, JSON({"model":"sdpa","id":"other"}));
     append_rows(&own, "other", 64, 200);
     request_text_add(&text,
                      "{\"outputs\":[\"lse\"],\"requests\":[{\"session\":\"large\",\"query\":");
@@ -376,19 +375,19 @@ TEST(change)
     struct http_client own;
     daemon_start_with(&other, "--session-memory-max", "68KiB", NULL);
     http_client_init(&own, other.port);
-    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"kept\",\"ttl\":\"90s\"}");
+    session_make(&own, JSON({"model":"sdpa","id":"kept","ttl":"90s"}));
     append_rows(&own, "kept", 128, 200);
-    change(&own, "/v1/sessions/kept", "{\"ttl\":\"2h\"}", 200, "ttl_ms", "7200000");
+    change(&own, "/v1/sessions/kept", JSON({"ttl":"2h"}), 200, "ttl_ms", "7200000");
     change(&own, "/v1/sessions/kept", "{}", 200, "evictable", "false");
-    change(&own, "/v1/sessions/kept", "{\"ttl\":\"25h\"}", 400, "pointer", "\"/ttl\"");
-    change(&own, "/v1/sessions/kept", "{\"id\":\"x\"}", 400, "code", "\"field\"");
-    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"new\"}");
+    change(&own, "/v1/sessions/kept", JSON({"ttl":"25h"}), 400, "pointer", "\"/ttl\"");
+    change(&own, "/v1/sessions/kept", JSON({"id":"x"}), 400, "code", "\"field\"");
+    session_make(&own, JSON({"model":"sdpa","id":"new"}));
     append_rows(&own, "new", 1, 503);
-    change(&own, "/v1/sessions/kept", "{\"evictable\":true}", 200, "evictable", "true");
+    change(&own, "/v1/sessions/kept", JSON({"evictable":true}), 200, "evictable", "true");
     change(&own, "/v1/sessions/kept", "{}", 200, "ttl_ms", "7200000");
     append_rows(&own, "new", 1, 200);
     change(&own, "/v1/sessions/kept", "{}", 410, "code", "\"gone\"");
-    change(&own, "/v1/sessions/new", "{\"ttl\":\"1ms\"}", 200, "ttl_ms", "1");
+    change(&own, "/v1/sessions/new", JSON({"ttl":"1ms"}), 200, "ttl_ms", "1");
     daemon_pause(0.01);
     session_get(&own, "new", 410);
     http_client_free(&own);

@@ -13,7 +13,7 @@ enum { BASE_ROWS = 4096, HEADS = 64, QUERIES = 32, ABORTED = 600, HEAD_BYTES = 2
 enum { MIB = 1 << 20, ENDED_MAX = 8192, ENDED_BYTES = 320 }; /* the ids that have ended */
 
 static struct request_text slow; /* a call of some milliseconds that appends one row */
-static const char QUICK[] = "{\"query\":[[1]],\"key\":[[1]],\"outputs\":[\"lse\"]}";
+static const char QUICK[] = JSON({"query":[[1]],"key":[[1]],"outputs":["lse"]});
 
 /* Sends the first bytes of a call, of both its parts together. */
 static void begin(struct http_raw *raw, const char *id, const char *body, double share)
@@ -97,7 +97,7 @@ static void abort_many(uint64_t first, uint64_t count)
     char id[24], body[48];
     for (uint64_t i = first; i < first + count; i++) {
         snprintf(id, sizeof id, "x%u", (unsigned)i);
-        snprintf(body, sizeof body, "{\"id\":\"%s\"}", id);
+        snprintf(body, sizeof body, JSON({"id":"%s"}), id);
         cJSON_Delete(session_post(&client, "base", "fork", body, 201));
         const int left = leave_somehow(id, i);
         if (i % 3 == 0)
@@ -110,7 +110,7 @@ TEST(aborted)
 {
     const uint64_t count = problem_count(ABORTED);
     struct request_text rows = { .data = NULL };
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"base\"}");
+    session_make(&client, JSON({"model":"sdpa","id":"base"}));
     request_text_add(&rows, "{\"outputs\":[\"lse\"],\"query\":[[1]],\"key\":");
     request_text_digits(&rows, BASE_ROWS, 1);
     request_text_add(&rows, "}");

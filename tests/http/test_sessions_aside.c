@@ -46,11 +46,11 @@ static void write_file(const char *name, const char *id, const char *key, const 
 
 TEST(kept_aside)
 {
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"one\"}");
+    session_make(&client, JSON({"model":"sdpa","id":"one"}));
     cJSON_Delete(
         session_post(&client, "one", "attention", "{\"query\":[[1]],\"key\":[[1],[2]]}", 200));
     write_file("session-newer.safetensors", "one", "attnd_session", "2", true);
-    cJSON_Delete(session_post(&client, "one", "fork", "{\"id\":\"two\"}", 201));
+    cJSON_Delete(session_post(&client, "one", "fork", JSON({"id":"two"}), 201));
     write_file("session-model.safetensors", "two", "model", "nobody", true);
     write_file("session-other.safetensors", "two", "model_sha256", "00", true);
     session_delete(&client, "two", 204);
@@ -75,7 +75,7 @@ TEST(kept_aside)
     stop();
     serve();
     log_says("count=0 aside=6");
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"two\"}"); /* in place of both files */
+    session_make(&client, JSON({"model":"sdpa","id":"two"})); /* in place of both files */
     assert_int_equal(daemon_directory_count(directory), 5);
     session_delete(&client, "two", 204);
     stop();

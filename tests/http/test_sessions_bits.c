@@ -187,7 +187,7 @@ static void truncate_one(struct mirror *mirror)
 {
     char body[32];
     const int64_t kv_len = draw(mirror->rows + 1);
-    snprintf(body, sizeof body, "{\"kv_len\":%d}", (int)kv_len);
+    snprintf(body, sizeof body, JSON({"kv_len":%d}), (int)kv_len);
     cJSON *answer = session_post(any_client(), id_of(mirror), "truncate", body, 200);
     mirror->rows = kv_len;
     assert_int_equal(cJSON_GetObjectItem(answer, "kv_len")->valueint, kv_len);
@@ -203,7 +203,7 @@ static void fork_one(struct mirror *mirror)
     if (other->is_there)
         session_delete(any_client(), id_of(other), 204);
     const int number = made++;
-    snprintf(body, sizeof body, "{\"id\":\"s%d\"}", number);
+    snprintf(body, sizeof body, JSON({"id":"s%d"}), number);
     cJSON_Delete(session_post(any_client(), id_of(mirror), "fork", body, 201));
     *other = *mirror;
     other->number = number;
@@ -217,7 +217,7 @@ static void make_one(struct mirror *mirror)
     mirror->is_there = true;
     mirror->number = made++;
     mirror->rows = 0;
-    snprintf(body, sizeof body, "{\"model\":\"sdpa\",\"id\":\"%s\"}", id_of(mirror));
+    snprintf(body, sizeof body, JSON({"model":"sdpa","id":"%s"}), id_of(mirror));
     session_make(any_client(), body);
 }
 

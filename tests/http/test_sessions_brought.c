@@ -63,7 +63,7 @@ static void append(const char *id, const char *more, int64_t first, int64_t end,
 
 TEST(no_query)
 {
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"n\"}");
+    session_make(&client, JSON({"model":"sdpa","id":"n"}));
     append("n", "", 0, 30, 30);
     append("n", ",\"at\":30", 30, ROWS, ROWS);
     append("n", ",\"at\":30", 30, ROWS, ROWS); /* sent again */
@@ -78,8 +78,8 @@ TEST(no_query)
 TEST(no_query_of_lists)
 {
     struct request_text text = { .data = NULL };
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"n\"}");
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"w\",\"window\":5}");
+    session_make(&client, JSON({"model":"sdpa","id":"n"}));
+    session_make(&client, JSON({"model":"sdpa","id":"w","window":5}));
     request_text_add(&text, "{\"requests\":[{\"session\":\"n\"");
     add_rows(&text, 0, ROWS);
     request_text_add(&text, "},{\"session\":\"w\"");
@@ -103,7 +103,7 @@ TEST(no_query_of_file)
 {
     static const uint16_t NUMBERS[2 * 3 * 4] = { 0x3c00, 0, 0x3800, 0x4000 };
     struct tensor_body body = { .used = 0 };
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"h\",\"dtype\":\"f16\"}");
+    session_make(&client, JSON({"model":"sdpa","id":"h","dtype":"f16"}));
     tensor_body_add(&body, "key", "F16", "[2,3,4]", NUMBERS, sizeof NUMBERS);
     tensor_body_add(&body, "value", "F16", "[2,3,4]", NUMBERS, sizeof NUMBERS);
     struct http_response response = tensor_body_post(&client, "/v1/sessions/h/attention", &body,
@@ -138,8 +138,7 @@ static struct session_bytes make_file(const char *metadata)
 
 TEST(own_file)
 {
-    struct session_bytes file =
-        make_file("{\"attnd_session\":\"1\",\"model\":\"sdpa\",\"dtype\":\"f32\"}");
+    struct session_bytes file = make_file(JSON({"attnd_session":"1","model":"sdpa","dtype":"f32"}));
     session_bytes_put(&client, "own", file, 201);
     session_bytes_free(&file);
     expect_whole("own");

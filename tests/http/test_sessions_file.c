@@ -77,10 +77,10 @@ TEST(every_dtype)
         session_make(&client, body);
         append(&client, "a", 1, 50);
         append(&client, "a", 2, 100);
-        cJSON_Delete(session_post(&client, "a", "fork", "{\"id\":\"b\"}", 201));
+        cJSON_Delete(session_post(&client, "a", "fork", JSON({"id":"b"}), 201));
         append(&client, "b", 3, 30);
         append(&client, "a", 4, 2500);
-        cJSON_Delete(session_post(&client, "a", "truncate", "{\"kv_len\":2477}", 200));
+        cJSON_Delete(session_post(&client, "a", "truncate", JSON({"kv_len":2477}), 200));
         for (const char *id = "a"; id; id = id[0] == 'a' ? "b" : NULL) {
             struct session_bytes file = session_bytes_get(&client, id);
             session_bytes_put(&there, "copy", file, 201);
@@ -126,8 +126,7 @@ TEST(model_with_projections)
     static const char *const DTYPES[] = { "f32", "f16", "bf16", "int8" };
     char body[100];
     for (size_t i = 0; i < sizeof DTYPES / sizeof DTYPES[0]; i++) {
-        snprintf(body, sizeof body, "{\"model\":\"stories260K\",\"id\":\"s\",\"dtype\":\"%s\"}",
-                 DTYPES[i]);
+        snprintf(body, sizeof body, JSON({"model":"stories260K","id":"s","dtype":"%s"}), DTYPES[i]);
         session_make(&client, body);
         char *text = layers_text(7, 90);
         cJSON_Delete(session_post(&client, "s", "attention", text, 200));
@@ -153,12 +152,12 @@ TEST(model_with_projections)
 /* A session without rows has tensors without rows, and takes any shape afterwards. */
 TEST(empty)
 {
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"empty\"}");
+    session_make(&client, JSON({"model":"sdpa","id":"empty"}));
     struct session_bytes file = session_bytes_get(&client, "empty");
     session_bytes_put(&there, "empty", file, 201);
     append(&there, "empty", 1, 3);
     append(&client, "empty", 1, 3);
-    cJSON_Delete(session_post(&client, "empty", "truncate", "{\"kv_len\":0}", 200));
+    cJSON_Delete(session_post(&client, "empty", "truncate", JSON({"kv_len":0}), 200));
     session_bytes_free(&file);
     file = session_bytes_get(&client, "empty");
     session_delete(&there, "empty", 204);
@@ -177,7 +176,7 @@ TEST(layout)
 {
     static const float WANT[] = { 1, 2, 5, 6, 3, 4, 7, 8, 10, 30, 20, 40 };
     const char *numbers;
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"l\"}");
+    session_make(&client, JSON({"model":"sdpa","id":"l"}));
     cJSON_Delete(session_post(&client, "l", "attention",
                               "{\"query\":[[[1,1]],[[1,1]]],\"key\":[[[1,2]],[[3,4]]],"
                               "\"value\":[[[10]],[[20]]]}",
@@ -226,7 +225,7 @@ TEST(accept)
         { "Accept: application/x-safetensors;q=0.5, application/json", false },
         { "Accept: application/x-safetensors;q=0.5, */*;q=0.1", true },
     };
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"accept\"}");
+    session_make(&client, JSON({"model":"sdpa","id":"accept"}));
     append(&client, "accept", 3, 2);
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         const char *const headers[] = { CASES[i].accept, NULL };
@@ -247,7 +246,7 @@ TEST(while_appending)
 {
     enum { STEPS = 40, ROWS = 7 };
     char *bodies[STEPS];
-    session_make(&client, "{\"model\":\"stories260K\",\"id\":\"w\",\"layers\":[0,1,2,4]}");
+    session_make(&client, JSON({"model":"stories260K","id":"w","layers":[0,1,2,4]}));
     for (int i = 0; i < STEPS; i++)
         bodies[i] = layers_text(1, ROWS);
     for (int i = 0; i < STEPS; i += 4) {

@@ -152,7 +152,7 @@ TEST(other_layers)
     session_bytes_refused(&client, "lie", lying, 404, "not_found", "has layer 7; model 'sdpa' has");
     session_bytes_free(&lying);
     cJSON_Delete(header);
-    session_make(&client, "{\"model\":\"stories260K\",\"id\":\"s\",\"layers\":[2]}");
+    session_make(&client, JSON({"model":"stories260K","id":"s","layers":[2]}));
     struct session_bytes other = session_bytes_get(&client, "s");
     cJSON *wanted = session_bytes_header(other, &numbers);
     const cJSON *identity = cJSON_GetObjectItem(cJSON_GetObjectItem(wanted, META), "model_sha256");
@@ -238,7 +238,7 @@ TEST(owners)
     static const char *const TYPE[] = { "Content-Type: application/x-safetensors", NULL };
     struct daemon own;
     struct http_client to;
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"x\"}");
+    session_make(&client, JSON({"model":"sdpa","id":"x"}));
     append(&client, "x", 2);
     struct session_bytes own_file = session_bytes_get(&client, "x");
     const struct http_request put = { .method = "PUT",
@@ -254,17 +254,17 @@ TEST(owners)
     daemon_start_with(&own, "--keys", fixture_path("keys"), NULL);
     http_client_init(&to, own.port);
     struct http_response response = key_expect(&to, "anna", &put, 201);
-    assert_non_null(strstr(response.body, "\"owner\":\"anna\""));
+    assert_non_null(strstr(response.body, JSON("owner":"anna")));
     http_response_free(&response);
     key_expect_refused(&to, "anna", &put, 409, "conflict", "a session 'x' already");
     key_expect_refused(&to, "other", &put, 403, "scope", "infer:sdpa");
     key_expect_refused(&to, "bert", &GET, 404, "not_found", "no session 'x'");
     key_expect_refused(&to, "blind", &GET, 403, "scope", "infer");
     response = key_expect(&to, "all", &GET, 200);
-    assert_non_null(memmem(response.body, response.body_size, "\"owner\":\"anna\"", 14));
+    assert_non_null(memmem(response.body, response.body_size, JSON("owner":"anna"), 14));
     http_response_free(&response);
     response = key_expect(&to, "bert", &put, 201); /* a name of its own, whoever had it before */
-    assert_non_null(strstr(response.body, "\"owner\":\"bert\""));
+    assert_non_null(strstr(response.body, JSON("owner":"bert")));
     http_response_free(&response);
     response = key_expect(&to, "anna", &second, 201);
     http_response_free(&response);
@@ -281,12 +281,12 @@ TEST(budget)
 {
     struct daemon own;
     struct http_client to;
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"big\"}");
+    session_make(&client, JSON({"model":"sdpa","id":"big"}));
     append(&client, "big", 1500);
     struct session_bytes own_file = session_bytes_get(&client, "big");
     daemon_start_with(&own, "--session-memory-max", "128KiB", NULL);
     http_client_init(&to, own.port);
-    session_make(&to, "{\"model\":\"sdpa\",\"id\":\"old\",\"evictable\":true}");
+    session_make(&to, JSON({"model":"sdpa","id":"old","evictable":true}));
     append(&to, "old", 600);
     append(&client, "big", 3000);
     struct session_bytes larger = session_bytes_get(&client, "big");
@@ -314,8 +314,8 @@ TEST(other_model)
     daemon_start_with(&own, "--models", directory, "--model-control", "explicit", NULL);
     http_client_init(&to, own.port);
     model_put_demo(&to, "mine", 1, 201);
-    session_make(&to, "{\"model\":\"mine\",\"id\":\"m\"}");
-    cJSON_Delete(session_post(&to, "m", "attention", "{\"input\":[[1,0,0]]}", 200));
+    session_make(&to, JSON({"model":"mine","id":"m"}));
+    cJSON_Delete(session_post(&to, "m", "attention", JSON({"input":[[1,0,0]]}), 200));
     struct session_bytes own_file = session_bytes_get(&to, "m");
     model_put_demo(&to, "mine", 2, 200);
     session_bytes_refused(&to, "n", own_file, 409, "conflict", "belongs to another model 'mine'");
@@ -331,7 +331,7 @@ static int start(void **state)
 {
     directory = daemon_directory_create();
     fixture_serve("--models", "examples/models");
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"first\",\"kv_len_max\":70}");
+    session_make(&client, JSON({"model":"sdpa","id":"first","kv_len_max":70}));
     append(&client, "first", 70);
     file = session_bytes_get(&client, "first");
     session_bytes_put(&client, "second", file, 201);

@@ -215,8 +215,8 @@ TEST(appends)
 {
     static const float ROW[] = { 1, 0, 0, 1 };
     struct tensor_body body = { .used = 0 };
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"e\"}");
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"f\"}");
+    session_make(&client, JSON({"model":"sdpa","id":"e"}));
+    session_make(&client, JSON({"model":"sdpa","id":"f"}));
     for (int i = 0; i < 2; i++) {
         static const char *const NAMES[] = { "requests.0.query", "requests.0.key",
                                              "requests.1.query", "requests.1.key" };
@@ -261,11 +261,11 @@ static int start(void **state)
 {
     static const char *const FILLED[] = { "a", "b", "c", "d" };
     fixture_serve("--workers", "2", "--models", "examples/models");
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"a\"}");
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"b\",\"dtype\":\"f16\"}");
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"c\",\"dtype\":\"bf16\"}");
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"d\"}");
-    session_make(&client, "{\"model\":\"stories260K\",\"id\":\"story\"}");
+    session_make(&client, JSON({"model":"sdpa","id":"a"}));
+    session_make(&client, JSON({"model":"sdpa","id":"b","dtype":"f16"}));
+    session_make(&client, JSON({"model":"sdpa","id":"c","dtype":"bf16"}));
+    session_make(&client, JSON({"model":"sdpa","id":"d"}));
+    session_make(&client, JSON({"model":"stories260K","id":"story"}));
     for (size_t i = 0; i < sizeof FILLED / sizeof FILLED[0]; i++)
         cJSON_Delete(session_post(&client, FILLED[i], "attention",
                                   "{\"query\":[[1,2,3,4]],\"key\":[[1,0,0,1],[0,1,0,0],[1,1,0,2]],"

@@ -91,13 +91,13 @@ TEST(faults_of_all)
         refused(MANY, &body, "{" TWO "}", "field", NULL, "requests.0 to requests.1");
     }
     struct tensor_body body = good_queries();
-    refused(MANY, &body, "{\"requests\":\"[]\"}", "field", "/requests/0/query", "has no items");
+    refused(MANY, &body, JSON({"requests":"[]"}), "field", "/requests/0/query", "has no items");
     refused(MANY, &body, "{}", "field", "/requests", "requests is missing");
-    refused(MANY, &body, "{\"requests\":\"{}\"}", "type", "/requests", "expected an array");
-    refused(MANY, &body, "{\"requests\":\"[1]\"}", "type", "/requests", "expected an array");
+    refused(MANY, &body, JSON({"requests":"{}"}), "type", "/requests", "expected an array");
+    refused(MANY, &body, JSON({"requests":"[1]"}), "type", "/requests", "expected an array");
     refused(MANY, &body, "{\"requests\":\"[{\\\"session\\\":\\\"a\\\"},7]\"}", "type",
             "/requests/1", "expected an object");
-    refused(MANY, &body, "{\"requests\":\"two\"}", "type", "/requests", "'two'");
+    refused(MANY, &body, JSON({"requests":"two"}), "type", "/requests", "'two'");
     refused(MANY, &body, "{" TWO ",\"outpts\":\"[]\"}", "field", "/outpts", "outputs");
     refused(MANY, &body, "{" TWO ",\"model\":\"sdpa\"}", "field", "/model", "of the model");
     tensor_body_add(&body, "requests.0.query", "F32", "[1]", &NUMBER, sizeof NUMBER);
@@ -108,7 +108,7 @@ TEST(faults_of_all)
 TEST(faults_of_steps)
 {
     static const float ROW[WIDTH];
-    static const char LISTED[] = "{\"steps\":\"[{\\\"layer\\\":0},{\\\"layer\\\":1}]\"}";
+    static const char LISTED[] = JSON({"steps":"[{\"layer\":0},{\"layer\":1}]"});
     struct tensor_body first = { .used = 0 };
     tensor_body_add(&first, "steps.0.input", "F32", "[1,64]", ROW, sizeof ROW);
     struct tensor_body body = first;
@@ -129,9 +129,9 @@ TEST(faults_of_steps)
 static int start(void **state)
 {
     fixture_serve("--models", "examples/models");
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"a\"}");
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"b\"}");
-    session_make(&client, "{\"model\":\"stories260K\",\"id\":\"story\"}");
+    session_make(&client, JSON({"model":"sdpa","id":"a"}));
+    session_make(&client, JSON({"model":"sdpa","id":"b"}));
+    session_make(&client, JSON({"model":"stories260K","id":"story"}));
     return 0;
 }
 

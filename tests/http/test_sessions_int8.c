@@ -234,7 +234,7 @@ static void truncate_one(struct mirror *mirror)
 {
     char body[32];
     const int64_t kv_len = mirror->rows - draw(mirror->rows < 90 ? mirror->rows + 1 : 90);
-    snprintf(body, sizeof body, "{\"kv_len\":%d}", (int)kv_len);
+    snprintf(body, sizeof body, JSON({"kv_len":%d}), (int)kv_len);
     cJSON_Delete(session_post(&client, id_of(mirror), "truncate", body, 200));
     mirror->rows = kv_len;
     if (mirror->floats > kv_len)
@@ -250,7 +250,7 @@ static void fork_one(const struct mirror *mirror)
     if (other->is_there)
         session_delete(&client, id_of(other), 204);
     const int number = made++;
-    snprintf(body, sizeof body, "{\"id\":\"s%d\"}", number);
+    snprintf(body, sizeof body, JSON({"id":"s%d"}), number);
     cJSON_Delete(session_post(&client, id_of(mirror), "fork", body, 201));
     *other = *mirror;
     other->number = number;
@@ -274,8 +274,7 @@ static void make_one(struct mirror *mirror)
     mirror->is_there = true;
     mirror->number = made++;
     mirror->rows = mirror->floats = 0;
-    snprintf(body, sizeof body, "{\"model\":\"sdpa\",\"dtype\":\"int8\",\"id\":\"%s\"}",
-             id_of(mirror));
+    snprintf(body, sizeof body, JSON({"model":"sdpa","dtype":"int8","id":"%s"}), id_of(mirror));
     session_make(&client, body);
 }
 
@@ -334,8 +333,8 @@ static void append_random(const char *id, int64_t rows, uint64_t seed)
 /* Beside a session of f32 with the same rows: scales and the rows without a group count too. */
 TEST(memory)
 {
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"wide\"}");
-    session_make(&client, "{\"model\":\"sdpa\",\"dtype\":\"int8\",\"id\":\"narrow\"}");
+    session_make(&client, JSON({"model":"sdpa","id":"wide"}));
+    session_make(&client, JSON({"model":"sdpa","dtype":"int8","id":"narrow"}));
     for (uint64_t i = 0; i < 9; i++) {
         append_random("wide", 230, 10 * i);
         append_random("narrow", 230, 10 * i);
@@ -354,7 +353,7 @@ TEST(memory)
 /* A number that is not finite has no scale: the call is refused, and the session is as before. */
 TEST(nonfinite)
 {
-    session_make(&client, "{\"model\":\"sdpa\",\"dtype\":\"int8\",\"id\":\"finite\"}");
+    session_make(&client, JSON({"model":"sdpa","dtype":"int8","id":"finite"}));
     session_refused(&client, "finite", "attention",
                     "{\"query\":[[1,0]],\"key\":[[1,0],[NaN,1]],\"value\":[[1,0],[0,1]]}", 400,
                     "nonfinite", "the key of row 1");
@@ -369,7 +368,7 @@ TEST(nonfinite)
 TEST(extremes)
 {
     struct request_text text = { .data = NULL };
-    session_make(&client, "{\"model\":\"sdpa\",\"dtype\":\"int8\",\"id\":\"far\"}");
+    session_make(&client, JSON({"model":"sdpa","dtype":"int8","id":"far"}));
     request_text_add(&text, "{\"query\":[[0,0]],\"outputs\":[\"context\"],\"key\":[[1,0]");
     for (int i = 1; i < GROUP; i++)
         request_text_add(&text, ",[%s]", i % 2 ? "3.4028234e38,1e-45" : "-1,1e-40");

@@ -100,7 +100,7 @@ TEST(parts_that_are_not_there)
 {
     static const int LENGTHS[] = { 0, 9, 128 };
     for (int i = 0; i < 3; i++) {
-        session_make(&client, "{\"model\":\"sdpa\",\"dtype\":\"int8\",\"id\":\"one\"}");
+        session_make(&client, JSON({"model":"sdpa","dtype":"int8","id":"one"}));
         if (LENGTHS[i] > 0)
             append("one", 5, LENGTHS[i]);
         struct session_bytes own = session_bytes_get(&client, "one");
@@ -239,11 +239,11 @@ TEST(budget)
 {
     struct daemon own;
     struct http_client to;
-    session_make(&client, "{\"model\":\"sdpa\",\"dtype\":\"int8\",\"id\":\"many\"}");
+    session_make(&client, JSON({"model":"sdpa","dtype":"int8","id":"many"}));
     for (int i = 1; i <= 40; i++) {
         char body[32];
         append("many", (uint64_t)i, 64);
-        snprintf(body, sizeof body, "{\"kv_len\":%d}", i);
+        snprintf(body, sizeof body, JSON({"kv_len":%d}), i);
         truncate_to("many", body);
     }
     struct session_bytes many = session_bytes_get(&client, "many");
@@ -264,9 +264,9 @@ TEST(budget)
 static int start(void **state)
 {
     fixture_serve(NULL);
-    session_make(&client, "{\"model\":\"sdpa\",\"dtype\":\"int8\",\"id\":\"first\"}");
+    session_make(&client, JSON({"model":"sdpa","dtype":"int8","id":"first"}));
     append("first", 1, 130);
-    truncate_to("first", "{\"kv_len\":71}");
+    truncate_to("first", JSON({"kv_len":71}));
     append("first", 2, 64 + REST);
     file = session_bytes_get(&client, "first");
     return 0;

@@ -41,8 +41,7 @@ static int tell(const char *id, const char *dtype)
 {
     char body[160];
     int right = 0;
-    snprintf(body, sizeof body, "{\"model\":\"stories260K\",\"dtype\":\"%s\",\"id\":\"%s\"}", dtype,
-             id);
+    snprintf(body, sizeof body, JSON({"model":"stories260K","dtype":"%s","id":"%s"}), dtype, id);
     session_make(&client, body);
     for (int i = 0; i + 1 < STORY; i++) {
         snprintf(body, sizeof body,
@@ -110,7 +109,7 @@ static void attend(const char *dtype, const float *key, const float *value,
     struct request_text text = { .data = NULL };
     char body[80];
     int count = 0;
-    snprintf(body, sizeof body, "{\"model\":\"sdpa\",\"dtype\":\"%s\",\"id\":\"rows\"}", dtype);
+    snprintf(body, sizeof body, JSON({"model":"sdpa","dtype":"%s","id":"rows"}), dtype);
     session_make(&client, body);
     request_text_add(&text, "{\"outputs\":[\"lse\"]");
     write_heads(&text, "query", key, ROWS - 1);

@@ -86,11 +86,11 @@ TEST(layer_by_layer)
 {
     const int64_t prompt = 5;
     read_inputs();
-    session_make(&client, "{\"model\":\"stories260K\",\"id\":\"story\"}");
+    session_make(&client, JSON({"model":"stories260K","id":"story"}));
     send_layers("story", 0, prompt);
     for (int64_t past = prompt; past < token_count; past++)
         send_layers("story", past, past + 1);
-    cJSON_Delete(session_post(&client, "story", "truncate", "{\"kv_len\":3}", 200));
+    cJSON_Delete(session_post(&client, "story", "truncate", JSON({"kv_len":3}), 200));
     send_layers("story", 3, token_count);
     session_delete(&client, "story", 204);
 }
@@ -99,7 +99,7 @@ TEST(layer_by_layer)
 TEST(looks)
 {
     struct request_text text = { .data = NULL };
-    session_make(&client, "{\"model\":\"stories260K\",\"id\":\"one\",\"layers\":[3]}");
+    session_make(&client, JSON({"model":"stories260K","id":"one","layers":[3]}));
     request_text_add(&text, "{\"input\":");
     request_text_matrix(&text, inputs[3][0], 4, WIDTH);
     request_text_add(&text, "}");
@@ -196,7 +196,7 @@ static void run_dtype(const char *name, const char *dtype, bool is_bf16)
     fill_halves(&fill, queries, is_bf16);
     fill_halves(&fill, keys, is_bf16);
     fill_halves(&fill, values, is_bf16);
-    snprintf(body, sizeof body, "{\"model\":\"sdpa\",\"id\":\"half\",\"dtype\":\"%s\"}", name);
+    snprintf(body, sizeof body, JSON({"model":"sdpa","id":"half","dtype":"%s"}), name);
     session_make(&client, body);
     for (int step = 0; past < ROWS; step++) {
         const int64_t left = ROWS - past, end = past + (left < 1 + step ? left : 1 + step);
@@ -240,7 +240,7 @@ TEST(rounds_once)
         key[i] = tensor_half(keys[i]) * (1 + 0x1p-13f);
         value[i] = tensor_half(values[i]) * (1 - 0x1p-13f);
     }
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"rounded\",\"dtype\":\"f16\"}");
+    session_make(&client, JSON({"model":"sdpa","id":"rounded","dtype":"f16"}));
     request_text_add(&text, "{\"q_heads\":2,\"query\":");
     request_text_matrix(&text, query, 1, COLUMNS);
     request_text_add(&text, ",\"key\":");
@@ -270,7 +270,7 @@ TEST(doubles_refused)
     static const double ONE[] = { 1 };
     static const float FLOAT[] = { 1 };
     struct tensor_body body = { .used = 0 };
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"floats\"}");
+    session_make(&client, JSON({"model":"sdpa","id":"floats"}));
     tensor_body_add(&body, "query", "F64", "[1,1]", ONE, sizeof ONE);
     tensor_body_add(&body, "key", "F32", "[1,1]", FLOAT, sizeof FLOAT);
     tensor_body_add(&body, "value", "F64", "[1,1]", ONE, sizeof ONE);
@@ -294,12 +294,12 @@ TEST(model_is_replaced)
     daemon_start_with(&other, "--models", models, "--model-control", "explicit", NULL);
     http_client_init(&own, other.port);
     model_put_demo(&own, "mine", 2, 201);
-    session_make(&own, "{\"model\":\"mine\",\"id\":\"before\"}");
+    session_make(&own, JSON({"model":"mine","id":"before"}));
     cJSON *first = session_post(&own, "before", "attention", WORDS, 200);
     model_put_demo(&own, "mine", 3, 200);
     cJSON *again = session_post(&own, "before", "attention", WORDS, 200);
     session_expect_same(again, first);
-    session_make(&own, "{\"model\":\"mine\",\"id\":\"after\"}");
+    session_make(&own, JSON({"model":"mine","id":"after"}));
     cJSON *other_model = session_post(&own, "after", "attention", WORDS, 200);
     assert_false(cJSON_Compare(cJSON_GetObjectItem(first, "context"),
                                cJSON_GetObjectItem(other_model, "context"), true));

@@ -33,7 +33,7 @@ TEST(one_order)
         double sums[CLIENTS + 1] = { 0 };
         int owners[CLIENTS + 1];
         memset(owners, -1, sizeof owners);
-        session_make(&client, "{\"model\":\"sdpa\",\"id\":\"order\"}");
+        session_make(&client, JSON({"model":"sdpa","id":"order"}));
         for (int i = 0; i < CLIENTS; i++) {
             snprintf(bodies[i], sizeof bodies[i],
                      "{\"query\":[[0]],\"key\":[[1]],\"value\":[[%d]]}", 1 << i);
@@ -67,7 +67,7 @@ TEST(forks_side_by_side)
     char bodies[CLIENTS][64], paths[CLIENTS][64], id[16];
     struct http_request requests[CLIENTS];
     struct http_response responses[CLIENTS];
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"f0\"}");
+    session_make(&client, JSON({"model":"sdpa","id":"f0"}));
     request_text_add(&text, "{\"query\":[[0]],\"key\":[");
     for (int i = 0; i < BASE; i++)
         request_text_add(&text, i > 0 ? ",[0]" : "[0]");
@@ -75,7 +75,7 @@ TEST(forks_side_by_side)
     cJSON_Delete(session_post(&client, "f0", "attention", text.data, 200));
     free(text.data);
     for (int i = 0; i < CLIENTS; i++) {
-        snprintf(bodies[i], sizeof bodies[i], "{\"id\":\"f%d\"}", i);
+        snprintf(bodies[i], sizeof bodies[i], JSON({"id":"f%d"}), i);
         if (i > 0)
             cJSON_Delete(session_post(&client, "f0", "fork", bodies[i], 201));
         snprintf(paths[i], sizeof paths[i], "/v1/sessions/f%d/attention", i);
@@ -114,7 +114,7 @@ TEST(steps_all_or_nothing)
         "{\"layer\":0,\"query\":[[1]]}",
     };
     struct request_text text = { .data = NULL };
-    session_make(&client, "{\"model\":\"stories260K\",\"id\":\"steps\"}");
+    session_make(&client, JSON({"model":"stories260K","id":"steps"}));
     for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++) {
         text.used = 0;
         request_text_add(&text, "{\"steps\":[{\"layer\":0,\"input\":");
@@ -137,7 +137,7 @@ TEST(steps_all_or_nothing)
 
 TEST(retries)
 {
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"again\"}");
+    session_make(&client, JSON({"model":"sdpa","id":"again"}));
     static const char FIRST[] =
         "{\"at\":0,\"query\":[[1,0]],\"key\":[[1,2],[3,4]],\"value\":[[1,1],"
         "[2,2]]}";
@@ -170,8 +170,8 @@ TEST(retries)
 /* In a batch a fault is its item's own. */
 TEST(items_fail_alone)
 {
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"a\",\"kv_len_max\":2}");
-    session_make(&client, "{\"model\":\"sdpa\",\"id\":\"b\"}");
+    session_make(&client, JSON({"model":"sdpa","id":"a","kv_len_max":2}));
+    session_make(&client, JSON({"model":"sdpa","id":"b"}));
     cJSON *answer = answer_post(&client, "/v1/sessions/attention",
                                 "{\"key\":[[1],[2],[3]],\"query\":[[1]],\"requests\":[{\"session\":"
                                 "\"a\"},{\"session\":\"b\"},"
@@ -227,7 +227,7 @@ TEST(waiting)
 {
     static const char *const LATE[] = { "Content-Type: application/json", "X-Timeout-Ms: 100",
                                         NULL };
-    static const char ONE[] = "{\"query\":[[1]],\"key\":[[1]],\"at\":0}";
+    static const char ONE[] = JSON({"query":[[1]],"key":[[1]],"at":0});
     const struct http_request late = { .path = "/v1/sessions/s/attention",
                                        .body = ONE,
                                        .headers = LATE };
@@ -240,7 +240,7 @@ TEST(waiting)
     struct http_client own;
     struct http_raw endless;
     start_patient(&other, &own);
-    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"s\"}");
+    session_make(&own, JSON({"model":"sdpa","id":"s"}));
     begin_endless(&endless, &own, "s");
     struct http_response response = http_client_send(&own, &late);
     answer_expect_fault(&response, 504, "deadline", NULL);
@@ -254,7 +254,7 @@ TEST(waiting)
     for (int i = 0; i < 3; i++) {
         response = http_background_join(&waiting[i]);
         assert_int_equal(response.status, i == 1 ? 201 : 200);
-        assert_non_null(strstr(response.body, i == 2 ? "\"kv_len\":0," : "\"kv_len\":1,"));
+        assert_non_null(strstr(response.body, i == 2 ? JSON("kv_len":0,) : JSON("kv_len":1,)));
         http_response_free(&response);
     }
     assert_int_equal(session_number(&own, "f", "kv_len"), 1);
@@ -269,7 +269,7 @@ TEST(waiting)
  * behind it find it gone. */
 TEST(deleted_while_waiting)
 {
-    static const char ONE[] = "{\"query\":[[1]],\"key\":[[1]]}";
+    static const char ONE[] = JSON({"query":[[1]],"key":[[1]]});
     const struct http_request append = { .path = "/v1/sessions/s/attention", .body = ONE };
     const struct http_request end = { .method = "DELETE", .path = "/v1/sessions/s" };
     const struct http_request *const ORDER[] = { &append, &end, &append };
@@ -279,7 +279,7 @@ TEST(deleted_while_waiting)
     struct http_client own;
     struct http_raw endless;
     start_patient(&other, &own);
-    session_make(&own, "{\"model\":\"sdpa\",\"id\":\"s\"}");
+    session_make(&own, JSON({"model":"sdpa","id":"s"}));
     begin_endless(&endless, &own, "s");
     for (int i = 0; i < 3; i++) {
         http_background_start(&waiting[i], own.port, ORDER[i]);

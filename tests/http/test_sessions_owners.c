@@ -61,13 +61,13 @@ TEST(owners)
     EXPECT("anna", &CALL, 200);
     key_expect_refused(&own, "all", &LOOK, 409, "conflict", "say whose by owner");
     struct http_response response = key_expect(&own, "all", &LIST, 200);
-    assert_non_null(strstr(response.body, "\"total\":2"));
-    assert_non_null(strstr(response.body, "\"owner\":\"anna\""));
-    assert_non_null(strstr(response.body, "\"owner\":\"bert\""));
+    assert_non_null(strstr(response.body, JSON("total":2)));
+    assert_non_null(strstr(response.body, JSON("owner":"anna")));
+    assert_non_null(strstr(response.body, JSON("owner":"bert")));
     http_response_free(&response);
     response = key_expect(&own, "bert", &LIST, 200);
     assert_null(strstr(response.body, "anna"));
-    assert_non_null(strstr(response.body, "\"total\":1"));
+    assert_non_null(strstr(response.body, JSON("total":1)));
     http_response_free(&response);
     EXPECT("anna", &DEMO, 201);
     key_expect_refused(&own, "anna", &THIRD, 429, "quota", "'anna' has 2 sessions, as many as");
@@ -142,8 +142,7 @@ TEST(owner_said)
     struct http_response response = key_expect(&own, "all", &MANY, 200);
     assert_non_null(strstr(response.body, "[{\"session\":\"s\",\"kv_len\":1,"));
     assert_non_null(strstr(response.body, "},{\"session\":\"s\",\"kv_len\":0,"));
-    assert_non_null(
-        strstr(response.body, "\"code\":\"conflict\",\"pointer\":\"/requests/2/session\""));
+    assert_non_null(strstr(response.body, JSON("code":"conflict","pointer":"/requests/2/session")));
     http_response_free(&response);
     key_expect_refused(&own, "all", &TYPO, 400, "field", "unknown parameter 'ownr'");
     for (int i = 0; i < 2; i++)

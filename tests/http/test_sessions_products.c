@@ -39,7 +39,7 @@ TEST(shared_products)
     fill_floats(&fill, &rows[0][0][0], sizeof rows / sizeof(float), -1, 1);
     http_crowd_init(&crowd, server.port, CLIENTS);
     for (int i = 0; i < CLIENTS; i++) {
-        snprintf(bodies[i], sizeof bodies[i], "{\"model\":\"wide\",\"id\":\"c%d\"}", i);
+        snprintf(bodies[i], sizeof bodies[i], JSON({"model":"wide","id":"c%d"}), i);
         snprintf(paths[i], sizeof paths[i], "/v1/sessions/c%d/attention", i);
         session_make(&client, bodies[i]);
     }

@@ -68,7 +68,7 @@ static void append(const char *id, int seed, int rows)
 static void make(const char *id, const char *settings, int rows)
 {
     char body[200];
-    snprintf(body, sizeof body, "{\"model\":\"sdpa\",\"id\":\"%s\"%s}", id, settings);
+    snprintf(body, sizeof body, JSON({"model":"sdpa","id":"%s"%s}), id, settings);
     session_make(&client, body);
     if (rows > 0)
         append(id, rows, rows);
@@ -91,7 +91,7 @@ TEST(restart)
     make("a", ",\"dtype\":\"f32\",\"ttl\":\"1h\"", 300);
     make("b", ",\"dtype\":\"f16\",\"kv_len_max\":5000,\"evictable\":true", 2600);
     make("c", ",\"dtype\":\"bf16\"", 3);
-    cJSON_Delete(session_post(&client, "a", "fork", "{\"id\":\"fork\"}", 201));
+    cJSON_Delete(session_post(&client, "a", "fork", JSON({"id":"fork"}), 201));
     append("fork", 70, 5);
     append("a", 80, 6);
     make("empty", "", 0);
@@ -149,21 +149,21 @@ TEST(restart_of_int8)
 {
     static const char *const IDS[] = { "q", "fork", NULL };
     make("q", ",\"dtype\":\"int8\"", 300);
-    cJSON_Delete(session_post(&client, "q", "truncate", "{\"kv_len\":200}", 200));
+    cJSON_Delete(session_post(&client, "q", "truncate", JSON({"kv_len":200}), 200));
     append("q", 90, 150);
-    cJSON_Delete(session_post(&client, "q", "truncate", "{\"kv_len\":250}", 200));
+    cJSON_Delete(session_post(&client, "q", "truncate", JSON({"kv_len":250}), 200));
     append("q", 95, 130);
-    cJSON_Delete(session_post(&client, "q", "fork", "{\"id\":\"fork\"}", 201));
+    cJSON_Delete(session_post(&client, "q", "fork", JSON({"id":"fork"}), 201));
     cJSON *before = look("q");
     append("fork", 96, 170);
-    cJSON_Delete(session_post(&client, "fork", "truncate", "{\"kv_len\":500}", 200));
+    cJSON_Delete(session_post(&client, "fork", "truncate", JSON({"kv_len":500}), 200));
     cJSON *then = look("fork");
     start_again(SIGTERM);
     cJSON *after = look("q");
     session_expect_same(after, before);
     cJSON_Delete(after);
     append("q", 96, 170);
-    cJSON_Delete(session_post(&client, "q", "truncate", "{\"kv_len\":500}", 200));
+    cJSON_Delete(session_post(&client, "q", "truncate", JSON({"kv_len":500}), 200));
     after = look("q");
     session_expect_same(after, then);
     cJSON_Delete(after);
@@ -207,9 +207,10 @@ TEST(killed_after_start)
     assert_int_equal(daemon_directory_count(directory), 5);
     cJSON *after = look("looked");
     session_expect_same(after, before);
-    cJSON_Delete(session_post(&client, "same", "truncate", "{\"kv_len\":10}", 200)); /* no change */
+    cJSON_Delete(
+        session_post(&client, "same", "truncate", JSON({"kv_len":10}), 200)); /* no change */
     append("more", 5, 1);
-    cJSON_Delete(session_post(&client, "cut", "truncate", "{\"kv_len\":3}", 200));
+    cJSON_Delete(session_post(&client, "cut", "truncate", JSON({"kv_len":3}), 200));
     session_delete(&client, "gone", 204);
     assert_int_equal(daemon_directory_count(directory), 2);
     start_again(SIGKILL);

@@ -99,7 +99,7 @@ static double check_look(const char *id)
 static void make_session(const char *id, const char *dtype)
 {
     char body[128];
-    snprintf(body, sizeof body, "{\"model\":\"sdpa\",\"id\":\"%s\",\"dtype\":\"%s\"}", id, dtype);
+    snprintf(body, sizeof body, JSON({"model":"sdpa","id":"%s","dtype":"%s"}), id, dtype);
     session_make(&client, body);
 }
 
@@ -130,8 +130,8 @@ TEST(bounds_follow_what_is_written_anew)
         check_look("long");
         const int64_t more = 1 + fill_below(&numbers, 700);
         kv_len -= 1 + fill_below(&numbers, kv_len / 2);
-        snprintf(body, sizeof body, "{\"kv_len\":%d}", (int)kv_len);
-        cJSON_Delete(session_post(&client, "long", "fork", "{\"id\":\"fork\"}", 201));
+        snprintf(body, sizeof body, JSON({"kv_len":%d}), (int)kv_len);
+        cJSON_Delete(session_post(&client, "long", "fork", JSON({"id":"fork"}), 201));
         cJSON_Delete(session_post(&client, "long", "truncate", body, 200));
         check_look("fork");
         append("long", more);

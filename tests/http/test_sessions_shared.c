@@ -61,7 +61,7 @@ static char *call_of(int64_t count)
                                            ",\"weight_map\":{\"top_k\":3}" };
     const int64_t option = draw(2) * draw(sizeof OPTIONS / sizeof OPTIONS[0]);
     struct request_text text = { .data = NULL };
-    request_text_add(&text, "\"q_heads\":%d,\"kv_heads\":%d%s", Q_HEADS, KV_HEADS, OPTIONS[option]);
+    request_text_add(&text, JSON("q_heads":%d,"kv_heads":%d%s), Q_HEADS, KV_HEADS, OPTIONS[option]);
     add_matrix(&text, "query", 1 + draw(2) * draw(3), QUERY);
     if (count > 0) {
         add_matrix(&text, "key", count, KEY);
@@ -119,7 +119,7 @@ static void compare(int count)
 static void fork_one(int from, int to)
 {
     char body[32];
-    snprintf(body, sizeof body, "{\"id\":\"%s\"}", id_of(to));
+    snprintf(body, sizeof body, JSON({"id":"%s"}), id_of(to));
     cJSON_Delete(session_post(&client, id_of(from), "fork", body, 201));
 }
 
@@ -127,7 +127,7 @@ static void truncate_one(int number)
 {
     char body[32];
     const int64_t length = (int64_t)session_number(&client, id_of(number), "kv_len");
-    snprintf(body, sizeof body, "{\"kv_len\":%d}", (int)(length - draw(length / 2)));
+    snprintf(body, sizeof body, JSON({"kv_len":%d}), (int)(length - draw(length / 2)));
     cJSON_Delete(session_post(&client, id_of(number), "truncate", body, 200));
 }
 
@@ -140,8 +140,7 @@ static void run_script(const char *dtype, uint64_t seed)
     /* A call on int8 that fills a group reads it before it is rounded, and its retry afterwards. */
     appends_end = strcmp(dtype, "int8") == 0 ? 1 : 3;
     for (int i = 0; i < count; i++) {
-        snprintf(body, sizeof body, "{\"model\":\"sdpa\",\"id\":\"%s\",\"dtype\":\"%s\"}", id_of(i),
-                 dtype);
+        snprintf(body, sizeof body, JSON({"model":"sdpa","id":"%s","dtype":"%s"}), id_of(i), dtype);
         session_make(&client, body);
         append(i, i == 0 ? ROOT_ROWS : 300);
     }

@@ -150,13 +150,13 @@ static void expect_moves(struct http_client *client)
 /* Two sessions of one id, each at its own replica; what names no replica goes to none. */
 static void route_behind(enum balancer_kind kind)
 {
-    static const char MAKE[] = "{\"model\":\"sdpa\",\"id\":\"same\"}", ROW[] = "[[1,2]]";
+    static const char MAKE[] = JSON({"model":"sdpa","id":"same"}), ROW[] = "[[1,2]]";
     static const char PATH[] = "/v1/sessions/same";
     struct http_client client;
     char step_of[200], batch[300];
     start_behind(kind, &client);
-    snprintf(step_of, sizeof step_of, "{\"query\":%s,\"key\":%s,\"value\":%s}", ROW, ROW, ROW);
-    snprintf(batch, sizeof batch, "{\"requests\":[{\"session\":\"same\",\"query\":%s}]}", ROW);
+    snprintf(step_of, sizeof step_of, JSON({"query":%s,"key":%s,"value":%s}), ROW, ROW, ROW);
+    snprintf(batch, sizeof batch, JSON({"requests":[{"session":"same","query":%s}]}), ROW);
     assert_int_equal(status_of(&client, "POST", "/v1/sessions", MAKE, "replica1"), 201);
     assert_int_equal(status_of(&client, "GET", PATH, NULL, "replica1"), 200);
     assert_int_equal(status_of(&client, "GET", PATH, NULL, "replica2"), 404);

@@ -181,8 +181,8 @@ TEST(truncate_and_fork)
         assert_int_equal(cJSON_GetObjectItem(tokens->child, "id")->valueint, story[5 + i]);
     }
     cJSON_Delete(answer);
-    cJSON_Delete(session_post(&client, "guess", "truncate", "{\"kv_len\":6}", 200));
-    cJSON_Delete(session_post(&client, "guess", "fork", "{\"id\":\"other\"}", 201));
+    cJSON_Delete(session_post(&client, "guess", "truncate", JSON({"kv_len":6}), 200));
+    cJSON_Delete(session_post(&client, "guess", "fork", JSON({"id":"other"}), 201));
     cJSON_Delete(session_post(&client, "guess", "trace", "{\"tokens\":[9]," NEXT "}", 200));
     answer = next_of(&client, "other", 6);
     assert_int_equal(first_prediction(answer), story[7]);
@@ -258,8 +258,8 @@ TEST(faults)
 /* Sessions that no trace can go on from. */
 TEST(sessions_refused)
 {
-    session_make(&client, "{\"model\":\"demo\",\"id\":\"demo\"}");
-    session_refused(&client, "demo", "trace", "{\"tokens\":[1]}", 400, "option", "cannot go on");
+    session_make(&client, JSON({"model":"demo","id":"demo"}));
+    session_refused(&client, "demo", "trace", JSON({"tokens":[1]}), 400, "option", "cannot go on");
     session_delete(&client, "demo", 204);
     session_make(&client, "{" STORIES ",\"id\":\"part\",\"layers\":[0,1]}");
     session_refused(&client, "part", "trace", "{\"tokens\":[1]}", 400, "option",
@@ -272,7 +272,7 @@ TEST(sessions_refused)
     char *inputs = cJSON_PrintUnformatted(
         cJSON_GetObjectItem(cJSON_GetObjectItem(trace, "layers")->child, "inputs"));
     struct request_text body = { .data = NULL };
-    request_text_add(&body, "{\"layer\":1,\"input\":%s}", inputs);
+    request_text_add(&body, JSON({"layer":1,"input":%s}), inputs);
     cJSON_Delete(session_post(&client, "uneven", "attention", body.data, 200));
     session_refused(&client, "uneven", "trace", "{\"tokens\":[1]}", 409, "conflict",
                     "layer 1 has 1");
@@ -283,7 +283,7 @@ TEST(sessions_refused)
     session_make(&client, "{" STORIES ",\"id\":\"short\",\"kv_len_max\":2}");
     session_refused(&client, "short", "trace", "{\"tokens\":[1,2,3]}", 409, "conflict",
                     "kv_len_max");
-    cJSON_Delete(session_post(&client, "short", "trace", "{\"tokens\":[1,2]}", 200));
+    cJSON_Delete(session_post(&client, "short", "trace", JSON({"tokens":[1,2]}), 200));
     session_delete(&client, "short", 204);
 }
 

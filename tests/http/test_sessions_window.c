@@ -40,7 +40,7 @@ TEST(forks)
     windowed_make(&client, &s);
     while (s.length < 300)
         step(&s, s.length, 1 + windowed_below(30), -1, true);
-    cJSON_Delete(session_post(&client, "base", "fork", "{\"id\":\"fork\"}", 201));
+    cJSON_Delete(session_post(&client, "base", "fork", JSON({"id":"fork"}), 201));
     struct windowed fork = s;
     fork.id = "fork";
     for (int i = 0; i < 12; i++) {
@@ -113,14 +113,14 @@ TEST(faults)
         "{\"past_len\":0,\"q_heads\":4,\"kv_heads\":2,\"query\":[[0,0,0,0,0,0,0,0,0,0,0,"
         "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]]}",
         409, "conflict", "left its window");
-    cJSON_Delete(session_post(&client, "s", "truncate", "{\"kv_len\":390}", 200));
+    cJSON_Delete(session_post(&client, "s", "truncate", JSON({"kv_len":390}), 200));
     s.length = 390;
     step(&s, s.length, 7, -1, true);
-    cJSON_Delete(session_post(&client, "s", "truncate", "{\"kv_len\":3}", 200));
+    cJSON_Delete(session_post(&client, "s", "truncate", JSON({"kv_len":3}), 200));
     s.length = 3;
     while (s.length < 250)
         step(&s, s.length, 31, -1, true);
-    cJSON_Delete(session_post(&client, "s", "truncate", "{\"kv_len\":0}", 200));
+    cJSON_Delete(session_post(&client, "s", "truncate", JSON({"kv_len":0}), 200));
     session_delete(&client, "s", 204);
     session_wait_until_empty(&client);
 }

@@ -108,8 +108,7 @@ static cJSON *enter(const char *id, int layer, int seed, int rows)
 /* Layers of unequal length have each lost their own keys. */
 TEST(layers)
 {
-    session_make(&client,
-                 "{\"model\":\"stories260K\",\"id\":\"here\",\"layers\":[0,1],\"window\":100}");
+    session_make(&client, JSON({"model":"stories260K","id":"here","layers":[0,1],"window":100}));
     for (int i = 0; i < 10; i++)
         cJSON_Delete(enter("here", 0, i, 50));
     for (int i = 0; i < 3; i++)

@@ -61,7 +61,7 @@ static void check_many_at_once(const struct windowed *kind)
     while (s.length < 3200)
         windowed_step(&client, &s, s.length, 1 + windowed_below(30), -1, windowed_below(2));
     assert_true(held(s.id) <= most);
-    cJSON_Delete(session_post(&client, s.id, "truncate", "{\"kv_len\":0}", 200));
+    cJSON_Delete(session_post(&client, s.id, "truncate", JSON({"kv_len":0}), 200));
     remove_all((const char *const[]){ s.id, s.beside, NULL });
 }
 
@@ -84,7 +84,7 @@ TEST(forks)
     windowed_fill();
     windowed_make(&client, &s);
     windowed_append(&client, &s, 1000);
-    cJSON_Delete(session_post(&client, "base", "fork", "{\"id\":\"fork\"}", 201));
+    cJSON_Delete(session_post(&client, "base", "fork", JSON({"id":"fork"}), 201));
     struct windowed fork = s;
     fork.id = "fork";
     for (int i = 0; i < 5; i++)
@@ -109,7 +109,7 @@ TEST(int8_forks)
     windowed_make(&client, &base);
     for (int i = 0; i < 5; i++) {
         if (i == 2) {
-            cJSON_Delete(session_post(&client, "base", "fork", "{\"id\":\"fork\"}", 201));
+            cJSON_Delete(session_post(&client, "base", "fork", JSON({"id":"fork"}), 201));
             fork = base;
             fork.id = "fork";
             windowed_append(&client, &base, 1);

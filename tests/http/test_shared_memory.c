@@ -158,8 +158,8 @@ TEST(all_kinds_mix)
                        "FP32", 2, ROWS, WORDS, sizeof WORDS);
     oip_add_binary(&plain, "mask", "BOOL", 2, MASK, BOOLEANS, sizeof BOOLEANS);
     oip_add_binary(&plain, "kv_len", "INT64", 1, ONE, &LENGTH, sizeof LENGTH);
-    oip_ask(&plain, "context", "\"binary_data\":true");
-    oip_ask(&plain, "weights", "\"binary_data\":true");
+    oip_ask(&plain, "context", JSON("binary_data":true));
+    oip_ask(&plain, "weights", JSON("binary_data":true));
     struct oip_answer want = ask_by_bytes("demo", &plain);
 
     shared_region_make(&memory, "mixed", 8192);
@@ -177,7 +177,7 @@ TEST(all_kinds_mix)
                    shared_region_parameters(text[2], "mixed", 101, 8));
     oip_ask(&mixed, "lse", NULL);
     oip_ask(&mixed, "context", shared_region_parameters(text[0], "mixed", 5003, 100));
-    oip_ask(&mixed, "weights", "\"binary_data\":true");
+    oip_ask(&mixed, "weights", JSON("binary_data":true));
     struct oip_answer got = ask_by_bytes("demo", &mixed);
     expect_bytes(&want, "context", memory.bytes + 5003);
     assert_int_equal(memory.bytes[5003 + 48], 0); /* no more than the tensor is written */
@@ -286,7 +286,7 @@ TEST(whole_pass)
     shared_region_register(&client, "pass", &memory);
     memcpy(memory.bytes, TOKENS, sizeof TOKENS);
     oip_add_binary(&plain, "input_ids", "INT64", 2, SHAPE, TOKENS, sizeof TOKENS);
-    oip_ask(&plain, "last_hidden_state", "\"binary_data\":true");
+    oip_ask(&plain, "last_hidden_state", JSON("binary_data":true));
     oip_add_placed(&placed, "input_ids", "INT64", "[1,4]",
                    shared_region_parameters(text[0], "pass", 0, sizeof TOKENS));
     oip_ask(&placed, "last_hidden_state", shared_region_parameters(text[1], "pass", 4096, 61440));

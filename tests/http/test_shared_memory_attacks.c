@@ -124,7 +124,7 @@ TEST(sizes_of_regions)
     expect_register(memory.key, 1, MOST, 400, "option", "/byte_size");
     expect_register(memory.key, MOST, MOST, 400, "option", "/offset");
     for (size_t i = 0; i < sizeof BODIES / sizeof BODIES[0]; i++) {
-        snprintf(body, sizeof body, "{\"key\":\"%s\",%s}", memory.key, BODIES[i]);
+        snprintf(body, sizeof body, JSON({"key":"%s",%s}), memory.key, BODIES[i]);
         answer_refused(&client, "/v2/systemsharedmemory/region/attack/register", body, 400,
                        "option", "/*");
     }
@@ -217,7 +217,7 @@ TEST(places_of_tensors)
     assert_int_equal(response.status, 200);
     http_response_free(&response);
     for (size_t i = 0; i < sizeof BOTH / sizeof BOTH[0]; i++) {
-        snprintf(text, sizeof text, "\"parameters\":{%s}", BOTH[i].parameters);
+        snprintf(text, sizeof text, JSON("parameters":{%s}), BOTH[i].parameters);
         snprintf(member, sizeof member, "parameters/%s", BOTH[i].member);
         expect_input(text, BOTH[i].code, member);
         expect_output(BOTH[i].parameters, BOTH[i].code, BOTH[i].member);

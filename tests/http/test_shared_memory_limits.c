@@ -128,7 +128,7 @@ TEST(regions_are_their_keys)
                       SHARED_PREFIX, NULL);
     http_client_init(&own, other.port);
     shared_region_make(&memory, "owned", 12);
-    snprintf(body, sizeof body, "{\"key\":\"%s\",\"byte_size\":12}", memory.key);
+    snprintf(body, sizeof body, JSON({"key":"%s","byte_size":12}), memory.key);
     expect_as(&own, "c", PATH, body, 403);
     expect_as(&own, "a", PATH, body, 200);
     expect_as(&own, "a", "/v2/models/demo/infer", INFER, 200);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static const char PATH[] = "/v1/attention";
-static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
+static const char GOOD[] = JSON({"model":"sdpa","query":[[1]]});
 
 static struct daemon server;
 

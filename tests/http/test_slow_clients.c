@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 static const char PATH[] = "/v1/attention";
-static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
+static const char GOOD[] = JSON({"model":"sdpa","query":[[1]]});
 static const char ASK[] = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
 static const char IDLE[] = "attnd_connections_closed_total{reason=\"idle\"}";
 static const char FOR_ANOTHER[] = "attnd_connections_closed_total{reason=\"for_another\"}";

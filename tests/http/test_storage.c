@@ -62,7 +62,7 @@ static void link_to(const char *target, const char *name)
 
 TEST(no_path_of_the_machine)
 {
-    static const char index[] = "{\"weight_map\":{\"q_proj.weight\":\"model-2.safetensors\"}}";
+    static const char index[] = JSON({"weight_map":{"q_proj.weight":"model-2.safetensors"}});
     directory = daemon_directory_create();
     write_text("broken.safetensors", "no tensors");
     write_text("empty.safetensors", "");
@@ -91,9 +91,9 @@ TEST(no_path_of_the_machine)
         snprintf(path, sizeof path, "/v2/repository/models/%s/load", names[i]);
         expect_no_path("POST", path, "{}", NULL);
     }
-    expect_no_path("GET", "/v1/models", NULL, "\"source\":\"sharded\"");
-    expect_no_path("GET", "/v1/models/mine", NULL, "\"source\":\"mine.safetensors\"");
-    expect_no_path("GET", "/v1/models/broken", NULL, "\"source\":\"broken.safetensors\"");
+    expect_no_path("GET", "/v1/models", NULL, JSON("source":"sharded"));
+    expect_no_path("GET", "/v1/models/mine", NULL, JSON("source":"mine.safetensors"));
+    expect_no_path("GET", "/v1/models/broken", NULL, JSON("source":"broken.safetensors"));
     expect_no_path("GET", "/v1/models/sharded", NULL, "'sharded/model-2.safetensors'");
     expect_no_path("GET", "/v1/models/outside", NULL, "'outside.safetensors' leads out");
     expect_no_path("DELETE", "/v1/models/other", NULL, "'other.gguf'");

@@ -189,7 +189,7 @@ TEST(interleaved_records)
     char bodies[TUNNELS][64];
     struct request_text texts[TUNNELS] = { { .data = NULL } };
     for (int i = 0; i < TUNNELS; i++) {
-        const int size = snprintf(bodies[i], sizeof bodies[i], "{\"input\":[[0,%d]]}", i);
+        const int size = snprintf(bodies[i], sizeof bodies[i], JSON({"input":[[0,%d]]}), i);
         for (int j = 0; j < REQUESTS; j++)
             request_text_add(&texts[i],
                              "POST /v1/softmax HTTP/1.1\r\nHost: x\r\nContent-Type: "

@@ -24,7 +24,7 @@ static int start(void **state)
     word_model_make(fixture_path("words"), word_model_tokenizer);
     word_model_make(fixture_path("bare"), NULL);
     word_model_make(fixture_path("bytes"), byte_tokenizer);
-    word_model_make(fixture_path("wrong"), "{\"version\":\"1.0\",\"model\":{\"type\":\"Runes\"}}");
+    word_model_make(fixture_path("wrong"), JSON({"version":"1.0","model":{"type":"Runes"}}));
     fixture_serve("--models", directory);
     return 0;
 }
@@ -133,29 +133,29 @@ TEST(back)
 TEST(faults)
 {
     const char *path = "/v1/tokenize";
-    expect_fault(path, "{\"model\":\"words\"}", 400, "field", "/text", "text is missing");
+    expect_fault(path, JSON({"model":"words"}), 400, "field", "/text", "text is missing");
     expect_fault(path, "{\"text\":\"a\"}", 400, "field", "/model",
                  "model is missing; there are bare, bytes, demo, sdpa, words, wrong");
-    expect_fault(path, "{\"model\":\"words\",\"text\":7}", 400, "type", "/text", "a string");
+    expect_fault(path, JSON({"model":"words","text":7}), 400, "type", "/text", "a string");
     expect_fault(path, "{\"model\":\"words\",\"text\":\"a\",\"pairs\":\"b\"}", 400, "field",
                  "/pairs", "pair");
     expect_fault(path, "{\"model\":\"words\",\"prompt\":\"a\"}", 400, "field", "/prompt",
                  "there is no field 'prompt'; expected any of model, text, pair, special\"");
-    expect_fault(path, "{\"model\":\"none\",\"text\":\"a\"}", 404, "not_found", "/model", "none");
+    expect_fault(path, JSON({"model":"none","text":"a"}), 404, "not_found", "/model", "none");
     expect_fault(path, "{\"model\":\"bare\",\"text\":\"a\"}", 400, "option", "/model",
                  "has no tokenizer");
-    expect_fault(path, "{\"model\":\"wrong\",\"text\":\"a\"}", 400, "option", "/model", "Runes");
+    expect_fault(path, JSON({"model":"wrong","text":"a"}), 400, "option", "/model", "Runes");
     expect_fault(path, "{\"model\":\"sdpa\",\"text\":\"a\"}", 400, "option", "/model",
                  "has no tokenizer");
     expect_fault(path, "[]", 400, "type", "", "expected an object");
-    expect_fault(path, "{\"model\":\"words\",\"text\":\"\\ud800\"}", 400, "json", "", "");
+    expect_fault(path, JSON({"model":"words","text":"\ud800"}), 400, "json", "", "");
     path = "/v1/detokenize";
     expect_fault(path, "{\"model\":\"words\",\"tokens\":[3,10]}", 400, "option", "/tokens/1",
                  "tokens[1] is 10");
-    expect_fault(path, "{\"model\":\"words\",\"tokens\":[3,0.5]}", 400, "option", "/tokens/1", "");
-    expect_fault(path, "{\"model\":\"words\",\"tokens\":[[3]]}", 400, "type", "/tokens", "");
-    expect_fault(path, "{\"model\":\"words\",\"tokens\":\"3\"}", 400, "type", "/tokens", "");
-    expect_fault(path, "{\"model\":\"words\"}", 400, "field", "/tokens", "tokens is missing");
+    expect_fault(path, JSON({"model":"words","tokens":[3,0.5]}), 400, "option", "/tokens/1", "");
+    expect_fault(path, JSON({"model":"words","tokens":[[3]]}), 400, "type", "/tokens", "");
+    expect_fault(path, JSON({"model":"words","tokens":"3"}), 400, "type", "/tokens", "");
+    expect_fault(path, JSON({"model":"words"}), 400, "field", "/tokens", "tokens is missing");
 }
 
 /* A model whose tokenizer is refused still answers attention, and says why it has none. */
@@ -173,7 +173,7 @@ TEST(models)
 {
     expect_model("words", "\"tokenizer\":{\"kind\":\"WordPiece\",\"file\":\"tokenizer.json\","
                           "\"id_end\":10},\"tokenizer_reason\":\"\"");
-    expect_model("bare", "\"tokenizer\":null,\"tokenizer_reason\":\"\"");
+    expect_model("bare", JSON("tokenizer":null,"tokenizer_reason":""));
     expect_model("wrong", "\"tokenizer\":null,\"tokenizer_reason\":\"tokenizer.json");
     cJSON *answer = answer_post(&client, "/v1/attention",
                                 "{\"model\":\"wrong\",\"query\":[[1,2,3,4,5,6,7,8]]}");

@@ -53,8 +53,7 @@ TEST(default_is_weights_of_all_layers)
     cJSON *answer = ask("llama", 5, "");
     const cJSON *layer;
     answer_expect_members(answer, "model,tokens,layers");
-    answer_expect(answer, "tokens", "[{\"id\":3},{\"id\":10},{\"id\":17},{\"id\":24},{\"id\":31}]",
-                  0);
+    answer_expect(answer, "tokens", JSON([{"id":3},{"id":10},{"id":17},{"id":24},{"id":31}]), 0);
     cJSON_ArrayForEach(layer, layers_of(answer)) {
         answer_expect_members(layer, "layer,kind,weights");
         answer_expect(layer, "kind", "\"self\"", 0);
@@ -343,7 +342,7 @@ TEST(batch_faults_are_of_items)
     cJSON_Delete(answer);
     answer_refused(&client, "/v1/trace/batch", "{\"requests\":[{\"tokens\":[1]},7]}", 400, "type",
                    "/requests/1");
-    answer = answer_post(&client, "/v1/trace/batch", "{\"requests\":[]}");
+    answer = answer_post(&client, "/v1/trace/batch", JSON({"requests":[]}));
     answer_expect(answer, "results", "[]", 0);
     cJSON_Delete(answer);
 }

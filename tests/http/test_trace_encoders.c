@@ -410,7 +410,7 @@ static struct forward albert(int layers, int groups, int inner_count)
 
 TEST(albert)
 {
-    static const char CONFIG[] = ALBERT_CONFIG("\"num_hidden_layers\":3");
+    static const char CONFIG[] = ALBERT_CONFIG(JSON("num_hidden_layers":3));
     published_open(
         CONFIG, ALBERT_ENDS ALBERT_TENSORS("albert.encoder.albert_layer_groups.0.albert_layers.0."),
         1, "F32");
@@ -448,7 +448,7 @@ TEST(wav2vec2_has_no_trace)
     published_open(CONFIG, WAV2VEC2_TENSORS, LAYERS, "F32");
     published_save(fixture_path("speech"), CONFIG);
     fixture_serve("--models", directory);
-    trace_client_expect_none(&client, "speech", "\"features\":[[1,2],[3,4]]", "wav2vec2");
+    trace_client_expect_none(&client, "speech", JSON("features":[[1,2],[3,4]]), "wav2vec2");
     fixture_stop(NULL);
     published_close();
 }

@@ -72,7 +72,7 @@ static void expect_refused(const char *model, const struct refusal *refusals, si
 {
     for (size_t i = 0; i < count; i++) {
         char body[256];
-        snprintf(body, sizeof body, "{\"model\":\"%s\"%s}", model, refusals[i].members);
+        snprintf(body, sizeof body, JSON({"model":"%s"%s}), model, refusals[i].members);
         answer_refused(&client, PATH, body, refusals[i].status, refusals[i].code,
                        refusals[i].pointer);
     }
@@ -213,7 +213,7 @@ TEST(leaving)
     assert_true(http_raw_send_text(&raw, head));
     assert_true(http_raw_send_text(&raw, body));
     answer_wait_for_metric(&client, "attnd_queue_jobs", 1, 1);
-    cJSON_Delete(answer_post(&client, PATH, "{\"model\":\"bert\",\"tokens\":[1,2,3]}"));
+    cJSON_Delete(answer_post(&client, PATH, JSON({"model":"bert","tokens":[1,2,3]})));
     answer_wait_for_metric(&client, "attnd_queue_jobs", 1, 1);
     http_raw_close(&raw);
     answer_wait_for_metric(&client, "attnd_queue_jobs", 0, 0);
@@ -222,7 +222,7 @@ TEST(leaving)
 
 TEST(counted)
 {
-    cJSON *answer = answer_post(&client, PATH, "{\"model\":\"bert\",\"tokens\":[1,2,3]}");
+    cJSON *answer = answer_post(&client, PATH, JSON({"model":"bert","tokens":[1,2,3]}));
     cJSON_Delete(answer);
     answer = answer_get(&client, "/v2/models/bert/stats");
     const cJSON *stats = cJSON_GetObjectItem(answer, "model_stats")->child;

@@ -212,7 +212,7 @@ TEST_WITH(albert, fixture_make_directory, fixture_clear)
 /* Two texts of a batch, the same text alone: to the bit, for each has a bias of its own. */
 TEST(batch)
 {
-    static const char FIELDS[] = "\"model\":\"bert\",\"outputs\":[\"weights\"],\"tokens\":";
+    static const char FIELDS[] = JSON("model":"bert","outputs":["weights"],"tokens":);
     char batch[256], body[128];
     snprintf(batch, sizeof batch,
              "{\"model\":\"bert\",\"outputs\":[\"weights\"],\"requests\":[{\"tokens\":[1,2,3]},"
@@ -286,7 +286,7 @@ TEST(refused)
     request_text_add(&text, "}");
     answer_refused(&client, "/v1/attention/gradients", text.data, 400, "option", "/layer");
     free(text.data);
-    session_make(&client, "{\"model\":\"bert\",\"id\":\"one\",\"layers\":[1]}");
+    session_make(&client, JSON({"model":"bert","id":"one","layers":[1]}));
     session_refused(&client, "one", "attention", "{\"input\":[[1,2,3,4,5,6,7,8,9,10,11,12]]}", 400,
                     "option",
                     "relative positions that depend on the key, which sessions do not take");
@@ -303,7 +303,7 @@ TEST_WITH(session, serve_decoder, stop)
     struct request_text text = { .data = NULL };
     const struct rows hidden = published_input(WIDTH);
     const int64_t last = hidden.count - 2;
-    session_make(&client, "{\"model\":\"bert\",\"id\":\"one\",\"layers\":[1]}");
+    session_make(&client, JSON({"model":"bert","id":"one","layers":[1]}));
     request_text_add(&text, "{\"outputs\":[\"context\"]");
     published_add_rows(&text, "input", forward_slice(hidden, 0, last));
     request_text_add(&text, "}");

@@ -262,7 +262,7 @@ TEST(bodies)
     char *text = strdup("{\"model\":\"llama\",\"embeddings\":[[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"
                         "[0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5]]}");
     tensor_body_add(&body, "embeddings", "F32", "[2,16]", embeddings, sizeof embeddings);
-    same_body(&body, "{\"model\":\"llama\"}", text);
+    same_body(&body, JSON({"model":"llama"}), text);
     free(text);
     body = (struct tensor_body){ .used = 0 };
     same_body(&body, "{\"model\":\"bert\",\"text\":\"cat \\\"sat\"}",
@@ -282,7 +282,7 @@ static void refused(const char *name, const char *dtype, const char *shape, cons
 TEST(refused)
 {
     static const int64_t IDS[] = { 3, -1, 99 };
-    static const char MODEL[] = "{\"model\":\"bert\"}";
+    static const char MODEL[] = JSON({"model":"bert"});
     refused("tokens", "I64", "[2]", IDS, 16, MODEL, "option", "/tokens");
     refused("tokens", "I64", "[1,1]", IDS, 8, MODEL, "shape", "/tokens");
     refused("tokens", "F32", "[2]", IDS, 8, MODEL, "dtype", "/tokens");
@@ -292,9 +292,8 @@ TEST(refused)
     refused("token", "I64", "[1]", IDS, 8, MODEL, "field", "/token");
     refused("embeddings", "BOOL", "[1]", IDS, 1, MODEL, "dtype", "/embeddings");
     refused("embeddings", "F32", "[1]", IDS, 4, MODEL, "shape", "/embeddings");
-    refused("tokens", "I64", "[1]", IDS, 8, "{\"model\":\"bert\",\"layers\":\"x\"}", "type",
-            "/layers");
-    refused("tokens", "I64", "[1]", IDS, 8, "{\"model\":\"bert\",\"lse\":\"1\"}", "field", "/lse");
+    refused("tokens", "I64", "[1]", IDS, 8, JSON({"model":"bert","layers":"x"}), "type", "/layers");
+    refused("tokens", "I64", "[1]", IDS, 8, JSON({"model":"bert","lse":"1"}), "field", "/lse");
 }
 
 /* A batch is JSON in and out. */

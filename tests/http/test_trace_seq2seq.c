@@ -352,7 +352,7 @@ TEST(m2m_100)
                                     .is_norm_first = true };
     published_open(CONFIG, MARIAN_TENSORS BOTH_NORMS("model.", "layer_norm"), LAYERS, "F32");
     const struct forward want = run(&family, ids, TOKENS, TARGET_IDS, TARGETS);
-    compare("m2m", CONFIG, "\"tokens\":[4,17,1,5,1,2]" TARGETS_FIELD, &want);
+    compare("m2m", CONFIG, JSON("tokens":[4,17,1,5,1,2]) TARGETS_FIELD, &want);
 }
 
 /* ---------------------------------------------------------------- Whisper -- */

@@ -203,7 +203,7 @@ static void copy_to(const char *path, const char *from)
 static void serve_sentencepiece(void)
 {
     /* LlamaTokenizer puts <s> before a text. */
-    static const char TOKENIZER_CONFIG[] = "{\"tokenizer_class\":\"LlamaTokenizer\"}";
+    static const char TOKENIZER_CONFIG[] = JSON({"tokenizer_class":"LlamaTokenizer"});
     copy_to("stories260K/config.json", "examples/models/stories260K/config.json");
     copy_to("stories260K/model.safetensors", "examples/models/stories260K/model.safetensors");
     write_sentencepiece("stories260K/tokenizer.model");

@@ -21,7 +21,7 @@ static void compare(const char *name, const char *config, const struct forward *
 {
     published_save(fixture_path(name), config);
     fixture_serve("--models", directory);
-    trace_client_expect_inputs(&client, name, "[\"tokens\",\"decoder\"]");
+    trace_client_expect_inputs(&client, name, JSON(["tokens","decoder"]));
     trace_client_expect(&client, name, FIELDS, want);
     trace_client_expect_predictions(&client, name, FIELDS, POSITIONS,
                                     sizeof POSITIONS / sizeof POSITIONS[0], want);

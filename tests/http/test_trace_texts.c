@@ -18,7 +18,7 @@ TEST(shared_texts)
                                        "\"tokens\":[3],\"text\":null",
                                        "\"span_texts\":[\"cat\",\"mats.\"]" };
     enum { COUNT = sizeof OWN / sizeof OWN[0] };
-    static const char SHARED[] = "\"model\":\"words\",\"text\":\"the cats sat on mats.\"";
+    static const char SHARED[] = JSON("model":"words","text":"the cats sat on mats.");
     struct request_text body = { .data = NULL };
     request_text_add(&body, "{%s,\"requests\":[", SHARED);
     for (int i = 0; i < COUNT; i++)
@@ -120,7 +120,7 @@ TEST(names_with_nul)
                    "not_found", "/model");
     cJSON *tokens =
         answer_post(&client, "/v1/tokenize", "{\"model\":\"words\",\"text\":\"cat\\u0000\"}");
-    cJSON *trace = answer_post(&client, PATH, "{\"model\":\"words\",\"text\":\"cat\\u0000\"}");
+    cJSON *trace = answer_post(&client, PATH, JSON({"model":"words","text":"cat\u0000"}));
     answer_expect_equal(trace, tokens, "tokens");
     cJSON_Delete(trace);
     cJSON_Delete(tokens);

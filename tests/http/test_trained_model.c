@@ -102,8 +102,7 @@ TEST(description)
     answer_expect(model, "causal", "true", 0);
     answer_expect(model, "attention", "\"scaled_dot_product\"", 0);
     answer_expect(model, "trace", "true", 0);
-    answer_expect(model, "tokenizer",
-                  "{\"kind\":\"BPE\",\"file\":\"tokenizer.json\",\"id_end\":512}", 0);
+    answer_expect(model, "tokenizer", JSON({"kind":"BPE","file":"tokenizer.json","id_end":512}), 0);
     const cJSON *layers = cJSON_GetObjectItem(model, "layers");
     assert_int_equal(cJSON_GetArraySize(layers), 5);
     for (int i = 0; i < 5; i++) {

@@ -8,7 +8,7 @@
 #include "test.h"
 
 static const char PATH[] = "/v1/attention";
-static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}"; /* 30 bytes */
+static const char GOOD[] = JSON({"model":"sdpa","query":[[1]]}); /* 30 bytes */
 
 TEST(head_and_options)
 {

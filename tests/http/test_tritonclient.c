@@ -246,8 +246,8 @@ TEST(requests_of_the_client_on_asyncio)
  * have as many columns as the sequence has keys. */
 static void send_of_sequence(struct http_raw *raw, const char *kind, const char *flags, int keys)
 {
-    static const char RECORDED[] = "\"sequence_start\":true,\"sequence_end\":false";
-    static const char ASKED[] = "\"name\":\"context\"", WEIGHTS[] = "\"name\":\"weights\"";
+    static const char RECORDED[] = JSON("sequence_start":true,"sequence_end":false);
+    static const char ASKED[] = JSON("name":"context"), WEIGHTS[] = JSON("name":"weights");
     char path[128];
     size_t size, tail;
     const char *bytes;
@@ -275,11 +275,11 @@ static void run_sequence(const char *kind)
 {
     struct http_raw raw;
     http_raw_connect(&raw, server.port);
-    send_of_sequence(&raw, kind, "\"sequence_start\":true,\"sequence_end\":false", 4);
-    send_of_sequence(&raw, kind, "\"sequence_start\":false,\"sequence_end\":true", 8);
-    send_of_sequence(&raw, kind, "\"sequence_start\":true,\"sequence_end\":false", 4);
-    send_of_sequence(&raw, kind, "\"sequence_start\":true,\"sequence_end\":false", 4);
-    send_of_sequence(&raw, kind, "\"sequence_start\":false,\"sequence_end\":true", 8);
+    send_of_sequence(&raw, kind, JSON("sequence_start":true,"sequence_end":false), 4);
+    send_of_sequence(&raw, kind, JSON("sequence_start":false,"sequence_end":true), 8);
+    send_of_sequence(&raw, kind, JSON("sequence_start":true,"sequence_end":false), 4);
+    send_of_sequence(&raw, kind, JSON("sequence_start":true,"sequence_end":false), 4);
+    send_of_sequence(&raw, kind, JSON("sequence_start":false,"sequence_end":true), 8);
     http_raw_close(&raw);
 }
 

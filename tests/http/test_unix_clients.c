@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static const char PATH[] = "/v1/attention";
-static const char SMALL[] = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0]]}";
+static const char SMALL[] = JSON({"model":"demo","query":[[1,0,0],[0,1,0]]});
 static const char SLOW_READER[] = "attnd_cancelled_total{reason=\"slow_reader\"}";
 static const char CONNECTIONS[] = "attnd_connections";
 

@@ -86,7 +86,7 @@ TEST(trace_that_ended)
     free(browser_requests(&browser));
     explorer_open(EXPLORER_TEXT);
     end_traces();
-    browser_command(&browser, "Network.setCacheDisabled", "{\"cacheDisabled\":true}");
+    browser_command(&browser, "Network.setCacheDisabled", JSON({"cacheDisabled":true}));
     browser_click(&browser, "nav.tabs a[data-view=head]");
     explorer_settle();
     browser_wait(&browser, "!" FAULT " && " EXPLORER_HAS_PICTURE);

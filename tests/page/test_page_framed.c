@@ -18,7 +18,7 @@ static void add_frame(void)
 
 static void enter_frame(void)
 {
-    cJSON_Delete(browser_call(&browser, "/frame", cJSON_Parse("{\"id\":0}")));
+    cJSON_Delete(browser_call(&browser, "/frame", cJSON_Parse(JSON({"id":0}))));
 }
 
 /* The other origin is localhost, which is another site than 127.0.0.1; its page is one without a

@@ -10,8 +10,7 @@
 static void perform(struct browser *browser, const char *device, const char *actions)
 {
     struct request_text text = { 0 };
-    request_text_add(&text, "{\"actions\":[{%s,\"id\":\"one\",\"actions\":[%s]}]}", device,
-                     actions);
+    request_text_add(&text, JSON({"actions":[{%s,"id":"one","actions":[%s]}]}), device, actions);
     cJSON *body = cJSON_Parse(text.data);
     if (!body)
         fail_msg("no JSON: %s", text.data);
@@ -50,7 +49,7 @@ void browser_keys_with(struct browser *browser, const char *held, const char *ke
     }
     if (held)
         add_key(&actions, "keyUp", held);
-    perform(browser, "\"type\":\"key\"", actions.data);
+    perform(browser, JSON("type":"key"), actions.data);
     free(actions.data);
 }
 
@@ -136,5 +135,5 @@ void browser_wheel(struct browser *browser, double x, double y, double pixels)
         actions, sizeof actions,
         "{\"type\":\"scroll\",\"duration\":0,\"x\":%.0f,\"y\":%.0f,\"deltaX\":0,\"deltaY\":%.0f}",
         x, y, pixels);
-    perform(browser, "\"type\":\"wheel\"", actions);
+    perform(browser, JSON("type":"wheel"), actions);
 }

@@ -131,7 +131,7 @@ static void switch_to(struct browser *browser, const char *handle)
 
 void browser_open_tab(struct browser *browser)
 {
-    cJSON *value = browser_call(browser, "/window/new", cJSON_Parse("{\"type\":\"tab\"}"));
+    cJSON *value = browser_call(browser, "/window/new", cJSON_Parse(JSON({"type":"tab"})));
     switch_to(browser, cJSON_GetObjectItemCaseSensitive(value, "handle")->valuestring);
     cJSON_Delete(value);
     browser_resize(browser, 1280, 800);

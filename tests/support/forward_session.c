@@ -103,7 +103,7 @@ static void send_piece(struct http_client *client, const int *tokens, int64_t fi
 static void make(struct http_client *client, const char *model, const char *id)
 {
     char body[160];
-    snprintf(body, sizeof body, "{\"model\":\"%s\",\"id\":\"%s\"}", model, id);
+    snprintf(body, sizeof body, JSON({"model":"%s","id":"%s"}), model, id);
     session_make(client, body);
 }
 
@@ -127,6 +127,6 @@ void forward_session_expect(struct http_client *client, const char *model, const
 void forward_session_refused(struct http_client *client, const char *model)
 {
     make(client, model, "tokens");
-    session_refused(client, "tokens", "trace", "{\"tokens\":[1]}", 400, "option", "cannot go on");
+    session_refused(client, "tokens", "trace", JSON({"tokens":[1]}), 400, "option", "cannot go on");
     session_delete(client, "tokens", 204);
 }

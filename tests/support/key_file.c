@@ -88,7 +88,7 @@ void key_expect_not_logged(const struct daemon *server, const char *name)
 {
     char field[128];
     char *log = daemon_log(server);
-    snprintf(field, sizeof field, "\"key\":\"%s\"", name);
+    snprintf(field, sizeof field, JSON("key":"%s"), name);
     assert_non_null(strstr(log, field));
     if (strstr(log, "-secret-"))
         fail_msg("%.400s", strstr(log, "-secret-") - 200);

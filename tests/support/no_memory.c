@@ -75,7 +75,7 @@ bool round_of(const struct http_request *request, long status, uint64_t n, uint6
     if (response.status != status && response.status != 0) {
         if (response.status != 503)
             fail_msg("allocation %d: status %ld: %s", (int)n, response.status, response.body);
-        assert_non_null(strstr(response.body, "\"code\":\"memory\""));
+        assert_non_null(strstr(response.body, JSON("code":"memory")));
     }
     *answered = response.status;
     if (response.status == 503 && !strstr(response.body, "request_id"))

@@ -66,7 +66,7 @@ struct http_response oip_send(struct http_client *client, const char *model,
     request_text_add(&body, "{");
     if (request->id)
         request_text_add(&body, "\"id\":\"%s\",", request->id);
-    request_text_add(&body, "\"inputs\":[%s]", request->inputs.data ? request->inputs.data : "");
+    request_text_add(&body, JSON("inputs":[%s]), request->inputs.data ? request->inputs.data : "");
     if (request->outputs.used)
         request_text_add(&body, ",\"outputs\":[%s]", request->outputs.data);
     if (request->parameters)

@@ -73,7 +73,7 @@ void openapi_expect_fields(struct http_client *client, const char *schema, const
         char body[200], pointer[100];
         const cJSON *type = cJSON_GetObjectItem(cJSON_GetObjectItem(owned, field->string), "type");
         const bool is_none = cJSON_IsString(type) && strcmp(type->valuestring, "null") == 0;
-        snprintf(body, sizeof(body), "{\"%s\":{\"?\":0}}", field->string);
+        snprintf(body, sizeof(body), JSON({"%s":{"?":0}}), field->string);
         snprintf(pointer, sizeof(pointer), "/%s", field->string);
         struct http_response response = http_client_post(client, path, body);
         cJSON *fault = answer_json(&response, 400);

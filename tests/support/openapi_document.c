@@ -15,7 +15,7 @@ void openapi_make_region(void)
 {
     struct shared_region memory;
     shared_region_make(&memory, "openapi", 1);
-    snprintf(openapi_region, sizeof openapi_region, "{\"key\":\"%s\",\"byte_size\":1}", memory.key);
+    snprintf(openapi_region, sizeof openapi_region, JSON({"key":"%s","byte_size":1}), memory.key);
 }
 
 const char *openapi_path(const struct openapi_call *call)

@@ -9,7 +9,7 @@
 
 enum { COLUMNS = 4 };
 
-static const char OUTPUTS[] = "\"outputs\":[\"context\",\"lse\"]";
+static const char OUTPUTS[] = JSON("outputs":["context","lse"]);
 
 static void add_row(struct request_text *text, const struct load_session *session, int row,
                     int what)
@@ -80,8 +80,8 @@ static struct http_response send_and_wait(struct http_client *client, struct ses
 /* Both answers end with the outputs. */
 static bool has_same_outputs(const struct http_response *one, const struct http_response *other)
 {
-    const char *a = one->body ? strstr(one->body, "\"context\":") : NULL;
-    const char *b = other->body ? strstr(other->body, "\"context\":") : NULL;
+    const char *a = one->body ? strstr(one->body, JSON("context":)) : NULL;
+    const char *b = other->body ? strstr(other->body, JSON("context":)) : NULL;
     return one->status == 200 && other->status == 200 && a && b && strcmp(a, b) == 0;
 }
 
@@ -185,7 +185,7 @@ static void *send_steps(void *argument)
 
 static void make_session(struct http_client *client, struct load_session *session, int number)
 {
-    char body[80] = "{\"model\":\"sdpa\"}";
+    char body[80] = JSON({"model":"sdpa"});
     const bool is_named = number % 2 == 0;
     if (is_named)
         snprintf(body, sizeof body, "{\"model\":\"sdpa\",\"id\":\"mine-%d\"}", number);

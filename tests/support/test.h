@@ -56,6 +56,9 @@ struct test_entry {
 /* A line at the end of a file: what is before the first test of it and after the last one. */
 #define ALL_TESTS(setup, teardown) TEST_FIXTURES(all, test_set_all, setup, teardown)
 
+/* JSON as it is sent, in place of a string with escapes; JSON({"model":"demo"}) is that string. */
+#define JSON(...) #__VA_ARGS__
+
 /* Runs the tests of the only group of this program under a title, NULL: the group's name. Returns
  * how many failed. */
 int test_run(const char *title);

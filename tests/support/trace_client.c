@@ -261,7 +261,7 @@ void trace_client_expect_none(struct http_client *client, const char *model, con
     if (!strstr(reason->valuestring, words))
         fail_msg("'%s' has not '%s'", reason->valuestring, words);
     cJSON_Delete(answer);
-    request_text_add(&body, "{\"model\":\"%s\",%s}", model, fields);
+    request_text_add(&body, JSON({"model":"%s",%s}), model, fields);
     struct http_response response = http_client_post(client, "/v1/trace", body.data);
     if (response.status != 400 || !strstr(response.body, words))
         fail_msg("%ld %s has not '%s'", response.status, response.body, words);

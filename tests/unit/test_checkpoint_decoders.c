@@ -145,7 +145,7 @@ TEST(llama_scaling)
                    &scaling);
     scaling = attn_rope_scaling_default(ATTN_ROPE_LINEAR);
     scaling.factor = 2;
-    expect_scaling("\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}", &scaling);
+    expect_scaling(JSON("rope_scaling":{"type":"linear","factor":2}), &scaling);
     scaling = attn_rope_scaling_default(ATTN_ROPE_DYNAMIC);
     scaling.factor = 2;
     scaling.original_max_position_embeddings = 2048;
@@ -156,9 +156,9 @@ TEST(llama_scaling)
                    "\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2,"
                    "\"original_max_position_embeddings\":1024}",
                    &scaling);
-    expect_scaling("\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}", &scaling);
+    expect_scaling(JSON("rope_scaling":{"type":"dynamic","factor":2}), &scaling);
     scaling = attn_rope_scaling_default(ATTN_ROPE_DEFAULT);
-    expect_scaling("\"rope_scaling\":{\"type\":\"default\",\"factor\":4}", &scaling);
+    expect_scaling(JSON("rope_scaling":{"type":"default","factor":4}), &scaling);
     scaling = attn_rope_scaling_default(ATTN_ROPE_YARN);
     scaling.factor = 4;
     scaling.original_max_position_embeddings = 4096;

@@ -32,8 +32,7 @@ static void expect_gpt2(int layer, double scale)
 
 TEST(gpt2)
 {
-    published_open("{\"model_type\":\"gpt2\",\"n_embd\":12,\"n_head\":3,\"n_layer\":2}", GPT2, 2,
-                   "F32");
+    published_open(JSON({"model_type":"gpt2","n_embd":12,"n_head":3,"n_layer":2}), GPT2, 2, "F32");
     expect_gpt2(0, 0.5);
     expect_gpt2(1, 0.5);
     assert_string_equal(published_model()->layers[1].tensors[MODEL_K][0].name,
@@ -162,7 +161,7 @@ static void expect_falcon(const char *fields, const char *tensors, int64_t kv_he
                        .causal = true,
                        .bias = is_alibi ? scaled_alibi_of_4 : NULL },
     };
-    snprintf(config, sizeof config, "{\"hidden_size\":16,%s}", fields);
+    snprintf(config, sizeof config, JSON({"hidden_size":16,%s}), fields);
     published_open(config, tensors, 2, "F32");
     published_expect_fused(&falcon, 0);
     published_expect_fused(&falcon, 1);
@@ -312,10 +311,10 @@ TEST(bloom)
 
 TEST(falcon)
 {
-    expect_falcon(FALCON_FIELDS "\"multi_query\":true", FALCON("24"), 1, false);
+    expect_falcon(FALCON_FIELDS JSON("multi_query":true), FALCON("24"), 1, false);
     expect_falcon(FALCON_FIELDS "\"new_decoder_architecture\":true,\"num_kv_heads\":2",
                   FALCON("32"), 2, false);
-    expect_falcon(FALCON_FIELDS "\"multi_query\":false", FALCON("48"), 4, false);
+    expect_falcon(FALCON_FIELDS JSON("multi_query":false), FALCON("48"), 4, false);
     expect_falcon(FALCON_FIELDS "\"multi_query\":false,\"alibi\":true,\"bias\":true",
                   FALCON("48") ", transformer.h.#.self_attention.query_key_value.bias 48, "
                                "transformer.h.#.self_attention.dense.bias 16",

@@ -131,13 +131,13 @@ TEST(partial_success)
 {
     expect_rejected("{\"partialSuccess\":{\"rejectedSpans\":\"3\",\"errorMessage\":\"late\"}}", 3,
                     "late");
-    expect_rejected("{\"partialSuccess\":{\"rejectedSpans\":12}}", 12, "");
-    expect_rejected("{\"partialSuccess\":{\"errorMessage\":\"a warning\"}}", 0, "a warning");
-    expect_rejected("{\"partialSuccess\":{}}", 0, "");
-    expect_rejected("{\"partialSuccess\":null}", 0, "");
-    expect_rejected("{\"partialSuccess\":{\"rejectedSpans\":-1}}", 0, "");
-    expect_rejected("{\"partialSuccess\":{\"rejectedSpans\":\"x\",\"errorMessage\":1}}", 0, "");
-    expect_rejected("{\"partialSuccess\":[3]}", 0, "");
+    expect_rejected(JSON({"partialSuccess":{"rejectedSpans":12}}), 12, "");
+    expect_rejected(JSON({"partialSuccess":{"errorMessage":"a warning"}}), 0, "a warning");
+    expect_rejected(JSON({"partialSuccess":{}}), 0, "");
+    expect_rejected(JSON({"partialSuccess":null}), 0, "");
+    expect_rejected(JSON({"partialSuccess":{"rejectedSpans":-1}}), 0, "");
+    expect_rejected(JSON({"partialSuccess":{"rejectedSpans":"x","errorMessage":1}}), 0, "");
+    expect_rejected(JSON({"partialSuccess":[3]}), 0, "");
     expect_rejected("{}", 0, "");
     expect_rejected("[]", 0, "");
     expect_rejected("3", 0, "");

@@ -204,8 +204,7 @@ TEST(long_name)
     assert_null(strstr(said, "OTEL_RESOURCE_ATTRIBUTES"));
     free(said);
     assert_non_null(strstr(config.spans.resource, "\"given\""));
-    assert_non_null(
-        strstr(config.spans.resource, "{\"key\":\"a\",\"value\":{\"stringValue\":\"b\"}}"));
+    assert_non_null(strstr(config.spans.resource, JSON({"key":"a","value":{"stringValue":"b"}})));
 }
 
 TEST(samplers)

@@ -333,7 +333,7 @@ TEST(duplicate_far_down)
     text_init(&text, SIZE_MAX);
     for (int i = 0; i < 10; i++)
         text_raw(&text, "{\"a_key_of_twenty_byte\":");
-    text_raw(&text, "{\"k\":1,\"k\":1}");
+    text_raw(&text, JSON({"k":1,"k":1}));
     for (int i = 0; i < 10; i++)
         text_raw(&text, "}");
     struct json_document document;
@@ -408,7 +408,7 @@ static void *limited_malloc(size_t size)
 /* Wherever cJSON runs out of memory, the fault is "memory" and nothing leaks. */
 TEST(no_memory_for_the_tree)
 {
-    static const char TEXT[] = "{\"a\":[1,2],\"b\":[\"x\",{\"c\":null}],\"d\":1.5}";
+    static const char TEXT[] = JSON({"a":[1,2],"b":["x",{"c":null}],"d":1.5});
     cJSON_Hooks hooks = { .malloc_fn = limited_malloc, .free_fn = free };
     cJSON_InitHooks(&hooks);
     struct json_document document;

@@ -35,7 +35,7 @@ static void expect_array(const char *array, const struct json_options *options,
                          const char *expected)
 {
     char body[1024];
-    const int size = snprintf(body, sizeof body, "{\"a\":[\"x\",1],\"n\": %s ,\"z\":[9]}", array);
+    const int size = snprintf(body, sizeof body, JSON({"a":["x",1],"n": %s ,"z":[9]}), array);
     struct json_document document;
     struct fault fault;
     struct text text;
@@ -133,7 +133,7 @@ TEST(nonfinite)
     expect_refused("[-NaN]", " at byte 1");
     expect_refused("{\"scale\":NaN}",
                    "NaN and Infinity are taken only in arrays of numbers, not at byte 9");
-    expect_refused("[Infinity,\"x\"]", "not at byte 1");
+    expect_refused(JSON([Infinity,"x"]), "not at byte 1");
 }
 
 /* An array that is not an array of numbers stays in the tree as it was written. */

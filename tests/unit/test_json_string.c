@@ -27,13 +27,13 @@ static void expect_bytes(const char *text, const char *expected, size_t size)
 
 TEST(nul_in_strings)
 {
-    expect_bytes("{\"\":\"\"}", "", 0);
-    expect_bytes("{\"ab\":\"ab\"}", "ab", 2);
-    expect_bytes("{\"\\u0000\":\"\\u0000\"}", "\0", 1);
-    expect_bytes("{\"a\\u0000\\u0000b\\n\":\"a\\u0000\\u0000b\\n\"}", "a\0\0b\n", 5);
-    expect_bytes("{\"\\\\u0000\":\"\\\\u0000\"}", "\\u0000", 6);
-    expect_bytes("{\"\\\\\\u0000c\":\"\\\\\\u0000c\"}", "\\\0c", 3);
-    expect_bytes("{\"\\u00001\":\"\\u00001\"}", "\0001", 2);
-    expect_bytes("{\"x\\t\":\"x\\t\"}", "x\t", 2);
-    expect_bytes("{\"\\u0001\\u0000\":\"\\u0001\\u0000\"}", "\1\0", 2);
+    expect_bytes(JSON({"":""}), "", 0);
+    expect_bytes(JSON({"ab":"ab"}), "ab", 2);
+    expect_bytes(JSON({"\u0000":"\u0000"}), "\0", 1);
+    expect_bytes(JSON({"a\u0000\u0000b\n":"a\u0000\u0000b\n"}), "a\0\0b\n", 5);
+    expect_bytes(JSON({"\\u0000":"\\u0000"}), "\\u0000", 6);
+    expect_bytes(JSON({"\\\u0000c":"\\\u0000c"}), "\\\0c", 3);
+    expect_bytes(JSON({"\u00001":"\u00001"}), "\0001", 2);
+    expect_bytes(JSON({"x\t":"x\t"}), "x\t", 2);
+    expect_bytes(JSON({"\u0001\u0000":"\u0001\u0000"}), "\1\0", 2);
 }

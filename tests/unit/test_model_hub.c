@@ -129,7 +129,7 @@ TEST(shards)
 /* params.json and consolidated.safetensors alone, and beside the files that are read first. */
 TEST(params)
 {
-    static const char PARAMS[] = "{\"dim\":8,\"n_layers\":1,\"n_heads\":2,\"vocab_size\":32000}";
+    static const char PARAMS[] = JSON({"dim":8,"n_layers":1,"n_heads":2,"vocab_size":32000});
     char from[512];
     struct model *model;
     struct fault fault;

@@ -80,8 +80,7 @@ TEST(options)
     assert_int_equal(model->parameter_bytes, 4 * 8 * (5 + 6 + 7 + 1));
     model_release(model);
 
-    model = model_case_make("{\"scale\":0,\"rope\":{\"theta\":5e5,\"dim\":4,\"interleaved\":true}}",
-                            QKV);
+    model = model_case_make(JSON({"scale":0,"rope":{"theta":5e5,"dim":4,"interleaved":true}}), QKV);
     layer = &model->layers[0];
     assert_true(layer->options.scale == 0.0f && !layer->options.causal);
     assert_true(layer->options.window_left == -1 && layer->options.window_right == -1);

@@ -9,7 +9,7 @@
 static bool read_rope(struct model_config *config, const char *rope, struct fault *fault)
 {
     char text[512];
-    const int length = snprintf(text, sizeof text, "{\"rope\":%s}", rope);
+    const int length = snprintf(text, sizeof text, JSON({"rope":%s}), rope);
     assert_in_range(length, 1, (int)sizeof text - 1);
     return model_config_read(config, text, (size_t)length, fault);
 }
@@ -111,7 +111,7 @@ TEST(none)
     assert_true(read_rope(&config, "null", &fault));
     assert_false(config.has_rope);
     model_config_free(&config);
-    assert_true(read_rope(&config, "{\"scaling\":null}", &fault));
+    assert_true(read_rope(&config, JSON({"scaling":null}), &fault));
     assert_true(config.has_rope);
     assert_memory_equal(&config.rope.scaling, &NONE, sizeof NONE);
     model_config_free(&config);

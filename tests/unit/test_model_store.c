@@ -39,8 +39,8 @@ TEST(forms)
     store_write_model("file.safetensors", "{}", 1);
     store_write_model("a.b-c_d.safetensors", "{}", 2);
     store_make_folder("folder");
-    store_write_model("folder/model.safetensors", "{\"scale\":5}", 3);
-    store_write_text("folder/config.json", "{\"attention\":\"dot\",\"causal\":true}");
+    store_write_model("folder/model.safetensors", JSON({"scale":5}), 3);
+    store_write_text("folder/config.json", JSON({"attention":"dot","causal":true}));
     store_make_folder("metadata");
     store_write_model("metadata/model.safetensors", "{}", 4);
     store_make_folder("versions");
@@ -85,7 +85,7 @@ TEST(names)
     for (int i = 0; i < 5; i++) {
         store_make_folder(GOOD[i]);
         snprintf(path, sizeof path, "%s/config.json", GOOD[i]);
-        store_write_text(path, "{\"attention\":\"dot\"}");
+        store_write_text(path, JSON({"attention":"dot"}));
         snprintf(path, sizeof path, "%s/model.safetensors", GOOD[i]);
         store_write_model(path, "{}", (float)i);
     }
@@ -129,7 +129,7 @@ TEST(directory_is_model)
     int failed_count;
     bool created;
     store_write_model("model.safetensors", "{}", 8);
-    store_write_text("config.json", "{\"attention\":\"dot\"}");
+    store_write_text("config.json", JSON({"attention":"dot"}));
     store = store_open(NULL, 0);
     store_expect_served(store, NULL, 8);
     store_expect_served(store, strrchr(store_directory, '/') + 1, 8);
@@ -155,9 +155,9 @@ TEST(unavailable)
     store_write_text("empty.safetensors", "");
     store_make_folder("checkpoint");
     store_write_model("checkpoint/model.safetensors", "{}", 1);
-    store_write_text("checkpoint/config.json", "{\"model_type\":\"llama\",\"hidden_size\":64}");
+    store_write_text("checkpoint/config.json", JSON({"model_type":"llama","hidden_size":64}));
     store_make_folder("shards");
-    store_write_text("shards/config.json", "{\"attention\":\"dot\"}");
+    store_write_text("shards/config.json", JSON({"attention":"dot"}));
     store_write_text("shards/model.safetensors.index.json", "{}");
     store_make_folder("nothing");
     store_write_model("good.safetensors", "{}", 9);
@@ -226,7 +226,7 @@ TEST(wrong_files)
     for (int i = 0; i < WRONG_COUNT; i++) {
         store_make_folder(WRONG_FILES[i].name);
         snprintf(path, sizeof path, "%s/config.json", WRONG_FILES[i].name);
-        store_write_text(path, "{\"attention\":\"dot\"}");
+        store_write_text(path, JSON({"attention":"dot"}));
         snprintf(path, sizeof path, "%s/%s", WRONG_FILES[i].name, WRONG_FILES[i].file);
         store_write_text(path, WRONG_FILES[i].text);
     }
@@ -305,7 +305,7 @@ TEST(broken_links)
     store_write_model("config/model.safetensors", "{}", 1);
     make_link("tokenizer", "tokenizer.json");
     store_write_model("tokenizer/model.safetensors", "{}", 1);
-    store_write_text("tokenizer/config.json", "{\"attention\":\"dot\"}");
+    store_write_text("tokenizer/config.json", JSON({"attention":"dot"}));
     struct model_store *store = store_open(NULL, 4);
     store_expect_refused(store, "model", FAULT_LOADING,
                          "'model.safetensors' is a link that leads nowhere: put the file there");

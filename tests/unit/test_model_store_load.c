@@ -97,7 +97,7 @@ TEST(a_failed_load)
 TEST(other_forms)
 {
     store_make_folder("other");
-    store_write_text("other/config.json", "{\"model_type\":\"llama\"}");
+    store_write_text("other/config.json", JSON({"model_type":"llama"}));
     struct model_store *store = store_open(NULL, 1);
     expect_not_loaded(store, "other", NULL, FAULT_BINARY, "nor its index and shards");
     store_write_text("other/model.onnx", "?");
@@ -165,11 +165,11 @@ TEST(load_with_a_config)
     struct model *model;
     store_write_model("m.safetensors", "{}", 1);
     struct model_store *store = store_open(NULL, 0);
-    expect_loaded(store, "m", "{\"causal\":true}", 1);
+    expect_loaded(store, "m", JSON({"causal":true}), 1);
     assert_true(model_store_resolve(store, NULL, "m", &model, &fault));
     assert_true(model->layers[0].options.causal);
     model_release(model);
-    expect_not_loaded(store, "m", "{\"causal\":1}", FAULT_TYPE, "causal");
+    expect_not_loaded(store, "m", JSON({"causal":1}), FAULT_TYPE, "causal");
     expect_not_loaded(store, "m", "{", FAULT_JSON, "model 'm' was not loaded: ");
     expect_loaded(store, "m", NULL, 1);
     assert_true(model_store_resolve(store, NULL, "m", &model, &fault));

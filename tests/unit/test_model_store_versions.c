@@ -104,8 +104,8 @@ TEST(all_are_there)
     store_write_text("m/11", ""); /* no folder */
     struct model_store *store = store_open(NULL, 0);
     expect_listed(store, "m/1:READY m/2:READY m/10:READY*");
-    expect_versions(store, "m", "[\"1\",\"2\",\"10\"]");
-    expect_versions(store, "demo", "[\"1\"]");
+    expect_versions(store, "m", JSON(["1","2","10"]));
+    expect_versions(store, "demo", JSON(["1"]));
     expect_versions(store, "nobody", "[]");
     store_expect_served(store, "m", 10);
     store_expect_served(store, NULL, 10); /* one model, though it has three versions */
@@ -147,7 +147,7 @@ TEST(a_broken_one_is_passed_over)
     struct model_store *store = store_open(NULL, 2);
     expect_listed(store, "m/1:READY m/2:READY* m/3:UNAVAILABLE m/4:UNAVAILABLE");
     store_expect_served(store, "m", 2);
-    expect_versions(store, "m", "[\"1\",\"2\"]");
+    expect_versions(store, "m", JSON(["1","2"]));
     expect_no_version(store, "m", "3", FAULT_LOADING, "no model.safetensors");
     expect_no_version(store, "m", "4", FAULT_LOADING, "safetensors file begins");
     model_store_free(store);
@@ -201,7 +201,7 @@ TEST(rescan)
     replace("changed.safetensors", 20);
     unlink(store_path("gone.safetensors"));
     store_write_model("new.safetensors", "{}", 5);
-    store_write_text("folder/config.json", "{\"causal\":true}");
+    store_write_text("folder/config.json", JSON({"causal":true}));
     store_write_model("demo.safetensors", "{}", 6); /* the name of a built-in one */
     model_store_rescan(store, always);
     store_expect_served(store, "changed", 2);

@@ -52,10 +52,10 @@ TEST(written_is_read)
     void *bytes;
     size_t size;
     uint64_t shape[2];
-    assert_true(safetensors_write(&bytes, &size, tensors, 3, "attnd", "{\"a\":\"\\\"\"}", &fault));
+    assert_true(safetensors_write(&bytes, &size, tensors, 3, "attnd", JSON({"a":"\""}), &fault));
     assert_true(safetensors_read(&file, bytes, size, &fault));
     assert_int_equal(file.header_size % 8, 0);
-    assert_string_equal(safetensors_metadata(&file, "attnd")->value, "{\"a\":\"\\\"\"}");
+    assert_string_equal(safetensors_metadata(&file, "attnd")->value, JSON({"a":"\""}));
     const struct safetensors_entry *entry = safetensors_find(&file, "q\"\xC3\xA9");
     assert_non_null(entry);
     safetensors_shape(entry, shape, 2);

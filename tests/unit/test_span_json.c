@@ -39,7 +39,7 @@ static cJSON *spans_of(const struct span_record *record, cJSON **whole)
     static char buffer[SPAN_JSON_BYTES_MAX + 512];
     struct fault fault;
     struct text text = text_in(buffer, sizeof buffer);
-    span_json_begin(&text, "[{\"key\":\"service.name\",\"value\":{\"stringValue\":\"x\"}}]");
+    span_json_begin(&text, JSON([{"key":"service.name","value":{"stringValue":"x"}}]));
     span_json_write(&text, record, UNIX_NS);
     span_json_end(&text);
     assert_true(text_finish(&text, &fault));

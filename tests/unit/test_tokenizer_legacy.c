@@ -120,7 +120,7 @@ TEST(bert)
 TEST(bert_cased)
 {
     write_text("vocab.txt", LINES);
-    write_text("tokenizer_config.json", "{\"do_lower_case\":false}");
+    write_text("tokenizer_config.json", JSON({"do_lower_case":false}));
     struct tokenizer *tokenizer = open_folder();
     expect_ids(tokenizer, "The the caf\xC3\xA9", NULL, "2 1 5 1 3", NULL);
     tokenizer_free(tokenizer);
@@ -139,17 +139,17 @@ TEST(lines)
 TEST(classes_of_words)
 {
     write_text("vocab.txt", "<unk>\n<cls>\n<sep>\nthe\n<s>\n</s>\n[UNK]\n");
-    write_text("config.json", "{\"model_type\":\"funnel\"}");
+    write_text("config.json", JSON({"model_type":"funnel"}));
     struct tokenizer *tokenizer = open_folder();
     expect_ids(tokenizer, "the", "the", "1 3 2 3 2", "20011");
     tokenizer_free(tokenizer);
-    write_text("tokenizer_config.json", "{\"tokenizer_class\":\"MPNetTokenizerFast\"}");
+    write_text("tokenizer_config.json", JSON({"tokenizer_class":"MPNetTokenizerFast"}));
     tokenizer = open_folder();
     expect_ids(tokenizer, "the", "the", "4 3 5 5 3 5", NULL);
     tokenizer_free(tokenizer);
-    write_text("tokenizer_config.json", "{\"tokenizer_class\":\"BertJapaneseTokenizer\"}");
+    write_text("tokenizer_config.json", JSON({"tokenizer_class":"BertJapaneseTokenizer"}));
     expect_refused("vocab.txt: how the tokenizer_class BertJapaneseTokenizer reads it");
-    write_text("tokenizer_config.json", "{\"tokenizer_class\":\"BertTokenizer\"}");
+    write_text("tokenizer_config.json", JSON({"tokenizer_class":"BertTokenizer"}));
     expect_refused("vocab.txt: the token [CLS], which is put around each text, is not in");
     write_text("tokenizer_config.json", "{");
     expect_refused("tokenizer_config.json: ");
@@ -194,7 +194,7 @@ TEST(added_tokens)
 {
     write_text("vocab.json", PAIRS);
     write_text("merges.txt", MERGES);
-    write_text("added_tokens.json", "{\"<new>\":10,\"<newer>\":11}");
+    write_text("added_tokens.json", JSON({"<new>":10,"<newer>":11}));
     write_text("tokenizer_config.json",
                "{\"additional_special_tokens\":[\"<new>\"],\"added_tokens_decoder\":{"
                "\"12\":{\"content\":\"<own>\",\"special\":true,\"rstrip\":true}}}");
@@ -219,15 +219,15 @@ TEST(broken_pairs)
     write_text("merges.txt", "a z\n");
     expect_refused("vocab.json: ");
     write_text("merges.txt", MERGES);
-    write_text("vocab.json", "{\"a\":0,\"b\":0}");
+    write_text("vocab.json", JSON({"a":0,"b":0}));
     expect_refused("vocab.json: ");
-    write_text("vocab.json", "{\"a\":\"x\"}");
+    write_text("vocab.json", JSON({"a":"x"}));
     expect_refused("vocab.json: a is a string; expected an id");
-    write_text("vocab.json", "{\"a\":1e9}");
+    write_text("vocab.json", JSON({"a":1e9}));
     expect_refused("vocab.json: a is a number; expected an id");
     write_text("vocab.json", "{\"a\":0");
     expect_refused("vocab.json: ");
-    write_text("vocab.json", "{\"a\":0}");
+    write_text("vocab.json", JSON({"a":0}));
     write_text("merges.txt", "a z\n");
     expect_refused("vocab.json: model BPE: merges[0]");
 }
@@ -326,13 +326,13 @@ TEST(sentencepiece_unigram)
     assert_string_equal(tokenizer_file(tokenizer), "spiece.model");
     expect_ids(tokenizer, "  ab   ab  ", NULL, "4 4", NULL);
     tokenizer_free(tokenizer);
-    write_text("config.json", "{\"model_type\":\"t5\"}");
+    write_text("config.json", JSON({"model_type":"t5"}));
     tokenizer = open_folder();
     assert_int_equal(tokenizer_find(tokenizer, "<extra_id_99>"), 10);
     assert_int_equal(tokenizer_find(tokenizer, "<extra_id_0>"), 109);
     expect_ids(tokenizer, "ab", "ab", "4 2 4 2", "0000");
     tokenizer_free(tokenizer);
-    write_text("tokenizer_config.json", "{\"tokenizer_class\":\"XLMRobertaTokenizer\"}");
+    write_text("tokenizer_config.json", JSON({"tokenizer_class":"XLMRobertaTokenizer"}));
     tokenizer = open_folder();
     assert_int_equal(tokenizer_find(tokenizer, "<mask>"), 11);
     expect_ids(tokenizer, "ab ? <mask>", "ab", "0 5 9 3 11 2 2 5 2", NULL);

@@ -193,7 +193,7 @@ TEST(long_marks)
     text[0] = 'a';
     for (size_t i = 0; i < COUNT; i++)
         memcpy(text + 1 + 2 * i, i % 2 ? "\xCC\xA3" : "\xCC\x81", 2);
-    assert_true(build(&built, "{\"type\":\"NFC\"}"));
+    assert_true(build(&built, JSON({"type":"NFC"})));
     normalize(&built, &pieces, text, 1 + 2 * COUNT, &arena);
     assert_int_equal(pieces.count, 1);
     assert_memory_equal(pieces.bytes, "\xE1\xBA\xA1\xCC\xA3", 5); /* the first U+0323 composes */
@@ -239,8 +239,7 @@ TEST(trie_that_lies)
     struct arena arena;
     struct pieces pieces;
     arena_init(&arena, 1 << 20);
-    assert_true(build(&built, "{\"type\":\"Precompiled\",\"precompiled_charsmap\":"
-                              "\"BAAAAP///39h\"}"));
+    assert_true(build(&built, JSON({"type":"Precompiled","precompiled_charsmap":"BAAAAP///39h"})));
     normalize(&built, &pieces, "a\xC3\xA9", 3, &arena);
     assert_int_equal(pieces.size, 3);
     arena_free(&arena);
