@@ -6,7 +6,10 @@
 
 extern const struct operation trace_single, trace_batch, trace_of_session;
 
-/* trace_fields.c: reads the body, of the format of call->form, into the request's items. A fault of
+/* trace_fields.c: the fields of a trace, */
+extern const struct field_table trace_fields;
+
+/* and what reads the body, of the format of call->form, into the request's items. A fault of
  * an item of a batch is its own; false for a fault of the whole body. */
 bool trace_fields_read(struct call *call, bool batch, struct fault *fault);
 

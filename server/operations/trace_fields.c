@@ -160,10 +160,10 @@ static const struct field ROWS[] = {
     { .name = "keep", .kind = FIELD_OWN, .own = read_keep },
 };
 
-static const struct field_table trace_fields = { .rows = ROWS,
-                                                 .count = COUNT_OF(ROWS),
-                                                 .policy = FIELDS_LISTED,
-                                                 .bytes = sizeof(struct trace_item) };
+const struct field_table trace_fields = { .rows = ROWS,
+                                          .count = COUNT_OF(ROWS),
+                                          .policy = FIELDS_LISTED,
+                                          .bytes = sizeof(struct trace_item) };
 static const struct field_table trace_batch_fields = { .rows = ROWS,
                                                        .count = COUNT_OF(ROWS),
                                                        .policy = FIELDS_LISTED,
