@@ -23,6 +23,13 @@ bool json_answer_begin(struct json_answer *answer, struct exchange *exchange)
     return true;
 }
 
+void json_answer_fail(struct json_answer *answer, const struct fault *fault)
+{
+    text_free(&answer->text);
+    arena_free(&answer->arena);
+    exchange_fail(answer->exchange, fault);
+}
+
 void json_answer_end(struct json_answer *answer)
 {
     answer->writer->kind->end(answer->writer);

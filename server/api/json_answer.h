@@ -16,6 +16,9 @@ struct json_answer {
 /* False: there was no memory, and the exchange is answered with that. */
 bool json_answer_begin(struct json_answer *answer, struct exchange *exchange);
 
+/* Drops what was written, and replies with the fault. */
+void json_answer_fail(struct json_answer *answer, const struct fault *fault);
+
 /* Ends the object, and replies with status 200. */
 void json_answer_end(struct json_answer *answer);
 

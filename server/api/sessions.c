@@ -11,11 +11,16 @@
 
 #include <string.h>
 
-static void say_one(void *context, struct session *session)
+/* Those that are held, which it releases. */
+static void say_all(struct writer *writer, struct session **held, int64_t count)
 {
-    struct writer *writer = context;
-    writer->kind->object(writer, NULL);
-    session_say(writer, session);
+    writer->kind->list(writer, "sessions");
+    for (int64_t i = 0; i < count; i++) {
+        writer->kind->object(writer, NULL);
+        session_say(writer, held[i]);
+        writer->kind->end(writer);
+        session_release(held[i]);
+    }
     writer->kind->end(writer);
 }
 
@@ -24,19 +29,23 @@ void sessions_list(struct exchange *exchange)
     const struct service *service = exchange_context(exchange);
     struct json_answer answer;
     struct fault fault;
-    int64_t offset, limit;
+    int64_t offset, limit, total;
     if (!query_number_read_part(exchange, &offset, &limit, &fault)) {
         exchange_fail(exchange, &fault);
         return;
     }
     if (!json_answer_begin(&answer, exchange))
         return;
-    struct writer *writer = answer.writer;
-    writer->kind->list(writer, "sessions");
-    const int64_t total = session_store_list(service->sessions, exchange_key(exchange), offset,
-                                             limit, say_one, writer);
-    writer->kind->end(writer);
-    writer->kind->integer(writer, "total", total);
+    struct session **held = arena_calloc(&answer.arena, (size_t)limit, sizeof(struct session *));
+    if (!held) {
+        fault_no_memory(&fault);
+        json_answer_fail(&answer, &fault);
+        return;
+    }
+    say_all(
+        answer.writer, held,
+        session_store_list(service->sessions, exchange_key(exchange), offset, held, limit, &total));
+    answer.writer->kind->integer(answer.writer, "total", total);
     json_answer_end(&answer);
 }
 

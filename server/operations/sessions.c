@@ -283,11 +283,11 @@ static bool create(struct change *change, struct fault *fault)
 static bool change_session(struct change *change, struct fault *fault)
 {
     struct session *session = change->session;
+    const struct session_settings *settings = &change->settings;
     (void)fault;
-    if (change->settings.ttl_ns > 0)
-        atomic_store(&session->ttl_ns, change->settings.ttl_ns);
-    if (change->settings.has_evictable)
-        atomic_store(&session->is_evictable, change->settings.is_evictable);
+    session_store_set(change->call.service->sessions, session,
+                      settings->ttl_ns > 0 ? settings->ttl_ns : session->ttl_ns,
+                      settings->has_evictable ? settings->is_evictable : session->is_evictable);
     return true;
 }
 

@@ -50,15 +50,11 @@ static void delete (const char *id)
     session_release(session);
 }
 
-static void skip_one(void *context, struct session *session)
-{
-    (void)context;
-    (void)session;
-}
-
 static int64_t count_all(void)
 {
-    return session_store_list(store, NULL, 0, 0, skip_one, NULL);
+    int64_t total;
+    session_store_list(store, NULL, 0, NULL, 0, &total);
+    return total;
 }
 
 static const char *name_of(char name[16], uint64_t number)
@@ -222,7 +218,7 @@ TEST(evict_forks)
     struct session_budget *budget = session_store_budget(store);
     assert_int_equal(atomic_load(&budget->bytes), 0);
     struct session *firm = add_evictable("firm", NULL);
-    firm->is_evictable = false;
+    session_store_set(store, firm, firm->ttl_ns, false);
     add_evictable("of firm", session_fork(firm)); /* its end frees no page */
     struct session *first = add_evictable("first", NULL);
     add_evictable("fork", session_fork(first));
@@ -315,7 +311,7 @@ TEST(count_max)
     store = session_store_create(SIZE_MAX, MOST, NULL);
     assert_non_null(store);
     add("a", 600 * SECOND);
-    add("b", 600 * SECOND)->is_evictable = true;
+    session_store_set(store, add("b", 600 * SECOND), 600 * SECOND, true);
     struct session *c = add("c", 600 * SECOND);
     assert_true(session_store_takes(store, "d", NULL, &fault));
     add("d", 600 * SECOND);
@@ -328,7 +324,7 @@ TEST(count_max)
     assert_non_null(strstr(fault.message, "3 sessions, as many as there may be (--sessions-max)"));
     assert_int_equal(count_all(), MOST);
     delete ("d");
-    atomic_store(&c->ttl_ns, 0); /* it has expired, and no sweep has come */
+    session_store_set(store, c, 0, false); /* it has expired, and no sweep has come */
     add("e", 600 * SECOND);
     add("f", 600 * SECOND);
     assert_false(is_there("c"));
@@ -336,6 +332,66 @@ TEST(count_max)
     assert_int_equal(count_all(), MOST);
     session_store_free(store);
     store = usual;
+}
+
+/* Where there are as many as there may be, and memory is short, what makes room is found without a
+ * look at all of them: this ends soon. The least recently used ones end, in their order. */
+TEST(many_evictable)
+{
+    const int64_t most = (int64_t)problem_count(MANY);
+    struct session_store *usual = store;
+    char name[16];
+    store = session_store_create(SIZE_MAX, most, NULL);
+    assert_non_null(store);
+    for (int64_t i = 0; i < most; i++)
+        session_store_set(store, add(name_of(name, (uint64_t)i), 600 * SECOND), 600 * SECOND, true);
+    for (int64_t i = 0; i < most; i += 2) { /* every second one is used, the others are not */
+        struct fault fault = { .code = FAULT_NONE };
+        session_release(session_store_find(store, name_of(name, (uint64_t)i), NULL, NULL, &fault));
+    }
+    for (int64_t i = 0; i < most / 2; i++) {
+        assert_true(is_there(name_of(name, (uint64_t)(2 * i + 1))));
+        add(name_of(name, (uint64_t)(most + i)), 600 * SECOND);
+        assert_false(is_there(name_of(name, (uint64_t)(2 * i + 1))));
+    }
+    assert_int_equal(count_all(), most);
+    struct session_budget *budget = session_store_budget(store);
+    budget->bytes_max = atomic_load(&budget->bytes);
+    const size_t own = budget->bytes_max / (size_t)most;
+    for (int64_t i = 0; i < most / 2; i++) {
+        assert_true(is_there(name_of(name, (uint64_t)(2 * i))));
+        assert_true(session_store_evict(store, (size_t)(i + 1) * own));
+        assert_false(is_there(name_of(name, (uint64_t)(2 * i))));
+    }
+    assert_int_equal(count_all(), most - most / 2);
+    session_store_free(store);
+    store = usual;
+}
+
+/* What a name has is known without a look at all sessions: this ends soon. */
+TEST(many_of_others)
+{
+    const int64_t most = (int64_t)problem_count(MANY);
+    struct fault fault = { .code = FAULT_NONE };
+    struct access_accounts *accounts = access_accounts_create();
+    struct access_key key = { .account = access_accounts_hold(accounts, "anna"),
+                              .limits = { .sessions = 1 } };
+    char name[16];
+    for (int64_t i = 0; i < most; i++)
+        add(name_of(name, (uint64_t)i), 600 * SECOND);
+    assert_true(session_store_takes(store, "own", &key, &fault));
+    struct session *own = session_create(model, NULL, model->layer_count);
+    own->ttl_ns = 600 * SECOND;
+    assert_true(session_store_add(store, own, "own", &key, &fault));
+    for (int64_t i = 0; i < most; i++)
+        assert_false(session_store_takes(store, "more", &key, &fault));
+    assert_int_equal(fault.code, FAULT_QUOTA);
+    session_store_set(store, own, 0, false); /* it has expired, and no sweep has come */
+    assert_true(session_store_takes(store, "more", &key, &fault));
+    for (int64_t i = 0; i < most; i++)
+        delete (name_of(name, (uint64_t)i));
+    access_account_release(key.account);
+    access_accounts_free(accounts);
 }
 
 ALL_TESTS(open_store, close_store);

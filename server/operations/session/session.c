@@ -162,8 +162,10 @@ struct session *session_fork(const struct session *session)
 
 size_t session_own_bytes(const struct session *session)
 {
-    enum { NODE_BYTES = 48, BLOCKS_BYTES = 32 }; /* of the store's tree; beside two of malloc's */
-    size_t bytes = sizeof *session + NODE_BYTES + BLOCKS_BYTES;
+    /* Of the store's tree; of its other places, with half as much room to grow; beside two of
+     * malloc's. */
+    enum { NODE_BYTES = 48, PLACE_BYTES = 48, BLOCKS_BYTES = 32 };
+    size_t bytes = sizeof *session + NODE_BYTES + PLACE_BYTES + BLOCKS_BYTES;
     for (int64_t i = 0; i < session->layer_count; i++)
         bytes += sizeof *session->layers
                  + (size_t)session->layers[i].rows.part_count * sizeof(struct session_part);

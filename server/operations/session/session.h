@@ -39,6 +39,13 @@ enum session_end { SESSION_LIVES, SESSION_DELETED, SESSION_EXPIRED, SESSION_EVIC
 
 struct session_ticket;
 
+/* Where it stands in its store (session_places.h). */
+struct session_place {
+    int64_t entry;          /* in the order of their making */
+    int64_t by_end, by_use; /* in the heaps; -1: in none */
+    int64_t used_ns;        /* the last use that the heaps know, or an earlier one */
+};
+
 struct session {
     _Atomic int holders;
     char id[SESSION_NAME_MAX + 1];
@@ -60,7 +67,9 @@ struct session {
     int64_t layer_count;
 
     LIST_OF(struct session_ticket) tickets; /* guarded by session_turn.c */
-    LIST_LINK(struct session) in_store;     /* guarded by the store, as are the next two */
+    /* Guarded by the store. */
+    struct session_place place;
+    struct session *next;            /* of sessions that were taken out together */
     struct session *earlier, *later; /* of the same id: replaced ones, until the new one is kept */
 };
 

@@ -110,8 +110,7 @@ bool session_is_expired(const struct session *session, int64_t now_ns)
 void session_store_take_from_place(struct session_store *store, struct session *session)
 {
     tdelete(session, &store->by_id, session_store_compare);
-    LIST_TAKE_OUT(&store->all, session, in_store);
-    store->count--;
+    session_places_take_out(&store->places, session);
     if (session->account)
         session->account->sessions--;
     metrics_gauge_add(METRICS_SESSIONS, -1);
@@ -233,7 +232,7 @@ void session_store_let_go(struct session_store *store, struct session *first)
 {
     struct fault fault;
     for (struct session *next; first; first = next) {
-        next = first->in_store.next;
+        next = first->next;
         if (!session_store_remove_file(first, &fault))
             log_kept(first->id, &fault);
         session_store_drop_unloaded(store, first);
@@ -243,12 +242,7 @@ void session_store_let_go(struct session_store *store, struct session *first)
 
 /* -------------------------------------------------------------- which are evicted -- */
 
-static int compare_uses(const void *a, const void *b)
-{
-    const struct session *one = *(struct session *const *)a, *other = *(struct session *const *)b;
-    const int64_t used = atomic_load(&one->used_ns), other_used = atomic_load(&other->used_ns);
-    return used < other_used ? -1 : used > other_used;
-}
+/* In a page, ending and bytes_ending are 0 but while sessions are chosen. */
 
 static void pages_forget(struct session *session)
 {
@@ -289,87 +283,94 @@ static size_t pages_take_back(struct session *session)
     return bytes;
 }
 
+/* Sessions that were left out of the store's places for a while, joined by next. */
+static void let_in(struct session_places *places, struct session *first)
+{
+    for (; first; first = first->next)
+        session_places_let_in(places, first);
+}
+
+/* The least recently used of those that are evictable and that nobody holds, left out; NULL: there
+ * is none. Those that are held are left out too, and put before *held. */
+static struct session *next_candidate(struct session_places *places, struct session **held)
+{
+    struct session *session;
+    while ((session = session_places_unused(places))) {
+        session_places_pass(places, session);
+        if (atomic_load(&session->holders) == 1)
+            return session;
+        session->next = *held;
+        *held = session;
+    }
+    return NULL;
+}
+
+/* Takes back those of the tried sessions, the last one first, without which enough is freed.
+ * Returns the others, and joins these to *spared. */
+static struct session *choose(struct session *tried, size_t freed, size_t bytes,
+                              struct session **spared)
+{
+    const bool is_enough = freed >= bytes;
+    struct session *chosen = NULL;
+    for (struct session *session = tried, *next; session; session = next) {
+        next = session->next;
+        const size_t own = pages_take_back(session);
+        const bool is_needed = is_enough && freed - own < bytes;
+        struct session **list = is_needed ? &chosen : spared;
+        if (is_needed)
+            pages_add(session);
+        else
+            freed -= own;
+        session->next = *list;
+        *list = session;
+    }
+    return chosen;
+}
+
 /* Chooses among sessions that nobody holds but the store, under its mutex: the least recently used
  * ones whose end frees so many bytes, without those whose end frees none of them. A page that they
- * share counts once, and one that another session has not at all. Puts the chosen first and returns
- * how many they are; 0: all of them together would not free so many. */
-static int64_t choose_evicted(struct session **sessions, int64_t count, size_t bytes)
+ * share counts once, and one that another session has not at all. Returns them, joined by next;
+ * NULL: all of them together would not free so many. */
+static struct session *choose_evicted(struct session_places *places, size_t bytes)
 {
+    struct session *tried = NULL, *spared = NULL, *session;
     size_t freed = 0;
-    int64_t tried = 0, chosen = 0;
-    for (int64_t i = 0; i < count; i++)
-        pages_forget(sessions[i]);
-    qsort(sessions, (size_t)count, sizeof(struct session *), compare_uses);
-    while (tried < count && freed < bytes)
-        freed += pages_add(sessions[tried++]);
-    const bool is_enough = freed >= bytes;
-    for (int64_t i = tried - 1; i >= 0; i--) { /* the last one used stays first */
-        struct session *session = sessions[i];
-        const size_t own = pages_take_back(session);
-        if (is_enough && freed - own >= bytes) {
-            freed -= own;
-            sessions[i] = NULL;
-        } else if (is_enough) {
-            pages_add(session);
-        }
+    while (freed < bytes && (session = next_candidate(places, &spared))) {
+        freed += pages_add(session);
+        session->next = tried;
+        tried = session;
     }
-    for (int64_t i = 0; is_enough && i < tried; i++)
-        if (sessions[i])
-            sessions[chosen++] = sessions[i];
+    struct session *chosen = choose(tried, freed, bytes, &spared);
+    for (session = chosen; session; session = session->next)
+        pages_forget(session);
+    let_in(places, spared);
     return chosen;
 }
 
 /* --------------------------------------------------------------------------- room -- */
 
-static bool is_candidate(const struct session *session)
+struct session *session_store_spare(struct session_store *store)
 {
-    return session->is_evictable && atomic_load(&session->holders) == 1;
-}
-
-struct session *session_store_spare(const struct session_store *store, int64_t now_ns,
-                                    enum session_end *why)
-{
-    struct session *spare = NULL;
-    *why = SESSION_EVICTED;
-    for (struct session *s = store->all.first; s; s = s->in_store.next) {
-        if (session_is_expired(s, now_ns)) {
-            *why = SESSION_EXPIRED;
-            return s;
-        }
-        if (is_candidate(s) && (!spare || atomic_load(&s->used_ns) < atomic_load(&spare->used_ns)))
-            spare = s;
-    }
+    struct session *held = NULL, *spare = next_candidate(&store->places, &held);
+    let_in(&store->places, held);
+    if (spare)
+        session_places_let_in(&store->places, spare);
     return spare;
-}
-
-/* In an array of malloc's; NULL: no memory. */
-static struct session **candidates(const struct session_store *store, int64_t *count)
-{
-    struct session **found = calloc((size_t)store->count + 1, sizeof(struct session *));
-    for (struct session *s = store->all.first; found && s; s = s->in_store.next)
-        if (is_candidate(s))
-            found[(*count)++] = s;
-    return found;
 }
 
 bool session_store_evict(struct session_store *store, size_t bytes_wanted)
 {
-    LIST_OF(struct session) ended = { NULL };
-    int64_t count = 0, chosen = 0;
+    struct session *chosen = NULL;
     pthread_mutex_lock(&store->mutex);
     const size_t used = atomic_load(&store->budget.bytes), most = store->budget.bytes_max;
     const size_t room = used < most ? most - used : 0;
-    struct session **found = room < bytes_wanted ? candidates(store, &count) : NULL;
-    if (found)
-        chosen = choose_evicted(found, count, bytes_wanted - room);
-    for (int64_t i = 0; i < chosen; i++) {
-        session_store_take_out(store, found[i], SESSION_EVICTED);
-        LIST_APPEND(&ended, found[i], in_store);
-    }
+    if (room < bytes_wanted)
+        chosen = choose_evicted(&store->places, bytes_wanted - room);
+    for (struct session *session = chosen; session; session = session->next)
+        session_store_take_out(store, session, SESSION_EVICTED);
     pthread_mutex_unlock(&store->mutex);
-    free(found);
-    session_store_let_go(store, ended.first);
-    return room >= bytes_wanted || chosen > 0;
+    session_store_let_go(store, chosen);
+    return room >= bytes_wanted || chosen;
 }
 
 bool session_store_make_room(struct session_store *store, size_t bytes, struct fault *fault)

@@ -158,18 +158,6 @@ static bool has_file(const struct session *session)
 
 /* ------------------------------------------------------------------------- all -- */
 
-struct all {
-    struct session **sessions; /* held */
-    int64_t count, capacity;
-};
-
-static void take(void *context, struct session *session)
-{
-    struct all *all = context;
-    if (all->count < all->capacity)
-        all->sessions[all->count++] = session_hold(session);
-}
-
 static void log_lost(const struct session *session, const struct fault *fault)
 {
     log_line(LOG_ERROR, "session lost", LOG_STRING("session", session->id),
@@ -181,20 +169,19 @@ bool session_save_write(const struct session_save *save, struct session_store *s
 {
     const int64_t start_ns = clock_now_ns();
     struct fault fault;
-    struct all all = { .count = 0 };
     size_t bytes = 0;
-    int64_t written = 0, lost = 0;
+    int64_t total, written = 0, lost = 0;
     session_store_sweep(sessions, start_ns);
-    all.capacity = session_store_list(sessions, NULL, 0, 0, take, &all);
-    all.sessions = calloc((size_t)all.capacity + 1, sizeof(struct session *));
-    if (!all.sessions) {
-        log_line(LOG_ERROR, "sessions lost", LOG_NUMBER("count", all.capacity),
+    session_store_list(sessions, NULL, 0, NULL, 0, &total);
+    struct session **all = calloc((size_t)total + 1, sizeof(struct session *));
+    if (!all) {
+        log_line(LOG_ERROR, "sessions lost", LOG_NUMBER("count", total),
                  LOG_STRING("reason", "no memory"));
-        return all.capacity == 0;
+        return total == 0;
     }
-    session_store_list(sessions, NULL, 0, all.capacity, take, &all);
-    for (int64_t i = 0; i < all.count; i++) {
-        struct session *session = all.sessions[i];
+    const int64_t count = session_store_list(sessions, NULL, 0, all, total, &total);
+    for (int64_t i = 0; i < count; i++) {
+        struct session *session = all[i];
         if (write_session(save, session, start_ns, &fault)) {
             bytes += session_bytes(session);
             written++;
@@ -204,7 +191,7 @@ bool session_save_write(const struct session_save *save, struct session_store *s
         }
         session_release(session);
     }
-    free(all.sessions);
+    free(all);
     log_line(LOG_INFO, "sessions saved", LOG_NUMBER("count", written), LOG_NUMBER("lost", lost),
              LOG_NUMBER("bytes", bytes), LOG_MS("ms", clock_now_ns() - start_ns));
     return lost == 0;
@@ -407,8 +394,7 @@ void session_save_restore(const struct session_save *save, struct session_store 
                      LOG_STRING("reason", fault.message));
     }
     add_unloaded(sessions, &entries);
-    if (!session_store_sort(sessions, &fault))
-        log_line(LOG_WARNING, "sessions not in order", LOG_STRING("reason", fault.message));
+    session_store_sort(sessions);
     log_line(LOG_INFO, "sessions restored", LOG_NUMBER("count", made),
              LOG_NUMBER("aside", entries.count - made), LOG_MS("ms", clock_now_ns() - start_ns));
 }

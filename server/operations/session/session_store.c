@@ -40,11 +40,13 @@ void session_store_free(struct session_store *store)
 {
     if (!store)
         return;
-    while (store->all.first) {
-        struct session *session = store->all.first;
+    int64_t next = 0;
+    struct session *session;
+    while ((session = session_places_next(&store->places, true, NULL, &next))) {
         session_store_take_out(store, session, SESSION_DELETED);
         session_release(session);
     }
+    session_places_free(&store->places);
     session_store_free_unloaded(store);
     pthread_mutex_destroy(&store->mutex);
     free(store);
@@ -52,32 +54,31 @@ void session_store_free(struct session_store *store)
 
 void session_store_sweep(struct session_store *store, int64_t now_ns)
 {
-    LIST_OF(struct session) expired = { NULL };
+    struct session *session, *expired = NULL, *held = NULL;
     pthread_mutex_lock(&store->mutex);
-    for (struct session *session = store->all.first, *next; session; session = next) {
-        next = session->in_store.next;
-        if (!session_is_expired(session, now_ns))
-            continue;
-        session_store_take_out(store, session, SESSION_EXPIRED);
-        LIST_APPEND(&expired, session, in_store);
+    while ((session = session_places_expired(&store->places, now_ns))) {
+        struct session **list = session_is_expired(session, now_ns) ? &expired : &held;
+        if (list == &expired)
+            session_store_take_out(store, session, SESSION_EXPIRED);
+        else
+            session_places_pass(&store->places, session);
+        session->next = *list;
+        *list = session;
     }
+    for (; held; held = held->next)
+        session_places_let_in(&store->places, held);
     pthread_mutex_unlock(&store->mutex);
-    session_store_let_go(store, expired.first);
+    session_store_let_go(store, expired);
 }
 
 /* ------------------------------------------------------------------------ a place -- */
 
-/* Whether the key may have one more. */
-static bool key_has_place(const struct session_store *store, const struct access_key *key,
-                          int64_t now_ns, struct fault *fault)
+/* Whether the key may have one more. What has expired was taken out before. */
+static bool key_has_place(const struct access_key *key, struct fault *fault)
 {
-    int64_t count = 0;
-    if (!key || key->limits.sessions == 0 || key->account->sessions < key->limits.sessions)
-        return true;
-    for (const struct session *s = store->all.first; s; s = s->in_store.next)
-        count += strcmp(session_owner(s), session_owner_of_key(key)) == 0
-                 && !session_is_expired(s, now_ns);
-    return count < key->limits.sessions
+    const int64_t most = key ? key->limits.sessions : 0;
+    const int64_t count = key ? key->account->sessions : 0;
+    return most == 0 || count < most
            || fault_set(fault, FAULT_QUOTA,
                         "'%s' has %lld sessions, as many as it may; delete one, or wait until one "
                         "ends",
@@ -85,24 +86,15 @@ static bool key_has_place(const struct session_store *store, const struct access
 }
 
 /* Whether the store may have one more: else *spare is the session that makes room, or NULL, with
- * the fault. All sessions are looked at for it, so a refusal holds for a while. */
-static bool has_place(struct session_store *store, int64_t now_ns, struct session **spare,
-                      enum session_end *why, struct fault *fault)
+ * the fault. */
+static bool has_place(struct session_store *store, struct session **spare, struct fault *fault)
 {
-    enum { LOOK_AGAIN_NS = 100000000 };
-    *spare = NULL;
-    if (store->count < store->count_max)
-        return true;
-    if (now_ns >= store->no_spare_until_ns)
-        *spare = session_store_spare(store, now_ns, why);
-    if (*spare)
-        return true;
-    if (now_ns >= store->no_spare_until_ns)
-        store->no_spare_until_ns = now_ns + LOOK_AGAIN_NS;
-    return fault_set(fault, FAULT_FULL,
-                     "there are %lld sessions, as many as there may be (--sessions-max); delete "
-                     "one, or wait until one ends",
-                     (long long)store->count);
+    *spare = store->places.count < store->count_max ? NULL : session_store_spare(store);
+    return *spare || store->places.count < store->count_max
+           || fault_set(fault, FAULT_FULL,
+                        "there are %lld sessions, as many as there may be (--sessions-max); delete "
+                        "one, or wait until one ends",
+                        (long long)store->places.count);
 }
 
 static bool is_taken(const char *id, struct fault *fault)
@@ -118,9 +110,10 @@ static bool put(struct session_store *store, struct session *session, struct fau
         return fault_no_memory(fault);
     if (*node != session)
         return is_taken(session->id, fault);
-    LIST_APPEND(&store->all, session, in_store);
-    store->count++;
-    store->no_spare_until_ns = INT64_MIN; /* it may be evictable */
+    if (!session_places_put(&store->places, session)) {
+        tdelete(session, &store->by_id, session_store_compare);
+        return fault_no_memory(fault);
+    }
     if (session->account)
         session->account->sessions++;
     metrics_gauge_add(METRICS_SESSIONS, 1);
@@ -128,17 +121,17 @@ static bool put(struct session_store *store, struct session *session, struct fau
 }
 
 static bool put_new(struct session_store *store, struct session *session,
-                    const struct access_key *key, int64_t now_ns, struct session **ended,
-                    struct fault *fault)
+                    const struct access_key *key, struct session **ended, struct fault *fault)
 {
-    enum session_end why;
     *ended = NULL;
     if (session_store_at(store, session->id, session_owner(session)))
         return is_taken(session->id, fault);
-    if (!key_has_place(store, key, now_ns, fault) || !has_place(store, now_ns, ended, &why, fault))
+    if (!key_has_place(key, fault) || !has_place(store, ended, fault))
         return false;
-    if (*ended)
-        session_store_take_out(store, *ended, why);
+    if (*ended) {
+        session_store_take_out(store, *ended, SESSION_EVICTED);
+        (*ended)->next = NULL;
+    }
     return put(store, session, fault);
 }
 
@@ -174,7 +167,7 @@ bool session_store_add(struct session_store *store, struct session *session, con
     struct session *ended;
     struct session *expired =
         session_store_take_expired(store, session->id, session_owner(session), now_ns);
-    const bool good = put_new(store, session, key, now_ns, &ended, fault);
+    const bool good = put_new(store, session, key, &ended, fault);
     pthread_mutex_unlock(&store->mutex);
     session_store_let_go(store, expired);
     session_store_let_go(store, ended);
@@ -191,13 +184,12 @@ bool session_store_takes(struct session_store *store, const char *wanted,
 {
     const int64_t now_ns = clock_now_ns();
     struct session *spare;
-    enum session_end why;
+    session_store_sweep(store, now_ns);
     pthread_mutex_lock(&store->mutex);
     const struct session *session = session_store_at(store, wanted, session_owner_of_key(key));
     const bool good = session && !session_is_expired(session, now_ns)
                           ? is_taken(wanted, fault)
-                          : key_has_place(store, key, now_ns, fault)
-                                && has_place(store, now_ns, &spare, &why, fault);
+                          : key_has_place(key, fault) && has_place(store, &spare, fault);
     pthread_mutex_unlock(&store->mutex);
     return good;
 }
@@ -220,41 +212,32 @@ bool session_store_delete(struct session_store *store, struct session *session, 
     return true;
 }
 
-static int compare_ages(const void *a, const void *b)
+void session_store_sort(struct session_store *store)
 {
-    const struct session *one = *(struct session *const *)a, *other = *(struct session *const *)b;
-    return one->created_ns < other->created_ns ? -1 : one->created_ns > other->created_ns;
+    pthread_mutex_lock(&store->mutex);
+    session_places_sort(&store->places);
+    pthread_mutex_unlock(&store->mutex);
 }
 
-bool session_store_sort(struct session_store *store, struct fault *fault)
+void session_store_set(struct session_store *store, struct session *session, int64_t ttl_ns,
+                       bool is_evictable)
 {
-    size_t i = 0;
     pthread_mutex_lock(&store->mutex);
-    const size_t count = (size_t)store->count;
-    struct session **sorted = calloc(count + 1, sizeof(struct session *));
-    while (sorted && store->all.first) {
-        sorted[i] = store->all.first;
-        LIST_TAKE_OUT(&store->all, sorted[i], in_store);
-        i++;
-    }
-    if (sorted)
-        qsort(sorted, count, sizeof(struct session *), compare_ages);
-    for (i = 0; sorted && i < count; i++)
-        LIST_APPEND(&store->all, sorted[i], in_store);
+    atomic_store(&session->ttl_ns, ttl_ns);
+    atomic_store(&session->is_evictable, is_evictable);
+    if (session_store_at(store, session->id, session_owner(session)) == session)
+        session_places_change(&store->places, session);
     pthread_mutex_unlock(&store->mutex);
-    const bool is_sorted = sorted != NULL;
-    free(sorted);
-    return is_sorted || fault_no_memory(fault);
 }
 
 /* -------------------------------------------------------- one in place of another -- */
 
-/* Replaced sessions, from this one on backwards, as a list by in_store. Under the mutex:
- * calls of each of them may still be running. */
+/* Replaced sessions, from this one on backwards, joined by next. Under the mutex: calls of each of
+ * them may still be running. */
 static struct session *chain_of(struct session *first)
 {
-    for (struct session *next = first; next; next = next->in_store.next) {
-        next->in_store.next = next->earlier;
+    for (struct session *next = first; next; next = next->next) {
+        next->next = next->earlier;
         next->earlier = next->later = NULL;
     }
     return first;
@@ -272,13 +255,14 @@ bool session_store_replace(struct session_store *store, struct session *session,
         session_release(session);
         return false;
     }
+    session_store_sweep(store, now_ns);
     pthread_mutex_lock(&store->mutex);
     struct session *expired =
         session_store_take_expired(store, wanted, session_owner(session), now_ns);
     struct session *earlier = session_store_at(store, wanted, session_owner(session));
     if (earlier)
         session_store_take_from_place(store, earlier);
-    const bool good = put_new(store, session, key, now_ns, &ended, fault);
+    const bool good = put_new(store, session, key, &ended, fault);
     if (good && earlier) {
         session->earlier = earlier;
         earlier->later = session;
@@ -512,19 +496,18 @@ struct session *session_store_find_to_call(struct session_store *store, const ch
 }
 
 int64_t session_store_list(struct session_store *store, const struct access_key *key, int64_t after,
-                           int64_t count, void (*visit)(void *context, struct session *session),
-                           void *context)
+                           struct session **held, int64_t count, int64_t *total)
 {
     const bool sees_all = access_key_may(key, ACCESS_SESSIONS_ALL);
-    int64_t number = 0;
+    const struct access_account *account = key ? key->account : NULL;
+    struct session *session;
+    int64_t next = 0, number = 0, found = 0;
     pthread_mutex_lock(&store->mutex);
-    for (struct session *s = store->all.first; s; s = s->in_store.next) {
-        if (!sees_all && strcmp(session_owner(s), session_owner_of_key(key)) != 0)
-            continue;
-        if (number >= after && number - after < count)
-            visit(context, s);
-        number++;
-    }
+    *total = sees_all ? store->places.count : account->sessions;
+    while (found < count && after < *total
+           && (session = session_places_next(&store->places, sees_all, account, &next)))
+        if (number++ >= after)
+            held[found++] = session_hold(session);
     pthread_mutex_unlock(&store->mutex);
-    return number;
+    return found;
 }

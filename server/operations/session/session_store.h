@@ -101,14 +101,18 @@ bool session_store_begin_rows(struct session_store *store, struct session_rows *
 bool session_store_add_groups(struct session_store *store, struct session_rows *rows,
                               const int64_t *lengths, int64_t count, struct fault *fault);
 
-/* Calls visit for each session that the key may see, in the order of their making, at most count of
- * them behind the first `after`; each is held for the call. Returns how many the key may see. */
+/* Gives the sessions that the key may see, in the order of their making, at most count of them
+ * behind the first `after`, held for the caller. Returns how many these are; *total is how many the
+ * key may see. */
 int64_t session_store_list(struct session_store *store, const struct access_key *key, int64_t after,
-                           int64_t count, void (*visit)(void *context, struct session *session),
-                           void *context);
+                           struct session **held, int64_t count, int64_t *total);
+
+/* Changes settings of a session that the caller holds. */
+void session_store_set(struct session_store *store, struct session *session, int64_t ttl_ns,
+                       bool is_evictable);
 
 /* Puts the sessions in the order of their making, where a start has made them in another. */
-bool session_store_sort(struct session_store *store, struct fault *fault);
+void session_store_sort(struct session_store *store);
 
 /* Call it now and then: ends what has expired. */
 void session_store_sweep(struct session_store *store, int64_t now_ns);

@@ -4,6 +4,7 @@
 #ifndef ATTND_SESSION_STORE_INTERNAL_H
 #define ATTND_SESSION_STORE_INTERNAL_H
 
+#include "operations/session/session_places.h"
 #include "operations/session/session_store.h"
 
 #include <pthread.h>
@@ -24,13 +25,12 @@ struct session_ended {
 struct session_store {
     pthread_mutex_t mutex;                     /* guards all that follows but the budget's bytes */
     void *by_id;                               /* tsearch(3): by id, then by the owner's name */
-    LIST_OF(struct session) all;               /* in the order of their making */
+    struct session_places places;              /* of all */
     LIST_OF(struct session_unloaded) unloaded; /* session files that could not be loaded */
     struct session_ended ended;
     struct session_budget budget;
-    int64_t count, count_max;  /* of all */
-    int64_t no_spare_until_ns; /* none of them made room for another when it was last asked */
-    const char *replica;       /* or NULL */
+    int64_t count_max;
+    const char *replica; /* or NULL */
 };
 
 /* The name that a session or a key has; "": no keys are in use. */
@@ -69,10 +69,9 @@ void session_store_take_out(struct session_store *store, struct session *session
 struct session *session_store_take_expired(struct session_store *store, const char *id,
                                            const char *owner, int64_t now_ns);
 
-/* One that would make room for another: an expired one, or else the least recently used of
- * those that are evictable and that nobody holds. *why is what it ends by. NULL: there is none. */
-struct session *session_store_spare(const struct session_store *store, int64_t now_ns,
-                                    enum session_end *why);
+/* The least recently used of those that are evictable and that nobody holds; NULL: there is none.
+ */
+struct session *session_store_spare(struct session_store *store);
 
 /* ------------------------------------------------------------- without the mutex -- */
 
@@ -81,7 +80,7 @@ struct session *session_store_spare(const struct session_store *store, int64_t n
 bool session_store_count_own(struct session_store *store, struct session *session,
                              struct fault *fault);
 
-/* Releases sessions that were taken out, a list by in_store, with the files that they had. */
+/* Releases sessions that were taken out, joined by next, with the files that they had. */
 void session_store_let_go(struct session_store *store, struct session *first);
 
 /* Removes the files of the id and the owner of a session that could not be loaded. */
