@@ -18,6 +18,7 @@
 #define ATTN_LAYER_H
 
 #include "attn.h"
+#include "given.h"
 #include "linear.h"
 #include "merge.h"
 #include "rope.h"
@@ -107,10 +108,15 @@ struct attn_layer_problem {
     /* NULL, or attention to the keys that can matter alone. The caller keeps it alive. */
     const struct attn_selection *selection;
 
+    /* NULL, or weights of some rows (given.h): [q_heads][q_len], NULL for a row that keeps its own.
+     * Not with a selection, and not with any tensor of F64. A reduced map has a table of its own.
+     * What the pointers point at may change until the stage of attention has run. */
+    const float *const *given;
+
     const struct attn_kernels *kernels; /* NULL: the best table that this CPU can run */
 };
 
-enum { ATTN_LAYER_STAGES_MAX = 7 };
+enum { ATTN_LAYER_STAGES_MAX = 8 };
 
 /* Borrows the problem's memory and the layer; owns nothing. */
 struct attn_layer_plan {
@@ -134,11 +140,16 @@ void attn_layer_run(const struct attn_layer_plan *plan, int stage, int64_t task,
 /* As attn_plan_precision(), of attention and of the products with 16-bit parameters around it. */
 enum attn_precision attn_layer_precision(const struct attn_layer_plan *plan);
 
-/* Query and key as attention reads them: projected, normalized and rotated. A view of the scratch,
- * or of the caller's memory where nothing prepares them, or of the cache. To be read after the
- * stage before attention's first one, and before scratch is used again. */
-struct attn_tensor attn_layer_prepared_query(const struct attn_layer_plan *plan, void *scratch);
-struct attn_tensor attn_layer_prepared_key(const struct attn_layer_plan *plan, void *scratch);
+/* Attention as the tasks of its stages see it: query, key and value projected, normalized and
+ * rotated, and the context [1, q_heads, q_len, v_head_dim] before the output projection, whose data
+ * is NULL where none is computed. Views of the scratch, of the caller's memory where nothing
+ * prepares a tensor, or of the cache, and of the plan, which must stay. The tensors may be read, and
+ * the context changed, after the last stage before attn_layer_output_stage() has run, and before
+ * scratch is used again. */
+struct attn_problem attn_layer_attention(const struct attn_layer_plan *plan, void *scratch);
+
+/* The stage of the output projection; stage_count where the plan has none. */
+int attn_layer_output_stage(const struct attn_layer_plan *plan);
 
 /* What a stage computes: a product of rows with parameters of the layer (those of query, key and
  * value, or those of the output projection), or something else. */

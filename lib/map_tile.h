@@ -18,6 +18,9 @@ struct attn_map_tile {
     struct attn_problem problem;
     const float *lse; /* [q_len] of that head; -INFINITY: the row's weights are 0 */
 
+    /* NULL, or given weights of some rows (given.h): [q_len], NULL for a row that keeps its own. */
+    const float *const *given;
+
     int64_t rows[2], keys[2];        /* the piece: [first, end) */
     int64_t cell_rows, cell_columns; /* at most; 1 or more */
     enum attn_map_reduce reduce;

@@ -43,6 +43,9 @@ struct attn_weight_map {
                                            NULL: none. span_count becomes the number of columns */
     int64_t span_count;
 
+    /* NULL, or given weights of some rows (given.h), [q_heads][q_len]: the map is of these. */
+    const float *const *given;
+
     /* Outputs, dense, of the shape that attn_weight_map_shape() returns. */
     float *values;    /* must be all 0 before the first task */
     int64_t *indices; /* with top_k, else NULL */

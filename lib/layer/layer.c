@@ -78,32 +78,6 @@ static void run_prepare(const struct attn_layer_plan_full *plan, int64_t task, v
     }
 }
 
-static struct attn_tensor prepared(const struct attn_layer_plan_full *plan, int index,
-                                   const struct attn_tensor *planned, size_t offset, void *scratch)
-{
-    struct attn_operand operands[ATTN_OPERAND_COUNT];
-    struct attn_tensor view = *planned;
-
-    attn_layer_operands(&plan->problem, operands);
-    if (operands[index].is_prepared && (index == 0 || plan->problem.cache == NULL))
-        view.data = attn_scratch_at(scratch, offset);
-    return view;
-}
-
-struct attn_tensor attn_layer_prepared_query(const struct attn_layer_plan *plan, void *scratch)
-{
-    const struct attn_layer_plan_full *full = attn_layer_plan_full(plan);
-
-    return prepared(full, 0, &full->attention.problem.query, full->q_offset, scratch);
-}
-
-struct attn_tensor attn_layer_prepared_key(const struct attn_layer_plan *plan, void *scratch)
-{
-    const struct attn_layer_plan_full *full = attn_layer_plan_full(plan);
-
-    return prepared(full, 1, &full->attention.problem.key, full->k_offset, scratch);
-}
-
 void attn_layer_bind_attention(const struct attn_layer_plan_full *plan, void *scratch,
                                struct attn_plan_full *attention)
 {
@@ -127,6 +101,37 @@ void attn_layer_bind_attention(const struct attn_layer_plan_full *plan, void *sc
     if (attention->is_matrix && attention->part_count > 0)
         attention->packed = attn_scratch_at(scratch, plan->shared_offset);
     problem->past_len = &plan->problem.past_len;
+}
+
+struct attn_problem attn_layer_attention(const struct attn_layer_plan *plan, void *scratch)
+{
+    struct attn_plan_full attention;
+
+    attn_layer_bind_attention(attn_layer_plan_full(plan), scratch, &attention);
+    attention.problem.past_len = &plan->problem.past_len;
+    return attention.problem;
+}
+
+int attn_layer_output_stage(const struct attn_layer_plan *plan)
+{
+    int stage = plan->stage_count;
+
+    while (stage > 0 && attn_layer_product(plan, stage - 1) == ATTN_PRODUCT_OUTPUT)
+        stage--;
+    return stage;
+}
+
+/* Rows of one head. */
+static void run_given(const struct attn_layer_plan_full *plan, int64_t task, void *scratch)
+{
+    const int64_t q_len = plan->problem.query.shape[2];
+    const int64_t chunks = attn_divide_up(q_len, ATTN_LAYER_GIVEN_ROWS);
+    const int64_t first = task % chunks * ATTN_LAYER_GIVEN_ROWS;
+    struct attn_plan_full attention;
+
+    attn_layer_bind_attention(plan, scratch, &attention);
+    attn_given_run(&attention.problem, plan->problem.given, task / chunks, first,
+                   attn_min(q_len - first, ATTN_LAYER_GIVEN_ROWS));
 }
 
 static void run_attend(const struct attn_layer_plan_full *plan, enum attn_layer_stage kind,
@@ -178,6 +183,9 @@ void attn_layer_run(const struct attn_layer_plan *plan, int stage, int64_t task,
     case ATTN_LAYER_BOUND:
     case ATTN_LAYER_ATTEND_SOME:
         run_attend(full, kind, task, scratch, workspace);
+        break;
+    case ATTN_LAYER_GIVEN:
+        run_given(full, task, scratch);
         break;
     case ATTN_LAYER_MERGE:
         attn_layer_run_merge(full, task, scratch, workspace);

@@ -17,11 +17,15 @@ enum attn_layer_stage {
     ATTN_LAYER_ATTEND_SOME, /* then the rows, in place of ATTEND */
     ATTN_LAYER_MERGE,
     ATTN_LAYER_SELECT,
+    ATTN_LAYER_GIVEN, /* rows with given weights */
     ATTN_LAYER_OUTPUT
 };
 
 /* Rows of one task of PREPARE, APPEND or MERGE. */
 enum { ATTN_LAYER_CHUNK_ROWS = 256 };
+
+/* Rows of one head that a task of GIVEN looks at. */
+enum { ATTN_LAYER_GIVEN_ROWS = 16 };
 
 static inline float *attn_scratch_at(void *scratch, size_t offset)
 {

@@ -280,6 +280,9 @@ static void lay_out(struct attn_layer_plan_full *plan,
     add_stage(plan, ATTN_LAYER_PREPARE, chunks);
     add_stage(plan, ATTN_LAYER_APPEND, attn_layer_append_tasks(problem));
     add_attention(plan);
+    if (problem->given != NULL)
+        add_stage(plan, ATTN_LAYER_GIVEN,
+                  layer->q_heads * attn_divide_up(q_len, ATTN_LAYER_GIVEN_ROWS));
     if (attn_layer_has_output(problem)) {
         plan->context_offset = reserve(plan, q_len, layer->o_proj.in);
         add_stage(plan, ATTN_LAYER_OUTPUT, attn_layer_product_tasks(&call, 1, ATTN_PRODUCT_OUTPUT));
@@ -321,6 +324,8 @@ enum attn_status attn_layer_plan_init(struct attn_layer_plan *plan,
             attn_weight_map_check(problem->weight_map, attn_plan_given(&full->attention), where));
     if (problem->selection != NULL)
         RETURN_IF_FAILED(check_selection(full, where));
+    RETURN_IF(problem->given != NULL && problem->selection != NULL, ATTN_ERR_OPTION, "given");
+    RETURN_IF(problem->given != NULL && full->attention.in_double, ATTN_ERR_DTYPE, "given");
     if ((is_asked(problem) && problem->query.shape[2] > 0) || attn_layer_append_tasks(problem) > 0)
         lay_out(full, operands);
     return ATTN_OK;

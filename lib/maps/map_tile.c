@@ -104,6 +104,23 @@ static void weigh(const struct attn_kernels *kernels, float *row, float lse, int
         memset(row, 0, (size_t)n * sizeof *row);
 }
 
+static const float *given_of(const struct attn_map_tile *tile, int64_t row)
+{
+    return tile->given != NULL ? tile->given[row] : NULL;
+}
+
+/* Turn n masked scores of a row, from key on, into its weights. */
+static void weigh_row(const struct attn_map_tile *tile, int64_t row, int64_t key, float *scores,
+                      int64_t n)
+{
+    const float *given = given_of(tile, row);
+
+    if (given != NULL)
+        memcpy(scores, given + key, (size_t)n * sizeof *scores);
+    else
+        weigh(kernels_of(tile), scores, tile->lse[row], n);
+}
+
 void attn_map_tile_scores(const struct attn_map_tile *tile, int64_t row, int64_t row_count,
                           float *scores, void *workspace)
 {
@@ -116,7 +133,7 @@ void attn_map_tile_weigh(const struct attn_map_tile *tile, int64_t row, int64_t 
     const int64_t keys = key_count_of(tile);
 
     for (int64_t r = 0; r < row_count; r++)
-        weigh(kernels_of(tile), scores + r * keys, tile->lse[row + r], keys);
+        weigh_row(tile, row + r, tile->keys[0], scores + r * keys, keys);
 }
 
 /* -------------------------------------------------------------------- cells -- */
@@ -177,8 +194,8 @@ static void walk_keys(const struct walk *walk, int64_t row, int64_t n)
         run_block(tile, row, n, tile->keys[0] + key, count, walk->scores, walk->workspace);
         for (int64_t r = 0; r < n; r++) {
             float *scores = walk->scores + r * count;
-            if (tile->reduce == ATTN_REDUCE_MEAN)
-                weigh(walk->kernels, scores, tile->lse[row + r], count);
+            if (tile->reduce == ATTN_REDUCE_MEAN || given_of(tile, row + r) != NULL)
+                weigh_row(tile, row + r, tile->keys[0] + key, scores, count);
             take_keys(walk, r, scores, key, count);
         }
     }
@@ -209,7 +226,8 @@ static void add_row(const struct walk *walk, int64_t i, int64_t r)
     float *most = walk->most + r * walk->columns;
 
     if (walk->tile->reduce == ATTN_REDUCE_MAX) {
-        weigh(walk->kernels, most, walk->tile->lse[walk->tile->rows[0] + i], walk->columns);
+        if (given_of(walk->tile, walk->tile->rows[0] + i) == NULL)
+            weigh(walk->kernels, most, walk->tile->lse[walk->tile->rows[0] + i], walk->columns);
         for (int64_t c = 0; c < walk->columns; c++)
             out[c] = most[c] > out[c] ? most[c] : out[c];
         return;

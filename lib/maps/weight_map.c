@@ -457,7 +457,8 @@ static bool takes_scores(const struct attn_weight_map *map, const struct attn_pl
     const bool selects =
         map->top_k > 0 && !map_is_shared(sizes) && sizes->columns <= ATTN_BOUND_MAX;
 
-    return map->heads == ATTN_MAP_EACH && (pools || selects) && !plan->is_decode && !plan->in_double
+    return map->heads == ATTN_MAP_EACH && map->given == NULL && (pools || selects)
+           && !plan->is_decode && !plan->in_double
            && options->normalizer == ATTN_SOFTMAX && options->dropout == 0.0f;
 }
 
@@ -489,6 +490,20 @@ static void run_plan(const struct attn_plan_full *plan, int64_t head, int64_t ti
     }
 }
 
+/* Put the given weights in place of those of the rows that have some. */
+static void give_rows(const struct attn_weight_map *map, const struct attn_plan_full *plan,
+                      int64_t head, int64_t tile, float *rows)
+{
+    const int64_t kv_len = plan->problem.key.shape[2], q_len = plan->problem.query.shape[2];
+    const int64_t first = tile * plan->q_tile;
+
+    for (int64_t r = 0; r < plan->q_tile && first + r < q_len; r++) {
+        const float *weights = map->given[head * q_len + first + r];
+        if (weights != NULL)
+            memcpy(rows + r * kv_len, weights, (size_t)kv_len * sizeof *rows);
+    }
+}
+
 /* The index of head in the result, or -1. */
 static int64_t chosen_head(const struct attn_weight_map *map, int64_t head)
 {
@@ -514,6 +529,8 @@ static void run_each(const struct attn_weight_map *map, const struct attn_plan_f
 
     narrow.width = attn_plan_tile_width(plan, tile);
     run_plan(plan, head, tile, workspace, is_wanted ? work.rows : NULL, has_scores);
+    if (is_wanted && map->given != NULL)
+        give_rows(map, plan, head, tile, work.rows);
     attn_workspace_cut(&sums, &narrow, workspace);
     for (int64_t i = chosen.first; is_wanted && i < chosen.end; i++) {
         const int64_t r = row_of_tile(map, plan, i);
@@ -575,6 +592,8 @@ static void run_all_heads(const struct attn_weight_map *map, const struct attn_p
         clear_row(map, &work, offset_of(map, plan, i), kv_len);
     for (int64_t head = 0; head < q_heads; head++) {
         run_plan(plan, head, tile, workspace, is_wanted ? work.rows : NULL, false);
+        if (is_wanted && map->given != NULL)
+            give_rows(map, plan, head, tile, work.rows);
         for (int64_t i = chosen.first; i < chosen.end; i++)
             add_head(map, &work, offset_of(map, plan, i), kv_len);
     }

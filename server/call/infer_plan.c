@@ -327,6 +327,7 @@ static bool plan_shapes(struct infer_request *request, struct infer_item *item,
         .value = inputs.value.tensor,
         .past_len = item->past_len,
         .masking = item->masking,
+        .given = item->given,
         .kernels = limits->kernels,
     };
     problem->partial = item->context_by_heads;

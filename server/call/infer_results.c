@@ -252,6 +252,7 @@ bool infer_plan_weight_map(struct infer_request *request, struct infer_item *ite
                             "compute in",
                             limits->scratch_bytes_max);
     map->values = item->results[ATTN_OUTPUT_WEIGHTS];
+    map->given = item->given;
     memset(map->values, 0, count * sizeof *map->values);
     if (map->top_k > 0) {
         if (!map->indices)

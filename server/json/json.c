@@ -259,6 +259,7 @@ static enum array_kind array_read(struct json_scan *scan, int depth, float *valu
     walk.level_count = 0;
     *numbers = (struct json_numbers){ .values = values,
                                       .offset = (size_t)(begin - scan->text),
+                                      .text = begin,
                                       .nonfinite_index = -1 };
     const enum array_kind kind = walk_arrays(&walk);
     if (kind == ARRAY_NUMBERS)
@@ -268,6 +269,31 @@ static enum array_kind array_read(struct json_scan *scan, int depth, float *valu
         scan->p = begin;
     }
     return kind;
+}
+
+/* The text is right, so brackets and commas tell all. */
+int64_t json_numbers_children(const struct json_numbers *numbers, int64_t *sizes)
+{
+    const char *p = numbers->text;
+    int64_t count = 0, leaves = 0;
+    int depth = 0;
+    bool in_leaf = false;
+    do {
+        const bool is_leaf = !strchr("[], \t\r\n", *p);
+        const bool begins = is_leaf && !in_leaf;
+        in_leaf = is_leaf;
+        leaves += begins;
+        if (*p == '[')
+            leaves = 0;
+        if (*p == '[' && ++depth > 2)
+            return -1;
+        const bool ends = *p == ']' && --depth == 1;
+        if (sizes && (ends || (begins && depth == 1)))
+            sizes[count] = ends ? leaves : -1;
+        count += ends || (begins && depth == 1);
+        p++;
+    } while (depth > 0);
+    return count;
 }
 
 /* ------------------------------------------------------------- whole text -- */

@@ -13,4 +13,11 @@ extern const struct field_table trace_fields;
  * an item of a batch is its own; false for a fault of the whole body. */
 bool trace_fields_read(struct call *call, bool batch, struct fault *fault);
 
+/* edit_fields.c: the fields of one edit. */
+extern const struct field_table edit_fields;
+
+/* A list of strings that may have U+0000. */
+bool trace_read_byte_slices(struct field_reader *reader, const struct value *value,
+                            const struct byte_slice **into, int64_t *count);
+
 #endif

@@ -64,23 +64,7 @@ static bool read_spans(struct field_reader *reader, const struct value *value, v
 static bool read_span_texts(struct field_reader *reader, const struct value *value, void *into)
 {
     struct trace_item *item = into;
-    const struct message *strings;
-    if (!value_is_list(value, &strings))
-        return field_wrong_type(reader, value, "an array of strings");
-    struct byte_slice *texts = arena_calloc(reader->arena, (size_t)strings->count, sizeof *texts);
-    if (!texts)
-        return fault_no_memory(reader->fault);
-    for (int64_t i = 0; i < strings->count; i++) {
-        if (strings->values[i].kind != VALUE_STRING)
-            return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
-                                "%s holds %s; expected strings", reader->name,
-                                value_words(&strings->values[i]));
-        if (!field_read_bytes(reader, &strings->values[i], &texts[i]))
-            return false;
-    }
-    item->span_texts = texts;
-    item->span_text_count = strings->count;
-    return true;
+    return trace_read_byte_slices(reader, value, &item->span_texts, &item->span_text_count);
 }
 
 static bool read_keep(struct field_reader *reader, const struct value *value, void *into)
@@ -158,6 +142,14 @@ static const struct field ROWS[] = {
       .code = FAULT_OPTION },
     INTEGERS_OF(positions, position, FIELD_NEGATIVE),
     { .name = "keep", .kind = FIELD_OWN, .own = read_keep },
+    { .name = "states", .kind = FIELD_BOOL, .offset = AT(states) },
+    { .name = "edits",
+      .kind = FIELD_LIST,
+      .flags = FIELD_TENSOR,
+      .offset = AT(edits),
+      .count = AT(edit_count),
+      .inner = &edit_fields,
+      .expected = "an edit, an object" },
 };
 
 const struct field_table trace_fields = { .rows = ROWS,

@@ -3,6 +3,7 @@
 
 #include "access/access_account.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +29,24 @@ static bool add_numbers(size_t *bytes, int64_t a, int64_t b, int64_t c)
            && *bytes <= SIZE_MAX / 2;
 }
 
+static bool add_states(size_t *bytes, const struct kept_shape *shape)
+{
+    for (int i = 0; i < EDIT_PLACE_COUNT; i++)
+        if (shape->state_widths[i] > 0
+            && !add_numbers(bytes, shape->q_len, shape->state_widths[i], 1))
+            return false;
+    return true;
+}
+
+/* Given weights, and a pointer for each row of each head. */
+static bool add_given(size_t *bytes, const struct kept_shape *shape)
+{
+    enum { POINTER_FLOATS = sizeof(void *) / sizeof(float) };
+    return shape->given_rows == 0
+           || (add_numbers(bytes, shape->given_rows, shape->kv_len, 1)
+               && add_numbers(bytes, shape->q_heads, shape->q_len, POINTER_FLOATS));
+}
+
 bool kept_layer_count(struct kept_size *size, const struct kept_shape *shape)
 {
     size->beside += (size_t)shape->q_heads * sizeof(struct kept_head);
@@ -36,6 +55,7 @@ bool kept_layer_count(struct kept_size *size, const struct kept_shape *shape)
            && add_numbers(&size->block, shape->q_heads, shape->q_len, 1)
            && (!shape->has_mask
                || add_numbers(&size->block, shape->q_heads, shape->q_len, shape->kv_len))
+           && add_given(&size->block, shape) && add_states(&size->block, shape)
            && (!has_levels(shape)
                || add_numbers(&size->block, shape->q_heads, divide_up(shape->q_len, KEPT_BLOCK),
                               divide_up(shape->kv_len, KEPT_BLOCK)));
@@ -73,6 +93,28 @@ static float *alloc_numbers(struct kept_trace *kept, int64_t a, int64_t b, int64
     return arena_calloc(&kept->arena, (size_t)(a * b * c), sizeof(float));
 }
 
+static bool make_states(struct kept_trace *kept, struct kept_states *states, int64_t count,
+                        int64_t width)
+{
+    *states = (struct kept_states){ alloc_numbers(kept, count, width, 1), count, width };
+    return states->rows != NULL;
+}
+
+bool kept_trace_make_embeddings(struct kept_trace *kept, int stream, int64_t count, int64_t width)
+{
+    return make_states(kept, &kept->embeddings[stream], count, width);
+}
+
+const struct kept_states *kept_trace_states(const struct kept_trace *kept, int place, int stream,
+                                            int64_t layer)
+{
+    const struct kept_states *states = place == EDIT_EMBEDDINGS ? &kept->embeddings[stream] : NULL;
+    for (int64_t i = 0; !states && i < kept->layer_count; i++)
+        if (kept->layers[i].number == layer)
+            states = &kept->layers[i].states[place];
+    return states && states->rows ? states : NULL;
+}
+
 bool kept_layer_make(struct kept_trace *kept, int64_t index, const struct kept_shape *shape)
 {
     struct kept_layer *layer = &kept->layers[index];
@@ -92,6 +134,17 @@ bool kept_layer_make(struct kept_trace *kept, int64_t index, const struct kept_s
         layer->levels =
             alloc_numbers(kept, shape->q_heads, layer->level_rows, layer->level_columns);
     }
+    if (shape->given_rows > 0) {
+        layer->given = arena_calloc(&kept->arena, (size_t)(shape->q_heads * shape->q_len),
+                                    sizeof *layer->given);
+        layer->given_weights = alloc_numbers(kept, shape->given_rows, shape->kv_len, 1);
+        if (!layer->given || !layer->given_weights)
+            return false;
+    }
+    for (int i = 0; i < EDIT_PLACE_COUNT; i++)
+        if (shape->state_widths[i] > 0
+            && !make_states(kept, &layer->states[i], shape->q_len, shape->state_widths[i]))
+            return false;
     return layer->query && layer->key && layer->lse && (layer->mask || !shape->has_mask)
            && (layer->levels || !has_levels(shape));
 }
@@ -128,22 +181,47 @@ static void copy_heads(float *to, const struct attn_tensor *from)
         }
 }
 
+/* From a mask of booleans, [1 or heads][q_len][kv_len]. */
+static void copy_mask(struct kept_layer *layer, const struct attn_tensor *mask)
+{
+    const int64_t pairs = layer->q_len * layer->kv_len;
+    for (int64_t h = 0; mask->data && h < layer->q_heads; h++)
+        for (int64_t i = 0; i < pairs; i++)
+            layer->mask[h * pairs + i] =
+                ((const uint8_t *)mask->data)[(mask->shape[1] > 1 ? h * pairs : 0) + i] ? 0.0f
+                                                                                          : -INFINITY;
+}
+
+static void copy_given(struct kept_layer *layer, const float *const *given)
+{
+    float *to = layer->given_weights;
+    for (int64_t i = 0; i < layer->q_heads * layer->q_len; i++) {
+        if (!given[i])
+            continue;
+        layer->given[i] = memcpy(to, given[i], (size_t)layer->kv_len * sizeof *to);
+        to += layer->kv_len;
+    }
+}
+
 void kept_layer_take(struct kept_layer *layer, const struct infer_item *attention, const float *lse)
 {
-    const struct attn_tensor query =
-        attn_layer_prepared_query(&attention->plan, attention->scratch);
-    const struct attn_tensor key = attn_layer_prepared_key(&attention->plan, attention->scratch);
+    const struct attn_problem problem =
+        attn_layer_attention(&attention->plan, attention->scratch);
     const struct model_layer *own = &attention->model->layers[attention->layer_index];
     layer->number = attention->layer_index;
     layer->options = attention->plan.problem.options;
     layer->kernels = attention->plan.problem.kernels;
     layer->alibi_slopes = own->alibi_slopes;
-    copy_heads(layer->query, &query);
-    copy_heads(layer->key, &key);
+    copy_heads(layer->query, &problem.query);
+    copy_heads(layer->key, &problem.key);
     memcpy(layer->lse, lse, (size_t)(layer->q_heads * layer->q_len) * sizeof *lse);
-    if (layer->mask)
+    if (layer->mask && attention->bias)
         memcpy(layer->mask, attention->bias,
                (size_t)(layer->q_heads * layer->q_len * layer->kv_len) * sizeof *layer->mask);
+    else if (layer->mask)
+        copy_mask(layer, &attention->masking.mask);
+    if (layer->given && attention->given)
+        copy_given(layer, attention->given);
 }
 
 bool kept_trace_take_tokens(struct kept_trace *kept, int stream, const struct token_list *tokens)
@@ -171,6 +249,7 @@ struct attn_map_tile kept_layer_tile(const struct kept_layer *layer, int64_t hea
         .reduce = ATTN_REDUCE_MAX,
         .cells = cells,
         .lse = layer->lse + head * layer->q_len,
+        .given = layer->given ? (const float *const *)layer->given + head * layer->q_len : NULL,
     };
     tile.problem = (struct attn_problem){
         .options = layer->options,

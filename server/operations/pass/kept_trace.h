@@ -20,6 +20,12 @@ enum { KEPT_BLOCK = 16, KEPT_PAIRS_MAX = 1 << 22 };
 /* What a trace counts beside its layers: it takes less, and so many bound how many are kept. */
 enum { KEPT_OWN_BYTES = 4096 };
 
+/* Rows of one place of a pass, as they left its edits (edit.h): of head those of all heads. */
+struct kept_states {
+    float *rows; /* [count][width]; NULL: not kept */
+    int64_t count, width;
+};
+
 struct kept_layer {
     int64_t number;   /* as in GET /v1/models/{model} */
     const char *kind; /* the model's */
@@ -33,7 +39,11 @@ struct kept_layer {
     float *query; /* [q_len][q_heads][head_dim] */
     float *key;   /* [kv_len][kv_heads][head_dim] */
     float *lse;   /* [q_heads][q_len] */
-    float *mask;  /* [q_heads][q_len][kv_len], of a relative position bias; NULL: none */
+    float *mask;  /* [q_heads][q_len][kv_len], of a relative position bias or of what edits hide;
+                     NULL: none */
+    const float **given;    /* [q_heads][q_len], rows with given weights (given.h), */
+    float *given_weights;   /* which lie here; NULL: none */
+    struct kept_states states[EDIT_PLACE_COUNT]; /* but those of embeddings */
     const uint8_t *keys_seen; /* [kv_len]: 0 is hidden from all rows; NULL: all are seen */
     float *levels;            /* [q_heads][level_rows][level_columns]; NULL: none */
     int64_t level_rows, level_columns;
@@ -56,6 +66,9 @@ struct kept_trace {
     struct token_list tokens[MODEL_STREAMS_MAX]; /* of each stream; texts are the tokenizer's */
     const uint8_t *visible; /* of stream 0: a copy of what the trace was asked for; NULL: all are */
     bool has_pair;
+    bool has_states;
+    struct kept_states embeddings[MODEL_STREAMS_MAX];
+    int64_t lengths[MODEL_STREAMS_MAX]; /* rows of the streams */
     size_t bytes;       /* that count against the budget */
     int64_t expires_ns; /* clock_now_ns() */
     int64_t place;      /* among those that are kept, by their ends; -1: it is not among them */
@@ -78,6 +91,8 @@ struct kept_size kept_trace_size(int64_t layer_count);
 struct kept_shape {
     int64_t q_heads, kv_heads, head_dim, q_len, kv_len;
     bool has_mask;
+    int64_t given_rows;                     /* rows with given weights, at most */
+    int64_t state_widths[EDIT_PLACE_COUNT]; /* of places whose rows are kept; else 0 */
 };
 bool kept_layer_count(struct kept_size *size, const struct kept_shape *shape);
 
@@ -93,6 +108,14 @@ bool kept_layer_make(struct kept_trace *kept, int64_t index, const struct kept_s
  * holds them. lse: [q_heads][q_len]. */
 void kept_layer_take(struct kept_layer *layer, const struct infer_item *attention,
                      const float *lse);
+
+/* The kept rows of a place; layer: of any but the embeddings of the stream. NULL: they are not kept.
+ */
+const struct kept_states *kept_trace_states(const struct kept_trace *kept, int place, int stream,
+                                            int64_t layer);
+
+/* Makes room for the first rows of a stream. False: no memory. */
+bool kept_trace_make_embeddings(struct kept_trace *kept, int stream, int64_t count, int64_t width);
 
 /* Copies the tokens of a stream. False: no memory. */
 bool kept_trace_take_tokens(struct kept_trace *kept, int stream, const struct token_list *tokens);

@@ -4,14 +4,15 @@
 
 static const struct pass_step_functions *const STEPS[PASS_STEP_KINDS] = {
     [PASS_EMBED] = &pass_embed, [PASS_NORM] = &pass_norm, [PASS_ATTEND] = &pass_attend,
-    [PASS_FEED] = &pass_feed,   [PASS_ADD] = &pass_add,   [PASS_FINAL] = &pass_final,
-    [PASS_HEAD] = &pass_head,
+    [PASS_FEED] = &pass_feed,   [PASS_ADD] = &pass_add,   [PASS_EDIT] = &pass_edit,
+    [PASS_FINAL] = &pass_final, [PASS_HEAD] = &pass_head,
 };
 
 /* ------------------------------------------------------------------- steps -- */
 
-/* Steps of a block at most: three parts of three steps. */
-enum { BLOCK_STEPS = 9 };
+/* Steps of a block at most: three parts of three steps, with the rows that enter the block and the
+ * output of each part edited; of a stream beside: its first rows, edited, and its last. */
+enum { BLOCK_STEPS = 13, STREAM_STEPS = 3 };
 
 static bool has_feed_forward(const struct model_block *block)
 {
@@ -32,12 +33,25 @@ static struct pass_step make_step(enum pass_step_kind kind, int stream,
     };
 }
 
+/* Adds a step for edits where there are any. layer -1: of embeddings, or a block without the place.
+ */
+static void add_edit(struct pass *pass, enum edit_place place, int stream,
+                     const struct model_block *block, int64_t layer)
+{
+    if ((layer < 0 && block) || !pass_edit_is_needed(pass, place, stream, layer))
+        return;
+    struct pass_step step = make_step(PASS_EDIT, stream, block, NULL, layer);
+    step.place = place;
+    add_step(pass, step);
+}
+
 /* Each part reads the rows that the part before it has written. */
 static void list_in_sequence(struct pass *pass, int stream, const struct model_block *block)
 {
     const int64_t layers[] = { block->self_layer, block->cross_layer };
     const struct model_part *const parts[] = { &block->self, &block->cross };
     bool is_first = true;
+    add_edit(pass, EDIT_HIDDEN_STATES, stream, block, block->self_layer);
     for (int i = 0; i < 2; i++) {
         if (layers[i] < 0)
             continue;
@@ -48,12 +62,14 @@ static void list_in_sequence(struct pass *pass, int stream, const struct model_b
         is_first = false;
         add_step(pass, norm);
         add_step(pass, attend);
+        add_edit(pass, EDIT_ATTENTION_OUTPUT, stream, block, layers[i]);
         add_step(pass, make_step(PASS_ADD, stream, block, parts[i], layers[i]));
     }
     if (!has_feed_forward(block))
         return;
     add_step(pass, make_step(PASS_NORM, stream, block, &block->feed_forward, -1));
     add_step(pass, make_step(PASS_FEED, stream, block, &block->feed_forward, -1));
+    add_edit(pass, EDIT_FEED_FORWARD, stream, block, block->self_layer);
     add_step(pass, make_step(PASS_ADD, stream, block, &block->feed_forward, -1));
 }
 
@@ -65,11 +81,14 @@ static void list_in_parallel(struct pass *pass, int stream, const struct model_b
     struct pass_step feed_norm = make_step(PASS_NORM, stream, block, &block->feed_forward, -1);
     norm.is_first = true;
     feed_norm.is_copied = true;
+    add_edit(pass, EDIT_HIDDEN_STATES, stream, block, block->self_layer);
     add_step(pass, norm);
     add_step(pass, make_step(PASS_ATTEND, stream, block, &block->self, block->self_layer));
+    add_edit(pass, EDIT_ATTENTION_OUTPUT, stream, block, block->self_layer);
     add_step(pass, feed_norm);
     add_step(pass, make_step(PASS_ADD, stream, block, &block->self, block->self_layer));
     add_step(pass, make_step(PASS_FEED, stream, block, &block->feed_forward, -1));
+    add_edit(pass, EDIT_FEED_FORWARD, stream, block, block->self_layer);
     add_step(pass, make_step(PASS_ADD, stream, block, &block->feed_forward, -1));
 }
 
@@ -77,6 +96,7 @@ static void list_stream(struct pass *pass, int stream)
 {
     const struct model_stream *of = &pass->forward->streams[stream];
     add_step(pass, make_step(PASS_EMBED, stream, NULL, NULL, -1));
+    add_edit(pass, EDIT_EMBEDDINGS, stream, NULL, -1);
     for (int64_t i = 0; i < of->block_count; i++) {
         const struct model_block *block = &of->blocks[i];
         if (block->is_parallel && block->self_layer >= 0 && has_feed_forward(block))
@@ -89,6 +109,8 @@ static void list_stream(struct pass *pass, int stream)
 
 static bool layer_needs_step(const struct pass_sequence *sequence, const struct pass_step *step)
 {
+    if (step->kind == PASS_EDIT)
+        return pass_edit_keeps(sequence, step);
     if (step->layer < 0)
         return false;
     const struct trace_layer *layer = sequence->answered[step->layer];
@@ -120,7 +142,7 @@ static bool list_steps(struct pass *pass, struct fault *fault)
     const struct model_forward *forward = pass->forward;
     int64_t most = 1;
     for (int i = 0; i < forward->stream_count; i++)
-        most += forward->streams[i].block_count * BLOCK_STEPS + 2;
+        most += forward->streams[i].block_count * BLOCK_STEPS + STREAM_STEPS;
     pass->steps = pass_alloc(pass, most, sizeof *pass->steps, fault);
     if (!pass->steps)
         return false;

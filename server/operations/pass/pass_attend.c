@@ -13,8 +13,9 @@
 
 #include <string.h>
 
-/* Turns: mask and bias, the stages of the plan, what is kept. */
-enum { KEEP_TURN = ATTN_LAYER_STAGES_MAX + 1 };
+/* Turns: mask, bias and given weights; the stages of the plan, with edits of heads between the last
+ * but the output projection and it; what is kept. */
+enum { KEEP_TURN = ATTN_LAYER_STAGES_MAX + 2 };
 
 static const enum trace_tensor_name TENSOR_OF[ATTN_OUTPUT_COUNT] = {
     [ATTN_OUTPUT_CONTEXT] = TRACE_TENSOR_COUNT,    [ATTN_OUTPUT_WEIGHTS] = TRACE_WEIGHTS,
@@ -62,7 +63,7 @@ static void set_inputs(const struct pass *pass, const struct pass_step *step,
 /* Where a cache takes the keys of the layer, something has to be computed. */
 static bool has_context(const struct pass *pass, const struct pass_sequence *sequence)
 {
-    return pass->step + 1 < pass->step_count || sequence->item->past;
+    return pass->step + 1 < pass->step_count || sequence->item->past || sequence->item->states;
 }
 
 /* Sums over spans replace the map of weights. */
@@ -176,13 +177,17 @@ static bool set_bias(struct pass *pass, const struct pass_step *step,
 }
 
 static bool plan_sequence(struct pass *pass, const struct pass_step *step,
-                          struct pass_sequence *sequence, struct fault *fault)
+                          struct pass_sequence *sequence, struct attn_work *work,
+                          struct fault *fault)
 {
     struct infer_item *item = sequence->attention;
     reset_item(item, step);
     set_inputs(pass, step, sequence);
     if (!set_outputs(pass, step, sequence))
         return true; /* a plan without stages */
+    if (!pass_edit_mask(pass, step, sequence, fault)
+        || !pass_edit_given(pass, step, sequence, work, fault))
+        return false;
     struct arena none = { .bytes_max = 0 };
     struct infer_request request = { .arena = &none };
     if (!set_weight_map(pass, step, sequence, fault) || !set_bias(pass, step, sequence, fault)
@@ -199,7 +204,7 @@ static bool attend_plan(struct pass *pass, const struct pass_step *step, struct 
     for (int64_t i = 0; i < pass->sequence_count; i++) {
         struct pass_sequence *sequence = &pass->sequences[i];
         const struct attn_layer_plan *planned = &sequence->attention->plan;
-        if (!plan_sequence(pass, step, sequence, fault))
+        if (!plan_sequence(pass, step, sequence, work, fault))
             return false;
         attn_layer_work(planned, work);
         if (planned->scratch_bytes > sequence->scratch_bytes)
@@ -236,9 +241,11 @@ static bool begin_layer(struct pass *pass, const struct pass_step *step, struct 
     if (!model_hold_layer(pass->model, step->layer, fault))
         return false;
     pass->held_layer = step->layer;
-    for (int64_t i = 0; i < pass->sequence_count; i++)
-        if (!plan_sequence(pass, step, &pass->sequences[i], fault))
+    for (int64_t i = 0; i < pass->sequence_count; i++) {
+        if (!plan_sequence(pass, step, &pass->sequences[i], NULL, fault))
             return false;
+        pass_edit_hide(step, &pass->sequences[i]);
+    }
     return true;
 }
 
@@ -264,8 +271,36 @@ static int64_t count_bias_tasks(struct pass_sequence *sequence)
     const float *table = item->bias ? bias->values : NULL;
     if (!table || (table == sequence->bias_of && !bias->by_query))
         return 0;
-    sequence->bias_of = table;
+    /* What edits hide in this layer is not hidden in the next. */
+    sequence->bias_of = pass_edit_hides(sequence) ? NULL : table;
     return item->layer.q_heads * bias_tasks_of_head(item);
+}
+
+/* Given weights are one task more, behind those of the bias. */
+static int64_t count_first_tasks(struct pass_sequence *sequence)
+{
+    return count_bias_tasks(sequence) + pass_edit_gives(sequence);
+}
+
+/* The stage of a turn. Edits of heads take a turn of their own, *is_edit, before the output
+ * projection. */
+static int stage_of_turn(const struct pass_sequence *sequence, const struct pass_step *step,
+                         int turn, bool *is_edit)
+{
+    const int stage = turn - 1;
+    const int output = attn_layer_output_stage(&sequence->attention->plan);
+    const bool has_edit = sequence->attention->plan.stage_count > 0
+                          && pass_edit_has_heads(sequence, step);
+    *is_edit = has_edit && stage == output;
+    return stage - (has_edit && stage > output);
+}
+
+static int64_t count_stage_tasks(const struct pass_sequence *sequence,
+                                 const struct pass_step *step, int turn)
+{
+    bool is_edit;
+    const int stage = stage_of_turn(sequence, step, turn, &is_edit);
+    return is_edit ? 1 : infer_tasks_count(sequence->attention, stage);
 }
 
 /* The keep turn has a task for each sequence whose layer is kept, while its scratch still holds
@@ -281,12 +316,24 @@ static int64_t attend_tasks(struct pass *pass, const struct pass_step *step, int
     for (int64_t i = 0; i < pass->sequence_count; i++) {
         struct pass_sequence *sequence = &pass->sequences[i];
         pass->first_task[i] = count;
-        count += turn == 0           ? count_bias_tasks(sequence)
+        count += turn == 0           ? count_first_tasks(sequence)
                  : turn == KEEP_TURN ? kept_layer_of(sequence, step) != NULL
-                                     : infer_tasks_count(sequence->attention, turn - 1);
+                                     : count_stage_tasks(sequence, step, turn);
     }
     pass->first_task[pass->sequence_count] = count;
     return count;
+}
+
+static void run_stage(const struct pass *pass, const struct pass_step *step, int64_t number,
+                      int turn, int64_t task, void *workspace)
+{
+    const struct pass_sequence *sequence = &pass->sequences[number];
+    bool is_edit;
+    const int stage = stage_of_turn(sequence, step, turn, &is_edit);
+    if (is_edit)
+        pass_edit_heads(step, sequence);
+    else
+        infer_tasks_run(sequence->attention, stage, task, workspace);
 }
 
 static void attend_run(const struct pass *pass, const struct pass_step *step, int turn,
@@ -296,14 +343,17 @@ static void attend_run(const struct pass *pass, const struct pass_step *step, in
     while (pass->first_task[i + 1] <= task)
         i++;
     const struct infer_item *item = pass->sequences[i].attention;
+    const bool is_last = task + 1 == pass->first_task[i + 1];
     task -= pass->first_task[i];
     if (turn == KEEP_TURN)
         kept_layer_take(kept_layer_of(&pass->sequences[i], step), item,
                         item->results[ATTN_OUTPUT_LSE]);
+    else if (turn == 0 && is_last && pass_edit_gives(&pass->sequences[i]))
+        pass_edit_give(pass, step, &pass->sequences[i]);
     else if (turn == 0)
         run_bias(&pass->sequences[i], task);
     else
-        infer_tasks_run(item, turn - 1, task, workspace);
+        run_stage(pass, step, i, turn, task, workspace);
 }
 
 const struct pass_step_functions pass_attend = { attend_plan, attend_tasks, attend_run };

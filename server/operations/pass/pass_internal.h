@@ -12,6 +12,7 @@ enum pass_step_kind {
     PASS_ATTEND,
     PASS_FEED, /* feed-forward */
     PASS_ADD,  /* what attention or feed-forward computed, to the rows */
+    PASS_EDIT, /* rows that a request changes, or that are kept */
     PASS_FINAL,
     PASS_HEAD,
     PASS_STEP_KINDS
@@ -25,7 +26,14 @@ struct pass_step {
     int64_t layer;  /* of attention, and of NORM and ADD around it; else -1 */
     bool is_cross;  /* of ATTEND */
     bool is_first;  /* of NORM: the rows are those that enter the block */
+    enum edit_place place; /* of EDIT */
     bool is_copied; /* of NORM: the rows change before what reads them is computed */
+};
+
+/* Memory of a sequence for the layer that needs most of it; NULL: not needed yet. */
+struct pass_room {
+    void *memory;
+    int64_t count;
 };
 
 struct pass_sequence {
@@ -38,6 +46,10 @@ struct pass_sequence {
     const float *bias_of; /* the table that bias holds now */
     float *pooled;        /* memory between the steps of a weight map; NULL: not needed yet */
     int64_t pooled_numbers;
+    struct pass_room hidden;        /* uint8_t: the mask of what edits hide */
+    struct pass_room given;         /* const float *: the rows of given weights, */
+    struct pass_room given_weights; /* float: these weights, */
+    struct pass_room seen;          /* bool: and the keys that a row sees */
     void *scratch; /* of attention, for the layer that needs most */
     size_t scratch_bytes;
 };
@@ -94,7 +106,32 @@ struct pass_step_functions {
 };
 
 extern const struct pass_step_functions pass_embed, pass_norm, pass_attend, pass_feed, pass_add,
-    pass_final, pass_head;
+    pass_edit, pass_final, pass_head;
+
+/* Edits (pass_edit.c). Whether a step PASS_EDIT is needed at this place of a layer, -1 for
+ * embeddings; whether it keeps rows of the sequence. */
+bool pass_edit_is_needed(const struct pass *pass, enum edit_place place, int stream, int64_t layer);
+bool pass_edit_keeps(const struct pass_sequence *sequence, const struct pass_step *step);
+
+/* Of a layer of attention, while its item is planned: room for the mask of what is hidden, which
+ * becomes that of the item, and for given weights; work NULL: they have been counted. */
+bool pass_edit_mask(struct pass *pass, const struct pass_step *step,
+                    struct pass_sequence *sequence, struct fault *fault);
+bool pass_edit_given(struct pass *pass, const struct pass_step *step,
+                     struct pass_sequence *sequence, struct attn_work *work, struct fault *fault);
+
+/* When its item is planned for running: whether edits hide keys, and filling the mask; then, before
+ * attention, whether weights are given, and setting them. */
+bool pass_edit_hides(const struct pass_sequence *sequence);
+void pass_edit_hide(const struct pass_step *step, const struct pass_sequence *sequence);
+bool pass_edit_gives(const struct pass_sequence *sequence);
+void pass_edit_give(const struct pass *pass, const struct pass_step *step,
+                    const struct pass_sequence *sequence);
+
+/* Between attention and its output projection: whether contexts of heads are changed or kept, and
+ * doing so. */
+bool pass_edit_has_heads(const struct pass_sequence *sequence, const struct pass_step *step);
+void pass_edit_heads(const struct pass_step *step, const struct pass_sequence *sequence);
 
 /* When all steps are planned: memory for the attention layer that needs most of it. */
 bool pass_attend_allocate(struct pass *pass, struct fault *fault);

@@ -12,6 +12,7 @@
 #include "call/infer.h"
 #include "models/model/model_forward.h"
 #include "models/tokenizer/tokenizer.h"
+#include "operations/pass/edit.h"
 
 enum {
     TRACE_ITEMS_MAX = 1024, /* of a batch */
@@ -154,6 +155,11 @@ struct trace_item {
     bool logits;     /* answer logits too; for the protocol, no name of v1 */
     bool final_rows; /* answer the rows that leave the streams; the same */
     int64_t keep_ns; /* keep the trace for so long; 0: no */
+    bool states;     /* and what rows are at every place, for edits of other traces */
+    struct trace_edit *edits; /* planning makes them the item's own */
+    int64_t edit_count;
+    int64_t planned_edit_count; /* 0: they may be shared with other items, and hold nothing */
+    bool compare; /* to the pass without edits */
     int64_t at;      /* of a session: the length that the client believes in; -1: absent */
     bool drops_rows; /* of a session: nothing is appended */
     const struct trace_past *past; /* set before the plan; NULL: none */
@@ -181,7 +187,12 @@ static inline int64_t trace_vocabulary(const struct model_forward *forward)
     return forward->vocabulary > 0 && forward->vocabulary < out ? forward->vocabulary : out;
 }
 
+struct kept_store;
+struct access_key;
+
 struct trace_request {
+    struct kept_store *kept;      /* where edits find kept traces, */
+    const struct access_key *key; /* as this key may */
     struct arena *arena; /* owns all that the items point at, except the models */
     struct trace_item *items;
     int64_t item_count;

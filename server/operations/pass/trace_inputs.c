@@ -507,45 +507,50 @@ static struct attn_map_range tokens_of_bytes(const struct token_list *list, int3
     return range;
 }
 
-static bool find_span(const struct trace_item *item, int64_t i, struct attn_map_range *range,
-                      struct fault *fault)
+bool trace_may_search(struct trace_request *request, const struct trace_item *item, int stream,
+                      int64_t count)
 {
-    const struct byte_slice part = item->span_texts[i];
-    const struct token_list *list = &span_stream(item)->tokens;
+    size_t bytes = item->text.size + item->pair.size + item->decoder_text.size
+                   + (size_t)item->streams[stream].tokens.count * sizeof(struct token);
+    if (__builtin_mul_overflow(bytes, (size_t)count, &bytes)
+        || bytes > SEARCHED_BYTES_MAX - request->searched_bytes)
+        return false;
+    request->searched_bytes += bytes;
+    return true;
+}
+
+bool trace_find_text(const struct trace_item *item, int stream, bool of_decoder,
+                     struct byte_slice part, struct attn_map_range *range, const char **reason)
+{
+    const struct byte_slice text = of_decoder ? item->decoder_text : item->text;
     int32_t sequence = 0;
-    int64_t at = find_bytes(item->text, part);
-    if (at < 0 && item->pair.data) {
+    *reason = "came without a text";
+    if (!text.data)
+        return false;
+    int64_t at = find_bytes(text, part);
+    if (at < 0 && item->pair.data && !of_decoder) {
         sequence = 1;
         at = find_bytes(item->pair, part);
     }
-    if (at >= 0)
-        *range = tokens_of_bytes(list, sequence, at, at + (int64_t)part.size);
-    if (at >= 0 && range->end > 0)
-        return true;
-    char pointer[FAULT_POINTER_MAX];
-    snprintf(pointer, sizeof pointer, "/span_texts/%" PRId64, i);
-    return fault_set_at(fault, pointer, FAULT_OPTION,
-                        at < 0 ? "span_texts[%" PRId64 "] is not in the text"
-                               : "span_texts[%" PRId64 "] has no token of its own",
-                        i);
+    *reason = "is not in the text";
+    if (at < 0)
+        return false;
+    *range =
+        tokens_of_bytes(&item->streams[stream].tokens, sequence, at, at + (int64_t)part.size);
+    *reason = "has no token of its own";
+    return range->end > 0;
 }
 
-/* Each part is looked for in the whole text and in all tokens. The time for that must not be as
- * long as a client likes, whose batch may share the parts among many requests. */
-static bool may_search(struct trace_request *request, const struct trace_item *item,
-                       struct fault *fault)
+static bool find_span(const struct trace_item *item, int64_t i, struct attn_map_range *range,
+                      struct fault *fault)
 {
-    size_t bytes = item->text.size + item->pair.size
-                   + (size_t)span_stream(item)->tokens.count * sizeof(struct token);
-    if (!__builtin_mul_overflow(bytes, (size_t)item->span_text_count, &bytes)
-        && bytes <= SEARCHED_BYTES_MAX - request->searched_bytes) {
-        request->searched_bytes += bytes;
+    const int stream = (int)(span_stream(item) - item->streams);
+    const char *reason = "";
+    char pointer[FAULT_POINTER_MAX];
+    if (trace_find_text(item, stream, false, item->span_texts[i], range, &reason))
         return true;
-    }
-    return fault_set_at(fault, "/span_texts", FAULT_TOO_LARGE,
-                        "looking for %" PRId64 " span_texts in %" PRId64
-                        " tokens takes too long; send fewer, or spans",
-                        item->span_text_count, span_stream(item)->tokens.count);
+    snprintf(pointer, sizeof pointer, "/span_texts/%" PRId64, i);
+    return fault_set_at(fault, pointer, FAULT_OPTION, "span_texts[%" PRId64 "] %s", i, reason);
 }
 
 static bool find_spans(struct trace_request *request, struct trace_item *item, struct fault *fault)
@@ -559,8 +564,11 @@ static bool find_spans(struct trace_request *request, struct trace_item *item, s
                             "both spans and span_texts came; expected one of them");
     if (!item->text.data)
         return fault_set_at(fault, "/span_texts", FAULT_FIELD, "span_texts came without text");
-    if (!may_search(request, item, fault))
-        return false;
+    if (!trace_may_search(request, item, (int)(span_stream(item) - item->streams), count))
+        return fault_set_at(fault, "/span_texts", FAULT_TOO_LARGE,
+                            "looking for %" PRId64 " span_texts in %" PRId64
+                            " tokens takes too long; send fewer, or spans",
+                            count, span_stream(item)->tokens.count);
     for (int64_t i = 0; i < count; i++)
         if (!find_span(item, i, &ranges[i], fault))
             return false;

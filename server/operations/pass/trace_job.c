@@ -75,6 +75,8 @@ static bool trace_plan_call(struct call *call, struct fault *fault)
     struct trace_job *job = trace_of(call);
     struct trace_request *request = &job->request;
     request->stop = (struct tokenizer_stop){ is_stopped, call };
+    request->kept = call->service->kept;
+    request->key = call->limits.key;
     const bool is_planned = trace_plan(request, &job->groups, &call->limits, fault);
     price_reading(call, request, is_planned);
     if (!is_planned) {

@@ -9,16 +9,48 @@ static int key_stream_of(const struct trace_place *place)
     return place->is_cross ? 0 : place->stream;
 }
 
+/* What edits of heads hide and give in the layer. */
+static void add_head_edits(struct kept_shape *shape, const struct trace_item *item, int stream,
+                           int64_t layer)
+{
+    for (int64_t i = 0; i < item->edit_count; i++) {
+        const struct trace_edit *edit = &item->edits[i];
+        const int64_t heads = edit->head_list ? edit->head_count : shape->q_heads;
+        if (!edit_is_at(edit, EDIT_HEAD, stream, layer))
+            continue;
+        shape->has_mask = shape->has_mask || edit->action == EDIT_HIDE;
+        shape->given_rows += edit->action == EDIT_WEIGHTS ? heads * edit->row_count : 0;
+    }
+}
+
+static void add_states(struct kept_shape *shape, const struct trace_item *item,
+                       const struct trace_place *place, const struct attn_layer *layer)
+{
+    const int64_t width = item->model->forward->streams[place->stream].width;
+    const bool has_feed =
+        place->block->dense.down.weight || place->block->experts.router.weight;
+    shape->state_widths[EDIT_HEAD] = layer->q_heads * layer->v_head_dim;
+    shape->state_widths[EDIT_ATTENTION_OUTPUT] = width;
+    if (place->is_cross)
+        return;
+    shape->state_widths[EDIT_HIDDEN_STATES] = width;
+    shape->state_widths[EDIT_FEED_FORWARD] = has_feed ? width : 0;
+}
+
 static struct kept_shape kept_shape_of(const struct trace_item *item, int64_t layer)
 {
     const struct model_layer *own = &item->model->layers[layer];
     const struct trace_place place = trace_place_of(item->model->forward, layer);
-    return (struct kept_shape){ .q_heads = own->layer.q_heads,
+    struct kept_shape shape = { .q_heads = own->layer.q_heads,
                                 .kv_heads = own->layer.kv_heads,
                                 .head_dim = own->layer.head_dim,
                                 .q_len = item->streams[place.stream].length,
                                 .kv_len = item->streams[key_stream_of(&place)].length,
                                 .has_mask = own->relative_bias.values != NULL };
+    add_head_edits(&shape, item, place.stream, layer);
+    if (item->states)
+        add_states(&shape, item, &place, &own->layer);
+    return shape;
 }
 
 /* What fill_kept() will take. */
@@ -32,8 +64,13 @@ static bool kept_size_of(const struct trace_item *item, struct kept_size *size)
     }
     if (item->streams[0].visible)
         size->block += arena_rounded((size_t)item->streams[0].length);
-    for (int s = 0; s < item->model->forward->stream_count; s++)
+    for (int s = 0; s < item->model->forward->stream_count; s++) {
+        const int64_t width = item->model->forward->streams[s].width;
         size->block += arena_rounded((size_t)item->streams[s].tokens.count * sizeof(struct token));
+        if (item->states)
+            size->block +=
+                arena_rounded((size_t)(item->streams[s].length * width) * sizeof(float));
+    }
     return true;
 }
 
@@ -66,10 +103,17 @@ static bool fill_kept(struct kept_trace *kept, const struct trace_item *item)
         memcpy(copy, visible, (size_t)item->streams[0].length);
         kept->visible = copy;
     }
-    for (int s = 0; s < item->model->forward->stream_count; s++)
+    kept->has_states = item->states;
+    for (int s = 0; s < item->model->forward->stream_count; s++) {
+        kept->lengths[s] = item->streams[s].length;
+        if (item->states
+            && !kept_trace_make_embeddings(kept, s, item->streams[s].length,
+                                           item->model->forward->streams[s].width))
+            return false;
         if (item->streams[s].tokens.count > 0
             && !kept_trace_take_tokens(kept, s, &item->streams[s].tokens))
             return false;
+    }
     return make_kept_layers(kept, item);
 }
 

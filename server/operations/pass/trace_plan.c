@@ -56,6 +56,7 @@ static bool plan_item(struct trace_request *request, int64_t i, const struct inf
         request->number_bytes ? request->number_bytes : INFER_ANSWER_BYTES_PER_NUMBER;
     if (!resolve_model(item, &request->attention.items[i], limits, fault)
         || !trace_plan_inputs(request, item, fault) || !trace_plan_spans(request, item, fault)
+        || !trace_plan_edits(request, item, fault)
         || !trace_plan_results(item, request->arena, fault))
         return false;
     const size_t left = limits->answer_bytes_max - *bytes_total;
@@ -199,6 +200,7 @@ bool trace_plan(struct trace_request *request, struct trace_groups *groups,
 void trace_request_free(struct trace_request *request)
 {
     for (int64_t i = 0; i < request->item_count; i++) {
+        edits_release(request->items[i].edits, request->items[i].planned_edit_count);
         model_release(request->items[i].model);
         request->items[i].model = NULL;
     }

@@ -29,6 +29,19 @@ bool trace_plan(struct trace_request *request, struct trace_groups *groups,
  * once. */
 bool trace_plan_inputs(struct trace_request *request, struct trace_item *item, struct fault *fault);
 
+/* Resolves the edits for the model. The inputs are planned. */
+bool trace_plan_edits(struct trace_request *request, struct trace_item *item, struct fault *fault);
+
+/* The tokens of a stream with a byte of a part of its text; of_decoder: of decoder_text. False:
+ * *reason says why there are none. */
+bool trace_find_text(const struct trace_item *item, int stream, bool of_decoder,
+                     struct byte_slice part, struct attn_map_range *range, const char **reason);
+
+/* Whether so many parts may be looked for in the texts and tokens: the time for that must not be as
+ * long as a client likes, whose batch may share the parts among many requests. */
+bool trace_may_search(struct trace_request *request, const struct trace_item *item, int stream,
+                      int64_t count);
+
 /* Finds the spans by their texts, and the rows that spans are asked of. The inputs are planned. */
 bool trace_plan_spans(struct trace_request *request, struct trace_item *item, struct fault *fault);
 
