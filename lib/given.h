@@ -13,9 +13,9 @@
  * item 0 of a problem that attn_plan_init() takes. */
 void attn_row_seen(const struct attn_problem *problem, int64_t head, int64_t row, bool *seen);
 
-/* After attention of these rows is computed: gives the context and the weights outputs of batch item
- * 0, where the problem has them, what follows from the given weights. A context is summed in double
- * and rounded once. context and weights are F32, value any dtype but F64. */
+/* After attention of these rows is computed: gives the context and the weights outputs of batch
+ * item 0, where the problem has them, what follows from the given weights. A context is summed in
+ * double and rounded once. context and weights are F32, value any dtype but F64. */
 void attn_given_run(const struct attn_problem *problem, const float *const *given, int64_t head,
                     int64_t first_row, int64_t row_count);
 

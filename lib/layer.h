@@ -143,9 +143,9 @@ enum attn_precision attn_layer_precision(const struct attn_layer_plan *plan);
 /* Attention as the tasks of its stages see it: query, key and value projected, normalized and
  * rotated, and the context [1, q_heads, q_len, v_head_dim] before the output projection, whose data
  * is NULL where none is computed. Views of the scratch, of the caller's memory where nothing
- * prepares a tensor, or of the cache, and of the plan, which must stay. The tensors may be read, and
- * the context changed, after the last stage before attn_layer_output_stage() has run, and before
- * scratch is used again. */
+ * prepares a tensor, or of the cache, and of the plan, which must stay. The tensors may be read,
+ * and the context changed, after the last stage before attn_layer_output_stage() has run, and
+ * before scratch is used again. */
 struct attn_problem attn_layer_attention(const struct attn_layer_plan *plan, void *scratch);
 
 /* The stage of the output projection; stage_count where the plan has none. */

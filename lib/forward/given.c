@@ -1,9 +1,9 @@
 /* given.c - contexts of given weights, in double, a block of columns and rows of the value at a
  * time; and the keys that a row sees, one pair at a time. */
+#include "given.h"
 #include "base/convert.h"
 #include "base/internal.h"
 #include "forward/mask.h"
-#include "given.h"
 
 #include <math.h>
 #include <string.h>

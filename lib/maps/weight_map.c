@@ -458,8 +458,8 @@ static bool takes_scores(const struct attn_weight_map *map, const struct attn_pl
         map->top_k > 0 && !map_is_shared(sizes) && sizes->columns <= ATTN_BOUND_MAX;
 
     return map->heads == ATTN_MAP_EACH && map->given == NULL && (pools || selects)
-           && !plan->is_decode && !plan->in_double
-           && options->normalizer == ATTN_SOFTMAX && options->dropout == 0.0f;
+           && !plan->is_decode && !plan->in_double && options->normalizer == ATTN_SOFTMAX
+           && options->dropout == 0.0f;
 }
 
 /* Run one task of the plan; its weights, or masked scores, go to rows, unless rows is NULL. */

@@ -96,7 +96,7 @@ struct infer_item {
     enum attn_dtype result_dtype; /* of all results but lse, see infer_output_dtype() */
     const float *bias; /* [q_heads][q_len][kv_len], the mask with the relative position bias of the
                           model; NULL: it has none, or none is planned yet */
-    const float *const *given; /* [q_heads][q_len], given weights (given.h); NULL: none */
+    const float *const *given;        /* [q_heads][q_len], given weights (given.h); NULL: none */
     void *results[ATTN_OUTPUT_COUNT]; /* NULL if not asked for; values of a top_k map */
     void *scratch;
     void *workspaces; /* one for each worker slot, if the workers' own are too small */

@@ -2,6 +2,8 @@
 #include "formats/format.h"
 #include "formats/writer.h"
 
+#include "json/json_numbers.h"
+
 #include <string.h>
 
 struct json_writer {
@@ -125,7 +127,18 @@ static void json_integer(struct writer *writer, const char *name, int64_t value)
 
 static void json_array(struct writer *writer, const char *name, const struct array *array)
 {
-    text_tensor(json_member(writer, name), array->data, array->rank, array->shape);
+    struct text *text = json_member(writer, name);
+    if (array->dtype == ATTN_F64 && array->rank == 0) {
+        char number[JSON_DOUBLE_BYTES_MAX + 1];
+        number[json_write_double(number, *(const double *)array->data)] = '\0';
+        text_raw(text, number);
+    } else if (array->dtype == ATTN_F64) {
+        const struct tensor_text tensor =
+            tensor_text_make(array->data, array->dtype, array->rank, array->shape);
+        text_numbers(text, &tensor);
+    } else {
+        text_tensor(text, array->data, array->rank, array->shape);
+    }
 }
 
 static void json_indices(struct writer *writer, const char *name, const int64_t *values, int rank,

@@ -35,7 +35,7 @@ struct json_numbers {
     int64_t count;
     int rank;
     int64_t shape[JSON_RANK_MAX];
-    size_t offset; /* of its '[' in the text */
+    size_t offset;    /* of its '[' in the text */
     const char *text; /* its '[', while the text that json_read() was given is there */
 
     bool has_number, has_bool, has_null;
@@ -103,8 +103,8 @@ bool json_whole(const cJSON *node, uint64_t *value);
 bool json_check_finite(const struct json_document *document, const cJSON *node,
                        struct fault *fault);
 
-/* The children of an array of numbers and of rows of numbers, which may be ragged: of each the count
- * of its numbers, -1 for a number that is a child itself. sizes may be NULL. Returns how many
+/* The children of an array of numbers and of rows of numbers, which may be ragged: of each the
+ * count of its numbers, -1 for a number that is a child itself. sizes may be NULL. Returns how many
  * children there are; -1: a row holds rows. The text is there. */
 int64_t json_numbers_children(const struct json_numbers *numbers, int64_t *sizes);
 

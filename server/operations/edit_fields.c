@@ -1,5 +1,5 @@
 /* edit_fields.c - every field of an edit of a pass, once: its name, its place in struct trace_edit,
- * and what fits by itself. What fits the model is in forward/edit_plan.c. */
+ * and what fits by itself. What fits the model is in pass/edit_plan.c. */
 #include "operations/trace.h"
 
 #include "operations/pass/edit.h"
@@ -112,11 +112,11 @@ static bool read_weights(struct field_reader *reader, const struct value *value,
                                        .kind = FIELD_ENUM,
                                        .names = PATTERNS,
                                        .name_count = EDIT_MATRIX,
-                                       .expected = "a matrix, or uniform, first, self or previous" };
-    static const struct field MATRIX = { .name = "weights",
-                                         .kind = FIELD_ARRAY,
-                                         .flags = FIELD_TENSOR,
-                                         .offset = AT(matrix) };
+                                       .expected =
+                                           "a matrix, or uniform, first, self or previous" };
+    static const struct field MATRIX = {
+        .name = "weights", .kind = FIELD_ARRAY, .flags = FIELD_TENSOR, .offset = AT(matrix)
+    };
     struct trace_edit *edit = into;
     const bool is_array = value->kind == VALUE_NUMBERS || value->kind == VALUE_TENSOR;
     reader->field = is_array ? &MATRIX : &NAME;
@@ -167,8 +167,7 @@ static const struct field FROM_ROWS[] = {
 };
 
 static const struct field_table from_fields = { .rows = FROM_ROWS,
-                                                .count =
-                                                    sizeof FROM_ROWS / sizeof FROM_ROWS[0],
+                                                .count = sizeof FROM_ROWS / sizeof FROM_ROWS[0],
                                                 .policy = FIELDS_LISTED };
 
 /* Its members go into the edit itself. */

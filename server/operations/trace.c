@@ -6,7 +6,9 @@
 #include "operations/session/session_path.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* -------------------------------------------------------------------- reading -- */
 
@@ -114,30 +116,46 @@ static const char *final_name(const struct trace_item *item, int stream)
 
 /* ---------------------------------------------------------------- predictions -- */
 
-static void say_candidate(struct writer *writer, const struct trace_item *item, int64_t i)
+static void say_number(struct writer *writer, const char *name, const float *number)
 {
-    const struct array logprob = { .data = &item->predictions.logprobs[i], .dtype = ATTN_F32 };
-    const char *text = say_token_text(item->model->tokenizer, item->predictions.ids[i]);
-    writer->kind->object(writer, NULL);
-    writer->kind->integer(writer, "id", item->predictions.ids[i]);
+    say_array(writer, name, number, ATTN_F32, 0, NULL);
+}
+
+/* The members of a token: its id, its text where the model has a tokenizer. */
+static void say_id(struct writer *writer, const struct trace_item *item, int64_t id)
+{
+    const char *text = say_token_text(item->model->tokenizer, id);
+    writer->kind->integer(writer, "id", id);
     if (text)
         writer->kind->string(writer, "text", text);
-    writer->kind->array(writer, "logprob", &logprob);
+}
+
+static void say_candidates(struct writer *writer, const struct trace_item *item,
+                           const struct trace_predictions *predictions, int64_t number)
+{
+    writer->kind->list(writer, "tokens");
+    for (int64_t k = 0; k < predictions->candidates; k++) {
+        const int64_t i = number * predictions->candidates + k;
+        writer->kind->object(writer, NULL);
+        say_id(writer, item, predictions->ids[i]);
+        say_number(writer, "logprob", &predictions->logprobs[i]);
+        if (predictions->differences)
+            say_number(writer, "difference", &predictions->differences[i]);
+        writer->kind->end(writer);
+    }
     writer->kind->end(writer);
 }
 
 /* [{"position": 4, "tokens": [{"id": 261, "text": "▁a", "logprob": -0.1}, ...]}, ...] */
-static void say_prediction_objects(struct writer *writer, const struct trace_item *item)
+static void say_prediction_objects(struct writer *writer, const char *name,
+                                   const struct trace_item *item)
 {
     const struct trace_predictions *predictions = &item->predictions;
-    writer->kind->list(writer, "predictions");
+    writer->kind->list(writer, name);
     for (int64_t i = 0; i < predictions->count; i++) {
         writer->kind->object(writer, NULL);
         writer->kind->integer(writer, "position", predictions->positions[i]);
-        writer->kind->list(writer, "tokens");
-        for (int64_t k = 0; k < predictions->candidates; k++)
-            say_candidate(writer, item, i * predictions->candidates + k);
-        writer->kind->end(writer);
+        say_candidates(writer, item, predictions, i);
         writer->kind->end(writer);
     }
     writer->kind->end(writer);
@@ -158,17 +176,231 @@ static void say_prediction_texts(struct writer *writer, const struct trace_item 
     writer->kind->end(writer);
 }
 
-static void say_prediction_tensors(struct writer *writer, const struct trace_item *item)
+static void say_candidate_tensors(struct writer *writer,
+                                  const struct trace_predictions *predictions)
 {
-    const struct trace_predictions *predictions = &item->predictions;
     const int64_t shape[] = { predictions->count, predictions->candidates };
-    if (item->model->tokenizer)
-        say_prediction_texts(writer, item);
-    writer->kind->object(writer, "predictions");
     writer->kind->indices(writer, "positions", predictions->positions, 1, shape);
     writer->kind->indices(writer, "ids", predictions->ids, 2, shape);
     say_array(writer, "logprobs", predictions->logprobs, ATTN_F32, 2, shape);
+    if (predictions->differences)
+        say_array(writer, "differences", predictions->differences, ATTN_F32, 2, shape);
+}
+
+static void say_prediction_tensors(struct writer *writer, const char *name,
+                                   const struct trace_item *item)
+{
+    if (item->model->tokenizer && strcmp(name, "predictions") == 0)
+        say_prediction_texts(writer, item);
+    writer->kind->object(writer, name);
+    say_candidate_tensors(writer, &item->predictions);
     writer->kind->end(writer);
+}
+
+static void say_predictions(struct writer *writer, const struct trace_item *item)
+{
+    void (*say)(struct writer *, const char *, const struct trace_item *) =
+        writer->kind->keeps_dtype ? say_prediction_tensors : say_prediction_objects;
+    if (!item->outputs[TRACE_OUTPUT_PREDICTIONS])
+        return;
+    say(writer, "predictions", item);
+    if (item->base)
+        say(writer, "base_predictions", item->base);
+}
+
+/* ------------------------------------------------------------------ log-probs -- */
+
+/* score NULL: the first token, which nothing predicts. */
+static void say_score(struct writer *writer, const struct trace_item *item, int64_t id,
+                      const struct trace_score *score)
+{
+    say_id(writer, item, id);
+    if (!score) {
+        writer->kind->string(writer, "logprob", NULL);
+        writer->kind->string(writer, "rank", NULL);
+        return;
+    }
+    say_number(writer, "logprob", &score->logprob);
+    writer->kind->integer(writer, "rank", score->rank);
+    if (item->compare)
+        say_number(writer, "difference", &score->difference);
+}
+
+/* Memory for numbers of the answer that are made while it is said; they stay as long as it does. */
+static void *answer_memory(struct writer *writer, int64_t count, size_t size)
+{
+    static double none;
+    void *memory = arena_calloc(writer->arena, (size_t)count, size);
+    if (!memory)
+        fault_no_memory(writer->fault);
+    return memory || count > 1 ? memory : &none;
+}
+
+static void say_made(struct writer *writer, const char *name, double number, enum attn_dtype dtype)
+{
+    void *made = answer_memory(writer, 1, sizeof number);
+    if (dtype == ATTN_F64)
+        memcpy(made, &number, sizeof number);
+    else
+        memcpy(made, &(float){ (float)number }, sizeof(float));
+    say_array(writer, name, made, dtype, 0, NULL);
+}
+
+static void say_target_objects(struct writer *writer, const struct trace_item *item)
+{
+    writer->kind->list(writer, "targets");
+    for (int64_t i = 0; i < item->target_count; i++) {
+        const struct trace_target *target = &item->targets[i];
+        const struct trace_score *score = &item->scores[target->score];
+        writer->kind->object(writer, NULL);
+        writer->kind->integer(writer, "position", score->row);
+        say_score(writer, item, score->id, score);
+        if (target->against.has) {
+            writer->kind->object(writer, "against");
+            say_score(writer, item, score[1].id, &score[1]);
+            writer->kind->end(writer);
+            say_made(writer, "logit_difference", score->logprob - score[1].logprob, ATTN_F32);
+        }
+        writer->kind->end(writer);
+    }
+    writer->kind->end(writer);
+}
+
+static void say_logprob_objects(struct writer *writer, const struct trace_item *item)
+{
+    const struct trace_logprobs *logprobs = &item->logprobs;
+    const struct token_list *tokens = &item->streams[item->model->forward->stream_count - 1].tokens;
+    writer->kind->list(writer, "logprobs");
+    for (int64_t i = 0; i < logprobs->count; i++) {
+        writer->kind->object(writer, NULL);
+        writer->kind->integer(writer, "position", i);
+        say_score(writer, item, tokens->tokens[i].id,
+                  i > 0 ? &item->scores[logprobs->first + i - 1] : NULL);
+        if (i > 0 && logprobs->tokens.count > 0)
+            say_candidates(writer, item, &logprobs->tokens, i - 1);
+        writer->kind->end(writer);
+    }
+    writer->kind->end(writer);
+}
+
+/* Scores as tensors of count numbers. One that is not there has the id -1 and rank 0. */
+struct score_table {
+    int64_t *positions, *ids, *ranks;
+    float *logprobs, *differences;
+    int64_t count;
+};
+
+static bool make_table(struct writer *writer, struct score_table *table, int64_t count,
+                       bool has_differences)
+{
+    *table = (struct score_table){ answer_memory(writer, count + 1, sizeof(int64_t)),
+                                   answer_memory(writer, count + 1, sizeof(int64_t)),
+                                   answer_memory(writer, count + 1, sizeof(int64_t)),
+                                   answer_memory(writer, count + 1, sizeof(float)),
+                                   has_differences ? answer_memory(writer, count + 1, sizeof(float))
+                                                   : NULL,
+                                   count };
+    return table->positions && table->ids && table->ranks && table->logprobs
+           && (table->differences || !has_differences);
+}
+
+/* score NULL: there is none. */
+static void set_row(struct score_table *table, int64_t i, int64_t position,
+                    const struct trace_score *score)
+{
+    table->positions[i] = position;
+    table->ids[i] = score ? score->id : -1;
+    table->ranks[i] = score ? score->rank : 0;
+    table->logprobs[i] = score ? score->logprob : NAN;
+    if (table->differences)
+        table->differences[i] = score ? score->difference : NAN;
+}
+
+static void say_table(struct writer *writer, const struct score_table *table)
+{
+    const int64_t shape[] = { table->count };
+    writer->kind->indices(writer, "positions", table->positions, 1, shape);
+    writer->kind->indices(writer, "ids", table->ids, 1, shape);
+    writer->kind->indices(writer, "ranks", table->ranks, 1, shape);
+    say_array(writer, "logprobs", table->logprobs, ATTN_F32, 1, shape);
+    if (table->differences)
+        say_array(writer, "differences", table->differences, ATTN_F32, 1, shape);
+}
+
+static void say_target_tensors(struct writer *writer, const struct trace_item *item)
+{
+    struct score_table targets, against;
+    bool has_against = false;
+    if (!make_table(writer, &targets, item->target_count, item->compare)
+        || !make_table(writer, &against, item->target_count, item->compare))
+        return;
+    for (int64_t i = 0; i < item->target_count; i++) {
+        const struct trace_target *target = &item->targets[i];
+        const struct trace_score *score = &item->scores[target->score];
+        set_row(&targets, i, score->row, score);
+        set_row(&against, i, score->row, target->against.has ? score + 1 : NULL);
+        has_against = has_against || target->against.has;
+    }
+    writer->kind->object(writer, "targets");
+    say_table(writer, &targets);
+    if (has_against) {
+        writer->kind->object(writer, "against");
+        say_table(writer, &against);
+        writer->kind->end(writer);
+    }
+    writer->kind->end(writer);
+}
+
+/* The first token has the id that it has, and no log-prob. */
+static void say_logprob_tensors(struct writer *writer, const struct trace_item *item)
+{
+    const struct trace_logprobs *logprobs = &item->logprobs;
+    const struct token_list *tokens = &item->streams[item->model->forward->stream_count - 1].tokens;
+    struct score_table table;
+    if (!make_table(writer, &table, logprobs->count, item->compare))
+        return;
+    for (int64_t i = 0; i < logprobs->count; i++) {
+        set_row(&table, i, i, i > 0 ? &item->scores[logprobs->first + i - 1] : NULL);
+        table.ids[i] = tokens->tokens[i].id;
+    }
+    writer->kind->object(writer, "logprobs");
+    say_table(writer, &table);
+    if (logprobs->tokens.count > 0) {
+        writer->kind->object(writer, "tokens");
+        say_candidate_tensors(writer, &logprobs->tokens);
+        writer->kind->end(writer);
+    }
+    writer->kind->end(writer);
+}
+
+/* Sums of the log-probs of tokens [begin, end) that have one, in double. */
+static double logprob_sum(const struct trace_item *item, int64_t begin, int64_t end)
+{
+    const struct trace_logprobs *logprobs = &item->logprobs;
+    double sum = 0;
+    for (int64_t i = begin > 1 ? begin : 1; i < end; i++)
+        sum += (double)item->scores[logprobs->first + i - 1].logprob;
+    return sum;
+}
+
+static void say_logprobs(struct writer *writer, const struct trace_item *item)
+{
+    const bool has_spans = item->span_count > 0 && !item->model->forward->is_encoder_decoder;
+    double *sums = answer_memory(writer, item->span_count + 2, sizeof *sums);
+    if (!item->outputs[TRACE_OUTPUT_LOGPROBS] || !sums)
+        return;
+    (writer->kind->keeps_dtype ? say_logprob_tensors : say_logprob_objects)(writer, item);
+    say_made(writer, "logprob_sum", logprob_sum(item, 0, item->logprobs.count), ATTN_F64);
+    for (int64_t i = 0; has_spans && i < item->span_count; i++)
+        sums[i] = logprob_sum(item, item->spans[i].begin, item->spans[i].end);
+    if (has_spans)
+        say_array(writer, "logprob_spans", sums, ATTN_F64, 1, &item->span_count);
+}
+
+static void say_targets(struct writer *writer, const struct trace_item *item)
+{
+    if (item->has_targets)
+        (writer->kind->keeps_dtype ? say_target_tensors : say_target_objects)(writer, item);
 }
 
 /* -------------------------------------------------------------------- answers -- */
@@ -185,12 +417,9 @@ static void say_results(struct writer *writer, const struct trace_item *item)
     writer->kind->end(writer);
     for (int i = 0; item->has_final_rows && i < stream_count; i++)
         say_tensor(writer, final_name(item, i), &item->streams[i].rows);
-    if (!item->outputs[TRACE_OUTPUT_PREDICTIONS])
-        return;
-    if (writer->kind->keeps_dtype)
-        say_prediction_tensors(writer, item);
-    else
-        say_prediction_objects(writer, item);
+    say_predictions(writer, item);
+    say_targets(writer, item);
+    say_logprobs(writer, item);
 }
 
 static void say_item(struct writer *writer, const struct trace_item *item)

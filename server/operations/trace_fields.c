@@ -4,6 +4,7 @@
 #include "operations/attention_fields.h"
 #include "operations/trace.h"
 
+#include <math.h>
 #include <stddef.h>
 
 /* The longest that a trace may be kept. */
@@ -80,6 +81,63 @@ static bool read_keep(struct field_reader *reader, const struct value *value, vo
                         value->string);
 }
 
+/* A row; negative ones count from the end. */
+static bool read_position(struct field_reader *reader, const struct value *value, void *into)
+{
+    struct trace_target *target = into;
+    const double number = value->number;
+    if (value->kind != VALUE_NUMBER)
+        return field_wrong_type(reader, value, "an integer");
+    if (!(fabs(number) <= FIELD_INTEGER_MAX) || number != floor(number))
+        return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
+                            "%s is %.17g; expected an integer", reader->name, number);
+    target->position = (int64_t)number;
+    return true;
+}
+
+/* An id, or the text of a token as the vocabulary has it. */
+static bool read_choice(struct field_reader *reader, const struct value *value,
+                        struct trace_choice *choice)
+{
+    static const struct field ID = { .kind = FIELD_INTEGER,
+                                     .flags = FIELD_SATURATES,
+                                     .code = FAULT_OPTION };
+    choice->has = true;
+    if (value->kind == VALUE_STRING) {
+        choice->text = value->string;
+        return true;
+    }
+    if (value->kind != VALUE_NUMBER)
+        return field_wrong_type(reader, value, "the id or the text of a token");
+    reader->field = &ID;
+    return field_read_single(reader, value, &choice->id);
+}
+
+static bool read_token(struct field_reader *reader, const struct value *value, void *into)
+{
+    return read_choice(reader, value, &((struct trace_target *)into)->token);
+}
+
+static bool read_against(struct field_reader *reader, const struct value *value, void *into)
+{
+    return read_choice(reader, value, &((struct trace_target *)into)->against);
+}
+
+static const struct field TARGET_ROWS[] = {
+    { .name = "position",
+      .kind = FIELD_OWN,
+      .offset = offsetof(struct trace_target, position),
+      .has = offsetof(struct trace_target, has_position),
+      .own = read_position },
+    { .name = "token", .kind = FIELD_OWN, .flags = FIELD_REQUIRED, .own = read_token },
+    { .name = "against", .kind = FIELD_OWN, .own = read_against },
+};
+
+static const struct field_table target_fields = { .rows = TARGET_ROWS,
+                                                  .count = COUNT_OF(TARGET_ROWS),
+                                                  .policy = FIELDS_LISTED,
+                                                  .bytes = sizeof(struct trace_target) };
+
 /* -------------------------------------------------------------------- the rows -- */
 
 static const char *const OUTPUTS[] = {
@@ -142,6 +200,14 @@ static const struct field ROWS[] = {
       .code = FAULT_OPTION },
     INTEGERS_OF(positions, position, FIELD_NEGATIVE),
     { .name = "keep", .kind = FIELD_OWN, .own = read_keep },
+    { .name = "compare", .kind = FIELD_BOOL, .offset = AT(compare) },
+    { .name = "targets",
+      .kind = FIELD_LIST,
+      .offset = AT(targets),
+      .has = AT(has_targets),
+      .count = AT(target_count),
+      .inner = &target_fields,
+      .expected = "a target, an object" },
     { .name = "states", .kind = FIELD_BOOL, .offset = AT(states) },
     { .name = "edits",
       .kind = FIELD_LIST,

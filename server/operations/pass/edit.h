@@ -60,7 +60,7 @@ struct edit_list {
     struct edit_range {
         int64_t begin, end;
         bool is_number; /* begin alone */
-    } *ranges;
+    } * ranges;
     int64_t count;
 };
 
@@ -86,18 +86,18 @@ struct trace_edit {
     enum edit_action action;
     int stream;
     bool is_cross;
-    const bool *in_layer;      /* [layer count of the model]; NULL at embeddings */
-    const int64_t *head_list;  /* [head_count], ascending, each once; NULL: all */
+    const bool *in_layer;     /* [layer count of the model]; NULL at embeddings */
+    const int64_t *head_list; /* [head_count], ascending, each once; NULL: all */
     int64_t head_count;
-    const int64_t *row_list;   /* [row_count], ascending, each once */
+    const int64_t *row_list; /* [row_count], ascending, each once */
     int64_t row_count;
     const struct attn_map_range *hidden; /* [hidden_count], of keys */
     int64_t hidden_count;
-    int64_t width;             /* of a row at the place; at head, of one head */
-    const float *values;       /* of add [width], set [row_count][width], matrix [row_count][keys] */
-    struct kept_trace *source; /* of from, held; NULL: none */
+    int64_t width;       /* of a row at the place; at head, of one head */
+    const float *values; /* of add [width], set [row_count][width], matrix [row_count][keys] */
+    struct kept_trace *source;  /* of from, held; NULL: none */
     const int64_t *source_rows; /* [row_count] */
-    int64_t source_layer;      /* -1: the layer at hand */
+    int64_t source_layer;       /* -1: the layer at hand */
 };
 
 /* Whether the edit is at this place of this layer; layer -1: of the embeddings of a stream. */

@@ -71,9 +71,12 @@ static bool plan_action(const struct planning *planning)
 {
     struct trace_edit *edit = planning->edit;
     const bool is_asked[EDIT_ACTION_COUNT] = {
-        [EDIT_HIDE] = edit->hide.has || edit->hide_texts, [EDIT_WEIGHTS] = edit->has_weights,
-        [EDIT_SCALE] = edit->has_scale,                   [EDIT_ADD] = edit->add.data,
-        [EDIT_SET] = edit->set.data,                      [EDIT_MEAN] = edit->mean,
+        [EDIT_HIDE] = edit->hide.has || edit->hide_texts,
+        [EDIT_WEIGHTS] = edit->has_weights,
+        [EDIT_SCALE] = edit->has_scale,
+        [EDIT_ADD] = edit->add.data,
+        [EDIT_SET] = edit->set.data,
+        [EDIT_MEAN] = edit->mean,
         [EDIT_FROM] = edit->has_from,
     };
     int count = edit->hide.has && edit->hide_texts;
@@ -352,9 +355,9 @@ static bool plan_numbers(const struct planning *planning, const struct array *ar
     struct trace_edit *edit = planning->edit;
     const int64_t rows = has_rows ? edit->row_count : 1, numbers = rows * columns;
     const bool is_empty = array_is_empty(array) && numbers == 0;
-    const bool fits = has_rows ? array->rank == 2 && array->shape[0] == rows
-                                     && array->shape[1] == columns
-                               : array->rank == 1 && array->shape[0] == columns;
+    const bool fits =
+        has_rows ? array->rank == 2 && array->shape[0] == rows && array->shape[1] == columns
+                 : array->rank == 1 && array->shape[0] == columns;
     if (!fits && !is_empty && has_rows)
         return edit_fault(planning, FAULT_SHAPE, field,
                           "%s of edit %" PRId64 " does not fit; expected [%" PRId64 "][%" PRId64
@@ -454,8 +457,8 @@ static bool plan_source(const struct planning *planning)
     if (!edit->from_trace)
         return edit_fault(planning, FAULT_FIELD, "/from/trace", "trace is missing");
     if (!edit->source)
-        edit->source = kept_store_find(request->kept, edit->from_trace, request->key,
-                                       planning->fault);
+        edit->source =
+            kept_store_find(request->kept, edit->from_trace, request->key, planning->fault);
     if (!edit->source) {
         snprintf(planning->fault->pointer, sizeof planning->fault->pointer,
                  "/edits/%" PRId64 "/from/trace", planning->number);

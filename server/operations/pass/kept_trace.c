@@ -189,7 +189,7 @@ static void copy_mask(struct kept_layer *layer, const struct attn_tensor *mask)
         for (int64_t i = 0; i < pairs; i++)
             layer->mask[h * pairs + i] =
                 ((const uint8_t *)mask->data)[(mask->shape[1] > 1 ? h * pairs : 0) + i] ? 0.0f
-                                                                                          : -INFINITY;
+                                                                                        : -INFINITY;
 }
 
 static void copy_given(struct kept_layer *layer, const float *const *given)
@@ -205,8 +205,7 @@ static void copy_given(struct kept_layer *layer, const float *const *given)
 
 void kept_layer_take(struct kept_layer *layer, const struct infer_item *attention, const float *lse)
 {
-    const struct attn_problem problem =
-        attn_layer_attention(&attention->plan, attention->scratch);
+    const struct attn_problem problem = attn_layer_attention(&attention->plan, attention->scratch);
     const struct model_layer *own = &attention->model->layers[attention->layer_index];
     layer->number = attention->layer_index;
     layer->options = attention->plan.problem.options;

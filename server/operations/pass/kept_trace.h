@@ -41,8 +41,8 @@ struct kept_layer {
     float *lse;   /* [q_heads][q_len] */
     float *mask;  /* [q_heads][q_len][kv_len], of a relative position bias or of what edits hide;
                      NULL: none */
-    const float **given;    /* [q_heads][q_len], rows with given weights (given.h), */
-    float *given_weights;   /* which lie here; NULL: none */
+    const float **given;  /* [q_heads][q_len], rows with given weights (given.h), */
+    float *given_weights; /* which lie here; NULL: none */
     struct kept_states states[EDIT_PLACE_COUNT]; /* but those of embeddings */
     const uint8_t *keys_seen; /* [kv_len]: 0 is hidden from all rows; NULL: all are seen */
     float *levels;            /* [q_heads][level_rows][level_columns]; NULL: none */
@@ -69,10 +69,10 @@ struct kept_trace {
     bool has_states;
     struct kept_states embeddings[MODEL_STREAMS_MAX];
     int64_t lengths[MODEL_STREAMS_MAX]; /* rows of the streams */
-    size_t bytes;       /* that count against the budget */
-    int64_t expires_ns; /* clock_now_ns() */
-    int64_t place;      /* among those that are kept, by their ends; -1: it is not among them */
-    int64_t number;     /* in the list of those that are kept */
+    size_t bytes;                       /* that count against the budget */
+    int64_t expires_ns;                 /* clock_now_ns() */
+    int64_t place;  /* among those that are kept, by their ends; -1: it is not among them */
+    int64_t number; /* in the list of those that are kept */
 
     _Atomic(struct kept_head *) statistics; /* of each head of each layer, one layer after the
                                                other; malloc'd; NULL: not asked for yet */
@@ -109,7 +109,8 @@ bool kept_layer_make(struct kept_trace *kept, int64_t index, const struct kept_s
 void kept_layer_take(struct kept_layer *layer, const struct infer_item *attention,
                      const float *lse);
 
-/* The kept rows of a place; layer: of any but the embeddings of the stream. NULL: they are not kept.
+/* The kept rows of a place; layer: of any but the embeddings of the stream. NULL: they are not
+ * kept.
  */
 const struct kept_states *kept_trace_states(const struct kept_trace *kept, int place, int stream,
                                             int64_t layer);

@@ -122,7 +122,7 @@ static bool layer_needs_step(const struct pass_sequence *sequence, const struct 
 static bool item_needs_step(const struct trace_item *item, const struct pass_step *step)
 {
     if (step->kind == PASS_HEAD)
-        return item->predictions.count > 0;
+        return trace_has_head(item);
     if (step->kind == PASS_ATTEND && item->past)
         return true;
     return step->kind == PASS_FINAL && item->streams[step->stream].rows.values;

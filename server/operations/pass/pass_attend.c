@@ -289,14 +289,14 @@ static int stage_of_turn(const struct pass_sequence *sequence, const struct pass
 {
     const int stage = turn - 1;
     const int output = attn_layer_output_stage(&sequence->attention->plan);
-    const bool has_edit = sequence->attention->plan.stage_count > 0
-                          && pass_edit_has_heads(sequence, step);
+    const bool has_edit =
+        sequence->attention->plan.stage_count > 0 && pass_edit_has_heads(sequence, step);
     *is_edit = has_edit && stage == output;
     return stage - (has_edit && stage > output);
 }
 
-static int64_t count_stage_tasks(const struct pass_sequence *sequence,
-                                 const struct pass_step *step, int turn)
+static int64_t count_stage_tasks(const struct pass_sequence *sequence, const struct pass_step *step,
+                                 int turn)
 {
     bool is_edit;
     const int stage = stage_of_turn(sequence, step, turn, &is_edit);

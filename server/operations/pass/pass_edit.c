@@ -1,5 +1,6 @@
 /* pass_edit.c - what edits change in a pass: rows between two steps, and keys, weights and contexts
- * of heads within the step of attention. What is kept of a pass with its states is copied here, too.
+ * of heads within the step of attention. What is kept of a pass with its states is copied here,
+ * too.
  *
  * Only where a sequence has an edit or keeps its states is there such a step: another pass has the
  * steps and the bits that it has without this file. */
@@ -12,7 +13,8 @@
 
 /* ------------------------------------------------------------------- any rows -- */
 
-/* Rows of one place, rows[row * stride], row < count, of width columns; those of one head at head. */
+/* Rows of one place, rows[row * stride], row < count, of width columns; those of one head at head.
+ */
 struct edited_rows {
     float *rows;
     int64_t stride, count, width;
@@ -57,9 +59,8 @@ static void set_means(const struct edited_rows *rows, const struct trace_edit *e
 static void copy_source(const struct edited_rows *rows, const struct trace_edit *edit,
                         int64_t layer)
 {
-    const struct kept_states *states =
-        kept_trace_states(edit->source, edit->at, edit->stream,
-                          edit->source_layer >= 0 ? edit->source_layer : layer);
+    const struct kept_states *states = kept_trace_states(
+        edit->source, edit->at, edit->stream, edit->source_layer >= 0 ? edit->source_layer : layer);
     for (int64_t i = 0; i < edit->row_count; i++)
         memcpy(edited_row(rows, edit->row_list[i]),
                states->rows + edit->source_rows[i] * states->width + rows->column,
@@ -98,8 +99,8 @@ static bool is_touched(const struct pass_sequence *sequence, enum edit_place pla
                        int64_t layer)
 {
     const struct trace_item *item = sequence->item;
-    bool is_touched = item->states && sequence->length[stream] > 0
-                      && (layer < 0 || sequence->answered[layer]);
+    bool is_touched =
+        item->states && sequence->length[stream] > 0 && (layer < 0 || sequence->answered[layer]);
     for (int64_t i = 0; i < item->edit_count && !is_touched; i++)
         is_touched = edit_is_at(&item->edits[i], place, stream, layer)
                      && item->edits[i].row_count > 0 && item->edits[i].action > EDIT_WEIGHTS;
@@ -149,8 +150,7 @@ static void edit_run(const struct pass *pass, const struct pass_step *step, int 
                                       .stride = width,
                                       .count = sequence->length[step->stream],
                                       .width = width };
-    const struct kept_states *states =
-        states_of(sequence, step->place, step->stream, step->layer);
+    const struct kept_states *states = states_of(sequence, step->place, step->stream, step->layer);
     (void)turn;
     (void)workspace;
     for (int64_t i = 0; i < sequence->item->edit_count; i++)
@@ -203,8 +203,8 @@ static bool keep_room(struct pass *pass, struct pass_room *room, int64_t count, 
     return room->memory != NULL;
 }
 
-bool pass_edit_mask(struct pass *pass, const struct pass_step *step,
-                    struct pass_sequence *sequence, struct fault *fault)
+bool pass_edit_mask(struct pass *pass, const struct pass_step *step, struct pass_sequence *sequence,
+                    struct fault *fault)
 {
     const int64_t heads = hidden_heads(pass, sequence, step);
     const int64_t rows = sequence->length[step->stream], keys = keys_of(sequence, step);
@@ -229,8 +229,9 @@ bool pass_edit_hides(const struct pass_sequence *sequence)
 
 static void hide_keys(const struct trace_edit *edit, const struct attn_tensor *mask)
 {
-    const int64_t heads = mask->shape[1] == 1 ? 1 : edit->head_list ? edit->head_count
-                                                                      : mask->shape[1];
+    const int64_t heads = mask->shape[1] == 1 ? 1
+                          : edit->head_list   ? edit->head_count
+                                              : mask->shape[1];
     for (int64_t h = 0; h < heads; h++) {
         const int64_t head = edit->head_list ? edit->head_list[h] : h;
         for (int64_t i = 0; i < edit->row_count; i++) {
@@ -247,8 +248,7 @@ void pass_edit_hide(const struct pass_step *step, const struct pass_sequence *se
 {
     const struct trace_item *item = sequence->item;
     const struct attn_tensor *mask = &sequence->attention->masking.mask;
-    const uint8_t *visible =
-        step->is_cross || step->stream == 0 ? item->streams[0].visible : NULL;
+    const uint8_t *visible = step->is_cross || step->stream == 0 ? item->streams[0].visible : NULL;
     if (!pass_edit_hides(sequence))
         return;
     for (int64_t row = 0; row < mask->shape[1] * mask->shape[2]; row++) {
@@ -301,8 +301,8 @@ bool pass_edit_given(struct pass *pass, const struct pass_step *step,
     memset(sequence->given.memory, 0, (size_t)rows * sizeof(float *));
     sequence->attention->given = sequence->given.memory;
     if (work)
-        work->tile_flops += 2.0 * (double)numbers
-                            * (double)pass->model->layers[step->layer].layer.v_head_dim;
+        work->tile_flops +=
+            2.0 * (double)numbers * (double)pass->model->layers[step->layer].layer.v_head_dim;
     return true;
 }
 
@@ -381,8 +381,7 @@ static void edit_head(const struct trace_edit *edit, const struct attn_tensor *c
 void pass_edit_heads(const struct pass_step *step, const struct pass_sequence *sequence)
 {
     const struct infer_item *attention = sequence->attention;
-    const struct attn_problem problem =
-        attn_layer_attention(&attention->plan, attention->scratch);
+    const struct attn_problem problem = attn_layer_attention(&attention->plan, attention->scratch);
     const struct attn_tensor *context = &problem.context;
     const struct kept_states *states = states_of(sequence, EDIT_HEAD, step->stream, step->layer);
     if (!context->data)
@@ -390,8 +389,7 @@ void pass_edit_heads(const struct pass_step *step, const struct pass_sequence *s
     for (int64_t i = 0; i < sequence->item->edit_count; i++) {
         const struct trace_edit *edit = &sequence->item->edits[i];
         const int64_t heads = edit->head_list ? edit->head_count : context->shape[1];
-        if (edit->action <= EDIT_WEIGHTS
-            || !edit_is_at(edit, EDIT_HEAD, step->stream, step->layer))
+        if (edit->action <= EDIT_WEIGHTS || !edit_is_at(edit, EDIT_HEAD, step->stream, step->layer))
             continue;
         for (int64_t h = 0; h < heads; h++)
             edit_head(edit, context, edit->head_list ? edit->head_list[h] : h, step->layer);

@@ -23,11 +23,11 @@ struct pass_step {
     int stream;
     const struct model_block *block;
     const struct model_part *part;
-    int64_t layer;  /* of attention, and of NORM and ADD around it; else -1 */
-    bool is_cross;  /* of ATTEND */
-    bool is_first;  /* of NORM: the rows are those that enter the block */
+    int64_t layer;         /* of attention, and of NORM and ADD around it; else -1 */
+    bool is_cross;         /* of ATTEND */
+    bool is_first;         /* of NORM: the rows are those that enter the block */
     enum edit_place place; /* of EDIT */
-    bool is_copied; /* of NORM: the rows change before what reads them is computed */
+    bool is_copied;        /* of NORM: the rows change before what reads them is computed */
 };
 
 /* Memory of a sequence for the layer that needs most of it; NULL: not needed yet. */
@@ -50,7 +50,7 @@ struct pass_sequence {
     struct pass_room given;         /* const float *: the rows of given weights, */
     struct pass_room given_weights; /* float: these weights, */
     struct pass_room seen;          /* bool: and the keys that a row sees */
-    void *scratch; /* of attention, for the layer that needs most */
+    void *scratch;                  /* of attention, for the layer that needs most */
     size_t scratch_bytes;
 };
 
@@ -115,8 +115,8 @@ bool pass_edit_keeps(const struct pass_sequence *sequence, const struct pass_ste
 
 /* Of a layer of attention, while its item is planned: room for the mask of what is hidden, which
  * becomes that of the item, and for given weights; work NULL: they have been counted. */
-bool pass_edit_mask(struct pass *pass, const struct pass_step *step,
-                    struct pass_sequence *sequence, struct fault *fault);
+bool pass_edit_mask(struct pass *pass, const struct pass_step *step, struct pass_sequence *sequence,
+                    struct fault *fault);
 bool pass_edit_given(struct pass *pass, const struct pass_step *step,
                      struct pass_sequence *sequence, struct attn_work *work, struct fault *fault);
 

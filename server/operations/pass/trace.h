@@ -16,7 +16,8 @@
 
 enum {
     TRACE_ITEMS_MAX = 1024, /* of a batch */
-    TRACE_ID_MAX = 64,      /* of the name of a kept trace */
+    TRACE_TARGETS_MAX = 1024,
+    TRACE_ID_MAX = 64, /* of the name of a kept trace */
 };
 
 /* What a client may ask for by name. */
@@ -28,7 +29,8 @@ enum {
     X(INPUTS, inputs)                                                                              \
     X(HIDDEN_STATES, hidden_states)                                                                \
     X(ATTENTION_OUTPUT, attention_output)                                                          \
-    X(PREDICTIONS, predictions)
+    X(PREDICTIONS, predictions)                                                                    \
+    X(LOGPROBS, logprobs)
 
 enum trace_output {
 #define X(NAME, name) TRACE_OUTPUT_##NAME,
@@ -90,9 +92,41 @@ struct trace_layer {
 struct trace_predictions {
     int64_t count;      /* positions */
     int64_t candidates; /* of each */
-    int64_t *positions; /* [count] */
+    int64_t *positions; /* [count], rows of the head's stream */
     int64_t *ids;       /* [count][candidates] */
     float *logprobs;    /* [count][candidates], natural logarithms */
+    float *differences; /* [count][candidates], to the pass without edits; NULL: not asked for */
+};
+
+/* The log-prob of one token, by the row of the head's stream that predicts it. */
+struct trace_score {
+    int64_t row, id;
+    float logprob;
+    int64_t rank;     /* 1: the most probable; among equal ones the lower id is first */
+    float difference; /* to the pass without edits, where that is asked for */
+};
+
+/* A token in a request: an id, or its text in the vocabulary. */
+struct trace_choice {
+    bool has;
+    int64_t id;
+    const char *text; /* NULL: the id came */
+};
+
+/* A token whose log-prob is asked for, perhaps against that of another. */
+struct trace_target {
+    struct trace_choice token, against;
+    bool has_position;
+    int64_t position; /* negative ones count from the end */
+    int64_t score;    /* as planned: its number in the item's scores; that of against follows */
+};
+
+/* The log-probs of all tokens of the head's stream, each by the row before it. */
+struct trace_logprobs {
+    int64_t count;                   /* tokens; the first has none */
+    int64_t first;                   /* that of token i > 0 is number first + i - 1 of the scores */
+    struct trace_predictions tokens; /* that are the most probable in place of each; count 0: not
+                                        asked for */
 };
 
 /* One of the model's streams (model_forward.h), as planned and computed. */
@@ -152,14 +186,17 @@ struct trace_item {
     bool has_positions;
     const int64_t *positions; /* of predictions; negative ones count from the end */
     int64_t position_count;
-    bool logits;     /* answer logits too; for the protocol, no name of v1 */
-    bool final_rows; /* answer the rows that leave the streams; the same */
-    int64_t keep_ns; /* keep the trace for so long; 0: no */
-    bool states;     /* and what rows are at every place, for edits of other traces */
+    bool logits;              /* answer logits too; for the protocol, no name of v1 */
+    bool final_rows;          /* answer the rows that leave the streams; the same */
+    int64_t keep_ns;          /* keep the trace for so long; 0: no */
+    bool states;              /* and what rows are at every place, for edits of other traces */
     struct trace_edit *edits; /* planning makes them the item's own */
     int64_t edit_count;
     int64_t planned_edit_count; /* 0: they may be shared with other items, and hold nothing */
-    bool compare; /* to the pass without edits */
+    bool compare;               /* to the pass without edits */
+    struct trace_target *targets;
+    int64_t target_count;
+    bool has_targets;
     int64_t at;      /* of a session: the length that the client believes in; -1: absent */
     bool drops_rows; /* of a session: nothing is appended */
     const struct trace_past *past; /* set before the plan; NULL: none */
@@ -172,6 +209,11 @@ struct trace_item {
     int64_t answered_count;
     bool has_final_rows; /* the streams' rows are in the answer */
     struct trace_predictions predictions;
+    struct trace_score *scores; /* [score_count], of logprobs and targets */
+    int64_t score_count;
+    struct trace_logprobs logprobs;
+    struct trace_item *base; /* the same without edits, beside it; NULL: none */
+    struct infer_item *base_attention;
     struct trace_tensor logit_rows; /* [predictions.count][vocabulary]; only if asked */
     size_t answer_bytes;            /* of its part of the answer, at most */
     struct kept_trace
@@ -179,6 +221,12 @@ struct trace_item {
     char kept[TRACE_ID_MAX + 1]; /* the name of the kept trace; "": none */
     struct pass *pass;           /* computes it */
 };
+
+/* Whether anything is asked of the head over the vocabulary. */
+static inline bool trace_has_head(const struct trace_item *item)
+{
+    return item->predictions.count > 0 || item->score_count > 0;
+}
 
 /* Numbers of a row of logits that are tokens. */
 static inline int64_t trace_vocabulary(const struct model_forward *forward)
@@ -193,7 +241,7 @@ struct access_key;
 struct trace_request {
     struct kept_store *kept;      /* where edits find kept traces, */
     const struct access_key *key; /* as this key may */
-    struct arena *arena; /* owns all that the items point at, except the models */
+    struct arena *arena;          /* owns all that the items point at, except the models */
     struct trace_item *items;
     int64_t item_count;
     bool batch;                 /* the answer is a list; a fault of an item fails that item alone */

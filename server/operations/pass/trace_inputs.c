@@ -535,8 +535,7 @@ bool trace_find_text(const struct trace_item *item, int stream, bool of_decoder,
     *reason = "is not in the text";
     if (at < 0)
         return false;
-    *range =
-        tokens_of_bytes(&item->streams[stream].tokens, sequence, at, at + (int64_t)part.size);
+    *range = tokens_of_bytes(&item->streams[stream].tokens, sequence, at, at + (int64_t)part.size);
     *reason = "has no token of its own";
     return range->end > 0;
 }

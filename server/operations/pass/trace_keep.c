@@ -27,8 +27,7 @@ static void add_states(struct kept_shape *shape, const struct trace_item *item,
                        const struct trace_place *place, const struct attn_layer *layer)
 {
     const int64_t width = item->model->forward->streams[place->stream].width;
-    const bool has_feed =
-        place->block->dense.down.weight || place->block->experts.router.weight;
+    const bool has_feed = place->block->dense.down.weight || place->block->experts.router.weight;
     shape->state_widths[EDIT_HEAD] = layer->q_heads * layer->v_head_dim;
     shape->state_widths[EDIT_ATTENTION_OUTPUT] = width;
     if (place->is_cross)
@@ -68,8 +67,7 @@ static bool kept_size_of(const struct trace_item *item, struct kept_size *size)
         const int64_t width = item->model->forward->streams[s].width;
         size->block += arena_rounded((size_t)item->streams[s].tokens.count * sizeof(struct token));
         if (item->states)
-            size->block +=
-                arena_rounded((size_t)(item->streams[s].length * width) * sizeof(float));
+            size->block += arena_rounded((size_t)(item->streams[s].length * width) * sizeof(float));
     }
     return true;
 }

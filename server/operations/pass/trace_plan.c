@@ -109,8 +109,9 @@ static bool add_items(const struct trace_request *request, struct trace_groups *
     struct fault of_group = { .code = FAULT_NONE };
     if (group->count > 1 && add_group(groups, group, limits, &of_group))
         return true;
-    for (int64_t i = 0; i < group->count; i++) {
-        const struct pass_group one = { group->items + i, group->attention + i, 1 };
+    for (int64_t i = 0, count; i < group->count; i += count) {
+        count = group->items[i]->base ? 2 : 1;
+        const struct pass_group one = { group->items + i, group->attention + i, count };
         struct fault *of_item = &group->items[i]->fault;
         if (!add_group(groups, &one, limits, of_item) && is_of_all(request, of_item)) {
             *fault = *of_item;
@@ -124,14 +125,14 @@ static int64_t rows_of(const struct trace_item *item)
 {
     int64_t rows = 0;
     for (int i = 0; i < MODEL_STREAMS_MAX; i++)
-        rows += item->streams[i].length;
+        rows += item->streams[i].length * (item->base ? 2 : 1);
     return rows;
 }
 
 /* The last layer that is asked for; one more than all layers where something after them is. */
 static int64_t last_layer(const struct trace_item *item)
 {
-    if (item->has_final_rows || item->predictions.count > 0)
+    if (item->has_final_rows || trace_has_head(item))
         return item->model->layer_count;
     return item->answered_count > 0 ? item->answered[item->answered_count - 1].number : -1;
 }
@@ -149,9 +150,9 @@ static bool form_groups(struct trace_request *request, struct trace_groups *grou
                         const struct infer_limits *limits, struct fault *fault)
 {
     struct trace_item **items =
-        arena_calloc(request->arena, (size_t)request->item_count, sizeof(struct trace_item *));
+        arena_calloc(request->arena, 2 * (size_t)request->item_count, sizeof(struct trace_item *));
     struct infer_item **attention =
-        arena_calloc(request->arena, (size_t)request->item_count, sizeof(struct infer_item *));
+        arena_calloc(request->arena, 2 * (size_t)request->item_count, sizeof(struct infer_item *));
     struct pass_group group = { items, attention, 0 };
     int64_t count = 0, rows = 0;
     if (!items || !attention)
@@ -168,7 +169,11 @@ static bool form_groups(struct trace_request *request, struct trace_groups *grou
         }
         items[count] = item;
         attention[count++] = &request->attention.items[i];
-        group.count++;
+        if (item->base) { /* a neighbour: see pass_head.c */
+            items[count] = item->base;
+            attention[count++] = item->base_attention;
+        }
+        group.count += item->base ? 2 : 1;
         rows += rows_of(item);
     }
     return group.count == 0 || add_items(request, groups, &group, limits, fault);

@@ -57,6 +57,21 @@ struct trace_place trace_place_of(const struct model_forward *forward, int64_t l
  * answered. No tensor has memory yet. */
 bool trace_plan_results(struct trace_item *item, struct arena *arena, struct fault *fault);
 
+/* The parts of that about the head over the vocabulary (trace_scores.c): whether the model has one,
+ * of which the field asks something; and the scores of logprobs and targets. */
+bool trace_expect_head(const struct trace_item *item, const char *pointer, struct fault *fault);
+bool trace_plan_scores(struct trace_item *item, struct arena *arena, struct fault *fault);
+
+/* The mask token of the model, or the token that its tokenizer writes so; -1: not known. */
+int64_t trace_mask_id(const struct model *model);
+
+/* Makes the item that goes without edits beside one that is compared to it. */
+bool trace_plan_base(struct trace_item *item, struct arena *arena, struct fault *fault);
+
+/* The id of a token of a request. pointer: of its field, for the fault. */
+bool trace_plan_choice(const struct model *model, const struct trace_choice *choice,
+                       const char *pointer, int64_t *id, struct fault *fault);
+
 /* The most bytes that the item's part of the answer takes; SIZE_MAX on overflow. */
 size_t trace_answer_bytes(const struct trace_item *item, size_t number_bytes);
 

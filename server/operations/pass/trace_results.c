@@ -192,7 +192,7 @@ static bool list_layers(struct trace_item *item, struct arena *arena, struct fau
 /* ------------------------------------------------------------- predictions -- */
 
 /* The mask token of the model, or the token that its tokenizer writes so; -1: not known. */
-static int64_t mask_id_of(const struct model *model)
+int64_t trace_mask_id(const struct model *model)
 {
     static const char *const NAMES[] = { "[MASK]", "<mask>" };
     int64_t id = model->forward->mask_id;
@@ -205,7 +205,7 @@ static int64_t mask_id_of(const struct model *model)
 static int64_t find_masks(const struct trace_item *item, int stream, int64_t *positions)
 {
     const struct token_list *list = &item->streams[stream].tokens;
-    const int64_t mask_id = mask_id_of(item->model);
+    const int64_t mask_id = trace_mask_id(item->model);
     int64_t count = 0;
     for (int64_t i = 0; i < list->count; i++)
         if (list->tokens[i].id == mask_id) {
@@ -221,7 +221,7 @@ static bool list_positions(struct trace_item *item, int stream, int64_t **list, 
 {
     const struct model_forward *forward = item->model->forward;
     const int64_t length = item->streams[stream].length;
-    const bool is_masked = forward->head.is_masked && mask_id_of(item->model) >= 0;
+    const bool is_masked = forward->head.is_masked && trace_mask_id(item->model) >= 0;
     *count = item->has_positions ? item->position_count
              : is_masked         ? find_masks(item, stream, NULL)
                                  : (length > 0 ? 1 : 0);
@@ -252,10 +252,8 @@ static bool list_predictions(struct trace_item *item, struct arena *arena, struc
     struct trace_predictions *predictions = &item->predictions;
     if (!item->outputs[TRACE_OUTPUT_PREDICTIONS] && !item->logits)
         return true;
-    if (!forward->head.output.weight)
-        return fault_set_at(fault, "/outputs", FAULT_OPTION,
-                            "model '%s' has no predictions: there is no head over its vocabulary",
-                            item->model->name);
+    if (!trace_expect_head(item, "/outputs", fault))
+        return false;
     if (!list_positions(item, forward->stream_count - 1, &predictions->positions,
                         &predictions->count, arena, fault))
         return false;
@@ -281,7 +279,8 @@ bool trace_plan_results(struct trace_item *item, struct arena *arena, struct fau
         if (item->streams[i].runs)
             set_shape(&item->streams[i].rows, 2, item->streams[i].length, forward->streams[i].width,
                       1);
-    return list_layers(item, arena, fault) && list_predictions(item, arena, fault);
+    return list_layers(item, arena, fault) && list_predictions(item, arena, fault)
+           && trace_plan_scores(item, arena, fault);
 }
 
 /* ------------------------------------------------------------------- bytes -- */
@@ -342,6 +341,12 @@ static size_t item_bytes(const struct trace_item *item, size_t number_bytes, int
     }
     add_bytes(&bytes, item->predictions.count * (1 + item->predictions.candidates),
               CANDIDATE_BYTES);
+    if (item->outputs[TRACE_OUTPUT_LOGPROBS])
+        add_bytes(&bytes, item->logprobs.count * (1 + item->logprobs.tokens.candidates),
+                  CANDIDATE_BYTES);
+    add_bytes(&bytes, 2 * item->target_count, CANDIDATE_BYTES);
+    if (item->base)
+        add_bytes(&bytes, 1, item_bytes(item->base, number_bytes, 0));
     if (item->logit_rows.rank > 0)
         add_bytes(&bytes, numbers_of(&item->logit_rows), number_bytes);
     return bytes;
@@ -407,13 +412,17 @@ static bool allocate_layer(const struct trace_item *item, int64_t index,
     return true;
 }
 
-static bool allocate_predictions(struct trace_predictions *predictions, struct arena *arena,
-                                 struct fault *fault)
+static bool allocate_predictions(struct trace_predictions *predictions, bool has_differences,
+                                 struct arena *arena, struct fault *fault)
 {
     const size_t count = (size_t)(predictions->count * predictions->candidates);
     predictions->ids = arena_calloc(arena, count, sizeof *predictions->ids);
     predictions->logprobs = arena_calloc(arena, count, sizeof *predictions->logprobs);
-    return (predictions->ids && predictions->logprobs) || fault_no_memory(fault);
+    if (has_differences)
+        predictions->differences = arena_calloc(arena, count, sizeof *predictions->differences);
+    return (predictions->ids && predictions->logprobs
+            && (predictions->differences || !has_differences))
+           || fault_no_memory(fault);
 }
 
 /* key_inputs of every layer are the rows that leave the encoder, so these are kept once. */
@@ -440,7 +449,13 @@ bool trace_allocate_results(struct trace_item *item, const struct trace_joint *j
     for (int64_t i = 0; i < item->answered_count; i++)
         if (!allocate_layer(item, i, joint, arena, fault))
             return false;
-    return allocate_predictions(&item->predictions, arena, fault)
+    const bool has_differences = item->compare;
+    if (item->base
+        && (!allocate_predictions(&item->base->predictions, true, arena, fault)
+            || !allocate_predictions(&item->base->logprobs.tokens, true, arena, fault)))
+        return false;
+    return allocate_predictions(&item->predictions, has_differences, arena, fault)
+           && allocate_predictions(&item->logprobs.tokens, has_differences, arena, fault)
            && (item->logit_rows.rank == 0
                || allocate_tensor(&item->logit_rows, &first->logit_rows, joint, arena, fault));
 }
