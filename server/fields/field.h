@@ -40,8 +40,10 @@ enum field_kind {
 };
 
 enum field_flags {
-    FIELD_NULLS = 1,      /* of an array: null among its numbers is -INFINITY */
-    FIELD_TENSOR = 2,     /* may come as a tensor, and of a list: its members may */
+    FIELD_NULLS = 1,  /* of an array: null among its numbers is -INFINITY */
+    FIELD_TENSOR = 2, /* may come as a tensor, and of a list: its members may */
+    FIELD_BESIDE =
+        256, /* of a list: it comes as JSON, and members of its items as tensors beside */
     FIELD_SATURATES = 4,  /* an integer above 2^53 becomes INT64_MAX */
     FIELD_NEGATIVE = 128, /* integers may be negative */
     FIELD_RANGE = 8,      /* a pair whose second number is above its first */

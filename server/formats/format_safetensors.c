@@ -1,7 +1,9 @@
 /* format_safetensors.c - files of safetensors to messages: metadata as fields, and tensors.
  *
  * A tensor's name may be a path: "requests.12.key" is the key of item 12 of a list. The list is in
- * the metadata, or, where its row says that its members may be tensors, the tensors make it. */
+ * the metadata, or, where its row says that its members may be tensors, the tensors make it. A row
+ * may say that its list is in the metadata with tensors beside it, and beside those of other rows:
+ * "edits.0.add". */
 #include "formats/format.h"
 
 #include "formats/writer.h"
@@ -205,6 +207,58 @@ static bool add_list(struct format_body *body, struct tensor_list *list, struct 
 
 /* --------------------------------------------------------------------- files -- */
 
+/* A list in the metadata with tensors beside it; name NULL: the table has none. */
+static bool find_beside(const struct format_body *body, const struct field_table *table,
+                        const struct message *message, struct tensor_list *list,
+                        struct fault *fault)
+{
+    const struct message *items;
+    for (int i = 0; i < table->count && !list->name; i++)
+        if (table->rows[i].kind == FIELD_LIST && (table->rows[i].flags & FIELD_BESIDE))
+            list->name = table->rows[i].name;
+    const struct value *listed = list->name ? find_value(message, list->name) : NULL;
+    if (!listed)
+        return !list->name || check_tensors(body->file, list->name, fault);
+    list->is_of_metadata = true;
+    list->is_no_list = !value_is_list(listed, &items);
+    if (!list->is_no_list)
+        list->items = *items;
+    return true;
+}
+
+static bool is_of_list(const struct safetensors_entry *entry, const struct tensor_list *list)
+{
+    const size_t length = list->name ? strlen(list->name) : 0;
+    return length > 0 && strncmp(entry->name, list->name, length) == 0
+           && entry->name[length] == '.';
+}
+
+/* Reads the tensors of the one item, and of its list that tensors stand beside. */
+static bool read_single(struct format_body *body, const struct field_table *table,
+                        struct tensor *tensors, struct message *message, struct fault *fault)
+{
+    const struct safetensors *file = body->file;
+    struct tensor_list beside = { .name = NULL };
+    if (!find_beside(body, table, message, &beside, fault))
+        return false;
+    int64_t *counts = arena_calloc(body->arena, (size_t)beside.items.count, sizeof *counts);
+    if (!counts)
+        return fault_no_memory(fault);
+    if (beside.items.count > 0 && !make_room(body, &beside, counts, fault))
+        return false;
+    for (int64_t i = 0; i < file->entry_count; i++) {
+        const struct safetensors_entry *entry = &file->entries[i];
+        const bool is_beside = is_of_list(entry, &beside);
+        if (is_beside && beside.is_no_list)
+            continue; /* a fault when the list is read */
+        if (is_beside ? !add_to_item(&beside, entry, &tensors[i], fault)
+                      : !view_entry(entry, entry->name, &tensors[i],
+                                    &message->values[message->count++], fault))
+            return false;
+    }
+    return true;
+}
+
 /* Reads the tensors: those of a list where there is one, else those of the one item. */
 static bool read_tensors(struct format_body *body, const struct field_table *table,
                          struct message *message, struct fault *fault)
@@ -220,11 +274,7 @@ static bool read_tensors(struct format_body *body, const struct field_table *tab
         return true;
     if (list.name)
         return add_list(body, &list, tensors, message, fault);
-    for (int64_t i = 0; i < file->entry_count; i++)
-        if (!view_entry(&file->entries[i], file->entries[i].name, &tensors[i],
-                        &message->values[message->count++], fault))
-            return false;
-    return true;
+    return read_single(body, table, tensors, message, fault);
 }
 
 /* The header of the file holds names and dtypes, so it stays as long as the message. */

@@ -211,7 +211,7 @@ static const struct field ROWS[] = {
     { .name = "states", .kind = FIELD_BOOL, .offset = AT(states) },
     { .name = "edits",
       .kind = FIELD_LIST,
-      .flags = FIELD_TENSOR,
+      .flags = FIELD_BESIDE,
       .offset = AT(edits),
       .count = AT(edit_count),
       .inner = &edit_fields,
