@@ -6,6 +6,7 @@
  * e9d73c31189a. */
 #include "fixture.h"
 #include "forward_decoder.h"
+#include "forward_edits.h"
 #include "test.h"
 #include "trace_client.h"
 
@@ -62,6 +63,7 @@ static void pass_bloom(struct forward *forward)
 {
     struct rows x = norm(embed("word_embeddings.weight"), "word_embeddings_layernorm", 0);
     for (int layer = 0; layer < 2; layer++) {
+        x = forward_edits_enter("self", layer, layer, x);
         const struct rows inputs = norm(x, "h.#.input_layernorm", layer);
         const struct rows qkv =
             published_linear(inputs, "h.#.self_attention.query_key_value", layer);
@@ -138,6 +140,7 @@ static void pass_falcon_7b(struct forward *forward)
     };
     struct rows x = embed("transformer.word_embeddings.weight");
     for (int layer = 0; layer < 2; layer++) {
+        x = forward_edits_enter("self", layer, layer, x);
         const struct rows inputs = norm(x, FALCON "input_layernorm", layer);
         const struct rows qkv = falcon_fused(inputs, layer);
         const struct decoder_projections projections = { published_split(qkv, 1, 0, 16),
@@ -160,6 +163,7 @@ static void pass_new_falcon(struct forward *forward, const char *head)
     };
     struct rows x = embed("transformer.word_embeddings.weight");
     for (int layer = 0; layer < 2; layer++) {
+        x = forward_edits_enter("self", layer, layer, x);
         const struct rows inputs = norm(x, FALCON "ln_attn", layer);
         const struct rows qkv = falcon_fused(inputs, layer);
         const struct decoder_projections projections = { published_split(qkv, 2, 0, 8),
@@ -196,6 +200,7 @@ static void pass_falcon_rw(struct forward *forward)
     attention.attention.bias = scaled_alibi;
     struct rows x = embed("transformer.word_embeddings.weight");
     for (int layer = 0; layer < 2; layer++) {
+        x = forward_edits_enter("self", layer, layer, x);
         const struct rows inputs = norm(x, FALCON "input_layernorm", layer);
         x = forward_add(x, falcon_attend(forward, &attention, x, inputs,
                                          split_by_head(falcon_fused(inputs, layer)), layer));
@@ -253,6 +258,7 @@ static void pass_mpt_of(struct forward *forward, const struct decoder_attention 
                         struct rows x)
 {
     for (int layer = 0; layer < 2; layer++) {
+        x = forward_edits_enter("self", layer, layer, x);
         const struct rows inputs = norm(x, MPT "norm_1", layer);
         const struct rows qkv = published_linear(inputs, MPT "attn.Wqkv", layer);
         const struct decoder_projections projections = { published_split(qkv, 1, 0, 16),

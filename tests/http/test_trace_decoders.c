@@ -6,6 +6,7 @@
  * e9d73c31189a. */
 #include "fixture.h"
 #include "forward_decoder.h"
+#include "forward_edits.h"
 #include "test.h"
 
 enum { HEADS = 4, HEAD_DIM = 4 };
@@ -54,12 +55,15 @@ static void pass_gpt2_of(struct forward *forward, int layers)
 {
     struct rows x = forward_add(embed("wte.weight"), positions("wpe.weight", 0));
     for (int layer = 0; layer < layers; layer++) {
+        x = forward_edits_enter("self", layer, layer, x);
         const struct rows inputs = norm(x, "h.#.ln_1", layer);
         const struct rows qkv = published_conv1d(inputs, "h.#.attn.c_attn", layer);
+        forward_edits_layer("self", layer);
         struct published_answer maps =
-            published_attend(&PLAIN.attention, published_split(qkv, 1, 0, 16),
-                             published_split(qkv, 1, 16, 16), published_split(qkv, 1, 32, 16));
-        maps.context = published_conv1d(maps.context, "h.#.attn.c_proj", layer);
+            forward_edits_attend(&PLAIN.attention, published_split(qkv, 1, 0, 16),
+                                 published_split(qkv, 1, 16, 16), published_split(qkv, 1, 32, 16));
+        maps.context =
+            forward_edits_output(published_conv1d(maps.context, "h.#.attn.c_proj", layer));
         forward_add_layer(forward, (struct forward_layer){ .kind = "self",
                                                            .heads = HEADS,
                                                            .hidden_states = x,
@@ -68,7 +72,8 @@ static void pass_gpt2_of(struct forward *forward, int layers)
         x = forward_add(x, maps.context);
         const struct rows up = forward_activation(
             published_conv1d(norm(x, "h.#.ln_2", layer), "h.#.mlp.c_fc", layer), "gelu_new");
-        x = forward_add(x, published_conv1d(up, "h.#.mlp.c_proj", layer));
+        x = forward_add(
+            x, forward_edits_fed("self", layer, published_conv1d(up, "h.#.mlp.c_proj", layer)));
     }
     finish(forward, norm(x, "ln_f", 0), "wte.weight");
 }
@@ -123,6 +128,7 @@ static void pass_neox(struct forward *forward, bool is_parallel)
     attention.theta = 10000;
     struct rows x = embed("gpt_neox.embed_in.weight");
     for (int layer = 0; layer < 2; layer++) {
+        x = forward_edits_enter("self", layer, layer, x);
         const struct rows inputs = norm(x, NEOX "input_layernorm", layer);
         const struct rows qkv = published_linear(inputs, NEOX "attention.query_key_value", layer);
         const struct decoder_projections projections = {
@@ -183,6 +189,7 @@ static void pass_gptj(struct forward *forward)
     };
     struct rows x = embed("transformer.wte.weight");
     for (int layer = 0; layer < 2; layer++) {
+        x = forward_edits_enter("self", layer, layer, x);
         const struct rows inputs = norm(x, GPTJ "ln_1", layer);
         const struct rows attended = decoder_attend(forward, &attention, x, inputs,
                                                     decoder_project(inputs, GPTJ "attn.", layer),
@@ -217,6 +224,7 @@ TEST(gptj)
 static struct rows opt_block(struct forward *forward, struct rows x, bool is_before,
                              const char *activation, int layer)
 {
+    x = forward_edits_enter("self", layer, layer, x);
     const struct rows inputs = is_before ? norm(x, OPT "self_attn_layer_norm", layer) : x;
     x = forward_add(x, decoder_attend(forward, &PLAIN, x, inputs,
                                       decoder_project(inputs, OPT "self_attn.", layer),
@@ -313,6 +321,7 @@ static void pass_phi(struct forward *forward)
     attention.theta = 10000;
     struct rows x = embed("model.embed_tokens.weight");
     for (int layer = 0; layer < 2; layer++) {
+        x = forward_edits_enter("self", layer, layer, x);
         const struct rows inputs = norm(x, PHI "input_layernorm", layer);
         const struct rows attended = decoder_attend(
             forward, &attention, x, inputs, decoder_project(inputs, PHI "self_attn.", layer),

@@ -3,6 +3,7 @@
  * "The source" is Hugging Face transformers 4.34, in the file of each family's name,
  * models/bert/modeling_bert.py and so on. */
 #include "answer.h"
+#include "edited_client.h"
 #include "fixture.h"
 #include "forward_block.h"
 #include "test.h"
@@ -158,13 +159,33 @@ static struct rows bert_head(struct rows x, const char *activation, double eps)
     FORWARD_LINEAR("cls.predictions.transform.dense", 12, 12)                                      \
     NORM("cls.predictions.transform.LayerNorm", 12) FORWARD_TENSOR("cls.predictions.bias", 40)
 
+static void pass_bert(struct forward *forward)
+{
+    *forward = bert(&(struct bert){ "bert.", "gelu", 1e-12, IDS, TYPES, FROM_0, 0, 0 });
+    forward->logits = bert_head(forward->final_hidden_states, "gelu", 1e-12);
+}
+
 TEST(bert)
 {
     static const char CONFIG[] = BERT_CONFIG("bert", ",\"type_vocab_size\":2");
     published_open(CONFIG, BERT_TENSORS(FORWARD_NORM), LAYERS, "F32");
-    struct forward want = bert(&(struct bert){ "bert.", "gelu", 1e-12, IDS, TYPES, FROM_0, 0, 0 });
-    want.logits = bert_head(want.final_hidden_states, "gelu", 1e-12);
+    struct forward want;
+    pass_bert(&want);
     compare("bert", CONFIG, IDS_FIELD TYPES_FIELD, &want);
+}
+
+/* Norms behind the parts follow what edits leave. */
+TEST(bert_edited)
+{
+    static const char CONFIG[] = BERT_CONFIG("bert", ",\"type_vocab_size\":2");
+    struct forward want;
+    published_open(CONFIG, BERT_TENSORS(FORWARD_NORM), LAYERS, "F32");
+    published_save(fixture_path("bert"), CONFIG);
+    pass_bert(&want);
+    fixture_serve("--models", directory);
+    edited_client_expect("bert", IDS_FIELD TYPES_FIELD, &want, pass_bert);
+    fixture_stop(NULL);
+    published_close();
 }
 
 /* The norms of the first checkpoints are called gamma and beta; _fix_key() of modeling_utils.py

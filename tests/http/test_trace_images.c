@@ -4,6 +4,7 @@
  * "The source" is Hugging Face transformers 4.34, in the file of each family's name,
  * models/vit/modeling_vit.py and so on. */
 #include "answer.h"
+#include "edited_client.h"
 #include "fixture.h"
 #include "forward_block.h"
 #include "request_text.h"
@@ -145,6 +146,29 @@ TEST(vit)
         run(&block, embed("vit.", picture(6, 6), 6, 6, NULL, "vit.embeddings.position_embeddings"),
             "vit.layernorm");
     compare_picture("vit", CONFIG, 6, 6, &want);
+}
+
+static void pass_vit(struct forward *forward)
+{
+    static const struct forward_block block = { VIT_NAMES("vit.encoder.layer.#.") };
+    *forward =
+        run(&block, embed("vit.", picture(6, 6), 6, 6, NULL, "vit.embeddings.position_embeddings"),
+            "vit.layernorm");
+}
+
+TEST(vit_edited)
+{
+    static const char CONFIG[] = VIT_CONFIG("vit", "");
+    struct forward want;
+    published_open(CONFIG, VIT_TENSORS("vit.", "vit.encoder.layer.#.", 10), LAYERS, "F32");
+    char *fields = pixels_field(picture(6, 6), 6, 6);
+    published_save(fixture_path("vit"), CONFIG);
+    pass_vit(&want);
+    fixture_serve("--models", directory);
+    edited_client_expect("vit", fields, &want, pass_vit);
+    fixture_stop(NULL);
+    free(fields);
+    published_close();
 }
 
 /* A picture that is no square, an old GELU, another eps, names without "vit." before them. */
@@ -409,6 +433,46 @@ TEST(clip)
     vision.first_layer = LAYERS;
     compare("clip", CONFIG, CLIP_TOKENS, &text);
     compare_picture("clip", CONFIG, 6, 6, &vision);
+}
+
+static void pass_clip_text(struct forward *forward)
+{
+    *forward = clip_text();
+}
+
+static void pass_clip_vision(struct forward *forward)
+{
+    *forward = clip_vision();
+    forward->first_layer = LAYERS;
+}
+
+/* Edits name the kind of their stream; those of the other stream change nothing. */
+#define CLIP_EDITS(kind, other)                                                                    \
+    "[{\"kind\":\"" kind "\",\"hide\":[[1,3]],\"heads\":[1],\"rows\":[-1,2]},{\"kind\":\"" kind    \
+    "\",\"at\":\"hidden_states\",\"add\":$W,\"rows\":[0]},{\"kind\":\"" kind                       \
+    "\",\"at\":\"embeddings\",\"mean\":true,\"rows\":[1]},{\"kind\":\"" kind                       \
+    "\",\"at\":\"feed_forward\",\"set\":$2W,\"rows\":[1,3]},{\"kind\":\"" kind                     \
+    "\",\"weights\":\"first\",\"heads\":[0],\"rows\":[[0,2]]},{\"kind\":\"" other                  \
+    "\",\"scale\":0}]"
+
+TEST(clip_edited)
+{
+    static const char CONFIG[] = "{\"model_type\":\"clip\",\"text_config\":{" CLIP_TEXT_FIELDS
+                                 "},\"vision_config\":{" CLIP_VISION_FIELDS "}}";
+    published_open(CONFIG, CLIP_TEXT CLIP_VISION "logit_scale 1", LAYERS, "F32");
+    const struct forward text = clip_text();
+    struct forward vision = clip_vision();
+    char *fields = pixels_field(picture(6, 6), 6, 6);
+    vision.first_layer = LAYERS;
+    published_save(fixture_path("clip"), CONFIG);
+    fixture_serve("--models", directory);
+    edited_client_expect_one("clip", CLIP_TOKENS, CLIP_EDITS("text", "vision"), &text, 0,
+                             pass_clip_text);
+    edited_client_expect_one("clip", fields, CLIP_EDITS("vision", "text"), &vision, LAYERS,
+                             pass_clip_vision);
+    fixture_stop(NULL);
+    free(fields);
+    published_close();
 }
 
 TEST(clip_text_model)

@@ -4,6 +4,7 @@
  * models/bart/modeling_bart.py and so on. T5 is in
  * test_trace_t5.c. */
 #include "answer.h"
+#include "edited_client.h"
 #include "fixture.h"
 #include "forward_block.h"
 #include "request_text.h"
@@ -242,17 +243,60 @@ static struct rows m2m_100_positions(const struct seq2seq *family, const char *s
     BOTH_NORMS(begin, "layernorm_embedding")                                                       \
     BLOCKS(begin)
 
+static const struct seq2seq BART_FAMILY = { .begin = "model.",
+                                            .activation = "gelu",
+                                            .embedding_scale = 1,
+                                            .positions = learned_positions,
+                                            .has_embedding_norm = true };
+
 TEST(bart)
 {
     static const char CONFIG[] = CONFIG_OF("bart", "");
-    static const struct seq2seq family = { .begin = "model.",
-                                           .activation = "gelu",
-                                           .embedding_scale = 1,
-                                           .positions = learned_positions,
-                                           .has_embedding_norm = true };
     published_open(CONFIG, BART_TENSORS("model.") LOGITS_BIAS, LAYERS, "F32");
-    const struct forward want = run(&family, IDS, TOKENS, TARGET_IDS, TARGETS);
+    const struct forward want = run(&BART_FAMILY, IDS, TOKENS, TARGET_IDS, TARGETS);
     compare("bart", CONFIG, IDS_FIELD TARGETS_FIELD, &want);
+}
+
+static void pass_bart(struct forward *forward)
+{
+    *forward = run(&BART_FAMILY, IDS, TOKENS, TARGET_IDS, TARGETS);
+}
+
+/* Each of the three kinds of layers, with the rows and keys of its own. Layers are 0 and 1 of the
+ * encoder, 2 and 3 of the decoder, 4 and 5 of cross-attention. */
+static const char *const EDITS[] = {
+    "[{\"kind\":\"encoder\",\"hide\":[[1,3]],\"heads\":[1],\"rows\":[-1,[2,4]]},"
+    "{\"kind\":\"cross\",\"hide\":[[0,2],[4,5]],\"layers\":[5],\"rows\":[[1,3]]},"
+    "{\"kind\":\"decoder\",\"hide\":[[0,1]],\"rows\":[1,-1],\"layers\":[2]}]",
+    "[{\"kind\":\"cross\",\"weights\":\"uniform\",\"heads\":[0]},"
+    "{\"kind\":\"cross\",\"weights\":\"first\",\"heads\":[1],\"layers\":[4]},"
+    "{\"kind\":\"cross\",\"weights\":$2K,\"layers\":[5],\"rows\":[-1,0]},"
+    "{\"kind\":\"decoder\",\"weights\":\"previous\",\"layers\":[3]},"
+    "{\"kind\":\"encoder\",\"weights\":\"self\",\"layers\":[0]}]",
+    "[{\"kind\":\"cross\",\"scale\":0,\"heads\":[1]},{\"kind\":\"cross\",\"at\":\"attention_"
+    "output\","
+    "\"add\":$W,\"times\":2,\"rows\":[1]},{\"kind\":\"decoder\",\"at\":\"feed_forward\",\"mean\":"
+    "true},"
+    "{\"kind\":\"encoder\",\"at\":\"feed_forward\",\"set\":$2W,\"rows\":[0,5],\"layers\":[1]},"
+    "{\"kind\":\"decoder\",\"at\":\"attention_output\",\"scale\":0.5}]",
+    "[{\"kind\":\"encoder\",\"at\":\"embeddings\",\"add\":$W,\"rows\":[0,-1]},"
+    "{\"kind\":\"decoder\",\"at\":\"embeddings\",\"scale\":2},"
+    "{\"kind\":\"encoder\",\"at\":\"hidden_states\",\"set\":$2W,\"rows\":[2,4],\"layers\":[1]},"
+    "{\"kind\":\"decoder\",\"at\":\"hidden_states\",\"mean\":true,\"rows\":[3],\"layers\":[3]},"
+    "{\"kind\":\"cross\",\"mean\":true,\"rows\":[2]},{\"kind\":\"encoder\",\"add\":$H,\"layers\":["
+    "0]}]",
+};
+
+TEST(bart_edited)
+{
+    static const char CONFIG[] = CONFIG_OF("bart", "");
+    published_open(CONFIG, BART_TENSORS("model.") LOGITS_BIAS, LAYERS, "F32");
+    const struct forward want = run(&BART_FAMILY, IDS, TOKENS, TARGET_IDS, TARGETS);
+    serve("bart", CONFIG);
+    for (size_t i = 0; i < sizeof EDITS / sizeof EDITS[0]; i++)
+        edited_client_expect_one("bart", IDS_FIELD TARGETS_FIELD, EDITS[i], &want, 2 * LAYERS,
+                                 pass_bart);
+    leave();
 }
 
 /* A BartModel's names have no "model." before them. Without decoder_tokens the decoder sees its

@@ -8,6 +8,7 @@
 #include "answer.h"
 #include "fixture.h"
 #include "forward_decoder.h"
+#include "forward_edits.h"
 #include "request_text.h"
 #include "tensor_file.h"
 #include "test.h"
@@ -28,6 +29,7 @@ static void pass_meta_of(struct forward *forward, double theta, double eps, int6
     struct rows x = forward_embed(published_tensor("tok_embeddings.weight", 0), decoder_tokens(),
                                   decoder_length);
     for (int layer = 0; layer < 2; layer++) {
+        x = forward_edits_enter("self", layer, layer, x);
         const struct rows inputs = forward_rms_norm(x, LAYER "attention_norm", layer, eps, 0);
         const struct decoder_projections projections = {
             published_linear(inputs, LAYER "attention.wq", layer),

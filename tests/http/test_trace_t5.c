@@ -2,6 +2,7 @@
  *
  * "The source" is models/t5/modeling_t5.py of Hugging Face transformers 4.34. */
 #include "answer.h"
+#include "edited_client.h"
 #include "fixture.h"
 #include "forward_block.h"
 #include "test.h"
@@ -151,6 +152,39 @@ TEST(t5)
     want.logits = forward_product(forward_scale(want.final_hidden_states, 1 / sqrt(WIDTH)),
                                   published_tensor("shared.weight", 0));
     compare("t5", CONFIG, &want);
+}
+
+static void pass_t5(struct forward *forward)
+{
+    *forward = t5("relu", false);
+}
+
+/* Hidden keys beside a relative bias, and weights that no bias changes. */
+static const char *const EDITS[] = {
+    "[{\"kind\":\"encoder\",\"hide\":[[1,3]],\"heads\":[1],\"rows\":[-1,[2,4]]},"
+    "{\"kind\":\"decoder\",\"hide\":[[0,1]],\"rows\":[1,-1]},"
+    "{\"kind\":\"cross\",\"hide\":[[5,6]],\"heads\":[0]}]",
+    "[{\"kind\":\"encoder\",\"weights\":\"uniform\",\"layers\":[1]},"
+    "{\"kind\":\"encoder\",\"hide\":[[0,2]],\"layers\":[1],\"rows\":[3]},"
+    "{\"kind\":\"decoder\",\"weights\":\"first\",\"heads\":[0]},"
+    "{\"kind\":\"cross\",\"weights\":$2K,\"rows\":[0,1]}]",
+    "[{\"kind\":\"decoder\",\"mean\":true,\"heads\":[1]},"
+    "{\"kind\":\"encoder\",\"at\":\"embeddings\",\"add\":$W},"
+    "{\"kind\":\"decoder\",\"at\":\"feed_forward\",\"scale\":0,\"layers\":[2]},"
+    "{\"kind\":\"cross\",\"set\":$2H,\"rows\":[0,3],\"layers\":[4]}]",
+};
+
+TEST(t5_edited)
+{
+    static const char CONFIG[] = T5_CONFIG("t5", "");
+    published_open(CONFIG, T5_TENSORS(T5_PLAIN) T5_UNREAD, layers, "F32");
+    const struct forward want = t5("relu", false);
+    published_save(fixture_path("t5"), CONFIG);
+    fixture_serve("--models", directory);
+    for (size_t i = 0; i < sizeof EDITS / sizeof EDITS[0]; i++)
+        edited_client_expect_one("t5", FIELDS, EDITS[i], &want, 2 * layers, pass_t5);
+    fixture_stop(NULL);
+    published_close();
 }
 
 /* "gated-gelu" means gelu_new, in config and source of T5 v1.1. */

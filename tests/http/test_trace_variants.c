@@ -2,6 +2,7 @@
  * names that count in a family, and norms that are shared or left out. The sources are those that
  * forward_llama.h and test_trace_decoders.c name. */
 #include "fixture.h"
+#include "forward_edits.h"
 #include "forward_llama.h"
 #include "test.h"
 
@@ -97,6 +98,7 @@ static void pass_falcon2(struct forward *forward)
     };
     struct rows x = embed("transformer.word_embeddings.weight");
     for (int layer = 0; layer < 2; layer++) {
+        x = forward_edits_enter("self", layer, layer, x);
         const struct rows inputs = norm(x, H_BLOCK "input_layernorm", layer);
         const struct rows qkv =
             published_linear(inputs, H_BLOCK "self_attention.query_key_value", layer);
@@ -153,6 +155,7 @@ static void pass_phi(struct forward *forward)
     };
     struct rows x = embed("model.embed_tokens.weight");
     for (int layer = 0; layer < 2; layer++) {
+        x = forward_edits_enter("self", layer, layer, x);
         const struct rows inputs = norm(x, PHI "input_layernorm", layer);
         const struct decoder_projections projections =
             decoder_project(inputs, PHI "self_attn.", layer);
@@ -198,12 +201,15 @@ static void pass_gpt2(struct forward *forward)
         forward_slice(published_tensor("transformer.wpe.weight", 0), 0, decoder_length));
 
     for (int layer = 0; layer < 2; layer++) {
+        x = forward_edits_enter("self", layer, layer, x);
         const struct rows inputs = forward_layer_norm(x, H_BLOCK "ln_1", layer, 0.125);
         const struct rows qkv = published_conv1d(inputs, H_BLOCK "attn.c_attn", layer);
+        forward_edits_layer("self", layer);
         struct published_answer maps =
-            published_attend(&attention.attention, published_split(qkv, 1, 0, 16),
-                             published_split(qkv, 1, 16, 16), published_split(qkv, 1, 32, 16));
-        maps.context = published_conv1d(maps.context, H_BLOCK "attn.c_proj", layer);
+            forward_edits_attend(&attention.attention, published_split(qkv, 1, 0, 16),
+                                 published_split(qkv, 1, 16, 16), published_split(qkv, 1, 32, 16));
+        maps.context =
+            forward_edits_output(published_conv1d(maps.context, H_BLOCK "attn.c_proj", layer));
         forward_add_layer(
             forward,
             (struct forward_layer){
@@ -211,8 +217,9 @@ static void pass_gpt2(struct forward *forward)
         x = forward_add(x, maps.context);
         const struct rows up = published_conv1d(forward_layer_norm(x, H_BLOCK "ln_2", layer, 0.125),
                                                 H_BLOCK "mlp.c_fc", layer);
-        x = forward_add(
-            x, published_conv1d(forward_activation(up, "relu"), H_BLOCK "mlp.c_proj", layer));
+        const struct rows fed =
+            published_conv1d(forward_activation(up, "relu"), H_BLOCK "mlp.c_proj", layer);
+        x = forward_add(x, forward_edits_fed("self", layer, fed));
     }
     finish(forward, forward_layer_norm(x, "transformer.ln_f", 0, 0.125), "lm_head.weight");
 }

@@ -1,6 +1,8 @@
 /* forward_block.c - see forward_block.h. */
 #include "forward_block.h"
 
+#include "forward_edits.h"
+
 static struct rows norm(const struct forward_block *block, struct rows x, const char *name,
                         int layer)
 {
@@ -35,6 +37,7 @@ static struct rows attend(struct forward *forward, const struct forward_block *b
         block->is_norm_first ? norm(block, residual, attention->norm, layer) : residual;
     const struct rows keys = memory.data ? memory : inputs;
     struct forward_layer *to = forward_layer_at(forward, attention->first_layer + layer);
+    forward_edits_layer(attention->kind, attention->first_layer + layer);
     *to = (struct forward_layer){
         .kind = attention->kind,
         .heads = attention->of.heads,
@@ -67,12 +70,15 @@ static struct rows activated(const struct forward_block *block, struct rows inpu
 struct rows forward_block_run(struct forward *forward, const struct forward_block *block,
                               struct rows hidden, struct rows memory, int layer)
 {
+    const int own = block->self.first_layer + layer;
+    hidden = forward_edits_enter(block->self.kind, layer, own, hidden);
     struct rows x = attend(forward, block, &block->self, hidden, hidden, FORWARD_NONE,
                            block->self_scale, layer);
     if (block->cross.kind)
         x = attend(forward, block, &block->cross, hidden, x, memory, NULL, layer);
     const struct rows inputs = block->is_norm_first ? norm(block, x, block->norm, layer) : x;
     const struct rows inner = activated(block, inputs, layer);
-    const struct rows y = published_linear(inner, block->down, layer);
+    const struct rows y =
+        forward_edits_fed(block->self.kind, own, published_linear(inner, block->down, layer));
     return joined(block, x, scaled(y, block->feed_forward_scale, layer), block->norm, layer);
 }

@@ -3,12 +3,17 @@
 #include "test.h"
 
 #include "answer.h"
+#include "edited_client.h"
 #include "fixture.h"
+#include "forward_edits.h"
 #include "forward_session.h"
 #include "request_text.h"
 #include "trace_client.h"
 
 enum { VOCABULARY = 40, LENGTH_DEFAULT = 11, LENGTH_MAX = 1024, FIRST_TOKENS = 6 };
+
+/* Passes of more rows or layers are not compared with edits. */
+enum { EDITED_LENGTH_MAX = 16, EDITED_LAYERS_MAX = 12 };
 
 int64_t decoder_length;
 
@@ -35,6 +40,7 @@ struct rows decoder_attend(struct forward *forward, const struct decoder_attenti
         rotate(projections.q, heads, attention->rotary_dim, attention->theta);
         rotate(projections.k, kv_heads, attention->rotary_dim, attention->theta);
     }
+    forward_edits_layer("self", layer);
     const struct published_answer maps = forward_attend(
         &attention->attention, projections.q, projections.k, projections.v, output, layer);
     forward_add_layer(forward, (struct forward_layer){ .kind = "self",
@@ -70,8 +76,9 @@ struct rows decoder_gated(struct rows x, const char *begin, const char *activati
 struct rows decoder_up_down(struct rows x, const char *up, const char *activation, const char *down,
                             int layer)
 {
-    return published_linear(forward_activation(published_linear(x, up, layer), activation), down,
-                            layer);
+    x = published_linear(forward_activation(published_linear(x, up, layer), activation), down,
+                         layer);
+    return forward_edits_fed("self", layer, x);
 }
 
 /* --------------------------------------------------------------- comparing -- */
@@ -170,6 +177,8 @@ void decoder_case_check(const struct decoder_case *decoder)
     if (forward.logits.data)
         trace_client_expect_predictions(&client, decoder->name, whole, positions, 3, &forward);
     expect_laws(decoder->name, first, whole, !decoder->is_bidirectional);
+    if (decoder_length <= EDITED_LENGTH_MAX && decoder->layers <= EDITED_LAYERS_MAX)
+        edited_client_expect(decoder->name, whole, &forward, decoder->pass);
     fixture_stop(NULL);
     published_close();
 }

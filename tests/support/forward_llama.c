@@ -1,6 +1,8 @@
 /* forward_llama.c - see forward_llama.h. */
 #include "forward_llama.h"
 
+#include "forward_edits.h"
+
 const struct llama LLAMA = {
     .layers = 2,
     .attention = { .attention = { .heads = LLAMA_HEADS,
@@ -38,6 +40,11 @@ static struct rows attend(struct forward *forward, const struct llama *llama, st
                           LLAMA_ATTENTION "o_proj", layer);
 }
 
+static struct rows feed(const struct llama *llama, struct rows x, int layer)
+{
+    return forward_edits_fed("self", layer, llama->feed_forward(x, layer));
+}
+
 struct rows llama_norms_before(struct forward *forward, const struct llama *llama, struct rows x,
                                int layer)
 {
@@ -45,7 +52,7 @@ struct rows llama_norms_before(struct forward *forward, const struct llama *llam
     const struct rows inputs = llama->norm(x, LLAMA_BLOCK "input_layernorm", layer);
     x = forward_add(x, forward_scale(attend(forward, llama, x, inputs, layer), scale));
     const struct rows normed = llama->norm(x, LLAMA_BLOCK "post_attention_layernorm", layer);
-    return forward_add(x, forward_scale(llama->feed_forward(normed, layer), scale));
+    return forward_add(x, forward_scale(feed(llama, normed, layer), scale));
 }
 
 struct rows llama_norms_around(struct forward *forward, const struct llama *llama, struct rows x,
@@ -55,7 +62,7 @@ struct rows llama_norms_around(struct forward *forward, const struct llama *llam
     struct rows y = attend(forward, llama, x, inputs, layer);
     x = forward_add(x, llama->norm(y, LLAMA_BLOCK "post_attention_layernorm", layer));
     y = llama->norm(x, LLAMA_BLOCK "pre_feedforward_layernorm", layer);
-    y = llama->feed_forward(y, layer);
+    y = feed(llama, y, layer);
     return forward_add(x, llama->norm(y, LLAMA_BLOCK "post_feedforward_layernorm", layer));
 }
 
@@ -64,7 +71,7 @@ struct rows llama_norms_after(struct forward *forward, const struct llama *llama
 {
     struct rows y = attend(forward, llama, x, x, layer);
     x = forward_add(x, llama->norm(y, LLAMA_BLOCK "post_attention_layernorm", layer));
-    y = llama->feed_forward(x, layer);
+    y = feed(llama, x, layer);
     return forward_add(x, llama->norm(y, LLAMA_BLOCK "post_feedforward_layernorm", layer));
 }
 
@@ -73,7 +80,7 @@ struct rows llama_parallel(struct forward *forward, const struct llama *llama, s
 {
     const struct rows inputs = llama->norm(x, LLAMA_BLOCK "input_layernorm", layer);
     const struct rows y = forward_add(x, attend(forward, llama, x, inputs, layer));
-    return forward_add(y, llama->feed_forward(inputs, layer));
+    return forward_add(y, feed(llama, inputs, layer));
 }
 
 void llama_pass(struct forward *forward, const struct llama *llama)
@@ -83,7 +90,7 @@ void llama_pass(struct forward *forward, const struct llama *llama)
     if (llama->embedding_scale > 0)
         x = forward_scale(x, llama->embedding_scale);
     for (int layer = 0; layer < llama->layers; layer++)
-        x = llama->block(forward, llama, x, layer);
+        x = llama->block(forward, llama, forward_edits_enter("self", layer, layer, x), layer);
     forward->final_hidden_states = llama->norm(x, "model.norm", 0);
     forward->logits = forward_product(forward->final_hidden_states,
                                       llama->head ? published_tensor(llama->head, 0) : embedding);

@@ -1,5 +1,6 @@
 /* forward_reference.c - see forward_reference.h. */
 #include "forward_reference.h"
+#include "forward_edits.h"
 #include "test.h"
 
 struct forward_layer *forward_layer_at(struct forward *forward, int place)
@@ -200,7 +201,7 @@ struct rows forward_log_softmax(struct rows x)
 struct published_answer forward_attend(const struct published_attention *attention, struct rows q,
                                        struct rows k, struct rows v, const char *output, int layer)
 {
-    struct published_answer answer = published_attend(attention, q, k, v);
-    answer.context = published_linear(answer.context, output, layer);
+    struct published_answer answer = forward_edits_attend(attention, q, k, v);
+    answer.context = forward_edits_output(published_linear(answer.context, output, layer));
     return answer;
 }

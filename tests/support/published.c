@@ -349,8 +349,11 @@ struct published_answer published_attend(const struct published_attention *atten
         for (int64_t i = 0; i < q.count; i++) {
             const int64_t g = h / (heads / kv_heads);
             double *weights = answer.weights + (h * q.count + i) * k.count, sum = 0;
+            bool *seen = arena_calloc(&made.arena, (size_t)k.count, sizeof *seen);
+            assert_non_null(seen);
             for (int64_t j = 0; j < k.count; j++)
-                if (sees(attention, i, j)) {
+                if (sees(attention, i, j) && !(attention->hides && attention->hides(h, i, j))) {
+                    seen[j] = true;
                     const double of_pair =
                         score(attention, q.data + i * q.columns + h * head_dim,
                               k.data + j * k.columns + g * head_dim, head_dim, h, i, j);
@@ -358,12 +361,14 @@ struct published_answer published_attend(const struct published_attention *atten
                     sum += weights[j] = exp(of_pair);
                 }
             answer.lse[h * q.count + i] = log(sum);
-            for (int64_t j = 0; j < k.count; j++) {
-                weights[j] /= sum;
+            for (int64_t j = 0; j < k.count; j++)
+                weights[j] = seen[j] ? weights[j] / sum : 0;
+            if (attention->weigh)
+                attention->weigh(h, i, seen, k.count, weights);
+            for (int64_t j = 0; j < k.count; j++)
                 for (int64_t c = 0; c < v_head_dim; c++)
                     answer.context.data[(i * heads + h) * v_head_dim + c] +=
                         weights[j] * v.data[j * v.columns + g * v_head_dim + c];
-            }
         }
     return answer;
 }

@@ -129,6 +129,11 @@ struct published_attention {
 
     /* Added to the score of a key at this position for this query; NULL: none. */
     double (*bias)(int64_t head, int64_t query, int64_t key);
+
+    /* Hides a key from a row, and changes the weights of a row over the keys that it sees; NULL:
+     * nothing does (forward_edits.h). */
+    bool (*hides)(int64_t head, int64_t query, int64_t key);
+    void (*weigh)(int64_t head, int64_t query, const bool *seen, int64_t keys, double *weights);
 };
 
 struct published_answer published_attend(const struct published_attention *attention, struct rows q,

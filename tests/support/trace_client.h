@@ -16,6 +16,10 @@
 void trace_client_expect(struct http_client *client, const char *model, const char *fields,
                          const struct forward *want);
 
+/* The same of a pass whose fields have edits, without the calls for what was not edited. */
+void trace_client_expect_edited(struct http_client *client, const char *model, const char *fields,
+                                const struct forward *want);
+
 /* The same of a model whose scores are sharp, between 16 and 64 at their largest, which multiplies
  * each rounding: rows and weights may differ by more. */
 void trace_client_expect_sharp(struct http_client *client, const char *model, const char *fields,
