@@ -191,16 +191,6 @@ static bool list_layers(struct trace_item *item, struct arena *arena, struct fau
 
 /* ------------------------------------------------------------- predictions -- */
 
-/* The mask token of the model, or the token that its tokenizer writes so; -1: not known. */
-int64_t trace_mask_id(const struct model *model)
-{
-    static const char *const NAMES[] = { "[MASK]", "<mask>" };
-    int64_t id = model->forward->mask_id;
-    for (int i = 0; i < 2 && id < 0 && model->tokenizer; i++)
-        id = tokenizer_find(model->tokenizer, NAMES[i]);
-    return id;
-}
-
 /* The positions of mask tokens; positions NULL: only counts them. */
 static int64_t find_masks(const struct trace_item *item, int stream, int64_t *positions)
 {

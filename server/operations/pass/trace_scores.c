@@ -22,6 +22,15 @@ static const struct trace_stream *head_stream(const struct trace_item *item)
 
 /* ------------------------------------------------------------------- tokens -- */
 
+int64_t trace_mask_id(const struct model *model)
+{
+    static const char *const NAMES[] = { "[MASK]", "<mask>" };
+    int64_t id = model->forward->mask_id;
+    for (int i = 0; i < 2 && id < 0 && model->tokenizer; i++)
+        id = tokenizer_find(model->tokenizer, NAMES[i]);
+    return id;
+}
+
 /* The texts of the tokens that a text is made of: "'▁c' 'ake'". */
 static void list_pieces(const struct model *model, const char *string, char *out, size_t out_size)
 {
