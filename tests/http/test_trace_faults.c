@@ -101,7 +101,8 @@ TEST(field_of_others)
     answer_expect_fault(&response, 400, "field", "/input_ids");
     assert_non_null(strstr(response.body, "there is no field 'input_ids'; expected any of model, "
                                           "text, pair, special, tokens, token_types, "));
-    assert_non_null(strstr(response.body, ", top_k_tokens, positions, keep\""));
+    assert_non_null(strstr(response.body,
+                           ", top_k_tokens, positions, keep, compare, targets, states, edits\""));
     http_response_free(&response);
 }
 
