@@ -118,8 +118,5 @@ bool call_formats_read(struct call *call, struct format_body *body, const struct
         body->format = &format_json;
     body->bytes = call->body;
     body->memory = call->memory;
-    const bool good = body->format->read(body, table, message, fault);
-    if (!body->format->keeps_bytes)
-        call_drop_body(call);
-    return good;
+    return body->format->read(body, table, message, fault);
 }

@@ -16,7 +16,7 @@ bool call_formats_choose(const struct exchange *exchange, const struct format *c
                          struct fault *fault);
 
 /* Reads the body of a call as a message. Its arena, and what JSON may have, are set; without a
- * format it is JSON. The body is dropped where the message does not refer to it. */
+ * format it is JSON. */
 bool call_formats_read(struct call *call, struct format_body *body, const struct field_table *table,
                        struct message *message, struct fault *fault);
 

@@ -63,22 +63,33 @@ static bool read_message(struct call *call, const struct field_table *table,
     return call_formats_read(call, &call->form, table, message, fault);
 }
 
+/* The fields are read. Until then lists of JSON refer to the text of the body (json.h). */
+static void drop_read_body(struct call *call)
+{
+    if (call->form.format && !call->form.format->keeps_bytes)
+        call_drop_body(call);
+}
+
 bool operation_read_fields(struct call *call, const struct field_table *table, void *into,
                            struct fault *fault)
 {
     struct field_reader reader;
     struct message message;
-    return read_message(call, table, &message, &reader, fault)
-           && fields_read(&reader, &message, (struct field_target){ table, into },
-                          (struct field_target){ .table = NULL });
+    const bool good = read_message(call, table, &message, &reader, fault)
+                      && fields_read(&reader, &message, (struct field_target){ table, into },
+                                     (struct field_target){ .table = NULL });
+    drop_read_body(call);
+    return good;
 }
 
 bool operation_read_items(struct call *call, struct field_items *items, struct fault *fault)
 {
     struct field_reader reader;
     struct message message;
-    return read_message(call, items->target.table, &message, &reader, fault)
-           && fields_read_items(&reader, &message, items);
+    const bool good = read_message(call, items->target.table, &message, &reader, fault)
+                      && fields_read_items(&reader, &message, items);
+    drop_read_body(call);
+    return good;
 }
 
 const struct format *operation_answer(const struct call *call)
