@@ -13,6 +13,7 @@
 #include "call/call.h"
 #include "call/disk_job.h"
 #include "explorer/page.h"
+#include "operations/completions.h"
 #include "operations/sessions.h"
 #include "operations/softmax_call.h"
 #include "operations/tokenize.h"
@@ -57,6 +58,8 @@ static struct route routes[] = {
           .takes_body = call_takes_body),
     ROUTE("POST", "/v1/trace", INFER, .handle = trace_handle, .takes_body = call_takes_body),
     ROUTE("POST", "/v1/trace/batch", INFER, .handle = trace_handle_batch,
+          .takes_body = call_takes_body),
+    ROUTE("POST", "/v1/completions", INFER, .handle = completions_handle,
           .takes_body = call_takes_body),
     ROUTE("GET", "/v1/traces", INFER, .handle = traces_list),
     ROUTE("GET", "/v1/traces/{trace}", INFER, .handle = traces_get),

@@ -59,6 +59,11 @@ void checkpoint_free(struct checkpoint *checkpoint);
 bool checkpoint_pixels_set(struct model *model, const char *text, const char *refused,
                            struct fault *fault);
 
+/* Sets the model's end_ids from the texts of its config.json and the files beside it, NULL where
+ * there is none. The tokenizer is open. False: no memory. */
+bool checkpoint_ends_set(struct model *model, const char *const *texts, int count,
+                         struct fault *fault);
+
 /* ---------------------------------------------------- for checkpoint*.c only -- */
 
 /* What is refused because something of it is not understood (checkpoint_check.c): without it the

@@ -92,6 +92,9 @@ struct model {
     const struct model_pixels *pixels;   /* NULL: it takes no pixels */
     /* private: mapping, converted parameters, reference count */
     struct model_storage *storage;
+    const int64_t *end_ids; /* [end_id_count]: tokens that end a text */
+    int64_t end_id_count;
+    int64_t created_s; /* when its file was written, seconds since 1970; 0: it is built in */
 };
 
 struct model *model_retain(struct model *model);

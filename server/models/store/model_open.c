@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ------------------------------------------------------------- from bytes -- */
@@ -252,6 +253,25 @@ static bool open_pixels(struct model *model, const char *folder, const char *roo
     return good;
 }
 
+/* The tokens that end a text: what the config and two files beside it say. */
+static bool open_ends(struct model *model, const struct model_files *files, const char *folder,
+                      struct fault *fault)
+{
+    static const char *const NAMES[] = { "config.json", "generation_config.json",
+                                         "tokenizer_config.json" };
+    struct fault refused = { .code = FAULT_NONE };
+    char path[PATH_MAX], *texts[3] = { NULL };
+    const bool is_inside = !files->root || check_links(folder, files->root, &refused);
+    for (int i = 0; is_inside && i < 3; i++)
+        if (snprintf(path, sizeof path, "%s/%s", folder, NAMES[i]) < (int)sizeof path
+            && access(path, F_OK) == 0)
+            texts[i] = model_mapping_read_text(path, &refused);
+    const bool good = checkpoint_ends_set(model, (const char *const *)texts, 3, fault);
+    for (int i = 0; i < 3; i++)
+        free(texts[i]);
+    return good;
+}
+
 /* What lies beside config.json. */
 static bool open_beside(struct model *model, const struct model_files *files, struct fault *fault)
 {
@@ -262,7 +282,8 @@ static bool open_beside(struct model *model, const struct model_files *files, st
     if (slash)
         *slash = '\0';
     const bool good = (!slash || open_tokenizer(model, folder, files->root, fault))
-                      && open_pixels(model, slash ? folder : NULL, files->root, fault);
+                      && open_pixels(model, slash ? folder : NULL, files->root, fault)
+                      && (!slash || open_ends(model, files, folder, fault));
     free(folder);
     return good;
 }
@@ -303,6 +324,9 @@ bool model_load_files(struct model **model, const char *name, const char *source
         .no_config = missing_config(files),
     };
     bool good = load_files(model, &naming, files, fault);
+    struct stat status;
+    if (good && stat(files->path, &status) == 0)
+        (*model)->created_s = (int64_t)status.st_mtime;
     free(config);
     if (good && !open_beside(*model, files, fault)) {
         model_release(*model);

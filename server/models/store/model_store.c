@@ -1,6 +1,7 @@
 /* model_store.c - loads the models at the start, and finds a model by its name. */
 #include "base/names.h"
 #include "host/file_save.h"
+#include "models/model/model_continue.h"
 #include "models/model/model_describe.h"
 #include "models/store/model_open.h"
 #include "models/store/model_paths.h"
@@ -307,6 +308,23 @@ static void describe_row(const struct model_store *store, const struct model_row
                               model_row_state(row), row->reason, text);
 }
 
+/* The models that completions takes, in the form of OpenAI. */
+static void describe_data(const struct model_store *store, const struct model_view *view,
+                          struct text *text)
+{
+    bool some = false;
+    for (int64_t i = 0; i < store->table.count; i++) {
+        const struct model_row *row = &store->table.rows[i];
+        if (!model_row_is_default(&store->table, row) || !model_view_shows(view, row->name)
+            || model_row_reason(row) || model_complete_reason(row->model))
+            continue;
+        text_raw(text, some ? ",{" : "{");
+        model_describe_openai(row->name, row->model->created_s, text);
+        text_raw(text, "}");
+        some = true;
+    }
+}
+
 void model_store_describe_all(struct model_store *store, const struct model_view *view,
                               struct text *text)
 {
@@ -321,6 +339,8 @@ void model_store_describe_all(struct model_store *store, const struct model_view
         describe_row(store, row, text);
         some = true;
     }
+    text_raw(text, "],\"object\":\"list\",\"data\":[");
+    describe_data(store, view, text);
     pthread_rwlock_unlock(&store->lock);
     text_raw(text, "]}");
 }
@@ -330,8 +350,13 @@ bool model_store_describe(struct model_store *store, const struct model_view *vi
 {
     pthread_rwlock_rdlock(&store->lock);
     const struct model_row *row = find_row(store, view, name, fault);
-    if (row)
+    if (row) {
         describe_row(store, row, text);
+        text->used -= text->used > 0; /* its last brace: four members follow */
+        text_raw(text, ",");
+        model_describe_openai(row->name, row->model ? row->model->created_s : 0, text);
+        text_raw(text, "}");
+    }
     pthread_rwlock_unlock(&store->lock);
     return row != NULL;
 }

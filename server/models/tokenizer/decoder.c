@@ -264,8 +264,7 @@ static size_t broken_size(const unsigned char *text, size_t size)
     return have;
 }
 
-/* The bytes as UTF-8. Data is NULL where there is no memory. */
-static struct byte_slice repaired(struct byte_slice bytes, struct arena *arena)
+struct byte_slice tokenizer_repair(struct byte_slice bytes, struct arena *arena)
 {
     char *out = arena_alloc(arena, REPLACEMENT_SIZE * bytes.size);
     const char *text = bytes.data;
@@ -281,7 +280,7 @@ static struct byte_slice repaired(struct byte_slice bytes, struct arena *arena)
 
 /* Writes the bytes of a token, or the token as it is where a character of it is not in the
  * alphabet. Returns how many bytes. */
-static size_t write_bytes(char *out, struct byte_slice token)
+size_t decoder_token_bytes(char *out, struct byte_slice token)
 {
     const char *text = token.data;
     size_t used = 0;
@@ -310,8 +309,8 @@ static bool run_byte_level(const void *state, struct decoder_texts *texts, struc
         return fault_no_memory(fault);
     size_t used = 0;
     for (int64_t i = 0; i < texts->count; i++)
-        used += write_bytes(bytes + used, texts->texts[i]);
-    *one = repaired((struct byte_slice){ bytes, used }, texts->arena);
+        used += decoder_token_bytes(bytes + used, texts->texts[i]);
+    *one = tokenizer_repair((struct byte_slice){ bytes, used }, texts->arena);
     texts->texts = one;
     texts->count = 1;
     return one->data || fault_no_memory(fault);
@@ -328,7 +327,7 @@ static int hex_digit(char c)
 
 /* The byte of a token "<0x41>"; -1: it is none. As in the reference "+" may stand for the first
  * digit. */
-static int token_byte(struct byte_slice token)
+int decoder_token_byte(struct byte_slice token)
 {
     const char *text = token.data;
     if (token.size != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>')
@@ -357,7 +356,7 @@ static bool run_byte_fallback(const void *state, struct decoder_texts *texts, st
     int64_t count = 0;
     for (int64_t i = 0; i < texts->count;) {
         size_t run = 0;
-        for (int byte; i < texts->count && (byte = token_byte(texts->texts[i])) >= 0; i++)
+        for (int byte; i < texts->count && (byte = decoder_token_byte(texts->texts[i])) >= 0; i++)
             bytes[run++] = (char)byte;
         if (run > 0) {
             texts->texts[count] = run_text(bytes, run, texts->arena);
@@ -511,4 +510,17 @@ bool decoder_run(const struct step *step, struct decoder_texts *texts, struct fa
 {
     return step->type->text ? change_each(texts, step->type->text, step->state, fault)
                             : step->type->texts(step->state, texts, fault);
+}
+
+bool decoder_has(const struct step *step, const char *type)
+{
+    if (!step->type)
+        return false;
+    if (strcmp(step->type->name, "Sequence") != 0)
+        return strcmp(step->type->name, type) == 0;
+    const struct step_list *list = step->state;
+    for (int64_t i = 0; i < list->count; i++)
+        if (decoder_has(&list->steps[i], type))
+            return true;
+    return false;
 }

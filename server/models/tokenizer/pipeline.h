@@ -220,6 +220,14 @@ bool decoder_read(struct pipeline_build *build, const cJSON *node, struct step *
 bool pipeline_run(const struct step *step, struct pieces *pieces, struct fault *fault);
 bool decoder_run(const struct step *step, struct decoder_texts *texts, struct fault *fault);
 
+/* Whether the decoder is, or has among its steps, one of this type. */
+bool decoder_has(const struct step *step, const char *type);
+
+/* Of ByteLevel, the bytes of a token; out has room for its size. Of ByteFallback, the byte that a
+ * token stands for; -1: none. */
+size_t decoder_token_bytes(char *out, struct byte_slice token);
+int decoder_token_byte(struct byte_slice token);
+
 /* The members of the row of BPE. */
 bool bpe_read(struct pipeline_build *build, const cJSON *node, struct step *step);
 bool bpe_encode(const void *state, const char *piece, int64_t size, struct model_output *output,

@@ -63,6 +63,25 @@ bool tokenizer_decode(const struct tokenizer *tokenizer, const struct tokenizer_
 /* The token as the vocabulary has it; NULL: no token has this id. */
 const char *tokenizer_token_text(const struct tokenizer *tokenizer, int32_t id);
 
+/* Whether it is a special token of the vocabulary, which is left out where a text is decoded. */
+bool tokenizer_is_special(const struct tokenizer *tokenizer, int32_t id);
+
+/* What a token adds to a text, byte for byte. */
+struct token_piece {
+    bool is_byte; /* one byte of a character, of a tokenizer that falls back to bytes */
+    bool is_special;
+    struct byte_slice bytes; /* that decoding leaves; of a special token its name, which is none of
+                                the text */
+};
+
+/* The piece of a token behind the token before, -1: at the text's start. Special tokens count as
+ * none before. Lies in the arena. The fault is memory. */
+bool tokenizer_piece(const struct tokenizer *tokenizer, int32_t before, int32_t id,
+                     struct arena *arena, struct token_piece *piece, struct fault *fault);
+
+/* The bytes as UTF-8, with U+FFFD for what is none. Data is NULL where there is no memory. */
+struct byte_slice tokenizer_repair(struct byte_slice bytes, struct arena *arena);
+
 /* 1 + the largest id. */
 int64_t tokenizer_id_end(const struct tokenizer *tokenizer);
 

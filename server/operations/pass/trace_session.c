@@ -4,6 +4,7 @@
  * the pass is planned. A pass is planned more than once; its caches are opened once. */
 #include "operations/pass/trace_job.h"
 
+#include "models/model/model_continue.h"
 #include "operations/session/session_call.h"
 #include "operations/session/session_turn.h"
 
@@ -59,24 +60,10 @@ static bool check_session_fields(const struct trace_item *item, struct fault *fa
     return true;
 }
 
-/* Why the model cannot go on where a session ends; NULL: it can. */
-static const char *reason_of(const struct model *model)
-{
-    const struct model_forward *forward = model->forward;
-    if (!forward)
-        return model->forward_reason ? model->forward_reason : "it has attention layers alone";
-    if (forward->stream_count != 1 || forward->streams[0].embedding.padding_id >= 0)
-        return "it is no decoder";
-    for (int64_t i = 0; i < model->layer_count; i++)
-        if (!model->layers[i].options.causal || model->layers[i].relative_bias.values)
-            return "its rows attend to those behind them";
-    return NULL;
-}
-
 static bool check_model(const struct session *session, struct fault *fault)
 {
     const struct model *model = session->model;
-    const char *reason = reason_of(model);
+    const char *reason = model_continue_reason(model);
     if (reason)
         return fault_set(fault, FAULT_OPTION,
                          "a trace of model '%s' cannot go on from session '%s': %s", model->name,
