@@ -16,10 +16,11 @@
 
 #define METRICS_URL "http://127.0.0.1:8080/metrics"
 
-static const char *const files[] = { "server/API.md",           "server/API_CALLS.md",
-                                     "server/API_TRACE.md",     "server/API_SESSIONS.md",
-                                     "server/API_MODELS.md",    "server/API_PROTOCOL.md",
-                                     "server/API_OPERATING.md", "server/API_CAUSES.md" };
+static const char *const files[] = { "server/API.md",          "server/API_CALLS.md",
+                                     "server/API_TRACE.md",    "server/API_COMPLETIONS.md",
+                                     "server/API_SESSIONS.md", "server/API_MODELS.md",
+                                     "server/API_PROTOCOL.md", "server/API_OPERATING.md",
+                                     "server/API_CAUSES.md" };
 
 #define ACCESS_PAGE "server/API_ACCESS.md"
 

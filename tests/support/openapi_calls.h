@@ -83,6 +83,12 @@ static const struct openapi_call calls[] = {
     { "POST", "/v1/detokenize", NULL, 200, "{\"model\":\"words\",\"tokens\":[3,4,7]}", NULL },
     { "POST", "/v1/detokenize", NULL, 400, "{\"model\":\"words\",\"tokens\":[10]}", NULL },
     { "POST", "/v1/detokenize", NULL, 404, "{\"model\":\"nobody\",\"tokens\":[]}", NULL },
+    { "POST", "/v1/completions", NULL, 200,
+      "{\"model\":\"words\",\"prompt\":\"the cat\",\"logprobs\":2,\"prompt_logprobs\":1,"
+      "\"echo\":true,\"max_tokens\":3}",
+      NULL },
+    { "POST", "/v1/completions", NULL, 400, "{\"model\":\"demo\",\"prompt\":\"the\"}", NULL },
+    { "POST", "/v1/completions", NULL, 404, "{\"model\":\"nobody\",\"prompt\":\"\"}", NULL },
     { "POST", "/v1/trace", NULL, 200, "{" THE_CAT "}", NULL },
     { "POST", "/v1/trace", NULL, 200,
       "{" THE_CAT ",\"layers\":[1],\"outputs\":[\"weights\",\"lse\",\"scores\",\"masked\","
