@@ -9,12 +9,15 @@
 
 #include "answer.h"
 #include "fixture.h"
+#include "published.h"
+#include "session_client.h"
 #include "word_model.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define PATH    "/v1/completions"
 #define STORIES "\"model\":\"stories260K\""
@@ -205,6 +208,29 @@ static void test_greedy(void **state)
     answer = ask("\"prompt\":[" CONTEXT "],\"max_tokens\":24,\"echo\":true");
     assert_string_equal(text_of(answer, 0), member(text, "text")->valuestring);
     cJSON_Delete(text);
+    cJSON_Delete(answer);
+}
+
+/* The same bits as those of a session that is traced token by token. */
+static void test_bits_of_session(void **state)
+{
+    (void)state;
+    char fields[200] = "\"tokens\":[" CONTEXT "]";
+    cJSON *answer = ask("\"prompt\":[" CONTEXT "],\"max_tokens\":24,\"logprobs\":1");
+    session_make(&client, "{" STORIES ",\"id\":\"bits\"}");
+    for (int i = 0; i < STEPS; i++) {
+        char body[300];
+        snprintf(body, sizeof body,
+                 "{%s,\"layers\":[],\"outputs\":[\"predictions\"],\"top_k_tokens\":1}", fields);
+        cJSON *trace = session_post(&client, "bits", "trace", body, 200);
+        const cJSON *best =
+            member(cJSON_GetArrayItem(member(trace, "predictions"), 0), "tokens")->child;
+        assert_true(number_at(logprobs_of(answer, "token_logprobs"), i)
+                    == member(best, "logprob")->valuedouble);
+        snprintf(fields, sizeof fields, "\"tokens\":[%d]", member(best, "id")->valueint);
+        cJSON_Delete(trace);
+    }
+    session_delete(&client, "bits", 204);
     cJSON_Delete(answer);
 }
 
@@ -444,14 +470,78 @@ static void test_faults(void **state)
 
 /* --------------------------------------------------------------------- end tokens -- */
 
+#define LINEAR(name, shape, width) name ".weight " shape ", " name ".bias " width ", "
+#define NORM(name)                 name ".weight 16, " name ".bias 16, "
+
+/* A model of 16 positions and without a tokenizer. */
+static void make_short(const char *folder)
+{
+    static const char CONFIG[] =
+        "{\"model_type\":\"gpt2\",\"n_embd\":16,\"n_head\":4,\"n_layer\":2,"
+        "\"n_positions\":16,\"vocab_size\":40}";
+    assert_int_equal(mkdir(folder, 0755), 0);
+    published_open(CONFIG,
+                   "wte.weight 40x16, wpe.weight 16x16, " NORM("h.#.ln_1") LINEAR(
+                       "h.#.attn.c_attn", "16x48", "48") LINEAR("h.#.attn.c_proj", "16x16", "16")
+                       NORM("h.#.ln_2") LINEAR("h.#.mlp.c_fc", "16x64", "64")
+                           LINEAR("h.#.mlp.c_proj", "64x16", "16") "ln_f.weight 16, ln_f.bias 16",
+                   2, "F32");
+    published_save(folder, CONFIG);
+    published_close();
+}
+
 static int start_words(void **state)
 {
     static const char ENDS[] = "{\"eos_token_id\":[0,1,2,3,4,5,6,7,8,9]}";
     fixture_make_directory(state);
     word_model_make(fixture_path("words"), word_model_tokenizer);
     daemon_directory_write(directory, "words/generation_config.json", ENDS, sizeof ENDS - 1);
+    make_short(fixture_path("short"));
     fixture_serve("--models", directory);
     return 0;
+}
+
+/* Posts a prompt of so many ids. */
+static void expect_room(int length, const char *more, int count, const char *pointer)
+{
+    char body[256];
+    size_t used = (size_t)sprintf(body, "{\"model\":\"short\"%s,\"prompt\":[", more);
+    for (int i = 0; i < length; i++)
+        used += (size_t)sprintf(body + used, "%s%d", i > 0 ? "," : "", i);
+    sprintf(body + used, "]}");
+    if (pointer) {
+        answer_refused(&client, PATH, body, 400, "length", pointer);
+        return;
+    }
+    cJSON *answer = answer_post(&client, PATH, body);
+    assert_int_equal(member(member(answer, "usage"), "completion_tokens")->valueint, count);
+    cJSON_Delete(answer);
+}
+
+static void test_room(void **state)
+{
+    (void)state;
+    expect_room(10, "", 6, NULL);
+    expect_room(10, ",\"max_tokens\":6", 6, NULL);
+    expect_room(10, ",\"max_tokens\":7", 0, "/max_tokens");
+    expect_room(16, ",\"max_tokens\":0", 0, NULL);
+    expect_room(16, "", 0, "/max_tokens");
+    expect_room(17, ",\"max_tokens\":0", 0, "/prompt");
+}
+
+static void test_without_tokenizer(void **state)
+{
+    (void)state;
+    cJSON *answer = answer_post(&client, PATH,
+                                "{\"model\":\"short\",\"prompt\":[7,8],\"max_tokens\":0,"
+                                "\"echo\":true,\"logprobs\":0}");
+    assert_string_equal(text_of(answer, 0), "");
+    answer_expect(member(choice_of(answer, 0), "logprobs"), "tokens",
+                  "[\"token_id:7\",\"token_id:8\"]", 0);
+    answer_expect(member(choice_of(answer, 0), "logprobs"), "text_offset", "[0,0]", 0);
+    cJSON_Delete(answer);
+    answer_refused(&client, PATH, "{\"model\":\"short\",\"prompt\":\"a\"}", 400, "field",
+                   "/prompt");
 }
 
 static void test_end_tokens(void **state)
@@ -474,16 +564,25 @@ static void test_end_tokens(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_harness),       cmocka_unit_test(test_harness_generates),
-        cmocka_unit_test(test_captum),        cmocka_unit_test(test_greedy),
-        cmocka_unit_test(test_offsets),       cmocka_unit_test(test_stop_across_tokens),
-        cmocka_unit_test(test_equal_seeds),   cmocka_unit_test(test_frequencies),
-        cmocka_unit_test(test_top_p),         cmocka_unit_test(test_many),
-        cmocka_unit_test(test_leaves),        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_harness),
+        cmocka_unit_test(test_harness_generates),
+        cmocka_unit_test(test_captum),
+        cmocka_unit_test(test_greedy),
+        cmocka_unit_test(test_bits_of_session),
+        cmocka_unit_test(test_offsets),
+        cmocka_unit_test(test_stop_across_tokens),
+        cmocka_unit_test(test_equal_seeds),
+        cmocka_unit_test(test_frequencies),
+        cmocka_unit_test(test_top_p),
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_leaves),
+        cmocka_unit_test(test_faults),
         cmocka_unit_test(test_stops_cleanly),
     };
     const struct CMUnitTest words[] = {
         cmocka_unit_test(test_end_tokens),
+        cmocka_unit_test(test_room),
+        cmocka_unit_test(test_without_tokenizer),
         cmocka_unit_test(test_stops_cleanly),
     };
     const int failed = cmocka_run_group_tests(tests, fixture_start_with_examples, fixture_clear);
