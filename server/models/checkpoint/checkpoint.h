@@ -60,9 +60,10 @@ bool checkpoint_pixels_set(struct model *model, const char *text, const char *re
                            struct fault *fault);
 
 /* Sets the model's end_ids from the texts of its config.json and the files beside it, NULL where
- * there is none. The tokenizer is open. False: no memory. */
+ * there is none. The tokenizer is open; find is tokenizer_find(). False: no memory. */
+typedef int32_t checkpoint_find_token(const struct tokenizer *tokenizer, const char *token);
 bool checkpoint_ends_set(struct model *model, const char *const *texts, int count,
-                         struct fault *fault);
+                         checkpoint_find_token *find, struct fault *fault);
 
 /* ---------------------------------------------------- for checkpoint*.c only -- */
 

@@ -3,7 +3,6 @@
  * tokenizer_config.json. A file that is not there, or no JSON, says nothing. */
 #include "models/checkpoint/checkpoint.h"
 #include "models/model/model_storage.h"
-#include "models/tokenizer/tokenizer.h"
 #include "json/json.h"
 
 #include <string.h>
@@ -43,18 +42,19 @@ static void add_ids(struct ends *ends, const struct json_document *document, con
 }
 
 /* "</s>", or {"content": "</s>", ...}. */
-static void add_text(struct ends *ends, const cJSON *root, const struct tokenizer *tokenizer)
+static void add_text(struct ends *ends, const cJSON *root, const struct tokenizer *tokenizer,
+                     checkpoint_find_token *find)
 {
     const cJSON *node = cJSON_GetObjectItemCaseSensitive(root, "eos_token");
     if (cJSON_IsObject(node))
         node = cJSON_GetObjectItemCaseSensitive(node, "content");
-    const int32_t id =
-        tokenizer && cJSON_IsString(node) ? tokenizer_find(tokenizer, node->valuestring) : -1;
+    const int32_t id = tokenizer && cJSON_IsString(node) ? find(tokenizer, node->valuestring) : -1;
     if (id >= 0)
         add_id(ends, id);
 }
 
-static void add_file(struct ends *ends, const char *text, const struct tokenizer *tokenizer)
+static void add_file(struct ends *ends, const char *text, const struct tokenizer *tokenizer,
+                     checkpoint_find_token *find)
 {
     const struct json_options options = { .nonfinite_allowed = true };
     struct json_document document;
@@ -64,17 +64,17 @@ static void add_file(struct ends *ends, const char *text, const struct tokenizer
     if (cJSON_IsObject(document.root)) {
         add_ids(ends, &document, document.root);
         add_ids(ends, &document, cJSON_GetObjectItemCaseSensitive(document.root, "text_config"));
-        add_text(ends, document.root, tokenizer);
+        add_text(ends, document.root, tokenizer, find);
     }
     json_free(&document);
 }
 
 bool checkpoint_ends_set(struct model *model, const char *const *texts, int count,
-                         struct fault *fault)
+                         checkpoint_find_token *find, struct fault *fault)
 {
     struct ends ends = { .count = 0 };
     for (int i = 0; i < count; i++)
-        add_file(&ends, texts[i], model->tokenizer);
+        add_file(&ends, texts[i], model->tokenizer, find);
     int64_t *ids = arena_calloc(&model->storage->arena, (size_t)ends.count, sizeof *ids);
     if (!ids)
         return fault_no_memory(fault);

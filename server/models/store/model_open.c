@@ -266,7 +266,8 @@ static bool open_ends(struct model *model, const struct model_files *files, cons
         if (snprintf(path, sizeof path, "%s/%s", folder, NAMES[i]) < (int)sizeof path
             && access(path, F_OK) == 0)
             texts[i] = model_mapping_read_text(path, &refused);
-    const bool good = checkpoint_ends_set(model, (const char *const *)texts, 3, fault);
+    const bool good =
+        checkpoint_ends_set(model, (const char *const *)texts, 3, tokenizer_find, fault);
     for (int i = 0; i < 3; i++)
         free(texts[i]);
     return good;
