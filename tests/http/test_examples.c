@@ -208,7 +208,17 @@ TEST(client_php)
 TEST(client_java)
 {
     skip_without("default-jdk-headless", "command -v javac");
-    expect_whole_client("java examples/clients/Attention.java");
+    char command[600];
+    expect_client("java examples/clients/Attention.java");
+    /* Each start from the source compiles it anew. */
+    snprintf(command, sizeof command, "javac -d '%s/java' examples/clients/Attention.java",
+             directory);
+    assert_int_equal(system(command), 0);
+    snprintf(command, sizeof command,
+             "java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp %s/java Attention", directory);
+    expect_whole_client(command);
+    snprintf(command, sizeof command, "rm -r '%s/java'", directory);
+    assert_int_equal(system(command), 0);
 }
 
 TEST(client_c)
