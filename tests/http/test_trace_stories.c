@@ -42,8 +42,9 @@ static void pass_meta_of(struct forward *forward, double theta, double eps, int6
         const struct rows gate =
             forward_activation(published_linear(normed, LAYER "feed_forward.w1", layer), "silu");
         const struct rows up = published_linear(normed, LAYER "feed_forward.w3", layer);
-        x = forward_add(
-            x, published_linear(forward_multiply(gate, up), LAYER "feed_forward.w2", layer));
+        const struct rows down =
+            published_linear(forward_multiply(gate, up), LAYER "feed_forward.w2", layer);
+        x = forward_add(x, forward_edits_fed("self", layer, down));
     }
     forward->final_hidden_states = forward_rms_norm(x, "norm", 0, eps, 0);
     forward->logits = forward_product(forward->final_hidden_states, published_tensor(head, 0));
