@@ -6,6 +6,7 @@
 #include "telemetry/metrics.h"
 #include "json/text.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -16,6 +17,16 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+struct regions {
+    struct region_prefixes prefixes;
+    size_t bytes_max;
+    _Atomic size_t bytes;  /* of all; changed under the mutex */
+    pthread_mutex_t mutex; /* guards what follows */
+    struct region *all[REGIONS_MAX];
+    int count;
+    LIST_OF(struct region) leaving; /* taken out, and held by requests */
+};
 
 /* ------------------------------------------------------------------- keys -- */
 
@@ -148,11 +159,11 @@ static int open_file(const char *file, const char *key, uint64_t offset, uint64_
 
 /* Opens a region, held once. The file must be a regular one of the daemon's user, with no other
  * name, and hold all bytes of the region. NULL, with a fault. */
-static struct region *region_open(const char *owner, const char *name, const char *key,
-                                  uint64_t offset, uint64_t size,
-                                  const struct region_prefixes *prefixes, struct fault *fault)
+static struct region *region_open(struct regions *regions, const char *owner, const char *name,
+                                  const char *key, uint64_t offset, uint64_t size,
+                                  struct fault *fault)
 {
-    const char *file = region_key_file(key, prefixes, fault);
+    const char *file = region_key_file(key, &regions->prefixes, fault);
     if (!file)
         return NULL;
     const int descriptor = open_file(file, key, offset, size, fault);
@@ -165,6 +176,7 @@ static struct region *region_open(const char *owner, const char *name, const cha
         return NULL;
     }
     region->holders = 1;
+    region->home = regions;
     region->file = descriptor;
     region->offset = offset;
     region->size = size;
@@ -180,12 +192,16 @@ static struct region *region_hold(struct region *region)
     return region;
 }
 
-static void region_release(struct region *region)
+static void region_close(struct region *region)
 {
-    if (!region || atomic_fetch_sub_explicit(&region->holders, 1, memory_order_acq_rel) > 1)
-        return;
     close(region->file);
     free(region);
+}
+
+/* Whether the caller has dropped the last reference. */
+static bool region_drop(struct region *region)
+{
+    return atomic_fetch_sub_explicit(&region->holders, 1, memory_order_acq_rel) == 1;
 }
 
 /* ---------------------------------------------------------------- its bytes -- */
@@ -268,15 +284,6 @@ bool region_write(const struct region *region, uint64_t offset, const void *byte
 
 /* ------------------------------------------------------------ all regions -- */
 
-struct regions {
-    struct region_prefixes prefixes;
-    size_t bytes_max;
-    _Atomic size_t bytes;  /* of all; changed under the mutex */
-    pthread_mutex_t mutex; /* guards what follows */
-    struct region *all[REGIONS_MAX];
-    int count;
-};
-
 struct regions *regions_create(const struct region_prefixes *prefixes, size_t bytes_max)
 {
     struct regions *regions = calloc(1, sizeof *regions);
@@ -293,9 +300,23 @@ void regions_free(struct regions *regions)
     if (!regions)
         return;
     for (int i = 0; i < regions->count; i++)
-        region_release(regions->all[i]);
+        region_close(regions->all[i]);
+    assert(!regions->leaving.first);
     pthread_mutex_destroy(&regions->mutex);
     free(regions);
+}
+
+/* What a request has held. The table's own reference goes under the mutex, so the last one that
+ * goes here is of a region that was taken out. */
+static void region_release(struct region *region)
+{
+    struct regions *home = region->home;
+    if (!region_drop(region))
+        return;
+    pthread_mutex_lock(&home->mutex);
+    LIST_TAKE_OUT(&home->leaving, region, in_leaving);
+    pthread_mutex_unlock(&home->mutex);
+    region_close(region);
 }
 
 static const char *owner_of(const struct access_key *access)
@@ -334,7 +355,11 @@ static void take_out(struct regions *regions, int place)
     memmove(&regions->all[place], &regions->all[place + 1],
             (size_t)(regions->count - place) * sizeof regions->all[0]);
     count_bytes(regions, regions_bytes(regions) - region->size);
-    region_release(region);
+    LIST_APPEND(&regions->leaving, region, in_leaving);
+    if (!region_drop(region))
+        return;
+    LIST_TAKE_OUT(&regions->leaving, region, in_leaving);
+    region_close(region);
 }
 
 /* What a key may have of a bound; where no keys are in use, there is no other. */
@@ -343,31 +368,48 @@ static size_t part_of(size_t bound, const char *owner)
     return owner[0] ? bound / REGIONS_PART : bound;
 }
 
+/* What files are open for, of one owner and of all. */
+struct open_regions {
+    size_t own_bytes, own_count, bytes, count;
+};
+
+static void add_open(struct open_regions *open, const struct region *region, const char *owner)
+{
+    open->bytes += region->size;
+    open->count++;
+    open->own_bytes += is_of(region, owner) ? region->size : 0;
+    open->own_count += is_of(region, owner);
+}
+
+static struct open_regions count_open(const struct regions *regions, const char *owner)
+{
+    struct open_regions open = { .count = 0 };
+    for (int i = 0; i < regions->count; i++)
+        add_open(&open, regions->all[i], owner);
+    for (const struct region *r = regions->leaving.first; r; r = r->in_leaving.next)
+        add_open(&open, r, owner);
+    return open;
+}
+
 static bool check_room(const struct regions *regions, const struct region *region,
                        struct fault *fault)
 {
     const size_t bytes_max = part_of(regions->bytes_max, region->owner);
     const size_t count_max = part_of(REGIONS_MAX, region->owner);
-    size_t own_bytes = 0, own_count = 0;
-    for (int i = 0; i < regions->count; i++)
-        if (is_of(regions->all[i], region->owner)) {
-            own_bytes += regions->all[i]->size;
-            own_count++;
-        }
+    const struct open_regions open = count_open(regions, region->owner);
     if (region->size > bytes_max)
         return fault_set_at(fault, "/byte_size", FAULT_TOO_LARGE,
                             "byte_size is %" PRIu64 "; regions may have %zu bytes together",
                             region->size, bytes_max);
-    if (region->size > bytes_max - own_bytes
-        || region->size > regions->bytes_max - regions_bytes(regions))
+    if (region->size > bytes_max - open.own_bytes || region->size > regions->bytes_max - open.bytes)
         return fault_set_at(fault, "/byte_size", FAULT_MEMORY,
                             "byte_size is %" PRIu64 ", and %zu bytes are registered already; "
                             "regions may have %zu bytes together; unregister one",
-                            region->size, own_bytes, bytes_max);
-    if (own_count >= count_max || regions->count >= REGIONS_MAX)
+                            region->size, open.own_bytes, bytes_max);
+    if (open.own_count >= count_max || open.count >= REGIONS_MAX)
         return fault_set(fault, FAULT_MEMORY,
                          "%zu regions are registered already, and there may be %zu; unregister one",
-                         own_count, count_max);
+                         open.own_count, count_max);
     return true;
 }
 
@@ -386,8 +428,7 @@ bool regions_register(struct regions *regions, const struct access_key *access, 
 {
     if (!check_name(name, fault))
         return false;
-    struct region *region =
-        region_open(owner_of(access), name, key, offset, size, &regions->prefixes, fault);
+    struct region *region = region_open(regions, owner_of(access), name, key, offset, size, fault);
     if (!region)
         return false;
     pthread_mutex_lock(&regions->mutex);
@@ -402,7 +443,7 @@ bool regions_register(struct regions *regions, const struct access_key *access, 
     }
     pthread_mutex_unlock(&regions->mutex);
     if (!good)
-        region_release(region);
+        region_close(region);
     return good;
 }
 

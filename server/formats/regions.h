@@ -5,6 +5,7 @@
 #include "access/access_account.h"
 #include "access/access_key.h"
 #include "base/fault.h"
+#include "base/list.h"
 
 #include <limits.h>
 #include <stdatomic.h>
@@ -31,8 +32,12 @@ bool region_prefixes_check(const struct region_prefixes *prefixes, struct fault 
 
 enum { REGION_NAME_MAX = 128 };
 
+struct regions;
+
 struct region {
     _Atomic int holders;
+    struct regions *home;
+    LIST_LINK(struct region) in_leaving; /* of those that were taken out and are held still */
     int file;
     char
         owner[ACCESS_NAME_MAX + 1]; /* the name of the key that registered it; "": no keys in use */
@@ -57,7 +62,8 @@ bool region_write(const struct region *region, uint64_t offset, const void *byte
  *
  * A region belongs to the name of the key that registered it: other keys neither see nor use it,
  * and may have one of the same name. Where no keys are in use, all regions are everybody's. The
- * number of regions and their bytes have bounds. */
+ * number of regions and their bytes have bounds, in which one that was taken out counts as long as
+ * requests hold its file open. */
 
 enum {
     REGIONS_MAX = 256,
@@ -65,7 +71,6 @@ enum {
 };
 
 struct access_keys;
-struct regions;
 
 /* bytes_max bounds the sizes of all regions together. prefixes are borrowed. NULL: no memory. */
 struct regions *regions_create(const struct region_prefixes *prefixes, size_t bytes_max);

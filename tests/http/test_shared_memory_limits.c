@@ -8,6 +8,7 @@
 #include "test.h"
 
 #include <signal.h>
+#include <sys/socket.h>
 
 /* -------------------------------------------------------------------- resources -- */
 
@@ -188,6 +189,73 @@ TEST(bounds_of_all_regions)
     assert_int_equal(daemon_descriptor_count(&other), descriptors + 255);
     shared_region_unregister(&own, NULL);
     assert_int_equal(daemon_descriptor_count(&other), descriptors - 1);
+    shared_region_remove(&memory);
+    http_client_free(&own);
+    daemon_stop(&other);
+}
+
+/* Asks for the scores of rows that lie in two regions, and reads a byte of the long answer. */
+static void ask_and_read_little(struct http_raw *raw, const struct daemon *other, int rows)
+{
+    char body[1024], head[256], q[200], k[200];
+    http_raw_connect(raw, other->port);
+    shared_region_parameters(q, "q", 0, (unsigned long long)rows * sizeof(float));
+    shared_region_parameters(k, "k", 0, (unsigned long long)rows * sizeof(float));
+    const int size =
+        snprintf(body, sizeof body,
+                 "{\"inputs\":[{\"name\":\"Q\",\"datatype\":\"FP32\",\"shape\":[1,1,%d,1],"
+                 "\"parameters\":{%s}},"
+                 "{\"name\":\"K\",\"datatype\":\"FP32\",\"shape\":[1,1,%d,1],\"parameters\":{%s}},"
+                 "{\"name\":\"V\",\"datatype\":\"FP32\",\"shape\":[1,1,%d,1],\"parameters\":{%s}}],"
+                 "\"outputs\":[{\"name\":\"qk_matmul_output\"}]}",
+                 rows, q, rows, k, rows, k);
+    snprintf(head, sizeof head,
+             "POST /v2/models/sdpa/infer HTTP/1.1\r\nHost: x\r\n"
+             "Content-Type: application/json\r\nContent-Length: %d\r\n\r\n",
+             size);
+    assert_true(http_raw_send_text(raw, head));
+    assert_true(http_raw_send_text(raw, body));
+    assert_int_equal(recv(raw->socket, head, 1, 0), 1);
+}
+
+/* A region that was taken out counts as long as a request holds its file open: else clients that do
+ * not read their answers, and register again, take all descriptors of the daemon. */
+TEST(held_regions_count)
+{
+    enum { READERS = 5, ROWS = 3000 };
+    struct daemon other;
+    struct http_client own;
+    struct http_raw raw[READERS];
+    struct shared_region memory;
+    char name[20];
+    daemon_start_with(&other, "--shared-memory-prefix", SHARED_PREFIX, NULL);
+    http_client_init(&own, other.port);
+    shared_region_make(&memory, "held", ROWS * sizeof(float));
+    for (int i = 0; i < READERS; i++) {
+        shared_region_register(&own, "q", &memory);
+        shared_region_register(&own, "k", &memory);
+        ask_and_read_little(&raw[i], &other, ROWS);
+        shared_region_unregister(&own, NULL);
+    }
+    assert_int_equal(shared_region_count(&own), 0);
+    for (int i = 0; i < 256; i++) {
+        snprintf(name, sizeof name, "r%d", i);
+        struct http_response response = shared_region_send(&own, name, memory.key, 0, 1);
+        if (i < 256 - 2 * READERS)
+            assert_int_equal(response.status, 200);
+        else
+            answer_expect_fault(&response, 503, "memory", "");
+        http_response_free(&response);
+    }
+    for (int i = 0; i < READERS; i++)
+        http_raw_close(&raw[i]);
+    answer_wait_for_metric(&own, "attnd_memory_in_flight_bytes", 0, 0);
+    for (int i = 256 - 2 * READERS; i < 256; i++) {
+        snprintf(name, sizeof name, "r%d", i);
+        struct http_response response = shared_region_send(&own, name, memory.key, 0, 1);
+        assert_int_equal(response.status, 200);
+        http_response_free(&response);
+    }
     shared_region_remove(&memory);
     http_client_free(&own);
     daemon_stop(&other);
