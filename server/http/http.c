@@ -279,7 +279,7 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
     if (exchange->is_framed)
         check_headers(exchange);
     if (thread->http->options.keys)
-        http_forget_key(exchange);
+        http_forget_key(connection);
     displace_oldest(exchange);
     if (http_is_refused(exchange) && http_refusals_hold(exchange))
         return MHD_YES;
@@ -379,6 +379,8 @@ void http_on_completed(void *context, struct MHD_Connection *connection, void **
     struct http_thread *thread = context;
     struct exchange *exchange = *state;
     thread->call_count++;
+    if (!exchange && thread->http->options.keys)
+        http_forget_key(connection);
     if (!exchange)
         return;
     struct http_connection *record = http_connection_of(connection);

@@ -326,8 +326,9 @@ bool http_check_trailers(struct exchange *exchange);
 bool http_check_key(struct exchange *exchange);
 
 /* Overwrites the keys among the headers, which nobody reads any more, so that they are not in the
- * memory of connections that are over. */
-void http_forget_key(const struct exchange *exchange);
+ * memory of connections that are over. Once a request has been checked, and at the end of one that
+ * the library refused before. */
+void http_forget_key(struct MHD_Connection *connection);
 
 /* The value of WWW-Authenticate in the answer to a request that was refused for its key (RFC 6750,
  * 3); "" for any other. */

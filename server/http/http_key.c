@@ -123,9 +123,9 @@ static enum MHD_Result forget_value(void *context, enum MHD_ValueKind kind, cons
     return MHD_YES;
 }
 
-void http_forget_key(const struct exchange *exchange)
+void http_forget_key(struct MHD_Connection *connection)
 {
-    MHD_get_connection_values_n(exchange->connection, MHD_HEADER_KIND, forget_value, NULL);
+    MHD_get_connection_values_n(connection, MHD_HEADER_KIND, forget_value, NULL);
 }
 
 const char *http_challenge(const struct exchange *exchange)
