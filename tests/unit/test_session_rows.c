@@ -5,7 +5,9 @@
 #include "operations/session/session_rows.h"
 #include "test.h"
 
+#include <inttypes.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { SESSIONS = 6, LENGTH_MAX = 6000, SCRIPTS = 30, STEPS = 120 };
 enum { KV_HEADS = 2, HEAD_DIM = 3, V_HEAD_DIM = 2 };
@@ -232,6 +234,54 @@ TEST(first_row_of_a_page)
         resident += is_there[i] & 1;
     assert_in_range(resident, 16, MOST / MACHINE / 4);
     session_rows_end(&rows, true);
+    session_rows_free(&rows);
+    assert_int_equal(atomic_load(&budget.bytes), 0);
+}
+
+/* Whether the kernel has this flag (proc(5), smaps: "nh", "hg") for the memory of an address. */
+static bool has_flag(const char *at, const char *flag)
+{
+    char line[512];
+    bool is_here = false, has = false;
+    FILE *file = fopen("/proc/self/smaps", "re");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file)) {
+        uintptr_t begin, end;
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &begin, &end) == 2)
+            is_here = (uintptr_t)at >= begin && (uintptr_t)at < end;
+        else if (is_here && strncmp(line, "VmFlags:", 8) == 0)
+            has = strstr(line, flag) != NULL;
+    }
+    fclose(file);
+    return has;
+}
+
+/* Nor is it where the machine makes large pages of whatever it can, and where the memory was that
+ * of a full page before: large pages are for full ones. */
+TEST(large_pages_are_of_full_ones)
+{
+    enum { FULL = 2048, MIDDLE = 8 << 20 };
+    const struct session_shape shape = { 8, 128, 128, ATTN_F32 };
+    struct session_budget budget = { .bytes_max = SIZE_MAX };
+    struct session_rows rows = { .shape = shape };
+    struct fault fault = { .code = FAULT_NONE };
+    if (access("/sys/kernel/mm/transparent_hugepage", F_OK) != 0)
+        skip(); /* the kernel has none */
+    for (int round = 0; round < 3; round++) {
+        session_rows_truncate(&rows, 0);
+        assert_true(session_rows_begin(&rows, &budget, FULL, &fault));
+        assert_true(has_flag(rows.parts[0].page->key + MIDDLE, " hg"));
+        session_rows_end(&rows, true);
+        assert_true(session_rows_begin(&rows, &budget, 1, &fault));
+        assert_true(has_flag(rows.parts[1].page->key + MIDDLE, " nh"));
+        session_rows_end(&rows, true);
+        assert_true(session_rows_begin(&rows, &budget, FULL - 1, &fault));
+        session_rows_end(&rows, true);
+        assert_true(session_rows_begin(&rows, &budget, 1, &fault));
+        assert_true(has_flag(rows.parts[1].page->key + MIDDLE, " hg"));
+        assert_true(has_flag(rows.parts[2].page->key + MIDDLE, " nh"));
+        session_rows_end(&rows, true);
+    }
     session_rows_free(&rows);
     assert_int_equal(atomic_load(&budget.bytes), 0);
 }

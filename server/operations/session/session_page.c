@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PAGE_ALIGN = 64 };
+enum { PAGE_ALIGN = 64, LARGE_BYTES = 2 << 20 /* a large page of the machine */ };
 
 _Static_assert((int)SESSION_PAGE_ROWS == (int)ATTN_I8_ROWS, "pages have whole groups of scales");
 
@@ -174,11 +174,8 @@ size_t session_page_bytes(const struct session_shape *shape, int64_t rows)
 
 void session_page_use_large(struct session_page *page)
 {
-    const uintptr_t large = (uintptr_t)2 << 20;
-    const uintptr_t begin = ((uintptr_t)page->key + large - 1) / large * large;
-    const uintptr_t end = ((uintptr_t)page->key + page->bytes) / large * large;
-    if (!page->is_void && begin < end)
-        madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+    if (page->mapped_bytes > 0)
+        madvise(page->key, page->mapped_bytes, MADV_HUGEPAGE); /* the kernel may refuse */
 }
 
 /* A page without numbers; its bytes are counted nowhere yet. */
@@ -198,9 +195,26 @@ static struct session_page *make_empty(struct session_budget *budget,
     return page;
 }
 
+/* Memory of a page that is larger than a large one of the machine: what the kernel is told of its
+ * own mapping holds for no other page. Until it asks for large pages it gets none, also where the
+ * machine gives them to whoever does not refuse (transparent_hugepage/enabled is "always"). NULL:
+ * there are too many mappings, or no memory. */
+static char *map(struct session_page *page)
+{
+    void *data =
+        mmap(NULL, page->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED)
+        return NULL;
+    madvise(data, page->bytes, MADV_NOHUGEPAGE);
+    page->mapped_bytes = page->bytes;
+    return data;
+}
+
 static bool allocate(const struct session_shape *shape, struct session_page *page)
 {
-    char *data = aligned_alloc(PAGE_ALIGN, page->bytes);
+    char *data = page->bytes > LARGE_BYTES ? map(page) : NULL;
+    if (!data)
+        data = aligned_alloc(PAGE_ALIGN, page->bytes);
     if (!data)
         return false;
     lay_out(shape, page, data);
@@ -396,7 +410,10 @@ void session_page_release(struct session_page *page)
     bounds_free(page, atomic_load(&page->bounds));
     session_memory_give_back(page->budget, page->account, page->bytes);
     access_account_release(page->account);
-    free(page->key);
+    if (page->mapped_bytes > 0)
+        munmap(page->key, page->mapped_bytes);
+    else
+        free(page->key);
     free(page);
 }
 

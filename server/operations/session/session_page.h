@@ -62,7 +62,8 @@ struct session_page {
     bool is_void;             /* of zeros, see session_page_create_void() */
     _Atomic(void *) appender; /* whose rows behind them are being written; NULL: nobody's */
     _Atomic(struct session_bounds *) bounds; /* session_page_bounds(); NULL: none yet */
-    size_t bytes;
+    size_t bytes;                            /* in the budget */
+    size_t mapped_bytes;                     /* of a mapping of its own; 0: malloc'd */
     int ending;          /* holders that may end together, and what is then freed: only for */
     size_t bytes_ending; /* session_end.c, under the mutex of the store */
     enum attn_dtype dtype;
@@ -118,7 +119,8 @@ size_t session_page_bytes_held(const struct session_page *page);
 
 /* A step reads all keys once: with small pages of the machine a part of its time is spent on
  * finding them. Asks the kernel for large ones, which it may refuse. Only for a page whose rows are
- * there or are about to be: the first number in a large page waits until all of it is cleared. */
+ * there or are about to be: the first number in a large page waits until all of it is cleared. A
+ * page of fewer bytes than a large one of the machine gets none. */
 void session_page_use_large(struct session_page *page);
 
 /* Copies row_count rows, each of all heads, from row from_row of one page to row to_row of another
