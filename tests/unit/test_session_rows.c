@@ -285,3 +285,30 @@ TEST(large_pages_are_of_full_ones)
     session_rows_free(&rows);
     assert_int_equal(atomic_load(&budget.bytes), 0);
 }
+
+/* The row behind a full page waits until what the page has is copied into a larger one: that is
+ * little, however long the cache. */
+TEST(no_row_waits_for_long_copies)
+{
+    static const enum attn_dtype DTYPES[] = { ATTN_F32, ATTN_I8 };
+    enum { ROWS = 5000, COPIED_MAX = 512, COLUMNS = 16 };
+    for (int i = 0; i < 2; i++) {
+        struct session_budget budget = { .bytes_max = SIZE_MAX };
+        struct session_rows rows = { .shape = { 1, COLUMNS, COLUMNS, DTYPES[i] } };
+        struct fault fault = { .code = FAULT_NONE };
+        int64_t copied = 0;
+        while (rows.length < ROWS) {
+            const struct session_page *page = rows.part_count > 0 ? rows.parts[0].page : NULL;
+            const int64_t there = page ? session_rows_part_length(&rows, 0) : 0;
+            assert_true(session_rows_begin(&rows, &budget, 1, &fault));
+            memset(number_at(&rows.cache.key, 0, rows.length), 0, COLUMNS * sizeof(float));
+            memset(number_at(&rows.cache.value, 0, rows.length), 0, COLUMNS * sizeof(float));
+            session_rows_end(&rows, true);
+            if (rows.parts[0].page != page && there > copied)
+                copied = there;
+        }
+        assert_in_range(copied, 1, COPIED_MAX);
+        session_rows_free(&rows);
+        assert_int_equal(atomic_load(&budget.bytes), 0);
+    }
+}

@@ -3,8 +3,9 @@
  * Where the new positions go: into the last page, where it has room behind the rows of all sessions
  * that see it; into a larger copy of it, where it is small and this session's alone, so that a
  * cache of n positions has few pages; else into a new page, as large as what will probably follow
- * or, where that has no room, as the append. Rows of I8 come in F32 and become groups when the
- * append ends. */
+ * or, where that has no room, as the append. A page of more than COPIED_ROWS_MAX is not small: the
+ * row that would move it waits for the copies of all layers. Rows of I8 come in F32 and become
+ * groups when the append ends. */
 #include "operations/session/session_rows.h"
 #include "quantize.h"
 
@@ -13,6 +14,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { COPIED_ROWS_MAX = 512 };
 
 /* ------------------------------------------------------------------ room for rows -- */
 
@@ -68,7 +71,7 @@ static bool claim_end(struct session_rows *rows, int64_t count)
 /* Whether a page of this part could move into a larger one: others would keep the old one. */
 static bool is_small_and_alone(const struct session_rows *rows, const struct session_part *part)
 {
-    return part->row == 0 && !part->page->is_void
+    return part->row == 0 && !part->page->is_void && part->page->rows <= COPIED_ROWS_MAX
            && part->page->rows < session_rows_page_rows_max(rows)
            && atomic_load(&part->page->holders) == 1;
 }
