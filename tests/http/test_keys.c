@@ -392,12 +392,6 @@ TEST(no_secret_after_a_request)
     }
 }
 
-/* After all that was sent, and refused. */
-TEST(no_secret_in_log)
-{
-    key_expect_not_logged(&server, "caller");
-}
-
 /* ------------------------------------------------------------------- start, end -- */
 
 static int start(void **state)
