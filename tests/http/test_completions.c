@@ -294,12 +294,18 @@ static void test_equal_seeds(void **state)
     cJSON_Delete(single);
 }
 
-/* How often each of the ten most probable first tokens is drawn, of SEEDS. */
+/* Of a daemon with a sanitizer fewer, so that the test ends in its time. */
+static int seed_count(void)
+{
+    return daemon_slowness() > 1 ? SEEDS / 10 : SEEDS;
+}
+
+/* How often each of the ten most probable first tokens is drawn, of so many seeds. */
 static void draw(const char *fields, const cJSON *top, int *counts, int *others)
 {
     char body[256];
     *others = 0;
-    for (int seed = 0; seed < SEEDS; seed++) {
+    for (int seed = 0; seed < seed_count(); seed++) {
         snprintf(body, sizeof body,
                  "\"prompt\":\"Once upon a time, there was a\",\"max_tokens\":1,\"logprobs\":0,"
                  "\"seed\":%d,%s",
@@ -326,6 +332,7 @@ static void draw(const char *fields, const cJSON *top, int *counts, int *others)
 static void test_frequencies(void **state)
 {
     (void)state;
+    const int seeds = seed_count();
     int counts[10] = { 0 }, others, i = 0;
     cJSON *answer = ask("\"prompt\":\"Once upon a time, there was a\",\"max_tokens\":1,"
                         "\"logprobs\":10");
@@ -334,10 +341,10 @@ static void test_frequencies(void **state)
     draw("\"temperature\":1", top, counts, &others);
     cJSON_ArrayForEach(one, top) {
         const double p = exp(one->valuedouble);
-        const double bound = 5.5 * sqrt(SEEDS * p * (1 - p)) + 1;
-        if (fabs(counts[i] - SEEDS * p) > bound)
+        const double bound = 5.5 * sqrt(seeds * p * (1 - p)) + 1;
+        if (fabs(counts[i] - seeds * p) > bound)
             fail_msg("'%s' was drawn %d times of %d; its probability is %g", one->string, counts[i],
-                     SEEDS, p);
+                     seeds, p);
         i++;
     }
     cJSON_Delete(answer);
