@@ -12,7 +12,8 @@ void say_array(struct writer *writer, const char *name, const void *data, enum a
                int rank, const int64_t *shape)
 {
     struct array array = { .data = data, .dtype = dtype, .rank = rank };
-    memcpy(array.shape, shape, (size_t)rank * sizeof *shape);
+    if (rank > 0)
+        memcpy(array.shape, shape, (size_t)rank * sizeof *shape);
     writer->kind->array(writer, name, &array);
 }
 
