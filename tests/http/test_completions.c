@@ -385,7 +385,10 @@ static void test_many(void **state)
         used += (size_t)sprintf(body + used, "%s[1,%d,%d]", i > 0 ? "," : "", 400 + i % 100,
                                 260 + i / 100);
     sprintf(body + used, "]}");
-    cJSON *answer = answer_post(&client, PATH, body);
+    struct http_response response = http_client_send(
+        &client, &(struct http_request){ .path = PATH, .body = body, .timeout_seconds = 240 });
+    cJSON *answer = answer_json(&response, 200);
+    http_response_free(&response);
     assert_int_equal(cJSON_GetArraySize(member(answer, "choices")), many);
     for (int i = 0; i < many; i += 97) {
         sprintf(body, "\"max_tokens\":2,\"prompt\":[1,%d,%d]", 400 + i % 100, 260 + i / 100);
