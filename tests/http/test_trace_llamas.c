@@ -1,6 +1,6 @@
-/* test_trace_llamas.c - whole passes of Llama, Mistral, Mixtral, Qwen, Phi-3 and Granite compared
- * with POST /v1/trace. Each is written out of the family's modeling file in the tree that
- * forward_llama.h names. */
+/* test_trace_llamas.c - whole passes of Llama, Mistral, Mixtral, Qwen, Phi-3, Granite and
+ * StarCoder2 compared with POST /v1/trace. Each is written out of the family's modeling file in the
+ * tree that forward_llama.h names. */
 #include "answer.h"
 #include "fixture.h"
 #include "forward_llama.h"
@@ -324,23 +324,56 @@ TEST(granite)
                 LLAMA_TENSORS, 2, pass_granite);
 }
 
-/* ------------------------------------------------------------- a family not known -- */
+/* -------------------------------------------------------------- StarCoder2 -- */
+
+/* Starcoder2MLP */
+static struct rows starcoder2_feed_forward(struct rows x, int layer)
+{
+    const struct rows up = published_linear(x, LLAMA_BLOCK "mlp.c_fc", layer);
+    return published_linear(forward_activation(up, "gelu_pytorch_tanh"), LLAMA_BLOCK "mlp.c_proj",
+                            layer);
+}
+
+/* Starcoder2DecoderLayer: Mistral's, with torch.nn.LayerNorm. */
+static void pass_starcoder2(struct forward *forward)
+{
+    struct llama llama = LLAMA;
+    llama.norm = llama_layer_norm;
+    llama.feed_forward = starcoder2_feed_forward;
+    llama.attention.attention.window = 3;
+    llama.head = NULL;
+    llama_pass(forward, &llama);
+}
 
 TEST(starcoder2)
 {
+    llama_check("starcoder2", LLAMA_CONFIG("starcoder2", "2", ",\"sliding_window\":3"),
+                LLAMA_EMBEDDING LLAMA_PROJECTIONS QKV_BIASES LLAMA_ATTENTION
+                "o_proj.bias 16, " LLAMA_BLOCK "mlp.c_fc.weight 24x16, " LLAMA_BLOCK
+                "mlp.c_fc.bias 24, " LLAMA_BLOCK "mlp.c_proj.weight 16x24, " LLAMA_BLOCK
+                "mlp.c_proj.bias 16, " LLAMA_NORMS LLAMA_BLOCK
+                "input_layernorm.bias 16, " LLAMA_BLOCK
+                "post_attention_layernorm.bias 16, model.norm.bias 16, " LLAMA_LAST_NORM,
+                2, pass_starcoder2);
+}
+
+/* ------------------------------------------------------------- a family not known -- */
+
+TEST(codegen)
+{
     published_open(LLAMA_CONFIG("llama", "1", ""), LLAMA_TENSORS, 1, "F32");
-    published_save(fixture_path("starcoder2"), LLAMA_CONFIG("starcoder2", "1", ""));
+    published_save(fixture_path("codegen"), LLAMA_CONFIG("codegen", "1", ""));
     published_close();
     fixture_serve("--models", directory);
-    cJSON *model = answer_get(&client, "/v1/models/starcoder2");
+    cJSON *model = answer_get(&client, "/v1/models/codegen");
     const char *reason = cJSON_GetObjectItem(model, "reason")->valuestring;
     answer_expect(model, "state", "\"UNAVAILABLE\"", 0);
     answer_expect(model, "trace", "false", 0);
-    assert_non_null(strstr(reason, "model_type 'starcoder2' is not known here"));
+    assert_non_null(strstr(reason, "model_type 'codegen' is not known here"));
     struct http_response response =
-        http_client_post(&client, "/v1/trace", "{\"model\":\"starcoder2\",\"tokens\":[1]}");
+        http_client_post(&client, "/v1/trace", "{\"model\":\"codegen\",\"tokens\":[1]}");
     assert_true(response.status >= 400);
-    assert_non_null(strstr(response.body, "model_type 'starcoder2' is not known here"));
+    assert_non_null(strstr(response.body, "model_type 'codegen' is not known here"));
     http_response_free(&response);
     cJSON_Delete(model);
     fixture_stop(NULL);

@@ -250,6 +250,22 @@ TEST(stablelm)
         QWEN2, "F32", &stablelm);
 }
 
+/* starcoder2/modeling_starcoder2.py at ae005ce12a08, Starcoder2Attention: MistralAttention, with
+ * biases of all four unless use_bias is false. */
+TEST(starcoder2)
+{
+    struct published_rotary starcoder2 = PUBLISHED_LLAMA;
+    starcoder2.theta = 999999.4420358813;
+    starcoder2.window = 3;
+    published_compare_rotary(
+        PUBLISHED_GROUPED_CONFIG("\"model_type\":\"starcoder2\",\"sliding_window\":3,"
+                                 "\"rope_theta\":999999.4420358813"),
+        QWEN2 ", model.layers.#.self_attn.o_proj.bias 16", "F32", &starcoder2);
+    published_compare_rotary(
+        PUBLISHED_GROUPED_CONFIG("\"model_type\":\"starcoder2\",\"use_bias\":false"),
+        PUBLISHED_GROUPED, "F16", &PUBLISHED_LLAMA);
+}
+
 /* cohere/modeling_cohere.py at 015bfeb86891, CohereAttention: its rotate_half() takes every other
  * column. */
 TEST(cohere)

@@ -162,6 +162,31 @@ TEST(stablelm)
                          "'model.layers.0.post_attention_layernorm.weight'");
 }
 
+TEST(starcoder2)
+{
+    static const char TENSORS[] = ATTENTION("o_proj") BIASED_NORM("layers.#.input_layernorm")
+        BIASED_NORM("layers.#.post_attention_layernorm")
+            BIASED_NORM("norm") "model.layers.#.mlp.c_fc.weight 40x16, "
+                                "model.layers.#.mlp.c_proj.weight 16x40, ";
+    const struct model_forward *forward = forward_case_open(
+        "{\"model_type\":\"starcoder2\",\"use_bias\":false,\"norm_epsilon\":0.25," FIELDS "}",
+        TENSORS, 2);
+    const struct model_block *block = &only_stream(forward)->blocks[1];
+    assert_false(block->is_parallel);
+    expect_norm(&block->feed_forward.before, "post_attention_layernorm", 0.25, true);
+    assert_non_null(block->feed_forward.before.bias);
+    assert_int_equal(block->dense.activation, ATTN_GELU_TANH);
+    forward_case_expect_linear(&block->dense.up, "model.layers.#.mlp.c_fc", 1, 40, 16);
+    forward_case_expect_linear(&block->dense.down, "model.layers.#.mlp.c_proj", 1, 16, 40);
+    assert_ptr_equal(forward->head.output.weight, forward->streams[0].embedding.tokens.rows);
+    published_close();
+    forward = forward_case_open("{\"model_type\":\"starcoder2\",\"use_bias\":false,"
+                                "\"tie_word_embeddings\":false," FIELDS "}",
+                                TENSORS, 2);
+    assert_null(forward->head.output.weight);
+    published_close();
+}
+
 TEST(olmo)
 {
     const struct model_forward *forward =
