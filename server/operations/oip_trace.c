@@ -1,6 +1,7 @@
 /* oip_trace.c - inputs and outputs of the whole pass of a model. Tokens that attention_mask hides
  * are in the pass like all others, but no token attends to them. */
 #include "operations/oip.h"
+#include "operations/trace.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -278,14 +279,55 @@ static bool check_inputs(struct oip_call *oip, struct fault *fault)
     return check_shapes(oip, fault) && check_values(oip, fault);
 }
 
+/* --------------------------------------------------------------- parameters -- */
+
+/* A parameter of the protocol is no list, so edits come as text of JSON. */
+static const struct field TEXT_ROWS[] = {
+    { .name = "edits", .kind = FIELD_ELSEWHERE, .flags = FIELD_PARAMETER },
+};
+
+/* Before the pointer of a fault of edits stands where they came. */
+static bool point_to_parameter(struct fault *fault)
+{
+    char of_edits[FAULT_POINTER_MAX];
+    memcpy(of_edits, fault->pointer, sizeof of_edits);
+    snprintf(fault->pointer, sizeof fault->pointer, "/parameters%.*s",
+             FAULT_POINTER_MAX - (int)sizeof "/parameters", of_edits);
+    return false;
+}
+
+static bool read_edits(struct call *call, struct trace_item *item, struct fault *fault)
+{
+    struct oip_call *oip = oip_call_of(call);
+    const struct value *text = message_member(oip->request.parameters, "edits");
+    const struct field_table table = { .rows = field_find(&trace_fields, NAMED_AS_FIELDS, "edits"),
+                                       .count = 1 };
+    struct field_reader reader = { .arena = call->form.arena, .fault = fault };
+    struct value edits;
+    struct message message = { &edits, 0 };
+    if (!text)
+        return true;
+    if (text->kind != VALUE_STRING)
+        return fault_set_at(fault, "/parameters/edits", FAULT_TYPE,
+                            "edits is %s; expected a string, the JSON text of a list of edits",
+                            value_words(text));
+    const size_t length = strlen(text->string);
+    const struct safetensors_pair pair = { "edits", text->string, strlen("edits"), length };
+    oip->texts = (struct format_body){ .arena = call->form.arena, .memory = call->form.memory };
+    return (format_read_texts(&oip->texts, &table, "parameters", &pair, 1, &message, fault)
+            && fields_read(&reader, &message, (struct field_target){ &table, item },
+                           (struct field_target){ NULL, NULL }))
+           || point_to_parameter(fault);
+}
+
 static bool read(struct call *call, struct fault *fault)
 {
-    static const struct field_table NO_OPTIONS = { .policy = FIELDS_LENIENT };
+    static const struct field_table TEXTS = { .rows = TEXT_ROWS, .count = 1 };
     struct oip_call *oip = oip_call_of(call);
     struct trace_request *request = trace_request_of(call);
     struct trace_item shared = { .model_name = oip->model_name };
-    if (!oip_read_parameters(call, &NO_OPTIONS, &shared, fault) || !check_inputs(oip, fault)
-        || !set_outputs(request->arena, oip, &shared, fault))
+    if (!oip_read_parameters(call, &TEXTS, &shared, fault) || !check_inputs(oip, fault)
+        || !read_edits(call, &shared, fault) || !set_outputs(request->arena, oip, &shared, fault))
         return false;
     request->joined = true;
     request->number_bytes = oip_number_bytes(&oip->request) ? sizeof(float) : 0;
@@ -349,6 +391,10 @@ static void explain(const struct call *call, struct fault *fault)
     };
     const struct oip_call *oip = oip_call_of(call);
     char pointer[FAULT_POINTER_MAX] = "";
+    if (strncmp(fault->pointer, "/edits", strlen("/edits")) == 0) {
+        point_to_parameter(fault);
+        return;
+    }
     for (size_t i = 0; i < sizeof FIELDS / sizeof FIELDS[0]; i++) {
         const int slot = slot_of(oip, FIELDS[i].input);
         if (slot >= 0 && strcmp(FIELDS[i].field, fault->pointer) == 0)
@@ -357,6 +403,11 @@ static void explain(const struct call *call, struct fault *fault)
     memcpy(fault->pointer, pointer, sizeof pointer);
 }
 
+static void drop(struct call *call)
+{
+    format_body_free(&oip_call_of(call)->texts);
+}
+
 const struct operation oip_trace = {
-    .kind = &trace_kind, .read = read, .explain = explain, .say = say
+    .kind = &trace_kind, .read = read, .explain = explain, .say = say, .drop = drop
 };

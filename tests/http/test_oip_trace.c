@@ -165,6 +165,42 @@ TEST(padded_rows_are_as_alone)
     }
 }
 
+/* Edits come as text of JSON: a parameter is no list. They are of each row of the batch. */
+TEST(edited_rows_are_as_alone)
+{
+    static const int64_t shape[] = { ROWS, LENGTH, TRACED_WIDTH };
+#define EDITS                                                                                      \
+    JSON([{"layers":[0],"heads":[1],"rows":[0],"scale":0.5},{"layers":[1],"hide":[[0,1]]}])
+    for (int m = 0; m < 2; m++) {
+        const char *model = m == 0 ? "bert" : "llama";
+        struct oip_request request = padded(), plain = padded();
+        char parameters[300] = "\"edits\":\"";
+        for (const char *c = EDITS; *c; c++)
+            snprintf(parameters + strlen(parameters), 3, *c == '"' ? "\\%c" : "%c", *c);
+        request.parameters = strcat(parameters, "\"");
+        oip_ask(&request, "last_hidden_state", "\"binary_data\":true");
+        oip_ask(&plain, "last_hidden_state", "\"binary_data\":true");
+        struct oip_answer answer = oip_post(&client, model, &request);
+        for (int row = 0; row < ROWS; row++) {
+            cJSON *traced =
+                trace_row(model, row, ",\"outputs\":[\"hidden_states\"],\"edits\":" EDITS);
+            expect_rows(&answer, "last_hidden_state", row, traced, "final_hidden_states",
+                        TRACED_WIDTH);
+            cJSON_Delete(traced);
+        }
+        struct oip_answer unedited = oip_post(&client, model, &plain);
+        const float *one = floats_of(&answer, "last_hidden_state", 3, shape);
+        const float *other = floats_of(&unedited, "last_hidden_state", 3, shape);
+        assert_memory_not_equal(one, other, sizeof(float) * LENGTH * TRACED_WIDTH);
+        free((void *)one);
+        free((void *)other);
+        oip_answer_free(&unedited);
+        oip_answer_free(&answer);
+        oip_request_free(&request);
+        oip_request_free(&plain);
+    }
+}
+
 /* tritonclient's infer() without outputs, which asks for bytes: what a text encoder is sent. */
 TEST(default_outputs)
 {

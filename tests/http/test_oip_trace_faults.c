@@ -71,6 +71,7 @@ TEST(metadata)
     "{\"name\":\"" name "\",\"shape\":" shape ",\"datatype\":\"INT64\",\"data\":" data "}"
 #define BODY(inputs) "{\"inputs\":[" inputs "]}"
 #define IDS          INPUT("input_ids", "[1,2]", "[3,4]")
+#define EDITED(text) "{\"parameters\":{\"edits\":" text "},\"inputs\":[" IDS "]}"
 
 TEST(refused)
 {
@@ -113,6 +114,16 @@ TEST(refused)
           "{\"inputs\":[{\"name\":\"input_ids\",\"shape\":[1,1],\"datatype\":\"FP32\","
           "\"data\":[1]}]}",
           400, "dtype", "/inputs/0/datatype", "expects 'INT64'" },
+        { "bert", EDITED("3"), 400, "type", "/parameters/edits", "edits is a number" },
+        { "bert", EDITED("\"[{\""), 400, "type", "/parameters/edits",
+          "expected the field's value as JSON" },
+        { "bert", EDITED("\"{}\""), 400, "type", "/parameters/edits", "edits is an object" },
+        { "bert", EDITED("\"[{\\\"scale\\\":0,\\\"at\\\":\\\"haed\\\"}]\""), 400, "option",
+          "/parameters/edits/0/at", "head" },
+        { "bert", EDITED("\"[{\\\"scale\\\":0,\\\"heads\\\":[9]}]\""), 400, "option",
+          "/parameters/edits/0/heads/0", "9" },
+        { "bert", "{\"parameters\":{\"edit\":\"[]\"},\"inputs\":[" IDS "]}", 400, "field",
+          "/parameters/edit", "edits" },
     };
     for (size_t i = 0; i < sizeof FAULTS / sizeof FAULTS[0]; i++)
         oip_refused(&client, &FAULTS[i]);
