@@ -49,12 +49,30 @@ static bool edit_fault(const struct planning *planning, enum fault_code code, co
 
 /* As edit_fault(), of element i of a field. */
 static bool element_fault(const struct planning *planning, enum fault_code code, const char *field,
-                          int64_t i, const char *message)
+                          int64_t i, const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+static bool element_fault(const struct planning *planning, enum fault_code code, const char *field,
+                          int64_t i, const char *format, ...)
 {
-    char element[64];
+    char element[64], message[FAULT_MESSAGE_MAX];
+    va_list list;
     snprintf(element, sizeof element, "%s/%" PRId64, field, i);
+    va_start(list, format);
+    vsnprintf(message, sizeof message, format, list);
+    va_end(list);
     return edit_fault(planning, code, element, "%s[%" PRId64 "] of edit %" PRId64 " %s", field + 1,
                       i, planning->number, message);
+}
+
+/* As element_fault(), of a number or range that is not within 0 to most - 1. */
+static bool range_fault(const struct planning *planning, const char *field, int64_t i,
+                        const struct edit_range *range, const char *what, int64_t most)
+{
+    char came[64];
+    snprintf(came, sizeof came, range->is_number ? "%" PRId64 : "[%" PRId64 ", %" PRId64 "]",
+             range->begin, range->end);
+    return element_fault(planning, FAULT_OPTION, field, i, "is %s; there are %" PRId64 " %s", came,
+                         most, what);
 }
 
 static void *plan_memory(const struct planning *planning, int64_t count, size_t size)
@@ -179,12 +197,18 @@ static bool plan_named_layers(const struct planning *planning, bool *in_layer)
     for (int64_t i = 0; i < edit->layers.count; i++) {
         const int64_t layer = edit->layers.ranges[i].begin;
         if (layer < 0 || layer >= model->layer_count)
-            return element_fault(planning, FAULT_NOT_FOUND, "/layers", i, "is no layer");
+            return element_fault(planning, FAULT_NOT_FOUND, "/layers", i,
+                                 "is %" PRId64 "; model '%s' has layers 0 to %" PRId64, layer,
+                                 model->name, model->layer_count - 1);
         if (!is_of_kind(planning, layer))
-            return element_fault(planning, FAULT_OPTION, "/layers", i, "is of another kind");
+            return element_fault(planning, FAULT_OPTION, "/layers", i,
+                                 "is %" PRId64 ", a layer of the kind '%s'; the edit is of '%s'",
+                                 layer, model_layer_kind(&model->layers[layer]), edit->kind);
         const struct trace_place place = trace_place_of(model->forward, layer);
         if (!has_place(edit, &place))
-            return element_fault(planning, FAULT_OPTION, "/layers", i, "has no such place");
+            return element_fault(planning, FAULT_OPTION, "/layers", i,
+                                 "is %" PRId64 ", a layer without %s", layer,
+                                 edit_place_names[edit->at]);
         in_layer[layer] = true;
     }
     return true;
@@ -238,7 +262,7 @@ static bool plan_heads(const struct planning *planning)
     for (int64_t i = 0; i < edit->heads.count; i++) {
         const int64_t head = edit->heads.ranges[i].begin;
         if (head < 0 || head >= least)
-            return element_fault(planning, FAULT_OPTION, "/heads", i, "is no query head");
+            return range_fault(planning, "/heads", i, &edit->heads.ranges[i], "query heads", least);
         marked[head] = true;
     }
     edit->head_list = list_marked(planning, marked, least, &edit->head_count);
@@ -267,7 +291,7 @@ static bool plan_rows(const struct planning *planning)
     for (int64_t i = 0; i < edit->rows.count; i++) {
         int64_t begin, end;
         if (!resolve_range(&edit->rows.ranges[i], length, &begin, &end))
-            return element_fault(planning, FAULT_OPTION, "/rows", i, "is no row");
+            return range_fault(planning, "/rows", i, &edit->rows.ranges[i], "rows", length);
         memset(marked + begin, true, (size_t)(end - begin));
     }
     edit->row_list = list_marked(planning, marked, length, &edit->row_count);
@@ -298,7 +322,7 @@ static bool plan_hidden_texts(const struct planning *planning, struct attn_map_r
     for (int64_t i = 0; i < edit->hide_text_count; i++) {
         const char *reason = "";
         if (!trace_find_text(item, stream, of_decoder, edit->hide_texts[i], &ranges[i], &reason))
-            return element_fault(planning, FAULT_OPTION, "/hide_texts", i, reason);
+            return element_fault(planning, FAULT_OPTION, "/hide_texts", i, "%s", reason);
         ranges[i].begin += past;
         ranges[i].end += past;
     }
@@ -315,7 +339,7 @@ static bool plan_hidden(const struct planning *planning)
         return false;
     for (int64_t i = 0; !edit->hide_texts && i < count; i++)
         if (!resolve_range(&edit->hide.ranges[i], keys, &ranges[i].begin, &ranges[i].end))
-            return element_fault(planning, FAULT_OPTION, "/hide", i, "is no range of the keys");
+            return range_fault(planning, "/hide", i, &edit->hide.ranges[i], "keys", keys);
     if (edit->hide_texts && !plan_hidden_texts(planning, ranges))
         return false;
     edit->hidden = ranges;
