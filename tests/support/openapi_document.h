@@ -49,8 +49,9 @@ void openapi_expect_described(const struct openapi_call *call, struct http_respo
 void openapi_expect_status(struct http_client *from, const struct openapi_call *call,
                            const char *header, long status);
 
-/* Calls visit for every operation that lists the status, with the first call in the table that
- * uses the operation. */
+/* Calls visit for every operation that lists the status, with a call of it: a POST of the first
+ * example that the document has of its body, or, where it has none or the path has parameters, the
+ * first call in the table. */
 void openapi_each_with(const struct openapi_call *prefetch, int call_count, long status,
                        void (*visit)(const struct openapi_call *call, void *context),
                        void *context);
