@@ -121,11 +121,12 @@ TEST(session_file)
     openapi_expect_session_owners(fixture_path("keys"));
 }
 
-/* The examples of the document are good requests. */
+/* The examples of the document are good requests, and answered in each form that it lists. */
 static void post_examples(const struct openapi_call *call, void *context)
 {
-    const cJSON *schema = openapi_body_schema(openapi_operation(call));
-    const cJSON *example;
+    const cJSON *operation = openapi_operation(call), *schema = openapi_body_schema(operation);
+    const cJSON *types = cJSON_GetObjectItem(openapi_response(operation, 200), "content");
+    const cJSON *example, *type;
     (void)context;
     cJSON_ArrayForEach(example,
                        cJSON_GetObjectItem(schema_follow(openapi_document, schema), "examples")) {
@@ -133,7 +134,11 @@ static void post_examples(const struct openapi_call *call, void *context)
         struct openapi_call copy = *call;
         copy.body = body;
         schema_expect(openapi_document, schema, example, body);
-        openapi_expect_status(&client, &copy, NULL, 200);
+        cJSON_ArrayForEach(type, types) {
+            char header[100];
+            snprintf(header, sizeof header, "Accept: %s", type->string);
+            openapi_expect_status(&client, &copy, header, 200);
+        }
         cJSON_free(body);
     }
 }
