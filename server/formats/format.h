@@ -32,8 +32,10 @@ struct format_body {
 
 struct format {
     const char *content_type;
-    bool keeps_bytes;    /* the message refers to the bytes of the body */
-    bool reads_address;  /* the body has no room for fields: they are parameters of the address */
+    bool keeps_bytes;      /* the message refers to the bytes of the body */
+    bool reads_address;    /* the body has no room for fields: they are parameters of the address */
+    const char *one_array; /* what holds no more than one array: "an .npy file"; NULL: no bound */
+    bool lacks_bf16;
     size_t number_bytes; /* of a number in an answer, at most; 0: it is text */
     const struct writer_kind *writer;
 

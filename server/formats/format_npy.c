@@ -44,6 +44,8 @@ static bool read_npy(struct format_body *body, const struct field_table *table,
 const struct format format_npy = { .content_type = "application/x-npy",
                                    .keeps_bytes = true,
                                    .reads_address = true,
+                                   .one_array = "an .npy file",
+                                   .lacks_bf16 = true,
                                    .number_bytes = sizeof(double),
                                    .writer = &writer_npy,
                                    .read = read_npy };

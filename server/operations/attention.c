@@ -58,17 +58,18 @@ static bool read_merge(struct call *call, struct fault *fault)
 
 /* -------------------------------------------------------------- one array -- */
 
-static bool not_one(struct fault *fault, const char *what)
+static bool not_one(const struct format *format, struct fault *fault, const char *what)
 {
     return fault_set_at(fault, "/outputs", FAULT_OPTION,
-                        "an .npy file holds one tensor, and %s; expected one of outputs, or "
+                        "%s holds one tensor, and %s; expected one of outputs, or "
                         "Accept: application/x-safetensors",
-                        what);
+                        format->one_array, what);
 }
 
 /* Checks that the answer is one array, of a dtype that the format has. Without outputs it is the
  * context. */
-static bool settle_one_array(struct infer_item *item, struct fault *fault)
+static bool settle_one_array(const struct format *format, struct infer_item *item,
+                             struct fault *fault)
 {
     int count = 0, output = 0;
     if (!item->has_outputs)
@@ -78,24 +79,27 @@ static bool settle_one_array(struct infer_item *item, struct fault *fault)
         output = item->outputs[i] ? i : output;
     }
     if (item->partial)
-        return not_one(fault, "a partial answer is context and lse");
+        return not_one(format, fault, "a partial answer is context and lse");
     if (count != 1)
-        return not_one(fault, count == 0 ? "outputs names none" : "outputs names several");
+        return not_one(format, fault, count == 0 ? "outputs names none" : "outputs names several");
     if (item->outputs[ATTN_OUTPUT_WEIGHTS] && item->weight_map.top_k > 0)
-        return not_one(fault, "a top_k is indices and values");
-    if (item->query.data && infer_output_dtype(item->query.dtype, output) == ATTN_BF16)
+        return not_one(format, fault, "a top_k is indices and values");
+    if (format->lacks_bf16 && item->query.data
+        && infer_output_dtype(item->query.dtype, output) == ATTN_BF16)
         return fault_set_at(fault, "/query", FAULT_DTYPE,
-                            "query is BF16, which .npy files have no dtype for; expected F32, F16 "
-                            "or F64, or Accept: application/x-safetensors");
+                            "query is BF16, which %s has no dtype for; expected F32, F16 or F64, "
+                            "or Accept: application/x-safetensors",
+                            format->one_array);
     return true;
 }
 
 static bool read_single(struct call *call, struct fault *fault)
 {
     struct field_items items = { .target.table = &attention_fields };
+    const struct format *format = operation_answer(call);
     return attention_read(call, &items, fault)
-           && (call->answer != &format_npy
-               || settle_one_array(&infer_request_of(call)->items[0], fault));
+           && (!format->one_array
+               || settle_one_array(format, &infer_request_of(call)->items[0], fault));
 }
 
 /* ---------------------------------------------------------------- results -- */
