@@ -197,6 +197,21 @@ bool attn_output_is_map(enum attn_output output)
     return outputs[output].columns == KV_LEN;
 }
 
+bool attn_output_is_number(enum attn_output output)
+{
+    return outputs[output].columns == ONE;
+}
+
+double attn_row_number(enum attn_output output, double max, double sum)
+{
+    switch (output) {
+    case ATTN_OUTPUT_LSE:
+        return sum == 0.0 ? -INFINITY : max + log(sum);
+    default:
+        return NAN; /* no such output */
+    }
+}
+
 bool attn_wants_output(const struct attn_problem *problem)
 {
     for (int i = 0; i < ATTN_OUTPUT_COUNT; i++)

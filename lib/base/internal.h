@@ -70,6 +70,12 @@ static inline bool attn_is_wanted(const struct attn_tensor *output)
 /* Columns of a row of the output. */
 int64_t attn_output_columns(const struct attn_problem *problem, enum attn_output output);
 
+/* Whether the output has one number for each query row; and the number of a row whose largest
+ * masked score is max, with sum the sum of exp(score - max); of a row that sees nothing sum is 0.
+ */
+bool attn_output_is_number(enum attn_output output);
+double attn_row_number(enum attn_output output, double max, double sum);
+
 /* Does the caller want any output? Any map? */
 bool attn_wants_output(const struct attn_problem *problem);
 bool attn_wants_map(const struct attn_problem *problem);

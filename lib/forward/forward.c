@@ -205,15 +205,17 @@ static void finish_weights(const struct attn_row_task *task)
                    weights->shape[3]);
 }
 
-static void finish_lse(const struct attn_row_task *task)
+static void finish_numbers(const struct attn_row_task *task)
 {
     const struct attn_workspace *work = &task->work;
 
-    for (int64_t r = 0; r < task->plan->width; r++)
-        work->factor[r] = work->sum[r] == 0.0f
-                              ? -INFINITY
-                              : (float)((double)work->max[r] + log((double)work->sum[r]));
-    attn_task_store(task, &task->problem->lse, 0, 1, work->factor, NULL);
+    for (int i = 0; i < ATTN_OUTPUT_COUNT; i++) {
+        if (!attn_output_is_number(i) || !attn_is_wanted(&task->problem->out[i]))
+            continue;
+        for (int64_t r = 0; r < task->plan->width; r++)
+            work->factor[r] = (float)attn_row_number(i, (double)work->max[r], (double)work->sum[r]);
+        attn_task_store(task, &task->problem->out[i], 0, 1, work->factor, NULL);
+    }
 }
 
 /* The largest score has the weight 1 / sum. */
@@ -259,8 +261,7 @@ static void run_rows(const struct attn_plan_full *plan, int64_t task, void *work
         attn_compensated_tile(plan, &rows.work, key, rows.sums_context);
     }
     attn_compensated_end(plan, &rows.work, rows.sums_context);
-    if (attn_is_wanted(&plan->problem.lse))
-        finish_lse(&rows);
+    finish_numbers(&rows);
     if (plan->largest_weights != NULL)
         keep_largest(&rows);
     if (rows.is_sparse

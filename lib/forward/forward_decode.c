@@ -81,20 +81,20 @@ static void finish_weights(struct attn_decode_task *task)
             0, weights->shape[3]);
 }
 
-static void finish_lse(const struct attn_decode_task *task)
+static void finish_number(const struct attn_decode_task *task, enum attn_output output)
 {
-    const struct attn_tensor *lse = &task->problem->lse;
+    const struct attn_tensor *numbers = &task->problem->out[output];
 
     for (int64_t h = 0; h < task->head_count; h++) {
         const struct attn_block block = attn_decode_block(task, h, 0, 1);
         int64_t stride;
-        float *rows = attn_block_place(lse, &block, task->rows, &stride);
+        float *rows = attn_block_place(numbers, &block, task->rows, &stride);
         for (int64_t i = 0; i < task->q_len; i++) {
             const int64_t r = h * task->q_len + i;
-            const double sum = task->whole.sum[r];
-            rows[i * stride] = sum == 0.0 ? -INFINITY : (float)(task->whole.max[r] + log(sum));
+            rows[i * stride] =
+                (float)attn_row_number(output, task->whole.max[r], task->whole.sum[r]);
         }
-        attn_block_written(task->kernels, lse, &block, rows);
+        attn_block_written(task->kernels, numbers, &block, rows);
     }
 }
 
@@ -133,11 +133,12 @@ static void finish_context(const struct attn_decode_task *task)
     }
 }
 
-/* Compute what needs all keys: lse, context, weights. */
+/* Compute what needs all keys: a number for each row, context, weights. */
 static void finish_rows(struct attn_decode_task *task)
 {
-    if (attn_is_wanted(&task->problem->lse))
-        finish_lse(task);
+    for (int i = 0; i < ATTN_OUTPUT_COUNT; i++)
+        if (attn_output_is_number(i) && attn_is_wanted(&task->problem->out[i]))
+            finish_number(task, i);
     if (task->plan->largest_weights != NULL)
         keep_largest(task);
     if (attn_is_wanted(&task->problem->context))

@@ -327,15 +327,15 @@ static void weigh(struct double_task *task, int64_t first, int64_t n)
         add_value(task, task->scores_t + j * ROWS, read_row(task, &problem->value, first + j));
 }
 
-static void store_lse(const struct double_task *task)
+static void store_number(const struct double_task *task, enum attn_output output)
 {
-    const struct attn_tensor *lse = &task->problem->lse;
+    const struct attn_tensor *numbers = &task->problem->out[output];
 
-    for (int64_t r = 0; lse->data != NULL && r < task->row_count; r++) {
-        const double number = task->sum[r] == 0.0 ? -INFINITY : task->max[r] + log(task->sum[r]);
-        attn_write_doubles(task->plan->kernels, lse->data, lse->dtype,
-                           attn_tensor_index(lse, task->batch, task->q_head, task->row + r), 1, 1,
-                           &number);
+    for (int64_t r = 0; numbers->data != NULL && r < task->row_count; r++) {
+        const double number = attn_row_number(output, task->max[r], task->sum[r]);
+        attn_write_doubles(task->plan->kernels, numbers->data, numbers->dtype,
+                           attn_tensor_index(numbers, task->batch, task->q_head, task->row + r), 1,
+                           1, &number);
     }
 }
 
@@ -361,7 +361,9 @@ void attn_double_run(const struct attn_plan_full *plan, int64_t task, void *work
 
     double_task_begin(&rows, plan, task, workspace);
     for_tiles(&rows, shows_scores, problem, measure);
-    store_lse(&rows);
+    for (int i = 0; i < ATTN_OUTPUT_COUNT; i++)
+        if (attn_output_is_number(i))
+            store_number(&rows, i);
     if (problem->context.data == NULL && problem->weights.data == NULL)
         return;
     if (problem->options.normalizer == ATTN_SPARSEMAX)

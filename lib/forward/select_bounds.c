@@ -56,8 +56,8 @@ static enum attn_status check_problem(const struct attn_plan_full *plan, const c
     RETURN_IF(problem->alibi_slopes != NULL, ATTN_ERR_OPTION, "alibi_slopes");
     RETURN_IF(problem->additive_weight != NULL, ATTN_ERR_OPTION, "layer.additive_weight");
     for (int i = 0; i < ATTN_OUTPUT_COUNT; i++)
-        RETURN_IF(attn_output_is_map(i) && problem->out[i].data != NULL, ATTN_ERR_OPTION,
-                  "weights");
+        RETURN_IF(i != ATTN_OUTPUT_CONTEXT && i != ATTN_OUTPUT_LSE && problem->out[i].data != NULL,
+                  ATTN_ERR_OPTION, "weights");
     return ATTN_OK;
 }
 

@@ -278,7 +278,7 @@ static const char *find_unfit(const struct infer_item *item,
     const struct attn_options *options = &problem->options;
     *pointer = "/outputs";
     for (int i = 0; i < ATTN_OUTPUT_COUNT; i++)
-        if (item->outputs[i] && attn_output_is_map(i))
+        if (item->outputs[i] && i != ATTN_OUTPUT_CONTEXT && i != ATTN_OUTPUT_LSE)
             return infer_output_names[i];
     *pointer = "/mask";
     if (problem->mask.data || item->mask.data)

@@ -194,12 +194,11 @@ static void reference_run(const struct operands *o, struct reference *r)
     r->q_len = o->q_len;
     r->kv_len = o->kv_len;
     r->v_head_dim = o->v_head_dim;
-    r->context = allocate_doubles(rows * o->v_head_dim);
-    r->lse = allocate_doubles(rows);
-    r->scores = allocate_doubles(rows * o->kv_len);
-    r->softcapped = allocate_doubles(rows * o->kv_len);
-    r->masked = allocate_doubles(rows * o->kv_len);
-    r->weights = allocate_doubles(rows * o->kv_len);
+    for (int i = 0; i < ATTN_OUTPUT_COUNT; i++)
+        r->out[i] = allocate_doubles(rows
+                                     * (attn_output_is_map(i)      ? o->kv_len
+                                        : i == ATTN_OUTPUT_CONTEXT ? o->v_head_dim
+                                                                   : 1));
     for (int64_t b = 0; b < o->batch; b++)
         for (int64_t h = 0; h < o->q_heads; h++)
             for (int64_t i = 0; i < o->q_len; i++)
@@ -383,12 +382,8 @@ void reference_layer(const struct attn_layer_problem *problem, struct reference 
 
 void reference_free(struct reference *reference)
 {
-    free(reference->context);
-    free(reference->lse);
-    free(reference->scores);
-    free(reference->softcapped);
-    free(reference->masked);
-    free(reference->weights);
+    for (int i = 0; i < ATTN_OUTPUT_COUNT; i++)
+        free(reference->out[i]);
     free(reference->projected);
     memset(reference, 0, sizeof *reference);
 }

@@ -11,12 +11,14 @@
 /* Everything attention can answer, dense, in double. */
 struct reference {
     int64_t batch, q_heads, q_len, kv_len, v_head_dim;
-    double *context; /* [batch, q_heads, q_len, v_head_dim] */
-    double *lse;     /* [batch, q_heads, q_len] */
-    double *scores;  /* [batch, q_heads, q_len, kv_len], like the three below */
-    double *softcapped;
-    double *masked;
-    double *weights;
+    union { /* [batch, q_heads, q_len, columns], by name or by enum attn_output */
+        double *out[ATTN_OUTPUT_COUNT];
+        struct {
+#define X(NAME, name, columns, step) double *name;
+            ATTN_OUTPUT_MAP(X)
+#undef X
+        };
+    };
     double *projected; /* [q_len, d_out]: the layer's context; NULL where there is no layer */
 };
 

@@ -17,11 +17,17 @@
  * but the output projection and it; what is kept. */
 enum { KEEP_TURN = ATTN_LAYER_STAGES_MAX + 2 };
 
-static const enum trace_tensor_name TENSOR_OF[ATTN_OUTPUT_COUNT] = {
-    [ATTN_OUTPUT_CONTEXT] = TRACE_TENSOR_COUNT,    [ATTN_OUTPUT_WEIGHTS] = TRACE_WEIGHTS,
-    [ATTN_OUTPUT_SCORES] = TRACE_SCORES,           [ATTN_OUTPUT_MASKED] = TRACE_MASKED,
-    [ATTN_OUTPUT_SOFTCAPPED] = TRACE_TENSOR_COUNT, [ATTN_OUTPUT_LSE] = TRACE_LSE,
+/* Outputs of attention that a trace answers. */
+static const struct {
+    enum attn_output output;
+    enum trace_tensor_name tensor;
+} ANSWERED[] = {
+    { ATTN_OUTPUT_WEIGHTS, TRACE_WEIGHTS },
+    { ATTN_OUTPUT_SCORES, TRACE_SCORES },
+    { ATTN_OUTPUT_MASKED, TRACE_MASKED },
+    { ATTN_OUTPUT_LSE, TRACE_LSE },
 };
+enum { ANSWERED_COUNT = sizeof ANSWERED / sizeof ANSWERED[0] };
 
 /* ---------------------------------------------------------------- planning -- */
 
@@ -104,11 +110,12 @@ static bool set_outputs(const struct pass *pass, const struct pass_step *step,
         item->outputs[ATTN_OUTPUT_CONTEXT] = true;
         item->results[ATTN_OUTPUT_CONTEXT] = pass->output + sequence->first[step->stream] * width;
     }
-    for (int i = 0; answered && i < ATTN_OUTPUT_COUNT; i++) {
-        if (TENSOR_OF[i] == TRACE_TENSOR_COUNT || !answered->tensors[TENSOR_OF[i]].values)
+    for (int i = 0; answered && i < ANSWERED_COUNT; i++) {
+        const void *values = answered->tensors[ANSWERED[i].tensor].values;
+        if (!values)
             continue;
-        item->outputs[i] = true;
-        item->results[i] = (void *)answered->tensors[TENSOR_OF[i]].values;
+        item->outputs[ANSWERED[i].output] = true;
+        item->results[ANSWERED[i].output] = (void *)values;
         is_any = true;
     }
     if (kept_layer_of(sequence, step)) {
