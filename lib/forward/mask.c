@@ -53,6 +53,21 @@ struct key_range attn_mask_row(const struct attn_problem *problem, int64_t batch
     return low < high ? (struct key_range){ low, high } : (struct key_range){ 0, 0 };
 }
 
+struct attn_band attn_mask_band(const struct attn_problem *problem, int64_t past_len)
+{
+    const struct attn_options *options = &problem->options;
+    const double here = (double)past_len - (double)problem->kv_offset;
+    struct attn_band band = { -INFINITY, INFINITY };
+
+    if (options->causal)
+        band.high = here + 1;
+    if (options->window_left >= 0)
+        band.low = here - (double)options->window_left;
+    if (options->window_right >= 0)
+        band.high = fmin(band.high, here + (double)options->window_right + 1);
+    return band;
+}
+
 struct key_range attn_mask_gap(const struct attn_problem *problem, int64_t batch, int64_t row)
 {
     const attn_wide here = -key_ahead(problem, batch, row);

@@ -3,6 +3,7 @@
 #define ATTN_MASK_H
 
 #include "attn.h"
+#include "work.h"
 
 #include "kernels/kernels.h"
 
@@ -16,6 +17,10 @@ struct key_range {
 };
 
 struct key_range attn_mask_row(const struct attn_problem *problem, int64_t batch, int64_t row);
+
+/* Causal and window of all rows as one band, to count pairs. An end that does not move by one key
+ * from row to row is where it is on average. */
+struct attn_band attn_mask_band(const struct attn_problem *problem, int64_t past_len);
 
 /* The keys [low, high) that first_keys and last_keys hide from a row; low >= high if none. That of
  * a later row ends later. */

@@ -4,6 +4,7 @@
 
 #include "base/internal.h"
 #include "forward/decode.h"
+#include "forward/mask.h"
 #include "gradient/gradient_internal.h"
 #include "layer.h"
 #include "layer/layer_gradient_internal.h"
@@ -52,21 +53,6 @@ double attn_band_pairs(const struct attn_band *band, double q_len, double kv_len
     return high > low ? high - low : 0;
 }
 
-static struct attn_band band_of(const struct attn_problem *problem, int64_t past_len)
-{
-    const struct attn_options *options = &problem->options;
-    const double ahead = (double)past_len - (double)problem->kv_offset;
-    struct attn_band band = { -INFINITY, INFINITY };
-
-    if (options->causal)
-        band.high = ahead + 1;
-    if (options->window_right >= 0)
-        band.high = at_most(band.high, ahead + (double)options->window_right + 1);
-    if (options->window_left >= 0)
-        band.low = ahead - (double)options->window_left;
-    return band;
-}
-
 static double kv_len_of(const struct attn_problem *problem, int64_t batch)
 {
     const double kv_len = (double)problem->key.shape[2];
@@ -77,7 +63,7 @@ static double kv_len_of(const struct attn_problem *problem, int64_t batch)
 static double visible_pairs(const struct attn_problem *problem, int64_t past_len)
 {
     const int64_t q_len = problem->query.shape[2];
-    const struct attn_band band = band_of(problem, past_len);
+    const struct attn_band band = attn_mask_band(problem, past_len);
     double pairs = 0;
 
     for (int64_t b = 0; b < problem->query.shape[0]; b++) {
@@ -102,10 +88,9 @@ static double all_pairs(const struct attn_problem *problem)
 /* How many ends of the range that a row sees move from row to row. */
 static double cuts_of(const struct attn_problem *problem)
 {
-    const struct attn_options *options = &problem->options;
+    const struct attn_band band = attn_mask_band(problem, 0);
 
-    return (options->causal || options->window_right >= 0 ? 1 : 0)
-           + (options->window_left >= 0 ? 1 : 0);
+    return (band.low > -INFINITY ? 1 : 0) + (band.high < INFINITY ? 1 : 0);
 }
 
 static double map_bytes(const struct attn_problem *problem)
