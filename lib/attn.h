@@ -254,12 +254,17 @@ extern const struct attn_per_head_field attn_per_head_fields[ATTN_PER_HEAD_COUNT
  * sinks: finite or -INFINITY; an attention sink, which is one more key with this score and no value
  * (Xiao et al. 2024). It counts in the softmax and lse of a row but appears in no map. A row that
  * sees nothing else has context 0 and lse = sink. -INFINITY: the head has no sink. */
+#define ATTN_MASKING_MAP(X)                                                                        \
+    X(struct attn_tensor, mask)                                                                    \
+    X(const int64_t *, kv_len)     /* [batch] */                                                   \
+    X(const int64_t *, row_kv_len) /* [batch, q_len] */                                            \
+    X(int64_t, kv_offset)                                                                          \
+    X(int64_t, first_keys)                                                                         \
+    X(int64_t, last_keys)
+
+#define ATTN_MASKING_MEMBER(type, name) type name;
 #define ATTN_MASKING_MEMBERS                                                                       \
-    struct attn_tensor mask;                                                                       \
-    const int64_t *kv_len;     /* [batch] */                                                       \
-    const int64_t *row_kv_len; /* [batch, q_len] */                                                \
-    int64_t kv_offset;                                                                             \
-    int64_t first_keys, last_keys;                                                                 \
+    ATTN_MASKING_MAP(ATTN_MASKING_MEMBER)                                                          \
     union {                                                                                        \
         const float *per_head[ATTN_PER_HEAD_COUNT]; /* [q_heads] each */                           \
         struct {                                                                                   \

@@ -115,13 +115,10 @@ static void write_problem(FILE *stream)
     FIELD(attn_problem, key);
     FIELD(attn_problem, value);
     FIELD(attn_problem, additive_weight);
-    FIELD(attn_problem, mask);
-    FIELD(attn_problem, kv_len);
-    FIELD(attn_problem, row_kv_len);
-    FIELD(attn_problem, kv_offset);
-    FIELD(attn_problem, first_keys);
-    FIELD(attn_problem, last_keys);
     FIELD(attn_problem, past_len);
+#define X(type, name) FIELD(attn_problem, name);
+    ATTN_MASKING_MAP(X)
+#undef X
 #define X(NAME, name, may_be_none) FIELD(attn_problem, name);
     ATTN_PER_HEAD_MAP(X)
 #undef X

@@ -204,8 +204,9 @@ static void check_hidden(struct attention_case *c, uint64_t seed)
     attention_case_outputs(c, OUT_CONTEXT | OUT_LSE | OUT_MASKED, LAYOUT_DENSE);
     attention_run(problem);
     struct attn_problem hidden = *problem;
-    problem->mask = spelled_out(c, &hidden);
-    problem->kv_len = problem->row_kv_len = problem->past_len = NULL;
+    problem->masking =
+        (struct attn_masking){ .mask = spelled_out(c, &hidden), .sinks = hidden.sinks };
+    problem->past_len = NULL;
     problem->options.causal = false;
     problem->options.window_left = problem->options.window_right = -1;
     const int64_t group = problem->query.shape[1] / problem->key.shape[1];
