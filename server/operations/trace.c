@@ -161,11 +161,14 @@ static void say_prediction_objects(struct writer *writer, const char *name,
     writer->kind->end(writer);
 }
 
-/* [[text, ...], ...], of the shape of predictions.ids; null for a token without a text. */
-static void say_prediction_texts(struct writer *writer, const struct trace_item *item)
+/* [[text, ...], ...], of the shape of ids; null for a token without a text. */
+static void say_candidate_texts(struct writer *writer, const char *name,
+                                const struct trace_item *item,
+                                const struct trace_predictions *predictions)
 {
-    const struct trace_predictions *predictions = &item->predictions;
-    writer->kind->list(writer, "predictions");
+    if (!item->model->tokenizer)
+        return;
+    writer->kind->list(writer, name);
     for (int64_t i = 0; i < predictions->count; i++) {
         const int64_t *ids = predictions->ids + i * predictions->candidates;
         writer->kind->list(writer, NULL);
@@ -190,8 +193,7 @@ static void say_candidate_tensors(struct writer *writer,
 static void say_prediction_tensors(struct writer *writer, const char *name,
                                    const struct trace_item *item)
 {
-    if (item->model->tokenizer && strcmp(name, "predictions") == 0)
-        say_prediction_texts(writer, item);
+    say_candidate_texts(writer, name, item, &item->predictions);
     writer->kind->object(writer, name);
     say_candidate_tensors(writer, &item->predictions);
     writer->kind->end(writer);
@@ -316,9 +318,25 @@ static void set_row(struct score_table *table, int64_t i, int64_t position,
         table->differences[i] = score ? score->difference : NAN;
 }
 
-static void say_table(struct writer *writer, const struct score_table *table)
+/* The texts of a table's tokens, null where there is no score. */
+static void say_texts(struct writer *writer, const struct trace_item *item,
+                      const struct score_table *table)
+{
+    if (!item->model->tokenizer)
+        return;
+    writer->kind->list(writer, "texts");
+    for (int64_t i = 0; i < table->count; i++)
+        writer->kind->string(
+            writer, NULL,
+            table->ids[i] < 0 ? NULL : say_token_text(item->model->tokenizer, table->ids[i]));
+    writer->kind->end(writer);
+}
+
+static void say_table(struct writer *writer, const struct trace_item *item,
+                      const struct score_table *table)
 {
     const int64_t shape[] = { table->count };
+    say_texts(writer, item, table);
     writer->kind->indices(writer, "positions", table->positions, 1, shape);
     writer->kind->indices(writer, "ids", table->ids, 1, shape);
     writer->kind->indices(writer, "ranks", table->ranks, 1, shape);
@@ -342,10 +360,10 @@ static void say_target_tensors(struct writer *writer, const struct trace_item *i
         has_against = has_against || target->against.has;
     }
     writer->kind->object(writer, "targets");
-    say_table(writer, &targets);
+    say_table(writer, item, &targets);
     if (has_against) {
         writer->kind->object(writer, "against");
-        say_table(writer, &against);
+        say_table(writer, item, &against);
         writer->kind->end(writer);
     }
     writer->kind->end(writer);
@@ -364,9 +382,10 @@ static void say_logprob_tensors(struct writer *writer, const struct trace_item *
         table.ids[i] = tokens->tokens[i].id;
     }
     writer->kind->object(writer, "logprobs");
-    say_table(writer, &table);
+    say_table(writer, item, &table);
     if (logprobs->tokens.count > 0) {
         writer->kind->object(writer, "tokens");
+        say_candidate_texts(writer, "texts", item, &logprobs->tokens);
         say_candidate_tensors(writer, &logprobs->tokens);
         writer->kind->end(writer);
     }

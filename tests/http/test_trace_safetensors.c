@@ -210,6 +210,88 @@ TEST(many_tensors)
         "\"predictions\"]}");
 }
 
+/* A table of scores under a name: what each member of a list is in JSON, beside the tensor. The
+ * first of log-probs has no score. */
+static void expect_table(const struct http_response *file, const cJSON *header, const char *name,
+                         const cJSON *list)
+{
+    static const char *const MEMBERS[][2] = { { "positions", "position" },
+                                              { "ids", "id" },
+                                              { "ranks", "rank" },
+                                              { "logprobs", "logprob" },
+                                              { "differences", "difference" } };
+    for (int i = 0; i < 5; i++) {
+        const char *numbers = NULL;
+        char path[64], shape[24];
+        const cJSON *item;
+        snprintf(path, sizeof path, "%s.%s", name, MEMBERS[i][0]);
+        snprintf(shape, sizeof shape, "[%d]", cJSON_GetArraySize(list));
+        numbers = tensor_body_find(file, header, path, i < 3 ? "I64" : "F32", shape);
+        cJSON_ArrayForEach(item, list) {
+            const cJSON *member = cJSON_GetObjectItemCaseSensitive(item, MEMBERS[i][1]);
+            if (cJSON_IsNumber(member))
+                expect_leaves(member, numbers, i < 3);
+            numbers += i < 3 ? sizeof(int64_t) : sizeof(float);
+        }
+    }
+}
+
+/* The texts under a path of names in a string of the metadata are those of JSON. */
+static void expect_texts(const cJSON *header, const char *name, const char *inner,
+                         const cJSON *want)
+{
+    const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(header, "__metadata__");
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(metadata, name);
+    assert_true(cJSON_IsString(value));
+    cJSON *said = cJSON_Parse(value->valuestring);
+    const cJSON *got = inner ? cJSON_GetObjectItemCaseSensitive(said, inner) : said;
+    if (!cJSON_Compare(cJSON_GetObjectItemCaseSensitive(got, "texts"), want, true))
+        fail_msg("%s has %s", name, value->valuestring);
+    cJSON_Delete(said);
+}
+
+static cJSON *texts_of(const cJSON *list, const char *inner)
+{
+    cJSON *texts = cJSON_CreateArray();
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list) {
+        const cJSON *of = inner ? cJSON_GetObjectItemCaseSensitive(item, inner) : item;
+        cJSON *text = cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(of, "text"), true);
+        cJSON_AddItemToArray(texts, text ? text : cJSON_CreateNull());
+    }
+    return texts;
+}
+
+/* Targets, log-probs and what they are compared to, with the texts that JSON has. */
+TEST(scores)
+{
+    static const char BODY[] =
+        "{\"model\":\"story\",\"text\":\"One day\",\"layers\":[],\"top_k_tokens\":2,"
+        "\"compare\":true,\"outputs\":[\"predictions\",\"logprobs\"],\"edits\":[{\"scale\":0}],"
+        "\"targets\":[{\"token\":\",\"},{\"token\":3,\"position\":0,\"against\":\"a\"}]}";
+    cJSON *json = answer_post(&client, PATH, BODY);
+    struct http_response file = tensor_body_post_json(&client, PATH, BODY);
+    cJSON *header = tensor_body_header(&file);
+    const cJSON *targets = cJSON_GetObjectItem(json, "targets");
+    const cJSON *logprobs = cJSON_GetObjectItem(json, "logprobs");
+    cJSON *texts = texts_of(targets, NULL), *against = texts_of(targets, "against");
+    cJSON *of_tokens = texts_of(logprobs, NULL), *logprob_tokens = gathered(logprobs, "text");
+    cJSON *base = gathered(cJSON_GetObjectItem(json, "base_predictions"), "text");
+    cJSON_DeleteItemFromArray(logprob_tokens, 0); /* the first token has none */
+    expect_table(&file, header, "targets", targets);
+    expect_texts(header, "targets", NULL, texts);
+    expect_texts(header, "targets", "against", against);
+    expect_table(&file, header, "logprobs", logprobs);
+    expect_texts(header, "logprobs", NULL, of_tokens);
+    expect_texts(header, "logprobs", "tokens", logprob_tokens);
+    expect_metadata(header, "base_predictions", base);
+    cJSON_Delete(texts), cJSON_Delete(against), cJSON_Delete(of_tokens);
+    cJSON_Delete(logprob_tokens), cJSON_Delete(base);
+    cJSON_Delete(header);
+    cJSON_Delete(json);
+    http_response_free(&file);
+}
+
 TEST(kept)
 {
     struct http_response file = tensor_body_post_json(
@@ -310,12 +392,13 @@ static const char TOKENIZER[] =
     "\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"?\":0,\"cat\":5,\"\\\"sat\":9},"
     "\"unk_token\":\"?\"}}";
 
-static void copy(const char *name)
+/* A file of the trained model, into the folder of a model. */
+static void copy(const char *model, const char *name)
 {
     char from[96], to[96];
     size_t size;
     snprintf(from, sizeof from, "examples/models/stories260K/%s", name);
-    snprintf(to, sizeof to, "stories260K/%s", name);
+    snprintf(to, sizeof to, "%s/%s", model, name);
     unsigned char *bytes = tensor_read_bytes(from, &size);
     daemon_directory_write(directory, to, (const char *)bytes, size);
     free(bytes);
@@ -325,8 +408,11 @@ static int start(void **state)
 {
     fixture_make_directory(state);
     traced_model_save(directory);
-    copy("config.json");
-    copy("model.safetensors");
+    copy("stories260K", "config.json");
+    copy("stories260K", "model.safetensors");
+    copy("story", "config.json");
+    copy("story", "model.safetensors");
+    copy("story", "tokenizer.json");
     daemon_directory_write(directory, "bert/tokenizer.json", TOKENIZER, sizeof TOKENIZER - 1);
     fixture_serve("--models", directory);
     return 0;
