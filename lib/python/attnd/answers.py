@@ -298,3 +298,19 @@ def _map_of(array, said):
     weights = WeightMap(array)
     weights.tokens = [token.get("text", str(token["id"])) for token in said.get("tokens", ())] or None
     return weights
+
+
+_ARRAYS = {"context", "weights", "scores", "softcapped", "masked", "lse", "inputs", "key_inputs", "hidden_states",
+           "attention_output", "final_hidden_states", "encoder_hidden_states"}
+
+
+def _as_arrays(item):
+    """An answer in JSON with arrays for its lists of numbers; null is -inf of scores and lse."""
+    if "layers" in item:
+        item["layers"] = list(map(Answer, item["layers"]))
+    for place in [item] + item.get("layers", []):
+        for name in _ARRAYS & set(place):
+            if isinstance(place[name], list):
+                array = np.asarray(place[name], np.float32)
+                place[name] = _map_of(array, item) if name == "weights" else np.nan_to_num(array, nan=-np.inf)
+    return item
