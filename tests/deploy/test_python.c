@@ -253,6 +253,10 @@ TEST(client)
              daemon.port, listen);
     run(command);
     snprintf(command, sizeof command,
+             "/usr/bin/python3 tests/deploy/python/causes.py http://127.0.0.1:%d 2>&1",
+             daemon.port);
+    run(command);
+    snprintf(command, sizeof command,
              "/usr/bin/python3 tests/deploy/python/page.py http://127.0.0.1:%d "
              "lib/python/README.md examples/python.md 2>&1",
              daemon.port);

@@ -13,11 +13,12 @@ from .attention import Local, attention_interface, local
 from .weight_map import WeightMap
 from .answers import SAFETENSORS, Answer, AttndError, BadRequest, Conflict, ConnectionFailed, DeadlineExceeded
 from .answers import Forbidden, Gone, NotFound, Overloaded, StorageFailed, TooLarge, Unauthorized, Unavailable
+from .cache import Cache
 from .client import Client
 from .sessions import KeptTrace, Session
 
 __version__ = "0.1.0"
-__all__ = ["Answer", "AttndError", "BadRequest", "Client", "Conflict", "ConnectionFailed", "DeadlineExceeded",
+__all__ = ["Answer", "AttndError", "BadRequest", "Cache", "Client", "Conflict", "ConnectionFailed", "DeadlineExceeded",
            "Forbidden", "Gone", "KeptTrace", "Local", "NotFound", "Overloaded", "SAFETENSORS", "Session",
            "StorageFailed", "TooLarge", "Unauthorized", "Unavailable", "WeightMap", "attention_interface", "local"]
 

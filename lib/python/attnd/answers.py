@@ -5,6 +5,7 @@ import struct
 
 import numpy as np
 
+from .cache import Cache
 from .tensors import _DTYPES, _View, _widened
 from .weight_map import WeightMap
 
@@ -213,7 +214,10 @@ def _read_safetensors(body):
 
 # What an answer has where `outputs` of the request names it.
 _OUTPUTS = {"context", "weights", "scores", "softcapped", "masked", "lse", "inputs", "hidden_states",
-            "attention_output", "predictions"}
+            "attention_output", "predictions", "logprobs"}
+# What a trace has where a field of the request asks for it.
+_ASKED = {"targets": "targets=[{\"token\": ...}]", "base_predictions": "compare=True", "trace": "keep=\"5m\"",
+          "logprob_sum": "outputs=['logprobs']", "logprob_spans": "outputs=['logprobs'] and spans"}
 
 
 class Answer(dict):
@@ -237,6 +241,8 @@ class Answer(dict):
         output = {"attentions": "weights", "final_hidden_states": "hidden_states"}.get(name, name)
         ask = "ask for it by outputs=[%r]%s; " % (output, "" if self.get("layers", True) else " and a layer or more") \
             if output in _OUTPUTS else ""
+        if name in _ASKED and "layers" in self:
+            ask = "ask for it by %s; " % _ASKED[name]
         return "the answer has no %s; %sit has %s" % (name, ask, ", ".join(self) or "nothing")
 
     def __getattr__(self, name):
@@ -264,13 +270,62 @@ class Answer(dict):
         last = (self["final_hidden_states"],) if "final_hidden_states" in self else ()
         return last if last and not self.get("layers") else self._of_layers("hidden_states", "hidden_states") + last
 
+    @property
+    def cache(self):
+        """Of a trace: its arrays by TransformerLens' names, a Cache."""
+        return Cache(self)
 
-def _predictions(texts, positions, ids, logprobs):
-    """Predictions as an answer in JSON has them; texts are None of a model without a tokenizer."""
-    return [{"position": position, "tokens": [dict({"id": id}, **({"text": texts[i][k]} if texts else {}),
-                                                   logprob=logprob)
-                                              for k, (id, logprob) in enumerate(zip(*tokens))]}
-            for i, (position, *tokens) in enumerate(zip(positions, ids, logprobs))]
+
+def _token(texts, i, id, **scores):
+    """A token as an answer in JSON has it; texts are None of a model without a tokenizer."""
+    return dict({"id": id}, **({"text": texts[i]} if texts else {}), **scores)
+
+
+def _listed_tensors(arrays, name, fields):
+    return [arrays["%s.%s" % (name, field)].tolist() for field in fields if "%s.%s" % (name, field) in arrays]
+
+
+def _predictions(arrays, name, texts):
+    """Predictions as an answer in JSON has them."""
+    positions, *tensors = _listed_tensors(arrays, name, ("positions", "ids", "logprobs", "differences"))
+    return [{"position": position,
+             "tokens": [_token(texts and texts[i], k, id, **dict(zip(("logprob", "difference"), scores)))
+                        for k, (id, *scores) in enumerate(zip(*of_position))]}
+            for i, (position, *of_position) in enumerate(zip(positions, *tensors))]
+
+
+def _scores(arrays, name, texts):
+    """Tokens with their log-probs as an answer in JSON has them; None in place of those that are not there."""
+    tensors = _listed_tensors(arrays, name, ("positions", "ids", "logprobs", "ranks", "differences"))
+    items = []
+    for i, (position, id, logprob, rank, *difference) in enumerate(zip(*tensors)):
+        scores = dict(zip(("difference",), difference)) if rank else {}
+        items.append(None if id < 0 else dict(position=position, **_token(
+            texts, i, id, logprob=logprob if rank else None, rank=rank or None, **scores)))
+    return items
+
+
+def _targets(arrays, texts):
+    """The same of targets, with what each is against."""
+    targets = _scores(arrays, "targets", texts.get("texts"))
+    others = _scores(arrays, "targets.against", texts.get("against", {}).get("texts")) \
+        if "targets.against.ids" in arrays else [None] * len(targets)
+    for target, other in zip(targets, others):
+        if other is not None:
+            del other["position"]
+            target["against"] = other
+            target["logit_difference"] = float(np.float32(target["logprob"]) - np.float32(other["logprob"]))
+    return targets
+
+
+def _logprobs(arrays, texts):
+    """The same of log-probs, with the most probable tokens of each where they were asked for."""
+    items = _scores(arrays, "logprobs", texts.get("texts"))
+    if "logprobs.tokens.ids" in arrays:
+        places = _predictions(arrays, "logprobs.tokens", texts.get("tokens", {}).get("texts"))
+        for item, place in zip(items[1:], places):
+            item["tokens"] = place["tokens"]
+    return items
 
 
 def _answer(arrays, said):
@@ -283,13 +338,16 @@ def _answer(arrays, said):
                            for i, item in enumerate(answer[name]) if isinstance(item, dict)})
     if not arrays:
         return answer
-    if "predictions.ids" in arrays:
-        answer["predictions"] = _predictions(said.get("predictions"), *(
-            arrays["predictions." + name].tolist() for name in ("positions", "ids", "logprobs")))
+    for name in ("predictions", "base_predictions"):
+        if name + ".ids" in arrays:
+            answer[name] = _predictions(arrays, name, said.get(name))
+    for name, of in (("targets", _targets), ("logprobs", _logprobs)):
+        if name + ".ids" in arrays:
+            answer[name] = of(arrays, said.get(name, {}))
     for name, array in arrays.items():
         parts = name.split(".", 2)
         place, field = (places[tuple(parts[:2])], parts[2]) if tuple(parts[:2]) in places else (answer, name)
-        place[field] = _map_of(array, said) if field == "weights" else array
+        place[field] = _map_of(array, said) if field == "weights" else array if array.ndim else array.item()
     return answer
 
 

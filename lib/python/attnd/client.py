@@ -17,7 +17,7 @@ from .answers import SAFETENSORS, Answer, AttndError, ConnectionFailed, Deadline
 from .answers import _ROWS, _answer, _as_arrays, _fault, _foreign, _is_tensor, _json, _numbers, _read_safetensors
 from .answers import _safetensors, _seconds
 from .attention import _axis_of
-from .fields import _is_repeatable, _items, _listed, _quoted, _tensor_of
+from .fields import _is_repeatable, _items, _listed, _quoted, _tensor_of, _trace_id, _with_edits
 from .sessions import KeptTrace, Session
 
 __all__ = ["Client"]
@@ -289,15 +289,55 @@ class Client:
         """POST /v1/trace: a text through a whole model.
 
         Parameters: text, or tokens=[ids], or what else the model takes; layers, outputs, weight_map, keep and all
-        other fields by name.
+        other fields by name. Of edits, a list of dicts, the numbers of add, set and weights may be arrays, and a
+        trace that rows are from an answer or a KeptTrace. targets asks for log-probs of tokens, compare=True also for
+        what is different without the edits, and states=True keeps rows for edits.
 
-        Returns an Answer with tokens, layers, predictions, and attentions and hidden_states as transformers name them:
-        what outputs names, or the weights. Raises BadRequest for fields, NotFound for a model that is not there.
+        Returns an Answer with tokens, layers, predictions, targets, and attentions and hidden_states as transformers
+        name them: what outputs names, or the weights; cache has them by the names of TransformerLens. Raises
+        BadRequest for fields, NotFound for a model that is not there, TypeError for edits that are no dicts.
 
         >>> client.trace("Once upon a time").attentions[1].head(4)[4].round(3)
         array([0.058, 0.015, 0.82 , 0.067, 0.04 ], dtype=float32)
+        >>> without = client.trace("One day", layers=[], targets=[{"token": ","}], compare=True,
+        ...                        edits=[{"layers": [4], "at": "feed_forward", "scale": 0}])
+        >>> round(without.targets[0]["difference"], 3)
+        -0.355
         """
-        return self.request("POST", "/v1/trace", self._with_model(fields, text=text))
+        return self.request("POST", "/v1/trace", self._with_model(_with_edits(fields), text=text))
+
+    def logprobs(self, text=None, **fields):
+        """POST /v1/trace: how probable each token of a text is.
+
+        Parameters: those of trace(), which answers no layers unless they are named.
+
+        Returns an Answer with logprobs, one of each token by those before it, and logprob_sum, with spans also
+        logprob_spans. Raises BadRequest for a model that does not go on with a text.
+
+        >>> answer = client.logprobs("One day")
+        >>> [(token["text"], token["rank"]) for token in answer.logprobs], round(answer.logprob_sum, 3)
+        ([('<s>', None), ('▁One', 2), ('▁day', 1)], -1.894)
+        """
+        fields = dict(fields, outputs=[*fields.get("outputs", ()), "logprobs"])
+        fields.setdefault("layers", [])
+        return self.trace(text, **fields)
+
+    def complete(self, prompt, **fields):
+        """POST /v1/completions: a model goes on with a text.
+
+        Parameters: prompt, a text, a list of texts, of ids, or of lists of ids; max_tokens, temperature, seed, stop,
+        logprobs and other fields by name.
+
+        Returns an Answer with choices, one for each prompt, whose text is what follows. Raises BadRequest for a model
+        that does not go on with a text, and where there is no room for a token.
+
+        >>> client.complete("Once upon a time", max_tokens=8).choices[0].text
+        ', there was a little girl'
+        """
+        prompt = prompt.tolist() if isinstance(prompt, np.ndarray) else prompt
+        answer = self.request("POST", "/v1/completions", self._with_model(fields, prompt=prompt), binary=False)
+        answer["choices"] = list(map(Answer, answer.choices))
+        return answer
 
     def trace_batch(self, requests, **fields):
         """POST /v1/trace/batch: many texts at once.
@@ -310,9 +350,9 @@ class Client:
         >>> [len(answer.tokens) for answer in client.trace_batch(["Once", {"text": "One day"}], layers=[0])]
         [2, 3]
         """
-        requests = _items(requests, "text")
-        return self._results(self.request("POST", "/v1/trace/batch", self._with_model(fields, requests=requests),
-                                          binary=False))
+        requests = [_with_edits(item, binary=False) for item in _items(requests, "text")]
+        return self._results(self.request("POST", "/v1/trace/batch", self._with_model(
+            _with_edits(fields, binary=False), requests=requests), binary=False))
 
     def kept_trace(self, trace):
         """What the daemon keeps of a trace for a while.
@@ -323,7 +363,7 @@ class Client:
         >>> kept = client.kept_trace(client.trace("Once", layers=[0], outputs=[], keep="1m"))
         >>> kept.delete()
         """
-        return KeptTrace(self, trace["trace"] if isinstance(trace, dict) else trace)
+        return KeptTrace(self, _trace_id(trace))
 
     def tokenize(self, text, **fields):
         """POST /v1/tokenize.

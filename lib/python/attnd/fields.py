@@ -60,3 +60,34 @@ def _is_repeatable(fields):
 
 def _quoted(name):
     return urllib.parse.quote(str(name), safe="")
+
+
+def _trace_id(trace):
+    """The id of a kept trace, of the answer that names it, or an id itself."""
+    return trace["trace"] if isinstance(trace, dict) else getattr(trace, "id", trace)
+
+
+def _edit_of(edit, i):
+    """An edit as a new dict, with the id of the trace that its rows are from."""
+    if not isinstance(edit, dict):
+        raise TypeError("edits[%d] is of type %s; expected a dict of its fields" % (i, type(edit).__name__))
+    edit = {name: value for name, value in edit.items() if value is not None}
+    if isinstance(edit.get("from"), dict) and "trace" in edit["from"]:
+        edit["from"] = dict(edit["from"], trace=_trace_id(edit["from"]["trace"]))
+    return edit
+
+
+def _with_edits(fields, binary=True):
+    """fields with edits whose arrays are fields of their own, such as `edits.0.set`, where tensors may go as bytes."""
+    edits = fields.get("edits")
+    if edits is None:
+        return fields
+    if isinstance(edits, (str, dict)):
+        raise TypeError("edits is %r; expected a list of dicts" % (edits,))
+    edits, fields = [_edit_of(edit, i) for i, edit in enumerate(edits)], dict(fields)
+    for i, edit in enumerate(edits if binary else ()):
+        for name in ("add", "set", "weights"):
+            if _is_tensor(edit.get(name)):
+                fields["edits.%d.%s" % (i, name)] = _tensor_of(edit.pop(name), name)
+    fields["edits"] = edits
+    return fields

@@ -5,7 +5,7 @@ import urllib.parse
 import numpy as np
 
 from .answers import SAFETENSORS, AttndError, Gone, NotFound, _foreign
-from .fields import _appends, _is_repeatable, _items, _listed, _quoted
+from .fields import _appends, _is_repeatable, _items, _listed, _quoted, _with_edits
 from .weight_map import WeightMap
 
 __all__ = ["KeptTrace", "Session"]
@@ -197,7 +197,7 @@ class Session:
         ','
         """
         fields.setdefault("at", self.kv_len)
-        answer = self._request("POST", "/trace", dict(fields, text=text), True)
+        answer = self._request("POST", "/trace", dict(_with_edits(fields), text=text), True)
         self.kv_len = answer.kv_len
         self.layer_kv_len = {layer: answer.kv_len for layer in self.layer_kv_len}
         return answer
