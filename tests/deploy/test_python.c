@@ -233,7 +233,7 @@ TEST(torch)
     run("/usr/bin/python3 tests/deploy/python/torch_tensors.py 2>&1");
 }
 
-/* And what the page for users shows. */
+/* And what the page for users and those of examples show. */
 TEST(client)
 {
     skip_without_numpy();
@@ -258,7 +258,7 @@ TEST(client)
     run(command);
     snprintf(command, sizeof command,
              "/usr/bin/python3 tests/deploy/python/page.py http://127.0.0.1:%d "
-             "lib/python/README.md examples/python.md 2>&1",
+             "lib/python/README.md $(grep -l '^```python$' examples/*.md examples/*/*.md) 2>&1",
              daemon.port);
     run(command);
     daemon_stop(&daemon);
