@@ -42,7 +42,7 @@ static bool read_statistics(struct call *call, struct fault *fault)
 {
     struct statistics *statistics = statistics_of(call);
     struct kept_trace *kept = statistics->traces.kept;
-    const size_t answer = (size_t)kept_statistics_heads(kept) * 6 * 16 + 256;
+    const size_t answer = (size_t)kept_statistics_heads(kept) * 8 * 16 + 256;
     statistics->is_known = atomic_load(&kept->statistics) != NULL;
     const int64_t head_dim = kept->layer_count > 0 ? kept->layers[0].head_dim : 1;
     traces_price(&statistics->traces, statistics->is_known ? 0 : 2 * pairs_of(kept), head_dim,
@@ -95,6 +95,8 @@ static void write_layer(struct text *text, const struct kept_layer *layer,
         { "previous", offsetof(struct kept_head, previous) },
         { "self", offsetof(struct kept_head, self) },
         { "delimiters", offsetof(struct kept_head, delimiters) },
+        { "duplicate", offsetof(struct kept_head, duplicate) },
+        { "induction", offsetof(struct kept_head, induction) },
     };
     text_raw(text, "{\"layer\":");
     text_integer(text, layer->number);

@@ -146,6 +146,8 @@ static const char *const OUTPUTS[] = {
 #undef X
 };
 
+static const char *const PROBES[] = { "repeat" };
+
 #define BYTES_OF(NAME)                                                                             \
     {                                                                                              \
         .name = #NAME, .kind = FIELD_BYTES, .offset = AT(NAME)                                     \
@@ -166,6 +168,12 @@ static const struct field ROWS[] = {
     BYTES_OF(text),
     BYTES_OF(pair),
     { .name = "special", .kind = FIELD_OWN, .own = read_special, .has = AT(has_special) },
+    { .name = "probe",
+      .kind = FIELD_ENUM,
+      .offset = AT(probe),
+      .has = AT(has_probe),
+      .names = PROBES,
+      .name_count = COUNT_OF(PROBES) },
     INTEGERS_OF(tokens, token, 0),
     INTEGERS_OF(token_types, token_type, 0),
     BYTES_OF(decoder_text),

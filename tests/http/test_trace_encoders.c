@@ -6,6 +6,7 @@
 #include "edited_client.h"
 #include "fixture.h"
 #include "forward_block.h"
+#include "reading_client.h"
 #include "test.h"
 #include "trace_client.h"
 
@@ -184,6 +185,7 @@ TEST(bert_edited)
     pass_bert(&want);
     fixture_serve("--models", directory);
     edited_client_expect("bert", IDS_FIELD TYPES_FIELD, &want, pass_bert);
+    reading_client_expect_repeats("bert", IDS_FIELD TYPES_FIELD, IDS, TOKENS, &want);
     fixture_stop(NULL);
     published_close();
 }

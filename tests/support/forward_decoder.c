@@ -7,6 +7,7 @@
 #include "fixture.h"
 #include "forward_edits.h"
 #include "forward_session.h"
+#include "reading_client.h"
 #include "request_text.h"
 #include "trace_client.h"
 
@@ -177,6 +178,7 @@ void decoder_case_check(const struct decoder_case *decoder)
     if (forward.logits.data)
         trace_client_expect_predictions(&client, decoder->name, whole, positions, 3, &forward);
     expect_laws(decoder->name, first, whole, !decoder->is_bidirectional);
+    reading_client_expect_repeats(decoder->name, whole, decoder_tokens(), decoder_length, &forward);
     if (decoder_length <= EDITED_LENGTH_MAX && decoder->layers <= EDITED_LAYERS_MAX)
         edited_client_expect(decoder->name, whole, &forward, decoder->pass);
     fixture_stop(NULL);

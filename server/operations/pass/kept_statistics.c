@@ -12,7 +12,7 @@
 enum { TASK_ROWS = 256, SIDE_ROWS = 4 };
 
 struct kept_sum {
-    double entropy, distance, first, previous, self, delimiters;
+    double entropy, distance, first, previous, self, delimiters, duplicate, induction;
 };
 
 static int64_t bands_of(const struct kept_layer *layer)
@@ -28,6 +28,9 @@ bool kept_statistics_plan(struct kept_statistics *statistics, struct kept_trace 
         arena_calloc(arena, (size_t)kept->layer_count + 1, sizeof *statistics->first_task);
     if (!statistics->first_task)
         return false;
+    for (int s = 0; s < MODEL_STREAMS_MAX; s++)
+        if (!kept_repeats_make(&statistics->repeats[s], &kept->tokens[s], arena))
+            return false;
     for (int64_t i = 0; i < kept->layer_count; i++)
         statistics->first_task[i + 1] =
             statistics->first_task[i] + kept->layers[i].q_heads * bands_of(&kept->layers[i]);
@@ -81,6 +84,7 @@ struct block {
     const float *weights, *masked; /* [rows][count] */
     int64_t first, count;
     int64_t delimiters[ATTN_MAP_TILE_KEYS], delimiter_count;
+    const struct kept_repeats *repeats; /* NULL: the keys are not the rows' own tokens */
 };
 
 static void find_delimiters(struct block *block, const struct token_list *tokens)
@@ -138,6 +142,9 @@ static void add_row(struct kept_sum *sum, const struct block *block, int64_t r, 
         sum->previous += (double)weights[row - 1 - first];
     if (row >= first && row < first + count)
         sum->self += (double)weights[row - first];
+    if (block->repeats)
+        kept_repeats_add(block->repeats, row, weights, first, count, &sum->duplicate,
+                         &sum->induction);
 }
 
 /* Adds n rows from number row of the map on. */
@@ -156,14 +163,25 @@ static void add_rows(struct kept_sum *sum, const struct block *block, int64_t ro
     }
 }
 
-static void run_head(struct kept_sum *sum, const struct kept_trace *kept,
+/* Where the tokens of a layer's rows stood before; NULL: they are not known, or not its keys. */
+static const struct kept_repeats *repeats_of(const struct kept_statistics *statistics,
+                                             const struct kept_layer *layer)
+{
+    const struct kept_repeats *repeats = &statistics->repeats[layer->key_stream];
+    return !layer->is_cross && repeats->count > 0 ? repeats : NULL;
+}
+
+static void run_head(struct kept_sum *sum, const struct kept_statistics *statistics,
                      const struct kept_layer *layer, int64_t head, int64_t band, char *memory)
 {
+    const struct kept_trace *kept = statistics->kept;
     struct attn_map_tile tile = whole_map(layer, head);
     float *weights = (float *)(void *)memory;
     float *masked = (float *)(void *)(memory + block_bytes());
     void *workspace = memory + 2 * block_bytes();
-    struct block block = { .weights = weights, .masked = masked };
+    struct block block = { .weights = weights,
+                           .masked = masked,
+                           .repeats = repeats_of(statistics, layer) };
     const int64_t end =
         (band + 1) * TASK_ROWS < layer->q_len ? (band + 1) * TASK_ROWS : layer->q_len;
     for (int64_t row = band * TASK_ROWS; row < end; row += ATTN_MAP_TILE_ROWS) {
@@ -194,15 +212,18 @@ void kept_statistics_run(const struct kept_statistics *statistics, int64_t task,
         i++;
     const struct kept_layer *layer = &statistics->kept->layers[i];
     const int64_t of_layer = task - statistics->first_task[i];
-    run_head(&statistics->sums[task], statistics->kept, layer, of_layer / bands_of(layer),
+    run_head(&statistics->sums[task], statistics, layer, of_layer / bands_of(layer),
              of_layer % bands_of(layer), workspace);
 }
 
 /* ------------------------------------------------------------------- the end -- */
 
-static struct kept_head mean_of(const struct kept_trace *kept, const struct kept_layer *layer,
-                                const struct kept_sum *sums, int64_t count)
+static struct kept_head mean_of(const struct kept_statistics *statistics,
+                                const struct kept_layer *layer, const struct kept_sum *sums,
+                                int64_t count)
 {
+    const struct kept_repeats *repeats = repeats_of(statistics, layer);
+    const double repeated = repeats ? (double)repeats->rows : 0;
     struct kept_sum all = { 0 };
     for (int64_t i = 0; i < count; i++) {
         all.entropy += sums[i].entropy;
@@ -211,9 +232,11 @@ static struct kept_head mean_of(const struct kept_trace *kept, const struct kept
         all.previous += sums[i].previous;
         all.self += sums[i].self;
         all.delimiters += sums[i].delimiters;
+        all.duplicate += sums[i].duplicate;
+        all.induction += sums[i].induction;
     }
     const double n = (double)layer->q_len;
-    const bool has_tokens = kept->tokens[layer->key_stream].count > 0;
+    const bool has_tokens = statistics->repeats[layer->key_stream].count > 0;
     return (struct kept_head){
         .entropy = (float)fmax(all.entropy / n, 0),
         .distance = layer->is_cross ? NAN : (float)(all.distance / n),
@@ -221,6 +244,8 @@ static struct kept_head mean_of(const struct kept_trace *kept, const struct kept
         .previous = layer->is_cross ? NAN : (float)(all.previous / n),
         .self = layer->is_cross ? NAN : (float)(all.self / n),
         .delimiters = has_tokens ? (float)(all.delimiters / n) : NAN,
+        .duplicate = repeated > 0 ? (float)(all.duplicate / repeated) : NAN,
+        .induction = repeated > 0 ? (float)(all.induction / repeated) : NAN,
     };
 }
 
@@ -234,7 +259,7 @@ struct kept_head *kept_statistics_finish(const struct kept_statistics *statistic
         const int64_t bands = bands_of(layer);
         for (int64_t h = 0; h < layer->q_heads; h++)
             heads[number++] = mean_of(
-                kept, layer, statistics->sums + statistics->first_task[i] + h * bands, bands);
+                statistics, layer, statistics->sums + statistics->first_task[i] + h * bands, bands);
     }
     return heads;
 }

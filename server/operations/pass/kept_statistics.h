@@ -7,12 +7,18 @@
  *     previous     the weight of the key before the row's own; 0 for row 0
  *     self         the weight of the row's own key
  *     delimiters   the weights of special tokens together
+ *     duplicate    over the rows whose token stood before: the weights of the same token before
+ *                  the row together
+ *     induction    the same of the keys behind those (Olsson et al. 2022, "In-context Learning and
+ *                  Induction Heads")
  *
- * Rows and keys of cross attention are of two texts, so distance, previous and self are NAN there.
- * delimiters is NAN where the keys are no tokens. */
+ * Rows and keys of cross attention are of two texts, so distance, previous, self, duplicate and
+ * induction are NAN there. delimiters is NAN where the keys are no tokens, and so are duplicate and
+ * induction, which are NAN where no token stood before, too. */
 #ifndef ATTND_KEPT_STATISTICS_H
 #define ATTND_KEPT_STATISTICS_H
 
+#include "operations/pass/kept_repeats.h"
 #include "operations/pass/kept_trace.h"
 
 /* The statistics of a kept trace on their way: tasks of one stage, each for some rows of a head. */
@@ -20,6 +26,7 @@ struct kept_statistics {
     struct kept_trace *kept;
     int64_t *first_task;   /* [layer_count + 1] */
     struct kept_sum *sums; /* [task] */
+    struct kept_repeats repeats[MODEL_STREAMS_MAX];
 };
 
 /* Makes room in the arena. False: no memory. */

@@ -52,7 +52,7 @@ struct kept_layer {
 /* Means over the rows of one head. NAN: has no meaning, as "previous" of cross attention. */
 struct kept_head {
     float entropy; /* of the row's weights, in nats */
-    float distance, first, previous, self, delimiters;
+    float distance, first, previous, self, delimiters, duplicate, induction;
 };
 
 struct kept_trace {

@@ -161,6 +161,8 @@ struct trace_item {
     const char *model_name;
     struct byte_slice text, pair, decoder_text;
     bool has_special, no_special; /* "special": false */
+    bool has_probe;               /* random tokens twice, in place of a text */
+    int probe;                    /* the one that there is */
     bool has_tokens, has_token_types, has_decoder_tokens, has_attention_mask;
     const int64_t *tokens, *token_types, *decoder_tokens, *attention_mask;
     int64_t token_count, token_type_count, decoder_token_count, attention_mask_count;

@@ -158,7 +158,10 @@ static bool take_tokens(struct trace_request *request, struct trace_item *item, 
 {
     const struct model_embedding *embedding = &item->model->forward->streams[stream].embedding;
     struct token_list *list = &item->streams[stream].tokens;
-    if (item->has_tokens) {
+    if (item->has_probe) {
+        if (!trace_take_probe(item, embedding->tokens.count, request->arena, list, fault))
+            return false;
+    } else if (item->has_tokens) {
         if (item->text.data)
             return fault_set_at(fault, "/tokens", FAULT_FIELD,
                                 "both text and tokens came; expected one of them");
@@ -313,7 +316,7 @@ static bool has_input(const struct trace_item *item, enum model_input input)
     case MODEL_INPUT_FEATURES:
         return item->features.data;
     default:
-        return item->text.data || item->has_tokens;
+        return item->text.data || item->has_tokens || item->has_probe;
     }
 }
 
@@ -346,7 +349,10 @@ static const char *field_of(const struct trace_item *item, int stream)
 {
     if (is_decoder(item->model->forward, stream))
         return item->decoder_text.data ? "/decoder_text" : "/decoder_tokens";
-    return item->streams[stream].is_given ? "/embeddings" : item->has_tokens ? "/tokens" : "/text";
+    return item->streams[stream].is_given ? "/embeddings"
+           : item->has_probe              ? "/probe"
+           : item->has_tokens             ? "/tokens"
+                                          : "/text";
 }
 
 static bool check_length(const struct trace_item *item, int i, struct fault *fault)
@@ -388,6 +394,7 @@ static bool check_given(const struct trace_item *item, struct fault *fault)
     const struct given_input givens[] = {
         { "/text", item->text.data, MODEL_INPUT_TOKENS },
         { "/tokens", item->has_tokens, MODEL_INPUT_TOKENS },
+        { "/probe", item->has_probe, MODEL_INPUT_TOKENS },
         { "/pixels", item->pixels.data, MODEL_INPUT_PIXELS },
         { "/features", item->features.data, MODEL_INPUT_FEATURES },
     };

@@ -29,6 +29,10 @@ bool trace_plan(struct trace_request *request, struct trace_groups *groups,
  * once. */
 bool trace_plan_inputs(struct trace_request *request, struct trace_item *item, struct fault *fault);
 
+/* The tokens of a probe, of ids below id_end (trace_probe.c). */
+bool trace_take_probe(const struct trace_item *item, int64_t id_end, struct arena *arena,
+                      struct token_list *list, struct fault *fault);
+
 /* Resolves the edits for the model. The inputs are planned. */
 bool trace_plan_edits(struct trace_request *request, struct trace_item *item, struct fault *fault);
 
