@@ -434,6 +434,7 @@ static void say_results(struct writer *writer, const struct trace_item *item)
     for (int64_t i = 0; i < item->answered_count; i++)
         say_layer(writer, &item->answered[i]);
     writer->kind->end(writer);
+    say_tensor(writer, "span_scores", &item->span_scores);
     for (int i = 0; item->has_final_rows && i < stream_count; i++)
         say_tensor(writer, final_name(item, i), &item->streams[i].rows);
     say_predictions(writer, item);

@@ -35,31 +35,61 @@ static bool read_append(struct field_reader *reader, const struct value *value, 
 }
 
 /* [[start, end], ...] */
-static bool read_spans(struct field_reader *reader, const struct value *value, void *into)
+static bool read_ranges(struct field_reader *reader, const struct value *value,
+                        const struct attn_map_range **into, int64_t *into_count)
 {
     static const struct field ENDS = { .kind = FIELD_INTEGERS };
     const char *expected = "a list of [start, end]";
-    struct trace_item *item = into;
     const struct json_numbers *numbers = field_read_numbers(reader, value, expected);
     const int64_t *ends;
     int64_t count;
     if (!numbers)
         return false;
     if (numbers->count > 0 && (numbers->rank != 2 || numbers->shape[1] != 2))
-        return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE, "spans is not %s",
-                            expected);
+        return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE, "%s is not %s",
+                            reader->name, expected);
     reader->field = &ENDS;
-    struct attn_map_range *spans =
-        arena_calloc(reader->arena, (size_t)numbers->count / 2, sizeof *spans);
-    if (!spans)
+    struct attn_map_range *ranges =
+        arena_calloc(reader->arena, (size_t)numbers->count / 2, sizeof *ranges);
+    if (!ranges)
         return fault_no_memory(reader->fault);
     if (!field_copy_integers(reader, numbers, &ends, &count))
         return false;
     for (int64_t i = 0; i < count / 2; i++)
-        spans[i] = (struct attn_map_range){ ends[2 * i], ends[2 * i + 1] };
-    item->spans = spans;
-    item->span_count = count / 2;
+        ranges[i] = (struct attn_map_range){ ends[2 * i], ends[2 * i + 1] };
+    *into = ranges;
+    *into_count = count / 2;
     return true;
+}
+
+static bool read_spans(struct field_reader *reader, const struct value *value, void *into)
+{
+    struct trace_item *item = into;
+    return read_ranges(reader, value, &item->spans, &item->span_count);
+}
+
+static bool read_row_spans(struct field_reader *reader, const struct value *value, void *into)
+{
+    struct trace_item *item = into;
+    return read_ranges(reader, value, &item->row_spans, &item->row_span_count);
+}
+
+/* A matrix, or the name of one beside the model. */
+static bool read_head_weights(struct field_reader *reader, const struct value *value, void *into)
+{
+    static const struct field MATRIX = { .name = "head_weights",
+                                         .kind = FIELD_ARRAY,
+                                         .flags = FIELD_TENSOR,
+                                         .offset = AT(head_weights) };
+    struct trace_item *item = into;
+    if (value->kind == VALUE_STRING) {
+        item->head_weights_name = value->string;
+        return true;
+    }
+    if (value->kind != VALUE_NUMBERS && value->kind != VALUE_TENSOR && value->kind != VALUE_LIST)
+        return field_wrong_type(reader, value, "a matrix [layers][heads], or a name");
+    reader->field = &MATRIX;
+    return field_read_array(reader, value, item);
 }
 
 static bool read_span_texts(struct field_reader *reader, const struct value *value, void *into)
@@ -201,6 +231,12 @@ static const struct field ROWS[] = {
     { .name = "spans", .kind = FIELD_OWN, .own = read_spans },
     { .name = "span_texts", .kind = FIELD_OWN, .own = read_span_texts },
     INTEGERS_OF(rows, row, FIELD_NEGATIVE),
+    { .name = "row_spans", .kind = FIELD_OWN, .own = read_row_spans, .has = AT(has_row_spans) },
+    { .name = "head_weights",
+      .kind = FIELD_OWN,
+      .flags = FIELD_TENSOR,
+      .own = read_head_weights,
+      .has = AT(has_head_weights) },
     { .name = "top_k_tokens",
       .kind = FIELD_INTEGER,
       .offset = AT(top_k_tokens),

@@ -8,15 +8,148 @@
 
 static const double TOLERANCE = 1e-5;
 
-static cJSON *trace(const char *model, const char *fields, const char *more)
+static cJSON *trace(struct http_client *to, const char *model, const char *fields, const char *more)
 {
     struct request_text body = { .data = NULL };
     request_text_add(&body, "{\"model\":\"%s\",", model);
     request_text_add(&body, "%s,", fields);
     request_text_add(&body, "%s}", more);
-    cJSON *answer = answer_post(&client, "/v1/trace", body.data);
+    cJSON *answer = answer_post(to, "/v1/trace", body.data);
     free(body.data);
     return answer;
+}
+
+static void expect_numbers(const cJSON *answer, const char *where, const char *name, int rank,
+                           const int64_t *shape, const double *want, double tolerance)
+{
+    int64_t count = 1;
+    double *got = answer_numbers(answer, name, rank, shape);
+    for (int i = 0; i < rank; i++)
+        count *= shape[i];
+    for (int64_t i = 0; i < count; i++)
+        if (!(fabs(got[i] - want[i]) <= tolerance * (1 + fabs(want[i]))))
+            fail_msg("%s: %s[%d] is %.9g, not %.9g", where, name, (int)i, got[i], want[i]);
+    free(got);
+}
+
+/* Layers of one kind, which are neighbours. */
+struct kind_of_layers {
+    const char *kind;
+    const struct forward_layer *layers;
+    int first, count; /* the model's numbers */
+    int64_t rows, keys;
+};
+
+static struct kind_of_layers kind_at(const struct forward *want, int place)
+{
+    const struct forward_layer *layers = &want->layers[place];
+    struct kind_of_layers of = { .kind = layers->kind,
+                                 .layers = layers,
+                                 .first = want->first_layer + place,
+                                 .rows = layers->inputs.count };
+    of.keys = layers->key_inputs.data ? layers->key_inputs.count : of.rows;
+    while (place + of.count < want->layer_count && strcmp(layers[of.count].kind, of.kind) == 0)
+        of.count++;
+    return of;
+}
+
+static const cJSON *layer_of(const cJSON *answer, int place)
+{
+    const cJSON *layer =
+        cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(answer, "layers"), place);
+    assert_non_null(layer);
+    return layer;
+}
+
+/* ------------------------------------------------------------------------ spans -- */
+
+/* Of the first rows alone, and of the others: some twice. */
+static const int ROW_SPANS[][2] = { { 0, 1 }, { 1, 5 }, { 3, 4 }, { 2, 2 } };
+static const int SPANS[][2] = { { 0, 2 }, { 1, 4 }, { 3, 3 } };
+enum { ROW_SPAN_COUNT = 4, SPAN_COUNT = 3 };
+#define SPAN_FIELDS                                                                                \
+    "\"spans\":[[0,2],[1,4],[3,3]],\"row_spans\":[[0,1],[1,5],[3,4],[2,2]],\"kinds\":[\"%s\"]"
+
+static void sum_spans(const struct kind_of_layers *of, int place, int64_t head, double *sums)
+{
+    const double *weights = of->layers[place].maps.weights + head * of->rows * of->keys;
+    for (int r = 0; r < ROW_SPAN_COUNT; r++)
+        for (int s = 0; s < SPAN_COUNT; s++) {
+            double *sum = &sums[r * SPAN_COUNT + s];
+            *sum = 0;
+            for (int64_t i = ROW_SPANS[r][0]; i < ROW_SPANS[r][1]; i++)
+                for (int64_t j = SPANS[s][0]; j < SPANS[s][1]; j++)
+                    *sum += weights[i * of->keys + j];
+        }
+}
+
+static double head_weight(int place, int64_t head)
+{
+    return (double)((place * 7 + (int)head * 3) % 5 - 2) / 4;
+}
+
+static void expect_spans(struct http_client *to, const char *model, const char *fields,
+                         const struct kind_of_layers *of, double tolerance)
+{
+    char more[300];
+    const int64_t heads = of->layers[0].heads;
+    const int64_t shape[] = { heads, ROW_SPAN_COUNT, SPAN_COUNT };
+    double sums[64 * ROW_SPAN_COUNT * SPAN_COUNT];
+    assert_true(heads <= 64);
+    snprintf(more, sizeof more, SPAN_FIELDS, of->kind);
+    cJSON *answer = trace(to, model, fields, more);
+    for (int i = 0; i < of->count; i++) {
+        for (int64_t h = 0; h < heads; h++)
+            sum_spans(of, i, h, sums + h * ROW_SPAN_COUNT * SPAN_COUNT);
+        expect_numbers(layer_of(answer, i), model, "spans", 3, shape, sums, 4 * tolerance);
+    }
+    cJSON_Delete(answer);
+}
+
+static void expect_scores(struct http_client *to, const char *model, const char *fields,
+                          const struct kind_of_layers *of, double tolerance)
+{
+    struct request_text more = { .data = NULL };
+    const int64_t heads = of->layers[0].heads, shape[] = { ROW_SPAN_COUNT, SPAN_COUNT };
+    double sums[ROW_SPAN_COUNT * SPAN_COUNT], scores[ROW_SPAN_COUNT * SPAN_COUNT] = { 0 };
+    double most = 0;
+    request_text_add(&more, SPAN_FIELDS ",\"head_weights\":[", of->kind);
+    for (int i = 0; i < of->count; i++)
+        for (int64_t h = 0; h < heads; h++) {
+            const double weight = head_weight(i, h);
+            request_text_add(&more, "%s%g%s",
+                             h > 0   ? ","
+                             : i > 0 ? ",["
+                                     : "[",
+                             weight, h + 1 == heads ? "]" : "");
+            sum_spans(of, i, h, sums);
+            most += fabs(weight);
+            for (int k = 0; k < ROW_SPAN_COUNT * SPAN_COUNT; k++)
+                scores[k] += weight * sums[k];
+        }
+    request_text_add(&more, "]");
+    cJSON *answer = trace(to, model, fields, more.data);
+    for (int i = 0; i < of->count; i++)
+        assert_null(cJSON_GetObjectItemCaseSensitive(layer_of(answer, i), "spans"));
+    expect_numbers(answer, model, "span_scores", 2, shape, scores, 4 * (1 + most) * tolerance);
+    cJSON_Delete(answer);
+    free(more.data);
+}
+
+/* ------------------------------------------------------------------------- all -- */
+
+void reading_client_expect(struct http_client *to, const char *model, const char *fields,
+                           const struct forward *want, double tolerance)
+{
+    for (int place = 0; place < want->layer_count;) {
+        const struct kind_of_layers of = kind_at(want, place);
+        const bool has_spans = strcmp(of.kind, "decoder") != 0 && of.rows >= 5 && of.keys >= 4;
+        if (has_spans) {
+            expect_spans(to, model, fields, &of, tolerance);
+            expect_scores(to, model, fields, &of, tolerance);
+        }
+        place += of.count;
+    }
 }
 
 /* -------------------------------------------------------------- statistics -- */
@@ -60,7 +193,7 @@ void reading_client_expect_repeats(const char *model, const char *fields, const 
                                    int64_t count, const struct forward *want)
 {
     char path[160];
-    cJSON *kept = trace(model, fields, "\"outputs\":[],\"keep\":\"1m\"");
+    cJSON *kept = trace(&client, model, fields, "\"outputs\":[],\"keep\":\"1m\"");
     const char *id = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(kept, "trace"));
     assert_non_null(id);
     snprintf(path, sizeof path, "/v1/traces/%s/statistics", id);

@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "answer.h"
+#include "reading_client.h"
 #include "request_text.h"
 
 /* Of a row, relative in the 2-norm, also after more than 12 layers; of a weight; of a logarithm; of
@@ -173,6 +174,7 @@ static void expect(struct http_client *client, const char *model, const char *fi
         expect_rows(answer, model, "encoder_hidden_states", want->encoder_hidden_states);
     print_message("%s: rows %.1e, weights %.1e, lse %.1e\n", model, worst.row, worst.weight,
                   worst.logarithm);
+    reading_client_expect(client, model, fields, want, worst.weight_tolerance);
     if (want->first_layer == 0 && !worst.is_edited)
         expect_same_from_embeddings(client, model, fields, answer);
     cJSON_Delete(answer);

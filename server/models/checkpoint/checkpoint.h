@@ -65,6 +65,11 @@ typedef int32_t checkpoint_find_token(const struct tokenizer *tokenizer, const c
 bool checkpoint_ends_set(struct model *model, const char *const *texts, int count,
                          checkpoint_find_token *find, struct fault *fault);
 
+/* Sets the model's head_weights from the text of its head_weights.json, which may be NULL; refused
+ * may say why before the text is read. False: no memory. */
+bool checkpoint_head_weights_set(struct model *model, const char *text, const char *refused,
+                                 struct fault *fault);
+
 /* ---------------------------------------------------- for checkpoint*.c only -- */
 
 /* What is refused because something of it is not understood (checkpoint_check.c): without it the

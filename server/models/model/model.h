@@ -68,6 +68,13 @@ struct model_layer {
     struct model_relative_bias relative_bias;
 };
 
+/* Weights of heads under a name, which a trace may ask for. */
+struct model_head_weights {
+    const char *name;
+    int64_t layers, heads;
+    const float *values; /* [layers][heads] */
+};
+
 struct model {
     char name[MODEL_NAME_MAX + 1];
     int64_t version;       /* the number of its folder; 1 without one */
@@ -94,6 +101,9 @@ struct model {
     struct model_storage *storage;
     const int64_t *end_ids; /* [end_id_count]: tokens that end a text */
     int64_t end_id_count;
+    const struct model_head_weights *head_weights; /* [head_weight_count] */
+    int64_t head_weight_count;
+    const char *head_weights_reason; /* why their file was refused; NULL: it was not */
     int64_t created_s; /* when its file was written, seconds since 1970; 0: it is built in */
 };
 

@@ -235,20 +235,28 @@ static bool open_tokenizer(struct model *model, const char *folder, const char *
     return model->tokenizer_reason || fault_no_memory(fault);
 }
 
-/* How a picture becomes pixels; folder NULL: the model's config lies in no folder. */
-static bool open_pixels(struct model *model, const char *folder, const char *root,
-                        struct fault *fault)
+/* The text of a file in the folder, or NULL with the reason in refused; neither where there is no
+ * such file, or folder is NULL. */
+static char *read_beside(const char *folder, const char *root, const char *name,
+                         struct fault *refused)
+{
+    char path[PATH_MAX];
+    const bool is_there = folder
+                          && snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path
+                          && access(path, F_OK) == 0;
+    return is_there && (!root || check_links(folder, root, refused))
+               ? model_mapping_read_text(path, refused)
+               : NULL;
+}
+
+/* What a file in the folder says, by the function that reads its text. */
+static bool open_text(struct model *model, const char *folder, const char *root, const char *name,
+                      bool (*set)(struct model *, const char *, const char *, struct fault *),
+                      struct fault *fault)
 {
     struct fault refused = { .code = FAULT_NONE };
-    char path[PATH_MAX], *text = NULL;
-    const bool is_there =
-        folder
-        && snprintf(path, sizeof path, "%s/preprocessor_config.json", folder) < (int)sizeof path
-        && access(path, F_OK) == 0;
-    if (is_there && (!root || check_links(folder, root, &refused)))
-        text = model_mapping_read_text(path, &refused);
-    const bool good = checkpoint_pixels_set(
-        model, text, refused.code == FAULT_NONE ? NULL : refused.message, fault);
+    char *text = read_beside(folder, root, name, &refused);
+    const bool good = set(model, text, refused.code == FAULT_NONE ? NULL : refused.message, fault);
     free(text);
     return good;
 }
@@ -282,8 +290,13 @@ static bool open_beside(struct model *model, const struct model_files *files, st
         return fault_no_memory(fault);
     if (slash)
         *slash = '\0';
+    /* Without a folder, the config lies in none. */
+    const char *beside = slash ? folder : NULL;
     const bool good = (!slash || open_tokenizer(model, folder, files->root, fault))
-                      && open_pixels(model, slash ? folder : NULL, files->root, fault)
+                      && open_text(model, beside, files->root, "preprocessor_config.json",
+                                   checkpoint_pixels_set, fault)
+                      && open_text(model, beside, files->root, "head_weights.json",
+                                   checkpoint_head_weights_set, fault)
                       && (!slash || open_ends(model, files, folder, fault));
     free(folder);
     return good;

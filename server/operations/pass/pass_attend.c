@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* Turns: mask, bias and given weights; the stages of the plan, with edits of heads between the last
- * but the output projection and it; what is kept. */
+ * but the output projection and it; what is kept; what is read (pass_read.c). */
 enum { KEEP_TURN = ATTN_LAYER_STAGES_MAX + 2 };
 
 /* Outputs of attention that a trace answers. */
@@ -73,13 +73,12 @@ static bool has_context(const struct pass *pass, const struct pass_sequence *seq
 }
 
 /* Sums over spans replace the map of weights. */
-static void set_spans(const struct pass_step *step, struct pass_sequence *sequence)
+static void set_spans(const struct pass_step *step, struct pass_sequence *sequence, float *sums)
 {
     struct infer_item *item = sequence->attention;
     const struct trace_stream *stream = &sequence->item->streams[step->stream];
-    const struct trace_layer *answered = sequence->answered[step->layer];
     item->outputs[ATTN_OUTPUT_WEIGHTS] = true;
-    item->results[ATTN_OUTPUT_WEIGHTS] = (void *)answered->tensors[TRACE_SPANS].values;
+    item->results[ATTN_OUTPUT_WEIGHTS] = sums;
     item->has_weight_map = true;
     item->weight_map = (struct attn_weight_map){ .heads = ATTN_MAP_EACH,
                                                  .row_list = stream->span_rows,
@@ -98,9 +97,9 @@ static struct kept_layer *kept_layer_of(const struct pass_sequence *sequence,
                : NULL;
 }
 
-/* Returns whether there is anything to compute. */
+/* Returns whether there is anything to compute. spans: where sums over them go, or NULL. */
 static bool set_outputs(const struct pass *pass, const struct pass_step *step,
-                        struct pass_sequence *sequence)
+                        struct pass_sequence *sequence, float *spans)
 {
     struct infer_item *item = sequence->attention;
     const struct trace_layer *answered = sequence->answered[step->layer];
@@ -124,8 +123,8 @@ static bool set_outputs(const struct pass *pass, const struct pass_step *step,
             item->results[ATTN_OUTPUT_LSE] = kept_layer_of(sequence, step)->lse;
         is_any = true;
     }
-    if (answered && answered->tensors[TRACE_SPANS].values) {
-        set_spans(step, sequence);
+    if (spans) {
+        set_spans(step, sequence, spans);
         is_any = true;
     }
     return is_any;
@@ -188,9 +187,12 @@ static bool plan_sequence(struct pass *pass, const struct pass_step *step,
                           struct fault *fault)
 {
     struct infer_item *item = sequence->attention;
+    float *spans;
     reset_item(item, step);
     set_inputs(pass, step, sequence);
-    if (!set_outputs(pass, step, sequence))
+    if (!pass_read_plan(pass, step, sequence, work, &spans, fault))
+        return false;
+    if (!set_outputs(pass, step, sequence, spans))
         return true; /* a plan without stages */
     if (!pass_edit_mask(pass, step, sequence, fault)
         || !pass_edit_given(pass, step, sequence, work, fault))
@@ -317,7 +319,7 @@ static int64_t attend_tasks(struct pass *pass, const struct pass_step *step, int
 {
     int64_t count = 0;
     if (turn > KEEP_TURN)
-        return PASS_OVER;
+        return pass_read_tasks(pass, step, turn - KEEP_TURN - 1, fault);
     if (turn == 0 && !begin_layer(pass, step, fault))
         return 0;
     for (int64_t i = 0; i < pass->sequence_count; i++) {
@@ -347,6 +349,10 @@ static void attend_run(const struct pass *pass, const struct pass_step *step, in
                        int64_t task, void *workspace)
 {
     int64_t i = 0;
+    if (turn > KEEP_TURN) {
+        pass_read_run(pass, step, turn - KEEP_TURN - 1, task, workspace);
+        return;
+    }
     while (pass->first_task[i + 1] <= task)
         i++;
     const struct infer_item *item = pass->sequences[i].attention;

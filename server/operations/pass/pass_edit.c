@@ -192,17 +192,6 @@ static int64_t hidden_heads(const struct pass *pass, const struct pass_sequence 
     return heads;
 }
 
-/* Room for count of these; false with a fault. */
-static bool keep_room(struct pass *pass, struct pass_room *room, int64_t count, size_t size,
-                      struct fault *fault)
-{
-    if (room->memory && count <= room->count)
-        return true;
-    room->memory = pass_alloc(pass, count, size, fault);
-    room->count = count;
-    return room->memory != NULL;
-}
-
 bool pass_edit_mask(struct pass *pass, const struct pass_step *step, struct pass_sequence *sequence,
                     struct fault *fault)
 {
@@ -213,7 +202,7 @@ bool pass_edit_mask(struct pass *pass, const struct pass_step *step, struct pass
         return true;
     if (__builtin_mul_overflow(heads * rows, keys, &count))
         return fault_no_memory(fault);
-    if (!keep_room(pass, &sequence->hidden, count, 1, fault))
+    if (!pass_keep_room(pass, &sequence->hidden, count, 1, fault))
         return false;
     sequence->attention->masking.mask =
         attn_tensor_dense(sequence->hidden.memory, ATTN_BOOL, 1, heads, rows, keys);
@@ -294,9 +283,9 @@ bool pass_edit_given(struct pass *pass, const struct pass_step *step,
         return fault_no_memory(fault);
     if (numbers == 0)
         return true;
-    if (!keep_room(pass, &sequence->given, rows, sizeof(float *), fault)
-        || !keep_room(pass, &sequence->given_weights, numbers, sizeof(float), fault)
-        || !keep_room(pass, &sequence->seen, keys_of(sequence, step), sizeof(bool), fault))
+    if (!pass_keep_room(pass, &sequence->given, rows, sizeof(float *), fault)
+        || !pass_keep_room(pass, &sequence->given_weights, numbers, sizeof(float), fault)
+        || !pass_keep_room(pass, &sequence->seen, keys_of(sequence, step), sizeof(bool), fault))
         return false;
     memset(sequence->given.memory, 0, (size_t)rows * sizeof(float *));
     sequence->attention->given = sequence->given.memory;

@@ -50,6 +50,7 @@ struct pass_sequence {
     struct pass_room given;         /* const float *: the rows of given weights, */
     struct pass_room given_weights; /* float: these weights, */
     struct pass_room seen;          /* bool: and the keys that a row sees */
+    struct pass_room spans;         /* float: sums over spans, before those over rows or layers */
     void *scratch;                  /* of attention, for the layer that needs most */
     size_t scratch_bytes;
 };
@@ -132,6 +133,20 @@ void pass_edit_give(const struct pass *pass, const struct pass_step *step,
  * doing so. */
 bool pass_edit_has_heads(const struct pass_sequence *sequence, const struct pass_step *step);
 void pass_edit_heads(const struct pass_step *step, const struct pass_sequence *sequence);
+
+/* What is read of a layer's attention (pass_read.c). While its item is planned: memory for it, and
+ * where sums over spans go, *spans, NULL without such. When all stages have run, further turns,
+ * counted from 0, as of a step. */
+bool pass_read_plan(struct pass *pass, const struct pass_step *step, struct pass_sequence *sequence,
+                    struct attn_work *work, float **spans, struct fault *fault);
+int64_t pass_read_tasks(struct pass *pass, const struct pass_step *step, int turn,
+                        struct fault *fault);
+void pass_read_run(const struct pass *pass, const struct pass_step *step, int turn, int64_t task,
+                   void *workspace);
+
+/* Room for count of these; false with a fault. */
+bool pass_keep_room(struct pass *pass, struct pass_room *room, int64_t count, size_t size,
+                    struct fault *fault);
 
 /* When all steps are planned: memory for the attention layer that needs most of it. */
 bool pass_attend_allocate(struct pass *pass, struct fault *fault);

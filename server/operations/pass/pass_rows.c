@@ -21,6 +21,16 @@ void *pass_alloc(struct pass *pass, int64_t count, size_t size, struct fault *fa
     return memory;
 }
 
+bool pass_keep_room(struct pass *pass, struct pass_room *room, int64_t count, size_t size,
+                    struct fault *fault)
+{
+    if (room->memory && count <= room->count)
+        return true;
+    room->memory = pass_alloc(pass, count, size, fault);
+    room->count = count;
+    return room->memory != NULL;
+}
+
 static int64_t rows_per_task(int64_t columns)
 {
     return columns >= PASS_TASK_NUMBERS ? 1 : PASS_TASK_NUMBERS / (columns > 0 ? columns : 1);

@@ -50,7 +50,7 @@ enum trace_output {
  *     attention_output  [q][d_out]: after the output projection, before the residual
  *
  * spans is asked for by the spans of the item: [heads][rows][spans], the sum of the weights of the
- * span's keys. */
+ * span's keys; of row_spans in place of rows, the sums over these rows. */
 #define TRACE_TENSOR_MAP(X)                                                                        \
     X(WEIGHTS, weights, WEIGHTS)                                                                   \
     X(LSE, lse, LSE)                                                                               \
@@ -83,6 +83,7 @@ struct trace_layer {
     int64_t number;   /* as in GET /v1/models/{model} */
     const char *kind; /* the same */
     bool is_answered[TRACE_TENSOR_COUNT];
+    bool has_spans; /* they are summed up, for the answer of the layer or for span_scores */
     struct trace_tensor tensors[TRACE_TENSOR_COUNT]; /* values NULL: not in the answer */
     const int64_t *indices; /* of a weight map with top_k, of the shape of weights; else NULL */
 };
@@ -183,8 +184,14 @@ struct trace_item {
     int64_t span_text_count;
     bool has_rows; /* of spans; else all rows */
     const int64_t *rows;
-    int64_t row_count;    /* negative rows count from the end */
-    int64_t top_k_tokens; /* 0: absent, which is 5 */
+    int64_t row_count; /* negative rows count from the end */
+    bool has_row_spans;
+    const struct attn_map_range *row_spans; /* sums over rows too; not with rows */
+    int64_t row_span_count;
+    bool has_head_weights;         /* spans of all layers and heads, weighted, in one table */
+    struct array head_weights;     /* [layers answered][heads]; or */
+    const char *head_weights_name; /* the name of such beside the model */
+    int64_t top_k_tokens;          /* 0: absent, which is 5 */
     bool has_positions;
     const int64_t *positions; /* of predictions; negative ones count from the end */
     int64_t position_count;
@@ -209,7 +216,10 @@ struct trace_item {
     struct trace_stream streams[MODEL_STREAMS_MAX];
     struct trace_layer *answered; /* [answered_count], in the order of their numbers */
     int64_t answered_count;
-    bool has_final_rows; /* the streams' rows are in the answer */
+    const float *layer_weights;      /* [answered_count][heads], of head_weights; NULL: none */
+    struct trace_tensor span_scores; /* [rows or row_spans][spans]; only if asked, */
+    double *span_sums;               /* and the same before it is rounded */
+    bool has_final_rows;             /* the streams' rows are in the answer */
     struct trace_predictions predictions;
     struct trace_score *scores; /* [score_count], of logprobs and targets */
     int64_t score_count;

@@ -49,6 +49,14 @@ bool trace_may_search(struct trace_request *request, const struct trace_item *it
 /* Finds the spans by their texts, and the rows that spans are asked of. The inputs are planned. */
 bool trace_plan_spans(struct trace_request *request, struct trace_item *item, struct fault *fault);
 
+/* What is read of the pass beside maps and rows (trace_reading.c), of the layers of the answer: the
+ * rows of row_spans become those that spans are asked of; the weights of heads. */
+bool trace_plan_row_spans(struct trace_item *item, struct arena *arena, struct fault *fault);
+bool trace_plan_head_weights(struct trace_item *item, struct arena *arena, struct fault *fault);
+
+/* The rows of the answer's spans, of a layer of the stream. */
+int64_t trace_span_rows(const struct trace_item *item, const struct trace_stream *stream);
+
 /* Where a layer is in the model; block NULL: the pass does not run it. */
 struct trace_place {
     int stream;

@@ -109,6 +109,13 @@ static void set_shape(struct trace_tensor *tensor, int rank, int64_t a, int64_t 
     *tensor = (struct trace_tensor){ .rank = rank, .shape = { a, b, c } };
 }
 
+int64_t trace_span_rows(const struct trace_item *item, const struct trace_stream *stream)
+{
+    return item->has_row_spans ? item->row_span_count
+           : stream->span_rows ? stream->span_row_count
+                               : stream->length;
+}
+
 /* Spans are of the keys of the text: not of those of a decoder's own tokens. */
 static bool has_spans(const struct trace_item *item, const struct trace_place *place)
 {
@@ -154,14 +161,14 @@ static bool set_shapes(const struct trace_item *item, const struct trace_place *
     set_shape(&tensors[TRACE_KEY_INPUTS], 2, kv_len, streams[0].width, 1);
     set_shape(&tensors[TRACE_HIDDEN_STATES], 2, q_len, width, 1);
     set_shape(&tensors[TRACE_ATTENTION_OUTPUT], 2, q_len, width, 1);
-    set_shape(&tensors[TRACE_SPANS], 3, heads, stream->span_rows ? stream->span_row_count : q_len,
-              item->span_count);
+    set_shape(&tensors[TRACE_SPANS], 3, heads, trace_span_rows(item, stream), item->span_count);
     for (int i = 0; i < TRACE_TENSOR_COUNT; i++)
         answered->is_answered[i] =
             output_of[i] != TRACE_OUTPUT_COUNT && item->outputs[output_of[i]];
     answered->is_answered[TRACE_KEY_INPUTS] =
         answered->is_answered[TRACE_KEY_INPUTS] && place->is_cross;
-    answered->is_answered[TRACE_SPANS] = has_spans(item, place);
+    answered->has_spans = has_spans(item, place);
+    answered->is_answered[TRACE_SPANS] = answered->has_spans && !item->has_head_weights;
     return true;
 }
 
@@ -269,7 +276,8 @@ bool trace_plan_results(struct trace_item *item, struct arena *arena, struct fau
         if (item->streams[i].runs)
             set_shape(&item->streams[i].rows, 2, item->streams[i].length, forward->streams[i].width,
                       1);
-    return list_layers(item, arena, fault) && list_predictions(item, arena, fault)
+    return list_layers(item, arena, fault) && trace_plan_row_spans(item, arena, fault)
+           && trace_plan_head_weights(item, arena, fault) && list_predictions(item, arena, fault)
            && trace_plan_scores(item, arena, fault);
 }
 
@@ -339,6 +347,8 @@ static size_t item_bytes(const struct trace_item *item, size_t number_bytes, int
         add_bytes(&bytes, 1, item_bytes(item->base, number_bytes, 0));
     if (item->logit_rows.rank > 0)
         add_bytes(&bytes, numbers_of(&item->logit_rows), number_bytes);
+    if (item->span_scores.rank > 0)
+        add_bytes(&bytes, numbers_of(&item->span_scores), number_bytes);
     return bytes;
 }
 
@@ -415,6 +425,17 @@ static bool allocate_predictions(struct trace_predictions *predictions, bool has
            || fault_no_memory(fault);
 }
 
+static bool allocate_sums(struct trace_item *item, struct arena *arena, struct fault *fault)
+{
+    const int64_t count = numbers_of(&item->span_scores);
+    item->span_sums = arena_calloc(arena, (size_t)count, sizeof *item->span_sums);
+    if (!item->span_sums)
+        return fault_no_memory(fault);
+    if (count > 0)
+        memset((float *)item->span_scores.values, 0, (size_t)count * sizeof(float));
+    return true;
+}
+
 /* key_inputs of every layer are the rows that leave the encoder, so these are kept once. */
 static bool needs_encoded(const struct trace_item *item)
 {
@@ -439,6 +460,10 @@ bool trace_allocate_results(struct trace_item *item, const struct trace_joint *j
     for (int64_t i = 0; i < item->answered_count; i++)
         if (!allocate_layer(item, i, joint, arena, fault))
             return false;
+    if (item->span_scores.rank > 0
+        && (!allocate_tensor(&item->span_scores, &first->span_scores, joint, arena, fault)
+            || !allocate_sums(item, arena, fault)))
+        return false;
     const bool has_differences = item->compare;
     if (item->base
         && (!allocate_predictions(&item->base->predictions, true, arena, fault)
