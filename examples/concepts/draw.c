@@ -2,7 +2,7 @@
  * SVG on standard output.
  *
  *     make run     # in one terminal
- *     cc -O2 examples/concepts/{draw,svg,numbers,passes}.c \
+ *     cc -O2 examples/concepts/{draw,svg,numbers,passes,edits}.c \
  *         examples/sessions/daemon.c $(pkg-config --cflags --libs libcurl libcjson) -lm -o
  * build/draw build/draw attention >build/attention.svg    # in another
  *
@@ -16,9 +16,15 @@ static const struct {
     const char *name;
     void (*draw)(struct daemon *daemon);
 } pictures[] = {
-    { "attention", picture_attention }, { "heads", picture_heads }, { "masks", picture_masks },
-    { "decode", picture_decode },       { "lse", picture_lse },     { "layers", picture_layers },
+    { "attention", picture_attention },
+    { "heads", picture_heads },
+    { "masks", picture_masks },
+    { "decode", picture_decode },
+    { "lse", picture_lse },
+    { "layers", picture_layers },
     { "gradients", picture_gradients },
+    { "causes", picture_causes },
+    { "residual", picture_residual },
 };
 
 enum { PICTURES = sizeof pictures / sizeof pictures[0] };

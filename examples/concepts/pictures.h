@@ -15,6 +15,10 @@ void picture_heads(struct daemon *daemon);
 void picture_layers(struct daemon *daemon);
 void picture_decode(struct daemon *daemon);
 
+/* The same with edits of the pass. */
+void picture_causes(struct daemon *daemon);
+void picture_residual(struct daemon *daemon);
+
 /* The answer to a request that is written as JSON; the caller frees it. */
 cJSON *picture_ask(struct daemon *daemon, const char *path, const char *request);
 
