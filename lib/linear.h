@@ -95,6 +95,43 @@ size_t attn_product_workspace_bytes(const struct attn_product *product);
 
 void attn_product_run(const struct attn_product *product, int64_t task, void *workspace);
 
+/* ------------------------------------------------------------ a product of the caller's -- */
+
+/* c = a . b, or c += a . b where it adds: matrices of floats in rows. c is [rows][columns]; a is
+ * [rows][depth], or [depth][rows] if a_transposed; b is [depth][columns], or [columns][depth] if
+ * b_transposed. Strides are elements from one row in memory to the next. Sizes are 1 or more, and
+ * like strides at most INT32_MAX. */
+struct attn_matmul {
+    float *c;
+    const float *a, *b;
+    int64_t c_stride, a_stride, b_stride;
+    int64_t rows, columns, depth;
+    bool a_transposed, b_transposed, adds;
+};
+
+/* A function of the caller's that multiplies matrices in place of kernels, such as sgemm of a BLAS,
+ * and what it is used for. It may be called by several threads at once. It starts none, cannot
+ * fail, and touches no other memory of ours. Equal sizes and numbers give equal bits, wherever they
+ * lie: then so do tasks, whose sizes follow from the shapes of a problem alone. */
+struct attn_multiplier {
+    void (*multiply)(const struct attn_matmul *matmul);
+    bool multiplies_gradients; /* of the weights of projections, layer_gradient.h */
+
+    /* Of products with F32 weights, tasks of at least so many rows; 0: none. For these the function
+     * has to give the bits of the kernels, so that a row has the same bits in either: each number
+     * of c is one chain of multiply-adds in the order of depth, of at most 256, fused where those
+     * of the kernels are, which is then added to c. Whether a BLAS does that on a CPU, its caller
+     * finds out by computing both. */
+    int64_t rows_min;
+};
+
+/* A copy of a table that has the multiplier beside its kernels, in memory of
+ * attn_kernels_given_bytes() bytes that is aligned for any type. It borrows the multiplier, and
+ * lives as long as both. It has the name of its table. */
+size_t attn_kernels_given_bytes(void);
+const struct attn_kernels *attn_kernels_given(void *memory, const struct attn_kernels *kernels,
+                                              const struct attn_multiplier *multiplier);
+
 /* Fill values with count numbers for a matrix of in inputs and out outputs, both 1 or more: uniform
  * between minus and plus sqrt(6 / (in + out)) (Glorot and Bengio 2010, equation 16). Number i
  * depends only on seed, stream and i, and has the same bits on every machine. Give each matrix

@@ -115,11 +115,12 @@ const struct attn_kernels *const *attn_kernels_available(void)
     return &tables[AVX512_BF16 - (answer() & ~HAS_TILES)];
 }
 
+/* By lanes, because a table may be a copy (attn_kernels_given()). */
 const struct attn_kernels *attn_kernels_shorter(const struct attn_kernels *kernels)
 {
-    if (kernels == &attn_kernels_generic)
+    if (kernels->lanes <= attn_kernels_generic.lanes)
         return NULL;
-    return kernels == &attn_kernels_avx2 ? &attn_kernels_generic : &attn_kernels_avx2;
+    return kernels->lanes <= attn_kernels_avx2.lanes ? &attn_kernels_generic : &attn_kernels_avx2;
 }
 
 #else

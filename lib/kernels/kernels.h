@@ -73,6 +73,7 @@ enum attn_sees { ATTN_SEES_ALL, ATTN_SEES_NOTHING, ATTN_SEES_BITS, ATTN_SEES_BIA
 enum { ATTN_MASK_KEYS_MAX = 128, ATTN_BOUND_MAX = 32 };
 
 struct attn_matrix_kernels;
+struct attn_multiplier;
 
 struct attn_kernels {
     const char *name; /* "generic", "avx2", "avx512", "avx512_bf16", "amx", "neon_bf16" */
@@ -358,6 +359,9 @@ struct attn_kernels {
                                                   int64_t row_count, const void *weight,
                                                   int64_t weight_stride, const float *bias,
                                                   int64_t out, int64_t in, float *work);
+
+    /* What a caller has put beside these kernels (linear.h); NULL: nothing. */
+    const struct attn_multiplier *multiplier;
 };
 
 extern const struct attn_kernels attn_kernels_generic;

@@ -2,7 +2,8 @@
  *
  * It is a sum over rows of products of two numbers, as a context is a sum over keys of weights
  * times values: the lanes of a tile are outputs, its columns are inputs, and the kernel is that of
- * attention. The bounds of every tile depend on shapes alone. */
+ * attention. The bounds of every tile depend on shapes alone. A multiplier of the caller's
+ * (linear.h) takes all of a task at once. */
 #include "layer/layer_gradient_internal.h"
 
 #include "base/internal.h"
@@ -84,6 +85,44 @@ static void store_tile(const struct attn_kernels *kernels, const struct attn_lin
                    work->sum_t + i * tile->width, (size_t)tile->outs * sizeof(float));
 }
 
+/* One product for the task's outputs, with all inputs. Numbers of x have to be finite: a product
+ * adds 0 times the others, too. */
+static void multiply(const struct attn_multiplier *multiplier, const struct attn_linear *linear,
+                     const struct attn_projected_rows *rows, float *weight, int64_t first_out,
+                     int64_t outs)
+{
+    const int64_t stride = attn_linear_stride(linear);
+    const float *dy = rows->dy + first_out;
+    struct attn_matmul matmul = {
+        .c_stride = stride, .depth = rows->count, .a_transposed = true, .rows = outs
+    };
+
+    if (linear->in_out) {
+        matmul.c = weight + first_out;
+        matmul.a = rows->x;
+        matmul.b = dy;
+        matmul.a_stride = matmul.rows = linear->in;
+        matmul.b_stride = linear->out;
+        matmul.columns = outs;
+    } else {
+        matmul.c = weight + first_out * stride;
+        matmul.a = dy;
+        matmul.b = rows->x;
+        matmul.a_stride = linear->out;
+        matmul.b_stride = matmul.columns = linear->in;
+    }
+    multiplier->multiply(&matmul);
+}
+
+/* What it takes follows from the call's own numbers. */
+static bool is_multipliers(const struct attn_kernels *kernels, const struct attn_linear *linear,
+                           const struct attn_projected_rows *rows)
+{
+    return kernels->multiplier != NULL && kernels->multiplier->multiplies_gradients
+           && rows->count > 0 && rows->count <= INT32_MAX
+           && kernels->all_finite(rows->x, linear->in, rows->count, linear->in);
+}
+
 void attn_weight_gradient_run(const struct attn_kernels *kernels, const struct attn_linear *linear,
                               const struct attn_projected_rows *rows, float *weight, int64_t task,
                               void *workspace)
@@ -93,6 +132,10 @@ void attn_weight_gradient_run(const struct attn_kernels *kernels, const struct a
     struct weight_work work;
     struct tile tile;
 
+    if (is_multipliers(kernels, linear, rows)) {
+        multiply(kernels->multiplier, linear, rows, weight, begin, end - begin);
+        return;
+    }
     lay_out(&work, workspace);
     for (int64_t i = 0; i < ATTN_WIDTH_MAX; i++)
         work.ones[i] = 1.0f;

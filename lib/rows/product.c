@@ -9,7 +9,10 @@
  * the parameters alone, not from the number of rows: rows of several calls share a product, and a
  * call of one row continues one of many. One row takes as many tiles as sixteen; it waits for
  * memory, which brings parameters more slowly than tiles use them. A row whose numbers do not fit
- * in parts goes through the vectors of the table, by itself. */
+ * in parts goes through the vectors of the table, by itself.
+ *
+ * Vectors have the bits of a function that the caller brings (linear.h), so the number of
+ * rows may choose between these. */
 #include "base/convert.h"
 #include "base/internal.h"
 #include "rows/rows_internal.h"
@@ -58,6 +61,74 @@ struct attn_linear attn_linear_back(const struct attn_linear *linear)
     return back;
 }
 
+/* ------------------------------------------------------ products of the caller's function -- */
+
+size_t attn_kernels_given_bytes(void)
+{
+    return sizeof(struct attn_kernels);
+}
+
+const struct attn_kernels *attn_kernels_given(void *memory, const struct attn_kernels *kernels,
+                                              const struct attn_multiplier *multiplier)
+{
+    struct attn_kernels *given = memory;
+
+    *given = *kernels;
+    given->multiplier = multiplier;
+    return given;
+}
+
+static bool multiplier_takes_rows(const struct attn_kernels *kernels, enum attn_dtype weight,
+                                  int64_t row_count)
+{
+    const struct attn_multiplier *multiplier = kernels->multiplier;
+
+    return multiplier != NULL && multiplier->rows_min > 0 && weight == ATTN_F32
+           && row_count >= multiplier->rows_min;
+}
+
+/* The rows of a product may belong to several calls, so they are first brought together in a panel,
+ * as many inputs of them at a time as one chain of multiply-adds has. It is small beside the
+ * parameters that it meets. */
+enum { X_PANEL = ATTN_PROJECT_ROWS_MAX * ATTN_PROJECT_PART };
+_Static_assert(X_PANEL + ATTN_PROJECT_ROWS_MAX * ATTN_PROJECT_OUTPUTS_MAX <= ATTN_PROJECT_WORK,
+               "both panels lie in the work buffer of a product");
+
+static void multiply_given(const struct attn_multiplier *multiplier,
+                           const struct attn_linear *linear, const float *const *x, float *const *y,
+                           const struct attn_linear_part *part, float *work)
+{
+    const int64_t stride = attn_linear_stride(linear);
+    const size_t bytes = (size_t)part->output_count * sizeof(float);
+    float *y_panel = work + X_PANEL;
+
+    for (int64_t r = 0; r < part->row_count; r++)
+        if (linear->bias != NULL)
+            memcpy(y_panel + r * part->output_count, linear->bias + part->first_output, bytes);
+        else
+            memset(y_panel + r * part->output_count, 0, bytes);
+    for (int64_t first = 0; first < linear->in; first += ATTN_PROJECT_PART) {
+        const int64_t depth = attn_min(ATTN_PROJECT_PART, linear->in - first);
+        const int64_t at = linear->in_out ? first * stride + part->first_output
+                                          : part->first_output * stride + first;
+        for (int64_t r = 0; r < part->row_count; r++)
+            memcpy(work + r * depth, x[r] + first, (size_t)depth * sizeof(float));
+        multiplier->multiply(&(struct attn_matmul){ .c = y_panel,
+                                                    .a = work,
+                                                    .b = attn_linear_at(linear, at),
+                                                    .c_stride = part->output_count,
+                                                    .a_stride = depth,
+                                                    .b_stride = stride,
+                                                    .rows = part->row_count,
+                                                    .columns = part->output_count,
+                                                    .depth = depth,
+                                                    .b_transposed = !linear->in_out,
+                                                    .adds = true });
+    }
+    for (int64_t r = 0; r < part->row_count; r++)
+        memcpy(y[r], y_panel + r * part->output_count, bytes);
+}
+
 /* ------------------------------------------------------------- products of vectors -- */
 
 static void multiply_vectors(const struct attn_kernels *kernels, const struct attn_linear *linear,
@@ -66,6 +137,7 @@ static void multiply_vectors(const struct attn_kernels *kernels, const struct at
 {
     const int64_t stride = attn_linear_stride(linear);
     const enum attn_numbers kind = attn_numbers_of(linear->dtype);
+    const bool is_given = multiplier_takes_rows(kernels, linear->dtype, part->row_count);
     float *to[ATTN_PROJECT_ROWS_MAX] = { NULL };
 
     for (int64_t done = 0; done < part->output_count; done += ATTN_PROJECT_OUTPUTS_MAX) {
@@ -75,8 +147,13 @@ static void multiply_vectors(const struct attn_kernels *kernels, const struct at
         const float *bias = linear->bias != NULL ? linear->bias + first : NULL;
         for (int64_t r = 0; r < part->row_count; r++)
             to[r] = y[r] + done;
-        (linear->in_out ? kernels->project_by_inputs[kind] : kernels->project_by_outputs[kind])(
-            to, x, part->row_count, weight, stride, bias, count, linear->in, work);
+        if (is_given)
+            multiply_given(
+                kernels->multiplier, linear, x, to,
+                &(struct attn_linear_part){ part->first_row, part->row_count, first, count }, work);
+        else
+            (linear->in_out ? kernels->project_by_inputs[kind] : kernels->project_by_outputs[kind])(
+                to, x, part->row_count, weight, stride, bias, count, linear->in, work);
     }
 }
 
