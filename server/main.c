@@ -201,7 +201,10 @@ static int workers_wanted(const struct config *config)
 static void follow_quota(struct service *service)
 {
     const int before = scheduler_worker_count(service->scheduler);
-    const int now = scheduler_set_worker_count(service->scheduler, workers_wanted(service->config));
+    const int wanted = workers_wanted(service->config);
+    if (wanted > before)
+        blas_reserve(service->blas_use, scheduler_threads_max(wanted));
+    const int now = scheduler_set_worker_count(service->scheduler, wanted);
     if (service->config->pin_workers)
         scheduler_pin_workers(service->scheduler);
     if (now != before)
@@ -370,12 +373,16 @@ static int run(struct service *service)
     log_line(LOG_INFO, "starting", LOG_STRING("version", ATTND_VERSION),
              LOG_STRING("kernels", attn_kernels_name(service->kernels)),
              LOG_STRING("precision", attn_precision_name(config->precision)),
-             LOG_STRING("blas_core", blas_core_name()), LOG_NUMBER("workers", worker_count));
+             LOG_STRING("blas_core", blas_core_name()),
+             LOG_STRING("blas_computes", blas_use_name(service->blas_use)),
+             LOG_NUMBER("workers", worker_count));
     log_line(LOG_INFO, "memory", LOG_NUMBER("bytes_max", config->memory_bytes_max),
              LOG_NUMBER("body_bytes_max", config->body_bytes_max));
     metrics_build_info(ATTND_VERSION, attn_kernels_name(service->kernels),
-                       attn_precision_name(config->precision), blas_core_name());
+                       attn_precision_name(config->precision), blas_core_name(),
+                       blas_use_name(service->blas_use));
     metrics_gauge_set(METRICS_WORKERS, worker_count);
+    blas_reserve(service->blas_use, scheduler_threads_max(worker_count));
     service->scheduler = scheduler_create(worker_count, config->queue_max, SERVICE_WORKSPACE_BYTES);
     service->kept = kept_store_create(config->trace_bytes_max);
     service->sessions =

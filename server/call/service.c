@@ -135,7 +135,7 @@ static bool choose_tiles(struct service *service, struct fault *fault)
     return true;
 }
 
-bool service_choose_kernels(struct service *service, struct fault *fault)
+static bool choose_table(struct service *service, struct fault *fault)
 {
     const struct attn_kernels *const *tables = attn_kernels_available();
     const char *wanted = service->config->kernels;
@@ -155,6 +155,14 @@ bool service_choose_kernels(struct service *service, struct fault *fault)
                          names);
     return fault_set(fault, FAULT_OPTION, "this CPU cannot run the kernels '%s'; its best are %s",
                      wanted, attn_kernels_name(service->kernels));
+}
+
+bool service_choose_kernels(struct service *service, struct fault *fault)
+{
+    if (!choose_table(service, fault))
+        return false;
+    service->kernels = blas_kernels(service->kernels, &service->blas_use);
+    return true;
 }
 
 /* ------------------------------------------------------------------- keys -- */

@@ -2,6 +2,7 @@
 #ifndef ATTND_SERVICE_H
 #define ATTND_SERVICE_H
 
+#include "host/blas_product.h"
 #include "host/config.h"
 #include "http/http.h"
 #include "models/store/model_store.h"
@@ -27,7 +28,8 @@ struct span_exporter;
 
 struct service {
     const struct config *config;
-    const struct attn_kernels *kernels;
+    const struct attn_kernels *kernels; /* with OpenBLAS beside them for blas_use */
+    enum blas_use blas_use;
     struct access_keys *keys;  /* NULL: --keys is not given, and everybody may do everything */
     struct model_store *store; /* not to be read while state is SERVICE_LOADING */
     struct scheduler *scheduler;

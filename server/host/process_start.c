@@ -111,6 +111,18 @@ const char *blas_core_wanted(void)
     return WANTED[generation_of_cpu()];
 }
 
+bool blas_core_matches(const char *kernels)
+{
+    enum generation needed = GENERATION_OLD;
+#if defined(__x86_64__) || defined(__i386__)
+    needed = strcmp(kernels, "generic") == 0 ? GENERATION_AVX
+             : strcmp(kernels, "avx2") == 0  ? GENERATION_AVX2
+                                             : GENERATION_AVX512;
+#endif
+    (void)kernels;
+    return generation_of_core(blas_core_name()) >= needed;
+}
+
 const char *blas_core_name(void)
 {
     return openblas_get_corename();

@@ -31,6 +31,11 @@ const char *blas_core_wanted(void);
  * failed, which leaves the choice as it was. Call it before anything is opened or started. */
 void blas_core_select(char **argv);
 
+/* Whether the core type that OpenBLAS runs may be faster than a table of kernels of this name: it
+ * uses AVX beside "generic", the table's instruction set beside others. On other CPUs than x86 all
+ * do. */
+bool blas_core_matches(const char *kernels);
+
 /* The core type that OpenBLAS runs: openblas_get_corename(). */
 const char *blas_core_name(void);
 

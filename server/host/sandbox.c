@@ -292,7 +292,7 @@ static const char *const ALWAYS[] = {
     "write",
     "writev",
     "flock",
-    /* memory */
+    /* memory; mbind is refused, and OpenBLAS goes on without */
     "brk",
     "madvise",
     "mremap",

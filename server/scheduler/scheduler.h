@@ -202,6 +202,10 @@ struct scheduler_share_load scheduler_share_load(struct scheduler *scheduler,
 
 int scheduler_worker_count(struct scheduler *scheduler);
 
+/* How many threads may run tasks at once, with so many workers: these, callers that run jobs
+ * themselves, and the spare thread. */
+int scheduler_threads_max(int worker_count);
+
 /* Sets the number of workers, 1 to SCHEDULER_WORKERS_MAX, also while jobs run. A worker that is one
  * too many ends when its task is done. Returns the new number: fewer than asked for where threads
  * or memory are lacking. By one thread at a time. */

@@ -45,6 +45,12 @@ static bool may_help(const struct scheduler *scheduler, const struct job *job,
     return help && job->cost_ns <= help->job_most_ns && is_idle(scheduler);
 }
 
+int scheduler_threads_max(int worker_count)
+{
+    return worker_count + 1
+           + (worker_count < SCHEDULER_INLINE_MAX ? worker_count : SCHEDULER_INLINE_MAX);
+}
+
 /* NULL: none is free, or there is no memory for it. */
 static struct scheduler_thread *take_any_seat(struct scheduler *scheduler, int64_t now_ns)
 {

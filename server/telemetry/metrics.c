@@ -46,7 +46,7 @@ static struct {
     int route_count;
     _Atomic uint64_t refused[REASON_COUNT];
     _Atomic int64_t gauges[METRICS_GAUGE_COUNT];
-    const char *version, *kernels, *precision, *blas_core;
+    const char *version, *kernels, *precision, *blas_core, *blas_computes;
 } all;
 
 /* --------------------------------------------------------------- counting -- */
@@ -104,12 +104,13 @@ void metrics_gauge_set(enum metrics_gauge gauge, int64_t value)
 }
 
 void metrics_build_info(const char *version, const char *kernels, const char *precision,
-                        const char *blas_core)
+                        const char *blas_core, const char *blas_computes)
 {
     all.version = version;
     all.kernels = kernels;
     all.precision = precision;
     all.blas_core = blas_core;
+    all.blas_computes = blas_computes;
 }
 
 /* ---------------------------------------------------------------- writing -- */
@@ -185,6 +186,8 @@ static void write_gauges(struct text *text)
     metrics_write_label(text, "precision", all.precision);
     text_raw(text, ",");
     metrics_write_label(text, "blas_core", all.blas_core);
+    text_raw(text, ",");
+    metrics_write_label(text, "blas_computes", all.blas_computes);
     text_raw(text, "} 1\n");
 }
 

@@ -59,9 +59,10 @@ enum metrics_gauge {
 void metrics_gauge_add(enum metrics_gauge gauge, int64_t difference);
 void metrics_gauge_set(enum metrics_gauge gauge, int64_t value);
 
-/* attnd_build_info{version,kernels,precision,blas_core} 1; set once at start, borrowed strings. */
+/* attnd_build_info{version,kernels,precision,blas_core,blas_computes} 1; set once at start,
+ * borrowed strings. */
 void metrics_build_info(const char *version, const char *kernels, const char *precision,
-                        const char *blas_core);
+                        const char *blas_core, const char *blas_computes);
 
 /* Write their part of the page (api/prometheus.h): what each route answered; then refusals, gauges
  * and the build. */

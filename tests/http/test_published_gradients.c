@@ -116,6 +116,33 @@ TEST(norms)
     published_close();
 }
 
+/* Gradients of weights have several tasks here. */
+TEST(equal_on_one_worker_and_on_several)
+{
+    static const char CONFIG[] =
+        "{\"model_type\":\"qwen3\",\"hidden_size\":270,\"num_attention_heads\":3,"
+        "\"num_key_value_heads\":1,\"head_dim\":100,\"num_hidden_layers\":1}";
+    cJSON *answers[2];
+    published_open(CONFIG,
+                   AT "q_proj.weight 300x270, " AT "k_proj.weight 100x270, " AT
+                      "v_proj.weight 100x270, " AT "o_proj.weight 270x300, " AT
+                      "q_norm.weight 100, " AT "k_norm.weight 100",
+                   1, "F32");
+    published_save(fixture_path("wide"), CONFIG);
+    hidden = published_input(270);
+    outer = other_rows(270);
+    for (int i = 0; i < 2; i++) {
+        fixture_serve("--models", directory, "--workers", i ? "4" : "1");
+        answers[i] = post_gradients("wide", 0, "");
+        fixture_stop(state);
+    }
+    answer_expect_equal(answers[0], answers[1], "parameters");
+    answer_expect_equal(answers[0], answers[1], "input");
+    cJSON_Delete(answers[0]);
+    cJSON_Delete(answers[1]);
+    published_close();
+}
+
 /* ------------------------------------------------------- relative positions -- */
 
 #define BLOCK "encoder.block.%d.layer.0.SelfAttention."

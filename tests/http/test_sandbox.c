@@ -52,6 +52,14 @@ static void check_bytes(void)
     http_response_free(&response);
 }
 
+/* OpenBLAS computes those of parameters where it may. */
+static void check_gradients(void)
+{
+    expect_status(http_client_post(
+        &client, "/v1/attention/gradients",
+        JSON({"model":"demo","query":[1,0,2],"context_gradient":[1,10,100]})), 200);
+}
+
 static void check_changes(void)
 {
     model_put_demo(&client, "put", 3, 201);
@@ -144,7 +152,9 @@ TEST(serves_everything)
     check_bytes();
     check_changes();
     check_rescan();
+    check_gradients();
     check_workers();
+    check_gradients();
     check_metrics();
     expect_status(http_client_post(&client, "/v2/logging", JSON({"log_verbose_level":1})), 200);
     expect_status(http_client_get(&client, "/livez"), 200);

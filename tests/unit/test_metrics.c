@@ -13,13 +13,14 @@ enum { SERIES_BYTES_MAX = 256 };
 TEST(form)
 {
     metrics_request(metrics_route("GET", "/form"), 200, 1, 2, 3);
-    metrics_build_info("1.2.3", "avx2", "high", "Haswell");
+    metrics_build_info("1.2.3", "avx2", "high", "Haswell", "gradients");
     page_read(&after);
     for (int i = 0; i < after.family_count; i++)
         assert_true(!strncmp(after.families[i].name, "attnd_", 6)
                     || !strncmp(after.families[i].name, "process_", 8));
     assert_true(metrics_page_value(&after, "attnd_build_info{version=\"1.2.3\",kernels=\"avx2\","
-                                           "precision=\"high\",blas_core=\"Haswell\"}")
+                                           "precision=\"high\",blas_core=\"Haswell\","
+                                           "blas_computes=\"gradients\"}")
                 == 1);
     assert_non_null(metrics_page_type(&after, "attnd_requests_total"));
     assert_non_null(metrics_page_type(&after, "attnd_request_duration_seconds"));
