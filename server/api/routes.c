@@ -66,6 +66,7 @@ static struct route routes[] = {
     ROUTE("DELETE", "/v1/traces/{trace}", INFER, .handle = traces_delete),
     ROUTE("GET", "/v1/traces/{trace}/weights", INFER, .handle = traces_weights),
     ROUTE("GET", "/v1/traces/{trace}/statistics", INFER, .handle = traces_statistics),
+    ROUTE("GET", "/v1/traces/{trace}/rollout", INFER, .handle = traces_rollout),
     ROUTE("GET", "/v1/traces/{trace}/pair", INFER, .handle = traces_pair),
     ROUTE("POST", "/v1/sessions", SESSIONS, .handle = sessions_create,
           .takes_body = call_takes_body, .audited = true),

@@ -8,6 +8,7 @@
 #include "telemetry/metrics_inference.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* -------------------------------------------------------------- what is asked -- */
@@ -44,6 +45,33 @@ bool traces_read_head(const struct exchange *exchange, const struct kept_layer *
                       int64_t *head, struct fault *fault)
 {
     return query_number_read(exchange, "head", layer->q_heads, head, fault);
+}
+
+bool traces_read_two(const char *value, char between, int64_t two[2])
+{
+    char *end;
+    if (value[0] < '0' || value[0] > '9')
+        return false;
+    two[0] = strtoll(value, &end, 10);
+    if (*end != between || end[1] < '0' || end[1] > '9')
+        return false;
+    two[1] = strtoll(end + 1, &end, 10);
+    return *end == '\0';
+}
+
+bool traces_read_range(const struct exchange *exchange, const char *name, int64_t count,
+                       int64_t range[2], struct fault *fault)
+{
+    char value[QUERY_PARAM_BYTES];
+    range[0] = 0;
+    range[1] = count;
+    if (!exchange_query(exchange, name, value, sizeof value))
+        return true;
+    if (!traces_read_two(value, ':', range) || range[0] >= range[1] || range[1] > count)
+        return fault_set(fault, FAULT_OPTION,
+                         "%s is '%.40s'; expected FIRST:END with 0 <= FIRST < END <= %" PRId64,
+                         name, value, count);
+    return true;
 }
 
 /* --------------------------------------------------------------------- calls -- */

@@ -1,5 +1,5 @@
 /* traces.h - the resource of kept traces (API_TRACE.md): what is kept, pieces of its maps, what its
- * heads do, and one pair of tokens in numbers. */
+ * heads do, a rollout of its layers, and one pair of tokens in numbers. */
 #ifndef ATTND_TRACES_H
 #define ATTND_TRACES_H
 
@@ -10,6 +10,7 @@ void traces_get(struct exchange *exchange);
 void traces_delete(struct exchange *exchange);
 void traces_weights(struct exchange *exchange);
 void traces_statistics(struct exchange *exchange);
+void traces_rollout(struct exchange *exchange);
 void traces_pair(struct exchange *exchange);
 
 #endif

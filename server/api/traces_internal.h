@@ -14,7 +14,14 @@ bool traces_read_layer(const struct exchange *exchange, const struct kept_trace 
 bool traces_read_head(const struct exchange *exchange, const struct kept_layer *layer,
                       int64_t *head, struct fault *fault);
 
-/* A call on a kept trace: a job of one stage. */
+/* Two whole numbers with a character between them, as "0:1024" or "256x256". */
+bool traces_read_two(const char *value, char between, int64_t two[2]);
+
+/* The parameter FIRST:END of this name, a part of count rows or keys; absent: all. */
+bool traces_read_range(const struct exchange *exchange, const char *name, int64_t count,
+                       int64_t range[2], struct fault *fault);
+
+/* A call on a kept trace: a job of one stage or a few. */
 struct traces_call {
     struct call call;        /* first */
     struct kept_trace *kept; /* held */

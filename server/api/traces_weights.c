@@ -28,41 +28,13 @@ static struct weights *weights_of(struct call *call)
 
 /* --------------------------------------------------------------- the address -- */
 
-/* Two whole numbers with a character between them, as "0:1024" or "256x256". */
-static bool read_two(const char *value, char between, int64_t two[2])
-{
-    char *end;
-    if (value[0] < '0' || value[0] > '9')
-        return false;
-    two[0] = strtoll(value, &end, 10);
-    if (*end != between || end[1] < '0' || end[1] > '9')
-        return false;
-    two[1] = strtoll(end + 1, &end, 10);
-    return *end == '\0';
-}
-
-static bool read_range(const struct exchange *exchange, const char *name, int64_t count,
-                       int64_t range[2], struct fault *fault)
-{
-    char value[QUERY_PARAM_BYTES];
-    range[0] = 0;
-    range[1] = count;
-    if (!exchange_query(exchange, name, value, sizeof value))
-        return true;
-    if (!read_two(value, ':', range) || range[0] >= range[1] || range[1] > count)
-        return fault_set(fault, FAULT_OPTION,
-                         "%s is '%.40s'; expected FIRST:END with 0 <= FIRST < END <= %" PRId64,
-                         name, value, count);
-    return true;
-}
-
 static bool read_cells(const struct exchange *exchange, struct kept_piece *piece,
                        struct fault *fault)
 {
     char value[QUERY_PARAM_BYTES];
     int64_t cells[2] = { CELLS_DEFAULT, CELLS_DEFAULT };
     if (exchange_query(exchange, "cells", value, sizeof value)
-        && (!read_two(value, 'x', cells) || cells[0] < 1 || cells[1] < 1
+        && (!traces_read_two(value, 'x', cells) || cells[0] < 1 || cells[1] < 1
             || cells[0] > KEPT_CELLS_MAX || cells[1] > KEPT_CELLS_MAX))
         return fault_set(fault, FAULT_OPTION,
                          "cells is '%.40s'; expected ROWSxKEYS, 1 to %d of each", value,
@@ -119,8 +91,8 @@ static bool read_piece(const struct exchange *exchange, const struct kept_trace 
     int reduce = 0, dtype = 0, scale = 0;
     if (!traces_read_layer(exchange, kept, &piece->layer, fault)
         || !read_heads(exchange, piece, of_all, fault)
-        || !read_range(exchange, "rows", piece->layer->q_len, piece->rows, fault)
-        || !read_range(exchange, "keys", piece->layer->kv_len, piece->keys, fault)
+        || !traces_read_range(exchange, "rows", piece->layer->q_len, piece->rows, fault)
+        || !traces_read_range(exchange, "keys", piece->layer->kv_len, piece->keys, fault)
         || !read_cells(exchange, piece, fault)
         || !read_choice(exchange, "reduce", REDUCES, 2, &reduce, fault)
         || !read_choice(exchange, "dtype", DTYPES, 3, &dtype, fault)

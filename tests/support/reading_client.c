@@ -136,11 +136,73 @@ static void expect_scores(struct http_client *to, const char *model, const char 
     free(more.data);
 }
 
+/* --------------------------------------------------------------------- rollouts -- */
+
+/* (mean over heads + identity) / 2, rows divided by their sum, times the rollout before it. */
+static void roll(const struct kind_of_layers *of, int place, const double *before, double *after)
+{
+    const int64_t n = of->rows, heads = of->layers[place].heads;
+    double *step = calloc((size_t)(n * n), sizeof *step);
+    assert_non_null(step);
+    for (int64_t i = 0; i < n; i++) {
+        double sum = 0;
+        for (int64_t j = 0; j < n; j++) {
+            double *at = &step[i * n + j];
+            for (int64_t h = 0; h < heads; h++)
+                *at += of->layers[place].maps.weights[(h * n + i) * n + j] / (double)heads / 2;
+            *at += i == j ? 0.5 : 0;
+            sum += *at;
+        }
+        for (int64_t j = 0; j < n; j++)
+            step[i * n + j] /= sum;
+    }
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < n; j++) {
+            after[i * n + j] = before ? 0 : step[i * n + j];
+            for (int64_t k = 0; before && k < n; k++)
+                after[i * n + j] += step[i * n + k] * before[k * n + j];
+        }
+    free(step);
+}
+
+static void expect_rollout(struct http_client *to, const char *model, const char *fields,
+                           const struct kind_of_layers *of, int64_t shortest, double tolerance)
+{
+    char more[200];
+    const int64_t n = of->rows, shape[] = { n, n }, some[] = { 2, n };
+    double *tables = calloc((size_t)(3 * n * n), sizeof *tables);
+    assert_non_null(tables);
+    snprintf(more, sizeof more, "\"outputs\":[\"rollout\"],\"kinds\":[\"%s\"]", of->kind);
+    cJSON *answer = trace(to, model, fields, more);
+    for (int i = 0; i < of->count; i++) {
+        double *before = tables + i % 2 * n * n, *after = tables + (i + 1) % 2 * n * n;
+        roll(of, i, i > 0 ? before : NULL, after);
+        answer_expect_members(layer_of(answer, i), "layer,kind,rollout");
+        expect_numbers(layer_of(answer, i), model, "rollout", 2, shape, after, 2 * tolerance);
+        if (i + 1 < of->count || shortest < 4)
+            continue;
+        memcpy(tables + 2 * n * n, after, (size_t)n * sizeof *after);
+        memcpy(tables + 2 * n * n + n, after + 3 * n, (size_t)n * sizeof *after);
+        snprintf(more, sizeof more, "\"outputs\":[\"rollout\"],\"rows\":[0,3],\"layers\":[%d]",
+                 of->first + i);
+        cJSON *rows = trace(to, model, fields, more);
+        expect_numbers(layer_of(rows, 0), model, "rollout", 2, some, tables + 2 * n * n,
+                       2 * tolerance);
+        cJSON_Delete(rows);
+    }
+    cJSON_Delete(answer);
+    free(tables);
+}
+
 /* ------------------------------------------------------------------------- all -- */
 
 void reading_client_expect(struct http_client *to, const char *model, const char *fields,
                            const struct forward *want, double tolerance)
 {
+    int64_t shortest = INT64_MAX; /* stream: rows are of all */
+    for (int i = 0; i < want->layer_count; i++)
+        shortest =
+            want->layers[i].inputs.count < shortest ? want->layers[i].inputs.count : shortest;
     for (int place = 0; place < want->layer_count;) {
         const struct kind_of_layers of = kind_at(want, place);
         const bool has_spans = strcmp(of.kind, "decoder") != 0 && of.rows >= 5 && of.keys >= 4;
@@ -148,6 +210,8 @@ void reading_client_expect(struct http_client *to, const char *model, const char
             expect_spans(to, model, fields, &of, tolerance);
             expect_scores(to, model, fields, &of, tolerance);
         }
+        if (strcmp(of.kind, "cross") != 0)
+            expect_rollout(to, model, fields, &of, shortest, tolerance);
         place += of.count;
     }
 }

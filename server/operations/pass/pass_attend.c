@@ -123,6 +123,12 @@ static bool set_outputs(const struct pass *pass, const struct pass_step *step,
             item->results[ATTN_OUTPUT_LSE] = kept_layer_of(sequence, step)->lse;
         is_any = true;
     }
+    if (pass_maps_are_read(pass, step, sequence)) {
+        item->outputs[ATTN_OUTPUT_LSE] = true;
+        if (!item->results[ATTN_OUTPUT_LSE])
+            item->results[ATTN_OUTPUT_LSE] = sequence->lse.memory;
+        is_any = true;
+    }
     if (spans) {
         set_spans(step, sequence, spans);
         is_any = true;
@@ -204,6 +210,12 @@ static bool plan_sequence(struct pass *pass, const struct pass_step *step,
         return false;
     item->scratch = sequence->scratch;
     item->workspaces = pass->workspaces;
+    if (!work || !pass_maps_are_read(pass, step, sequence))
+        return true;
+    item->scratch = pass->rows[step->stream]; /* views of it are made, and none is read */
+    const size_t bytes = pass_maps_workspace_bytes(pass, step, sequence);
+    if (bytes > pass->workspace_bytes)
+        pass->workspace_bytes = bytes;
     return true;
 }
 
@@ -319,7 +331,7 @@ static int64_t attend_tasks(struct pass *pass, const struct pass_step *step, int
 {
     int64_t count = 0;
     if (turn > KEEP_TURN)
-        return pass_read_tasks(pass, step, turn - KEEP_TURN - 1, fault);
+        return pass_read_tasks(pass, step, turn - KEEP_TURN - 1);
     if (turn == 0 && !begin_layer(pass, step, fault))
         return 0;
     for (int64_t i = 0; i < pass->sequence_count; i++) {

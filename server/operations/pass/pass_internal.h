@@ -3,6 +3,7 @@
 #define ATTND_PASS_INTERNAL_H
 
 #include "linear.h"
+#include "map_tile.h"
 #include "operations/pass/pass.h"
 #include "rows.h"
 
@@ -50,6 +51,10 @@ struct pass_sequence {
     struct pass_room given;         /* const float *: the rows of given weights, */
     struct pass_room given_weights; /* float: these weights, */
     struct pass_room seen;          /* bool: and the keys that a row sees */
+    struct pass_room lse;           /* float: of a layer whose maps are read and lse is no answer */
+    struct pass_room rollout;       /* float: of this layer and the one before (pass_maps.c), */
+    struct attn_linear before;      /* that as a matrix, */
+    struct attn_product product;    /* and its product with the layer's step */
     struct pass_room spans;         /* float: sums over spans, before those over rows or layers */
     void *scratch;                  /* of attention, for the layer that needs most */
     size_t scratch_bytes;
@@ -139,10 +144,28 @@ void pass_edit_heads(const struct pass_step *step, const struct pass_sequence *s
  * counted from 0, as of a step. */
 bool pass_read_plan(struct pass *pass, const struct pass_step *step, struct pass_sequence *sequence,
                     struct attn_work *work, float **spans, struct fault *fault);
-int64_t pass_read_tasks(struct pass *pass, const struct pass_step *step, int turn,
-                        struct fault *fault);
+int64_t pass_read_tasks(struct pass *pass, const struct pass_step *step, int turn);
 void pass_read_run(const struct pass *pass, const struct pass_step *step, int turn, int64_t task,
                    void *workspace);
+
+/* What is read of the whole maps of a layer (pass_maps.c): whether anything is; memory for it, and
+ * its work, while its item is planned; the workspace of a task, once it is; tasks of a turn. */
+enum pass_maps_turn { PASS_MAPS_STEP, PASS_MAPS_ROLL, PASS_MAPS_ANSWER, PASS_MAPS_TURNS };
+bool pass_maps_are_read(const struct pass *pass, const struct pass_step *step,
+                        const struct pass_sequence *sequence);
+bool pass_maps_plan(struct pass *pass, const struct pass_step *step, struct pass_sequence *sequence,
+                    struct attn_work *work, struct fault *fault);
+size_t pass_maps_workspace_bytes(const struct pass *pass, const struct pass_step *step,
+                                 const struct pass_sequence *sequence);
+int64_t pass_maps_tasks(struct pass *pass, const struct pass_step *step,
+                        struct pass_sequence *sequence, enum pass_maps_turn turn);
+void pass_maps_run(const struct pass *pass, const struct pass_step *step,
+                   const struct pass_sequence *sequence, enum pass_maps_turn turn, int64_t task,
+                   void *workspace);
+
+/* The map of a head of the layer that the sequence is at, whose stages have run. Its first keys are
+ * the piece. */
+struct attn_map_tile pass_map_tile(const struct pass_sequence *sequence, int64_t head);
 
 /* Room for count of these; false with a fault. */
 bool pass_keep_room(struct pass *pass, struct pass_room *room, int64_t count, size_t size,

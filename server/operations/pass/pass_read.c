@@ -2,7 +2,7 @@
  * query, key and value: sums over spans that are summed up over rows, or over heads and layers. */
 #include "operations/pass/pass_internal.h"
 
-enum { TURN_SPANS, TURN_COUNT };
+enum { TURN_SPANS, TURN_MAPS, TURN_COUNT = TURN_MAPS + PASS_MAPS_TURNS };
 
 static const struct trace_layer *answered_of(const struct pass_sequence *sequence,
                                              const struct pass_step *step)
@@ -125,25 +125,29 @@ static void run_spans(const struct pass *pass, const struct pass_step *step,
 bool pass_read_plan(struct pass *pass, const struct pass_step *step, struct pass_sequence *sequence,
                     struct attn_work *work, float **spans, struct fault *fault)
 {
-    return plan_spans(pass, step, sequence, work, spans, fault);
+    return plan_spans(pass, step, sequence, work, spans, fault)
+           && (!pass_maps_are_read(pass, step, sequence)
+               || pass_maps_plan(pass, step, sequence, work, fault));
 }
 
-static int64_t count_tasks(const struct pass_sequence *sequence, const struct pass_step *step,
-                           int turn)
+static int64_t count_tasks(struct pass *pass, const struct pass_step *step,
+                           struct pass_sequence *sequence, int turn)
 {
-    return turn == TURN_SPANS ? sums_spans(sequence, step) : 0;
+    if (turn == TURN_SPANS)
+        return sums_spans(sequence, step);
+    return pass_maps_are_read(pass, step, sequence)
+               ? pass_maps_tasks(pass, step, sequence, turn - TURN_MAPS)
+               : 0;
 }
 
-int64_t pass_read_tasks(struct pass *pass, const struct pass_step *step, int turn,
-                        struct fault *fault)
+int64_t pass_read_tasks(struct pass *pass, const struct pass_step *step, int turn)
 {
     int64_t count = 0;
-    (void)fault;
     if (turn >= TURN_COUNT)
         return PASS_OVER;
     for (int64_t i = 0; i < pass->sequence_count; i++) {
         pass->first_task[i] = count;
-        count += count_tasks(&pass->sequences[i], step, turn);
+        count += count_tasks(pass, step, &pass->sequences[i], turn);
     }
     pass->first_task[pass->sequence_count] = count;
     return count;
@@ -153,9 +157,11 @@ void pass_read_run(const struct pass *pass, const struct pass_step *step, int tu
                    void *workspace)
 {
     int64_t i = 0;
-    (void)turn;
-    (void)workspace;
     while (pass->first_task[i + 1] <= task)
         i++;
-    run_spans(pass, step, &pass->sequences[i]);
+    if (turn == TURN_SPANS)
+        run_spans(pass, step, &pass->sequences[i]);
+    else
+        pass_maps_run(pass, step, &pass->sequences[i], turn - TURN_MAPS, task - pass->first_task[i],
+                      workspace);
 }

@@ -30,7 +30,8 @@ enum {
     X(HIDDEN_STATES, hidden_states)                                                                \
     X(ATTENTION_OUTPUT, attention_output)                                                          \
     X(PREDICTIONS, predictions)                                                                    \
-    X(LOGPROBS, logprobs)
+    X(LOGPROBS, logprobs)                                                                          \
+    X(ROLLOUT, rollout)
 
 enum trace_output {
 #define X(NAME, name) TRACE_OUTPUT_##NAME,
@@ -48,6 +49,7 @@ enum trace_output {
  *     key_inputs        [k][d_key]: of cross attention
  *     hidden_states     [q][width]: the residual stream as it enters the layer's block
  *     attention_output  [q][d_out]: after the output projection, before the residual
+ *     rollout           [rows][k]: of self-attention (rollout.h)
  *
  * spans is asked for by the spans of the item: [heads][rows][spans], the sum of the weights of the
  * span's keys; of row_spans in place of rows, the sums over these rows. */
@@ -60,7 +62,8 @@ enum trace_output {
     X(KEY_INPUTS, key_inputs, INPUTS)                                                              \
     X(HIDDEN_STATES, hidden_states, HIDDEN_STATES)                                                 \
     X(ATTENTION_OUTPUT, attention_output, ATTENTION_OUTPUT)                                        \
-    X(SPANS, spans, COUNT)
+    X(SPANS, spans, COUNT)                                                                         \
+    X(ROLLOUT, rollout, ROLLOUT)
 
 enum trace_tensor_name {
 #define X(NAME, name, OUTPUT) TRACE_##NAME,

@@ -611,8 +611,8 @@ bool trace_plan_spans(struct trace_request *request, struct trace_item *item, st
     struct arena *arena = request->arena;
     if (item->span_texts ? !find_spans(request, item, fault) : !check_spans(item, fault))
         return false;
-    if (item->has_rows && item->span_count == 0)
-        return fault_set_at(fault, "/rows", FAULT_FIELD, "rows came without spans");
+    if (item->has_rows && item->span_count == 0 && !item->outputs[TRACE_OUTPUT_ROLLOUT])
+        return fault_set_at(fault, "/rows", FAULT_FIELD, "rows came without spans or rollout");
     for (int i = 0; item->has_rows && i < item->model->forward->stream_count; i++)
         if (item->streams[i].runs && !set_span_rows(item, &item->streams[i], arena, fault))
             return false;

@@ -162,11 +162,14 @@ static bool set_shapes(const struct trace_item *item, const struct trace_place *
     set_shape(&tensors[TRACE_HIDDEN_STATES], 2, q_len, width, 1);
     set_shape(&tensors[TRACE_ATTENTION_OUTPUT], 2, q_len, width, 1);
     set_shape(&tensors[TRACE_SPANS], 3, heads, trace_span_rows(item, stream), item->span_count);
+    set_shape(&tensors[TRACE_ROLLOUT], 2, item->has_rows ? stream->span_row_count : q_len, kv_len,
+              1);
     for (int i = 0; i < TRACE_TENSOR_COUNT; i++)
         answered->is_answered[i] =
             output_of[i] != TRACE_OUTPUT_COUNT && item->outputs[output_of[i]];
     answered->is_answered[TRACE_KEY_INPUTS] =
         answered->is_answered[TRACE_KEY_INPUTS] && place->is_cross;
+    answered->is_answered[TRACE_ROLLOUT] = answered->is_answered[TRACE_ROLLOUT] && !place->is_cross;
     answered->has_spans = has_spans(item, place);
     answered->is_answered[TRACE_SPANS] = answered->has_spans && !item->has_head_weights;
     return true;

@@ -53,6 +53,10 @@ static bool check_session_fields(const struct trace_item *item, struct fault *fa
             return fault_set_at(fault, refused[i].pointer, FAULT_FIELD,
                                 "%s is no field of a trace over a session: %s",
                                 refused[i].pointer + 1, refused[i].why);
+    if (item->outputs[TRACE_OUTPUT_ROLLOUT])
+        return fault_set_at(fault, "/outputs", FAULT_OPTION,
+                            "a rollout begins with the first layer's rows of all tokens, and those "
+                            "before the request's are not there");
     if (item->compare)
         return fault_set_at(fault, "/compare", FAULT_OPTION,
                             "a trace over a session has nothing to compare to: it appends the rows "
