@@ -25,17 +25,6 @@ static const enum trace_output output_of[TRACE_TENSOR_COUNT] = {
 
 /* ------------------------------------------------------------------ layers -- */
 
-struct trace_place trace_place_of(const struct model_forward *forward, int64_t layer)
-{
-    for (int s = 0; s < forward->stream_count; s++)
-        for (int64_t i = 0; i < forward->streams[s].block_count; i++) {
-            const struct model_block *block = &forward->streams[s].blocks[i];
-            if (block->self_layer == layer || block->cross_layer == layer)
-                return (struct trace_place){ s, block->cross_layer == layer, block };
-        }
-    return (struct trace_place){ .block = NULL };
-}
-
 static bool is_kind(const char *kind, const char *const *kinds, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
@@ -107,13 +96,6 @@ static bool mark_listed(const struct trace_item *item, bool *is_listed, struct f
 static void set_shape(struct trace_tensor *tensor, int rank, int64_t a, int64_t b, int64_t c)
 {
     *tensor = (struct trace_tensor){ .rank = rank, .shape = { a, b, c } };
-}
-
-int64_t trace_span_rows(const struct trace_item *item, const struct trace_stream *stream)
-{
-    return item->has_row_spans ? item->row_span_count
-           : stream->span_rows ? stream->span_row_count
-                               : stream->length;
 }
 
 /* Spans are of the keys of the text: not of those of a decoder's own tokens. */
