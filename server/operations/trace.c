@@ -82,25 +82,6 @@ static void say_tensor(struct writer *writer, const char *name, const struct tra
         say_array(writer, name, tensor->values, ATTN_F32, tensor->rank, tensor->shape);
 }
 
-/* A file names the layer's tensors by its number: "layers.7.weights". */
-static void say_layer(struct writer *writer, const struct trace_layer *layer)
-{
-    const struct trace_tensor *weights = &layer->tensors[TRACE_WEIGHTS];
-    char number[24];
-    snprintf(number, sizeof number, "%" PRId64, layer->number);
-    writer->kind->object(writer, number);
-    writer->kind->integer(writer, "layer", layer->number);
-    writer->kind->string(writer, "kind", layer->kind);
-    for (int i = 0; i < TRACE_TENSOR_COUNT; i++) {
-        if (i == TRACE_WEIGHTS && layer->indices)
-            say_top_k(writer, trace_tensor_names[i], layer->indices, weights->values, ATTN_F32,
-                      weights->rank, weights->shape);
-        else
-            say_tensor(writer, trace_tensor_names[i], &layer->tensors[i]);
-    }
-    writer->kind->end(writer);
-}
-
 /* The name of the rows that leave a stream: of an encoder-decoder the answer has those of both, of
  * streams that are apart those of each that runs. */
 static const char *final_name(const struct trace_item *item, int stream)
@@ -422,6 +403,76 @@ static void say_targets(struct writer *writer, const struct trace_item *item)
         (writer->kind->keeps_dtype ? say_target_tensors : say_target_objects)(writer, item);
 }
 
+/* --------------------------------------------------------------------- layers -- */
+
+/* As predictions, and of targets at the position their log-probs there. */
+static void say_lens_objects(struct writer *writer, const struct trace_item *item,
+                             const struct trace_lens *lens)
+{
+    int64_t score = 0;
+    writer->kind->list(writer, "lens");
+    for (int64_t i = 0; i < lens->tokens.count; i++) {
+        writer->kind->object(writer, NULL);
+        writer->kind->integer(writer, "position", lens->tokens.positions[i]);
+        say_candidates(writer, item, &lens->tokens, i);
+        if (item->has_targets)
+            writer->kind->list(writer, "targets");
+        for (; score < lens->score_count && lens->scores[score].row == i; score++) {
+            writer->kind->object(writer, NULL);
+            say_id(writer, item, lens->scores[score].id);
+            say_number(writer, "logprob", &lens->scores[score].logprob);
+            writer->kind->integer(writer, "rank", lens->scores[score].rank);
+            writer->kind->end(writer);
+        }
+        if (item->has_targets)
+            writer->kind->end(writer);
+        writer->kind->end(writer);
+    }
+    writer->kind->end(writer);
+}
+
+static void say_lens_tensors(struct writer *writer, const struct trace_item *item,
+                             const struct trace_lens *lens)
+{
+    struct score_table targets;
+    if (!make_table(writer, &targets, lens->score_count, false))
+        return;
+    for (int64_t i = 0; i < lens->score_count; i++)
+        set_row(&targets, i, lens->tokens.positions[lens->scores[i].row], &lens->scores[i]);
+    writer->kind->object(writer, "lens");
+    say_candidate_texts(writer, "texts", item, &lens->tokens);
+    say_candidate_tensors(writer, &lens->tokens);
+    if (item->has_targets) {
+        writer->kind->object(writer, "targets");
+        say_table(writer, item, &targets);
+        writer->kind->end(writer);
+    }
+    writer->kind->end(writer);
+}
+
+/* A file names the layer's tensors by its number: "layers.7.weights". */
+static void say_layer(struct writer *writer, const struct trace_item *item,
+                      const struct trace_layer *layer)
+{
+    const struct trace_tensor *weights = &layer->tensors[TRACE_WEIGHTS];
+    char number[24];
+    snprintf(number, sizeof number, "%" PRId64, layer->number);
+    writer->kind->object(writer, number);
+    writer->kind->integer(writer, "layer", layer->number);
+    writer->kind->string(writer, "kind", layer->kind);
+    for (int i = 0; i < TRACE_TENSOR_COUNT; i++) {
+        if (i == TRACE_WEIGHTS && layer->indices)
+            say_top_k(writer, trace_tensor_names[i], layer->indices, weights->values, ATTN_F32,
+                      weights->rank, weights->shape);
+        else
+            say_tensor(writer, trace_tensor_names[i], &layer->tensors[i]);
+    }
+    if (layer->lens)
+        (writer->kind->keeps_dtype ? say_lens_tensors : say_lens_objects)(writer, item,
+                                                                          layer->lens);
+    writer->kind->end(writer);
+}
+
 /* -------------------------------------------------------------------- answers -- */
 
 static void say_results(struct writer *writer, const struct trace_item *item)
@@ -432,7 +483,7 @@ static void say_results(struct writer *writer, const struct trace_item *item)
     say_spans(writer, item);
     writer->kind->list(writer, "layers");
     for (int64_t i = 0; i < item->answered_count; i++)
-        say_layer(writer, &item->answered[i]);
+        say_layer(writer, item, &item->answered[i]);
     writer->kind->end(writer);
     say_tensor(writer, "span_scores", &item->span_scores);
     for (int i = 0; item->has_final_rows && i < stream_count; i++)

@@ -15,7 +15,7 @@ enum { HEADS = 4, HEAD_DIM = 4 };
 static void check(const char *name, const char *config, const char *tensors,
                   void (*pass)(struct forward *forward))
 {
-    const struct decoder_case decoder = { name, config, tensors, 2, pass, NULL, 0, false };
+    const struct decoder_case decoder = { name, config, tensors, 2, pass, NULL, 0, false, false };
     decoder_case_check(&decoder);
 }
 

@@ -20,7 +20,9 @@ static const struct decoder_attention PLAIN = {
 static void check(const char *name, const char *config, const char *tensors, int layers,
                   void (*pass)(struct forward *forward))
 {
-    const struct decoder_case decoder = { name, config, tensors, layers, pass, NULL, 0, false };
+    const struct decoder_case decoder = {
+        name, config, tensors, layers, pass, NULL, 0, false, false
+    };
     decoder_case_check(&decoder);
 }
 
@@ -302,11 +304,17 @@ static void pass_opt_350m(struct forward *forward)
 
 TEST(opt_350m)
 {
-    check("opt_350m", OPT_CONFIG(",\"do_layer_norm_before\":false,\"word_embed_proj_dim\":12"),
-          OPT_TENSORS "model.decoder.project_in.weight 16x12, "
-                      "model.decoder.project_out.weight 12x16, "
-                      "model.decoder.embed_tokens.weight 40x12",
-          2, pass_opt_350m);
+    static const struct decoder_case CASE = {
+        .name = "opt_350m",
+        .config = OPT_CONFIG(",\"do_layer_norm_before\":false,\"word_embed_proj_dim\":12"),
+        .tensors = OPT_TENSORS "model.decoder.project_in.weight 16x12, "
+                               "model.decoder.project_out.weight 12x16, "
+                               "model.decoder.embed_tokens.weight 40x12",
+        .layers = 2,
+        .pass = pass_opt_350m,
+        .norms_follow = true,
+    };
+    decoder_case_check(&CASE);
 }
 
 /* --------------------------------------------------------------------- Phi -- */

@@ -186,6 +186,9 @@ TEST(bert_edited)
     fixture_serve("--models", directory);
     edited_client_expect("bert", IDS_FIELD TYPES_FIELD, &want, pass_bert);
     reading_client_expect_repeats("bert", IDS_FIELD TYPES_FIELD, IDS, TOKENS, &want);
+    reading_client_expect_lens_at("bert", IDS_FIELD TYPES_FIELD, 0,
+                                  bert_head(want.layers[1].hidden_states, "gelu", 1e-12));
+    reading_client_expect_lens_at("bert", IDS_FIELD TYPES_FIELD, 1, want.logits);
     fixture_stop(NULL);
     published_close();
 }

@@ -128,6 +128,7 @@ TEST(embedding_gemma)
         NULL,
         0,
         true,
+        false,
     };
     decoder_case_check(&GEMMA);
 }

@@ -21,7 +21,8 @@ TEST(llama)
 static void check_llama(const char *name, const char *dtype, int64_t length)
 {
     const struct decoder_case decoder = {
-        name, LLAMA_CONFIG("llama", "2", ""), LLAMA_TENSORS, 2, pass_llama, dtype, length, false
+        name, LLAMA_CONFIG("llama", "2", ""), LLAMA_TENSORS, 2, pass_llama, dtype, length, false,
+        false
     };
     decoder_case_check(&decoder);
 }
@@ -124,6 +125,7 @@ TEST(wide_rows)
         pass_wide,
         NULL,
         300,
+        false,
         false,
     };
     decoder_case_check(&WIDE);

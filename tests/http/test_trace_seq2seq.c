@@ -7,6 +7,7 @@
 #include "edited_client.h"
 #include "fixture.h"
 #include "forward_block.h"
+#include "reading_client.h"
 #include "request_text.h"
 #include "test.h"
 #include "trace_client.h"
@@ -293,6 +294,13 @@ TEST(bart_edited)
     published_open(CONFIG, BART_TENSORS("model.") LOGITS_BIAS, LAYERS, "F32");
     const struct forward want = run(&BART_FAMILY, IDS, TOKENS, TARGET_IDS, TARGETS);
     serve("bart", CONFIG);
+    /* No norm stands between the last block and the table. */
+    reading_client_expect_lens_at(
+        "bart", IDS_FIELD TARGETS_FIELD, LAYERS,
+        forward_add_row(forward_product(want.layers[LAYERS + 1].hidden_states,
+                                        published_tensor("model.shared.weight", 0)),
+                        published_tensor("final_logits_bias", 0)));
+    reading_client_expect_lens_at("bart", IDS_FIELD TARGETS_FIELD, LAYERS + 1, want.logits);
     for (size_t i = 0; i < sizeof EDITS / sizeof EDITS[0]; i++)
         edited_client_expect_one("bart", IDS_FIELD TARGETS_FIELD, EDITS[i], &want, 2 * LAYERS,
                                  pass_bart);

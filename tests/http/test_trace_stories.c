@@ -80,6 +80,7 @@ TEST(meta)
         NULL,
         0,
         false,
+        false,
     };
     decoder_case_check(&META);
 }
@@ -96,6 +97,7 @@ TEST(mistral)
         pass_mistral,
         NULL,
         0,
+        false,
         false,
     };
     decoder_case_check(&MISTRAL);

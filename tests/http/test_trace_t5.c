@@ -5,6 +5,7 @@
 #include "edited_client.h"
 #include "fixture.h"
 #include "forward_block.h"
+#include "reading_client.h"
 #include "test.h"
 #include "trace_client.h"
 
@@ -143,20 +144,21 @@ static struct forward t5(const char *activation, bool is_gated)
 #define T5_UNREAD                                                                                  \
     FORWARD_TABLE("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight", 8x2)
 
+static void pass_t5(struct forward *forward)
+{
+    *forward = t5("relu", false);
+    forward->logits = forward_product(forward_scale(forward->final_hidden_states, 1 / sqrt(WIDTH)),
+                                      published_tensor("shared.weight", 0));
+}
+
 /* Where the table is tied, rows are scaled before it. */
 TEST(t5)
 {
     static const char CONFIG[] = T5_CONFIG("t5", "");
     published_open(CONFIG, T5_TENSORS(T5_PLAIN) T5_UNREAD, layers, "F32");
-    struct forward want = t5("relu", false);
-    want.logits = forward_product(forward_scale(want.final_hidden_states, 1 / sqrt(WIDTH)),
-                                  published_tensor("shared.weight", 0));
+    struct forward want;
+    pass_t5(&want);
     compare("t5", CONFIG, &want);
-}
-
-static void pass_t5(struct forward *forward)
-{
-    *forward = t5("relu", false);
 }
 
 /* Hidden keys beside a relative bias, and weights that no bias changes. */
@@ -178,9 +180,11 @@ TEST(t5_edited)
 {
     static const char CONFIG[] = T5_CONFIG("t5", "");
     published_open(CONFIG, T5_TENSORS(T5_PLAIN) T5_UNREAD, layers, "F32");
-    const struct forward want = t5("relu", false);
+    struct forward want;
+    pass_t5(&want);
     published_save(fixture_path("t5"), CONFIG);
     fixture_serve("--models", directory);
+    reading_client_expect_lens("t5", FIELDS, &want, pass_t5);
     for (size_t i = 0; i < sizeof EDITS / sizeof EDITS[0]; i++)
         edited_client_expect_one("t5", FIELDS, EDITS[i], &want, 2 * layers, pass_t5);
     fixture_stop(NULL);

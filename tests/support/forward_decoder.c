@@ -179,6 +179,8 @@ void decoder_case_check(const struct decoder_case *decoder)
         trace_client_expect_predictions(&client, decoder->name, whole, positions, 3, &forward);
     expect_laws(decoder->name, first, whole, !decoder->is_bidirectional);
     reading_client_expect_repeats(decoder->name, whole, decoder_tokens(), decoder_length, &forward);
+    if (forward.logits.data && decoder->layers <= EDITED_LAYERS_MAX && !decoder->norms_follow)
+        reading_client_expect_lens(decoder->name, whole, &forward, decoder->pass);
     if (decoder_length <= EDITED_LENGTH_MAX && decoder->layers <= EDITED_LAYERS_MAX)
         edited_client_expect(decoder->name, whole, &forward, decoder->pass);
     fixture_stop(NULL);

@@ -121,6 +121,8 @@ struct rows llama_feed_forward(struct rows x, int layer)
 void llama_check(const char *name, const char *config, const char *tensors, int layers,
                  void (*pass)(struct forward *forward))
 {
-    const struct decoder_case decoder = { name, config, tensors, layers, pass, NULL, 0, false };
+    const struct decoder_case decoder = {
+        name, config, tensors, layers, pass, NULL, 0, false, false
+    };
     decoder_case_check(&decoder);
 }

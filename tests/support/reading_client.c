@@ -4,6 +4,7 @@
 
 #include "answer.h"
 #include "fixture.h"
+#include "forward_edits.h"
 #include "request_text.h"
 
 static const double TOLERANCE = 1e-5;
@@ -271,4 +272,114 @@ void reading_client_expect_repeats(const char *model, const char *fields, const 
     }
     cJSON_Delete(answer);
     cJSON_Delete(kept);
+}
+
+/* ------------------------------------------------------------------------ lens -- */
+
+/* The place of a layer among those of its kind. */
+static int ordinal_of(const struct forward *want, int place)
+{
+    int ordinal = 0;
+    for (int i = 0; i < place; i++)
+        ordinal += strcmp(want->layers[i].kind, want->layers[place].kind) == 0;
+    return ordinal;
+}
+
+/* Logits of the pass whose blocks behind that of the layer, of its kind, add nothing. */
+static struct rows cut_logits(const struct forward *want, int place,
+                              void (*pass)(struct forward *forward))
+{
+    static struct forward cut;
+    struct request_text edits = { .data = NULL };
+    request_text_add(&edits, "[");
+    for (int i = 0; i < want->layer_count; i++) {
+        const char *kind = want->layers[i].kind;
+        const bool is_cross = strcmp(kind, "cross") == 0;
+        if ((!is_cross && strcmp(kind, want->layers[place].kind) != 0)
+            || ordinal_of(want, i) <= ordinal_of(want, place))
+            continue;
+        for (int part = 0; part < (is_cross ? 1 : 2); part++)
+            request_text_add(
+                &edits, "%s{\"kind\":\"%s\",\"at\":\"%s\",\"layers\":[%d],\"scale\":0}",
+                edits.used > 1 ? "," : "", kind, part == 0 ? "attention_output" : "feed_forward",
+                want->first_layer + i);
+    }
+    request_text_add(&edits, "]");
+    memset(&cut, 0, sizeof cut);
+    forward_edits_set(edits.data);
+    pass(&cut);
+    forward_edits_set(NULL);
+    free(edits.data);
+    return cut.logits;
+}
+
+static double number_of(const cJSON *object, const char *name)
+{
+    const cJSON *number = cJSON_GetObjectItemCaseSensitive(object, name);
+    assert_true(cJSON_IsNumber(number));
+    return number->valuedouble;
+}
+
+/* One position of a lens: the most probable tokens, and the target. */
+static void expect_position(const char *model, const cJSON *at, int64_t position, int target,
+                            const double *want, int64_t columns)
+{
+    const double tolerance = 1e-4;
+    const cJSON *token, *tokens = cJSON_GetObjectItemCaseSensitive(at, "tokens");
+    const cJSON *targets = cJSON_GetObjectItemCaseSensitive(at, "targets");
+    const cJSON *score = cJSON_GetArrayItem(targets, 0);
+    double least = 0;
+    assert_int_equal((int64_t)number_of(at, "position"), position);
+    assert_int_equal(cJSON_GetArraySize(tokens), 3);
+    cJSON_ArrayForEach(token, tokens) {
+        const double got = number_of(token, "logprob");
+        const double wanted = want[(int)number_of(token, "id")];
+        if (!(fabs(got - wanted) <= tolerance))
+            fail_msg("%s: the lens says %.9g, not %.9g", model, got, wanted);
+        assert_true(got <= least);
+        least = got;
+    }
+    int more_probable = 0, before = 1, at_most = 1;
+    for (int64_t c = 0; c < columns; c++) {
+        more_probable += want[c] > least + tolerance;
+        before += want[c] > want[target] + tolerance;
+        at_most += c != target && want[c] > want[target] - tolerance;
+    }
+    assert_true(more_probable < 3);
+    assert_int_equal(cJSON_GetArraySize(targets), 1);
+    assert_int_equal((int)number_of(score, "id"), target);
+    assert_true(fabs(number_of(score, "logprob") - want[target]) <= tolerance);
+    assert_true(number_of(score, "rank") >= before && number_of(score, "rank") <= at_most);
+}
+
+void reading_client_expect_lens_at(const char *model, const char *fields, int place,
+                                   struct rows logits)
+{
+    const int last = (int)logits.count - 1, targets[] = { 7, 0 };
+    const char *more = "\"outputs\":[\"lens\"],\"top_k_tokens\":3,\"positions\":[-1,0],"
+                       "\"targets\":[{\"position\":-1,\"token\":7},{\"position\":0,\"token\":0}]";
+    const struct rows want = forward_log_softmax(logits);
+    cJSON *answer = trace(&client, model, fields, more);
+    const cJSON *lens = cJSON_GetObjectItemCaseSensitive(layer_of(answer, place), "lens");
+    assert_int_equal(cJSON_GetArraySize(lens), 2);
+    for (int p = 0; p < 2; p++) {
+        const int64_t position = p == 0 ? last : 0;
+        expect_position(model, cJSON_GetArrayItem(lens, p), position, targets[p],
+                        want.data + position * want.columns, want.columns);
+    }
+    cJSON_Delete(answer);
+}
+
+void reading_client_expect_lens(const char *model, const char *fields, const struct forward *want,
+                                void (*pass)(struct forward *forward))
+{
+    const char *kind = want->encoder_hidden_states.data ? "decoder" : want->layers[0].kind;
+    cJSON *answer = trace(&client, model, fields, "\"outputs\":[\"lens\"],\"positions\":[0]");
+    for (int i = 0; i < want->layer_count; i++) {
+        const bool has_lens = strcmp(want->layers[i].kind, kind) == 0;
+        answer_expect_members(layer_of(answer, i), has_lens ? "layer,kind,lens" : "layer,kind");
+        if (has_lens)
+            reading_client_expect_lens_at(model, fields, i, cut_logits(want, i, pass));
+    }
+    cJSON_Delete(answer);
 }

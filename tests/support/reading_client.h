@@ -16,4 +16,15 @@ void reading_client_expect(struct http_client *client, const char *model, const 
 void reading_client_expect_repeats(const char *model, const char *fields, const int *tokens,
                                    int64_t count, const struct forward *want);
 
+/* The lens of the layer at this place of an answer: these logits, of every position. */
+void reading_client_expect_lens_at(const char *model, const char *fields, int place,
+                                   struct rows logits);
+
+/* The lens of every layer that is not of cross attention and whose kind is that of the last layer
+ * of the head's stream. A model whose norms stand before its parts or behind them, but not behind
+ * the residual, goes through its layers unchanged where edits take their parts away: pass computes
+ * it so in double. */
+void reading_client_expect_lens(const char *model, const char *fields, const struct forward *want,
+                                void (*pass)(struct forward *forward));
+
 #endif

@@ -3,16 +3,17 @@
 #include "operations/pass/pass_internal.h"
 
 static const struct pass_step_functions *const STEPS[PASS_STEP_KINDS] = {
-    [PASS_EMBED] = &pass_embed, [PASS_NORM] = &pass_norm, [PASS_ATTEND] = &pass_attend,
-    [PASS_FEED] = &pass_feed,   [PASS_ADD] = &pass_add,   [PASS_EDIT] = &pass_edit,
-    [PASS_FINAL] = &pass_final, [PASS_HEAD] = &pass_head,
+    [PASS_EMBED] = &pass_embed, [PASS_NORM] = &pass_norm,   [PASS_ATTEND] = &pass_attend,
+    [PASS_FEED] = &pass_feed,   [PASS_ADD] = &pass_add,     [PASS_EDIT] = &pass_edit,
+    [PASS_LENS] = &pass_lens,   [PASS_FINAL] = &pass_final, [PASS_HEAD] = &pass_head,
 };
 
 /* ------------------------------------------------------------------- steps -- */
 
 /* Steps of a block at most: three parts of three steps, with the rows that enter the block and the
- * output of each part edited; of a stream beside: its first rows, edited, and its last. */
-enum { BLOCK_STEPS = 13, STREAM_STEPS = 3 };
+ * output of each part edited, and a lens; of a stream beside: its first rows, edited, and its last.
+ */
+enum { BLOCK_STEPS = 14, STREAM_STEPS = 3 };
 
 static bool has_feed_forward(const struct model_block *block)
 {
@@ -103,6 +104,8 @@ static void list_stream(struct pass *pass, int stream)
             list_in_parallel(pass, stream, block);
         else
             list_in_sequence(pass, stream, block);
+        if (pass_lens_is_needed(pass, block))
+            add_step(pass, make_step(PASS_LENS, stream, block, NULL, -1));
     }
     add_step(pass, make_step(PASS_FINAL, stream, NULL, NULL, -1));
 }

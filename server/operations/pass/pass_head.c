@@ -17,15 +17,16 @@ enum { TURN_GATHER, TURN_TRANSFORM, TURN_NORM, TURN_OUTPUT, TURN_CHOOSE, TURN_CO
 
 /* What is asked of a row. */
 struct head_request {
-    int64_t row;                           /* of its sequence */
+    int64_t row;                           /* of its sequence; of a lens, of those of the lens */
     const struct trace_predictions *among; /* one of its positions; NULL: a score */
-    int64_t number;                        /* of the position, or of the item's scores */
+    int64_t number;                        /* of the position */
+    struct trace_score *score;             /* NULL: a position */
 };
 
 /* A row that has logits. */
 struct head_row {
     struct trace_item *item;
-    int64_t row; /* of the stream of all */
+    const float *from; /* where it lies */
     const struct head_request *requests;
     int64_t request_count;
     bool is_paired; /* with the row behind it, of the same item without edits */
@@ -59,7 +60,14 @@ static void add_positions(struct head_request *requests, int64_t *count,
                           const struct trace_predictions *among)
 {
     for (int64_t i = 0; i < among->count; i++)
-        requests[(*count)++] = (struct head_request){ among->positions[i], among, i };
+        requests[(*count)++] = (struct head_request){ among->positions[i], among, i, NULL };
+}
+
+static void add_scores(struct head_request *requests, int64_t *count, struct trace_score *scores,
+                       int64_t score_count)
+{
+    for (int64_t i = 0; i < score_count; i++)
+        requests[(*count)++] = (struct head_request){ .row = scores[i].row, .score = &scores[i] };
 }
 
 static int compare_rows(const void *a, const void *b)
@@ -68,42 +76,84 @@ static int compare_rows(const void *a, const void *b)
     return (left->row > right->row) - (left->row < right->row);
 }
 
-/* Lists the rows of a sequence, each once, at every step-th place from *at on. */
+/* Lists the rows of some requests, each once, at every step-th place from *at on. first is row 0 of
+ * them. */
+static int64_t list_requests(struct trace_item *item, struct head_request *requests, int64_t count,
+                             const float *first, int64_t width, struct head_row *at, int step)
+{
+    int64_t listed = 0;
+    qsort(requests, (size_t)count, sizeof *requests, compare_rows);
+    for (int64_t i = 0; i < count; i++) {
+        if (i > 0 && requests[i].row == requests[i - 1].row) {
+            at[(listed - 1) * step].request_count++;
+            continue;
+        }
+        at[listed++ * step] = (struct head_row){ .item = item,
+                                                 .from = first + requests[i].row * width,
+                                                 .requests = &requests[i],
+                                                 .request_count = 1 };
+    }
+    return listed;
+}
+
 static bool list_rows(struct pass *pass, const struct pass_sequence *sequence, struct head_row *at,
                       int step, int64_t *listed, struct fault *fault)
 {
     struct trace_item *item = sequence->item;
+    const int stream = head_stream(pass);
+    const int64_t width = pass->forward->streams[stream].width;
     struct head_request *requests = pass_alloc(pass, count_requests(item), sizeof *requests, fault);
     int64_t count = 0;
-    *listed = 0;
     if (!requests)
         return false;
     add_positions(requests, &count, &item->predictions);
     add_positions(requests, &count, &item->logprobs.tokens);
-    for (int64_t i = 0; i < item->score_count; i++)
-        requests[count++] = (struct head_request){ item->scores[i].row, NULL, i };
-    qsort(requests, (size_t)count, sizeof *requests, compare_rows);
-    for (int64_t i = 0; i < count; i++) {
-        struct head_row *row = at + (*listed - 1) * step;
-        if (i > 0 && requests[i].row == requests[i - 1].row) {
-            row->request_count++;
+    add_scores(requests, &count, item->scores, item->score_count);
+    *listed = list_requests(item, requests, count,
+                            pass->rows[stream] + sequence->first[stream] * width, width, at, step);
+    for (int64_t i = 0; i < *listed; i++)
+        at[i * step].is_paired = item->base != NULL;
+    return true;
+}
+
+/* Rows of the lenses of a sequence: a position that is asked for twice is two. */
+static bool list_lenses(struct pass *pass, struct pass_head *head,
+                        const struct pass_sequence *sequence, struct fault *fault)
+{
+    struct trace_item *item = sequence->item;
+    const int64_t width = pass->forward->streams[head_stream(pass)].width;
+    for (int64_t i = 0; item->lens_count > 0 && i < item->answered_count; i++) {
+        const struct trace_lens *lens = item->answered[i].lens;
+        int64_t count = 0;
+        if (!lens)
             continue;
-        }
-        at[(*listed)++ * step] =
-            (struct head_row){ .item = item,
-                               .row = sequence->first[head_stream(pass)] + requests[i].row,
-                               .requests = &requests[i],
-                               .request_count = 1,
-                               .is_paired = item->base != NULL };
+        struct head_request *requests =
+            pass_alloc(pass, lens->tokens.count + lens->score_count, sizeof *requests, fault);
+        if (!requests)
+            return false;
+        for (int64_t p = 0; p < lens->tokens.count; p++)
+            requests[count++] = (struct head_request){ p, &lens->tokens, p, NULL };
+        add_scores(requests, &count, lens->scores, lens->score_count);
+        head->count +=
+            list_requests(item, requests, count, lens->rows, width, head->list + head->count, 1);
     }
     return true;
+}
+
+/* Rows that the lenses of an item have. */
+static int64_t count_lens_rows(const struct trace_item *item)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; item->lens_count > 0 && i < item->answered_count; i++)
+        count += item->answered[i].lens ? item->answered[i].lens->tokens.count : 0;
+    return count;
 }
 
 static bool list_all_rows(struct pass *pass, struct pass_head *head, struct fault *fault)
 {
     int64_t most = 0, listed;
     for (int64_t i = 0; i < pass->sequence_count; i++)
-        most += count_requests(pass->sequences[i].item);
+        most += count_requests(pass->sequences[i].item) + count_lens_rows(pass->sequences[i].item);
     head->list = pass_alloc(pass, most, sizeof *head->list, fault);
     if (!head->list)
         return false;
@@ -117,6 +167,10 @@ static bool list_all_rows(struct pass *pass, struct pass_head *head, struct faul
             return false;
         head->count += has_base ? 2 * listed : listed;
     }
+    /* Behind all others: pairs begin at even places. */
+    for (int64_t i = 0; i < pass->sequence_count; i++)
+        if (!list_lenses(pass, head, &pass->sequences[i], fault))
+            return false;
     return true;
 }
 
@@ -228,8 +282,7 @@ static void gather_rows(const struct pass *pass)
     const struct pass_head *head = pass->head;
     const int64_t width = pass->forward->streams[head_stream(pass)].width;
     for (int64_t i = 0; i < head->some; i++)
-        memcpy(head->rows + i * width,
-               pass->rows[head_stream(pass)] + head->list[head->first + i].row * width,
+        memcpy(head->rows + i * width, head->list[head->first + i].from,
                (size_t)width * sizeof(float));
 }
 
@@ -267,6 +320,14 @@ static void set_score(const struct pass *pass, int64_t i, struct trace_score *sc
     score->rank = rank_of(logits, trace_vocabulary(pass->forward), score->id);
 }
 
+static bool has_scores(const struct head_row *row)
+{
+    for (int64_t i = 0; i < row->request_count; i++)
+        if (row->requests[i].score)
+            return true;
+    return false;
+}
+
 /* What is asked of row i of the panel. */
 static void choose_tokens(const struct pass *pass, int64_t i)
 {
@@ -278,7 +339,7 @@ static void choose_tokens(const struct pass *pass, int64_t i)
     float *logits = head->logits + i * of->output.out;
     attn_rows_cap(pass->limits.kernels, logits, vocabulary, of->scale != 0 ? (float)of->scale : 1,
                   (float)of->softcap);
-    if (candidates > 0 || row->item->score_count > 0)
+    if (candidates > 0 || has_scores(row))
         head->sums[i] = attn_row_sums(logits, vocabulary);
     if (candidates > 0)
         attn_top_k(logits, vocabulary, candidates, head->values + i * head->candidates_max,
@@ -286,7 +347,7 @@ static void choose_tokens(const struct pass *pass, int64_t i)
     for (int64_t k = 0; k < row->request_count; k++) {
         const struct head_request *request = &row->requests[k];
         if (!request->among)
-            set_score(pass, i, &row->item->scores[request->number]);
+            set_score(pass, i, request->score);
         else
             set_candidates(pass, i, request);
         if (request->among == &row->item->predictions && row->item->logit_rows.values)
@@ -303,9 +364,9 @@ static void set_differences(const struct pass *pass, int64_t i, const struct hea
         const int64_t count = request->among ? request->among->candidates : 1;
         for (int64_t c = 0; c < count; c++) {
             const int64_t at = request->number * count + c;
-            const int64_t id = request->among ? request->among->ids[at] : row->item->scores[at].id;
-            float *difference = request->among ? &request->among->differences[at]
-                                               : &row->item->scores[at].difference;
+            const int64_t id = request->among ? request->among->ids[at] : request->score->id;
+            float *difference =
+                request->among ? &request->among->differences[at] : &request->score->difference;
             *difference = logprob_of(pass, i, id) - logprob_of(pass, i + 1, id);
         }
     }

@@ -13,6 +13,7 @@ enum pass_step_kind {
     PASS_ATTEND,
     PASS_FEED, /* feed-forward */
     PASS_ADD,  /* what attention or feed-forward computed, to the rows */
+    PASS_LENS, /* rows that leave a block, for the head */
     PASS_EDIT, /* rows that a request changes, or that are kept */
     PASS_FINAL,
     PASS_HEAD,
@@ -112,7 +113,10 @@ struct pass_step_functions {
 };
 
 extern const struct pass_step_functions pass_embed, pass_norm, pass_attend, pass_feed, pass_add,
-    pass_edit, pass_final, pass_head;
+    pass_edit, pass_lens, pass_final, pass_head;
+
+/* Whether a step PASS_LENS is needed behind the block (pass_lens.c). */
+bool pass_lens_is_needed(const struct pass *pass, const struct model_block *block);
 
 /* Edits (pass_edit.c). Whether a step PASS_EDIT is needed at this place of a layer, -1 for
  * embeddings; whether it keeps rows of the sequence. */

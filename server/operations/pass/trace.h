@@ -31,7 +31,8 @@ enum {
     X(ATTENTION_OUTPUT, attention_output)                                                          \
     X(PREDICTIONS, predictions)                                                                    \
     X(LOGPROBS, logprobs)                                                                          \
-    X(ROLLOUT, rollout)
+    X(ROLLOUT, rollout)                                                                            \
+    X(LENS, lens)
 
 enum trace_output {
 #define X(NAME, name) TRACE_OUTPUT_##NAME,
@@ -81,16 +82,6 @@ struct trace_tensor {
     int64_t shape[3];
 };
 
-/* One layer of the answer. Several may share the memory of key_inputs. */
-struct trace_layer {
-    int64_t number;   /* as in GET /v1/models/{model} */
-    const char *kind; /* the same */
-    bool is_answered[TRACE_TENSOR_COUNT];
-    bool has_spans; /* they are summed up, for the answer of the layer or for span_scores */
-    struct trace_tensor tensors[TRACE_TENSOR_COUNT]; /* values NULL: not in the answer */
-    const int64_t *indices; /* of a weight map with top_k, of the shape of weights; else NULL */
-};
-
 /* The tokens that the head predicts at some positions, the most probable first; among equal ones
  * the lower id first. */
 struct trace_predictions {
@@ -108,6 +99,25 @@ struct trace_score {
     float logprob;
     int64_t rank;     /* 1: the most probable; among equal ones the lower id is first */
     float difference; /* to the pass without edits, where that is asked for */
+};
+
+/* What the head would predict from the rows that leave a layer's block. */
+struct trace_lens {
+    struct trace_predictions tokens;
+    struct trace_score *scores; /* [score_count], of targets at these positions; row is the place */
+    int64_t score_count;        /* in tokens.positions, ascending */
+    float *rows;                /* of the pass: [tokens.count][width], after the final norm */
+};
+
+/* One layer of the answer. Several may share the memory of key_inputs. */
+struct trace_layer {
+    int64_t number;   /* as in GET /v1/models/{model} */
+    const char *kind; /* the same */
+    bool is_answered[TRACE_TENSOR_COUNT];
+    bool has_spans; /* they are summed up, for the answer of the layer or for span_scores */
+    struct trace_tensor tensors[TRACE_TENSOR_COUNT]; /* values NULL: not in the answer */
+    struct trace_lens *lens;                         /* NULL: none */
+    const int64_t *indices; /* of a weight map with top_k, of the shape of weights; else NULL */
 };
 
 /* A token in a request: an id, or its text in the vocabulary. */
@@ -219,6 +229,7 @@ struct trace_item {
     struct trace_stream streams[MODEL_STREAMS_MAX];
     struct trace_layer *answered; /* [answered_count], in the order of their numbers */
     int64_t answered_count;
+    int64_t lens_count;              /* of layers of the answer that have one */
     const float *layer_weights;      /* [answered_count][heads], of head_weights; NULL: none */
     struct trace_tensor span_scores; /* [rows or row_spans][spans]; only if asked, */
     double *span_sums;               /* and the same before it is rounded */
@@ -240,7 +251,7 @@ struct trace_item {
 /* Whether anything is asked of the head over the vocabulary. */
 static inline bool trace_has_head(const struct trace_item *item)
 {
-    return item->predictions.count > 0 || item->score_count > 0;
+    return item->predictions.count > 0 || item->score_count > 0 || item->lens_count > 0;
 }
 
 /* Numbers of a row of logits that are tokens. */

@@ -78,6 +78,13 @@ static inline struct trace_place trace_place_of(const struct model_forward *forw
  * answered. No tensor has memory yet. */
 bool trace_plan_results(struct trace_item *item, struct arena *arena, struct fault *fault);
 
+/* The positions that are asked for, or those of the model; and the lenses of layers, once scores
+ * are planned (trace_lens.c). */
+bool trace_list_positions(const struct trace_item *item, int stream, int64_t **list, int64_t *count,
+                          struct arena *arena, struct fault *fault);
+int64_t trace_candidates(const struct trace_item *item);
+bool trace_plan_lens(struct trace_item *item, struct arena *arena, struct fault *fault);
+
 /* The parts of that about the head over the vocabulary (trace_scores.c): whether the model has one,
  * of which the field asks something; and the scores of logprobs and targets. */
 bool trace_expect_head(const struct trace_item *item, const char *pointer, struct fault *fault);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TOP_K_DEFAULT = 5, TOKEN_BYTES = 160, CANDIDATE_BYTES = 160, INDEX_BYTES = 8 };
+enum { TOKEN_BYTES = 160, CANDIDATE_BYTES = 160, INDEX_BYTES = 8 };
 
 const char *const trace_tensor_names[TRACE_TENSOR_COUNT] = {
 #define X(NAME, name, OUTPUT) #name,
@@ -183,51 +183,6 @@ static bool list_layers(struct trace_item *item, struct arena *arena, struct fau
 
 /* ------------------------------------------------------------- predictions -- */
 
-/* The positions of mask tokens; positions NULL: only counts them. */
-static int64_t find_masks(const struct trace_item *item, int stream, int64_t *positions)
-{
-    const struct token_list *list = &item->streams[stream].tokens;
-    const int64_t mask_id = trace_mask_id(item->model);
-    int64_t count = 0;
-    for (int64_t i = 0; i < list->count; i++)
-        if (list->tokens[i].id == mask_id) {
-            if (positions)
-                positions[count] = i;
-            count++;
-        }
-    return count;
-}
-
-static bool list_positions(struct trace_item *item, int stream, int64_t **list, int64_t *count,
-                           struct arena *arena, struct fault *fault)
-{
-    const struct model_forward *forward = item->model->forward;
-    const int64_t length = item->streams[stream].length;
-    const bool is_masked = forward->head.is_masked && trace_mask_id(item->model) >= 0;
-    *count = item->has_positions ? item->position_count
-             : is_masked         ? find_masks(item, stream, NULL)
-                                 : (length > 0 ? 1 : 0);
-    *list = arena_calloc(arena, (size_t)*count, sizeof **list);
-    if (!*list)
-        return fault_no_memory(fault);
-    if (!item->has_positions && is_masked)
-        find_masks(item, stream, *list);
-    else if (!item->has_positions && length > 0)
-        (*list)[0] = length - 1;
-    for (int64_t i = 0; item->has_positions && i < *count; i++) {
-        const int64_t position = item->positions[i];
-        char pointer[FAULT_POINTER_MAX];
-        snprintf(pointer, sizeof pointer, "/positions/%" PRId64, i);
-        if (position < -length || position >= length)
-            return fault_set_at(fault, pointer, FAULT_OPTION,
-                                "positions[%" PRId64 "] is %" PRId64 "; there are %" PRId64
-                                " tokens",
-                                i, position, length);
-        (*list)[i] = position < 0 ? position + length : position;
-    }
-    return true;
-}
-
 static bool list_predictions(struct trace_item *item, struct arena *arena, struct fault *fault)
 {
     const struct model_forward *forward = item->model->forward;
@@ -236,15 +191,13 @@ static bool list_predictions(struct trace_item *item, struct arena *arena, struc
         return true;
     if (!trace_expect_head(item, "/outputs", fault))
         return false;
-    if (!list_positions(item, forward->stream_count - 1, &predictions->positions,
-                        &predictions->count, arena, fault))
+    if (!trace_list_positions(item, forward->stream_count - 1, &predictions->positions,
+                              &predictions->count, arena, fault))
         return false;
-    const int64_t vocabulary = trace_vocabulary(forward);
-    const int64_t wanted = item->top_k_tokens > 0 ? item->top_k_tokens : TOP_K_DEFAULT;
     if (item->outputs[TRACE_OUTPUT_PREDICTIONS])
-        predictions->candidates = wanted < vocabulary ? wanted : vocabulary;
+        predictions->candidates = trace_candidates(item);
     if (item->logits)
-        set_shape(&item->logit_rows, 2, predictions->count, vocabulary, 1);
+        set_shape(&item->logit_rows, 2, predictions->count, trace_vocabulary(forward), 1);
     return true;
 }
 
@@ -263,7 +216,7 @@ bool trace_plan_results(struct trace_item *item, struct arena *arena, struct fau
                       1);
     return list_layers(item, arena, fault) && trace_plan_row_spans(item, arena, fault)
            && trace_plan_head_weights(item, arena, fault) && list_predictions(item, arena, fault)
-           && trace_plan_scores(item, arena, fault);
+           && trace_plan_scores(item, arena, fault) && trace_plan_lens(item, arena, fault);
 }
 
 /* ------------------------------------------------------------------- bytes -- */
@@ -292,6 +245,11 @@ static size_t layer_bytes(const struct trace_item *item, const struct trace_laye
                           size_t number_bytes, int64_t side)
 {
     size_t bytes = TOKEN_BYTES;
+    if (answered->lens) {
+        const struct trace_lens *lens = answered->lens;
+        add_bytes(&bytes, lens->tokens.count * (1 + lens->tokens.candidates) + lens->score_count,
+                  CANDIDATE_BYTES);
+    }
     for (int i = 0; i < TRACE_TENSOR_COUNT; i++) {
         struct trace_tensor tensor = answered->tensors[i];
         if (!answered->is_answered[i])
@@ -372,6 +330,19 @@ static bool allocate_tensor(struct trace_tensor *tensor, const struct trace_tens
     return tensor->values || fault_no_memory(fault);
 }
 
+static bool allocate_predictions(struct trace_predictions *predictions, bool has_differences,
+                                 struct arena *arena, struct fault *fault)
+{
+    const size_t count = (size_t)(predictions->count * predictions->candidates);
+    predictions->ids = arena_calloc(arena, count, sizeof *predictions->ids);
+    predictions->logprobs = arena_calloc(arena, count, sizeof *predictions->logprobs);
+    if (has_differences)
+        predictions->differences = arena_calloc(arena, count, sizeof *predictions->differences);
+    return (predictions->ids && predictions->logprobs
+            && (predictions->differences || !has_differences))
+           || fault_no_memory(fault);
+}
+
 static bool allocate_layer(const struct trace_item *item, int64_t index,
                            const struct trace_joint *joint, struct arena *arena,
                            struct fault *fault)
@@ -379,6 +350,8 @@ static bool allocate_layer(const struct trace_item *item, int64_t index,
     struct trace_layer *answered = &item->answered[index];
     const struct trace_layer *first = &joint->first->answered[index];
     const struct trace_tensor *encoded = &item->streams[0].rows;
+    if (answered->lens && !allocate_predictions(&answered->lens->tokens, false, arena, fault))
+        return false;
     for (int i = 0; i < TRACE_TENSOR_COUNT; i++) {
         struct trace_tensor *tensor = &answered->tensors[i];
         if (!answered->is_answered[i])
@@ -395,19 +368,6 @@ static bool allocate_layer(const struct trace_item *item, int64_t index,
         return answered->indices || fault_no_memory(fault);
     }
     return true;
-}
-
-static bool allocate_predictions(struct trace_predictions *predictions, bool has_differences,
-                                 struct arena *arena, struct fault *fault)
-{
-    const size_t count = (size_t)(predictions->count * predictions->candidates);
-    predictions->ids = arena_calloc(arena, count, sizeof *predictions->ids);
-    predictions->logprobs = arena_calloc(arena, count, sizeof *predictions->logprobs);
-    if (has_differences)
-        predictions->differences = arena_calloc(arena, count, sizeof *predictions->differences);
-    return (predictions->ids && predictions->logprobs
-            && (predictions->differences || !has_differences))
-           || fault_no_memory(fault);
 }
 
 static bool allocate_sums(struct trace_item *item, struct arena *arena, struct fault *fault)
