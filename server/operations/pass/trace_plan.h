@@ -63,16 +63,7 @@ struct trace_place {
     bool is_cross;
     const struct model_block *block;
 };
-static inline struct trace_place trace_place_of(const struct model_forward *forward, int64_t layer)
-{
-    for (int s = 0; s < forward->stream_count; s++)
-        for (int64_t i = 0; i < forward->streams[s].block_count; i++) {
-            const struct model_block *block = &forward->streams[s].blocks[i];
-            if (block->self_layer == layer || block->cross_layer == layer)
-                return (struct trace_place){ s, block->cross_layer == layer, block };
-        }
-    return (struct trace_place){ .block = NULL };
-}
+struct trace_place trace_place_of(const struct model_forward *forward, int64_t layer);
 
 /* Lists the layers of the answer with the shapes of their tensors, and everything else that is
  * answered. No tensor has memory yet. */

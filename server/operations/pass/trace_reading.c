@@ -46,13 +46,6 @@ static bool list_rows(const struct trace_item *item, struct trace_stream *stream
     return true;
 }
 
-int64_t trace_span_rows(const struct trace_item *item, const struct trace_stream *stream)
-{
-    return item->has_row_spans ? item->row_span_count
-           : stream->span_rows ? stream->span_row_count
-                               : stream->length;
-}
-
 bool trace_plan_row_spans(struct trace_item *item, struct arena *arena, struct fault *fault)
 {
     if (item->has_head_weights && item->span_count == 0)
