@@ -454,18 +454,21 @@ static void say_lens_tensors(struct writer *writer, const struct trace_item *ite
 static void say_layer(struct writer *writer, const struct trace_item *item,
                       const struct trace_layer *layer)
 {
-    const struct trace_tensor *weights = &layer->tensors[TRACE_WEIGHTS];
     char number[24];
     snprintf(number, sizeof number, "%" PRId64, layer->number);
     writer->kind->object(writer, number);
     writer->kind->integer(writer, "layer", layer->number);
     writer->kind->string(writer, "kind", layer->kind);
     for (int i = 0; i < TRACE_TENSOR_COUNT; i++) {
-        if (i == TRACE_WEIGHTS && layer->indices)
-            say_top_k(writer, trace_tensor_names[i], layer->indices, weights->values, ATTN_F32,
-                      weights->rank, weights->shape);
+        const struct trace_tensor *tensor = &layer->tensors[i];
+        const int64_t *indices = i == TRACE_WEIGHTS ? layer->indices
+                                 : i == TRACE_NORMS ? layer->norm_indices
+                                                    : NULL;
+        if (indices)
+            say_top_k(writer, trace_tensor_names[i], indices, tensor->values, ATTN_F32,
+                      tensor->rank, tensor->shape);
         else
-            say_tensor(writer, trace_tensor_names[i], &layer->tensors[i]);
+            say_tensor(writer, trace_tensor_names[i], tensor);
     }
     if (layer->lens)
         (writer->kind->keeps_dtype ? say_lens_tensors : say_lens_objects)(writer, item,

@@ -137,7 +137,7 @@ TEST(t5)
                answer.weights + (h * PUBLISHED_LENGTH + 6) * PUBLISHED_LENGTH,
                PUBLISHED_LENGTH * sizeof *weights);
     const struct published_answer of_last = {
-        { 1, 8, answer.context.data + 6 * 8 }, weights, NULL, answer.largest_score
+        { 1, 8, answer.context.data + 6 * 8 }, weights, NULL, answer.largest_score, NULL
     };
     expect_answer_to("t5", 3, last, hidden, ",\"past_len\":6", &of_last, T5_HEADS);
     answer = t5(T5_CROSS, hidden, memory, false, NULL);

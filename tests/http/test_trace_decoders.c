@@ -64,6 +64,9 @@ static void pass_gpt2_of(struct forward *forward, int layers)
         struct published_answer maps =
             forward_edits_attend(&PLAIN.attention, published_split(qkv, 1, 0, 16),
                                  published_split(qkv, 1, 16, 16), published_split(qkv, 1, 32, 16));
+        maps.value_norms =
+            forward_value_norms(&PLAIN.attention, published_split(qkv, 1, 32, 16),
+                                published_tensor("h.#.attn.c_proj.weight", layer), true);
         maps.context =
             forward_edits_output(published_conv1d(maps.context, "h.#.attn.c_proj", layer));
         forward_add_layer(forward, (struct forward_layer){ .kind = "self",

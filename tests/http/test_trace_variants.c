@@ -208,6 +208,9 @@ static void pass_gpt2(struct forward *forward)
         struct published_answer maps =
             forward_edits_attend(&attention.attention, published_split(qkv, 1, 0, 16),
                                  published_split(qkv, 1, 16, 16), published_split(qkv, 1, 32, 16));
+        maps.value_norms =
+            forward_value_norms(&attention.attention, published_split(qkv, 1, 32, 16),
+                                published_tensor(H_BLOCK "attn.c_proj.weight", layer), true);
         maps.context =
             forward_edits_output(published_conv1d(maps.context, H_BLOCK "attn.c_proj", layer));
         forward_add_layer(

@@ -198,10 +198,37 @@ struct rows forward_log_softmax(struct rows x)
     return y;
 }
 
+double *forward_value_norms(const struct published_attention *attention, struct rows v,
+                            struct rows weight, bool in_out)
+{
+    const int64_t heads = attention->heads;
+    const int64_t dim = (in_out ? weight.count : weight.columns) / heads;
+    const int64_t out = in_out ? weight.columns : weight.count;
+    const int64_t kv_heads = attention->kv_heads ? attention->kv_heads : heads;
+    const struct rows norms = published_rows(heads, v.count);
+    for (int64_t h = 0; h < heads; h++)
+        for (int64_t j = 0; j < v.count; j++) {
+            double squares = 0;
+            for (int64_t o = 0; o < out; o++) {
+                double sum = 0;
+                for (int64_t c = 0; c < dim; c++)
+                    sum += v.data[j * v.columns + h / (heads / kv_heads) * dim + c]
+                           * (in_out ? weight.data[(h * dim + c) * out + o]
+                                     : weight.data[o * weight.columns + h * dim + c]);
+                squares += sum * sum;
+            }
+            norms.data[h * v.count + j] = sqrt(squares);
+        }
+    return norms.data;
+}
+
 struct published_answer forward_attend(const struct published_attention *attention, struct rows q,
                                        struct rows k, struct rows v, const char *output, int layer)
 {
+    char name[160];
     struct published_answer answer = forward_edits_attend(attention, q, k, v);
+    snprintf(name, sizeof name, "%s.weight", output);
+    answer.value_norms = forward_value_norms(attention, v, published_tensor(name, layer), false);
     answer.context = forward_edits_output(published_linear(answer.context, output, layer));
     return answer;
 }

@@ -82,4 +82,9 @@ struct rows forward_log_softmax(struct rows x);
 struct published_answer forward_attend(const struct published_attention *attention, struct rows q,
                                        struct rows k, struct rows v, const char *output, int layer);
 
+/* The length of each value behind a head's part of the output projection, [heads][keys]; its weight
+ * as torch.nn.Linear has it, or as Conv1D, in_out. */
+double *forward_value_norms(const struct published_attention *attention, struct rows v,
+                            struct rows weight, bool in_out);
+
 #endif

@@ -343,6 +343,7 @@ struct published_answer published_attend(const struct published_attention *atten
         published_rows(heads * q.count, k.count).data,
         published_rows(heads, q.count).data,
         0,
+        NULL,
     };
     assert_int_equal(k.columns, kv_heads * head_dim);
     for (int64_t h = 0; h < heads; h++)

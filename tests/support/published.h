@@ -28,6 +28,8 @@ struct published_answer {
     struct rows context;
     double *weights, *lse;
     double largest_score;
+    double *value_norms; /* [heads][key], behind the head's part of the output projection; NULL: not
+                            known */
 };
 
 /* Makes a checkpoint of tensors such as "bert.encoder.layer.#.attention.self.query.weight 12x8",

@@ -195,6 +195,69 @@ static void expect_rollout(struct http_client *to, const char *model, const char
     free(tables);
 }
 
+/* ----------------------------------------------------------------------- norms -- */
+
+static double norm_at(const struct kind_of_layers *of, int place, int64_t head, int64_t i,
+                      int64_t j)
+{
+    const struct published_answer *maps = &of->layers[place].maps;
+    return maps->weights[(head * of->rows + i) * of->keys + j]
+           * maps->value_norms[head * of->keys + j];
+}
+
+static void expect_norms(struct http_client *to, const char *model, const char *fields,
+                         const struct kind_of_layers *of, double tolerance)
+{
+    char more[200];
+    const int64_t heads = of->layers[0].heads, shape[] = { heads, of->rows, of->keys };
+    double *norms = calloc((size_t)(heads * of->rows * of->keys), sizeof *norms);
+    assert_non_null(norms);
+    snprintf(more, sizeof more, "\"outputs\":[\"norms\"],\"kinds\":[\"%s\"]", of->kind);
+    cJSON *answer = trace(to, model, fields, more);
+    for (int p = 0; p < of->count; p++) {
+        double most = 0;
+        for (int64_t h = 0; h < heads; h++)
+            for (int64_t j = 0; j < of->keys; j++)
+                most = fmax(most, of->layers[p].maps.value_norms[h * of->keys + j]);
+        for (int64_t at = 0; at < heads * of->rows * of->keys; at++)
+            norms[at] =
+                norm_at(of, p, at / of->keys / of->rows, at / of->keys % of->rows, at % of->keys);
+        expect_numbers(layer_of(answer, p), model, "norms", 3, shape, norms,
+                       4 * (1 + most) * tolerance);
+    }
+    cJSON_Delete(answer);
+    free(norms);
+}
+
+/* Sums over spans and rows. */
+static void expect_norm_spans(struct http_client *to, const char *model, const char *fields,
+                              const struct kind_of_layers *of, double tolerance)
+{
+    char more[300];
+    const int64_t heads = of->layers[0].heads, shape[] = { heads, ROW_SPAN_COUNT, SPAN_COUNT };
+    double sums[64 * ROW_SPAN_COUNT * SPAN_COUNT];
+    snprintf(more, sizeof more, SPAN_FIELDS ",\"outputs\":[\"norms\"]", of->kind);
+    cJSON *answer = trace(to, model, fields, more);
+    for (int p = 0; p < of->count; p++) {
+        double most = 0;
+        for (int64_t h = 0; h < heads; h++)
+            for (int r = 0; r < ROW_SPAN_COUNT; r++)
+                for (int s = 0; s < SPAN_COUNT; s++) {
+                    double *sum = &sums[(h * ROW_SPAN_COUNT + r) * SPAN_COUNT + s];
+                    *sum = 0;
+                    for (int64_t i = ROW_SPANS[r][0]; i < ROW_SPANS[r][1]; i++)
+                        for (int64_t j = SPANS[s][0]; j < SPANS[s][1]; j++) {
+                            *sum += norm_at(of, p, h, i, j);
+                            most = fmax(most, of->layers[p].maps.value_norms[h * of->keys + j]);
+                        }
+                }
+        answer_expect_members(layer_of(answer, p), "layer,kind,spans,norm_spans");
+        expect_numbers(layer_of(answer, p), model, "norm_spans", 3, shape, sums,
+                       8 * (1 + most) * tolerance);
+    }
+    cJSON_Delete(answer);
+}
+
 /* ------------------------------------------------------------------------- all -- */
 
 void reading_client_expect(struct http_client *to, const char *model, const char *fields,
@@ -211,6 +274,10 @@ void reading_client_expect(struct http_client *to, const char *model, const char
             expect_spans(to, model, fields, &of, tolerance);
             expect_scores(to, model, fields, &of, tolerance);
         }
+        if (of.layers[0].maps.value_norms)
+            expect_norms(to, model, fields, &of, tolerance);
+        if (of.layers[0].maps.value_norms && has_spans)
+            expect_norm_spans(to, model, fields, &of, tolerance);
         if (strcmp(of.kind, "cross") != 0)
             expect_rollout(to, model, fields, &of, shortest, tolerance);
         place += of.count;

@@ -104,7 +104,8 @@ static bool set_outputs(const struct pass *pass, const struct pass_step *step,
     struct infer_item *item = sequence->attention;
     const struct trace_layer *answered = sequence->answered[step->layer];
     const int64_t width = pass->forward->streams[step->stream].width;
-    bool is_any = has_context(pass, sequence);
+    /* Without a context no values are projected. */
+    bool is_any = has_context(pass, sequence) || pass_norms_are_read(pass, step, sequence);
     if (is_any) {
         item->outputs[ATTN_OUTPUT_CONTEXT] = true;
         item->results[ATTN_OUTPUT_CONTEXT] = pass->output + sequence->first[step->stream] * width;
@@ -123,7 +124,7 @@ static bool set_outputs(const struct pass *pass, const struct pass_step *step,
             item->results[ATTN_OUTPUT_LSE] = kept_layer_of(sequence, step)->lse;
         is_any = true;
     }
-    if (pass_maps_are_read(pass, step, sequence)) {
+    if (pass_read_needs_lse(pass, step, sequence)) {
         item->outputs[ATTN_OUTPUT_LSE] = true;
         if (!item->results[ATTN_OUTPUT_LSE])
             item->results[ATTN_OUTPUT_LSE] = sequence->lse.memory;
@@ -210,10 +211,10 @@ static bool plan_sequence(struct pass *pass, const struct pass_step *step,
         return false;
     item->scratch = sequence->scratch;
     item->workspaces = pass->workspaces;
-    if (!work || !pass_maps_are_read(pass, step, sequence))
+    if (!work || !pass_read_needs_lse(pass, step, sequence))
         return true;
     item->scratch = pass->rows[step->stream]; /* views of it are made, and none is read */
-    const size_t bytes = pass_maps_workspace_bytes(pass, step, sequence);
+    const size_t bytes = pass_read_workspace_bytes(pass, step, sequence);
     if (bytes > pass->workspace_bytes)
         pass->workspace_bytes = bytes;
     return true;

@@ -53,11 +53,18 @@ struct pass_sequence {
     struct pass_room given_weights; /* float: these weights, */
     struct pass_room seen;          /* bool: and the keys that a row sees */
     struct pass_room lse;           /* float: of a layer whose maps are read and lse is no answer */
-    struct pass_room rollout;       /* float: of this layer and the one before (pass_maps.c), */
+    struct pass_room rollout;       /* float: of this layer and the one before (pass_rollout.c), */
     struct attn_linear before;      /* that as a matrix, */
     struct attn_product product;    /* and its product with the layer's step */
-    struct pass_room spans;         /* float: sums over spans, before those over rows or layers */
-    void *scratch;                  /* of attention, for the layer that needs most */
+    struct pass_room norms;      /* float: of values behind the output projection, [heads][keys], */
+    struct pass_room norm_rows;  /* float: with the weights, [heads][q][keys], */
+    struct pass_room norm_given; /* const float *: these as given weights, */
+    struct pass_room norm_pooled; /* float: and what is pooled of them, */
+    struct pass_room norm_sums;   /* double: and summed up over spans; */
+    struct pass_room norm_plan;   /* struct attn_plan: attention whose map they take the place of */
+    struct attn_weight_map norm_map;
+    struct pass_room spans; /* float: sums over spans, before those over rows or layers */
+    void *scratch;          /* of attention, for the layer that needs most */
     size_t scratch_bytes;
 };
 
@@ -144,28 +151,47 @@ bool pass_edit_has_heads(const struct pass_sequence *sequence, const struct pass
 void pass_edit_heads(const struct pass_step *step, const struct pass_sequence *sequence);
 
 /* What is read of a layer's attention (pass_read.c). While its item is planned: memory for it, and
- * where sums over spans go, *spans, NULL without such. When all stages have run, further turns,
- * counted from 0, as of a step. */
+ * where sums over spans go, *spans, NULL without such; whether it needs lse; the workspace, once
+ * the item is planned. When all stages have run, further turns, counted from 0, as of a step. */
 bool pass_read_plan(struct pass *pass, const struct pass_step *step, struct pass_sequence *sequence,
                     struct attn_work *work, float **spans, struct fault *fault);
 int64_t pass_read_tasks(struct pass *pass, const struct pass_step *step, int turn);
+bool pass_read_needs_lse(const struct pass *pass, const struct pass_step *step,
+                         const struct pass_sequence *sequence);
+size_t pass_read_workspace_bytes(const struct pass *pass, const struct pass_step *step,
+                                 struct pass_sequence *sequence);
 void pass_read_run(const struct pass *pass, const struct pass_step *step, int turn, int64_t task,
                    void *workspace);
 
-/* What is read of the whole maps of a layer (pass_maps.c): whether anything is; memory for it, and
- * its work, while its item is planned; the workspace of a task, once it is; tasks of a turn. */
-enum pass_maps_turn { PASS_MAPS_STEP, PASS_MAPS_ROLL, PASS_MAPS_ANSWER, PASS_MAPS_TURNS };
-bool pass_maps_are_read(const struct pass *pass, const struct pass_step *step,
-                        const struct pass_sequence *sequence);
-bool pass_maps_plan(struct pass *pass, const struct pass_step *step, struct pass_sequence *sequence,
+/* The kinds of what is read of whole maps: rollouts (pass_rollout.c), norms (pass_norms.c). Of
+ * each: whether it is read of the layer; memory for it, and its work, while its item is planned;
+ * the workspace of a task, once it is; the tasks of a turn, counted from 0; one task. */
+enum { PASS_MAP_TURNS = 4 };
+bool pass_rollout_is_read(const struct pass *pass, const struct pass_step *step,
+                          const struct pass_sequence *sequence);
+bool pass_rollout_plan(struct pass *pass, const struct pass_step *step,
+                       struct pass_sequence *sequence, struct attn_work *work, struct fault *fault);
+size_t pass_rollout_workspace_bytes(const struct pass *pass, const struct pass_step *step,
+                                    const struct pass_sequence *sequence);
+int64_t pass_rollout_tasks(struct pass *pass, const struct pass_step *step,
+                           struct pass_sequence *sequence, int turn);
+void pass_rollout_run(const struct pass *pass, const struct pass_step *step,
+                      const struct pass_sequence *sequence, int turn, int64_t task,
+                      void *workspace);
+bool pass_norms_are_read(const struct pass *pass, const struct pass_step *step,
+                         const struct pass_sequence *sequence);
+bool pass_norms_plan(struct pass *pass, const struct pass_step *step,
+                     struct pass_sequence *sequence, struct attn_work *work, struct fault *fault);
+size_t pass_norms_workspace_bytes(const struct pass *pass, const struct pass_step *step,
+                                  struct pass_sequence *sequence);
+int64_t pass_norms_tasks(struct pass *pass, const struct pass_step *step,
+                         struct pass_sequence *sequence, int turn);
+void pass_norms_run(const struct pass *pass, const struct pass_step *step,
+                    const struct pass_sequence *sequence, int turn, int64_t task, void *workspace);
+
+/* Memory and work that all of them need (pass_tile.c). */
+bool pass_tile_plan(struct pass *pass, const struct pass_step *step, struct pass_sequence *sequence,
                     struct attn_work *work, struct fault *fault);
-size_t pass_maps_workspace_bytes(const struct pass *pass, const struct pass_step *step,
-                                 const struct pass_sequence *sequence);
-int64_t pass_maps_tasks(struct pass *pass, const struct pass_step *step,
-                        struct pass_sequence *sequence, enum pass_maps_turn turn);
-void pass_maps_run(const struct pass *pass, const struct pass_step *step,
-                   const struct pass_sequence *sequence, enum pass_maps_turn turn, int64_t task,
-                   void *workspace);
 
 /* The map of a head of the layer that the sequence is at, whose stages have run. Its first keys are
  * the piece. */

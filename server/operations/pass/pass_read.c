@@ -1,8 +1,14 @@
 /* pass_read.c - what is read of a layer once its attention is computed and its scratch still holds
- * query, key and value: sums over spans that are summed up over rows, or over heads and layers. */
+ * query, key and value: sums over spans that are summed up over rows, or over heads and layers; and
+ * the turns of what is read of whole maps. */
 #include "operations/pass/pass_internal.h"
 
-enum { TURN_SPANS, TURN_MAPS, TURN_COUNT = TURN_MAPS + PASS_MAPS_TURNS };
+enum {
+    TURN_SPANS,
+    TURN_ROLLOUT,
+    TURN_NORMS = TURN_ROLLOUT + PASS_MAP_TURNS,
+    TURN_COUNT = TURN_NORMS + PASS_MAP_TURNS
+};
 
 static const struct trace_layer *answered_of(const struct pass_sequence *sequence,
                                              const struct pass_step *step)
@@ -122,12 +128,34 @@ static void run_spans(const struct pass *pass, const struct pass_step *step,
 
 /* ------------------------------------------------------------------------ turns -- */
 
+bool pass_read_needs_lse(const struct pass *pass, const struct pass_step *step,
+                         const struct pass_sequence *sequence)
+{
+    return pass_rollout_is_read(pass, step, sequence) || pass_norms_are_read(pass, step, sequence);
+}
+
 bool pass_read_plan(struct pass *pass, const struct pass_step *step, struct pass_sequence *sequence,
                     struct attn_work *work, float **spans, struct fault *fault)
 {
     return plan_spans(pass, step, sequence, work, spans, fault)
-           && (!pass_maps_are_read(pass, step, sequence)
-               || pass_maps_plan(pass, step, sequence, work, fault));
+           && (!pass_read_needs_lse(pass, step, sequence)
+               || pass_tile_plan(pass, step, sequence, work, fault))
+           && (!pass_rollout_is_read(pass, step, sequence)
+               || pass_rollout_plan(pass, step, sequence, work, fault))
+           && (!pass_norms_are_read(pass, step, sequence)
+               || pass_norms_plan(pass, step, sequence, work, fault));
+}
+
+size_t pass_read_workspace_bytes(const struct pass *pass, const struct pass_step *step,
+                                 struct pass_sequence *sequence)
+{
+    const size_t rollout = pass_rollout_is_read(pass, step, sequence)
+                               ? pass_rollout_workspace_bytes(pass, step, sequence)
+                               : 0;
+    const size_t norms = pass_norms_are_read(pass, step, sequence)
+                             ? pass_norms_workspace_bytes(pass, step, sequence)
+                             : 0;
+    return rollout > norms ? rollout : norms;
 }
 
 static int64_t count_tasks(struct pass *pass, const struct pass_step *step,
@@ -135,8 +163,12 @@ static int64_t count_tasks(struct pass *pass, const struct pass_step *step,
 {
     if (turn == TURN_SPANS)
         return sums_spans(sequence, step);
-    return pass_maps_are_read(pass, step, sequence)
-               ? pass_maps_tasks(pass, step, sequence, turn - TURN_MAPS)
+    if (turn < TURN_NORMS)
+        return pass_rollout_is_read(pass, step, sequence)
+                   ? pass_rollout_tasks(pass, step, sequence, turn - TURN_ROLLOUT)
+                   : 0;
+    return pass_norms_are_read(pass, step, sequence)
+               ? pass_norms_tasks(pass, step, sequence, turn - TURN_NORMS)
                : 0;
 }
 
@@ -159,9 +191,11 @@ void pass_read_run(const struct pass *pass, const struct pass_step *step, int tu
     int64_t i = 0;
     while (pass->first_task[i + 1] <= task)
         i++;
+    task -= pass->first_task[i];
     if (turn == TURN_SPANS)
         run_spans(pass, step, &pass->sequences[i]);
+    else if (turn < TURN_NORMS)
+        pass_rollout_run(pass, step, &pass->sequences[i], turn - TURN_ROLLOUT, task, workspace);
     else
-        pass_maps_run(pass, step, &pass->sequences[i], turn - TURN_MAPS, task - pass->first_task[i],
-                      workspace);
+        pass_norms_run(pass, step, &pass->sequences[i], turn - TURN_NORMS, task, workspace);
 }

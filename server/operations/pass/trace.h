@@ -32,7 +32,8 @@ enum {
     X(PREDICTIONS, predictions)                                                                    \
     X(LOGPROBS, logprobs)                                                                          \
     X(ROLLOUT, rollout)                                                                            \
-    X(LENS, lens)
+    X(LENS, lens)                                                                                  \
+    X(NORMS, norms)
 
 enum trace_output {
 #define X(NAME, name) TRACE_OUTPUT_##NAME,
@@ -51,9 +52,11 @@ enum trace_output {
  *     hidden_states     [q][width]: the residual stream as it enters the layer's block
  *     attention_output  [q][d_out]: after the output projection, before the residual
  *     rollout           [rows][k]: of self-attention (rollout.h)
+ *     norms             [heads][q][k], or the shape of the weight map (pass_norms.c)
  *
  * spans is asked for by the spans of the item: [heads][rows][spans], the sum of the weights of the
- * span's keys; of row_spans in place of rows, the sums over these rows. */
+ * span's keys; of row_spans in place of rows, the sums over these rows. norm_spans is the same of
+ * norms, which it replaces. */
 #define TRACE_TENSOR_MAP(X)                                                                        \
     X(WEIGHTS, weights, WEIGHTS)                                                                   \
     X(LSE, lse, LSE)                                                                               \
@@ -64,7 +67,9 @@ enum trace_output {
     X(HIDDEN_STATES, hidden_states, HIDDEN_STATES)                                                 \
     X(ATTENTION_OUTPUT, attention_output, ATTENTION_OUTPUT)                                        \
     X(SPANS, spans, COUNT)                                                                         \
-    X(ROLLOUT, rollout, ROLLOUT)
+    X(ROLLOUT, rollout, ROLLOUT)                                                                   \
+    X(NORMS, norms, NORMS)                                                                         \
+    X(NORM_SPANS, norm_spans, COUNT)
 
 enum trace_tensor_name {
 #define X(NAME, name, OUTPUT) TRACE_##NAME,
@@ -117,6 +122,7 @@ struct trace_layer {
     bool has_spans; /* they are summed up, for the answer of the layer or for span_scores */
     struct trace_tensor tensors[TRACE_TENSOR_COUNT]; /* values NULL: not in the answer */
     struct trace_lens *lens;                         /* NULL: none */
+    const int64_t *norm_indices;                     /* as indices, of norms */
     const int64_t *indices; /* of a weight map with top_k, of the shape of weights; else NULL */
 };
 

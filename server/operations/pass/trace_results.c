@@ -112,7 +112,8 @@ static bool check_weight_map(const struct trace_item *item, int64_t heads, int64
     const struct infer_item attention = {
         .has_weight_map = item->has_weight_map,
         .weight_map = item->weight_map,
-        .outputs = { [ATTN_OUTPUT_WEIGHTS] = item->outputs[TRACE_OUTPUT_WEIGHTS] },
+        .outputs = { [ATTN_OUTPUT_WEIGHTS] =
+                         item->outputs[TRACE_OUTPUT_WEIGHTS] || item->outputs[TRACE_OUTPUT_NORMS] },
         .layer = { .q_heads = heads },
         .q_len = q_len,
         .kv_len_max = kv_len,
@@ -139,11 +140,15 @@ static bool set_shapes(const struct trace_item *item, const struct trace_place *
     if (item->has_weight_map)
         attn_weight_map_shape(&item->weight_map, heads, q_len, kv_len,
                               tensors[TRACE_WEIGHTS].shape);
+    set_shape(&tensors[TRACE_NORMS], 3, heads, q_len, kv_len);
+    if (item->has_weight_map)
+        attn_weight_map_shape(&item->weight_map, heads, q_len, kv_len, tensors[TRACE_NORMS].shape);
     set_shape(&tensors[TRACE_INPUTS], 2, q_len, width, 1);
     set_shape(&tensors[TRACE_KEY_INPUTS], 2, kv_len, streams[0].width, 1);
     set_shape(&tensors[TRACE_HIDDEN_STATES], 2, q_len, width, 1);
     set_shape(&tensors[TRACE_ATTENTION_OUTPUT], 2, q_len, width, 1);
     set_shape(&tensors[TRACE_SPANS], 3, heads, trace_span_rows(item, stream), item->span_count);
+    tensors[TRACE_NORM_SPANS] = tensors[TRACE_SPANS];
     set_shape(&tensors[TRACE_ROLLOUT], 2, item->has_rows ? stream->span_row_count : q_len, kv_len,
               1);
     for (int i = 0; i < TRACE_TENSOR_COUNT; i++)
@@ -154,6 +159,9 @@ static bool set_shapes(const struct trace_item *item, const struct trace_place *
     answered->is_answered[TRACE_ROLLOUT] = answered->is_answered[TRACE_ROLLOUT] && !place->is_cross;
     answered->has_spans = has_spans(item, place);
     answered->is_answered[TRACE_SPANS] = answered->has_spans && !item->has_head_weights;
+    answered->is_answered[TRACE_NORM_SPANS] =
+        answered->has_spans && item->outputs[TRACE_OUTPUT_NORMS];
+    answered->is_answered[TRACE_NORMS] = !answered->has_spans && item->outputs[TRACE_OUTPUT_NORMS];
     return true;
 }
 
@@ -259,8 +267,8 @@ static size_t layer_bytes(const struct trace_item *item, const struct trace_laye
             for (int k = 1; k < 3; k++)
                 tensor.shape[k] = tensor.shape[k] < side ? tensor.shape[k] : side;
         }
-        const bool has_indices =
-            i == TRACE_WEIGHTS && item->has_weight_map && item->weight_map.top_k > 0 && side == 0;
+        const bool has_indices = (i == TRACE_WEIGHTS || i == TRACE_NORMS) && item->has_weight_map
+                                 && item->weight_map.top_k > 0 && side == 0;
         add_bytes(&bytes, numbers_of(&tensor), number_bytes);
         if (has_indices)
             add_bytes(&bytes, numbers_of(&tensor),
@@ -343,6 +351,17 @@ static bool allocate_predictions(struct trace_predictions *predictions, bool has
            || fault_no_memory(fault);
 }
 
+/* Of a weight map that is the largest of each row. */
+static bool allocate_indices(const struct trace_item *item, const struct trace_layer *answered,
+                             enum trace_tensor_name name, const int64_t **indices,
+                             struct arena *arena, struct fault *fault)
+{
+    if (!answered->is_answered[name] || !item->has_weight_map || item->weight_map.top_k == 0)
+        return true;
+    *indices = arena_calloc(arena, (size_t)numbers_of(&answered->tensors[name]), sizeof **indices);
+    return *indices || fault_no_memory(fault);
+}
+
 static bool allocate_layer(const struct trace_item *item, int64_t index,
                            const struct trace_joint *joint, struct arena *arena,
                            struct fault *fault)
@@ -361,13 +380,8 @@ static bool allocate_layer(const struct trace_item *item, int64_t index,
         else if (!allocate_tensor(tensor, &first->tensors[i], joint, arena, fault))
             return false;
     }
-    if (answered->is_answered[TRACE_WEIGHTS] && item->has_weight_map
-        && item->weight_map.top_k > 0) {
-        answered->indices = arena_calloc(
-            arena, (size_t)numbers_of(&answered->tensors[TRACE_WEIGHTS]), sizeof(int64_t));
-        return answered->indices || fault_no_memory(fault);
-    }
-    return true;
+    return allocate_indices(item, answered, TRACE_WEIGHTS, &answered->indices, arena, fault)
+           && allocate_indices(item, answered, TRACE_NORMS, &answered->norm_indices, arena, fault);
 }
 
 static bool allocate_sums(struct trace_item *item, struct arena *arena, struct fault *fault)

@@ -57,6 +57,10 @@ static bool check_session_fields(const struct trace_item *item, struct fault *fa
         return fault_set_at(fault, "/outputs", FAULT_OPTION,
                             "a rollout begins with the first layer's rows of all tokens, and those "
                             "before the request's are not there");
+    if (item->outputs[TRACE_OUTPUT_NORMS])
+        return fault_set_at(fault, "/outputs", FAULT_OPTION,
+                            "norms are those of all values, and a session has those before the "
+                            "request's as its dtype rounds them");
     if (item->compare)
         return fault_set_at(fault, "/compare", FAULT_OPTION,
                             "a trace over a session has nothing to compare to: it appends the rows "

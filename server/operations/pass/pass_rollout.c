@@ -1,59 +1,11 @@
-/* pass_maps.c - what is read of the whole maps of a layer, head by head, while its scratch still
- * holds query and key: rollouts. A weight is exp(masked - lse), as in a kept trace, so no map of a
- * layer is ever stored. */
+/* pass_rollout.c - rollouts of a pass: from layer to layer, by the steps of rollout.h. */
 #include "operations/pass/pass_internal.h"
 
 #include "operations/pass/rollout.h"
 
 #include <string.h>
 
-/* ------------------------------------------------------------------------- maps -- */
-
-/* Mask and bias of one head. */
-static struct attn_tensor mask_of(const struct infer_item *attention, int64_t head, int64_t q_len,
-                                  int64_t kv_len)
-{
-    struct attn_tensor mask = attention->masking.mask;
-    if (attention->bias)
-        return attn_tensor_dense((void *)(attention->bias + head * q_len * kv_len), ATTN_F32, 1, 1,
-                                 q_len, kv_len);
-    if (mask.data && mask.shape[1] > 1) {
-        mask.data = (char *)mask.data + head * mask.stride[1]; /* of booleans */
-        mask.shape[1] = 1;
-    }
-    return mask;
-}
-
-struct attn_map_tile pass_map_tile(const struct pass_sequence *sequence, int64_t head)
-{
-    static float cell;
-    const struct infer_item *attention = sequence->attention;
-    const struct model_layer *own = &attention->model->layers[attention->layer_index];
-    const struct attn_problem all = attn_layer_attention(&attention->plan, attention->scratch);
-    const int64_t q_len = all.query.shape[2], kv_len = all.key.shape[2];
-    struct attn_map_tile tile = {
-        .rows = { 0, q_len },
-        .keys = { 0, kv_len < ATTN_MAP_TILE_KEYS ? kv_len : ATTN_MAP_TILE_KEYS },
-        .cell_rows = 1,
-        .cell_columns = 1,
-        .cells = &cell,
-        .lse = (const float *)attention->results[ATTN_OUTPUT_LSE] + head * q_len,
-        .given = attention->given ? attention->given + head * q_len : NULL,
-    };
-    tile.problem = (struct attn_problem){
-        .options = attention->plan.problem.options,
-        .kernels = attention->plan.problem.kernels,
-        .query = all.query,
-        .key = all.key,
-        .mask = mask_of(attention, head, q_len, kv_len),
-        .alibi_slopes = own->alibi_slopes ? own->alibi_slopes + head : NULL,
-    };
-    tile.problem.query.data = (float *)all.query.data + head * all.query.stride[1];
-    tile.problem.key.data =
-        (float *)all.key.data + head / (all.query.shape[1] / all.key.shape[1]) * all.key.stride[1];
-    tile.problem.query.shape[1] = tile.problem.key.shape[1] = 1;
-    return tile;
-}
+enum { TURN_STEP, TURN_ROLL, TURN_ANSWER };
 
 static struct attn_map_tile tile_of(const void *sequence, int64_t head)
 {
@@ -63,8 +15,8 @@ static struct attn_map_tile tile_of(const void *sequence, int64_t head)
 /* ---------------------------------------------------------------------- rollouts -- */
 
 /* A rollout goes through every layer of its kind up to the last that answers one. */
-static bool rolls_out(const struct pass *pass, const struct pass_step *step,
-                      const struct pass_sequence *sequence)
+bool pass_rollout_is_read(const struct pass *pass, const struct pass_step *step,
+                          const struct pass_sequence *sequence)
 {
     const struct model_stream *stream = &pass->forward->streams[step->stream];
     if (step->is_cross || !sequence->item->outputs[TRACE_OUTPUT_ROLLOUT]
@@ -134,9 +86,8 @@ static int64_t set_product(const struct pass *pass, const struct pass_step *step
     return attn_product_tasks(&sequence->product);
 }
 
-static bool plan_rollout(struct pass *pass, const struct pass_step *step,
-                         struct pass_sequence *sequence, struct attn_work *work,
-                         struct fault *fault)
+bool pass_rollout_plan(struct pass *pass, const struct pass_step *step,
+                       struct pass_sequence *sequence, struct attn_work *work, struct fault *fault)
 {
     const int64_t length = sequence->length[step->stream];
     int64_t count;
@@ -174,66 +125,36 @@ static void answer_rollout(const struct pass *pass, const struct pass_step *step
 
 /* ------------------------------------------------------------------------- turns -- */
 
-bool pass_maps_are_read(const struct pass *pass, const struct pass_step *step,
-                        const struct pass_sequence *sequence)
+size_t pass_rollout_workspace_bytes(const struct pass *pass, const struct pass_step *step,
+                                    const struct pass_sequence *sequence)
 {
-    return rolls_out(pass, step, sequence);
+    const struct attn_map_tile tile = pass_map_tile(sequence, 0);
+    const size_t own = (rollout_workspace_bytes(&tile) + 63) / 64 * 64;
+    const size_t product =
+        place_of(pass, step) > 0 ? attn_product_workspace_bytes(&sequence->product) : 0;
+    return product > own ? product : own;
 }
 
-bool pass_maps_plan(struct pass *pass, const struct pass_step *step, struct pass_sequence *sequence,
-                    struct attn_work *work, struct fault *fault)
-{
-    const struct attn_layer *layer = &pass->model->layers[step->layer].layer;
-    const int64_t q_len = sequence->length[step->stream];
-    const int64_t kv_len = step->is_cross ? sequence->length[0] : q_len;
-    const double pairs = (double)layer->q_heads * (double)q_len * (double)kv_len;
-    if (!pass_keep_room(pass, &sequence->lse, layer->q_heads * q_len, sizeof(float), fault))
-        return false;
-    if (work) { /* scores once more, without the sum of values */
-        work->tile_flops += 2 * pairs * (double)layer->head_dim;
-        work->pairs += pairs;
-    }
-    return !rolls_out(pass, step, sequence) || plan_rollout(pass, step, sequence, work, fault);
-}
-
-size_t pass_maps_workspace_bytes(const struct pass *pass, const struct pass_step *step,
-                                 const struct pass_sequence *sequence)
-{
-    size_t bytes = 0;
-    if (rolls_out(pass, step, sequence)) {
-        const struct attn_map_tile tile = pass_map_tile(sequence, 0);
-        bytes = (rollout_workspace_bytes(&tile) + 63) / 64 * 64;
-        if (place_of(pass, step) > 0) {
-            const size_t product = attn_product_workspace_bytes(&sequence->product);
-            bytes = product > bytes ? product : bytes;
-        }
-    }
-    return bytes;
-}
-
-int64_t pass_maps_tasks(struct pass *pass, const struct pass_step *step,
-                        struct pass_sequence *sequence, enum pass_maps_turn turn)
+int64_t pass_rollout_tasks(struct pass *pass, const struct pass_step *step,
+                           struct pass_sequence *sequence, int turn)
 {
     const struct trace_layer *answered = sequence->answered[step->layer];
-    if (!rolls_out(pass, step, sequence))
-        return 0;
     switch (turn) {
-    case PASS_MAPS_STEP:
+    case TURN_STEP:
         return rollout_step_tasks(sequence->length[step->stream]);
-    case PASS_MAPS_ROLL:
+    case TURN_ROLL:
         return set_product(pass, step, sequence);
     default:
-        return answered && answered->tensors[TRACE_ROLLOUT].values;
+        return turn == TURN_ANSWER && answered && answered->tensors[TRACE_ROLLOUT].values;
     }
 }
 
-void pass_maps_run(const struct pass *pass, const struct pass_step *step,
-                   const struct pass_sequence *sequence, enum pass_maps_turn turn, int64_t task,
-                   void *workspace)
+void pass_rollout_run(const struct pass *pass, const struct pass_step *step,
+                      const struct pass_sequence *sequence, int turn, int64_t task, void *workspace)
 {
-    if (turn == PASS_MAPS_STEP)
+    if (turn == TURN_STEP)
         run_step(pass, step, sequence, task, workspace);
-    else if (turn == PASS_MAPS_ROLL)
+    else if (turn == TURN_ROLL)
         attn_product_run(&sequence->product, task, workspace);
     else
         answer_rollout(pass, step, sequence);
