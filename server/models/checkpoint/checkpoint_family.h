@@ -13,8 +13,8 @@
  *    say is for has_window, number or adjust.
  * 3. List in ignored the fields of config.json that change no number: others are refused.
  * 4. Write out its forward() in tests/unit/test_checkpoint_*.c and compare; test the pass in
- *    test_checkpoint_forward*.c. Put the config.json of a published model into
- *    tests/unit/published_configs.json.
+ *    test_checkpoint_forward*.c, and its numbers in tests/http/test_trace_*.c. Put a published
+ *    config.json into tests/unit/published_configs.json.
  * 5. Name it in API_MODELS.md, "Published checkpoints".
  *
  * Members of a row write a field of config.json with all the names that it has had and its default:
