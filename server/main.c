@@ -1,7 +1,6 @@
 /* main.c - the daemon's life: read the configuration, listen, load the models, serve until a signal
  * comes, drain, stop. SIGHUP makes it read the keys, the models and the CPU quota again. */
 #include "access/access_keys.h"
-#include "api/infer_handlers.h"
 #include "api/routes.h"
 #include "base/clock.h"
 #include "base/version.h"
@@ -22,6 +21,7 @@
 #include "models/model/model_converted.h"
 #include "models/model/model_guard.h"
 #include "models/store/model_report.h"
+#include "operations/attention.h"
 #include "operations/pass/kept_store.h"
 #include "operations/session/session_save.h"
 #include "operations/session/session_store.h"
@@ -143,8 +143,7 @@ static bool load_and_warm_up(struct service *service, struct session_save *save,
     if (!load_models(service, model_report_log, fault) || !restore_sessions(service, save, fault))
         return false;
     cost_fit(service->kernels);
-    if (!infer_handlers_warm_up(service, fault)
-        || (sandbox && !sandbox_leave_calls(sandbox, fault)))
+    if (!attention_warm_up(service, fault) || (sandbox && !sandbox_leave_calls(sandbox, fault)))
         return false;
     atomic_store(&service->state, SERVICE_SERVING);
     metrics_gauge_set(METRICS_READY, 1);

@@ -1,5 +1,5 @@
 /* oip_handlers.h - the handlers of the Open Inference Protocol v2, except health (health.h) and
- * inference (infer_handlers.h). Each resource has its file. */
+ * inference (operations/oip.h). Each resource has its file. */
 #ifndef ATTND_OIP_HANDLERS_H
 #define ATTND_OIP_HANDLERS_H
 

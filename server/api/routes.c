@@ -2,21 +2,18 @@
 #include "api/routes.h"
 
 #include "api/health.h"
-#include "api/infer_handlers.h"
 #include "api/models.h"
 #include "api/oip_handlers.h"
 #include "api/openapi.h"
 #include "api/prometheus.h"
 #include "api/sessions.h"
-#include "api/trace_handlers.h"
 #include "api/traces.h"
 #include "call/call.h"
 #include "call/disk_job.h"
 #include "explorer/page.h"
-#include "operations/completions.h"
+#include "operations/oip.h"
+#include "operations/operations.h"
 #include "operations/sessions.h"
-#include "operations/softmax_call.h"
-#include "operations/tokenize.h"
 #include "telemetry/metrics.h"
 
 /* A row of the table. A row without a scope, the name of an enum access_scope without its prefix,
@@ -42,6 +39,18 @@
               .plain = true),                                                                      \
         ROUTE("POST", PATH "/unregister", REGIONS, .handle = NAME##_unregister, .plain = true)
 
+/* The handler of an operation, and its row. */
+#define HANDLER(METHOD, PATTERN, SCOPE, OPERATION)                                                 \
+    static void handle_##OPERATION(struct exchange *exchange)                                      \
+    {                                                                                              \
+        operation_handle(exchange, &(OPERATION));                                                  \
+    }
+#define COMPUTED(METHOD, PATTERN, SCOPE, OPERATION)                                                \
+    ROUTE(METHOD, PATTERN, SCOPE, .handle = handle_##OPERATION, .takes_body = call_takes_body),
+
+OPERATION_MAP(HANDLER)
+HANDLER("POST", "/infer", INFER, oip_infer)
+
 /* Under /v2 every answer is plain except those of inferences: tritonclient.http.aio asks for gzip
  * with every request, but unpacks the answers of inferences alone. */
 static struct route routes[] = {
@@ -52,15 +61,9 @@ static struct route routes[] = {
     ROUTE("GET", "/explorer/{folder}/{file}", OPEN, .handle = page_file_get),
     ROUTE("GET", "/docs/{page}", OPEN, .handle = page_docs_get),
     ROUTE("GET", "/openapi.json", ANY, .handle = openapi_get),
-    ROUTE("POST", "/v1/attention", INFER, .handle = infer_handle_attention,
-          .takes_body = call_takes_body),
-    ROUTE("POST", "/v1/attention/batch", INFER, .handle = infer_handle_batch,
-          .takes_body = call_takes_body),
-    ROUTE("POST", "/v1/trace", INFER, .handle = trace_handle, .takes_body = call_takes_body),
-    ROUTE("POST", "/v1/trace/batch", INFER, .handle = trace_handle_batch,
-          .takes_body = call_takes_body),
-    ROUTE("POST", "/v1/completions", INFER, .handle = completions_handle,
-          .takes_body = call_takes_body),
+    /* clang-format off */
+    OPERATION_MAP(COMPUTED)
+    /* clang-format on */
     ROUTE("GET", "/v1/traces", INFER, .handle = traces_list),
     ROUTE("GET", "/v1/traces/{trace}", INFER, .handle = traces_get),
     ROUTE("DELETE", "/v1/traces/{trace}", INFER, .handle = traces_delete),
@@ -71,8 +74,6 @@ static struct route routes[] = {
     ROUTE("POST", "/v1/sessions", SESSIONS, .handle = sessions_create,
           .takes_body = call_takes_body, .audited = true),
     ROUTE("GET", "/v1/sessions", SESSIONS, .handle = sessions_list),
-    ROUTE("POST", "/v1/sessions/attention", SESSIONS, .handle = infer_handle_sessions,
-          .takes_body = call_takes_body),
     ROUTE("GET", "/v1/sessions/{session}", SESSIONS, .handle = sessions_get, .plain = true),
     ROUTE("PUT", "/v1/sessions/{session}", SESSIONS, .handle = sessions_put,
           .takes_body = call_takes_body, .audited = true),
@@ -80,23 +81,11 @@ static struct route routes[] = {
           .takes_body = call_takes_body, .audited = true),
     ROUTE("DELETE", "/v1/sessions/{session}", SESSIONS, .handle = sessions_delete,
           .takes_body = call_takes_body, .audited = true),
-    ROUTE("POST", "/v1/sessions/{session}/attention", SESSIONS, .handle = infer_handle_session,
-          .takes_body = call_takes_body),
-    ROUTE("POST", "/v1/sessions/{session}/trace", SESSIONS, .handle = trace_handle_session,
-          .takes_body = call_takes_body),
     ROUTE("POST", "/v1/sessions/{session}/fork", SESSIONS, .handle = sessions_fork,
           .takes_body = call_takes_body, .audited = true),
     ROUTE("POST", "/v1/sessions/{session}/truncate", SESSIONS, .handle = sessions_truncate,
           .takes_body = call_takes_body),
-    ROUTE("POST", "/v1/softmax", INFER, .handle = softmax_handle, .takes_body = call_takes_body),
-    ROUTE("POST", "/v1/tokenize", INFER, .handle = tokenize_handle, .takes_body = call_takes_body),
-    ROUTE("POST", "/v1/detokenize", INFER, .handle = detokenize_handle,
-          .takes_body = call_takes_body),
-    ROUTE("POST", "/v1/attention/merge", INFER, .handle = infer_handle_merge,
-          .takes_body = call_takes_body),
-    ROUTE("POST", "/v1/attention/gradients", INFER, .handle = infer_handle_gradients,
-          .takes_body = call_takes_body),
-    OF_MODEL("POST", "/infer", INFER, .handle = infer_handle_oip, .takes_body = call_takes_body),
+    OF_MODEL("POST", "/infer", INFER, .handle = handle_oip_infer, .takes_body = call_takes_body),
     ROUTE("GET", "/v1/models", INFER, .handle = models_list),
     ROUTE("GET", "/v1/models/{model}", INFER, .handle = models_get),
     ROUTE("PUT", "/v1/models/{model}", MODELS, .handle = models_put,

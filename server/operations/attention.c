@@ -308,3 +308,10 @@ const struct operation attention_gradients = { .kind = &infer_kind,
                                                .read = read_gradients,
                                                .finish = finish_gradients,
                                                .say = say_gradients };
+
+bool attention_warm_up(struct service *service, struct fault *fault)
+{
+    static const char body[] = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0],[1,1,0],[0,0,1]]}";
+    return operation_try(service, &attention_single, (struct byte_slice){ body, sizeof body - 1 },
+                         fault);
+}

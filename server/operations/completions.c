@@ -1,5 +1,5 @@
 /* completions.c - the kind of call that a completion is: its plan, its price, its end. */
-#include "operations/completions.h"
+#include "operations/operations.h"
 
 #include "base/unique_id.h"
 #include "call/admission.h"
@@ -359,21 +359,16 @@ static void drop(struct call *call)
     job->model = NULL;
 }
 
-void completions_handle(struct exchange *exchange)
-{
-    static const struct call_kind KIND = { .work_bytes = sizeof(struct completion),
-                                           .init = init,
-                                           .read = operation_read,
-                                           .plan = plan,
-                                           .tasks = tasks,
-                                           .run = run,
-                                           .end = end,
-                                           .write = operation_write,
-                                           .record = record,
-                                           .drop = drop };
-    static const struct operation OPERATION = { .kind = &KIND,
-                                                .formats = operation_formats_json,
-                                                .read = read_body,
-                                                .finish = completion_write };
-    operation_handle(exchange, &OPERATION);
-}
+static const struct call_kind KIND = { .work_bytes = sizeof(struct completion),
+                                       .init = init,
+                                       .read = operation_read,
+                                       .plan = plan,
+                                       .tasks = tasks,
+                                       .run = run,
+                                       .end = end,
+                                       .write = operation_write,
+                                       .record = record,
+                                       .drop = drop };
+const struct operation completions_call = {
+    .kind = &KIND, .formats = operation_formats_json, .read = read_body, .finish = completion_write
+};

@@ -6,9 +6,6 @@
 #include "operations/attention.h"
 #include "operations/session/session_call.h"
 
-/* Of a call whose path names the session, and of one whose items do. */
-extern const struct operation session_attention_of_path, session_attention_of_items;
-
 /* Sets item and step, whose session is set, by what is asked. */
 bool session_attention_settle(const struct session_asked *asked, struct infer_item *item,
                               struct session_step *step, struct fault *fault);

@@ -1,7 +1,7 @@
 /* softmax_call.c - the kind of call (call/call.h) that computes a softmax in blocks of rows.
  *
  * The answer is computed where the numbers of the request lie, so it takes no memory. */
-#include "operations/softmax_call.h"
+#include "operations/operations.h"
 
 #include "base/dtype.h"
 #include "call/infer_results.h"
@@ -276,22 +276,18 @@ static void record(struct call *call, struct request_record *record)
     metrics_inference(0, record);
 }
 
-void softmax_handle(struct exchange *exchange)
-{
-    static const struct format *const FORMATS[] = { &format_json, &format_npy, NULL };
-    static const struct call_kind KIND = { .work_bytes = sizeof(struct softmax),
-                                           .init = init,
-                                           .read = operation_read,
-                                           .tasks = tasks,
-                                           .run = softmax_run,
-                                           .write = operation_write,
-                                           .record = record,
-                                           .drop = operation_free };
-    static const struct operation OPERATION = { .kind = &KIND,
-                                                .formats = FORMATS,
-                                                .address = &FIELDS,
-                                                .begin = choose_answer,
-                                                .read = read,
-                                                .say = say };
-    operation_handle(exchange, &OPERATION);
-}
+static const struct format *const FORMATS[] = { &format_json, &format_npy, NULL };
+static const struct call_kind KIND = { .work_bytes = sizeof(struct softmax),
+                                       .init = init,
+                                       .read = operation_read,
+                                       .tasks = tasks,
+                                       .run = softmax_run,
+                                       .write = operation_write,
+                                       .record = record,
+                                       .drop = operation_free };
+const struct operation softmax_call = { .kind = &KIND,
+                                        .formats = FORMATS,
+                                        .address = &FIELDS,
+                                        .begin = choose_answer,
+                                        .read = read,
+                                        .say = say };

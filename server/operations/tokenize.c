@@ -2,7 +2,7 @@
  *
  * What they do is priced before that task runs, so that long texts wait like other long requests.
  */
-#include "operations/tokenize.h"
+#include "operations/operations.h"
 
 #include "call/model_access.h"
 #include "call/operation.h"
@@ -244,38 +244,30 @@ static void drop(struct call *call)
     job->model = NULL;
 }
 
-void tokenize_handle(struct exchange *exchange)
-{
-    static const struct call_kind KIND = { .work_bytes = sizeof(struct tokenize),
-                                           .init = init,
-                                           .read = operation_read,
-                                           .tasks = tasks,
-                                           .run = run_tokenize,
-                                           .write = operation_write,
-                                           .record = record,
-                                           .drop = operation_free };
-    static const struct operation OPERATION = { .kind = &KIND,
-                                                .formats = operation_formats_json,
-                                                .read = read_tokenize,
-                                                .say = say_tokens,
-                                                .drop = drop };
-    operation_handle(exchange, &OPERATION);
-}
+static const struct call_kind TOKENIZE_KIND = { .work_bytes = sizeof(struct tokenize),
+                                                .init = init,
+                                                .read = operation_read,
+                                                .tasks = tasks,
+                                                .run = run_tokenize,
+                                                .write = operation_write,
+                                                .record = record,
+                                                .drop = operation_free };
+const struct operation tokenize_call = { .kind = &TOKENIZE_KIND,
+                                         .formats = operation_formats_json,
+                                         .read = read_tokenize,
+                                         .say = say_tokens,
+                                         .drop = drop };
 
-void detokenize_handle(struct exchange *exchange)
-{
-    static const struct call_kind KIND = { .work_bytes = sizeof(struct tokenize),
-                                           .init = init,
-                                           .read = operation_read,
-                                           .tasks = tasks,
-                                           .run = run_detokenize,
-                                           .write = operation_write,
-                                           .record = record,
-                                           .drop = operation_free };
-    static const struct operation OPERATION = { .kind = &KIND,
-                                                .formats = operation_formats_json,
-                                                .read = read_detokenize,
-                                                .finish = write_text,
-                                                .drop = drop };
-    operation_handle(exchange, &OPERATION);
-}
+static const struct call_kind DETOKENIZE_KIND = { .work_bytes = sizeof(struct tokenize),
+                                                  .init = init,
+                                                  .read = operation_read,
+                                                  .tasks = tasks,
+                                                  .run = run_detokenize,
+                                                  .write = operation_write,
+                                                  .record = record,
+                                                  .drop = operation_free };
+const struct operation detokenize_call = { .kind = &DETOKENIZE_KIND,
+                                           .formats = operation_formats_json,
+                                           .read = read_detokenize,
+                                           .finish = write_text,
+                                           .drop = drop };

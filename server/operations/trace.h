@@ -2,9 +2,8 @@
 #ifndef ATTND_OPERATION_TRACE_H
 #define ATTND_OPERATION_TRACE_H
 
+#include "operations/operations.h"
 #include "operations/pass/trace_job.h"
-
-extern const struct operation trace_single, trace_batch, trace_of_session;
 
 /* trace_fields.c: the fields of a trace, */
 extern const struct field_table trace_fields;
