@@ -59,7 +59,7 @@ struct operands {
     const struct attn_tensor *mask;
     const int64_t *lengths, *row_lengths; /* kv_len and row_kv_len of the problem, or NULL */
     const int64_t *past_len;              /* [batch] or NULL */
-    int64_t kv_offset;
+    int64_t kv_offset, first_keys, last_keys;
     const float *alibi_slopes, *sinks; /* [q_heads] or NULL */
 };
 
@@ -83,6 +83,8 @@ static bool is_visible(const struct operands *o, int64_t b, int64_t h, int64_t i
     if (o->lengths != NULL && j >= o->lengths[b])
         return false;
     if (o->row_lengths != NULL && j >= o->row_lengths[b * o->q_len + i])
+        return false;
+    if (o->last_keys > 0 && j >= o->first_keys && behind >= (double)o->last_keys)
         return false;
     if (o->mask->data == NULL)
         return true;
@@ -228,6 +230,8 @@ void reference_attention(const struct attn_problem *problem, struct reference *r
         .row_lengths = problem->row_kv_len,
         .past_len = problem->past_len,
         .kv_offset = problem->kv_offset,
+        .first_keys = problem->first_keys,
+        .last_keys = problem->last_keys,
         .alibi_slopes = problem->alibi_slopes,
         .sinks = problem->sinks,
     };
@@ -370,6 +374,8 @@ void reference_layer(const struct attn_layer_problem *problem, struct reference 
         .row_lengths = problem->row_kv_len,
         .past_len = &problem->past_len,
         .kv_offset = problem->kv_offset,
+        .first_keys = problem->first_keys,
+        .last_keys = problem->last_keys,
         .alibi_slopes = problem->alibi_slopes,
         .sinks = problem->sinks,
     };
