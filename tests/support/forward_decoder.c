@@ -4,6 +4,7 @@
 
 #include "answer.h"
 #include "edited_client.h"
+#include "edited_laws.h"
 #include "fixture.h"
 #include "forward_edits.h"
 #include "forward_session.h"
@@ -181,6 +182,8 @@ void decoder_case_check(const struct decoder_case *decoder)
     reading_client_expect_repeats(decoder->name, whole, decoder_tokens(), decoder_length, &forward);
     if (forward.logits.data && decoder->layers <= EDITED_LAYERS_MAX && !decoder->norms_follow)
         reading_client_expect_lens(decoder->name, whole, &forward, decoder->pass);
+    if (decoder_length <= EDITED_LENGTH_MAX)
+        edited_laws_expect_prefix(&client, decoder->name, decoder_tokens(), decoder_length);
     if (decoder_length <= EDITED_LENGTH_MAX && decoder->layers <= EDITED_LAYERS_MAX)
         edited_client_expect(decoder->name, whole, &forward, decoder->pass);
     fixture_stop(NULL);

@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "answer.h"
+#include "edited_laws.h"
 #include "reading_client.h"
 #include "request_text.h"
 
@@ -14,6 +15,9 @@ static const double SHARP_TOLERANCE = 5e-4;
 
 /* Of an edited pass, times 1 + its largest score. */
 static const double EDITED_TOLERANCE = 1e-5;
+
+/* Of a pass whose laws of edits are looked at: there are many traces. */
+enum { LAW_ROWS_MAX = 128 };
 
 /* Of the trace that is compared now. */
 static struct {
@@ -177,6 +181,8 @@ static void expect(struct http_client *client, const char *model, const char *fi
     reading_client_expect(client, model, fields, want, worst.weight_tolerance);
     if (want->first_layer == 0 && !worst.is_edited)
         expect_same_from_embeddings(client, model, fields, answer);
+    if (!worst.is_edited && want->final_hidden_states.count <= LAW_ROWS_MAX)
+        edited_laws_expect(client, model, fields);
     cJSON_Delete(answer);
 }
 

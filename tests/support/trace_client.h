@@ -12,7 +12,8 @@
 /* Traces the model with these fields of a request, which need "tokens" or what takes their place,
  * and compares every layer and what leaves the last block. Of every layer POST /v1/attention is
  * also asked, with the inputs that the trace answered: its weights must be the same to the bit. So
- * must be a second trace, from the first layer's hidden states as "embeddings". */
+ * must be a second trace, from the first layer's hidden states as "embeddings". Last come the laws
+ * of edits (edited_laws.h). */
 void trace_client_expect(struct http_client *client, const char *model, const char *fields,
                          const struct forward *want);
 
