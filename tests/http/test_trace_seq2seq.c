@@ -487,21 +487,25 @@ static char *features_field(struct rows features)
     return text.data;
 }
 
-TEST(whisper)
+static const char WHISPER_CONFIG[] =
+    CONFIG_OF("whisper", ",\"num_mel_bins\":4,\"max_source_positions\":6,\"max_target_"
+                         "positions\":16,\"pad_token_id\":0");
+
+/* The request's floats: what published_memory() makes has few digits. */
+static struct rows whisper_features(void)
 {
-    static const char CONFIG[] =
-        CONFIG_OF("whisper", ",\"num_mel_bins\":4,\"max_source_positions\":6,\"max_target_"
-                             "positions\":16,\"pad_token_id\":0");
+    return forward_slice(published_memory(FRAMES), 0, MELS);
+}
+
+static void pass_whisper(struct forward *forward)
+{
     static const struct seq2seq family = { .begin = "model.",
                                            .activation = "gelu",
                                            .embedding_scale = 1,
                                            .positions = whisper_positions,
                                            .is_norm_first = true };
     struct forward want = { .layer_count = 0 };
-    published_open(CONFIG, WHISPER_TENSORS, LAYERS, "F32");
-    /* The request's floats: what published_memory() makes has few digits. */
-    const struct rows features = forward_slice(published_memory(FRAMES), 0, MELS);
-    struct rows x = conv1d(transposed(features), "model.encoder.conv1", 1);
+    struct rows x = conv1d(transposed(whisper_features()), "model.encoder.conv1", 1);
     x = conv1d(forward_activation(x, "gelu"), "model.encoder.conv2", 2);
     x = forward_add(forward_activation(x, "gelu"),
                     published_tensor("model.encoder.embed_positions.weight", 0));
@@ -510,9 +514,31 @@ TEST(whisper)
     want.final_hidden_states = run_stack(&want, &family, "decoder", x, want.encoder_hidden_states);
     want.logits = forward_product(want.final_hidden_states,
                                   published_tensor("model.decoder.embed_tokens.weight", 0));
-    char *fields = features_field(features);
-    compare("whisper", CONFIG, fields, &want);
+    *forward = want;
+}
+
+TEST(whisper)
+{
+    static struct forward want;
+    published_open(WHISPER_CONFIG, WHISPER_TENSORS, LAYERS, "F32");
+    pass_whisper(&want);
+    char *fields = features_field(whisper_features());
+    compare("whisper", WHISPER_CONFIG, fields, &want);
     free(fields);
+}
+
+/* Rows of the encoder are those behind the convolutions. */
+TEST(whisper_edited)
+{
+    static struct forward want;
+    published_open(WHISPER_CONFIG, WHISPER_TENSORS, LAYERS, "F32");
+    pass_whisper(&want);
+    char *fields = features_field(whisper_features());
+    serve("whisper", WHISPER_CONFIG);
+    for (size_t i = 0; i < sizeof EDITS / sizeof EDITS[0]; i++)
+        edited_client_expect_one("whisper", fields, EDITS[i], &want, 2 * LAYERS, pass_whisper);
+    free(fields);
+    leave();
 }
 
 EACH_TEST(fixture_make_directory, fixture_clear);
