@@ -127,7 +127,8 @@ TEST(audit)
     }
 }
 
-/* A client that leaves does not hide what was done for it. */
+/* A client that leaves does not hide what was done for it. Once the daemon has asked for the body,
+ * it knows of the request. */
 TEST(audit_of_the_departed)
 {
     static const char BODY[] = "{\"config\":{\"attention\":\"dot\"},\"parameters\":"
@@ -139,10 +140,14 @@ TEST(audit_of_the_departed)
         snprintf(path, sizeof path, "/v1/models/departed-%d", i);
         snprintf(text, sizeof text,
                  "PUT %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nX-Request-Id: %s\r\n"
-                 "Content-Length: %zu\r\n\r\n%s",
-                 path, key_secret("owner"), id, sizeof BODY - 1, BODY);
+                 "Expect: 100-continue\r\nContent-Length: %zu\r\n\r\n",
+                 path, key_secret("owner"), id, sizeof BODY - 1);
         http_raw_connect(&raw, server.port);
         assert_true(http_raw_send_text(&raw, text));
+        struct http_response asked = http_raw_receive(&raw, 30);
+        assert_int_equal(asked.status, 100);
+        http_response_free(&asked);
+        assert_true(http_raw_send_text(&raw, BODY));
         daemon_pause(0.0005 * (i % 5));
         http_raw_close(&raw);
         cJSON *line = line_of("audit", id);

@@ -195,15 +195,17 @@ TEST(lines_of_departures)
         const int size =
             snprintf(head, sizeof head,
                      "POST /v1/attention HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: left-%d\r\n"
-                     "traceparent: 00-abc-%d\r\nContent-Length: %zu\r\n\r\n",
+                     "traceparent: 00-abc-%d\r\nExpect: 100-continue\r\n"
+                     "Content-Length: %zu\r\n\r\n",
                      i, i, strlen(slow));
         http_raw_connect(&raw, server.port);
         assert_true(http_raw_send(&raw, head, (size_t)size));
+        struct http_response response = http_raw_receive(&raw, 30); /* the daemon has the head */
+        assert_int_equal(response.status, 100);
+        http_response_free(&response);
         assert_true(http_raw_send(&raw, slow, i == 0 ? 10 : strlen(slow)));
         if (i == 1)
-            answer_wait_for_active(&client, 1); /* it leaves at once: the answer takes 50 ms */
-        else
-            daemon_pause(0.05);
+            answer_wait_for_active(&client, 1); /* it leaves at once: the answer takes a second */
         http_raw_close(&raw);
         snprintf(head, sizeof head, "left-%d", i);
         cJSON *line = line_of(head);
