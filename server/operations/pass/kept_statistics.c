@@ -1,7 +1,8 @@
 /* kept_statistics.c - sums over tiles of maps.
  *
  * The entropy needs no logarithm of weights: ln(weight) is masked - lse, and the weights of a row
- * sum to 1, so it is lse - sum of weight * masked. */
+ * sum to 1, so it is lse - sum of weight * masked. Weights that an edit gave are not those of the
+ * scores: of such a row the logarithms stand in place of masked. */
 #include "operations/pass/kept_statistics.h"
 
 #include <math.h>
@@ -171,6 +172,16 @@ static const struct kept_repeats *repeats_of(const struct kept_statistics *stati
     return !layer->is_cross && repeats->count > 0 ? repeats : NULL;
 }
 
+/* Puts logarithms of weights, [n][count], in place of the masked scores of rows with given weights.
+ */
+static void set_logarithms(const struct attn_map_tile *tile, int64_t row, int64_t n, int64_t count,
+                           const float *weights, float *masked)
+{
+    for (int64_t r = 0; tile->given && r < n; r++)
+        for (int64_t at = r * count; tile->given[row + r] && at < (r + 1) * count; at++)
+            masked[at] = weights[at] > 0 ? logf(weights[at]) : 0;
+}
+
 static void run_head(struct kept_sum *sum, const struct kept_statistics *statistics,
                      const struct kept_layer *layer, int64_t head, int64_t band, char *memory)
 {
@@ -194,13 +205,14 @@ static void run_head(struct kept_sum *sum, const struct kept_statistics *statist
             attn_map_tile_scores(&tile, row, n, masked, workspace);
             memcpy(weights, masked, (size_t)(n * count) * sizeof *weights);
             attn_map_tile_weigh(&tile, row, n, weights);
+            set_logarithms(&tile, row, n, count, weights, masked);
             block.first = key;
             block.count = count;
             find_delimiters(&block, &kept->tokens[layer->key_stream]);
             add_rows(sum, &block, row, n);
         }
         for (int64_t r = 0; r < n; r++)
-            if (tile.lse[row + r] > -INFINITY)
+            if (tile.lse[row + r] > -INFINITY && !(tile.given && tile.given[row + r]))
                 sum->entropy += (double)tile.lse[row + r];
     }
 }
