@@ -214,7 +214,7 @@ def _read_safetensors(body):
 
 # What an answer has where `outputs` of the request names it.
 _OUTPUTS = {"context", "weights", "scores", "softcapped", "masked", "lse", "inputs", "hidden_states",
-            "attention_output", "predictions", "logprobs"}
+            "attention_output", "predictions", "logprobs", "lens", "norms", "rollout", "contributions"}
 # What a trace has where a field of the request asks for it.
 _ASKED = {"targets": "targets=[{\"token\": ...}]", "base_predictions": "compare=True", "trace": "keep=\"5m\"",
           "logprob_sum": "outputs=['logprobs']", "logprob_spans": "outputs=['logprobs'] and spans"}
@@ -328,6 +328,17 @@ def _logprobs(arrays, texts):
     return items
 
 
+def _lens(arrays, name, texts):
+    """The lens of a layer as an answer in JSON has it: predictions, and beside them targets of their position."""
+    places = _predictions(arrays, name, texts.get("texts"))
+    if name + ".targets.ids" in arrays:
+        scores = _scores(arrays, name + ".targets", texts.get("targets", {}).get("texts"))
+        for place in places:
+            place["targets"] = [{field: value for field, value in score.items() if field != "position"}
+                                for score in scores if score["position"] == place["position"]]
+    return places
+
+
 def _answer(arrays, said):
     """The fields of an answer, with the tensors `layers.3.weights` and `results.0.context` in their places."""
     answer, places = Answer(said), {}
@@ -348,6 +359,9 @@ def _answer(arrays, said):
         parts = name.split(".", 2)
         place, field = (places[tuple(parts[:2])], parts[2]) if tuple(parts[:2]) in places else (answer, name)
         place[field] = _map_of(array, said) if field == "weights" else array if array.ndim else array.item()
+    for (name, number), place in places.items():
+        if name == "layers" and "lens.ids" in place:
+            place["lens"] = _lens(arrays, "layers.%s.lens" % number, place.get("lens", {}))
     return answer
 
 
@@ -359,7 +373,8 @@ def _map_of(array, said):
 
 
 _ARRAYS = {"context", "weights", "scores", "softcapped", "masked", "lse", "inputs", "key_inputs", "hidden_states",
-           "attention_output", "final_hidden_states", "encoder_hidden_states"}
+           "attention_output", "final_hidden_states", "encoder_hidden_states", "norms", "norm_spans", "rollout",
+           "span_scores"}
 
 
 def _as_arrays(item):

@@ -2,10 +2,11 @@
 
 __all__ = ["Cache"]
 
-# By the name behind `blocks.4.`, what a layer of a trace calls it. Both are behind softcap, biases and mask: masked and
-# hook_attn_scores are what the softmax takes.
-_OUTPUTS_OF_HOOKS = {"attn.hook_pattern": "weights", "attn.hook_attn_scores": "masked", "hook_resid_pre": "hidden_states",
-                     "hook_resid_post": "hidden_states", "hook_attn_out": "attention_output"}
+# By the name behind `blocks.4.`, what a layer of a trace calls it. masked and hook_attn_scores are both what the
+# softmax takes, behind softcap, biases and mask.
+_OUTPUTS_OF_HOOKS = {"attn.hook_pattern": "weights", "attn.hook_attn_scores": "masked",
+                     "hook_resid_pre": "hidden_states", "hook_resid_post": "hidden_states",
+                     "hook_attn_out": "attention_output"}
 _HOOKS = {name: hook for hook, name in _OUTPUTS_OF_HOOKS.items() if hook != "hook_resid_post"}
 # Those of them and of others that are inside the attention, by the names that stand for them in short.
 _INNER = {"pattern", "attn_scores", "q", "k", "v", "z", "result", "rot_q", "rot_k"}
@@ -32,21 +33,18 @@ def _hook_of(kind, output):
 
 
 class Cache(dict):
-    """A trace's arrays by the names of TransformerLens' ActivationCache: `trace.cache["blocks.1.attn.hook_pattern"]`, or
-    `trace.cache["pattern", 1]` for short, without the dimension of a batch.
+    """A trace's arrays by the names of TransformerLens' ActivationCache, without the dimension of a batch:
+    `trace.cache["blocks.1.attn.hook_pattern"]`, or `trace.cache["pattern", 1]` for short.
 
-    | hook | of outputs |
-    | attn.hook_pattern | weights |
-    | attn.hook_attn_scores | masked |
-    | hook_resid_pre, hook_resid_post | hidden_states; a block's post is the next one's pre, of the last there is none |
-    | hook_attn_out | attention_output, before a norm behind it |
+    attn.hook_pattern is `weights`, attn.hook_attn_scores `masked`, hook_attn_out `attention_output` (before a norm
+    behind it), hook_resid_pre `hidden_states`, and hook_resid_post those of the next block: of the last there are none.
 
-    Blocks are `blocks.1`, of an encoder-decoder whose layers were all asked for `encoder.1` and `decoder.1`, whose cross
-    attention is `decoder.1.cross_attn`. Under a weight_map a pattern is what that makes of it. Arrays are those of the
-    trace and not copies.
+    Blocks are `blocks.1`, of an encoder-decoder whose layers were all asked for `encoder.1` and `decoder.1`, whose
+    cross attention is `decoder.1.cross_attn`. Under a weight_map a pattern is what that makes of it. Arrays are those
+    of the trace and not copies.
 
-    Parameters: trace, the Answer of Client.trace(). Raises KeyError for what is not there, which says what is, and which
-    outputs to ask for.
+    Parameters: trace, the Answer of Client.trace(). Raises KeyError for what is not there, which says what is, and
+    which outputs to ask for.
 
     >>> trace = client.trace("Once upon a time", outputs=["weights", "hidden_states"])
     >>> trace.cache["blocks.1.attn.hook_pattern"].shape, trace.cache["resid_post", 0].shape

@@ -68,6 +68,20 @@ class KeptTrace:
         """
         return self.client.request("GET", self._path("statistics"), binary=False).layers
 
+    def rollout(self, layer, rows=None):
+        """How much of each first row a row of a layer has, if weights say how much of one goes into another.
+
+        Parameters: layer; rows, from the first to before the second number. Returns an array [rows][keys]. Raises
+        BadRequest for what the trace does not have, Gone.
+
+        >>> whole = client.kept_trace(client.trace("One day", outputs=[], keep="1m"))
+        >>> whole.rollout(2, rows=(1, 3)).shape
+        (2, 3)
+        """
+        rows = None if rows is None else "%d:%d" % tuple(rows)
+        answer = self.client.request("GET", self._path("rollout", layer=layer, rows=rows), binary=False)
+        return np.asarray(answer.rollout, np.float32)
+
     def pair(self, layer, head, row, key):
         """Why a weight is what it is.
 

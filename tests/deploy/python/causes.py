@@ -46,6 +46,27 @@ with client.session() as session:
     step = session.trace(tokens=[432, 261], layers=[], outputs=["logprobs"])
     assert step.logprobs[0]["rank"] is None and step.logprobs[1]["text"] == "\u2581a"
 
+# What is read of each layer: the lens, the rollout, the statistics of a probe.
+fields = {"text": "One day, Tom", "outputs": ["lens", "rollout"], "positions": [1, -1], "top_k_tokens": 2,
+          "targets": [{"token": ","}, {"token": 3, "position": 1}, {"token": 4, "position": 1},
+                      {"token": 5, "position": 2}]}
+json = client.request("POST", "/v1/trace", dict(fields, model="stories260K"), binary=False)
+answer, (batched,) = client.trace(**fields), client.trace_batch([fields])
+for layer, of_batch, want in zip(answer.layers, batched.layers, json.layers):
+    assert near(layer.lens, want.lens) and [len(place["targets"]) for place in layer.lens] == [2, 1]
+    assert np.array_equal(layer.rollout, np.float32(want.rollout)) and np.array_equal(of_batch.rollout, layer.rollout)
+assert answer.layers[4].lens[1]["targets"][0]["logprob"] == answer.targets[0]["logprob"]
+del fields["targets"]
+assert [set(place) for place in client.trace(**fields).layers[2].lens] == [{"position", "tokens"}] * 2
+answer = bare.trace(tokens=[1, 403], outputs=["lens"], layers=[1])
+assert set(answer.layers[0].lens[0]["tokens"][0]) == {"id", "logprob"}
+answer = client.trace("One day, Tom", spans=[[0, 2], [2, 4]], rows=[-1], layers=[4], head_weights=np.ones((1, 8)))
+assert answer.span_scores.shape == (1, 2)
+kept = client.kept_trace(client.trace(probe="repeat", outputs=["rollout"], keep="1m"))
+assert len(kept.statistics()[4]["induction"]) == 8 and kept.rollout(1, (100, 101)).shape == (1, 101)
+kept.delete()
+assert "outputs=['lens']" in str(expect(AttributeError, lambda: client.trace("One day").layers[0].lens))
+
 # Numbers of edits: arrays and lists do the same, in one trace, in a batch and in a session.
 for at, action, shape in (("hidden_states", "set", (2, 64)), ("head", "set", (2, 8)), ("head", "add", (8,)),
                           ("head", "weights", (2, 3)), ("embeddings", "add", (64,))):
