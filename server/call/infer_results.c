@@ -386,7 +386,7 @@ static void *allocate_results(struct infer_request *request, size_t size)
 bool infer_allocate_results(struct infer_request *request, struct infer_item *item,
                             struct fault *fault)
 {
-    const struct infer_item *first = &request->items[0];
+    const struct infer_item *first = request->items; /* NULL: of no request, as in a pass */
     for (int i = 0; i < ATTN_OUTPUT_COUNT; i++) {
         size_t count, size;
         if (!item->outputs[i] || item->results[i])
