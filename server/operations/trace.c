@@ -1,6 +1,7 @@
 /* trace.c - reads traces from any format, and says their results to any. */
 #include "operations/trace.h"
 
+#include "operations/contributions.h"
 #include "operations/pass/trace_job.h"
 #include "operations/say.h"
 #include "operations/session/session_path.h"
@@ -493,6 +494,7 @@ static void say_results(struct writer *writer, const struct trace_item *item)
         say_tensor(writer, final_name(item, i), &item->streams[i].rows);
     say_predictions(writer, item);
     say_targets(writer, item);
+    contributions_say(writer, item);
     say_logprobs(writer, item);
 }
 

@@ -189,6 +189,11 @@ TEST(bert_edited)
     reading_client_expect_lens_at("bert", IDS_FIELD TYPES_FIELD, 0,
                                   bert_head(want.layers[1].hidden_states, "gelu", 1e-12));
     reading_client_expect_lens_at("bert", IDS_FIELD TYPES_FIELD, 1, want.logits);
+    /* Its head has a layer of its own. */
+    answer_refused(&client, "/v1/trace",
+                   "{\"model\":\"bert\"," IDS_FIELD
+                   ",\"outputs\":[\"contributions\"],\"targets\":[{\"position\":0,\"token\":1}]}",
+                   400, "option", "/outputs");
     fixture_stop(NULL);
     published_close();
 }

@@ -301,6 +301,7 @@ TEST(bart_edited)
                                         published_tensor("model.shared.weight", 0)),
                         published_tensor("final_logits_bias", 0)));
     reading_client_expect_lens_at("bart", IDS_FIELD TARGETS_FIELD, LAYERS + 1, want.logits);
+    reading_client_expect_contributions("bart", IDS_FIELD TARGETS_FIELD, NULL, &want, 0, pass_bart);
     for (size_t i = 0; i < sizeof EDITS / sizeof EDITS[0]; i++)
         edited_client_expect_one("bart", IDS_FIELD TARGETS_FIELD, EDITS[i], &want, 2 * LAYERS,
                                  pass_bart);

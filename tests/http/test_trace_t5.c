@@ -185,6 +185,7 @@ TEST(t5_edited)
     published_save(fixture_path("t5"), CONFIG);
     fixture_serve("--models", directory);
     reading_client_expect_lens("t5", FIELDS, &want, pass_t5);
+    reading_client_expect_contributions("t5", FIELDS, NULL, &want, 0, pass_t5);
     for (size_t i = 0; i < sizeof EDITS / sizeof EDITS[0]; i++)
         edited_client_expect_one("t5", FIELDS, EDITS[i], &want, 2 * layers, pass_t5);
     fixture_stop(NULL);

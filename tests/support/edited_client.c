@@ -4,6 +4,7 @@
 
 #include "fixture.h"
 #include "forward_edits.h"
+#include "reading_client.h"
 #include "request_text.h"
 #include "trace_client.h"
 
@@ -36,6 +37,17 @@ static const char *const EDITS[] = {
     "{\"at\":\"embeddings\",\"mean\":true,\"rows\":[0]}]",
 };
 
+/* But of heads with a layer of their own, and of capped logits, which others compare. */
+static void expect_contributions(const char *model, const char *fields, const char *edits,
+                                 const struct forward *want, void (*pass)(struct forward *forward))
+{
+    static const char *const NONE[] = { "bert", "opt_350m", "gemma2", "mpt_learned" };
+    for (size_t i = 0; i < sizeof NONE / sizeof NONE[0]; i++)
+        if (strcmp(model, NONE[i]) == 0)
+            return;
+    reading_client_expect_contributions(model, fields, edits, want, 0, pass);
+}
+
 void edited_client_expect_one(const char *model, const char *fields, const char *edits,
                               const struct forward *unedited, int layer,
                               void (*pass)(struct forward *forward))
@@ -56,6 +68,7 @@ void edited_client_expect_one(const char *model, const char *fields, const char 
     if (edited.logits.data) {
         const int positions[] = { 0, (int)edited.logits.count - 1 };
         trace_client_expect_predictions(&client, model, body.data, positions, 2, &edited);
+        expect_contributions(model, body.data, text, &edited, pass);
     }
     free(body.data);
     free(text);

@@ -157,6 +157,18 @@ static void expect_laws(const char *model, const char *first_fields, const char 
     cJSON_Delete(whole);
 }
 
+/* Lens and contributions. Two of the models cap their logits. */
+static void expect_reading(const struct decoder_case *decoder, const char *fields,
+                           const struct forward *forward)
+{
+    const double softcap = strcmp(decoder->name, "gemma2") == 0        ? 3
+                           : strcmp(decoder->name, "mpt_learned") == 0 ? 0.5
+                                                                       : 0;
+    reading_client_expect_lens(decoder->name, fields, forward, decoder->pass);
+    reading_client_expect_contributions(decoder->name, fields, NULL, forward, softcap,
+                                        decoder->pass);
+}
+
 void decoder_case_check(const struct decoder_case *decoder)
 {
     static struct forward forward;
@@ -181,7 +193,7 @@ void decoder_case_check(const struct decoder_case *decoder)
     expect_laws(decoder->name, first, whole, !decoder->is_bidirectional);
     reading_client_expect_repeats(decoder->name, whole, decoder_tokens(), decoder_length, &forward);
     if (forward.logits.data && decoder->layers <= EDITED_LAYERS_MAX && !decoder->norms_follow)
-        reading_client_expect_lens(decoder->name, whole, &forward, decoder->pass);
+        expect_reading(decoder, whole, &forward);
     if (decoder_length <= EDITED_LENGTH_MAX)
         edited_laws_expect_prefix(&client, decoder->name, decoder_tokens(), decoder_length);
     if (decoder_length <= EDITED_LENGTH_MAX && decoder->layers <= EDITED_LAYERS_MAX)

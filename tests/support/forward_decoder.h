@@ -46,7 +46,8 @@ struct decoder_case {
     const char *dtype; /* of the file; NULL: F32 */
     int64_t length;    /* tokens; 0: 11, which are more than one window of 3 */
     bool is_bidirectional;
-    bool norms_follow; /* a norm follows each sum with the residual */
+    bool norms_follow; /* a norm follows each sum with the residual, and the head has its own layer
+                        */
 };
 
 /* Makes the checkpoint in the fixture's directory, serves it, and compares all that a trace

@@ -2,6 +2,7 @@
 #include "forward_edits.h"
 #include "test.h"
 
+#include "forward_parts.h"
 #include "forward_reference.h"
 #include "request_text.h"
 
@@ -122,19 +123,19 @@ static struct rows edited(const char *place, const char *kind, int layer, struct
 
 struct rows forward_edits_enter(const char *kind, int block, int layer, struct rows x)
 {
-    if (block == 0)
-        x = edited("embeddings", kind, layer, x);
-    return edited("hidden_states", kind, layer, x);
+    struct rows entering = block == 0 ? edited("embeddings", kind, layer, x) : x;
+    entering = edited("hidden_states", kind, layer, entering);
+    return forward_parts_entering(kind, block, layer, x, entering);
 }
 
 struct rows forward_edits_fed(const char *kind, int layer, struct rows x)
 {
-    return edited("feed_forward", kind, layer, x);
+    return forward_parts_fed(layer, edited("feed_forward", kind, layer, x));
 }
 
 struct rows forward_edits_output(struct rows x)
 {
-    return edited("attention_output", now.kind, now.layer, x);
+    return forward_parts_output(now.layer, x, edited("attention_output", now.kind, now.layer, x));
 }
 
 /* ----------------------------------------------------------------- heads -- */
@@ -206,13 +207,14 @@ struct published_answer forward_edits_attend(const struct published_attention *a
         own.hides = hides;
         own.weigh = weigh;
     }
-    const struct published_answer answer = published_attend(&own, q, k, v);
+    struct published_answer answer = published_attend(&own, q, k, v);
     now.head_dim = answer.context.columns / heads;
     cJSON_ArrayForEach(edit, now.list) {
         for (int64_t h = 0; h < heads; h++)
             if (is_at(edit, "head", now.kind, now.layer) && has(member(edit, "heads"), h, h + 1))
                 apply(edit, answer.context, h * now.head_dim, now.head_dim);
     }
+    answer.context = forward_parts_context(now.layer, heads, answer.context);
     return answer;
 }
 

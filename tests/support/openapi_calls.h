@@ -90,7 +90,8 @@ static const struct openapi_call calls[] = {
       NULL },
     { "POST", "/v1/trace", NULL, 200, "{\"model\":\"words\",\"probe\":\"repeat\"}", NULL },
     { "POST", "/v1/trace", NULL, 200,
-      "{" THE_CAT ",\"outputs\":[\"rollout\",\"lens\",\"norms\"],\"targets\":[{\"token\":3}]}",
+      "{" THE_CAT ",\"outputs\":[\"rollout\",\"lens\",\"norms\",\"contributions\"],\"targets\":[{"
+      "\"token\":3}]}",
       NULL },
     { "POST", "/v1/trace", NULL, 400, "{\"model\":\"demo\",\"tokens\":[1]}", NULL },
     { "POST", "/v1/trace", NULL, 404, "{\"model\":\"nobody\",\"tokens\":[1]}", NULL },

@@ -1,5 +1,6 @@
 /* published_rows.c - the functions of published.h that change projected rows in place: rotary
  * embedding, norms and clamping. Also the buckets of T5. */
+#include "forward_parts.h"
 #include "published.h"
 #include "test.h"
 
@@ -71,8 +72,9 @@ void published_rms_norm(struct rows x, int64_t heads, const char *name, int laye
         double *head = x.data + i * head_dim, sum = 0;
         for (int64_t c = 0; c < head_dim; c++)
             sum += head[c] * head[c];
+        const double scale = forward_parts_norm_scale(1 / sqrt(sum / (double)head_dim + eps));
         for (int64_t c = 0; c < head_dim; c++)
-            head[c] *= (offset + weight.data[c]) / sqrt(sum / (double)head_dim + eps);
+            head[c] *= (offset + weight.data[c]) * scale;
     }
 }
 
@@ -91,8 +93,9 @@ void published_layer_norm(struct rows x, int64_t first, int64_t columns, const d
             mean += row[c] / (double)columns;
         for (int64_t c = 0; c < columns; c++)
             variance += pow(row[c] - mean, 2) / (double)columns;
+        const double scale = forward_parts_norm_scale(1 / sqrt(variance + eps));
         for (int64_t c = 0; c < columns; c++)
-            row[c] = (row[c] - mean) / sqrt(variance + eps) * weight[c] + (bias ? bias[c] : 0);
+            row[c] = (row[c] - mean) * scale * weight[c] + (bias ? bias[c] : 0);
     }
 }
 

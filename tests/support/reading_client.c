@@ -5,6 +5,7 @@
 #include "answer.h"
 #include "fixture.h"
 #include "forward_edits.h"
+#include "forward_parts.h"
 #include "request_text.h"
 
 static const double TOLERANCE = 1e-5;
@@ -448,5 +449,145 @@ void reading_client_expect_lens(const char *model, const char *fields, const str
         if (has_lens)
             reading_client_expect_lens_at(model, fields, i, cut_logits(want, i, pass));
     }
+    cJSON_Delete(answer);
+}
+
+/* --------------------------------------------------------------- contributions -- */
+
+/* Targets of the request: positions -1 and 0, the second against a third token. */
+enum { TARGET = 7, OTHER = 3, AGAINST = 11 };
+
+/* Of both targets what the pass gives: logits, before a cap. */
+struct both {
+    double of[2];
+};
+
+static double uncapped(double logit, double softcap)
+{
+    return softcap > 0 ? softcap * atanh(logit / softcap) : logit;
+}
+
+static struct both logits_of(void (*pass)(struct forward *forward), double softcap)
+{
+    static struct forward forward;
+    memset(&forward, 0, sizeof forward);
+    pass(&forward);
+    const struct rows logits = forward.logits;
+    const double *last = logits.data + (logits.count - 1) * logits.columns;
+    return (struct both){ { uncapped(last[TARGET], softcap),
+                            uncapped(logits.data[OTHER], softcap)
+                                - uncapped(logits.data[AGAINST], softcap) } };
+}
+
+/* The parts of an answer's contributions beside those of the pass. */
+struct comparison {
+    void (*pass)(struct forward *forward);
+    const char *model, *kind;
+    double softcap;
+    struct both none; /* logits where no part puts in anything */
+    double sum[2], absolute[2], worst[2];
+};
+
+static void compare_part(struct comparison *own, enum forward_part part, int layer, int64_t head,
+                         const cJSON *const got[2])
+{
+    forward_parts_take(part, own->kind, layer, head);
+    const struct both wanted = logits_of(own->pass, own->softcap);
+    for (int t = 0; t < 2; t++) {
+        assert_true(cJSON_IsNumber(got[t]));
+        const double number = wanted.of[t] - own->none.of[t];
+        own->worst[t] = fmax(own->worst[t], fabs(got[t]->valuedouble - number));
+        own->sum[t] += got[t]->valuedouble;
+        own->absolute[t] += fabs(got[t]->valuedouble);
+    }
+}
+
+static void compare_member(struct comparison *own, enum forward_part part, int layer,
+                           const cJSON *const of[2], const char *name)
+{
+    const cJSON *const got[2] = { cJSON_GetObjectItemCaseSensitive(of[0], name),
+                                  cJSON_GetObjectItemCaseSensitive(of[1], name) };
+    compare_part(own, part, layer, 0, got);
+}
+
+static void compare_layer(struct comparison *own, int number, const struct forward_layer *layer,
+                          const cJSON *const of[2])
+{
+    const bool is_cross = strcmp(layer->kind, "cross") == 0;
+    for (int t = 0; t < 2; t++) {
+        assert_int_equal((int)number_of(of[t], "layer"), number);
+        answer_expect_members(of[t], is_cross
+                                         ? "layer,kind,heads,attention_bias,edits"
+                                         : "layer,kind,heads,attention_bias,feed_forward,edits");
+    }
+    for (int64_t h = 0; h < layer->heads; h++) {
+        const cJSON *const got[2] = {
+            cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(of[0], "heads"), (int)h),
+            cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(of[1], "heads"), (int)h)
+        };
+        compare_part(own, FORWARD_PART_HEAD, number, h, got);
+    }
+    compare_member(own, FORWARD_PART_ATTENTION_BIAS, number, of, "attention_bias");
+    compare_member(own, FORWARD_PART_EDITS, number, of, "edits");
+    if (!is_cross)
+        compare_member(own, FORWARD_PART_FEED_FORWARD, number, of, "feed_forward");
+}
+
+/* What is left of both targets: the sum, which is the logit. */
+static void compare_sums(struct comparison *own, const cJSON *const of[2], const struct both *whole,
+                         double scores)
+{
+    for (int t = 0; t < 2; t++) {
+        const double bias = number_of(of[t], "bias"), logit = number_of(of[t], "logit");
+        const double most = own->absolute[t] + fabs(bias);
+        own->worst[t] = fmax(own->worst[t], fabs(bias - own->none.of[t]));
+        own->worst[t] = fmax(own->worst[t], fabs(logit - whole->of[t]));
+        if (!(fabs(own->sum[t] + bias - logit) <= 1e-5 * most))
+            fail_msg("%s: contributions sum to %.9g, not %.9g; of %.9g", own->model,
+                     own->sum[t] + bias, logit, most);
+        if (!(own->worst[t] <= 1e-5 * (1 + scores) * (1 + most)))
+            fail_msg("%s: a contribution differs by %.3g, of %.9g", own->model, own->worst[t],
+                     most);
+    }
+}
+
+void reading_client_expect_contributions(const char *model, const char *fields, const char *edits,
+                                         const struct forward *want, double softcap,
+                                         void (*pass)(struct forward *forward))
+{
+    const char *kind = want->encoder_hidden_states.data ? "decoder" : want->layers[0].kind;
+    struct comparison own = { .pass = pass, .model = model, .kind = kind, .softcap = softcap };
+    double scores = 0;
+    cJSON *answer =
+        trace(&client, model, fields,
+              "\"outputs\":[\"contributions\"],\"layers\":[],\"targets\":["
+              "{\"position\":-1,\"token\":7},{\"position\":0,\"token\":3,\"against\":11}]");
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(answer, "contributions");
+    const cJSON *const of[2] = { cJSON_GetArrayItem(list, 0), cJSON_GetArrayItem(list, 1) };
+    assert_int_equal(cJSON_GetArraySize(list), 2);
+    forward_edits_set(edits);
+    forward_parts_record();
+    const struct both whole = logits_of(pass, softcap);
+    forward_parts_take(FORWARD_PART_NONE, kind, -1, 0);
+    own.none = logits_of(pass, softcap);
+    compare_member(&own, FORWARD_PART_EMBEDDING, -1, of, "embedding");
+    int place = 0;
+    for (int i = 0; i < want->layer_count; i++) {
+        scores = fmax(scores, want->layers[i].maps.largest_score);
+        if (strcmp(want->layers[i].kind, kind) != 0 && strcmp(want->layers[i].kind, "cross") != 0)
+            continue;
+        const cJSON *const layers[2] = {
+            cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(of[0], "layers"), place),
+            cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(of[1], "layers"), place)
+        };
+        place++;
+        compare_layer(&own, want->first_layer + i, &want->layers[i], layers);
+    }
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(of[0], "layers")), place);
+    compare_sums(&own, of, &whole, scores);
+    forward_parts_end();
+    forward_edits_set(NULL);
+    print_message("%s: contributions %.1e of %.1e\n", model, fmax(own.worst[0], own.worst[1]),
+                  fmax(own.absolute[0], own.absolute[1]));
     cJSON_Delete(answer);
 }

@@ -27,4 +27,10 @@ void reading_client_expect_lens_at(const char *model, const char *fields, int pl
 void reading_client_expect_lens(const char *model, const char *fields, const struct forward *want,
                                 void (*pass)(struct forward *forward));
 
+/* Contributions to the last and the first row's targets, to a difference too, of a pass with these
+ * edits, which fields have too; NULL: none. softcap: what pass caps its logits by; 0: nothing. */
+void reading_client_expect_contributions(const char *model, const char *fields, const char *edits,
+                                         const struct forward *want, double softcap,
+                                         void (*pass)(struct forward *forward));
+
 #endif

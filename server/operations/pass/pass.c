@@ -3,9 +3,11 @@
 #include "operations/pass/pass_internal.h"
 
 static const struct pass_step_functions *const STEPS[PASS_STEP_KINDS] = {
-    [PASS_EMBED] = &pass_embed, [PASS_NORM] = &pass_norm,   [PASS_ATTEND] = &pass_attend,
-    [PASS_FEED] = &pass_feed,   [PASS_ADD] = &pass_add,     [PASS_EDIT] = &pass_edit,
-    [PASS_LENS] = &pass_lens,   [PASS_FINAL] = &pass_final, [PASS_HEAD] = &pass_head,
+    [PASS_EMBED] = &pass_embed,   [PASS_NORM] = &pass_norm,
+    [PASS_ATTEND] = &pass_attend, [PASS_FEED] = &pass_feed,
+    [PASS_ADD] = &pass_add,       [PASS_EDIT] = &pass_edit,
+    [PASS_LENS] = &pass_lens,     [PASS_FINAL] = &pass_final,
+    [PASS_HEAD] = &pass_head,     [PASS_CONTRIBUTE] = &pass_contribute,
 };
 
 /* ------------------------------------------------------------------- steps -- */
@@ -126,6 +128,8 @@ static bool item_needs_step(const struct trace_item *item, const struct pass_ste
 {
     if (step->kind == PASS_HEAD)
         return trace_has_head(item);
+    if (step->kind == PASS_CONTRIBUTE)
+        return item->contribution_count > 0;
     if (step->kind == PASS_ATTEND && item->past)
         return true;
     return step->kind == PASS_FINAL && item->streams[step->stream].rows.values;
@@ -140,10 +144,16 @@ static bool is_step_needed(const struct pass *pass, const struct pass_step *step
     return false;
 }
 
+static void list_head(struct pass *pass, int stream)
+{
+    add_step(pass, make_step(PASS_HEAD, stream, NULL, NULL, -1));
+    add_step(pass, make_step(PASS_CONTRIBUTE, stream, NULL, NULL, -1));
+}
+
 static bool list_steps(struct pass *pass, struct fault *fault)
 {
     const struct model_forward *forward = pass->forward;
-    int64_t most = 1;
+    int64_t most = 2; /* those of the head */
     for (int i = 0; i < forward->stream_count; i++)
         most += forward->streams[i].block_count * BLOCK_STEPS + STREAM_STEPS;
     pass->steps = pass_alloc(pass, most, sizeof *pass->steps, fault);
@@ -153,7 +163,7 @@ static bool list_steps(struct pass *pass, struct fault *fault)
         if (pass->row_count[i] > 0)
             list_stream(pass, i);
     if (forward->head.output.weight && pass->row_count[forward->stream_count - 1] > 0)
-        add_step(pass, make_step(PASS_HEAD, forward->stream_count - 1, NULL, NULL, -1));
+        list_head(pass, forward->stream_count - 1);
     while (pass->step_count > 0 && !is_step_needed(pass, &pass->steps[pass->step_count - 1]))
         pass->step_count--;
     return true;
@@ -298,6 +308,7 @@ void pass_end(struct pass *pass)
     if (!pass)
         return;
     pass_attend_drop(pass);
+    pass_contribute_drop(pass);
     if (pass->forward_held)
         model_forward_drop(pass->model);
     pass->forward_held = false;

@@ -17,6 +17,7 @@ enum pass_step_kind {
     PASS_EDIT, /* rows that a request changes, or that are kept */
     PASS_FINAL,
     PASS_HEAD,
+    PASS_CONTRIBUTE, /* what parts added to logits */
     PASS_STEP_KINDS
 };
 
@@ -38,6 +39,15 @@ struct pass_room {
     int64_t count;
 };
 
+/* Rows of a sum with the residual that contributions are asked of (pass_record.c), each
+ * [rows][width] but contexts, [rows][heads * v_head_dim]. */
+struct pass_record {
+    const struct pass_step *step;
+    float *entering, *output,
+        *leaving;              /* the residual before, what is added, the residual behind */
+    float *unedited, *context; /* of attention: the output before its edits; contexts */
+};
+
 struct pass_sequence {
     struct trace_item *item;
     struct infer_item *attention;
@@ -48,6 +58,8 @@ struct pass_sequence {
     const float *bias_of; /* the table that bias holds now */
     float *pooled;        /* memory between the steps of a weight map; NULL: not needed yet */
     int64_t pooled_numbers;
+    struct pass_record *records; /* [record_count], in the order of the steps; NULL: none */
+    int64_t record_count;
     struct pass_room hidden;        /* uint8_t: the mask of what edits hide */
     struct pass_room given;         /* const float *: the rows of given weights, */
     struct pass_room given_weights; /* float: these weights, */
@@ -79,7 +91,8 @@ struct pass {
     struct pass_sequence *sequences;
     int64_t sequence_count;
     bool forward_held;
-    int64_t held_layer; /* -1: none */
+    int64_t held_layer;             /* -1: none */
+    int64_t held_for_contributions; /* layers from 0 on */
 
     struct pass_step *steps;
     int64_t step_count, step;
@@ -120,7 +133,22 @@ struct pass_step_functions {
 };
 
 extern const struct pass_step_functions pass_embed, pass_norm, pass_attend, pass_feed, pass_add,
-    pass_edit, pass_lens, pass_final, pass_head;
+    pass_edit, pass_lens, pass_final, pass_head, pass_contribute;
+
+/* Records for contributions (pass_record.c): memory for a step PASS_ADD; rows [first, first +
+ * count) of all sequences before and behind it; contexts, once attention is computed. */
+bool pass_record_plan(struct pass *pass, const struct pass_step *step, struct fault *fault);
+void pass_record_before(const struct pass *pass, const struct pass_step *step, int64_t first,
+                        int64_t count);
+void pass_record_after(const struct pass *pass, const struct pass_step *step, int64_t first,
+                       int64_t count);
+bool pass_record_is_needed(const struct pass *pass, const struct pass_step *step,
+                           const struct pass_sequence *sequence);
+void pass_record_context(const struct pass *pass, const struct pass_step *step,
+                         const struct pass_sequence *sequence);
+
+/* Gives back the parameters that contributions hold, if any. */
+void pass_contribute_drop(struct pass *pass);
 
 /* Whether a step PASS_LENS is needed behind the block (pass_lens.c). */
 bool pass_lens_is_needed(const struct pass *pass, const struct model_block *block);
@@ -214,6 +242,12 @@ void *pass_alloc(struct pass *pass, int64_t count, size_t size, struct fault *fa
 int64_t pass_row_tasks(int64_t row_count, int64_t columns);
 void pass_task_rows(int64_t row_count, int64_t columns, int64_t task, int64_t *first,
                     int64_t *count);
+
+/* Copies those of the rows [first, first + count) of a stream that a layer's answer has as this
+ * tensor. source: the stream's row 0, of so many columns. */
+void pass_copy_answered(const struct pass *pass, int stream, int64_t layer,
+                        enum trace_tensor_name name, const float *source, int64_t columns,
+                        int64_t first, int64_t count);
 
 /* Prepares pass->product: y = linear(x), of dense rows. Returns its tasks. */
 int64_t pass_product(struct pass *pass, const struct attn_linear *linear, const float *x, float *y,

@@ -5,6 +5,7 @@
 
 enum {
     TURN_SPANS,
+    TURN_RECORD,
     TURN_ROLLOUT,
     TURN_NORMS = TURN_ROLLOUT + PASS_MAP_TURNS,
     TURN_COUNT = TURN_NORMS + PASS_MAP_TURNS
@@ -163,6 +164,8 @@ static int64_t count_tasks(struct pass *pass, const struct pass_step *step,
 {
     if (turn == TURN_SPANS)
         return sums_spans(sequence, step);
+    if (turn == TURN_RECORD)
+        return pass_record_is_needed(pass, step, sequence);
     if (turn < TURN_NORMS)
         return pass_rollout_is_read(pass, step, sequence)
                    ? pass_rollout_tasks(pass, step, sequence, turn - TURN_ROLLOUT)
@@ -194,6 +197,8 @@ void pass_read_run(const struct pass *pass, const struct pass_step *step, int tu
     task -= pass->first_task[i];
     if (turn == TURN_SPANS)
         run_spans(pass, step, &pass->sequences[i]);
+    else if (turn == TURN_RECORD)
+        pass_record_context(pass, step, &pass->sequences[i]);
     else if (turn < TURN_NORMS)
         pass_rollout_run(pass, step, &pass->sequences[i], turn - TURN_ROLLOUT, task, workspace);
     else

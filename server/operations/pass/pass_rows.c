@@ -100,11 +100,9 @@ static void copy_rows(const struct trace_tensor *to, int64_t row, const float *f
     memcpy((float *)to->values + row * columns, from, (size_t)(count * columns) * sizeof *from);
 }
 
-/* Copies those of the rows [first, first + count) of a stream that a layer's answer has as this
- * tensor. source: the stream's row 0, of so many columns. */
-static void copy_answered(const struct pass *pass, int stream, int64_t layer,
-                          enum trace_tensor_name name, const float *source, int64_t columns,
-                          int64_t first, int64_t count)
+void pass_copy_answered(const struct pass *pass, int stream, int64_t layer,
+                        enum trace_tensor_name name, const float *source, int64_t columns,
+                        int64_t first, int64_t count)
 {
     if (layer < 0)
         return;
@@ -159,10 +157,10 @@ static void copy_hidden_states(const struct pass *pass, const struct pass_step *
 {
     const float *rows = pass->rows[step->stream];
     const int64_t width = width_of(pass, step);
-    copy_answered(pass, step->stream, step->block->self_layer, TRACE_HIDDEN_STATES, rows, width,
-                  first, count);
-    copy_answered(pass, step->stream, step->block->cross_layer, TRACE_HIDDEN_STATES, rows, width,
-                  first, count);
+    pass_copy_answered(pass, step->stream, step->block->self_layer, TRACE_HIDDEN_STATES, rows,
+                       width, first, count);
+    pass_copy_answered(pass, step->stream, step->block->cross_layer, TRACE_HIDDEN_STATES, rows,
+                       width, first, count);
 }
 
 static void norm_run(const struct pass *pass, const struct pass_step *step, int turn, int64_t task,
@@ -179,43 +177,20 @@ static void norm_run(const struct pass *pass, const struct pass_step *step, int 
     if (is_normed(step))
         attn_rows_norm(&step->part->before, pass->normed + first * width, width,
                        rows + first * width, width, count, width);
-    copy_answered(pass, step->stream, step->layer, TRACE_INPUTS, pass->input, width, first, count);
+    pass_copy_answered(pass, step->stream, step->layer, TRACE_INPUTS, pass->input, width, first,
+                       count);
 }
 
 const struct pass_step_functions pass_norm = { plan_rows, norm_tasks, norm_run };
 
-/* --------------------------------------------------------------------- sums -- */
+/* --------------------------------------------------------------- final norm -- */
 
-static int64_t add_tasks(struct pass *pass, const struct pass_step *step, int turn,
-                         struct fault *fault)
+static int64_t final_tasks(struct pass *pass, const struct pass_step *step, int turn,
+                           struct fault *fault)
 {
     (void)fault;
     return turn > 0 ? PASS_OVER : step_row_tasks(pass, step);
 }
-
-static void add_run(const struct pass *pass, const struct pass_step *step, int turn, int64_t task,
-                    void *workspace)
-{
-    const struct model_part *part = step->part;
-    const int64_t width = width_of(pass, step);
-    int64_t first, count;
-    (void)turn;
-    (void)workspace;
-    pass_task_rows(pass->row_count[step->stream], width, task, &first, &count);
-    float *rows = pass->rows[step->stream] + first * width, *output = pass->output + first * width;
-    copy_answered(pass, step->stream, step->layer, TRACE_ATTENTION_OUTPUT, pass->output, width,
-                  first, count);
-    if (part->inside.weight)
-        attn_rows_norm(&part->inside, output, width, output, width, count, width);
-    attn_rows_add(pass->limits.kernels, rows, width, output, width,
-                  part->scale != 0 ? (float)part->scale : 1.0f, part->column_scales, count, width);
-    if (part->after.weight)
-        attn_rows_norm(&part->after, rows, width, rows, width, count, width);
-}
-
-const struct pass_step_functions pass_add = { plan_rows, add_tasks, add_run };
-
-/* --------------------------------------------------------------- final norm -- */
 
 static void final_run(const struct pass *pass, const struct pass_step *step, int turn, int64_t task,
                       void *workspace)
@@ -240,4 +215,4 @@ static void final_run(const struct pass *pass, const struct pass_step *step, int
     }
 }
 
-const struct pass_step_functions pass_final = { plan_rows, add_tasks, final_run };
+const struct pass_step_functions pass_final = { plan_rows, final_tasks, final_run };

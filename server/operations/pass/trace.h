@@ -12,6 +12,7 @@
 #include "call/infer.h"
 #include "models/model/model_forward.h"
 #include "models/tokenizer/tokenizer.h"
+#include "operations/pass/contribution.h"
 #include "operations/pass/edit.h"
 
 enum {
@@ -33,7 +34,8 @@ enum {
     X(LOGPROBS, logprobs)                                                                          \
     X(ROLLOUT, rollout)                                                                            \
     X(LENS, lens)                                                                                  \
-    X(NORMS, norms)
+    X(NORMS, norms)                                                                                \
+    X(CONTRIBUTIONS, contributions)
 
 enum trace_output {
 #define X(NAME, name) TRACE_OUTPUT_##NAME,
@@ -235,6 +237,10 @@ struct trace_item {
     struct trace_stream streams[MODEL_STREAMS_MAX];
     struct trace_layer *answered; /* [answered_count], in the order of their numbers */
     int64_t answered_count;
+    struct contribution *contributions; /* [contribution_count], of targets, at */
+    int64_t contribution_count;
+    int64_t *contribution_rows; /* [contribution_row_count], each once */
+    int64_t contribution_row_count;
     int64_t lens_count;              /* of layers of the answer that have one */
     const float *layer_weights;      /* [answered_count][heads], of head_weights; NULL: none */
     struct trace_tensor span_scores; /* [rows or row_spans][spans]; only if asked, */
@@ -257,7 +263,8 @@ struct trace_item {
 /* Whether anything is asked of the head over the vocabulary. */
 static inline bool trace_has_head(const struct trace_item *item)
 {
-    return item->predictions.count > 0 || item->score_count > 0 || item->lens_count > 0;
+    return item->predictions.count > 0 || item->score_count > 0 || item->lens_count > 0
+           || item->contribution_count > 0;
 }
 
 /* Numbers of a row of logits that are tokens. */

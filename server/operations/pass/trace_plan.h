@@ -76,6 +76,9 @@ bool trace_list_positions(const struct trace_item *item, int stream, int64_t **l
 int64_t trace_candidates(const struct trace_item *item);
 bool trace_plan_lens(struct trace_item *item, struct arena *arena, struct fault *fault);
 
+/* Room for contributions, once scores are planned (trace_contributions.c). */
+bool trace_plan_contributions(struct trace_item *item, struct arena *arena, struct fault *fault);
+
 /* The parts of that about the head over the vocabulary (trace_scores.c): whether the model has one,
  * of which the field asks something; and the scores of logprobs and targets. */
 bool trace_expect_head(const struct trace_item *item, const char *pointer, struct fault *fault);

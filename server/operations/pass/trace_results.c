@@ -224,7 +224,8 @@ bool trace_plan_results(struct trace_item *item, struct arena *arena, struct fau
                       1);
     return list_layers(item, arena, fault) && trace_plan_row_spans(item, arena, fault)
            && trace_plan_head_weights(item, arena, fault) && list_predictions(item, arena, fault)
-           && trace_plan_scores(item, arena, fault) && trace_plan_lens(item, arena, fault);
+           && trace_plan_scores(item, arena, fault) && trace_plan_lens(item, arena, fault)
+           && trace_plan_contributions(item, arena, fault);
 }
 
 /* ------------------------------------------------------------------- bytes -- */
@@ -298,6 +299,10 @@ static size_t item_bytes(const struct trace_item *item, size_t number_bytes, int
         add_bytes(&bytes, 1, item_bytes(item->base, number_bytes, 0));
     if (item->logit_rows.rank > 0)
         add_bytes(&bytes, numbers_of(&item->logit_rows), number_bytes);
+    for (int64_t i = 0; item->contribution_count > 0 && i < item->contributions[0].part_count; i++)
+        add_bytes(&bytes, item->contribution_count,
+                  TOKEN_BYTES + (size_t)item->contributions[0].parts[i].head_count * number_bytes);
+    add_bytes(&bytes, 2 * item->contribution_count, CANDIDATE_BYTES);
     if (item->span_scores.rank > 0)
         add_bytes(&bytes, numbers_of(&item->span_scores), number_bytes);
     return bytes;

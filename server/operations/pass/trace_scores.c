@@ -227,7 +227,7 @@ bool trace_plan_base(struct trace_item *item, struct arena *arena, struct fault 
     base->edits = NULL;
     base->edit_count = base->planned_edit_count = 0;
     base->answered_count = 0;
-    base->lens_count = 0;
+    base->lens_count = base->contribution_count = base->contribution_row_count = 0;
     base->has_head_weights = false;
     base->span_scores = (struct trace_tensor){ .values = NULL };
     base->has_final_rows = false;

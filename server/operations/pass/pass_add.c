@@ -1,0 +1,47 @@
+/* pass_add.c - the step that adds what a part computed to the rows, with the norms around the sum.
+ */
+#include "operations/pass/pass_internal.h"
+
+static int64_t width_of(const struct pass *pass, const struct pass_step *step)
+{
+    return pass->forward->streams[step->stream].width;
+}
+
+static bool plan_add(struct pass *pass, const struct pass_step *step, struct attn_work *work,
+                     struct fault *fault)
+{
+    pass_rows_work(pass->row_count[step->stream], width_of(pass, step), work);
+    return pass_record_plan(pass, step, fault);
+}
+
+static int64_t add_tasks(struct pass *pass, const struct pass_step *step, int turn,
+                         struct fault *fault)
+{
+    (void)fault;
+    return turn > 0 ? PASS_OVER
+                    : pass_row_tasks(pass->row_count[step->stream], width_of(pass, step));
+}
+
+static void add_run(const struct pass *pass, const struct pass_step *step, int turn, int64_t task,
+                    void *workspace)
+{
+    const struct model_part *part = step->part;
+    const int64_t width = width_of(pass, step);
+    int64_t first, count;
+    (void)turn;
+    (void)workspace;
+    pass_task_rows(pass->row_count[step->stream], width, task, &first, &count);
+    float *rows = pass->rows[step->stream] + first * width, *output = pass->output + first * width;
+    pass_copy_answered(pass, step->stream, step->layer, TRACE_ATTENTION_OUTPUT, pass->output, width,
+                       first, count);
+    pass_record_before(pass, step, first, count);
+    if (part->inside.weight)
+        attn_rows_norm(&part->inside, output, width, output, width, count, width);
+    attn_rows_add(pass->limits.kernels, rows, width, output, width,
+                  part->scale != 0 ? (float)part->scale : 1.0f, part->column_scales, count, width);
+    if (part->after.weight)
+        attn_rows_norm(&part->after, rows, width, rows, width, count, width);
+    pass_record_after(pass, step, first, count);
+}
+
+const struct pass_step_functions pass_add = { plan_add, add_tasks, add_run };
