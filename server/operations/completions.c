@@ -115,6 +115,7 @@ static bool plan_prompts(struct completion *job, struct fault *fault)
         struct trace_item *item = &request->items[i];
         *item = (struct trace_item){ .model = model_retain(job->model),
                                      .model_name = job->model->name,
+                                     .input_name = "prompt",
                                      .text = prompt->text,
                                      .has_tokens = !prompt->text.data,
                                      .tokens = prompt->ids,

@@ -181,6 +181,7 @@ struct trace_item {
     /* As asked. An absent field is NULL or 0, or its has_ flag is false. text.data NULL: absent;
      * empty text has an address. Lists of ids may be empty too: has_ tells. */
     const char *model_name;
+    const char *input_name; /* of text and tokens, in faults; NULL: their own. Not asked */
     struct byte_slice text, pair, decoder_text;
     bool has_special, no_special; /* "special": false */
     bool has_probe;               /* random tokens twice, in place of a text */

@@ -63,9 +63,10 @@ static bool encode_text(struct trace_request *request, struct trace_item *item, 
     struct token_list *list = &item->streams[stream].encoded;
     if (!model->tokenizer)
         return fault_set_at(fault, source.pointer, FAULT_FIELD,
-                            "model '%s' has no tokenizer%s%s; send tokens", model->name,
+                            "model '%s' has no tokenizer%s%s; send %s", model->name,
                             model->tokenizer_reason ? ": " : "",
-                            model->tokenizer_reason ? model->tokenizer_reason : "");
+                            model->tokenizer_reason ? model->tokenizer_reason : "",
+                            item->input_name ? "ids of tokens" : "tokens");
     const struct token_list *encoded = find_encoded(request, item, stream, &source, of_decoder);
     if (encoded) {
         *list = *encoded;
@@ -178,7 +179,10 @@ static bool take_tokens(struct trace_request *request, struct trace_item *item, 
     }
     limit_types(embedding, list);
     return take_types(item, embedding, list, fault)
-           && check_ids(item, embedding, list, item->has_tokens ? "tokens" : "text",
+           && check_ids(item, embedding, list,
+                        item->input_name   ? item->input_name
+                        : item->has_tokens ? "tokens"
+                                           : "text",
                         item->has_tokens, fault);
 }
 
@@ -360,16 +364,17 @@ static bool check_length(const struct trace_item *item, int i, struct fault *fau
     const int64_t most = item->model->forward->streams[i].length_max;
     const int64_t past = item->past ? item->past->length : 0;
     const char *field = field_of(item, i);
+    const char *name = item->input_name ? item->input_name : field + 1;
     if (most == 0 || item->streams[i].length <= most - past)
         return true;
     if (past > 0)
         return fault_set_at(fault, field, FAULT_LENGTH,
                             "%s has %" PRId64 " tokens, and %" PRId64
                             " came before; model '%s' has positions for %" PRId64,
-                            field + 1, item->streams[i].length, past, item->model->name, most);
+                            name, item->streams[i].length, past, item->model->name, most);
     return fault_set_at(fault, field, FAULT_LENGTH,
-                        "%s has %" PRId64 " tokens; model '%s' has positions for %" PRId64,
-                        field + 1, item->streams[i].length, item->model->name, most);
+                        "%s has %" PRId64 " tokens; model '%s' has positions for %" PRId64, name,
+                        item->streams[i].length, item->model->name, most);
 }
 
 struct given_input {
