@@ -16,6 +16,7 @@
     X("POST", "/v1/tokenize", INFER, tokenize_call)                                                \
     X("POST", "/v1/detokenize", INFER, detokenize_call)                                            \
     X("POST", "/v1/completions", INFER, completions_call)                                          \
+    X("POST", "/v1/effects", INFER, effects_call)                                                  \
     X("POST", "/v1/trace", INFER, trace_single)                                                    \
     X("POST", "/v1/trace/batch", INFER, trace_batch)                                               \
     X("POST", "/v1/sessions/attention", SESSIONS, session_attention_of_items)                      \

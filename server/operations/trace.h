@@ -5,8 +5,9 @@
 #include "operations/operations.h"
 #include "operations/pass/trace_job.h"
 
-/* trace_fields.c: the fields of a trace, */
-extern const struct field_table trace_fields;
+/* trace_fields.c: the fields of a trace; of its input, with and without the model; of a target; */
+extern const struct field_table trace_fields, trace_input_fields, trace_other_fields,
+    trace_target_fields;
 
 /* and what reads the body, of the format of call->form, into the request's items. A fault of
  * an item of a batch is its own; false for a fault of the whole body. */

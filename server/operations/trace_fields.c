@@ -163,10 +163,10 @@ static const struct field TARGET_ROWS[] = {
     { .name = "against", .kind = FIELD_OWN, .own = read_against },
 };
 
-static const struct field_table target_fields = { .rows = TARGET_ROWS,
-                                                  .count = COUNT_OF(TARGET_ROWS),
-                                                  .policy = FIELDS_LISTED,
-                                                  .bytes = sizeof(struct trace_target) };
+const struct field_table trace_target_fields = { .rows = TARGET_ROWS,
+                                                 .count = COUNT_OF(TARGET_ROWS),
+                                                 .policy = FIELDS_LISTED,
+                                                 .bytes = sizeof(struct trace_target) };
 
 /* -------------------------------------------------------------------- the rows -- */
 
@@ -192,6 +192,9 @@ static const char *const PROBES[] = { "repeat" };
         .offset = AT(NAME), .has = AT(has_##NAME), .count = AT(ONE##_count),                       \
         .expected = "a list of integers"                                                           \
     }
+
+/* The first rows are the input, and the first of all is the model. */
+enum { INPUT_ROWS = 12 };
 
 static const struct field ROWS[] = {
     { .name = "model", .kind = FIELD_STRING, .offset = AT(model_name) },
@@ -250,7 +253,7 @@ static const struct field ROWS[] = {
       .offset = AT(targets),
       .has = AT(has_targets),
       .count = AT(target_count),
-      .inner = &target_fields,
+      .inner = &trace_target_fields,
       .expected = "a target, an object" },
     { .name = "states", .kind = FIELD_BOOL, .offset = AT(states) },
     { .name = "edits",
@@ -266,6 +269,14 @@ const struct field_table trace_fields = { .rows = ROWS,
                                           .count = COUNT_OF(ROWS),
                                           .policy = FIELDS_LISTED,
                                           .bytes = sizeof(struct trace_item) };
+const struct field_table trace_input_fields = {
+    .rows = ROWS, .count = INPUT_ROWS, .policy = FIELDS_LISTED, .bytes = sizeof(struct trace_item)
+};
+const struct field_table trace_other_fields = { .rows = ROWS + 1,
+                                                .count = INPUT_ROWS - 1,
+                                                .policy = FIELDS_LISTED,
+                                                .bytes = sizeof(struct trace_item) };
+
 static const struct field_table trace_batch_fields = { .rows = ROWS,
                                                        .count = COUNT_OF(ROWS),
                                                        .policy = FIELDS_LISTED,

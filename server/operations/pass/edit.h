@@ -65,6 +65,7 @@ struct edit_list {
 };
 
 struct kept_trace;
+struct pass_marks;
 
 struct trace_edit {
     /* As asked. An absent field is NULL, 0, or its has is false. */
@@ -95,9 +96,10 @@ struct trace_edit {
     int64_t hidden_count;
     int64_t width;       /* of a row at the place; at head, of one head */
     const float *values; /* of add [width], set [row_count][width], matrix [row_count][keys] */
-    struct kept_trace *source;  /* of from, held; NULL: none */
-    const int64_t *source_rows; /* [row_count] */
-    int64_t source_layer;       /* -1: the layer at hand */
+    struct kept_trace *source;      /* of from, held; NULL: none */
+    const struct pass_marks *marks; /* of from, in place of source */
+    const int64_t *source_rows;     /* [row_count] */
+    int64_t source_layer;           /* -1: the layer at hand */
 };
 
 /* Whether the edit is at this place of this layer; layer -1: of the embeddings of a stream. */

@@ -2,20 +2,28 @@
  * item asks for, and runs them. */
 #include "operations/pass/pass_internal.h"
 
+#include <string.h>
+
 static const struct pass_step_functions *const STEPS[PASS_STEP_KINDS] = {
-    [PASS_EMBED] = &pass_embed,   [PASS_NORM] = &pass_norm,
-    [PASS_ATTEND] = &pass_attend, [PASS_FEED] = &pass_feed,
-    [PASS_ADD] = &pass_add,       [PASS_EDIT] = &pass_edit,
-    [PASS_LENS] = &pass_lens,     [PASS_FINAL] = &pass_final,
-    [PASS_HEAD] = &pass_head,     [PASS_CONTRIBUTE] = &pass_contribute,
+    [PASS_EMBED] = &pass_embed,
+    [PASS_NORM] = &pass_norm,
+    [PASS_ATTEND] = &pass_attend,
+    [PASS_FEED] = &pass_feed,
+    [PASS_ADD] = &pass_add,
+    [PASS_EDIT] = &pass_edit,
+    [PASS_LENS] = &pass_lens,
+    [PASS_NARROW] = &pass_narrow,
+    [PASS_FINAL] = &pass_final,
+    [PASS_HEAD] = &pass_head,
+    [PASS_CONTRIBUTE] = &pass_contribute,
 };
 
 /* ------------------------------------------------------------------- steps -- */
 
 /* Steps of a block at most: three parts of three steps, with the rows that enter the block and the
- * output of each part edited, and a lens; of a stream beside: its first rows, edited, and its last.
- */
-enum { BLOCK_STEPS = 14, STREAM_STEPS = 3 };
+ * output of each part edited, and a lens; of a stream beside: its first rows, edited, and its last,
+ * narrow or not. */
+enum { BLOCK_STEPS = 14, STREAM_STEPS = 4 };
 
 static bool has_feed_forward(const struct model_block *block)
 {
@@ -118,6 +126,9 @@ static bool layer_needs_step(const struct pass_sequence *sequence, const struct 
         return pass_edit_keeps(sequence, step);
     if (step->layer < 0)
         return false;
+    if (step->kind == PASS_ATTEND
+        && mark_find(sequence->item->marks, EDIT_HEAD, step->stream, step->layer))
+        return true;
     const struct trace_layer *layer = sequence->answered[step->layer];
     if (!layer)
         return false;
@@ -150,6 +161,23 @@ static void list_head(struct pass *pass, int stream)
     add_step(pass, make_step(PASS_CONTRIBUTE, stream, NULL, NULL, -1));
 }
 
+/* A pass that is taken up has no step before its start. */
+static void drop_before_start(struct pass *pass)
+{
+    const struct pass_mark *start = pass->sequences[0].item->start;
+    int64_t first = 0;
+    if (!start)
+        return;
+    const enum pass_step_kind kind = start->place == EDIT_HEAD ? PASS_ATTEND : PASS_EDIT;
+    while (first < pass->step_count
+           && (pass->steps[first].kind != kind || pass->steps[first].layer != start->layer
+               || pass->steps[first].stream != start->stream
+               || (kind == PASS_EDIT && pass->steps[first].place != start->place)))
+        first++;
+    pass->step_count -= first;
+    memmove(pass->steps, pass->steps + first, (size_t)pass->step_count * sizeof *pass->steps);
+}
+
 static bool list_steps(struct pass *pass, struct fault *fault)
 {
     const struct model_forward *forward = pass->forward;
@@ -166,6 +194,8 @@ static bool list_steps(struct pass *pass, struct fault *fault)
         list_head(pass, forward->stream_count - 1);
     while (pass->step_count > 0 && !is_step_needed(pass, &pass->steps[pass->step_count - 1]))
         pass->step_count--;
+    drop_before_start(pass);
+    pass_list_narrow(pass);
     return true;
 }
 
@@ -245,6 +275,7 @@ static bool fill_pass(struct pass *pass, const struct pass_group *group, struct 
             return false;
     }
     pass->step = 0;
+    pass_widen(pass);
     return pass_attend_allocate(pass, fault) && allocate_workspaces(pass, fault);
 }
 

@@ -69,7 +69,8 @@ static void set_inputs(const struct pass *pass, const struct pass_step *step,
 /* Where a cache takes the keys of the layer, something has to be computed. */
 static bool has_context(const struct pass *pass, const struct pass_sequence *sequence)
 {
-    return pass->step + 1 < pass->step_count || sequence->item->past || sequence->item->states;
+    return pass->step + 1 < pass->step_count || sequence->item->past || sequence->item->states
+           || sequence->item->marks;
 }
 
 /* Sums over spans replace the map of weights. */
@@ -299,8 +300,11 @@ static int64_t count_bias_tasks(struct pass_sequence *sequence)
 }
 
 /* Given weights are one task more, behind those of the bias. */
-static int64_t count_first_tasks(struct pass_sequence *sequence)
+static int64_t count_first_tasks(const struct pass *pass, const struct pass_step *step,
+                                 struct pass_sequence *sequence)
 {
+    if (pass_starts_at(pass, step))
+        return 0;
     return count_bias_tasks(sequence) + pass_edit_gives(sequence);
 }
 
@@ -317,12 +321,18 @@ static int stage_of_turn(const struct pass_sequence *sequence, const struct pass
     return stage - (has_edit && stage > output);
 }
 
-static int64_t count_stage_tasks(const struct pass_sequence *sequence, const struct pass_step *step,
-                                 int turn)
+/* Where the pass starts here, contexts are there before the output projection. */
+static int64_t count_stage_tasks(const struct pass *pass, const struct pass_sequence *sequence,
+                                 const struct pass_step *step, int turn)
 {
     bool is_edit;
     const int stage = stage_of_turn(sequence, step, turn, &is_edit);
-    return is_edit ? 1 : infer_tasks_count(sequence->attention, stage);
+    const int output = attn_layer_output_stage(&sequence->attention->plan);
+    if (is_edit)
+        return 1;
+    return stage < output && pass_starts_at(pass, step)
+               ? 0
+               : infer_tasks_count(sequence->attention, stage);
 }
 
 /* The keep turn has a task for each sequence whose layer is kept, while its scratch still holds
@@ -338,9 +348,9 @@ static int64_t attend_tasks(struct pass *pass, const struct pass_step *step, int
     for (int64_t i = 0; i < pass->sequence_count; i++) {
         struct pass_sequence *sequence = &pass->sequences[i];
         pass->first_task[i] = count;
-        count += turn == 0           ? count_first_tasks(sequence)
+        count += turn == 0           ? count_first_tasks(pass, step, sequence)
                  : turn == KEEP_TURN ? kept_layer_of(sequence, step) != NULL
-                                     : count_stage_tasks(sequence, step, turn);
+                                     : count_stage_tasks(pass, sequence, step, turn);
     }
     pass->first_task[pass->sequence_count] = count;
     return count;
@@ -353,7 +363,7 @@ static void run_stage(const struct pass *pass, const struct pass_step *step, int
     bool is_edit;
     const int stage = stage_of_turn(sequence, step, turn, &is_edit);
     if (is_edit)
-        pass_edit_heads(step, sequence);
+        pass_edit_heads(pass, step, sequence);
     else
         infer_tasks_run(sequence->attention, stage, task, workspace);
 }

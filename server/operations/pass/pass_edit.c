@@ -59,12 +59,16 @@ static void set_means(const struct edited_rows *rows, const struct trace_edit *e
 static void copy_source(const struct edited_rows *rows, const struct trace_edit *edit,
                         int64_t layer)
 {
-    const struct kept_states *states = kept_trace_states(
-        edit->source, edit->at, edit->stream, edit->source_layer >= 0 ? edit->source_layer : layer);
+    const int64_t from = edit->source_layer >= 0 ? edit->source_layer : layer;
+    const struct pass_mark *mark = mark_find(edit->marks, edit->at, edit->stream, from);
+    const struct kept_states *states =
+        mark ? NULL : kept_trace_states(edit->source, edit->at, edit->stream, from);
+    const float *source = mark ? mark_values(mark) : states->rows;
+    const int64_t width = mark ? mark->columns : states->width;
     for (int64_t i = 0; i < edit->row_count; i++)
         memcpy(edited_row(rows, edit->row_list[i]),
-               states->rows + edit->source_rows[i] * states->width + rows->column,
-               (size_t)rows->width * sizeof *states->rows);
+               source + edit->source_rows[i] * width + rows->column,
+               (size_t)rows->width * sizeof *source);
 }
 
 static void apply_edit(const struct trace_edit *edit, const struct edited_rows *rows, int64_t layer)
@@ -100,11 +104,60 @@ static bool is_touched(const struct pass_sequence *sequence, enum edit_place pla
 {
     const struct trace_item *item = sequence->item;
     bool is_touched =
-        item->states && sequence->length[stream] > 0 && (layer < 0 || sequence->answered[layer]);
+        (item->states && sequence->length[stream] > 0 && (layer < 0 || sequence->answered[layer]))
+        || mark_find(item->marks, place, stream, layer)
+        || (item->start && item->start->place == place && item->start->stream == stream
+            && item->start->layer == layer);
     for (int64_t i = 0; i < item->edit_count && !is_touched; i++)
         is_touched = edit_is_at(&item->edits[i], place, stream, layer)
                      && item->edits[i].row_count > 0 && item->edits[i].action > EDIT_WEIGHTS;
     return is_touched;
+}
+
+/* ----------------------------------------------------------------------- marks -- */
+
+static void copy(float *to, const float *from, int64_t count)
+{
+    if (to && from)
+        memcpy(to, from, (size_t)count * sizeof *to);
+}
+
+/* Rows that the mark has go to the pass that starts there. values: the rows of the
+ * place, so many numbers apart. */
+static void take_start(const struct pass *pass, const struct pass_step *step,
+                       const struct pass_sequence *sequence, float *values, int64_t stride)
+{
+    const struct pass_mark *start = sequence->item->start;
+    const int s = step->stream;
+    const int64_t width = pass->forward->streams[s].width;
+    copy(pass->rows[s] + sequence->first[s] * width, start->rows, sequence->length[s] * width);
+    for (int64_t row = 0; start->values && row < sequence->length[s]; row++)
+        copy(values + row * stride, start->values + row * start->columns, start->columns);
+    if (s > 0 && sequence->item->start_encoded) {
+        const int64_t encoded = pass->forward->streams[0].width;
+        copy(pass->rows[0] + sequence->first[0] * encoded, sequence->item->start_encoded,
+             sequence->length[0] * encoded);
+    }
+}
+
+static void leave_mark(const struct pass *pass, const struct pass_step *step,
+                       const struct pass_sequence *sequence, enum edit_place place,
+                       const float *values, int64_t stride)
+{
+    const struct pass_marks *marks = sequence->item->marks;
+    const struct pass_mark *mark = mark_find(marks, place, step->stream, step->layer);
+    const int s = step->stream;
+    const int64_t width = pass->forward->streams[s].width;
+    if (!mark)
+        return;
+    copy(mark->rows, pass->rows[s] + sequence->first[s] * width, sequence->length[s] * width);
+    for (int64_t row = 0; mark->values && row < sequence->length[s]; row++)
+        copy(mark->values + row * mark->columns, values + row * stride, mark->columns);
+    if (s > 0 && mark == &marks->list[0]) {
+        const int64_t encoded = pass->forward->streams[0].width;
+        copy(marks->encoded, pass->rows[0] + sequence->first[0] * encoded,
+             sequence->length[0] * encoded);
+    }
 }
 
 /* ------------------------------------------------------------------- the steps -- */
@@ -119,7 +172,8 @@ bool pass_edit_is_needed(const struct pass *pass, enum edit_place place, int str
 
 bool pass_edit_keeps(const struct pass_sequence *sequence, const struct pass_step *step)
 {
-    return sequence->item->states && (step->layer < 0 || sequence->answered[step->layer]);
+    return (sequence->item->states && (step->layer < 0 || sequence->answered[step->layer]))
+           || mark_find(sequence->item->marks, step->place, step->stream, step->layer);
 }
 
 static bool edit_plan_rows(struct pass *pass, const struct pass_step *step, struct attn_work *work,
@@ -153,6 +207,9 @@ static void edit_run(const struct pass *pass, const struct pass_step *step, int 
     const struct kept_states *states = states_of(sequence, step->place, step->stream, step->layer);
     (void)turn;
     (void)workspace;
+    if (pass_starts_at(pass, step))
+        take_start(pass, step, sequence, rows.rows, width);
+    leave_mark(pass, step, sequence, step->place, rows.rows, width);
     for (int64_t i = 0; i < sequence->item->edit_count; i++)
         if (edit_is_at(&sequence->item->edits[i], step->place, step->stream, step->layer))
             apply_edit(&sequence->item->edits[i], &rows, step->layer);
@@ -367,7 +424,8 @@ static void edit_head(const struct trace_edit *edit, const struct attn_tensor *c
     apply_edit(edit, &rows, layer);
 }
 
-void pass_edit_heads(const struct pass_step *step, const struct pass_sequence *sequence)
+void pass_edit_heads(const struct pass *pass, const struct pass_step *step,
+                     const struct pass_sequence *sequence)
 {
     const struct infer_item *attention = sequence->attention;
     const struct attn_problem problem = attn_layer_attention(&attention->plan, attention->scratch);
@@ -375,6 +433,9 @@ void pass_edit_heads(const struct pass_step *step, const struct pass_sequence *s
     const struct kept_states *states = states_of(sequence, EDIT_HEAD, step->stream, step->layer);
     if (!context->data)
         return;
+    if (pass_starts_at(pass, step))
+        take_start(pass, step, sequence, context->data, context->stride[2]);
+    leave_mark(pass, step, sequence, EDIT_HEAD, context->data, context->stride[2]);
     for (int64_t i = 0; i < sequence->item->edit_count; i++) {
         const struct trace_edit *edit = &sequence->item->edits[i];
         const int64_t heads = edit->head_list ? edit->head_count : context->shape[1];

@@ -109,6 +109,8 @@ static bool list_rows(struct pass *pass, const struct pass_sequence *sequence, s
     add_positions(requests, &count, &item->predictions);
     add_positions(requests, &count, &item->logprobs.tokens);
     add_scores(requests, &count, item->scores, item->score_count);
+    for (int64_t i = 0; sequence->is_narrow && i < count; i++)
+        requests[i].row = 0; /* the only one */
     *listed = list_requests(item, requests, count,
                             pass->rows[stream] + sequence->first[stream] * width, width, at, step);
     for (int64_t i = 0; i < *listed; i++)

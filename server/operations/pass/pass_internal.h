@@ -11,10 +11,11 @@ enum pass_step_kind {
     PASS_EMBED,
     PASS_NORM, /* of rows, before attention or feed-forward */
     PASS_ATTEND,
-    PASS_FEED, /* feed-forward */
-    PASS_ADD,  /* what attention or feed-forward computed, to the rows */
-    PASS_LENS, /* rows that leave a block, for the head */
-    PASS_EDIT, /* rows that a request changes, or that are kept */
+    PASS_FEED,   /* feed-forward */
+    PASS_ADD,    /* what attention or feed-forward computed, to the rows */
+    PASS_LENS,   /* rows that leave a block, for the head */
+    PASS_EDIT,   /* rows that a request changes, or that are kept */
+    PASS_NARROW, /* one row of each sequence stays */
     PASS_FINAL,
     PASS_HEAD,
     PASS_CONTRIBUTE, /* what parts added to logits */
@@ -53,7 +54,8 @@ struct pass_sequence {
     struct infer_item *attention;
     struct trace_layer **answered; /* [model->layer_count]; NULL: the layer is not asked for */
     int64_t first[MODEL_STREAMS_MAX], length[MODEL_STREAMS_MAX]; /* its rows in those of all */
-    float *bias; /* memory for mask and relative bias; NULL: not needed yet */
+    bool is_narrow; /* of the last stream it has the item's narrow_row alone */
+    float *bias;    /* memory for mask and relative bias; NULL: not needed yet */
     int64_t bias_numbers;
     const float *bias_of; /* the table that bias holds now */
     float *pooled;        /* memory between the steps of a weight map; NULL: not needed yet */
@@ -133,7 +135,7 @@ struct pass_step_functions {
 };
 
 extern const struct pass_step_functions pass_embed, pass_norm, pass_attend, pass_feed, pass_add,
-    pass_edit, pass_lens, pass_final, pass_head, pass_contribute;
+    pass_edit, pass_lens, pass_narrow, pass_final, pass_head, pass_contribute;
 
 /* Records for contributions (pass_record.c): memory for a step PASS_ADD; rows [first, first +
  * count) of all sequences before and behind it; contexts, once attention is computed. */
@@ -173,10 +175,22 @@ bool pass_edit_gives(const struct pass_sequence *sequence);
 void pass_edit_give(const struct pass *pass, const struct pass_step *step,
                     const struct pass_sequence *sequence);
 
+/* Where the pass is taken up (mark.h): whether the step is the start, and the step of attention is
+ * without all that precedes the output projection. */
+static inline bool pass_starts_at(const struct pass *pass, const struct pass_step *step)
+{
+    return step == pass->steps && pass->sequences[0].item->start;
+}
+
+/* Lists the step behind which the rest is narrow, and gives sequences all their rows back. */
+void pass_list_narrow(struct pass *pass);
+void pass_widen(struct pass *pass);
+
 /* Between attention and its output projection: whether contexts of heads are changed or kept, and
  * doing so. */
 bool pass_edit_has_heads(const struct pass_sequence *sequence, const struct pass_step *step);
-void pass_edit_heads(const struct pass_step *step, const struct pass_sequence *sequence);
+void pass_edit_heads(const struct pass *pass, const struct pass_step *step,
+                     const struct pass_sequence *sequence);
 
 /* What is read of a layer's attention (pass_read.c). While its item is planned: memory for it, and
  * where sums over spans go, *spans, NULL without such; whether it needs lse; the workspace, once

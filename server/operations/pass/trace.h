@@ -13,7 +13,7 @@
 #include "models/model/model_forward.h"
 #include "models/tokenizer/tokenizer.h"
 #include "operations/pass/contribution.h"
-#include "operations/pass/edit.h"
+#include "operations/pass/mark.h"
 
 enum {
     TRACE_ITEMS_MAX = 1024, /* of a batch */
@@ -259,6 +259,14 @@ struct trace_item {
         *keeping; /* while the pass runs; NULL: the trace is not kept (kept_trace.h) */
     char kept[TRACE_ID_MAX + 1]; /* the name of the kept trace; "": none */
     struct pass *pass;           /* computes it */
+
+    /* Of passes that start where another one has been. */
+    struct pass_marks *marks;      /* which the pass fills; NULL: none */
+    const struct pass_mark *start; /* it begins there; all items of a pass have the same; NULL: with
+                                      the first step */
+    const float *start_encoded;    /* of a start in a decoder: rows that left the encoder */
+    bool is_narrow;                /* behind the last attention only this row is computed: */
+    int64_t narrow_row;
 };
 
 /* Whether anything is asked of the head over the vocabulary. */

@@ -1,0 +1,134 @@
+/* effect_cut.c - a text without the tokens of a span: the tokens that are left, where the
+ * prediction is among them, and the common edits, planned anew for as many rows as there are. */
+#include "operations/effect.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The stream that spans are of. */
+static int span_stream(const struct effects *job)
+{
+    return job->edits[0].is_cross ? 0 : job->edits[0].stream;
+}
+
+static int head_stream(const struct effects *job)
+{
+    return effect_base(job)->model->forward->stream_count - 1;
+}
+
+/* The ids of the stream's tokens that are not in the span, and their types. */
+static bool cut_tokens(const struct token_list *list, const struct attn_map_range *span,
+                       struct arena *arena, int64_t **ids, int64_t **types, int64_t *count)
+{
+    *count = 0;
+    *ids = arena_calloc(arena, (size_t)list->count, sizeof **ids);
+    *types = arena_calloc(arena, (size_t)list->count, sizeof **types);
+    for (int64_t i = 0; *ids && *types && i < list->count; i++) {
+        if (i >= span->begin && i < span->end)
+            continue;
+        (*ids)[*count] = list->tokens[i].id;
+        (*types)[(*count)++] = list->tokens[i].type;
+    }
+    return *ids && *types;
+}
+
+static bool cut_stream(const struct effects *job, int stream, const struct attn_map_range *span,
+                       struct arena *arena, struct trace_item *item)
+{
+    const struct trace_item *base = effect_base(job);
+    const struct model_forward *forward = base->model->forward;
+    int64_t *ids, *types, count;
+    if (!cut_tokens(&base->streams[stream].tokens, span, arena, &ids, &types, &count))
+        return false;
+    if (forward->is_encoder_decoder && stream == 1) {
+        item->has_decoder_tokens = true;
+        item->decoder_tokens = ids;
+        item->decoder_token_count = count;
+        return true;
+    }
+    item->has_tokens = true;
+    item->tokens = ids;
+    item->token_count = count;
+    item->has_token_types = forward->streams[stream].embedding.types.rows != NULL;
+    item->token_types = types;
+    item->token_type_count = item->has_token_types ? count : 0;
+    return true;
+}
+
+bool effect_cut(const struct effects *job, const struct attn_map_range *span,
+                struct trace_request *request, struct trace_item *item, struct fault *fault)
+{
+    static const struct attn_map_range NONE = { 0, 0 };
+    const struct trace_item *base = effect_base(job);
+    const int own = span_stream(job);
+    *item = (struct trace_item){ .at = -1,
+                                 .model = base->model,
+                                 .model_name = base->model_name,
+                                 .pixels = base->pixels,
+                                 .features = base->features,
+                                 .embeddings = base->embeddings,
+                                 .has_layers = true,
+                                 .has_outputs = true,
+                                 .edits = job->asked.edits,
+                                 .edit_count = job->asked.edit_count };
+    for (int s = 0; s < base->model->forward->stream_count; s++)
+        if (base->streams[s].tokens.tokens
+            && !cut_stream(job, s, s == own ? span : &NONE, request->arena, item))
+            return fault_no_memory(fault);
+    item->narrow_row = job->position;
+    if (own == head_stream(job) && span->end <= job->position)
+        item->narrow_row -= span->end - span->begin;
+    return trace_plan_inputs(request, item, fault) && trace_plan_edits(request, item, fault);
+}
+
+/* ------------------------------------------------------------------------ faults -- */
+
+static bool check_span(const struct effects *job, int64_t i, struct fault *fault)
+{
+    const struct attn_map_range *span = &job->edits[0].hidden[i];
+    const char *name = job->asked.each == EFFECT_SPANS ? "spans" : "span_texts";
+    const int own = span_stream(job);
+    const int64_t length = effect_base(job)->streams[own].length;
+    char pointer[FAULT_POINTER_MAX];
+    snprintf(pointer, sizeof pointer, "/each/%s/%" PRId64, name, i);
+    if (own == head_stream(job) && span->begin <= job->position && job->position < span->end)
+        return fault_set_at(fault, pointer, FAULT_OPTION,
+                            "%s[%" PRId64 "] has the position %" PRId64
+                            ", which cannot be left out",
+                            name, i, job->position);
+    return span->end - span->begin < length
+           || fault_set_at(fault, pointer, FAULT_OPTION,
+                           "%s[%" PRId64 "] has all %" PRId64 " tokens; none would be left", name,
+                           i, length);
+}
+
+/* Whether the common edits fit the text without the span. */
+static bool check_edits(const struct effects *job, int64_t i, struct fault *fault)
+{
+    struct arena arena;
+    struct trace_item item;
+    struct trace_request request = { .arena = &arena,
+                                     .items = &item,
+                                     .item_count = 1,
+                                     .kept = job->request.kept,
+                                     .key = job->request.key };
+    arena_init(&arena, job->call->limits.scratch_bytes_max);
+    const bool fits = effect_cut(job, &job->edits[0].hidden[i], &request, &item, fault);
+    edits_release(item.edits, item.planned_edit_count);
+    arena_free(&arena);
+    return fits;
+}
+
+bool effect_check_cuts(struct effects *job, struct fault *fault)
+{
+    const struct trace_stream *stream = &effect_base(job)->streams[span_stream(job)];
+    if (!stream->tokens.tokens || stream->is_given)
+        return fault_set_at(fault, "/by", FAULT_OPTION,
+                            "leave_out leaves tokens out, and rows came without tokens");
+    for (int64_t i = 0; i < job->edits[0].hidden_count; i++)
+        if (!check_span(job, i, fault)
+            || (job->asked.edit_count > 0 && !check_edits(job, i, fault)))
+            return false;
+    return true;
+}

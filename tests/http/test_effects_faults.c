@@ -1,0 +1,146 @@
+/* test_effects_faults.c - requests of effects that are refused: each fault says which field. Then
+ * what a sweep takes: its memory, and its time where the client leaves. */
+#include "answer.h"
+#include "fixture.h"
+#include "request_text.h"
+#include "test.h"
+#include "traced_families.h"
+#include "traced_model.h"
+
+static const char PATH[] = "/v1/effects";
+
+static int start(void **state)
+{
+    fixture_make_directory(state);
+    traced_model_save(directory);
+    traced_families_save(directory);
+    return fixture_serve("--models", directory), 0;
+}
+
+struct refusal {
+    const char *members;
+    long status;
+    const char *code, *pointer;
+};
+
+static void refuse(const char *input, const struct refusal *refusal)
+{
+    char body[1000];
+    snprintf(body, sizeof body, "{%s,%s}", input, refusal->members);
+    answer_refused(&client, PATH, body, refusal->status, refusal->code, refusal->pointer);
+}
+
+#define TOKEN "\"metric\":{\"token\":7}"
+#define HEADS "\"each\":\"heads\""
+
+/* llama has 3 layers of 4 heads; the request has 3 tokens. */
+static const struct refusal OF_LLAMA[] = {
+    { HEADS, 400, "field", "/metric" },
+    { "\"metric\":{}," HEADS, 400, "field", "/metric" },
+    { "\"metric\":null," HEADS, 400, "field", "/metric" },
+    { "\"metric\":7," HEADS, 400, "type", "/metric" },
+    { "\"metric\":{\"token\":7,\"divergence\":\"kl\"}," HEADS, 400, "field", "/metric" },
+    { "\"metric\":{\"against\":7}," HEADS, 400, "field", "/metric" },
+    { "\"metric\":{\"against\":7,\"divergence\":\"kl\"}," HEADS, 400, "option", "/metric/against" },
+    { "\"metric\":{\"divergence\":\"js\"}," HEADS, 400, "option", "/metric/divergence" },
+    { "\"metric\":{\"token\":7,\"position\":3}," HEADS, 400, "option", "/metric/position" },
+    { "\"metric\":{\"divergence\":\"kl\",\"position\":-4}," HEADS, 400, "option",
+      "/metric/position" },
+    { "\"metric\":{\"token\":40}," HEADS, 400, "option", "/metric/token" },
+    { "\"metric\":{\"token\":7,\"against\":40}," HEADS, 400, "option", "/metric/against" },
+    { "\"metric\":{\"token\":7,\"rank\":1}," HEADS, 400, "field", "/metric/rank" },
+    { TOKEN, 400, "field", "/each" },
+    { TOKEN ",\"each\":\"rows\"", 400, "option", "/each" },
+    { TOKEN ",\"each\":7", 400, "type", "/each" },
+    { TOKEN ",\"each\":{}", 400, "field", "/each" },
+    { TOKEN ",\"each\":{\"rows_of_layers\":false}", 400, "field", "/each" },
+    { TOKEN ",\"each\":{\"rows_of_layers\":true,\"spans\":[]}", 400, "field", "/each" },
+    { TOKEN ",\"each\":{\"heads\":true}", 400, "field", "/each/heads" },
+    { TOKEN ",\"each\":{\"spans\":[[0,4]]}", 400, "option", "/each/spans/0" },
+    { TOKEN ",\"each\":{\"spans\":[[0,1],[2,1]]}", 400, "option", "/each/spans/1" },
+    { TOKEN ",\"each\":{\"spans\":[1]}", 400, "option", "/each/spans/0" },
+    { TOKEN ",\"each\":{\"spans\":\"all\"}", 400, "type", "/each/spans" },
+    { TOKEN ",\"each\":{\"span_texts\":[\"a\"]}", 400, "option", "/each/span_texts/0" },
+    { TOKEN "," HEADS ",\"by\":\"zero\"", 400, "option", "/by" },
+    { TOKEN "," HEADS ",\"by\":\"hide\"", 400, "option", "/by" },
+    { TOKEN "," HEADS ",\"by\":\"leave_out\"", 400, "option", "/by" },
+    { TOKEN ",\"each\":{\"spans\":[]},\"by\":\"scale\"", 400, "option", "/by" },
+    { TOKEN "," HEADS ",\"by\":\"mean\",\"scale\":0", 400, "option", "/scale" },
+    { TOKEN ",\"each\":{\"spans\":[]},\"scale\":0", 400, "option", "/scale" },
+    { TOKEN "," HEADS ",\"scale\":1e39", 400, "nonfinite", "/scale" },
+    { TOKEN "," HEADS ",\"by\":\"from\"", 400, "field", "/other" },
+    { TOKEN "," HEADS ",\"other\":{\"tokens\":[1,2,3]}", 400, "option", "/other" },
+    { TOKEN "," HEADS ",\"by\":\"from\",\"other\":{\"tokens\":[1,2]}", 400, "length", "/other" },
+    { TOKEN "," HEADS ",\"by\":\"from\",\"other\":{\"tokens\":[1,2,40]}", 400, "option",
+      "/other/tokens/2" },
+    { TOKEN "," HEADS ",\"by\":\"from\",\"other\":{}", 400, "field", "/other/text" },
+    { TOKEN "," HEADS ",\"by\":\"from\",\"other\":{\"model\":\"llama\"}", 400, "field",
+      "/other/model" },
+    { TOKEN "," HEADS ",\"kind\":\"cross\"", 400, "option", "/kind" },
+    { TOKEN "," HEADS ",\"layers\":[0,3]", 404, "not_found", "/layers/1" },
+    { TOKEN "," HEADS ",\"layers\":7", 400, "type", "/layers" },
+    { TOKEN "," HEADS ",\"rows\":[3]", 400, "option", "/rows/0" },
+    { TOKEN ",\"each\":{\"spans\":[]},\"rows\":[0,-4]", 400, "option", "/rows/1" },
+    { TOKEN ",\"each\":{\"spans\":[[0,1]]},\"by\":\"leave_out\",\"rows\":[0]", 400, "option",
+      "/rows" },
+    { TOKEN ",\"each\":{\"spans\":[[0,1]]},\"by\":\"leave_out\",\"layers\":[0]", 400, "option",
+      "/layers" },
+    { TOKEN ",\"each\":{\"spans\":[[0,1],[1,3]]},\"by\":\"leave_out\"", 400, "option",
+      "/each/spans/1" },
+    { TOKEN ",\"each\":{\"spans\":[[0,3]]},\"by\":\"leave_out\"", 400, "option", "/each/spans/0" },
+    { TOKEN ",\"each\":{\"spans\":[[0,1]]},\"by\":\"leave_out\",\"edits\":[{\"scale\":0,"
+            "\"rows\":[2]}]",
+      400, "option", "/edits/0/rows/0" },
+    { TOKEN "," HEADS ",\"top_k_tokens\":0", 400, "option", "/top_k_tokens" },
+    { TOKEN "," HEADS ",\"edits\":[{\"scale\":0,\"layers\":[3]}]", 404, "not_found",
+      "/edits/0/layers/0" },
+    { TOKEN "," HEADS ",\"edits\":[{}]", 400, "field", "/edits/0" },
+    { TOKEN "," HEADS ",\"outputs\":[]", 400, "field", "/outputs" },
+    { TOKEN "," HEADS ",\"targets\":[]", 400, "field", "/targets" },
+};
+
+TEST(refusals)
+{
+    for (size_t i = 0; i < sizeof OF_LLAMA / sizeof OF_LLAMA[0]; i++)
+        refuse("\"model\":\"llama\",\"tokens\":[3,17,9]", &OF_LLAMA[i]);
+}
+
+static const struct refusal OF_T5[] = {
+    { TOKEN "," HEADS, 400, "field", "/kind" },
+    { TOKEN ",\"each\":\"feed_forwards\",\"kind\":\"cross\"", 400, "option", "/each" },
+    { TOKEN "," HEADS ",\"kind\":\"cross\",\"layers\":[0]", 400, "option", "/layers/0" },
+    { TOKEN ",\"each\":{\"spans\":[[0,1]]},\"layers\":[0,2]", 400, "option", "/layers/1" },
+    { TOKEN ",\"each\":{\"spans\":[[0,1]]},\"layers\":[0,9]", 404, "not_found", "/layers/1" },
+    { TOKEN ",\"each\":{\"spans\":[[0,3]]},\"by\":\"leave_out\"", 400, "option", "/each/spans/0" },
+    { TOKEN ",\"each\":{\"spans\":[[0,3]]},\"kind\":\"decoder\"", 400, "option", "/each/spans/0" },
+};
+
+TEST(refusals_of_an_encoder_decoder)
+{
+    for (size_t i = 0; i < sizeof OF_T5 / sizeof OF_T5[0]; i++)
+        refuse("\"model\":\"t5\",\"tokens\":[3,17,9],\"decoder_tokens\":[0,4]", &OF_T5[i]);
+}
+
+TEST(refusals_of_other_models)
+{
+    static const struct refusal NO_HEAD = { TOKEN "," HEADS, 400, "option", "/metric" };
+    static const struct refusal NO_MODEL = { TOKEN "," HEADS, 404, "not_found", "/model" };
+    refuse("\"model\":\"clip\",\"tokens\":[3,17,9]", &NO_HEAD);
+    refuse("\"model\":\"none\",\"tokens\":[3,17,9]", &NO_MODEL);
+}
+
+/* 22 000 rows of each of 3 layers. */
+TEST(too_many_variants)
+{
+    struct request_text body = { .data = NULL };
+    request_text_add(&body, "{\"model\":\"llama\"," TOKEN
+                            ",\"each\":{\"rows_of_layers\":true},\"tokens\":[1");
+    for (int i = 1; i < 22000; i++)
+        request_text_add(&body, ",1");
+    request_text_add(&body, "]}");
+    answer_refused(&client, PATH, body.data, 400, "option", "/each");
+    free(body.data);
+}
+
+ALL_TESTS(start, fixture_clear);
+TEST_ALSO(test_stops_cleanly);
