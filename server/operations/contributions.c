@@ -109,6 +109,7 @@ static void say_part_tables(struct writer *writer, const struct trace_item *item
             heads[i * shape[1] + h] = item->contributions[i].parts[part].heads[h];
     snprintf(number, sizeof number, "%" PRId64, first->layer);
     writer->kind->object(writer, number);
+    writer->kind->string(writer, "kind", model_layer_kind(&item->model->layers[first->layer]));
     say_array(writer, "heads", heads, ATTN_F32, 2, shape);
     say_column(writer, "attention_bias", item, part,
                offsetof(struct contribution_part, attention_bias));

@@ -328,6 +328,26 @@ def _logprobs(arrays, texts):
     return items
 
 
+def _contributions(arrays, targets, said):
+    """Contributions as an answer in JSON has them: of each target, whose texts they have, the parts by layer."""
+    numbers = {name[len("contributions."):]: array.tolist() for name, array in arrays.items()
+               if name.startswith("contributions.")}
+    layers = sorted(int(name.split(".")[1]) for name in numbers if name.endswith(".heads"))
+    items = []
+    for i, target in enumerate(targets):
+        item = {name: target[name] for name in ("position", "id", "text") if name in target}
+        if "against" in target:
+            item["against"] = {name: target["against"][name] for name in ("id", "text") if name in target["against"]}
+        item.update(logit=numbers["logits"][i], embedding=numbers["embedding"][i], bias=numbers["bias"][i], layers=[])
+        for layer in layers:
+            parts = {name: numbers["layers.%d.%s" % (layer, name)][i]
+                     for name in ("heads", "attention_bias", "feed_forward", "edits")
+                     if "layers.%d.%s" % (layer, name) in numbers}
+            item["layers"].append(dict({"layer": layer}, **said.get("layers", {}).get(str(layer), {}), **parts))
+        items.append(item)
+    return items
+
+
 def _lens(arrays, name, texts):
     """The lens of a layer as an answer in JSON has it: predictions, and beside them targets of their position."""
     places = _predictions(arrays, name, texts.get("texts"))
@@ -355,6 +375,8 @@ def _answer(arrays, said):
     for name, of in (("targets", _targets), ("logprobs", _logprobs)):
         if name + ".ids" in arrays:
             answer[name] = of(arrays, said.get(name, {}))
+    if "contributions.ids" in arrays:
+        answer["contributions"] = _contributions(arrays, answer["targets"], said.get("contributions", {}))
     for name, array in arrays.items():
         parts = name.split(".", 2)
         place, field = (places[tuple(parts[:2])], parts[2]) if tuple(parts[:2]) in places else (answer, name)

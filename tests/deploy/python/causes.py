@@ -58,6 +58,14 @@ for layer, of_batch, want in zip(answer.layers, batched.layers, json.layers):
 assert answer.layers[4].lens[1]["targets"][0]["logprob"] == answer.targets[0]["logprob"]
 del fields["targets"]
 assert [set(place) for place in client.trace(**fields).layers[2].lens] == [{"position", "tokens"}] * 2
+fields = {"text": "One day, Tom", "outputs": ["contributions", "norms"], "layers": [4], "targets": targets}
+json, answer = client.request("POST", "/v1/trace", dict(fields, model="stories260K"), False), client.trace(**fields)
+assert near(answer.contributions, json.contributions) and len(json.contributions) == 2
+parts = answer.contributions[0]
+total = parts["embedding"] + parts["bias"] + sum(sum(layer["heads"]) + layer["attention_bias"] + layer["feed_forward"]
+                                                 + layer["edits"] for layer in parts["layers"])
+assert abs(total - parts["logit"]) < 1e-4 and abs(parts["logit"] - answer.targets[0]["logit_difference"]) < 1e-4
+assert np.array_equal(answer.layers[0].norms, np.float32(json.layers[0]["norms"]))
 answer = bare.trace(tokens=[1, 403], outputs=["lens"], layers=[1])
 assert set(answer.layers[0].lens[0]["tokens"][0]) == {"id", "logprob"}
 answer = client.trace("One day, Tom", spans=[[0, 2], [2, 4]], rows=[-1], layers=[4], head_weights=np.ones((1, 8)))
