@@ -187,15 +187,19 @@ class Client:
         >>> client.request("GET", "/livez")
         {'live': True}
         """
-        parts, kind = (), None
-        if fields is not None:
-            fields = {name: _tensor_of(value, name) if binary and name in _ROWS else value
-                      for name, value in fields.items() if value is not None}
-            if binary and any(map(_is_tensor, fields.values())):
-                parts, kind = _safetensors(fields), SAFETENSORS
-            else:
-                parts, kind = [_json(fields).encode()], "application/json"
+        parts, kind = self._body(fields, binary)
         return self._answer(*self._call(method, path, parts, kind, SAFETENSORS if binary else None, is_pure, replica))
+
+    @staticmethod
+    def _body(fields, binary):
+        """(parts, content type) of what is sent: JSON, or with tensors among the fields a safetensors file."""
+        if fields is None:
+            return (), None
+        fields = {name: _tensor_of(value, name) if binary and name in _ROWS else value
+                  for name, value in fields.items() if value is not None}
+        if binary and any(map(_is_tensor, fields.values())):
+            return _safetensors(fields), SAFETENSORS
+        return [_json(fields).encode()], "application/json"
 
     def _answer(self, said, body):
         kind = said.get_content_type()
@@ -321,6 +325,27 @@ class Client:
         fields = dict(fields, outputs=[*fields.get("outputs", ()), "logprobs"])
         fields.setdefault("layers", [])
         return self.trace(text, **fields)
+
+    def effects(self, text=None, metric=None, each="heads", **fields):
+        """POST /v1/effects: what changes without each part of a pass, in one call.
+
+        Parameters: text, or what else a trace takes; metric, such as {"token": "▁c"}, with position and against by
+        choice, or {"divergence": "kl"}; each, "heads", "layers", "feed_forwards", {"rows_of_layers": True}, {"spans":
+        [...]} or {"span_texts": [...]}; by, edits, other (a text or a dict of inputs), layers and other fields by name.
+
+        Returns an Answer with effects, an array of edited less unedited values in nats, [layers][heads] of heads, and
+        with base. Raises BadRequest for fields, NotFound for a model that is not there.
+
+        >>> documents = ["Sue saw a cake.", "Tim had a dog."]
+        >>> text = " ".join([*documents, "Sue can eat the"])
+        >>> client.effects(text, {"token": "▁c"}, {"span_texts": documents}).effects.round(1)
+        array([-2.1,  0.3], dtype=float32)
+        """
+        other = {"text": fields["other"]} if isinstance(fields.get("other"), str) else fields.get("other")
+        fields = self._with_model(_with_edits(fields), text=text, metric=metric, each=each, other=other)
+        answer = self._answer(*self._call("POST", "/v1/effects", *self._body(fields, True), "application/json"))
+        answer["effects"] = np.asarray(answer.effects, np.float32)
+        return answer
 
     def complete(self, prompt, **fields):
         """POST /v1/completions: a model goes on with a text.

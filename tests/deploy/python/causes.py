@@ -127,6 +127,36 @@ assert client.complete(np.array(ids), max_tokens=1).choices[0].text == " a"
 assert client.complete([ids, ids], max_tokens=1, temperature=1, seed=3).choices[1].index == 1
 expect(attnd.BadRequest, lambda: client.complete("Once", model="demo"), code="option", pointer="/model")
 
+# Effects are what single traces say: of heads, of spans, of rows of another text; numbers of edits as tensors, too.
+def difference(text, target, edits, more=()):
+    """Edited less unedited, where both have the edits more."""
+    values = []
+    for each in ([*more, *edits], list(more)):
+        answer = client.trace(text, layers=[], targets=[target], edits=each).targets[0]
+        values.append(np.float32(answer["logit_difference" if "against" in target else "logprob"]))
+    return values[0] - values[1]
+
+
+text, target = "Sue saw a cake. Tim had a dog. Sue can eat the", {"token": "\u2581c"}
+common = [{"at": "embeddings", "add": rng.standard_normal(64).astype(np.float32) / 8}]
+answer = client.effects(text, target, layers=[1, 4], rows=[-1], edits=common)
+assert answer.effects.shape == (2, 8) and answer.effects.dtype == np.float32 and answer.layers == [1, 4]
+off = {"layers": [4], "heads": [4], "rows": [-1], "scale": 0}
+assert answer.effects[1, 4] == difference(text, target, [off], common)
+parts = ["Sue saw a cake.", "Tim had a dog."]
+answer = client.effects(text, target, {"span_texts": parts})
+assert answer.effects.tolist() == [difference(text, target, [{"hide_texts": [part]}]) for part in parts]
+assert client.effects(text, target, {"spans": answer.spans}).effects.tolist() == answer.effects.tolist()
+assert client.effects(text, target, {"span_texts": parts}, by="leave_out").moved is True
+assert client.effects(text, {"divergence": "kl"}, "layers", top_k_tokens=1).effects.min() >= 0
+target = {"token": "\u2581Lily", "against": "\u2581Tim"}
+by = [client.effects("Tim was sad.", target, {"rows_of_layers": True}, by="from", other=other, rows=[1, -1])
+      for other in ("Lily was sad.", {"text": "Lily was sad."})]
+assert by[0].effects.shape == (5, 2) and by[0].rows[0] == 1 and np.array_equal(by[0].effects, by[1].effects)
+expect(attnd.BadRequest, lambda: client.effects("Tim was sad.", target, by="from", other="Lily"), code="length",
+       pointer="/other")
+expect(attnd.BadRequest, lambda: client.effects("Tim was sad."), pointer="/metric")
+
 # TransformerLens' names: the arrays themselves, in a batch too.
 trace = client.trace("One day, Tom", outputs=["weights", "masked", "hidden_states", "attention_output"])
 for i in range(5):
