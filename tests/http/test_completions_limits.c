@@ -11,8 +11,8 @@
     "{\"model\":\"stories260K\",\"prompt\":\"Once upon a time\",\"max_tokens\":" #tokens "}"
 
 static const struct key_line KEYS[] = {
-    { "all", "infer,metrics" },     { "other", "infer:demo" },
-    { "owner", "models" },          { "small", "infer session-memory=64KiB" },
+    { "all", "infer,metrics" },    { "other", "infer:demo" },
+    { "owner", "models" },         { "small", "infer session-memory=64KiB" },
     { "slow", "infer cpu=0.001" }, { NULL, NULL }
 };
 
