@@ -32,15 +32,17 @@ static const cJSON *member(const cJSON *object, const char *name)
 
 TEST(parts_of_a_decoder)
 {
-    static const struct effects_case OF = { "llama", TOKENS, OTHER, NULL, "", "\"token\":7" };
+    static const struct effects_case OF = {
+        &client, "llama", TOKENS, OTHER, NULL, "", "\"token\":7"
+    };
     effects_client_expect(&OF);
 }
 
 TEST(parts_at_a_row_before_the_last)
 {
-    static const struct effects_case OF = { "llama", TOKENS,
-                                            OTHER,   NULL,
-                                            "",      "\"position\":3,\"token\":7,\"against\":4" };
+    static const struct effects_case OF = {
+        &client, "llama", TOKENS, OTHER, NULL, "", "\"position\":3,\"token\":7,\"against\":4"
+    };
     effects_client_expect(&OF);
 }
 
@@ -48,6 +50,7 @@ TEST(parts_at_a_row_before_the_last)
 TEST(parts_of_an_edited_pass)
 {
     static const struct effects_case OF = {
+        &client,
         "llama",
         TOKENS,
         OTHER,
@@ -63,8 +66,9 @@ TEST(parts_of_an_edited_pass)
 
 TEST(parts_of_a_masked_model)
 {
-    static const struct effects_case OF = { "bert", TOKENS, OTHER,
-                                            NULL,   "",     "\"position\":2,\"token\":7" };
+    static const struct effects_case OF = {
+        &client, "bert", TOKENS, OTHER, NULL, "", "\"position\":2,\"token\":7"
+    };
     effects_client_expect(&OF);
 }
 
@@ -72,7 +76,8 @@ TEST(parts_of_an_encoder_decoder)
 {
     static const char *const KINDS[] = { "encoder", "cross", "decoder" };
     for (int i = 0; i < 3; i++) {
-        const struct effects_case of = { "t5",
+        const struct effects_case of = { &client,
+                                         "t5",
                                          TOKENS ",\"decoder_tokens\":[0,4,11]",
                                          OTHER ",\"decoder_tokens\":[0,9,2]",
                                          KINDS[i],
@@ -88,9 +93,10 @@ TEST(hidden_spans)
     static const char *const SELF[] = { "self", NULL };
     static const char *const BOTH[] = { "encoder", "cross", NULL };
     static const char *const CROSS[] = { "cross", NULL };
-    struct effects_case of = { "llama", TOKENS, NULL, NULL, "", "\"token\":7" };
+    struct effects_case of = { &client, "llama", TOKENS, NULL, NULL, "", "\"token\":7" };
     effects_client_expect_hidden(&of, SPANS, 5, SELF);
-    of = (struct effects_case){ "t5",         TOKENS ",\"decoder_tokens\":[0,4,11]", NULL, NULL, "",
+    of = (struct effects_case){ &client,      "t5", TOKENS ",\"decoder_tokens\":[0,4,11]",
+                                NULL,         NULL, "",
                                 "\"token\":7" };
     effects_client_expect_hidden(&of, SPANS, 5, BOTH);
     of.kind = "cross";
@@ -269,8 +275,8 @@ TEST(nothing_changes)
 /* Many short variants go in several waves: the same numbers as in one. */
 TEST(waves)
 {
-    static const struct effects_case OF = { "llama", "\"tokens\":[4,9]", NULL, NULL,
-                                            "",      "\"token\":7" };
+    static const struct effects_case OF = { &client, "llama", "\"tokens\":[4,9]", NULL,
+                                            NULL,    "",      "\"token\":7" };
     static int spans[600][2];
     static const char *const SELF[] = { "self", NULL };
     for (int i = 0; i < 600; i++)

@@ -2,7 +2,6 @@
 #include "effects_client.h"
 
 #include "answer.h"
-#include "fixture.h"
 #include "request_text.h"
 #include "test.h"
 
@@ -20,7 +19,7 @@ static float traced_value(const struct effects_case *of, const char *edits)
                      of->metric);
     request_text_add(&body, ",\"edits\":[%s%s%s]}", of->edits, *of->edits && *edits ? "," : "",
                      edits);
-    cJSON *answer = answer_post(&client, "/v1/trace", body.data);
+    cJSON *answer = answer_post(of->client, "/v1/trace", body.data);
     const cJSON *target = cJSON_GetArrayItem(member(answer, "targets"), 0);
     const cJSON *difference = member(target, "logit_difference");
     const float value =
@@ -41,7 +40,7 @@ static cJSON *ask(const struct effects_case *of, const char *each, const char *b
     if (strcmp(by, "from") == 0)
         request_text_add(&body, ",\"other\":{%s}", of->other);
     request_text_add(&body, "}");
-    cJSON *answer = answer_post(&client, "/v1/effects", body.data);
+    cJSON *answer = answer_post(of->client, "/v1/effects", body.data);
     free(body.data);
     return answer;
 }
@@ -52,7 +51,7 @@ static void keep_other(const struct effects_case *of, char id[80])
     struct request_text body = { .data = NULL };
     request_text_add(&body, "{\"model\":\"%s\",%s,\"outputs\":[],\"keep\":\"1m\",\"states\":true}",
                      of->model, of->other);
-    cJSON *answer = answer_post(&client, "/v1/trace", body.data);
+    cJSON *answer = answer_post(of->client, "/v1/trace", body.data);
     snprintf(id, 80, "%s", cJSON_GetStringValue(member(answer, "trace")));
     cJSON_Delete(answer);
     free(body.data);
@@ -81,6 +80,7 @@ static void add_edit(struct request_text *edits, const struct effects_case *of, 
     request_text_add(edits, "}");
 }
 
+/* Edits of the variant of that number in a layer. */
 static void make_edits(struct request_text *edits, const struct effects_case *of, const char *each,
                        int layer, int number, const char *action)
 {
@@ -100,7 +100,7 @@ static void make_edits(struct request_text *edits, const struct effects_case *of
     }
 }
 
-void effects_client_expect_one(const struct effects_case *of, const char *each, const char *by)
+int effects_client_expect_one(const struct effects_case *of, const char *each, const char *by)
 {
     char id[80], action[140];
     snprintf(action, sizeof action, strcmp(by, "mean") == 0 ? "\"mean\":true" : "\"scale\":0");
@@ -127,8 +127,8 @@ void effects_client_expect_one(const struct effects_case *of, const char *each, 
             free(edits.data);
         }
     }
-    assert_true(changed > 0);
     cJSON_Delete(answer);
+    return changed;
 }
 
 void effects_client_expect(const struct effects_case *of)
@@ -139,7 +139,7 @@ void effects_client_expect(const struct effects_case *of)
     const bool is_cross = of->kind && strcmp(of->kind, "cross") == 0;
     for (int i = 0; i < (is_cross ? 2 : 4); i++)
         for (int k = 0; k < (of->other ? 3 : 2); k++)
-            effects_client_expect_one(of, EACH[i], BY[k]);
+            assert_true(effects_client_expect_one(of, EACH[i], BY[k]) > 0);
 }
 
 void effects_client_expect_hidden(const struct effects_case *of, const int (*spans)[2], int count,
@@ -163,4 +163,32 @@ void effects_client_expect_hidden(const struct effects_case *of, const int (*spa
     }
     free(each.data);
     cJSON_Delete(answer);
+}
+
+void effects_client_expect_kinds(struct http_client *client, const char *model, const char *input,
+                                 int position)
+{
+    char metric[80];
+    cJSON *description, *layer;
+    const char *before = "";
+    snprintf(metric, sizeof metric, "\"position\":%d,\"token\":1,\"against\":2", position);
+    struct request_text path = { .data = NULL };
+    request_text_add(&path, "/v1/models/%s", model);
+    description = answer_get(client, path.data);
+    cJSON_ArrayForEach(layer, cJSON_GetObjectItemCaseSensitive(description, "layers")) {
+        const char *kind = cJSON_GetStringValue(member(layer, "kind"));
+        const bool is_cross = strcmp(kind, "cross") == 0;
+        const struct effects_case of = { client, model, input, NULL, kind, "", metric };
+        if (strcmp(kind, before) == 0)
+            continue;
+        before = kind;
+        effects_client_expect_one(&of, "\"heads\"", "scale");
+        effects_client_expect_one(&of, "\"layers\"", "mean");
+        if (is_cross)
+            continue;
+        effects_client_expect_one(&of, "\"feed_forwards\"", "scale");
+        effects_client_expect_one(&of, "{\"rows_of_layers\":true}", "scale");
+    }
+    cJSON_Delete(description);
+    free(path.data);
 }

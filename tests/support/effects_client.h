@@ -3,8 +3,11 @@
 #ifndef EFFECTS_CLIENT_H
 #define EFFECTS_CLIENT_H
 
+#include "http_client.h"
+
 /* What is asked, as JSON text without braces. */
 struct effects_case {
+    struct http_client *client;
     const char *model;
     const char *input;  /* "\"tokens\":[1,2]" */
     const char *other;  /* for rows of another pass, of as many rows; NULL: it is not asked for */
@@ -16,11 +19,15 @@ struct effects_case {
 /* Asks for each part that the layers have, by every way, and compares every effect. */
 void effects_client_expect(const struct effects_case *of);
 
-/* The same for one each, "\"heads\"", and one way. */
-void effects_client_expect_one(const struct effects_case *of, const char *each, const char *by);
+/* The same for one each, "\"heads\"", and one way. Returns how many effects are not 0. */
+int effects_client_expect_one(const struct effects_case *of, const char *each, const char *by);
 
 /* The same for spans that are hidden in layers of the kinds of a list, such as "self". */
 void effects_client_expect_hidden(const struct effects_case *of, const int (*spans)[2], int count,
                                   const char *const *kinds);
+
+/* The same for each kind of a model's layers, at a row of what it predicts. */
+void effects_client_expect_kinds(struct http_client *client, const char *model, const char *input,
+                                 int position);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "answer.h"
 #include "edited_laws.h"
+#include "effects_client.h"
 #include "reading_client.h"
 #include "request_text.h"
 
@@ -270,6 +271,8 @@ void trace_client_expect_predictions(struct http_client *client, const char *mod
                         probable.data + positions[i] * probable.columns, probable.columns);
     }
     print_message("%s: logprobs %.1e\n", model, worst.logarithm);
+    if (count > 0 && want->logits.count <= LAW_ROWS_MAX && !strstr(fields, "\"edits\""))
+        effects_client_expect_kinds(client, model, fields, positions[0]);
     cJSON_Delete(answer);
 }
 
