@@ -5,6 +5,9 @@
 #include "test.h"
 
 #define VIEW EXPLORER_TEXT "&view=tokens&layer=1"
+#define LONG_TEXT                                                                                  \
+    "Once+upon+a+time+Lily+found+a+ball+Once+upon+a+time+there+was+Once+upon+a+time+Lily+found+"   \
+    "a+ball+Once+upon+a+time+there+was+Once+upon+a+time+Lily+found+a+ball+Once+upon+a+time+"
 
 /* Random maps: the lines are the weights that reach the threshold; of too many the largest stay. */
 TEST(lines)
@@ -79,6 +82,53 @@ TEST(fixed)
         "    && at(2)[3] === 0 && at(6)[3] === 0; })");
     browser_click(&browser, ".token-numbers li[data-row='5'] button");
     browser_wait(&browser, "/view=why/.test(location.hash) && /row=5/.test(location.hash)");
+    explorer_expect_quiet(NULL);
+}
+
+/* The zoom of a map is not the row of this view: both columns have all tokens. */
+TEST(zoom_of_a_map)
+{
+    explorer_begin();
+    explorer_open(VIEW "&rows=0:3&keys=0:3&row=2");
+    browser_expect(&browser,
+                   "document.querySelector('.status').textContent.includes("
+                   "`, ${document.querySelectorAll('.rows [data-place]').length} tokens`)");
+    browser_expect(&browser,
+                   "document.querySelector('.status').textContent.includes("
+                   "`, ${document.querySelectorAll('.keys [data-place]').length} tokens`)");
+    explorer_expect_quiet(NULL);
+}
+
+/* What is listed of a token is the largest of its whole row, or of all who look at it, though the
+ * columns show a part of the text. */
+static void expect_list_of(const char *side, int index)
+{
+    explorer_open("model=stories260K&view=tokens&layer=0&threshold=0.05&%s=%d"
+                  "&lineRows=100:120&lineKeys=100:120&text=%s%s%s",
+                  side, index, LONG_TEXT, LONG_TEXT, LONG_TEXT);
+    browser_expect(&browser, "document.querySelectorAll('.keys [data-place]').length === 20");
+    browser_expect(
+        &browser,
+        "fetch('v1/trace', {method: 'POST', headers: {'Content-Type':"
+        "    'application/json'}, body: JSON.stringify({model: 'stories260K', layers: [0],"
+        "  text: new URLSearchParams(location.hash.slice(1)).get('text')})})"
+        ".then((answer) => answer.json()).then(({layers: [{weights}]}) => {"
+        "  const all = weights.flatMap((map, head) => map.flatMap((line, row) => line.map("
+        "    (weight, key) => ({head, row, key, weight}))).filter((one) => one.%s === %d"
+        "    && one.weight >= 0.05)).sort((a, b) => b.weight - a.weight);"
+        "  const list = [...document.querySelectorAll('.token-numbers li')];"
+        "  return list.length === Math.min(20, all.length) && list.every(({dataset}, i) =>"
+        "    Math.abs(dataset.weight - all[i].weight) < 2e-5 * all[i].weight + 1e-7"
+        "    && Math.abs(weights[dataset.head][dataset.row][dataset.key] - dataset.weight) < 2e-5)"
+        "    && list.some(({dataset}) => dataset.key < 100 || dataset.row > 119); })",
+        side, index);
+}
+
+TEST(lists_of_whole_rows)
+{
+    explorer_begin();
+    expect_list_of("row", 110);
+    expect_list_of("key", 101);
     explorer_expect_quiet(NULL);
 }
 

@@ -48,7 +48,8 @@ function Texts({ model, draft, setDraft, onLook }) {
 }
 
 /* What a new input leaves of the selection: nothing. */
-const FRESH = { tokens: null, row: null, key: null, rows: null, keys: null, heads: null };
+const FRESH = { tokens: null, row: null, key: null, rows: null, keys: null, heads: null, lineRows: null,
+    lineKeys: null };
 
 /* models is empty until it is known what is served; options are those of a file of query and key, null of all else;
  * given is what the source says about them. */

@@ -16,6 +16,8 @@ export function selectionFor(state, source) {
         key: inside(state.key, layer.keys),
         rows: windowIn(state.rows, layer.rows),
         keys: windowIn(state.keys, layer.keys),
+        lineRows: windowIn(state.lineRows, layer.rows),
+        lineKeys: windowIn(state.lineKeys, layer.keys),
         heads: state.heads?.every((head) => head < layer.heads) ? state.heads : null,
     };
     return Object.fromEntries(Object.entries(fitting).filter(([name, value]) => state[name] !== value));

@@ -134,7 +134,7 @@ function useFrame(store) {
 }
 
 const FRESH = { text: null, pair: null, decoderText: null, tokens: null, row: null, key: null, rows: null, keys: null,
-    heads: null };
+    heads: null, lineRows: null, lineKeys: null };
 
 /* A file takes the place of the text, and a picture goes to a model that takes one. */
 function takeFile({ models, state, change, setFile, setOptions }, file, chosen) {

@@ -13,7 +13,7 @@ export const INITIAL = Object.freeze({
     view: 'overview', layer: null, head: null, row: null, key: null,
     rows: null, keys: null,
     scale: 'linear', palette: 'viridis', sort: 'layer', filter: {},
-    heads: null, threshold: 0.1,
+    heads: null, threshold: 0.1, lineRows: null, lineKeys: null,
     other: null, difference: false,
 });
 
@@ -65,7 +65,7 @@ const FORMS = {
     view: oneOf(VIEWS), layer: count, head: count, row: count, key: count, rows: range, keys: range,
     scale: oneOf(SCALES), palette: oneOf(PALETTES),
     sort: oneOf(['layer', ...STATISTICS]), filter: ranges,
-    heads: counts, threshold: part, difference: flag,
+    heads: counts, threshold: part, lineRows: range, lineKeys: range, difference: flag,
 };
 const OTHER_FORMS = { model: text, text, layer: count, head: count };
 

@@ -5,16 +5,25 @@ import { drawnLines, linesOf } from '../draw/lines.js';
 import { html, useEffect, useMemo, useState } from '../vendor/html.js';
 import { LayerChooser } from './choosers.js';
 import { HeadSign, HeadSwatches } from './head_swatches.js';
+import { askLines } from './map_lines.js';
 import { TokenColumns } from './token_columns.js';
 
 const WINDOW = 200;      /* tokens of a column */
 const NUMBERS_MAX = 20;
+const HOVER_MS = 30;     /* a token that the pointer only passes is not asked for */
 
 /* The part of count tokens that is shown: the chosen range, cut to what a column holds, else the
  * page that has the fixed token. */
 function windowOf(range, fixed, count) {
     const begin = Math.min(range ? range[0] : Math.floor((fixed ?? 0) / WINDOW) * WINDOW, count - 1);
     return [begin, Math.min(count, begin + WINDOW, range ? Math.max(range[1], begin + 1) : count)];
+}
+
+/** The rows and keys of a layer that the two columns show: a window of this view alone, for the
+ * zoom of a map would hide most of a row. */
+export function columnsOf(state, layer) {
+    return { rows: windowOf(state.lineRows, state.row, layer.rows),
+        keys: windowOf(state.lineKeys, state.key, layer.keys) };
 }
 
 /* All heads' weights of a window, pair by pair; null while they are read. */
@@ -45,27 +54,53 @@ function Pager({ word, range, count, onRange }) {
             onClick=${() => to(range[1])}>▶</button></span>`;
 }
 
+/* The weights of the active token in all heads, beyond the columns too: {row} or {key} with lines
+ * as linesOf() gives them, counted from the first token of the text; null while they are read. */
+function useWhole(source, layer, active, onFault) {
+    const [whole, setWhole] = useState(null);
+    const side = active?.row === undefined ? 'key' : 'row';
+    const index = active?.[side] ?? null;
+    useEffect(() => {
+        setWhole(null);
+        if (index === null)
+            return undefined;
+        const ending = new AbortController();
+        const timer = setTimeout(() => askLines(source, { layer: layer.layer, head: 'all', side, index },
+            ending.signal).then((lines) => setWhole({ side, index, lines }), onFault), HOVER_MS);
+        return () => {
+            clearTimeout(timer);
+            ending.abort();
+        };
+    }, [source, layer, side, index]);
+    return whole?.side === side && whole.index === index ? whole : null;
+}
+
+function linesOfWhole({ side, index, lines }, heads, threshold) {
+    return heads.flatMap((head) => Array.from(lines[head], (weight, at) => ({ head, weight,
+        row: side === 'row' ? index : at, key: side === 'row' ? at : index })))
+        .filter(({ weight }) => weight >= threshold && weight > 0).sort((a, b) => b.weight - a.weight);
+}
+
 /* The largest weights of the active token. */
-function Numbers({ layer, lines, rows, keys, threshold, active, onWhy }) {
+function Numbers({ source, layer, heads, threshold, active, onFault, onWhy }) {
+    const whole = useWhole(source, layer, active, onFault);
+    const own = useMemo(() => whole && linesOfWhole(whole, heads, threshold), [whole, heads.join(), threshold]);
     if (!active)
         return html`<div class="token-numbers faint"><p>Point at a token, or move with the arrow keys, to
             see its lines alone, with their numbers. A click or Enter fixes it.</p></div>`;
     const isRow = active.row !== undefined;
-    const own = lines.filter(({ row, key }) => (isRow ? row + rows[0] === active.row
-        : key + keys[0] === active.key)).sort((a, b) => b.weight - a.weight);
     const token = isRow ? layer.rowTokens[active.row] : layer.keyTokens[active.key];
-    return html`<div class="token-numbers">
+    return html`<div class="token-numbers" aria-busy=${!own}>
         <h3>${isRow ? html`<b>${token.label}</b> looks at` : html`Who looks at <b>${token.label}</b>`}</h3>
-        ${own.length === 0 && html`<p>No weight of these heads reaches ${threshold}.</p>`}
-        <ol>${own.slice(0, NUMBERS_MAX).map(({ head, row, key, weight }) => html`
-            <li key=${`${head} ${row} ${key}`} data-head=${head} data-row=${row + rows[0]}
-                data-key=${key + keys[0]} data-weight=${weight}>
-                <button type="button" title="Why this weight"
-                    onClick=${() => onWhy(head, row + rows[0], key + keys[0])}>
+        ${own?.length === 0 && html`<p>No weight of these heads reaches ${threshold}.</p>`}
+        <ol>${(own ?? []).slice(0, NUMBERS_MAX).map(({ head, row, key, weight }) => html`
+            <li key=${`${head} ${row} ${key}`} data-head=${head} data-row=${row} data-key=${key}
+                data-weight=${weight}>
+                <button type="button" title="Why this weight" onClick=${() => onWhy(head, row, key)}>
                     <${HeadSign} head=${head} /><span>head ${head}</span>
-                    <b>${(isRow ? layer.keyTokens[key + keys[0]] : layer.rowTokens[row + rows[0]]).label}</b>
+                    <b>${(isRow ? layer.keyTokens[key] : layer.rowTokens[row]).label}</b>
                     <span>${weightText(weight)}</span></button></li>`)}</ol>
-        ${own.length > NUMBERS_MAX && html`<p>and ${own.length - NUMBERS_MAX} smaller</p>`}
+        ${own?.length > NUMBERS_MAX && html`<p>and ${own.length - NUMBERS_MAX} smaller</p>`}
     </div>`;
 }
 
@@ -101,8 +136,7 @@ function countWords(layer, maps, lines) {
 export function Tokens({ state, change, source, onFault }) {
     const layer = source.layers.find((one) => one.layer === state.layer) ?? source.layers[0];
     const fixed = fixedOf(state);
-    const rows = windowOf(state.rows, state.row, layer.rows);
-    const keys = windowOf(state.keys, state.key, layer.keys);
+    const { rows, keys } = columnsOf(state, layer);
     const maps = useMaps(source, layer, rows, keys, onFault);
     const [hover, setHover] = useState(null);
     useEffect(() => setHover(null), [source, layer]);
@@ -122,12 +156,12 @@ export function Tokens({ state, change, source, onFault }) {
         onKeyDown=${(event) => event.key === 'Escape' && change({ row: null, key: null })}>
         <${Tools} ...${{ source, layer, state, change, count }} />
         <p class="pagers">
-            <${Pager} word="rows" range=${rows} count=${layer.rows} onRange=${(range) => change({ rows: range })} />
-            <${Pager} word="keys" range=${keys} count=${layer.keys} onRange=${(range) => change({ keys: range })} />
+            <${Pager} word="rows" range=${rows} count=${layer.rows} onRange=${(range) => change({ lineRows: range })} />
+            <${Pager} word="keys" range=${keys} count=${layer.keys} onRange=${(range) => change({ lineKeys: range })} />
         </p>
         <div class="tokens-body">
             <${TokenColumns} ...${shown} fixed=${fixed} onHover=${setHover} onFix=${fix} />
-            <${Numbers} ...${shown} onWhy=${(head, row, key) =>
+            <${Numbers} ...${shown} source=${source} onFault=${onFault} onWhy=${(head, row, key) =>
                 change({ view: 'why', layer: layer.layer, head, row, key })} />
         </div>
     </section>`;
