@@ -8,6 +8,8 @@
 #include "skip.h"
 #include "test.h"
 
+#include <float.h>
+#include <math.h>
 #include <sys/stat.h>
 
 #define STATE "model=stories260K&text=One+day,+Lily+found+a+ball.&layer=1&head=4&row=5&key=3"
@@ -38,6 +40,13 @@ static char *save(const char *name)
     browser_wait(&browser, "document.querySelector('%s:not([disabled])')", selector);
     browser_click(&browser, selector);
     return browser_download(&browser, name);
+}
+
+/* A file of the same name may come again. */
+static void forget(char *path)
+{
+    remove(path);
+    free(path);
 }
 
 /* Opens a file in a tab of its own, which must ask for nothing but itself and complain of nothing.
@@ -101,9 +110,9 @@ static void expect_files(const char *view, const char *stem)
     browser_expect(&browser, "document.body.innerText.includes('curl -sS ')");
     browser_close_tab(&browser);
     free(svg);
-    free(svg_path);
-    free(png_path);
-    free(html_path);
+    forget(svg_path);
+    forget(png_path);
+    forget(html_path);
 }
 
 TEST(pictures)
@@ -146,7 +155,7 @@ TEST(html_names_cells)
     assert_true(shown > weight * (1 - 2e-5) && shown < weight * (1 + 2e-5));
     browser_close_tab(&browser);
     cJSON_Delete(answer);
-    free(path);
+    forget(path);
 }
 
 static void expect_map(const cJSON *saved, const cJSON *wanted)
@@ -158,7 +167,8 @@ static void expect_map(const cJSON *saved, const cJSON *wanted)
             const double one = cJSON_GetArrayItem(cJSON_GetArrayItem(saved, row), key)->valuedouble;
             const double other =
                 cJSON_GetArrayItem(cJSON_GetArrayItem(wanted, row), key)->valuedouble;
-            assert_true(one <= other * (1 + 2e-5) && one >= other * (1 - 2e-5));
+            if (one > other * (1 + 2e-5) || one < other * (1 - 2e-5) - (double)FLT_MIN)
+                fail_msg("row %d, key %d: %.9g, not %.9g", row, key, one, other);
         }
 }
 
@@ -179,7 +189,7 @@ TEST(numbers)
     expect_map(cJSON_GetObjectItemCaseSensitive(map, "weights"), weights_of(answer, 4));
     cJSON_Delete(saved);
     free(text);
-    free(path);
+    forget(path);
     path = save("stories260K-head-layer1-head4.safetensors");
     text = read_file(path, &size);
     uint64_t header;
@@ -198,7 +208,176 @@ TEST(numbers)
     }
     cJSON_Delete(answer);
     free(text);
-    free(path);
+    forget(path);
+}
+
+/* A text of stories260K so long, of lines of 22 tokens. */
+static char *long_text(int lines, const char *blank)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&text, &size);
+    assert_non_null(stream);
+    for (int i = 0; i < lines; i++) {
+        static const char *const WORDS[] = { "One", "day",  "Lily", "found", "a",   "big",
+                                             "red", "ball", "and",  "she",   "was", "happy." };
+        for (size_t word = 0; word < sizeof WORDS / sizeof *WORDS; word++)
+            fprintf(stream, "%s%s", i + (int)word ? blank : "", WORDS[word]);
+    }
+    fclose(stream);
+    return text;
+}
+
+/* The maps of all layers that the daemon answers for that text. */
+static cJSON *trace_of(int lines, const char *more)
+{
+    char *text = long_text(lines, " "), *body = NULL;
+    assert_true(asprintf(&body, "{\"model\":\"stories260K\",\"text\":\"%s\"%s}", text, more) > 0);
+    cJSON *answer = answer_post(&client, "/v1/trace", body);
+    free(body);
+    free(text);
+    return answer;
+}
+
+/* The JSON file that the page saves of a view of that text. */
+static cJSON *saved_of(int lines, const char *view, const char *name)
+{
+    char *text = long_text(lines, "+");
+    size_t size;
+    explorer_open("model=stories260K&text=%s&%s", text, view);
+    char *path = save(name), *saved = read_file(path, &size);
+    cJSON *numbers = cJSON_Parse(saved);
+    assert_non_null(numbers);
+    free(text);
+    free(saved);
+    forget(path);
+    return numbers;
+}
+
+/* The overview draws 64 cells a side; its numbers are all that there are. */
+TEST(numbers_of_more_tokens_than_a_picture_shows)
+{
+    explorer_begin();
+    cJSON *saved = saved_of(4, "view=overview", "stories260K-overview.json");
+    cJSON *answer = trace_of(4, "");
+    const cJSON *layers = cJSON_GetObjectItemCaseSensitive(answer, "layers"), *map;
+    int count = 0;
+    cJSON_ArrayForEach(map, cJSON_GetObjectItemCaseSensitive(saved, "maps")) {
+        const cJSON *layer = cJSON_GetArrayItem(layers, count / 8);
+        const cJSON *weights = cJSON_GetObjectItemCaseSensitive(layer, "weights");
+        assert_true(cJSON_GetArraySize(cJSON_GetArrayItem(weights, 0)) > 64);
+        expect_map(cJSON_GetObjectItemCaseSensitive(map, "weights"),
+                   cJSON_GetArrayItem(weights, count % 8));
+        assert_null(cJSON_GetObjectItemCaseSensitive(map, "reduction"));
+        count++;
+    }
+    assert_int_equal(count, 40);
+    cJSON_Delete(saved);
+    cJSON_Delete(answer);
+}
+
+TEST(numbers_of_one_head_and_of_columns)
+{
+    explorer_begin();
+    cJSON *answer = trace_of(22, ",\"layers\":[1]");
+    const cJSON *wanted = weights_of(answer, 5);
+    assert_true(cJSON_GetArraySize(wanted) > 256);
+    cJSON *saved = saved_of(22, "view=head&layer=1&head=5", "stories260K-head-layer1-head5.json");
+    const cJSON *map = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(saved, "maps"), 0);
+    expect_map(cJSON_GetObjectItemCaseSensitive(map, "weights"), wanted);
+    cJSON_Delete(saved);
+    saved = saved_of(22, "view=tokens&layer=1&heads=5", "stories260K-tokens-layer1.json");
+    map = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(saved, "maps"), 0);
+    const cJSON *seen = cJSON_GetObjectItemCaseSensitive(map, "weights");
+    assert_int_equal(cJSON_GetArraySize(seen), 200); /* a column's tokens */
+    for (int row = 0; row < 200; row++) {
+        const cJSON *line = cJSON_GetArrayItem(wanted, row);
+        assert_int_equal(cJSON_GetArraySize(cJSON_GetArrayItem(seen, row)), 200);
+        const cJSON *last = cJSON_GetArrayItem(cJSON_GetArrayItem(seen, row), row);
+        assert_true(fabs(last->valuedouble - cJSON_GetArrayItem(line, row)->valuedouble) < 2e-5);
+    }
+    cJSON_Delete(saved);
+    cJSON_Delete(answer);
+}
+
+/* More numbers than a file takes are the largest of each cell, and the file says so, with the rows
+ * and keys of each. */
+TEST(numbers_that_are_too_many)
+{
+    explorer_begin();
+    explorer_open("%s", STATE);
+    browser_expect(
+        &browser,
+        "Promise.all(['sheet', 'numbers'].map((name) => import(`/explorer/save/${name}.js`))).then("
+        "async ([{gatherSheet}, {jsonOf}]) => {"
+        "  const n = 2500, tokens = Array.from({length: n}, (_, i) => ({label: String(i)}));"
+        "  const weight = (row, key) => (row * 7919 + key * 104729) %% 10007 / 10007;"
+        "  const maps = async (layer, {rows, keys, cells: [r, c]}) => {"
+        "    const values = new Float32Array(r * c), long = [rows[1] - rows[0], keys[1] - keys[0]];"
+        "    for (let i = 0; i < long[0]; i++) for (let j = 0; j < long[1]; j++) {"
+        "      const at = Math.floor(i * r / long[0]) * c + Math.floor(j * c / long[1]);"
+        "      values[at] = Math.max(values[at], weight(rows[0] + i, keys[0] + j)); }"
+        "    return {heads: 1, rows: r, keys: c, values}; };"
+        "  const source = {model: 'm', title: 't', maps, layers: [{layer: 0, heads: 1, rows: n, "
+        "keys: n,"
+        "    rowTokens: tokens, keyTokens: tokens}]};"
+        "  const sheet = await gatherSheet({view: 'head', layer: 0, head: 0, row: null, key: null,"
+        "    rows: null, keys: null}, source, null, true);"
+        "  const {maps: [map]} = JSON.parse(jsonOf(sheet, []));"
+        "  const {row_ranges: rows, key_ranges: keys, weights} = map;"
+        "  const joins = (ranges) => ranges[0][0] === 0 && ranges.at(-1)[1] === n"
+        "    && ranges.every(([begin], i) => i === 0 || begin === ranges[i - 1][1]);"
+        "  const largest = (i, j) => { let most = 0; for (let row = rows[i][0]; row < rows[i][1]; "
+        "row++)"
+        "    for (let key = keys[j][0]; key < keys[j][1]; key++) most = Math.max(most, "
+        "weight(row, key));"
+        "    return Math.fround(most); };"
+        "  return map.reduction === 'max' && weights.length === 2048 && joins(rows) && joins(keys)"
+        "    && [[0, 0], [5, 2047], [2047, 3], [1000, 1001]].every(([i, j]) =>"
+        "      Math.abs(weights[i][j] - largest(i, j)) < 1e-7)"
+        "    && sheet.notes.some((note) => note.includes('2500 x 2500 weights in 2048 x 2048')); "
+        "})");
+}
+
+/* The picture has what is fixed and chosen. */
+TEST(pictures_are_what_is_seen)
+{
+    explorer_begin();
+    static const struct {
+        const char *view, *name, *holds;
+    } SEEN[] = {
+        { "view=head", "stories260K-head-layer1-head4.svg",
+          "svg.querySelectorAll('rect.fixed').length === 2 && says('Fixed: row ')" },
+        { "view=tokens&threshold=0.3", "stories260K-tokens-layer1.svg",
+          "says('Weights from 0.30 on.') && says('Fixed: row ') && lines.length > 0"
+          " && new Set(lines.map((line) => line.getAttribute('y1'))).size === 1"
+          " && lines.length === document.querySelectorAll('.token-numbers li').length" },
+        { "filter=entropy:0:1", "stories260K-overview.svg",
+          "svg.querySelectorAll('g[opacity]').length > 0 && says('Heads with Entropy')"
+          " && svg.querySelectorAll('g[opacity]').length === "
+          "document.querySelectorAll('.map.out').length" },
+        { "filter=entropy:0:1&sort=distance", "stories260K-overview.svg",
+          "[...document.querySelectorAll('.map-flow span')].map((one) => one.textContent).join() "
+          "=== [...svg.querySelectorAll('text')].map((one) => one.textContent).filter((text) =>"
+          " /^L\\d+ H\\d+$/.test(text)).join() && says('Heads by Distance')" },
+    };
+    for (size_t i = 0; i < sizeof SEEN / sizeof *SEEN; i++) {
+        size_t size;
+        explorer_open(STATE "&%s", SEEN[i].view);
+        char *path = save(SEEN[i].name), *svg = read_file(path, &size);
+        cJSON *text = cJSON_CreateString(svg);
+        char *quoted = cJSON_PrintUnformatted(text);
+        explorer_settle();
+        browser_expect(&browser,
+                       "((svg, says, lines) => %s)(...((svg) => [svg, (words) =>"
+                       " svg.textContent.includes(words), [...svg.querySelectorAll('line')]])("
+                       "new DOMParser().parseFromString(%s, 'image/svg+xml').documentElement))",
+                       SEEN[i].holds, quoted);
+        free(quoted);
+        cJSON_Delete(text);
+        free(svg);
+        forget(path);
+    }
 }
 
 /* The line for curl, pasted into a shell, gives the map; whatever the text has in it. */

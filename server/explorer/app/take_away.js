@@ -7,7 +7,7 @@ import { fileName, saveAs } from '../save/files.js';
 import { htmlOf } from '../save/html.js';
 import { jsonOf, safetensorsOf } from '../save/numbers.js';
 import { pngOf } from '../save/png.js';
-import { gatherSheet } from '../save/sheet.js';
+import { gatherSheet, VALUES_MAX } from '../save/sheet.js';
 import { svgOf } from '../save/svg.js';
 import { otherInput } from '../views/compare_other.js';
 
@@ -28,9 +28,9 @@ const FILES = [
     { ending: 'svg', title: 'SVG', type: 'image/svg+xml', make: ({ sheet, state }) => svgOf(sheet, state).text },
     { ending: 'html', title: 'HTML', type: 'text/html',
         make: ({ sheet, state, lines }) => htmlOf(sheet, svgOf(sheet, state), lines, linkOf(state)) },
-    { ending: 'json', title: 'JSON', type: 'application/json',
+    { ending: 'json', title: 'JSON', type: 'application/json', isNumbers: true,
         make: ({ sheet, requests }) => jsonOf(sheet, requests) },
-    { ending: 'safetensors', title: 'safetensors', type: 'application/x-safetensors',
+    { ending: 'safetensors', title: 'safetensors', type: 'application/x-safetensors', isNumbers: true,
         make: ({ sheet, requests }) => safetensorsOf(sheet, requests) },
 ];
 
@@ -74,11 +74,11 @@ function Menu({ view, onFault }) {
         };
     }, [state, source]);
     const lines = linesOf(requests, state);
-    const save = async ({ ending, title, type, make }) => {
+    const save = async ({ ending, title, type, make, isNumbers }) => {
         setBusy(`Gathering the numbers for ${title}…`);
         try {
             const other = await otherOf(view);
-            const sheet = await gatherSheet(state, source, other);
+            const sheet = await gatherSheet(state, source, other, isNumbers);
             const content = await make({ sheet, state, requests: requestsOf(state, source, other), lines });
             saveAs(content, fileName(state, ending), type);
         } catch (error) {
@@ -97,7 +97,9 @@ function Menu({ view, onFault }) {
                     'application/octet-stream')}>Body of the request</button>`}
             </div>
             <p class="faint" role="status">
-                ${busy || 'PNG, SVG and HTML are what is seen; JSON and safetensors its numbers.'}</p>
+                ${busy || 'PNG, SVG and HTML are the picture that is seen, with what is fixed, without the lists '
+                    + `beside it; JSON and safetensors are its numbers: all, or of more than ${VALUES_MAX / 2 ** 20} million `
+                    + 'the largest of each cell, with its rows and keys.'}</p>
             <${Copied} title="Curl line" name="curl" text=${lines.join('\n')} />
             <${Copied} title="Link" name="link" text=${linkOf(state)} />
         </section>`;

@@ -3,7 +3,8 @@ import { headColour } from './head_colours.js';
 
 const LINES_MAX = 4000;
 const FINE_FROM = 1000;     /* lines; so many are thin and without dashes, which take long to draw */
-const OPACITY_LEAST = 0.12; /* what is above the threshold is to be seen */
+/** The least opacity of a line: what is above the threshold is to be seen. */
+export const LINE_OPACITY = 0.12;
 const HEADS_A_ROUND = 8;    /* heads whose colours everybody tells apart */
 const DASHES = [[], [7, 3], [2, 3], [9, 3, 2, 3]];
 
@@ -54,7 +55,7 @@ export function drawLines(canvas, lines, { width, height, tokenHeight }) {
     const isFine = lines.length >= FINE_FROM;
     context.lineWidth = isFine ? 1 : 2;
     for (const { head, row, key, weight } of lines) {
-        context.globalAlpha = OPACITY_LEAST + (1 - OPACITY_LEAST) * weight;
+        context.globalAlpha = LINE_OPACITY + (1 - LINE_OPACITY) * weight;
         context.strokeStyle = headColour(head);
         context.setLineDash(isFine ? [] : headDash(head));
         context.beginPath();

@@ -24,7 +24,13 @@ export function nameCells() {
         const cells = [[row, lists[map.rows].length], [key, lists[map.keys].length]]
             .map(([place, count], i) => Math.floor(place * map.shape[i] / count));
         const weight = map.weights[cells[0] * map.shape[1] + cells[1]];
-        line.textContent = `${map.name}: ${lists[map.rows][row]} (${row + map.first[0]}) looks at ` +
-            `${lists[map.keys][key]} (${key + map.first[1]}): ${Number(weight.toPrecision(6))}`;
+        const tokens = [lists[map.rows], lists[map.keys]].map((list, i) => {
+            const [begin, end] = [cells[i], cells[i] + 1].map((cell) => Math.ceil(cell * list.length / map.shape[i]));
+            const first = `${list[begin]} (${begin + map.first[i]})`;
+            return end - begin === 1 ? first : `${first} to ${list[end - 1]} (${end - 1 + map.first[i]})`;
+        });
+        const one = map.shape[0] === lists[map.rows].length && map.shape[1] === lists[map.keys].length;
+        line.textContent = `${map.name}: ${tokens[0]} looks at ${tokens[1]}: ${one ? '' : 'at most '}` +
+            `${Number(weight.toPrecision(6))}`;
     });
 }

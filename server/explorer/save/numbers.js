@@ -1,6 +1,8 @@
-/* numbers.js - a sheet as JSON, and as a safetensors file. */
+/* numbers.js - a sheet as JSON, and as a safetensors file. A map whose cells stand for several weights says so, and
+ * names the rows and keys of each cell. */
 import { shortest } from '../data/call_problem.js';
 import { writeSafetensors } from '../data/safetensors.js';
+import { cellWords, isPooled, rangesOf } from './sheet.js';
 
 function rowsOf({ shape: [rows, keys], values }) {
     return Array.from({ length: rows }, (_, row) =>
@@ -8,8 +10,11 @@ function rowsOf({ shape: [rows, keys], values }) {
 }
 
 /* The members of a panel that are no numbers of its map, by the API's names. */
-function describe({ name, layer, head, rows, keys, rowTokens, keyTokens }) {
-    return { name, layer, head, rows, keys, row_tokens: rowTokens, key_tokens: keyTokens };
+function describe(panel) {
+    const { name, layer, head, rows, keys, rowTokens, keyTokens, shape, isDifference } = panel;
+    const cells = isPooled(panel) ? { reduction: isDifference ? 'difference of max' : 'max', cells: cellWords(panel), row_ranges: rangesOf(rows, shape[0]),
+        key_ranges: rangesOf(keys, shape[1]) } : {};
+    return { name, layer, head, rows, keys, row_tokens: rowTokens, key_tokens: keyTokens, ...cells };
 }
 
 /* requests are those that made the view; a body of bytes is left out. */

@@ -1,11 +1,51 @@
 /* sheet.js - the numbers of a view, gathered to be taken away: the maps that are seen, with their tokens.
  *
- * A sheet is {view, model, title, panels, pair}. A panel is one map:
- * {name, layer, head, rows: [a, b], keys: [a, b], shape: [r, c], values, rowTokens, keyTokens, isDifference}, where
- * row i of n is in cell floor(i * r / n), and a cell holds the largest weight. Tokens are labels of rows a to b. */
+ * A sheet is {view, model, title, panels, pair, sort, fixed, notes}: fixed is {row, key} of what a click has fixed,
+ * each a place or null; notes say in words what a picture alone does not. A panel is one map:
+ * {name, layer, head, rows: [a, b], keys: [a, b], shape: [r, c], values, rowTokens, keyTokens, isDifference, isOut},
+ * where row i of n is in cell floor(i * r / n), and a cell holds the largest weight. Tokens are labels of rows a to b.
+ * isOut: the filter of the overview leaves the head out. */
+import { weightText } from '../draw/scales.js';
+import { listHeads, passesFilter, shortName, sortHeads, STATISTICS } from '../views/head_words.js';
+import { columnsOf } from '../views/tokens.js';
 
-const CELLS = { overview: 64, head: 1024, tokens: 256, why: 4096, compare: 1024 };
-const VALUES_MAX = 4 << 20;                      /* of a whole sheet: 16 MB */
+const PICTURE_CELLS = { overview: 64, head: 1024, tokens: 256, why: 4096, compare: 1024 };
+export const VALUES_MAX = 4 << 20;               /* of a whole sheet: 16 MB */
+const BLOCKS_FROM = 4 << 20;                     /* pairs; the daemon answers more of a kept trace from blocks */
+const BLOCK = 16;
+
+/* How many cells a map has: as many as a picture shows, or of its numbers all, where the maps of a sheet together are
+ * not too many. sizes are {rows, keys, heads} of those maps. */
+function cellsOf(view, isNumbers, sizes) {
+    const heads = sizes.reduce((sum, size) => sum + size.heads, 0);
+    const pairs = sizes.reduce((sum, { rows, keys, heads: count }) => sum + count * rows * keys, 0);
+    const most = isNumbers && pairs <= VALUES_MAX ? Infinity : Math.max(8, Math.floor(Math.sqrt(VALUES_MAX / heads)));
+    return isNumbers ? most : Math.min(PICTURE_CELLS[view], most);
+}
+
+const countOf = ([begin, end]) => end - begin;
+
+/* Whether a cell of the panel stands for several pairs. */
+export function isPooled({ rows, keys, shape }) {
+    return shape[0] < countOf(rows) || shape[1] < countOf(keys);
+}
+
+/* The rows or keys of each of so many cells, as [first, end). */
+export function rangesOf([begin, end], cells) {
+    const first = (cell) => begin + Math.ceil(cell * (end - begin) / cells);
+    return Array.from({ length: cells }, (_, cell) => [first(cell), first(cell + 1)]);
+}
+
+/* What a cell of a panel holds, in words; '' where it is one weight. */
+export function cellWords(panel) {
+    if (!isPooled(panel))
+        return '';
+    const { rows, keys, shape: [r, c], isDifference } = panel;
+    const near = !isDifference && countOf(rows) * countOf(keys) > BLOCKS_FROM && countOf(rows) > BLOCK * r
+        ? `; near its edges also of up to ${BLOCK} beside it` : '';
+    return `${countOf(rows)} x ${countOf(keys)} weights in ${r} x ${c} cells, each ${isDifference
+        ? 'the difference of the largest' : 'the largest'} of its rows and keys${near}`;
+}
 
 const labelsOf = (tokens, [begin, end]) => tokens.slice(begin, end).map((token) => token.label);
 
@@ -23,32 +63,66 @@ function windowOf(layer, { rows, keys }) {
     return { rows: within(rows, layer.rows), keys: within(keys, layer.keys) };
 }
 
-async function headPanel(source, state, cells) {
+async function headPanel(source, state, { view, isNumbers }) {
     const layer = source.layers.find((one) => one.layer === state.layer);
     const range = windowOf(layer, state);
-    const maps = await source.maps(layer.layer, { head: state.head, ...range, cells: [cells, cells] });
+    const cells = cellsOf(view, isNumbers, [{ heads: 1, rows: countOf(range.rows), keys: countOf(range.keys) }]);
+    const side = [range.rows, range.keys].map((part) => Math.min(cells, countOf(part)));
+    const maps = await source.maps(layer.layer, { head: state.head, ...range, cells: side });
     return panelOf(source, layer, state.head, range, maps, 0);
 }
 
 /* The maps of all heads of a layer. */
-async function layerPanels(source, layer, range, side) {
-    const maps = await source.maps(layer.layer, { head: 'all', ...range, cells: [side, side] });
+async function layerPanels(source, layer, range, cells) {
+    const side = [range.rows, range.keys].map((part) => Math.min(cells, countOf(part)));
+    const maps = await source.maps(layer.layer, { head: 'all', ...range, cells: side });
     return Array.from({ length: layer.heads }, (_, head) => panelOf(source, layer, head, range, maps, head));
 }
 
-async function overviewPanels(source) {
-    const heads = source.layers.reduce((sum, layer) => sum + layer.heads, 0);
-    const side = Math.max(8, Math.min(CELLS.overview, Math.floor(Math.sqrt(VALUES_MAX / heads))));
+async function overviewPanels(source, isNumbers) {
+    const cells = cellsOf('overview', isNumbers, source.layers);
     const panels = [];
     for (const layer of source.layers)           /* one after the other: a model may have a thousand heads */
-        panels.push(...await layerPanels(source, layer, windowOf(layer, { rows: null, keys: null }), side));
+        panels.push(...await layerPanels(source, layer, windowOf(layer, { rows: null, keys: null }), cells));
     return panels;
 }
 
-async function tokenPanels(source, state) {
+const filterWords = (filter) => Object.entries(filter).map(([name, [least, most]]) =>
+    `${STATISTICS.find((one) => one.name === name).label} ${weightText(least)} to ${weightText(most)}`).join(', ');
+
+/* All heads in the order of the view, and which the filter leaves out; of numbers all, in the order of the layers. */
+async function overviewParts(source, { sort, filter }, isNumbers) {
+    const panels = await overviewPanels(source, isNumbers);
+    const isFiltered = Object.keys(filter).length > 0;
+    if (isNumbers || (sort === 'layer' && !isFiltered))
+        return { panels, sort: 'layer', notes: [] };
+    const all = listHeads(source.layers, await source.statistics());
+    const entries = sortHeads(all, sort).map((entry) => ({ entry, isOut: !passesFilter(entry, filter) }))
+        .filter(({ isOut }) => sort === 'layer' || !isOut);
+    const notes = [sort === 'layer' ? '' : `Heads by ${STATISTICS.find((one) => one.name === sort).label}, the largest `
+        + 'first.', isFiltered ? `Heads with ${filterWords(filter)}.` : ''].filter(Boolean);
+    return { sort, notes, panels: entries.map(({ entry, isOut }) => ({ ...panels[all.indexOf(entry)], isOut,
+        short: shortName(entry) })) };
+}
+
+const fixedWords = (layer, { row, key }) => `Fixed: ${[row === null ? '' : `row ${layer.rowTokens[row].label} (${row})`,
+    key === null ? '' : `key ${layer.keyTokens[key].label} (${key})`].filter(Boolean).join(', ')}.`;
+
+/* The token whose lines alone are seen, else null: a row before a key, as in the view. */
+const fixedToken = ({ row, key }) => (row !== null ? { row, key: null } : key !== null ? { row: null, key } : null);
+
+async function tokenParts(source, state, isNumbers) {
     const layer = source.layers.find((one) => one.layer === state.layer);
-    const panels = await layerPanels(source, layer, windowOf(layer, state), CELLS.tokens);
-    return panels.filter(({ head }) => !state.heads || state.heads.includes(head));
+    const range = columnsOf(state, layer);
+    const cells = cellsOf('tokens', isNumbers, [{ heads: layer.heads, rows: countOf(range.rows),
+        keys: countOf(range.keys) }]);
+    const panels = await layerPanels(source, layer, range, cells);
+    const part = (name, [begin, end], count) => (end - begin < count ? `${name} ${begin} to ${end - 1} of ${count}. `
+        : '');
+    const fixed = fixedToken(state);
+    return { panels: panels.filter(({ head }) => !state.heads || state.heads.includes(head)), fixed,
+        notes: [`Weights from ${state.threshold.toFixed(2)} on. ${part('Rows', range.rows, layer.rows)}`
+            + part('Keys', range.keys, layer.keys), ...(fixed ? [fixedWords(layer, fixed)] : [])] };
 }
 
 /* The difference of two maps of one shape; null where there is none. */
@@ -59,11 +133,11 @@ function differenceOf(a, b) {
         isDifference: true };
 }
 
-async function comparePanels(source, state, other) {
-    const panels = [await headPanel(source, state, CELLS.compare)];
+async function comparePanels(source, state, other, isNumbers) {
+    const how = { view: 'compare', isNumbers };
+    const panels = [await headPanel(source, state, how)];
     if (other) {
-        const second = await headPanel(other.source, { ...state, layer: other.layer, head: other.head },
-            CELLS.compare);
+        const second = await headPanel(other.source, { ...state, layer: other.layer, head: other.head }, how);
         panels.push({ ...second, isOther: true });
         if (state.difference)
             panels.push(differenceOf(...panels));
@@ -72,29 +146,33 @@ async function comparePanels(source, state, other) {
 }
 
 /* The pair of `why`, and the row that it lies in. */
-async function whyParts(source, state) {
+async function whyParts(source, state, isNumbers) {
     if (state.row === null || state.key === null)
-        return { panels: [await headPanel(source, state, CELLS.head)], pair: null };
+        return { panels: [await headPanel(source, state, { view: 'head', isNumbers })], pair: null };
     const { layer, head, row, key } = state;
     const range = { ...state, rows: [row, row + 1], keys: null };
-    const [panel, pair] = await Promise.all([headPanel(source, range, CELLS.why),
+    const [panel, pair] = await Promise.all([headPanel(source, range, { view: 'why', isNumbers }),
         source.pair({ layer, head, row, key })]);
     const one = source.layers.find((found) => found.layer === layer);
     const labels = { rowToken: one.rowTokens[row].label, keyToken: one.keyTokens[key].label };
     return { panels: [panel], pair: { ...pair, ...labels } };
 }
 
-/* The sheet of what is seen. other is {source, layer, head} of a comparison, or null. */
-export async function gatherSheet(state, source, other) {
-    const { view } = state;
-    const sheet = { view, model: source.model, title: source.title, pair: null };
-    if (view === 'overview')
-        return { ...sheet, panels: await overviewPanels(source) };
-    if (view === 'tokens')
-        return { ...sheet, panels: await tokenPanels(source, state) };
-    if (view === 'why')
-        return { ...sheet, ...await whyParts(source, state) };
-    if (view === 'compare')
-        return { ...sheet, panels: await comparePanels(source, state, other) };
-    return { ...sheet, panels: [await headPanel(source, state, CELLS.head)] };
+async function mapParts(source, state, other, isNumbers) {
+    const layer = source.layers.find((one) => one.layer === state.layer);
+    const fixed = state.row === null && state.key === null ? null : { row: state.row, key: state.key };
+    const panels = state.view === 'compare' ? await comparePanels(source, state, other, isNumbers)
+        : [await headPanel(source, state, { view: 'head', isNumbers })];
+    return { panels, fixed, notes: fixed ? [fixedWords(layer, fixed)] : [] };
+}
+
+/* The sheet of what is seen. other is {source, layer, head} of a comparison, or null. isNumbers: it is for its numbers,
+ * not for a picture: all of them, where they are not too many. */
+export async function gatherSheet(state, source, other, isNumbers = false) {
+    const parts = { overview: () => overviewParts(source, state, isNumbers),
+        tokens: () => tokenParts(source, state, isNumbers), why: () => whyParts(source, state, isNumbers) };
+    const made = await (parts[state.view] ?? (() => mapParts(source, state, other, isNumbers)))();
+    const cells = [...new Set(made.pair ? [] : made.panels.map(cellWords).filter(Boolean))];
+    return { view: state.view, model: source.model, title: source.title, pair: null, fixed: null, sort: 'layer',
+        ...made, notes: [...(made.notes ?? []), ...cells.map((words) => `${words}.`)] };
 }

@@ -59,6 +59,26 @@ function pictureOf(values, rows, keys, look) {
         `href="${canvas.toDataURL('image/png')}"/>`;
 }
 
+/* A box around the fixed cell of a panel at x, y, along its row where no key is fixed and along its key where no row
+ * is; '' where it is not within the panel. fixed is {row, key}, or null. */
+export function markPiece({ rows, keys }, { x, y, width, height }, fixed) {
+    const isIn = (at, [begin, end]) => at === null || (at >= begin && at < end);
+    if (!fixed || !isIn(fixed.row, rows) || !isIn(fixed.key, keys))
+        return '';
+    const side = (at, [begin, end], from, length) => {
+        if (at === null)
+            return [from, length];
+        const size = length / (end - begin);
+        const long = Math.max(size, MARK_LEAST);
+        return [from + (at - begin + 0.5) * size - long / 2, long];
+    };
+    const [left, wide] = side(fixed.key, keys, x, width);
+    const [top, high] = side(fixed.row, rows, y, height);
+    return [['#000000', 4], ['#ff9f1c', 2]].map(([colour, thick]) => `<rect class="fixed" x="${left}" y="${top}" `
+        + `width="${wide}" height="${high}" fill="none" stroke="${colour}" stroke-width="${thick}"/>`).join('');
+}
+
+const MARK_LEAST = 6;                            /* pixels of the box of a fixed cell */
 const LABEL = 12;                                /* pixels that a line of text needs */
 
 /* Every how many tokens one is written, so that the lines do not lie over each other. */
