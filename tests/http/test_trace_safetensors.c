@@ -292,6 +292,66 @@ TEST(scores)
     http_response_free(&file);
 }
 
+/* The members of this name of all items of a list, as a list. */
+static cJSON *column_of(const cJSON *list, const char *name, int layer)
+{
+    cJSON *column = cJSON_CreateArray();
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list) {
+        const cJSON *of =
+            layer < 0 ? item : cJSON_GetArrayItem(cJSON_GetObjectItem(item, "layers"), layer);
+        cJSON *member = cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(of, name), true);
+        assert_non_null(member);
+        cJSON_AddItemToArray(column, member);
+    }
+    return column;
+}
+
+static void expect_column(const struct http_response *file, const cJSON *header, const char *path,
+                          const cJSON *list, const char *name, int layer, bool is_integer)
+{
+    cJSON *column = column_of(list, name, layer);
+    expect_tensor(file, header, path, column, is_integer);
+    cJSON_Delete(column);
+}
+
+/* What is read of a pass: of each layer, and of targets. */
+TEST(reading)
+{
+    static const char BODY[] =
+        "{\"model\":\"llama\",\"tokens\":[3,4,5,3],\"layers\":[1],\"top_k_tokens\":2,"
+        "\"outputs\":[\"lens\",\"norms\",\"rollout\",\"contributions\"],"
+        "\"targets\":[{\"token\":7},{\"token\":3,\"against\":9}]}";
+    cJSON *json = answer_post(&client, PATH, BODY);
+    struct http_response file = tensor_body_post_json(&client, PATH, BODY);
+    cJSON *header = tensor_body_header(&file);
+    const cJSON *layer = cJSON_GetObjectItem(json, "layers")->child;
+    const cJSON *lens = cJSON_GetObjectItem(layer, "lens"), *list;
+    cJSON *ids = gathered(lens, "id"), *logprobs = gathered(lens, "logprob");
+    expect_tensor(&file, header, "layers.1.norms", cJSON_GetObjectItem(layer, "norms"), false);
+    expect_tensor(&file, header, "layers.1.rollout", cJSON_GetObjectItem(layer, "rollout"), false);
+    expect_column(&file, header, "layers.1.lens.positions", lens, "position", -1, true);
+    expect_tensor(&file, header, "layers.1.lens.ids", ids, true);
+    expect_tensor(&file, header, "layers.1.lens.logprobs", logprobs, false);
+    list = cJSON_GetObjectItem(lens->child, "targets");
+    expect_column(&file, header, "layers.1.lens.targets.ids", list, "id", -1, true);
+    expect_column(&file, header, "layers.1.lens.targets.ranks", list, "rank", -1, true);
+    expect_column(&file, header, "layers.1.lens.targets.logprobs", list, "logprob", -1, false);
+    list = cJSON_GetObjectItem(json, "contributions");
+    expect_column(&file, header, "contributions.positions", list, "position", -1, true);
+    expect_column(&file, header, "contributions.ids", list, "id", -1, true);
+    expect_column(&file, header, "contributions.logits", list, "logit", -1, false);
+    expect_column(&file, header, "contributions.embedding", list, "embedding", -1, false);
+    expect_column(&file, header, "contributions.bias", list, "bias", -1, false);
+    expect_column(&file, header, "contributions.layers.2.heads", list, "heads", 2, false);
+    expect_column(&file, header, "contributions.layers.2.feed_forward", list, "feed_forward", 2,
+                  false);
+    cJSON_Delete(ids), cJSON_Delete(logprobs);
+    cJSON_Delete(header);
+    cJSON_Delete(json);
+    http_response_free(&file);
+}
+
 TEST(kept)
 {
     struct http_response file = tensor_body_post_json(
@@ -329,6 +389,7 @@ TEST(bodies)
     static const int64_t TOKENS[] = { 3, 4, 5 }, ROWS[] = { -1 };
     static const int32_t TYPES[] = { 0, 1, 1 };
     static const unsigned char LAYERS[] = { 2, 0 };
+    static const float HEADS[] = { 1, 0.5f, -2, 0 };
     static float embeddings[2][TRACED_WIDTH];
     struct tensor_body body = { .used = 0 };
     tensor_body_add(&body, "layers", "U8", "[2]", LAYERS, sizeof LAYERS);
@@ -338,6 +399,13 @@ TEST(bodies)
     same_body(&body, "{\"model\":\"bert\",\"spans\":\"[[0,2]]\",\"format\":\"pt\"}",
               "{\"model\":\"bert\",\"tokens\":[3,4,5],\"token_types\":[0,1,1],\"layers\":[2,0],"
               "\"spans\":[[0,2]],\"rows\":[-1]}");
+    body = (struct tensor_body){ .used = 0 };
+    tensor_body_add(&body, "head_weights", "F32", "[1,4]", HEADS, sizeof HEADS);
+    same_body(&body,
+              "{\"model\":\"bert\",\"tokens\":\"[3,4,5]\",\"layers\":\"[1]\",\"spans\":\"[[0,2]]\","
+              "\"row_spans\":\"[[0,3]]\"}",
+              "{\"model\":\"bert\",\"tokens\":[3,4,5],\"layers\":[1],\"spans\":[[0,2]],"
+              "\"row_spans\":[[0,3]],\"head_weights\":[[1,0.5,-2,0]]}");
     body = (struct tensor_body){ .used = 0 };
     for (int i = 0; i < TRACED_WIDTH; i++)
         embeddings[0][i] = 1, embeddings[1][i] = 0.5f;
