@@ -47,6 +47,9 @@ static void check_item(const struct trace_item *item)
     check_array(&item->pixels);
     check_array(&item->features);
     check_array(&item->embeddings);
+    check_array(&item->head_weights);
+    for (int64_t i = 0; i < item->row_span_count; i++)
+        require(item->row_spans[i].begin >= 0 && item->row_spans[i].end >= 0);
     require(item->top_k_tokens >= 0 && item->keep_ns >= 0);
     for (int64_t i = 0; i < item->span_count; i++)
         require(item->spans[i].begin >= 0 && item->spans[i].end >= 0);
