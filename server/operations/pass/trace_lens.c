@@ -3,28 +3,51 @@
 
 #include <string.h>
 
+/* Targets in the order of their rows: those of row r are targets[first[r]] to targets[first[r + 1]
+ * - 1], each before those that came after it. */
+struct by_row {
+    int64_t *first, *targets;
+};
+
+static bool sort_targets(const struct trace_item *item, int64_t length, struct by_row *by_row,
+                         struct arena *arena, struct fault *fault)
+{
+    by_row->first = arena_calloc(arena, (size_t)length + 2, sizeof *by_row->first);
+    by_row->targets = arena_calloc(arena, (size_t)item->target_count, sizeof *by_row->targets);
+    if (!by_row->first || !by_row->targets)
+        return fault_no_memory(fault);
+    int64_t *next = by_row->first + 1; /* where the next target of a row goes */
+    for (int64_t t = 0; t < item->target_count; t++)
+        next[item->scores[item->targets[t].score].row + 1]++;
+    for (int64_t row = 0; row < length; row++)
+        next[row + 1] += next[row];
+    for (int64_t t = 0; t < item->target_count; t++)
+        by_row->targets[next[item->scores[item->targets[t].score].row]++] = t;
+    return true;
+}
+
 /* The targets at each of the positions. */
 static bool list_scores(const struct trace_item *item, struct trace_lens *lens, struct arena *arena,
                         struct fault *fault)
 {
-    int64_t most = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        lens->score_count = 0;
-        for (int64_t p = 0; p < lens->tokens.count; p++)
-            for (int64_t t = 0; t < item->target_count; t++) {
-                const struct trace_score *score = &item->scores[item->targets[t].score];
-                if (score->row != lens->tokens.positions[p])
-                    continue;
-                if (lens->scores)
-                    lens->scores[lens->score_count] =
-                        (struct trace_score){ .row = p, .id = score->id };
-                lens->score_count++;
-            }
-        most = lens->score_count;
-        if (!lens->scores)
-            lens->scores = arena_calloc(arena, (size_t)most, sizeof *lens->scores);
-        if (!lens->scores)
-            return fault_no_memory(fault);
+    const int64_t length = item->streams[item->model->forward->stream_count - 1].length;
+    struct by_row by_row;
+    if (!sort_targets(item, length, &by_row, arena, fault))
+        return false;
+    for (int64_t p = 0; p < lens->tokens.count; p++) {
+        const int64_t *first = by_row.first + lens->tokens.positions[p];
+        lens->score_count += first[1] - first[0];
+    }
+    lens->scores = arena_calloc(arena, (size_t)lens->score_count, sizeof *lens->scores);
+    if (!lens->scores)
+        return fault_no_memory(fault);
+    int64_t count = 0;
+    for (int64_t p = 0; p < lens->tokens.count; p++) {
+        const int64_t *first = by_row.first + lens->tokens.positions[p];
+        for (int64_t i = first[0]; i < first[1]; i++)
+            lens->scores[count++] = (struct trace_score){
+                .row = p, .id = item->scores[item->targets[by_row.targets[i]].score].id
+            };
     }
     return true;
 }
