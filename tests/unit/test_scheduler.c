@@ -17,7 +17,9 @@ struct counted_job {
     atomic_int wrong_stage;
     atomic_int done_count;
     enum job_outcome outcome;
-    atomic_bool hold;            /* tasks of stage 1 wait while it is set */
+    atomic_bool hold;  /* tasks of stage 1 wait while it is set */
+    atomic_bool spins; /* they compute meanwhile, for so much CPU time: */
+    _Atomic int64_t spun_ns;
     bool single;                 /* stage 1 has one task */
     struct counted_job *watched; /* was it over when this job was? */
     bool watched_was_over;
@@ -38,8 +40,12 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
     atomic_fetch_add(&counted->runs[stage][task], 1);
     if (atomic_load(&counted->in_stage) != stage)
         atomic_fetch_add(&counted->wrong_stage, 1);
-    while (stage == 1 && atomic_load(&counted->hold))
-        usleep(200);
+    const int64_t begun_ns = clock_thread_ns();
+    while (stage == 1 && atomic_load(&counted->hold)) {
+        atomic_store(&counted->spun_ns, clock_thread_ns() - begun_ns);
+        if (!atomic_load(&counted->spins))
+            usleep(200);
+    }
 }
 
 static void done(struct job *job, enum job_outcome outcome)
@@ -112,9 +118,10 @@ TEST(a_short_job_passes_a_long_one)
     while (atomic_load(&long_job.runs[1][0]) == 0)
         usleep(100);
     assert_true(scheduler_submit(scheduler, &short_job.job));
-    /* Who has used less time goes first, by the clock: the long job has used more than the short
-     * one may lose where others take its CPU. */
-    usleep(100000);
+    /* Who has used less CPU time goes first: the long job has used more than the short one can. */
+    atomic_store(&long_job.spins, true);
+    while (atomic_load(&long_job.spun_ns) < 100000000)
+        usleep(1000);
     atomic_store(&long_job.hold, false);
     wait_done(&short_job);
     wait_done(&long_job);
