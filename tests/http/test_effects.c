@@ -4,6 +4,7 @@
 #include "answer.h"
 #include "effects_client.h"
 #include "fixture.h"
+#include "tensor_body.h"
 #include "test.h"
 #include "traced_families.h"
 #include "traced_model.h"
@@ -269,6 +270,41 @@ TEST(nothing_changes)
                                 "{\"model\":\"llama\"," TOKENS
                                 ",\"metric\":{\"token\":7},\"each\":\"heads\",\"layers\":[]}");
     answer_expect(answer, "effects", "[]", 0);
+    cJSON_Delete(answer);
+}
+
+/* The same numbers in a file, of a request in a file. */
+TEST(files)
+{
+    static const int64_t IDS[] = { 3, 17, 9, 22, 31, 8 };
+    struct tensor_body body = { .used = 0 };
+    cJSON *answer = answer_post(&client, PATH,
+                                "{\"model\":\"llama\"," TOKENS
+                                ",\"metric\":{\"token\":7},\"each\":\"heads\",\"top_k_tokens\":2}");
+    tensor_body_add(&body, "tokens", "I64", "[6]", IDS, sizeof IDS);
+    struct http_response response = tensor_body_post(
+        &client, PATH, &body,
+        "{\"model\":\"llama\",\"metric\":\"{\\\"token\\\":7}\",\"each\":\"\\\"heads\\\"\","
+        "\"top_k_tokens\":\"2\"}",
+        0, "application/x-safetensors");
+    cJSON *header = tensor_body_header(&response);
+    const float *effects = tensor_body_find(&response, header, "effects", "F32", "[3,4]");
+    const int64_t *ids = tensor_body_find(&response, header, "predictions.ids", "I64", "[3,4,2]");
+    tensor_body_find(&response, header, "predictions.logprobs", "F32", "[3,4,2]");
+    tensor_body_find(&response, header, "base.value", "F32", "[]");
+    for (int i = 0; i < 12; i++) {
+        float effect;
+        int64_t id;
+        memcpy(&effect, effects + i, sizeof effect);
+        memcpy(&id, ids + 2 * i, sizeof id);
+        const cJSON *of_layer = cJSON_GetArrayItem(member(answer, "effects"), i / 4);
+        const cJSON *predicted = cJSON_GetArrayItem(member(answer, "predictions"), i / 4);
+        const cJSON *token = cJSON_GetArrayItem(cJSON_GetArrayItem(predicted, i % 4), 0);
+        assert_true(effect == (float)cJSON_GetNumberValue(cJSON_GetArrayItem(of_layer, i % 4)));
+        assert_int_equal(id, member(token, "id")->valueint);
+    }
+    cJSON_Delete(header);
+    http_response_free(&response);
     cJSON_Delete(answer);
 }
 

@@ -129,17 +129,69 @@ TEST(refusals_of_other_models)
     refuse("\"model\":\"none\",\"tokens\":[3,17,9]", &NO_MODEL);
 }
 
+/* A request over so many tokens. The caller frees it. */
+static char *long_body(int tokens, const char *members)
+{
+    struct request_text body = { .data = NULL };
+    request_text_add(&body, "{\"model\":\"llama\"," TOKEN ",%s,\"tokens\":[1", members);
+    for (int i = 1; i < tokens; i++)
+        request_text_add(&body, ",1");
+    request_text_add(&body, "]}");
+    return body.data;
+}
+
+#define ROWS_OF_LAYERS "\"each\":{\"rows_of_layers\":true}"
+
 /* 22 000 rows of each of 3 layers. */
 TEST(too_many_variants)
 {
-    struct request_text body = { .data = NULL };
-    request_text_add(&body, "{\"model\":\"llama\"," TOKEN
-                            ",\"each\":{\"rows_of_layers\":true},\"tokens\":[1");
-    for (int i = 1; i < 22000; i++)
-        request_text_add(&body, ",1");
-    request_text_add(&body, "]}");
-    answer_refused(&client, PATH, body.data, 400, "option", "/each");
-    free(body.data);
+    char *body = long_body(22000, ROWS_OF_LAYERS);
+    answer_refused(&client, PATH, body, 400, "option", "/each");
+    free(body);
+}
+
+TEST(answers_that_are_too_large)
+{
+    char *body = long_body(20000, ROWS_OF_LAYERS ",\"top_k_tokens\":40");
+    answer_refused(&client, PATH, body, 413, "answer_too_large", NULL);
+    free(body);
+}
+
+/* What one request may take is asked for before anything is computed. */
+TEST(memory)
+{
+    assert_int_equal(fixture_stop(NULL), 0);
+    fixture_serve("--models", directory, "--memory-max", "4MiB");
+    char *small = long_body(20, "\"each\":\"heads\""),
+         *large = long_body(9000, "\"each\":\"heads\"");
+    cJSON_Delete(answer_post(&client, PATH, small));
+    answer_refused(&client, PATH, large, 413, "too_large", NULL);
+    assert_true(answer_metric(&client, "attnd_memory_in_flight_bytes") == 0);
+    cJSON_Delete(answer_post(&client, PATH, small));
+    free(small);
+    free(large);
+}
+
+/* A sweep of 6000 passes over 2000 tokens takes far longer than any test: it ends only because
+ * its client is gone. */
+TEST(a_client_that_leaves)
+{
+    char head[256], *body = long_body(2000, ROWS_OF_LAYERS);
+    struct http_raw raw;
+    assert_int_equal(fixture_stop(NULL), 0);
+    fixture_serve("--models", directory, "--timeout", "3600s");
+    snprintf(head, sizeof head,
+             "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n"
+             "Content-Type: application/json\r\nX-Timeout-Ms: 100000000\r\n\r\n",
+             PATH, strlen(body));
+    http_raw_connect(&raw, server.port);
+    assert_true(http_raw_send_text(&raw, head));
+    assert_true(http_raw_send_text(&raw, body));
+    answer_wait_for_metric(&client, "attnd_queue_jobs", 1, 1);
+    http_raw_close(&raw);
+    answer_wait_for_metric(&client, "attnd_queue_jobs", 0, 0);
+    answer_wait_for_metric(&client, "attnd_cancelled_total{reason=\"left_waiting\"}", 1, 1);
+    free(body);
 }
 
 ALL_TESTS(start, fixture_clear);
