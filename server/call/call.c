@@ -255,6 +255,12 @@ bool call_is_stopped(struct call *call)
     return call->exchange && scheduler_is_stopped(call->service->scheduler, &call->job);
 }
 
+void call_on_settled(struct call *call, void (*settle)(void *settled, bool is_delivered),
+                     void *settled)
+{
+    exchange_on_settled(call->exchange, settle, settled);
+}
+
 /* -------------------------------------------------------------- the handler -- */
 
 static const struct job_kind call_job = { stage_tasks, run, done };

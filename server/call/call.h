@@ -162,6 +162,11 @@ int64_t call_continue(struct call *call, int64_t count);
  * saves, one worker runs them all. */
 void call_share_stages(struct call *call, int64_t stages);
 
+/* In record: settle is called once, on the connection thread and when the call is gone, and is told
+ * whether the client had its whole answer. */
+void call_on_settled(struct call *call, void (*settle)(void *settled, bool is_delivered),
+                     void *settled);
+
 /* Whether the call was stopped: its client left, its deadline passed, or the daemon ends. For a
  * task of it that takes long. */
 bool call_is_stopped(struct call *call);

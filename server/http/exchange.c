@@ -160,6 +160,7 @@ void exchange_free(struct exchange *exchange)
         return;
     if (exchange->release)
         exchange->release(exchange->owner);
+    exchange_settle(exchange, false);
     free(exchange->body);
     free(exchange->answer.data);
     if (exchange->answer.release)
@@ -329,6 +330,20 @@ void exchange_reply_parts(struct exchange *exchange, int status, const char *con
     for (int i = 0; i < part_count; i++)
         exchange->answer.size += parts[i].size;
     answer(exchange, status, content_type);
+}
+
+void exchange_on_settled(struct exchange *exchange,
+                         void (*settle)(void *settled, bool is_delivered), void *settled)
+{
+    exchange->settle = settle;
+    exchange->settled = settled;
+}
+
+void exchange_settle(struct exchange *exchange, bool is_delivered)
+{
+    if (exchange->settle)
+        exchange->settle(exchange->settled, is_delivered);
+    exchange->settle = NULL;
 }
 
 void exchange_set_header_length(struct exchange *exchange, size_t length)

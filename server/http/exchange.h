@@ -127,11 +127,17 @@ struct exchange {
     void (*release)(void *owner);
     void *owner;
 
+    void (*settle)(void *settled, bool is_delivered); /* this and the next: see */
+    void *settled;                                    /* exchange_on_settled() */
+
     /* In the thread's list of exchanges that wait for something. */
     LIST_LINK(struct exchange) in_waiting;
     /* In the thread's list of parked exchanges that were answered. */
     struct exchange *next_answered;
 };
+
+/* Calls what exchange_on_settled() was given, if it was not called before. */
+void exchange_settle(struct exchange *exchange, bool is_delivered);
 
 /* Takes the client's id where it is 1 to 128 visible ASCII characters without quotes and
  * backslashes; otherwise makes an id. */

@@ -395,6 +395,7 @@ void http_on_completed(void *context, struct MHD_Connection *connection, void **
     const int64_t duration_ns = clock_now_ns() - exchange->started_ns;
     if (exchange->audit_levels)
         exchange_audit(exchange);
+    exchange_settle(exchange, !cancelled);
     if (cancelled) {
         connection_metrics_cancelled(why);
         exchange->record.fault = FAULT_LEFT;

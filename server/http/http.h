@@ -241,6 +241,11 @@ void exchange_reply_parts(struct exchange *exchange, int status, const char *con
                           const struct byte_slice *parts, int part_count,
                           void (*release)(void *owner), void *owner);
 
+/* Before the reply: settle is called once, on the connection thread, when the exchange ends, and is
+ * told whether the client had its whole answer. */
+void exchange_on_settled(struct exchange *exchange,
+                         void (*settle)(void *settled, bool is_delivered), void *settled);
+
 /* Whether an answer of so many bytes should be packed. *is_required: the client does not take it
  * unpacked. */
 bool exchange_packs(const struct exchange *exchange, size_t bytes, bool *is_required);

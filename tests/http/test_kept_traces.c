@@ -413,6 +413,29 @@ TEST(deleted)
     http_response_free(&response);
 }
 
+/* A client that leaves before it has its answer knows no id, so nobody would end the trace: it goes
+ * with the client. The answer is longer than what lies between the daemon and a client that reads
+ * nothing. */
+TEST(answer_that_is_not_delivered)
+{
+    static const char KEPT[] = "attnd_traces_kept";
+    const double before = answer_metric(&client, KEPT);
+    char *body = word_model_request(900, ",\"keep\":\"1h\""), head[256];
+    snprintf(head, sizeof head,
+             "POST /v1/trace HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n"
+             "Content-Type: application/json\r\n\r\n",
+             strlen(body));
+    struct http_raw raw;
+    http_raw_connect(&raw, server.port);
+    assert_true(http_raw_send_text(&raw, head));
+    assert_true(http_raw_send_text(&raw, body));
+    answer_wait_for_metric(&client, KEPT, before + 1, before + 1);
+    answer_wait_for_metric(&client, "attnd_queue_jobs", 0, 0); /* it is on its way */
+    http_raw_close(&raw);
+    answer_wait_for_metric(&client, KEPT, before, before);
+    free(body);
+}
+
 static int start(void **state)
 {
     fixture_make_directory(state);

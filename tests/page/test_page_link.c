@@ -1,6 +1,8 @@
 /* test_page_link.c - a link holds the whole view: opened in a new browser it shows the same pixels.
  */
+#include "answer.h"
 #include "explorer.h"
+#include "fixture.h"
 #include "test.h"
 
 static void expect_same_in_new_browser(void)
@@ -14,6 +16,21 @@ static void expect_same_in_new_browser(void)
     free(picture);
     free(other);
     free(link);
+}
+
+/* Inputs that follow each other faster than they are looked at leave one kept trace, and a page
+ * that is left leaves none. */
+TEST(traces_are_given_back)
+{
+    explorer_begin();
+    explorer_open(EXPLORER_TEXT);
+    browser_do(&browser, "return (async () => { for (let i = 0; i < 20; i++) {"
+                         "  location.hash = `model=stories260K&text=${'Once upon a time '.repeat("
+                         "20 + i)}`; await new Promise((go) => setTimeout(go, 20)); } })()");
+    explorer_settle();
+    answer_wait_for_metric(&client, "attnd_traces_kept", 1, 1);
+    browser_go(&browser, "about:blank");
+    answer_wait_for_metric(&client, "attnd_traces_kept", 0, 0);
 }
 
 TEST(each_view)

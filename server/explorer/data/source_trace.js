@@ -9,6 +9,7 @@ import { traceRequest } from './trace_body.js';
 import { layersOf, patchesOf, pictureOf } from './trace_layers.js';
 
 const KEEP = '30m';
+const LATE_MS = 500;
 const CELLS_SIDE_MAX = 4096;                     /* of one answer, along each side */
 
 /* The daemon gets back what a page that is left held. A browser may bring the page back as it was: then the traces are
@@ -27,10 +28,21 @@ export async function openTrace(input, signal, { shown = null, title = null } = 
     return new TraceSource(input, answer.trace, { layers, picture, title, url: shown?.url ?? null });
 }
 
+/* A signal that follows another one after a moment: an answer that is on its way arrives, and the trace that it names is
+ * given back. The daemon drops a trace whose answer does not arrive. */
+function lateSignal(signal) {
+    const late = new AbortController();
+    signal?.addEventListener('abort', () => setTimeout(() => late.abort(), LATE_MS), { once: true });
+    if (signal?.aborted)
+        late.abort();
+    return late.signal;
+}
+
 /* Makes a trace and asks what it keeps; one that nobody will look at is given back at once. */
 async function makeTrace(input, signal) {
-    const answer = await sendForJson(traceRequest(input, { outputs: [], keep: KEEP }), signal);
+    const answer = await sendForJson(traceRequest(input, { outputs: [], keep: KEEP }), lateSignal(signal));
     try {
+        signal?.throwIfAborted();
         return { answer, kept: await getJson(`v1/traces/${answer.trace}`, signal) };
     } catch (error) {
         drop(answer.trace);

@@ -184,6 +184,8 @@ static void trace_record(struct call *call, struct request_record *record)
     for (int64_t i = 0; i < request->attention.item_count; i++)
         request->attention.items[i].fault = request->items[i].fault;
     infer_statistics_record(record, &request->attention, &call->cost);
+    if (call->fault.code == FAULT_NONE)
+        trace_keep_watch(request, call->service->kept, call);
 }
 
 static void trace_drop(struct call *call)

@@ -1,6 +1,9 @@
 /* trace_keep.c - what the items of a request keep, from their plans to their ids. */
 #include "operations/pass/trace_plan.h"
 
+#include "call/call.h"
+
+#include <stdlib.h>
 #include <string.h>
 
 /* The stream that a layer's keys are of. */
@@ -206,6 +209,38 @@ bool trace_keep_publish(struct trace_request *request, struct kept_store *store,
             return false;
     }
     return true;
+}
+
+/* Ids of what an answer names. */
+struct named {
+    struct kept_store *store;
+    int64_t count;
+    char ids[][TRACE_ID_MAX + 1];
+};
+
+static void settle_named(void *settled, bool is_delivered)
+{
+    struct named *named = settled;
+    for (int64_t i = 0; i < named->count && !is_delivered; i++)
+        kept_store_end(named->store, named->ids[i]);
+    free(named);
+}
+
+void trace_keep_watch(const struct trace_request *request, struct kept_store *store,
+                      struct call *call)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < request->item_count; i++)
+        count += request->items[i].kept[0] != '\0';
+    struct named *named =
+        count > 0 ? malloc(sizeof *named + (size_t)count * sizeof named->ids[0]) : NULL;
+    if (!named)
+        return; /* without memory they stay until their time is over */
+    *named = (struct named){ .store = store };
+    for (int64_t i = 0; i < request->item_count; i++)
+        if (request->items[i].kept[0])
+            text_copy(named->ids[named->count++], TRACE_ID_MAX + 1, request->items[i].kept);
+    call_on_settled(call, settle_named, named);
 }
 
 void trace_keep_drop(struct trace_request *request, struct kept_store *store, bool has_failed)

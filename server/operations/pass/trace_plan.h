@@ -133,6 +133,13 @@ bool trace_keep_publish(struct trace_request *request, struct kept_store *store,
  * knows its id. May be called twice. */
 void trace_keep_drop(struct trace_request *request, struct kept_store *store, bool has_failed);
 
+struct call;
+
+/* Ends what was published where the answer of the call does not reach its client, who then knows no
+ * id. Before the reply. */
+void trace_keep_watch(const struct trace_request *request, struct kept_store *store,
+                      struct call *call);
+
 /* Releases models and the arena. */
 void trace_request_free(struct trace_request *request);
 
