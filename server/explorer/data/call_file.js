@@ -12,6 +12,8 @@ const CALL_FIELDS = ['causal', 'window_left', 'window_right', 'past_len', 'kv_of
 const TRACE_TENSORS = ['pixels', 'features', 'embeddings'];
 const NAMES = ['model', 'layer'];
 const UNUSED = ['outputs', 'weight_map', 'format'];  /* the page asks for what it shows */
+/* Names of weights that were computed elsewhere: drawn as query and key they would be a wrong map that looks right. */
+const WEIGHTS = /(^|[._])(weights|attentions?|attn_weights|attention_probs)$/i;
 const JSON_BYTES_MAX = 64 << 20;                 /* read, numbers of JSON take many times their bytes */
 const AXES_MAX = 4;
 const FLOATS = { F64: Float64Array, F32: Float32Array };
@@ -123,6 +125,9 @@ function withoutBatch(name, { dtype, shape, values }) {
 
 /* The only array of a file. Those that a trace answered as layers.N.inputs are rows that enter layer N. */
 function rowsOf([name, tensor], fields) {
+    if (WEIGHTS.test(name))
+        throw fileFault(`'${name}' says that it holds weights, and maps are drawn from query and key. Drop these, or `
+            + 'give the array another name where it holds rows.');
     const layer = /^layers\.(\d+)\.inputs$/.exec(name)?.[1];
     return { kind: 'rows', rows: withoutBatch(name || 'the array', asFloats(tensor)),
         layer: layer === undefined ? fields.layer ?? null : Number(layer), model: fields.model ?? null, fields };
