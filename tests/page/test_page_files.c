@@ -57,7 +57,7 @@ TEST(weights_are_not_drawn_as_queries)
 {
     static const char WEIGHTS[] = "{\"weights\":[[[1,0],[0.5,0.5]]]}";
     begin();
-    explorer_open("");
+    explorer_open("%s", "");
     give("weights.json", WEIGHTS, sizeof WEIGHTS - 1);
     browser_expect(&browser, "document.querySelector('main').textContent.includes("
                              "\"'weights' says that it holds weights\")");

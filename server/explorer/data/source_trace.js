@@ -9,7 +9,7 @@ import { traceRequest } from './trace_body.js';
 import { layersOf, patchesOf, pictureOf } from './trace_layers.js';
 
 const KEEP = '30m';
-const LATE_MS = 500;
+const LATE_MS = 3000;
 const CELLS_SIDE_MAX = 4096;                     /* of one answer, along each side */
 
 /* The daemon gets back what a page that is left held. A browser may bring the page back as it was: then the traces are
