@@ -195,8 +195,7 @@ void effect_say(const struct call *call, struct writer *writer)
 {
     const struct effects *job = effects_of(call);
     writer->kind->string(writer, "model", effect_base(job)->model->name);
-    if (job->asked.by != EFFECT_LEAVE_OUT)
-        say_integers(writer, "layers", job->layers, job->layer_count);
+    say_integers(writer, "layers", job->layers, job->layer_count);
     if (job->asked.each == EFFECT_ROWS_OF_LAYERS)
         say_integers(writer, "rows", job->edits[0].row_list, job->edits[0].row_count);
     if (is_span(job))

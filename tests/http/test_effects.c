@@ -132,6 +132,7 @@ TEST(spans_left_out)
     const float base = (float)cJSON_GetNumberValue(member(member(answer, "base"), "value"));
     assert_true(cJSON_IsTrue(member(answer, "moved")));
     answer_expect(answer, "spans", "[[0,2],[4,4],[4,6]]", 0);
+    answer_expect(answer, "layers", "[0,1,2]", 0);
     for (int i = 0; i < 3; i++) {
         char members[400];
         snprintf(members, sizeof members,
