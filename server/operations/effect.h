@@ -18,7 +18,8 @@ enum {
     EFFECT_WAVE_VARIANTS = 256,
     EFFECT_WAVE_LOGITS = 1 << 22,
     EFFECT_WAVE_BYTES = 128 << 20,
-    EFFECT_EDITS = 2, /* of a variant, beside the common ones */
+    EFFECT_EDITS = 2,             /* of a variant, beside the common ones */
+    EFFECT_CUT_NUMBERS = 1 << 26, /* that are read, of edits, for all texts without a span */
 };
 
 #define EFFECT_EACH_MAP(X)                                                                         \
@@ -80,7 +81,7 @@ struct effects {
     struct effect_list *lists;
     int64_t list_count;
     int64_t variant_count;
-    size_t wave_bytes;
+    size_t cut_bytes; /* of a text without a span, and its edits, at most */
 
     int64_t position;
     struct attn_row_sums base_sums; /* of the base pass' logits, for a divergence */

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+static const struct attn_map_range NONE = { 0, 0 };
+
 /* The stream that spans are of. */
 static int span_stream(const struct effects *job)
 {
@@ -59,7 +61,6 @@ static bool cut_stream(const struct effects *job, int stream, const struct attn_
 bool effect_cut(const struct effects *job, const struct attn_map_range *span,
                 struct trace_request *request, struct trace_item *item, struct fault *fault)
 {
-    static const struct attn_map_range NONE = { 0, 0 };
     const struct trace_item *base = effect_base(job);
     const int own = span_stream(job);
     *item = (struct trace_item){ .at = -1,
@@ -103,8 +104,9 @@ static bool check_span(const struct effects *job, int64_t i, struct fault *fault
                            i, length);
 }
 
-/* Whether the common edits fit the text without the span. */
-static bool check_edits(const struct effects *job, int64_t i, struct fault *fault)
+/* Plans the text without the span, whether the common edits fit it. bytes: what it takes. */
+static bool try_cut(const struct effects *job, const struct attn_map_range *span, size_t *bytes,
+                    struct fault *fault)
 {
     struct arena arena;
     struct trace_item item;
@@ -114,10 +116,28 @@ static bool check_edits(const struct effects *job, int64_t i, struct fault *faul
                                      .kept = job->request.kept,
                                      .key = job->request.key };
     arena_init(&arena, job->call->limits.scratch_bytes_max);
-    const bool fits = effect_cut(job, &job->edits[0].hidden[i], &request, &item, fault);
+    const bool fits = effect_cut(job, span, &request, &item, fault);
+    *bytes = arena.used;
     edits_release(item.edits, item.planned_edit_count);
     arena_free(&arena);
     return fits;
+}
+
+/* The common edits are planned for every text: their lists must not be too long for that. */
+static bool check_lists(const struct effects *job, struct fault *fault)
+{
+    int64_t numbers = 0;
+    for (int64_t i = 0; i < job->asked.edit_count; i++) {
+        const struct trace_edit *edit = &job->asked.edits[i];
+        numbers += edit->layers.count + edit->heads.count + edit->rows.count + edit->hide.count
+                   + edit->from_rows.count;
+    }
+    return numbers <= EFFECT_CUT_NUMBERS / job->edits[0].hidden_count
+           || fault_set_at(fault, "/edits", FAULT_TOO_LARGE,
+                           "the lists of edits have %" PRId64 " numbers and ranges, for each of "
+                           "%" PRId64 " spans that are left out; at most %d in all: send fewer "
+                           "spans, or shorter lists",
+                           numbers, job->edits[0].hidden_count, EFFECT_CUT_NUMBERS);
 }
 
 bool effect_check_cuts(struct effects *job, struct fault *fault)
@@ -126,9 +146,14 @@ bool effect_check_cuts(struct effects *job, struct fault *fault)
     if (!stream->tokens.tokens || stream->is_given)
         return fault_set_at(fault, "/by", FAULT_OPTION,
                             "leave_out leaves tokens out, and rows came without tokens");
-    for (int64_t i = 0; i < job->edits[0].hidden_count; i++)
+    const struct attn_map_range *spans = job->edits[0].hidden;
+    const int64_t count = job->edits[0].hidden_count;
+    size_t bytes;
+    if (count > 0 && !check_lists(job, fault))
+        return false;
+    for (int64_t i = 0; i < count; i++)
         if (!check_span(job, i, fault)
-            || (job->asked.edit_count > 0 && !check_edits(job, i, fault)))
+            || (job->asked.edit_count > 0 && !try_cut(job, &spans[i], &bytes, fault)))
             return false;
-    return true;
+    return count == 0 || try_cut(job, &NONE, &job->cut_bytes, fault);
 }

@@ -15,6 +15,13 @@ struct effect_price {
     size_t bytes; /* of the pass that takes most */
 };
 
+/* What the pass that is there takes when it runs: the items of waves then have texts and edits of
+ * their own, where tokens are left out. */
+static size_t pass_bytes(const struct effects *job)
+{
+    return job->arena.used + (size_t)job->wave.item_count * job->cut_bytes;
+}
+
 /* Adds the pass that is there, so many times, and ends it. */
 static void add_pass(struct effects *job, const struct attn_work *work, int64_t times,
                      struct effect_price *price)
@@ -23,8 +30,9 @@ static void add_pass(struct effects *job, const struct attn_work *work, int64_t 
     const double *parts = (const double *)work;
     for (size_t i = 0; i < sizeof *work / sizeof *sums; i++)
         sums[i] += parts[i] * (double)times;
+    const size_t bytes = pass_bytes(job);
     price->steps += (double)pass_step_count(job->pass) * (double)times;
-    price->bytes = job->arena.used > price->bytes ? job->arena.used : price->bytes;
+    price->bytes = bytes > price->bytes ? bytes : price->bytes;
     effect_pass_end(job);
 }
 
@@ -60,12 +68,14 @@ static int64_t first_wave(const struct effects *job, const struct effect_list *l
 static bool price_list(struct effects *job, struct effect_list *list, struct effect_price *price,
                        struct fault *fault)
 {
+    const size_t given = job->call->limits.scratch_bytes_max / 2; /* the rest is the request's */
+    const size_t most = given < EFFECT_WAVE_BYTES ? given : EFFECT_WAVE_BYTES;
     struct attn_work work;
     for (list->wave = first_wave(job, list); list->count > 0; list->wave = (list->wave + 1) / 2) {
         struct fault own = { .code = FAULT_NONE };
         work = (struct attn_work){ 0 };
         const bool made = effect_wave_begin(job, list, 0, list->wave, true, &work, &own);
-        if (made && (list->wave == 1 || job->arena.used <= EFFECT_WAVE_BYTES))
+        if (made && (list->wave == 1 || pass_bytes(job) <= most))
             break;
         effect_pass_end(job);
         if (list->wave == 1) {

@@ -134,6 +134,7 @@ static bool plan_edit(struct effects *job, const struct trace_edit *asked, struc
 {
     struct trace_item item = *effect_base(job);
     struct trace_edit edit = *asked;
+    edit.hides_apart = true; /* a variant each */
     item.edits = &edit;
     item.edit_count = 1;
     if (!trace_plan_edits(&job->request, &item, fault))

@@ -172,6 +172,41 @@ TEST(memory)
     free(large);
 }
 
+/* {"hide":[[0,1],...]} of so many ranges, and so many equal spans that are left out. */
+static char *cut_body(int spans, int ranges)
+{
+    struct request_text body = { .data = NULL };
+    request_text_add(&body, "{\"model\":\"llama\",\"tokens\":[3,17,9]," TOKEN
+                            ",\"by\":\"leave_out\",\"edits\":[{\"hide\":[[0,1]");
+    for (int i = 1; i < ranges; i++)
+        request_text_add(&body, ",[0,1]");
+    request_text_add(&body, "]}],\"each\":{\"spans\":[[0,1]");
+    for (int i = 1; i < spans; i++)
+        request_text_add(&body, ",[0,1]");
+    request_text_add(&body, "]}}");
+    return body.data;
+}
+
+/* Common edits are planned for every text without a span: waves have room for that too. */
+TEST(memory_of_edits_where_spans_are_left_out)
+{
+    assert_int_equal(fixture_stop(NULL), 0);
+    fixture_serve("--models", directory, "--memory-max", "16MiB");
+    char *body = cut_body(200, 10000);
+    cJSON *answer = answer_post(&client, PATH, body);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(answer, "effects")), 200);
+    assert_true(answer_metric(&client, "attnd_memory_in_flight_bytes") == 0);
+    cJSON_Delete(answer);
+    free(body);
+}
+
+TEST(lists_that_are_too_long_for_every_span)
+{
+    char *body = cut_body(8192, 8193);
+    answer_refused(&client, PATH, body, 413, "too_large", "/edits");
+    free(body);
+}
+
 /* A sweep of 6000 passes over 2000 tokens takes far longer than any test: it ends only because
  * its client is gone. */
 TEST(a_client_that_leaves)

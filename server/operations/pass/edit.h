@@ -92,6 +92,7 @@ struct trace_edit {
     int64_t head_count;
     const int64_t *row_list; /* [row_count], ascending, each once */
     int64_t row_count;
+    bool hides_apart; /* each range that was asked for stays one of hidden, in its place */
     const struct attn_map_range *hidden; /* [hidden_count], of keys */
     int64_t hidden_count;
     int64_t width;       /* of a row at the place; at head, of one head */

@@ -329,6 +329,31 @@ static bool plan_hidden_texts(const struct planning *planning, struct attn_map_r
     return true;
 }
 
+/* Makes of the hidden ranges the fewest that hide the same keys, at least one: a pass goes through
+ * them for every row, and a list may be longer than the keys are many. */
+static bool merge_hidden(const struct planning *planning, int64_t keys)
+{
+    struct trace_edit *edit = planning->edit;
+    bool *marked = plan_memory(planning, keys, sizeof *marked);
+    struct attn_map_range *merged = plan_memory(planning, keys / 2 + 1, sizeof *merged);
+    if (!marked || !merged)
+        return false;
+    for (int64_t i = 0; i < edit->hidden_count; i++)
+        memset(marked + edit->hidden[i].begin, true,
+               (size_t)(edit->hidden[i].end - edit->hidden[i].begin));
+    int64_t count = 0;
+    for (int64_t i = 0; i < keys; i++) {
+        if (!marked[i])
+            continue;
+        if (i == 0 || !marked[i - 1])
+            merged[count++].begin = i;
+        merged[count - 1].end = i + 1;
+    }
+    edit->hidden = merged;
+    edit->hidden_count = count > 0 ? count : 1;
+    return true;
+}
+
 static bool plan_hidden(const struct planning *planning)
 {
     struct trace_edit *edit = planning->edit;
@@ -344,7 +369,7 @@ static bool plan_hidden(const struct planning *planning)
         return false;
     edit->hidden = ranges;
     edit->hidden_count = count;
-    return true;
+    return edit->hides_apart || merge_hidden(planning, keys);
 }
 
 /* -------------------------------------------------------------------- numbers -- */
