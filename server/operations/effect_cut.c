@@ -58,6 +58,24 @@ static bool cut_stream(const struct effects *job, int stream, const struct attn_
     return true;
 }
 
+/* The common edits as they were asked for; kept rows are those that the base pass holds, whatever
+ * became of their trace. */
+static bool cut_edits(const struct effects *job, struct arena *arena, struct trace_item *item)
+{
+    const int64_t count = job->asked.edit_count;
+    struct trace_edit *edits = arena_calloc(arena, (size_t)count, sizeof *edits);
+    if (!edits)
+        return false;
+    for (int64_t i = 0; i < count; i++) {
+        struct kept_trace *source = effect_base(job)->edits[i].source;
+        edits[i] = job->asked.edits[i];
+        edits[i].source = source ? kept_trace_hold(source) : NULL;
+    }
+    item->edits = edits;
+    item->edit_count = item->planned_edit_count = count; /* held, so they are released */
+    return true;
+}
+
 bool effect_cut(const struct effects *job, const struct attn_map_range *span,
                 struct trace_request *request, struct trace_item *item, struct fault *fault)
 {
@@ -70,9 +88,7 @@ bool effect_cut(const struct effects *job, const struct attn_map_range *span,
                                  .features = base->features,
                                  .embeddings = base->embeddings,
                                  .has_layers = true,
-                                 .has_outputs = true,
-                                 .edits = job->asked.edits,
-                                 .edit_count = job->asked.edit_count };
+                                 .has_outputs = true };
     for (int s = 0; s < base->model->forward->stream_count; s++)
         if (base->streams[s].tokens.tokens
             && !cut_stream(job, s, s == own ? span : &NONE, request->arena, item))
@@ -80,7 +96,8 @@ bool effect_cut(const struct effects *job, const struct attn_map_range *span,
     item->narrow_row = job->position;
     if (own == head_stream(job) && span->end <= job->position)
         item->narrow_row -= span->end - span->begin;
-    return trace_plan_inputs(request, item, fault) && trace_plan_edits(request, item, fault);
+    return (cut_edits(job, request->arena, item) || fault_no_memory(fault))
+           && trace_plan_inputs(request, item, fault) && trace_plan_edits(request, item, fault);
 }
 
 /* ------------------------------------------------------------------------ faults -- */

@@ -207,6 +207,50 @@ TEST(lists_that_are_too_long_for_every_span)
     free(body);
 }
 
+/* 400 spans that are left out, beside an edit that takes a row of the kept trace. */
+static char *sweep_body(const char *trace)
+{
+    struct request_text members = { .data = NULL };
+    request_text_add(&members,
+                     "\"by\":\"leave_out\",\"edits\":[{\"at\":\"hidden_states\",\"layers\":[1],"
+                     "\"rows\":[-1],\"from\":{\"trace\":\"%s\",\"rows\":[0]}}],"
+                     "\"each\":{\"spans\":[[0,1]",
+                     trace);
+    for (int i = 1; i < 400; i++)
+        request_text_add(&members, ",[0,1]");
+    request_text_add(&members, "]}");
+    char *body = long_body(300, members.data);
+    free(members.data);
+    return body;
+}
+
+/* A sweep holds the kept rows that it has found: more than a mebibyte is reserved for waves only
+ * when it is planned. */
+TEST(a_trace_that_ends_in_a_sweep)
+{
+    static const char KEEP[] = "{\"model\":\"llama\",\"tokens\":[3],\"outputs\":[],"
+                               "\"keep\":\"5m\",\"states\":true}";
+    cJSON *kept = answer_post(&client, "/v1/trace", KEEP);
+    const char *trace = cJSON_GetStringValue(cJSON_GetObjectItem(kept, "trace"));
+    char path[128], *body = sweep_body(trace);
+    const struct http_request sweep = { .path = PATH, .body = body };
+    const struct http_request end = { .method = "DELETE", .path = path };
+    struct http_background background;
+    snprintf(path, sizeof path, "/v1/traces/%s", trace);
+    http_background_start(&background, server.port, &sweep);
+    answer_wait_for_metric(&client, "attnd_memory_in_flight_bytes", 1 << 20, 1e12);
+    struct http_response response = http_client_send(&client, &end);
+    assert_int_equal(response.status, 204);
+    http_response_free(&response);
+    response = http_background_join(&background);
+    cJSON *answer = answer_json(&response, 200);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(answer, "effects")), 400);
+    http_response_free(&response);
+    cJSON_Delete(answer);
+    cJSON_Delete(kept);
+    free(body);
+}
+
 /* A sweep of 6000 passes over 2000 tokens takes far longer than any test: it ends only because
  * its client is gone. */
 TEST(a_client_that_leaves)
