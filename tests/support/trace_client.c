@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "answer.h"
+#include "daemon.h"
 #include "edited_laws.h"
 #include "effects_client.h"
 #include "reading_client.h"
@@ -17,8 +18,16 @@ static const double SHARP_TOLERANCE = 5e-4;
 /* Of an edited pass, times 1 + its largest score. */
 static const double EDITED_TOLERANCE = 1e-5;
 
-/* Of a pass whose laws of edits are looked at: there are many traces. */
-enum { LAW_ROWS_MAX = 128 };
+/* Laws of edits and effects take some hundred passes, so they are held to models of few rows and
+ * layers. */
+enum { LAW_ROWS_MAX = 128, LAW_LAYERS_MAX = 12, LAW_LAYERS_OF_SLOW_MAX = 4 };
+
+static bool has_laws(const struct forward *want, int64_t rows)
+{
+    return rows <= LAW_ROWS_MAX
+           && want->layer_count
+                  <= (daemon_slowness() > 1 ? LAW_LAYERS_OF_SLOW_MAX : LAW_LAYERS_MAX);
+}
 
 /* Of the trace that is compared now. */
 static struct {
@@ -182,7 +191,7 @@ static void expect(struct http_client *client, const char *model, const char *fi
     reading_client_expect(client, model, fields, want, worst.weight_tolerance);
     if (want->first_layer == 0 && !worst.is_edited)
         expect_same_from_embeddings(client, model, fields, answer);
-    if (!worst.is_edited && want->final_hidden_states.count <= LAW_ROWS_MAX)
+    if (!worst.is_edited && has_laws(want, want->final_hidden_states.count))
         edited_laws_expect(client, model, fields);
     cJSON_Delete(answer);
 }
@@ -271,7 +280,7 @@ void trace_client_expect_predictions(struct http_client *client, const char *mod
                         probable.data + positions[i] * probable.columns, probable.columns);
     }
     print_message("%s: logprobs %.1e\n", model, worst.logarithm);
-    if (count > 0 && want->logits.count <= LAW_ROWS_MAX && !strstr(fields, "\"edits\""))
+    if (count > 0 && has_laws(want, want->logits.count) && !strstr(fields, "\"edits\""))
         effects_client_expect_kinds(client, model, fields, positions[0]);
     cJSON_Delete(answer);
 }
