@@ -260,7 +260,7 @@ TEST(client)
              "/usr/bin/python3 tests/deploy/python/page.py http://127.0.0.1:%d "
              "lib/python/README.md $(grep -l '^```python$' examples/*.md examples/*/*.md) 2>&1",
              daemon.port);
-    run(command);
+    run_once(command); /* pages speak of the package */
     daemon_stop(&daemon);
     daemon_directory_remove(models);
 }
