@@ -54,7 +54,6 @@ struct oip_call {
     const struct oip_trace_tensors *trace;    /* of a whole pass; NULL: none is asked for */
     struct oip_input inputs[OIP_TENSORS_MAX]; /* by slot */
     struct oip_sequence sequence;
-    struct format_body texts; /* of a whole pass: its parameters that are text of JSON */
 
     /* How the inputs were made into items. */
     int64_t batch; /* how many items the answer holds */
