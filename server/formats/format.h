@@ -51,8 +51,9 @@ bool format_json_message(const struct json_document *document, const cJSON *obje
                          struct arena *arena, struct message *message, struct fault *fault);
 
 /* Reads texts without types, which came in a place such as "__metadata__", into values of the
- * message, which has room for them. "format" is ignored: libraries that write such files add it
- * by themselves, and it means nothing here. */
+ * message, which has room for them. Their documents stay as long as those that the body has.
+ * "format" is ignored: libraries that write such files add it by themselves, and it means nothing
+ * here. */
 bool format_read_texts(struct format_body *body, const struct field_table *table, const char *place,
                        const struct safetensors_pair *pairs, int64_t count, struct message *message,
                        struct fault *fault);

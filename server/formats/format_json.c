@@ -120,9 +120,14 @@ bool format_read_texts(struct format_body *body, const struct field_table *table
                        const struct safetensors_pair *pairs, int64_t count, struct message *message,
                        struct fault *fault)
 {
-    body->documents = arena_calloc(body->arena, (size_t)count, sizeof *body->documents);
-    if (!body->documents)
+    const size_t own = (size_t)body->document_count;
+    struct json_document *documents =
+        arena_calloc(body->arena, own + (size_t)count, sizeof *documents);
+    if (!documents)
         return fault_no_memory(fault);
+    if (own > 0)
+        memcpy(documents, body->documents, own * sizeof *documents);
+    body->documents = documents;
     for (int64_t i = 0; i < count; i++) {
         if (strcmp(pairs[i].key, "format") == 0)
             continue;

@@ -296,40 +296,13 @@ static bool point_to_parameter(struct fault *fault)
     return false;
 }
 
-/* Documents of a text stay as long as the body's own. */
-static bool keep_documents(struct format_body *texts, struct format_body *form)
-{
-    const size_t own = (size_t)form->document_count, more = (size_t)texts->document_count;
-    struct json_document *all = arena_calloc(form->arena, own + more, sizeof *all);
-    if (!all) {
-        format_body_free(texts);
-        return false;
-    }
-    if (own > 0)
-        memcpy(all, form->documents, own * sizeof *all);
-    if (more > 0)
-        memcpy(all + own, texts->documents, more * sizeof *all);
-    form->documents = all;
-    form->document_count += texts->document_count;
-    return true;
-}
-
-/* Makes a message of the text. */
-static bool read_text(struct format_body *form, const struct field_table *table, const char *text,
-                      struct message *message, struct fault *fault)
-{
-    const struct safetensors_pair pair = { "edits", text, strlen("edits"), strlen(text) };
-    struct format_body texts = { .arena = form->arena, .memory = form->memory };
-    const bool is_read = format_read_texts(&texts, table, "parameters", &pair, 1, message, fault);
-    return (keep_documents(&texts, form) || fault_no_memory(fault)) && is_read;
-}
-
 static bool read_edits(struct call *call, struct trace_item *item, struct fault *fault)
 {
     const struct value *text = message_member(oip_call_of(call)->request.parameters, "edits");
     const struct field_table table = { .rows = field_find(&trace_fields, NAMED_AS_FIELDS, "edits"),
                                        .count = 1 };
     struct field_reader reader = { .arena = call->form.arena, .fault = fault };
+    struct safetensors_pair pair = { .key = "edits", .key_length = strlen("edits") };
     struct value edits;
     struct message message = { &edits, 0 };
     if (!text)
@@ -338,7 +311,9 @@ static bool read_edits(struct call *call, struct trace_item *item, struct fault 
         return fault_set_at(fault, "/parameters/edits", FAULT_TYPE,
                             "edits is %s; expected a string, the JSON text of a list of edits",
                             value_words(text));
-    return (read_text(&call->form, &table, text->string, &message, fault)
+    pair.value = text->string;
+    pair.value_length = strlen(text->string);
+    return (format_read_texts(&call->form, &table, "parameters", &pair, 1, &message, fault)
             && fields_read(&reader, &message, (struct field_target){ &table, item },
                            (struct field_target){ NULL, NULL }))
            || point_to_parameter(fault);
