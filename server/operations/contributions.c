@@ -1,23 +1,11 @@
 /* contributions.c - contributions of an item: a list of objects in text; tables of all targets in a
  * file of tensors. */
-#include "operations/contributions.h"
+#include "operations/say.h"
+#include "operations/trace.h"
 
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
-
-static void say_number(struct writer *writer, const char *name, const float *number)
-{
-    say_array(writer, name, number, ATTN_F32, 0, NULL);
-}
-
-static void say_id(struct writer *writer, const struct trace_item *item, int64_t id)
-{
-    const char *text = say_token_text(item->model->tokenizer, id);
-    writer->kind->integer(writer, "id", id);
-    if (text)
-        writer->kind->string(writer, "text", text);
-}
 
 /* --------------------------------------------------------------------- objects -- */
 
@@ -40,10 +28,10 @@ static void say_object(struct writer *writer, const struct trace_item *item,
 {
     writer->kind->object(writer, NULL);
     writer->kind->integer(writer, "position", contribution->row);
-    say_id(writer, item, contribution->id);
+    say_id(writer, item->model->tokenizer, contribution->id);
     if (contribution->against >= 0) {
         writer->kind->object(writer, "against");
-        say_id(writer, item, contribution->against);
+        say_id(writer, item->model->tokenizer, contribution->against);
         writer->kind->end(writer);
     }
     say_number(writer, "logit", &contribution->logit);

@@ -149,13 +149,7 @@ static const char *const BY[] = { [EFFECT_SCALE] = "scale",
                                   [EFFECT_LEAVE_OUT] = "leave_out" };
 
 static const struct field ROWS[] = {
-    { .name = "edits",
-      .kind = FIELD_LIST,
-      .flags = FIELD_BESIDE,
-      .offset = AT(edits),
-      .count = AT(edit_count),
-      .inner = &edit_fields,
-      .expected = "an edit, an object" },
+    EDITS_ROW(AT(edits), AT(edit_count)),
     { .name = "metric", .kind = FIELD_OWN, .own = read_metric, .has = AT(has_metric) },
     { .name = "each", .kind = FIELD_OWN, .own = read_each, .has = AT(has_each) },
     { .name = "by",

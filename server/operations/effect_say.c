@@ -35,23 +35,10 @@ size_t effect_answer_bytes(const struct effects *job)
 
 /* ------------------------------------------------------------------------- tokens -- */
 
-static void say_id(struct writer *writer, const struct effects *job, int64_t id)
-{
-    const char *text = say_token_text(effect_base(job)->model->tokenizer, id);
-    writer->kind->integer(writer, "id", id);
-    if (text)
-        writer->kind->string(writer, "text", text);
-}
-
-static void say_number(struct writer *writer, const char *name, const float *number)
-{
-    say_array(writer, name, number, ATTN_F32, 0, NULL);
-}
-
 static void say_score(struct writer *writer, const struct effects *job,
                       const struct trace_score *score)
 {
-    say_id(writer, job, score->id);
+    say_id(writer, effect_base(job)->model->tokenizer, score->id);
     say_number(writer, "logprob", &score->logprob);
     writer->kind->integer(writer, "rank", score->rank);
 }
@@ -62,7 +49,7 @@ static void say_tokens(struct writer *writer, const struct effects *job, const c
     writer->kind->list(writer, name);
     for (int64_t i = 0; i < job->predictions.candidates; i++) {
         writer->kind->object(writer, NULL);
-        say_id(writer, job, ids[i]);
+        say_id(writer, effect_base(job)->model->tokenizer, ids[i]);
         say_number(writer, "logprob", &logprobs[i]);
         writer->kind->end(writer);
     }

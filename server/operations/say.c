@@ -33,15 +33,25 @@ const char *say_token_text(const struct tokenizer *tokenizer, int64_t id)
                : NULL;
 }
 
+void say_number(struct writer *writer, const char *name, const float *number)
+{
+    say_array(writer, name, number, ATTN_F32, 0, NULL);
+}
+
+void say_id(struct writer *writer, const struct tokenizer *tokenizer, int64_t id)
+{
+    const char *text = say_token_text(tokenizer, id);
+    writer->kind->integer(writer, "id", id);
+    if (text)
+        writer->kind->string(writer, "text", text);
+}
+
 void say_token(struct writer *writer, const struct tokenizer *tokenizer, const struct token *token,
                bool has_pair)
 {
     const struct writer_kind *kind = writer->kind;
-    const char *text = say_token_text(tokenizer, token->id);
     kind->object(writer, NULL);
-    kind->integer(writer, "id", token->id);
-    if (text)
-        kind->string(writer, "text", text);
+    say_id(writer, tokenizer, token->id);
     if (token->is_of_text) {
         kind->integer(writer, "start", token->start);
         kind->integer(writer, "end", token->end);

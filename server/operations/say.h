@@ -1,7 +1,7 @@
 /* say.h - what the answers of several operations have in common, said to the writer of any format.
  *
- * All but say_fault() and say_end(), whose members are of the object that is open, say one member;
- * name is NULL in a list. */
+ * All but say_fault(), say_end() and say_id(), whose members are of the object that is open, say
+ * one member; name is NULL in a list. */
 #ifndef ATTND_SAY_H
 #define ATTND_SAY_H
 
@@ -20,6 +20,13 @@ void say_top_k(struct writer *writer, const char *name, const int64_t *indices, 
  * without a tokenizer (NULL) there is no text. */
 void say_token(struct writer *writer, const struct tokenizer *tokenizer, const struct token *token,
                bool has_pair);
+
+/* A float, with its digits. */
+void say_number(struct writer *writer, const char *name, const float *number);
+
+/* The members of an id: "id":1996,"text":"the", in the object that is open; without a tokenizer
+ * (NULL) no text. */
+void say_id(struct writer *writer, const struct tokenizer *tokenizer, int64_t id);
 
 /* The text of an id, as the vocabulary has it; NULL where the tokenizer, which may be NULL, has
  * none. */

@@ -1,7 +1,6 @@
 /* trace.c - reads traces from any format, and says their results to any. */
 #include "operations/trace.h"
 
-#include "operations/contributions.h"
 #include "operations/pass/trace_job.h"
 #include "operations/say.h"
 #include "operations/session/session_path.h"
@@ -98,20 +97,6 @@ static const char *final_name(const struct trace_item *item, int stream)
 
 /* ---------------------------------------------------------------- predictions -- */
 
-static void say_number(struct writer *writer, const char *name, const float *number)
-{
-    say_array(writer, name, number, ATTN_F32, 0, NULL);
-}
-
-/* The members of a token: its id, its text where the model has a tokenizer. */
-static void say_id(struct writer *writer, const struct trace_item *item, int64_t id)
-{
-    const char *text = say_token_text(item->model->tokenizer, id);
-    writer->kind->integer(writer, "id", id);
-    if (text)
-        writer->kind->string(writer, "text", text);
-}
-
 static void say_candidates(struct writer *writer, const struct trace_item *item,
                            const struct trace_predictions *predictions, int64_t number)
 {
@@ -119,7 +104,7 @@ static void say_candidates(struct writer *writer, const struct trace_item *item,
     for (int64_t k = 0; k < predictions->candidates; k++) {
         const int64_t i = number * predictions->candidates + k;
         writer->kind->object(writer, NULL);
-        say_id(writer, item, predictions->ids[i]);
+        say_id(writer, item->model->tokenizer, predictions->ids[i]);
         say_number(writer, "logprob", &predictions->logprobs[i]);
         if (predictions->differences)
             say_number(writer, "difference", &predictions->differences[i]);
@@ -198,7 +183,7 @@ static void say_predictions(struct writer *writer, const struct trace_item *item
 static void say_score(struct writer *writer, const struct trace_item *item, int64_t id,
                       const struct trace_score *score)
 {
-    say_id(writer, item, id);
+    say_id(writer, item->model->tokenizer, id);
     if (!score) {
         writer->kind->string(writer, "logprob", NULL);
         writer->kind->string(writer, "rank", NULL);
@@ -420,7 +405,7 @@ static void say_lens_objects(struct writer *writer, const struct trace_item *ite
             writer->kind->list(writer, "targets");
         for (; score < lens->score_count && lens->scores[score].row == i; score++) {
             writer->kind->object(writer, NULL);
-            say_id(writer, item, lens->scores[score].id);
+            say_id(writer, item->model->tokenizer, lens->scores[score].id);
             say_number(writer, "logprob", &lens->scores[score].logprob);
             writer->kind->integer(writer, "rank", lens->scores[score].rank);
             writer->kind->end(writer);

@@ -13,11 +13,20 @@ extern const struct field_table trace_fields, trace_input_fields, trace_other_fi
  * an item of a batch is its own; false for a fault of the whole body. */
 bool trace_fields_read(struct call *call, bool batch, struct fault *fault);
 
-/* edit_fields.c: the fields of one edit. */
+/* edit_fields.c: the fields of one edit; the row of a list of them, in a struct that has edits and
+ * their count at these offsets. */
 extern const struct field_table edit_fields;
+#define EDITS_ROW(EDITS, COUNT)                                                                    \
+    {                                                                                              \
+        .name = "edits", .kind = FIELD_LIST, .flags = FIELD_BESIDE, .offset = EDITS,               \
+        .count = COUNT, .inner = &edit_fields, .expected = "an edit, an object"                    \
+    }
 
 /* A list of strings that may have U+0000. */
 bool trace_read_byte_slices(struct field_reader *reader, const struct value *value,
                             const struct byte_slice **into, int64_t *count);
+
+/* contributions.c: the member "contributions"; nothing where none are asked for. */
+void contributions_say(struct writer *writer, const struct trace_item *item);
 
 #endif

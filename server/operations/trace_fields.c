@@ -256,13 +256,7 @@ static const struct field ROWS[] = {
       .inner = &trace_target_fields,
       .expected = "a target, an object" },
     { .name = "states", .kind = FIELD_BOOL, .offset = AT(states) },
-    { .name = "edits",
-      .kind = FIELD_LIST,
-      .flags = FIELD_BESIDE,
-      .offset = AT(edits),
-      .count = AT(edit_count),
-      .inner = &edit_fields,
-      .expected = "an edit, an object" },
+    EDITS_ROW(AT(edits), AT(edit_count)),
 };
 
 const struct field_table trace_fields = { .rows = ROWS,
