@@ -2,7 +2,7 @@
  * in test_trace_*.c, beside passes in double. */
 #include "answer.h"
 #include "fixture.h"
-#include "request_text.h"
+#include "stories_trace.h"
 #include "test.h"
 #include "traced_families.h"
 
@@ -10,20 +10,9 @@
 
 enum { LAYERS = 5, HEADS = 8 };
 
-#define PROMPT "{\"model\":\"stories260K\",\"tokens\":[1,403,407,261,378,400,296,5,402,280,263,271]"
 #define TARGETS                                                                                    \
     ",\"targets\":[{\"token\":280},{\"position\":3,\"token\":5,\"against\":\"▁c\"},{\"token\":"  \
     "280}]"
-
-static cJSON *trace(const char *more)
-{
-    struct request_text body = { .data = NULL };
-    request_text_add(&body, PROMPT);
-    request_text_add(&body, "%s}", more);
-    cJSON *answer = answer_post(&client, "/v1/trace", body.data);
-    free(body.data);
-    return answer;
-}
 
 static const cJSON *contribution_of(const cJSON *answer, int i)
 {
@@ -66,7 +55,7 @@ static void expect_sum(const cJSON *contribution)
 
 TEST(members)
 {
-    cJSON *answer = trace(",\"outputs\":[\"contributions\"],\"layers\":[2]" TARGETS);
+    cJSON *answer = stories_trace(",\"outputs\":[\"contributions\"],\"layers\":[2]" TARGETS);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(answer, "contributions")), 3);
     const cJSON *one = contribution_of(answer, 0), *two = contribution_of(answer, 1);
     answer_expect_members(one, "position,id,text,logit,embedding,bias,layers");
@@ -99,7 +88,7 @@ TEST(sums)
     for (int e = 0; e < 4; e++) {
         char more[600];
         snprintf(more, sizeof more, ",\"outputs\":[\"contributions\"]" TARGETS "%s", EDITS[e]);
-        cJSON *answer = trace(more);
+        cJSON *answer = stories_trace(more);
         for (int i = 0; i < 3; i++)
             expect_sum(contribution_of(answer, i));
         const cJSON *target = cJSON_GetArrayItem(cJSON_GetObjectItem(answer, "targets"), 1);
@@ -118,16 +107,17 @@ TEST(sums)
 /* Nothing else changes by a bit, and a batch answers what each request answers alone. */
 TEST(beside_others)
 {
-    cJSON *plain = trace(",\"outputs\":[\"lse\",\"hidden_states\",\"predictions\"]" TARGETS);
-    cJSON *both =
-        trace(",\"outputs\":[\"lse\",\"hidden_states\",\"predictions\",\"contributions\"]" TARGETS);
+    cJSON *plain =
+        stories_trace(",\"outputs\":[\"lse\",\"hidden_states\",\"predictions\"]" TARGETS);
+    cJSON *both = stories_trace(
+        ",\"outputs\":[\"lse\",\"hidden_states\",\"predictions\",\"contributions\"]" TARGETS);
     answer_expect_equal(plain, both, "layers");
     answer_expect_equal(plain, both, "predictions");
     answer_expect_equal(plain, both, "targets");
     answer_expect_equal(plain, both, "final_hidden_states");
     cJSON *answer = answer_post(
         &client, "/v1/trace/batch",
-        PROMPT TARGETS
+        STORIES_PROMPT TARGETS
         ",\"outputs\":[\"contributions\"],\"layers\":[],\"requests\":[{\"tokens\":[1,9,"
         "5,4]},{},{\"outputs\":[\"lse\"]},{\"edits\":[{\"scale\":0}],\"compare\":true}]}");
     answer_expect_equal(cJSON_GetArrayItem(cJSON_GetObjectItem(answer, "results"), 1), both,
@@ -167,7 +157,7 @@ TEST(session)
     cJSON *answer =
         answer_post(&client, "/v1/sessions/s/trace",
                     JSON({"tokens":[400,296,5,402,280,263,271],"outputs":["contributions"],"targets":[{"token":280}]}));
-    cJSON *whole = trace(",\"outputs\":[\"contributions\"],\"targets\":[{\"token\":280}]");
+    cJSON *whole = stories_trace(",\"outputs\":[\"contributions\"],\"targets\":[{\"token\":280}]");
     char *layers = cJSON_PrintUnformatted(cJSON_GetObjectItem(contribution_of(whole, 0), "layers"));
     answer_expect(contribution_of(answer, 0), "layers", layers, 1e-4);
     expect_sum(contribution_of(answer, 0));
@@ -178,12 +168,14 @@ TEST(session)
 
 TEST(faults)
 {
-    answer_refused(&client, "/v1/trace", PROMPT ",\"outputs\":[\"contributions\"]}", 400, "field",
-                   "/targets");
-    answer_refused(&client, "/v1/trace", PROMPT ",\"outputs\":[\"contributions\"],\"targets\":[]}",
-                   400, "field", "/targets");
+    answer_refused(&client, "/v1/trace", STORIES_PROMPT ",\"outputs\":[\"contributions\"]}", 400,
+                   "field", "/targets");
     answer_refused(&client, "/v1/trace",
-                   PROMPT ",\"outputs\":[\"contributions\"],\"targets\":[{\"token\":\"▁cake\"}]}",
+                   STORIES_PROMPT ",\"outputs\":[\"contributions\"],\"targets\":[]}", 400, "field",
+                   "/targets");
+    answer_refused(&client, "/v1/trace",
+                   STORIES_PROMPT
+                   ",\"outputs\":[\"contributions\"],\"targets\":[{\"token\":\"▁cake\"}]}",
                    400, "option", "/targets/0/token");
     answer_refused(&client, "/v1/trace",
                    JSON({"model":"clip","tokens":[3,4],"outputs":["contributions"]}), 400, "option",

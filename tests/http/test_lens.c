@@ -3,6 +3,7 @@
 #include "answer.h"
 #include "fixture.h"
 #include "request_text.h"
+#include "stories_trace.h"
 #include "tensor_body.h"
 #include "test.h"
 #include "traced_families.h"
@@ -11,26 +12,9 @@
 
 enum { LAYERS = 5, TOKENS = 12 };
 
-#define PROMPT "{\"model\":\"stories260K\",\"tokens\":[1,403,407,261,378,400,296,5,402,280,263,271]"
-
-static cJSON *trace(const char *more)
-{
-    struct request_text body = { .data = NULL };
-    request_text_add(&body, PROMPT);
-    request_text_add(&body, "%s}", more);
-    cJSON *answer = answer_post(&client, "/v1/trace", body.data);
-    free(body.data);
-    return answer;
-}
-
-static const cJSON *layer_of(const cJSON *answer, int layer)
-{
-    return cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(answer, "layers"), layer);
-}
-
 static const cJSON *lens_of(const cJSON *answer, int layer)
 {
-    return cJSON_GetObjectItemCaseSensitive(layer_of(answer, layer), "lens");
+    return cJSON_GetObjectItemCaseSensitive(stories_layer(answer, layer), "lens");
 }
 
 /* The last layer's is the prediction, to the bit, also of edited passes. */
@@ -49,7 +33,7 @@ TEST(last_layer)
             "\"targets\":[{\"token\":280},{\"position\":3,\"token\":5},{\"position\":4,"
             "\"token\":5},{\"position\":3,\"token\":9,\"against\":5}]%s",
             EDITS[e]);
-        cJSON *answer = trace(more);
+        cJSON *answer = stories_trace(more);
         const cJSON *lens = lens_of(answer, LAYERS - 1);
         const cJSON *targets = cJSON_GetObjectItemCaseSensitive(answer, "targets");
         static const int TARGETS_AT[3][2] = { { 1, 3 }, { 0, -1 }, { 1, 3 } };
@@ -86,14 +70,14 @@ TEST(last_layer)
  * other outputs keep their bits. */
 TEST(beside_others)
 {
-    cJSON *plain = trace(",\"outputs\":[\"hidden_states\",\"predictions\"]");
-    cJSON *both = trace(",\"outputs\":[\"hidden_states\",\"predictions\",\"lens\"]");
-    cJSON *one = trace(",\"outputs\":[\"lens\"],\"layers\":[2]");
+    cJSON *plain = stories_trace(",\"outputs\":[\"hidden_states\",\"predictions\"]");
+    cJSON *both = stories_trace(",\"outputs\":[\"hidden_states\",\"predictions\",\"lens\"]");
+    cJSON *one = stories_trace(",\"outputs\":[\"lens\"],\"layers\":[2]");
     assert_true(cJSON_Compare(lens_of(one, 0), lens_of(both, 2), true));
     answer_expect_equal(plain, both, "predictions");
     answer_expect_equal(plain, both, "final_hidden_states");
     for (int l = 0; l < LAYERS; l++) {
-        answer_expect_equal(layer_of(plain, l), layer_of(both, l), "hidden_states");
+        answer_expect_equal(stories_layer(plain, l), stories_layer(both, l), "hidden_states");
         answer_expect_members(cJSON_GetArrayItem(lens_of(both, l), 0), "position,tokens");
         assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(
                              cJSON_GetArrayItem(lens_of(both, l), 0), "tokens")),
@@ -102,22 +86,22 @@ TEST(beside_others)
     cJSON_Delete(one);
     cJSON_Delete(both);
     cJSON_Delete(plain);
-    one = trace(",\"outputs\":[\"lens\"],\"layers\":[]");
+    one = stories_trace(",\"outputs\":[\"lens\"],\"layers\":[]");
     answer_expect(one, "layers", "[]", 0);
     cJSON_Delete(one);
-    one = trace(",\"outputs\":[\"lens\"],\"layers\":[1],\"positions\":[]");
-    answer_expect(layer_of(one, 0), "lens", "[]", 0);
+    one = stories_trace(",\"outputs\":[\"lens\"],\"layers\":[1],\"positions\":[]");
+    answer_expect(stories_layer(one, 0), "lens", "[]", 0);
     cJSON_Delete(one);
 }
 
 TEST(batch)
 {
-    cJSON *alone = trace(",\"outputs\":[\"lens\"]");
+    cJSON *alone = stories_trace(",\"outputs\":[\"lens\"]");
     cJSON *answer =
         answer_post(&client, "/v1/trace/batch",
-                    PROMPT ",\"outputs\":[\"lens\"],\"requests\":[{\"tokens\":[1,9]},{},"
-                           "{\"outputs\":[\"predictions\"],\"edits\":[{\"scale\":0}],"
-                           "\"compare\":true},{}]}");
+                    STORIES_PROMPT ",\"outputs\":[\"lens\"],\"requests\":[{\"tokens\":[1,9]},{},"
+                                   "{\"outputs\":[\"predictions\"],\"edits\":[{\"scale\":0}],"
+                                   "\"compare\":true},{}]}");
     const cJSON *results = cJSON_GetObjectItem(answer, "results");
     assert_true(cJSON_Compare(cJSON_GetArrayItem(results, 1), alone, true));
     assert_true(cJSON_Compare(cJSON_GetArrayItem(results, 3), alone, true));
@@ -137,7 +121,7 @@ TEST(session)
     cJSON *answer = answer_post(
         &client, "/v1/sessions/s/trace",
         JSON({"tokens":[400,296,5,402,280,263,271],"outputs":["lens"],"positions":[2]}));
-    cJSON *whole = trace(",\"outputs\":[\"lens\"],\"positions\":[7]");
+    cJSON *whole = stories_trace(",\"outputs\":[\"lens\"],\"positions\":[7]");
     for (int l = 0; l < LAYERS; l++) {
         char *tokens = cJSON_PrintUnformatted(
             cJSON_GetObjectItem(cJSON_GetArrayItem(lens_of(whole, l), 0), "tokens"));
@@ -152,8 +136,9 @@ TEST(faults)
 {
     answer_refused(&client, "/v1/trace",
                    JSON({"model":"vit","pixels":[],"outputs":["lens"]}), 400, "shape", "/pixels");
-    answer_refused(&client, "/v1/trace", PROMPT ",\"outputs\":[\"lens\"],\"positions\":[12]}", 400,
-                   "option", "/positions/0");
+    answer_refused(&client, "/v1/trace",
+                   STORIES_PROMPT ",\"outputs\":[\"lens\"],\"positions\":[12]}", 400, "option",
+                   "/positions/0");
     struct request_text body = { .data = NULL };
     request_text_add(&body, "{\"model\":\"clip\",\"tokens\":[3,4],\"outputs\":[\"lens\"]}");
     answer_refused(&client, "/v1/trace", body.data, 400, "option", "/outputs");

@@ -2,35 +2,18 @@
  * numbers are right is in test_trace_*.c, beside passes in double. */
 #include "answer.h"
 #include "fixture.h"
-#include "request_text.h"
+#include "stories_trace.h"
 #include "test.h"
 
 enum { LAYERS = 5, HEADS = 8, TOKENS = 12, MAP = HEADS * TOKENS * TOKENS };
-
-#define PROMPT "{\"model\":\"stories260K\",\"tokens\":[1,403,407,261,378,400,296,5,402,280,263,271]"
-
-static cJSON *trace(const char *more)
-{
-    struct request_text body = { .data = NULL };
-    request_text_add(&body, PROMPT);
-    request_text_add(&body, "%s}", more);
-    cJSON *answer = answer_post(&client, "/v1/trace", body.data);
-    free(body.data);
-    return answer;
-}
-
-static const cJSON *layer_of(const cJSON *answer, int layer)
-{
-    return cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(answer, "layers"), layer);
-}
 
 static double *whole_norms(int layer, const char *more)
 {
     char fields[300];
     const int64_t shape[] = { HEADS, TOKENS, TOKENS };
     snprintf(fields, sizeof fields, ",\"outputs\":[\"norms\"]%s", more);
-    cJSON *answer = trace(fields);
-    double *norms = answer_numbers(layer_of(answer, layer), "norms", 3, shape);
+    cJSON *answer = stories_trace(fields);
+    double *norms = answer_numbers(stories_layer(answer, layer), "norms", 3, shape);
     cJSON_Delete(answer);
     return norms;
 }
@@ -43,8 +26,8 @@ static double *map_of(const char *map, const int64_t shape[3])
 {
     char more[300];
     snprintf(more, sizeof more, "%s%s", MAPS, map);
-    cJSON *answer = trace(more);
-    double *norms = answer_numbers(layer_of(answer, 0), "norms", 3, shape);
+    cJSON *answer = stories_trace(more);
+    double *norms = answer_numbers(stories_layer(answer, 0), "norms", 3, shape);
     cJSON_Delete(answer);
     return norms;
 }
@@ -109,8 +92,8 @@ TEST(largest_of_rows)
     char more[300];
     snprintf(more, sizeof more, "%s{\"top_k\":2}", MAPS);
     const int64_t shape[] = { HEADS, TOKENS, 2 };
-    cJSON *answer = trace(more);
-    const cJSON *norms = cJSON_GetObjectItemCaseSensitive(layer_of(answer, 0), "norms");
+    cJSON *answer = stories_trace(more);
+    const cJSON *norms = cJSON_GetObjectItemCaseSensitive(stories_layer(answer, 0), "norms");
     double *values = answer_numbers(norms, "values", 3, shape);
     double *indices = answer_numbers(norms, "indices", 3, shape);
     for (int n = 0; n < HEADS * TOKENS; n++) {
@@ -133,15 +116,16 @@ TEST(largest_of_rows)
  * keep their bits. */
 TEST(a_factor_for_each_key)
 {
-    cJSON *plain = trace(",\"outputs\":[\"weights\",\"lse\",\"attention_output\"]");
-    cJSON *both = trace(",\"outputs\":[\"weights\",\"lse\",\"attention_output\",\"norms\"]");
+    cJSON *plain = stories_trace(",\"outputs\":[\"weights\",\"lse\",\"attention_output\"]");
+    cJSON *both =
+        stories_trace(",\"outputs\":[\"weights\",\"lse\",\"attention_output\",\"norms\"]");
     const int64_t shape[] = { HEADS, TOKENS, TOKENS };
     for (int l = 0; l < LAYERS; l++) {
-        answer_expect_equal(layer_of(plain, l), layer_of(both, l), "weights");
-        answer_expect_equal(layer_of(plain, l), layer_of(both, l), "lse");
-        answer_expect_equal(layer_of(plain, l), layer_of(both, l), "attention_output");
-        double *weights = answer_numbers(layer_of(both, l), "weights", 3, shape);
-        double *norms = answer_numbers(layer_of(both, l), "norms", 3, shape);
+        answer_expect_equal(stories_layer(plain, l), stories_layer(both, l), "weights");
+        answer_expect_equal(stories_layer(plain, l), stories_layer(both, l), "lse");
+        answer_expect_equal(stories_layer(plain, l), stories_layer(both, l), "attention_output");
+        double *weights = answer_numbers(stories_layer(both, l), "weights", 3, shape);
+        double *norms = answer_numbers(stories_layer(both, l), "norms", 3, shape);
         for (int h = 0; h < HEADS; h++)
             for (int j = 0; j < TOKENS; j++) {
                 const int last = (h * TOKENS + TOKENS - 1) * TOKENS + j;
@@ -176,10 +160,10 @@ TEST(edited)
 /* Spans of rows and of all; spans of one key and one row are the norms. */
 TEST(spans)
 {
-    cJSON *answer = trace(",\"outputs\":[\"norms\"],\"layers\":[3],\"rows\":[2,11],"
-                          "\"spans\":[[1,2],[0,12],[5,5]]");
+    cJSON *answer = stories_trace(",\"outputs\":[\"norms\"],\"layers\":[3],\"rows\":[2,11],"
+                                  "\"spans\":[[1,2],[0,12],[5,5]]");
     const int64_t shape[] = { HEADS, 2, 3 };
-    double *sums = answer_numbers(layer_of(answer, 0), "norm_spans", 3, shape);
+    double *sums = answer_numbers(stories_layer(answer, 0), "norm_spans", 3, shape);
     for (int h = 0; h < HEADS; h++)
         for (int r = 0; r < 2; r++) {
             double sum = 0;
@@ -195,11 +179,11 @@ TEST(spans)
 
 TEST(batch)
 {
-    cJSON *alone = trace(",\"outputs\":[\"norms\"]");
+    cJSON *alone = stories_trace(",\"outputs\":[\"norms\"]");
     cJSON *answer =
         answer_post(&client, "/v1/trace/batch",
-                    PROMPT ",\"outputs\":[\"norms\"],\"requests\":[{\"tokens\":[1,9]},{}"
-                           ",{\"outputs\":[\"lse\"]},{\"weight_map\":{\"top_k\":3}}]}");
+                    STORIES_PROMPT ",\"outputs\":[\"norms\"],\"requests\":[{\"tokens\":[1,9]},{}"
+                                   ",{\"outputs\":[\"lse\"]},{\"weight_map\":{\"top_k\":3}}]}");
     assert_true(
         cJSON_Compare(cJSON_GetArrayItem(cJSON_GetObjectItem(answer, "results"), 1), alone, true));
     cJSON_Delete(answer);
@@ -209,8 +193,8 @@ TEST(batch)
 TEST(faults)
 {
     answer_refused(&client, "/v1/trace",
-                   PROMPT ",\"outputs\":[\"norms\"],\"weight_map\":{\"heads\":[9]}}", 400, "option",
-                   "/weight_map/heads*");
+                   STORIES_PROMPT ",\"outputs\":[\"norms\"],\"weight_map\":{\"heads\":[9]}}", 400,
+                   "option", "/weight_map/heads*");
     struct http_response made = http_client_post(
         &client, "/v1/sessions", JSON({"model":"stories260K","id":"s","kv_len_max":64}));
     assert_int_equal(made.status, 201);

@@ -2,30 +2,13 @@
  * in test_trace_*.c, beside passes in double. */
 #include "answer.h"
 #include "fixture.h"
-#include "request_text.h"
+#include "stories_trace.h"
 #include "test.h"
 #include "traced_families.h"
 
 #include <limits.h>
 
 enum { LAYERS = 5, TOKENS = 12 };
-
-#define PROMPT "{\"model\":\"stories260K\",\"tokens\":[1,403,407,261,378,400,296,5,402,280,263,271]"
-
-static cJSON *trace(const char *more)
-{
-    struct request_text body = { .data = NULL };
-    request_text_add(&body, PROMPT);
-    request_text_add(&body, "%s}", more);
-    cJSON *answer = answer_post(&client, "/v1/trace", body.data);
-    free(body.data);
-    return answer;
-}
-
-static const cJSON *layer_of(const cJSON *answer, int layer)
-{
-    return cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(answer, "layers"), layer);
-}
 
 /* Rows are shares: of a causal model of what came before. */
 TEST(rows_sum_to_1)
@@ -37,10 +20,10 @@ TEST(rows_sum_to_1)
     for (int e = 0; e < 3; e++) {
         char more[200];
         snprintf(more, sizeof more, ",\"outputs\":[\"rollout\"]%s", EDITS[e]);
-        cJSON *answer = trace(more);
+        cJSON *answer = stories_trace(more);
         for (int l = 0; l < LAYERS; l++) {
             const int64_t shape[] = { TOKENS, TOKENS };
-            double *rows = answer_numbers(layer_of(answer, l), "rollout", 2, shape);
+            double *rows = answer_numbers(stories_layer(answer, l), "rollout", 2, shape);
             for (int i = 0; i < TOKENS; i++) {
                 double sum = 0;
                 for (int j = 0; j < TOKENS; j++) {
@@ -58,19 +41,20 @@ TEST(rows_sum_to_1)
 /* A layer's rollout is the same whatever else is answered, and other outputs keep their bits. */
 TEST(beside_others)
 {
-    cJSON *plain = trace(",\"outputs\":[\"weights\",\"lse\",\"hidden_states\",\"predictions\"]");
-    cJSON *both =
-        trace(",\"outputs\":[\"weights\",\"lse\",\"hidden_states\",\"predictions\",\"rollout\"]");
-    cJSON *alone = trace(",\"outputs\":[\"rollout\"],\"layers\":[3]");
-    cJSON *spans = trace(",\"outputs\":[\"rollout\"],\"spans\":[[0,3]],\"rows\":[2,-1]");
-    answer_expect_equal(layer_of(both, 3), layer_of(alone, 0), "rollout");
+    cJSON *plain =
+        stories_trace(",\"outputs\":[\"weights\",\"lse\",\"hidden_states\",\"predictions\"]");
+    cJSON *both = stories_trace(
+        ",\"outputs\":[\"weights\",\"lse\",\"hidden_states\",\"predictions\",\"rollout\"]");
+    cJSON *alone = stories_trace(",\"outputs\":[\"rollout\"],\"layers\":[3]");
+    cJSON *spans = stories_trace(",\"outputs\":[\"rollout\"],\"spans\":[[0,3]],\"rows\":[2,-1]");
+    answer_expect_equal(stories_layer(both, 3), stories_layer(alone, 0), "rollout");
     for (int l = 0; l < LAYERS; l++) {
-        answer_expect_equal(layer_of(both, l), layer_of(plain, l), "weights");
-        answer_expect_equal(layer_of(both, l), layer_of(plain, l), "lse");
-        answer_expect_equal(layer_of(both, l), layer_of(plain, l), "hidden_states");
-        answer_expect_members(layer_of(spans, l), "layer,kind,spans,rollout");
-        const cJSON *rows = cJSON_GetObjectItemCaseSensitive(layer_of(spans, l), "rollout");
-        const cJSON *all = cJSON_GetObjectItemCaseSensitive(layer_of(both, l), "rollout");
+        answer_expect_equal(stories_layer(both, l), stories_layer(plain, l), "weights");
+        answer_expect_equal(stories_layer(both, l), stories_layer(plain, l), "lse");
+        answer_expect_equal(stories_layer(both, l), stories_layer(plain, l), "hidden_states");
+        answer_expect_members(stories_layer(spans, l), "layer,kind,spans,rollout");
+        const cJSON *rows = cJSON_GetObjectItemCaseSensitive(stories_layer(spans, l), "rollout");
+        const cJSON *all = cJSON_GetObjectItemCaseSensitive(stories_layer(both, l), "rollout");
         assert_int_equal(cJSON_GetArraySize(rows), 2);
         assert_true(cJSON_Compare(cJSON_GetArrayItem(rows, 0), cJSON_GetArrayItem(all, 2), true));
         assert_true(cJSON_Compare(cJSON_GetArrayItem(rows, 1), cJSON_GetArrayItem(all, 11), true));
@@ -85,13 +69,15 @@ TEST(beside_others)
 /* A batch of texts of different lengths goes through its layers together. */
 TEST(batch)
 {
-    cJSON *answer = answer_post(&client, "/v1/trace/batch",
-                                PROMPT ",\"outputs\":[\"rollout\"],\"requests\":[{},{\"tokens\":[1,"
-                                       "403]},{\"outputs\":[\"lse\"]},{\"layers\":[1]}]}");
+    cJSON *answer =
+        answer_post(&client, "/v1/trace/batch",
+                    STORIES_PROMPT ",\"outputs\":[\"rollout\"],\"requests\":[{},{\"tokens\":[1,"
+                                   "403]},{\"outputs\":[\"lse\"]},{\"layers\":[1]}]}");
     const cJSON *results = cJSON_GetObjectItemCaseSensitive(answer, "results");
-    cJSON *alone = trace(",\"outputs\":[\"rollout\"]");
+    cJSON *alone = stories_trace(",\"outputs\":[\"rollout\"]");
     assert_true(cJSON_Compare(cJSON_GetArrayItem(results, 0), alone, true));
-    answer_expect_equal(layer_of(cJSON_GetArrayItem(results, 3), 0), layer_of(alone, 1), "rollout");
+    answer_expect_equal(stories_layer(cJSON_GetArrayItem(results, 3), 0), stories_layer(alone, 1),
+                        "rollout");
     cJSON_Delete(alone);
     cJSON_Delete(answer);
 }
@@ -109,15 +95,15 @@ static void keep(const char *body, char path[160])
 TEST(kept)
 {
     char path[160], whole[220];
-    keep(PROMPT ",\"outputs\":[],\"keep\":\"1m\"}", path);
-    cJSON *traced = trace(",\"outputs\":[\"rollout\"]");
+    keep(STORIES_PROMPT ",\"outputs\":[],\"keep\":\"1m\"}", path);
+    cJSON *traced = stories_trace(",\"outputs\":[\"rollout\"]");
     for (int l = 0; l < LAYERS; l++) {
         snprintf(whole, sizeof whole, "%s%d", path, l);
         cJSON *all = answer_get(&client, whole);
         answer_expect_members(all, "layer,rows,rollout");
         answer_expect(all, "rows", "[0,12]", 0);
         char *text = cJSON_PrintUnformatted(
-            cJSON_GetObjectItemCaseSensitive(layer_of(traced, l), "rollout"));
+            cJSON_GetObjectItemCaseSensitive(stories_layer(traced, l), "rollout"));
         answer_expect(all, "rollout", text, 2e-6);
         free(text);
         snprintf(whole, sizeof whole, "%s%d&rows=1:3", path, l);
@@ -145,7 +131,7 @@ static void refused(const char *path, const char *query, long status, const char
 TEST(faults)
 {
     char path[160];
-    keep(PROMPT ",\"outputs\":[],\"keep\":\"1m\",\"layers\":[0,1,3]}", path);
+    keep(STORIES_PROMPT ",\"outputs\":[],\"keep\":\"1m\",\"layers\":[0,1,3]}", path);
     refused(path, "3", 404, "not_found"); /* layer 2 is not kept */
     refused(path, "2", 404, "not_found");
     refused(path, "1&rows=3:2", 400, "option");
@@ -155,9 +141,9 @@ TEST(faults)
     refused("/v1/traces/none/rollout?layer=1", "", 404, "not_found");
     keep(JSON({"model":"t5","tokens":[3,4,5],"outputs":[],"keep":"1m"}), path);
     refused(path, "5", 400, "option"); /* of cross attention */
-    answer_refused(&client, "/v1/trace", PROMPT ",\"rows\":[1]}", 400, "field", "/rows");
-    answer_refused(&client, "/v1/trace", PROMPT ",\"outputs\":[\"rollout\"],\"rows\":[12]}", 400,
-                   "option", "/rows/0");
+    answer_refused(&client, "/v1/trace", STORIES_PROMPT ",\"rows\":[1]}", 400, "field", "/rows");
+    answer_refused(&client, "/v1/trace", STORIES_PROMPT ",\"outputs\":[\"rollout\"],\"rows\":[12]}",
+                   400, "option", "/rows/0");
 }
 
 /* Cross attention has none, and needs none to be kept. */
