@@ -66,6 +66,7 @@ static struct route routes[] = {
     /* clang-format on */
     ROUTE("GET", "/v1/traces", INFER, .handle = traces_list),
     ROUTE("GET", "/v1/traces/{trace}", INFER, .handle = traces_get),
+    ROUTE("PATCH", "/v1/traces/{trace}", INFER, .handle = traces_renew),
     ROUTE("DELETE", "/v1/traces/{trace}", INFER, .handle = traces_delete),
     ROUTE("GET", "/v1/traces/{trace}/weights", INFER, .handle = traces_weights),
     ROUTE("GET", "/v1/traces/{trace}/statistics", INFER, .handle = traces_statistics),

@@ -5,6 +5,7 @@
 #include "api/query_number.h"
 #include "api/traces_internal.h"
 #include "operations/say.h"
+#include "operations/trace.h"
 #include "telemetry/metrics_inference.h"
 
 #include <inttypes.h>
@@ -180,20 +181,55 @@ static void say_kept(struct writer *writer, const struct kept_trace *kept)
     writer->kind->end(writer);
 }
 
-void traces_get(struct exchange *exchange)
+/* Answers what say says of a trace, which is released; NULL: the fault. */
+static void reply_kept(struct exchange *exchange, struct kept_trace *kept,
+                       void (*say)(struct writer *, const struct kept_trace *),
+                       const struct fault *fault)
 {
-    struct fault fault = { .code = FAULT_NONE };
     struct json_answer answer;
-    struct kept_trace *kept = traces_find(exchange, &fault);
     if (!kept) {
-        exchange_fail(exchange, &fault);
+        exchange_fail(exchange, fault);
         return;
     }
     if (json_answer_begin(&answer, exchange)) {
-        say_kept(answer.writer, kept);
+        say(answer.writer, kept);
         json_answer_end(&answer);
     }
     kept_trace_release(kept);
+}
+
+void traces_get(struct exchange *exchange)
+{
+    struct fault fault = { .code = FAULT_NONE };
+    struct kept_trace *kept = traces_find(exchange, &fault);
+    reply_kept(exchange, kept, say_kept, &fault);
+}
+
+/* The time of the parameter keep. */
+static bool read_keep(const struct exchange *exchange, int64_t *keep_ns, struct fault *fault)
+{
+    static const char *const NAMES[] = { "keep" };
+    char value[QUERY_PARAM_BYTES] = "";
+    if (!exchange_check_query(exchange, NAMES, 1, fault))
+        return false;
+    if (exchange_query(exchange, "keep", value, sizeof value)
+        && trace_keep_time(value, keep_ns))
+        return true;
+    return fault_set(fault, FAULT_OPTION,
+                     "keep is '%.40s'; expected a time above 0 and of at most 24h: ?keep=5m",
+                     value);
+}
+
+void traces_renew(struct exchange *exchange)
+{
+    const struct service *service = exchange_context(exchange);
+    struct fault fault = { .code = FAULT_NONE };
+    int64_t keep_ns = 0;
+    struct kept_trace *kept =
+        read_keep(exchange, &keep_ns, &fault) ? traces_find(exchange, &fault) : NULL;
+    if (kept)
+        kept_store_renew(service->kept, kept, keep_ns);
+    reply_kept(exchange, kept, say_head, &fault);
 }
 
 static void say_one(void *context, const struct kept_trace *kept)

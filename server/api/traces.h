@@ -7,6 +7,7 @@
 
 void traces_list(struct exchange *exchange);
 void traces_get(struct exchange *exchange);
+void traces_renew(struct exchange *exchange);
 void traces_delete(struct exchange *exchange);
 void traces_weights(struct exchange *exchange);
 void traces_statistics(struct exchange *exchange);

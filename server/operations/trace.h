@@ -22,6 +22,9 @@ extern const struct field_table edit_fields;
         .count = COUNT, .inner = &edit_fields, .expected = "an edit, an object"                    \
     }
 
+/* The time from now on for which a trace may be kept, as "5m"; false: it is none. */
+bool trace_keep_time(const char *text, int64_t *keep_ns);
+
 /* A list of strings that may have U+0000. */
 bool trace_read_byte_slices(struct field_reader *reader, const struct value *value,
                             const struct byte_slice **into, int64_t *count);

@@ -98,12 +98,17 @@ static bool read_span_texts(struct field_reader *reader, const struct value *val
     return trace_read_byte_slices(reader, value, &item->span_texts, &item->span_text_count);
 }
 
+bool trace_keep_time(const char *text, int64_t *keep_ns)
+{
+    return config_value_time(text, keep_ns) && *keep_ns > 0 && *keep_ns <= KEEP_MAX_NS;
+}
+
 static bool read_keep(struct field_reader *reader, const struct value *value, void *into)
 {
     int64_t *keep_ns = &((struct trace_item *)into)->keep_ns;
     if (value->kind != VALUE_STRING)
         return field_wrong_type(reader, value, "a time such as \"5m\"");
-    if (config_value_time(value->string, keep_ns) && *keep_ns > 0 && *keep_ns <= KEEP_MAX_NS)
+    if (trace_keep_time(value->string, keep_ns))
         return true;
     return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
                         "keep is '%.40s'; expected a time above 0 and of at most 24h, such as "

@@ -102,7 +102,8 @@ TEST(maker_alone)
                                             { NULL, NULL } };
     struct daemon other;
     struct http_client own;
-    char *body = word_model_request(WORDS, ",\"keep\":\"1m\""), path[128];
+    char *body = word_model_request(WORDS, ",\"keep\":\"1m\""), path[128], renewed[160];
+    const struct http_request renew = { .method = "PATCH", .path = renewed };
     const struct http_request keep_it = { .method = "POST", .path = "/v1/trace", .body = body };
     const struct http_request look = { .method = "GET", .path = path };
     const struct http_request end = { .method = "DELETE", .path = path };
@@ -112,12 +113,14 @@ TEST(maker_alone)
     struct http_response response = key_expect(&own, "anna", &keep_it, 200);
     cJSON *answer = cJSON_Parse(response.body);
     snprintf(path, sizeof path, "/v1/traces/%s", cJSON_GetObjectItem(answer, "trace")->valuestring);
+    snprintf(renewed, sizeof renewed, "%s?keep=1m", path);
     cJSON_Delete(answer);
     http_response_free(&response);
     response = key_expect(&own, "anna", &look, 200);
     http_response_free(&response);
     key_expect_refused(&own, "bert", &look, 404, "not_found", "no trace");
     key_expect_refused(&own, "bert", &end, 404, "not_found", "no trace");
+    key_expect_refused(&own, "bert", &renew, 404, "not_found", "no trace");
     key_expect_refused(&own, "other", &look, 404, "not_found", "no trace");
     key_expect_refused(&own, NULL, &look, 401, "key", NULL);
     expect_listed(&own, "anna", JSON("total":1));

@@ -399,6 +399,41 @@ TEST(ends_by_itself)
     strcpy(id, before);
 }
 
+/* PATCH with ?keep= lets a trace live from now on: longer or shorter than before. */
+TEST(renewed)
+{
+    static const char *const BAD[] = { "", "?keep=", "?keep=0s", "?keep=25h", "?keep=5m&x=1" };
+    char before[65], path[160];
+    const struct http_request renew = { .method = "PATCH", .path = path };
+    strcpy(before, id);
+    keep(",\"outputs\":[],\"keep\":\"1h\"");
+    snprintf(path, sizeof path, "/v1/traces/%s?keep=20h", id);
+    struct http_response response = http_client_send(&client, &renew);
+    assert_int_equal(response.status, 200);
+    cJSON *answer = cJSON_Parse(response.body);
+    assert_string_equal(cJSON_GetObjectItem(answer, "trace")->valuestring, id);
+    assert_in_range(cJSON_GetObjectItem(answer, "expires_in_ms")->valuedouble, 19 * 3600000,
+                    20 * 3600000);
+    cJSON_Delete(answer);
+    http_response_free(&response);
+    for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++) {
+        snprintf(path, sizeof path, "/v1/traces/%s%s", id, BAD[i]);
+        response = http_client_send(&client, &renew);
+        assert_int_equal(response.status, 400);
+        http_response_free(&response);
+    }
+    snprintf(path, sizeof path, "/v1/traces/%s?keep=1ms", id);
+    response = http_client_send(&client, &renew);
+    assert_int_equal(response.status, 200);
+    http_response_free(&response);
+    daemon_pause(0.01);
+    expect_fault("", 410, "gone", "has ended");
+    response = http_client_send(&client, &renew);
+    assert_int_equal(response.status, 410);
+    http_response_free(&response);
+    strcpy(id, before);
+}
+
 TEST(deleted)
 {
     char path[128];

@@ -278,6 +278,16 @@ struct kept_trace *kept_store_find(struct kept_store *store, const char *id,
     return kept;
 }
 
+void kept_store_renew(struct kept_store *store, struct kept_trace *kept, int64_t keep_ns)
+{
+    pthread_mutex_lock(&store->mutex);
+    if (trace_at(store, kept->id) == kept) {
+        kept->expires_ns = clock_now_ns() + keep_ns;
+        heap_put(&store->by_end, BY_END, kept);
+    }
+    pthread_mutex_unlock(&store->mutex);
+}
+
 bool kept_store_delete(struct kept_store *store, const char *id, const struct access_key *key,
                        struct fault *fault)
 {

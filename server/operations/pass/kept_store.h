@@ -34,6 +34,9 @@ bool kept_store_publish(struct kept_store *store, struct kept_trace *kept, int64
 struct kept_trace *kept_store_find(struct kept_store *store, const char *id,
                                    const struct access_key *key, struct fault *fault);
 
+/* From now on a trace that was found lives for keep_ns, unless it has ended meanwhile. */
+void kept_store_renew(struct kept_store *store, struct kept_trace *kept, int64_t keep_ns);
+
 /* Ends a trace before its time. The same faults. */
 bool kept_store_delete(struct kept_store *store, const char *id, const struct access_key *key,
                        struct fault *fault);

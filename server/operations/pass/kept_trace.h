@@ -70,7 +70,7 @@ struct kept_trace {
     struct kept_states embeddings[MODEL_STREAMS_MAX];
     int64_t lengths[MODEL_STREAMS_MAX]; /* rows of the streams */
     size_t bytes;                       /* that count against the budget */
-    int64_t expires_ns;                 /* clock_now_ns() */
+    _Atomic int64_t expires_ns;         /* clock_now_ns(); the store may renew it */
     int64_t place;  /* among those that are kept, by their ends; -1: it is not among them */
     int64_t number; /* in the list of those that are kept */
 
