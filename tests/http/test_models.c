@@ -39,7 +39,7 @@ TEST(list)
         answer_expect_members(
             model,
             "name,attention,state,reason,source,dtype,parameter_count,total_parameter_count,bytes,"
-            "causal,trace,trace_reason,inputs,tokenizer,"
+            "causal,trace,trace_reason,inputs,predictions,tokenizer,"
             "tokenizer_reason,pixels,layers");
     cJSON_Delete(root);
     http_response_free(&response);

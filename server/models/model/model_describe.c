@@ -210,6 +210,16 @@ static void describe_pixels(struct text *text, const struct model *model)
     text_raw(text, "}");
 }
 
+/* Of which tokens it has predictions. */
+static void describe_predictions(struct text *text, const struct model *model)
+{
+    const struct model_forward *forward = model ? model->forward : NULL;
+    if (!forward || !forward->head.output.weight)
+        member_raw(text, "predictions", "null");
+    else
+        member_string(text, "predictions", forward->head.is_masked ? "masked" : "next");
+}
+
 static void describe_model(struct text *text, const char *name, const char *source,
                            const struct model *model, const char *state, const char *reason)
 {
@@ -230,6 +240,7 @@ static void describe_model(struct text *text, const char *name, const char *sour
         reason = model->forward ? NULL : model->forward_reason;
     member_string(text, "trace_reason", reason ? reason : "");
     describe_inputs(text, model);
+    describe_predictions(text, model);
     describe_tokenizer(text, model);
     describe_pixels(text, model);
     text_raw(text, ",\"layers\":[");
