@@ -8,6 +8,7 @@ const KEYS = [
         ['/', 'to the text'],
         ['Enter, Ctrl+Enter', 'in the text: look'],
         ['Shift+Enter', 'in the text: a new line'],
+        ['u', 'the head that was switched off last is on again'],
         ['Esc', 'closes what is open'],
     ]],
     ['Overview and tokens', [

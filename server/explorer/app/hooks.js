@@ -35,8 +35,8 @@ export function useVersion(attempt) {
     return useAnswer('v2', attempt, () => {})?.version ?? null;
 }
 
-const inputKey = ({ model, text, pair, decoderText, tokens }) =>
-    JSON.stringify([model, text, pair, decoderText, tokens]);
+const inputKey = ({ model, text, pair, decoderText, tokens, off }) =>
+    JSON.stringify([model, text, pair, decoderText, tokens, off]);
 
 const NOTHING = { source: null, isOpening: false, milliseconds: 0, input: null };
 
@@ -77,7 +77,7 @@ export function useSource({ state, file, options, models, attempt, onFault }) {
     return { ...made, isOpening: made.isOpening || made.input !== input };
 }
 
-const OTHER = { text: null, pair: null, decoderText: null, tokens: null };
+const OTHER = { text: null, pair: null, decoderText: null, tokens: null, off: [] };
 
 /* openOther({model, text}) -> Promise of a second source, kept until another one is asked for; the source that is
  * looked at where it has the same input. */

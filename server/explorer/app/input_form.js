@@ -49,7 +49,10 @@ function Texts({ model, draft, setDraft, onLook }) {
 
 /* What a new input leaves of the selection: nothing. */
 const FRESH = { tokens: null, row: null, key: null, rows: null, keys: null, heads: null, lineRows: null,
-    lineKeys: null };
+    lineKeys: null, position: null };
+
+/* What another model leaves of heads that are off and tokens that are asked about: nothing. */
+export const OF_MODEL = { off: [], target: null, against: null };
 
 /* models is empty until it is known what is served; options are those of a file of query and key, null of all else;
  * given is what the source says about them. */
@@ -64,14 +67,14 @@ export function InputForm({ models, state, change, file, onFile, options, given,
         if (needsFile || !chosen)
             return;
         onFile(null);
-        change({ ...FRESH, model: chosen, text: draft.text, pair: (model && mayTakePair(model) && draft.pair) || null,
+        change({ ...FRESH, ...(chosen === state.model ? {} : OF_MODEL), model: chosen, text: draft.text, pair: (model && mayTakePair(model) && draft.pair) || null,
             decoderText: (model && takes(model, 'decoder') && draft.decoderText) || null });
         onLooked();
     };
     const choose = (event) => {
         setDraft({ model: event.target.value });
         if (file)
-            change({ ...FRESH, model: event.target.value });
+            change({ ...FRESH, ...OF_MODEL, model: event.target.value });
     };
     return html`
         <form class="input" id="input" onSubmit=${look}>

@@ -7,11 +7,13 @@ import { Boundary, Fault } from './fault.js';
 import { DropZone } from './file_drop.js';
 import { Help } from './help.js';
 import { useModels, useOther, useSource, useStore, useVersion } from './hooks.js';
-import { FIRST_TEXT, InputForm } from './input_form.js';
+import { FIRST_TEXT, InputForm, OF_MODEL } from './input_form.js';
 import { firstModel, parameterCount, plural, takes } from './model_words.js';
 import { selectionFor } from './selection.js';
 import { TakeAway } from './take_away.js';
 import { VIEWS, viewOf } from './views.js';
+import { AnswerStrip } from '../views/answer_strip.js';
+import { SwitchedOff } from '../views/switched_off.js';
 
 /* A first visit looks by itself where the pass takes no time worth asking for. */
 const ASKS_FROM_PARAMETERS = 2e9;
@@ -134,7 +136,7 @@ function useFrame(store) {
 }
 
 const FRESH = { text: null, pair: null, decoderText: null, tokens: null, row: null, key: null, rows: null, keys: null,
-    heads: null, lineRows: null, lineKeys: null };
+    heads: null, lineRows: null, lineKeys: null, position: null, ...OF_MODEL };
 
 /* A file takes the place of the text, and a picture goes to a model that takes one. */
 function takeFile({ models, state, change, setFile, setOptions }, file, chosen) {
@@ -182,7 +184,7 @@ export function Shell({ store }) {
     useKeys({ '?': () => setHasHelp(true), '/': () => {
         setIsOpen(true);
         setTimeout(() => document.querySelector('#input textarea')?.focus());
-    }, ...Object.fromEntries(VIEWS.map((view, i) => [i + 1, () => change({ view: view.name })])) }, hasKeys);
+    }, u: () => change({ off: state.off.slice(0, -1) }), ...Object.fromEntries(VIEWS.map((view, i) => [i + 1, () => change({ view: view.name })])) }, hasKeys);
     return html`
         <${Header} frame=${frame} isOpen=${isOpen} onOpen=${setIsOpen} onHelp=${() => setHasHelp(true)} />
         <div class="bar">
@@ -194,6 +196,8 @@ export function Shell({ store }) {
             ${fault && html`<${Fault} key=${fault} fault=${fault} onAgain=${frame.onAgain}
                 onClose=${() => frame.setFault(null)} />`}
             <h2 class="hidden">${title}</h2>
+            ${state.off.length > 0 && html`<${SwitchedOff} off=${state.off} change=${change} />`}
+            ${source?.predictions?.length > 0 && html`<${AnswerStrip} ...${{ source, state, models, change }} />`}
             ${source && html`<${Boundary} key=${name}>
                 <${View} ...${{ state: shown, change, source, onFault, models, openOther, hasKeys }} />
             <//>`}

@@ -4,6 +4,7 @@ import { readPicture, showPixels } from './pixels.js';
 import { fileFault } from './safetensors.js';
 import { openCall } from './source_call.js';
 import { openTrace } from './source_trace.js';
+import { editsOf } from './trace_body.js';
 
 const FILE_BYTES_MAX = 512 << 20;
 
@@ -21,10 +22,14 @@ function modelOf(models, name) {
     return model;
 }
 
+/* What of an input are switches of the page: the heads that are off, and the edits that leave them out. */
+const switchesOf = ({ off }, model) => ({ off, edits: editsOf(off, model) });
+
 /* What a trace says about a file's pixels: which part of the picture is which patch. */
-async function openPixels(model, pixels, { signal, title, shown }) {
+async function openPixels(model, pixels, { state, signal, title, shown }) {
     try {
-        return await openTrace({ model: model.name, pixels }, signal, { shown, title });
+        return await openTrace({ model: model.name, pixels, ...switchesOf(state, model) }, signal,
+            { shown, title, predicts: model.predictions });
     } catch (error) {
         if (shown)
             URL.revokeObjectURL(shown.url);
@@ -40,7 +45,7 @@ async function openPicture({ state, file, models, signal }) {
             ? `choose one that does: ${namesOf(others)}.` : 'none of the served models does.'}`);
     }
     const { pixels, shown } = await readPicture(file, model.pixels);
-    return openPixels(model, pixels, { signal, shown, title: file.name });
+    return openPixels(model, pixels, { state, signal, shown, title: file.name });
 }
 
 /* Whether numbers are pixels of a model. */
@@ -60,12 +65,13 @@ async function openRows(read, { models, state, file, signal }) {
     const model = modelOf(models, read.model ?? state.model);
     const query = { tensors: { query: rows }, fields };
     if (arePixels(rows, model))
-        return openPixels(model, rows, { signal, shown: await showPixels(rows, model.pixels), title: file.name });
+        return openPixels(model, rows, { state, signal, shown: await showPixels(rows, model.pixels), title: file.name });
     if (rows.shape.length === 3 || model.layers.length === 0)
         return openCall(query, null, 0, file.name);
     const columns = rows.shape.at(-1);
     if (model.trace && read.layer === null && model.layers[0].d_query === columns)
-        return openTrace({ model: model.name, embeddings: rows }, signal, { title: file.name });
+        return openTrace({ model: model.name, embeddings: rows, ...switchesOf(state, model) }, signal,
+            { title: file.name, predicts: model.predictions });
     const layer = layerOf(model, read.layer, columns);
     if (!layer)
         throw fileFault(`'${file.name}' has rows of ${columns} columns; model '${model.name}' takes `
@@ -79,9 +85,10 @@ async function openNumbers(given) {
     if (read.kind === 'trace') {
         const model = modelOf(models, read.model ?? state.model);
         if (read.tensors.pixels && model.pixels)
-            return openPixels(model, read.tensors.pixels, { signal, title: file.name,
+            return openPixels(model, read.tensors.pixels, { state, signal, title: file.name,
                 shown: await showPixels(read.tensors.pixels, model.pixels) });
-        return openTrace({ model: model.name, ...read.tensors }, signal, { title: file.name });
+        return openTrace({ model: model.name, ...read.tensors, ...switchesOf(state, model) }, signal,
+            { title: file.name, predicts: model.predictions });
     }
     const fields = { ...read.fields, ...options };
     if (read.kind === 'rows')
@@ -93,8 +100,10 @@ async function openNumbers(given) {
 /* Opens the source of a state's input, or of a File in its place. models are the descriptions of GET /v1/models,
  * options those of a call on a file's numbers that a person chose: causal, scale, softcap, q_heads, kv_heads. */
 export async function openSource({ state, file = null, models, options = {}, signal }) {
-    if (file === null)
-        return openTrace(state, signal);
+    if (file === null) {
+        const model = models.find(({ name }) => name === state.model);
+        return openTrace({ ...state, ...switchesOf(state, model) }, signal, { predicts: model?.predictions });
+    }
     if (file.size > FILE_BYTES_MAX)
         throw fileFault(`'${file.name}' has ${Math.round(file.size / 2 ** 20)} MB; at most `
             + `${FILE_BYTES_MAX / 2 ** 20} are read.`);

@@ -1,14 +1,17 @@
 /* source_trace.js - a source of maps over a kept trace: one pass of a model, whose pieces are asked for as they are
  * looked at.
  *
- * The daemon keeps a trace for a time. One that has ended is made again from the same input, and nobody notices. */
+ * The daemon keeps a trace for some minutes, which are renewed while the page is looked at. One that has ended is made
+ * again from the same input, and nobody notices. */
 import { ApiFault, bodyOf, call, foreignAnswer, getJson, sendForJson } from './api.js';
 import { floatsOfHalves } from './half.js';
 import { readTokens } from './tokens.js';
 import { traceRequest } from './trace_body.js';
 import { layersOf, patchesOf, pictureOf } from './trace_layers.js';
 
-const KEEP = '30m';
+const KEEP = '5m';
+const RENEW_MS = 120_000;
+const PREDICTED = 10;                            /* tokens of each prediction */
 const LATE_MS = 3000;
 const CELLS_SIDE_MAX = 4096;                     /* of one answer, along each side */
 
@@ -16,16 +19,33 @@ const CELLS_SIDE_MAX = 4096;                     /* of one answer, along each si
  * made again. */
 const open = new Set();
 globalThis.addEventListener?.('pagehide', () => open.forEach((source) => source.giveBack()));
+setInterval(() => globalThis.document?.visibilityState === 'visible' && open.forEach((source) => source.renew()),
+    RENEW_MS);
 
-/* Opens a source for {model, text, pair, decoderText, tokens, pixels, features, embeddings}, see trace_body.js. shown
- * is {width, height, patchRows, patchColumns, url} of a picture's pixels, title what the source is called. */
-export async function openTrace(input, signal, { shown = null, title = null } = {}) {
+/* The fields of a kept trace of an input; predicts is "next", "masked" or null, as the model's description says it. Of
+ * an edited pass the answer also says what the unedited one predicts. */
+const keptFields = ({ edits = null }, predicts) => ({ ...(predicts ? { outputs: ['predictions'],
+    top_k_tokens: PREDICTED, ...(edits ? { compare: true } : {}) } : { outputs: [] }), keep: KEEP });
+
+/* Opens a source for {model, text, pair, decoderText, tokens, pixels, features, embeddings, off, edits}, see
+ * trace_body.js; off are the heads that the edits switch off. shown is {width, height, patchRows, patchColumns, url} of
+ * a picture's pixels, title what the source is called. */
+export async function openTrace(given, signal, { shown = null, title = null, predicts = null } = {}) {
+    const input = { ...given, predicts };
     const { answer, kept } = await makeTrace(input, signal);
     const picture = shown && pictureOf(kept, shown);
     const tokens = answer.tokens ? readTokens(answer.tokens, [input.text, input.pair]) : null;
     const decoder = answer.decoder_tokens ? readTokens(answer.decoder_tokens, [input.decoderText]) : null;
     const layers = layersOf(kept, { tokens, decoder, patches: patchesOf(picture) });
-    return new TraceSource(input, answer.trace, { layers, picture, title, url: shown?.url ?? null });
+    return new TraceSource(input, answer.trace, { layers, picture, title, url: shown?.url ?? null,
+        predictions: predictionsOf(answer, decoder ?? tokens) });
+}
+
+/* [{position, tokens: [{id, text, label, special, logprob, difference}], at}]: label as a person reads the token, at the
+ * token of the input that stands at the position; null where the model predicts nothing. */
+function predictionsOf({ predictions = null }, inputTokens) {
+    return predictions && predictions.map(({ position, tokens }) => ({ position, at: inputTokens?.[position] ?? null,
+        tokens: readTokens(tokens, []).map((token, i) => ({ ...tokens[i], ...token })) }));
 }
 
 /* A signal that follows another one after a moment: an answer that is on its way arrives, and the trace that it names is
@@ -40,7 +60,7 @@ function lateSignal(signal) {
 
 /* Makes a trace and asks what it keeps; one that nobody will look at is given back at once. */
 async function makeTrace(input, signal) {
-    const answer = await sendForJson(traceRequest(input, { outputs: [], keep: KEEP }), lateSignal(signal));
+    const answer = await sendForJson(traceRequest(input, keptFields(input, input.predicts)), lateSignal(signal));
     try {
         signal?.throwIfAborted();
         return { answer, kept: await getJson(`v1/traces/${answer.trace}`, signal) };
@@ -66,7 +86,7 @@ class TraceSource {
     #id;                                         /* a promise, while the trace is made again */
     #statistics = null;
 
-    constructor(input, id, { layers, picture, title, url }) {
+    constructor(input, id, { layers, picture, title, url, predictions }) {
         this.#input = input;
         this.#url = url;
         this.#id = Promise.resolve(id);
@@ -74,6 +94,10 @@ class TraceSource {
         this.title = `${input.model}: ${title ?? input.text ?? 'tokens'}`;
         this.layers = layers;
         this.picture = picture;
+        this.predictions = predictions;
+        this.predicts = input.predicts;
+        this.off = input.off ?? [];
+        this.hasDecoder = layers.some(({ kind }) => kind === 'decoder');
         open.add(this);
     }
 
@@ -135,12 +159,22 @@ class TraceSource {
 
     /* The request of the trace as {method, path, headers, body}; body is text, or bytes where numbers came. */
     request() {
-        return traceRequest(this.#input, { outputs: [], keep: KEEP });
+        return traceRequest(this.#input, keptFields(this.#input, this.predicts));
+    }
+
+    /* POST of the input, its edits and more fields to a path of the API, for JSON. */
+    post(path, fields, signal) {
+        return sendForJson(traceRequest(this.#input, fields, { path }), signal);
     }
 
     /* The request of one whole map. */
     weightsRequest(layer, head) {
         return traceRequest(this.#input, { layers: [layer], weight_map: { heads: [head] } });
+    }
+
+    /* The daemon keeps the trace for some minutes more. One that has ended is made again when it is asked for. */
+    renew() {
+        this.#id.then((id) => call('PATCH', `v1/traces/${id}?keep=${KEEP}`)).catch(() => {});
     }
 
     /* Gives the kept trace back; what is asked for afterwards makes it again. */

@@ -15,6 +15,7 @@ export const INITIAL = Object.freeze({
     scale: 'linear', palette: 'viridis', sort: 'layer', filter: {},
     heads: null, threshold: 0.1, lineRows: null, lineKeys: null,
     other: null, difference: false,
+    off: [], target: null, against: null, position: null,
 });
 
 const text = { read: (value) => value, write: (value) => value };
@@ -32,6 +33,11 @@ const counts = {
     read: (value) => (value === '' ? [] : /^\d{1,9}(,\d{1,9})*$/.test(value) ? value.split(',').map(Number)
         : undefined),
     write: (value) => value.join(','),
+};
+const heads = {                                  /* [[4, 2], [4, 3]], of layers, as "4.2,4.3" */
+    read: (value) => (/^\d{1,9}\.\d{1,9}(,\d{1,9}\.\d{1,9})*$/.test(value)
+        ? value.split(',').map((one) => one.split('.').map(Number)) : undefined),
+    write: (value) => value.map((one) => one.join('.')).join(','),
 };
 const range = {
     read: (value) => {
@@ -66,6 +72,7 @@ const FORMS = {
     scale: oneOf(SCALES), palette: oneOf(PALETTES),
     sort: oneOf(['layer', ...STATISTICS]), filter: ranges,
     heads: counts, threshold: part, lineRows: range, lineKeys: range, difference: flag,
+    off: heads, target: count, against: count, position: count,
 };
 const OTHER_FORMS = { model: text, text, layer: count, head: count };
 
@@ -108,7 +115,7 @@ export function linkOf(state, location = window.location) {
     return `${location.origin}${location.pathname}${location.search}${writeAddress(state)}`;
 }
 
-const STEPS = ['model', 'text', 'pair', 'decoderText', 'tokens', 'view'];
+const STEPS = ['model', 'text', 'pair', 'decoderText', 'tokens', 'off', 'view'];
 const WRITE_MS = 110;                            /* browsers refuse more writes of an address than 100 in 10 s */
 
 /* Writes addresses over the one that is there, not oftener than browsers let. */

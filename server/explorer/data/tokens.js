@@ -1,7 +1,7 @@
 /* tokens.js - tokens as a person reads them.
  *
- * A token is {label, id, special, start, end}. Its label is the part of the text that it stands for; where no text is
- * known, what its entry in the vocabulary stands for. */
+ * A token is {label, id, special, start, end, sequence}: sequence 1 is of the second text of a pair. Its label is the
+ * part of the text that it stands for; where no text is known, what its entry in the vocabulary stands for. */
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -45,13 +45,24 @@ function bytesLabel(bytes) {
     return [...bytes].map((byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`).join('');
 }
 
+const bytesOf = (text) => Uint8Array.from([...text], (character) => BYTE_OF.get(character));
+
 /* What an entry of the vocabulary stands for. */
 function labelOfEntry(text, byteLevel) {
     if (!byteLevel)
         return visible(text.replace(/▁/g, ' '));
-    const bytes = Uint8Array.from([...text], (character) => BYTE_OF.get(character));
-    const whole = textOf(bytes);
-    return whole === null ? bytesLabel(bytes) : visible(whole);
+    const whole = textOf(bytesOf(text));
+    return whole === null ? bytesLabel(bytesOf(text)) : visible(whole);
+}
+
+/* What a token of an answer adds to the end of a text; null where that is no text, as of a part of a character. kind is
+ * that of the model's tokenizer. */
+export function addedText({ text = null, special = false }, tokens, kind) {
+    if (text === null || special || /^<0x[0-9A-F]{2}>$/.test(text))
+        return null;
+    if (kind === 'WordPiece')
+        return text.startsWith('##') ? text.slice(2) : ` ${text}`;
+    return isByteLevel(tokens) ? textOf(bytesOf(text)) : text.replace(/▁/g, ' ');
 }
 
 /* The tokens of an answer. texts has the texts by sequence (text, pair), or nothing where ids came. */
@@ -64,13 +75,13 @@ export function readTokens(tokens, texts) {
         const entry = text ?? String(id);
         const label = whole !== null ? visible(whole)
             : special ? visible(entry) : labelOfEntry(entry, byteLevel);
-        return { label, id, special, start, end };
+        return { label, id, special, start, end, sequence };
     });
 }
 
 /* A token of something without an id and a place in a text. */
 export function placeToken(label, special = false) {
-    return { label, id: null, special, start: null, end: null };
+    return { label, id: null, special, start: null, end: null, sequence: 0 };
 }
 
 /* Tokens of things without a text: "row 0", "row 1" and so on. */

@@ -1,0 +1,83 @@
+/* test_page_strip.c - what stands above every view: the predicted tokens, which go on with the
+ * text, and the heads that are switched off. */
+#include "browser_input.h"
+#include "explorer.h"
+#include "test.h"
+
+#define ASKED(FIELDS)                                                                              \
+    "fetch('/v1/trace', {method: 'POST', headers: {'Content-Type': 'application/json'}, body: "    \
+    "JSON.stringify({model: 'stories260K', text: "                                                 \
+    "'Once upon a time there was', layers: [], outputs: ['predictions'], top_k_tokens: 6"          \
+    "" FIELDS "})}).then((response) => response.json())"
+#define SHOWN                                                                                      \
+    "[...document.querySelectorAll('.answer-strip button')].map(({dataset}) => [dataset.id, "      \
+    "dataset.logprob])"
+#define SAME(FIELDS)                                                                               \
+    ASKED(FIELDS)                                                                                  \
+    ".then(({predictions}) => JSON.stringify(predictions[0].tokens.map(({id, logprob}) => "        \
+    "[String(id), String(logprob)])) === JSON.stringify(" SHOWN "))"
+
+/* Every view has the tokens that the API answers, to the last digit. */
+TEST(predictions)
+{
+    explorer_begin();
+    for (int i = 0; i < EXPLORER_VIEWS; i++) {
+        explorer_open(EXPLORER_TEXT "&view=%s", explorer_views[i].name);
+        browser_expect(&browser, SAME(""));
+    }
+    explorer_expect_quiet(NULL);
+}
+
+/* A click goes on with the text; Back takes it away. */
+TEST(goes_on)
+{
+    explorer_begin();
+    explorer_open(EXPLORER_TEXT);
+    browser_click(&browser, ".answer-strip li:first-child button");
+    browser_wait(&browser, "new URLSearchParams(location.hash.slice(1)).get('text') === "
+                           "'Once upon a time there was a'");
+    explorer_settle();
+    browser_expect(&browser, "document.querySelector('.before').textContent.includes('was a')");
+    browser_do(&browser, "history.back()");
+    browser_wait(&browser, "new URLSearchParams(location.hash.slice(1)).get('text') === "
+                           "'Once upon a time there was'");
+    explorer_settle();
+    browser_expect(&browser, SAME(""));
+    explorer_expect_quiet(NULL);
+}
+
+/* Heads that are off live in the address: the numbers are those of the edited pass, the page says
+ * so, and one key switches the last one on. */
+TEST(switched_off)
+{
+    explorer_begin();
+    explorer_open(EXPLORER_TEXT "&view=head&layer=4&off=0.3,4.2");
+    browser_expect(&browser, "document.querySelector('.switched-off').dataset.off === '0.3,4.2'");
+    browser_expect(&browser, SAME(", edits: [{layers: [0], heads: [3], scale: 0}, {layers: [4], "
+                                  "heads: [2], scale: 0}]"));
+    browser_expect(&browser,
+                   "/was .* %%/.test(document.querySelector('.answer-strip').textContent)");
+    explorer_leave();
+    browser_keys(&browser, "u");
+    browser_wait(&browser, "/off=0\\.3(&|$)/.test(location.hash)");
+    explorer_settle();
+    browser_expect(&browser, SAME(", edits: [{layers: [0], heads: [3], scale: 0}]"));
+    browser_click(&browser, ".switched-off button");
+    browser_wait(&browser, "!location.hash.includes('off=')");
+    explorer_settle();
+    browser_expect(&browser, SAME(""));
+    explorer_expect_quiet(NULL);
+}
+
+/* A kept trace that is looked at is renewed; the page asks for minutes, not for half an hour. */
+TEST(renewed)
+{
+    explorer_begin();
+    explorer_open(EXPLORER_TEXT);
+    browser_expect(&browser,
+                   "fetch('/v1/traces').then((response) => response.json()).then(({traces}) =>"
+                   "  traces.length > 0 && traces.every((one) => one.expires_in_ms <= 300000))");
+    explorer_expect_quiet(NULL);
+}
+
+ALL_TESTS(NULL, explorer_stop);
