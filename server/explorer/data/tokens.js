@@ -41,41 +41,82 @@ function isByteLevel(tokens) {
         && texts.every((text) => [...text].every((character) => BYTE_OF.has(character)));
 }
 
-function bytesLabel(bytes) {
-    return [...bytes].map((byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`).join('');
+/* How many bytes a character has that begins with this one; 1 where none does. */
+function lengthOf(first) {
+    return first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc2 ? 2 : 1;
 }
 
-const bytesOf = (text) => Uint8Array.from([...text], (character) => BYTE_OF.get(character));
+/* Whole characters as they are, and the bytes that are only a part of one as ⟨E6⟩⟨97⟩. */
+function bytesLabel(bytes) {
+    let label = '';
+    for (let at = 0; at < bytes.length;) {
+        const length = lengthOf(bytes[at]);
+        const whole = textOf(bytes.subarray(at, at + length));
+        label += whole === null ? `⟨${bytes[at].toString(16).toUpperCase().padStart(2, '0')}⟩` : visible(whole);
+        at += whole === null ? 1 : length;
+    }
+    return label;
+}
+
+/* The bytes that an entry stands for: in a vocabulary of bytes, or "<0xE6>" in another one; null: it is text. */
+function bytesOfEntry(text, byteLevel) {
+    const one = /^<0x([0-9A-Fa-f]{2})>$/.exec(text);
+    if (one)
+        return Uint8Array.of(parseInt(one[1], 16));
+    return byteLevel ? Uint8Array.from([...text], (character) => BYTE_OF.get(character)) : null;
+}
 
 /* What an entry of the vocabulary stands for. */
 function labelOfEntry(text, byteLevel) {
-    if (!byteLevel)
+    const bytes = bytesOfEntry(text, byteLevel);
+    if (bytes === null)
         return visible(text.replace(/▁/g, ' '));
-    const whole = textOf(bytesOf(text));
-    return whole === null ? bytesLabel(bytesOf(text)) : visible(whole);
+    const whole = textOf(bytes);
+    return whole === null || !byteLevel ? bytesLabel(bytes) : visible(whole);
 }
 
 /* What a token of an answer adds to the end of a text; null where that is no text, as of a part of a character. kind is
  * that of the model's tokenizer. */
 export function addedText({ text = null, special = false }, tokens, kind) {
-    if (text === null || special || /^<0x[0-9A-F]{2}>$/.test(text))
+    if (text === null || special)
         return null;
     if (kind === 'WordPiece')
         return text.startsWith('##') ? text.slice(2) : ` ${text}`;
-    return isByteLevel(tokens) ? textOf(bytesOf(text)) : text.replace(/▁/g, ' ');
+    const bytes = bytesOfEntry(text, isByteLevel(tokens));
+    return bytes === null ? text.replace(/▁/g, ' ') : textOf(bytes);
 }
 
-/* The tokens of an answer. texts has the texts by sequence (text, pair), or nothing where ids came. */
+const isOfBytes = (text) => [...text ?? ''].every((character) => BYTE_OF.has(character));
+
+/* Whether two tokens stand for parts of one character: their places in the text overlap. */
+const sharesPlace = (a, b) => Boolean(a && b) && a.end > a.start && b.end > b.start && a.start < b.end
+    && b.start < a.end && (a.sequence ?? 0) === (b.sequence ?? 0);
+
+/* The tokens of an answer. texts has the texts by sequence (text, pair), or nothing where ids came. A piece of a
+ * character is labelled by its bytes: the character itself would stand there several times. */
 export function readTokens(tokens, texts) {
     const encoded = texts.map((text) => new TextEncoder().encode(text ?? ''));
     const byteLevel = isByteLevel(tokens);
-    return tokens.map(({ id, text, special = false, start = null, end = null, sequence = 0 }) => {
-        const bytes = start === null ? null : encoded[sequence]?.subarray(start, end);
+    return tokens.map((token, i) => {
+        const { id, text, special = false, start = null, end = null, sequence = 0 } = token;
+        const isPiece = sharesPlace(token, tokens[i - 1]) || sharesPlace(token, tokens[i + 1]);
+        const bytes = start === null || isPiece ? null : encoded[sequence]?.subarray(start, end);
         const whole = bytes?.length ? textOf(bytes) : null;
         const entry = text ?? String(id);
-        const label = whole !== null ? visible(whole)
-            : special ? visible(entry) : labelOfEntry(entry, byteLevel);
-        return { label, id, special, start, end, sequence };
+        const label = whole !== null ? visible(whole) : special ? visible(entry)
+            : labelOfEntry(entry, byteLevel || (isPiece && /[^\x00-\x7f]/.test(entry) && isOfBytes(entry)));
+        return { label, id, special, start, end };
+}
+
+/* What a token of an answer adds to the end of a text; null where that is no text, as of a part of a character. kind is
+ * that of the model's tokenizer. */
+export function addedText({ text = null, special = false }, tokens, kind) {
+    if (text === null || special)
+        return null;
+    if (kind === 'WordPiece')
+        return text.startsWith('##') ? text.slice(2) : ` ${text}`;
+    const bytes = bytesOfEntry(text, isByteLevel(tokens));
+    return bytes === null ? text.replace(/▁/g, ' ') : textOf(bytes);
     });
 }
 

@@ -18,7 +18,7 @@ const source = await openTrace(input);
 const { rows, keys, heads, headDim, rowTokens, keyTokens } = source.layers[2];
 
 same('labels', rowTokens.map(({ label }) => label).join('|'),
-    '<s>|Once|␣upon|␣a|␣time|⏎|t|he|re|␣was|␣|“|L|ily|”|␣|😀|😀|😀|😀|.');
+    '<s>|Once|␣upon|␣a|␣time|⏎|t|he|re|␣was|␣|“|L|ily|”|␣|⟨F0⟩|⟨9F⟩|⟨98⟩|⟨80⟩|.');
 same('the layer', [source.layers.length, heads, rows, keys, headDim, rowTokens === keyTokens], [5, 8, 21, 21, 8, true]);
 
 const whole = { rows: [0, rows], keys: [0, keys], cells: [64, 64] };
@@ -99,6 +99,16 @@ same('an ended call', error.name, 'AbortError');
 
 const { readTokens } = await import(at('tokens.js'));
 const labels = (texts) => readTokens(texts.map((text, id) => ({ id, text })), []).map(({ label }) => label);
-same('a vocabulary of bytes', labels(['Ġday', 'Ċ', 'ðŁ', 'ÃŃ']), ['␣day', '⏎', '<0xF0><0x9F>', 'í']);
+same('a vocabulary of bytes', labels(['Ġday', 'Ċ', 'ðŁ', 'ÃŃ']), ['␣day', '⏎', '⟨F0⟩⟨9F⟩', 'í']);
 same('a vocabulary of texts', labels(['▁ąd', '<0x0A>', 'a\u202eb', '\u200b', '##ing']),
-    ['␣ąd', '<0x0A>', 'a‹U+202E›b', '‹U+200B›', '##ing']);
+    ['␣ąd', '⏎', 'a‹U+202E›b', '‹U+200B›', '##ing']);
+const pieceOf = (text, start, end) => ({ id: 1, text, start, end });
+const labelsIn = (text, pieces) => readTokens(pieces, [text]).map(({ label }) => label);
+same('pieces of a character', labelsIn('a 日', [pieceOf('▁a', 0, 1), pieceOf('▁', 1, 2), pieceOf('<0xE6>', 2, 5),
+    pieceOf('<0x97>', 2, 5), pieceOf('<0xA5>', 2, 5)]), ['a', '␣', '⟨E6⟩', '⟨97⟩', '⟨A5⟩']);
+same('pieces in a vocabulary of bytes', labelsIn('日🙂', [pieceOf('æĹ¥', 0, 3), pieceOf('ðŁ', 3, 7), pieceOf('Ļ', 3, 7),
+    pieceOf('Ĥ', 3, 7)]), ['日', '⟨F0⟩⟨9F⟩', '⟨99⟩', '⟨82⟩']);
+same('a piece behind a blank', labelsIn('x 🙂', [pieceOf('x', 0, 1), pieceOf('Ġð', 1, 6), pieceOf('ŁĻĤ', 2, 6)]),
+    ['x', '␣⟨F0⟩', '⟨9F⟩⟨99⟩⟨82⟩']);
+same('letters of one sign', labelsIn('ﬁ', [pieceOf('f', 0, 3), pieceOf('i', 0, 3)]), ['f', 'i']);
+same('one byte that is the text', labelsIn('日', [pieceOf('<0xE6>', 0, 3)]), ['日']);
