@@ -1,7 +1,8 @@
 /* test_page_overview.c - all heads: sorted and filtered by what they do, said in words, and read
- * only while somebody looks. */
+ * only while somebody looks; as wide as the screen is. */
 #include "browser_input.h"
 #include "explorer.h"
+#include "fixture.h"
 #include "test.h"
 
 #define STATISTIC                                                                                  \
@@ -114,6 +115,51 @@ TEST(aborts)
         "  await new Promise((resolve) => setTimeout(resolve));"
         "  return isOne && isKept && isEnded && asked.length === 3 && faults.length === 1"
         "    && JSON.stringify(came) === '[[3,\"maps\"],[4,\"maps\"]]'; })");
+}
+
+/* 32 heads of 3 tokens. */
+static void give_many_heads(void)
+{
+    char text[4096], path[512];
+    int size = snprintf(text, sizeof text, "{\"query\":[");
+    for (int row = 0; row < 3; row++) {
+        size += snprintf(text + size, sizeof text - (size_t)size, "%s[", row > 0 ? "," : "");
+        for (int i = 0; i < 64; i++)
+            size += snprintf(text + size, sizeof text - (size_t)size, "%s%d", i > 0 ? "," : "",
+                             (i * (row + 1)) % 5);
+        size += snprintf(text + size, sizeof text - (size_t)size, "]");
+    }
+    size += snprintf(text + size, sizeof text - (size_t)size, "],\"q_heads\":32,\"kv_heads\":32}");
+    daemon_directory_write(browser.directory, "heads.json", text, (size_t)size);
+    snprintf(path, sizeof path, "%s/heads.json", browser.directory);
+    browser_give_file(&browser, "input[type=file]", path);
+    explorer_settle();
+}
+
+#define SEEN                                                                                       \
+    "((box) => [...document.querySelectorAll('button.map')].every((one) =>"                        \
+    " one.getBoundingClientRect().right <= box.right))"                                            \
+    "(document.querySelector('.map-scroller').getBoundingClientRect())"
+
+/* No head is cut off where all have room, and a wide screen has no empty half. */
+TEST(width)
+{
+    explorer_begin();
+    explorer_open("model=sdpa");
+    give_many_heads();
+    browser_expect(&browser, "document.querySelectorAll('button.map').length === 32 && " SEEN);
+    browser_resize(&browser, 1920, 1080);
+    explorer_open(EXPLORER_TEXT);
+    browser_wait(&browser, EXPLORER_HAS_PICTURE);
+    browser_expect(&browser, SEEN);
+    browser_expect(&browser,
+                   "((maps, aside) => maps.width > 0.6 * innerWidth && aside.left >= maps.right"
+                   "  && maps.width + aside.width > 0.9 * innerWidth)"
+                   "(...['.map-scroller', '.head-look'].map((name) =>"
+                   "  document.querySelector(name).getBoundingClientRect()))");
+    browser_expect(&browser, "document.querySelector('.head-preview canvas').clientWidth > 200");
+    browser_resize(&browser, 1280, 800);
+    explorer_expect_quiet(NULL);
 }
 
 ALL_TESTS(NULL, explorer_stop);

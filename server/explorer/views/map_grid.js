@@ -24,7 +24,7 @@ function createWatch(root) {
 }
 
 /* Draws a head's map of those of its layer, each cell a whole number of pixels where there is room. */
-function drawHead(canvas, maps, head, { side, scale, palette }) {
+export function drawHead(canvas, maps, head, { side, scale, palette }) {
     const size = maps.rows * maps.keys;
     drawMap(canvas, maps.values.subarray(head * size, (head + 1) * size), maps.rows, maps.keys, { scale, palette });
     canvas.style.width = `${maps.keys * Math.max(1, Math.floor(side / maps.keys))}px`;

@@ -1,38 +1,52 @@
 /* overview.js - every head of every layer as a small map: in a grid, layers down, heads across, or sorted by what the
  * heads do; the same as a table of numbers. */
+import { plural } from '../data/words.js';
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from '../vendor/html.js';
 import { LookControls } from './head_controls.js';
-import { describeHead, describeKind, listHeads, passesFilter, shortNumber, sortHeads, STATISTICS }
-    from './head_words.js';
+import { listHeads, passesFilter, sortHeads, STATISTICS } from './head_words.js';
 import { MapsLoader } from './maps_loader.js';
 import { MapFlow, MapGrid } from './map_grid.js';
+import { HeadAside, HeadDetail } from './overview_detail.js';
 import { OverviewFilter } from './overview_filter.js';
 import { OverviewTable } from './overview_table.js';
 import { useStatistics } from './use_statistics.js';
 
-const SIDE_LEAST = 36;
-const SIDE_MOST = 128;
+const SIDE_LEAST = 22; /* a button of 24 pixels */
+const SIDE_MOST = 192;
 const SIDE_SORTED = 64;
 const CELLS_MOST = 64;
-const SCREEN_PART = 0.62; /* of the height of the window that all layers together should take */
-const LABEL_WIDTH = 40; /* of the layer labels, with the borders and gaps of the table */
+const SCREEN_PART = 0.62; /* of the height of the window that all layers together should take, */
+const SCREEN_PART_ALONE = 0.72; /* and where what is known of a head stands beside them */
+const LABEL_WIDTH = 44; /* of the layer labels, with the borders and gaps of the table */
+const KIND_WIDTH = 24; /* and of the kinds, where layers have one */
+const ASIDE_GAP = 24;
+const ASIDE_LEAST = 280; /* of what is known of a head, beside the maps */
 const GAP = 6;
 
 /* The side of a head's picture, so that the heads of a layer fit beside each other, and the layers on a screen, where
- * that leaves something to see. */
-function useSide(ref, layers, heads) {
-    const [side, setSide] = useState(null);
+ * that leaves something to see; and the width that is left beside them, 0 where it is too little for words. */
+function sizesIn(width, height, layers) {
+    const heads = Math.max(...layers.map((layer) => layer.heads));
+    const labels = LABEL_WIDTH + (layers.some(({ kind }) => kind !== 'self') ? KIND_WIDTH : 0);
+    const across = Math.floor((width - labels) / heads) - GAP;
+    const sideIn = (part) => {
+        const down = Math.floor(part * height / layers.length) - GAP;
+        return Math.max(SIDE_LEAST, Math.min(SIDE_MOST, across, Math.max(SIDE_SORTED, down)));
+    };
+    const side = sideIn(SCREEN_PART_ALONE);
+    const left = width - labels - heads * (side + GAP);
+    return left >= ASIDE_LEAST ? { side, left } : { side: sideIn(SCREEN_PART), left: 0 };
+}
+
+function useSizes(ref, layers) {
+    const [sizes, setSizes] = useState({ side: null, left: 0 });
     useLayoutEffect(() => {
-        const measure = () => {
-            const across = Math.floor((ref.current.clientWidth - LABEL_WIDTH) / heads) - GAP;
-            const down = Math.floor(SCREEN_PART * window.innerHeight / layers) - GAP;
-            setSide(Math.max(SIDE_LEAST, Math.min(SIDE_MOST, across, Math.max(SIDE_SORTED, down))));
-        };
+        const measure = () => setSizes(sizesIn(ref.current.clientWidth, window.innerHeight, layers));
         measure();
         window.addEventListener('resize', measure);
         return () => window.removeEventListener('resize', measure);
-    }, [layers, heads]);
-    return side;
+    }, [layers]);
+    return sizes;
 }
 
 function useLoader(source, side, onFault) {
@@ -42,23 +56,6 @@ function useLoader(source, side, onFault) {
         { onChange: setReading, onFault }), [source, side]);
     useEffect(() => () => loader.close(), [loader]);
     return [loader, reading];
-}
-
-/* What is known of the head under the pointer or the focus. Its place is kept while there is none. */
-function HeadDetail({ entry, unit }) {
-    if (!entry)
-        return html`<p class="head-detail faint">Point at a head, or move with the arrow keys, to read what it does.
-            Enter opens it. Layers (L) go down, heads (H) across; in a map, each row is a token, each column one
-            that it may look at.</p>`;
-    const { layer, head, statistics } = entry;
-    return html`<div class="head-detail">
-        <p><b>Layer ${layer.layer}, head ${head}</b> ${describeHead(entry, unit)}
-            <span class="faint">${' '}${describeKind(layer.kind)}</span></p>
-        <dl>${STATISTICS.map(({ name, label, unit: of }) => html`
-            <div><dt>${label}</dt><dd data-statistic=${name} data-value=${statistics?.[name] ?? ''}>
-                ${shortNumber(statistics?.[name])}
-                ${of && Number.isFinite(statistics?.[name]) && ` ${of}`}</dd></div>`)}</dl>
-    </div>`;
 }
 
 function Tools({ state, change, form, setForm, heads, left, hasStatistics }) {
@@ -76,8 +73,8 @@ function Tools({ state, change, form, setForm, heads, left, hasStatistics }) {
                 <input type="radio" name="overview-form" value=${name} checked=${form === name}
                     onChange=${() => setForm(name)} />${name === 'maps' ? 'Maps' : 'Table'}</label>`)}
         </fieldset>
-        <span role="status" data-heads-left=${left}>${left === heads.length ? `${left} heads`
-            : `${left} of ${heads.length} heads`}</span>
+        <span role="status" data-heads-left=${left}>${left === heads.length
+            ? plural(left, 'head') : `${left} of ${plural(heads.length, 'head')}`}</span>
     </div>`;
 }
 
@@ -93,7 +90,7 @@ export function Overview({ state, change, source, onFault }) {
     const [form, setForm] = useState('maps');
     const [looked, setLooked] = useState(null);
     const statistics = useStatistics(source, onFault);
-    const side = useSide(box, source.layers.length, Math.max(...source.layers.map(({ heads }) => heads)));
+    const { side, left } = useSizes(box, source.layers);
     const sorted = state.sort !== 'layer' && statistics !== null;
     const shownSide = sorted ? SIDE_SORTED : side;
     const [loader, reading] = useLoader(source, shownSide, onFault);
@@ -108,6 +105,9 @@ export function Overview({ state, change, source, onFault }) {
     const open = ({ layer, head }) => change({ view: 'head', layer: layer.layer, head, rows: null, keys: null });
     const props = { loader, side: shownSide, scale: state.scale, palette: state.palette, unit, onOpen: open,
         onLook: setLooked, current: `${state.layer} ${state.head}` };
+    const find = (at) => at && heads.find((one) => one.head === at.head && one.layer.layer === at.layer);
+    const pointed = looked && find({ layer: looked.layer.layer, head: looked.head });
+    const isAside = left > 0 && !sorted;
     return html`<section class="overview" ref=${box} aria-label="All heads" aria-busy=${reading.length > 0}>
         <${Tools} ...${{ state, change, form, setForm, heads, left: passing.size, hasStatistics: !!statistics }} />
         <${OverviewFilter} ...${{ heads, filter: state.filter, statistics,
@@ -115,12 +115,14 @@ export function Overview({ state, change, source, onFault }) {
         ${form === 'table'
             ? html`<${OverviewTable} ...${{ heads: shown, sort: state.sort, unit, onOpen: open,
                 onSort: (name) => change({ sort: name }) }} />`
-            : html`<div class="head-look">
-                    <${HeadDetail} entry=${looked && heads.find((one) => one.head === looked.head
-                        && one.layer === looked.layer)} unit=${unit} />
+            : html`<div class=${isAside ? 'overview-maps beside' : 'overview-maps'}>
+                <div class="head-look">
+                    ${isAside ? html`<${HeadAside} ...${props} entry=${pointed ?? find(state)}
+                        width=${left - ASIDE_GAP} />` : html`<${HeadDetail} entry=${pointed} unit=${unit} />`}
                     <p class="reading faint" aria-live="polite">${readingWords(reading)}</p>
                 </div>
                 ${side !== null && (sorted ? html`<${MapFlow} entries=${shown} ...${props} />`
-                : html`<${MapGrid} entries=${heads} passing=${passing} layers=${source.layers} ...${props} />`)}`}
+                : html`<${MapGrid} entries=${heads} passing=${passing} layers=${source.layers} ...${props} />`)}
+            </div>`}
     </section>`;
 }
