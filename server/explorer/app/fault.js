@@ -1,8 +1,9 @@
-/* fault.js - a fault in the daemon's own words, and what a person can do about it: ask again, wait until there is
- * room, give a key. */
+/* fault.js - a fault: what a person can do about it, the daemon's own words, and the buttons: ask again, wait until
+ * there is room, give a key. */
 import { Component, html, useEffect, useState } from '../vendor/html.js';
 import { hasKey, setKey } from '../data/api.js';
-import { plural } from './model_words.js';
+import { plural } from '../data/words.js';
+import { adviceFor } from './fault_words.js';
 
 /* Where the daemon has keys. The key is held in memory until the page is left, and nowhere else. */
 function KeyField({ onAgain }) {
@@ -46,9 +47,11 @@ const wantsKey = ({ status, code }) => status === 401 || (status === 403 && code
 
 export function Fault({ fault, onAgain, onClose }) {
     const waits = WAITS.includes(fault.status) && fault.retryAfter !== null && fault.retryAfter <= 600;
+    const advice = adviceFor(fault);
     return html`
         <div class="fault" role="alert" data-status=${fault.status} data-code=${fault.code}>
-            <p>${fault.message}
+            ${advice && html`<p>${advice}</p>`}
+            <p class=${advice ? 'said' : ''}>${advice && 'The daemon says: '}${fault.message}
                 ${fault.pointer && html` <span class="pointer">at ${fault.pointer}</span>`}
                 ${fault.status > 0 && html` <span class="pointer">(${fault.status} ${fault.code})</span>`}</p>
             ${wantsKey(fault) ? html`<${KeyField} onAgain=${onAgain} />` : html`

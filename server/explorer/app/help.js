@@ -1,4 +1,4 @@
-/* help.js - all keys of the page, in a dialog. */
+/* help.js - what the page shows, and all its keys, in a dialog. */
 import { html, useEffect, useRef } from '../vendor/html.js';
 
 const KEYS = [
@@ -6,7 +6,7 @@ const KEYS = [
         ['?', 'this help'],
         ['1 to 5', 'the views, in the order of their tabs'],
         ['/', 'to the text'],
-        ['Enter, Ctrl+Enter', 'in the text: look'],
+        ['Enter, Ctrl+Enter', 'in the text: show it'],
         ['Shift+Enter', 'in the text: a new line'],
         ['u', 'the head that was switched off last is on again'],
         ['Esc', 'closes what is open'],
@@ -30,6 +30,30 @@ const KEYS = [
     ]],
 ];
 
+const TERMS = [
+    ['Token', 'a piece of the text, as the model reads it: a word, a part of one, a sign'],
+    ['Head', 'one of the places in a layer where each token looks at others'],
+    ['Query, key', 'the numbers by which a token looks, and by which it is found. A row of a map is a query, a column '
+        + 'a key'],
+    ['Score', 'query times key, by the scale of the layer: how well the two agree'],
+    ['Weight', 'the share of a row that goes to a key, from 0 to 1: all weights of a row sum to 1'],
+    ['Scale', 'which weight has which colour: linear; square root and logarithm show small weights, too'],
+];
+
+const VIEWS = [
+    ['Overview', 'all heads as small maps, or as a table; in order of what they do, or only some'],
+    ['One head', 'its map: what each token looks at, and who looks at it'],
+    ['Tokens', 'the same as lines between tokens, the heads of a layer in colours'],
+    ['Why', 'one weight, from query and key on, stage by stage'],
+    ['Compare', 'two heads, layers, texts or models side by side'],
+];
+
+function Terms({ title, terms }) {
+    return html`
+        <h3>${title}</h3>
+        <dl>${terms.map(([term, what]) => html`<div><dt>${term}</dt><dd>${what}</dd></div>`)}</dl>`;
+}
+
 export function Help({ isOpen, onClose, hasKeys, onHasKeys }) {
     const dialog = useRef(null);
     useEffect(() => {
@@ -40,11 +64,14 @@ export function Help({ isOpen, onClose, hasKeys, onHasKeys }) {
     }, [isOpen]);
     return html`
         <dialog class="help" ref=${dialog} onClose=${onClose} aria-labelledby="help-title">
-            <div class="row"><h2 id="help-title">Keys</h2><button onClick=${onClose}>Close</button></div>
+            <div class="row"><h2 id="help-title">Help</h2><button onClick=${onClose}>Close</button></div>
             <p>Each map shows a head of a layer: a row for each token that looks, a column for each token that is
                 looked at. A weight says where a head looks, not why the model answers what it answers.</p>
+            <${Terms} title="The views" terms=${VIEWS} />
+            <${Terms} title="The words" terms=${TERMS} />
+            <h3 class="part">Keyboard shortcuts</h3>
             ${KEYS.map(([title, keys]) => html`
-                <h3>${title}</h3>
+                <h4>${title}</h4>
                 <table>
                     ${keys.map(([key, what]) => html`<tr><th scope="row"><kbd>${key}</kbd></th><td>${what}</td></tr>`)}
                 </table>`)}

@@ -50,6 +50,8 @@ export function useSource({ state, file, options, models, attempt, onFault }) {
     useEffect(() => {
         if (!isReady) {
             setMade(NOTHING);
+            if (models !== null)
+                onFault(null);                   /* it was of what is not asked for any more */
             return undefined;
         }
         const ending = new AbortController();

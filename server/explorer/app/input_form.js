@@ -1,30 +1,36 @@
 /* input_form.js - what is looked at: a model and a text, or a file. */
+import { plural } from '../data/words.js';
 import { html, useEffect, useState } from '../vendor/html.js';
 import { FileButton } from './file_drop.js';
 import { FileOptions } from './file_options.js';
-import { firstModel, inputWords, mayTakePair, sizeWords, takes } from './model_words.js';
+import { firstModel, inputWords, isServed, mayTakePair, sizeWords, takes } from './model_words.js';
 
 /* The first sentence of a story, as stories260K was trained on. */
 export const FIRST_TEXT = 'Once upon a time, there was a little girl named Lily.';
 
-/* What a person types before looking at it; follows the state, where that changes by a link or by Back. */
+/* What a person types before it is shown; follows the state, where that changes by a link or by Back. A text that was
+ * typed stays while a model that takes none is chosen. */
 function useDraft(state) {
-    const of = ({ model, text, pair, decoderText }) =>
-        ({ model, text: text ?? FIRST_TEXT, pair: pair ?? '', decoderText: decoderText ?? '' });
-    const [draft, setDraft] = useState(of(state));
-    useEffect(() => setDraft(of(state)), [state.model, state.text, state.pair, state.decoderText]);
-    return [draft, (members) => setDraft({ ...draft, ...members })];
+    const of = ({ model, text, pair, decoderText }, typed) =>
+        ({ model, text: text ?? typed, pair: pair ?? '', decoderText: decoderText ?? '' });
+    const [draft, setDraft] = useState(of(state, FIRST_TEXT));
+    useEffect(() => setDraft((last) => of(state, last.text)),
+        [state.model, state.text, state.pair, state.decoderText]);
+    return [draft, (members) => setDraft((last) => ({ ...last, ...members }))];
 }
 
+/* models null: they are not known yet, or only with a key. */
 function ModelOptions({ models, chosen }) {
-    const groups = [['Whole passes', models.filter((model) => model.trace)],
-        ['Rows from a file', models.filter((model) => !model.trace)]];
+    const groups = models === null ? [] : [['Whole passes', models.filter((model) => model.trace)],
+        ['Rows from a file', models.filter((model) => !model.trace && isServed(model))],
+        ['Not available', models.filter((model) => !model.trace && !isServed(model))]];
     return html`
-        ${chosen && !models.some(({ name }) => name === chosen) &&
-            html`<option value=${chosen}>${chosen} (not served)</option>`}
+        ${chosen && !models?.some(({ name }) => name === chosen) &&
+            html`<option value=${chosen}>${chosen}${models !== null && ' (not served)'}</option>`}
         ${groups.filter(([, group]) => group.length > 0).map(([title, group]) => html`
             <optgroup label=${title}>
-                ${group.map(({ name }) => html`<option value=${name}>${name}</option>`)}
+                ${group.map((model) => html`<option value=${model.name}
+                    title=${model.reason || model.trace_reason || undefined}>${model.name}</option>`)}
             </optgroup>`)}`;
 }
 
@@ -54,12 +60,28 @@ const FRESH = { tokens: null, row: null, key: null, rows: null, keys: null, head
 /* What another model leaves of heads that are off and tokens that are asked about: nothing. */
 export const OF_MODEL = { off: [], target: null, against: null };
 
-/* models is empty until it is known what is served; options are those of a file of query and key, null of all else;
- * given is what the source says about them. */
+/* The members of the state that show these texts with a model; a model that takes no text waits for a file. */
+function inputOf(model, draft) {
+    const hasText = !model || takes(model, 'text');
+    return { ...FRESH, text: hasText ? draft.text : null, pair: (model && mayTakePair(model) && draft.pair) || null,
+        decoderText: (model && takes(model, 'decoder') && draft.decoderText) || null };
+}
+
+function Note({ state, file, model }) {
+    const tokens = state.tokens && !file
+        ? `Shown are ${plural(state.tokens.length, 'token')} of the link, not this text. ` : '';
+    const words = model && [sizeWords(model), inputWords(model)].filter(Boolean).join('. ');
+    return html`<p class="note faint">${tokens}${words ?? '\u00a0'}</p>`;
+}
+
+/* models is null until it is known what is served; options are those of a file of query and key, null of all else;
+ * given is what the source says about them. A model that is chosen is shown at once, with the text that stands there:
+ * the field never names another model than the map. */
 export function InputForm({ models, state, change, file, onFile, options, given, onOptions, onLooked }) {
     const [draft, setDraft] = useDraft(state);
-    const model = draft.model === null ? firstModel(models) ?? models[0]
-        : models.find(({ name }) => name === draft.model);
+    const served = models ?? [];
+    const find = (name) => served.find((one) => one.name === name);
+    const model = draft.model === null ? firstModel(served) ?? served[0] : find(draft.model);
     const chosen = draft.model ?? model?.name ?? '';
     const needsFile = file !== null || (Boolean(model) && !takes(model, 'text'));
     const look = (event) => {
@@ -67,14 +89,13 @@ export function InputForm({ models, state, change, file, onFile, options, given,
         if (needsFile || !chosen)
             return;
         onFile(null);
-        change({ ...FRESH, ...(chosen === state.model ? {} : OF_MODEL), model: chosen, text: draft.text, pair: (model && mayTakePair(model) && draft.pair) || null,
-            decoderText: (model && takes(model, 'decoder') && draft.decoderText) || null });
+        change({ model: chosen, ...inputOf(model, draft), ...(chosen === state.model ? {} : OF_MODEL) });
         onLooked();
     };
     const choose = (event) => {
-        setDraft({ model: event.target.value });
-        if (file)
-            change({ ...FRESH, ...OF_MODEL, model: event.target.value });
+        const name = event.target.value;
+        setDraft({ model: name });
+        change({ model: name, ...(file ? FRESH : inputOf(find(name), draft)), ...OF_MODEL });
     };
     return html`
         <form class="input" id="input" onSubmit=${look}>
@@ -85,11 +106,10 @@ export function InputForm({ models, state, change, file, onFile, options, given,
             </label>
             ${!needsFile && html`<${Texts} ...${{ model, draft, setDraft, onLook: look }} />`}
             <div class="row">
-                ${!needsFile && html`<button class="main" type="submit" disabled=${!chosen}>Look</button>`}
+                ${!needsFile && html`<button class="main" type="submit" disabled=${!chosen}>Show</button>`}
                 <${FileButton} file=${file} onFile=${(one) => onFile(one, chosen)} />
             </div>
             ${options && html`<${FileOptions} key=${file} options=${options} given=${given} onOptions=${onOptions} />`}
-            <p class="note faint">${state.tokens && !file ? `${state.tokens.length} tokens of the link are looked at, `
-                + 'not this text. ' : ''}${model ? `${sizeWords(model)}. ${inputWords(model)}` : '\u00a0'}</p>
+            <${Note} state=${state} file=${file} model=${model} />
         </form>`;
 }

@@ -1,4 +1,5 @@
 /* model_words.js - what a served model takes and how large it is, in words, from its description. */
+import { plural } from '../data/words.js';
 
 const THOUSANDS = ['', ' thousand', ' million', ' billion', ' trillion'];
 
@@ -14,9 +15,9 @@ export function countWords(count) {
     return digits + THOUSANDS[power];
 }
 
-/* "1 layer", "12 layers". */
-export function plural(count, word) {
-    return `${count} ${word}${count === 1 ? '' : 's'}`;
+/* Whether the daemon has loaded the model; else its reason says why not. */
+export function isServed(model) {
+    return model.state === 'READY';
 }
 
 /* Whether a trace of the model takes this input: text, tokens, pixels, features or decoder. */
@@ -50,8 +51,10 @@ export function parameterCount(model) {
     return model.total_parameter_count ?? model.parameter_count;
 }
 
-/* "5 layers of 8 heads, 260 thousand parameters, 61 thousand of attention". */
+/* "5 layers of 8 heads, 260 thousand parameters, 61 thousand of attention"; '' where nothing is known. */
 export function sizeWords(model) {
+    if (model.layers.length === 0 && !isServed(model))
+        return '';
     if (model.layers.length === 0)
         return 'no parameters: query, key and value as they are';
     const count = parameterCount(model);
@@ -61,6 +64,8 @@ export function sizeWords(model) {
 
 /* What to give the model, as a whole sentence. */
 export function inputWords(model) {
+    if (!isServed(model) && !model.trace)
+        return `It is not available: ${model.reason || 'the daemon does not say why'}.`;
     if (!model.trace) {
         const columns = model.layers[0]?.d_query;
         const why = model.trace_reason ? `No whole pass: ${model.trace_reason}. ` : '';

@@ -1,14 +1,15 @@
 /* shell.js - the frame around the views: what is looked at, which view, progress, and faults. */
-import { html, useCallback, useEffect, useState } from '../vendor/html.js';
+import { html, useCallback, useEffect, useLayoutEffect, useRef, useState } from '../vendor/html.js';
 import { isPicture } from '../data/open.js';
 import { writeAddress } from '../data/state.js';
+import { plural } from '../data/words.js';
 import { useKeys } from '../draw/keys.js';
 import { Boundary, Fault } from './fault.js';
 import { DropZone } from './file_drop.js';
 import { Help } from './help.js';
 import { useModels, useOther, useSource, useStore, useVersion } from './hooks.js';
 import { FIRST_TEXT, InputForm, OF_MODEL } from './input_form.js';
-import { firstModel, parameterCount, plural, takes } from './model_words.js';
+import { firstModel, inputWords, isServed, parameterCount, takes } from './model_words.js';
 import { selectionFor } from './selection.js';
 import { TakeAway } from './take_away.js';
 import { VIEWS, viewOf } from './views.js';
@@ -84,11 +85,13 @@ function Invitation({ models, model }) {
     if (models.length === 0)
         return html`<p class="invitation">No model is served. Start the daemon with <code>--models DIR</code>, and a
             published checkpoint in that folder.</p>`;
+    if (model && !model.trace && !isServed(model))
+        return html`<p class="invitation">${model.name}: ${inputWords(model)}</p>`;
     if (model && !takes(model, 'text'))
         return html`<p class="invitation">${model.trace && model.pixels
             ? 'Open a picture, or drop one on the page: the model looks at its patches.'
             : 'Open a file, or drop one on the page: .safetensors, .npy or .json with rows of numbers.'}</p>`;
-    return html`<p class="invitation">Choose a model, type a text and press Look. Or drop a file on the page: a
+    return html`<p class="invitation">Choose a model, type a text and press Show. Or drop a file on the page: a
         .safetensors, .npy or .json file with query, key and value or with rows of numbers, or a picture for a model
         that takes one.</p>`;
 }
@@ -99,7 +102,7 @@ function Footer({ version, isWaiting, onHelp }) {
         <footer class=${isWaiting ? 'waiting' : ''}>
             <span>attnd${version && ` ${version}`}</span>
             <a href="openapi.json">API description</a>
-            <button class="link" onClick=${onHelp}>Keys: ?</button>
+            <button class="link" onClick=${onHelp}>Keyboard shortcuts</button>
             <span class="faint">A weight says where a head looks, not why the model answers.</span>
         </footer>`;
 }
@@ -149,25 +152,46 @@ function takeFile({ models, state, change, setFile, setOptions }, file, chosen) 
     change({ ...FRESH, model: forPictures ? forPictures.name : chosen ?? state.model ?? 'sdpa' });
 }
 
+const WHAT_MOST = 40;                            /* characters: more has no room, and is no name of a button */
+
+/* "stories260K: Once upon a time…", what is looked at in short; null: nothing is. */
+function shortWords({ state, file }) {
+    const what = file?.name ?? state.text;
+    if (!what)
+        return null;
+    const characters = [...what];
+    const part = characters.length <= WHAT_MOST ? what : `${characters.slice(0, WHAT_MOST).join('').trimEnd()}…`;
+    return `${state.model ?? ''}: ${part}`;
+}
+
 /* On a phone the form folds away while there is something to look at. */
 function Header({ frame, isOpen, onOpen, onHelp }) {
     const { models, state, change, file } = frame;
-    const what = file?.name ?? state.text;
+    const what = isOpen ? null : shortWords(frame);
     return html`
         <header class=${isOpen ? 'open' : ''}>
             <div class="brand">
                 <h1>attnd explorer</h1>
                 <button class="change" aria-expanded=${isOpen} aria-controls="input"
-                    aria-label=${isOpen || !what ? undefined : `Change the input, ${state.model ?? ''}: ${what}`}
-                    onClick=${() => onOpen(!isOpen)}>
-                    ${isOpen || !what ? 'Hide the input' : `${state.model ?? ''}: ${what}`}</button>
-                <button class="round" aria-label="Keys and help" title="Keys and help (?)" onClick=${onHelp}>?</button>
+                    aria-label=${what ? `Change the input, ${what}` : undefined}
+                    onClick=${() => onOpen(!isOpen)}>${what ?? 'Hide the input'}</button>
+                <button class="round" aria-label="Help" title="Help (?)" onClick=${onHelp}>?</button>
             </div>
-            <${InputForm} models=${models ?? []} state=${state} change=${change} file=${file}
+            <${InputForm} models=${models} state=${state} change=${change} file=${file}
                 onFile=${(one, model) => takeFile(frame, one, model)}
                 options=${file && !isPicture(file) && frame.source?.kind !== 'trace' ? frame.options : null}
                 given=${frame.source?.options} onOptions=${frame.setOptions} onLooked=${() => onOpen(false)} />
         </header>`;
+}
+
+/* A view begins at its top, wherever the last one was scrolled to. */
+function useTop(view) {
+    const last = useRef(view);
+    useLayoutEffect(() => {
+        if (last.current !== view)
+            window.scrollTo(0, 0);
+        last.current = view;
+    }, [view]);
 }
 
 export function Shell({ store }) {
@@ -178,6 +202,7 @@ export function Shell({ store }) {
     const [hasHelp, setHasHelp] = useState(false);
     const [hasKeys, setHasKeys] = useState(true);
     const { name, title, View } = viewOf(state.view);
+    useTop(name);
     useEffect(() => {
         document.title = source ? `${title}: ${source.title}` : 'attnd explorer';
     }, [title, source]);

@@ -105,18 +105,7 @@ export function readTokens(tokens, texts) {
         const entry = text ?? String(id);
         const label = whole !== null ? visible(whole) : special ? visible(entry)
             : labelOfEntry(entry, byteLevel || (isPiece && /[^\x00-\x7f]/.test(entry) && isOfBytes(entry)));
-        return { label, id, special, start, end };
-}
-
-/* What a token of an answer adds to the end of a text; null where that is no text, as of a part of a character. kind is
- * that of the model's tokenizer. */
-export function addedText({ text = null, special = false }, tokens, kind) {
-    if (text === null || special)
-        return null;
-    if (kind === 'WordPiece')
-        return text.startsWith('##') ? text.slice(2) : ` ${text}`;
-    const bytes = bytesOfEntry(text, isByteLevel(tokens));
-    return bytes === null ? text.replace(/▁/g, ' ') : textOf(bytes);
+        return { label, id, special, start, end, sequence };
     });
 }
 

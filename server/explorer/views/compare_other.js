@@ -66,7 +66,7 @@ function InputFields({ state, models, onOther }) {
             </select></label>
         <label class="chooser">Text
             <input type="text" value=${typed} onInput=${(event) => setTyped(event.target.value)} /></label>
-        <button disabled=${typed === shown || typed === ''}>Look</button>
+        <button disabled=${typed === shown || typed === ''}>Show</button>
     </form>`;
 }
 
