@@ -40,6 +40,65 @@ TEST(lines)
     explorer_expect_quiet(NULL);
 }
 
+/* Where no threshold is set, each row has its 3 largest weights, over all heads chosen; a token
+ * that is looked at has those of each head. A weight that is not a number is none. Lines of one
+ * pair lie beside each other. */
+TEST(largest_lines)
+{
+    explorer_begin();
+    explorer_open(VIEW);
+    browser_expect(
+        &browser,
+        "import('/explorer/draw/lines.js').then(({drawnLines, linesOf}) => {"
+        "  const maps = {rows: 30, keys: 20, values: new Float32Array(3 * 30 * 20)};"
+        "  let seed = 7;"
+        "  for (let i = 0; i < maps.values.length; i++)"
+        "    maps.values[i] = i %% 5 ? (seed = seed * 48271 %% 2147483647) / 2147483647 : NaN;"
+        "  const largest = (heads, row) => heads.flatMap((head) => [...maps.values.subarray("
+        "    (head * 30 + row) * 20, (head * 30 + row + 1) * 20)]).filter((weight) => weight > 0)"
+        "    .sort((a, b) => b - a).slice(0, 3).join();"
+        "  const said = (lines) => lines.map(({weight}) => weight).sort((a, b) => b - a).join();"
+        "  const all = linesOf(maps, {heads: [0, 2], threshold: null});"
+        "  const row = linesOf(maps, {heads: [0, 2], threshold: null, only: {row: 4}});"
+        "  const key = linesOf(maps, {heads: [0, 1, 2], threshold: null, only: {key: 3}});"
+        "  const fan = drawnLines([2, 0, 1].map((head) => ({head, row: 1, key: 1, weight: 0.5}))"
+        "    .concat({head: 1, row: 1, key: 2, weight: 0.1}));"
+        "  const shifts = fan.filter(({key}) => key === 1).sort((a, b) => a.head - b.head)"
+        "    .map(({shift}) => shift);"
+        "  return all.length === 90 && Array.from({length: 30}, (_, i) => i).every((i) =>"
+        "      said(all.filter((line) => line.row === i)) === largest([0, 2], i))"
+        "    && row.length === 6 && [0, 2].every((head) =>"
+        "      said(row.filter((line) => line.head === head)) === largest([head], 4))"
+        "    && key.length > 0 && key.every((line) => line.key === 3 && line.weight >="
+        "      largest([line.head], line.row).split(',')[2])"
+        "    && shifts[0] < shifts[1] && shifts[1] === 0 && shifts[2] === -shifts[0]"
+        "    && Math.abs(shifts[0]) < 0.5 && fan.find(({key}) => key === 2).shift === 0; })");
+    explorer_expect_quiet(NULL);
+}
+
+/* The choice of lines is a list and a slider, both of the keyboard, and stands in the address. */
+TEST(threshold)
+{
+    explorer_begin();
+    explorer_open(VIEW);
+    browser_expect(&browser,
+                   "document.querySelector('.line-choice').value === 'largest'"
+                   " && !document.querySelector('.tokens-view input[type=range]')"
+                   " && !location.hash.includes('threshold')"
+                   " && document.querySelector('.tokens-view [role=status]').textContent"
+                   "   === `${3 * document.querySelectorAll('.rows .token').length} lines`");
+    browser_do(&browser, "document.querySelector('.line-choice').focus()");
+    browser_keys(&browser, "f");
+    browser_wait(&browser, "/threshold=0.1(&|$)/.test(location.hash)");
+    browser_do(&browser, "document.querySelector('.tokens-view input[type=range]').focus()");
+    browser_keys(&browser, KEY_RIGHT);
+    browser_wait(&browser, "/threshold=0.11(&|$)/.test(location.hash)");
+    browser_do(&browser, "document.querySelector('.line-choice').focus()");
+    browser_keys(&browser, "3");
+    browser_wait(&browser, "!location.hash.includes('threshold')");
+    explorer_expect_quiet(NULL);
+}
+
 /* A click turns a head on or off, a double click or Shift and Enter leaves it alone. */
 TEST(heads)
 {

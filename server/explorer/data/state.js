@@ -13,7 +13,7 @@ export const INITIAL = Object.freeze({
     view: 'overview', layer: null, head: null, row: null, key: null,
     rows: null, keys: null,
     scale: 'linear', palette: 'viridis', sort: 'layer', filter: {},
-    heads: null, threshold: 0.1, lineRows: null, lineKeys: null,
+    heads: null, threshold: null, lineRows: null, lineKeys: null,
     other: null, difference: false,
     off: [], target: null, against: null, position: null,
 });

@@ -5,6 +5,7 @@
  * {name, layer, head, rows: [a, b], keys: [a, b], shape: [r, c], values, rowTokens, keyTokens, isDifference, isOut},
  * where row i of n is in cell floor(i * r / n), and a cell holds the largest weight. Tokens are labels of rows a to b.
  * isOut: the filter of the overview leaves the head out. */
+import { LINES_OF_A_ROW } from '../draw/lines.js';
 import { weightText } from '../draw/scales.js';
 import { listHeads, passesFilter, shortName, sortHeads, STATISTICS } from '../views/head_words.js';
 import { columnsOf } from '../views/tokens.js';
@@ -111,6 +112,14 @@ const fixedWords = (layer, { row, key }) => `Fixed: ${[row === null ? '' : `row 
 /* The token whose lines alone are seen, else null: a row before a key, as in the view. */
 const fixedToken = ({ row, key }) => (row !== null ? { row, key: null } : key !== null ? { row: null, key } : null);
 
+/* Which lines are drawn. */
+function lineWords({ threshold }, fixed) {
+    if (threshold !== null)
+        return `Weights from ${threshold.toFixed(2)} on.`;
+    return fixed ? `The ${LINES_OF_A_ROW} largest weights of a row in each head.`
+        : `The ${LINES_OF_A_ROW} largest weights of each row.`;
+}
+
 async function tokenParts(source, state, isNumbers) {
     const layer = source.layers.find((one) => one.layer === state.layer);
     const range = columnsOf(state, layer);
@@ -121,7 +130,7 @@ async function tokenParts(source, state, isNumbers) {
         : '');
     const fixed = fixedToken(state);
     return { panels: panels.filter(({ head }) => !state.heads || state.heads.includes(head)), fixed,
-        notes: [`Weights from ${state.threshold.toFixed(2)} on. ${part('Rows', range.rows, layer.rows)}`
+        notes: [`${lineWords(state, fixed)} ${part('Rows', range.rows, layer.rows)}`
             + part('Keys', range.keys, layer.keys), ...(fixed ? [fixedWords(layer, fixed)] : [])] };
 }
 

@@ -1,7 +1,7 @@
 /* token_columns.js - two columns of tokens, those that look and those that are looked at, with
  * lines between them. */
 import { headColour } from '../draw/head_colours.js';
-import { drawLines, drawnLines, linesOf } from '../draw/lines.js';
+import { drawLines, drawnLines } from '../draw/lines.js';
 import { html, useLayoutEffect, useMemo, useRef } from '../vendor/html.js';
 import { useRoving } from './roving.js';
 import { useWidth } from './use_width.js';
@@ -63,14 +63,12 @@ function groupBy(lines, name) {
 }
 
 /**
- * lines: those above the threshold in the window, counted from its first tokens; active: {row} or
- * {key} of the source, whose lines alone are shown, or null; fixed: the same, what a click has set.
+ * lines: those of the window, counted from its first tokens; own: those of the active token, which alone are shown, or
+ * null; active: {row} or {key} of the source, or null; fixed: the same, what a click has set.
  */
-export function TokenColumns({ layer, lines, rows, keys, active, fixed, onHover, onFix }) {
+export function TokenColumns({ layer, lines, own, rows, keys, active, fixed, onHover, onFix }) {
     const inside = active && (active.row !== undefined ? { row: active.row - rows[0] }
         : { key: active.key - keys[0] });
-    const own = useMemo(() => inside && lines.filter(({ row, key }) => row === inside.row
-        || key === inside.key), [lines, inside?.row, inside?.key]);
     const drawn = useMemo(() => drawnLines(own ?? lines), [own, lines]);
     const height = TOKEN_HEIGHT * Math.max(rows[1] - rows[0], keys[1] - keys[0]);
     const column = (side, tokens, [begin, end]) => html`<${Column} ...${{ side, first: begin,

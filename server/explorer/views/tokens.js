@@ -1,7 +1,7 @@
 /* tokens.js - lines between the tokens that look and those that are looked at, each head in its
  * colour. */
 import { weightText } from '../draw/scales.js';
-import { drawnLines, linesOf } from '../draw/lines.js';
+import { drawnLines, LINES_OF_A_ROW, linesOf } from '../draw/lines.js';
 import { html, useEffect, useMemo, useState } from '../vendor/html.js';
 import { LayerChooser } from './choosers.js';
 import { HeadSign, HeadSwatches } from './head_swatches.js';
@@ -10,6 +10,7 @@ import { TokenColumns } from './token_columns.js';
 
 const WINDOW = 200;      /* tokens of a column */
 const NUMBERS_MAX = 20;
+const FIRST_THRESHOLD = 0.1;
 const HOVER_MS = 30;     /* a token that the pointer only passes is not asked for */
 
 /* The part of count tokens that is shown: the chosen range, cut to what a column holds, else the
@@ -78,7 +79,7 @@ function useWhole(source, layer, active, onFault) {
 function linesOfWhole({ side, index, lines }, heads, threshold) {
     return heads.flatMap((head) => Array.from(lines[head], (weight, at) => ({ head, weight,
         row: side === 'row' ? index : at, key: side === 'row' ? at : index })))
-        .filter(({ weight }) => weight >= threshold && weight > 0).sort((a, b) => b.weight - a.weight);
+        .filter(({ weight }) => weight >= (threshold ?? 0) && weight > 0).sort((a, b) => b.weight - a.weight);
 }
 
 /* The largest weights of the active token. */
@@ -92,7 +93,7 @@ function Numbers({ source, layer, heads, threshold, active, onFault, onWhy }) {
     const token = isRow ? layer.rowTokens[active.row] : layer.keyTokens[active.key];
     return html`<div class="token-numbers" aria-busy=${!own}>
         <h3>${isRow ? html`<b>${token.label}</b> looks at` : html`Who looks at <b>${token.label}</b>`}</h3>
-        ${own?.length === 0 && html`<p>No weight of these heads reaches ${threshold}.</p>`}
+        ${own?.length === 0 && html`<p>No weight of these heads reaches ${threshold ?? 'more than 0'}.</p>`}
         <ol>${(own ?? []).slice(0, NUMBERS_MAX).map(({ head, row, key, weight }) => html`
             <li key=${`${head} ${row} ${key}`} data-head=${head} data-row=${row} data-key=${key}
                 data-weight=${weight}>
@@ -104,14 +105,25 @@ function Numbers({ source, layer, heads, threshold, active, onFault, onWhy }) {
     </div>`;
 }
 
+/* Which weights are lines: the largest of each row, or those from a threshold on. */
+function ThresholdChooser({ threshold, onThreshold }) {
+    return html`<label class="chooser">Lines
+            <select class="line-choice" value=${threshold === null ? 'largest' : 'threshold'}
+                onChange=${(event) => onThreshold(event.target.value === 'largest' ? null : FIRST_THRESHOLD)}>
+                <option value="largest">${LINES_OF_A_ROW} largest of a row</option>
+                <option value="threshold">from a threshold on</option>
+            </select></label>
+        ${threshold !== null && html`<label class="chooser">Threshold
+            <span><input type="range" min="0" max="1" step="0.01" value=${threshold}
+                onInput=${(event) => onThreshold(Number(event.target.value))} />
+                <output>${threshold.toFixed(2)}</output></span></label>`}`;
+}
+
 function Tools({ source, layer, state, change, count }) {
     return html`<div class="view-tools">
         <${LayerChooser} source=${source} layer=${layer.layer}
             onLayer=${(number) => change({ layer: number, heads: null })} />
-        <label class="chooser">Threshold
-            <span><input type="range" min="0" max="1" step="0.01" value=${state.threshold}
-                onInput=${(event) => change({ threshold: Number(event.target.value) })} />
-                <output>${state.threshold.toFixed(2)}</output></span></label>
+        <${ThresholdChooser} threshold=${state.threshold} onThreshold=${(threshold) => change({ threshold })} />
         <${HeadSwatches} heads=${layer.heads} chosen=${state.heads}
             onChosen=${(heads) => change({ heads })} />
         <span role="status" class="faint">${count}</span>
@@ -142,16 +154,17 @@ export function Tokens({ state, change, source, onFault }) {
     useEffect(() => setHover(null), [source, layer]);
     const all = Array.from({ length: layer.heads }, (_, head) => head);
     const heads = all.filter((head) => state.heads === null || state.heads.includes(head));
-    const threshold = Math.min(1, Math.max(0, state.threshold));
-    const lines = useMemo(() => (maps ? linesOf(maps, { heads, threshold }) : []),
-        [maps, heads.join(), threshold]);
-    const count = useMemo(() => countWords(layer, maps, lines), [layer, maps, lines]);
+    const threshold = state.threshold === null ? null : Math.min(1, Math.max(0, state.threshold));
     const isSeen = (token) => token && (token.row === undefined
         ? token.key >= keys[0] && token.key < keys[1] : token.row >= rows[0] && token.row < rows[1]);
     const active = [hover, fixed].find(isSeen) ?? null;
+    const only = active && (active.row === undefined ? { key: active.key - keys[0] } : { row: active.row - rows[0] });
+    const [lines, own] = [null, only].map((part) => useMemo(() => (!maps ? [] : linesOf(maps, { heads, threshold,
+        only: part })), [maps, heads.join(), threshold, part?.row, part?.key]));
+    const count = useMemo(() => countWords(layer, maps, only ? own : lines), [layer, maps, only ? own : lines]);
     const fix = (token) => change(isSame(fixed, token) ? { row: null, key: null }
         : { row: null, key: null, ...token });
-    const shown = { layer, lines, rows, keys, heads, threshold, active };
+    const shown = { layer, lines, own: only && own, rows, keys, heads, threshold, active };
     return html`<section class="tokens-view" aria-label="Tokens" aria-busy=${!maps}
         onKeyDown=${(event) => event.key === 'Escape' && change({ row: null, key: null })}>
         <${Tools} ...${{ source, layer, state, change, count }} />
