@@ -88,7 +88,9 @@ static bool read_piece(const struct exchange *exchange, const struct kept_trace 
     static const char *const DTYPES[] = { "f32", "f16", "u8" };
     static const enum kept_dtype DTYPE_OF[] = { KEPT_F32, KEPT_F16, KEPT_U8 };
     static const char *const SCALES[] = { "linear", "sqrt", "log" };
-    int reduce = 0, dtype = 0, scale = 0;
+    static const char *const HIDDEN[] = { "0", "nan" };
+    enum { DTYPE_U8 = 2 };
+    int reduce = 0, dtype = 0, scale = 0, hidden = 0;
     if (!traces_read_layer(exchange, kept, &piece->layer, fault)
         || !read_heads(exchange, piece, of_all, fault)
         || !traces_read_range(exchange, "rows", piece->layer->q_len, piece->rows, fault)
@@ -96,11 +98,16 @@ static bool read_piece(const struct exchange *exchange, const struct kept_trace 
         || !read_cells(exchange, piece, fault)
         || !read_choice(exchange, "reduce", REDUCES, 2, &reduce, fault)
         || !read_choice(exchange, "dtype", DTYPES, 3, &dtype, fault)
-        || !read_choice(exchange, "scale", SCALES, 3, &scale, fault))
+        || !read_choice(exchange, "scale", SCALES, 3, &scale, fault)
+        || !read_choice(exchange, "hidden", HIDDEN, 2, &hidden, fault))
         return false;
+    if (hidden && dtype == DTYPE_U8)
+        return fault_set(fault, FAULT_OPTION,
+                         "hidden is 'nan', and dtype is 'u8', which has none; expected f32 or f16");
     piece->reduce = reduce == 0 ? ATTN_REDUCE_MAX : ATTN_REDUCE_MEAN;
     piece->dtype = DTYPE_OF[dtype];
     piece->scale = (enum kept_scale)scale;
+    piece->marks_hidden = hidden == 1;
     return true;
 }
 
@@ -115,7 +122,7 @@ static void write_tag(const struct kept_trace *kept, const struct kept_piece *pi
                               piece->keys[0],         piece->keys[1],
                               piece->cell_rows,       piece->cell_columns,
                               (int64_t)piece->reduce, (int64_t)piece->dtype,
-                              (int64_t)piece->scale };
+                              (int64_t)piece->scale,  piece->marks_hidden };
     uint64_t hash = 0xCBF29CE484222325u; /* FNV-1a */
     for (const char *p = kept->id; *p; p++)
         hash = (hash ^ (unsigned char)*p) * 0x100000001B3u;
@@ -127,14 +134,14 @@ static void write_tag(const struct kept_trace *kept, const struct kept_piece *pi
 
 /* --------------------------------------------------------------------- the call -- */
 
-static const char *const NAMES[] = { "layer", "head",   "rows",  "keys",
-                                     "cells", "reduce", "dtype", "scale" };
+static const char *const NAMES[] = { "layer",  "head",  "rows",  "keys",  "cells",
+                                     "reduce", "dtype", "scale", "hidden" };
 
 static bool traces_weights_begin(struct call *call, const struct exchange *exchange,
                                  struct fault *fault)
 {
     struct weights *weights = weights_of(call);
-    if (!traces_begin(&weights->traces, exchange, NAMES, 8, fault)
+    if (!traces_begin(&weights->traces, exchange, NAMES, sizeof NAMES / sizeof NAMES[0], fault)
         || !read_piece(exchange, weights->traces.kept, &weights->piece, &weights->of_all, fault))
         return false;
     write_tag(weights->traces.kept, &weights->piece, weights->of_all, weights->tag);
@@ -165,15 +172,18 @@ static bool read(struct call *call, struct fault *fault)
 
 static int64_t tasks(struct call *call, int stage)
 {
-    return stage == 0 ? kept_piece_tasks(&weights_of(call)->piece) : 0;
+    const struct kept_piece *piece = &weights_of(call)->piece;
+    return stage == 0 ? kept_piece_tasks(piece) : stage == 1 ? kept_piece_hidden_tasks(piece) : 0;
 }
 
 static void traces_weights_run(struct call *call, int stage, int64_t task,
                                const struct worker *worker)
 {
     const struct weights *weights = weights_of(call);
-    (void)stage;
-    kept_piece_run(&weights->piece, task, traces_workspace(&weights->traces, worker));
+    if (stage == 0)
+        kept_piece_run(&weights->piece, task, traces_workspace(&weights->traces, worker));
+    else
+        kept_piece_run_hidden(&weights->piece, task);
 }
 
 /* What a cache needs; a 304 has it as well (RFC 9110, 15.4.5). */

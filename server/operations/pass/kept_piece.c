@@ -2,6 +2,7 @@
 #include "operations/pass/kept_piece.h"
 
 #include "base/dtype.h"
+#include "operations/pass/kept_hidden.h"
 
 #include <math.h>
 #include <string.h>
@@ -119,6 +120,32 @@ void kept_piece_run(const struct kept_piece *piece, int64_t task, void *workspac
         run_levels(piece, index, row);
 }
 
+int64_t kept_piece_hidden_tasks(const struct kept_piece *piece)
+{
+    return piece->marks_hidden ? piece->head_count : 0;
+}
+
+/* The numbers [first, end) of a range that are in cell number c. */
+static void cell_range(const int64_t range[2], int64_t c, int64_t cells, int64_t held[2])
+{
+    held[0] = range[0] + first_number(c, cells, count_of(range));
+    held[1] = range[0] + first_number(c + 1, cells, count_of(range));
+}
+
+void kept_piece_run_hidden(const struct kept_piece *piece, int64_t task)
+{
+    float *cells = cells_of(piece, task);
+    int64_t rows[2], keys[2];
+    for (int64_t row = 0; row < piece->shape[0]; row++) {
+        cell_range(piece->rows, row, piece->shape[0], rows);
+        for (int64_t c = 0; c < piece->shape[1]; c++) {
+            cell_range(piece->keys, c, piece->shape[1], keys);
+            if (kept_pairs_are_hidden(piece->layer, piece->head + task, rows, keys))
+                cells[row * piece->shape[1] + c] = NAN;
+        }
+    }
+}
+
 /* ------------------------------------------------------------------- writing -- */
 
 static uint8_t to_byte(const struct kept_piece *piece, float weight)
@@ -146,6 +173,7 @@ void kept_piece_write(struct kept_piece *piece, void *bytes)
         piece->least = fminf(piece->least, cells[i]);
         piece->most = fmaxf(piece->most, cells[i]);
     }
+    piece->least = fminf(piece->least, piece->most); /* of cells that are all hidden: 0 */
     if (piece->dtype == KEPT_U8) {
         for (int64_t i = 0; i < count; i++)
             ((uint8_t *)bytes)[i] = to_byte(piece, cells[i]);

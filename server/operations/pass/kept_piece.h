@@ -22,6 +22,7 @@ struct kept_piece {
     enum attn_map_reduce reduce;
     enum kept_dtype dtype;
     enum kept_scale scale;
+    bool marks_hidden; /* a cell is NAN where none of its pairs may be seen */
 
     /* As planned. */
     bool from_levels;  /* the levels answer, without tasks of tiles */
@@ -37,12 +38,18 @@ struct kept_piece {
 void kept_piece_plan(struct kept_piece *piece);
 int64_t kept_piece_cells(const struct kept_piece *piece); /* of all heads */
 
-/* One stage of tasks; each needs kept_piece_workspace_bytes(). piece->cells is set. */
+/* A stage of tasks; each needs kept_piece_workspace_bytes(). piece->cells is set. */
 int64_t kept_piece_tasks(const struct kept_piece *piece);
 size_t kept_piece_workspace_bytes(const struct kept_piece *piece);
 void kept_piece_run(const struct kept_piece *piece, int64_t task, void *workspace);
 
-/* After the tasks: sets least and most, and writes the cells in their dtype and scale,
+/* Where the piece marks them, a second stage: a task for each head, without workspace. A cell from
+ * the levels is marked by its own pairs, whatever its blocks have. */
+int64_t kept_piece_hidden_tasks(const struct kept_piece *piece);
+void kept_piece_run_hidden(const struct kept_piece *piece, int64_t task);
+
+/* After the tasks: sets least and most, of cells that are not NAN, and writes the cells in their
+ * dtype and scale,
  *
  *     U8   255 * v^p, v = (weight - least) / (most - least), p = 1 for LINEAR, 1/2 for SQRT; LOG:
  *          255 * (1 + log10(max(v, 1e-6)) / 6). Where least equals most, 255 unless both are 0
