@@ -1,5 +1,5 @@
 /* test_page_quoted.c - a text that breaks what is not quoted is a text in all files that people
- * take away, and a key is in none. */
+ * export, and a key is in none. */
 #include "browser_input.h"
 #include "browser_log.h"
 #include "explorer.h"
@@ -21,7 +21,7 @@ static void open_menu(const char *members)
     cJSON_Delete(sent);
     cJSON_Delete(text);
     free(quoted);
-    browser_click(&browser, ".take button");
+    browser_click(&browser, ".export button");
     browser_wait(&browser, "document.querySelector('textarea[name=curl]')");
 }
 
@@ -95,8 +95,8 @@ TEST(curl_with_key)
     open_menu(HEAD);
     browser_run(&browser, "return import(new URL('explorer/data/api.js', document.baseURI))"
                           ".then((api) => { api.setKey('top-secret'); return 0; })");
-    browser_click(&browser, ".take button");
-    browser_click(&browser, ".take button");
+    browser_click(&browser, ".export button");
+    browser_click(&browser, ".export button");
     browser_expect(&browser, "document.querySelector('textarea[name=curl]').value.includes("
                              "' -H \"Authorization: Bearer $KEY\" ')");
     browser_expect(&browser, "![document.documentElement.outerHTML, location.href,"

@@ -1,4 +1,4 @@
-/* test_page_saved.c - what people take away: files that open elsewhere and show the same, numbers
+/* test_page_saved.c - what people export: files that open elsewhere and show the same, numbers
  * that are the API's, and a line for curl that gives them again. */
 #include "answer.h"
 #include "browser_input.h"
@@ -34,7 +34,7 @@ static char *read_file(const char *path, size_t *size)
 static char *save(const char *name)
 {
     if (!browser_is(&browser, "document.querySelector('[data-save]')"))
-        browser_click(&browser, ".take > button");
+        browser_click(&browser, ".export > button");
     char selector[64];
     snprintf(selector, sizeof selector, "[data-save=%s]", strrchr(name, '.') + 1);
     browser_wait(&browser, "document.querySelector('%s:not([disabled])')", selector);
@@ -391,7 +391,7 @@ TEST(curl_line)
     explorer_open("model=stories260K&text=It%%27s+%%22$HOME%%22+%%60id%%60+%%5C+%%0Aa+%%24%%28id%%"
                   "29+%%F0%%9F%%90%%88"
                   "&view=head&layer=1&head=4");
-    browser_click(&browser, ".take > button");
+    browser_click(&browser, ".export > button");
     browser_wait(&browser, "document.querySelector('textarea[name=curl]')");
     char *line = browser_text(&browser, "document.querySelector('textarea[name=curl]').value");
     FILE *shell = popen(line, "re");

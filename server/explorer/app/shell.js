@@ -4,6 +4,7 @@ import { isPicture } from '../data/open.js';
 import { writeAddress } from '../data/state.js';
 import { plural } from '../data/words.js';
 import { useKeys } from '../draw/keys.js';
+import { Export } from './export.js';
 import { Boundary, Fault } from './fault.js';
 import { DropZone } from './file_drop.js';
 import { Help } from './help.js';
@@ -11,7 +12,6 @@ import { useModels, useOther, useSource, useStore, useVersion } from './hooks.js
 import { FIRST_TEXT, InputForm, OF_MODEL } from './input_form.js';
 import { firstModel, inputWords, isServed, parameterCount, takes } from './model_words.js';
 import { selectionFor } from './selection.js';
-import { TakeAway } from './take_away.js';
 import { VIEWS, viewOf } from './views.js';
 import { AnswerStrip } from '../views/answer_strip.js';
 import { SwitchedOff } from '../views/switched_off.js';
@@ -215,7 +215,7 @@ export function Shell({ store }) {
         <div class="bar">
             <${Tabs} state=${state} change=${change} />
             <p class="status faint" role="status">${statusWords(frame)}</p>
-            ${source && html`<${TakeAway} view=${{ state: shown, source, openOther }} onFault=${onFault} />`}
+            ${source && html`<${Export} view=${{ state: shown, source, openOther }} onFault=${onFault} />`}
         </div>
         <main data-view=${name} aria-busy=${frame.isOpening}>
             ${fault && html`<${Fault} key=${fault} fault=${fault} onAgain=${frame.onAgain}

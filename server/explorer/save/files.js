@@ -5,13 +5,15 @@ function plain(text) {
     return text.replace(/[^A-Za-z0-9._-]+/g, '-').replace(/^[.-]+|-+$/g, '').slice(0, 80) || 'file';
 }
 
-/* "stories260K-head-layer1-head4.png". */
-export function fileName({ model, view, layer, head }, ending) {
+/* "stories260K-head-layer1-head4.png"; for a paper "stories260K-head-layer1-head4-85mm.png". */
+export function fileName({ model, view, layer, head }, ending, form = null) {
     const words = [plain(model ?? 'attnd'), view];
     if (view !== 'overview')
         words.push(`layer${layer}`);
     if (view !== 'overview' && view !== 'tokens')
         words.push(`head${head}`);
+    if (form)
+        words.push(form);
     return `${words.join('-')}.${ending}`;
 }
 

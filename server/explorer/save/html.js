@@ -1,9 +1,10 @@
 /* html.js - a view as one HTML file that asks nobody for anything: the picture, its numbers, and a small script that
  * names the cell under the pointer. */
-import { escapeXml } from './svg_parts.js';
+import { escapeXml } from './svg_text.js';
 import { nameCells } from './html_script.js';
 
-const STYLE = `body{margin:16px;font:15px/1.45 system-ui,sans-serif;color:#1b1e24;background:#fff}
+const STYLE = `:root{color-scheme:light}
+body{margin:16px;font:15px/1.45 system-ui,sans-serif;color:#1b1e24;background:#fff}
 svg{max-width:100%;height:auto}pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#f4f5f7;padding:8px}
 #cell{min-height:1.5em;margin:4px 0;font-variant-numeric:tabular-nums}`;
 
@@ -50,7 +51,8 @@ script-src 'unsafe-inline'">
 <body>
 <main>
 <h1>${escapeXml(sheet.title)}</h1>
-<p id="cell" role="status">${svg.places.length > 0 ? 'Point at a cell to read its weight.' : ''}</p>
+${sheet.off ? `<p><strong>${escapeXml(sheet.off)}</strong></p>
+` : ''}<p id="cell" role="status">${svg.places.length > 0 ? 'Point at a cell to read its weight.' : ''}</p>
 ${svg.text}
 <p>The request that made this view:</p>
 <pre>${escapeXml(lines.join('\n'))}</pre>

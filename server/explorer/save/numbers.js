@@ -12,8 +12,8 @@ function rowsOf({ shape: [rows, keys], values }) {
 /* The members of a panel that are no numbers of its map, by the API's names. */
 function describe(panel) {
     const { name, layer, head, rows, keys, rowTokens, keyTokens, shape, isDifference } = panel;
-    const cells = isPooled(panel) ? { reduction: isDifference ? 'difference of max' : 'max', cells: cellWords(panel), row_ranges: rangesOf(rows, shape[0]),
-        key_ranges: rangesOf(keys, shape[1]) } : {};
+    const cells = isPooled(panel) ? { reduction: isDifference ? 'difference of max' : 'max',
+        cells: cellWords(panel), row_ranges: rangesOf(rows, shape[0]), key_ranges: rangesOf(keys, shape[1]) } : {};
     return { name, layer, head, rows, keys, row_tokens: rowTokens, key_tokens: keyTokens, ...cells };
 }
 

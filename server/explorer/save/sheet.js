@@ -1,10 +1,11 @@
-/* sheet.js - the numbers of a view, gathered to be taken away: the maps that are seen, with their tokens.
+/* sheet.js - the numbers of a view, gathered to be exported: the maps that are seen, with their tokens.
  *
- * A sheet is {view, model, title, panels, pair, sort, fixed, notes}: fixed is {row, key} of what a click has fixed,
- * each a place or null; notes say in words what a picture alone does not. A panel is one map:
- * {name, layer, head, rows: [a, b], keys: [a, b], shape: [r, c], values, rowTokens, keyTokens, isDifference, isOut},
- * where row i of n is in cell floor(i * r / n), and a cell holds the largest weight. Tokens are labels of rows a to b.
- * isOut: the filter of the overview leaves the head out. */
+ * A sheet is {view, model, title, panels, pair, sort, fixed, off, notes}: fixed is {row, key} of what a click has
+ * fixed, each a place or null; off are the heads that are switched off, in words, or ''; notes say in words what a
+ * picture alone does not. A panel is one map: {name, layer, head, rows: [a, b], keys: [a, b], counts, shape: [r, c],
+ * values, rowTokens, keyTokens, isDifference, isOut}, where row i of n is in cell floor(i * r / n), and a cell holds
+ * the largest weight; counts are all rows and keys that there are. Tokens are labels of rows a to b. isOut: the filter
+ * of the overview leaves the head out. */
 import { LINES_OF_A_ROW } from '../draw/lines.js';
 import { weightText } from '../draw/scales.js';
 import { listHeads, passesFilter, shortName, sortHeads, STATISTICS } from '../views/head_words.js';
@@ -53,7 +54,8 @@ const labelsOf = (tokens, [begin, end]) => tokens.slice(begin, end).map((token) 
 function panelOf(source, layer, head, { rows, keys }, maps, at) {
     const size = maps.rows * maps.keys;
     return { name: `layer ${layer.layer}, head ${head}`, layer: layer.layer, head, rows, keys,
-        shape: [maps.rows, maps.keys], values: maps.values.subarray(at * size, (at + 1) * size),
+        counts: [layer.rows, layer.keys], shape: [maps.rows, maps.keys],
+        values: maps.values.subarray(at * size, (at + 1) * size),
         rowTokens: labelsOf(layer.rowTokens, rows), keyTokens: labelsOf(layer.keyTokens, keys), isDifference: false };
 }
 
@@ -126,12 +128,12 @@ async function tokenParts(source, state, isNumbers) {
     const cells = cellsOf('tokens', isNumbers, [{ heads: layer.heads, rows: countOf(range.rows),
         keys: countOf(range.keys) }]);
     const panels = await layerPanels(source, layer, range, cells);
-    const part = (name, [begin, end], count) => (end - begin < count ? `${name} ${begin} to ${end - 1} of ${count}. `
+    const part = (name, [begin, end], count) => (end - begin < count ? `${name} ${begin} to ${end - 1} of ${count}.`
         : '');
     const fixed = fixedToken(state);
     return { panels: panels.filter(({ head }) => !state.heads || state.heads.includes(head)), fixed,
-        notes: [`${lineWords(state, fixed)} ${part('Rows', range.rows, layer.rows)}`
-            + part('Keys', range.keys, layer.keys), ...(fixed ? [fixedWords(layer, fixed)] : [])] };
+        notes: [lineWords(state, fixed), part('Rows', range.rows, layer.rows),
+            part('Keys', range.keys, layer.keys), fixed ? fixedWords(layer, fixed) : ''].filter(Boolean) };
 }
 
 /* The difference of two maps of one shape; null where there is none. */
@@ -147,7 +149,8 @@ async function comparePanels(source, state, other, isNumbers) {
     const panels = [await headPanel(source, state, how)];
     if (other) {
         const second = await headPanel(other.source, { ...state, layer: other.layer, head: other.head }, how);
-        panels.push({ ...second, isOther: true });
+        panels.push({ ...second, isOther: true,
+            name: other.source === source ? second.name : `${second.name} of ${other.source.title}` });
         if (state.difference)
             panels.push(differenceOf(...panels));
     }
@@ -175,6 +178,12 @@ async function mapParts(source, state, other, isNumbers) {
     return { panels, fixed, notes: fixed ? [fixedWords(layer, fixed)] : [] };
 }
 
+/* The heads that are switched off, in words. */
+function offWords({ off = [] }) {
+    const heads = off.map(([layer, head]) => `layer ${layer} head ${head}`).join(', ');
+    return heads && `Switched off: ${heads}; all weights are of the pass without.`;
+}
+
 /* The sheet of what is seen. other is {source, layer, head} of a comparison, or null. isNumbers: it is for its numbers,
  * not for a picture: all of them, where they are not too many. */
 export async function gatherSheet(state, source, other, isNumbers = false) {
@@ -182,6 +191,7 @@ export async function gatherSheet(state, source, other, isNumbers = false) {
         tokens: () => tokenParts(source, state, isNumbers), why: () => whyParts(source, state, isNumbers) };
     const made = await (parts[state.view] ?? (() => mapParts(source, state, other, isNumbers)))();
     const cells = [...new Set(made.pair ? [] : made.panels.map(cellWords).filter(Boolean))];
-    return { view: state.view, model: source.model, title: source.title, pair: null, fixed: null, sort: 'layer',
-        ...made, notes: [...(made.notes ?? []), ...cells.map((words) => `${words}.`)] };
+    const off = offWords(state);
+    return { view: state.view, model: source.model, title: source.title, pair: null, fixed: null, sort: 'layer', off,
+        ...made, notes: [...(off ? [off] : []), ...(made.notes ?? []), ...cells.map((words) => `${words}.`)] };
 }

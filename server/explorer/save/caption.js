@@ -1,0 +1,84 @@
+/* caption.js - the words below a picture of a paper: what it shows, how numbers became colours, and how to make it
+ * again. */
+import { cellWords } from './sheet.js';
+
+const TITLE_MAX = 160;                           /* characters of an input; the line for curl has all of it */
+const SCALED = { linear: 'linear', sqrt: 'square root', log: 'logarithmic, from 0.000001' };
+
+const sorted = (numbers) => [...new Set(numbers)].sort((a, b) => a - b);
+
+/* Numbers in words, runs shortened: "0 to 3, 5". */
+function listed(numbers) {
+    const runs = [];
+    for (const number of sorted(numbers)) {
+        const last = runs.at(-1);
+        if (last && last[1] === number - 1)
+            last[1] = number;
+        else
+            runs.push([number, number]);
+    }
+    return runs.map(([first, last]) => (first === last ? first : `${first}${last > first + 1 ? ' to ' : ', '}${last}`))
+        .join(', ');
+}
+
+const counted = (count, word) => `${count} ${word}${count === 1 ? '' : 's'}`;
+
+/* The title without the model's name. */
+function inputOf({ model, title }) {
+    const text = title.startsWith(`${model}: `) ? title.slice(model.length + 2) : title;
+    const letters = [...text];
+    return letters.length > TITLE_MAX ? `${letters.slice(0, TITLE_MAX).join('')}…` : text;
+}
+
+const partOf = (word, plural, [begin, end], count) => (begin === 0 && end === count
+    ? `${count} ${count === 1 ? word : plural}` : `${plural} ${begin} to ${end - 1} of ${count}`);
+
+/* Which rows and keys: {rows, keys} of the panel, of so many. */
+function sizeWords({ rows, keys, counts }) {
+    return `${partOf('query', 'queries', rows, counts[0])} down, ${partOf('key', 'keys', keys, counts[1])} across`;
+}
+
+function whatOf({ view, panels, pair, sort }) {
+    const [first] = panels;
+    if (view === 'overview') {
+        const heads = panels.filter(({ isOut }) => !isOut).length;
+        const layers = new Set(panels.map(({ layer }) => layer)).size;
+        const order = sort === 'layer' ? ' (layers down, heads across)' : '';
+        return `${counted(heads, 'head')} of ${counted(layers, 'layer')}${order}; in each map `
+            + `${first ? sizeWords(first) : 'nothing'}`;
+    }
+    if (view === 'tokens')
+        return first ? `layer ${first.layer}, heads ${listed(panels.map(({ head }) => head))}: lines from queries `
+            + `(left) to keys (right), ${sizeWords(first).replace(' down', '').replace(' across', '')}; the stronger a `
+            + 'line, the larger its weight' : 'no head';
+    if (pair)
+        return `layer ${first.layer}, head ${first.head}: query “${pair.rowToken}” (${pair.row}), key `
+            + `“${pair.keyToken}” (${pair.key}), by dimension of the head, and the stages to the weight`;
+    const names = panels.length === 1 ? first.name : panels.map(({ name }, i) => `(${'abc'[i]}) ${name}`).join(', ');
+    return `${names}; ${sizeWords(first)}`;
+}
+
+/* Of pictures that have no colours of a scale '' . */
+function coloursOf({ view, pair, panels }, { scale, palette }) {
+    if (view === 'tokens' || pair)
+        return '';
+    const difference = panels.some(({ isDifference }) => isDifference) ? '; of the difference from −1 to 1' : '';
+    return `Colours: ${palette}, ${SCALED[scale]}, weights from 0 to 1${difference}.`;
+}
+
+function cellsOf({ pair, panels }) {
+    const words = [...new Set(panels.map(cellWords).filter(Boolean))];
+    return pair ? '' : words.length > 0 ? words.map((one) => `${one}.`).join(' ') : 'Each cell is one weight.';
+}
+
+const PART = /^(Rows|Keys) \d+ to /;              /* a note that the first sentence has said */
+
+/* The caption of a sheet. look is {scale, palette}, lines are those for curl. */
+export function captionOf(sheet, look, lines) {
+    const cells = sheet.view === 'tokens' ? '' : cellsOf(sheet);
+    const isSaid = (note) => PART.test(note) || sheet.panels.some((panel) => note === `${cellWords(panel)}.`);
+    const notes = sheet.notes.filter((note) => !isSaid(note));
+    return [`Attention weights of ${sheet.model}, ${whatOf(sheet)}. Input: “${inputOf(sheet)}”.`,
+        coloursOf(sheet, look), cells, ...notes].filter(Boolean).join(' ')
+        + `\nMade with attnd from the answer of:\n${lines.join('\n')}\n`;
+}
