@@ -8,7 +8,7 @@
 #include "request_text.h"
 #include "test.h"
 
-enum { PACKED_BYTES_MAX = 150 * 1000 };
+enum { PACKED_BYTES_MAX = 200 * 1000 };
 
 #define POLICY                                                                                     \
     "default-src 'self'; img-src 'self' blob: data:; object-src 'none'; base-uri 'none'; "         \
