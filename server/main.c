@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/version.h"
 #include "call/cost_fit.h"
+#include "call/progress.h"
 #include "call/service.h"
 #include "cli/commands.h"
 #include "explorer/page.h"
@@ -384,6 +385,7 @@ static int run(struct service *service)
     blas_reserve(service->blas_use, scheduler_threads_max(worker_count));
     service->scheduler = scheduler_create(worker_count, config->queue_max, SERVICE_WORKSPACE_BYTES);
     service->kept = kept_store_create(config->trace_bytes_max);
+    service->progress = progress_store_create();
     service->sessions =
         session_store_create(config->session_bytes_max, config->sessions_max, config->replica);
     const struct region_prefixes prefixes = shared_memory_prefixes(config);
@@ -395,8 +397,8 @@ static int run(struct service *service)
         service->batcher =
             batcher_create(service->scheduler, config->batch_rows_max, config->batch_delay_ns);
     bool served = listens && service_open_keys(service, &fault)
-                  && ((service->batcher && service->disk_jobs && service->kept && service->sessions
-                       && logs && (service->regions || prefixes.count == 0))
+                  && ((service->batcher && service->disk_jobs && service->kept && service->progress
+                       && service->sessions && logs && (service->regions || prefixes.count == 0))
                       || fault_no_memory(&fault));
     if (served && config->pin_workers)
         scheduler_pin_workers(service->scheduler);
@@ -413,6 +415,7 @@ static int run(struct service *service)
     scheduler_free(service->scheduler);
     batcher_free(service->batcher);
     kept_store_free(service->kept);
+    progress_store_free(service->progress);
     session_store_free(service->sessions);
     regions_free(service->regions);
     model_store_free(service->store);

@@ -6,6 +6,7 @@
 #include "api/oip_handlers.h"
 #include "api/openapi.h"
 #include "api/prometheus.h"
+#include "api/requests.h"
 #include "api/sessions.h"
 #include "api/traces.h"
 #include "call/call.h"
@@ -64,6 +65,7 @@ static struct route routes[] = {
     /* clang-format off */
     OPERATION_MAP(COMPUTED)
     /* clang-format on */
+    ROUTE("GET", "/v1/requests/{request}", INFER, .handle = requests_get),
     ROUTE("GET", "/v1/traces", INFER, .handle = traces_list),
     ROUTE("GET", "/v1/traces/{trace}", INFER, .handle = traces_get),
     ROUTE("PATCH", "/v1/traces/{trace}", INFER, .handle = traces_renew),

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "call/admission.h"
 #include "call/call_answer.h"
+#include "call/progress.h"
 #include "formats/coding.h"
 
 #include <stdlib.h>
@@ -39,8 +40,15 @@ static struct call *call_of(struct job *job)
 
 /* ----------------------------------------------------- memory of a call -- */
 
+static void end_progress(struct call *call)
+{
+    progress_end(call->service->progress, call->progress);
+    call->progress = NULL;
+}
+
 static void drop_memory(struct call *call)
 {
+    end_progress(call);
     free(call->body_memory);
     call->body_memory = NULL;
     text_free(&call->text);
@@ -151,8 +159,10 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
         return;
     }
     const enum infer_phase phase = stage == 0 ? INFER_READ : INFER_COMPUTE;
-    if (stage == 0)
+    if (stage == 0) {
         call->clock.begun_ns = clock_now_ns();
+        progress_start(call->progress);
+    }
     infer_cost_start(&call->cost, phase, &watch);
     if (stage == 0)
         read_and_plan(call);
@@ -239,6 +249,7 @@ static void done(struct job *job, enum job_outcome outcome)
 {
     struct call *call = call_of(job);
     finish(call, outcome);
+    end_progress(call); /* before the answer is seen */
     charge(call);
     record(call);
     if (call->fault.code != FAULT_NONE) {
@@ -338,7 +349,12 @@ static bool open_call(struct call *call, struct exchange *exchange, struct fault
     if (!call->kind->begin(call, exchange, fault))
         return false;
     take_body(call, exchange, deadline_ns);
-    return admit_body(call, fault) && reserve_time(call, call->job.cost_ns, fault);
+    if (!admit_body(call, fault) || !reserve_time(call, call->job.cost_ns, fault))
+        return false;
+    if (exchange_header(exchange, HTTP_HEADER_REQUEST_ID))
+        call->progress = progress_begin(service->progress, exchange_request_id(exchange),
+                                        exchange_key(exchange));
+    return true;
 }
 
 /* After a call was refused: see RELIEF_TURN_NS. */

@@ -90,6 +90,7 @@ struct call {
     const struct operation *operation; /* NULL where the kind is no other's (operation.h) */
     struct service *service;
     struct exchange *exchange; /* NULL in call_try() */
+    struct progress *progress; /* NULL: nobody asks how far it is */
     struct fault fault;
 
     /* The request. The body stays until the answer has been sent or its text is complete, unless

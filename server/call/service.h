@@ -22,6 +22,7 @@ enum service_state {
 struct access_keys;
 struct batcher;
 struct kept_store;
+struct progress_store;
 struct regions;
 struct session_store;
 struct span_exporter;
@@ -34,8 +35,9 @@ struct service {
     struct model_store *store; /* not to be read while state is SERVICE_LOADING */
     struct scheduler *scheduler;
     struct batcher *batcher;
-    struct kept_store *kept;        /* traces that are kept, of the room forward */
-    struct session_store *sessions; /* of the room session */
+    struct kept_store *kept;         /* traces that are kept, of the room forward */
+    struct session_store *sessions;  /* of the room session */
+    struct progress_store *progress; /* of calls in flight */
     struct regions *regions;     /* of shared memory; NULL: --shared-memory-prefix is not given */
     struct span_exporter *spans; /* NULL: no spans are sent */
     struct scheduler *disk_jobs; /* of jobs that wait for the disk (disk_job.h) */

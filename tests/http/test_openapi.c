@@ -89,6 +89,18 @@ static void make_session(struct http_client *own, const char *id)
     http_response_free(&response);
 }
 
+/* While a call is computed. */
+TEST(call_in_flight)
+{
+    static const struct openapi_call PROGRESS = {
+        "GET", "/v1/requests/{request}", "/v1/requests/mine", 200, NULL, NULL
+    };
+    struct endless endless;
+    endless_begin_with(&endless, &client, "X-Request-Id: mine\r\n", 1000, 1);
+    openapi_expect_status(&client, &PROGRESS, NULL, 200);
+    endless_leave(&endless);
+}
+
 /* A client that has the piece already is told so. */
 TEST(piece_not_modified)
 {

@@ -104,6 +104,7 @@ static const struct openapi_call calls[] = {
     { "POST", "/v1/trace/batch", NULL, 200,
       "{\"requests\":[{" THE_CAT "},{" THE_CAT ",\"layers\":[9]},{\"model\":\"no\"}]}", NULL },
     { "POST", "/v1/trace/batch", NULL, 400, "{\"requests\":1}", NULL },
+    { "GET", "/v1/requests/{request}", "/v1/requests/nobody", 404, NULL, NULL },
     { "GET", "/v1/traces", NULL, 200, NULL, NULL },
     { "GET", "/v1/traces", "/v1/traces?limit=x", 400, NULL, NULL },
     { "GET", T, T_IS, 200, NULL, NULL },

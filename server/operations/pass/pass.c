@@ -299,6 +299,24 @@ int64_t pass_step_count(const struct pass *pass)
     return pass->step_count;
 }
 
+static int64_t count_attention(const struct pass *pass, int64_t end)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < end; i++)
+        count += pass->steps[i].kind == PASS_ATTEND;
+    return count;
+}
+
+int64_t pass_layer_count(const struct pass *pass)
+{
+    return count_attention(pass, pass->step_count);
+}
+
+int64_t pass_layers_over(const struct pass *pass)
+{
+    return count_attention(pass, pass->step);
+}
+
 /* ----------------------------------------------------------------- running -- */
 
 int64_t pass_tasks(struct pass *pass, struct fault *fault)

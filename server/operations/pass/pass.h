@@ -31,6 +31,10 @@ bool pass_create(struct pass **pass, struct arena *arena, const struct pass_grou
 /* How many steps it has, which is what making it costs. */
 int64_t pass_step_count(const struct pass *pass);
 
+/* How many attention layers it computes, and how many are computed. */
+int64_t pass_layer_count(const struct pass *pass);
+int64_t pass_layers_over(const struct pass *pass);
+
 /* The tasks of the next turn; 0: the pass is over, or failed. Called by one thread at a time, when
  * no task runs. */
 int64_t pass_tasks(struct pass *pass, struct fault *fault);

@@ -10,6 +10,7 @@
 #include "call/admission.h"
 #include "call/infer_job.h"
 #include "call/infer_statistics.h"
+#include "call/progress.h"
 #include "operations/pass/trace_plan.h"
 
 struct trace_job {
@@ -18,6 +19,7 @@ struct trace_job {
     struct trace_groups groups;
     struct pass *pass; /* that runs, of this group; NULL: none */
     int64_t group;
+    int64_t layers;     /* of attention, of the passes that are over */
     struct arena arena; /* of that pass */
     bool pending;       /* planned, and no task of computing has begun */
     bool makes_levels;  /* all passes are over (trace_keep.c) */
@@ -89,6 +91,7 @@ static bool trace_plan_call(struct call *call, struct fault *fault)
     if (!memory_reserve(call->memory, job->groups.pass_bytes))
         return fault_no_memory(fault);
     price_trace(job);
+    progress_set(call->progress, 0, job->groups.layers);
     return true;
 }
 
@@ -135,6 +138,14 @@ static int64_t keep_tasks(struct trace_job *job, struct fault *fault)
     return 0;
 }
 
+/* Somebody may ask how far the call is. */
+static void note_layers(const struct trace_job *job)
+{
+    if (job->call->progress)
+        progress_set(job->call->progress, job->layers + pass_layers_over(job->pass),
+                     job->groups.layers);
+}
+
 static int64_t trace_tasks(struct call *call, int stage)
 {
     struct trace_job *job = trace_of(call);
@@ -145,8 +156,10 @@ static int64_t trace_tasks(struct call *call, int stage)
         if (!job->pass && !begin_pass(job, fault))
             return 0;
         const int64_t count = pass_tasks(job->pass, fault);
+        note_layers(job);
         if (count > 0 || fault->code != FAULT_NONE)
             return count;
+        job->layers += pass_layer_count(job->pass);
         end_pass(job);
         job->group++;
     }

@@ -83,12 +83,14 @@ static bool add_group(struct trace_groups *groups, const struct pass_group *grou
     const bool made = pass_create(&pass, &arena, group, limits, &work, fault);
     const size_t bytes = arena.used;
     const int64_t steps = made ? pass_step_count(pass) : 0;
+    const int64_t layers = made ? pass_layer_count(pass) : 0;
     arena_free(&arena);
     if (!made)
         return false;
     groups->pass_bytes = bytes > groups->pass_bytes ? bytes : groups->pass_bytes;
     groups->planned += steps * group->count;
     groups->steps += steps;
+    groups->layers += layers;
     groups->work = work;
     groups->groups[groups->count++] = *group;
     return true;

@@ -15,6 +15,7 @@ struct trace_groups {
     size_t pass_bytes; /* that the pass takes that needs most */
     int64_t planned;   /* steps of all passes, for each of their items */
     int64_t steps;     /* of all passes */
+    int64_t layers;    /* of attention, of all passes */
     struct attn_work work;
 };
 
