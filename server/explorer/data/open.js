@@ -23,7 +23,7 @@ function modelOf(models, name) {
 }
 
 /* What of an input are switches of the page: the heads that are off, and the edits that leave them out. */
-const switchesOf = ({ off }, model) => ({ off, edits: editsOf(off, model) });
+const switchesOf = ({ off = [] }, model) => ({ off, edits: editsOf(off, model) });
 
 /* What a trace says about a file's pixels: which part of the picture is which patch. */
 async function openPixels(model, pixels, { state, signal, title, shown }) {
