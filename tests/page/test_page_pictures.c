@@ -41,7 +41,7 @@ TEST(pictures_of_the_project)
     browser_prefer(&browser, "prefers-color-scheme", "light");
     for (int i = 0; i <= EXPLORER_VIEWS; i++) {
         const bool is_phone = i == EXPLORER_VIEWS;
-        const struct explorer_view *view = &explorer_views[is_phone ? 1 : i];
+        const struct explorer_view *view = &explorer_views[is_phone ? 2 : i];
         browser_resize(&browser, is_phone ? 390 : 1120, is_phone ? 780 : 700);
         explorer_open("%s", view->fragment);
         explorer_leave();

@@ -13,6 +13,7 @@ struct browser browser;
 
 const struct explorer_view explorer_views[EXPLORER_VIEWS] = {
     { "overview", STORY },
+    { "answer", STORY "&view=answer&parts=1:6,6:14,14:26" },
     { "head", STORY "&view=head&layer=1&head=4&row=9&key=1&scale=sqrt" },
     { "tokens", STORY "&view=tokens&layer=2&row=9" },
     { "why", STORY "&view=why&layer=1&head=4&row=9&key=1" },

@@ -24,7 +24,7 @@ extern struct browser browser;
 struct explorer_view {
     const char *name, *fragment;
 };
-enum { EXPLORER_VIEWS = 5 };
+enum { EXPLORER_VIEWS = 6 };
 extern const struct explorer_view explorer_views[EXPLORER_VIEWS];
 
 /* How every test begins: skipped where there is no Chromium. Starts what does not run: the daemon

@@ -94,14 +94,14 @@ function Menu({ view, onFault }) {
     return html`
         <section class="menu" aria-label="Export">
             <p class="faint" role="status">${busy}</p>
-            <h3>Picture</h3>
+            ${state.view !== 'answer' && html`<h3>Picture</h3>
             <p class="faint">What is seen, with what is fixed and chosen, without the lists beside it.</p>
             <${Files} files=${PICTURES} ...${shared} />
             <${PaperPictures} state=${state} lines=${lines} isBusy=${busy !== ''} gather=${gather} />
             <h3>Numbers</h3>
             <p class="faint">The weights of that picture with their tokens: all, or of more than ${' '}
                 ${VALUES_MAX / 2 ** 20} million the largest of each cell, with its rows and keys.</p>
-            <${Files} files=${NUMBERS} ...${shared} />
+            <${Files} files=${NUMBERS} ...${shared} />`}
             <h3>The same again</h3>
             ${bytes && html`<p><button data-save="body" onClick=${() => saveAs(bytes, fileName(state, 'body'),
                 'application/octet-stream')}>Body of the request</button></p>`}

@@ -4,7 +4,7 @@ import { html, useEffect, useRef } from '../vendor/html.js';
 const KEYS = [
     ['Everywhere', [
         ['?', 'this help'],
-        ['1 to 5', 'the views, in the order of their tabs'],
+        ['1 to 6', 'the views, in the order of their tabs'],
         ['/', 'to the text'],
         ['Enter, Ctrl+Enter', 'in the text: show it'],
         ['Shift+Enter', 'in the text: a new line'],
@@ -16,6 +16,11 @@ const KEYS = [
         ['Home, End', 'the first and the last one'],
         ['Enter', 'opens the head; fixes the token, and Esc releases it'],
         ['Shift+Enter', 'on a head of the tokens view: this head alone'],
+    ]],
+    ['Answer', [
+        ['Shift+Arrows', 'in the prompt: mark a part, from token to token'],
+        ['Enter', 'adds the marked part; on a head: switches it off or on'],
+        ['Esc', 'unmarks'],
     ]],
     ['One head', [
         ['[ and ]', 'the previous and the next head'],

@@ -139,7 +139,7 @@ function useFrame(store) {
 }
 
 const FRESH = { text: null, pair: null, decoderText: null, tokens: null, row: null, key: null, rows: null, keys: null,
-    heads: null, lineRows: null, lineKeys: null, position: null, ...OF_MODEL };
+    heads: null, lineRows: null, lineKeys: null, parts: null, position: null, ...OF_MODEL };
 
 /* A file takes the place of the text, and a picture goes to a model that takes one. */
 function takeFile({ models, state, change, setFile, setOptions }, file, chosen) {

@@ -1,5 +1,6 @@
 /* views.js - the views by name, in the order of their tabs. Each is a component of {state, change, source, onFault,
  * models, openOther}; a new one is a line here, and its name in data/state.js. */
+import { Answer } from '../views/answer.js';
 import { Compare } from '../views/compare.js';
 import { Head } from '../views/head.js';
 import { Overview } from '../views/overview.js';
@@ -8,6 +9,7 @@ import { Why } from '../views/why.js';
 
 export const VIEWS = [
     { name: 'overview', title: 'Overview', View: Overview },
+    { name: 'answer', title: 'Answer', View: Answer },
     { name: 'head', title: 'One head', View: Head },
     { name: 'tokens', title: 'Tokens', View: Tokens },
     { name: 'why', title: 'Why', View: Why },

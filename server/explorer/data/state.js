@@ -3,7 +3,7 @@
  * The state stands in the fragment of the address, which a browser sends to nobody: a link shows another person the
  * same view, and no log has its text. Files and pictures are not in the address. */
 
-const VIEWS = ['overview', 'head', 'tokens', 'why', 'compare'];
+const VIEWS = ['overview', 'answer', 'head', 'tokens', 'why', 'compare'];
 const SCALES = ['linear', 'sqrt', 'log'];
 const PALETTES = ['viridis', 'cividis', 'greys'];
 
@@ -14,6 +14,7 @@ export const INITIAL = Object.freeze({
     rows: null, keys: null,
     scale: 'linear', palette: 'viridis', sort: 'layer', filter: {},
     heads: null, threshold: null, lineRows: null, lineKeys: null,
+    parts: null, by: 'hide',
     other: null, difference: false,
     off: [], target: null, against: null, position: null,
 });
@@ -46,6 +47,13 @@ const range = {
     },
     write: (value) => value.join(':'),
 };
+const rangeList = {
+    read: (value) => {
+        const all = value === '' ? [] : value.split(',').map(range.read);
+        return all.includes(undefined) ? undefined : all;
+    },
+    write: (value) => value.map(range.write).join(','),
+};
 const STATISTICS = ['entropy', 'distance', 'first', 'previous', 'self', 'delimiters'];
 const ranges = {                                 /* {entropy: [0, 1]} as "entropy:0:1,distance:2:9" */
     read: (value) => {
@@ -73,6 +81,7 @@ const FORMS = {
     sort: oneOf(['layer', ...STATISTICS]), filter: ranges,
     heads: counts, threshold: part, lineRows: range, lineKeys: range, difference: flag,
     off: heads, target: count, against: count, position: count,
+    parts: rangeList, by: oneOf(['hide', 'leave_out']),
 };
 const OTHER_FORMS = { model: text, text, layer: count, head: count };
 

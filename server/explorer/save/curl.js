@@ -24,11 +24,22 @@ export function curlOf({ method = 'GET', path, headers = {}, body = null }, { ba
 
 const POOL = 64;                                 /* cells a side of the overview's maps */
 
-/* The requests of a view: of the head that is looked at, in `why` with all stages, in `compare` of both sides. */
+/* The metric of the answer that is looked at. */
+function askedOf({ position, target, against }, { predictions }) {
+    const first = predictions?.[0] ?? null;
+    return { position: position ?? first?.position, token: target ?? first?.tokens[0].id,
+        ...(against === null ? {} : { against }) };
+}
+
+/* The requests of a view: of the head that is looked at, in `why` with all stages, in `compare` of both sides, in
+ * `answer` the effects of heads. */
 export function requestsOf(state, source, other) {
     if (state.view === 'overview')
         return [withBody(source.request(), ({ outputs, keep, ...body }) => /* the maps, in place of a kept trace */
             (keep ? { ...body, weight_map: { pool: [POOL, POOL] } } : { outputs, ...body }))];
+    if (state.view === 'answer')
+        return [{ ...withBody(source.request(), ({ outputs: _, keep: __, top_k_tokens: ___, compare: ____, ...body }) =>
+            ({ ...body, metric: askedOf(state, source), each: 'heads' })), path: 'v1/effects' }];
     const one = source.weightsRequest(state.layer, state.head);
     if (state.view === 'tokens')
         return [withBody(one, ({ weight_map: map, ...body }) =>

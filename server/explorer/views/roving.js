@@ -20,8 +20,8 @@ function nearest(buttons, from, step) {
     return best?.button ?? null;
 }
 
-/* Where a key leads to; null: nowhere. */
-function target(buttons, from, key) {
+/** The button that a key leads to from another one; null: nowhere. */
+export function roved(buttons, from, key) {
     if (key === 'ArrowLeft' || key === 'ArrowRight')
         return buttons[buttons.indexOf(from) + (key === 'ArrowLeft' ? -1 : 1)] ?? null;
     if (key === 'Home' || key === 'End')
@@ -58,7 +58,7 @@ export function useRoving(selector, drawn) {
                 || event.metaKey || event.shiftKey)
                 return;
             event.preventDefault();
-            target(buttons(), from, event.key)?.focus();
+            roved(buttons(), from, event.key)?.focus();
         },
     };
 }
