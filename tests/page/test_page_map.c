@@ -45,7 +45,21 @@ TEST(colours)
         "    must(Math.abs(weightAt(placeOf(weight)) / weight - 1) < 1e-9, weight);"
         "must(draw.SCALES.log.placeOf(0) === 0 && draw.SCALES.log.placeOf(1e-9) === 0, 'log');"
         "const none = draw.colourOf(0, {scale: 'sqrt', palette: 'difference'});"
-        "must(none === '#f7f7f7', none);"));
+        "must(none === '#f7f7f7', none);"
+        "const dark = draw.channelsOf(0, {palette: 'difference', isDark: true});"
+        "must(Math.max(...dark) < 64, dark);"
+        "for (const isDark of [false, true]) for (const weight of [0.1, 0.5, 1]) {"
+        "  const [[r, , b], [r2, , b2]] = [weight, -weight].map((one) =>"
+        "    draw.channelsOf(one, {palette: 'difference', isDark}));"
+        "  must(r > b && b2 > r2, `${isDark} ${weight}: orange above 0, blue below`); }"
+        "must(draw.colourOf(0.13, {palette: 'viridis', range: 0.13}) === '#fde725' &&"
+        "  draw.colourOf(0.2, {palette: 'viridis', range: 0.13}) === '#fde725', 'range');"
+        "must(draw.colourOf(NaN, {palette: 'viridis'}) === 'transparent', 'hidden');"
+        "for (const range of [1, 0.13, 0.004]) for (const {placeOf, weightAt} of"
+        "    Object.values(draw.SCALES)) {"
+        "  must(Math.abs(placeOf(range, range) - 1) < 1e-9, range);"
+        "  must(Math.abs(weightAt(placeOf(range / 3, range), range) / range * 3 - 1) < 1e-9, "
+        "range); }"));
 }
 
 /* Random maps, plots and windows: a window is seen whole, a view stays on its map, and a zoom holds
@@ -85,7 +99,7 @@ TEST(windows)
         "  must(near.rows[0] <= cell.row + 1e-6 && near.keys[0] <= cell.key + 1e-6, what); }"));
 }
 
-/* The middle of every cell has the colour of the weight that the API answers. */
+/* The middle of every cell that may be seen has the colour of the weight that the API answers. */
 TEST(pixels)
 {
     explorer_begin();
@@ -101,6 +115,7 @@ TEST(pixels)
         "  must(n === 7 && row === 0 && key === 0, `${n} ${row} ${key}`);"
         "  const image = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);"
         "  weights.forEach((weight, i) => {"
+        "    if (i % n > Math.floor(i / n)) return;"
         "    const x = left + (i % n + 0.5) * width, y = top + (Math.floor(i / n) + 0.5) * height;"
         "    const at = 4 * (Math.floor(y * devicePixelRatio) * canvas.width +"
         "      Math.floor(x * devicePixelRatio));"

@@ -74,20 +74,23 @@ TEST(overview_statistics)
                  5 * 8 * 6, 6e-3);
 }
 
-/* In greys a weight of 0 is white and one of 1 black, linear between them. */
+/* In greys a weight of 0 is white and one of 1 black, linear between them; a pair that may not be
+ * seen has no colour. */
 TEST(overview_pictures)
 {
     open_with(STORY "&palette=greys", "/v1/trace", REQUEST "}");
-    expect_pairs("[...document.querySelectorAll('button.map[data-layer]')].flatMap((button) => {"
-                 "  const canvas = button.querySelector('canvas'), {layer, head} = button.dataset;"
-                 "  const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d');"
-                 "  copy.drawImage(canvas, 0, 0);"
-                 "  const {data} = copy.getImageData(0, 0, canvas.width, canvas.height);"
-                 "  return Array.from({length: canvas.width * canvas.height}, (_, i) =>"
-                 "    [`layer ${layer} head ${head} cell ${i}`, 1000 + data[4 * i], 1000 + 255 * "
-                 "(1 - weightOf("
-                 "    layer, head, Math.floor(i / canvas.width), i % canvas.width))]); })",
-                 40 * 26 * 26, 1.5e-3);
+    expect_pairs(
+        "[...document.querySelectorAll('button.map[data-layer]')].flatMap((button) => {"
+        "  const canvas = button.querySelector('canvas'), {layer, head} = button.dataset;"
+        "  const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d');"
+        "  copy.drawImage(canvas, 0, 0);"
+        "  const {data} = copy.getImageData(0, 0, canvas.width, canvas.height);"
+        "  return Array.from({length: canvas.width * canvas.height}, (_, i) =>"
+        "    [`layer ${layer} head ${head} cell ${i}`, 1000 + (data[4 * i + 3] ? data[4 * i]"
+        "    : -1), 1000 + (i % canvas.width > Math.floor(i / canvas.width) ? -1 : 255 *"
+        "    (1 - weightOf(layer, head, Math.floor(i / canvas.width), i % canvas.width)))]);"
+        " })",
+        40 * 26 * 26, 1.5e-3);
 }
 
 /* The bars beside the map in both directions, the pair that is fixed, and the row in the other
@@ -99,10 +102,10 @@ TEST(head)
                  "  const {line = '1/4', row = 9, key, weight} = bar.dataset;"
                  "  return [`${line} ${row} ${key}`, Number(weight), weightOf(...line.split('/'), "
                  "row, key)]; })",
-                 2 * 26 + 1 + 5, 2e-5);
+                 10 + 21 + 1 + 5, 2e-5);
     expect_pairs("[...document.querySelectorAll('main tr[data-weight] .number')].map((cell) =>"
                  "  [cell.textContent, (" READ ")(cell), Number(cell.parentNode.dataset.weight)])",
-                 2 * 26, 1e-3);
+                 10 + 21, 1e-3);
 }
 
 /* All lines of the fixed token that reach the threshold, and no other. */

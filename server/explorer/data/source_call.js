@@ -13,18 +13,18 @@ const WHOLE_PAIRS_MAX = 4 << 20;                 /* a map of so many is asked fo
 const KEPT_MAPS_MAX = 8;
 
 /* The largest weight of each cell of rows and keys of one whole map[][keyCount]; number i of n is in cell
- * floor(i * cells / n), as in the API. */
-function poolMap(map, keyCount, { rows, keys, cells }) {
+ * floor(i * cells / n), as in the API. Where no pair of a cell may be seen it is NaN if hidden says so, else 0. */
+function poolMap(map, keyCount, { rows, keys, cells, hidden }) {
     const [height, width] = [rows[1] - rows[0], keys[1] - keys[0]];
     const [rowCells, keyCells] = [Math.min(cells[0], height), Math.min(cells[1], width)];
-    const values = new Float32Array(rowCells * keyCells);
+    const values = new Float32Array(rowCells * keyCells).fill(hidden ? NaN : 0);
     const column = Uint32Array.from({ length: width }, (_, j) => Math.floor(j * keyCells / width));
     for (let i = 0; i < height; i++) {
         const from = (rows[0] + i) * keyCount + keys[0];
         const to = Math.floor(i * rowCells / height) * keyCells;
         for (let j = 0; j < width; j++) {
             const weight = map[from + j];
-            if (weight > values[to + column[j]])
+            if (!(weight <= values[to + column[j]]) && !Number.isNaN(weight))
                 values[to + column[j]] = weight;
         }
     }
@@ -72,14 +72,18 @@ class CallSource {
         return readSafetensors(await bodyOf(response, 'arrayBuffer', signal)).tensors;
     }
 
-    /* Weights of one head or 'all', of all that is in map. */
+    /* Weights of one head or 'all', of all that is in map. Of a whole map the call also says which pairs may not be
+     * seen: NaN stands there; of parts it does not. */
     async #weights(head, map, signal) {
         const { isSdpa } = this.#problem;
         const isSliced = head !== 'all' && isSdpa;
         const problem = isSliced ? headProblem(this.#problem, head) : this.#problem;
         const heads = head === 'all' || isSliced ? 'all' : [head];
-        const tensors = await this.#send(problem, { outputs: ['weights'], weight_map: { heads, ...map } }, signal);
+        const isPart = Object.keys(map).length > 0 || heads !== 'all';
+        const tensors = await this.#send(problem, isPart ? { outputs: ['weights'], weight_map: { heads, ...map } }
+            : { outputs: ['weights', 'masked'] }, signal);
         const { shape, values } = tensors.get('weights');
+        tensors.get('masked')?.values.forEach((score, i) => { values[i] = score === -Infinity ? NaN : values[i]; });
         return { heads: shape[0], rows: shape[1], keys: shape[2], values };
     }
 
@@ -110,14 +114,14 @@ class CallSource {
     }
 
     /* The largest weight of each cell; head is a number or 'all'. */
-    async maps(layer, { head, rows, keys, cells, signal }) {
+    async maps(layer, { head, rows, keys, cells, signal, hidden = false }) {
         const { heads, keys: keyCount } = this.#problem;
         const isWhole = this.#isSmall(head === 'all' ? heads : 1);
         if (!isWhole)
             return this.#weights(head, { region: { rows, keys }, pool: cells }, signal);
         const chosen = head === 'all' ? Array.from({ length: heads }, (_, i) => i) : [head];
         const pieces = await Promise.all(chosen.map(async (one) =>
-            poolMap(await this.#whole(one), keyCount, { rows, keys, cells })));
+            poolMap(await this.#whole(one), keyCount, { rows, keys, cells, hidden })));
         signal?.throwIfAborted();
         const size = pieces[0].values.length;
         const values = new Float32Array(chosen.length * size);
@@ -136,7 +140,8 @@ class CallSource {
         const { layer, heads, rows, keys, fields } = this.#problem;
         const isCross = rows !== keys || this.#problem.isCross || Boolean(fields.past_len) || Boolean(fields.kv_offset);
         const statistics = this.#isSmall(heads)
-            ? statisticsOf((await this.#wholeAll()).values, { heads, rows, keys, isCross }) : unknownStatistics(heads);
+            ? statisticsOf((await this.#wholeAll()).values.map((weight) => weight || 0),
+                { heads, rows, keys, isCross }) : unknownStatistics(heads);
         return new Map([[layer, { layer, kind: this.layers[0].kind, ...statistics }]]);
     }
 

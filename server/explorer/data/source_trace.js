@@ -131,10 +131,11 @@ class TraceSource {
     }
 
     /* The largest weight of each cell; head is a number or 'all'. dtype 'f16' halves the answer, for pictures whose
-     * numbers nobody reads: 3 digits of them are right. */
-    async maps(layer, { head, rows, keys, cells, signal, dtype = 'f32' }) {
+     * numbers nobody reads: 3 digits of them are right. hidden: NaN, not 0, where no pair of a cell is seen. */
+    async maps(layer, { head, rows, keys, cells, signal, dtype = 'f32', hidden = false }) {
         const query = new URLSearchParams({ layer, head, rows: rows.join(':'), keys: keys.join(':'),
-            cells: cells.map((count) => Math.min(count, CELLS_SIDE_MAX)).join('x'), dtype });
+            cells: cells.map((count) => Math.min(count, CELLS_SIDE_MAX)).join('x'), dtype,
+            ...(hidden ? { hidden: 'nan' } : {}) });
         const { response, body } = await this.#ask(`weights?${query}`, signal, 'arrayBuffer');
         const shape = response.headers.get('X-Tile-Shape')?.split('x').map(Number) ?? [];
         const size = shape.reduce((product, n) => product * n, dtype === 'f16' ? 2 : 4);

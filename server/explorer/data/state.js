@@ -6,13 +6,14 @@
 const VIEWS = ['overview', 'answer', 'head', 'tokens', 'why', 'compare'];
 const SCALES = ['linear', 'sqrt', 'log'];
 const PALETTES = ['viridis', 'cividis', 'greys'];
+const RANGES = ['1', 'largest', '99'];
 
 /* The state of a page without a fragment. */
 export const INITIAL = Object.freeze({
     model: null, text: null, pair: null, decoderText: null, tokens: null,
     view: 'overview', layer: null, head: null, row: null, key: null,
     rows: null, keys: null,
-    scale: 'linear', palette: 'viridis', sort: 'layer', filter: {},
+    scale: 'linear', palette: 'viridis', range: null, sort: 'layer', filter: {},
     heads: null, threshold: null, lineRows: null, lineKeys: null,
     parts: null, by: 'hide',
     other: null, difference: false,
@@ -77,7 +78,7 @@ const oneOf = (names) => ({
 const FORMS = {
     model: text, text, pair: text, decoderText: text, tokens: counts,
     view: oneOf(VIEWS), layer: count, head: count, row: count, key: count, rows: range, keys: range,
-    scale: oneOf(SCALES), palette: oneOf(PALETTES),
+    scale: oneOf(SCALES), palette: oneOf(PALETTES), range: oneOf(RANGES),
     sort: oneOf(['layer', ...STATISTICS]), filter: ranges,
     heads: counts, threshold: part, lineRows: range, lineKeys: range, difference: flag,
     off: heads, target: count, against: count, position: count,

@@ -1,8 +1,9 @@
 /* tiles.js - the map of one head in tiles, at the size that a screen shows.
  *
  * A tile is 256 x 256 cells. A cell is 2^level rows by 2^level keys and holds the largest weight in it, so a thin line
- * never vanishes. Rows and keys have a level each, because the map of cross attention may be long and flat. The
- * coarsest tile is the whole map and comes first; what is missing is drawn from coarser tiles meanwhile. */
+ * never vanishes; NaN where none of its pairs may be seen. Rows and keys have a level each, because the map of cross
+ * attention may be long and flat. The coarsest tile is the whole map and comes first; what is missing is drawn from
+ * coarser tiles meanwhile. */
 
 const TILE_CELLS = 256;
 const CELLS_MAX = 1024;                          /* of one look, along each side */
@@ -44,6 +45,8 @@ export class TileStore {
     onChange = null;
     /* The ApiFault of the last tile that did not come, or null. */
     fault = null;
+    /* A promise of the coarsest tile, which is the whole map: it has the largest weight. */
+    whole;
 
     #source;
     #layer;
@@ -57,6 +60,7 @@ export class TileStore {
     #window = null;
     #bytes = 0;
     #isClosed = false;
+    #giveWhole;
 
     constructor(source, layer, head) {
         const { rows, keys } = source.layers.find((one) => one.layer === layer);
@@ -64,6 +68,7 @@ export class TileStore {
         this.#layer = layer;
         this.#head = head;
         this.#counts = [rows, keys];
+        this.whole = new Promise((give) => { this.#giveWhole = give; });
     }
 
     /* What to draw for a window of rows and keys on width x height pixels of the screen, coarse tiles first, and asks
@@ -193,7 +198,7 @@ export class TileStore {
         this.#flights.set(place.name, flight);
         try {
             const map = await this.#source.maps(this.#layer, { head: this.#head, rows: place.rows,
-                keys: place.keys, cells: place.cells, signal: flight.signal });
+                keys: place.keys, cells: place.cells, signal: flight.signal, hidden: true });
             if (this.#flights.get(place.name) === flight)
                 this.#keep(place, map);
         } catch (error) {
@@ -213,6 +218,8 @@ export class TileStore {
             this.fault = null;
         const shape = [map.rows, map.keys];
         this.#tiles.set(name, { rows, keys, shape, values: map.values, level, bitmap: null });
+        if (name === this.#root().name)
+            this.#giveWhole(this.#tiles.get(name));
         this.#bytes += map.values.length * BYTES_OF_CELL;
         const looked = new Set([this.#root(), ...this.#needed].map((place) => place.name));
         for (const old of [...this.#tiles.keys()])

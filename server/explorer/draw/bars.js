@@ -6,15 +6,17 @@ import { SCALES, weightText } from './scales.js';
 export const LARGEST_SHOWN = 50;
 export const IN_ORDER_MAX = 200;
 
+/* The places of values but those of pairs that may not be seen, which are NaN. */
+const seenPlaces = (values) => Array.from(values, (_, i) => i).filter((i) => !Number.isNaN(values[i]));
+
 /** The places of the largest values, the largest first; of equal ones the first. */
 export function largestOf(values, count) {
-    const places = Array.from(values, (_, i) => i);
-    return places.sort((a, b) => values[b] - values[a] || a - b).slice(0, count);
+    return seenPlaces(values).sort((a, b) => values[b] - values[a] || a - b).slice(0, count);
 }
 
-function Bar({ at, token, value, scale, isMarked, pairOf, onPick }) {
+function Bar({ at, token, value, most, scale, isMarked, pairOf, onPick }) {
     const { row, key } = pairOf(at);
-    const width = { width: `${100 * Math.min(1, SCALES[scale].placeOf(value))}%` };
+    const width = { width: `${100 * Math.min(1, SCALES[scale].placeOf(value, most))}%` };
     return html`
         <tr class=${isMarked ? 'marked' : ''} data-row=${row} data-key=${key} data-weight=${value}>
             <th scope="row">
@@ -27,20 +29,24 @@ function Bar({ at, token, value, scale, isMarked, pairOf, onPick }) {
 }
 
 /**
- * A table of weights. values: one for each of tokens, or null while they load; order: 'text' |
- * 'largest'; marked: the place of the fixed token; pairOf(place) -> {row, key}; onPick(place).
+ * A table of weights, as bars up to the largest of them. values: one for each of tokens, NaN where the pair may not be
+ * seen, or null while they load; order: 'text' | 'largest';
+ * marked: the place of the fixed token; pairOf(place) -> {row, key}; onPick(place).
  */
 export function Bars({ caption, values, tokens, order, scale, marked, pairOf, onPick }) {
     const inOrder = order === 'text' && tokens.length <= IN_ORDER_MAX;
     const places = !values ? []
-        : inOrder ? Array.from(values, (_, i) => i) : largestOf(values, LARGEST_SHOWN);
+        : inOrder ? seenPlaces(values) : largestOf(values, LARGEST_SHOWN);
+    const hidden = values ? values.length - seenPlaces(values).length : 0;
+    const most = values && largestOf(values, 1).map((at) => values[at])[0] || 1;
     return html`
         <div class="bars">
             <table>
-                <caption>${caption}${!inOrder && tokens.length > LARGEST_SHOWN
-                    && html`<small> (the ${LARGEST_SHOWN} largest of ${tokens.length})</small>`}</caption>
+                <caption>${caption}${!inOrder && tokens.length - hidden > LARGEST_SHOWN
+                    && html`<small> (the ${LARGEST_SHOWN} largest of ${tokens.length - hidden})</small>`}
+                    ${hidden > 0 && html`<small data-hidden=${hidden}> (${hidden} may not be seen)</small>`}</caption>
                 <tbody>${places.map((at) => html`<${Bar} key=${at} at=${at} token=${tokens[at]}
-                    value=${values[at]} scale=${scale} isMarked=${at === marked} pairOf=${pairOf}
+                    value=${values[at]} most=${most} scale=${scale} isMarked=${at === marked} pairOf=${pairOf}
                     onPick=${onPick} />`)}</tbody>
             </table>
         </div>`;

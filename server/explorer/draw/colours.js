@@ -5,7 +5,8 @@ import { SCALES } from './scales.js';
 /* Colours by their place from 0 to 255; between two of them a colour lies on the straight line.
  * viridis (Smith, van der Walt, Firing: CC0) and cividis (Nunez, Anderton, Renslow 2018,
  * doi:10.1371/journal.pone.0199239: CC0), both as in matplotlib 3.6.3, so that each of the 256
- * colours is within 1/255 of the published one. `difference` is for what lies from -1 to 1. */
+ * colours is within 1/255 of the published one. `difference` is for what has a sign: blue below 0,
+ * orange above, and at 0 the colour nearest to the ground, which on a dark one is dark. */
 const POINTS = {
     viridis: `0:440154 14:481668 30:472a7a 44:443b84 62:3c508b 90:2e6d8e 127:21908d 141:1e9d89
         151:21a685 162:2ab07f 177:40bd72 192:5ec962 206:7fd34e 226:b2dd2d 236:cde11d 242:dde318
@@ -16,9 +17,15 @@ const POINTS = {
     greys: '0:ffffff 255:000000',
     difference: `0:08306b 64:4a8ac4 112:c9def0 127:f7f7f7 128:f7f7f7 143:fbdfbf 191:d9822b
         255:7f3b08`,
+    differenceDark: `0:a8d2ff 64:4d8fd6 112:27405f 127:23262c 128:23262c 143:523a20 191:d08432
+        255:ffc78f`,
 };
 
-/** The palettes that a person chooses from; `difference` is chosen by what is drawn. */
+/** The palettes that a person chooses from; `difference` is chosen by what is drawn.
+ *
+ * A look is {scale, palette, range, isDark}: the last colour is that of the weight range (1 where it
+ * is absent) and of all above, of a difference that of range and -range; isDark says that the ground
+ * is. A weight of NaN is that of a pair that may not be seen: it has no colour. */
 export const PALETTES = ['viridis', 'cividis', 'greys'];
 
 function pointOf(written) {
@@ -48,21 +55,26 @@ const tables = Object.fromEntries(
     Object.entries(POINTS).map(([name, points]) => [name, tableOf(points)]));
 
 /* Which of the 256 colours; a difference of 0 is in the middle. */
-function indexOf(placeOf, palette) {
+function indexOf({ scale = 'linear', palette, range = 1 }) {
+    const { placeOf } = SCALES[scale];
+    const within = (weight) => Math.min(1, placeOf(weight, range));
     if (palette !== 'difference')
-        return (weight) => Math.round(255 * Math.min(1, placeOf(weight)));
-    return (value) =>
-        Math.round(127.5 * (1 + Math.sign(value) * Math.min(1, placeOf(Math.abs(value)))));
+        return (weight) => Math.round(255 * within(weight));
+    return (value) => Math.round(127.5 * (1 + Math.sign(value) * within(Math.abs(value))));
 }
+
+const tableFor = ({ palette, isDark }) => tables[palette === 'difference' && isDark ? 'differenceDark' : palette];
 
 /** The red, green and blue of a weight, each from 0 to 255. */
-export function channelsOf(weight, { scale, palette }) {
-    const index = indexOf(SCALES[scale].placeOf, palette)(weight);
-    return [...tables[palette].subarray(4 * index, 4 * index + 3)];
+export function channelsOf(weight, look) {
+    const index = indexOf(look)(weight);
+    return [...tableFor(look).subarray(4 * index, 4 * index + 3)];
 }
 
-/** The same as "#rrggbb", as CSS and SVG take it. */
+/** The same as "#rrggbb", as CSS and SVG take it; "transparent" where there is none. */
 export function colourOf(weight, look) {
+    if (Number.isNaN(weight))
+        return 'transparent';
     const hex = channelsOf(weight, look).map((channel) => channel.toString(16).padStart(2, '0'));
     return `#${hex.join('')}`;
 }
@@ -73,14 +85,14 @@ export function isLight(weight, look) {
     return 0.299 * red + 0.587 * green + 0.114 * blue > 140;
 }
 
-/** values[rows][keys] as an ImageData, a pixel each. */
-export function paintCells(values, rows, keys, { scale, palette }) {
+/** values[rows][keys] as an ImageData, a pixel each, which lets the ground through where no pair may be seen. */
+export function paintCells(values, rows, keys, look) {
     const image = new ImageData(keys, rows);
     const pixels = new Uint32Array(image.data.buffer);
-    const colours = new Uint32Array(tables[palette].buffer);
-    const at = indexOf(SCALES[scale].placeOf, palette);
+    const colours = new Uint32Array(tableFor(look).buffer);
+    const at = indexOf(look);
     for (let i = 0; i < pixels.length; i++)
-        pixels[i] = colours[at(values[i])];
+        pixels[i] = Number.isNaN(values[i]) ? 0 : colours[at(values[i])];
     return image;
 }
 

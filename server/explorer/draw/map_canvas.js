@@ -2,7 +2,7 @@
  * and keys, and the words for who does not see it. */
 import { html, useEffect, useLayoutEffect, useRef, useState } from '../vendor/html.js';
 import { MapView } from './map_view.js';
-import { weightText } from './scales.js';
+import { pairText } from './scales.js';
 
 export { createLink } from './map_view.js';
 
@@ -20,8 +20,8 @@ function sayCell({ row, key }, { store, rowTokens, keyTokens, weightOf }) {
     const cell = exact === null ? store.cell(row, key) : null;
     const isOne = cell && cell.rows[1] - cell.rows[0] === 1 && cell.keys[1] - cell.keys[0] === 1;
     const weight = exact ?? cell?.value ?? null;
-    const said = weight === null ? 'weight not loaded yet'
-        : `${exact !== null || isOne ? 'weight' : 'weight at most'} ${weightText(weight)}`;
+    const said = weight === null ? 'weight not loaded yet' : Number.isNaN(weight) ? pairText(weight)
+        : `${exact !== null || isOne ? 'weight' : 'weight at most'} ${pairText(weight)}`;
     return `Row ${row}, ${spokenToken(rowTokens[row])}; `
         + `key ${key}, ${spokenToken(keyTokens[key])}; ${said}`;
 }
@@ -33,9 +33,11 @@ const HELP = 'Arrow keys move from cell to cell, Home and End along the row, Pag
 /**
  * A map. store: a TileStore; rowTokens, keyTokens: [{label}]; rows, keys: the window, [a, b] or
  * null; onWindow({rows, keys}) once the hand rests; selected: {row, key}, each a number or null,
- * onSelect({row, key}); hover: {row, key} | null, onHover; scale, palette; label: what the map is,
- * in words. Optional: link of createLink(); weightOf(row, key) -> exact weight | null;
- * onFault(ApiFault | null) where tiles do not come; children stand beside the buttons below it.
+ * onSelect({row, key}); hover: {row, key} | null, onHover; scale, palette, range: the weight of
+ * the last colour, null while it is not known; label: what the map is, in words; unit: what stands
+ * at a row, token where it is absent. NaN is the weight of a pair that may not be seen. Optional:
+ * link of createLink(); weightOf(row, key) -> exact weight | null; onFault(ApiFault | null) where
+ * tiles do not come; children stand beside the buttons below it.
  */
 export function MapCanvas(props) {
     const canvas = useRef(null);

@@ -4,6 +4,7 @@
  * palette, and not more of them in a frame than leave it short. */
 import { drawAxis } from './axis.js';
 import { paintCells } from './colours.js';
+import { hatchOf } from './hatch.js';
 import { seenOf } from './window.js';
 
 const COLOUR_MS_MAX = 6;
@@ -11,21 +12,26 @@ const GRID_FROM = 10;
 const MARK_MIN = 7;
 const MARK_OVER = 3;
 
+/** The breadth of an axis that its title takes, in CSS pixels. */
+export const TITLE_SIZE = 18;
+const FLAT_LABELS = 24;
+
 /* The canvas of each coloured tile, which goes with it. */
 const coloured = new WeakMap();
 
 function colouredTile(tile, look, canColour) {
-    const name = `${look.scale} ${look.palette}`;
+    const name = `${look.scale} ${look.palette} ${look.range} ${look.isDark}`;
     const known = coloured.get(tile);
     if (known?.name === name)
-        return known.canvas;
+        return known;
     if (!canColour())
         return null;
     const [rows, keys] = tile.shape;
     const canvas = known?.canvas ?? new OffscreenCanvas(keys, rows);
     canvas.getContext('2d').putImageData(paintCells(tile.values, rows, keys, look), 0, 0);
-    coloured.set(tile, { name, canvas });
-    return canvas;
+    const made = { name, canvas, hasHidden: known?.hasHidden ?? tile.values.some(Number.isNaN) };
+    coloured.set(tile, made);
+    return made;
 }
 
 /* The cells of a tile between two tokens, and where they lie: [first cell, cells, from, to]. */
@@ -36,7 +42,8 @@ function partOf([first, end], cells, [seenFirst, seenEnd]) {
     return { from, cells: to - from, first: first + from * size, end: first + to * size };
 }
 
-function drawTile(context, tile, canvas, { view, seen, snap }) {
+/* Coarser tiles below a tile end where it begins: what it hides has the ground of hidden pairs. */
+function drawTile(context, tile, { canvas, hasHidden }, { view, seen, snap, theme, ratio }) {
     const rows = partOf(tile.rows, tile.shape[0], seen.rows);
     const keys = partOf(tile.keys, tile.shape[1], seen.keys);
     if (rows.cells <= 0 || keys.cells <= 0)
@@ -45,6 +52,10 @@ function drawTile(context, tile, canvas, { view, seen, snap }) {
     const right = snap((keys.end - view.key) * view.width);
     const top = snap((rows.first - view.row) * view.height);
     const bottom = snap((rows.end - view.row) * view.height);
+    if (hasHidden) {
+        context.fillStyle = hatchOf(context, theme, ratio);
+        context.fillRect(left, top, right - left, bottom - top);
+    }
     context.drawImage(canvas, keys.from, rows.from, keys.cells, rows.cells,
         left, top, right - left, bottom - top);
 }
@@ -56,9 +67,9 @@ function drawTiles(context, frame) {
     const canColour = () => performance.now() - started < COLOUR_MS_MAX || !(isLeft = true);
     context.imageSmoothingEnabled = false;
     for (const tile of frame.tiles) {
-        const canvas = colouredTile(tile, frame.look, canColour);
-        if (canvas)
-            drawTile(context, tile, canvas, frame);
+        const made = colouredTile(tile, frame.look, canColour);
+        if (made)
+            drawTile(context, tile, made, frame);
     }
     return isLeft;
 }
@@ -128,12 +139,32 @@ function drawAxes(context, frame) {
     context.save();
     context.translate(margins.left, margins.top);
     const down = { tokens: tokens.rows, first: view.row, size: view.height, length: plot.height,
-        space: margins.left, isUpright: false };
+        space: margins.labels.left, isUpright: false };
     const across = { tokens: tokens.keys, first: view.key, size: view.width, length: plot.width,
-        space: margins.top, isUpright: true, flatFrom: margins.flatFrom };
+        space: margins.labels.top, isUpright: true, flatFrom: margins.flatFrom };
     drawAxis(context, down, marks('row'), theme);
     drawAxis(context, across, marks('key'), theme);
+    drawTitles(context, frame);
     context.restore();
+}
+
+/* What the axes are, outside of their labels: the short title where the long one has no room. */
+function drawTitles(context, { view, margins, shown, titles, theme }) {
+    const fitting = (texts, length) => texts.find((text) => context.measureText(text).width <= length) ?? '';
+    const write = (texts, length) => {
+        context.fillStyle = theme.faint;
+        context.textAlign = 'center';
+        context.textBaseline = 'middle';
+        context.fillText(fitting(texts, length), 0, 0);
+    };
+    const middle = TITLE_SIZE / 2;
+    context.save();
+    context.translate(shown.width / 2, view.width >= margins.flatFrom ? -middle - FLAT_LABELS : middle - margins.top);
+    write(titles.keys, shown.width);
+    context.restore();
+    context.translate(middle - margins.left, shown.height / 2);
+    context.rotate(-Math.PI / 2);
+    write(titles.rows, shown.height);
 }
 
 /* Draws in the plot, and at most `over` CSS pixels beside it. */
@@ -148,8 +179,9 @@ function clipped(context, { left, top }, { width, height }, over, draw) {
 }
 
 /**
- * Draws a frame: {size, ratio, margins, plot, view, map, tiles, look, tokens: {rows, keys}, hover,
- * selected, theme}, sizes in CSS pixels, ratio device pixels in one of them. Gives whether another
+ * Draws a frame: {size, ratio, margins, plot, view, map, tiles, look, tokens: {rows, keys}, titles:
+ * {rows, keys}, hover, selected, theme}, sizes in CSS pixels, ratio device pixels in one of them;
+ * titles are lists, the longest text first; margins.labels is what labels of tokens take of them. Gives whether another
  * frame is needed because tiles are left without colours.
  */
 export function paintFrame(context, frame) {
@@ -172,6 +204,6 @@ export function paintFrame(context, frame) {
         drawGrid(context, drawn);
     });
     clipped(context, margins, shown, MARK_OVER, () => drawMarks(context, drawn));
-    drawAxes(context, drawn);
+    drawAxes(context, { ...drawn, shown });
     return isLeft;
 }

@@ -1,7 +1,7 @@
 /* map_view.js - a map on a canvas: what is seen of it, and a frame whenever that changes. */
 import { axisWidth, TEXT_SIZE } from './axis.js';
 import { listenToGestures } from './map_gestures.js';
-import { paintFrame } from './map_painter.js';
+import { paintFrame, TITLE_SIZE } from './map_painter.js';
 import { onThemeChange, themeOf } from './theme.js';
 import {
     cellAt, isWhole, panView, revealCell, seenOf, viewOf, wholeView, windowOf, zoomView,
@@ -16,6 +16,10 @@ const EDGE = 4; /* beside the map, for the outline of marks */
 
 const clamp = (value, least, most) => Math.min(Math.max(value, least), most);
 const isSame = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+
+/* What the axes are, in the field's words, longest first. */
+const titlesOf = (unit = 'token') => ({ rows: [`query: the ${unit} that looks`, 'query'],
+    keys: [`key: the ${unit} looked at`, 'key'] });
 
 /** Maps that share a link show the same window, frame by frame. */
 export function createLink() {
@@ -117,9 +121,10 @@ export class MapView {
         const top = axisWidth(context, keyTokens, width * MAP_SHARE / keyTokens.length,
             Math.min(TOP_MAX, AXIS_SHARE * height));
         this.#place = {
-            margins: { left, top, flatFrom: Math.max(48, top) },
-            plot: { width: Math.max(1, width - left - EDGE),
-                height: Math.max(1, height - top - EDGE) },
+            margins: { left: left + TITLE_SIZE, top: top + TITLE_SIZE, labels: { left, top },
+                flatFrom: Math.max(48, top) },
+            plot: { width: Math.max(1, width - left - TITLE_SIZE - EDGE),
+                height: Math.max(1, height - top - TITLE_SIZE - EDGE) },
         };
         this.#view = viewOf(this.#window, this.#map, this.#place.plot);
     }
@@ -135,7 +140,8 @@ export class MapView {
         if (!this.#props || !this.#view)
             return;
         this.#theme ??= themeOf(this.#canvas, TEXT_SIZE);
-        const { store, scale, palette, rowTokens, keyTokens, hover, selected } = this.#props;
+        const { store, scale, palette, range, rowTokens, keyTokens, hover, selected, unit } = this.#props;
+        const { isDark } = this.#theme;
         const { margins, plot } = this.#place;
         const { ratio } = this.#size;
         const seen = seenOf(this.#view, this.#map, plot);
@@ -146,8 +152,9 @@ export class MapView {
             height: Math.round((seen.rows[1] - seen.rows[0]) * this.#view.height * ratio),
         });
         const isLeft = paintFrame(this.#canvas.getContext('2d'), {
-            size: this.#size, ratio, margins, plot, view: this.#view, map: this.#map, tiles,
-            look: { scale, palette }, tokens: { rows: rowTokens, keys: keyTokens },
+            size: this.#size, ratio, margins, plot, view: this.#view, map: this.#map,
+            tiles: range === null ? [] : tiles, look: { scale, palette, range, isDark },
+            titles: titlesOf(unit), tokens: { rows: rowTokens, keys: keyTokens },
             hover: hover ?? null, selected: selected ?? null, theme: this.#theme,
         });
         this.#tellPlace();

@@ -11,8 +11,10 @@ function drawPatches(canvas, { rows, columns }, { values, heat, look, marked, po
     canvas.height = rows * step;
     const context = canvas.getContext('2d');
     const boxOf = (patch) => [patch % columns * step, Math.floor(patch / columns) * step, step, step];
-    const most = values ? values.reduce((a, b) => Math.max(a, b), 1e-12) : 1;
+    const most = values ? values.reduce((a, b) => (b > a ? b : a), 1e-12) : 1;
     values?.forEach((value, patch) => {
+        if (Number.isNaN(value))
+            return;
         context.fillStyle = `rgba(${channelsOf(value / most, look).join()}, ${heat})`;
         context.fillRect(...boxOf(patch));
     });

@@ -1,6 +1,6 @@
 /* compare.js - two maps beside each other, of other heads, layers, models or texts, with one cursor
  * and one window, and their difference. */
-import { DifferenceSource } from '../data/source_difference.js';
+import { differenceOf, DifferenceSource } from '../data/source_difference.js';
 import { TileStore } from '../data/tiles.js';
 import { Legend } from '../draw/legend.js';
 import { createLink, MapCanvas } from '../draw/map_canvas.js';
@@ -8,8 +8,9 @@ import { html, useEffect, useMemo, useState } from '../vendor/html.js';
 import { HeadChooser, LayerChooser } from './choosers.js';
 import { CompareStatistics, PairWeights } from './compare_numbers.js';
 import { otherFor, OtherFields, useOtherSource } from './compare_other.js';
-import { layerTitle, LookControls } from './head_controls.js';
+import { layerTitle, LookControls, unitOf } from './head_controls.js';
 import { useLine } from './map_lines.js';
+import { useRange } from './use_range.js';
 
 /* The layer and the head of a source that a side asks for, or those that are nearest. */
 function sideOf(source, { layer, head }) {
@@ -87,12 +88,13 @@ function differenceWords([first, second]) {
         : 'The tokens differ: rows and keys are compared by their numbers.';
 }
 
-function DifferencePanel({ sides, store, shared, weightOf }) {
+function DifferencePanel({ sides, store, shared, kind, weightOf }) {
+    const range = useRange([store], kind, sides[0].layer.keys);
     return html`<${Panel} title=${`The first less the second: ${nameOf(sides[0])} less ${nameOf(sides[1])}`}
         side=${sides[0]} store=${store} weightOf=${weightOf}
-        shared=${{ ...shared, palette: 'difference' }}>
+        shared=${{ ...shared, palette: 'difference', range: range.value }}>
         <div class="compare-fields"><p class="compare-title">The first less the second</p>
-            <${Legend} scale=${shared.scale} palette="difference" />
+            <${Legend} scale=${shared.scale} palette="difference" range=${range} what="difference" />
             <p class="faint">Where a cell holds several pairs, it is the difference of their largest weights.</p>
         </div></${Panel}>`;
 }
@@ -125,16 +127,17 @@ export function Compare({ state, change, source, onFault, models, openOther }) {
     const link = useMemo(createLink, [isAlike]);
     const isDifferent = state.difference && isAlike;
     const stores = [useTiles(first), useTiles(second), useDifference(sides, isDifferent)];
+    const range = useRange(stores.slice(0, 2), state.range, Math.max(...sides.map((side) => side?.layer.keys ?? 0)));
     const cell = hover ?? { row: state.row, key: state.key };
     const weights = useWeights(sides, cell.row, onFault);
     const shared = { rows: state.rows, keys: state.keys, onWindow: change, link, hover, onHover: setHover,
         selected: { row: state.row, key: state.key }, onSelect: change, scale: state.scale,
-        palette: state.palette, onFault };
+        palette: state.palette, range: range.value, unit: unitOf(source, first.layer), onFault };
     const apart = isAlike ? shared : { ...shared, ...own, onWindow: setOwn, link: null };
     const words = differenceWords(sides);
     return html`<section class=${second ? 'compare' : 'compare unread'} aria-label="Compare" aria-busy=${isOpening}>
         <div class="head-controls">
-            <${LookControls} state=${state} change=${change} />
+            <${LookControls} state=${state} change=${change} range=${range} words=${second ? ', in both maps' : ''} />
             <label class="chooser"><input type="checkbox" checked=${state.difference} disabled=${second && !isAlike}
                 onChange=${(event) => change({ difference: event.target.checked })} /> Difference</label>
             <button type="button" disabled=${!second} onClick=${() => change({ layer: second.layer.layer,
@@ -156,10 +159,10 @@ export function Compare({ state, change, source, onFault, models, openOther }) {
                 && html`<${OtherFields} ...${{ state, change, models, other: null }} />`}
                 <p class="faint" aria-live="polite">${isOpening
                     ? 'Computing the maps of the second side…' : 'Type a text for the second side.'}</p></section>`}
-            ${isDifferent && html`<${DifferencePanel} ...${{ sides, store: stores[2], shared,
+            ${isDifferent && html`<${DifferencePanel} ...${{ sides, store: stores[2], shared, kind: state.range,
                 weightOf: (row, key) => {
                     const both = weights(row, key);
-                    return both.includes(null) ? null : both[0] - both[1];
+                    return both.includes(null) ? null : differenceOf(...both);
                 } }} />`}
         </div>
         <${CompareStatistics} sides=${sides} onFault=${onFault} />

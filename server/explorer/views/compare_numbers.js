@@ -1,6 +1,7 @@
 /* compare_numbers.js - the numbers of two heads beside each other: of the pair that is looked at,
  * and of what the heads do. */
-import { weightText } from '../draw/scales.js';
+import { differenceOf } from '../data/source_difference.js';
+import { pairText } from '../draw/scales.js';
 import { html } from '../vendor/html.js';
 import { describeHead, listHeads, shortNumber, STATISTICS } from './head_words.js';
 import { useStatistics } from './use_statistics.js';
@@ -14,7 +15,7 @@ export function PairWeights({ sides, cell, weights }) {
     const [first, second] = sides;
     const label = ({ layer }, name, place) => layer[name][place]?.label ?? '–';
     const one = (name, value) => html`<span data-side=${name} data-row=${cell.row} data-key=${cell.key}
-        data-weight=${value ?? ''}>${name} <b>${weightText(value)}</b></span>`;
+        data-weight=${value ?? ''}>${name} <b>${pairText(value)}</b></span>`;
     const isBoth = weights.every((weight) => weight !== null);
     return html`<p class="compare-pair">
         <span>Row ${cell.row} <b>${label(first, 'rowTokens', cell.row)}</b>
@@ -24,7 +25,7 @@ export function PairWeights({ sides, cell, weights }) {
             ${second && label(second, 'keyTokens', cell.key) !== label(first, 'keyTokens', cell.key)
                 && html` and <b>${label(second, 'keyTokens', cell.key)}</b>`}:</span>
         ${one('first', weights[0])} ${one('second', weights[1])}
-        ${one('difference', isBoth ? weights[0] - weights[1] : null)}</p>`;
+        ${one('difference', isBoth ? differenceOf(...weights) : null)}</p>`;
 }
 
 /* The head of a side with its statistics. */

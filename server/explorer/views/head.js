@@ -5,10 +5,11 @@ import { Bars, IN_ORDER_MAX } from '../draw/bars.js';
 import { useKeys } from '../draw/keys.js';
 import { MapCanvas } from '../draw/map_canvas.js';
 import { html, useEffect, useMemo, useState } from '../vendor/html.js';
-import { CellLine, HeadControls, layerTitle, PairLine } from './head_controls.js';
+import { CellLine, HeadControls, layerTitle, PairLine, unitOf } from './head_controls.js';
 import { FollowRow } from './head_follow.js';
 import { lineAtHand, useLine } from './map_lines.js';
 import { Picture, seesPicture } from './picture.js';
+import { useRange } from './use_range.js';
 
 const IN_ORDER_AT_FIRST = 60;
 const CELLS_ALONE_MAX = 128;                     /* rows or keys of a map that has a cell for each pair on any screen */
@@ -86,7 +87,8 @@ export function Head({ state, change, source, onFault, hasKeys = true }) {
     const row = useLine(source, { ...where, side: 'row', index: cell.row }, onFault);
     const column = useLine(source, { ...where, side: 'key', index: cell.key }, onFault);
     const weightOf = (row, key) => weightAtHand(source, where, { row, key });
-    const shared = { source, layer, head, state, change, onFault };
+    const range = useRange([store], state.range, layer.keys);
+    const shared = { source, layer, head, state, change, onFault, range };
     return html`
         <div class="head-view">
             <${HeadControls} ...${shared} go=${go} />
@@ -95,6 +97,7 @@ export function Head({ state, change, source, onFault, hasKeys = true }) {
                     rows=${state.rows} keys=${state.keys} onWindow=${change}
                     selected=${{ row: state.row, key: state.key }} onSelect=${change}
                     hover=${hover} onHover=${setHover} scale=${state.scale} palette=${state.palette}
+                    range=${range.value} unit=${unitOf(source, layer)}
                     label=${`Weights of layer ${layerTitle(source, layer)}, head ${head}: `
                         + `${layer.rows} rows down, ${layer.keys} keys across`}
                     weightOf=${weightOf} onFault=${onFault}>

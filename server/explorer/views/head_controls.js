@@ -1,9 +1,10 @@
 /* head_controls.js - which head is looked at, in which colours, and the weight of the pair looked at. */
 import { PALETTES } from '../draw/colours.js';
 import { Legend } from '../draw/legend.js';
-import { weightText } from '../draw/scales.js';
+import { pairText, weightText } from '../draw/scales.js';
 import { html } from '../vendor/html.js';
 
+const RANGE_NAMES = { '': 'by length', 1: '1', largest: 'the largest', 99: '99 %' };
 const SCALE_NAMES = { linear: 'linear', sqrt: 'square root', log: 'logarithm' };
 
 /* A list with a button to either side. */
@@ -31,6 +32,11 @@ export function layerTitle(source, { layer, kind }) {
     return isOnlyKind ? String(layer) : `${layer} ${kind}`;
 }
 
+/** What stands at a row of a layer: a token, or a patch of a picture. */
+export function unitOf(source, layer) {
+    return source.picture && layer.kind !== 'text' ? 'patch' : 'token';
+}
+
 function Choice({ label, value, names, onChange }) {
     return html`
         <label class="labelled">${label}
@@ -40,19 +46,22 @@ function Choice({ label, value, names, onChange }) {
         </label>`;
 }
 
-/** In which colours weights are drawn, and which weight each colour is. */
-export function LookControls({ state, change }) {
+/** In which colours weights are drawn, and which weight each colour is. range is what rangeOf() gives (range.js); words
+ * stand behind it. */
+export function LookControls({ state, change, range, words }) {
     const palettes = Object.fromEntries(PALETTES.map((name) => [name, name]));
     return html`
         <${Choice} label="Scale" value=${state.scale} names=${SCALE_NAMES}
             onChange=${(scale) => change({ scale })} />
         <${Choice} label="Colours" value=${state.palette} names=${palettes}
             onChange=${(palette) => change({ palette })} />
-        <${Legend} scale=${state.scale} palette=${state.palette} />`;
+        <${Choice} label="Up to" value=${state.range ?? ''} names=${RANGE_NAMES}
+            onChange=${(chosen) => change({ range: chosen || null })} />
+        <${Legend} scale=${state.scale} palette=${state.palette} range=${range} words=${words} />`;
 }
 
 /** The line above a map. go({layer, head}) looks at another head. */
-export function HeadControls({ source, layer, head, state, change, go }) {
+export function HeadControls({ source, layer, head, state, change, go, range }) {
     const heads = Array.from({ length: layer.heads }, (_, i) => ({ value: i, title: String(i) }));
     const layers = source.layers.map((one) => ({ value: one.layer, title: layerTitle(source, one) }));
     return html`
@@ -61,7 +70,7 @@ export function HeadControls({ source, layer, head, state, change, go }) {
                 onChange=${(value) => go({ layer: value })} />
             <${Stepper} label="Head" value=${head} options=${heads} keys="[]"
                 onChange=${(value) => go({ head: value })} />
-            <${LookControls} state=${state} change=${change} />
+            <${LookControls} state=${state} change=${change} range=${range} />
         </div>`;
 }
 
@@ -73,10 +82,11 @@ const spanText = (name, [begin, end]) =>
 export function CellLine({ cell }) {
     const isOne = cell && cell.rows[1] - cell.rows[0] === 1 && cell.keys[1] - cell.keys[0] === 1;
     return html`
-        <p class="cell-line faint">${cell && !isOne && html`
+        <p class="cell-line faint">${cell && !isOne && (Number.isNaN(cell.value)
+            ? html`No pair of ${spanText('row', cell.rows)}, ${spanText('key', cell.keys)} may be seen.` : html`
             The colour is the largest weight of ${spanText('row', cell.rows)}, ${spanText('key', cell.keys)}:
             ${' '}<span class="number" data-rows=${cell.rows.join(':')} data-keys=${cell.keys.join(':')}
-                data-largest=${cell.value}>${weightText(cell.value)}</span>`}</p>`;
+                data-largest=${cell.value}>${weightText(cell.value)}</span>`)}</p>`;
 }
 
 /** The pair looked at, in words, and the way to why its weight is what it is. */
@@ -90,7 +100,7 @@ export function PairLine({ layer, cell, weight, state, change }) {
                 : html`${cell.row === null ? 'any row' : html`row ${token(layer.rowTokens, cell.row)}`}
                     ${' → '}${cell.key === null ? 'any key' : html`key ${token(layer.keyTokens, cell.key)}`}
                     ${weight !== null && html`: <span class="number" data-row=${cell.row} data-key=${cell.key}
-                        data-weight=${weight}>${weightText(weight)}</span>`}`}</p>
+                        data-weight=${weight}>${pairText(weight)}</span>`}`}</p>
             <button type="button" disabled=${!isFixed} onClick=${() => change({ view: 'why' })}
                 title=${isFixed ? 'The score of the fixed pair, stage by stage'
                     : 'Click a cell of the map first'}>Why this weight?</button>

@@ -27,7 +27,7 @@ function linesOf(source, layer, head, through) {
 }
 
 /** The fixed row through layers or heads; go({layer} | {head}) looks at one of them. */
-export function FollowRow({ source, layer, head, state, change, go, onFault }) {
+export function FollowRow({ source, layer, head, state, change, go, range, onFault }) {
     const [through, setThrough] = useState('layers');
     const { asks, lines } = linesOf(source, layer, head, through);
     const came = useLines(source, state.row, asks, onFault);
@@ -49,7 +49,7 @@ export function FollowRow({ source, layer, head, state, change, go, onFault }) {
                 ? html`<p class="faint">Click a cell or a token of the map to fix its row.</p>`
                 : html`<${Strip} caption=${caption} tokens=${layer.keyTokens} marked=${state.key}
                     lines=${lines.map((line) => ({ ...line, values: came.get(line.name) ?? null }))}
-                    own=${`${layer.layer}/${head}`} scale=${state.scale} palette=${state.palette}
+                    own=${`${layer.layer}/${head}`} scale=${state.scale} palette=${state.palette} range=${range.value}
                     onOpen=${(line) => go(line.to)}
                     onPick=${(line, key) => change({ key })} />`}
         </section>`;

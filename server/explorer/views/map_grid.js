@@ -24,31 +24,40 @@ function createWatch(root) {
 }
 
 /* Draws a head's map of those of its layer, each cell a whole number of pixels where there is room. */
-export function drawHead(canvas, maps, head, { side, scale, palette }) {
+export function drawHead(canvas, maps, head, { side, ...look }) {
     const size = maps.rows * maps.keys;
-    drawMap(canvas, maps.values.subarray(head * size, (head + 1) * size), maps.rows, maps.keys, { scale, palette });
+    drawMap(canvas, maps.values.subarray(head * size, (head + 1) * size), maps.rows, maps.keys, look);
+    canvas.classList.add('drawn');
     canvas.style.width = `${maps.keys * Math.max(1, Math.floor(side / maps.keys))}px`;
     canvas.style.height = `${maps.rows * Math.max(1, Math.floor(side / maps.rows))}px`;
 }
 
 /* isOut: the filter leaves the head out. */
-function MapButton({ entry, isOut, isCurrent, loader, watch, side, scale, palette, unit, onOpen }) {
+function MapButton({ entry, isOut, isCurrent, loader, watch, side, scale, palette, range, unit, onOpen }) {
     const canvas = useRef(null);
+    const shown = useRef(null);
     const { layer, head } = entry;
+    const draw = useRef(null);
+    draw.current = () => shown.current && canvas.current && range !== null
+        && drawHead(canvas.current, shown.current, head, { side, scale, palette, range });
     useEffect(() => {
         let end = null;
+        shown.current = null;
         const unwatch = watch(canvas.current.parentNode, (isSeen) => {
             if (isSeen === (end !== null))
                 return;
             end?.();
-            end = isSeen ? loader.want(layer, (maps) => canvas.current
-                && drawHead(canvas.current, maps, head, { side, scale, palette })) : null;
+            end = isSeen ? loader.want(layer, (maps) => {
+                shown.current = maps;
+                draw.current();
+            }) : null;
         });
         return () => {
             end?.();
             unwatch();
         };
-    }, [loader, watch, entry.layer, head, side, scale, palette]);
+    }, [loader, watch, entry.layer, head]);
+    useEffect(() => draw.current() && undefined, [side, scale, palette, range]);
     const words = describeHead(entry, unit);
     const label = `Layer ${layer.layer}, head ${head}${words && `: ${words}`}`
         + (isOut ? ', left out by the filter' : '');
@@ -102,7 +111,7 @@ export function MapGrid({ entries, passing, layers, current, onLook, onOpen, ...
             <${MapButton} ...${look} ...${{ entry, watch, onOpen, isOut: !passing.has(entry),
                 isCurrent: current === `${layer.layer} ${entry.head}` }} /></td>`)}
         </tr>`)}</tbody>`,
-    [entries, passing, watch, look.loader, look.side, look.scale, look.palette, current]);
+    [entries, passing, watch, look.loader, look.side, look.scale, look.palette, look.range, current]);
     return html`<${Scroller} entries=${entries} onLook=${onLook} drawn=${drawn}>
         <table class="map-grid" ref=${mark}>
             <caption class="hidden">Weight maps, layers down, heads across</caption>
@@ -120,7 +129,7 @@ export function MapFlow({ entries, current, onLook, onOpen, ...look }) {
         <li key=${shortName(entry)}><${MapButton} ...${look} ...${{ entry, watch, onOpen, isOut: false,
             isCurrent: current === `${entry.layer.layer} ${entry.head}` }} />
             <span aria-hidden="true">${shortName(entry)}</span></li>`),
-    [entries, watch, look.loader, look.side, look.scale, look.palette, current]);
+    [entries, watch, look.loader, look.side, look.scale, look.palette, look.range, current]);
     return html`<${Scroller} entries=${entries} onLook=${onLook} drawn=${drawn}>
         <ol class="map-flow" ref=${mark} aria-label="Weight maps, sorted">${drawn}</ol>
         ${entries.length === 0 && html`<p>No head lies in all of these ranges. Widen one of them.</p>`}</${Scroller}>`;

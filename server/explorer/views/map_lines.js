@@ -23,14 +23,15 @@ function piecesOf(count) {
 }
 
 /** Asks for the weights of a row ({side: 'row'}) or of a key ('key') of a layer: of each of its
- * heads where head is 'all', else of one. Gives [heads] arrays of numbers. */
+ * heads where head is 'all', else of one. Gives [heads] arrays of numbers, NaN where a pair may not
+ * be seen. */
 export async function askLines(source, { layer, head, side, index }, signal) {
     const { rows, keys } = source.layers.find((one) => one.layer === layer);
     const count = side === 'row' ? keys : rows;
     const pieces = await Promise.all(piecesOf(count).map((along) => {
         const across = [index, index + 1];
         const cells = along[1] - along[0];
-        return source.maps(layer, { head, signal,
+        return source.maps(layer, { head, signal, hidden: true,
             ...(side === 'row' ? { rows: across, keys: along, cells: [1, cells] }
                 : { rows: along, keys: across, cells: [cells, 1] }) });
     }));

@@ -1,12 +1,13 @@
 /* maps_loader.js - the small maps of all heads of a layer, asked for while somebody wants them, and kept. They are for
- * pictures alone, so their numbers have 16 bits. */
+ * pictures alone, so their numbers have 16 bits; NaN is a cell that may not be seen. */
+import { joinSpans, spanOf } from '../draw/range.js';
 
 export class MapsLoader {
     #source;
     #cells;
     #onChange;
     #onFault;
-    #layers = new Map(); /* layer -> {maps, ending, calls} */
+    #layers = new Map(); /* layer -> {maps, span, ending, calls} */
 
     /* cells(layer) -> [rows, keys] of its maps. onChange(numbers of the layers that are being read). */
     constructor(source, cells, { onChange, onFault }) {
@@ -31,18 +32,27 @@ export class MapsLoader {
         };
     }
 
+    /* The span (range.js) of all maps that are there; null: none is. Of the weight that 99 of 100 are below it has that
+     * of the layer where it is largest. */
+    get span() {
+        return joinSpans([...this.#layers.values()].map((entry) => {
+            entry.span ??= entry.maps && spanOf(entry.maps.values);
+            return entry.span;
+        }));
+    }
+
     close() {
         for (const [number, entry] of this.#layers)
             this.#end(number, entry);
     }
 
     #begin(layer) {
-        const entry = { maps: null, ending: new AbortController(), calls: new Set() };
+        const entry = { maps: null, span: null, ending: new AbortController(), calls: new Set() };
         this.#layers.set(layer.layer, entry);
         this.#tell();
         const cells = this.#cells(layer);
         this.#source.maps(layer.layer, { head: 'all', rows: [0, layer.rows], keys: [0, layer.keys], cells,
-            signal: entry.ending.signal, dtype: 'f16' }).then((maps) => {
+            signal: entry.ending.signal, dtype: 'f16', hidden: true }).then((maps) => {
             entry.maps = maps;
             entry.calls.forEach((call) => call(maps));
             entry.calls.clear();

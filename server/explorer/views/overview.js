@@ -1,6 +1,7 @@
 /* overview.js - every head of every layer as a small map: in a grid, layers down, heads across, or sorted by what the
  * heads do; the same as a table of numbers. */
 import { plural } from '../data/words.js';
+import { rangeOf } from '../draw/range.js';
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from '../vendor/html.js';
 import { LookControls } from './head_controls.js';
 import { listHeads, passesFilter, sortHeads, STATISTICS } from './head_words.js';
@@ -58,7 +59,7 @@ function useLoader(source, side, onFault) {
     return [loader, reading];
 }
 
-function Tools({ state, change, form, setForm, heads, left, hasStatistics }) {
+function Tools({ state, change, form, setForm, heads, left, hasStatistics, range }) {
     return html`<div class="overview-tools head-controls">
         <label>Order ${' '}
             <select value=${state.sort} disabled=${!hasStatistics}
@@ -67,7 +68,7 @@ function Tools({ state, change, form, setForm, heads, left, hasStatistics }) {
                 ${STATISTICS.map(({ name, label }) => html`<option value=${name}>${label}, largest first</option>`)}
             </select>
         </label>
-        <${LookControls} state=${state} change=${change} />
+        <${LookControls} state=${state} change=${change} range=${range} words=", in all maps" />
         <fieldset class="segments"><legend class="hidden">Show heads as</legend>
             ${['maps', 'table'].map((name) => html`<label class=${form === name ? 'chosen' : ''}>
                 <input type="radio" name="overview-form" value=${name} checked=${form === name}
@@ -103,13 +104,15 @@ export function Overview({ state, change, source, onFault }) {
     const unit = source.picture ? 'patch' : 'token';
     useEffect(() => setLooked(null), [source]);
     const open = ({ layer, head }) => change({ view: 'head', layer: layer.layer, head, rows: null, keys: null });
-    const props = { loader, side: shownSide, scale: state.scale, palette: state.palette, unit, onOpen: open,
-        onLook: setLooked, current: `${state.layer} ${state.head}` };
+    const range = rangeOf(state.range, loader.span, Math.max(...source.layers.map(({ keys }) => keys)));
+    const props = { loader, range: range.value, side: shownSide, scale: state.scale, palette: state.palette, unit,
+        onOpen: open, onLook: setLooked, current: `${state.layer} ${state.head}` };
     const find = (at) => at && heads.find((one) => one.head === at.head && one.layer.layer === at.layer);
     const pointed = looked && find({ layer: looked.layer.layer, head: looked.head });
     const isAside = left > 0 && !sorted;
     return html`<section class="overview" ref=${box} aria-label="All heads" aria-busy=${reading.length > 0}>
-        <${Tools} ...${{ state, change, form, setForm, heads, left: passing.size, hasStatistics: !!statistics }} />
+        <${Tools} ...${{ state, change, form, setForm, heads, left: passing.size, range,
+            hasStatistics: !!statistics }} />
         <${OverviewFilter} ...${{ heads, filter: state.filter, statistics,
             onFilter: (next) => change({ filter: next }) }} />
         ${form === 'table'

@@ -7,7 +7,8 @@ import { drawHead } from './map_grid.js';
 const SIDE_MOST = 480;
 
 const HINT = 'Point at a head, or move with the arrow keys, to read what it does. Enter opens it. Layers (L) go down, '
-    + 'heads (H) across; in a map, each row is a token, each column one that it may look at.';
+    + 'heads (H) across; in a map, rows are queries (the tokens that look) and columns keys (the tokens looked at); '
+    + 'hatched pairs may not be seen.';
 
 function Words({ entry, unit }) {
     const { layer, head, statistics } = entry;
@@ -21,12 +22,12 @@ function Words({ entry, unit }) {
 }
 
 /* The maps of its layer are at hand: their loader is that of the small maps. */
-function Preview({ entry, loader, side, scale, palette }) {
+function Preview({ entry, loader, side, scale, palette, range }) {
     const canvas = useRef(null);
     const { layer, head } = entry;
-    useEffect(() => loader.want(layer, (maps) => canvas.current
-        && drawHead(canvas.current, maps, head, { side, scale, palette })),
-    [loader, layer, head, side, scale, palette]);
+    useEffect(() => loader.want(layer, (maps) => canvas.current && range !== null
+        && drawHead(canvas.current, maps, head, { side, scale, palette, range })),
+    [loader, layer, head, side, scale, palette, range]);
     return html`<div class="head-preview" style=${{ minHeight: `${side}px` }}>
         <canvas ref=${canvas} width="1" height="1" aria-hidden="true"></canvas></div>`;
 }

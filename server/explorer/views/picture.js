@@ -27,7 +27,7 @@ function FirstTokens({ picture, layer, line, state, change }) {
 function sayPatch({ picture, layer, line, patch }) {
     if (!line)
         return 'Click a patch to see what its row looks at.';
-    const largest = line.values.reduce((a, b) => Math.max(a, b), 0);
+    const largest = line.values.reduce((a, b) => (b > a ? b : a), 0);
     if (patch === null)
         return `Row ${layer.rowTokens[line.index].label}: the brightest is ${weightText(largest)}.`;
     const key = picture.first + patch;

@@ -31,7 +31,7 @@ function useFirstPair({ state, change, layer, line }) {
         if (state.row === null)
             change({ row: layer.rows - 1 }, { isStep: false });
         else if (state.key === null && line?.index === state.row)
-            change({ key: largestOf(line.values, 1)[0] }, { isStep: false });
+            change({ key: largestOf(line.values, 1)[0] ?? 0 }, { isStep: false });
     }, [layer, state.row, state.key, line]);
 }
 

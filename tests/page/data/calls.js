@@ -68,6 +68,16 @@ const named = { 'layers.2.inputs': { dtype: 'F32', shape: [10, 64], values: Floa
 await expectCall('what a trace answered', fileOf('a.safetensors', writeSafetensors(named)),
     { state: { model: 'stories260K', layer: null } }, { model: 'stories260K', layer: 2, query: states });
 
+const causal = await openSource({ ...sdpa, file: fileOf('a.safetensors', shared), models });
+const marked = await causal.maps(0, { head: 'all', rows: [0, 6], keys: [0, 9], cells: [6, 9], hidden: true });
+same('what may not be seen is NaN', Array.from(marked.values, Number.isNaN),
+    Array.from({ length: 4 * 6 * 9 }, (_, i) => i % 9 > Math.floor(i / 9) % 6 + 2));
+const coarse = await causal.maps(0, { head: 1, rows: [0, 6], keys: [0, 9], cells: [2, 3], hidden: true });
+same('a cell is, where all of its pairs are', Array.from(coarse.values, Number.isNaN),
+    [false, false, true, false, false, false]);
+same('and counts nowhere', (await causal.statistics()).get(0).entropy.every((number) => number > 0), true);
+await causal.close();
+
 const pass = await openSource({ file: fileOf('rows.json', JSON.stringify(states)), models,
     state: { model: 'stories260K' } });
 same('rows of a model\'s width go through it', [pass.kind, pass.layers.length, pass.title],
