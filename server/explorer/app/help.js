@@ -9,7 +9,7 @@ const KEYS = [
         ['Enter, Ctrl+Enter', 'in the text: show it'],
         ['Shift+Enter', 'in the text: a new line'],
         ['u', 'the head that was switched off last is on again'],
-        ['Esc', 'closes what is open'],
+        ['Esc', 'closes what is open; cancels what is computed'],
     ]],
     ['Overview and tokens', [
         ['Arrows', 'from head to head, from token to token'],

@@ -3,6 +3,7 @@
 import { useCallback, useEffect, useRef, useState } from '../vendor/html.js';
 import { getJson } from '../data/api.js';
 import { openSource } from '../data/open.js';
+import { followProgress } from '../data/progress.js';
 
 /* The state of a store, and its change. */
 export function useStore(store) {
@@ -38,12 +39,13 @@ export function useVersion(attempt) {
 const inputKey = ({ model, text, pair, decoderText, tokens, off }) =>
     JSON.stringify([model, text, pair, decoderText, tokens, off]);
 
-const NOTHING = { source: null, isOpening: false, milliseconds: 0, input: null };
+const NOTHING = { source: null, isOpening: false, isCancelled: false, progress: null, milliseconds: 0, input: null };
 
-/* The source of the input in the state, or of a file: {source, isOpening, milliseconds}. options are those of a call on
- * the file's numbers. */
+/* The source of the input in the state, or of a file: {source, isOpening, milliseconds}; progress says how far its pass
+ * is, where that takes long, and cancel() ends it. options are those of a call on the file's numbers. */
 export function useSource({ state, file, options, models, attempt, onFault }) {
     const [made, setMade] = useState(NOTHING);
+    const cancel = useRef(() => {});
     const hasInput = file !== null || state.text !== null || state.tokens !== null;
     const isReady = models !== null && state.model !== null && hasInput;
     const input = isReady ? JSON.stringify([inputKey(state), options, attempt]) : null;
@@ -59,6 +61,12 @@ export function useSource({ state, file, options, models, attempt, onFault }) {
         let opened = null;
         setMade({ ...NOTHING, isOpening: true, input });
         onFault(null);
+        followProgress(ending.signal, (progress) => ending.signal.aborted
+            || setMade({ ...NOTHING, isOpening: true, progress, input }));
+        cancel.current = () => {
+            ending.abort();
+            setMade({ ...NOTHING, isCancelled: true, input });
+        };
         openSource({ state, file, models, options, signal: ending.signal }).then((source) => {
             opened = source;
             if (ending.signal.aborted)
@@ -76,7 +84,7 @@ export function useSource({ state, file, options, models, attempt, onFault }) {
             opened?.close();
         };
     }, [input, file]);
-    return { ...made, isOpening: made.isOpening || made.input !== input };
+    return { ...made, isOpening: made.isOpening || made.input !== input, cancel };
 }
 
 const OTHER = { text: null, pair: null, decoderText: null, tokens: null, off: [] };

@@ -4,6 +4,7 @@ import { isPicture } from '../data/open.js';
 import { writeAddress } from '../data/state.js';
 import { plural } from '../data/words.js';
 import { useKeys } from '../draw/keys.js';
+import { Cancelled, Computing } from './computing.js';
 import { Export } from './export.js';
 import { Boundary, Fault } from './fault.js';
 import { DropZone } from './file_drop.js';
@@ -59,7 +60,7 @@ function Tabs({ state, change }) {
 }
 
 /* What the page does, in one line that a screen reader hears. */
-function statusWords({ models, state, file, fault, source, isOpening, milliseconds }) {
+function statusWords({ models, state, file, fault, source, isOpening, isCancelled, milliseconds }) {
     if (fault)
         return '';
     if (models === null || (isOpening && state.model === null && !file))
@@ -69,7 +70,7 @@ function statusWords({ models, state, file, fault, source, isOpening, millisecon
         return file ? `Reading and computing ${file.name}…`
             : `Computing ${layers ? `${plural(layers, 'layer')} of ` : ''}${state.model}…`;
     if (!source)
-        return '';
+        return isCancelled ? 'Cancelled' : '';
     const heads = source.layers.reduce((sum, layer) => sum + layer.heads, 0);
     const widest = source.layers.reduce((most, layer) => (layer.rows > most.rows ? layer : most));
     const unit = source.picture || widest.rowTokens[0]?.id !== null ? 'token' : 'row';
@@ -134,8 +135,9 @@ function useFrame(store) {
         setFault(null);
         setAttempt(attempt + 1);
     };
-    return { state, shown: { ...state, ...fitting }, change, fault, setFault, onFault, onAgain, models, version, file,
-        setFile, options, setOptions, ...made, isOpening: made.isOpening || isFirst, openOther };
+    const onCancel = useCallback(() => made.cancel.current(), []);
+    return { state, shown: { ...state, ...fitting }, change, onCancel, fault, setFault, onFault, onAgain, models,
+        version, file, setFile, options, setOptions, ...made, isOpening: made.isOpening || isFirst, openOther };
 }
 
 const FRESH = { text: null, pair: null, decoderText: null, tokens: null, row: null, key: null, rows: null, keys: null,
@@ -180,7 +182,11 @@ function Header({ frame, isOpen, onOpen, onHelp }) {
             <${InputForm} models=${models} state=${state} change=${change} file=${file}
                 onFile=${(one, model) => takeFile(frame, one, model)}
                 options=${file && !isPicture(file) && frame.source?.kind !== 'trace' ? frame.options : null}
-                given=${frame.source?.options} onOptions=${frame.setOptions} onLooked=${() => onOpen(false)} />
+                given=${frame.source?.options} onOptions=${frame.setOptions} onLooked=${() => {
+                    onOpen(false);
+                    if (frame.isCancelled)
+                        frame.onAgain();
+                }} />
         </header>`;
 }
 
@@ -226,7 +232,10 @@ export function Shell({ store }) {
             ${source && html`<${Boundary} key=${name}>
                 <${View} ...${{ state: shown, change, source, onFault, models, openOther, hasKeys }} />
             <//>`}
-            ${!source && !frame.isOpening && !fault && html`<${Invitation} models=${models}
+            ${frame.isOpening && models !== null && html`<${Computing} key=${frame.input} progress=${frame.progress}
+                onCancel=${frame.onCancel} />`}
+            ${frame.isCancelled && !fault && html`<${Cancelled} onAgain=${frame.onAgain} />`}
+            ${!source && !frame.isOpening && !frame.isCancelled && !fault && html`<${Invitation} models=${models}
                 model=${models?.find((one) => one.name === state.model)} />`}
         </main>
         <${Footer} version=${frame.version} isWaiting=${!fault && (models === null || frame.isOpening)}

@@ -5,6 +5,7 @@
  * again from the same input, and nobody notices. */
 import { ApiFault, bodyOf, call, foreignAnswer, getJson, sendForJson } from './api.js';
 import { floatsOfHalves } from './half.js';
+import { sendFollowed } from './progress.js';
 import { readTokens } from './tokens.js';
 import { traceRequest } from './trace_body.js';
 import { layersOf, patchesOf, pictureOf } from './trace_layers.js';
@@ -60,7 +61,8 @@ function lateSignal(signal) {
 
 /* Makes a trace and asks what it keeps; one that nobody will look at is given back at once. */
 async function makeTrace(input, signal) {
-    const answer = await sendForJson(traceRequest(input, keptFields(input, input.predicts)), lateSignal(signal));
+    const answer = await sendFollowed(traceRequest(input, keptFields(input, input.predicts)), signal,
+        (request) => sendForJson(request, lateSignal(signal)));
     try {
         signal?.throwIfAborted();
         return { answer, kept: await getJson(`v1/traces/${answer.trace}`, signal) };
