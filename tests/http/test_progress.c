@@ -8,7 +8,8 @@
 #include "request_text.h"
 #include "test.h"
 
-enum { ITEMS = 1024 };
+enum { ITEMS = 300 };                     /* of a batch of traces */
+enum { ROWS = 32, ITEMS_ENDLESS = 2000 }; /* of a call without layers: minutes in short tasks */
 
 static const struct key_line KEYS[] = {
     { "ann", "infer" }, { "bob", "infer" }, { "root", "infer admin" }, { NULL, NULL }
@@ -78,7 +79,7 @@ TEST(without_layers)
 {
     struct endless endless;
     expect_none(NULL, "first");
-    endless_begin_with(&endless, &client, "X-Request-Id: first\r\n", 100000, 2);
+    endless_begin_with(&endless, &client, "X-Request-Id: first\r\n", ROWS, ITEMS_ENDLESS);
     cJSON *answer = ask(NULL, "first");
     answer_expect_members(answer, "request,queued,layers,of");
     answer_expect(answer, "request", JSON("first"), 0);
@@ -146,8 +147,8 @@ TEST(layers)
 TEST(same_id)
 {
     struct endless first, second;
-    endless_begin_with(&first, &client, "X-Request-Id: same\r\n", 100000, 2);
-    endless_begin_with(&second, &client, "X-Request-Id: same\r\n", 100000, 2);
+    endless_begin_with(&first, &client, "X-Request-Id: same\r\n", ROWS, ITEMS_ENDLESS);
+    endless_begin_with(&second, &client, "X-Request-Id: same\r\n", ROWS, ITEMS_ENDLESS);
     cJSON_Delete(wait_for(NULL, "same"));
     endless_leave(&second);
     answer_wait_for_metric(&client, "attnd_queue_jobs", 1, 1);
