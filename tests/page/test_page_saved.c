@@ -383,6 +383,36 @@ TEST(pictures_are_what_is_seen)
     }
 }
 
+/* Where heads are switched off, each file is of that pass and says so. */
+TEST(passes_without_heads)
+{
+    explorer_begin();
+    size_t size;
+    explorer_open("%s", STATE "&view=head&layer=3&head=1&off=1.4,2.0");
+    char *path = save("stories260K-head-layer3-head1.html"), *text = read_file(path, &size);
+    assert_non_null(strstr(text, "<strong>Switched off: layer 1 head 4, layer 2 head 0;"));
+    open_elsewhere(path);
+    browser_expect(&browser, "document.querySelector('svg').textContent.includes('Switched off: ')"
+                             " && document.querySelector('pre').textContent.includes('edits')");
+    browser_close_tab(&browser);
+    free(text);
+    forget(path);
+    path = save("stories260K-head-layer3-head1.json");
+    text = read_file(path, &size);
+    cJSON *saved = cJSON_Parse(text);
+    cJSON *answer = answer_post(
+        &client, "/v1/trace",
+        "{\"model\":\"stories260K\",\"text\":\"One day, Lily found a ball.\",\"layers\":[3],"
+        "\"edits\":[{\"layers\":[1],\"heads\":[4],\"scale\":0},"
+        "{\"layers\":[2],\"heads\":[0],\"scale\":0}]}");
+    const cJSON *map = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(saved, "maps"), 0);
+    expect_map(cJSON_GetObjectItemCaseSensitive(map, "weights"), weights_of(answer, 1));
+    cJSON_Delete(answer);
+    cJSON_Delete(saved);
+    free(text);
+    forget(path);
+}
+
 /* The line for curl, pasted into a shell, gives the map; whatever the text has in it. */
 TEST(curl_line)
 {

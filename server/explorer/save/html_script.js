@@ -29,6 +29,10 @@ export function nameCells() {
             const first = `${list[begin]} (${begin + map.first[i]})`;
             return end - begin === 1 ? first : `${first} to ${list[end - 1]} (${end - 1 + map.first[i]})`;
         });
+        if (Number.isNaN(weight)) {
+            line.textContent = `${map.name}: ${tokens[0]} may not look at ${tokens[1]}`;
+            return;
+        }
         const one = map.shape[0] === lists[map.rows].length && map.shape[1] === lists[map.keys].length;
         line.textContent = `${map.name}: ${tokens[0]} looks at ${tokens[1]}: ${one ? '' : 'at most '}` +
             `${Number(weight.toPrecision(6))}`;

@@ -1,5 +1,5 @@
 /* numbers.js - a sheet as JSON, and as a safetensors file. A map whose cells stand for several weights says so, and
- * names the rows and keys of each cell. */
+ * names the rows and keys of each cell; one with pairs that may not be seen says what stands there. */
 import { shortest } from '../data/call_problem.js';
 import { writeSafetensors } from '../data/safetensors.js';
 import { cellWords, isPooled, rangesOf } from './sheet.js';
@@ -9,12 +9,15 @@ function rowsOf({ shape: [rows, keys], values }) {
         Array.from(values.subarray(row * keys, (row + 1) * keys), shortest));
 }
 
+const HIDDEN = 'null, and NaN among floats: no pair there may be seen';
+
 /* The members of a panel that are no numbers of its map, by the API's names. */
 function describe(panel) {
     const { name, layer, head, rows, keys, rowTokens, keyTokens, shape, isDifference } = panel;
     const cells = isPooled(panel) ? { reduction: isDifference ? 'difference of max' : 'max',
         cells: cellWords(panel), row_ranges: rangesOf(rows, shape[0]), key_ranges: rangesOf(keys, shape[1]) } : {};
-    return { name, layer, head, rows, keys, row_tokens: rowTokens, key_tokens: keyTokens, ...cells };
+    const hidden = panel.values.some(Number.isNaN) ? { hidden: HIDDEN } : {};
+    return { name, layer, head, rows, keys, row_tokens: rowTokens, key_tokens: keyTokens, ...cells, ...hidden };
 }
 
 /* requests are those that made the view; a body of bytes is left out. */

@@ -4,8 +4,8 @@
  * fixed, each a place or null; off are the heads that are switched off, in words, or ''; notes say in words what a
  * picture alone does not. A panel is one map: {name, layer, head, rows: [a, b], keys: [a, b], counts, shape: [r, c],
  * values, rowTokens, keyTokens, isDifference, isOut}, where row i of n is in cell floor(i * r / n), and a cell holds
- * the largest weight; counts are all rows and keys that there are. Tokens are labels of rows a to b. isOut: the filter
- * of the overview leaves the head out. */
+ * the largest weight, NaN where no pair of it may be seen; counts are all rows and keys that there are. Tokens are
+ * labels of rows a to b. isOut: the filter of the overview leaves the head out. */
 import { LINES_OF_A_ROW } from '../draw/lines.js';
 import { weightText } from '../draw/scales.js';
 import { listHeads, passesFilter, shortName, sortHeads, STATISTICS } from '../views/head_words.js';
@@ -71,14 +71,14 @@ async function headPanel(source, state, { view, isNumbers }) {
     const range = windowOf(layer, state);
     const cells = cellsOf(view, isNumbers, [{ heads: 1, rows: countOf(range.rows), keys: countOf(range.keys) }]);
     const side = [range.rows, range.keys].map((part) => Math.min(cells, countOf(part)));
-    const maps = await source.maps(layer.layer, { head: state.head, ...range, cells: side });
+    const maps = await source.maps(layer.layer, { head: state.head, ...range, cells: side, hidden: true });
     return panelOf(source, layer, state.head, range, maps, 0);
 }
 
 /* The maps of all heads of a layer. */
 async function layerPanels(source, layer, range, cells) {
     const side = [range.rows, range.keys].map((part) => Math.min(cells, countOf(part)));
-    const maps = await source.maps(layer.layer, { head: 'all', ...range, cells: side });
+    const maps = await source.maps(layer.layer, { head: 'all', ...range, cells: side, hidden: true });
     return Array.from({ length: layer.heads }, (_, head) => panelOf(source, layer, head, range, maps, head));
 }
 
@@ -136,11 +136,14 @@ async function tokenParts(source, state, isNumbers) {
             part('Keys', range.keys, layer.keys), fixed ? fixedWords(layer, fixed) : ''].filter(Boolean) };
 }
 
+/* Of a pair that neither may see there is none; one that may not be seen counts as 0 beside one that may. */
+const difference = (a, b) => (Number.isNaN(a) && Number.isNaN(b) ? NaN : (a || 0) - (b || 0));
+
 /* The difference of two maps of one shape; null where there is none. */
 function differenceOf(a, b) {
     if (a.shape.join() !== b.shape.join() || a.rows.join() !== b.rows.join() || a.keys.join() !== b.keys.join())
         return null;
-    return { ...a, name: 'the first − the second', values: a.values.map((value, i) => value - b.values[i]),
+    return { ...a, name: 'the first − the second', values: a.values.map((value, i) => difference(value, b.values[i])),
         isDifference: true };
 }
 
@@ -190,8 +193,11 @@ export async function gatherSheet(state, source, other, isNumbers = false) {
     const parts = { overview: () => overviewParts(source, state, isNumbers),
         tokens: () => tokenParts(source, state, isNumbers), why: () => whyParts(source, state, isNumbers) };
     const made = await (parts[state.view] ?? (() => mapParts(source, state, other, isNumbers)))();
+    const isDrawn = state.view !== 'tokens' && !made.pair;
+    const isHatched = isDrawn && made.panels.some(({ values }) => values.some(Number.isNaN));
     const cells = [...new Set(made.pair ? [] : made.panels.map(cellWords).filter(Boolean))];
     const off = offWords(state);
     return { view: state.view, model: source.model, title: source.title, pair: null, fixed: null, sort: 'layer', off,
-        ...made, notes: [...(off ? [off] : []), ...(made.notes ?? []), ...cells.map((words) => `${words}.`)] };
+        ...made, notes: [...(off ? [off] : []), ...(made.notes ?? []), ...cells.map((words) => `${words}.`),
+            ...(isHatched ? ['Hatched: no pair there may be seen.'] : [])] };
 }

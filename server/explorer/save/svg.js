@@ -2,6 +2,7 @@
  * which save/html.js needs to name the cell under the pointer. */
 import { headsPicture, rowOfMaps } from './svg_heads.js';
 import { linesPicture } from './svg_lines.js';
+import { hasHidden, hatchPiece } from './svg_map.js';
 import { pairPicture } from './svg_pair.js';
 import { escapeXml, FAINT, fitted, label, millimetresOf, SCREEN, textWidth } from './svg_text.js';
 
@@ -25,10 +26,11 @@ export function whereOf({ view, panels }) {
     return view === 'tokens' ? `layer ${panels[0]?.layer ?? ''}` : panels.map(({ name }) => name).join('; ');
 }
 
-function textOf(sheet, parts, { width, height, size, family }) {
+function textOf(sheet, parts, { width, height, size }, form) {
     return `<svg xmlns="http://www.w3.org/2000/svg" width="${size[0]}" height="${size[1]}" ` +
-        `viewBox="0 0 ${width} ${height}" font-family="${family}" role="img" ` +
+        `viewBox="0 0 ${width} ${height}" font-family="${form.family}" role="img" ` +
         `aria-label="${escapeXml(`${sheet.title}, ${whereOf(sheet)}`)}">` +
+        `${sheet.panels.some(hasHidden) ? hatchPiece(form) : ''}` +
         `<rect width="${width}" height="${height}" fill="#ffffff"/>${parts.join('')}</svg>\n`;
 }
 
@@ -36,7 +38,7 @@ const IN_EACH = 'In each map queries go down, keys across.';
 
 /* The picture with a title above it and the notes below it. */
 function screenSvg(sheet, look) {
-    const { type, margin, family } = SCREEN;
+    const { type, margin } = SCREEN;
     const picture = pictureOf(sheet, look, SCREEN, HEAD);
     const notes = [...(sheet.view === 'overview' ? [IN_EACH] : []), ...sheet.notes];
     const noted = notes.map((note) => 2 * margin + textWidth(note, type, SCREEN));
@@ -48,17 +50,17 @@ function screenSvg(sheet, look) {
     const parts = [line(24, `${sheet.model}, ${whereOf(sheet)}`, 16, { 'font-weight': 'bold' }),
         line(42, sheet.title, type, { fill: FAINT }),
         ...notes.map((note, i) => line(from + NOTE * i, note, type, { fill: FAINT })), ...picture.parts];
-    return { text: textOf(sheet, parts, { width, height, size: [width, height], family }), width, height,
+    return { text: textOf(sheet, parts, { width, height, size: [width, height] }, SCREEN), width, height,
         places: picture.places };
 }
 
 /* The picture alone, as wide as the form; its size is in points. */
 function paperSvg(sheet, look, form) {
-    const { wide: width, margin, family } = form;
+    const { wide: width, margin } = form;
     const { parts, places, height: drawn } = pictureOf(sheet, look, form, margin);
     const height = drawn + margin;
     const size = [width, height].map((points) => `${Number(millimetresOf(points).toFixed(3))}mm`);
-    return { text: textOf(sheet, parts, { width, height, size, family }), width, height, places };
+    return { text: textOf(sheet, parts, { width, height, size }, form), width, height, places };
 }
 
 /* {text, width, height, places}: places[i] is where panel i lies, {x, y, width, height}; [] where no map is drawn.

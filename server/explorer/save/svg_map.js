@@ -13,13 +13,24 @@ export function lookOf({ isDifference }, look) {
     return isDifference ? { ...look, palette: 'difference' } : look;
 }
 
-/* The cells of one row that have one colour follow each other as one rectangle. */
+/* Whether some pairs of a panel may not be seen: NaN stands there. */
+export const hasHidden = ({ values }) => values.some(Number.isNaN);
+
+/* The ground of pairs that may not be seen: lines across, as on the page. */
+export function hatchPiece({ type }) {
+    const side = type / 2;
+    return `<defs><pattern id="hidden" width="${side}" height="${side}" patternUnits="userSpaceOnUse">` +
+        `<path d="M0 ${side}L${side} 0" stroke="#c6cad2" stroke-width="${side / 8}"/></pattern></defs>`;
+}
+
+/* The cells of one row that have one colour follow each other as one rectangle; null has none. */
 function rowRectangles(colours, y) {
     const parts = [];
     for (let begin = 0, end = 0; begin < colours.length; begin = end) {
         while (end < colours.length && colours[end] === colours[begin])
             end++;
-        parts.push(`<rect x="${begin}" y="${y}" width="${end - begin}" height="1" fill="${colours[begin]}"/>`);
+        if (colours[begin] !== null)
+            parts.push(`<rect x="${begin}" y="${y}" width="${end - begin}" height="1" fill="${colours[begin]}"/>`);
     }
     return parts.join('');
 }
@@ -28,12 +39,15 @@ function rowRectangles(colours, y) {
 export function mapPiece(panel, { x, y, width, height }, look, maps) {
     const { shape: [rows, keys], values } = panel;
     const chosen = lookOf(panel, look);
-    const place = `<svg x="${x}" y="${y}" width="${width}" height="${height}" preserveAspectRatio="none" ` +
+    const ground = hasHidden(panel)
+        ? `<rect x="${x}" y="${y}" width="${width}" height="${height}" fill="url(#hidden)"/>` : '';
+    const place = `${ground}<svg x="${x}" y="${y}" width="${width}" height="${height}" preserveAspectRatio="none" ` +
         `viewBox="0 0 ${keys} ${rows}"`;
     if (rows * keys * maps > RECTANGLES_MAX)
         return `${place}>${pictureOf(values, rows, keys, chosen)}</svg>`;
     const lines = Array.from({ length: rows }, (_, row) => rowRectangles(
-        Array.from(values.subarray(row * keys, (row + 1) * keys), (value) => colourOf(value, chosen)), row));
+        Array.from(values.subarray(row * keys, (row + 1) * keys),
+            (value) => (Number.isNaN(value) ? null : colourOf(value, chosen))), row));
     return `${place} shape-rendering="crispEdges">${lines.join('')}</svg>`;
 }
 
