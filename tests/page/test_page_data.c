@@ -72,6 +72,11 @@ TEST(labels)
     expect_no_faults("labels");
 }
 
+TEST(readings)
+{
+    expect_no_faults("readings");
+}
+
 TEST(calls)
 {
     expect_no_faults("calls");

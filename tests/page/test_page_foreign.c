@@ -61,6 +61,11 @@ TEST(tokens)
         if (i > 0)
             browser_expect(&browser, "document.body.innerText.includes('" SCRIPT "')");
     }
+    explorer_open("model=words&" TEXT_SENT "&view=tokens&form=text");
+    expect_harmless();
+    browser_expect(&browser, "document.querySelector('.running-text').textContent.includes('" SCRIPT
+                             "') && document.querySelector('.running-text')"
+                             ".textContent.includes('" PICTURE "')");
     explorer_expect_quiet(NULL);
 }
 

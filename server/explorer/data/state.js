@@ -16,6 +16,7 @@ export const INITIAL = Object.freeze({
     scale: 'linear', palette: 'viridis', range: null, sort: 'layer', filter: {},
     heads: null, threshold: null, lineRows: null, lineKeys: null,
     parts: null, by: 'hide',
+    form: 'columns', over: 'mean', between: null,
     other: null, difference: false,
     off: [], target: null, against: null, position: null,
 });
@@ -83,6 +84,7 @@ const FORMS = {
     heads: counts, threshold: part, lineRows: range, lineKeys: range, difference: flag,
     off: heads, target: count, against: count, position: count,
     parts: rangeList, by: oneOf(['hide', 'leave_out']),
+    form: oneOf(['columns', 'text']), over: oneOf(['mean', 'largest']), between: oneOf(['A-A', 'A-B', 'B-A', 'B-B']),
 };
 const OTHER_FORMS = { model: text, text, layer: count, head: count };
 

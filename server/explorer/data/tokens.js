@@ -1,7 +1,8 @@
 /* tokens.js - tokens as a person reads them.
  *
- * A token is {label, id, special, start, end, sequence}: sequence 1 is of the second text of a pair. Its label is the
- * part of the text that it stands for; where no text is known, what its entry in the vocabulary stands for. */
+ * A token is {label, id, special, start, end, sequence, before, reading}: sequence 1 is of the second text of a pair.
+ * Its label is the part of the text that it stands for; where no text is known, what its entry in the vocabulary stands
+ * for. In running text it is `reading`, as it stands there, after `before`, which is of no token. */
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -10,10 +11,11 @@ const SIGNS = { ' ': '␣', '\n': '⏎', '\t': '⇥', '\r': '␍' };
 const codeOf = (character) =>
     `‹U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}›`;
 
+const UNSEEN = /[\p{Cc}\p{Zs}\p{Zl}\p{Zp}\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]/gu;
+
 /* White space and what has no picture gets a sign: nobody could see it, or it could turn the text beside it. */
 function visible(text) {
-    const signed = text.replace(/[ \n\t\r]/g, (character) => SIGNS[character])
-        .replace(/[\p{Cc}\p{Zs}\p{Zl}\p{Zp}\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]/gu, codeOf);
+    const signed = text.replace(/[ \n\t\r]/g, (character) => SIGNS[character]).replace(UNSEEN, codeOf);
     return /[^\p{Cf}\p{Mn}\ufe0f]/u.test(signed) ? signed : signed.replace(/./gu, codeOf);
 }
 
@@ -92,11 +94,70 @@ const isOfBytes = (text) => [...text ?? ''].every((character) => BYTE_OF.has(cha
 const sharesPlace = (a, b) => Boolean(a && b) && a.end > a.start && b.end > b.start && a.start < b.end
     && b.start < a.end && (a.sequence ?? 0) === (b.sequence ?? 0);
 
+/* The same as a part of running text: blanks and ends of lines stay. */
+const asItStands = (text) => text.replace(UNSEEN, (character) => (/[\p{Zs}\n\t]/u.test(character) ? character
+    : SIGNS[character] ?? codeOf(character)));
+
+/* {before, reading} of a token's part of a text: a blank before a word is of no colour. An end of a line is to be seen,
+ * for it may be looked at. */
+function readingOf(text) {
+    const [, blank, rest] = /^([\p{Zs}\t]*)([^]*)$/u.exec(asItStands(text));
+    return rest === '' ? { before: '', reading: blank } : { before: blank, reading: rest.replace(/\n/g, '⏎\n') };
+}
+
+const PIECE = '·';                               /* what follows of a character that is several tokens */
+const PIECES_MAX = 16;
+
+/* What an entry of the vocabulary stands for, in running text. */
+function entryReading({ text, id }, byteLevel) {
+    const bytes = bytesOfEntry(text ?? '', byteLevel);
+    return bytes === null ? (text ?? String(id)).replace(/▁/g, ' ') : textOf(bytes) ?? bytesLabel(bytes);
+}
+
+/* The text from token i on up to where it is whole, and how many tokens that is; null where it never is. */
+function wholeFrom(tokens, i, bytes) {
+    const { start, sequence = 0 } = tokens[i];
+    for (let j = i; j < Math.min(tokens.length, i + PIECES_MAX) && (tokens[j].sequence ?? 0) === sequence; j++) {
+        const whole = textOf(bytes.subarray(start, tokens[j].end));
+        if (whole !== null)
+            return { whole, count: j + 1 - i };
+    }
+    return null;
+}
+
+/* {before, reading} of each token of an answer. */
+function readings(tokens, encoded, byteLevel) {
+    const ends = encoded.map(() => 0);           /* where the last token of each text ends */
+    const all = [];
+    while (all.length < tokens.length) {
+        const token = tokens[all.length];
+        const { start = null, end, sequence = 0, special } = token;
+        const bytes = encoded[sequence];
+        const isOfText = start !== null && end > start && bytes;
+        const isOfNext = token.text === '▁' && isOfText && !/^\s/.test(textOf(bytes.subarray(start, end)) ?? ' ');
+        if (isOfNext || (isOfText && start < ends[sequence])) {  /* a piece may say that it is all of its character */
+            all.push({ before: '', reading: PIECE });
+            continue;
+        }
+        const found = isOfText ? wholeFrom(tokens, all.length, bytes) : null;
+        const { before, reading } = found ? readingOf(found.whole) : special || isOfText
+            ? { before: '', reading: null } : readingOf(entryReading(token, byteLevel));
+        const gap = isOfText && start > ends[sequence] ? textOf(bytes.subarray(ends[sequence], start)) ?? '' : '';
+        all.push({ before: asItStands(gap) + before, reading });
+        for (let piece = 1; piece < (found?.count ?? 1); piece++)
+            all.push({ before: '', reading: PIECE });
+        if (isOfText)
+            ends[sequence] = Math.max(ends[sequence], tokens[all.length - 1].end);
+    }
+    return all;
+}
+
 /* The tokens of an answer. texts has the texts by sequence (text, pair), or nothing where ids came. A piece of a
  * character is labelled by its bytes: the character itself would stand there several times. */
 export function readTokens(tokens, texts) {
     const encoded = texts.map((text) => new TextEncoder().encode(text ?? ''));
     const byteLevel = isByteLevel(tokens);
+    const read = readings(tokens, encoded, byteLevel);
     return tokens.map((token, i) => {
         const { id, text, special = false, start = null, end = null, sequence = 0 } = token;
         const isPiece = sharesPlace(token, tokens[i - 1]) || sharesPlace(token, tokens[i + 1]);
@@ -105,13 +166,13 @@ export function readTokens(tokens, texts) {
         const entry = text ?? String(id);
         const label = whole !== null ? visible(whole) : special ? visible(entry)
             : labelOfEntry(entry, byteLevel || (isPiece && /[^\x00-\x7f]/.test(entry) && isOfBytes(entry)));
-        return { label, id, special, start, end, sequence };
+        return { label, id, special, start, end, sequence, before: read[i].before, reading: read[i].reading || label };
     });
 }
 
 /* A token of something without an id and a place in a text. */
 export function placeToken(label, special = false) {
-    return { label, id: null, special, start: null, end: null, sequence: 0 };
+    return { label, id: null, special, start: null, end: null, sequence: 0, before: ' ', reading: label };
 }
 
 /* Tokens of things without a text: "row 0", "row 1" and so on. */

@@ -9,7 +9,7 @@
 import { LINES_OF_A_ROW } from '../draw/lines.js';
 import { weightText } from '../draw/scales.js';
 import { listHeads, passesFilter, shortName, sortHeads, STATISTICS } from '../views/head_words.js';
-import { columnsOf } from '../views/tokens.js';
+import { columnsOf } from '../views/token_window.js';
 
 const PICTURE_CELLS = { overview: 64, head: 1024, tokens: 256, why: 4096, compare: 1024 };
 export const VALUES_MAX = 4 << 20;               /* of a whole sheet: 16 MB */

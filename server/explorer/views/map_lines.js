@@ -105,3 +105,22 @@ export function useLines(source, row, asks, onFault) {
     }, [source, row, asked]);
     return lines;
 }
+
+/** The weights of a row or a key in all heads of a layer, as {side, index, lines: [heads] arrays}; null while they are
+ * read, and where index is null. */
+export function useAllHeads(source, layer, { side, index }, onFault) {
+    const [whole, setWhole] = useState(null);
+    useEffect(() => {
+        setWhole(null);
+        if (index === null)
+            return undefined;
+        const ending = new AbortController();
+        const timer = setTimeout(() => askLines(source, { layer: layer.layer, head: 'all', side, index },
+            ending.signal).then((lines) => setWhole({ side, index, lines }), onFault), HOVER_MS);
+        return () => {
+            clearTimeout(timer);
+            ending.abort();
+        };
+    }, [source, layer, side, index]);
+    return whole?.side === side && whole.index === index ? whole : null;
+}

@@ -25,6 +25,8 @@ const randomState = () => ({
     filter: oneOf({}, { entropy: [number(), number()] }, { self: [number(), number()], first: [0, 1e-7] }),
     parts: maybe(() => counts().map(range)), by: oneOf('hide', 'leave_out'),
     heads: maybe(counts), threshold: number(), difference: oneOf(true, false),
+    heads: maybe(counts), threshold: maybe(number), form: oneOf('columns', 'text'),
+    over: oneOf('mean', 'largest'), between: oneOf(null, 'A-A', 'A-B', 'B-A', 'B-B'), difference: oneOf(true, false),
     other: maybe(() => ({ model: maybe(text), text: maybe(text), layer: maybe(() => below(9)),
         head: maybe(() => below(9)) })),
 });
@@ -33,7 +35,9 @@ for (let i = 0; i < 2000 && faults.length < 5; i++) {
     const state = randomState();
     same(writeAddress(state), readAddress(writeAddress(state)), state);
 }
-for (const bad of ['layer=-1&row=x&rows=3:2&keys=1:1&filter=entropy::1&filter=nothing:0:1&threshold=&view=none&heads=,&tokens=1,,2',
+for (const bad of [
+    'layer=-1&row=x&rows=3:2&keys=1:1&filter=entropy::1&filter=nothing:0:1&threshold=',
+    'view=none&heads=,&tokens=1,,2&form=3&over=&between=A-C',
     '__proto__=3&constructor=1&other.__proto__=1&toString=2', '%', '%zz&=&&&'])
     same(bad, readAddress(`#${bad}`), INITIAL);
 
