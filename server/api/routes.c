@@ -74,6 +74,7 @@ static struct route routes[] = {
     ROUTE("GET", "/v1/traces/{trace}/statistics", INFER, .handle = traces_statistics),
     ROUTE("GET", "/v1/traces/{trace}/rollout", INFER, .handle = traces_rollout),
     ROUTE("GET", "/v1/traces/{trace}/pair", INFER, .handle = traces_pair),
+    ROUTE("GET", "/v1/traces/{trace}/pairs", INFER, .handle = traces_pairs),
     ROUTE("POST", "/v1/sessions", SESSIONS, .handle = sessions_create,
           .takes_body = call_takes_body, .audited = true),
     ROUTE("GET", "/v1/sessions", SESSIONS, .handle = sessions_list),

@@ -1,5 +1,5 @@
 /* traces.h - the resource of kept traces (API_TRACE.md): what is kept, pieces of its maps, what its
- * heads do, a rollout of its layers, and one pair of tokens in numbers. */
+ * heads do, a rollout of its layers, and pairs of tokens in numbers. */
 #ifndef ATTND_TRACES_H
 #define ATTND_TRACES_H
 
@@ -13,5 +13,6 @@ void traces_weights(struct exchange *exchange);
 void traces_statistics(struct exchange *exchange);
 void traces_rollout(struct exchange *exchange);
 void traces_pair(struct exchange *exchange);
+void traces_pairs(struct exchange *exchange);
 
 #endif

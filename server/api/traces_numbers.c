@@ -1,16 +1,12 @@
-/* traces_numbers.c - GET /v1/traces/{id}/statistics and /pair: what heads do, and one score. */
+/* traces_numbers.c - GET /v1/traces/{id}/statistics: what heads do. */
 #include "api/traces.h"
 
-#include "api/query_number.h"
 #include "api/traces_internal.h"
-#include "operations/pass/kept_piece.h"
 #include "operations/pass/kept_statistics.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---------------------------------------------------------------- statistics -- */
 
 struct statistics {
     struct traces_call traces; /* first */
@@ -149,108 +145,4 @@ void traces_statistics(struct exchange *exchange)
     if (statistics)
         statistics->traces.call.kind = &KIND;
     call_handle(exchange, statistics ? &statistics->traces.call : NULL);
-}
-
-/* ---------------------------------------------------------------------- pair -- */
-
-struct pair {
-    struct traces_call traces; /* first */
-    const struct kept_layer *layer;
-    int64_t head, row, key;
-    struct kept_pair numbers;
-};
-
-static struct pair *pair_of(struct call *call)
-{
-    return (struct pair *)call;
-}
-
-static bool begin_pair(struct call *call, const struct exchange *exchange, struct fault *fault)
-{
-    static const char *const NAMES[] = { "layer", "head", "row", "key" };
-    struct pair *pair = pair_of(call);
-    return traces_begin(&pair->traces, exchange, NAMES, 4, fault)
-           && traces_read_layer(exchange, pair->traces.kept, &pair->layer, fault)
-           && traces_read_head(exchange, pair->layer, &pair->head, fault)
-           && query_number_read(exchange, "row", pair->layer->q_len, &pair->row, fault)
-           && query_number_read(exchange, "key", pair->layer->kv_len, &pair->key, fault);
-}
-
-static bool read_pair(struct call *call, struct fault *fault)
-{
-    struct pair *pair = pair_of(call);
-    traces_price(&pair->traces, 1, pair->layer->head_dim,
-                 (size_t)pair->layer->head_dim * 3 * 16 + 512);
-    return traces_take_workspaces(&pair->traces, kept_pair_workspace_bytes(pair->layer), fault);
-}
-
-static int64_t pair_tasks(struct call *call, int stage)
-{
-    (void)call;
-    return stage == 0 ? 1 : 0;
-}
-
-static void run_pair(struct call *call, int stage, int64_t task, const struct worker *worker)
-{
-    struct pair *pair = pair_of(call);
-    (void)stage;
-    (void)task;
-    kept_pair_compute(pair->layer, pair->head, pair->row, pair->key, &pair->numbers,
-                      traces_workspace(&pair->traces, worker));
-}
-
-static void write_number(struct text *text, const char *name, float value)
-{
-    text_raw(text, ",");
-    text_key(text, name);
-    text_float(text, value);
-}
-
-static void write_vector(struct text *text, const char *name, const float *values, int64_t count)
-{
-    text_raw(text, ",");
-    text_key(text, name);
-    text_tensor(text, values, 1, &count);
-}
-
-static bool write_pair(struct call *call, struct fault *fault)
-{
-    struct pair *pair = pair_of(call);
-    const struct kept_pair *numbers = &pair->numbers;
-    const int64_t head_dim = pair->layer->head_dim;
-    struct text *text = &call->text;
-    float *products = arena_calloc(&pair->traces.arena, (size_t)head_dim, sizeof *products);
-    if (!products)
-        return fault_no_memory(fault);
-    for (int64_t d = 0; d < head_dim; d++)
-        products[d] = numbers->query[d] * numbers->key[d];
-    text_format(text,
-                "{\"layer\":%" PRId64 ",\"head\":%" PRId64 ",\"row\":%" PRId64 ",\"key\":%" PRId64,
-                pair->layer->number, pair->head, pair->row, pair->key);
-    write_vector(text, "query_vector", numbers->query, head_dim);
-    write_vector(text, "key_vector", numbers->key, head_dim);
-    write_vector(text, "products", products, head_dim);
-    write_number(text, "scale", (float)pair->layer->options.scale);
-    write_number(text, "score", numbers->score);
-    write_number(text, "softcapped", numbers->softcapped);
-    write_number(text, "masked", numbers->masked);
-    write_number(text, "lse", numbers->lse);
-    write_number(text, "weight", numbers->weight);
-    text_raw(text, "}\n");
-    return true;
-}
-
-void traces_pair(struct exchange *exchange)
-{
-    static const struct call_kind KIND = { .begin = begin_pair,
-                                           .read = read_pair,
-                                           .tasks = pair_tasks,
-                                           .run = run_pair,
-                                           .write = write_pair,
-                                           .record = traces_record,
-                                           .drop = traces_drop };
-    struct pair *pair = calloc(1, sizeof *pair);
-    if (pair)
-        pair->traces.call.kind = &KIND;
-    call_handle(exchange, pair ? &pair->traces.call : NULL);
 }

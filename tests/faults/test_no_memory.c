@@ -278,7 +278,8 @@ TEST(trace)
 TEST(kept_trace)
 {
     static const char *const PIECES[] = { "/weights?layer=1&head=1&cells=2x2&dtype=u8",
-                                          "/statistics", "/pair?layer=1&head=0&row=2&key=1", "" };
+                                          "/statistics", "/pair?layer=1&head=0&row=2&key=1",
+                                          "/pairs?layer=1&head=0&row=2&keys=1,2", "" };
     static const char BODY[] = JSON({"model":"llama","tokens":[1,2,3],"keep":"%s"});
     char body[128], path[160];
     struct http_client own;
@@ -286,7 +287,7 @@ TEST(kept_trace)
     const struct http_request keep = { .path = "/v1/trace", .body = body };
     struct http_response response = send_once(&keep);
     cJSON *answer = answer_json(&response, 200);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         snprintf(path, sizeof path, "/v1/traces/%s%s",
                  cJSON_GetObjectItem(answer, "trace")->valuestring, PIECES[i]);
         go_through(&(struct http_request){ .path = path }, 200, 1);

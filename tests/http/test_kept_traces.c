@@ -7,6 +7,10 @@
 
 #include <inttypes.h>
 
+/* As many keys as an answer may have. */
+#define THIRTY_TWO                                                                                 \
+    "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32"
+
 enum { WORDS = 90, HEADS = 2, LAYERS = WORD_MODEL_LAYERS };
 
 static char id[65];
@@ -210,6 +214,41 @@ static void expect_pair(int layer, int64_t head, int64_t row, int64_t key)
     http_response_free(&response);
 }
 
+/* The answer for several keys has of each what the answer for it alone has. */
+static void expect_pairs(int layer, int64_t head, int64_t row, const char *keys)
+{
+    static const char *const OF_KEY[] = { "key",        "key_vector", "products", "score",
+                                          "softcapped", "masked",     "weight" };
+    static const char *const OF_ROW[] = { "layer", "head", "row", "query_vector", "scale", "lse" };
+    char query[128];
+    snprintf(query, sizeof query, "/pairs?layer=%d&head=%" PRId64 "&row=%" PRId64 "&keys=%s", layer,
+             head, row, keys);
+    struct http_response response = get(query);
+    cJSON *answer = answer_json(&response, 200);
+    const cJSON *given;
+    answer_expect_members(answer, "layer,head,row,query_vector,scale,lse,keys");
+    cJSON_ArrayForEach(given, cJSON_GetObjectItemCaseSensitive(answer, "keys")) {
+        assert_int_equal(number_of(given, "key"), strtol(keys, (char **)&keys, 10));
+        keys += *keys == ',';
+        snprintf(query, sizeof query, "/pair?layer=%d&head=%" PRId64 "&row=%" PRId64 "&key=%g",
+                 layer, head, row, number_of(given, "key"));
+        struct http_response other = get(query);
+        cJSON *one = answer_json(&other, 200);
+        answer_expect_members(given, "key,key_vector,products,score,softcapped,masked,weight");
+        for (size_t i = 0; i < sizeof OF_KEY / sizeof *OF_KEY; i++)
+            assert_true(cJSON_Compare(cJSON_GetObjectItem(given, OF_KEY[i]),
+                                      cJSON_GetObjectItem(one, OF_KEY[i]), true));
+        for (size_t i = 0; i < sizeof OF_ROW / sizeof *OF_ROW; i++)
+            assert_true(cJSON_Compare(cJSON_GetObjectItem(answer, OF_ROW[i]),
+                                      cJSON_GetObjectItem(one, OF_ROW[i]), true));
+        cJSON_Delete(one);
+        http_response_free(&other);
+    }
+    assert_int_equal(*keys, 0);
+    cJSON_Delete(answer);
+    http_response_free(&response);
+}
+
 /* ------------------------------------------------------------------- what is kept -- */
 
 TEST(kept)
@@ -319,6 +358,9 @@ TEST(pairs)
     expect_pair(0, 0, 50, 20);
     expect_pair(1, 1, 5, 5);
     expect_pair(1, 0, 3, 70);
+    expect_pairs(1, 0, 40, "20");
+    expect_pairs(0, 1, 5, "70,5,0,5");
+    expect_pairs(1, 1, 50, THIRTY_TWO);
 }
 
 static void expect_fault(const char *query, long status, const char *code, const char *words)
@@ -349,6 +391,15 @@ TEST(faults)
     expect_fault("/weights?layer=1&head=0&reduce=min", 400, "option", "max or mean");
     expect_fault("/weights?layer=1&head=0&scale=%zz", 400, "option", "broken escape");
     expect_fault("/pair?layer=1&head=0&row=0", 400, "field", "key is missing");
+    expect_fault("/pairs?layer=1&head=0&row=0", 400, "field", "keys is missing");
+    expect_fault("/pairs?layer=1&head=0&row=0&key=0", 400, "field", "unknown parameter 'key'");
+    expect_fault("/pairs?layer=1&head=0&row=0&keys=", 400, "option", "keys is ''");
+    expect_fault("/pairs?layer=1&head=0&row=0&keys=1,", 400, "option", "keys is '1,'");
+    expect_fault("/pairs?layer=1&head=0&row=0&keys=1,,2", 400, "option", "keys is");
+    expect_fault("/pairs?layer=1&head=0&row=0&keys=0:2", 400, "option", "keys is");
+    expect_fault("/pairs?layer=1&head=0&row=0&keys=-1", 400, "option", "keys is");
+    expect_fault("/pairs?layer=1&head=0&row=0&keys=99999999999999999999", 400, "option", "keys is");
+    expect_fault("/pairs?layer=1&head=0&row=0&keys=" THIRTY_TWO ",1", 400, "option", "1 to 32");
     expect_fault("/statistics?all=1", 400, "field", "unknown parameter");
     expect_fault("/maps", 404, "not_found", "nothing at");
 }
