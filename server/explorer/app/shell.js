@@ -215,7 +215,8 @@ export function Shell({ store }) {
     useKeys({ '?': () => setHasHelp(true), '/': () => {
         setIsOpen(true);
         setTimeout(() => document.querySelector('#input textarea')?.focus());
-    }, u: () => change({ off: state.off.slice(0, -1) }), ...Object.fromEntries(VIEWS.map((view, i) => [i + 1, () => change({ view: view.name })])) }, hasKeys);
+    }, u: () => change({ off: state.off.slice(0, -1) }),
+    ...Object.fromEntries(VIEWS.map((view, i) => [i + 1, () => change({ view: view.name })])) }, hasKeys);
     return html`
         <${Header} frame=${frame} isOpen=${isOpen} onOpen=${setIsOpen} onHelp=${() => setHasHelp(true)} />
         <div class="bar">

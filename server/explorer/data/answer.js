@@ -56,7 +56,7 @@ function knownOf(source, question) {
     return all.get(name) ?? all.set(name, { base: null, values: new Map() }).get(name);
 }
 
-/* Asks for what is not known, in blocks, and tells of each: tell({base, values}), values a Map by the names of items. */
+/* Asks for what is not known, in blocks, and tells of each: tell({base, values}), values a Map by names of items. */
 async function askBlocks(source, { question, items, nameOf, rows, ask }, signal, tell) {
     const found = knownOf(source, question);
     const say = () => tell({ base: found.base, values: new Map(found.values) });
@@ -127,8 +127,8 @@ export async function askToken(source, typed, position, signal) {
     let first = null;
     for (const token of tokens) {
         try {
-            const { targets } = await source.post('v1/trace', { layers: [], outputs: [], targets: [{ token, position }] },
-                signal);
+            const { targets } = await source.post('v1/trace',
+                { layers: [], outputs: [], targets: [{ token, position }] }, signal);
             return targets[0];
         } catch (error) {
             if (error.code !== 'option')

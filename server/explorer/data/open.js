@@ -65,7 +65,8 @@ async function openRows(read, { models, state, file, signal }) {
     const model = modelOf(models, read.model ?? state.model);
     const query = { tensors: { query: rows }, fields };
     if (arePixels(rows, model))
-        return openPixels(model, rows, { state, signal, shown: await showPixels(rows, model.pixels), title: file.name });
+        return openPixels(model, rows, { state, signal, title: file.name,
+            shown: await showPixels(rows, model.pixels) });
     if (rows.shape.length === 3 || model.layers.length === 0)
         return openCall(query, null, 0, file.name);
     const columns = rows.shape.at(-1);

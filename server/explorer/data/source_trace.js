@@ -42,15 +42,15 @@ export async function openTrace(given, signal, { shown = null, title = null, pre
         predictions: predictionsOf(answer, decoder ?? tokens) });
 }
 
-/* [{position, tokens: [{id, text, label, special, logprob, difference}], at}]: label as a person reads the token, at the
- * token of the input that stands at the position; null where the model predicts nothing. */
+/* [{position, tokens: [{id, text, label, special, logprob, difference}], at}]: label as a person reads it, at the token
+ * of the input that stands at the position; null where the model predicts nothing. */
 function predictionsOf({ predictions = null }, inputTokens) {
     return predictions && predictions.map(({ position, tokens }) => ({ position, at: inputTokens?.[position] ?? null,
         tokens: readTokens(tokens, []).map((token, i) => ({ ...tokens[i], ...token })) }));
 }
 
-/* A signal that follows another one after a moment: an answer that is on its way arrives, and the trace that it names is
- * given back. The daemon drops a trace whose answer does not arrive. */
+/* A signal that follows another one after a moment: an answer that is on its way arrives, and the trace that it names
+ * is given back. The daemon drops a trace whose answer does not arrive. */
 function lateSignal(signal) {
     const late = new AbortController();
     signal?.addEventListener('abort', () => setTimeout(() => late.abort(), LATE_MS), { once: true });

@@ -30,7 +30,8 @@ function Needs({ source, models, change }) {
 /* Where the answer stands: behind a token, or of a model that looks both ways in its place. */
 function PositionChooser({ source, position, change }) {
     const layer = source.layers.find(({ kind }) => kind === 'cross') ?? source.layers.at(-1);
-    return html`<${TokenChooser} label=${source.predicts === 'masked' ? 'The answer in the place of' : 'The answer after'}
+    return html`<${TokenChooser}
+        label=${source.predicts === 'masked' ? 'The answer in the place of' : 'The answer after'}
         tokens=${layer.rowTokens} place=${position}
         onPlace=${(next) => change({ position: next, target: null, against: null })} />`;
 }

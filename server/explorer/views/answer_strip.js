@@ -75,7 +75,8 @@ export function AnswerStrip({ source, state, models, change }) {
     const pick = (next) => change({ ...next, row: null, key: null, rows: null, keys: null, lineRows: null,
         lineKeys: null, target: null, against: null, position: null });
     return html`
-        <section class="answer-strip" aria-label=${isMasked ? 'Predicted in place of the mask' : 'Predicted next token'}>
+        <section class="answer-strip"
+            aria-label=${isMasked ? 'Predicted in place of the mask' : 'Predicted next token'}>
             ${source.predictions.slice(0, MASKS).map((prediction) => html`
                 <div class="prediction" data-position=${prediction.position}>
                     <${Before} ...${{ source, prediction, isMasked }} /><span aria-hidden="true">→</span>
