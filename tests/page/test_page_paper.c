@@ -88,8 +88,6 @@ TEST(greys)
     browser_prefer(&browser, "prefers-color-scheme", "dark");
     for (size_t i = 0; i < sizeof VIEWS / sizeof *VIEWS; i++) {
         open_paper(VIEWS[i].fragment);
-        if (strstr(VIEWS[i].fragment, "compare"))
-            break;
         choose("paper-colours", "true");
         read_preview();
         browser_expect(
@@ -98,8 +96,8 @@ TEST(greys)
             "  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2),"
             "    16)); return Math.max(red, green, blue) - Math.min(red, green, blue) < 24; }))({"
             "colours: [...svg.querySelectorAll('[fill], [stroke]')].flatMap((one) => ['fill', "
-            "'stroke'].map((name) => one.getAttribute(name))).filter((colour) => colour && colour "
-            "!== 'none')})");
+            "'stroke'].map((name) => one.getAttribute(name))).filter((colour) => colour?.[0] === "
+            "'#')})");
         browser_expect(&browser, "svg.querySelector('rect').getAttribute('fill') === '#ffffff'");
     }
     browser_prefer(&browser, "prefers-color-scheme", "light");
@@ -118,9 +116,10 @@ TEST(caption)
         { "view=overview", "40 heads of 5 layers (layers down, heads across)" },
         { "filter=entropy:0:1", "Heads with Entropy 0 to 1" },
         { "view=tokens&heads=0,1,2,5&threshold=0.3", "layer 1, heads 0 to 2, 5|from 0.30 on" },
+        { "view=head&range=largest", "the largest weight" },
         { "view=why", "layer 1, head 4: query “|(5), key “|(3)" },
         { "view=compare", "(a) layer 1, head 4, (b) layer 2, head 3, (c) the first − the second|"
-                          "difference from −1 to 1" },
+                          "of the difference −1 to 1" },
     };
     for (size_t i = 0; i < sizeof CAPTIONS / sizeof *CAPTIONS; i++) {
         open_paper(CAPTIONS[i].view);

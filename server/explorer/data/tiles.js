@@ -23,6 +23,9 @@ function coarsestOf(count) {
     return Math.max(0, Math.ceil(Math.log2(count / TILE_CELLS)));
 }
 
+/* How many cells so many rows or keys have in the coarsest tile, which is the whole map. */
+export const wholeCells = (count) => Math.ceil(count / 2 ** coarsestOf(count));
+
 /* The numbers [first, end) of tiles that a range touches, widened by some tiles on either side. */
 function tilesOf([begin, end], level, count, more = 0) {
     const side = TILE_CELLS * 2 ** level;

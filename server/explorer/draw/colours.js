@@ -63,7 +63,9 @@ function indexOf({ scale = 'linear', palette, range = 1 }) {
     return (value) => Math.round(127.5 * (1 + Math.sign(value) * within(Math.abs(value))));
 }
 
-const tableFor = ({ palette, isDark }) => tables[palette === 'difference' && isDark ? 'differenceDark' : palette];
+/* A difference in greys: white below 0, black above. */
+const tableFor = ({ palette, isDark, isGrey }) => tables[palette !== 'difference' ? palette
+    : isGrey ? 'greys' : isDark ? 'differenceDark' : 'difference'];
 
 /** The red, green and blue of a weight, each from 0 to 255. */
 export function channelsOf(weight, look) {

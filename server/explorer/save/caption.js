@@ -1,9 +1,10 @@
 /* caption.js - the words below a picture of a paper: what it shows, how numbers became colours, and how to make it
  * again. */
+import { rangeWords } from '../draw/range.js';
 import { cellWords } from './sheet.js';
 
 const TITLE_MAX = 160;                           /* characters of an input; the line for curl has all of it */
-const SCALED = { linear: 'linear', sqrt: 'square root', log: 'logarithmic, from 0.000001' };
+const SCALED = { linear: 'linear', sqrt: 'square root', log: 'logarithmic' };
 
 const sorted = (numbers) => [...new Set(numbers)].sort((a, b) => a - b);
 
@@ -62,8 +63,9 @@ function whatOf({ view, panels, pair, sort }) {
 function coloursOf({ view, pair, panels }, { scale, palette }) {
     if (view === 'tokens' || pair)
         return '';
-    const difference = panels.some(({ isDifference }) => isDifference) ? '; of the difference from −1 to 1' : '';
-    return `Colours: ${palette}, ${SCALED[scale]}, weights from 0 to 1${difference}.`;
+    const words = panels.map(({ range, isDifference }) => (isDifference
+        ? `of the difference ${rangeWords(range, scale, 'difference')}` : `weights of ${rangeWords(range, scale)}`));
+    return `Colours: ${palette}, ${SCALED[scale]}, ${[...new Set(words)].join('; ')}.`;
 }
 
 function cellsOf({ pair, panels }) {

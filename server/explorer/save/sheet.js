@@ -3,13 +3,16 @@
  * A sheet is {view, model, title, panels, pair, sort, fixed, off, notes}: fixed is {row, key} of what a click has
  * fixed, each a place or null; off are the heads that are switched off, in words, or ''; notes say in words what a
  * picture alone does not. A panel is one map: {name, layer, head, rows: [a, b], keys: [a, b], counts, shape: [r, c],
- * values, rowTokens, keyTokens, isDifference, isOut}, where row i of n is in cell floor(i * r / n), and a cell holds
- * the largest weight, NaN where no pair of it may be seen; counts are all rows and keys that there are. Tokens are
- * labels of rows a to b. isOut: the filter of the overview leaves the head out. */
+ * values, rowTokens, keyTokens, range, isDifference, isOut}, where row i of n is in cell floor(i * r / n), and a cell
+ * holds the largest weight, NaN where no pair of it may be seen; counts are all rows and keys that there are. Tokens
+ * are labels of rows a to b. range, of a picture, is what its colours run to. isOut: the filter of the overview leaves
+ * the head out. */
+import { differenceOf } from '../data/source_difference.js';
 import { LINES_OF_A_ROW } from '../draw/lines.js';
 import { weightText } from '../draw/scales.js';
 import { listHeads, passesFilter, shortName, sortHeads, STATISTICS } from '../views/head_words.js';
 import { columnsOf } from '../views/token_window.js';
+import { rangedHeads, rangedMaps, wholeMap } from './ranges.js';
 
 const PICTURE_CELLS = { overview: 64, head: 1024, tokens: 256, why: 4096, compare: 1024 };
 export const VALUES_MAX = 4 << 20;               /* of a whole sheet: 16 MB */
@@ -72,7 +75,8 @@ async function headPanel(source, state, { view, isNumbers }) {
     const cells = cellsOf(view, isNumbers, [{ heads: 1, rows: countOf(range.rows), keys: countOf(range.keys) }]);
     const side = [range.rows, range.keys].map((part) => Math.min(cells, countOf(part)));
     const maps = await source.maps(layer.layer, { head: state.head, ...range, cells: side, hidden: true });
-    return panelOf(source, layer, state.head, range, maps, 0);
+    const panel = panelOf(source, layer, state.head, range, maps, 0);
+    return isNumbers || view === 'why' ? panel : { ...panel, whole: await wholeMap(source, layer, state.head) };
 }
 
 /* The maps of all heads of a layer. */
@@ -82,20 +86,20 @@ async function layerPanels(source, layer, range, cells) {
     return Array.from({ length: layer.heads }, (_, head) => panelOf(source, layer, head, range, maps, head));
 }
 
-async function overviewPanels(source, isNumbers) {
+async function overviewPanels(source, kind, isNumbers) {
     const cells = cellsOf('overview', isNumbers, source.layers);
     const panels = [];
     for (const layer of source.layers)           /* one after the other: a model may have a thousand heads */
         panels.push(...await layerPanels(source, layer, windowOf(layer, { rows: null, keys: null }), cells));
-    return panels;
+    return isNumbers ? panels : rangedHeads(panels, kind);
 }
 
 const filterWords = (filter) => Object.entries(filter).map(([name, [least, most]]) =>
     `${STATISTICS.find((one) => one.name === name).label} ${weightText(least)} to ${weightText(most)}`).join(', ');
 
 /* All heads in the order of the view, and which the filter leaves out; of numbers all, in the order of the layers. */
-async function overviewParts(source, { sort, filter }, isNumbers) {
-    const panels = await overviewPanels(source, isNumbers);
+async function overviewParts(source, { sort, filter, range }, isNumbers) {
+    const panels = await overviewPanels(source, range, isNumbers);
     const isFiltered = Object.keys(filter).length > 0;
     if (isNumbers || (sort === 'layer' && !isFiltered))
         return { panels, sort: 'layer', notes: [] };
@@ -136,15 +140,12 @@ async function tokenParts(source, state, isNumbers) {
             part('Keys', range.keys, layer.keys), fixed ? fixedWords(layer, fixed) : ''].filter(Boolean) };
 }
 
-/* Of a pair that neither may see there is none; one that may not be seen counts as 0 beside one that may. */
-const difference = (a, b) => (Number.isNaN(a) && Number.isNaN(b) ? NaN : (a || 0) - (b || 0));
-
 /* The difference of two maps of one shape; null where there is none. */
-function differenceOf(a, b) {
+function differencePanel(a, b) {
     if (a.shape.join() !== b.shape.join() || a.rows.join() !== b.rows.join() || a.keys.join() !== b.keys.join())
         return null;
-    return { ...a, name: 'the first − the second', values: a.values.map((value, i) => difference(value, b.values[i])),
-        isDifference: true };
+    return { ...a, name: 'the first − the second', values: a.values.map((value, i) => differenceOf(value, b.values[i])),
+        whole: a.whole?.map((value, i) => differenceOf(value, b.whole[i])), isDifference: true };
 }
 
 async function comparePanels(source, state, other, isNumbers) {
@@ -155,7 +156,7 @@ async function comparePanels(source, state, other, isNumbers) {
         panels.push({ ...second, isOther: true,
             name: other.source === source ? second.name : `${second.name} of ${other.source.title}` });
         if (state.difference)
-            panels.push(differenceOf(...panels));
+            panels.push(differencePanel(...panels));
     }
     return panels.filter(Boolean);
 }
@@ -163,7 +164,7 @@ async function comparePanels(source, state, other, isNumbers) {
 /* The pair of `why`, and the row that it lies in. */
 async function whyParts(source, state, isNumbers) {
     if (state.row === null || state.key === null)
-        return { panels: [await headPanel(source, state, { view: 'head', isNumbers })], pair: null };
+        return mapParts(source, { ...state, view: 'head' }, null, isNumbers);
     const { layer, head, row, key } = state;
     const range = { ...state, rows: [row, row + 1], keys: null };
     const [panel, pair] = await Promise.all([headPanel(source, range, { view: 'why', isNumbers }),
@@ -178,7 +179,8 @@ async function mapParts(source, state, other, isNumbers) {
     const fixed = state.row === null && state.key === null ? null : { row: state.row, key: state.key };
     const panels = state.view === 'compare' ? await comparePanels(source, state, other, isNumbers)
         : [await headPanel(source, state, { view: 'head', isNumbers })];
-    return { panels, fixed, notes: fixed ? [fixedWords(layer, fixed)] : [] };
+    return { panels: isNumbers ? panels : rangedMaps(panels, state.range), fixed,
+        notes: fixed ? [fixedWords(layer, fixed)] : [] };
 }
 
 /* The heads that are switched off, in words. */

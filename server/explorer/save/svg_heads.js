@@ -110,7 +110,7 @@ export function headsPicture({ panels, sort }, look, form, top) {
     const { type, margin, isPaper, wide } = form;
     const long = Math.min(240, isPaper ? wide - margin - left - type : Infinity);
     const from = isPaper ? left + (Math.max(right - left, long) - long) / 2 : left + type;
-    parts.push(legendPiece(from, bottom + type * 0.7, long, { isDifference: false }, look, form));
+    parts.push(legendPiece(from, bottom + type * 0.7, long, panels[0] ?? {}, look, form));
     return { parts, places, width: Math.max(right, from + long + type) + margin,
         height: bottom + type * 0.7 + legendHeight(form) };
 }

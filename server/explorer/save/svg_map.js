@@ -1,16 +1,17 @@
 /* svg_map.js - pieces of an SVG file around one map: its cells, what is fixed, its axes, its legend. */
 import { colourOf, drawMap } from '../draw/colours.js';
 import { ticksOf, weightsAlong } from '../draw/legend.js';
-import { tickText } from '../draw/scales.js';
 import { FAINT, fitted, label, textWidth, uprightLabel, widestOf } from './svg_text.js';
 
 const RECTANGLES_MAX = 16384;                    /* cells of a file that become rectangles; more are a picture */
 const LEGEND_STEPS = 64;
 const LETTERS = 16;                              /* of a small type: the widest label of an axis */
 
-/* How the numbers of a panel become colours. look is {scale, palette}. */
-export function lookOf({ isDifference }, look) {
-    return isDifference ? { ...look, palette: 'difference' } : look;
+/* How the numbers of a panel become colours, as draw/colours.js takes it; look is {scale, palette, isGrey}. What is
+ * saved is on white, whatever the page is on. */
+function lookOf({ isDifference, range }, { scale, palette, isGrey }) {
+    return { scale, palette: isDifference ? 'difference' : palette, range: range?.value ?? 1,
+        isCut: range?.kind === '99', isGrey, isDark: false };
 }
 
 /* Whether some pairs of a panel may not be seen: NaN stands there. */
@@ -163,7 +164,7 @@ export function axesPiece(panel, place, room, form) {
 
 /* Of ticks with places those that do not lie over one before them; both ends stay. */
 function apart(ticks, width, form) {
-    const half = ({ weight, place }) => textWidth(tickText(weight), form.small, form) / (place % 1 === 0 ? 1 : 2)
+    const half = ({ text, place }) => textWidth(text, form.small, form) / (place % 1 === 0 ? 1 : 2)
         + form.small * 0.2;
     const isFree = (one, other) => Math.abs(one.place - other.place) * width > half(one) + half(other);
     const kept = [ticks[0], ticks.at(-1)];
@@ -187,8 +188,8 @@ export function legendPiece(x, y, width, panel, look, form) {
         `preserveAspectRatio="none" shape-rendering="crispEdges">${rowRectangles(colours, 0)}</svg>`;
     const below = y + high + form.small * 1.1;
     const anchorOf = (place) => (place === 0 ? 'start' : place === 1 ? 'end' : 'middle');  /* within the bar */
-    const ticks = apart(ticksOf(chosen), width, form).map(({ weight, place }) => label(x + place * width, below,
-        tickText(weight), { 'text-anchor': anchorOf(place), fill: FAINT, 'font-size': form.small }));
+    const ticks = apart(ticksOf(chosen), width, form).map(({ text, place }) => label(x + place * width, below,
+        text, { 'text-anchor': anchorOf(place), fill: FAINT, 'font-size': form.small }));
     const title = `${panel.isDifference ? 'difference of weights' : 'weight'}${SCALED[chosen.scale] ?? ''}`;
     return [bar, framePiece({ x, y, width, height: high }), ...ticks,
         label(x + width / 2, below + form.type * 1.2, fitted(title, width + form.type * 2, form.type, form),
