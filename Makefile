@@ -199,11 +199,11 @@ $B/tests/%.o: tests/%.c $B/flags $B/test-packages
 
 $B/server/api/openapi.o: server/openapi.json
 
-# The files of the page, packed, as one C file.
-$B/server/explorer/page_bytes.c: server/explorer/embed-page $(PAGE_FILES) $B/page-files
+# The files of the page, few and packed, as one C file.
+$B/server/explorer/page_bytes.c: server/explorer/pack-page server/explorer/embed-page $(PAGE_FILES) $B/page-files
 	$(call say,PACK,$@)
-	$Q mkdir -p $(@D)
-	$Q server/explorer/embed-page PAGE $(PAGE_FILES) > $@.new && mv $@.new $@
+	$Q rm -rf $(@D)/page && server/explorer/pack-page $(@D)/page $(PAGE_FILES)
+	$Q server/explorer/embed-page PAGE $$(find $(@D)/page -type f | LC_ALL=C sort) > $@.new && mv $@.new $@
 $B/server/explorer/%_bytes.o: $B/server/explorer/%_bytes.c $B/flags $B/server-packages
 	$(compile)
 

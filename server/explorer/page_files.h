@@ -1,6 +1,6 @@
 /* page_files.h - the files of the explorer and the pages of the reference, which lie in the
- * program. The build makes both tables (embed-page): one of the files beside this one, one of what
- * the room reference/ writes. */
+ * program. The build makes both tables (embed-page): one of what pack-page makes of the files
+ * beside this one, one of what the room reference/ writes. */
 #ifndef ATTND_PAGE_FILES_H
 #define ATTND_PAGE_FILES_H
 

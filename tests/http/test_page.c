@@ -8,6 +8,8 @@
 #include "request_text.h"
 #include "test.h"
 
+#include <glob.h>
+
 enum { PACKED_BYTES_MAX = 200 * 1000 };
 
 #define POLICY                                                                                     \
@@ -62,32 +64,16 @@ static void expect_bytes(const struct http_response *response, const void *bytes
     assert_memory_equal(response->body, bytes, size);
 }
 
-/* index.html with a link to each module before its script. */
-static char *with_links(char *source)
+/* The file as a client gets it that takes no coding; the caller frees it. */
+static char *plain_of(const struct page_file *file)
 {
-    struct request_text text = { 0 };
-    const char *script = strstr(source, "<script ");
-    assert_non_null(script);
-    request_text_add(&text, "%.*s", (int)(script - source), source);
-    for (int i = 0; i < PAGE_FILE_COUNT; i++)
-        if (strstr(PAGE_FILES[i].type, "javascript"))
-            request_text_add(&text, "<link rel=\"modulepreload\" href=\"explorer/%s\">\n",
-                             PAGE_FILES[i].path);
-    request_text_add(&text, "%s", script);
-    free(source);
-    return text.data;
-}
-
-/* The file of the tree as it is sent; the caller frees it. */
-static char *source_of(const struct page_file *file)
-{
-    char path[300];
-    snprintf(path, sizeof path, "server/explorer/%s", file->path);
-    char *source = manifest_file_text(path);
-    if (strcmp(file->path, "index.html") == 0)
-        source = with_links(source);
-    assert_int_equal(strlen(source), file->bytes);
-    return source;
+    struct http_response response = ask(&client, "GET", address_of(file), NULL);
+    expect_status(&response, 200);
+    assert_int_equal(response.body_size, file->bytes);
+    char *text = strndup(response.body, response.body_size);
+    http_response_free(&response);
+    assert_int_equal(strlen(text), file->bytes);
+    return text;
 }
 
 /* --------------------------------------------------------------------- the files -- */
@@ -96,7 +82,7 @@ TEST(packed_and_plain)
 {
     for (int i = 0; i < PAGE_FILE_COUNT; i++) {
         const struct page_file *file = &PAGE_FILES[i];
-        char *source = source_of(file);
+        char *source = plain_of(file);
         struct http_response packed =
             ask(&client, "GET", address_of(file), "Accept-Encoding: br, gzip");
         expect_status(&packed, 200);
@@ -377,6 +363,95 @@ TEST(allowed_origins)
 
 /* ---------------------------------------------------------------- that all is there -- */
 
+static char *sent(const char *path)
+{
+    const struct page_file *file = page_files_find(path);
+    assert_non_null(file);
+    return plain_of(file);
+}
+
+/* Calls visit with each file of the tree in a folder of the page, "draw/axis.js", and its text. */
+static int each_source(const char *pattern, void (*visit)(const char *, char *, const char *),
+                       const char *packed)
+{
+    glob_t found;
+    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        char *text = manifest_file_text(found.gl_pathv[i]);
+        visit(found.gl_pathv[i] + strlen("server/explorer/"), text, packed);
+        free(text);
+    }
+    const int count = (int)found.gl_pathc;
+    globfree(&found);
+    return count;
+}
+
+/* Each line of code of a module is in the packed one, as far from its first as in its file: a line
+ * number of the console leads there. Imports, exports and comments may be others; those of vendor/
+ * are minified, and split. */
+static void expect_module(const char *path, char *text, const char *packed)
+{
+    char begin[300];
+    snprintf(begin, sizeof begin, "\nmodules['%s'] = (() => {", path);
+    const char *at = strstr(packed, begin);
+    if (!at || strstr(at + 1, begin))
+        fail_msg("%s is not once in app/main.js", path);
+    if (strcmp(path, "app/main.js") != 0)
+        assert_non_null(page_files_find(path));
+    bool is_import = false;
+    at++;
+    for (char *line = text, *end; strncmp(path, "vendor/", 7) != 0 && (end = strchr(line, '\n'));
+         line = end + 1, at = strchr(at, '\n') + 1) {
+        *end = '\0';
+        is_import = strncmp(line, "import {", 8) == 0 || is_import;
+        const bool is_code = !is_import && strncmp(line, "    ", 4) == 0;
+        is_import = is_import && !strchr(line, ';');
+        if (is_code && (strncmp(at, line, strlen(line)) != 0 || at[strlen(line)] != '\n'))
+            fail_msg("%s has the line\n%s\napp/main.js has there\n%.*s", path, line,
+                     (int)strcspn(at, "\n"), at);
+    }
+}
+
+/* The rules of a style sheet are in the packed one, in their order. */
+static void expect_style(const char *path, char *text, const char *packed)
+{
+    bool is_comment = false;
+    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        is_comment = is_comment || strncmp(line, "/*", 2) == 0;
+        if (!is_comment && !(packed = strstr(packed, line)))
+            fail_msg("style/page.css has not, in this order, of %s:\n%s", path, line);
+        is_comment = is_comment && !strstr(line, "*/");
+    }
+    char link[200];
+    snprintf(link, sizeof link, "explorer/%s", path);
+    char *index = sent("index.html");
+    assert_null(strstr(index, link));
+    free(index);
+}
+
+TEST(packed_in_one)
+{
+    char *script = sent("app/main.js"), *style = sent("style/page.css");
+    assert_true(each_source("server/explorer/*/*.js", expect_module, script) > 60);
+    assert_true(each_source("server/explorer/*/*.css", expect_style, style) > 6);
+    free(script);
+    free(style);
+}
+
+/* Beside the packed one, a module is a line that takes it from there. */
+TEST(single_module)
+{
+    char *module = sent("vendor/htm.js");
+    assert_string_equal(module, "import { modules } from '../app/main.js';\n"
+                                "export default modules['vendor/htm.js'].default;\n");
+    free(module);
+    module = sent("draw/map_canvas.js");
+    assert_non_null(strstr(module, "createLink"));
+    assert_non_null(strstr(module, " } = modules['draw/map_canvas.js'];\n"));
+    free(module);
+}
+
 TEST(size)
 {
     size_t bytes = 0;
@@ -438,7 +513,7 @@ TEST(imports)
     int count = 0;
     for (int i = 0; i < PAGE_FILE_COUNT; i++) {
         const struct page_file *file = &PAGE_FILES[i];
-        char *source = source_of(file);
+        char *source = plain_of(file);
         if (strstr(file->type, "html"))
             count += expect_all_there(file, source, "src=\"")
                      + expect_all_there(file, source, "href=\"");
@@ -455,7 +530,7 @@ TEST(imports)
 /* The policy forbids both; a browser would leave them out without a word on the page. */
 TEST(nothing_inline)
 {
-    char *source = source_of(page_files_find("index.html"));
+    char *source = plain_of(page_files_find("index.html"));
     assert_null(strstr(source, " style="));
     assert_null(strstr(source, "<style"));
     assert_null(strstr(source, " on"));

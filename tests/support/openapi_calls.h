@@ -38,7 +38,7 @@ static const struct openapi_call calls[] = {
     { "GET", "/", NULL, 200, NULL, NULL },
     { "GET", "/", NULL, 304, NULL, "If-None-Match: *" },
     { "GET", E, "/explorer/app/main.js", 200, NULL, NULL },
-    { "GET", E, "/explorer/style/layout.css", 200, NULL, NULL },
+    { "GET", E, "/explorer/style/page.css", 200, NULL, NULL },
     { "GET", E, "/explorer/style/icon.svg", 200, NULL, NULL },
     { "GET", E, "/explorer/app/main.js", 304, NULL, "If-None-Match: *" },
     { "GET", E, "/explorer/app/nothing.js", 404, NULL, NULL },
