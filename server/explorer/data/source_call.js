@@ -148,6 +148,12 @@ class CallSource {
     /* One score, stage by stage, as a kept trace answers it. The vectors and their products are null where they come
      * out of a model's parameters, which this call does not answer. */
     async pair({ layer, head, row, key, signal }) {
+        const { keys: [pair], ...shared } = await this.pairs({ layer, head, row, keys: [key], signal });
+        return { ...shared, ...pair };
+    }
+
+    /* The same of several keys of a row. */
+    async pairs({ layer, head, row, keys: asked, signal }) {
         const { isSdpa } = this.#problem;
         const problem = rowProblem(isSdpa ? headProblem(this.#problem, head) : this.#problem, row);
         const tensors = await this.#send(problem,
@@ -157,9 +163,12 @@ class CallSource {
             return Number.isFinite(value) ? value : null;
         };
         const { keys } = this.#problem;
-        return { layer, head, row, key, ...this.#vectors(problem, key), score: at('scores', key, keys),
-            softcapped: at('softcapped', key, keys), masked: at('masked', key, keys), lse: at('lse', 0, 1),
-            weight: at('weights', key, keys) };
+        const { query_vector, scale } = this.#vectors(problem, 0);
+        return { layer, head, row, query_vector, scale, lse: at('lse', 0, 1), keys: asked.map((key) => {
+            const { key_vector, products } = this.#vectors(problem, key);
+            return { key, key_vector, products, score: at('scores', key, keys), softcapped: at('softcapped', key, keys),
+                masked: at('masked', key, keys), weight: at('weights', key, keys) };
+        }) };
     }
 
     #vectors({ tensors, isSdpa, headDim, scale }, key) {

@@ -160,6 +160,12 @@ class TraceSource {
         return (await this.#ask(`pair?${new URLSearchParams({ layer, head, row, key })}`, signal, 'json')).body;
     }
 
+    /* The same of several keys of a row: {query_vector, scale, lse, keys: [{key, products, score, weight...}]}. */
+    async pairs({ layer, head, row, keys, signal }) {
+        const query = new URLSearchParams({ layer, head, row, keys: keys.join() });
+        return (await this.#ask(`pairs?${query}`, signal, 'json')).body;
+    }
+
     /* The request of the trace as {method, path, headers, body}; body is text, or bytes where numbers came. */
     request() {
         return traceRequest(this.#input, keptFields(this.#input, this.predicts));

@@ -4,6 +4,7 @@ import { html, useEffect, useState } from '../vendor/html.js';
 import { HeadChooser, LayerChooser, TokenChooser } from './choosers.js';
 import { useLine } from './map_lines.js';
 import { WhyChain } from './why_chain.js';
+import { WhyRow } from './why_row.js';
 import { WhyVectors } from './why_vectors.js';
 
 /* The answer for a pair, the last one while the next is read: {pair, isReading}. */
@@ -83,6 +84,8 @@ export function Why({ state, change, source, onFault }) {
                     : 'What the row looks at'} values=${line?.values ?? null} tokens=${layer.keyTokens}
                 order="largest" scale=${state.scale} marked=${state.key}
                 pairOf=${(at) => ({ row: line.index, key: at })} onPick=${(key) => change({ key })} />
-        </div>`}
+        </div>
+        ${pair.products && html`<${WhyRow} ...${{ source, layer, head, line, own: state.key, onFault }}
+            onKey=${(key) => change({ key })} />`}`}
     </section>`;
 }
