@@ -17,7 +17,7 @@ const SIDE_MOST = 192;
 const SIDE_SORTED = 64;
 const CELLS_MOST = 64;
 const SCREEN_PART = 0.62; /* of the height of the window that all layers together should take, */
-const SCREEN_PART_ALONE = 0.72; /* and where what is known of a head stands beside them */
+const ABOVE = 300; /* pixels of the frame and the fields; where what is known of a head stands beside, the rest is free */
 const LABEL_WIDTH = 44; /* of the layer labels, with the borders and gaps of the table */
 const KIND_WIDTH = 24; /* and of the kinds, where layers have one */
 const ASIDE_GAP = 24;
@@ -30,13 +30,13 @@ function sizesIn(width, height, layers) {
     const heads = Math.max(...layers.map((layer) => layer.heads));
     const labels = LABEL_WIDTH + (layers.some(({ kind }) => kind !== 'self') ? KIND_WIDTH : 0);
     const across = Math.floor((width - labels) / heads) - GAP;
-    const sideIn = (part) => {
-        const down = Math.floor(part * height / layers.length) - GAP;
+    const sideIn = (room) => {
+        const down = Math.floor(room / layers.length) - GAP;
         return Math.max(SIDE_LEAST, Math.min(SIDE_MOST, across, Math.max(SIDE_SORTED, down)));
     };
-    const side = sideIn(SCREEN_PART_ALONE);
+    const side = sideIn(height - ABOVE);
     const left = width - labels - heads * (side + GAP);
-    return left >= ASIDE_LEAST ? { side, left } : { side: sideIn(SCREEN_PART), left: 0 };
+    return left >= ASIDE_LEAST ? { side, left } : { side: sideIn(SCREEN_PART * height), left: 0 };
 }
 
 function useSizes(ref, layers) {
@@ -52,9 +52,10 @@ function useSizes(ref, layers) {
 
 function useLoader(source, side, onFault) {
     const [reading, setReading] = useState([]);
+    const most = Math.min(side ?? 1, CELLS_MOST);
     const loader = useMemo(() => new MapsLoader(source,
-        (layer) => [layer.rows, layer.keys].map((count) => Math.min(count, side ?? 1, CELLS_MOST)),
-        { onChange: setReading, onFault }), [source, side]);
+        (layer) => [layer.rows, layer.keys].map((count) => Math.min(count, most)),
+        { onChange: setReading, onFault }), [source, most]);
     useEffect(() => () => loader.close(), [loader]);
     return [loader, reading];
 }
