@@ -91,7 +91,8 @@ export function WhyRow({ source, layer, head, line, own, onKey, onFault }) {
             <thead><tr><th scope="col">Key</th><th scope="col">Products</th><th scope="col">Sum</th>
                 <th scope="col">Score</th><th scope="col">Weight</th></tr></thead>
             <tbody>${read && html`<tr class="query"><th scope="row">query</th>
-                <td class="strip-cell"><${Strip} values=${read.query} most=${sizeOf(read.query)} onAt=${queryAt} /></td><td></td><td></td><td></td></tr>`}
+                <td class="strip-cell"><${Strip} values=${read.query} most=${sizeOf(read.query)}
+                    onAt=${queryAt} /></td><td></td><td></td><td></td></tr>`}
                 ${pairs.map((pair) => html`<${Key} key=${pair.key} ...${{ pair, most, onKey, onAt: setAt }}
                     token=${layer.keyTokens[pair.key]} weight=${pair.weight} isOwn=${pair.key === own} />`)}</tbody>
         </table></div>
