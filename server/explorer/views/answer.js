@@ -6,6 +6,7 @@ import { partsOf } from '../data/parts.js';
 import { AnswerHeads } from './answer_heads.js';
 import { AnswerLayers } from './answer_layers.js';
 import { AnswerParts } from './answer_parts.js';
+import { AnswerReading } from './answer_reading.js';
 import { AnswerToken } from './answer_token.js';
 import { TokenChooser } from './choosers.js';
 import { describeKind } from './head_words.js';
@@ -83,6 +84,7 @@ function Answered({ state, change, source, onFault, prediction }) {
             <${AnswerHeads} key=${kind} ...${shared} />
             <${AnswerLayers} ...${shared} />
         </div>
+        <${AnswerReading} ...${{ source, answer, prediction, change, onFault }} />
     </section>`;
 }
 

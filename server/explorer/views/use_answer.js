@@ -3,7 +3,7 @@ import { html, useEffect, useLayoutEffect, useState } from '../vendor/html.js';
 import { askLayers, askParts, askPrediction, askShares } from '../data/answer.js';
 
 /* Faults that the next request would have as well: the frame says them, and asks again. */
-const isOfAll = ({ status }) => [undefined, 0, 401, 403, 404, 410, 429, 503].includes(status);
+export const isOfAll = ({ status }) => [undefined, 0, 401, 403, 404, 410, 429, 503].includes(status);
 
 /* The requests in their order; those of one entry go together. */
 function stepsOf(source, { answer, parts, by, kind }) {
