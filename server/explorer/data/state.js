@@ -57,6 +57,7 @@ const rangeList = {
     write: (value) => value.map(range.write).join(','),
 };
 const STATISTICS = ['entropy', 'distance', 'first', 'previous', 'self', 'delimiters'];
+const SCORES = ['induction', 'duplicate', 'probe_previous', 'probe_first'];
 const ranges = {                                 /* {entropy: [0, 1]} as "entropy:0:1,distance:2:9" */
     read: (value) => {
         const all = {};
@@ -80,7 +81,7 @@ const FORMS = {
     model: text, text, pair: text, decoderText: text, tokens: counts,
     view: oneOf(VIEWS), layer: count, head: count, row: count, key: count, rows: range, keys: range,
     scale: oneOf(SCALES), palette: oneOf(PALETTES), range: oneOf(RANGES),
-    sort: oneOf(['layer', ...STATISTICS]), filter: ranges,
+    sort: oneOf(['layer', ...STATISTICS, ...SCORES]), filter: ranges,
     heads: counts, threshold: part, lineRows: range, lineKeys: range, difference: flag,
     off: heads, target: count, against: count, position: count,
     parts: rangeList, by: oneOf(['hide', 'leave_out']),

@@ -7,9 +7,11 @@
  * holds the largest weight, NaN where no pair of it may be seen; counts are all rows and keys that there are. Tokens
  * are labels of rows a to b. range, of a picture, is what its colours run to. isOut: the filter of the overview leaves
  * the head out. */
+import { knownScores } from '../data/find_heads.js';
 import { differenceOf } from '../data/source_difference.js';
 import { LINES_OF_A_ROW } from '../draw/lines.js';
 import { weightText } from '../draw/scales.js';
+import { nameWords, SCORES, withScores } from '../views/head_scores.js';
 import { listHeads, passesFilter, shortName, sortHeads, STATISTICS } from '../views/head_words.js';
 import { columnsOf } from '../views/token_window.js';
 import { rangedHeads, rangedMaps, wholeMap } from './ranges.js';
@@ -18,6 +20,7 @@ const PICTURE_CELLS = { overview: 64, head: 1024, tokens: 256, why: 4096, compar
 export const VALUES_MAX = 4 << 20;               /* of a whole sheet: 16 MB */
 const BLOCKS_FROM = 4 << 20;                     /* pairs; the daemon answers more of a kept trace from blocks */
 const BLOCK = 16;
+const NAMED_MOST = 12;                           /* heads whose names are written */
 
 /* How many cells a map has: as many as a picture shows, or of its numbers all, where the maps of a sheet together are
  * not too many. sizes are {rows, keys, heads} of those maps. */
@@ -97,17 +100,26 @@ async function overviewPanels(source, kind, isNumbers) {
 const filterWords = (filter) => Object.entries(filter).map(([name, [least, most]]) =>
     `${STATISTICS.find((one) => one.name === name).label} ${weightText(least)} to ${weightText(most)}`).join(', ');
 
+/* The names that heads have from the probe, in words. */
+function namedWords(heads) {
+    const named = heads.filter((entry) => nameWords(entry) !== '');
+    const words = named.slice(0, NAMED_MOST).map((entry) => `${shortName(entry)} ${nameWords(entry)}`).join('; ');
+    return words && `Named by the probe: ${words}${named.length > NAMED_MOST ? ' and others' : ''}.`;
+}
+
 /* All heads in the order of the view, and which the filter leaves out; of numbers all, in the order of the layers. */
 async function overviewParts(source, { sort, filter, range }, isNumbers) {
     const panels = await overviewPanels(source, range, isNumbers);
     const isFiltered = Object.keys(filter).length > 0;
-    if (isNumbers || (sort === 'layer' && !isFiltered))
+    const scores = source.kind === 'trace' ? knownScores(source.model) : null;
+    if (isNumbers || (sort === 'layer' && !isFiltered && scores === null))
         return { panels, sort: 'layer', notes: [] };
-    const all = listHeads(source.layers, await source.statistics());
+    const all = withScores(listHeads(source.layers, await source.statistics()), scores);
     const entries = sortHeads(all, sort).map((entry) => ({ entry, isOut: !passesFilter(entry, filter) }))
         .filter(({ isOut }) => sort === 'layer' || !isOut);
-    const notes = [sort === 'layer' ? '' : `Heads by ${STATISTICS.find((one) => one.name === sort).label}, the largest `
-        + 'first.', isFiltered ? `Heads with ${filterWords(filter)}.` : ''].filter(Boolean);
+    const notes = [sort === 'layer' ? '' : `Heads by ${[...STATISTICS, ...SCORES].find((one) => one.name === sort)
+        .label}, the largest first.`, isFiltered ? `Heads with ${filterWords(filter)}.` : '',
+    namedWords(all)].filter(Boolean);
     return { sort, notes, panels: entries.map(({ entry, isOut }) => ({ ...panels[all.indexOf(entry)], isOut,
         short: shortName(entry) })) };
 }

@@ -2,9 +2,11 @@
  * are read and drawn as they scroll into view; the arrow keys move from head to head. */
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from '../vendor/html.js';
 import { drawMap } from '../draw/colours.js';
+import { namesOf, nameWords } from './head_scores.js';
 import { describeHead, describeKind, shortName } from './head_words.js';
 import { useRoving } from './roving.js';
 
+const SIGN_WIDTH = 16;
 const AHEAD = '200px'; /* maps this close to the seen part are read as well */
 
 /* One observer for all maps of a scroller: watch(element, call) calls call(isSeen); gives its end. */
@@ -30,6 +32,13 @@ export function drawHead(canvas, maps, head, { side, ...look }) {
     canvas.classList.add('drawn');
     canvas.style.width = `${maps.keys * Math.max(1, Math.floor(side / maps.keys))}px`;
     canvas.style.height = `${maps.rows * Math.max(1, Math.floor(side / maps.rows))}px`;
+}
+
+/* The signs of a head's names, over its map; a small map has room for one. */
+function Signs({ entry, side }) {
+    const names = namesOf(entry).slice(0, Math.max(1, Math.floor(side / SIGN_WIDTH)));
+    return names.length > 0 && html`<span class="name-signs" aria-hidden="true">${names.map(({ name, sign }) => html`
+        <b class="name-sign" key=${name}>${sign}</b>`)}</span>`;
 }
 
 /* isOut: the filter leaves the head out. */
@@ -58,7 +67,7 @@ function MapButton({ entry, isOut, isCurrent, loader, watch, side, scale, palett
         };
     }, [loader, watch, entry.layer, head]);
     useEffect(() => draw.current() && undefined, [side, scale, palette, range]);
-    const words = describeHead(entry, unit);
+    const words = [describeHead(entry, unit), nameWords(entry)].filter(Boolean).join(', ');
     const label = `Layer ${layer.layer}, head ${head}${words && `: ${words}`}`
         + (isOut ? ', left out by the filter' : '');
     return html`<button class=${isOut ? 'map out' : 'map'}
@@ -66,6 +75,7 @@ function MapButton({ entry, isOut, isCurrent, loader, watch, side, scale, palett
         data-layer=${layer.layer} data-head=${head} aria-current=${isCurrent ? 'true' : undefined}
         aria-label=${label} onClick=${() => onOpen(entry)}>
         <canvas ref=${canvas} width="1" height="1" style=${{ width: `${side}px`, height: `${side}px` }}></canvas>
+        <${Signs} entry=${entry} side=${side} />
     </button>`;
 }
 

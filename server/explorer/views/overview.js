@@ -4,12 +4,15 @@ import { plural } from '../data/words.js';
 import { rangeOf } from '../draw/range.js';
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from '../vendor/html.js';
 import { LookControls } from './head_controls.js';
+import { SCORES, withScores } from './head_scores.js';
 import { listHeads, passesFilter, sortHeads, STATISTICS } from './head_words.js';
 import { MapsLoader } from './maps_loader.js';
 import { MapFlow, MapGrid } from './map_grid.js';
 import { HeadAside, HeadDetail } from './overview_detail.js';
 import { OverviewFilter } from './overview_filter.js';
+import { FindButton, OverviewFinder, takesProbe } from './overview_finder.js';
 import { OverviewTable } from './overview_table.js';
+import { useScores } from './use_scores.js';
 import { useStatistics } from './use_statistics.js';
 
 const SIDE_LEAST = 22; /* a button of 24 pixels */
@@ -60,13 +63,14 @@ function useLoader(source, side, onFault) {
     return [loader, reading];
 }
 
-function Tools({ state, change, form, setForm, heads, left, hasStatistics, range }) {
+function Tools({ state, change, form, setForm, heads, left, hasStatistics, canFind, finder, range }) {
     return html`<div class="overview-tools head-controls">
         <label>Order ${' '}
             <select value=${state.sort} disabled=${!hasStatistics}
                     onChange=${(event) => change({ sort: event.target.value })}>
                 <option value="layer">by layer</option>
-                ${STATISTICS.map(({ name, label }) => html`<option value=${name}>${label}, largest first</option>`)}
+                ${[...STATISTICS, ...(canFind ? SCORES : [])].map(({ name, label }) => html`
+                    <option value=${name}>${label}, largest first</option>`)}
             </select>
         </label>
         <${LookControls} state=${state} change=${change} range=${range} words=", in all maps" />
@@ -75,6 +79,7 @@ function Tools({ state, change, form, setForm, heads, left, hasStatistics, range
                 <input type="radio" name="overview-form" value=${name} checked=${form === name}
                     onChange=${() => setForm(name)} />${name === 'maps' ? 'Maps' : 'Table'}</label>`)}
         </fieldset>
+        <${FindButton} canFind=${canFind} finder=${finder} />
         <span role="status" data-heads-left=${left}>${left === heads.length
             ? plural(left, 'head') : `${left} of ${plural(heads.length, 'head')}`}</span>
     </div>`;
@@ -87,7 +92,7 @@ function readingWords(layers) {
     return `Reading the maps of layer${layers.length > 1 ? 's' : ''} ${some}${layers.length > 4 ? ' and others' : ''}…`;
 }
 
-export function Overview({ state, change, source, onFault }) {
+export function Overview({ state, change, source, onFault, models }) {
     const box = useRef(null);
     const [form, setForm] = useState('maps');
     const [looked, setLooked] = useState(null);
@@ -96,7 +101,10 @@ export function Overview({ state, change, source, onFault }) {
     const sorted = state.sort !== 'layer' && statistics !== null;
     const shownSide = sorted ? SIDE_SORTED : side;
     const [loader, reading] = useLoader(source, shownSide, onFault);
-    const heads = useMemo(() => listHeads(source.layers, statistics), [source, statistics]);
+    const canFind = takesProbe(source, models);
+    const finder = useScores(source.model, { sort: state.sort, canFind }, onFault);
+    const heads = useMemo(() => withScores(listHeads(source.layers, statistics), finder.scores),
+        [source, statistics, finder.scores]);
     const filter = JSON.stringify(statistics ? state.filter : {});
     const passing = useMemo(() => new Set(heads.filter((entry) => passesFilter(entry, JSON.parse(filter)))),
         [heads, filter]);
@@ -111,13 +119,17 @@ export function Overview({ state, change, source, onFault }) {
     const find = (at) => at && heads.find((one) => one.head === at.head && one.layer.layer === at.layer);
     const pointed = looked && find({ layer: looked.layer.layer, head: looked.head });
     const isAside = left > 0 && !sorted;
-    return html`<section class="overview" ref=${box} aria-label="All heads" aria-busy=${reading.length > 0}>
-        <${Tools} ...${{ state, change, form, setForm, heads, left: passing.size, range,
+    return html`<section class="overview" ref=${box} aria-label="All heads"
+        aria-busy=${reading.length > 0 || finder.isFinding}>
+        <${Tools} ...${{ state, change, form, setForm, heads, left: passing.size, canFind, finder, range,
             hasStatistics: !!statistics }} />
         <${OverviewFilter} ...${{ heads, filter: state.filter, statistics,
             onFilter: (next) => change({ filter: next }) }} />
+        ${finder.scores && html`<${OverviewFinder} ...${{ heads, sort: state.sort,
+            onSort: (name) => change({ sort: name }) }} />`}
         ${form === 'table'
             ? html`<${OverviewTable} ...${{ heads: shown, sort: state.sort, unit, onOpen: open,
+                isFound: finder.scores !== null,
                 onSort: (name) => change({ sort: name }) }} />`
             : html`<div class=${isAside ? 'overview-maps beside' : 'overview-maps'}>
                 <div class="head-look">

@@ -1,8 +1,10 @@
 /* overview_detail.js - what is known of one head of the overview: in words, its numbers, and beside the maps, where
  * there is room, its map at a size that shows each cell. */
 import { html, useEffect, useRef } from '../vendor/html.js';
+import { SCORES } from './head_scores.js';
 import { describeHead, describeKind, shortNumber, STATISTICS } from './head_words.js';
 import { drawHead } from './map_grid.js';
+import { HeadNames } from './overview_finder.js';
 
 const SIDE_MOST = 480;
 
@@ -12,10 +14,11 @@ const HINT = 'Point at a head, or move with the arrow keys, to read what it does
 
 function Words({ entry, unit }) {
     const { layer, head, statistics } = entry;
+    const scores = SCORES.filter(({ name }) => Number.isFinite(statistics?.[name]));
     return html`
-        <p><b>Layer ${layer.layer}, head ${head}</b> ${describeHead(entry, unit)}
+        <p><b>Layer ${layer.layer}, head ${head}</b> ${describeHead(entry, unit)}<${HeadNames} entry=${entry} />
             <span class="faint">${' '}${describeKind(layer.kind)}</span></p>
-        <dl>${STATISTICS.map(({ name, label, unit: of }) => html`
+        <dl>${[...STATISTICS, ...scores].map(({ name, label, unit: of }) => html`
             <div><dt>${label}</dt><dd data-statistic=${name} data-value=${statistics?.[name] ?? ''}>
                 ${shortNumber(statistics?.[name])}
                 ${of && Number.isFinite(statistics?.[name]) && ` ${of}`}</dd></div>`)}</dl>`;
