@@ -2,11 +2,11 @@
  * colours, with their sum, the score and the weight; the largest weights first. */
 import { drawMap } from '../draw/colours.js';
 import { weightText } from '../draw/scales.js';
+import { useDark } from '../draw/use_dark.js';
 import { html, useEffect, useMemo, useRef, useState } from '../vendor/html.js';
 
 const STEP = 16;         /* keys that are asked for at once */
 const LEAST = 1e-30;     /* of a scale: all zero gives no colours */
-const LOOK = { scale: 'linear', palette: 'difference' };
 
 /** The keys of a row that it may look at, by their weights, the largest first. */
 export function keysByWeight(values) {
@@ -37,8 +37,9 @@ function useRowPairs({ source, layer, head, row, keys, count, onFault }) {
 /* Values by dimension as colours; most is what the strongest colour stands for. */
 function Strip({ values, most, onAt }) {
     const canvas = useRef(null);
-    useEffect(() => drawMap(canvas.current, Float32Array.from(values, (value) => value / most), 1, values.length, LOOK),
-        [values, most]);
+    const isDark = useDark();
+    useEffect(() => drawMap(canvas.current, Float32Array.from(values), 1, values.length,
+        { scale: 'linear', palette: 'difference', range: most, isDark }), [values, most, isDark]);
     const at = ({ offsetX, target }) => Math.min(values.length - 1,
         Math.max(0, Math.floor(offsetX / target.clientWidth * values.length)));
     return html`<canvas ref=${canvas} aria-hidden="true" onPointerMove=${(event) => onAt(at(event))}></canvas>`;
