@@ -204,7 +204,10 @@ TEST(numbers)
             cJSON_GetArrayItem(cJSON_GetArrayItem(wanted, i / rows), i % rows)->valuedouble;
         float value;
         memcpy(&value, &values[i], sizeof value);
-        assert_true((double)value <= other * (1 + 2e-5) && (double)value >= other * (1 - 2e-5));
+        if (i % rows > i / rows) /* a row does not see the tokens after it */
+            assert_true(isnan(value));
+        else
+            assert_true((double)value <= other * (1 + 2e-5) && (double)value >= other * (1 - 2e-5));
     }
     cJSON_Delete(answer);
     free(text);
