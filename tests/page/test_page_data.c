@@ -82,6 +82,11 @@ TEST(calls)
     expect_no_faults("calls");
 }
 
+TEST(weights)
+{
+    expect_no_faults("weights");
+}
+
 /* A page that is left gives its trace back at once, not when its time is over. */
 TEST(leaving)
 {

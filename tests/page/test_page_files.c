@@ -52,18 +52,6 @@ TEST(picture)
     explorer_expect_quiet(NULL);
 }
 
-/* Weights are no query and key: drawn as these they would be a wrong map that looks right. */
-TEST(weights_are_not_drawn_as_queries)
-{
-    static const char WEIGHTS[] = "{\"weights\":[[[1,0],[0.5,0.5]]]}";
-    begin();
-    explorer_open("%s", "");
-    give("weights.json", WEIGHTS, sizeof WEIGHTS - 1);
-    browser_expect(&browser, "document.querySelector('main').textContent.includes("
-                             "\"'weights' says that it holds weights\")");
-    browser_expect(&browser, "!document.querySelector('main canvas')");
-}
-
 /* Query, key and value of three rows, as POST /v1/attention takes them. */
 TEST(numbers_in_json)
 {

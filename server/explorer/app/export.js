@@ -32,7 +32,8 @@ const PICTURES = [
     { ending: 'svg', title: 'SVG', type: 'image/svg+xml', says: 'sharp at every size, to edit in a drawing program',
         make: ({ sheet, state }) => svgOf(sheet, state).text },
     { ending: 'html', title: 'HTML', type: 'text/html', says: 'one page that works offline and names the weight under '
-        + 'the pointer', make: ({ sheet, state, lines }) => htmlOf(sheet, svgOf(sheet, state), lines, linkOf(state)) },
+        + 'the pointer', make: ({ sheet, state, lines }) => htmlOf(sheet, svgOf(sheet, state), lines,
+            sheet.model === null ? null : linkOf(state)) },
 ];
 const NUMBERS = [
     { ending: 'json', title: 'JSON', type: 'application/json', isNumbers: true, says: 'text that any program reads',
@@ -72,7 +73,9 @@ function useRequests(view) {
 }
 
 function Menu({ view, onFault }) {
-    const { state, source } = view;
+    const { source } = view;
+    const isOfFile = source.model === null;      /* weights: no request made them, and no link holds a file */
+    const state = isOfFile ? { ...view.state, model: null } : view.state;
     const [busy, setBusy] = useState('');
     const { requests, lines } = useRequests(view);
     /* Gathers the sheet, and does something with it; a fault is told. */
@@ -105,9 +108,10 @@ function Menu({ view, onFault }) {
             <h3>The same again</h3>
             ${bytes && html`<p><button data-save="body" onClick=${() => saveAs(bytes, fileName(state, 'body'),
                 'application/octet-stream')}>Body of the request</button></p>`}
-            <${Copied} title="Curl line" says="asks the daemon for these numbers, in a shell" name="curl"
-                text=${lines.join('\n')} />
-            <${Copied} title="Link" says="opens this view" name="link" text=${linkOf(state)} />
+            ${isOfFile ? html`<p class="faint">No request made these weights, and no link holds a file.</p>`
+            : html`<${Copied} title="Curl line" says="asks the daemon for these numbers, in a shell" name="curl"
+                    text=${lines.join('\n')} />
+                <${Copied} title="Link" says="opens this view" name="link" text=${linkOf(state)} />`}
         </section>`;
 }
 

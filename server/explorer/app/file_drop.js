@@ -35,7 +35,7 @@ export function DropZone({ onFile, onFault }) {
         return () => Object.entries(calls).forEach(([name, call]) => window.removeEventListener(name, call));
     }, [onFile]);
     return isOver && html`<div class="drop" aria-hidden="true"><p>Drop a .safetensors, .npy or .json file with
-        query, key and value or rows of numbers, or a picture.</p></div>`;
+        query, key and value, with weights or rows of numbers, or a picture.</p></div>`;
 }
 
 /* A button that chooses a file; a file that was chosen shows its name and can be taken away. */

@@ -67,17 +67,18 @@ function inputOf(model, draft) {
         decoderText: (model && takes(model, 'decoder') && draft.decoderText) || null };
 }
 
-function Note({ state, file, model }) {
+function Note({ state, file, model, isWeights }) {
     const tokens = state.tokens && !file
         ? `Shown are ${plural(state.tokens.length, 'token')} of the link, not this text. ` : '';
-    const words = model && [sizeWords(model), inputWords(model)].filter(Boolean).join('. ');
+    const words = isWeights ? 'No model is looked at: these weights were computed elsewhere.'
+        : model && [sizeWords(model), inputWords(model)].filter(Boolean).join('. ');
     return html`<p class="note faint">${tokens}${words ?? '\u00a0'}</p>`;
 }
 
 /* models is null until it is known what is served; options are those of a file of query and key, null of all else;
- * given is what the source says about them. A model that is chosen is shown at once, with the text that stands there:
- * the field never names another model than the map. */
-export function InputForm({ models, state, change, file, onFile, options, given, onOptions, onLooked }) {
+ * given is what the source says about them; isWeights: the file has weights, so no model is looked at. A model that is
+ * chosen is shown at once, with the text that stands there: the field never names another model than the map. */
+export function InputForm({ models, state, change, file, onFile, options, isWeights, given, onOptions, onLooked }) {
     const [draft, setDraft] = useDraft(state);
     const served = models ?? [];
     const find = (name) => served.find((one) => one.name === name);
@@ -100,7 +101,8 @@ export function InputForm({ models, state, change, file, onFile, options, given,
     return html`
         <form class="input" id="input" onSubmit=${look}>
             <label class="model">Model
-                <select name="model" value=${chosen} onChange=${choose}>
+                <select name="model" value=${isWeights ? '' : chosen} onChange=${choose} disabled=${isWeights}>
+                    ${isWeights && html`<option value="">none (weights)</option>`}
                     <${ModelOptions} models=${models} chosen=${chosen} />
                 </select>
             </label>
@@ -110,6 +112,6 @@ export function InputForm({ models, state, change, file, onFile, options, given,
                 <${FileButton} file=${file} onFile=${(one) => onFile(one, chosen)} />
             </div>
             ${options && html`<${FileOptions} key=${file} options=${options} given=${given} onOptions=${onOptions} />`}
-            <${Note} state=${state} file=${file} model=${model} />
+            <${Note} state=${state} file=${file} model=${model} isWeights=${isWeights} />
         </form>`;
 }

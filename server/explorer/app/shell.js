@@ -73,10 +73,12 @@ function statusWords({ models, state, file, fault, source, isOpening, isCancelle
         return isCancelled ? 'Cancelled' : '';
     const heads = source.layers.reduce((sum, layer) => sum + layer.heads, 0);
     const widest = source.layers.reduce((most, layer) => (layer.rows > most.rows ? layer : most));
-    const unit = source.picture || widest.rowTokens[0]?.id !== null ? 'token' : 'row';
-    const model = source.model === state.model ? '' : `${source.model}: `;
+    const unit = source.unit ?? (source.picture || widest.rowTokens[0]?.id !== null ? 'token' : 'row');
+    const model = source.model === null ? 'weights of a file: ' : source.model === state.model ? ''
+        : `${source.model}: `;
     return `${model}${plural(source.layers.length, 'layer')}, ${plural(heads, 'head')}, ` +
-        `${plural(widest.rows, unit)}, in ${(milliseconds / 1000).toFixed(milliseconds < 1000 ? 2 : 1)} s`;
+        `${plural(widest.rows, unit)}, in ${(milliseconds / 1000).toFixed(milliseconds < 1000 ? 2 : 1)} s`
+        + (source.words ? `; ${source.words}` : '');
 }
 
 /* What is there while there is nothing to look at. */
@@ -157,13 +159,13 @@ function takeFile({ models, state, change, setFile, setOptions }, file, chosen) 
 const WHAT_MOST = 40;                            /* characters: more has no room, and is no name of a button */
 
 /* "stories260K: Once upon a time…", what is looked at in short; null: nothing is. */
-function shortWords({ state, file }) {
+function shortWords({ state, file, source }) {
     const what = file?.name ?? state.text;
     if (!what)
         return null;
     const characters = [...what];
     const part = characters.length <= WHAT_MOST ? what : `${characters.slice(0, WHAT_MOST).join('').trimEnd()}…`;
-    return `${state.model ?? ''}: ${part}`;
+    return `${source?.kind === 'weights' ? 'weights' : state.model ?? ''}: ${part}`;
 }
 
 /* On a phone the form folds away while there is something to look at. */
@@ -181,8 +183,10 @@ function Header({ frame, isOpen, onOpen, onHelp }) {
             </div>
             <${InputForm} models=${models} state=${state} change=${change} file=${file}
                 onFile=${(one, model) => takeFile(frame, one, model)}
-                options=${file && !isPicture(file) && frame.source?.kind !== 'trace' ? frame.options : null}
-                given=${frame.source?.options} onOptions=${frame.setOptions} onLooked=${() => {
+                options=${file && !isPicture(file) && (frame.source?.kind !== 'trace' || frame.source.options)
+                    ? frame.options : null}
+                isWeights=${frame.source?.kind === 'weights'} given=${frame.source?.options ?? frame.fault?.choice}
+                onOptions=${frame.setOptions} onLooked=${() => {
                     onOpen(false);
                     if (frame.isCancelled)
                         frame.onAgain();

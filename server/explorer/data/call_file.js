@@ -1,10 +1,12 @@
 /* call_file.js - what a dropped file holds: the tensors and options of a call of POST /v1/attention, an input of a
- * trace, or one matrix of rows.
+ * trace, weights, or one matrix of rows.
  *
- * A file is .safetensors or .json in the forms that the API takes (API_CALLS.md, API_TRACE.md), or an array alone:
- * .npy, JSON, or the only tensor of a file. */
+ * A file is .safetensors or .json in the forms that the API takes (API_CALLS.md, API_TRACE.md) or that weights have
+ * (weights_file.js), or an array alone: .npy, JSON, or the only tensor of a file. */
 import { isNpy, readNpy } from './npy.js';
+import { tensorOfLists } from './number_lists.js';
 import { fileFault, readSafetensors } from './safetensors.js';
+import { weightsOfArray, weightsOfJson, weightsOfTensors } from './weights_file.js';
 
 const CALL_TENSORS = ['query', 'key', 'value', 'mask', 'kv_len', 'alibi_slopes', 'sinks'];
 const CALL_FIELDS = ['causal', 'window_left', 'window_right', 'past_len', 'kv_offset', 'scale', 'softcap', 'q_heads',
@@ -12,41 +14,8 @@ const CALL_FIELDS = ['causal', 'window_left', 'window_right', 'past_len', 'kv_of
 const TRACE_TENSORS = ['pixels', 'features', 'embeddings'];
 const NAMES = ['model', 'layer'];
 const UNUSED = ['outputs', 'weight_map', 'format'];  /* the page asks for what it shows */
-/* Names of weights that were computed elsewhere: drawn as query and key they would be a wrong map that looks right. */
-const WEIGHTS = /(^|[._])(weights|attentions?|attn_weights|attention_probs)$/i;
 const JSON_BYTES_MAX = 64 << 20;                 /* read, numbers of JSON take many times their bytes */
-const AXES_MAX = 4;
 const FLOATS = { F64: Float64Array, F32: Float32Array };
-
-/* A value of JSON in a message; what has members may be too deep to write. */
-const said = (value) => (Array.isArray(value) ? 'an array' : typeof value === 'object' ? 'an object'
-    : JSON.stringify(value).slice(0, 40));
-
-/* [[1, 2], [3, 4]] as {dtype, shape, values}; numbers become F32, as the daemon reads them, and bools BOOL. null is a
- * number that is not finite: -inf in a mask. */
-function tensorOfLists(lists, name) {
-    const shape = [];
-    for (let inner = lists; Array.isArray(inner); inner = inner[0])
-        shape.push(inner.length);
-    if (shape.length > AXES_MAX)
-        throw fileFault(`'${name}' has ${shape.length} axes; at most ${AXES_MAX} are read.`);
-    const flat = [];
-    const walk = (value, axis) => {
-        if (axis === shape.length) {
-            if (value !== null && typeof value !== 'number' && typeof value !== 'boolean')
-                throw fileFault(`'${name}' holds ${said(value)} where numbers stand.`);
-            flat.push(value === null ? -Infinity : value);
-        } else if (!Array.isArray(value) || value.length !== shape[axis]) {
-            throw fileFault(`'${name}' has rows of unequal length: expected ${shape[axis]} in each.`);
-        } else {
-            value.forEach((inner) => walk(inner, axis + 1));
-        }
-    };
-    walk(lists, 0);
-    return flat.length > 0 && flat.every((value) => typeof value === 'boolean')
-        ? { dtype: 'BOOL', shape, values: Uint8Array.from(flat) }
-        : { dtype: 'F32', shape, values: Float32Array.from(flat, Number) };
-}
 
 /* The same tensor in floats: integers and halves become F32, for weight maps are made in F32 anyway. */
 function asFloats({ dtype, shape, values }) {
@@ -54,17 +23,23 @@ function asFloats({ dtype, shape, values }) {
         : { dtype: 'F32', shape, values: Float32Array.from(values, Number) };
 }
 
-function readJson(text) {
+/* as: what a person says that an array without a name is, 'weights' or 'query', or undefined. */
+function readJson(text, as) {
     let value;
     try {
         value = JSON.parse(text);
     } catch (error) {
         throw fileFault(`The file is no JSON: ${error.message}`);
     }
-    if (Array.isArray(value))
-        return { tensors: new Map([['', tensorOfLists(value, 'the array')]]), fields: {} };
+    if (Array.isArray(value)) {
+        const weights = weightsOfArray(value, as);
+        return weights ? { weights } : { tensors: new Map([['', tensorOfLists(value, 'the array')]]), fields: {} };
+    }
     if (value === null || typeof value !== 'object')
         throw fileFault('The file holds a single value; expected an array, or an object with query, key and value.');
+    const weights = weightsOfJson(value);
+    if (weights)
+        return { weights };
     const tensors = new Map();
     const fields = {};
     for (const [name, member] of Object.entries(value))
@@ -91,7 +66,7 @@ function fieldsOfMetadata(metadata) {
     }));
 }
 
-async function readAny(file) {
+async function readAny(file, as) {
     if (/\.json$/i.test(file.name) && file.size > JSON_BYTES_MAX)
         throw fileFault(`'${file.name}' has ${Math.round(file.size / 2 ** 20)} MB; of JSON at most `
             + `${JSON_BYTES_MAX / 2 ** 20} are read. Save the numbers as .safetensors or .npy.`);
@@ -99,9 +74,10 @@ async function readAny(file) {
     if (isNpy(buffer) || /\.npy$/i.test(file.name))
         return { tensors: new Map([['', readNpy(buffer)]]), fields: {} };
     if (/\.json$/i.test(file.name))
-        return readJson(new TextDecoder().decode(buffer));
+        return readJson(new TextDecoder().decode(buffer), as);
     const { tensors, metadata } = readSafetensors(buffer);
-    return { tensors, fields: fieldsOfMetadata(metadata) };
+    const weights = weightsOfTensors(tensors, metadata);
+    return weights ? { weights } : { tensors, fields: fieldsOfMetadata(metadata) };
 }
 
 function checkKnown({ tensors, fields }) {
@@ -123,21 +99,28 @@ function withoutBatch(name, { dtype, shape, values }) {
     return { dtype, shape: shape.slice(1), values };
 }
 
-/* The only array of a file. Those that a trace answered as layers.N.inputs are rows that enter layer N. */
-function rowsOf([name, tensor], fields) {
-    if (WEIGHTS.test(name))
-        throw fileFault(`'${name}' says that it holds weights, and maps are drawn from query and key. Drop these, or `
-            + 'give the array another name where it holds rows.');
-    const layer = /^layers\.(\d+)\.inputs$/.exec(name)?.[1];
+const INPUTS = /^layers\.(\d+)\.inputs$/;
+
+/* The only array of a file. Those that a trace answered as layers.N.inputs are rows that enter layer N; others may be
+ * weights. isGuess: nothing but the numbers says that they are none. */
+function arrayOf([name, tensor], fields, as) {
+    const layer = INPUTS.exec(name)?.[1];
+    const weights = layer === undefined && weightsOfArray(asFloats(tensor), as, { tokens: fields.labels });
+    if (weights)
+        return weights;
     return { kind: 'rows', rows: withoutBatch(name || 'the array', asFloats(tensor)),
-        layer: layer === undefined ? fields.layer ?? null : Number(layer), model: fields.model ?? null, fields };
+        layer: layer === undefined ? fields.layer ?? null : Number(layer), model: fields.model ?? null, fields,
+        isGuess: layer === undefined && tensor.shape.length > 1 };
 }
 
 /* Reads a File: {kind: 'call', tensors: {query, ...}, fields, model, layer}, or {kind: 'trace', tensors: {pixels or
- * features or embeddings}, model}, or {kind: 'rows', rows, layer, model, fields}. Tensors are {dtype, shape, values};
- * model and layer are null where the file does not say. */
-export async function readCallFile(file) {
-    const read = await readAny(file);
+ * features or embeddings}, model}, or {kind: 'weights', layers, tokens, isGuess}, or {kind: 'rows', rows, layer, model,
+ * fields, isGuess}. Tensors are {dtype, shape, values}; model and layer are null where the file does not say. as is
+ * what a person says that an array without a name is, 'weights' or 'query'. */
+export async function readCallFile(file, as) {
+    const read = await readAny(file, as);
+    if (read.weights)
+        return read.weights;
     const { tensors, fields } = read;
     const { model = null, layer = null, ...options } = fields;
     const ofTrace = TRACE_TENSORS.filter((name) => tensors.has(name));
@@ -150,7 +133,7 @@ export async function readCallFile(file) {
             ([name, tensor]) => [name, name === 'kv_len' ? tensor : withoutBatch(name, asFloats(tensor))])) };
     }
     if (tensors.size === 1)
-        return rowsOf([...tensors][0], fields);
+        return arrayOf([...tensors][0], fields, as);
     throw fileFault(`The file has ${tensors.size} tensors (${[...tensors.keys()].slice(0, 5).join(', ')}`
         + `${tensors.size > 5 ? ', …' : ''}); expected query, with key and value or without, or one matrix of rows.`);
 }

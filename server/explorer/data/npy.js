@@ -4,7 +4,7 @@ import { fileFault } from './safetensors.js';
 import { floatsOfHalves } from './half.js';
 
 const MAGIC = [0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59];  /* "\x93NUMPY" */
-const AXES_MAX = 4;
+const AXES_MAX = 5;                              /* weights: layers, a batch of one, heads, rows, keys */
 
 const TYPES = {
     '<f2': { dtype: 'F16', Bits: Uint16Array, read: floatsOfHalves },

@@ -4,6 +4,7 @@ import { readPicture, showPixels } from './pixels.js';
 import { fileFault } from './safetensors.js';
 import { openCall } from './source_call.js';
 import { openTrace } from './source_trace.js';
+import { openWeights } from './source_weights.js';
 import { editsOf } from './trace_body.js';
 
 const FILE_BYTES_MAX = 512 << 20;
@@ -80,9 +81,10 @@ async function openRows(read, { models, state, file, signal }) {
     return openCall(query, model, layer.index, file.name);
 }
 
-async function openNumbers(given) {
-    const { state, file, models, options, signal } = given;
-    const read = await readCallFile(file);
+async function openRead(read, given) {
+    const { state, file, models, options: { numbers, ...options }, signal } = given;
+    if (read.kind === 'weights')
+        return openWeights(read, file.name, signal);
     if (read.kind === 'trace') {
         const model = modelOf(models, read.model ?? state.model);
         if (read.tensors.pixels && model.pixels)
@@ -98,8 +100,27 @@ async function openNumbers(given) {
     return openCall({ ...read, fields }, model?.layers.length ? model : null, read.layer ?? 0, file.name);
 }
 
+/* What a person may choose where nothing opens. */
+const openChoice = (read, numbers) => ({ ...(read?.kind === 'weights' || numbers === 'weights' ? {} : { causal: null }),
+    ...(read === null || read.isGuess ? { numbers: numbers ?? 'query' } : {}) });
+
+async function openNumbers(given) {
+    const { file, options: { numbers } } = given;
+    let read = null;
+    try {
+        read = await readCallFile(file, numbers);
+        const source = await openRead(read, given);
+        if (read.isGuess)
+            source.options = { ...source.options, numbers: read.kind === 'weights' ? 'weights' : 'query' };
+        return source;
+    } catch (error) {
+        throw Object.assign(error, { choice: openChoice(read, numbers) });
+    }
+}
+
 /* Opens the source of a state's input, or of a File in its place. models are the descriptions of GET /v1/models,
- * options those of a call on a file's numbers that a person chose: causal, scale, softcap, q_heads, kv_heads. */
+ * options what a person chose of a file's numbers: those of a call, causal, scale, softcap, q_heads, kv_heads, and
+ * of an array without a name whether its numbers are 'weights' or a 'query'. */
 export async function openSource({ state, file = null, models, options = {}, signal }) {
     if (file === null) {
         const model = models.find(({ name }) => name === state.model);

@@ -5,31 +5,13 @@
  * computed as they are looked at. */
 import { bodyOf, call } from './api.js';
 import { callRequest, headProblem, problemOf, rowProblem } from './call_problem.js';
+import { poolMap } from './pool.js';
 import { readSafetensors } from './safetensors.js';
 import { statisticsOf, unknownStatistics } from './statistics.js';
 import { countTokens, placeToken } from './tokens.js';
 
 const WHOLE_PAIRS_MAX = 4 << 20;                 /* a map of so many is asked for once; so are all heads of a layer */
 const KEPT_MAPS_MAX = 8;
-
-/* The largest weight of each cell of rows and keys of one whole map[][keyCount]; number i of n is in cell
- * floor(i * cells / n), as in the API. Where no pair of a cell may be seen it is NaN if hidden says so, else 0. */
-function poolMap(map, keyCount, { rows, keys, cells, hidden }) {
-    const [height, width] = [rows[1] - rows[0], keys[1] - keys[0]];
-    const [rowCells, keyCells] = [Math.min(cells[0], height), Math.min(cells[1], width)];
-    const values = new Float32Array(rowCells * keyCells).fill(hidden ? NaN : 0);
-    const column = Uint32Array.from({ length: width }, (_, j) => Math.floor(j * keyCells / width));
-    for (let i = 0; i < height; i++) {
-        const from = (rows[0] + i) * keyCount + keys[0];
-        const to = Math.floor(i * rowCells / height) * keyCells;
-        for (let j = 0; j < width; j++) {
-            const weight = map[from + j];
-            if (!(weight <= values[to + column[j]]) && !Number.isNaN(weight))
-                values[to + column[j]] = weight;
-        }
-    }
-    return { rows: rowCells, keys: keyCells, values };
-}
 
 /* A source of the tensors and fields of a file; description and layer are those of a served model, null and 0 of sdpa.
  * title is what it is called. */

@@ -7,15 +7,17 @@ const NAMES = ['entropy', 'distance', 'first', 'previous', 'self', 'delimiters']
 function addRow(sum, weights, row, delimiters) {
     for (let key = 0; key < weights.length; key++) {
         const weight = weights[key];
+        if (Number.isNaN(weight))                /* may not be seen */
+            continue;
         if (weight > 0)
             sum.entropy -= weight * Math.log(weight);
         sum.distance += weight * Math.abs(row - key);
     }
-    sum.first += weights[0] ?? 0;
-    sum.previous += row > 0 ? weights[row - 1] ?? 0 : 0;
-    sum.self += weights[row] ?? 0;
+    sum.first += weights[0] || 0;
+    sum.previous += row > 0 ? weights[row - 1] || 0 : 0;
+    sum.self += weights[row] || 0;
     for (const key of delimiters)
-        sum.delimiters += weights[key];
+        sum.delimiters += weights[key] || 0;
 }
 
 /* Of values[heads][rows][keys]: {entropy, distance, first, previous, self, delimiters}, a number a head each, or null

@@ -80,7 +80,7 @@ export function captionOf(sheet, look, lines) {
     const cells = sheet.view === 'tokens' ? '' : cellsOf(sheet);
     const isSaid = (note) => PART.test(note) || sheet.panels.some((panel) => note === `${cellWords(panel)}.`);
     const notes = sheet.notes.filter((note) => !isSaid(note));
-    return [`Attention weights of ${sheet.model}, ${whatOf(sheet)}. Input: “${inputOf(sheet)}”.`,
+    return [`Attention weights of ${sheet.model ?? 'a file'}, ${whatOf(sheet)}. Input: “${inputOf(sheet)}”.`,
         coloursOf(sheet, look), cells, ...notes].filter(Boolean).join(' ')
-        + `\nMade with attnd from the answer of:\n${lines.join('\n')}\n`;
+        + (lines.length > 0 ? `\nMade with attnd from the answer of:\n${lines.join('\n')}\n` : '\nMade with attnd.\n');
 }

@@ -32,8 +32,10 @@ function askedOf({ position, target, against }, { predictions }) {
 }
 
 /* The requests of a view: of the head that is looked at, in `why` with all stages, in `compare` of both sides, in
- * `answer` the effects of heads. */
+ * `answer` the effects of heads; none where no request made it. */
 export function requestsOf(state, source, other) {
+    if (source.request() === null)
+        return [];
     if (state.view === 'overview')
         return [withBody(source.request(), ({ outputs, keep, ...body }) => /* the maps, in place of a kept trace */
             (keep ? { ...body, weight_map: { pool: [POOL, POOL] } } : { outputs, ...body }))];

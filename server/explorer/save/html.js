@@ -36,7 +36,14 @@ function dataOf({ panels }, { places, width }) {
     return { width, lists: lists.map(({ tokens }) => tokens), maps };
 }
 
-/* svg is what svgOf() gives, lines are those for curl, link is the address of the view. */
+/* Where the view came from. */
+const originOf = (lines, link) => (link === null ? '' : `<p>The request that made this view:</p>
+<pre>${escapeXml(lines.join('\n'))}</pre>
+<p>The view itself, where the daemon runs: <a href="${escapeXml(link)}">${escapeXml(link)}</a></p>
+`);
+
+/* svg is what svgOf() gives, lines are those for curl, link is the address of the view; null of one that came out of a
+ * file alone. */
 export function htmlOf(sheet, svg, lines, link) {
     return `<!doctype html>
 <html lang="en">
@@ -54,10 +61,7 @@ script-src 'unsafe-inline'">
 ${sheet.off ? `<p><strong>${escapeXml(sheet.off)}</strong></p>
 ` : ''}<p id="cell" role="status">${svg.places.length > 0 ? 'Point at a cell to read its weight.' : ''}</p>
 ${svg.text}
-<p>The request that made this view:</p>
-<pre>${escapeXml(lines.join('\n'))}</pre>
-<p>The view itself, where the daemon runs: <a href="${escapeXml(link)}">${escapeXml(link)}</a></p>
-</main>
+${originOf(lines, link)}</main>
 <script type="application/json" id="data">${scriptJson(dataOf(sheet, svg))}</script>
 <script>(${nameCells})();</script>
 </body>

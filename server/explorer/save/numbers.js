@@ -51,7 +51,7 @@ export function safetensorsOf({ view, model, title, panels }, requests) {
         layers[name] = { ...describe(group[0]), name: undefined, head: undefined,
             heads: group.map((panel) => panel.head) };
     }
-    return writeSafetensors(tensors, { view, model, title, maps: JSON.stringify(layers),
+    return writeSafetensors(tensors, { view, ...(model === null ? {} : { model }), title, maps: JSON.stringify(layers),
         requests: JSON.stringify(requests.map(({ method, path, body }) =>
             ({ method, path, body: typeof body === 'string' ? body : null }))) });
 }

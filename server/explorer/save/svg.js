@@ -47,7 +47,7 @@ function screenSvg(sheet, look) {
     const height = Math.ceil(from + NOTE * notes.length);
     const line = (y, text, size, more) => label(margin, y, fitted(text, width - 2 * margin, size, SCREEN,
         more['font-weight'] === 'bold'), { 'font-size': size, ...more });
-    const parts = [line(24, `${sheet.model}, ${whereOf(sheet)}`, 16, { 'font-weight': 'bold' }),
+    const parts = [line(24, `${sheet.model ?? 'Weights of a file'}, ${whereOf(sheet)}`, 16, { 'font-weight': 'bold' }),
         line(42, sheet.title, type, { fill: FAINT }),
         ...notes.map((note, i) => line(from + NOTE * i, note, type, { fill: FAINT })), ...picture.parts];
     return { text: textOf(sheet, parts, { width, height, size: [width, height] }, SCREEN), width, height,

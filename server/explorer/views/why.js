@@ -79,7 +79,8 @@ export function Why({ state, change, source, onFault }) {
         ${pair && html`<${WhyChain} pair=${pair} />
         <div class="why-body">
             ${pair.products ? html`<${WhyVectors} pair=${pair} />`
-                : html`<p class="faint">This source gives scores and weights, but not the vectors behind them.</p>`}
+                : html`<p class="faint">${source.lacks
+                    ?? 'This source gives scores and weights, but not the vectors behind them.'}</p>`}
             <${Bars} caption=${line ? html`Row <b>${layer.rowTokens[line.index].label}</b> looks at`
                     : 'What the row looks at'} values=${line?.values ?? null} tokens=${layer.keyTokens}
                 order="largest" scale=${state.scale} marked=${state.key}

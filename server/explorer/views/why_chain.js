@@ -32,8 +32,9 @@ function stagesOf(pair) {
         { name: 'masked', title: 'masked', value: pair.masked, sign: '→', words: maskWords(pair) },
         { name: 'lse', title: 'lse', value: pair.lse, sign: '−',
             words: 'ln Σ exp(masked) over all keys of the row' },
-        { name: 'weight', title: 'weight', value: pair.weight, sign: 'exp =',
-            words: pair.masked === null ? 'a hidden key has none' : 'the share of the row that goes to the key' },
+        { name: 'weight', title: 'weight', value: pair.weight, sign: pair.masked === undefined ? '' : 'exp =',
+            words: pair.masked === null || pair.weight === null ? 'a hidden key has none'
+                : 'the share of the row that goes to the key' },
     ].filter(({ value }) => value !== undefined);
 }
 
