@@ -43,6 +43,8 @@ TEST(axe)
             explorer_open("%s", explorer_views[i].fragment);
             expect_no_violation(explorer_views[i].name);
         }
+        explorer_open("%s", EXPLORER_TEXT "&sort=probe_previous");
+        expect_no_violation("overview, with names of heads");
         explorer_open("%s&form=text", explorer_views[2].fragment);
         expect_no_violation("running text");
     }

@@ -113,14 +113,17 @@ TEST(once)
 TEST(without)
 {
     explorer_begin();
-    explorer_open(EXPLORER_TEXT);
+    explorer_open(EXPLORER_TEXT "&view=head");
     browser_do(&browser, "window.fetched = window.fetch; window.fetch = (path, options) =>"
                          " /probe/.test(options?.body) ? Promise.resolve(new Response("
                          " JSON.stringify({error: 'Not today.', code: 'option', pointer:"
                          " '/probe'}), {status: 400})) : fetched(path, options)");
-    browser_click(&browser, "button[data-find]");
+    browser_do(&browser, "location.hash = '#" EXPLORER_TEXT "&sort=induction'");
     browser_wait(&browser, "/Not today/.test(document.querySelector('.overview-tools "
                            "[role=alert]')?.innerText)");
+    browser_expect(&browser, "!document.querySelector('main [aria-busy=true]')");
+    browser_click(&browser, "button[data-find]");
+    explorer_settle();
     browser_do(&browser, "window.fetch = fetched");
     browser_click(&browser, "button[data-find]");
     browser_wait(&browser, "document.querySelector('.head-finder')");

@@ -24,6 +24,7 @@ TEST(narrow)
         browser_resize(&browser, WIDTHS[w], 640);
         for (int i = 0; i < EXPLORER_VIEWS; i++)
             expect_fits(&explorer_views[i]);
+        expect_fits(&(struct explorer_view){ "names", EXPLORER_TEXT "&sort=probe_previous" });
     }
     browser_resize(&browser, 1280, 800);
     explorer_expect_quiet(NULL);

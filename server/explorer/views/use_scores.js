@@ -10,6 +10,7 @@ const isOfAll = ({ status }) => [undefined, 0, 401, 403].includes(status);
 /* {scores, isFinding, fault, find}: scores is null until they are there. canFind: whether the model takes tokens. */
 export function useScores(model, { sort, canFind }, onFault) {
     const [asked, setAsked] = useState(null);    /* the model whose scores a person asked for */
+    const [attempt, setAttempt] = useState(0);
     const [made, setMade] = useState({ model: null });
     const isWanted = canFind && (asked === model || SCORES.some(({ name }) => name === sort));
     const scores = canFind ? knownScores(model) : null;
@@ -21,15 +22,15 @@ export function useScores(model, { sort, canFind }, onFault) {
             if (ending.signal.aborted)
                 return;
             setMade({ model, fault: error });
-            setAsked(null);
             if (isOfAll(error))
                 onFault(error);
         });
         return () => ending.abort();
-    }, [model, isWanted, scores]);
+    }, [model, isWanted, scores, attempt]);
     const fault = made.model === model ? made.fault ?? null : null;
     return { scores, fault, isFinding: isWanted && scores === null && !fault, find: () => {
         setMade({ model: null });
         setAsked(model);
+        setAttempt(attempt + 1);
     } };
 }
