@@ -141,4 +141,29 @@ TEST(without)
     explorer_expect_quiet(NULL);
 }
 
+/* A picture is in the order of the scores, and its notes say the names. */
+TEST(exported)
+{
+    explorer_begin();
+    explorer_open(EXPLORER_TEXT);
+    browser_expect(
+        &browser,
+        "Promise.all(['data/open', 'data/find_heads', 'save/sheet', 'data/state'].map((name) =>"
+        "  import(`/explorer/${name}.js`))).then(async ([{openSource}, {findHeads},"
+        "  {gatherSheet}, {INITIAL}]) => {"
+        "  const {models} = await (await fetch('v1/models')).json();"
+        "  const state = {...INITIAL, model: 'stories260K', text: 'Once upon a time'};"
+        "  const source = await openSource({state, models});"
+        "  const plain = await gatherSheet(state, source, null);"
+        "  const scores = await findHeads('stories260K');"
+        "  const sheet = await gatherSheet({...state, sort: 'probe_previous'}, source, null);"
+        "  source.close();"
+        "  return !/Named/.test(plain.notes) && sheet.panels[0].short === 'L3 H6'"
+        "    && sheet.notes.some((note) => note.includes('by Previous, probe'))"
+        "    && sheet.notes.some((note) => note.startsWith('Named by the probe: ')"
+        "      && note.includes(`L3 H6 previous token ${"
+        "        scores.get(3).probe_previous[6].toFixed(2)}`)); })");
+    explorer_expect_quiet(NULL);
+}
+
 ALL_TESTS(NULL, explorer_stop);
