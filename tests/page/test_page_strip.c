@@ -2,7 +2,10 @@
  * text, and the heads that are switched off. */
 #include "browser_input.h"
 #include "explorer.h"
+#include "fixture.h"
 #include "test.h"
+#include "traced_families.h"
+#include "traced_model.h"
 
 #define ASKED(FIELDS)                                                                              \
     "fetch('/v1/trace', {method: 'POST', headers: {'Content-Type': 'application/json'}, body: "    \
@@ -67,6 +70,30 @@ TEST(switched_off)
     explorer_settle();
     browser_expect(&browser, SAME(""));
     explorer_expect_quiet(NULL);
+}
+
+/* Ids go on with an id; those of an encoder-decoder do not: they are the encoder's, and what is
+ * predicted is the decoder's. */
+TEST(ids)
+{
+    browser_skip_without();
+    explorer_stop(NULL);
+    directory = daemon_directory_create();
+    traced_model_save(directory);
+    traced_families_save(directory);
+    fixture_serve("--models", directory);
+    explorer_begin();
+    explorer_open("%s", "model=t5&tokens=3,17,9,22,31,8&view=answer");
+    browser_expect(&browser, "document.querySelectorAll('.answer-strip button').length > 0"
+                             " && [...document.querySelectorAll('.answer-strip button')].every("
+                             "    (button) => button.disabled)");
+    explorer_open("%s", "model=llama&tokens=3,17,9");
+    browser_click(&browser, ".answer-strip li:first-child button");
+    browser_wait(&browser, "/^3,17,9,[0-9]+$/.test(new URLSearchParams(location.hash.slice(1))"
+                           ".get('tokens'))");
+    explorer_settle();
+    explorer_expect_quiet(NULL);
+    explorer_stop(NULL);
 }
 
 /* A kept trace that is looked at is renewed; the page asks for minutes, not for half an hour. */

@@ -24,10 +24,12 @@ function replaced(text, start, end, part) {
     return decode(bytes.subarray(0, start)) + part + decode(bytes.subarray(end));
 }
 
-/* The input that goes on with a token: members of the state; null where no text says it. */
+/* The input that goes on with a token: members of the state; null where no text says it. Ids of a state are those of an
+ * encoder, where there is one, and what is predicted is the decoder's. */
 function goneOn({ state, source, prediction, token, kind }) {
     if (state.tokens !== null)
-        return source.predicts === 'masked' ? null : { tokens: [...state.tokens, token.id] };
+        return source.predicts === 'masked' || source.hasDecoder ? null
+            : { tokens: [...state.tokens, token.id] };
     if (state.text === null)
         return null;
     const added = addedText(token, prediction.tokens, kind);
