@@ -73,7 +73,7 @@ TEST(switched_off)
 }
 
 /* Ids go on with an id; those of an encoder-decoder do not: they are the encoder's, and what is
- * predicted is the decoder's. */
+ * predicted is the decoder's. Ids stand apart, as the parts of the prompt do. */
 TEST(ids)
 {
     browser_skip_without();
@@ -84,10 +84,16 @@ TEST(ids)
     fixture_serve("--models", directory);
     explorer_begin();
     explorer_open("%s", "model=t5&tokens=3,17,9,22,31,8&view=answer");
+    browser_expect(&browser,
+                   "[...document.querySelectorAll('.piece')].map((piece) => piece.textContent)"
+                   ".join('') === '3 17 9 22 31 8' && document.querySelectorAll('tr[data-part]')"
+                   ".length === 6");
     browser_expect(&browser, "document.querySelectorAll('.answer-strip button').length > 0"
                              " && [...document.querySelectorAll('.answer-strip button')].every("
                              "    (button) => button.disabled)");
     explorer_open("%s", "model=llama&tokens=3,17,9");
+    browser_expect(&browser,
+                   "/ 3 17 9 *$/.test(` ${document.querySelector('.before').innerText}`)");
     browser_click(&browser, ".answer-strip li:first-child button");
     browser_wait(&browser, "/^3,17,9,[0-9]+$/.test(new URLSearchParams(location.hash.slice(1))"
                            ".get('tokens'))");

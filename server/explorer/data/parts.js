@@ -58,10 +58,11 @@ function runOfLabels(tokens) {
     let text = '';
     const places = [];
     let bytes = 0;
-    tokens.forEach(({ label, special }, at) => {
+    tokens.forEach(({ label, special, isNumber }, at) => {
         if (special)
             return;
-        const written = label.replace(/␣/g, ' ').replace(/⏎/g, '\n').replace(/⇥/g, '\t');
+        const written = (isNumber && text !== '' ? ' ' : '')
+            + label.replace(/␣/g, ' ').replace(/⏎/g, '\n').replace(/⇥/g, '\t');
         places.push({ at, start: bytes });
         text += written;
         bytes += new TextEncoder().encode(written).length;

@@ -1,8 +1,9 @@
 /* tokens.js - tokens as a person reads them.
  *
- * A token is {label, id, special, start, end, sequence, before, reading}: sequence 1 is of the second text of a pair.
- * Its label is the part of the text that it stands for; where no text is known, what its entry in the vocabulary stands
- * for. In running text it is `reading`, as it stands there, after `before`, which is of no token. */
+ * A token is {label, id, special, start, end, sequence, before, reading, isNumber}: sequence 1 is of the second text of
+ * a pair; isNumber where its id is all that is known. Its label is the part of the text that it stands for; where no
+ * text is known, what its entry in the vocabulary stands for. In running text it is `reading`, as it stands there,
+ * after `before`, which is of no token. */
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -125,7 +126,10 @@ function wholeFrom(tokens, i, bytes) {
     return null;
 }
 
-/* {before, reading} of each token of an answer. */
+/* A number where no entry of a vocabulary is known. */
+const isNumber = ({ text }) => (text ?? null) === null;
+
+/* {before, reading} of each token of an answer. Numbers stand apart: 3 and 17 are not 317. */
 function readings(tokens, encoded, byteLevel) {
     const ends = encoded.map(() => 0);           /* where the last token of each text ends */
     const all = [];
@@ -142,7 +146,8 @@ function readings(tokens, encoded, byteLevel) {
         const found = isOfText ? wholeFrom(tokens, all.length, bytes) : null;
         const { before, reading } = found ? readingOf(found.whole) : special || isOfText
             ? { before: '', reading: null } : readingOf(entryReading(token, byteLevel));
-        const gap = isOfText && start > ends[sequence] ? textOf(bytes.subarray(ends[sequence], start)) ?? '' : '';
+        const gap = isOfText && start > ends[sequence] ? textOf(bytes.subarray(ends[sequence], start)) ?? ''
+            : isNumber(token) && all.length > 0 ? ' ' : '';
         all.push({ before: asItStands(gap) + before, reading });
         for (let piece = 1; piece < (found?.count ?? 1); piece++)
             all.push({ before: '', reading: PIECE });
@@ -166,7 +171,8 @@ export function readTokens(tokens, texts) {
         const entry = text ?? String(id);
         const label = whole !== null ? visible(whole) : special ? visible(entry)
             : labelOfEntry(entry, byteLevel || (isPiece && /[^\x00-\x7f]/.test(entry) && isOfBytes(entry)));
-        return { label, id, special, start, end, sequence, before: read[i].before, reading: read[i].reading || label };
+        return { label, id, special, start, end, sequence, before: read[i].before, reading: read[i].reading || label,
+            isNumber: isNumber(token) };
     });
 }
 

@@ -67,7 +67,8 @@ function Before({ source, prediction, isMasked }) {
         return html`<span class="before"><b>${prediction.at?.label ?? `token ${prediction.position}`}</b></span>`;
     const tail = rowTokens.slice(Math.max(0, prediction.position + 1 - TAIL), prediction.position + 1);
     return html`<span class="before">${tail.length <= prediction.position && '…'}
-        ${tail.map(({ label, special }) => (special ? `${label} ` : label.replace(/[␣⏎]/g, ' '))).join('')}</span>`;
+        ${tail.map(({ label, special, isNumber }) => (special || isNumber ? `${label} `
+            : label.replace(/[␣⏎]/g, ' '))).join('')}</span>`;
 }
 
 /* Of several masks the first ones. */

@@ -50,4 +50,4 @@ same('and says which it is', two.map(({ sequence }) => sequence), [0, 0, 0, 1]);
 const ids = (...texts) => readTokens(texts.map((text, id) => ({ id, text })), []);
 same('ids without a text', said(ids('▁Once', '▁upon', '<0x0A>')), ' Once upon⏎\n');
 same('ids of a vocabulary of bytes', said(ids('Once', 'Ġupon', 'ÃŃ', 'Ċ')), 'Once uponí⏎\n');
-same('ids without a vocabulary', said(ids(undefined, undefined)), '01');
+same('ids without a vocabulary', said(ids(undefined, undefined)), '0 1');
