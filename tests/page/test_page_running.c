@@ -144,6 +144,8 @@ TEST(two_texts)
     browser_wait(&browser, "/form=text/.test(location.hash)");
     explorer_settle();
     expect_weights(1, "(at < 5 ? mean(weights.map((head) => head[6][at])) : 0)");
+    browser_expect(&browser, "document.querySelectorAll('.bars tr[data-weight]').length === 5"
+                             " && !document.querySelector('.bars [data-hidden]')");
     explorer_open("model=words&text=the+cat+sat&view=tokens&between=B-B");
     browser_expect(&browser, "!document.querySelector('.between')"
                              " && document.querySelectorAll('.rows .token').length === 5");

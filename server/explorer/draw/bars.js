@@ -30,20 +30,20 @@ function Bar({ at, token, value, most, scale, isMarked, pairOf, onPick }) {
 
 /**
  * A table of weights, as bars up to the largest of them. values: one for each of tokens, NaN where the pair may not be
- * seen, or null while they load; order: 'text' | 'largest';
- * marked: the place of the fixed token; pairOf(place) -> {row, key}; onPick(place).
+ * seen, or null while they load; count: how many of the tokens are asked about; order: 'text' | 'largest'; marked: the
+ * place of the fixed token; pairOf(place) -> {row, key}; onPick(place).
  */
-export function Bars({ caption, values, tokens, order, scale, marked, pairOf, onPick }) {
+export function Bars({ caption, values, tokens, count = tokens.length, order, scale, marked, pairOf, onPick }) {
     const inOrder = order === 'text' && tokens.length <= IN_ORDER_MAX;
     const places = !values ? []
         : inOrder ? seenPlaces(values) : largestOf(values, LARGEST_SHOWN);
-    const hidden = values ? values.length - seenPlaces(values).length : 0;
+    const hidden = values ? count - seenPlaces(values).length : 0;
     const most = values && largestOf(values, 1).map((at) => values[at])[0] || 1;
     return html`
         <div class="bars">
             <table>
-                <caption>${caption}${!inOrder && tokens.length - hidden > LARGEST_SHOWN
-                    && html`<small> (the ${LARGEST_SHOWN} largest of ${tokens.length - hidden})</small>`}
+                <caption>${caption}${!inOrder && count - hidden > LARGEST_SHOWN
+                    && html`<small> (the ${LARGEST_SHOWN} largest of ${count - hidden})</small>`}
                     ${hidden > 0 && html`<small data-hidden=${hidden}> (${hidden} may not be seen)</small>`}</caption>
                 <tbody>${places.map((at) => html`<${Bar} key=${at} at=${at} token=${tokens[at]}
                     value=${values[at]} most=${most} scale=${scale} isMarked=${at === marked} pairOf=${pairOf}

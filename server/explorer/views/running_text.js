@@ -151,8 +151,9 @@ export function RunningText({ source, layer, heads, state, change, fixed, onFaul
                 : html`<h3>Looks</h3>${text('row', side === 'key', 'Tokens that look')}
                     <h3>Is looked at</h3>${text('key', side === 'row', 'Tokens that are looked at')}`}</div>
             <${Bars} caption=${side === 'row' ? html`<b>${label}</b> looks at` : html`Who looks at <b>${label}</b>`}
-                values=${made?.values ?? null}
-                tokens=${tokens[other]} order="largest" scale=${state.scale} marked=${null}
+                values=${made?.values ?? null} tokens=${tokens[other]}
+                count=${parts[`${other}s`][1] - parts[`${other}s`][0]} order="largest" scale=${state.scale}
+                marked=${null}
                 pairOf=${(place) => ({ [side]: index, [other]: place })}
                 onPick=${(place) => goTo(box.current, place)} />
         </div>
