@@ -37,9 +37,10 @@ const counts = {
         : undefined),
     write: (value) => value.join(','),
 };
-const heads = {                                  /* [[4, 2], [4, 3]], of layers, as "4.2,4.3" */
+const heads = {                                  /* [[4, 2], [4, 3]], of layers, as "4.2,4.3", each once */
     read: (value) => (/^\d{1,9}\.\d{1,9}(,\d{1,9}\.\d{1,9})*$/.test(value)
-        ? value.split(',').map((one) => one.split('.').map(Number)) : undefined),
+        ? [...new Map(value.split(',').map((one) => one.split('.').map(Number)).map((one) => [one.join('.'), one]))
+            .values()] : undefined),
     write: (value) => value.map((one) => one.join('.')).join(','),
 };
 const range = {

@@ -40,6 +40,7 @@ for (const bad of [
     'view=none&heads=,&tokens=1,,2&form=3&over=&between=A-C',
     '__proto__=3&constructor=1&other.__proto__=1&toString=2', '%', '%zz&=&&&'])
     same(bad, readAddress(`#${bad}`), INITIAL);
+same('a head that is off twice', readAddress('#off=4.4,3.1,4.4,04.4').off, [[4, 4], [3, 1]]);
 
 /* The browser that a store writes to, as a list of what was written. */
 const written = [];
