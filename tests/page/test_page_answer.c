@@ -230,6 +230,15 @@ TEST(token)
     explorer_expect_quiet(FAULTS);
 }
 
+/* A link with a place that the text does not have shows the answer at its end. */
+TEST(place)
+{
+    open_with("&position=34");
+    browser_expect(&browser, "document.querySelector('.answer-value').dataset.position === '33'"
+                             " && !document.querySelector('.fault')");
+    explorer_expect_quiet(NULL);
+}
+
 /* Holds requests for effects in the page until they are aborted. */
 static void hold_effects(void)
 {

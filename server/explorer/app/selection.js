@@ -9,6 +9,7 @@ function windowIn(range, count) {
 /* The members of state that a source asks to be otherwise; {} where all fits. */
 export function selectionFor(state, source) {
     const layer = source.layers.find((one) => one.layer === state.layer) ?? source.layers[0];
+    const answering = source.layers.find(({ kind }) => kind === 'cross') ?? source.layers.at(-1);
     const fitting = {
         layer: layer.layer,
         head: inside(state.head, layer.heads) ?? 0,
@@ -18,6 +19,7 @@ export function selectionFor(state, source) {
         keys: windowIn(state.keys, layer.keys),
         lineRows: windowIn(state.lineRows, layer.rows),
         lineKeys: windowIn(state.lineKeys, layer.keys),
+        position: inside(state.position ?? null, answering.rows),
         heads: state.heads?.every((head) => head < layer.heads) ? state.heads : null,
     };
     return Object.fromEntries(Object.entries(fitting).filter(([name, value]) => state[name] !== value));
