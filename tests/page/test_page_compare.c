@@ -80,6 +80,22 @@ TEST(shapes)
     explorer_expect_quiet(NULL);
 }
 
+/* Heads that are off are off on both sides, also where the second one has another text. */
+TEST(off)
+{
+    explorer_begin();
+    explorer_open(EXPLORER_TEXT "&view=compare&off=1.2");
+    browser_do(&browser,
+               "window.bodies = []; const ask = window.fetch; window.fetch = (path, options) => {"
+               "  if (/trace$/.test(path)) bodies.push(JSON.parse(options.body));"
+               "  return ask(path, options); }; location.hash += '&other.text=One+day'");
+    browser_wait(&browser, "bodies.length === 1");
+    explorer_settle();
+    browser_expect(&browser, "bodies[0].text === 'One day' && JSON.stringify(bodies[0].edits) ==="
+                             " '[{\"layers\":[1],\"heads\":[2],\"scale\":0}]'");
+    explorer_expect_quiet(NULL);
+}
+
 /* Where nothing is chosen yet the next head stands beside the first; heads change sides. */
 TEST(sides)
 {

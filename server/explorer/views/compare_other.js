@@ -12,12 +12,13 @@ export function otherFor(layer, head, layers) {
 }
 
 /** What the second side looks at, as openOther takes it; null: what the first one looks at. Another
- * text stands alone; another model gets all texts of the first side. */
-export function otherInput({ model, text, pair, decoderText, tokens, other }) {
+ * text stands alone, without the heads that are off; another model gets all texts of the first side, and its own heads
+ * are on. */
+export function otherInput({ model, text, pair, decoderText, tokens, off, other }) {
     if (!other || (other.model === null && other.text === null))
         return null;
     const texts = other.text === null ? { text, pair, decoderText, tokens } : { text: other.text };
-    return { model: other.model ?? model, ...texts };
+    return { model: other.model ?? model, ...texts, ...((other.model ?? model) === model ? { off } : {}) };
 }
 
 const isEmpty = (input) => input.text === null && !input.tokens;
