@@ -30,6 +30,21 @@ TEST(narrow)
     explorer_expect_quiet(NULL);
 }
 
+/* A word of 400 letters, as an address or a key has, makes no view wider than the screen. */
+TEST(long_word)
+{
+    explorer_begin();
+    char fragment[600], word[401];
+    memset(word, 'W', 400);
+    word[400] = '\0';
+    for (int i = 0; i < EXPLORER_VIEWS; i++) {
+        snprintf(fragment, sizeof fragment, "model=stories260K&view=%s&text=%s",
+                 explorer_views[i].name, word);
+        expect_fits(&(struct explorer_view){ explorer_views[i].name, fragment });
+    }
+    explorer_expect_quiet(NULL);
+}
+
 /* Chromium's own measure calls 0.1 good. A line of text above the view that comes late is 0.02,
  * with wide letters, as of DejaVu, 0.03. */
 #define MOVED_MOST "0.05"
