@@ -45,6 +45,21 @@ TEST(long_word)
     explorer_expect_quiet(NULL);
 }
 
+/* The tab of the view that is shown is seen, also where all tabs are wider than the screen. */
+TEST(chosen_tab)
+{
+    explorer_begin();
+    browser_resize(&browser, 320, 640);
+    for (int i = 0; i < EXPLORER_VIEWS; i++) {
+        explorer_open("%s", explorer_views[i].fragment);
+        browser_expect(&browser, "(() => { const {left, right} = document.querySelector("
+                                 "  '.tabs [aria-current]').getBoundingClientRect();"
+                                 "  return left >= 0 && right <= innerWidth; })()");
+    }
+    browser_resize(&browser, 1280, 800);
+    explorer_expect_quiet(NULL);
+}
+
 /* Chromium's own measure calls 0.1 good. A line of text above the view that comes late is 0.02,
  * with wide letters, as of DejaVu, 0.03. */
 #define MOVED_MOST "0.05"

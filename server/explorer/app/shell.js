@@ -43,7 +43,18 @@ function useFirstLook(models, state, change, file) {
     return first !== null;
 }
 
+/* On a phone the tabs are wider than the screen: the chosen one is seen. */
+function useChosenSeen(tabs, view) {
+    useLayoutEffect(() => {
+        const { left, right } = tabs.current.getBoundingClientRect();
+        const tab = tabs.current.querySelector('[aria-current]').getBoundingClientRect();
+        tabs.current.scrollLeft += Math.min(0, tab.left - left) + Math.max(0, tab.right - right);
+    }, [view]);
+}
+
 function Tabs({ state, change }) {
+    const tabs = useRef(null);
+    useChosenSeen(tabs, state.view);
     const go = (event, name) => {
         if (event.ctrlKey || event.metaKey || event.shiftKey)
             return;
@@ -51,7 +62,7 @@ function Tabs({ state, change }) {
         change({ view: name });
     };
     return html`
-        <nav class="tabs" aria-label="Views">
+        <nav class="tabs" aria-label="Views" ref=${tabs}>
             ${VIEWS.map(({ name, title }) => html`
                 <a href=${writeAddress({ ...state, view: name }) || '#'} data-view=${name}
                     aria-current=${viewOf(state.view).name === name ? 'page' : undefined}
