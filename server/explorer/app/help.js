@@ -8,6 +8,7 @@ const KEYS = [
         ['/', 'to the text'],
         ['Enter, Ctrl+Enter', 'in the text: show it'],
         ['Shift+Enter', 'in the text: a new line'],
+        ['p', 'class mode on and off: all larger, for a projector; Esc leaves it'],
         ['u', 'the head that was switched off last is on again'],
         ['Esc', 'closes what is open; cancels what is computed'],
     ]],

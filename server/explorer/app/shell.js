@@ -12,6 +12,7 @@ import { Help } from './help.js';
 import { useModels, useOther, useSource, useStore, useVersion } from './hooks.js';
 import { FIRST_TEXT, InputForm, OF_MODEL } from './input_form.js';
 import { firstModel, inputWords, isServed, parameterCount, takes } from './model_words.js';
+import { PresentSwitch, usePresent } from './present.js';
 import { selectionFor } from './selection.js';
 import { VIEWS, viewOf } from './views.js';
 import { AnswerStrip } from '../views/answer_strip.js';
@@ -224,6 +225,7 @@ export function Shell({ store }) {
     const [hasKeys, setHasKeys] = useState(true);
     const { name, title, View } = viewOf(state.view);
     useTop(name);
+    usePresent(state, change, hasKeys);
     useEffect(() => {
         document.title = source ? `${title}: ${source.title}` : 'attnd explorer';
     }, [title, source]);
@@ -237,6 +239,7 @@ export function Shell({ store }) {
         <div class="bar">
             <${Tabs} state=${state} change=${change} />
             <p class="status faint" role="status">${statusWords(frame)}</p>
+            <${PresentSwitch} isOn=${state.present} change=${change} />
             ${source && html`<${Export} view=${{ state: shown, source, openOther }} onFault=${onFault} />`}
         </div>
         <main data-view=${name} aria-busy=${frame.isOpening}>

@@ -31,13 +31,13 @@ const HELP = 'Arrow keys move from cell to cell, Home and End along the row, Pag
     + 'pan, 0 shows all.';
 
 /**
- * A map. store: a TileStore; rowTokens, keyTokens: [{label}]; rows, keys: the window, [a, b] or
- * null; onWindow({rows, keys}) once the hand rests; selected: {row, key}, each a number or null,
- * onSelect({row, key}); hover: {row, key} | null, onHover; scale, palette, range: the weight of
- * the last colour, null while it is not known; label: what the map is, in words; unit: what stands
- * at a row, token where it is absent. NaN is the weight of a pair that may not be seen. Optional:
- * link of createLink(); weightOf(row, key) -> exact weight | null; onFault(ApiFault | null) where
- * tiles do not come; children stand beside the buttons below it.
+ * A map. store: a TileStore; rowTokens, keyTokens: [{label}]; rows, keys: the window, [a, b] or null;
+ * onWindow({rows, keys}) once the hand rests; selected: {row, key}, each a number or null, onSelect({row, key});
+ * hover: {row, key} | null, onHover; scale, palette, range: the weight of the last colour, null while it is not
+ * known; label: what the map is, in words; unit: what stands at a row, token where it is absent; hasDigits: large
+ * cells have their weight in them. NaN is the weight of a pair that may not be seen. Optional: link of createLink();
+ * weightOf(row, key) -> exact weight | null; onFault(ApiFault | null) where tiles do not come; children stand beside
+ * the buttons below it.
  */
 export function MapCanvas(props) {
     const canvas = useRef(null);

@@ -1,4 +1,5 @@
 /* map_gestures.js - pointer, wheel and keys on a map, said as what a person wants. */
+import { enlargedBy } from './zoom.js';
 
 const CLICK_MOVE_MAX = 4;
 const WHEEL_STEP = 0.0018;
@@ -130,7 +131,8 @@ function listenToKeys(canvas, wants) {
 export function listenToGestures(canvas, wants) {
     const placeOf = (event) => {
         const box = canvas.getBoundingClientRect();
-        return { x: event.clientX - box.left, y: event.clientY - box.top };
+        const zoom = enlargedBy(canvas);
+        return { x: (event.clientX - box.left) / zoom, y: (event.clientY - box.top) / zoom };
     };
     listenToPointers(canvas, wants, placeOf);
     listenToKeys(canvas, wants);

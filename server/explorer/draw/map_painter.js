@@ -5,6 +5,7 @@
 import { drawAxis } from './axis.js';
 import { paintCells } from './colours.js';
 import { hatchOf } from './hatch.js';
+import { drawDigits } from './map_digits.js';
 import { seenOf } from './window.js';
 
 const COLOUR_MS_MAX = 6;
@@ -180,7 +181,7 @@ function clipped(context, { left, top }, { width, height }, over, draw) {
 
 /**
  * Draws a frame: {size, ratio, margins, plot, view, map, tiles, look, tokens: {rows, keys}, titles:
- * {rows, keys}, hover, selected, theme}, sizes in CSS pixels, ratio device pixels in one of them;
+ * {rows, keys}, hover, selected, theme, hasDigits}, sizes in CSS pixels, ratio device pixels in one of them;
  * titles are lists, the longest text first; margins.labels is what labels of tokens take of them. Gives whether another
  * frame is needed because tiles are left without colours.
  */
@@ -202,6 +203,8 @@ export function paintFrame(context, frame) {
         context.fillRect(0, 0, shown.width, shown.height);
         isLeft = drawTiles(context, drawn);
         drawGrid(context, drawn);
+        if (frame.hasDigits)
+            drawDigits(context, drawn);
     });
     clipped(context, margins, shown, MARK_OVER, () => drawMarks(context, drawn));
     drawAxes(context, { ...drawn, shown });

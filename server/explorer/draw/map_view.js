@@ -6,6 +6,7 @@ import { onThemeChange, themeOf } from './theme.js';
 import {
     cellAt, isWhole, panView, revealCell, seenOf, viewOf, wholeView, windowOf, zoomView,
 } from './window.js';
+import { enlargedBy } from './zoom.js';
 
 const SETTLE_MS = 250;
 const AXIS_SHARE = 0.3; /* of the canvas, at most */
@@ -68,7 +69,8 @@ export class MapView {
         }
         if (before?.store !== props.store)
             props.store.onChange = () => this.#take(props.store);
-        if (before?.rowTokens !== props.rowTokens || before?.keyTokens !== props.keyTokens)
+        if (before?.rowTokens !== props.rowTokens || before?.keyTokens !== props.keyTokens
+            || before?.hasDigits !== props.hasDigits)
             this.#layOut();
         const asked = { rows: props.rows ?? null, keys: props.keys ?? null };
         if (!isSame(asked, this.#window)) {
@@ -94,10 +96,11 @@ export class MapView {
 
     #resize() {
         const box = this.#canvas.getBoundingClientRect();
-        const ratio = window.devicePixelRatio || 1;
-        this.#size = { width: box.width, height: box.height, ratio };
-        this.#canvas.width = Math.max(1, Math.round(box.width * ratio));
-        this.#canvas.height = Math.max(1, Math.round(box.height * ratio));
+        const zoom = enlargedBy(this.#canvas);
+        const ratio = (window.devicePixelRatio || 1) * zoom;
+        this.#size = { width: box.width / zoom, height: box.height / zoom, ratio };
+        this.#canvas.width = Math.max(1, Math.round(this.#size.width * ratio));
+        this.#canvas.height = Math.max(1, Math.round(this.#size.height * ratio));
         this.#layOut();
         this.paint();
     }
@@ -115,7 +118,7 @@ export class MapView {
         const context = this.#canvas.getContext('2d');
         this.#theme ??= themeOf(this.#canvas, TEXT_SIZE);
         context.font = this.#theme.font;
-        const { rowTokens, keyTokens } = this.#props;
+        const { rowTokens, keyTokens, hasDigits } = this.#props;
         const left = axisWidth(context, rowTokens, height * MAP_SHARE / rowTokens.length,
             Math.min(LEFT_MAX, AXIS_SHARE * width));
         const top = axisWidth(context, keyTokens, width * MAP_SHARE / keyTokens.length,
@@ -124,7 +127,7 @@ export class MapView {
             margins: { left: left + TITLE_SIZE, top: top + TITLE_SIZE, labels: { left, top },
                 flatFrom: Math.max(48, top) },
             plot: { width: Math.max(1, width - left - TITLE_SIZE - EDGE),
-                height: Math.max(1, height - top - TITLE_SIZE - EDGE) },
+                height: Math.max(1, height - top - TITLE_SIZE - EDGE), isWide: hasDigits },
         };
         this.#view = viewOf(this.#window, this.#map, this.#place.plot);
     }
@@ -140,7 +143,8 @@ export class MapView {
         if (!this.#props || !this.#view)
             return;
         this.#theme ??= themeOf(this.#canvas, TEXT_SIZE);
-        const { store, scale, palette, range, rowTokens, keyTokens, hover, selected, unit } = this.#props;
+        const { store, scale, palette, range, rowTokens, keyTokens, hover, selected, unit,
+            hasDigits } = this.#props;
         const { isDark } = this.#theme;
         const { margins, plot } = this.#place;
         const { ratio } = this.#size;
@@ -155,7 +159,7 @@ export class MapView {
             size: this.#size, ratio, margins, plot, view: this.#view, map: this.#map,
             tiles: range === null ? [] : tiles, look: { scale, palette, range, isDark },
             titles: titlesOf(unit), tokens: { rows: rowTokens, keys: keyTokens },
-            hover: hover ?? null, selected: selected ?? null, theme: this.#theme,
+            hover: hover ?? null, selected: selected ?? null, theme: this.#theme, hasDigits,
         });
         this.#tellPlace();
         this.#canvas.style.touchAction = isWhole(this.#view, this.#map, plot) ? 'pan-y' : 'none';

@@ -4,23 +4,25 @@
  * and the height of a row and the width of a key in CSS pixels. A plot is {width, height} in CSS
  * pixels, a map {rows, keys} in tokens. A window is {rows: [a, b] | null, keys: [a, b] | null},
  * whole tokens; null means all. Cells are square, unless a map is so thin that a side of it would
- * be under SIDE_MIN. */
+ * be under SIDE_MIN, or the plot isWide: then they are as wide as there is room for digits in them. */
 
 const CELL_MAX = 56;
 const ZOOMED_CELL_MAX = 96; /* or so that TOKENS_MIN fit */
 const TOKENS_MIN = 4;
 const SIDE_MIN = 96;
+const WIDE = 2.2; /* times the height */
 
 const clamp = (value, least, most) => Math.min(Math.max(value, least), most);
 
 /** The view that shows the whole map. */
 export function wholeView(map, plot) {
     const square = Math.min(plot.width / map.keys, plot.height / map.rows, CELL_MAX);
+    const wide = plot.isWide ? Math.min(plot.width / map.keys, WIDE * square) : 0;
     const side = (count, space) => Math.max(square, Math.min(SIDE_MIN, space) / count);
     return {
         row: 0, key: 0,
         height: Math.min(side(map.rows, plot.height), CELL_MAX),
-        width: Math.min(side(map.keys, plot.width), CELL_MAX),
+        width: Math.min(Math.max(wide, side(map.keys, plot.width)), CELL_MAX),
     };
 }
 

@@ -97,7 +97,7 @@ export function Head({ state, change, source, onFault, hasKeys = true }) {
                     rows=${state.rows} keys=${state.keys} onWindow=${change}
                     selected=${{ row: state.row, key: state.key }} onSelect=${change}
                     hover=${hover} onHover=${setHover} scale=${state.scale} palette=${state.palette}
-                    range=${range.value} unit=${unitOf(source, layer)}
+                    range=${range.value} unit=${unitOf(source, layer)} hasDigits=${state.present}
                     label=${`Weights of layer ${layerTitle(source, layer)}, head ${head}: `
                         + `${layer.rows} rows down, ${layer.keys} keys across`}
                     weightOf=${weightOf} onFault=${onFault}>

@@ -2,6 +2,7 @@
  * heads do; the same as a table of numbers. */
 import { plural } from '../data/words.js';
 import { rangeOf } from '../draw/range.js';
+import { enlargedBy } from '../draw/zoom.js';
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from '../vendor/html.js';
 import { LookControls } from './head_controls.js';
 import { SCORES, withScores } from './head_scores.js';
@@ -45,7 +46,8 @@ function sizesIn(width, height, layers) {
 function useSizes(ref, layers) {
     const [sizes, setSizes] = useState({ side: null, left: 0 });
     useLayoutEffect(() => {
-        const measure = () => setSizes(sizesIn(ref.current.clientWidth, window.innerHeight, layers));
+        const measure = () => setSizes(sizesIn(ref.current.clientWidth,
+            window.innerHeight / enlargedBy(ref.current), layers));
         measure();
         window.addEventListener('resize', measure);
         return () => window.removeEventListener('resize', measure);
