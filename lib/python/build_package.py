@@ -17,7 +17,7 @@ import zipfile
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 # In this order each module uses names of those before it alone.
 MODULES = ["tensors", "autograd", "attention", "weight_map", "cache", "answers", "fields", "sessions", "client",
-           "__init__"]
+           "shown", "__init__"]
 
 
 def source(module):

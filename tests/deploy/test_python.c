@@ -257,6 +257,9 @@ TEST(client)
              daemon.port);
     run(command);
     snprintf(command, sizeof command,
+             "/usr/bin/python3 tests/deploy/python/show.py http://127.0.0.1:%d 2>&1", daemon.port);
+    run(command);
+    snprintf(command, sizeof command,
              "/usr/bin/python3 tests/deploy/python/page.py http://127.0.0.1:%d "
              "lib/python/README.md $(grep -l '^```python$' examples/*.md examples/*/*.md) 2>&1",
              daemon.port);

@@ -4,6 +4,7 @@
                     CPU tensors of others (torch; whatever has __dlpack__) where they lie; needs libattn.so.1
     attnd.Client    the daemon's HTTP API: attention, batches, traces, tokens, sessions, models; tensors go as bytes
     attnd.WeightMap weights that draw themselves in a notebook
+    attnd.show()    weights of any model in the daemon's page: in a notebook, or as one HTML file that works offline
     attnd.attention_interface()    an attention function for transformers that also gives the weights
 
 Arrays are [batch, heads, length, head_dim] as in torch; fewer dimensions lack those in front.
@@ -16,13 +17,15 @@ from .answers import Forbidden, Gone, NotFound, Overloaded, StorageFailed, TooLa
 from .cache import Cache
 from .client import Client
 from .sessions import KeptTrace, Session
+from .shown import Shown, show
 
 __version__ = "0.1.0"
 __all__ = ["Answer", "AttndError", "BadRequest", "Cache", "Client", "Conflict", "ConnectionFailed", "DeadlineExceeded",
            "Forbidden", "Gone", "KeptTrace", "Local", "NotFound", "Overloaded", "SAFETENSORS", "Session",
-           "StorageFailed", "TooLarge", "Unauthorized", "Unavailable", "WeightMap", "attention_interface", "local"]
+           "Shown", "StorageFailed", "TooLarge", "Unauthorized", "Unavailable", "WeightMap", "attention_interface",
+           "local", "show"]
 
 # All are attnd's, wherever they are written: so a pickle of one leads to the other form of this module, too.
 for _name in __all__:
-    if isinstance(globals()[_name], type) or _name == "attention_interface":
+    if isinstance(globals()[_name], type) or _name in ("attention_interface", "show"):
         globals()[_name].__module__ = "attnd"

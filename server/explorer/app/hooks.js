@@ -2,7 +2,7 @@
  * one to compare it with. */
 import { useCallback, useEffect, useRef, useState } from '../vendor/html.js';
 import { getJson } from '../data/api.js';
-import { openSource } from '../data/open.js';
+import { inlineFile, openSource } from '../data/open.js';
 import { followProgress } from '../data/progress.js';
 
 /* The state of a store, and its change. */
@@ -19,6 +19,8 @@ export function useStore(store) {
 function useAnswer(path, attempt, onFault) {
     const [answer, setAnswer] = useState(null);
     useEffect(() => {
+        if (inlineFile)
+            return undefined;
         const ending = new AbortController();
         getJson(path, ending.signal).then(setAnswer, (error) => error.name === 'AbortError' || onFault(error));
         return () => ending.abort();
@@ -26,9 +28,11 @@ function useAnswer(path, attempt, onFault) {
     return answer;
 }
 
-/* The served models; null until they are known. */
+const NO_MODELS = [];
+
+/* The served models; null until they are known, and none where the page has its weights with it. */
 export function useModels(attempt, onFault) {
-    return useAnswer('v1/models', attempt, onFault)?.models ?? null;
+    return useAnswer('v1/models', attempt, onFault)?.models ?? (inlineFile ? NO_MODELS : null);
 }
 
 /* The daemon's version; null where it is not known, as without a key. */
@@ -47,7 +51,7 @@ export function useSource({ state, file, options, models, attempt, onFault }) {
     const [made, setMade] = useState(NOTHING);
     const cancel = useRef(() => {});
     const hasInput = file !== null || state.text !== null || state.tokens !== null;
-    const isReady = models !== null && state.model !== null && hasInput;
+    const isReady = models !== null && (state.model !== null || inlineFile) && hasInput;
     const input = isReady ? JSON.stringify([inputKey(state), options, attempt]) : null;
     useEffect(() => {
         if (!isReady) {

@@ -1,6 +1,6 @@
 /* shell.js - the frame around the views: what is looked at, which view, progress, and faults. */
 import { html, useCallback, useEffect, useLayoutEffect, useRef, useState } from '../vendor/html.js';
-import { isPicture } from '../data/open.js';
+import { inlineFile, isPicture } from '../data/open.js';
 import { writeAddress } from '../data/state.js';
 import { plural } from '../data/words.js';
 import { useKeys } from '../draw/keys.js';
@@ -97,6 +97,8 @@ function statusWords({ models, state, file, fault, source, isOpening, isCancelle
 function Invitation({ models, model }) {
     if (models === null)
         return null;
+    if (inlineFile)
+        return html`<p class="invitation">Open a file with weights, or drop one on the page.</p>`;
     if (models.length === 0)
         return html`<p class="invitation">No model is served. Start the daemon with <code>--models DIR</code>, and a
             published checkpoint in that folder.</p>`;
@@ -116,7 +118,7 @@ function Footer({ version, isWaiting, onHelp }) {
     return html`
         <footer class=${isWaiting ? 'waiting' : ''}>
             <span>attnd${version && ` ${version}`}</span>
-            <a href="openapi.json">API description</a>
+            ${!inlineFile && html`<a href="openapi.json">API description</a>`}
             <button class="link" onClick=${onHelp}>Keyboard shortcuts</button>
             <span class="faint">A weight says where a head looks, not why the model answers.</span>
         </footer>`;
@@ -127,7 +129,7 @@ function useFrame(store) {
     const [state, change] = useStore(store);
     const [fault, setFault] = useState(null);
     const [attempt, setAttempt] = useState(0);
-    const [file, setFile] = useState(null);
+    const [file, setFile] = useState(inlineFile);
     const [options, setOptions] = useState({});
     const onFault = useCallback((error) => error?.name === 'AbortError' || setFault(error), []);
     const models = useModels(attempt, onFault);

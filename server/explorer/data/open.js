@@ -14,6 +14,20 @@ export function isPicture(file) {
     return file.type.startsWith('image/') || /\.(png|jpe?g|webp|gif|bmp|avif)$/i.test(file.name);
 }
 
+function readInline(place) {
+    const text = atob(place.textContent.trim());
+    const bytes = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++)
+        bytes[i] = text.charCodeAt(i);
+    return new File([bytes], place.dataset.name);
+}
+
+const inline = globalThis.document?.getElementById('weights') ?? null;
+
+/* The weights that lie in the page itself, in base64, as attnd.show() of Python puts them there for a notebook or a
+ * file: no daemon is there then, and none is asked. A File, or null on a page that a daemon sends. */
+export const inlineFile = inline && readInline(inline);
+
 const namesOf = (models) => models.map(({ name }) => `'${name}'`).join(', ');
 
 function modelOf(models, name) {

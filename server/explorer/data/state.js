@@ -139,7 +139,12 @@ function createWriter(win) {
     let last = -Infinity;
     const write = (method, address) => {
         last = Date.now();
-        win.history[method](null, '', address || win.location.pathname + win.location.search);
+        try {
+            win.history[method](null, '', address || win.location.pathname + win.location.search);
+        } catch (error) {
+            if (error.name !== 'SecurityError')  /* a frame without an address, as in a notebook */
+                throw error;
+        }
     };
     const drop = () => {
         clearTimeout(waiting?.timer);

@@ -59,6 +59,8 @@ function InputFields({ state, models, onOther }) {
         event.preventDefault();
         onOther({ text: typed === state.text ? null : typed });
     };
+    if (names.length === 0)
+        return null;
     return html`<form class="compare-input" onSubmit=${look}>
         <label class="chooser">Model
             <select value=${model ?? state.model} onChange=${(event) => onOther({

@@ -36,4 +36,11 @@ for kv_len in (torch.tensor(2), torch.tensor([2, 1, 2])):
                           client.attention(rows, kv_len=kv_len.tolist()).context)
 assert np.array_equal(client.attention(torch.arange(6).reshape(2, 3)).context,
                       client.attention(np.arange(6).reshape(2, 3)).context)
+
+# attnd.show() takes what transformers answer, of any dtype and with a gradient, as the same numbers of numpy.
+weights = torch.softmax(torch.randn(3, 1, 2, 4, 4), -1)
+for dtype in (torch.float32, torch.bfloat16, torch.float16):
+    layers = [layer.to(dtype).requires_grad_() for layer in weights]
+    assert attnd.show(tuple(layers), "abcd", client).html == attnd.show(
+        [layer.detach().float().numpy() for layer in layers], "abcd", client).html
 print("ok")
