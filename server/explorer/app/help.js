@@ -48,6 +48,7 @@ const TERMS = [
 
 const VIEWS = [
     ['Overview', 'all heads as small maps, or as a table; in order of what they do, or only some'],
+    ['Answer', 'what a predicted token rests on: parts of the prompt, heads and layers, taken away one by one'],
     ['One head', 'its map: what each token looks at, and who looks at it'],
     ['Tokens', 'the same as lines between tokens, the heads of a layer in colours'],
     ['Why', 'one weight, from query and key on, stage by stage'],
