@@ -212,8 +212,7 @@ static bool read_keep(const struct exchange *exchange, int64_t *keep_ns, struct 
     char value[QUERY_PARAM_BYTES] = "";
     if (!exchange_check_query(exchange, NAMES, 1, fault))
         return false;
-    if (exchange_query(exchange, "keep", value, sizeof value)
-        && trace_keep_time(value, keep_ns))
+    if (exchange_query(exchange, "keep", value, sizeof value) && trace_keep_time(value, keep_ns))
         return true;
     return fault_set(fault, FAULT_OPTION,
                      "keep is '%.40s'; expected a time above 0 and of at most 24h: ?keep=5m",
