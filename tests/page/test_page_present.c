@@ -122,4 +122,52 @@ TEST(pointer)
     browser_wait(&browser, "/row=5/.test(location.hash) && /key=2/.test(location.hash)");
 }
 
+#define STEPS "&view=why&layer=1&head=4&row=3&key=2&step=1"
+#define STEP(name)                                                                                 \
+    "document.querySelector('.steps')?.dataset.step === '" name "' && !document.querySelector("    \
+    "'.steps').matches('[aria-busy=true]')"
+#define NUMBERS(name)                                                                              \
+    "JSON.stringify([...document.querySelectorAll('.steps td[data-name=" name "]')].map("          \
+    "({dataset}) => dataset.value))"
+
+/* Each step of a row has the numbers of the API, for the keys that it may see and for those that it
+ * may not; keys and buttons go forward and back, and to the next row. */
+TEST(steps)
+{
+    explorer_begin();
+    explorer_open("%s", EXPLORER_TEXT STEPS);
+    browser_wait(&browser, STEP("query"));
+    browser_do(&browser, "window.pairs = fetch(`v1/traces/${seen.asked.join(' ').match(/[0-9a-f]"
+                         "{32}/)[0]}/pairs?layer=1&head=4&row=3&keys=0,1,2,3,4,5,6`)"
+                         ".then((answer) => answer.json()).then((answer) => window.pairs = answer);"
+                         "return window.pairs;");
+    browser_keys(&browser, KEY_RIGHT);
+    browser_wait(&browser, STEP("key") " && /step=2/.test(location.hash)");
+    browser_keys(&browser, " ");
+    browser_wait(&browser, STEP("sum"));
+    browser_expect(&browser, NUMBERS("sum") " === JSON.stringify(pairs.keys.map(({products}) =>"
+                                            " String(products.reduce((a, b) => a + b, 0))))");
+    static const char *const NAMES[] = { "score", "masked", "exp", "weight", "context" };
+    for (int i = 0; i < 5; i++) {
+        browser_keys(&browser, KEY_RIGHT);
+        browser_wait(&browser, "document.querySelector('.steps').dataset.step === '%s'", NAMES[i]);
+    }
+    explorer_settle();
+    browser_expect(&browser, "['score', 'masked', 'weight'].every((name) => JSON.stringify([..."
+                             "document.querySelectorAll(`.steps td[data-name=${name}]`)].map("
+                             "({dataset}) => dataset.value)) === JSON.stringify(pairs.keys.map("
+                             "(pair) => String(pair[name]))))");
+    browser_expect(&browser, "((sum) => Math.abs(sum - Math.exp(pairs.lse)) < 1e-4 * sum)([..."
+                             "document.querySelectorAll('.steps td[data-name=exp]')].reduce("
+                             "(sum, {dataset}) => sum + Number(dataset.value), 0))");
+    browser_expect(&browser, "document.querySelectorAll('.steps tr.unseen').length === 3");
+    browser_keys(&browser, KEY_LEFT);
+    browser_wait(&browser, STEP("weight"));
+    browser_do(&browser, "[...document.querySelectorAll('.steps button')].find((one) =>"
+                         " one.innerText === 'Next row').click()");
+    browser_wait(&browser, "/row=4/.test(location.hash) && document.querySelectorAll("
+                           "'.steps tr.unseen').length === 2");
+    explorer_expect_quiet(NULL);
+}
+
 ALL_TESTS(NULL, explorer_stop);

@@ -27,6 +27,10 @@ const KEYS = [
         ['[ and ]', 'the previous and the next head'],
         ['{ and }', 'the previous and the next layer'],
     ]],
+    ['Why, step by step', [
+        ['→, Space', 'the next step'],
+        ['←', 'the step before'],
+    ]],
     ['On a map', [
         ['Arrows', 'from cell to cell; with Shift they move the map'],
         ['Home, End', 'the first and the last key of the row'],

@@ -1,6 +1,9 @@
 /* keys.js - keys of one character, where nobody types. */
 import { useLayoutEffect } from '../vendor/html.js';
 
+/* A space presses what has the focus. */
+const isPressing = ({ key, target }) => key === ' ' && target.closest?.('button, a, summary');
+
 const isTyping = (element) => element.closest?.('input, select, textarea, dialog, [contenteditable]');
 
 /** Does what actions says, {key: call}, while isOn. The next key finds what the last one made: the calls are new before
@@ -12,7 +15,7 @@ export function useKeys(actions, isOn) {
         const act = (event) => {
             const action = actions[event.key];
             if (!action || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented ||
-                isTyping(event.target))
+                isTyping(event.target) || isPressing(event))
                 return;
             event.preventDefault();
             action();

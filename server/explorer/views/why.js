@@ -3,6 +3,7 @@ import { Bars, largestOf } from '../draw/bars.js';
 import { html, useEffect, useState } from '../vendor/html.js';
 import { HeadChooser, LayerChooser, TokenChooser } from './choosers.js';
 import { useLine } from './map_lines.js';
+import { Steps } from './steps.js';
 import { WhyChain } from './why_chain.js';
 import { WhyRow } from './why_row.js';
 import { WhyVectors } from './why_vectors.js';
@@ -52,6 +53,8 @@ function Choosers({ source, layer, head, state, change }) {
             onPlace=${(key) => change({ key })} />
         <button type="button" onClick=${() => change({ view: 'head', layer: layer.layer, head })}>
             Show in the map</button>
+        ${source.pairs && html`<button type="button" aria-pressed=${state.step === null ? 'false' : 'true'}
+            onClick=${() => change({ step: state.step === null ? 1 : null })}>Step by step</button>`}
     </div>`;
 }
 
@@ -64,19 +67,9 @@ function Question({ layer, head, state }) {
         ${' '}<small>key ${state.key}</small> as it does, in layer ${layer.layer}, head ${head}?</p>`;
 }
 
-export function Why({ state, change, source, onFault }) {
-    const layer = source.layers.find((one) => one.layer === state.layer) ?? source.layers[0];
-    const head = Math.min(state.head ?? 0, layer.heads - 1);
-    const line = useLine(source, { layer: layer.layer, head, side: 'row', index: state.row }, onFault);
-    const { pair, isReading } = usePair(source, { layer: layer.layer, head, row: state.row,
-        key: state.key }, onFault);
-    useFirstPair({ state, change, layer, line });
-    return html`<section class=${pair ? 'why' : 'why unread'} aria-label="Why" aria-busy=${isReading}>
-        <${Choosers} ...${{ source, layer, head, state, change }} />
-        <${Question} ...${{ layer, head, state }} />
-        <p class="reading faint" aria-live="polite">${isReading && state.key !== null
-            ? `Reading the stages of row ${state.row} and key ${state.key}…` : ''}</p>
-        ${pair && html`<${WhyChain} pair=${pair} />
+/* The pair stage by stage, and its row. */
+function Stages({ source, layer, head, state, change, line, pair, onFault }) {
+    return html`<${WhyChain} pair=${pair} />
         <div class="why-body">
             ${pair.products ? html`<${WhyVectors} pair=${pair} />`
                 : html`<p class="faint">${source.lacks
@@ -87,6 +80,23 @@ export function Why({ state, change, source, onFault }) {
                 pairOf=${(at) => ({ row: line.index, key: at })} onPick=${(key) => change({ key })} />
         </div>
         ${pair.products && html`<${WhyRow} ...${{ source, layer, head, line, own: state.key, onFault }}
-            onKey=${(key) => change({ key })} />`}`}
+            onKey=${(key) => change({ key })} />`}`;
+}
+
+export function Why({ state, change, source, onFault, hasKeys }) {
+    const layer = source.layers.find((one) => one.layer === state.layer) ?? source.layers[0];
+    const head = Math.min(state.head ?? 0, layer.heads - 1);
+    const line = useLine(source, { layer: layer.layer, head, side: 'row', index: state.row }, onFault);
+    const { pair, isReading } = usePair(source, { layer: layer.layer, head, row: state.row,
+        key: state.key }, onFault);
+    useFirstPair({ state, change, layer, line });
+    return html`<section class=${pair ? 'why' : 'why unread'} aria-label="Why" aria-busy=${isReading}>
+        <${Choosers} ...${{ source, layer, head, state, change }} />
+        ${state.step === null && html`<${Question} ...${{ layer, head, state }} />`}
+        <p class="reading faint" aria-live="polite">${isReading && state.key !== null
+            ? `Reading the stages of row ${state.row} and key ${state.key}…` : ''}</p>
+        ${state.step !== null && source.pairs ? html`<${Steps} ...${{ source, layer, head, line, state, change, onFault,
+            hasKeys }} />`
+            : pair && html`<${Stages} ...${{ source, layer, head, state, change, line, pair, onFault }} />`}
     </section>`;
 }

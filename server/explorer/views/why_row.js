@@ -34,8 +34,8 @@ function useRowPairs({ source, layer, head, row, keys, count, onFault }) {
     return { read: known, isReading: asked.length > 0 };
 }
 
-/* Values by dimension as colours; most is what the strongest colour stands for. */
-function Strip({ values, most, onAt }) {
+/** Values by dimension as colours; most is what the strongest colour stands for. */
+export function Strip({ values, most, onAt }) {
     const canvas = useRef(null);
     const isDark = useDark();
     useEffect(() => drawMap(canvas.current, Float32Array.from(values), 1, values.length,
@@ -45,8 +45,9 @@ function Strip({ values, most, onAt }) {
     return html`<canvas ref=${canvas} aria-hidden="true" onPointerMove=${(event) => onAt(at(event))}></canvas>`;
 }
 
-const sizeOf = (values) => values.reduce((most, value) => Math.max(most, Math.abs(value)), LEAST);
-const sumOf = (values) => values.reduce((sum, value) => sum + value, 0);
+/** The largest size of a value. */
+export const sizeOf = (values) => values.reduce((most, value) => Math.max(most, Math.abs(value)), LEAST);
+export const sumOf = (values) => values.reduce((sum, value) => sum + value, 0);
 
 function Key({ pair, weight, token, most, isOwn, onKey, onAt }) {
     const sum = sumOf(pair.products);
