@@ -49,6 +49,20 @@ TEST(goes_on)
     explorer_expect_quiet(NULL);
 }
 
+/* Of two texts the second one goes on: the next token is behind it. */
+TEST(pair)
+{
+    explorer_begin();
+    explorer_open("%s", "model=stories260K&text=One+day&pair=Once+upon+a+time+there+was");
+    browser_click(&browser, ".answer-strip li:first-child button");
+    browser_wait(&browser, "new URLSearchParams(location.hash.slice(1)).get('pair')"
+                           ".startsWith('Once upon a time there was ')");
+    browser_expect(&browser, "new URLSearchParams(location.hash.slice(1)).get('text') === "
+                             "'One day'");
+    explorer_settle();
+    explorer_expect_quiet(NULL);
+}
+
 /* Heads that are off live in the address: the numbers are those of the edited pass, the page says
  * so, and one key switches the last one on. */
 TEST(switched_off)

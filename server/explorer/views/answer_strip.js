@@ -36,7 +36,8 @@ function goneOn({ state, source, prediction, token, kind }) {
     if (added === null)
         return null;
     if (source.predicts !== 'masked')
-        return source.hasDecoder ? { decoderText: `${state.decoderText ?? ''}${added}` } : { text: state.text + added };
+        return source.hasDecoder ? { decoderText: `${state.decoderText ?? ''}${added}` }
+            : state.pair !== null ? { pair: state.pair + added } : { text: state.text + added };
     const { start, end, sequence } = prediction.at ?? {};
     if (!Number.isInteger(start))
         return null;
