@@ -86,6 +86,19 @@ TEST(switched_off)
     explorer_expect_quiet(NULL);
 }
 
+/* Gives the page a file with two rows for llama. */
+static void give_rows(void)
+{
+    static const char ROWS[] = "{\"model\":\"llama\",\"embeddings\":["
+                               "[1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8],"
+                               "[8,7,6,5,4,3,2,1,8,7,6,5,4,3,2,1]]}";
+    char path[512];
+    daemon_directory_write(browser.directory, "rows.json", ROWS, strlen(ROWS));
+    snprintf(path, sizeof path, "%s/rows.json", browser.directory);
+    browser_give_file(&browser, "input[type=file]", path);
+    explorer_settle();
+}
+
 /* Ids go on with an id; those of an encoder-decoder do not: they are the encoder's, and what is
  * predicted is the decoder's. Ids stand apart, as the parts of the prompt do. */
 TEST(ids)
@@ -112,6 +125,9 @@ TEST(ids)
     browser_wait(&browser, "/^3,17,9,[0-9]+$/.test(new URLSearchParams(location.hash.slice(1))"
                            ".get('tokens'))");
     explorer_settle();
+    give_rows();
+    browser_expect(&browser,
+                   "document.querySelector('.before').innerText.trim() === 'row 0 row 1'");
     explorer_expect_quiet(NULL);
     explorer_stop(NULL);
 }

@@ -58,10 +58,10 @@ function runOfLabels(tokens) {
     let text = '';
     const places = [];
     let bytes = 0;
-    tokens.forEach(({ label, special, isNumber }, at) => {
+    tokens.forEach(({ label, special, isApart }, at) => {
         if (special)
             return;
-        const written = (isNumber && text !== '' ? ' ' : '')
+        const written = (isApart && text !== '' ? ' ' : '')
             + label.replace(/␣/g, ' ').replace(/⏎/g, '\n').replace(/⇥/g, '\t');
         places.push({ at, start: bytes });
         text += written;

@@ -1,9 +1,9 @@
 /* tokens.js - tokens as a person reads them.
  *
- * A token is {label, id, special, start, end, sequence, before, reading, isNumber}: sequence 1 is of the second text of
- * a pair; isNumber where its id is all that is known. Its label is the part of the text that it stands for; where no
- * text is known, what its entry in the vocabulary stands for. In running text it is `reading`, as it stands there,
- * after `before`, which is of no token. */
+ * A token is {label, id, special, start, end, sequence, before, reading, isApart}: sequence 1 is of the second text of
+ * a pair; isApart where it is no part of a text, but a number or a place. Its label is the part of the text that it
+ * stands for; where no text is known, what its entry in the vocabulary stands for. In running text it is `reading`, as
+ * it stands there, after `before`, which is of no token. */
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -126,7 +126,7 @@ function wholeFrom(tokens, i, bytes) {
     return null;
 }
 
-/* A number where no entry of a vocabulary is known. */
+/* Whether the id is all that is known: a number, not an entry of a vocabulary. */
 const isNumber = ({ text }) => (text ?? null) === null;
 
 /* {before, reading} of each token of an answer. Numbers stand apart: 3 and 17 are not 317. */
@@ -172,13 +172,14 @@ export function readTokens(tokens, texts) {
         const label = whole !== null ? visible(whole) : special ? visible(entry)
             : labelOfEntry(entry, byteLevel || (isPiece && /[^\x00-\x7f]/.test(entry) && isOfBytes(entry)));
         return { label, id, special, start, end, sequence, before: read[i].before, reading: read[i].reading || label,
-            isNumber: isNumber(token) };
+            isApart: isNumber(token) };
     });
 }
 
 /* A token of something without an id and a place in a text. */
 export function placeToken(label, special = false) {
-    return { label, id: null, special, start: null, end: null, sequence: 0, before: ' ', reading: label };
+    return { label, id: null, special, start: null, end: null, sequence: 0, before: ' ', reading: label,
+        isApart: true };
 }
 
 /* Tokens of things without a text: "row 0", "row 1" and so on. */

@@ -8,8 +8,8 @@ const TINT = 0.45;                               /* of the full colour, so that 
 
 /* A token as a piece of running text. */
 function pieceOf(token, before) {
-    const isApart = token.start !== null && before?.end !== null && token.start > before?.end;
-    const gap = before && (isApart || token.isNumber) ? ' ' : '';
+    const isBehindGap = token.start !== null && before?.end !== null && token.start > before?.end;
+    const gap = before && (isBehindGap || token.isApart) ? ' ' : '';
     return gap + token.label.replace(/␣/g, ' ').replace(/⏎/g, '⏎\n');
 }
 

@@ -68,7 +68,7 @@ function Before({ source, prediction, isMasked }) {
         return html`<span class="before"><b>${prediction.at?.label ?? `token ${prediction.position}`}</b></span>`;
     const tail = rowTokens.slice(Math.max(0, prediction.position + 1 - TAIL), prediction.position + 1);
     return html`<span class="before">${tail.length <= prediction.position && '…'}
-        ${tail.map(({ label, special, isNumber }) => (special || isNumber ? `${label} `
+        ${tail.map(({ label, special, isApart }) => (special || isApart ? `${label} `
             : label.replace(/[␣⏎]/g, ' '))).join('')}</span>`;
 }
 
