@@ -1,26 +1,13 @@
 /* caption.js - the words below a picture of a paper: what it shows, how numbers became colours, and how to make it
  * again. */
 import { rangeWords } from '../draw/range.js';
+import { weightText } from '../draw/scales.js';
+import { listed } from './listed.js';
 import { cellWords } from './sheet.js';
+import { askedWords, overWords } from './sheet_text.js';
 
 const TITLE_MAX = 160;                           /* characters of an input; the line for curl has all of it */
 const SCALED = { linear: 'linear', sqrt: 'square root', log: 'logarithmic' };
-
-const sorted = (numbers) => [...new Set(numbers)].sort((a, b) => a - b);
-
-/* Numbers in words, runs shortened: "0 to 3, 5". */
-function listed(numbers) {
-    const runs = [];
-    for (const number of sorted(numbers)) {
-        const last = runs.at(-1);
-        if (last && last[1] === number - 1)
-            last[1] = number;
-        else
-            runs.push([number, number]);
-    }
-    return runs.map(([first, last]) => (first === last ? first : `${first}${last > first + 1 ? ' to ' : ', '}${last}`))
-        .join(', ');
-}
 
 const counted = (count, word) => `${count} ${word}${count === 1 ? '' : 's'}`;
 
@@ -39,8 +26,11 @@ function sizeWords({ rows, keys, counts }) {
     return `${partOf('query', 'queries', rows, counts[0])} down, ${partOf('key', 'keys', keys, counts[1])} across`;
 }
 
-function whatOf({ view, panels, pair, sort }) {
+function whatOf({ view, panels, pair, text, sort }) {
     const [first] = panels;
+    if (text)
+        return first ? `layer ${first.layer}, ${overWords(text)}: the text, each token in the colour of its weight in `
+            + `${askedWords(text)}, which is outlined` : 'no head';
     if (view === 'overview') {
         const heads = panels.filter(({ isOut }) => !isOut).length;
         const layers = new Set(panels.map(({ layer }) => layer)).size;
@@ -60,7 +50,9 @@ function whatOf({ view, panels, pair, sort }) {
 }
 
 /* Of pictures that have no colours of a scale '' . */
-function coloursOf({ view, pair, panels }, { scale, palette }) {
+function coloursOf({ view, pair, text, panels }, { scale, palette }) {
+    if (text)
+        return `Colours: linear, from white at 0 to full at ${weightText(text.full)}${text.isCut ? ' and above' : ''}.`;
     if (view === 'tokens' || pair)
         return '';
     const words = panels.map(({ range, isDifference }) => (isDifference

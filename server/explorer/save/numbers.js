@@ -21,12 +21,19 @@ function describe(panel) {
 }
 
 /* requests are those that made the view; a body of bytes is left out. */
-export function jsonOf({ view, model, title, panels, pair }, requests) {
+/* What is seen of running text, by the API's names. */
+function textOf({ side, index, token, over, heads, part, weights }) {
+    return { side, index, token, over, heads, [side === 'row' ? 'keys' : 'rows']: part,
+        weights: Array.from(weights, shortest) };
+}
+
+export function jsonOf({ view, model, title, panels, pair, text }, requests) {
     const sent = requests.map((request) => ({
         ...request, body: typeof request.body === 'string' ? JSON.parse(request.body) : null,
     }));
     const maps = panels.map((panel) => ({ ...describe(panel), weights: rowsOf(panel) }));
-    return `${JSON.stringify({ view, model, title, requests: sent, maps, ...(pair ? { pair } : {}) })}\n`;
+    return `${JSON.stringify({ view, model, title, requests: sent, maps, ...(pair ? { pair } : {}),
+        ...(text ? { text: textOf(text) } : {}) })}\n`;
 }
 
 /* The heads of a layer are one tensor, as the API answers them: [heads][rows][keys]. */
@@ -40,7 +47,7 @@ function tensorGroups(panels) {
     return groups;
 }
 
-export function safetensorsOf({ view, model, title, panels }, requests) {
+export function safetensorsOf({ view, model, title, panels, text }, requests) {
     const tensors = {};
     const layers = {};
     for (const [name, group] of tensorGroups(panels)) {
@@ -51,7 +58,10 @@ export function safetensorsOf({ view, model, title, panels }, requests) {
         layers[name] = { ...describe(group[0]), name: undefined, head: undefined,
             heads: group.map((panel) => panel.head) };
     }
+    if (text)
+        tensors.text = { dtype: 'F32', shape: [text.weights.length], values: text.weights };
     return writeSafetensors(tensors, { view, ...(model === null ? {} : { model }), title, maps: JSON.stringify(layers),
+        ...(text ? { text: JSON.stringify({ ...textOf(text), weights: undefined }) } : {}),
         requests: JSON.stringify(requests.map(({ method, path, body }) =>
             ({ method, path, body: typeof body === 'string' ? body : null }))) });
 }

@@ -1,12 +1,12 @@
 /* sheet.js - the numbers of a view, gathered to be exported: the maps that are seen, with their tokens.
  *
- * A sheet is {view, model, title, panels, pair, sort, fixed, off, notes}: fixed is {row, key} of what a click has
- * fixed, each a place or null; off are the heads that are switched off, in words, or ''; notes say in words what a
- * picture alone does not. A panel is one map: {name, layer, head, rows: [a, b], keys: [a, b], counts, shape: [r, c],
- * values, rowTokens, keyTokens, range, isDifference, isOut}, where row i of n is in cell floor(i * r / n), and a cell
- * holds the largest weight, NaN where no pair of it may be seen; counts are all rows and keys that there are. Tokens
- * are labels of rows a to b. range, of a picture, is what its colours run to. isOut: the filter of the overview leaves
- * the head out. */
+ * A sheet is {view, model, title, panels, pair, text, sort, fixed, off, notes}: text is as of sheet_text.js; fixed is
+ * {row, key} of what a click has fixed, each a place or null; off are the heads that are switched off, in words, or
+ * ''; notes say in words what a picture alone does not. A panel is one map: {name, layer, head, rows: [a, b], keys:
+ * [a, b], counts, shape: [r, c], values, rowTokens, keyTokens, range, isDifference, isOut}, where row i of n is in
+ * cell floor(i * r / n), and a cell holds the largest weight, NaN where no pair of it may be seen; counts are all
+ * rows and keys that there are. Tokens are labels of rows a to b. range, of a picture, is what its colours run to.
+ * isOut: the filter of the overview leaves the head out. */
 import { knownScores } from '../data/find_heads.js';
 import { differenceOf } from '../data/source_difference.js';
 import { LINES_OF_A_ROW } from '../draw/lines.js';
@@ -15,6 +15,7 @@ import { nameWords, SCORES, withScores } from '../views/head_scores.js';
 import { listHeads, passesFilter, shortName, sortHeads, STATISTICS } from '../views/head_words.js';
 import { columnsOf } from '../views/token_window.js';
 import { rangedHeads, rangedMaps, wholeMap } from './ranges.js';
+import { textParts } from './sheet_text.js';
 
 const PICTURE_CELLS = { overview: 64, head: 1024, tokens: 256, why: 4096, compare: 1024 };
 export const VALUES_MAX = 4 << 20;               /* of a whole sheet: 16 MB */
@@ -205,7 +206,8 @@ function offWords({ off = [] }) {
  * not for a picture: all of them, where they are not too many. */
 export async function gatherSheet(state, source, other, isNumbers = false) {
     const parts = { overview: () => overviewParts(source, state, isNumbers),
-        tokens: () => tokenParts(source, state, isNumbers), why: () => whyParts(source, state, isNumbers) };
+        tokens: () => (state.form === 'text' ? textParts(source, state) : tokenParts(source, state, isNumbers)),
+        why: () => whyParts(source, state, isNumbers) };
     const made = await (parts[state.view] ?? (() => mapParts(source, state, other, isNumbers)))();
     const isDrawn = state.view !== 'tokens' && !made.pair;
     const isHatched = isDrawn && made.panels.some(({ values }) => values.some(Number.isNaN));

@@ -4,6 +4,8 @@ import { headsPicture, rowOfMaps } from './svg_heads.js';
 import { linesPicture } from './svg_lines.js';
 import { hasHidden, hatchPiece } from './svg_map.js';
 import { pairPicture } from './svg_pair.js';
+import { askedWords } from './sheet_text.js';
+import { textPicture } from './svg_running.js';
 import { escapeXml, FAINT, fitted, label, millimetresOf, SCREEN, textWidth } from './svg_text.js';
 
 const HEAD = 52;                                 /* pixels of the title above what is drawn */
@@ -14,15 +16,19 @@ const WIDE_LEAST = 420;
 function pictureOf(sheet, look, form, top) {
     if (sheet.view === 'overview')
         return headsPicture(sheet, look, form, top);
+    if (sheet.text)
+        return textPicture(sheet, look, form, top);
     if (sheet.view === 'tokens')
         return linesPicture(sheet, look, form, top);
     return (sheet.pair ? pairPicture : rowOfMaps)(sheet, look, form, top);
 }
 
 /* What of the model a sheet shows. */
-export function whereOf({ view, panels }) {
+export function whereOf({ view, panels, text }) {
     if (view === 'overview')
         return 'all heads';
+    if (text)
+        return `layer ${panels[0]?.layer ?? ''}, ${askedWords(text)}`;
     return view === 'tokens' ? `layer ${panels[0]?.layer ?? ''}` : panels.map(({ name }) => name).join('; ');
 }
 
@@ -30,7 +36,7 @@ function textOf(sheet, parts, { width, height, size }, form) {
     return `<svg xmlns="http://www.w3.org/2000/svg" width="${size[0]}" height="${size[1]}" ` +
         `viewBox="0 0 ${width} ${height}" font-family="${form.family}" role="img" ` +
         `aria-label="${escapeXml(`${sheet.title}, ${whereOf(sheet)}`)}">` +
-        `${sheet.panels.some(hasHidden) ? hatchPiece(form) : ''}` +
+        `${!sheet.text && sheet.panels.some(hasHidden) ? hatchPiece(form) : ''}` +
         `<rect width="${width}" height="${height}" fill="#ffffff"/>${parts.join('')}</svg>\n`;
 }
 

@@ -29,8 +29,8 @@ export function fullFrom(values) {
     return seen.length === 0 ? 1 : seen[seen.length - 1 - Math.floor(seen.length * SATURATED)];
 }
 
-/* Which token is looked at: {side, index}, the fixed one of the texts chosen, else the last row. */
-function subjectOf(fixed, parts) {
+/** Which token is looked at: {side, index}, the fixed one of the texts chosen, else the last row. */
+export function subjectOf(fixed, parts) {
     const isIn = (index, [begin, end]) => index !== undefined && index >= begin && index < end;
     if (isIn(fixed?.key, parts.keys))
         return { side: 'key', index: fixed.key };
