@@ -47,6 +47,8 @@ TEST(axe)
         expect_no_violation("overview, with names of heads");
         explorer_open("%s&form=text", explorer_views[2].fragment);
         expect_no_violation("running text");
+        explorer_open("tour=6&present=1&step=7");
+        expect_no_violation("the tour, in class mode");
     }
     free(axe);
 }

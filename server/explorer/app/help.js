@@ -9,6 +9,7 @@ const KEYS = [
         ['Enter, Ctrl+Enter', 'in the text: show it'],
         ['Shift+Enter', 'in the text: a new line'],
         ['p', 'class mode on and off: all larger, for a projector; Esc leaves it'],
+        ['< and >', 'in the tour: the stop before and the next one'],
         ['u', 'the head that was switched off last is on again'],
         ['Esc', 'closes what is open; cancels what is computed'],
     ]],
@@ -65,7 +66,7 @@ function Terms({ title, terms }) {
         <dl>${terms.map(([term, what]) => html`<div><dt>${term}</dt><dd>${what}</dd></div>`)}</dl>`;
 }
 
-export function Help({ isOpen, onClose, hasKeys, onHasKeys }) {
+export function Help({ isOpen, onClose, onTour, hasKeys, onHasKeys }) {
     const dialog = useRef(null);
     useEffect(() => {
         if (isOpen && !dialog.current.open)
@@ -78,6 +79,8 @@ export function Help({ isOpen, onClose, hasKeys, onHasKeys }) {
             <div class="row"><h2 id="help-title">Help</h2><button onClick=${onClose}>Close</button></div>
             <p>Each map shows a head of a layer: a row for each token that looks, a column for each token that is
                 looked at. A weight says where a head looks, not why the model answers what it answers.</p>
+            ${onTour && html`<p><button class="main" onClick=${onTour}>Take the tour</button> Seven stops, from a token
+                to what an answer rests on.</p>`}
             <${Terms} title="The views" terms=${VIEWS} />
             <${Terms} title="The words" terms=${TERMS} />
             <h3 class="part">Keyboard shortcuts</h3>

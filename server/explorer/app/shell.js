@@ -14,6 +14,7 @@ import { FIRST_TEXT, InputForm, OF_MODEL } from './input_form.js';
 import { firstModel, inputWords, isServed, parameterCount, takes } from './model_words.js';
 import { PresentSwitch, usePresent } from './present.js';
 import { selectionFor } from './selection.js';
+import { goToStop, hasTour, stopState, Tour } from './tour.js';
 import { VIEWS, viewOf } from './views.js';
 import { AnswerStrip } from '../views/answer_strip.js';
 import { SwitchedOff } from '../views/switched_off.js';
@@ -27,6 +28,8 @@ function firstLook(models, state, file) {
     if (!model || file)
         return null;
     const needsText = state.text === null && state.tokens === null;
+    if (needsText && hasTour(models) && stopState(state.tour))
+        return { ...stopState(state.tour), present: state.present };
     if (needsText && takes(model, 'text') && state.model === null && parameterCount(model) < ASKS_FROM_PARAMETERS)
         return { model: model.name, text: FIRST_TEXT };
     if (needsText && takes(model, 'text') && state.model === model.name)
@@ -94,7 +97,7 @@ function statusWords({ models, state, file, fault, source, isOpening, isCancelle
 }
 
 /* What is there while there is nothing to look at. */
-function Invitation({ models, model }) {
+function Invitation({ models, model, onTour }) {
     if (models === null)
         return null;
     if (inlineFile)
@@ -110,7 +113,8 @@ function Invitation({ models, model }) {
             : 'Open a file, or drop one on the page: .safetensors, .npy or .json with rows of numbers.'}</p>`;
     return html`<p class="invitation">Choose a model, type a text and press Show. Or drop a file on the page: a
         .safetensors, .npy or .json file with query, key and value or with rows of numbers, or a picture for a model
-        that takes one.</p>`;
+        that takes one. ${onTour && html`Or <button class="link" onClick=${onTour}>take a tour</button> of seven
+        stops.`}</p>`;
 }
 
 /* isWaiting: the view is not there yet, and would move what stands below it. */
@@ -228,6 +232,11 @@ export function Shell({ store }) {
     const { name, title, View } = viewOf(state.view);
     useTop(name);
     usePresent(state, change, hasKeys);
+    const onTour = hasTour(models) ? () => {
+        setHasHelp(false);
+        frame.setFile(null);
+        goToStop(1, frame);
+    } : null;
     useEffect(() => {
         document.title = source ? `${title}: ${source.title}` : 'attnd explorer';
     }, [title, source]);
@@ -249,6 +258,7 @@ export function Shell({ store }) {
                 onClose=${() => frame.setFault(null)} />`}
             <h2 class="hidden">${title}</h2>
             ${state.off.length > 0 && html`<${SwitchedOff} off=${state.off} change=${change} />`}
+            <${Tour} ...${{ state, change, hasKeys }} />
             ${source?.predictions?.length > 0 && html`<${AnswerStrip} ...${{ source, state, models, change }} />`}
             ${source && html`<${Boundary} key=${name}>
                 <${View} ...${{ state: shown, change, source, onFault, models, openOther, hasKeys }} />
@@ -257,10 +267,11 @@ export function Shell({ store }) {
                 onCancel=${frame.onCancel} />`}
             ${frame.isCancelled && !fault && html`<${Cancelled} onAgain=${frame.onAgain} />`}
             ${!source && !frame.isOpening && !frame.isCancelled && !fault && html`<${Invitation} models=${models}
-                model=${models?.find((one) => one.name === state.model)} />`}
+                model=${models?.find((one) => one.name === state.model)} onTour=${onTour} />`}
         </main>
         <${Footer} version=${frame.version} isWaiting=${!fault && (models === null || frame.isOpening)}
             onHelp=${() => setHasHelp(true)} />
-        <${Help} isOpen=${hasHelp} onClose=${() => setHasHelp(false)} hasKeys=${hasKeys} onHasKeys=${setHasKeys} />
+        <${Help} isOpen=${hasHelp} onClose=${() => setHasHelp(false)} onTour=${onTour}
+            hasKeys=${hasKeys} onHasKeys=${setHasKeys} />
         <${DropZone} onFile=${(file) => takeFile(frame, file)} onFault=${onFault} />`;
 }

@@ -19,7 +19,7 @@ export const INITIAL = Object.freeze({
     form: 'columns', over: 'mean', between: null,
     other: null, difference: false,
     off: [], target: null, against: null, position: null,
-    present: false, step: null,
+    present: false, step: null, tour: null,
 });
 
 const text = { read: (value) => value, write: (value) => value };
@@ -85,7 +85,7 @@ const FORMS = {
     scale: oneOf(SCALES), palette: oneOf(PALETTES), range: oneOf(RANGES),
     sort: oneOf(['layer', ...STATISTICS, ...SCORES]), filter: ranges,
     heads: counts, threshold: part, lineRows: range, lineKeys: range, difference: flag,
-    off: heads, target: count, against: count, position: count, present: flag, step: count,
+    off: heads, target: count, against: count, position: count, present: flag, step: count, tour: count,
     parts: rangeList, by: oneOf(['hide', 'leave_out']),
     form: oneOf(['columns', 'text']), over: oneOf(['mean', 'largest']), between: oneOf(['A-A', 'A-B', 'B-A', 'B-B']),
 };
