@@ -108,4 +108,15 @@ TEST(sides)
     explorer_expect_quiet(NULL);
 }
 
+/* A second model that is not served is a fault in words, and the view waits for nothing. */
+TEST(other_that_is_not_served)
+{
+    static const char *const EXPECTED[] = { "404", NULL };
+    explorer_begin();
+    explorer_open(EXPLORER_TEXT "&view=compare&other.model=nope");
+    browser_expect(&browser, "document.querySelector('.fault').innerText.includes('nope')");
+    browser_expect(&browser, "!document.querySelector('[aria-busy=true]')");
+    explorer_expect_quiet(EXPECTED);
+}
+
 ALL_TESTS(NULL, explorer_stop);

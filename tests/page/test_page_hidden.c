@@ -134,7 +134,7 @@ TEST(range_of_a_map)
         "', layers: [4], weight_map: {heads: [1]}})}).then((answer) => answer.json())"
         ".then((answer) => { window.api = answer; });");
     browser_expect(&browser, EXPECT_RANGE("99", "all[Math.floor(0.99 * (all.length - 1))]"));
-    browser_expect(&browser, "/^0 to 0\\.\\d+ and above; 99 %% of the weights are below$/.test("
+    browser_expect(&browser, "/^0 to 0\\.\\d+ and above; 99 %% of the cells are below$/.test("
                              "document.querySelector('.range-words').textContent)");
     browser_expect(&browser, "document.querySelector('.legend span:last-of-type').textContent"
                              ".startsWith('≥ 0.')");

@@ -132,6 +132,19 @@ TEST(ids)
     explorer_stop(NULL);
 }
 
+/* The overview says which of its maps are of heads that are off. */
+TEST(maps_of_heads_off)
+{
+    explorer_begin();
+    explorer_open(EXPLORER_TEXT "&view=overview&off=0.3,4.2");
+    browser_expect(&browser, "[...document.querySelectorAll('button.map')].filter((map) =>"
+                             "  map.classList.contains('off')"
+                             "  && map.getAttribute('aria-label').endsWith(', switched off'))"
+                             ".map(({ dataset }) => `${dataset.layer}.${dataset.head}`).join()"
+                             " === '0.3,4.2'");
+    explorer_expect_quiet(NULL);
+}
+
 /* A kept trace that is looked at is renewed; the page asks for minutes, not for half an hour. */
 TEST(renewed)
 {

@@ -38,7 +38,7 @@ export function rangeWords({ kind, value }, scale, what = 'weight') {
     const last = tickText(value);
     const first = what === 'difference' ? tickText(-value) : scale === 'log' ? `${tickText(LOG_FLOOR)} and below` : '0';
     if (kind === '99')
-        return what === 'difference' ? `${first} to ${last} and beyond; 99 % of the differences are within`
-            : `${first} to ${last} and above; 99 % of the weights are below`;
+        return what === 'difference' ? `${first} to ${last} and beyond; 99 % of the cells are within`
+            : `${first} to ${last} and above; 99 % of the cells are below`;
     return kind === 'largest' ? `${first} to ${last}, the largest ${what}` : `${first} to ${last}`;
 }

@@ -80,7 +80,7 @@ export function AnswerStrip({ source, state, models, change }) {
         lineKeys: null, target: null, against: null, position: null });
     return html`
         <section class="answer-strip"
-            aria-label=${isMasked ? 'Predicted in place of the mask' : 'Predicted next token'}>
+            aria-label=${isMasked ? 'Predicted in place of a token' : 'Predicted next token'}>
             ${source.predictions.slice(0, MASKS).map((prediction) => html`
                 <div class="prediction" data-position=${prediction.position}>
                     <${Before} ...${{ source, prediction, isMasked }} /><span aria-hidden="true">→</span>

@@ -35,7 +35,12 @@ export function useOtherSource({ state, source, openOther, onFault }) {
         let isWanted = true;
         openOther(input).then(
             (opened) => isWanted && setMade({ name, source: opened }),
-            (error) => isWanted && error.name !== 'AbortError' && onFault(error));
+            (error) => {
+                if (isWanted && error.name !== 'AbortError') {
+                    setMade({ name, source: null });
+                    onFault(error);
+                }
+            });
         return () => {
             isWanted = false;
         };

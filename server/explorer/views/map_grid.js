@@ -41,8 +41,8 @@ function Signs({ entry, side }) {
         <b class="name-sign" key=${name}>${sign}</b>`)}</span>`;
 }
 
-/* isOut: the filter leaves the head out. */
-function MapButton({ entry, isOut, isCurrent, loader, watch, side, scale, palette, range, unit, onOpen }) {
+/* isOut: the filter leaves the head out; off: the heads that the pass is without, as [layer, head]. */
+function MapButton({ entry, isOut, off, isCurrent, loader, watch, side, scale, palette, range, unit, onOpen }) {
     const canvas = useRef(null);
     const shown = useRef(null);
     const { layer, head } = entry;
@@ -67,10 +67,11 @@ function MapButton({ entry, isOut, isCurrent, loader, watch, side, scale, palett
         };
     }, [loader, watch, entry.layer, head]);
     useEffect(() => draw.current() && undefined, [side, scale, palette, range]);
+    const isOff = off.some((one) => one[0] === layer.layer && one[1] === head);
     const words = [describeHead(entry, unit), nameWords(entry)].filter(Boolean).join(', ');
     const label = `Layer ${layer.layer}, head ${head}${words && `: ${words}`}`
-        + (isOut ? ', left out by the filter' : '');
-    return html`<button class=${isOut ? 'map out' : 'map'}
+        + (isOut ? ', left out by the filter' : '') + (isOff ? ', switched off' : '');
+    return html`<button class=${`map${isOut ? ' out' : ''}${isOff ? ' off' : ''}`}
         style=${{ width: `${side + 2}px`, height: `${side + 2}px` }}
         data-layer=${layer.layer} data-head=${head} aria-current=${isCurrent ? 'true' : undefined}
         aria-label=${label} onClick=${() => onOpen(entry)}>
@@ -121,7 +122,7 @@ export function MapGrid({ entries, passing, layers, current, onLook, onOpen, ...
             <${MapButton} ...${look} ...${{ entry, watch, onOpen, isOut: !passing.has(entry),
                 isCurrent: current === `${layer.layer} ${entry.head}` }} /></td>`)}
         </tr>`)}</tbody>`,
-    [entries, passing, watch, look.loader, look.side, look.scale, look.palette, look.range, current]);
+    [entries, passing, watch, look.loader, look.side, look.scale, look.palette, look.range, look.off, current]);
     return html`<${Scroller} entries=${entries} onLook=${onLook} drawn=${drawn}>
         <table class="map-grid" ref=${mark}>
             <caption class="hidden">Weight maps, layers down, heads across</caption>
@@ -139,7 +140,7 @@ export function MapFlow({ entries, current, onLook, onOpen, ...look }) {
         <li key=${shortName(entry)}><${MapButton} ...${look} ...${{ entry, watch, onOpen, isOut: false,
             isCurrent: current === `${entry.layer.layer} ${entry.head}` }} />
             <span aria-hidden="true">${shortName(entry)}</span></li>`),
-    [entries, watch, look.loader, look.side, look.scale, look.palette, look.range, current]);
+    [entries, watch, look.loader, look.side, look.scale, look.palette, look.range, look.off, current]);
     return html`<${Scroller} entries=${entries} onLook=${onLook} drawn=${drawn}>
         <ol class="map-flow" ref=${mark} aria-label="Weight maps, sorted">${drawn}</ol>
         ${entries.length === 0 && html`<p>No head lies in all of these ranges. Widen one of them.</p>`}</${Scroller}>`;

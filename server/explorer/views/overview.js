@@ -16,6 +16,7 @@ import { OverviewTable } from './overview_table.js';
 import { useScores } from './use_scores.js';
 import { useStatistics } from './use_statistics.js';
 
+const NONE = [];
 const SIDE_LEAST = 22; /* a button of 24 pixels */
 const SIDE_MOST = 192;
 const SIDE_SORTED = 64;
@@ -117,7 +118,7 @@ export function Overview({ state, change, source, onFault, models }) {
     const open = ({ layer, head }) => change({ view: 'head', layer: layer.layer, head, rows: null, keys: null });
     const range = rangeOf(state.range, loader.span, Math.max(...source.layers.map(({ keys }) => keys)));
     const props = { loader, range: range.value, side: shownSide, scale: state.scale, palette: state.palette, unit,
-        onOpen: open, onLook: setLooked, current: `${state.layer} ${state.head}` };
+        off: source.off ?? NONE, onOpen: open, onLook: setLooked, current: `${state.layer} ${state.head}` };
     const find = (at) => at && heads.find((one) => one.head === at.head && one.layer.layer === at.layer);
     const pointed = looked && find({ layer: looked.layer.layer, head: looked.head });
     const isAside = left > 0 && !sorted;
