@@ -143,12 +143,48 @@ TEST(exported)
     open_with("&against=423");
     browser_click(&browser, ".export > button");
     browser_wait(&browser, "document.querySelector('[name=curl]')");
-    browser_expect(&browser, "!document.querySelector('[data-save=png]')");
     expect_same(EFFECTS("button.effect"),
                 "fetch('/v1/effects', {method: 'POST', headers: {'Content-Type': "
                 "'application/json'}, body: document.querySelector('[name=curl]').value"
                 ".match(/--data-raw '(.*)'/)[1]}).then((answer) => answer.json())"
                 ".then(({effects}) => effects.flat())");
+    explorer_expect_quiet(NULL);
+}
+
+/* A file has the numbers of the view as the API gives them, and a picture draws the same. */
+TEST(saved)
+{
+    open_with("&parts=1:12,12:17");
+    browser_do(&browser,
+               "const make = URL.createObjectURL.bind(URL);"
+               "URL.createObjectURL = (blob) => { window.blob = blob; return make(blob); };"
+               "window.save = async (ending) => { window.blob = null;"
+               "  document.querySelector(`[data-save=${ending}]`).click();"
+               "  while (window.blob === null) await new Promise((done) => setTimeout(done, 20));"
+               "  return window.blob.text(); }");
+    browser_click(&browser, ".export > button");
+    browser_wait(&browser, "document.querySelector('[data-save=json]')");
+    browser_do(&browser, "return save('json').then((text) => {"
+                         "  window.saved = JSON.parse(text).answer; })");
+    expect_same("saved.parts.map(({effect}) => effect)",
+                "ask({metric: {token: 280}, each: {spans: [[1, 12], [12, 17]]}})"
+                ".then(({effects}) => effects)");
+    expect_same("saved.layers.flatMap(({heads}) => heads)",
+                "ask({metric: {token: 280}, each: 'heads'}).then(({effects}) => effects.flat())");
+    expect_same("saved.layers.map(({feed_forward}) => feed_forward)",
+                "ask({metric: {token: 280}, each: 'feed_forwards'}).then(({effects}) => effects)");
+    expect_same("saved.parts.flatMap(({spans}) => spans.flatMap(({weights}) => weights))",
+                "ask({spans: [[1, 12], [12, 17]], rows: [33]}, 'trace').then(({layers}) =>"
+                "  [0, 1].flatMap((part) => layers.flatMap(({spans}) =>"
+                "    spans.map(([row]) => row[part]))))");
+    browser_do(&browser, "return save('svg').then((text) => { window.drawn = new DOMParser()"
+                         ".parseFromString(text, 'image/svg+xml').documentElement; })");
+    browser_expect(&browser, "drawn.querySelectorAll('[data-head]').length === 40"
+                             " && [...drawn.querySelectorAll('[data-head]')].every(({dataset}) =>"
+                             "  Number(dataset.effect) === saved.layers[dataset.layer]"
+                             ".heads[dataset.head])");
+    browser_expect(&browser, "drawn.textContent.includes('saw a cake')"
+                             " && drawn.querySelectorAll('[data-share]').length === 2");
     explorer_expect_quiet(NULL);
 }
 

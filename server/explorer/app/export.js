@@ -42,6 +42,12 @@ const NUMBERS = [
         says: 'arrays of float32, for Python', make: ({ sheet, requests }) => safetensorsOf(sheet, requests) },
 ];
 
+/* What the files of numbers hold. */
+const WEIGHTS_SAY = 'The weights of that picture with their tokens: all, or of more than '
+    + `${VALUES_MAX / 2 ** 20} million the largest of each cell, with its rows and keys.`;
+const ANSWER_SAYS = 'What each part, head and layer does to the answer, and how much each part is looked at, as the '
+    + 'daemon says it.';
+
 /* Where a body is of bytes, as of a picture, the line names a file that the menu saves beside it. */
 function linesOf(requests, state) {
     return requests.map((request) => curlOf(request, { base: document.baseURI, hasKey: hasKey(),
@@ -97,14 +103,14 @@ function Menu({ view, onFault }) {
     return html`
         <section class="menu" aria-label="Export">
             <p class="faint" role="status">${busy}</p>
-            ${state.view !== 'answer' && html`<h3>Picture</h3>
+            ${(state.view !== 'answer' || source.predictions?.length > 0) && html`<h3>Picture</h3>
             <p class="faint">What is seen, with what is fixed and chosen, without the lists beside it.</p>
             <${Files} files=${PICTURES} ...${shared} />
             <${PaperPictures} state=${state} lines=${lines} isBusy=${busy !== ''} gather=${gather} />
             <h3>Numbers</h3>
-            <p class="faint">The weights of that picture with their tokens: all, or of more than ${' '}
-                ${VALUES_MAX / 2 ** 20} million the largest of each cell, with its rows and keys.</p>
-            <${Files} files=${NUMBERS} ...${shared} />`}
+            <p class="faint">${state.view === 'answer' ? ANSWER_SAYS : WEIGHTS_SAY}</p>
+            <${Files} ...${shared} files=${NUMBERS.filter(({ ending }) =>
+                state.view !== 'answer' || ending === 'json')} />`}
             <h3>The same again</h3>
             ${bytes && html`<p><button data-save="body" onClick=${() => saveAs(bytes, fileName(state, 'body'),
                 'application/octet-stream')}>Body of the request</button></p>`}

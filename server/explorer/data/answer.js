@@ -3,6 +3,7 @@
  *
  * An answer is {position, token, against}: the log-prob of a token at a position, less that of another one where
  * against is not null. Effects are those of POST /v1/effects (API_CAUSES.md), in nats, as they come. */
+import { partsOf } from './parts.js';
 
 const ROWS_MAX = 8192;                           /* of all variants of a request together */
 
@@ -21,6 +22,18 @@ export function lookingLayers(source) {
 /* The tokens that parts are made of. */
 export function promptTokens(source) {
     return lookingLayers(source)[0]?.keyTokens ?? [];
+}
+
+/* The answer that the state asks about, where the model predicts this; without a choice the most probable token. */
+export function answerOfState({ target, against = null }, { position, tokens }) {
+    const token = target ?? tokens[0].id;
+    return { position, token, against: against === token ? null : against };
+}
+
+/* The ranges of the state that lie in the prompt, or its own parts. */
+export function partsOfState({ parts, text, pair }, source) {
+    const tokens = promptTokens(source);
+    return parts?.filter(([, end]) => end <= tokens.length) ?? partsOf(tokens, [text, pair]);
 }
 
 /* The kinds of the source's layers, in their order; null alone where a request need not say one. */

@@ -4,6 +4,7 @@ import { rangeWords } from '../draw/range.js';
 import { weightText } from '../draw/scales.js';
 import { listed } from './listed.js';
 import { cellWords } from './sheet.js';
+import { answerTokens } from './sheet_answer.js';
 import { askedWords, overWords } from './sheet_text.js';
 
 const TITLE_MAX = 160;                           /* characters of an input; the line for curl has all of it */
@@ -26,8 +27,12 @@ function sizeWords({ rows, keys, counts }) {
     return `${partOf('query', 'queries', rows, counts[0])} down, ${partOf('key', 'keys', keys, counts[1])} across`;
 }
 
-function whatOf({ view, panels, pair, text, sort }) {
+function whatOf({ view, panels, pair, text, sort, answer }) {
     const [first] = panels;
+    if (answer)
+        return `what the log-prob of “${answerTokens(answer, (token) => token)}” after token ${answer.position} `
+            + 'loses or gains, in nats, without each part of the prompt '
+            + `(${answer.by === 'hide' ? 'hidden in all heads' : 'left out'}), each head and each layer`;
     if (text)
         return first ? `layer ${first.layer}, ${overWords(text)}: the text, each token in the colour of its weight in `
             + `${askedWords(text)}, which is outlined` : 'no head';
@@ -50,7 +55,9 @@ function whatOf({ view, panels, pair, text, sort }) {
 }
 
 /* Of pictures that have no colours of a scale '' . */
-function coloursOf({ view, pair, text, panels }, { scale, palette }) {
+function coloursOf({ view, pair, text, panels, answer }, { scale, palette }) {
+    if (answer)
+        return 'Shares are the mean weight over all heads.';
     if (text)
         return `Colours: linear, from white at 0 to full at ${weightText(text.full)}${text.isCut ? ' and above' : ''}.`;
     if (view === 'tokens' || pair)
@@ -69,10 +76,11 @@ const PART = /^(Rows|Keys) \d+ to /;              /* a note that the first sente
 
 /* The caption of a sheet. look is {scale, palette}, lines are those for curl. */
 export function captionOf(sheet, look, lines) {
-    const cells = sheet.view === 'tokens' ? '' : cellsOf(sheet);
+    const cells = sheet.view === 'tokens' || sheet.answer ? '' : cellsOf(sheet);
     const isSaid = (note) => PART.test(note) || sheet.panels.some((panel) => note === `${cellWords(panel)}.`);
     const notes = sheet.notes.filter((note) => !isSaid(note));
-    return [`Attention weights of ${sheet.model ?? 'a file'}, ${whatOf(sheet)}. Input: “${inputOf(sheet)}”.`,
+    return [`${sheet.answer ? 'Effects in' : 'Attention weights of'} ${sheet.model ?? 'a file'}, ${whatOf(sheet)}. `
+        + `Input: “${inputOf(sheet)}”.`,
         coloursOf(sheet, look), cells, ...notes].filter(Boolean).join(' ')
         + (lines.length > 0 ? `\nMade with attnd from the answer of:\n${lines.join('\n')}\n` : '\nMade with attnd.\n');
 }

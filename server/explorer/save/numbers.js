@@ -27,13 +27,13 @@ function textOf({ side, index, token, over, heads, part, weights }) {
         weights: Array.from(weights, shortest) };
 }
 
-export function jsonOf({ view, model, title, panels, pair, text }, requests) {
+export function jsonOf({ view, model, title, panels, pair, text, answer }, requests) {
     const sent = requests.map((request) => ({
         ...request, body: typeof request.body === 'string' ? JSON.parse(request.body) : null,
     }));
     const maps = panels.map((panel) => ({ ...describe(panel), weights: rowsOf(panel) }));
     return `${JSON.stringify({ view, model, title, requests: sent, maps, ...(pair ? { pair } : {}),
-        ...(text ? { text: textOf(text) } : {}) })}\n`;
+        ...(text ? { text: textOf(text) } : {}), ...(answer ? { answer } : {}) })}\n`;
 }
 
 /* The heads of a layer are one tensor, as the API answers them: [heads][rows][keys]. */

@@ -15,6 +15,7 @@ import { nameWords, SCORES, withScores } from '../views/head_scores.js';
 import { listHeads, passesFilter, shortName, sortHeads, STATISTICS } from '../views/head_words.js';
 import { columnsOf } from '../views/token_window.js';
 import { rangedHeads, rangedMaps, wholeMap } from './ranges.js';
+import { answerParts } from './sheet_answer.js';
 import { textParts } from './sheet_text.js';
 
 const PICTURE_CELLS = { overview: 64, head: 1024, tokens: 256, why: 4096, compare: 1024 };
@@ -207,7 +208,7 @@ function offWords({ off = [] }) {
 export async function gatherSheet(state, source, other, isNumbers = false) {
     const parts = { overview: () => overviewParts(source, state, isNumbers),
         tokens: () => (state.form === 'text' ? textParts(source, state) : tokenParts(source, state, isNumbers)),
-        why: () => whyParts(source, state, isNumbers) };
+        why: () => whyParts(source, state, isNumbers), answer: () => answerParts(source, state) };
     const made = await (parts[state.view] ?? (() => mapParts(source, state, other, isNumbers)))();
     const isDrawn = state.view !== 'tokens' && !made.pair;
     const isHatched = isDrawn && made.panels.some(({ values }) => values.some(Number.isNaN));

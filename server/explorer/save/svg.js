@@ -1,5 +1,6 @@
 /* svg.js - a sheet as one SVG file, on white as paper is. svgOf() gives the text, its size, and where each map lies,
  * which save/html.js needs to name the cell under the pointer. */
+import { answerPicture } from './svg_answer.js';
 import { headsPicture, rowOfMaps } from './svg_heads.js';
 import { linesPicture } from './svg_lines.js';
 import { hasHidden, hatchPiece } from './svg_map.js';
@@ -16,6 +17,8 @@ const WIDE_LEAST = 420;
 function pictureOf(sheet, look, form, top) {
     if (sheet.view === 'overview')
         return headsPicture(sheet, look, form, top);
+    if (sheet.answer)
+        return answerPicture(sheet, look, form, top);
     if (sheet.text)
         return textPicture(sheet, look, form, top);
     if (sheet.view === 'tokens')
@@ -24,9 +27,11 @@ function pictureOf(sheet, look, form, top) {
 }
 
 /* What of the model a sheet shows. */
-export function whereOf({ view, panels, text }) {
+export function whereOf({ view, panels, text, answer }) {
     if (view === 'overview')
         return 'all heads';
+    if (answer)
+        return `what the answer after token ${answer.position} rests on`;
     if (text)
         return `layer ${panels[0]?.layer ?? ''}, ${askedWords(text)}`;
     return view === 'tokens' ? `layer ${panels[0]?.layer ?? ''}` : panels.map(({ name }) => name).join('; ');

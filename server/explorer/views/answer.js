@@ -1,8 +1,7 @@
 /* answer.js - what the predicted token rests on: the parts of the prompt, the heads and the layers, each taken away in
  * turn. */
 import { html, useMemo, useState } from '../vendor/html.js';
-import { kindsOf, promptTokens } from '../data/answer.js';
-import { partsOf } from '../data/parts.js';
+import { answerOfState, kindsOf, partsOfState } from '../data/answer.js';
 import { AnswerHeads } from './answer_heads.js';
 import { AnswerLayers } from './answer_layers.js';
 import { AnswerParts } from './answer_parts.js';
@@ -37,12 +36,9 @@ function PositionChooser({ source, position, change }) {
         onPlace=${(next) => change({ position: next, target: null, against: null })} />`;
 }
 
-/* The ranges of the state that lie in the prompt, or its own parts. */
 function useParts(state, source) {
-    const tokens = promptTokens(source);
-    const chosen = state.parts && state.parts.filter(([, end]) => end <= tokens.length);
-    const texts = [state.text, state.pair];
-    return useMemo(() => chosen ?? partsOf(tokens, texts), [tokens, JSON.stringify([chosen, texts])]);
+    const { parts, text, pair } = state;
+    return useMemo(() => partsOfState(state, source), [source, JSON.stringify([parts, text, pair])]);
 }
 
 function KindChooser({ kinds, kind, onKind }) {
@@ -66,10 +62,7 @@ function Answered({ state, change, source, onFault, prediction }) {
     const [chosen, setKind] = useState(null);
     const kind = kinds.includes(chosen) ? chosen : kinds.at(-1);
     const parts = useParts(state, source);
-    const answer = { position: prediction.position, token: state.target ?? prediction.tokens[0].id,
-        against: state.against ?? null };
-    if (answer.against === answer.token)
-        answer.against = null;
+    const answer = answerOfState(state, prediction);
     const { found, faults, isAsking, isStopped, stop, again } = useAnswer(source,
         { answer, parts, by: state.by, kind }, onFault);
     const base = ['parts', 'heads', 'layers', 'feed_forwards'].map((name) => found[name]?.base).find(Boolean) ?? null;
