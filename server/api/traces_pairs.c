@@ -113,9 +113,8 @@ static void write_vector(struct text *text, const char *name, const float *value
     text_tensor(text, values, 1, &count);
 }
 
-/* What is of one key alone: the vectors, and the stages before the row's lse. products is room for
- * them. */
-static void write_key(struct text *text, const struct pairs *pairs, int i, float *products)
+/* The vectors that are of one key alone. products is room for them. */
+static void write_vectors(struct text *text, const struct pairs *pairs, int i, float *products)
 {
     const struct kept_pair *numbers = &pairs->numbers[i];
     const int64_t head_dim = pairs->layer->head_dim;
@@ -123,18 +122,24 @@ static void write_key(struct text *text, const struct pairs *pairs, int i, float
         products[d] = numbers->query[d] * numbers->key[d];
     write_vector(text, "key_vector", numbers->key, head_dim);
     write_vector(text, "products", products, head_dim);
+}
+
+/* The stages of a score before the row's lse. */
+static void write_stages(struct text *text, const struct kept_pair *numbers)
+{
     write_number(text, "score", numbers->score);
     write_number(text, "softcapped", numbers->softcapped);
     write_number(text, "masked", numbers->masked);
-    write_number(text, "weight", numbers->weight);
 }
 
-/* What all keys of the row have. */
-static void write_row(struct text *text, const struct pairs *pairs)
+static void write_query(struct text *text, const struct pairs *pairs)
 {
     write_vector(text, "query_vector", pairs->numbers[0].query, pairs->layer->head_dim);
+}
+
+static void write_scale(struct text *text, const struct pairs *pairs)
+{
     write_number(text, "scale", (float)pairs->layer->options.scale);
-    write_number(text, "lse", pairs->numbers[0].lse);
 }
 
 static float *products_of(struct pairs *pairs)
@@ -156,8 +161,12 @@ static bool write_pair(struct call *call, struct fault *fault)
         return fault_no_memory(fault);
     write_place(&call->text, pairs);
     text_format(&call->text, ",\"key\":%" PRId64, pairs->keys[0]);
-    write_row(&call->text, pairs);
-    write_key(&call->text, pairs, 0, products);
+    write_query(&call->text, pairs);
+    write_vectors(&call->text, pairs, 0, products);
+    write_scale(&call->text, pairs);
+    write_stages(&call->text, &pairs->numbers[0]);
+    write_number(&call->text, "lse", pairs->numbers[0].lse);
+    write_number(&call->text, "weight", pairs->numbers[0].weight);
     text_raw(&call->text, "}\n");
     return true;
 }
@@ -169,11 +178,15 @@ static bool write_pairs(struct call *call, struct fault *fault)
     if (!products)
         return fault_no_memory(fault);
     write_place(&call->text, pairs);
-    write_row(&call->text, pairs);
+    write_query(&call->text, pairs);
+    write_scale(&call->text, pairs);
+    write_number(&call->text, "lse", pairs->numbers[0].lse);
     text_raw(&call->text, ",\"keys\":[");
     for (int i = 0; i < pairs->count; i++) {
         text_format(&call->text, "%s{\"key\":%" PRId64, i > 0 ? "," : "", pairs->keys[i]);
-        write_key(&call->text, pairs, i, products);
+        write_vectors(&call->text, pairs, i, products);
+        write_stages(&call->text, &pairs->numbers[i]);
+        write_number(&call->text, "weight", pairs->numbers[i].weight);
         text_raw(&call->text, "}");
     }
     text_raw(&call->text, "]}\n");
