@@ -30,14 +30,17 @@ const ASIDE_LEAST = 280; /* of what is known of a head, beside the maps */
 const GAP = 6;
 
 /* The side of a head's picture, so that the heads of a layer fit beside each other, and the layers on a screen, where
- * that leaves something to see; and the width that is left beside them, 0 where it is too little for words. */
+ * that leaves something to see; and the width that is left beside them, 0 where it is too little for words. A cell has
+ * whole pixels, so a side is a multiple of the cells: what is more would be blank. */
 function sizesIn(width, height, layers) {
     const heads = Math.max(...layers.map((layer) => layer.heads));
+    const cells = Math.min(CELLS_MOST, Math.max(...layers.map(({ keys }) => keys)));
     const labels = LABEL_WIDTH + (layers.some(({ kind }) => kind !== 'self') ? KIND_WIDTH : 0);
     const across = Math.floor((width - labels) / heads) - GAP;
     const sideIn = (room) => {
         const down = Math.floor(room / layers.length) - GAP;
-        return Math.max(SIDE_LEAST, Math.min(SIDE_MOST, across, Math.max(SIDE_SORTED, down)));
+        const side = Math.min(SIDE_MOST, across, Math.max(SIDE_SORTED, down));
+        return Math.max(SIDE_LEAST, side < cells ? side : side - side % cells);
     };
     const side = sideIn(height - ABOVE);
     const left = width - labels - heads * (side + GAP);
