@@ -121,7 +121,7 @@ TEST(without)
     browser_do(&browser, "location.hash = '#" EXPLORER_TEXT "&sort=induction'");
     browser_wait(&browser, "/Not today/.test(document.querySelector('.overview-tools "
                            "[role=alert]')?.innerText)");
-    browser_expect(&browser, "!document.querySelector('main [aria-busy=true]')");
+    browser_wait(&browser, "!document.querySelector('main [aria-busy=true]')");
     browser_click(&browser, "button[data-find]");
     explorer_settle();
     browser_do(&browser, "window.fetch = fetched");
