@@ -20,3 +20,11 @@ export function poolMap(map, keyCount, { rows, keys, cells, hidden = false }) {
     }
     return { rows: rowCells, keys: keyCells, values: hidden ? values : values.map((value) => value || 0) };
 }
+
+/* The pieces of several heads, as poolMap() gives them, as one answer of maps(). */
+export function joinHeads(pieces) {
+    const { rows, keys, values: { length: size } } = pieces[0];
+    const values = new Float32Array(pieces.length * size);
+    pieces.forEach((piece, i) => values.set(piece.values, i * size));
+    return { heads: pieces.length, rows, keys, values };
+}

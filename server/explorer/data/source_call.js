@@ -5,7 +5,7 @@
  * computed as they are looked at. */
 import { bodyOf, call } from './api.js';
 import { callRequest, headProblem, problemOf, rowProblem } from './call_problem.js';
-import { poolMap } from './pool.js';
+import { joinHeads, poolMap } from './pool.js';
 import { readSafetensors } from './safetensors.js';
 import { statisticsOf, unknownStatistics } from './statistics.js';
 import { countTokens, placeToken } from './tokens.js';
@@ -105,10 +105,7 @@ class CallSource {
         const pieces = await Promise.all(chosen.map(async (one) =>
             poolMap(await this.#whole(one), keyCount, { rows, keys, cells, hidden })));
         signal?.throwIfAborted();
-        const size = pieces[0].values.length;
-        const values = new Float32Array(chosen.length * size);
-        pieces.forEach((piece, i) => values.set(piece.values, i * size));
-        return { heads: chosen.length, rows: pieces[0].rows, keys: pieces[0].keys, values };
+        return joinHeads(pieces);
     }
 
     /* As those of a trace. Where the maps are large nobody has computed them: all are null. */

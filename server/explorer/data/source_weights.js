@@ -1,6 +1,6 @@
 /* source_weights.js - a source of maps over weights of a file, that were computed elsewhere. No model is looked at, and
  * the daemon is not asked. */
-import { poolMap } from './pool.js';
+import { joinHeads, poolMap } from './pool.js';
 import { fileFault } from './safetensors.js';
 import { statisticsOf, unknownStatistics } from './statistics.js';
 import { countTokens, readTokens } from './tokens.js';
@@ -100,10 +100,7 @@ class WeightsSource {
             await turn(signal);
         signal?.throwIfAborted();
         const pieces = chosen.map((one) => poolMap(this.#map(layer, one), keyCount, { rows, keys, cells, hidden }));
-        const size = pieces[0].values.length;
-        const values = new Float32Array(chosen.length * size);
-        pieces.forEach((piece, i) => values.set(piece.values, i * size));
-        return { heads: chosen.length, rows: pieces[0].rows, keys: pieces[0].keys, values };
+        return joinHeads(pieces);
     }
 
     /* As those of a trace; all are null where the file is so large that they take a minute. */

@@ -20,13 +20,13 @@ function describe(panel) {
     return { name, layer, head, rows, keys, row_tokens: rowTokens, key_tokens: keyTokens, ...cells, ...hidden };
 }
 
-/* requests are those that made the view; a body of bytes is left out. */
 /* What is seen of running text, by the API's names. */
 function textOf({ side, index, token, over, heads, part, weights }) {
     return { side, index, token, over, heads, [side === 'row' ? 'keys' : 'rows']: part,
         weights: Array.from(weights, shortest) };
 }
 
+/* requests are those that made the view; a body of bytes is left out. */
 export function jsonOf({ view, model, title, panels, pair, text, answer }, requests) {
     const sent = requests.map((request) => ({
         ...request, body: typeof request.body === 'string' ? JSON.parse(request.body) : null,
