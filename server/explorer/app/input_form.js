@@ -54,7 +54,7 @@ function Texts({ model, draft, setDraft, onLook }) {
 }
 
 /* What a new input leaves of the selection: nothing. */
-const FRESH = { tokens: null, row: null, key: null, rows: null, keys: null, heads: null, lineRows: null,
+export const FRESH = { tokens: null, row: null, key: null, rows: null, keys: null, heads: null, lineRows: null,
     lineKeys: null, parts: null, position: null };
 
 /* What another model leaves of heads that are off and tokens that are asked about: nothing. */

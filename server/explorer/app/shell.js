@@ -10,7 +10,7 @@ import { Boundary, Fault } from './fault.js';
 import { DropZone } from './file_drop.js';
 import { Help } from './help.js';
 import { useModels, useOther, useSource, useStore, useVersion } from './hooks.js';
-import { FIRST_TEXT, InputForm, OF_MODEL } from './input_form.js';
+import { FIRST_TEXT, FRESH, InputForm, OF_MODEL } from './input_form.js';
 import { firstModel, inputWords, isServed, parameterCount, takes } from './model_words.js';
 import { PresentSwitch, usePresent } from './present.js';
 import { selectionFor } from './selection.js';
@@ -160,8 +160,7 @@ function useFrame(store) {
         version, file, setFile, options, setOptions, ...made, isOpening: made.isOpening || isFirst, openOther };
 }
 
-const FRESH = { text: null, pair: null, decoderText: null, tokens: null, row: null, key: null, rows: null, keys: null,
-    heads: null, lineRows: null, lineKeys: null, parts: null, position: null, ...OF_MODEL };
+const NO_TEXT = { text: null, pair: null, decoderText: null };
 
 /* A file takes the place of the text, and a picture goes to a model that takes one. */
 function takeFile({ models, state, change, setFile, setOptions }, file, chosen) {
@@ -171,7 +170,8 @@ function takeFile({ models, state, change, setFile, setOptions }, file, chosen) 
         return;
     const model = models?.find(({ name }) => name === (chosen ?? state.model));
     const forPictures = isPicture(file) && !model?.pixels && models?.find((one) => one.trace && one.pixels);
-    change({ ...FRESH, model: forPictures ? forPictures.name : chosen ?? state.model ?? 'sdpa' });
+    change({ ...NO_TEXT, ...FRESH, ...OF_MODEL,
+        model: forPictures ? forPictures.name : chosen ?? state.model ?? 'sdpa' });
 }
 
 const WHAT_MOST = 40;                            /* characters: more has no room, and is no name of a button */
