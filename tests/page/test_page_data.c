@@ -106,7 +106,7 @@ TEST(leaving)
 TEST(pictures)
 {
     explorer_begin();
-    fixture_stop(NULL);
+    explorer_change_daemon();
     fixture_make_directory(NULL);
     traced_families_save(directory);
     fixture_serve("--models", directory);

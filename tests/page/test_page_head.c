@@ -102,7 +102,7 @@ TEST(click_a_token)
 TEST(picture)
 {
     browser_skip_without();
-    fixture_stop(NULL);
+    explorer_change_daemon();
     directory = daemon_directory_create();
     traced_families_save(directory);
     fixture_serve("--models", directory);

@@ -181,7 +181,7 @@ TEST(other_models)
 {
     static const char *const FAULTS[] = { "Failed to load resource", NULL };
     browser_skip_without();
-    fixture_stop(NULL);
+    explorer_change_daemon();
     directory = daemon_directory_create();
     traced_model_save(directory);
     traced_families_save(directory);

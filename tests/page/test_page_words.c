@@ -38,8 +38,7 @@ TEST(key)
     browser_skip_without();
     directory = daemon_directory_create();
     key_file_write(fixture_path("keys"), KEYS);
-    if (server.pid > 0)
-        fixture_stop(NULL);
+    explorer_change_daemon();
     fixture_serve("--models", "examples/models", "--keys", fixture_path("keys"));
     explorer_begin();
     explorer_open(EXPLORER_TEXT);

@@ -51,6 +51,16 @@ void explorer_begin(void)
     free(parameters);
 }
 
+void explorer_change_daemon(void)
+{
+    if (browser.driver > 0) {
+        browser_go(&browser, "about:blank");
+        free(browser_requests(&browser));
+    }
+    if (server.pid > 0)
+        fixture_stop(NULL);
+}
+
 int explorer_stop(void **state)
 {
     browser_close(&browser);

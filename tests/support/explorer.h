@@ -31,6 +31,11 @@ extern const struct explorer_view explorer_views[EXPLORER_VIEWS];
  * on examples/models, unless the test has started another, and the browser. */
 void explorer_begin(void);
 
+/* Leaves the page and stops its daemon, for a test that starts another. What the page asked of the
+ * first one until then is forgotten, so explorer_expect_quiet() does not take it for a request to a
+ * foreign host. */
+void explorer_change_daemon(void);
+
 /* Ends both; for cmocka's groups. */
 int explorer_stop(void **state);
 
