@@ -47,4 +47,22 @@ enum {
 #define NORMS_AFTER(first, second)  NORMS(.after = first, .after = second)
 #define LM_HEAD(flag)               .output = "/lm_head", .tied = (flag)
 
+/* Decoders under the names of Llama, and the pass of llama/modeling_llama.py: LlamaDecoderLayer,
+ * LlamaMLP. */
+#define LLAMA_TENSORS                                                                              \
+    SELF("model.|", "layers.%.", "self_attn."),                                                    \
+        .projections = PROJECTIONS("q_proj", "k_proj", "v_proj", "o_proj"), .causal = "=true"
+
+#define LLAMA_NAMES LLAMA_TENSORS, .head_dim = "head_dim"
+
+#define LLAMA_BIASES .more_biases = Q | K | V | O, .more_biases_if = "attention_bias"
+
+#define LLAMA_FIELDS SIZES(32, 4096, 32), .theta = "rope_theta=10000"
+
+#define GATED       .gate = "mlp.gate_proj", .up = "mlp.up_proj", .down = "mlp.down_proj"
+#define AROUND      .tokens = "embed_tokens", .final_norm = "norm", .output = "/lm_head"
+#define LLAMA_NORMS NORMS_BEFORE("input_layernorm", "post_attention_layernorm")
+#define LLAMA_PASS                                                                                 \
+    AROUND, LLAMA_NORMS, GATED, .activation = "hidden_act=silu", .tied = "tie_word_embeddings"
+
 #endif

@@ -84,16 +84,6 @@ static bool adjust_mistral(struct checkpoint_layer *layer, struct fault *fault)
     return !node || read_windows(layer, node, fault);
 }
 
-#define LLAMA_TENSORS                                                                              \
-    SELF("model.|", "layers.%.", "self_attn."),                                                    \
-        .projections = PROJECTIONS("q_proj", "k_proj", "v_proj", "o_proj"), .causal = "=true"
-
-#define LLAMA_NAMES LLAMA_TENSORS, .head_dim = "head_dim"
-
-#define LLAMA_BIASES .more_biases = Q | K | V | O, .more_biases_if = "attention_bias"
-
-#define LLAMA_FIELDS SIZES(32, 4096, 32), .theta = "rope_theta=10000"
-
 #define LAYER_NORMS(query, key, flag)                                                              \
     .norms = { query, key }, .norms_if = (flag), .norm_eps = "layer_norm_eps=0.00001",             \
     .norm_is_centred = true
@@ -153,13 +143,6 @@ static bool adjust_mistral_pass(struct checkpoint_pass *pass, const cJSON *secti
     pass->down = "w2";
     return true;
 }
-
-/* llama/modeling_llama.py: LlamaDecoderLayer, LlamaMLP. */
-#define GATED       .gate = "mlp.gate_proj", .up = "mlp.up_proj", .down = "mlp.down_proj"
-#define AROUND      .tokens = "embed_tokens", .final_norm = "norm", .output = "/lm_head"
-#define LLAMA_NORMS NORMS_BEFORE("input_layernorm", "post_attention_layernorm")
-#define LLAMA_PASS                                                                                 \
-    AROUND, LLAMA_NORMS, GATED, .activation = "hidden_act=silu", .tied = "tie_word_embeddings"
 
 /* gemma/modeling_gemma.py: GemmaModel scales its tokens, GemmaRMSNorm adds 1. */
 #define GEMMA_PASS                                                                                 \
