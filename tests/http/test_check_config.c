@@ -117,7 +117,7 @@ TEST(inputs)
           "{\"model_type\":\"vit\",\"hidden_size\":16,\"num_attention_heads\":2,"
           "\"num_hidden_layers\":1,\"image_size\":7,\"patch_size\":3,\"num_channels\":2}",
           VIT_TENSORS,
-          "seeing: vit, 1 layer, 2920 parameters, 1088 of attention, seeing\n"
+          "seeing: vit, 1 layer, 2920 parameters, 1088 of attention, F32, seeing\n"
           "    tokenizer: none\n"
           "    trace: takes pixels of a picture, embeddings\n" },
         { "hearing",
@@ -164,7 +164,7 @@ TEST(tokenizers)
     struct daemon_result result = daemon_command(arguments, NULL);
     assert_int_equal(result.exit_code, 0);
     assert_non_null(strstr(result.output, "own: meta, 5 layers, 260032 parameters, 61440 of "
-                                          "attention, own\n    tokenizer: BPE, ids to 511, of "
+                                          "attention, F32, own\n    tokenizer: BPE, ids to 511, of "
                                           "tokenizer.json\n    trace: takes text, tokens, "
                                           "embeddings\n"));
     assert_non_null(strstr(result.output, "    tokenizer: WordLevel, ids to 512, of "));

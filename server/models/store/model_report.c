@@ -45,6 +45,15 @@ static void print_text(FILE *stream, const char *text)
         putc((unsigned char)*text < 0x20 || *text == 0x7F ? '?' : *text, stream);
 }
 
+static bool takes(const struct model *model, const char *input)
+{
+    const char *names[MODEL_INPUTS_MAX];
+    for (int i = model_inputs(model, names); i-- > 0;)
+        if (strcmp(names[i], input) == 0)
+            return true;
+    return false;
+}
+
 static void print_tokenizer(FILE *stream, const struct model *model)
 {
     fprintf(stream, "    tokenizer: ");
@@ -54,7 +63,9 @@ static void print_tokenizer(FILE *stream, const struct model *model)
     else if (model->tokenizer_reason)
         fprintf(stream, "refused: ");
     else
-        fprintf(stream, "none");
+        fprintf(stream, takes(model, "tokens")
+                            ? "none: there is no tokenizer.json, nor files of another form"
+                            : "none");
     print_text(stream, model->tokenizer || !model->tokenizer_reason ? "" : model->tokenizer_reason);
     fprintf(stream, "\n");
 }
@@ -91,6 +102,8 @@ void model_report_print(void *context, const struct model_listing *listing)
             model->family ? model->family : model->attention, model->layer_count,
             model->layer_count == 1 ? "layer" : "layers", model->total_parameter_count,
             model->parameter_count);
+    if (*model->dtype)
+        fprintf(stream, "%s, ", model->dtype);
     print_text(stream, model->source);
     fprintf(stream, "\n");
     if (model->built_in)
