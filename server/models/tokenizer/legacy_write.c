@@ -12,6 +12,8 @@
  *     @sentencepiece:PART   a step that the file of SentencePiece says */
 #include "models/tokenizer/legacy.h"
 
+#include "base/base64.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -233,16 +235,11 @@ static bool write_template(struct legacy *legacy, struct text *text)
 
 static void write_base64(struct text *text, struct byte_slice bytes)
 {
-    static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const unsigned char *data = bytes.data;
-    for (size_t i = 0; i < bytes.size; i += 3) {
-        const size_t left = bytes.size - i;
-        const unsigned group = (unsigned)data[i] << 16 | (left > 1 ? data[i + 1] : 0u) << 8
-                               | (left > 2 ? data[i + 2] : 0u);
-        const char digits[] = { DIGITS[group >> 18], DIGITS[group >> 12 & 63],
-                                left > 1 ? DIGITS[group >> 6 & 63] : '=',
-                                left > 2 ? DIGITS[group & 63] : '=' };
-        text_bytes(text, digits, 4);
+    const size_t length = base64_length(bytes.size);
+    char *digits = text_reserve(text, length);
+    if (digits) {
+        base64_encode(digits, bytes);
+        text->used += length;
     }
 }
 

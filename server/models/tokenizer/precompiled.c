@@ -9,6 +9,7 @@
  * A grapheme cluster of less than 6 bytes is looked up as a whole, then each of its characters. The
  * look-up takes the shortest prefix that has a replacement, and the whole text that was looked up
  * is replaced: so the reference does it, and so the models were used. */
+#include "base/base64.h"
 #include "models/tokenizer/normalizer.h"
 #include "models/tokenizer/unicode.h"
 
@@ -191,36 +192,6 @@ bool precompiled_changes(const void *state, const struct pieces *pieces, const s
 }
 
 /* ------------------------------------------------------------------- reading -- */
-
-static int base64_value(char c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
-/* Decodes base64 with its padding (RFC 4648, section 4). Returns the size; -1: it is not base64. */
-static int64_t base64_decode(const char *text, size_t size, unsigned char *out)
-{
-    if (size % 4 != 0)
-        return -1;
-    const size_t padding = size > 0 ? (text[size - 1] == '=') + (text[size - 2] == '=') : 0;
-    int64_t used = 0;
-    uint32_t bits = 0;
-    for (size_t i = 0; i < size - padding; i++) {
-        const int value = base64_value(text[i]);
-        if (value < 0)
-            return -1;
-        bits = bits << 6 | (uint32_t)value;
-        if (i % 4 != 0)
-            out[used++] = (unsigned char)(bits >> (6 - 2 * (i % 4)));
-    }
-    return used;
-}
 
 bool precompiled_init(struct pipeline_build *build, const unsigned char *data, size_t size,
                       struct step *step)
