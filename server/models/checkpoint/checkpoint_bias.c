@@ -27,13 +27,11 @@ enum { REACH_MAX = 1 << 16, PATCHES_MAX = 1 << 20 };
 static bool get_table(struct model_parameters *parameters, const char *name, int64_t rows,
                       int64_t columns, const char *what, const float **values, struct fault *fault)
 {
-    uint64_t shape[2] = { 0, 0 };
-    const struct safetensors_entry *entry = model_tensors_require(parameters->tensors, name, fault);
+    const struct model_entry *entry = model_tensors_require(parameters->tensors, name, fault);
     if (!entry)
         return false;
-    if (entry->rank == 2)
-        safetensors_shape(entry, shape, 2);
-    if (rows < 1 || shape[0] != (uint64_t)rows || shape[1] != (uint64_t)columns)
+    if (rows < 1 || entry->rank != 2 || entry->shape[0] != (uint64_t)rows
+        || entry->shape[1] != (uint64_t)columns)
         return fault_set_at(fault, "/parameters", FAULT_SHAPE,
                             "tensor '%.100s' is not [%" PRId64 ", %" PRId64 "], %s", name, rows,
                             columns, what);

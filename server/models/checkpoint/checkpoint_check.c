@@ -61,7 +61,7 @@ static const char *find_quantised(const struct model_tensors *tensors, const cha
         { ".weight_packed", "compressed-tensors" },
     };
     for (int64_t i = 0; i < tensors->entry_count; i++) {
-        const char *name = model_tensors_at(tensors, i)->name;
+        const char *name = tensors->entries[i].name;
         for (size_t j = 0; j < sizeof ENDINGS / sizeof ENDINGS[0]; j++)
             if (ends_with(name, ENDINGS[j].ending)) {
                 *method = ENDINGS[j].method;

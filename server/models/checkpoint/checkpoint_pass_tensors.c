@@ -35,9 +35,9 @@ static void write_part_name(char name[CHECKPOINT_NAME_BYTES],
 
 /* Finds the first tensor of "a|b" with one of the endings, ".weight|.gamma". Where there is none,
  * entry is NULL and name is that of the first. */
-static const struct safetensors_entry *find_entry(char name[CHECKPOINT_NAME_BYTES],
-                                                  const struct checkpoint_pass_reader *reader,
-                                                  const char *names, const char *endings)
+static const struct model_entry *find_entry(char name[CHECKPOINT_NAME_BYTES],
+                                            const struct checkpoint_pass_reader *reader,
+                                            const char *names, const char *endings)
 {
     char ending[16], tried[CHECKPOINT_NAME_BYTES];
     name[0] = '\0';
@@ -45,7 +45,7 @@ static const struct safetensors_entry *find_entry(char name[CHECKPOINT_NAME_BYTE
         for (const char *end = endings; end; end = strchr(end, '|') ? strchr(end, '|') + 1 : NULL) {
             snprintf(ending, sizeof ending, "%.*s", (int)strcspn(end, "|"), end);
             write_part_name(tried, reader, from, strcspn(from, "|"), ending);
-            const struct safetensors_entry *entry =
+            const struct model_entry *entry =
                 model_tensors_find(reader->parameters->tensors, tried);
             if (entry || !name[0])
                 memcpy(name, tried, sizeof tried);
@@ -55,11 +55,11 @@ static const struct safetensors_entry *find_entry(char name[CHECKPOINT_NAME_BYTE
     return NULL;
 }
 
-static const struct safetensors_entry *require_entry(const struct checkpoint_pass_reader *reader,
-                                                     const char *names, const char *endings)
+static const struct model_entry *require_entry(const struct checkpoint_pass_reader *reader,
+                                               const char *names, const char *endings)
 {
     char name[CHECKPOINT_NAME_BYTES];
-    const struct safetensors_entry *entry = find_entry(name, reader, names, endings);
+    const struct model_entry *entry = find_entry(name, reader, names, endings);
     if (!entry)
         fault_set(reader->fault, FAULT_FIELD,
                   "the file has no tensor '%.120s', which the whole pass of the model needs", name);
@@ -81,7 +81,7 @@ bool checkpoint_pass_has_values(const struct checkpoint_pass_reader *reader, con
 /* ------------------------------------------------------------------ shapes -- */
 
 static bool refuse_shape(const struct checkpoint_pass_reader *reader,
-                         const struct safetensors_entry *entry, int64_t rows, int64_t columns)
+                         const struct model_entry *entry, int64_t rows, int64_t columns)
 {
     char expected[64];
     if (rows > 0 && columns > 0)
@@ -96,13 +96,11 @@ static bool refuse_shape(const struct checkpoint_pass_reader *reader,
 
 /* Checks that entry is a matrix [*rows, *columns], and sets those that are 0. */
 static bool check_matrix(const struct checkpoint_pass_reader *reader,
-                         const struct safetensors_entry *entry, int64_t *rows, int64_t *columns)
+                         const struct model_entry *entry, int64_t *rows, int64_t *columns)
 {
-    uint64_t shape[2] = { 0, 0 };
-    if (entry->rank == 2)
-        safetensors_shape(entry, shape, 2);
-    const bool is_sound =
-        shape[0] >= 1 && shape[0] <= INT32_MAX && shape[1] >= 1 && shape[1] <= INT32_MAX;
+    const uint64_t *shape = entry->shape;
+    const bool is_sound = entry->rank == 2 && shape[0] >= 1 && shape[0] <= INT32_MAX
+                          && shape[1] >= 1 && shape[1] <= INT32_MAX;
     if (!is_sound || (*rows > 0 && shape[0] != (uint64_t)*rows)
         || (*columns > 0 && shape[1] != (uint64_t)*columns))
         return refuse_shape(reader, entry, *rows, *columns);
@@ -112,14 +110,9 @@ static bool check_matrix(const struct checkpoint_pass_reader *reader,
 }
 
 static bool check_count(const struct checkpoint_pass_reader *reader,
-                        const struct safetensors_entry *entry, int64_t count)
+                        const struct model_entry *entry, int64_t count)
 {
-    uint64_t shape[RANK_MAX], numbers = 1;
-    if (entry->rank <= RANK_MAX)
-        safetensors_shape(entry, shape, entry->rank);
-    for (int64_t i = 0; i < entry->rank && entry->rank <= RANK_MAX; i++)
-        numbers *= shape[i] <= INT32_MAX && numbers <= INT32_MAX ? shape[i] : 0;
-    return (entry->rank <= RANK_MAX && numbers == (uint64_t)count)
+    return (entry->rank <= RANK_MAX && entry->number_count == (uint64_t)count)
            || fault_set(reader->fault, FAULT_SHAPE,
                         "tensor '%.120s' is not of %" PRId64
                         " numbers, as the whole pass of the model needs",
@@ -139,7 +132,7 @@ static bool keep_address(struct checkpoint_pass_reader *reader, const void *addr
     return true;
 }
 
-static bool get_floats(struct checkpoint_pass_reader *reader, const struct safetensors_entry *entry,
+static bool get_floats(struct checkpoint_pass_reader *reader, const struct model_entry *entry,
                        int64_t count, const float **values)
 {
     return check_count(reader, entry, count)
@@ -158,14 +151,14 @@ static bool get_bias(struct checkpoint_pass_reader *reader, const char *names, c
                || fault_set(reader->fault, FAULT_FIELD,
                             "the file has a tensor '%.120s', and by config.json there is no bias",
                             name);
-    const struct safetensors_entry *entry = require_entry(reader, names, endings);
+    const struct model_entry *entry = require_entry(reader, names, endings);
     return entry && get_floats(reader, entry, count, bias);
 }
 
 bool checkpoint_pass_matrix(struct checkpoint_pass_reader *reader, struct attn_linear *linear,
                             const char *names, int64_t out, int64_t in, bool in_out)
 {
-    const struct safetensors_entry *entry = require_entry(reader, names, ".weight");
+    const struct model_entry *entry = require_entry(reader, names, ".weight");
     const struct model_slice all = { .groups = 0 };
     if (!entry || !check_matrix(reader, entry, in_out ? &in : &out, in_out ? &out : &in))
         return false;
@@ -185,14 +178,11 @@ bool checkpoint_pass_linear(struct checkpoint_pass_reader *reader, struct attn_l
 bool checkpoint_pass_convolution(struct checkpoint_pass_reader *reader, struct attn_linear *linear,
                                  const char *names, int64_t out, int64_t in, bool has_bias)
 {
-    const struct safetensors_entry *entry = require_entry(reader, names, ".weight");
+    const struct model_entry *entry = require_entry(reader, names, ".weight");
     const struct model_slice all = { .groups = 0 };
-    uint64_t first = 0;
     if (!entry)
         return false;
-    if (entry->rank > 0)
-        safetensors_shape(entry, &first, 1);
-    if (first != (uint64_t)out || in > INT32_MAX)
+    if (entry->shape[0] != (uint64_t)out || in > INT32_MAX)
         return refuse_shape(reader, entry, out, 0);
     *linear = (struct attn_linear){ .out = out, .in = in };
     return check_count(reader, entry, out * in)
@@ -239,7 +229,7 @@ static bool get_norm_weight(struct checkpoint_pass_reader *reader, const char *n
     const struct checkpoint_pass *pass = &reader->pass;
     const float *stored = NULL;
     if (!pass->norm_is_bare) {
-        const struct safetensors_entry *entry = require_entry(reader, names, ".weight|.gamma");
+        const struct model_entry *entry = require_entry(reader, names, ".weight|.gamma");
         if (!entry || !check_count(reader, entry, width))
             return false;
         if (!pass->norm_adds_one)
@@ -273,14 +263,14 @@ bool checkpoint_pass_norm(struct checkpoint_pass_reader *reader, struct attn_nor
 bool checkpoint_pass_values(struct checkpoint_pass_reader *reader, const float **values,
                             const char *names, int64_t count)
 {
-    const struct safetensors_entry *entry = require_entry(reader, names, "");
+    const struct model_entry *entry = require_entry(reader, names, "");
     return entry && get_floats(reader, entry, count, values);
 }
 
 bool checkpoint_pass_values_now(struct checkpoint_pass_reader *reader, const float **values,
                                 const char *names, int64_t count)
 {
-    const struct safetensors_entry *entry = require_entry(reader, names, "");
+    const struct model_entry *entry = require_entry(reader, names, "");
     return entry && check_count(reader, entry, count)
            && model_parameters_get_now(reader->parameters, entry, values, reader->fault);
 }

@@ -87,13 +87,11 @@ static void write_norm_name(char name[CHECKPOINT_NAME_BYTES], const struct norm_
     checkpoint_name_write(name, source->read->run, source->read->index, part, source->ending);
 }
 
-static int64_t number_count(const struct safetensors_entry *entry)
+static int64_t number_count(const struct model_entry *entry)
 {
-    uint64_t shape[2] = { 1, 1 };
-    if (entry->rank < 1 || entry->rank > 2)
-        return -1;
-    safetensors_shape(entry, shape, entry->rank);
-    return shape[0] <= INT32_MAX && shape[1] <= INT32_MAX ? (int64_t)(shape[0] * shape[1]) : -1;
+    return (entry->rank == 1 || entry->rank == 2) && entry->number_count <= INT64_MAX
+               ? (int64_t)entry->number_count
+               : -1;
 }
 
 static bool get_norm(struct norm_source *source, int64_t head, int64_t count, const float **values,
@@ -101,7 +99,7 @@ static bool get_norm(struct norm_source *source, int64_t head, int64_t count, co
 {
     char name[CHECKPOINT_NAME_BYTES];
     write_norm_name(name, source, head);
-    const struct safetensors_entry *entry =
+    const struct model_entry *entry =
         model_tensors_require(source->parameters->tensors, name, fault);
     if (!entry)
         return false;
@@ -143,17 +141,18 @@ static bool keep_norm(struct norm_source *source, struct model_tensor *tensor, s
     const int64_t head_dim = source->read->config.head_dim;
     const bool is_split = strchr(source->part, '%') != NULL;
     write_norm_name(name, source, 0);
-    const struct safetensors_entry *entry = model_tensors_find(source->parameters->tensors, name);
+    const struct model_entry *entry = model_tensors_find(source->parameters->tensors, name);
     char *kept = arena_strdup(source->parameters->arena, name);
     if (!kept)
         return fault_no_memory(fault);
     if (is_split) /* the head's number, 0, is where the part has its % */
         kept[strlen(kept) - strlen(source->ending) - strlen(strchr(source->part, '%'))] = '*';
-    uint64_t shape[2] = { (uint64_t)source->heads, (uint64_t)head_dim };
-    const int rank = is_split ? 2 : (int)entry->rank; /* checked to be 1 or 2 */
-    if (!is_split)
-        safetensors_shape(entry, shape, rank);
-    *tensor = (struct model_tensor){ kept, rank, { (int64_t)shape[0], (int64_t)shape[1] } };
+    *tensor = (struct model_tensor){ kept, 2, { source->heads, head_dim } };
+    if (is_split)
+        return true;
+    tensor->rank = (int)entry->rank; /* checked to be 1 or 2 */
+    for (int i = 0; i < 2; i++)
+        tensor->shape[i] = (int64_t)entry->shape[i];
     return true;
 }
 

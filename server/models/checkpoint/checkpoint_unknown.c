@@ -91,7 +91,7 @@ static unsigned find_parts(const struct model_tensors *tensors)
 {
     unsigned found = 0;
     for (int64_t i = 0; i < tensors->entry_count; i++) {
-        const struct dotted name = dotted_name(model_tensors_at(tensors, i)->name);
+        const struct dotted name = dotted_name(tensors->entries[i].name);
         if (is_feed_forward(name.text))
             continue;
         for (unsigned k = 0; k < PART_COUNT; k++)
@@ -118,13 +118,13 @@ static void write_parts(unsigned found, char text[PARTS_BYTES])
 
 /* The tensor whose name ends with ending, and what stands before that: whole words, one at
  * most with is_behind_one_word; NULL: there is none. */
-static const struct safetensors_entry *find_ending(const struct model_tensors *tensors,
-                                                   const char *ending, bool is_behind_one_word,
-                                                   char before[CHECKPOINT_PREFIX_BYTES])
+static const struct model_entry *find_ending(const struct model_tensors *tensors,
+                                             const char *ending, bool is_behind_one_word,
+                                             char before[CHECKPOINT_PREFIX_BYTES])
 {
     const size_t length = strlen(ending);
     for (int64_t i = 0; i < tensors->entry_count; i++) {
-        const struct safetensors_entry *entry = model_tensors_at(tensors, i);
+        const struct model_entry *entry = &tensors->entries[i];
         const size_t whole = strlen(entry->name), rest = whole - length;
         if (whole < length || rest >= CHECKPOINT_PREFIX_BYTES
             || strcmp(entry->name + rest, ending) != 0 || (rest > 0 && entry->name[rest - 1] != '.')
@@ -139,8 +139,8 @@ static const struct safetensors_entry *find_ending(const struct model_tensors *t
 /* Finds the queries of layer 0 under one of the run's prefixes, which may stand behind other words,
  * else behind any one word: "ernie.encoder.layer.0.attention.self.query.weight" has BERT's name.
  * Sets the run's prefix, and *is_own: that it is one of the stack's. */
-static const struct safetensors_entry *
-find_queries(struct checkpoint_run *run, const struct model_tensors *tensors, bool *is_own)
+static const struct model_entry *find_queries(struct checkpoint_run *run,
+                                              const struct model_tensors *tensors, bool *is_own)
 {
     const char *prefixes = run->stack->prefixes;
     char ending[CHECKPOINT_NAME_BYTES], before[CHECKPOINT_PREFIX_BYTES];
@@ -151,7 +151,7 @@ find_queries(struct checkpoint_run *run, const struct model_tensors *tensors, bo
         is_last = length == 0; /* all have been tried */
         snprintf(run->prefix, sizeof run->prefix, "%.*s", (int)length, prefixes);
         checkpoint_name_write(ending, run, 0, run->stack->projections[MODEL_Q], ".weight");
-        const struct safetensors_entry *entry = find_ending(tensors, ending, is_last, before);
+        const struct model_entry *entry = find_ending(tensors, ending, is_last, before);
         if (entry && strlen(before) + length < sizeof run->prefix) {
             snprintf(run->prefix, sizeof run->prefix, "%.*s%.*s", (int)strlen(before), before,
                      (int)length, prefixes);
@@ -163,16 +163,13 @@ find_queries(struct checkpoint_run *run, const struct model_tensors *tensors, bo
     return NULL;
 }
 
-static uint64_t dimension(const struct safetensors_entry *entry, int64_t index)
+static uint64_t dimension(const struct model_entry *entry, int64_t index)
 {
-    uint64_t shape[2] = { 0, 0 };
-    if (entry->rank == 1 || entry->rank == 2)
-        safetensors_shape(entry, shape, entry->rank);
-    return shape[index];
+    return entry->rank == 1 || entry->rank == 2 ? entry->shape[index] : 0;
 }
 
 /* Whether the weight of a norm of queries has the form of that scope. */
-static bool is_of_scope(const struct safetensors_entry *norm, enum attn_norm_scope scope,
+static bool is_of_scope(const struct model_entry *norm, enum attn_norm_scope scope,
                         uint64_t outputs)
 {
     const bool is_row = norm->rank == 1 && dimension(norm, 0) == outputs;
@@ -182,8 +179,7 @@ static bool is_of_scope(const struct safetensors_entry *norm, enum attn_norm_sco
 }
 
 /* A fused matrix has more outputs than inputs, so it tells which of its dimensions are which. */
-static bool is_of_layout(const struct checkpoint_stack *stack,
-                         const struct safetensors_entry *queries)
+static bool is_of_layout(const struct checkpoint_stack *stack, const struct model_entry *queries)
 {
     const uint64_t rows = dimension(queries, 0), columns = dimension(queries, 1);
     return (stack->fusion != CHECKPOINT_ROWS && stack->fusion != CHECKPOINT_GROUPS)
@@ -235,7 +231,7 @@ static int count_norms_around(const struct checkpoint_run *run, const struct mod
  * there. *queries are those of layer 0. */
 static int likeness_of_row(const struct checkpoint_stack *stack,
                            const struct checkpoint *checkpoint, const struct model_tensors *tensors,
-                           const struct safetensors_entry **queries)
+                           const struct model_entry **queries)
 {
     struct checkpoint_run run = { .stack = stack,
                                   .document = &checkpoint->config,
@@ -258,7 +254,7 @@ static int likeness_of_row(const struct checkpoint_stack *stack,
         if (!stack->norms[i] || strchr(stack->norms[i], '%'))
             continue;
         checkpoint_name_write(name, &run, 0, stack->norms[i], ".weight");
-        const struct safetensors_entry *norm = model_tensors_find(tensors, name);
+        const struct model_entry *norm = model_tensors_find(tensors, name);
         if (!norm
             || (i == 0
                 && !is_of_scope(norm, stack->norm_scope, dimension(*queries, stack->in_out))))
@@ -275,7 +271,7 @@ static int likeness_of_family(const struct checkpoint_stack *first,
                               const struct checkpoint *checkpoint,
                               const struct model_tensors *tensors)
 {
-    const struct safetensors_entry *seen[CHECKPOINT_STACKS_MAX] = { NULL };
+    const struct model_entry *seen[CHECKPOINT_STACKS_MAX] = { NULL };
     int sum = 0, count = 0;
     for (const struct checkpoint_stack *row = first;
          row->model_type && count < CHECKPOINT_STACKS_MAX
@@ -341,13 +337,13 @@ static bool is_norm_around(const char *dotted)
 
 /* Whether the file keeps in it what the code computes: a mask, an index, the angles of a rotary
  * embedding. GPT-2's masks are [1, 1, n, n], and are called bias. */
-static bool is_computed(const struct safetensors_entry *entry, const char *dotted)
+static bool is_computed(const struct model_entry *entry, const char *dotted)
 {
     return (entry->rank > 3 && matches_any(dotted, "*.bias"))
            || matches_any(dotted, "*.masked_bias|*_mask|*.inv_freq|*_index|*.position_ids");
 }
 
-static bool is_attention(const struct safetensors_entry *entry, bool has_state_space)
+static bool is_attention(const struct model_entry *entry, bool has_state_space)
 {
     const struct dotted name = dotted_name(entry->name);
     return !is_feed_forward(name.text) && !is_norm_around(name.text)
@@ -363,7 +359,7 @@ static void list_attention(const struct model_tensors *tensors, bool has_state_s
 {
     struct name_list list = name_list_in(text, LISTED_BYTES);
     for (int64_t i = 0; i < tensors->entry_count; i++) {
-        const struct safetensors_entry *entry = model_tensors_at(tensors, i);
+        const struct model_entry *entry = &tensors->entries[i];
         if (is_attention(entry, has_state_space))
             name_list_add(&list, entry->name);
     }

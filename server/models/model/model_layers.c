@@ -11,25 +11,23 @@
 
 /* --------------------------------------------------------------- finding -- */
 
-enum { SHAPE_DIMENSIONS_SHOWN = 4, TEXT_BYTES = 96 /* of a shape in a message */ };
+enum { TEXT_BYTES = 96 /* of a shape in a message */ };
 
 /* "[64, 32]" */
-static const char *shape_text(const struct safetensors_entry *entry, char text[TEXT_BYTES])
+static const char *shape_text(const struct model_entry *entry, char text[TEXT_BYTES])
 {
-    uint64_t shape[SHAPE_DIMENSIONS_SHOWN];
     const int64_t shown =
-        entry->rank < SHAPE_DIMENSIONS_SHOWN ? entry->rank : SHAPE_DIMENSIONS_SHOWN;
+        entry->rank < MODEL_ENTRY_DIMENSIONS ? entry->rank : MODEL_ENTRY_DIMENSIONS;
     size_t used = 1;
-    safetensors_shape(entry, shape, shown);
     text[0] = '[';
     for (int64_t i = 0; i < shown; i++)
         used += (size_t)snprintf(text + used, TEXT_BYTES - used, "%s%" PRIu64, i > 0 ? ", " : "",
-                                 shape[i]);
+                                 entry->shape[i]);
     snprintf(text + used, TEXT_BYTES - used, "%s]", entry->rank > shown ? ", ..." : "");
     return text;
 }
 
-static bool refuse_tensor(struct model_builder *builder, const struct safetensors_entry *entry,
+static bool refuse_tensor(struct model_builder *builder, const struct model_entry *entry,
                           const char *expected)
 {
     char shape[TEXT_BYTES], pointer[FAULT_POINTER_MAX];
@@ -41,7 +39,7 @@ static bool refuse_tensor(struct model_builder *builder, const struct safetensor
 
 /* A published checkpoint must have every tensor that its family has. */
 static bool find_part(struct model_builder *builder, const struct model_builder_part *part,
-                      bool is_bias, const struct safetensors_entry **entry)
+                      bool is_bias, const struct model_entry **entry)
 {
     const char *name = is_bias ? part->bias : part->weight;
     *entry =
@@ -50,7 +48,7 @@ static bool find_part(struct model_builder *builder, const struct model_builder_
 }
 
 static bool find_tensor(struct model_builder *builder, enum model_projection projection,
-                        bool is_bias, const struct safetensors_entry **entry)
+                        bool is_bias, const struct model_entry **entry)
 {
     char name[MODEL_NAMES_BYTES];
     if (builder->parts)
@@ -86,12 +84,11 @@ static bool find_projection(struct model_builder *builder, enum model_projection
 {
     struct model_builder_projection *projection = &builder->projections[which];
     const bool in_out = builder->config->in_out;
-    uint64_t shape[2];
     *projection = (struct model_builder_projection){ .weight = NULL };
     if (!find_tensor(builder, which, false, &projection->weight)
         || !find_tensor(builder, which, true, &projection->bias))
         return false;
-    const struct safetensors_entry *weight = projection->weight, *bias = projection->bias;
+    const struct model_entry *weight = projection->weight, *bias = projection->bias;
     if (!weight)
         return !bias
                || fault_set(builder->fault, FAULT_FIELD,
@@ -99,14 +96,12 @@ static bool find_projection(struct model_builder *builder, enum model_projection
                             bias->name);
     if (weight->rank != 2)
         return refuse_tensor(builder, weight, in_out ? "[in, out]" : "[out, in]");
-    safetensors_shape(weight, shape, 2);
+    const uint64_t *shape = weight->shape;
     if (shape[0] < 1 || shape[0] > INT32_MAX || shape[1] < 1 || shape[1] > INT32_MAX)
         return refuse_tensor(builder, weight, "dimensions from 1 to 2147483647");
     projection->out = (int64_t)shape[in_out ? 1 : 0];
     projection->in = (int64_t)shape[in_out ? 0 : 1];
-    if (bias && bias->rank == 1)
-        safetensors_shape(bias, shape, 1);
-    if (bias && (bias->rank != 1 || shape[0] != (uint64_t)projection->out)) {
+    if (bias && (bias->rank != 1 || bias->shape[0] != (uint64_t)projection->out)) {
         char expected[TEXT_BYTES];
         snprintf(expected, sizeof expected, "[%" PRId64 "], as its weight has outputs",
                  projection->out);
@@ -171,7 +166,7 @@ static bool check_columns(struct model_builder *builder, enum model_projection w
                           const char *side, int64_t heads, const char *heads_name, int64_t dim,
                           const char *dim_name)
 {
-    const struct safetensors_entry *weight = builder->projections[which].weight;
+    const struct model_entry *weight = builder->projections[which].weight;
     char expected[2 * TEXT_BYTES];
     if (heads * dim > INT32_MAX)
         return fault_set_at(builder->fault, "/config", FAULT_TOO_LARGE,
@@ -233,13 +228,13 @@ static bool check_rope(struct model_builder *builder)
 
 /* Sets out to the last dimension of score.weight and, for general, in to the first. A vector may be
  * given as a matrix of one row or one column, as frameworks keep a projection to one number. */
-static bool read_score_shape(struct model_builder *builder, const struct safetensors_entry *entry,
+static bool read_score_shape(struct model_builder *builder, const struct model_entry *entry,
                              bool is_general)
 {
     struct model_builder_projection *score = &builder->projections[MODEL_SCORE];
     uint64_t shape[2] = { 1, 1 };
     if (entry->rank == 1 || entry->rank == 2)
-        safetensors_shape(entry, shape + 2 - entry->rank, entry->rank);
+        memcpy(shape + 2 - entry->rank, entry->shape, (size_t)entry->rank * sizeof *shape);
     const bool is_vector =
         entry->rank == 1 || (entry->rank == 2 && (shape[0] == 1 || shape[1] == 1));
     if (is_general ? entry->rank != 2 : !is_vector)
@@ -471,7 +466,7 @@ static bool set_layer(struct model_builder *builder, struct model_layer *layer)
 }
 
 /* "c_attn.weight"; of a part of a fused tensor "c_attn.weight[q_proj]". */
-static const char *kept_name(struct model_builder *builder, const struct safetensors_entry *entry,
+static const char *kept_name(struct model_builder *builder, const struct model_entry *entry,
                              enum model_projection which)
 {
     struct arena *arena = builder->parameters->arena;
@@ -484,18 +479,16 @@ static const char *kept_name(struct model_builder *builder, const struct safeten
     return name;
 }
 
-static bool keep_tensor(struct model_builder *builder, const struct safetensors_entry *entry,
+static bool keep_tensor(struct model_builder *builder, const struct model_entry *entry,
                         enum model_projection which, struct model_tensor *tensor)
 {
     const struct model_builder_projection *projection = &builder->projections[which];
-    uint64_t shape[2];
     if (!entry)
         return true;
     tensor->name = kept_name(builder, entry, which);
     tensor->rank = (int)entry->rank; /* checked to be 1 or 2 */
-    safetensors_shape(entry, shape, entry->rank);
     for (int i = 0; i < tensor->rank; i++)
-        tensor->shape[i] = (int64_t)shape[i];
+        tensor->shape[i] = (int64_t)entry->shape[i];
     if (projection->slice.groups)
         tensor->shape[tensor->rank == 2 && builder->config->in_out] = projection->out;
     return tensor->name || fault_no_memory(builder->fault);

@@ -23,9 +23,9 @@ struct model_builder_part {
 
 /* A projection as it is in the file. */
 struct model_builder_projection {
-    const struct safetensors_entry *weight, *bias; /* weight NULL: the identity, bias NULL: none */
-    int64_t out, in;                               /* 0 where weight is NULL */
-    struct model_slice slice;                      /* of weight and bias */
+    const struct model_entry *weight, *bias; /* weight NULL: the identity, bias NULL: none */
+    int64_t out, in;                         /* 0 where weight is NULL */
+    struct model_slice slice;                /* of weight and bias */
 };
 
 struct model_builder {

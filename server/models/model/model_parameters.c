@@ -47,17 +47,17 @@ static const float *convert_tensor(struct model_parameters *parameters,
 }
 
 /* Finds the dtype of a parameter and counts the tensor. */
-static bool check_dtype(struct model_parameters *parameters, const struct safetensors_entry *entry,
+static bool check_dtype(struct model_parameters *parameters, const struct model_entry *entry,
                         enum attn_dtype *dtype, struct fault *fault)
 {
-    bool *is_counted = &parameters->is_counted[model_tensors_index(parameters->tensors, entry)];
+    bool *is_counted = &parameters->is_counted[entry - parameters->tensors->entries];
     if (!dtype_find(entry->dtype, dtype) || *dtype == ATTN_BOOL)
         return fault_set(fault, FAULT_DTYPE, "tensor '%.60s' is %s; a parameter is " DTYPE_NUMBERS,
                          entry->name, entry->dtype);
     if (*is_counted)
         return true;
     *is_counted = true;
-    parameters->count += (int64_t)(entry->size / attn_dtype_size(*dtype));
+    parameters->count += (int64_t)entry->number_count;
     parameters->bytes += (int64_t)entry->size;
     if (!parameters->dtype[0])
         parameters->dtype = entry->dtype;
@@ -66,26 +66,23 @@ static bool check_dtype(struct model_parameters *parameters, const struct safete
     return true;
 }
 
-bool model_parameters_get(struct model_parameters *parameters,
-                          const struct safetensors_entry *entry, const float **values,
-                          struct fault *fault)
+bool model_parameters_get(struct model_parameters *parameters, const struct model_entry *entry,
+                          const float **values, struct fault *fault)
 {
     enum attn_dtype dtype;
-    const float **converted =
-        &parameters->converted[model_tensors_index(parameters->tensors, entry)];
+    const float **converted = &parameters->converted[entry - parameters->tensors->entries];
     if (!check_dtype(parameters, entry, &dtype, fault))
         return false;
     if (dtype == ATTN_F32 && (uintptr_t)entry->data % sizeof(float) == 0) {
         *values = entry->data;
     } else {
         if (!*converted)
-            *converted = convert_tensor(
-                parameters, &(struct model_converted_source){
-                                .bytes = entry->data,
-                                .dtype = dtype,
-                                .rows = 1,
-                                .columns = (int64_t)(entry->size / attn_dtype_size(dtype)),
-                            });
+            *converted = convert_tensor(parameters, &(struct model_converted_source){
+                                                        .bytes = entry->data,
+                                                        .dtype = dtype,
+                                                        .rows = 1,
+                                                        .columns = (int64_t)entry->number_count,
+                                                    });
         if (!*converted)
             return fault_no_memory(fault);
         *values = *converted;
@@ -93,9 +90,8 @@ bool model_parameters_get(struct model_parameters *parameters,
     return true;
 }
 
-bool model_parameters_get_now(struct model_parameters *parameters,
-                              const struct safetensors_entry *entry, const float **values,
-                              struct fault *fault)
+bool model_parameters_get_now(struct model_parameters *parameters, const struct model_entry *entry,
+                              const float **values, struct fault *fault)
 {
     struct model_converted *copies = parameters->copies;
     parameters->copies = NULL;
@@ -105,7 +101,7 @@ bool model_parameters_get_now(struct model_parameters *parameters,
 }
 
 /* A whole tensor: where it lies if the caller takes its dtype, else as floats. */
-static bool get_whole(struct model_parameters *parameters, const struct safetensors_entry *entry,
+static bool get_whole(struct model_parameters *parameters, const struct model_entry *entry,
                       const void **values, enum attn_dtype *dtype, struct fault *fault)
 {
     enum attn_dtype own;
@@ -127,9 +123,9 @@ static bool get_whole(struct model_parameters *parameters, const struct safetens
 }
 
 bool model_parameters_get_slice(struct model_parameters *parameters,
-                                const struct safetensors_entry *entry,
-                                const struct model_slice *slice, int64_t width, bool in_out,
-                                const void **values, enum attn_dtype *dtype, struct fault *fault)
+                                const struct model_entry *entry, const struct model_slice *slice,
+                                int64_t width, bool in_out, const void **values,
+                                enum attn_dtype *dtype, struct fault *fault)
 {
     const int64_t rows = in_out ? width : 1;    /* in each, outputs follow one another, */
     const int64_t columns = in_out ? 1 : width; /* each output with this many numbers */

@@ -38,23 +38,21 @@ bool model_parameters_init(struct model_parameters *parameters, const struct mod
 void model_parameters_free(struct model_parameters *parameters);
 
 /* The numbers of entry as floats. The fault is dtype unless entry is F32, F16, BF16 or F64. */
-bool model_parameters_get(struct model_parameters *parameters,
-                          const struct safetensors_entry *entry, const float **values,
-                          struct fault *fault);
+bool model_parameters_get(struct model_parameters *parameters, const struct model_entry *entry,
+                          const float **values, struct fault *fault);
 
 /* The same for a caller that reads the numbers while the model is being made: a tensor of any size
  * is converted at once. Only for tensors that are got in no other way. */
-bool model_parameters_get_now(struct model_parameters *parameters,
-                              const struct safetensors_entry *entry, const float **values,
-                              struct fault *fault);
+bool model_parameters_get_now(struct model_parameters *parameters, const struct model_entry *entry,
+                              const float **values, struct fault *fault);
 
 /* The numbers of a slice of entry, dense. A matrix is [outputs, width], or [width, outputs] where
  * in_out; a bias has width 1. Outputs that are not contiguous are copied.
  *
  * *dtype says whether the numbers are F32, F16 or BF16; with dtype NULL they are F32. */
 bool model_parameters_get_slice(struct model_parameters *parameters,
-                                const struct safetensors_entry *entry,
-                                const struct model_slice *slice, int64_t width, bool in_out,
-                                const void **values, enum attn_dtype *dtype, struct fault *fault);
+                                const struct model_entry *entry, const struct model_slice *slice,
+                                int64_t width, bool in_out, const void **values,
+                                enum attn_dtype *dtype, struct fault *fault);
 
 #endif

@@ -14,6 +14,89 @@ bool model_tensors_is_index(const char *path)
     return length > ending && strcmp(path + length - ending, INDEX_ENDING) == 0;
 }
 
+/* ----------------------------------------------------------------- entries -- */
+
+static struct model_entry entry_of(const struct safetensors_entry *from)
+{
+    struct model_entry entry = {
+        .name = from->name,
+        .name_length = from->name_length,
+        .dtype = from->dtype,
+        .rank = from->rank,
+        .number_count = (uint64_t)from->size * 8 / safetensors_dtype_bits(from->dtype),
+        .data = from->data,
+        .size = from->size,
+    };
+    safetensors_shape(from, entry.shape,
+                      from->rank < MODEL_ENTRY_DIMENSIONS ? from->rank : MODEL_ENTRY_DIMENSIONS);
+    return entry;
+}
+
+static int compare_names(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+    const int order = memcmp(a, b, a_length < b_length ? a_length : b_length);
+    return order != 0 ? order : (a_length > b_length) - (a_length < b_length);
+}
+
+static int compare_entries(const void *left, const void *right)
+{
+    const struct model_entry *a = *(const struct model_entry *const *)left;
+    const struct model_entry *b = *(const struct model_entry *const *)right;
+    return compare_names(a->name, a->name_length, b->name, b->name_length);
+}
+
+static int64_t find_file(const struct model_tensors *tensors, const char *shard)
+{
+    int64_t i = 0;
+    while (i < tensors->file_count && strcmp(tensors->names[i], shard) != 0)
+        i++;
+    return i;
+}
+
+/* The entry made of the tensor that weight_map places in this file. */
+static const struct model_entry *entry_in(const struct model_tensors *tensors, int64_t file,
+                                          const char *name)
+{
+    const struct model_entry *first = tensors->entries;
+    for (int64_t i = 0; i < file; i++)
+        first += tensors->files[i].entry_count;
+    return first + (safetensors_find(&tensors->files[file], name) - tensors->files[file].entries);
+}
+
+/* Of a tensor that several shards have, the one counts that weight_map names. */
+static void name_entries(struct model_tensors *tensors)
+{
+    const struct model_entry **named = tensors->by_name;
+    const cJSON *node;
+    if (tensors->weight_map)
+        cJSON_ArrayForEach(node, tensors->weight_map)
+            *named++ = entry_in(tensors, find_file(tensors, node->valuestring), node->string);
+    for (int64_t i = 0; !tensors->weight_map && i < tensors->entry_count; i++)
+        *named++ = &tensors->entries[i];
+    tensors->named_count = named - tensors->by_name;
+    qsort(tensors->by_name, (size_t)tensors->named_count, sizeof *named, compare_entries);
+}
+
+/* Makes entries of the tensors of all files, which have what weight_map says. */
+static bool list_entries(struct model_tensors *tensors, struct fault *fault)
+{
+    int64_t named = tensors->weight_map ? cJSON_GetArraySize(tensors->weight_map) : 0;
+    for (int64_t i = 0; i < tensors->file_count; i++)
+        tensors->entry_count += tensors->files[i].entry_count;
+    if (named < tensors->entry_count)
+        named = tensors->entry_count;
+    struct model_entry *entry = calloc((size_t)tensors->entry_count + 1, sizeof *entry);
+    tensors->entries = entry;
+    tensors->by_name = calloc((size_t)named + 1, sizeof *tensors->by_name);
+    if (!entry || !tensors->by_name)
+        return fault_no_memory(fault);
+    for (int64_t i = 0; i < tensors->file_count; i++)
+        for (int64_t j = 0; j < tensors->files[i].entry_count; j++)
+            *entry++ = entry_of(&tensors->files[i].entries[j]);
+    name_entries(tensors);
+    return true;
+}
+
 bool model_tensors_read(struct model_tensors *tensors, const void *bytes, size_t size,
                         struct fault *fault)
 {
@@ -25,8 +108,10 @@ bool model_tensors_read(struct model_tensors *tensors, const void *bytes, size_t
         return false;
     }
     tensors->file_count = 1;
-    tensors->entry_count = tensors->files->entry_count;
-    return true;
+    if (list_entries(tensors, fault))
+        return true;
+    model_tensors_free(tensors);
+    return false;
 }
 
 void model_tensors_free(struct model_tensors *tensors)
@@ -35,6 +120,8 @@ void model_tensors_free(struct model_tensors *tensors)
         safetensors_free(&tensors->files[i]);
     free(tensors->files);
     free(tensors->names);
+    free(tensors->entries);
+    free(tensors->by_name);
     json_free(&tensors->index);
     model_mapping_free(tensors->mapping);
     *tensors = (struct model_tensors){ .files = NULL };
@@ -95,16 +182,7 @@ static bool map_shard(struct model_tensors *tensors, const char *index_path, con
     if (!safetensors_read(file, mapping->bytes, mapping->size, fault))
         return false;
     tensors->names[tensors->file_count++] = shard;
-    tensors->entry_count += file->entry_count;
     return true;
-}
-
-static const struct safetensors *find_file(const struct model_tensors *tensors, const char *shard)
-{
-    for (int64_t i = 0; i < tensors->file_count; i++)
-        if (strcmp(tensors->names[i], shard) == 0)
-            return &tensors->files[i];
-    return NULL;
 }
 
 static bool add_entry(struct model_tensors *tensors, const char *index_path, const cJSON *node,
@@ -115,17 +193,14 @@ static bool add_entry(struct model_tensors *tensors, const char *index_path, con
         return fault_set_at(fault, "/weight_map", FAULT_TYPE,
                             "weight_map has no name of a file for tensor '%.100s'", node->string);
     const char *shard = node->valuestring;
-    const struct safetensors *file = find_file(tensors, shard);
-    if (!file && tensors->file_count == MODEL_SHARDS_MAX)
+    const int64_t number = find_file(tensors, shard);
+    if (number == MODEL_SHARDS_MAX)
         return fault_set_at(fault, "/weight_map", FAULT_TOO_LARGE,
                             "weight_map names more than %d shards", MODEL_SHARDS_MAX);
-    if (!file) {
-        if (!map_shard(tensors, index_path, shard, &why))
-            return why.code == FAULT_MEMORY ? fault_no_memory(fault)
-                                            : refuse_shard(shard, node->string, &why, fault);
-        file = &tensors->files[tensors->file_count - 1];
-    }
-    if (safetensors_find(file, node->string))
+    if (number == tensors->file_count && !map_shard(tensors, index_path, shard, &why))
+        return why.code == FAULT_MEMORY ? fault_no_memory(fault)
+                                        : refuse_shard(shard, node->string, &why, fault);
+    if (safetensors_find(&tensors->files[number], node->string))
         return true;
     fault_set(&why, FAULT_FIELD, "the file has no tensor of that name");
     return refuse_shard(shard, node->string, &why, fault);
@@ -161,6 +236,7 @@ static bool open_shards(struct model_tensors *tensors, const char *path, const c
     for (const cJSON *node = good ? tensors->weight_map->child : NULL; good && node;
          node = node->next)
         good = add_entry(tensors, path, node, fault);
+    good = good && list_entries(tensors, fault);
     if (!good)
         model_tensors_free(tensors);
     return good;
@@ -184,40 +260,37 @@ bool model_tensors_open(struct model_tensors *tensors, const char *path, const c
 
 /* ----------------------------------------------------------------- looking -- */
 
-const struct safetensors_entry *model_tensors_find(const struct model_tensors *tensors,
-                                                   const char *name)
+const char *model_tensors_config(const struct model_tensors *tensors, size_t *length)
 {
-    if (!tensors->weight_map)
-        return safetensors_find(tensors->files, name);
-    const cJSON *shard = cJSON_GetObjectItemCaseSensitive(tensors->weight_map, name);
-    return shard ? safetensors_find(find_file(tensors, shard->valuestring), name) : NULL;
+    const struct safetensors_pair *pair = safetensors_metadata(tensors->files, "attnd");
+    *length = pair ? pair->value_length : 0;
+    return pair ? pair->value : NULL;
 }
 
-const struct safetensors_entry *model_tensors_require(const struct model_tensors *tensors,
-                                                      const char *name, struct fault *fault)
+const struct model_entry *model_tensors_find(const struct model_tensors *tensors, const char *name)
 {
-    const struct safetensors_entry *entry = model_tensors_find(tensors, name);
+    const size_t length = strlen(name);
+    int64_t low = 0, high = tensors->named_count;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        const struct model_entry *entry = tensors->by_name[middle];
+        const int order = compare_names(name, length, entry->name, entry->name_length);
+        if (order == 0)
+            return entry;
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return NULL;
+}
+
+const struct model_entry *model_tensors_require(const struct model_tensors *tensors,
+                                                const char *name, struct fault *fault)
+{
+    const struct model_entry *entry = model_tensors_find(tensors, name);
     if (!entry)
         fault_set_at(fault, "/parameters", FAULT_FIELD,
                      "the file has no tensor '%.100s', which config.json asks for", name);
     return entry;
-}
-
-const struct safetensors_entry *model_tensors_at(const struct model_tensors *tensors, int64_t index)
-{
-    const struct safetensors *file = tensors->files;
-    for (; index >= file->entry_count; file++)
-        index -= file->entry_count;
-    return &file->entries[index];
-}
-
-int64_t model_tensors_index(const struct model_tensors *tensors,
-                            const struct safetensors_entry *entry)
-{
-    int64_t before = 0;
-    const struct safetensors *file = tensors->files;
-    while (!((uintptr_t)entry >= (uintptr_t)file->entries
-             && (uintptr_t)entry < (uintptr_t)(file->entries + file->entry_count)))
-        before += file++->entry_count;
-    return before + (entry - file->entries);
 }

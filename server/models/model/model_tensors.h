@@ -1,5 +1,7 @@
-/* model_tensors.h - the tensors of a model by name, whether in one safetensors file or in the
- * shards of a model.safetensors.index.json.
+/* model_tensors.h - the tensors of a model by name, whatever files they lie in: one safetensors
+ * file, or the shards of a model.safetensors.index.json.
+ *
+ * Nothing behind this file knows a format: a tensor is a name, a dtype, a shape and bytes.
  *
  * Source: Hugging Face transformers, "Sharded checkpoints": the index's weight_map names, for every
  * tensor, the file beside the index that has it. All of it is checked when a model is opened: a
@@ -8,19 +10,35 @@
 #ifndef ATTND_MODEL_TENSORS_H
 #define ATTND_MODEL_TENSORS_H
 
+#include "base/arena.h"
 #include "formats/safetensors.h"
 #include "models/model/model_mapping.h"
 #include "json/json.h"
 
-enum { MODEL_SHARDS_MAX = 1000 };
+enum { MODEL_SHARDS_MAX = 1000, MODEL_ENTRY_DIMENSIONS = 4 };
+
+/* A tensor. */
+struct model_entry {
+    const char *name;   /* ends with a NUL byte and may contain others */
+    size_t name_length; /* in bytes */
+    const char *dtype;  /* "F32", "BF16", "I64", ...: any that its format has */
+    int64_t rank;
+    uint64_t shape[MODEL_ENTRY_DIMENSIONS]; /* the first dimensions; 0 behind the last one */
+    uint64_t number_count;
+    const void *data; /* row-major, little-endian, any alignment */
+    size_t size;      /* of data, in bytes */
+};
 
 struct model_tensors {
+    struct model_entry *entries; /* of all files */
+    int64_t entry_count;
+
+    /* Private. */
+    const struct model_entry **by_name; /* [named_count], sorted */
+    int64_t named_count;
     struct safetensors *files; /* the one file, or the shards */
     int64_t file_count;
-    const char **names;  /* [file_count], of the shards; NULL: one file */
-    int64_t entry_count; /* of all files */
-
-    /* Private, for shards. */
+    const char **names; /* [file_count], of the shards; NULL: one file */
     const char *root;
     struct json_document index;
     const cJSON *weight_map; /* NULL: one file */
@@ -46,18 +64,14 @@ struct model_mapping *model_tensors_take_mapping(struct model_tensors *tensors);
 
 void model_tensors_free(struct model_tensors *tensors);
 
+/* The config of ours in the file's own metadata, and its length; NULL: there is none. */
+const char *model_tensors_config(const struct model_tensors *tensors, size_t *length);
+
 /* The tensor of that name; NULL: there is none. */
-const struct safetensors_entry *model_tensors_find(const struct model_tensors *tensors,
-                                                   const char *name);
+const struct model_entry *model_tensors_find(const struct model_tensors *tensors, const char *name);
 
 /* The same for a tensor that a published checkpoint must have. NULL, with a fault: it has none. */
-const struct safetensors_entry *model_tensors_require(const struct model_tensors *tensors,
-                                                      const char *name, struct fault *fault);
-
-/* The entry number index of entry_count, and the inverse: the number of an entry. */
-const struct safetensors_entry *model_tensors_at(const struct model_tensors *tensors,
-                                                 int64_t index);
-int64_t model_tensors_index(const struct model_tensors *tensors,
-                            const struct safetensors_entry *entry);
+const struct model_entry *model_tensors_require(const struct model_tensors *tensors,
+                                                const char *name, struct fault *fault);
 
 #endif

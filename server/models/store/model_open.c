@@ -42,10 +42,9 @@ static int64_t count_numbers(const struct model_tensors *tensors)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < tensors->entry_count; i++) {
-        const struct safetensors_entry *entry = model_tensors_at(tensors, i);
         enum attn_dtype dtype;
-        if (dtype_find(entry->dtype, &dtype) && dtype != ATTN_BOOL)
-            count += (int64_t)(entry->size / attn_dtype_size(dtype));
+        if (dtype_find(tensors->entries[i].dtype, &dtype) && dtype != ATTN_BOOL)
+            count += (int64_t)tensors->entries[i].number_count;
     }
     return count;
 }
@@ -103,13 +102,12 @@ static bool refuse_own(const struct naming *naming, struct fault *fault)
 static bool create_own(struct model **model, const struct naming *naming,
                        const struct model_tensors *tensors, struct fault *fault)
 {
-    const struct safetensors_pair *pair = safetensors_metadata(tensors->files, "attnd");
-    const char *text = naming->config;
+    size_t length = 0;
+    const char *text = naming->config ? naming->config : model_tensors_config(tensors, &length);
     struct model_config config;
-    if (!text && !pair)
+    if (!text)
         return fault_set(fault, FAULT_FIELD, "%s", naming->no_config);
-    if (!model_config_read(&config, text ? text : pair->value,
-                           text ? strlen(text) : pair->value_length, fault))
+    if (!model_config_read(&config, text, naming->config ? strlen(text) : length, fault))
         return refuse_own(naming, fault);
     const bool good = build_model(model, naming, tensors, &config, NULL, fault);
     model_config_free(&config);
