@@ -1,5 +1,5 @@
-/* test_trace_decoders.c - whole passes of GPT-2, GPT-J, GPT-NeoX, OPT and Phi compared with
- * POST /v1/trace.
+/* test_trace_decoders.c - whole passes of GPT-2, GPT-Neo, GPT-J, GPT-NeoX, OPT and Phi compared
+ * with POST /v1/trace.
  *
  * Each pass is written out of the forward() of the family's modeling file in Hugging Face
  * transformers 5.0.0.dev0, src/transformers/models/, as it stands in feisenyu/transformers_4573 at
@@ -120,6 +120,48 @@ TEST(gpt2_of_12_layers)
 TEST(gpt2_of_32_layers)
 {
     check("gpt2_32", GPT2_CONFIG("32"), GPT2, 32, pass_gpt2_of_32);
+}
+
+/* ----------------------------------------------------------------- GPT-Neo -- */
+
+#define NEO "transformer.h.#."
+
+/* GPTNeoBlock; a local layer sees window_size keys, its own among them, and scores are not scaled.
+ */
+static void pass_neo(struct forward *forward)
+{
+    static const bool is_local[] = { false, true, true, false };
+    struct decoder_attention attention = PLAIN;
+    attention.attention.scale = 1;
+    struct rows x =
+        forward_add(embed("transformer.wte.weight"), positions("transformer.wpe.weight", 0));
+    for (int layer = 0; layer < 4; layer++) {
+        attention.attention.window = is_local[layer] ? 3 : 0;
+        x = forward_edits_enter("self", layer, layer, x);
+        const struct rows inputs = norm(x, NEO "ln_1", layer);
+        x = forward_add(x, decoder_attend(forward, &attention, x, inputs,
+                                          decoder_project(inputs, NEO "attn.attention.", layer),
+                                          NEO "attn.attention.out_proj", layer));
+        x = forward_add(x, decoder_up_down(norm(x, NEO "ln_2", layer), NEO "mlp.c_fc", "gelu_new",
+                                           NEO "mlp.c_proj", layer));
+    }
+    finish(forward, norm(x, "transformer.ln_f", 0), "transformer.wte.weight");
+}
+
+TEST(gpt_neo)
+{
+    check("gpt_neo",
+          "{\"model_type\":\"gpt_neo\",\"hidden_size\":16,\"num_heads\":4,\"num_layers\":4,"
+          "\"window_size\":3,\"vocab_size\":40,\"max_position_embeddings\":16,"
+          "\"attention_types\":[[[\"global\",\"local\"],1],[[\"local\"],1],[[\"global\"],1]]}",
+          "transformer.wte.weight 40x16, transformer.wpe.weight 16x16, " NORM(NEO "ln_1")
+              NORM(NEO "ln_2") NEO
+          "attn.attention.q_proj.weight 16x16, " NEO "attn.attention.k_proj.weight 16x16, " NEO
+          "attn.attention.v_proj.weight 16x16, " LINEAR(NEO "attn.attention.out_proj", "16x16",
+                                                        "16") LINEAR(NEO "mlp.c_fc", "64x16", "64")
+              LINEAR(NEO "mlp.c_proj", "16x64", "16") "transformer.ln_f.weight 16, "
+                                                      "transformer.ln_f.bias 16",
+          4, pass_neo);
 }
 
 /* ---------------------------------------------------------- GPT-NeoX, GPT-J -- */

@@ -32,6 +32,10 @@
 #define GPTJ                                                                                       \
     "h.#.attn.q_proj.weight 8x8, h.#.attn.k_proj.weight 8x8, h.#.attn.v_proj.weight 8x8, "         \
     "h.#.attn.out_proj.weight 8x8"
+#define GPT_NEO                                                                                    \
+    "h.#.attn.attention.q_proj.weight 8x8, h.#.attn.attention.k_proj.weight 8x8, "                 \
+    "h.#.attn.attention.v_proj.weight 8x8, h.#.attn.attention.out_proj.weight 8x8, "               \
+    "h.#.attn.attention.out_proj.bias 8"
 #define GPT2                                                                                       \
     "h.#.attn.c_attn.weight 8x24, h.#.attn.c_attn.bias 24, h.#.attn.c_proj.weight 8x8, "           \
     "h.#.attn.c_proj.bias 8"
@@ -111,6 +115,9 @@ static const struct alias {
     }
     GPT_ALIASES("gptj\",\"rotary_dim\":2", GPTJ),
     GPT_ALIASES("gpt2\"", GPT2),
+#define NEO(fields) "{\"model_type\":\"gpt_neo\",\"hidden_size\":8," fields "}"
+    { GPT_NEO, NEO("\"num_heads\":4,\"num_layers\":2"),
+      NEO("\"num_heads\":2,\"num_attention_heads\":4,\"num_layers\":1,\"num_hidden_layers\":2") },
 #define BLOOM(fields) "{\"model_type\":\"bloom\"," fields "}"
     { FUSED, BLOOM("\"hidden_size\":8,\"n_head\":4,\"n_layer\":2"),
       BLOOM("\"hidden_size\":16,\"n_embed\":8,\"n_head\":2,\"num_attention_heads\":4,\"n_layer\":1,"

@@ -44,6 +44,53 @@ TEST(opt)
                              BIASED("model.decoder.layers.#.self_attn.", "out_proj"), "F16", &opt);
 }
 
+#define NEO                                                                                        \
+    PUBLISHED_WEIGHT("transformer.h.#.attn.attention.q_proj", "16")                                \
+    ", " PUBLISHED_WEIGHT("transformer.h.#.attn.attention.k_proj", "16") ", " PUBLISHED_WEIGHT(    \
+        "transformer.h.#.attn.attention.v_proj",                                                   \
+        "16") ", " PUBLISHED_LINEAR("transformer.h.#.attn.attention.out_proj", "16")
+#define NEO_CONFIG(layers, types)                                                                  \
+    "{\"model_type\":\"gpt_neo\",\"hidden_size\":16,\"num_heads\":2,\"window_size\":3,"            \
+    "\"num_layers\":" layers types "}"
+
+/* gpt_neo/modeling_gpt_neo.py at 002fb3e7a2db, GPTNeoSelfAttention: scores are not scaled, and a
+ * local layer sees window_size keys. Which layers are local: expand_attention_types_params() of
+ * configuration_gpt_neo.py at 04c7fd35d5fe. */
+TEST(gpt_neo)
+{
+    struct published_rotary neo = { .begin = "transformer.h.#.attn.attention.",
+                                    .output = "out_proj",
+                                    .width = 16,
+                                    .heads = 2,
+                                    .kv_heads = 2,
+                                    .scale = 1 };
+    static const char *const CONFIGS[] = {
+        NEO_CONFIG("6", ",\"attention_types\":[[[\"global\",\"local\",\"local\"],2]]"),
+        NEO_CONFIG("6", ",\"attention_types\":[[[\"global\"],1],[[\"local\"],2],"
+                        "[[\"global\",\"local\"],1],[[\"local\"],1]]"),
+        NEO_CONFIG("6", ""),
+    };
+    static const bool LOCAL[][6] = { { 0, 1, 1, 0, 1, 1 },
+                                     { 0, 1, 1, 0, 1, 1 },
+                                     { 0, 1, 0, 1, 0, 1 } };
+    for (int i = 0; i < 3; i++) {
+        published_open(CONFIGS[i], NEO, 6, i == 1 ? "F16" : "F32");
+        for (int layer = 0; layer < 6; layer++) {
+            neo.window = LOCAL[i][layer] ? 3 : 0;
+            published_expect_rotary(&neo, layer);
+        }
+        published_close();
+    }
+    published_refused(NEO_CONFIG("4", ",\"attention_types\":[[[\"global\",\"local\"],1]]"), NEO, 4,
+                      FAULT_OPTION, "attention_types has 'nothing' for layer 2");
+    published_refused(NEO_CONFIG("2", ",\"attention_types\":[[[\"global\",\"sparse\"],1]]"), NEO, 2,
+                      FAULT_OPTION, "attention_types has 'sparse' for layer 1");
+    published_refused(NEO_CONFIG("2", ",\"attention_types\":[[[],1e9]]"), NEO, 2, FAULT_OPTION,
+                      "attention_types has 'nothing' for layer 0");
+    published_refused(NEO_CONFIG("2", ",\"attention_types\":\"global\""), NEO, 2, FAULT_OPTION,
+                      "attention_types has 'nothing' for layer 0");
+}
+
 /* --------------------------------------------------------- Llama and its kin -- */
 
 /* llama/modeling_llama.py at 5dd4a6354885, LlamaAttention; mixtral and olmo/modeling_olmo.py at

@@ -33,6 +33,35 @@ static void expect_part(const struct model_part *part, const char *before, const
 
 /* ------------------------------------------------- families with own names -- */
 
+#define NEO "transformer.h.#."
+
+TEST(gpt_neo)
+{
+    const struct model_forward *forward = forward_case_open(
+        "{\"model_type\":\"gpt_neo\",\"hidden_size\":16,\"num_heads\":2,\"num_layers\":2,"
+        "\"layer_norm_epsilon\":0.25}",
+        MATRIX("transformer.wte", "30x16") MATRIX("transformer.wpe", "14x16") NORM(NEO "ln_1")
+            NORM(NEO "ln_2") MATRIX(NEO "attn.attention.q_proj", "16x16")
+                MATRIX(NEO "attn.attention.k_proj", "16x16")
+                    MATRIX(NEO "attn.attention.v_proj", "16x16")
+                        BIASED(NEO "attn.attention.out_proj", "16x16", "16")
+                            BIASED(NEO "mlp.c_fc", "64x16", "64")
+                                BIASED(NEO "mlp.c_proj", "16x64", "16") NORM("transformer.ln_f")
+        /* The masks of old files are no parameters. */
+        "transformer.h.#.attn.attention.bias 1x1x14x14, "
+        "transformer.h.#.attn.attention.masked_bias 1",
+        2);
+    const struct model_block *block = &only_stream(forward)->blocks[1];
+    assert_false(block->is_parallel);
+    assert_int_equal(forward->streams[0].length_max, 14);
+    expect_part(&block->self, NEO "ln_1", NULL, NULL, 0.25, true);
+    expect_part(&block->feed_forward, NEO "ln_2", NULL, NULL, 0.25, true);
+    assert_int_equal(block->dense.activation, ATTN_GELU_TANH);
+    forward_case_expect_linear(&block->dense.up, NEO "mlp.c_fc", 1, 64, 16);
+    assert_ptr_equal(forward->head.output.weight, forward->streams[0].embedding.tokens.rows);
+    published_close();
+}
+
 #define NEOX_CONFIG(more)                                                                          \
     "{\"model_type\":\"gpt_neox\",\"hidden_size\":16,"                                             \
     "\"num_attention_heads\":2,\"num_hidden_layers\":2" more "}"

@@ -88,9 +88,13 @@ static bool set_buckets(struct model_layer *layer, const struct checkpoint_layer
     const int64_t heads = layer->layer.q_heads;
     const float *table;
     struct buckets buckets;
-    if (!read->run->stack->bias_table)
+    const struct checkpoint_run *run = read->run;
+    if (!run->stack->bias_table && !run->stack->shared_table)
         return true;
-    checkpoint_name_write(name, read->run, 0, read->run->stack->bias_table, ".weight");
+    if (run->stack->shared_table)
+        snprintf(name, sizeof name, "%s%s.weight", run->prefix, run->stack->shared_table);
+    else
+        checkpoint_name_write(name, run, 0, run->stack->bias_table, ".weight");
     if (!read_buckets(&buckets, read, fault)
         || !get_table(parameters, name, buckets.count, heads,
                       "the buckets and heads that config.json gives", &table, fault))

@@ -28,6 +28,44 @@ static bool adjust_gpt2(struct checkpoint_layer *layer, struct fault *fault)
     return true;
 }
 
+/* The kind of layer index of GPT-Neo, "global" or "local", from attention_types, a list of pairs:
+ * the names of some layers, and how often they come again. NULL: the list is none of such pairs, or
+ * has no such layer. Source: expand_attention_types_params() of gpt_neo/configuration_gpt_neo.py.
+ */
+static const char *gpt_neo_type(const cJSON *section, int64_t index)
+{
+    const cJSON *types = cJSON_GetObjectItemCaseSensitive(section, "attention_types"), *pair;
+    if (!types || cJSON_IsNull(types))
+        return index % 2 == 0 ? "global" : "local";
+    cJSON_ArrayForEach(pair, types) {
+        const cJSON *names = cJSON_GetArrayItem(pair, 0), *times = cJSON_GetArrayItem(pair, 1);
+        const int64_t count = cJSON_GetArraySize(names);
+        const double repeats = cJSON_IsNumber(times) ? times->valuedouble : 0;
+        if (!cJSON_IsArray(names) || count < 1 || !(repeats >= 0 && repeats <= MODEL_LAYERS_MAX))
+            return NULL;
+        if (index < count * (int64_t)repeats)
+            return cJSON_GetStringValue(cJSON_GetArrayItem(names, (int)(index % count)));
+        index -= count * (int64_t)repeats;
+    }
+    return NULL;
+}
+
+static bool has_window_gpt_neo(const cJSON *section, int64_t index)
+{
+    const char *type = gpt_neo_type(section, index);
+    return type && strcmp(type, "local") == 0;
+}
+
+static bool check_gpt_neo(struct checkpoint_layer *layer, struct fault *fault)
+{
+    const char *type = gpt_neo_type(layer->run->section, layer->index);
+    return (type && (strcmp(type, "local") == 0 || strcmp(type, "global") == 0))
+           || fault_set_at(fault, "/config/attention_types", FAULT_OPTION,
+                           "config.json's attention_types has '%.40s' for layer %" PRId64
+                           "; expected global or local, in a list of [[names], repeats]",
+                           type ? type : "nothing", layer->index);
+}
+
 /* Falcon's new architecture has as many key/value heads as config.json gives. The old one has one
  * with multi_query, else as many as query heads. The config of the 40B's first release does not
  * name its architecture: it is the new one where n_head_kv is set
@@ -312,6 +350,29 @@ const struct checkpoint_stack checkpoint_decoders[] = {
       .width = "hidden_size|n_embd=768",
       .q_heads = "num_attention_heads|n_head=12",
       .adjust = adjust_gpt2 },
+    /* gpt_neo/modeling_gpt_neo.py: GPTNeoModel, GPTNeoBlock, GPTNeoMLP. */
+    { .model_type = "gpt_neo",
+      SELF("transformer.|", "h.%.", "attn.attention."),
+      .projections = OUT_PROJ,
+      .biases = O,
+      .layers = "num_hidden_layers|num_layers=24",
+      .width = "hidden_size=2048",
+      .q_heads = "num_attention_heads|num_heads=16",
+      .causal = "=true",
+      .unscaled = true,
+      .window = "window_size=256",
+      .has_window = has_window_gpt_neo,
+      .adjust = check_gpt_neo,
+      .expected = "is_causal=true",
+      .reads = "attention_types",
+      .ignored = "attention_layers",
+      .pass = { .tokens = "wte",
+                .positions = "wpe",
+                NORMS_BEFORE("ln_1", "ln_2"),
+                PASS_NORMS("layer_norm_epsilon=0.00001"),
+                FEED("mlp.c_fc", "mlp.c_proj", "=true", "activation_function=gelu_new"),
+                .final_norm = "ln_f",
+                LM_HEAD("tie_word_embeddings=true") } },
     /* gpt_neox/modeling_gpt_neox.py: GPTNeoXLayer. */
     { .model_type = "gpt_neox",
       SELF("gpt_neox.|", "layers.%.", "attention."),

@@ -4,7 +4,10 @@
  * tests/unit/test_checkpoint_encoders.c. */
 #include "models/checkpoint/checkpoint_family_rows.h"
 
+#include "models/checkpoint/checkpoint_fields.h"
 #include "models/checkpoint/checkpoint_layer.h"
+
+#include <math.h>
 
 /* The layers of ALBERT share the parameters of a few groups, or of one. The number in a tensor's
  * name is that of the layer's group. A group is inner_group_num attention layers, one after the
@@ -18,6 +21,32 @@ static int64_t number_albert(const cJSON *section, int64_t index)
     if (!(group_count >= 1 && layer_count >= group_count && layer_count <= MODEL_LAYERS_MAX))
         return index;
     return (int64_t)((double)index / (layer_count / group_count));
+}
+
+/* Every third layer of ModernBERT looks at all keys, the first of all among them. */
+static bool has_window_modernbert(const cJSON *section, int64_t index)
+{
+    const cJSON *every = cJSON_GetObjectItemCaseSensitive(section, "global_attn_every_n_layers");
+    const double count = cJSON_IsNumber(every) ? every->valuedouble : 3;
+    return !(count >= 1 && fmod((double)index, count) == 0);
+}
+
+/* A ModernBERT without a bias of its decoder does not tell a head over tokens from that of a
+ * classifier: it has predictions where it has a decoder of its own. */
+static bool adjust_modernbert(struct checkpoint_pass *pass, const cJSON *section,
+                              struct fault *fault)
+{
+    bool has_bias, has_output_bias;
+    if (!checkpoint_read_flag(section, "classifier_bias", &has_bias, fault)
+        || !checkpoint_read_flag(section, "decoder_bias=true", &has_output_bias, fault))
+        return false;
+    pass->transform_has_no_bias = !has_bias;
+    if (!has_output_bias) {
+        pass->output_bias = NULL;
+        pass->output_bias_tells = false;
+        pass->tied = NULL;
+    }
+    return true;
 }
 
 #define BERT_SELF                                                                                  \
@@ -131,5 +160,67 @@ const struct checkpoint_stack checkpoint_encoders[] = {
                 .output = "/predictions.decoder",
                 .output_bias = "/predictions.bias|/predictions.decoder.bias",
                 .tied = "tie_word_embeddings=true" } },
+    /* mpnet/modeling_mpnet.py: MPNetEmbeddings, MPNetLayer, MPNetLMHead. compute_position_bias()
+     * always has 32 buckets up to a distance of 128. */
+    { .model_type = "mpnet",
+      SELF("mpnet.|", "encoder.layer.%.", "attention.attn."),
+      .projections = PROJECTIONS("q", "k", "v", "o"),
+      .biases = Q | K | V | O,
+      SIZES(12, 768, 12),
+      .shared_table = "encoder.relative_attention_bias",
+      .buckets = "relative_attention_num_buckets=32",
+      .max_distance = "=128",
+      .expected = "relative_attention_num_buckets=32",
+      .pass = { .tokens = "embeddings.word_embeddings",
+                .positions = "embeddings.position_embeddings",
+                .padding = "=1",
+                .embedding_norm = "embeddings.LayerNorm",
+                NORMS_AFTER("attention.LayerNorm", "output.LayerNorm"),
+                PASS_NORMS("layer_norm_eps=0.000000000001"),
+                FEED("intermediate.dense", "output.dense", "=true", "hidden_act=gelu"),
+                .transform = "/lm_head.dense",
+                .head_activation = "=gelu",
+                .head_norm = "/lm_head.layer_norm",
+                .output = "/lm_head.decoder",
+                .output_bias = "/lm_head.bias|/lm_head.decoder.bias",
+                .tied = "tie_word_embeddings=true" } },
+    /* modernbert/modeling_modernbert.py: ModernBertEmbeddings, ModernBertEncoderLayer,
+     * ModernBertPredictionHead, which classifiers have too, and ModernBertForMaskedLM. */
+    { .model_type = "modernbert",
+      SELF("model.|", "layers.%.", "attn."),
+      .projections = FUSED("Wqkv", "Wo"),
+      .fusion = CHECKPOINT_ROWS,
+      .more_biases = Q | O,
+      .more_biases_if = "attention_bias",
+      SIZES(22, 768, 12),
+      .both_ways = "=true",
+      .window = "local_attention=128",
+      .has_window = has_window_modernbert,
+      .theta = "global_rope_theta=160000",
+      .local_theta = "local_rope_theta=10000",
+      .refused = "rope_scaling",
+      .reads = "global_attn_every_n_layers",
+      .ignored =
+          "initializer_cutoff_factor|deterministic_flash_attn|sparse_pred*|reference_compile|"
+          "repad_logits_with_grad|position_embedding_type",
+      .pass = { .tokens = "embeddings.tok_embeddings",
+                .embedding_norm = "embeddings.norm",
+                NORMS_BEFORE("attn_norm", "mlp_norm"),
+                .first_has_no_norm = true,
+                .norm_is_centred = true,
+                .norm_bias = "norm_bias",
+                .norm_eps = "norm_eps=0.00001",
+                FEED("mlp.Wi", "mlp.Wo", "mlp_bias", "hidden_activation=gelu"),
+                .up_has_gate = true,
+                .final_norm = "final_norm",
+                .transform = "/head.dense",
+                .head_activation = "classifier_activation=gelu",
+                .head_norm = "/head.norm",
+                .output = "/decoder",
+                .output_bias = "/decoder.bias",
+                .output_bias_tells = true,
+                .tied = "tie_word_embeddings=true",
+                .adjust = adjust_modernbert,
+                .reads = "classifier_bias|decoder_bias" } },
     { .model_type = NULL },
 };

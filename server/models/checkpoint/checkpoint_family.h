@@ -86,8 +86,9 @@ struct checkpoint_pass {
     struct checkpoint_norms attention, cross_attention, feed_forward;
     const char *attention_scales, *feed_forward_scales; /* a number for each column; whole names */
     bool norm_is_centred;
-    bool norm_adds_one; /* to the weight in the file */
-    bool norm_is_bare;  /* norms have no tensors */
+    bool norm_adds_one;     /* to the weight in the file */
+    bool norm_is_bare;      /* norms have no tensors */
+    bool first_has_no_norm; /* there is none before the attention of the first block */
 
     const char *gate, *up, *down;
     bool up_has_gate;   /* the tensor of up holds the outputs of the gate, then those of up */
@@ -99,12 +100,14 @@ struct checkpoint_pass {
 
     /* The head, in the row of the last stream. Names of its tensors often begin with "/". */
     const char *transform; /* without this tensor the file has no head */
+    bool transform_has_no_bias;
     const char *head_norm;
     const char *head_projection; /* without bias, in place of transform; there only where the
                                     tokens are not as wide as the layers */
     const char *output;
     const char *output_bias; /* whole names; NULL: none */
     bool output_bias_if_any; /* it is 0 where the file has none */
+    bool output_bias_tells;  /* a file without it has no head over tokens */
     bool tied_if_absent;     /* output is the table of tokens where the file has no output */
 
     bool (*adjust)(struct checkpoint_pass *pass, const cJSON *section, struct fault *fault);
@@ -166,13 +169,14 @@ struct checkpoint_stack {
     const char *scaling_type; /* the scaling's rope_type where it has none */
     bool unscaled;            /* the scale is 1 */
     bool (*has_window)(const cJSON *section, int64_t index); /* of a layer; NULL: all do */
-    bool alibi_is_scaled;    /* slopes are multiplied by the scale of the scores */
-    const char *bias_table;  /* T5's relative position bias, of layer 0; NULL: none */
-    const char *distances;   /* BERT's rows for relative positions, where position_embedding_type
-                                asks for them; NULL: none */
-    const char *image_bias;  /* BEiT's, where the flag image_bias_if is set */
-    const char *shared_bias; /* BEiT's of all layers, after the prefix */
-    const char *expected;    /* fields that must have the value after "=", "a.b=true|c=3" */
+    bool alibi_is_scaled;     /* slopes are multiplied by the scale of the scores */
+    const char *bias_table;   /* T5's relative position bias, of layer 0; NULL: none */
+    const char *shared_table; /* the same of all layers, after the prefix: MPNet's; NULL: none */
+    const char *distances;    /* BERT's rows for relative positions, where position_embedding_type
+                                 asks for them; NULL: none */
+    const char *image_bias;   /* BEiT's, where the flag image_bias_if is set */
+    const char *shared_bias;  /* BEiT's of all layers, after the prefix */
+    const char *expected;     /* fields that must have the value after "=", "a.b=true|c=3" */
 
     int64_t (*number)(const cJSON *section, int64_t index); /* in tensors' names; NULL: the index */
     bool (*adjust)(struct checkpoint_layer *layer, struct fault *fault); /* what no field says */

@@ -55,8 +55,11 @@ static bool read_blocks(struct block_reader *blocks)
 static bool build_part(const struct block_reader *blocks, struct model_part *part,
                        const struct checkpoint_norms *norms, const char *scales)
 {
+    const struct checkpoint_pass *pass = &blocks->reader->pass;
+    const bool is_first = blocks->reader->block == 0 && norms == &pass->attention;
+    const char *before = is_first && pass->first_has_no_norm ? NULL : norms->before;
     part->scale = blocks->residual_scale;
-    return checkpoint_pass_norm(blocks->reader, &part->before, norms->before, blocks->width)
+    return checkpoint_pass_norm(blocks->reader, &part->before, before, blocks->width)
            && checkpoint_pass_norm(blocks->reader, &part->inside, norms->inside, blocks->width)
            && checkpoint_pass_norm(blocks->reader, &part->after, norms->after, blocks->width)
            && (!scales
@@ -172,7 +175,7 @@ static bool build_transform(struct model_head *head, struct checkpoint_pass_read
     if (!names)
         return true;
     if (!checkpoint_pass_linear(reader, &head->transform, names, 0, *width, false,
-                                pass->transform != NULL))
+                                pass->transform != NULL && !pass->transform_has_no_bias))
         return false;
     *width = head->transform.out;
     return !pass->transform
@@ -225,6 +228,7 @@ static bool build_head(struct model_head *head, struct checkpoint_pass_reader *r
     const bool has_output = checkpoint_pass_has(reader, pass->output);
     is_tied = is_tied || (pass->tied_if_absent && !has_output);
     if ((pass->transform && !checkpoint_pass_has(reader, pass->transform))
+        || (pass->output_bias_tells && !checkpoint_pass_has_values(reader, pass->output_bias))
         || (!is_tied && !has_output))
         return true;
     /* Without a transform it is the head of a language model, which predicts the next token. A

@@ -1,0 +1,263 @@
+/* test_trace_sentences.c - whole passes of the encoders that make vectors of sentences, and of
+ * those of proteins, compared with POST /v1/trace.
+ *
+ * Each pass is written out of the forward() of the family's modeling file in Hugging Face
+ * transformers, src/transformers/models/, at the commit that stands with it. */
+#include "fixture.h"
+#include "forward_decoder.h"
+#include "forward_edits.h"
+#include "test.h"
+
+enum { HEADS = 4, WIDTH = 16, LAYERS = 3 };
+
+#define LINEAR(name, shape, size) name ".weight " shape ", " name ".bias " size ", "
+#define NORM(name)                name ".weight 16*4, " name ".bias 16, "
+
+/* The head has a layer of its own behind the last block. */
+static void check(const char *name, const char *config, const char *tensors,
+                  void (*pass)(struct forward *forward))
+{
+    const struct decoder_case encoder = { .name = name,
+                                          .config = config,
+                                          .tensors = tensors,
+                                          .layers = LAYERS,
+                                          .pass = pass,
+                                          .is_bidirectional = true,
+                                          .norms_follow = true };
+    decoder_case_check(&encoder);
+}
+
+static struct rows embed(const char *name)
+{
+    return forward_embed(published_tensor(name, 0), decoder_tokens(), decoder_length);
+}
+
+/* Query, key and value under three names. */
+static struct decoder_projections project(struct rows x, const char *q, const char *k,
+                                          const char *v, int layer)
+{
+    return (struct decoder_projections){ published_linear(x, q, layer),
+                                         published_linear(x, k, layer),
+                                         published_linear(x, v, layer) };
+}
+
+/* Query, key and value of one tensor. */
+static struct decoder_projections project_fused(struct rows x, const char *name, int layer)
+{
+    const struct rows qkv = published_linear(x, name, layer);
+    return (struct decoder_projections){ published_split(qkv, 1, 0, WIDTH),
+                                         published_split(qkv, 1, WIDTH, WIDTH),
+                                         published_split(qkv, 1, 2 * WIDTH, WIDTH) };
+}
+
+/* A head of a masked language model that is like RoBERTa's: norm(gelu(dense(x))) . table^T + bias.
+ */
+static struct rows masked_head(struct rows x, const char *dense, const char *norm, double eps,
+                               const char *table, const char *bias)
+{
+    x = forward_activation(published_linear(x, dense, 0), "gelu");
+    x = forward_product(forward_layer_norm(x, norm, 0, eps), published_tensor(table, 0));
+    return forward_add_row(x, published_tensor(bias, 0));
+}
+
+/* ------------------------------------------------------------------- MPNet -- */
+
+#define MPNET "mpnet.encoder.layer.#."
+
+/* compute_position_bias(). */
+static double mpnet_bias(int64_t head, int64_t query, int64_t key)
+{
+    return published_tensor("mpnet.encoder.relative_attention_bias.weight", 0)
+        .data[published_t5_bucket(key - query, true, 32, 128) * HEADS + head];
+}
+
+/* create_position_ids_from_input_ids(): padding, which is token 1, stays at position 1 and is not
+ * counted. */
+static struct rows mpnet_positions(void)
+{
+    int positions[64], next = 2;
+    assert_true(decoder_length <= 64);
+    for (int64_t i = 0; i < decoder_length; i++)
+        positions[i] = decoder_tokens()[i] == 1 ? 1 : next++;
+    return forward_embed(published_tensor("mpnet.embeddings.position_embeddings.weight", 0),
+                         positions, decoder_length);
+}
+
+/* mpnet/modeling_mpnet.py at 00099b9f15ad: MPNetEmbeddings, MPNetLayer, MPNetLMHead. */
+static void pass_mpnet(struct forward *forward)
+{
+    const struct decoder_attention attention = {
+        .attention = { .heads = HEADS, .scale = 0.5, .bias = mpnet_bias },
+    };
+    struct rows x =
+        forward_add(embed("mpnet.embeddings.word_embeddings.weight"), mpnet_positions());
+    x = forward_layer_norm(x, "mpnet.embeddings.LayerNorm", 0, 1e-5);
+    for (int layer = 0; layer < LAYERS; layer++) {
+        x = forward_edits_enter("self", layer, layer, x);
+        const struct decoder_projections projections = project(
+            x, MPNET "attention.attn.q", MPNET "attention.attn.k", MPNET "attention.attn.v", layer);
+        x = forward_add(x, decoder_attend(forward, &attention, x, x, projections,
+                                          MPNET "attention.attn.o", layer));
+        x = forward_layer_norm(x, MPNET "attention.LayerNorm", layer, 1e-5);
+        x = forward_add(
+            x, decoder_up_down(x, MPNET "intermediate.dense", "gelu", MPNET "output.dense", layer));
+        x = forward_layer_norm(x, MPNET "output.LayerNorm", layer, 1e-5);
+    }
+    forward->final_hidden_states = x;
+    forward->logits = masked_head(x, "lm_head.dense", "lm_head.layer_norm", 1e-5,
+                                  "mpnet.embeddings.word_embeddings.weight", "lm_head.bias");
+}
+
+#define MPNET_TENSORS                                                                              \
+    "mpnet.embeddings.word_embeddings.weight 40x16, "                                              \
+    "mpnet.embeddings.position_embeddings.weight 64x16, "                                          \
+    "mpnet.encoder.relative_attention_bias.weight 32x4*3, " NORM("mpnet.embeddings.LayerNorm")     \
+        LINEAR(MPNET "attention.attn.q", "16x16", "16")                                            \
+            LINEAR(MPNET "attention.attn.k", "16x16", "16") LINEAR(MPNET "attention.attn.v",       \
+                                                                   "16x16", "16")                  \
+                LINEAR(MPNET "attention.attn.o", "16x16", "16") NORM(MPNET "attention.LayerNorm")  \
+                    LINEAR(MPNET "intermediate.dense", "24x16", "24")                              \
+                        LINEAR(MPNET "output.dense", "16x24", "16") NORM(MPNET "output.LayerNorm") \
+                            LINEAR("lm_head.dense", "16x16", "16")                                 \
+                                NORM("lm_head.layer_norm") "lm_head.bias 40"
+#define MPNET_CONFIG                                                                               \
+    "{\"model_type\":\"mpnet\",\"hidden_size\":16,\"num_attention_heads\":4,"                      \
+    "\"num_hidden_layers\":3,\"intermediate_size\":24,\"vocab_size\":40,"                          \
+    "\"max_position_embeddings\":64,\"layer_norm_eps\":1e-5,"                                      \
+    "\"relative_attention_num_buckets\":32}"
+
+TEST(mpnet)
+{
+    check("masked_mpnet", MPNET_CONFIG, MPNET_TENSORS, pass_mpnet);
+}
+
+/* More tokens than those that have a bucket of their own, padding among them. */
+TEST(mpnet_of_60_tokens)
+{
+    const struct decoder_case encoder = { .name = "masked_mpnet_60",
+                                          .config = MPNET_CONFIG,
+                                          .tensors = MPNET_TENSORS,
+                                          .layers = LAYERS,
+                                          .pass = pass_mpnet,
+                                          .length = 60,
+                                          .is_bidirectional = true,
+                                          .norms_follow = true };
+    decoder_case_check(&encoder);
+}
+
+/* -------------------------------------------------------------- ModernBERT -- */
+
+#define MODERN "model.layers.#."
+
+static double modern_full_theta, modern_local_theta;
+static int modern_every;
+
+/* modernbert/modeling_modernbert.py at 000c33fdfde1: ModernBertEncoderLayer, with the mask of
+ * _update_attention_mask() and the thetas of ModernBertConfig. The norms of the test have biases.
+ */
+static struct rows modern_block(struct forward *forward, struct rows x, int layer)
+{
+    const bool is_local = layer % modern_every != 0;
+    const struct decoder_attention attention = {
+        .attention = { .heads = HEADS, .scale = 0.5, .reach = is_local ? 2 : 0 },
+        .rotary_dim = WIDTH / HEADS,
+        .theta = is_local ? modern_local_theta : modern_full_theta,
+    };
+    x = forward_edits_enter("self", layer, layer, x);
+    const struct rows inputs =
+        layer == 0 ? x : forward_layer_norm(x, MODERN "attn_norm", layer, 1e-5);
+    x = forward_add(x, decoder_attend(forward, &attention, x, inputs,
+                                      project_fused(inputs, MODERN "attn.Wqkv", layer),
+                                      MODERN "attn.Wo", layer));
+    const struct rows both = published_linear(forward_layer_norm(x, MODERN "mlp_norm", layer, 1e-5),
+                                              MODERN "mlp.Wi", layer);
+    const struct rows input = published_split(both, 1, 0, 24),
+                      gate = published_split(both, 1, 24, 24);
+    const struct rows inner = forward_multiply(forward_activation(input, "gelu"), gate);
+    return forward_add(
+        x, forward_edits_fed("self", layer, published_linear(inner, MODERN "mlp.Wo", layer)));
+}
+
+static void pass_modern_without_head(struct forward *forward)
+{
+    struct rows x = forward_layer_norm(embed("model.embeddings.tok_embeddings.weight"),
+                                       "model.embeddings.norm", 0, 1e-5);
+    for (int layer = 0; layer < LAYERS; layer++)
+        x = modern_block(forward, x, layer);
+    forward->final_hidden_states = forward_layer_norm(x, "model.final_norm", 0, 1e-5);
+}
+
+/* ModernBertForMaskedLM with ModernBertPredictionHead. */
+static void pass_modern(struct forward *forward)
+{
+    pass_modern_without_head(forward);
+    forward->logits = masked_head(forward->final_hidden_states, "head.dense", "head.norm", 1e-5,
+                                  "model.embeddings.tok_embeddings.weight", "decoder.bias");
+}
+
+#define MODERN_CONFIG(more)                                                                        \
+    "{\"model_type\":\"modernbert\",\"hidden_size\":16,\"num_attention_heads\":4,"                 \
+    "\"num_hidden_layers\":3,\"intermediate_size\":24,\"vocab_size\":40,\"local_attention\":"      \
+    "5" more "}"
+/* Norms as in the file of ModernBERT-base, without biases; and all that may have one with it. */
+#define BARE_NORM(name)  name ".weight 16*4, "
+#define SMALL_NORM(name) name ".weight 16*2, " name ".bias 16, "
+#define MODERN_TENSORS(NORM_OF, more)                                                              \
+    "model.embeddings.tok_embeddings.weight 40x16, " NORM_OF("model.embeddings.norm")              \
+        NORM_OF("model.layers.1.attn_norm") NORM_OF("model.layers.2.attn_norm")                    \
+            NORM_OF(MODERN "mlp_norm") NORM_OF("model.final_norm") NORM_OF("head.norm")            \
+                more MODERN "attn.Wqkv.weight 48x16, " MODERN "attn.Wo.weight 16x16, " MODERN      \
+                            "mlp.Wi.weight 48x16, " MODERN                                         \
+                            "mlp.Wo.weight 16x24, head.dense.weight 16x16"
+#define MODERN_BIASES                                                                              \
+    MODERN "attn.Wqkv.bias 48, " MODERN "attn.Wo.bias 16, " MODERN "mlp.Wi.bias 48, " MODERN       \
+           "mlp.Wo.bias 16, head.dense.bias 16, decoder.bias 40, "
+
+TEST(modernbert)
+{
+    modern_full_theta = 160000;
+    modern_local_theta = 10000;
+    modern_every = 3;
+    check("masked_modernbert", MODERN_CONFIG(""), MODERN_TENSORS(BARE_NORM, "decoder.bias 40, "),
+          pass_modern);
+}
+
+/* Everything that has a default has another value. */
+TEST(modernbert_with_biases)
+{
+    modern_full_theta = 500;
+    modern_local_theta = 90;
+    modern_every = 2;
+    check("masked_biased",
+          MODERN_CONFIG(",\"norm_bias\":true,\"mlp_bias\":true,\"attention_bias\":true,"
+                        "\"classifier_bias\":true,\"global_attn_every_n_layers\":2,"
+                        "\"global_rope_theta\":500,\"local_rope_theta\":90"),
+          MODERN_TENSORS(SMALL_NORM, MODERN_BIASES), pass_modern);
+}
+
+/* As transformers 5 writes it: layer_types, and theta by their types. */
+TEST(modernbert_of_layer_types)
+{
+    modern_full_theta = 700;
+    modern_local_theta = 80;
+    modern_every = 2;
+    check("masked_typed",
+          MODERN_CONFIG(",\"layer_types\":[\"full_attention\",\"sliding_attention\","
+                        "\"full_attention\"],\"rope_parameters\":{\"full_attention\":{"
+                        "\"rope_type\":\"default\",\"rope_theta\":700},\"sliding_attention\":{"
+                        "\"rope_type\":\"default\",\"rope_theta\":80}}"),
+          MODERN_TENSORS(BARE_NORM, "decoder.bias 40, "), pass_modern);
+}
+
+/* ModernBertForSequenceClassification has the head's dense layer too, and no bias of a decoder: its
+ * tokens have no predictions. */
+TEST(modernbert_of_classes)
+{
+    modern_full_theta = 160000;
+    modern_local_theta = 10000;
+    modern_every = 3;
+    check("classes", MODERN_CONFIG(""), MODERN_TENSORS(BARE_NORM, "classifier.weight 3x16, "),
+          pass_modern_without_head);
+}
+
+EACH_TEST(fixture_make_directory, fixture_clear);

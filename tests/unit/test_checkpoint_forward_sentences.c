@@ -1,0 +1,115 @@
+/* test_checkpoint_forward_sentences.c - what stands around the attention of published encoders that
+ * make vectors of sentences, and of those of proteins. Sources are named beside the rows of
+ * checkpoint_encoders.c; their numbers are compared in tests/http/test_trace_sentences.c. */
+#include "forward_case.h"
+#include "test.h"
+
+/* Lists of tensors; each ends with a comma. */
+#define NORM(name)               name ".weight 16, " name ".bias 16, "
+#define BARE_NORM(name)          name ".weight 16, "
+#define MATRIX(name, shape)      name ".weight " shape ", "
+#define BIASED(name, shape, out) name ".weight " shape ", " name ".bias " out ", "
+#define CONFIG(type, more)                                                                         \
+    "{\"model_type\":\"" type                                                                      \
+    "\",\"hidden_size\":16,\"num_attention_heads\":2,\"num_hidden_layers\":2" more "}"
+
+/* ------------------------------------------------------------------- MPNet -- */
+
+#define MPNET "encoder.layer.#."
+#define MPNET_TENSORS(begin)                                                                       \
+    PUBLISHED_LINEARS(begin MPNET "attention.attn.", "q", "k", "v", "o", "16")                     \
+    ", " MATRIX(begin "encoder.relative_attention_bias", "32x2")                                   \
+        MATRIX(begin "embeddings.word_embeddings", "30x16")                                        \
+            MATRIX(begin "embeddings.position_embeddings", "14x16")                                \
+                NORM(begin "embeddings.LayerNorm") NORM(begin MPNET "attention.LayerNorm")         \
+                    BIASED(begin MPNET "intermediate.dense", "40x16", "40")                        \
+                        BIASED(begin MPNET "output.dense", "16x40", "16")                          \
+                            NORM(begin MPNET "output.LayerNorm")
+
+TEST(mpnet)
+{
+    const struct model_forward *forward =
+        forward_case_open(CONFIG("mpnet", ",\"layer_norm_eps\":0.25"),
+                          MPNET_TENSORS("mpnet.") BIASED("lm_head.dense", "16x16", "16")
+                              NORM("lm_head.layer_norm") "lm_head.bias 30",
+                          2);
+    const struct model_stream *stream = &forward->streams[0];
+    assert_int_equal(stream->embedding.padding_id, 1);
+    assert_int_equal(stream->length_max, 12);
+    assert_null(stream->embedding.types.rows);
+    forward_case_expect_norm(&stream->blocks[1].self.after, "mpnet." MPNET "attention.LayerNorm", 1,
+                             0.25, true);
+    forward_case_expect_norm(&stream->blocks[1].feed_forward.after,
+                             "mpnet." MPNET "output.LayerNorm", 1, 0.25, true);
+    forward_case_expect_linear(&stream->blocks[1].dense.down, "mpnet." MPNET "output.dense", 1, 16,
+                               40);
+    assert_true(forward->head.is_masked);
+    assert_ptr_equal(forward->head.output.weight, stream->embedding.tokens.rows);
+    forward_case_expect(forward->head.output.bias, "lm_head.bias", 0);
+    published_close();
+    /* A MPNetModel, as sentence-transformers saves it, has no head. */
+    forward = forward_case_open(CONFIG("mpnet", ""),
+                                MPNET_TENSORS("") BIASED("pooler.dense", "16x16", "16"), 2);
+    assert_null(forward->head.output.weight);
+    published_close();
+}
+
+/* -------------------------------------------------------------- ModernBERT -- */
+
+#define MODERN "model.layers.#."
+#define MODERN_TENSORS                                                                             \
+    MATRIX(MODERN "attn.Wqkv", "48x16")                                                            \
+    MATRIX(MODERN "attn.Wo", "16x16")                                                              \
+    MATRIX(MODERN "mlp.Wi", "48x16")                                                               \
+    MATRIX(MODERN "mlp.Wo", "16x24")                                                               \
+    BARE_NORM("model.layers.1.attn_norm")                                                          \
+    BARE_NORM(MODERN "mlp_norm")                                                                   \
+    BARE_NORM("model.final_norm")                                                                  \
+    BARE_NORM("model.embeddings.norm")                                                             \
+    MATRIX("model.embeddings.tok_embeddings", "30x16")
+#define MODERN_HEAD MATRIX("head.dense", "16x16") BARE_NORM("head.norm")
+
+TEST(modernbert)
+{
+    const struct model_forward *forward =
+        forward_case_open(CONFIG("modernbert", ",\"norm_eps\":0.25"),
+                          MODERN_TENSORS MODERN_HEAD "decoder.bias 30", 2);
+    const struct model_stream *stream = &forward->streams[0];
+    assert_int_equal(stream->length_max, 0);
+    assert_null(stream->embedding.positions.rows);
+    assert_null(stream->blocks[0].self.before.weight);
+    forward_case_expect_norm(&stream->blocks[1].self.before, MODERN "attn_norm", 1, 0.25, true);
+    forward_case_expect_norm(&stream->blocks[0].feed_forward.before, MODERN "mlp_norm", 0, 0.25,
+                             true);
+    forward_case_expect_linear(&stream->blocks[1].dense.down, MODERN "mlp.Wo", 1, 16, 24);
+    assert_ptr_not_equal(stream->blocks[1].dense.gate.weight, stream->blocks[1].dense.up.weight);
+    assert_true(forward->head.is_masked);
+    assert_null(forward->head.transform.bias);
+    published_close();
+}
+
+/* The same head's dense layer with a decoder of its own, of a classifier, and of a model that says
+ * that its decoder has no bias. */
+TEST(modernbert_heads)
+{
+    const struct model_forward *forward = forward_case_open(
+        CONFIG("modernbert", ",\"tie_word_embeddings\":false"),
+        MODERN_TENSORS MODERN_HEAD MATRIX("decoder", "30x16") "decoder.bias 30", 2);
+    forward_case_expect(forward->head.output.weight, "decoder.weight", 0);
+    published_close();
+    forward = forward_case_open(CONFIG("modernbert", ""),
+                                MODERN_TENSORS MODERN_HEAD "classifier.weight 3x16, "
+                                                           "classifier.bias 3",
+                                2);
+    assert_null(forward->head.output.weight);
+    published_close();
+    forward = forward_case_open(CONFIG("modernbert", ",\"decoder_bias\":false"),
+                                MODERN_TENSORS MODERN_HEAD "classifier.weight 3x16", 2);
+    assert_null(forward->head.output.weight);
+    published_close();
+    forward = forward_case_open(CONFIG("modernbert", ",\"decoder_bias\":false"),
+                                MODERN_TENSORS MODERN_HEAD "decoder.weight 30x16", 2);
+    forward_case_expect(forward->head.output.weight, "decoder.weight", 0);
+    assert_null(forward->head.output.bias);
+    published_close();
+}
