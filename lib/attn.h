@@ -60,13 +60,42 @@ const char *attn_status_message(enum attn_status status); /* a sentence */
     X(BOOL, 1, false)                                                                              \
     X(I8, 1, false) /* with scales: key and value in pages (struct attn_page) */
 
+/* Numbers in blocks, as GGUF files have them: name, the numbers of a block, and its bytes. A block
+ * is a few integers of 2 to 8 bits for each number and the scales of all; quantize.h says more.
+ * Weights of products and tables of rows can have such a dtype, other tensors cannot. */
+#define ATTN_BLOCK_MAP(X)                                                                          \
+    X(Q8_0, 32, 34)                                                                                \
+    X(Q4_0, 32, 18)                                                                                \
+    X(Q4_1, 32, 20)                                                                                \
+    X(Q5_0, 32, 22)                                                                                \
+    X(Q5_1, 32, 24)                                                                                \
+    X(Q2_K, 256, 84)                                                                               \
+    X(Q3_K, 256, 110)                                                                              \
+    X(Q4_K, 256, 144)                                                                              \
+    X(Q5_K, 256, 176)                                                                              \
+    X(Q6_K, 256, 210)                                                                              \
+    X(IQ4_NL, 32, 18)                                                                              \
+    X(IQ4_XS, 256, 136)                                                                            \
+    X(MXFP4, 32, 17)
+
 enum attn_dtype {
 #define X(NAME, bytes, is_number) ATTN_##NAME,
     ATTN_DTYPE_MAP(X)
 #undef X
+#define X(NAME, numbers, bytes) ATTN_##NAME,
+        ATTN_BLOCK_MAP(X)
+#undef X
 };
 
-size_t attn_dtype_size(enum attn_dtype dtype); /* size in bytes */
+size_t attn_dtype_size(enum attn_dtype dtype); /* bytes of a number; 0: it lies in a block */
+
+/* The numbers of a block and its bytes; of a dtype without blocks 1 and the bytes of a number. So
+ * numbers / attn_block_numbers() * attn_block_bytes() are the bytes of numbers in memory. */
+int64_t attn_block_numbers(enum attn_dtype dtype);
+size_t attn_block_bytes(enum attn_dtype dtype);
+
+/* The address of number index of data; of blocks it is the first of its block. */
+const void *attn_number_at(const void *data, enum attn_dtype dtype, int64_t index);
 
 /* Rows of a paged tensor that lie together: from row first on, up to the first row of the next page
  * or the end of the tensor. Within a page the row first of head h begins head_stride * h elements

@@ -26,15 +26,17 @@ struct attn_linear {
     int64_t in;
     bool in_out;
     int64_t stride;        /* elements from one row of weight to the next; 0: the rows are dense */
-    enum attn_dtype dtype; /* of weight: F32, F16 or BF16. Without a matrix unit 16-bit weights give
-                              the same bits as the same numbers in F32 */
+    enum attn_dtype dtype; /* of weight: F32, F16, BF16, or one with blocks (attn.h) where the
+                              weight is [out, in]; then in and stride are multiples of a block's
+                              numbers. Blocks give the same bits as their numbers in F32, and so do
+                              16-bit weights without a matrix unit. A gradient has no blocks */
 };
 
-/* Whether a weight can have this dtype. */
+/* Whether a weight can have this dtype. One with blocks is never in_out. */
 bool attn_linear_takes(enum attn_dtype dtype);
 
 /* Split one projection into two over the same memory: left takes the first columns inputs of
- * joined, right takes the rest, 0 < columns < joined->in:
+ * joined, whole blocks, right takes the rest, 0 < columns < joined->in:
  *
  *     joined([a; b]) = left(a) + right(b)
  *

@@ -1,4 +1,5 @@
-/* quantize.h - rows of floats as the int8 numbers and scales that pages of I8 have (attn.h).
+/* quantize.h - rows of floats as the int8 numbers and scales that pages of I8 have (attn.h), and
+ * the numbers of blocks as floats.
  *
  * The scale of a channel of some rows, or of a row, is its greatest magnitude / 127. A number is
  * the float / its scale, rounded to nearest, ties to even, and so within half a scale of the float;
@@ -6,6 +7,8 @@
  * The floats must be finite, and what they become is finite too. */
 #ifndef ATTN_QUANTIZE_H
 #define ATTN_QUANTIZE_H
+
+#include "attn.h"
 
 #include <stdint.h>
 
@@ -18,5 +21,10 @@ void attn_quantize_rows(int8_t *numbers, int64_t number_stride, float *scale, co
 
 /* The number that a float is with this scale. */
 int8_t attn_quantize(float number, float scale);
+
+/* The numbers of count whole blocks, which may begin at any byte. dtype has blocks. Every product
+ * of a scale and an integer is a float, so a number is rounded at most once: where a least number
+ * is added to it. The bits are those of dequantize_row_*() of ggml, from which the blocks are. */
+void attn_unpack(enum attn_dtype dtype, const void *blocks, int64_t count, float *numbers);
 
 #endif

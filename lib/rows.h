@@ -41,8 +41,8 @@ void attn_rows_add(const struct attn_kernels *kernels, float *y, int64_t y_strid
 /* Rows of a table by their numbers. */
 struct attn_rows_table {
     const void *rows;      /* [count][columns], dense */
-    enum attn_dtype dtype; /* F32, F16 or BF16 */
-    int64_t columns;
+    enum attn_dtype dtype; /* F32, F16, BF16, or one with blocks (attn.h) */
+    int64_t columns;       /* whole blocks */
 };
 
 /* y[i] = scale * table[numbers[i]] for i < row_count, or, if adds, y[i] += that. Numbers are those

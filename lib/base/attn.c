@@ -63,6 +63,36 @@ size_t attn_dtype_size(enum attn_dtype dtype)
     return is_dtype(dtype) ? dtypes[dtype].bytes : 0;
 }
 
+static const struct {
+    int64_t numbers;
+    size_t bytes;
+} blocks[] = {
+#define X(NAME, numbers, bytes) [ATTN_##NAME] = { numbers, bytes },
+    ATTN_BLOCK_MAP(X)
+#undef X
+};
+
+static bool is_blocks(enum attn_dtype dtype)
+{
+    return (size_t)dtype < sizeof blocks / sizeof blocks[0] && blocks[dtype].numbers > 0;
+}
+
+int64_t attn_block_numbers(enum attn_dtype dtype)
+{
+    return is_blocks(dtype) ? blocks[dtype].numbers : 1;
+}
+
+size_t attn_block_bytes(enum attn_dtype dtype)
+{
+    return is_blocks(dtype) ? blocks[dtype].bytes : attn_dtype_size(dtype);
+}
+
+const void *attn_number_at(const void *data, enum attn_dtype dtype, int64_t index)
+{
+    return (const char *)data
+           + index / attn_block_numbers(dtype) * (int64_t)attn_block_bytes(dtype);
+}
+
 bool attn_is_number(enum attn_dtype dtype)
 {
     return is_dtype(dtype) && dtypes[dtype].is_number;

@@ -9,6 +9,24 @@
 _Static_assert((int)ATTN_I8_ROWS == (int)ATTN_KERNELS_I8_ROWS,
                "scales are where kernels read them");
 
+enum {
+#define X(NAME, numbers, bytes) +1
+    BLOCK_DTYPES = 0 ATTN_BLOCK_MAP(X)
+#undef X
+};
+_Static_assert((int)BLOCK_DTYPES == (int)ATTN_BLOCKS_COUNT, "every dtype of blocks has a kernel");
+
+enum {
+#define X(NAME, numbers, bytes) SHAPE_##NAME = (numbers)*1024 + (bytes),
+    ATTN_BLOCK_MAP(X)
+#undef X
+};
+#define X(NAME, name, numbers, bytes)                                                              \
+    _Static_assert((int)SHAPE_##NAME == (numbers)*1024 + (bytes), "kernels know the block's "      \
+                                                                  "shape");
+ATTN_BLOCKS_MAP(X)
+#undef X
+
 /* Numbers that go through a local buffer at a time. */
 enum { PIECE = 64 };
 
@@ -23,6 +41,19 @@ enum attn_numbers attn_numbers_of(enum attn_dtype dtype)
         return ATTN_NUMBERS_BF16;
     default:
         return ATTN_NUMBERS_COUNT;
+    }
+}
+
+enum attn_blocks attn_blocks_of(enum attn_dtype dtype)
+{
+    switch (dtype) {
+#define X(NAME, name, numbers, bytes)                                                              \
+    case ATTN_##NAME:                                                                              \
+        return ATTN_BLOCKS_##NAME;
+        ATTN_BLOCKS_MAP(X)
+#undef X
+    default:
+        return ATTN_BLOCKS_COUNT;
     }
 }
 
@@ -266,6 +297,11 @@ static float scale_of(float greatest)
 static float greater(float a, float b)
 {
     return a > b ? a : b;
+}
+
+void attn_unpack(enum attn_dtype dtype, const void *blocks, int64_t count, float *numbers)
+{
+    attn_kernels_generic.unpack[attn_blocks_of(dtype)](numbers, blocks, count);
 }
 
 int8_t attn_quantize(float number, float scale)

@@ -51,6 +51,9 @@ void attn_narrow(const struct attn_kernels *kernels, const float *from, enum att
  * read. */
 enum attn_numbers attn_numbers_of(enum attn_dtype dtype);
 
+/* The kernels' name of a dtype with blocks; ATTN_BLOCKS_COUNT for the others. */
+enum attn_blocks attn_blocks_of(enum attn_dtype dtype);
+
 /* Convert n numbers of F32, F16 or BF16, step elements apart from number first of data on, to
  * floats. */
 void attn_widen(const struct attn_kernels *kernels, const void *data, enum attn_dtype dtype,

@@ -168,6 +168,7 @@ INLINE void multiply(const int rows, const int vectors, const bool guarded,
     }
 }
 
+#include "body_blocks.h"
 #include "body_project.h"
 
 /* Where scores go: rows stride apart. If adds, they are added, times factor, to what is there. */
@@ -424,6 +425,9 @@ static bool all_finite(const float *rows, int64_t row_stride, int64_t row_count,
     return true;
 }
 
+#define PROJECT_BLOCKS_OF(NAME, name, numbers, bytes) project_blocks_##name,
+#define UNPACK_OF(NAME, name, numbers, bytes)         unpack_##name,
+
 /* The table of all; matrix_kernels are those of the CPU's matrix unit, or NULL. */
 #define KERNEL_TABLE(table_name, matrix_kernels)                                                   \
     {                                                                                              \
@@ -456,7 +460,8 @@ static bool all_finite(const float *rows, int64_t row_stride, int64_t row_count,
                                 project_by_outputs_bf16 },                                         \
         .project_by_inputs = { project_by_inputs_f32, project_by_inputs_f16,                       \
                                project_by_inputs_bf16 },                                           \
-        .matrix = (matrix_kernels),                                                                \
+        .project_blocks = { ATTN_BLOCKS_MAP(PROJECT_BLOCKS_OF) },                                  \
+        .unpack = { ATTN_BLOCKS_MAP(UNPACK_OF) }, .matrix = (matrix_kernels),                      \
     }
 
 const struct attn_kernels ATTN_KERNELS = KERNEL_TABLE(ATTN_KERNELS_NAME, NULL);

@@ -22,6 +22,7 @@
 #define ATTN_BODY_PROJECT_H
 
 #include "body_decode.h"
+#include "body_unpack.h"
 #include "kernels.h"
 #include "numbers.h"
 #include "vector.h"
@@ -397,6 +398,20 @@ INLINE bool project_in_place(const enum attn_numbers kind, const int vectors, in
            || (is_cheap && vectors == BLOCK_VECTORS && width <= vectors * LANES);
 }
 
+/* n numbers of 16 bits or whole blocks, as floats. */
+INLINE void widen_numbers(const enum attn_numbers kind, float *to, const void *from, int64_t n)
+{
+    if (kind == ATTN_NUMBERS_F16)
+        widen_f16(to, from, n);
+    else if (kind == ATTN_NUMBERS_BF16)
+        widen_bf16(to, from, n);
+#define X(NAME, name, numbers, bytes)                                                              \
+    else if (kind == ATTN_NUMBERS_BLOCKS + ATTN_BLOCKS_##NAME)                                     \
+        unpack_##name(to, from, n / (numbers));
+    ATTN_BLOCKS_MAP(X)
+#undef X
+}
+
 /* project_rows() for parameters of any kind; if they must be widened, wide has room for
  * PROJECT_WIDE_ROWS of them. 16-bit rows are runs too short for the CPU to predict the next
  * outputs', so those are prefetched; floats need no prefetch, and would be a twentieth slower with
@@ -419,8 +434,8 @@ INLINE void project_rows_of(const enum attn_numbers kind, const int outs, const 
         return;
     }
     for (int64_t r = 0; r < outs; r++)
-        (kind == ATTN_NUMBERS_F16 ? widen_f16 : widen_bf16)(
-            wide + r * PROJECT_WIDE_STRIDE, (const uint16_t *)weight + r * weight_stride, columns);
+        widen_numbers(kind, wide + r * PROJECT_WIDE_STRIDE,
+                      number_at(kind, weight, r * weight_stride), columns);
     project_rows(ATTN_NUMBERS_F32, outs, vectors, sums_t, tile, width, wide, PROJECT_WIDE_STRIDE,
                  columns, &prefetch);
 }

@@ -43,7 +43,31 @@ enum attn_numbers {
     ATTN_NUMBERS_F16,
     ATTN_NUMBERS_BF16,
     ATTN_NUMBERS_COUNT,
-    ATTN_NUMBERS_I8 /* with scales: kernels of their own, no index of a table */
+    ATTN_NUMBERS_I8,     /* with scales: kernels of their own, no index of a table */
+    ATTN_NUMBERS_BLOCKS, /* the kinds from here on are blocks */
+};
+
+/* Kinds of blocks: name, the numbers of a block, its bytes. */
+#define ATTN_BLOCKS_MAP(X)                                                                         \
+    X(Q8_0, q8_0, 32, 34)                                                                          \
+    X(Q4_0, q4_0, 32, 18)                                                                          \
+    X(Q4_1, q4_1, 32, 20)                                                                          \
+    X(Q5_0, q5_0, 32, 22)                                                                          \
+    X(Q5_1, q5_1, 32, 24)                                                                          \
+    X(Q2_K, q2_k, 256, 84)                                                                         \
+    X(Q3_K, q3_k, 256, 110)                                                                        \
+    X(Q4_K, q4_k, 256, 144)                                                                        \
+    X(Q5_K, q5_k, 256, 176)                                                                        \
+    X(Q6_K, q6_k, 256, 210)                                                                        \
+    X(IQ4_NL, iq4_nl, 32, 18)                                                                      \
+    X(IQ4_XS, iq4_xs, 256, 136)                                                                    \
+    X(MXFP4, mxfp4, 32, 17)
+
+enum attn_blocks {
+#define X(NAME, name, numbers, bytes) ATTN_BLOCKS_##NAME,
+    ATTN_BLOCKS_MAP(X)
+#undef X
+        ATTN_BLOCKS_COUNT
 };
 
 /* Rows of a key of int8_t that share the scales of their channels. */
@@ -359,6 +383,16 @@ struct attn_kernels {
                                                   int64_t row_count, const void *weight,
                                                   int64_t weight_stride, const float *bias,
                                                   int64_t out, int64_t in, float *work);
+
+    /* The same for weights in blocks, the index of a kernel is their kind: in and weight_stride are
+     * whole blocks, and the bits are those of the numbers that unpack() gives. */
+    void (*project_blocks[ATTN_BLOCKS_COUNT])(float *const *y, const float *const *x,
+                                              int64_t row_count, const void *weight,
+                                              int64_t weight_stride, const float *bias, int64_t out,
+                                              int64_t in, float *work);
+
+    /* The numbers of count blocks, which may begin at any byte. */
+    void (*unpack[ATTN_BLOCKS_COUNT])(float *to, const void *blocks, int64_t count);
 
     /* What a caller has put beside these kernels (linear.h); NULL: nothing. */
     const struct attn_multiplier *multiplier;

@@ -44,6 +44,8 @@ static enum attn_status check_linear(const struct attn_linear *linear,
                                      const struct attn_linear_gradient *gradient, const char *name,
                                      const char **where)
 {
+    RETURN_IF(linear->weight != NULL && attn_block_numbers(linear->dtype) > 1, ATTN_ERR_DTYPE,
+              name);
     RETURN_IF(gradient->weight != NULL && linear->weight == NULL, ATTN_ERR_NO_DATA, name);
     RETURN_IF(gradient->bias != NULL && linear->bias == NULL, ATTN_ERR_NO_DATA, name);
     return ATTN_OK;

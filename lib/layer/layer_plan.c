@@ -22,7 +22,12 @@ enum attn_status attn_layer_check_output(const struct attn_layer *layer, const c
 
     if (o_proj->weight == NULL)
         return ATTN_OK;
-    RETURN_IF(!attn_linear_takes(o_proj->dtype), ATTN_ERR_DTYPE, "layer.o_proj.dtype");
+    RETURN_IF(!attn_linear_takes(o_proj->dtype) || attn_linear_turns_blocks(o_proj), ATTN_ERR_DTYPE,
+              "layer.o_proj.dtype");
+    RETURN_IF(o_proj->in % attn_block_numbers(o_proj->dtype) != 0, ATTN_ERR_SHAPE,
+              "layer.o_proj.in");
+    RETURN_IF(o_proj->stride % attn_block_numbers(o_proj->dtype) != 0, ATTN_ERR_STRIDE,
+              "layer.o_proj.stride");
     RETURN_IF(o_proj->in != layer->q_heads * layer->v_head_dim, ATTN_ERR_SHAPE, "layer.o_proj.in");
     RETURN_IF(o_proj->out < 1, ATTN_ERR_SHAPE, "layer.o_proj.out");
     RETURN_IF(o_proj->out > INT32_MAX, ATTN_ERR_TOO_LARGE, "layer.o_proj.out");
@@ -60,7 +65,12 @@ static enum attn_status check_projected(const struct attn_operand *operand, cons
     const struct attn_tensor *input = operand->input;
     const struct attn_linear *linear = operand->linear;
 
-    RETURN_IF(!attn_linear_takes(linear->dtype), ATTN_ERR_DTYPE, operand->linear_name);
+    RETURN_IF(!attn_linear_takes(linear->dtype) || attn_linear_turns_blocks(linear), ATTN_ERR_DTYPE,
+              operand->linear_name);
+    RETURN_IF(linear->in % attn_block_numbers(linear->dtype) != 0, ATTN_ERR_SHAPE,
+              operand->linear_name);
+    RETURN_IF(linear->stride % attn_block_numbers(linear->dtype) != 0, ATTN_ERR_STRIDE,
+              operand->linear_name);
     RETURN_IF(linear->out != operand->heads * operand->head_dim, ATTN_ERR_SHAPE,
               operand->linear_name);
     RETURN_IF(linear->in < 1, ATTN_ERR_SHAPE, operand->linear_name);

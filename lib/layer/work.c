@@ -282,7 +282,8 @@ static void add_linear(const struct attn_linear *linear, int64_t rows, struct at
     const double numbers = (double)linear->in * (double)linear->out;
 
     work->projection_flops += 2 * numbers * (double)rows;
-    work->parameter_bytes += numbers * (double)attn_dtype_size(linear->dtype)
+    work->parameter_bytes += numbers / (double)attn_block_numbers(linear->dtype)
+                             * (double)attn_block_bytes(linear->dtype)
                              * (double)attn_divide_up(rows, ATTN_LAYER_CHUNK_ROWS);
 }
 

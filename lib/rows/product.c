@@ -28,12 +28,18 @@ int64_t attn_linear_stride(const struct attn_linear *linear)
 
 const void *attn_linear_at(const struct attn_linear *linear, int64_t index)
 {
-    return (const char *)linear->weight + index * (int64_t)attn_dtype_size(linear->dtype);
+    return attn_number_at(linear->weight, linear->dtype, index);
 }
 
 bool attn_linear_takes(enum attn_dtype dtype)
 {
-    return attn_numbers_of(dtype) != ATTN_NUMBERS_COUNT;
+    return attn_numbers_of(dtype) != ATTN_NUMBERS_COUNT
+           || attn_blocks_of(dtype) != ATTN_BLOCKS_COUNT;
+}
+
+bool attn_linear_turns_blocks(const struct attn_linear *linear)
+{
+    return linear->in_out && attn_blocks_of(linear->dtype) != ATTN_BLOCKS_COUNT;
 }
 
 void attn_linear_split(const struct attn_linear *joined, int64_t columns, struct attn_linear *left,
@@ -137,6 +143,7 @@ static void multiply_vectors(const struct attn_kernels *kernels, const struct at
 {
     const int64_t stride = attn_linear_stride(linear);
     const enum attn_numbers kind = attn_numbers_of(linear->dtype);
+    const enum attn_blocks blocks = attn_blocks_of(linear->dtype);
     const bool is_given = multiplier_takes_rows(kernels, linear->dtype, part->row_count);
     float *to[ATTN_PROJECT_ROWS_MAX] = { NULL };
 
@@ -151,6 +158,9 @@ static void multiply_vectors(const struct attn_kernels *kernels, const struct at
             multiply_given(
                 kernels->multiplier, linear, x, to,
                 &(struct attn_linear_part){ part->first_row, part->row_count, first, count }, work);
+        else if (blocks != ATTN_BLOCKS_COUNT)
+            kernels->project_blocks[blocks](to, x, part->row_count, weight, stride, bias, count,
+                                            linear->in, work);
         else
             (linear->in_out ? kernels->project_by_inputs[kind] : kernels->project_by_outputs[kind])(
                 to, x, part->row_count, weight, stride, bias, count, linear->in, work);
@@ -307,13 +317,17 @@ static enum attn_status check_linear(const struct attn_linear *linear,
                                      const struct linear_names *names, const char **where)
 {
     RETURN_IF(linear->weight == NULL, ATTN_ERR_NO_DATA, names->weight);
-    RETURN_IF(!attn_linear_takes(linear->dtype), ATTN_ERR_DTYPE, names->dtype);
+    RETURN_IF(!attn_linear_takes(linear->dtype) || attn_linear_turns_blocks(linear), ATTN_ERR_DTYPE,
+              names->dtype);
+    RETURN_IF(linear->in % attn_block_numbers(linear->dtype) != 0, ATTN_ERR_SHAPE, names->in);
     RETURN_IF(linear->in < 1, ATTN_ERR_SHAPE, names->in);
     RETURN_IF(linear->in > INT32_MAX, ATTN_ERR_TOO_LARGE, names->in);
     RETURN_IF(linear->out < 1, ATTN_ERR_SHAPE, names->out);
     RETURN_IF(linear->out > INT32_MAX, ATTN_ERR_TOO_LARGE, names->out);
     RETURN_IF(linear->stride != 0 && linear->stride < (linear->in_out ? linear->out : linear->in),
               ATTN_ERR_STRIDE, names->stride);
+    RETURN_IF(linear->stride % attn_block_numbers(linear->dtype) != 0, ATTN_ERR_STRIDE,
+              names->stride);
     RETURN_IF(linear->stride > INT32_MAX, ATTN_ERR_TOO_LARGE, names->stride);
     return ATTN_OK;
 }

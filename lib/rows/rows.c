@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* Numbers that are widened or scaled at a time. */
+/* Numbers that are widened or scaled at a time: whole blocks of every dtype. */
 enum { PIECE = 256 };
 
 void attn_activate(const struct attn_kernels *kernels, enum attn_activation activation,
@@ -59,6 +59,7 @@ void attn_rows_gather(const struct attn_kernels *kernels, const struct attn_rows
                       int64_t y_stride)
 {
     const int64_t columns = table->columns;
+    const enum attn_blocks blocks = attn_blocks_of(table->dtype);
     float wide[PIECE];
 
     for (int64_t r = 0; r < row_count; r++) {
@@ -70,7 +71,11 @@ void attn_rows_gather(const struct attn_kernels *kernels, const struct attn_rows
         }
         for (int64_t c = 0; c < columns; c += PIECE) {
             const int64_t n = attn_min(columns - c, PIECE);
-            attn_widen(kernels, table->rows, table->dtype, first + c, 1, n, wide);
+            if (blocks != ATTN_BLOCKS_COUNT)
+                kernels->unpack[blocks](wide, attn_number_at(table->rows, table->dtype, first + c),
+                                        n / attn_block_numbers(table->dtype));
+            else
+                attn_widen(kernels, table->rows, table->dtype, first + c, 1, n, wide);
             put_row(kernels, wide, n, scale, adds, y + r * y_stride + c);
         }
     }

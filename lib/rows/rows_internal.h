@@ -15,6 +15,9 @@ int64_t attn_linear_stride(const struct attn_linear *linear);
 /* The address of number index of the weight. */
 const void *attn_linear_at(const struct attn_linear *linear, int64_t index);
 
+/* Whether the weight is [in, out] in blocks, which no product reads. */
+bool attn_linear_turns_blocks(const struct attn_linear *linear);
+
 /* The matrix that takes gradients of the outputs to gradients of the inputs: the same memory, read
  * transposed. */
 struct attn_linear attn_linear_back(const struct attn_linear *linear);

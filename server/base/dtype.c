@@ -1,5 +1,6 @@
 /* dtype.c - tensors may begin at any byte, so elements are read and written by memcpy(). */
 #include "base/dtype.h"
+#include "quantize.h"
 
 #include <assert.h>
 #include <string.h>
@@ -9,6 +10,9 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tensors are little-en
 static const char *const NAMES[] = {
 #define X(NAME, bytes, is_number) [ATTN_##NAME] = #NAME,
     ATTN_DTYPE_MAP(X)
+#undef X
+#define X(NAME, numbers, bytes) [ATTN_##NAME] = #NAME,
+        ATTN_BLOCK_MAP(X)
 #undef X
 };
 
@@ -25,6 +29,20 @@ bool dtype_find(const char *name, enum attn_dtype *dtype)
             return true;
         }
     return false;
+}
+
+bool dtype_find_plain(const char *name, enum attn_dtype *dtype)
+{
+    enum attn_dtype found;
+    if (!dtype_find(name, &found) || dtype_is_blocks(found))
+        return false;
+    *dtype = found;
+    return true;
+}
+
+bool dtype_is_blocks(enum attn_dtype dtype)
+{
+    return attn_block_numbers(dtype) > 1;
 }
 
 bool dtype_integer_find(const char *name, struct dtype_integer *integer)
@@ -113,6 +131,8 @@ void dtype_read(float *values, const void *bytes, enum attn_dtype dtype, size_t 
     else if (dtype == ATTN_F64)
         for (size_t i = 0; i < count; i++)
             values[i] = float_of_f64(from + 8 * i);
+    else if (dtype_is_blocks(dtype))
+        attn_unpack(dtype, bytes, (int64_t)count / attn_block_numbers(dtype), values);
     else
         for (size_t i = 0; i < count; i++)
             values[i] = float_of_bool(from + i);

@@ -10,14 +10,22 @@
 #define DTYPE_NUMBERS "F32, F16, BF16 or F64"
 #define DTYPE_ALL     "F32, F16, BF16, F64 or BOOL"
 
-/* Finds the dtype that has this name ("F32") in safetensors files; false where none has. */
+/* Finds the dtype that has this name ("F32") in files of models; false where none has. Those with
+ * blocks, which only weights can have, are found too, as GGUF files name them ("Q4_K"). */
 bool dtype_find(const char *name, enum attn_dtype *dtype);
 
-/* The name of a dtype in safetensors files. */
+/* The same without those that have blocks. */
+bool dtype_find_plain(const char *name, enum attn_dtype *dtype);
+
+/* Whether numbers of this dtype lie in blocks. */
+bool dtype_is_blocks(enum attn_dtype dtype);
+
+/* The name of a dtype in files of models. */
 const char *dtype_name(enum attn_dtype dtype);
 
-/* Reads count numbers of dtype, which may begin at any byte, as floats; BOOL becomes 1 and 0. A
- * double is rounded to nearest, ties to even, and to infinity beyond the range of a float. */
+/* Reads count numbers of dtype, which may begin at any byte, as floats; BOOL becomes 1 and 0, and
+ * of a dtype with blocks they are whole blocks. A double is rounded to nearest, ties to even, and
+ * to infinity beyond the range of a float. */
 void dtype_read(float *values, const void *bytes, enum attn_dtype dtype, size_t count);
 
 /* Writes count floats as numbers of dtype, rounded to nearest, ties to even; a float beyond the

@@ -146,7 +146,7 @@ static bool view_tensor(struct field_reader *reader, const struct tensor *tensor
         return came_twice(reader);
     const bool may_be_bool = reader->field->kind == FIELD_MASK;
     enum attn_dtype dtype;
-    if (!dtype_find(tensor->dtype, &dtype) || (dtype == ATTN_BOOL && !may_be_bool))
+    if (!dtype_find_plain(tensor->dtype, &dtype) || (dtype == ATTN_BOOL && !may_be_bool))
         return wrong_dtype(reader, tensor, may_be_bool ? DTYPE_ALL : DTYPE_NUMBERS);
     if (!read_shape(reader, tensor, array)
         || (dtype == ATTN_BOOL && !check_booleans(reader, tensor)))

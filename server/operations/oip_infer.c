@@ -130,7 +130,7 @@ static bool take_inputs(struct oip_call *oip, struct arena *arena)
             input->array.shape[i] = (int64_t)tensor->shape[i];
             input->count *= input->array.shape[i];
         }
-        if (dtype_find(tensor->dtype, &input->array.dtype))
+        if (dtype_find_plain(tensor->dtype, &input->array.dtype))
             input->array.data = tensor->bytes;
         else if (!take_integers(tensor, input, arena))
             return false;

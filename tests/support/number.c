@@ -79,8 +79,9 @@ double number_get(const void *data, enum attn_dtype dtype, int64_t index)
         return ((const unsigned char *)data)[index] != 0;
     case ATTN_I8: /* without its scale */
         return ((const int8_t *)data)[index];
+    default: /* blocks have no numbers of their own */
+        return (double)NAN;
     }
-    return (double)NAN;
 }
 
 void number_set(void *data, enum attn_dtype dtype, int64_t index, double number)
@@ -101,6 +102,8 @@ void number_set(void *data, enum attn_dtype dtype, int64_t index, double number)
         break;
     case ATTN_I8:
         ((int8_t *)data)[index] = (int8_t)number;
+        break;
+    default:
         break;
     }
 }

@@ -32,12 +32,11 @@ static size_t bytes_filled, bytes_limit;
 
 void model_converted_read(float *values, const struct model_converted_source *source)
 {
-    const size_t size = attn_dtype_size(source->dtype);
     for (int64_t row = 0; row < source->rows; row++)
-        dtype_read(values + row * source->columns,
-                   (const char *)source->bytes
-                       + (size_t)(source->first + row * source->stride) * size,
-                   source->dtype, (size_t)source->columns);
+        dtype_read(
+            values + row * source->columns,
+            attn_number_at(source->bytes, source->dtype, source->first + row * source->stride),
+            source->dtype, (size_t)source->columns);
 }
 
 static bool reserve_copy(struct model_converted *set)

@@ -109,7 +109,7 @@ static bool get_whole(struct model_parameters *parameters, const struct model_en
     if (!check_dtype(parameters, entry, &own, fault))
         return false;
     if (dtype && own != ATTN_F32 && attn_linear_takes(own)
-        && (uintptr_t)entry->data % attn_dtype_size(own) == 0) {
+        && (dtype_is_blocks(own) || (uintptr_t)entry->data % attn_dtype_size(own) == 0)) {
         *values = entry->data;
         *dtype = own;
         return true;
@@ -134,8 +134,7 @@ bool model_parameters_get_slice(struct model_parameters *parameters,
     if (slice->groups == 0 || (slice->groups == 1 && rows == 1)) {
         if (!get_whole(parameters, entry, values, dtype, fault))
             return false;
-        *values =
-            (const char *)*values + (size_t)first * attn_dtype_size(dtype ? *dtype : ATTN_F32);
+        *values = attn_number_at(*values, dtype ? *dtype : ATTN_F32, first);
         return true;
     }
     if (!check_dtype(parameters, entry, &own, fault))
