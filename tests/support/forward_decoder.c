@@ -30,18 +30,28 @@ const int *decoder_tokens(void)
 
 /* ---------------------------------------------------------------- one block -- */
 
+static void rotate(const struct decoder_attention *attention, struct rows x, int64_t heads)
+{
+    double frequencies[64];
+    const double *by = attention->frequencies ? attention->frequencies : frequencies;
+    const double factor = attention->frequencies ? attention->factor : 1;
+    if (attention->rotary_dim == 0)
+        return;
+    published_frequencies(frequencies, attention->rotary_dim, attention->theta);
+    if (attention->is_every_two)
+        published_rotate_every_two_by(x, heads, attention->rotary_dim, by, factor);
+    else
+        published_rotate_half_by(x, heads, attention->rotary_dim, by, factor);
+}
+
 struct rows decoder_attend(struct forward *forward, const struct decoder_attention *attention,
                            struct rows hidden_states, struct rows inputs,
                            struct decoder_projections projections, const char *output, int layer)
 {
     const int64_t heads = attention->attention.heads;
     const int64_t kv_heads = attention->attention.kv_heads ? attention->attention.kv_heads : heads;
-    void (*rotate)(struct rows, int64_t, int64_t, double) =
-        attention->is_every_two ? published_rotate_every_two : published_rotate_half;
-    if (attention->rotary_dim > 0) {
-        rotate(projections.q, heads, attention->rotary_dim, attention->theta);
-        rotate(projections.k, kv_heads, attention->rotary_dim, attention->theta);
-    }
+    rotate(attention, projections.q, heads);
+    rotate(attention, projections.k, kv_heads);
     forward_edits_layer("self", layer);
     const struct published_answer maps = forward_attend(
         &attention->attention, projections.q, projections.k, projections.v, output, layer);

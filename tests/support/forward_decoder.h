@@ -14,7 +14,9 @@ struct decoder_attention {
     struct published_attention attention; /* causal */
     int64_t rotary_dim;                   /* 0: no rotary embedding */
     double theta;
-    bool is_every_two; /* else rotate_half */
+    bool is_every_two;         /* else rotate_half */
+    const double *frequencies; /* of the pairs; NULL: as theta gives */
+    double factor;             /* of what is rotated by them */
 };
 
 /* Query, key and value of a block. */

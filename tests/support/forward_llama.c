@@ -26,6 +26,8 @@ static struct decoder_attention attention_of(const struct llama *llama, int laye
     if (llama->full_every > 0 && (layer + 1) % llama->full_every == 0) {
         attention.attention.window = attention.attention.reach = 0;
         attention.theta = llama->full_theta;
+        attention.frequencies = llama->full_frequencies;
+        attention.factor = llama->full_factor;
         attention.rotary_dim = llama->full_theta > 0 ? attention.rotary_dim : 0;
     }
     return attention;
@@ -37,7 +39,7 @@ static struct rows attend(struct forward *forward, const struct llama *llama, st
 {
     const struct decoder_attention attention = attention_of(llama, layer);
     return decoder_attend(forward, &attention, x, inputs, llama->project(inputs, layer),
-                          LLAMA_ATTENTION "o_proj", layer);
+                          llama->output ? llama->output : LLAMA_ATTENTION "o_proj", layer);
 }
 
 static struct rows feed(const struct llama *llama, struct rows x, int layer)
@@ -85,7 +87,8 @@ struct rows llama_parallel(struct forward *forward, const struct llama *llama, s
 
 void llama_pass(struct forward *forward, const struct llama *llama)
 {
-    const struct rows embedding = published_tensor("model.embed_tokens.weight", 0);
+    const struct rows embedding =
+        published_tensor(llama->embedding ? llama->embedding : "model.embed_tokens.weight", 0);
     struct rows x = forward_embed(embedding, decoder_tokens(), decoder_length);
     if (llama->embedding_scale > 0)
         x = forward_scale(x, llama->embedding_scale);

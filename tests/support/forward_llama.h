@@ -41,14 +41,17 @@ struct llama {
     struct decoder_attention attention;
     int full_every;    /* every so many layers one has no window; 0: all are as attention says */
     double full_theta; /* of a layer without a window; 0: it is not rotated */
+    const double *full_frequencies; /* of its pairs; NULL: as full_theta gives */
+    double full_factor;             /* of what is rotated by them */
     struct rows (*norm)(struct rows x, const char *name, int layer);
     struct decoder_projections (*project)(struct rows x, int layer);
     struct rows (*feed_forward)(struct rows x, int layer);
     struct rows (*block)(struct forward *forward, const struct llama *llama, struct rows x,
                          int layer);
-    double embedding_scale; /* 0: none */
-    double residual_scale;  /* of what llama_norms_before() adds; 0: none */
-    const char *head;       /* NULL: the embedding */
+    double embedding_scale;         /* 0: none */
+    double residual_scale;          /* of what llama_norms_before() adds; 0: none */
+    const char *embedding, *output; /* of tokens; of attention. NULL: Llama's */
+    const char *head;               /* NULL: the embedding */
 };
 
 /* LlamaForCausalLM of two layers, with rms_norm_eps 1e-6. */

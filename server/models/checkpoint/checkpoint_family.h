@@ -5,7 +5,8 @@
  * The source of a row is the family's modeling and configuration file in Hugging Face transformers,
  * src/transformers/models/<family>; the tests name the commit. To add a family:
  *
- * 1. Choose the table: checkpoint_llamas.c for tensors that have the names of Llama or Meta,
+ * 1. Choose the table: checkpoint_llamas.c for tensors that have the names of Llama or Meta, and
+ *    checkpoint_llamas_newer.c for such families from 2024 on,
  *    checkpoint_encoders.c for encoders of text, checkpoint_seq2seq.c for encoders with decoders,
  *    checkpoint_images.c for pictures and sound, else checkpoint_decoders.c.
  * 2. Write a row for each kind of its layers, one after the other: self, or encoder, decoder and
@@ -225,12 +226,12 @@ struct checkpoint_stack {
 };
 
 /* The tables. Each ends with a row whose model_type is NULL. */
-extern const struct checkpoint_stack checkpoint_llamas[], checkpoint_decoders[],
-    checkpoint_encoders[], checkpoint_images[], checkpoint_seq2seq[];
+extern const struct checkpoint_stack checkpoint_llamas[], checkpoint_llamas_newer[],
+    checkpoint_decoders[], checkpoint_encoders[], checkpoint_images[], checkpoint_seq2seq[];
 #define CHECKPOINT_TABLES                                                                          \
     {                                                                                              \
-        checkpoint_llamas, checkpoint_decoders, checkpoint_encoders, checkpoint_images,            \
-            checkpoint_seq2seq                                                                     \
+        checkpoint_llamas, checkpoint_llamas_newer, checkpoint_decoders, checkpoint_encoders,      \
+            checkpoint_images, checkpoint_seq2seq                                                  \
     }
 
 #endif

@@ -201,29 +201,37 @@ static bool check_groups(const struct checkpoint_layer *layer, struct fault *fau
  * config. So the scaling is translated to our form, and model_config.c reads and refuses both forms
  * alike. */
 
-/* rope_parameters of the layer: the object itself, or that of the layer's type in it; NULL where
- * the family's theta is always the same. */
+/* rope_parameters; NULL where the family's theta is always the same. */
+static const cJSON *all_rope_parameters(const struct checkpoint_layer *layer)
+{
+    return layer->run->stack->theta && layer->run->stack->theta[0] != '='
+               ? cJSON_GetObjectItemCaseSensitive(layer->run->section, "rope_parameters")
+               : NULL;
+}
+
+/* What rope_parameters has for layers of this layer's type; NULL: it is the same for all. */
+static const cJSON *rope_parameters_of_type(const struct checkpoint_layer *layer)
+{
+    return cJSON_GetObjectItemCaseSensitive(
+        all_rope_parameters(layer), layer->has_window ? "sliding_attention" : "full_attention");
+}
+
 static const cJSON *rope_parameters_of(const struct checkpoint_layer *layer)
 {
-    const cJSON *parameters =
-        layer->run->stack->theta && layer->run->stack->theta[0] != '='
-            ? cJSON_GetObjectItemCaseSensitive(layer->run->section, "rope_parameters")
-            : NULL;
-    const cJSON *of_type = cJSON_GetObjectItemCaseSensitive(
-        parameters, layer->has_window ? "sliding_attention" : "full_attention");
-    return of_type ? of_type : parameters;
+    const cJSON *of_type = rope_parameters_of_type(layer);
+    return of_type ? of_type : all_rope_parameters(layer);
 }
 
 /* The object that says how the layer's rotary embedding is scaled; NULL: none does. */
 static const cJSON *rope_scaling_of(const struct checkpoint_layer *layer)
 {
     const struct checkpoint_stack *stack = layer->run->stack;
-    const bool is_local = layer->has_window && stack->local_theta;
-    const cJSON *own =
-        is_local || layer->is_unscaled
-            ? NULL
-            : checkpoint_find_object(layer->run->section,
-                                     stack->scaling ? stack->scaling : "rope_scaling");
+    if (layer->has_window && stack->local_theta)
+        return rope_parameters_of_type(layer);
+    const cJSON *own = layer->is_unscaled ? NULL
+                                          : checkpoint_find_object(layer->run->section,
+                                                                   stack->scaling ? stack->scaling
+                                                                                  : "rope_scaling");
     return own ? own : rope_parameters_of(layer);
 }
 
@@ -442,7 +450,7 @@ static bool read_rope(struct checkpoint_layer *layer, struct fault *fault)
     if (!checkpoint_read_flag(layer->run->section, stack->rope_if ? stack->rope_if : "=true",
                               &is_rotary, fault))
         return false;
-    if (!stack->theta || !is_rotary || layer->has_alibi
+    if (!stack->theta || !is_rotary || layer->has_alibi || layer->lacks_rope
         || (stack->rope_needs_window && !layer->has_window))
         return true;
     if (!checkpoint_read_flag(layer->run->section, stack->llama3_if, &is_llama3, fault))

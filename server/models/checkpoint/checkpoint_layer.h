@@ -11,6 +11,7 @@ struct checkpoint_layer {
     bool has_window;
     bool looks_both_ways; /* because of the family's own flag */
     bool has_alibi, has_norms;
+    bool lacks_rope; /* whatever config.json says */
     double alibi_max;
     double clip;   /* 0: none */
     int64_t width; /* columns of its inputs and of its context */
