@@ -3,9 +3,11 @@
  *
  * Each pass is written out of the forward() of the family's modeling file in Hugging Face
  * transformers, src/transformers/models/, at the commit that stands with it. */
+#include "answer.h"
 #include "fixture.h"
 #include "forward_decoder.h"
 #include "forward_edits.h"
+#include "oip_client.h"
 #include "test.h"
 
 enum { HEADS = 4, WIDTH = 16, LAYERS = 3 };
@@ -258,6 +260,137 @@ TEST(modernbert_of_classes)
     modern_every = 3;
     check("classes", MODERN_CONFIG(""), MODERN_TENSORS(BARE_NORM, "classifier.weight 3x16, "),
           pass_modern_without_head);
+}
+
+/* --------------------------------------------------------------------- ESM -- */
+
+#define ESM "esm.encoder.layer.#."
+
+enum { ESM_MASK = 26, ESM_VISIBLE = 10 };
+
+/* EsmEmbeddings with token_dropout: masked tokens are zeros, and the others are scaled by the part
+ * of tokens that were not masked in training, over that part of the text. */
+static struct rows esm_tokens(int64_t visible)
+{
+    const struct rows x = embed("esm.embeddings.word_embeddings.weight");
+    const double mask_ratio_train = 0.15 * 0.8;
+    double masked = 0;
+    for (int64_t i = 0; i < decoder_length; i++)
+        masked += decoder_tokens()[i] == ESM_MASK;
+    assert_true(masked == 2);
+    for (int64_t i = 0; i < x.count * x.columns; i++) {
+        if (decoder_tokens()[i / x.columns] == ESM_MASK)
+            x.data[i] = 0;
+        x.data[i] *= (1 - mask_ratio_train) / (1 - masked / (double)visible);
+    }
+    return x;
+}
+
+/* esm/modeling_esm.py at 0220b9db084f: EsmLayer and EsmEncoder. */
+static void esm_encoder(struct forward *forward, struct rows x, bool is_rotary)
+{
+    const struct decoder_attention attention = { .attention = { .heads = HEADS, .scale = 0.5 },
+                                                 .rotary_dim = is_rotary ? WIDTH / HEADS : 0,
+                                                 .theta = 10000 };
+    for (int layer = 0; layer < LAYERS; layer++) {
+        x = forward_edits_enter("self", layer, layer, x);
+        const struct rows inputs = forward_layer_norm(x, ESM "attention.LayerNorm", layer, 1e-5);
+        const struct decoder_projections projections =
+            project(inputs, ESM "attention.self.query", ESM "attention.self.key",
+                    ESM "attention.self.value", layer);
+        x = forward_add(x, decoder_attend(forward, &attention, x, inputs, projections,
+                                          ESM "attention.output.dense", layer));
+        x = forward_add(x, decoder_up_down(forward_layer_norm(x, ESM "LayerNorm", layer, 1e-5),
+                                           ESM "intermediate.dense", "gelu", ESM "output.dense",
+                                           layer));
+    }
+    x = forward_layer_norm(x, "esm.encoder.emb_layer_norm_after", 0, 1e-5);
+    forward->final_hidden_states = x;
+    forward->logits = masked_head(x, "lm_head.dense", "lm_head.layer_norm", 1e-5,
+                                  "esm.embeddings.word_embeddings.weight", "lm_head.bias");
+}
+
+static void pass_esm2(struct forward *forward)
+{
+    esm_encoder(forward, esm_tokens(decoder_length), true);
+}
+
+/* Positions, which begin behind the padding's, and a norm. */
+static void pass_esm1b(struct forward *forward)
+{
+    const struct rows positions = forward_slice(
+        published_tensor("esm.embeddings.position_embeddings.weight", 0), 5, decoder_length);
+    const struct rows x = forward_add(embed("esm.embeddings.word_embeddings.weight"), positions);
+    esm_encoder(forward, forward_layer_norm(x, "esm.embeddings.layer_norm", 0, 1e-5), false);
+}
+
+#define ESM_TENSORS                                                                                \
+    "esm.embeddings.word_embeddings.weight 40x16, " LINEAR(                                        \
+        ESM "attention.self.query", "16x16", "16") LINEAR(ESM "attention.self.key", "16x16", "16") \
+        LINEAR(ESM "attention.self.value", "16x16", "16")                                          \
+            LINEAR(ESM "attention.output.dense", "16x16", "16")                                    \
+                LINEAR(ESM "intermediate.dense", "24x16", "24")                                    \
+                    LINEAR(ESM "output.dense", "16x24", "16")                                      \
+                        SMALL_NORM(ESM "attention.LayerNorm") SMALL_NORM(ESM "LayerNorm")          \
+                            SMALL_NORM("esm.encoder.emb_layer_norm_after")                         \
+                                LINEAR("lm_head.dense", "16x16", "16")                             \
+                                    SMALL_NORM("lm_head.layer_norm") "lm_head.bias 40"
+#define ESM_CONFIG(more)                                                                           \
+    "{\"model_type\":\"esm\",\"hidden_size\":16,\"num_attention_heads\":4,"                        \
+    "\"num_hidden_layers\":3,\"intermediate_size\":24,\"vocab_size\":40,\"layer_norm_eps\":1e-5,"  \
+    "\"mask_token_id\":26" more "}"
+#define ESM2_CONFIG ESM_CONFIG(",\"position_embedding_type\":\"rotary\",\"token_dropout\":true")
+
+TEST(esm2)
+{
+    check("masked_esm2", ESM2_CONFIG, ESM_TENSORS, pass_esm2);
+}
+
+TEST(esm1b)
+{
+    check("masked_esm1b",
+          ESM_CONFIG(",\"position_embedding_type\":\"absolute\",\"emb_layer_norm_before\":true,"
+                     "\"pad_token_id\":4"),
+          ESM_TENSORS ", esm.embeddings.position_embeddings.weight 64x16, "
+                      "esm.embeddings.layer_norm.weight 16*4, esm.embeddings.layer_norm.bias 16",
+          pass_esm1b);
+}
+
+/* src_lengths is the number of tokens that attention_mask shows. */
+TEST(esm2_of_fewer_visible_tokens)
+{
+    static const int64_t shape[] = { 1, 11, WIDTH };
+    struct oip_request request = { .parameters = NULL };
+    published_open(ESM2_CONFIG, ESM_TENSORS, LAYERS, "F32");
+    published_save(fixture_path("esm"), ESM2_CONFIG);
+    fixture_serve("--models", directory);
+    oip_add_json(&request, "input_ids", "INT64", "[1,11]", "[0,7,28,39,32,18,15,26,11,10,26]");
+    oip_add_json(&request, "attention_mask", "INT64", "[1,11]", "[1,1,1,1,1,1,1,1,1,0,1]");
+    oip_ask(&request, "hidden_states.0", NULL);
+    struct oip_answer answer = oip_post(&client, "esm", &request);
+    decoder_length = 11;
+    oip_expect_numbers(&answer, "hidden_states.0", "FP32", 3, shape, esm_tokens(10).data, 1e-6);
+    oip_answer_free(&answer);
+    oip_request_free(&request);
+    fixture_stop(NULL);
+    published_close();
+}
+
+/* A text of nothing but masks has no scale in the source; here its rows are zeros. */
+TEST(esm2_of_masks)
+{
+    published_open(ESM2_CONFIG, ESM_TENSORS, LAYERS, "F32");
+    published_save(fixture_path("esm"), ESM2_CONFIG);
+    fixture_serve("--models", directory);
+    cJSON *answer = answer_post(&client, "/v1/trace",
+                                "{\"model\":\"esm\",\"tokens\":[26,26],\"layers\":[0],"
+                                "\"outputs\":[\"hidden_states\"]}");
+    const cJSON *layer = cJSON_GetArrayItem(cJSON_GetObjectItem(answer, "layers"), 0);
+    answer_expect(layer, "hidden_states",
+                  "[[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0],[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]]", 0);
+    cJSON_Delete(answer);
+    fixture_stop(NULL);
+    published_close();
 }
 
 EACH_TEST(fixture_make_directory, fixture_clear);

@@ -113,3 +113,49 @@ TEST(modernbert_heads)
     assert_null(forward->head.output.bias);
     published_close();
 }
+
+/* --------------------------------------------------------------------- ESM -- */
+
+#define ESM "esm.encoder.layer.#."
+#define ESM_TENSORS                                                                                \
+    PUBLISHED_LINEARS(ESM "attention.", "self.query", "self.key", "self.value", "output.dense",    \
+                      "16")                                                                        \
+    ", " MATRIX("esm.embeddings.word_embeddings", "30x16") NORM(ESM "attention.LayerNorm")         \
+        NORM(ESM "LayerNorm") BIASED(ESM "intermediate.dense", "40x16", "40")                      \
+            BIASED(ESM "output.dense", "16x40", "16") NORM("esm.encoder.emb_layer_norm_after")
+
+TEST(esm)
+{
+    const struct model_forward *forward = forward_case_open(
+        CONFIG("esm", ",\"position_embedding_type\":\"rotary\",\"token_dropout\":true,"
+                      "\"mask_token_id\":7,\"hidden_act\":\"relu\",\"layer_norm_eps\":0.25"),
+        ESM_TENSORS BIASED("lm_head.dense", "16x16", "16")
+            NORM("lm_head.layer_norm") "lm_head.bias 30",
+        2);
+    const struct model_stream *stream = &forward->streams[0];
+    assert_true(stream->embedding.dropout_ratio == 0.15 * 0.8);
+    assert_int_equal(stream->embedding.dropout_id, 7);
+    assert_null(stream->embedding.positions.rows);
+    assert_null(stream->embedding.norm.weight);
+    assert_int_equal(stream->length_max, 0);
+    forward_case_expect_norm(&stream->blocks[1].self.before, ESM "attention.LayerNorm", 1, 0.25,
+                             true);
+    forward_case_expect_norm(&stream->blocks[1].feed_forward.before, ESM "LayerNorm", 1, 0.25,
+                             true);
+    forward_case_expect_norm(&stream->final_norm, "esm.encoder.emb_layer_norm_after", 0, 0.25,
+                             true);
+    assert_int_equal(stream->blocks[0].dense.activation, ATTN_GELU);
+    published_close();
+    forward =
+        forward_case_open(CONFIG("esm", ",\"pad_token_id\":3,\"emb_layer_norm_before\":true"),
+                          ESM_TENSORS MATRIX("esm.embeddings.position_embeddings", "14x16")
+                              NORM("esm.embeddings.layer_norm") "classifier.out_proj.weight 2x16",
+                          2);
+    assert_true(forward->streams[0].embedding.dropout_ratio == 0);
+    assert_int_equal(forward->streams[0].embedding.padding_id, 3);
+    assert_int_equal(forward->streams[0].length_max, 10);
+    forward_case_expect_norm(&forward->streams[0].embedding.norm, "esm.embeddings.layer_norm", 0,
+                             1e-12, true);
+    assert_null(forward->head.output.weight);
+    published_close();
+}

@@ -92,3 +92,37 @@ TEST(modernbert)
     published_refused(MODERN_CONFIG(",\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":2}"),
                       MODERN, 4, FAULT_OPTION, "config.json sets rope_scaling");
 }
+
+/* --------------------------------------------------------------------- ESM -- */
+
+#define ESM                                                                                        \
+    PUBLISHED_LINEARS("esm.encoder.layer.#.attention.", "self.query", "self.key", "self.value",    \
+                      "output.dense", "16")
+#define ESM_CONFIG(more)                                                                           \
+    "{\"model_type\":\"esm\",\"hidden_size\":16,\"num_attention_heads\":4,"                        \
+    "\"num_hidden_layers\":2" more "}"
+
+/* esm/modeling_esm.py at 0220b9db084f, EsmSelfAttention and RotaryEmbedding. */
+TEST(esm)
+{
+    struct published_rotary esm = { .begin = "esm.encoder.layer.#.attention.",
+                                    .output = "output.dense",
+                                    .projections = { "self.query", "self.key", "self.value" },
+                                    .width = 16,
+                                    .heads = 4,
+                                    .kv_heads = 4,
+                                    .rotary_dim = 4,
+                                    .theta = 10000,
+                                    .scale = 0.5,
+                                    .is_bidirectional = true };
+    published_compare_rotary(ESM_CONFIG(",\"position_embedding_type\":\"rotary\""), ESM, "F32",
+                             &esm);
+    esm.rotary_dim = 0;
+    published_compare_rotary(ESM_CONFIG(",\"position_embedding_type\":\"absolute\""), ESM, "F16",
+                             &esm);
+    published_compare_rotary(ESM_CONFIG(""), ESM, "F32", &esm);
+    published_refused(ESM_CONFIG(",\"position_embedding_type\":\"relative_key\""), ESM, 2,
+                      FAULT_OPTION, "expected rotary or absolute");
+    published_refused(ESM_CONFIG(",\"is_folding_model\":true"), ESM, 2, FAULT_OPTION,
+                      "config.json sets is_folding_model");
+}

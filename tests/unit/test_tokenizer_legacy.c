@@ -160,6 +160,26 @@ TEST(classes_of_words)
     expect_refused("vocab.txt: line 2 is not UTF-8");
 }
 
+/* EsmTokenizer of tokenization_esm.py at 140c50b03d4e: its trie holds the whole vocabulary, what is
+ * left is split at spaces, and " " stands between tokens that are put together. */
+TEST(esm)
+{
+    write_text("vocab.txt", "<cls>\n<pad>\n<eos>\n<unk>\nL\nA\nG\nV\n<mask>\n");
+    write_text("tokenizer_config.json", JSON({"tokenizer_class":"EsmTokenizer"}));
+    struct tokenizer *tokenizer = open_folder();
+    assert_string_equal(tokenizer_kind(tokenizer), "WordLevel");
+    expect_ids(tokenizer, "LAG<mask>V A", NULL, "0 4 5 6 8 7 5 2", "00000000");
+    expect_ids(tokenizer, "LxyA zz ", NULL, "0 4 3 5 3 2", NULL);
+    expect_ids(tokenizer, "LA", "V", "0 4 5 2 7 2", "000000");
+    expect_decoded(tokenizer, (const int32_t[]){ 0, 4, 5, 8, 2 }, 5, "L A");
+    tokenizer_free(tokenizer);
+    write_text("tokenizer_config.json", "{}");
+    write_text("config.json", JSON({"model_type":"esm"}));
+    tokenizer = open_folder();
+    expect_ids(tokenizer, "GV", NULL, "0 6 7 2", NULL);
+    tokenizer_free(tokenizer);
+}
+
 /* ------------------------------------------------------------------ vocab.json -- */
 
 #define PAIRS                                                                                      \

@@ -8,6 +8,7 @@
 #include "models/checkpoint/checkpoint_layer.h"
 
 #include <math.h>
+#include <string.h>
 
 /* The layers of ALBERT share the parameters of a few groups, or of one. The number in a tensor's
  * name is that of the layer's group. A group is inner_group_num attention layers, one after the
@@ -46,6 +47,47 @@ static bool adjust_modernbert(struct checkpoint_pass *pass, const cJSON *section
         pass->output_bias_tells = false;
         pass->tied = NULL;
     }
+    return true;
+}
+
+/* ESM-2 has a rotary embedding in place of positions. */
+static bool read_esm_type(const cJSON *section, bool *is_rotary, struct fault *fault)
+{
+    const char *type;
+    if (!checkpoint_read_string(section, "position_embedding_type=absolute", &type, fault))
+        return false;
+    *is_rotary = strcmp(type, "rotary") == 0;
+    return *is_rotary || strcmp(type, "absolute") == 0
+           || fault_set_at(fault, "/config/position_embedding_type", FAULT_OPTION,
+                           "config.json's position_embedding_type is '%.40s'; expected rotary or "
+                           "absolute",
+                           type);
+}
+
+static bool adjust_esm(struct checkpoint_layer *layer, struct fault *fault)
+{
+    bool is_rotary;
+    if (!read_esm_type(layer->run->section, &is_rotary, fault))
+        return false;
+    layer->lacks_rope = !is_rotary;
+    return true;
+}
+
+/* The part of tokens that were masked in training is not in config.json: EsmEmbeddings.forward().
+ */
+static bool adjust_esm_pass(struct checkpoint_pass *pass, const cJSON *section, struct fault *fault)
+{
+    bool is_rotary, has_norm, has_dropout;
+    if (!read_esm_type(section, &is_rotary, fault)
+        || !checkpoint_read_flag(section, "emb_layer_norm_before", &has_norm, fault)
+        || !checkpoint_read_flag(section, "token_dropout", &has_dropout, fault)
+        || !checkpoint_read_integer(section, "mask_token_id", &pass->dropout_id, fault))
+        return false;
+    if (is_rotary)
+        pass->positions = NULL;
+    if (!has_norm)
+        pass->embedding_norm = NULL;
+    pass->dropout_ratio = has_dropout ? 0.15 * 0.8 : 0;
     return true;
 }
 
@@ -222,5 +264,33 @@ const struct checkpoint_stack checkpoint_encoders[] = {
                 .tied = "tie_word_embeddings=true",
                 .adjust = adjust_modernbert,
                 .reads = "classifier_bias|decoder_bias" } },
+    /* esm/modeling_esm.py: EsmEmbeddings, EsmLayer, EsmLMHead, whose gelu() is always the one of
+     * the error function. */
+    { .model_type = "esm",
+      SELF("esm.|", "encoder.layer.%.", "attention."),
+      .projections = PROJECTIONS("self.query", "self.key", "self.value", "output.dense"),
+      .biases = Q | K | V | O,
+      SIZES(12, 768, 12),
+      .theta = "=10000",
+      .adjust = adjust_esm,
+      .refused = "is_folding_model|is_decoder",
+      .reads = "position_embedding_type",
+      .ignored = "vocab_list",
+      .pass = { .tokens = "embeddings.word_embeddings",
+                .positions = "embeddings.position_embeddings",
+                .padding = "pad_token_id",
+                .embedding_norm = "embeddings.layer_norm",
+                NORMS_BEFORE("attention.LayerNorm", "LayerNorm"),
+                PASS_NORMS("layer_norm_eps=0.000000000001"),
+                FEED("intermediate.dense", "output.dense", "=true", "=gelu"),
+                .final_norm = "encoder.emb_layer_norm_after",
+                .transform = "/lm_head.dense",
+                .head_activation = "=gelu",
+                .head_norm = "/lm_head.layer_norm",
+                .output = "/lm_head.decoder",
+                .output_bias = "/lm_head.bias",
+                .tied = "tie_word_embeddings=true",
+                .adjust = adjust_esm_pass,
+                .reads = "emb_layer_norm_before|token_dropout|mask_token_id" } },
     { .model_type = NULL },
 };

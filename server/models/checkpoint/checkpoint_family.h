@@ -67,6 +67,8 @@ struct checkpoint_pass {
     const char *positions; /* [count, width] */
     const char *types;
     const char *embedding_norm;
+    double dropout_ratio; /* struct model_embedding; set by adjust() */
+    int64_t dropout_id;
 
     /* Positions that the file need not have: fills the row of one position, in double. The row of
      * the padding token is 0. */

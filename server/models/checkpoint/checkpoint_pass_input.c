@@ -114,6 +114,8 @@ static bool build_tokens(struct model_stream *stream, struct checkpoint_pass_rea
 {
     const struct checkpoint_pass *pass = &reader->pass;
     struct model_embedding *embedding = &stream->embedding;
+    embedding->dropout_ratio = pass->dropout_ratio;
+    embedding->dropout_id = pass->dropout_id;
     if (!checkpoint_pass_table(reader, &embedding->tokens, pass->tokens, 0)
         || !read_token_scale(embedding, reader, stream->width))
         return false;

@@ -49,6 +49,12 @@ struct model_embedding {
     bool scales_sum; /* scale is applied to the sum with positions, not to the token alone */
     struct attn_linear token_projection;
 
+    /* ESM: tokens with dropout_id are rows of 0, and the others are multiplied by
+     * 1 - dropout_ratio, the part of tokens that were none of them in training, and divided by that
+     * part of the sequence. Before positions are added. 0: no. */
+    double dropout_ratio;
+    int64_t dropout_id;
+
     struct model_table positions;
     int64_t position_offset; /* row i takes positions[i + position_offset] */
     int64_t padding_id; /* RoBERTa: a token with this id takes positions[padding_id], and others are

@@ -18,6 +18,13 @@
     "`post_processor`:@template,"                                                                  \
     "`decoder`:{`type`:`WordPiece`,`prefix`:`##`,`cleanup`:true}}"
 
+/* Every token is found wherever it stands; what is left is one unknown token for each word. Source:
+ * tokenization_esm.py of esm at 140c50b03d4e. */
+#define ESM                                                                                        \
+    "{`added_tokens`:@every,`normalizer`:null,`pre_tokenizer`:{`type`:`WhitespaceSplit`},"         \
+    "`model`:{`type`:`WordLevel`,`unk_token`:@token:unk_token,`vocab`:@vocab},"                    \
+    "`post_processor`:@template,`decoder`:null}"
+
 #define BERT_DEFAULTS                                                                              \
     "do_lower_case=true strip_accents=null tokenize_chinese_chars=true unk_token=[UNK] "           \
     "sep_token=[SEP] pad_token=[PAD] cls_token=[CLS] mask_token=[MASK]"
@@ -122,6 +129,14 @@ static const struct legacy_class CLASSES[] = {
       .single = BERT_SINGLE,
       .pair = "cls_token:0 $A:0 sep_token:0 sep_token:0 $B:1 sep_token:1",
       .text = WORDPIECE },
+    { .file = "vocab.txt",
+      .names = "EsmTokenizer",
+      .model_types = "esm",
+      .defaults = "unk_token=<unk> cls_token=<cls> pad_token=<pad> mask_token=<mask> "
+                  "eos_token=<eos>",
+      .single = "cls_token:0 $A:0 eos_token:0",
+      .pair = "cls_token:0 $A:0 eos_token:0 $B:0 eos_token:0",
+      .text = ESM },
     { .file = "vocab.json",
       .names = "GPT2Tokenizer CodeGenTokenizer GPTNeoXTokenizer",
       .model_types = "gpt2 gptj gpt_neo gpt_neox codegen",

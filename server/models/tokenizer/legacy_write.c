@@ -4,6 +4,7 @@
  * to a value:
  *
  *     @added                the added tokens
+ *     @every                every token of the vocabulary, as an added one
  *     @vocab, @merges       the model's
  *     @template             the class's template
  *     @flag:KEY             a field of tokenizer_config.json that is true, false or null
@@ -65,6 +66,36 @@ static void write_added(const struct legacy *legacy, struct text *text)
         text_raw(text, "}");
     }
     text_raw(text, "]");
+}
+
+static bool is_special(const struct legacy *legacy, struct byte_slice token)
+{
+    for (int64_t i = 0; i < legacy->added_count; i++) {
+        const struct legacy_added *added = &legacy->added[i];
+        if (strlen(added->text) == token.size && memcmp(added->text, token.data, token.size) == 0)
+            return added->special;
+    }
+    return false;
+}
+
+/* The tokens of a vocabulary that is looked for in a text wherever it stands. */
+static void write_every(const struct legacy *legacy, struct text *text)
+{
+    const char *comma = "[";
+    for (int64_t id = 0; id < legacy->vocabulary.id_end; id++) {
+        const struct byte_slice token = vocabulary_text(&legacy->vocabulary, id);
+        if (!token.data || token.size == 0
+            || vocabulary_find(&legacy->vocabulary, token.data, token.size) != id)
+            continue;
+        text_format(text,
+                    "%s{\"special\":%s,\"lstrip\":false,\"rstrip\":false,"
+                    "\"single_word\":false,\"normalized\":false,\"id\":%lld,\"content\":",
+                    comma, bool_text(is_special(legacy, token)), (long long)id);
+        write_slice(text, token);
+        text_raw(text, "}");
+        comma = ",";
+    }
+    text_raw(text, *comma == '[' ? "[]" : "]");
 }
 
 /* skips_doubles: an id whose text another id has too is left out, so that the last one counts. */
@@ -403,6 +434,8 @@ static bool write_value(struct legacy *legacy, const char *name, struct text *te
     const char *rest = colon ? colon + 1 : "";
     if (strcmp(name, "added") == 0)
         write_added(legacy, text);
+    else if (strcmp(name, "every") == 0)
+        write_every(legacy, text);
     else if (strcmp(name, "vocab") == 0)
         write_vocabulary(legacy, true, text);
     else if (strcmp(name, "merges") == 0)

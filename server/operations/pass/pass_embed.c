@@ -226,6 +226,21 @@ static void number_positions(const struct model_embedding *embedding, const int6
                            : embedding->position_offset + next++;
 }
 
+/* What the source has no number for, a sequence of nothing else, is rows of 0 here. */
+static void scale_tokens(const struct model_embedding *embedding, const struct trace_stream *of,
+                         const int64_t *ids, float *scales)
+{
+    int64_t dropped = 0, visible = 0;
+    for (int64_t i = 0; i < of->length; i++) {
+        dropped += ids[i] == embedding->dropout_id;
+        visible += !of->visible || of->visible[i];
+    }
+    const double kept = visible > 0 ? 1 - (double)dropped / (double)visible : 0;
+    const double scale = kept != 0 ? (1 - embedding->dropout_ratio) / kept : 0;
+    for (int64_t i = 0; i < of->length; i++)
+        scales[i] = ids[i] == embedding->dropout_id ? 0 : (float)scale;
+}
+
 static void number_rows(struct pass *pass, int stream)
 {
     for (int64_t i = 0; i < pass->sequence_count; i++) {
@@ -240,6 +255,9 @@ static void number_rows(struct pass *pass, int stream)
         number_positions(embedding_of(pass, stream), pass->ids[stream] + first, of->length,
                          sequence->item->past ? sequence->item->past->length : 0,
                          pass->positions[stream] + first);
+        if (pass->token_scales[stream])
+            scale_tokens(embedding_of(pass, stream), of, pass->ids[stream] + first,
+                         pass->token_scales[stream] + first);
     }
 }
 
@@ -291,6 +309,12 @@ static bool embed_plan(struct pass *pass, const struct pass_step *step, struct a
     pass->ids[stream] = numbers;
     pass->positions[stream] = numbers + row_count;
     pass->types[stream] = numbers + 2 * row_count;
+    if (embedding->dropout_ratio > 0) {
+        pass->token_scales[stream] =
+            pass_alloc(pass, row_count + 1, sizeof *pass->token_scales[stream], fault);
+        if (!pass->token_scales[stream])
+            return false;
+    }
     number_rows(pass, stream);
     count_work(pass, stream, work);
     int64_t embedded = 0;
@@ -327,6 +351,8 @@ static void run_sum(const struct pass *pass, int stream, int64_t first, int64_t 
     float *rows = summed_rows(pass, stream) + first * width;
     if (scale != 1 && !embedding->scales_sum)
         attn_rows_cap(kernels, rows, count * width, scale, 0);
+    for (int64_t i = 0; pass->token_scales[stream] && i < count; i++)
+        attn_rows_cap(kernels, rows + i * width, width, pass->token_scales[stream][first + i], 0);
     if (embedding->positions.rows) {
         const struct attn_rows_table positions = table_of(&embedding->positions);
         attn_rows_gather(kernels, &positions, pass->positions[stream] + first, count, 1, true, rows,

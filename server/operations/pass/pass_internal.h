@@ -102,6 +102,8 @@ struct pass {
 
     /* Numbers of rows of tables, for the rows of a stream of tokens; NULL: there is no table. */
     int64_t *ids[MODEL_STREAMS_MAX], *positions[MODEL_STREAMS_MAX], *types[MODEL_STREAMS_MAX];
+    float *token_scales[MODEL_STREAMS_MAX]; /* what rows of tokens are multiplied by; NULL: nothing
+                                             */
     int64_t row_count[MODEL_STREAMS_MAX];
     float *rows[MODEL_STREAMS_MAX]; /* the residual stream */
     float *normed, *output;         /* before and behind attention or feed-forward */
