@@ -15,6 +15,7 @@ static const struct {
     [TENSOR_F16] = { "F16", 2 },
     [TENSOR_BOOL] = { "BOOL", 1 },
     [TENSOR_I64] = { "I64", 8 },
+    [TENSOR_U8] = { "U8", 1 },
 };
 
 enum { TYPE_COUNT = sizeof TYPES / sizeof TYPES[0] };

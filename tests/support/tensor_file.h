@@ -12,7 +12,7 @@
 
 #include <cjson/cJSON.h>
 
-enum tensor_type { TENSOR_F32, TENSOR_F16, TENSOR_BOOL, TENSOR_I64 };
+enum tensor_type { TENSOR_F32, TENSOR_F16, TENSOR_BOOL, TENSOR_I64, TENSOR_U8 };
 enum { TENSOR_RANK_MAX = 4 };
 
 struct tensor {
