@@ -3,9 +3,10 @@
  * same bits in every table.
  *
  * Blocks are random bytes with finite scales. Memory ends at a guard page. */
+#include "blocks.h"
 #include "buffers.h"
 #include "problem_count.h"
-#include "random_blocks.h"
+#include "quantize.h"
 #include "test.h"
 
 static const int64_t OUTS[] = { 1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 64, 65, 77, 256 };
@@ -13,16 +14,18 @@ enum { OUT_COUNTS = 16, ROWS_MAX = ATTN_PROJECT_ROWS_MAX, GAP = 5 };
 
 /* A product of rows with blocks, and with the same numbers as floats. */
 struct product {
+    int index; /* of the dtype of blocks */
     enum attn_dtype dtype;
     int64_t rows, out, in, stride; /* of a row of blocks, in numbers */
     float *x, *y, *want, *bias, *floats, *work;
-    const uint8_t *blocks;
+    uint8_t *blocks;
 };
 
-static struct product make(struct fill *fill, enum attn_dtype dtype, int64_t rows, int64_t out,
-                           int64_t in, int64_t stride)
+static struct product make(struct fill *fill, int index, int64_t rows, int64_t out, int64_t in,
+                           int64_t stride)
 {
-    struct product made = { dtype, rows, out, in, stride, .blocks = NULL };
+    const enum attn_dtype dtype = blocks_dtype(index);
+    struct product made = { index, dtype, rows, out, in, stride, .blocks = NULL };
     const int64_t numbers = (out - 1) * stride + in;
     const int64_t count = numbers / attn_block_numbers(dtype);
 
@@ -32,7 +35,8 @@ static struct product make(struct fill *fill, enum attn_dtype dtype, int64_t row
     made.bias = fill_below(fill, 2) == 0 ? buffers_filled(fill, out, -1, 1) : NULL;
     made.floats = buffers_floats(numbers);
     made.work = buffers_floats(ATTN_PROJECT_WORK);
-    made.blocks = random_blocks(fill, dtype, count);
+    made.blocks = buffers_bytes((size_t)count * attn_block_bytes(dtype));
+    blocks_fill(fill, index, count, made.blocks);
     attn_unpack(dtype, made.blocks, count, made.floats);
     return made;
 }
@@ -60,7 +64,7 @@ static void run(const struct attn_kernels *kernels, const struct product *made, 
             y, x, rows, made->floats + first_out * made->stride, made->stride, bias, out, made->in,
             made->work);
     else
-        kernels->project_blocks[blocks_of(made->dtype)](
+        kernels->project_blocks[made->index](
             y, x, rows, attn_number_at(made->blocks, made->dtype, first_out * made->stride),
             made->stride, bias, out, made->in, made->work);
 }
@@ -70,18 +74,18 @@ static void expect_same(const struct attn_kernels *kernels, const struct product
     const int64_t count = made->rows * (made->out + GAP);
 
     if (memcmp(made->y, made->want, (size_t)count * sizeof(float)) != 0)
-        fail_msg("%s, dtype %d: %" PRId64 " rows, %" PRId64 " x %" PRId64
+        fail_msg("%s, %s: %" PRId64 " rows, %" PRId64 " x %" PRId64
                  " has other bits than with floats",
-                 kernels->name, (int)made->dtype, made->rows, made->out, made->in);
+                 kernels->name, blocks_name(made->index), made->rows, made->out, made->in);
 }
 
-static void check(const struct attn_kernels *kernels, enum attn_dtype dtype, int64_t rows,
-                  int64_t out, int64_t blocks, int64_t gap)
+static void check(const struct attn_kernels *kernels, int index, int64_t rows, int64_t out,
+                  int64_t blocks, int64_t gap)
 {
+    const int64_t numbers = attn_block_numbers(blocks_dtype(index));
     struct fill fill = { (uint64_t)(rows * 100000 + out * 1000 + blocks * 10 + gap) };
-    const int64_t in = blocks * attn_block_numbers(dtype);
-    const struct product made =
-        make(&fill, dtype, rows, out, in, in + gap * attn_block_numbers(dtype));
+    const int64_t in = blocks * numbers;
+    const struct product made = make(&fill, index, rows, out, in, in + gap * numbers);
 
     clear(made.y, rows * (out + GAP));
     clear(made.want, rows * (out + GAP));
@@ -94,14 +98,13 @@ static void check(const struct attn_kernels *kernels, enum attn_dtype dtype, int
 TEST(have_the_bits_of_floats)
 {
     for (const struct attn_kernels *const *table = attn_kernels_available(); *table; table++)
-        for (int d = 0; d < BLOCK_DTYPES; d++) {
-            const enum attn_dtype dtype = block_dtype(d);
-            const bool is_small = attn_block_numbers(dtype) == 32;
+        for (int d = 0; d < BLOCKS_DTYPES; d++) {
+            const bool is_small = attn_block_numbers(blocks_dtype(d)) == 32;
             for (int64_t rows = 1; rows <= ROWS_MAX; rows++)
                 for (int o = 0; o < OUT_COUNTS; o++)
                     if (problem_is_tried((uint64_t)(rows * OUT_COUNTS + o + d))
                         && (rows <= 9 || (rows + o + d) % 16 == 0))
-                        check(*table, dtype, rows, OUTS[o],
+                        check(*table, d, rows, OUTS[o],
                               is_small ? 1 + (rows + o * 3) % 21 : 1 + (rows + o) % 3,
                               (rows + o) % 2);
         }
@@ -114,9 +117,9 @@ TEST(know_nothing_but_the_row)
     static const int64_t widths[] = { 1, 6, 16, 23, 40 };
 
     for (const struct attn_kernels *const *table = attn_kernels_available(); *table; table++)
-        for (int d = 0; d < BLOCK_DTYPES; d++) {
+        for (int d = 0; d < BLOCKS_DTYPES; d++) {
             struct fill fill = { 7 };
-            const struct product made = make(&fill, block_dtype(d), 29, 40, 512, 512);
+            const struct product made = make(&fill, d, 29, 40, 512, 512);
             run(*table, &made, true, 0, made.rows, 0, made.out);
             for (int s = 0; s < 8; s++)
                 for (int w = 0; w < 5; w++) {
@@ -137,14 +140,15 @@ TEST(unpack_to_the_same_bits)
 {
     enum { COUNT = 301 };
     for (const struct attn_kernels *const *table = attn_kernels_available(); *table; table++)
-        for (int d = 0; d < BLOCK_DTYPES; d++) {
+        for (int d = 0; d < BLOCKS_DTYPES; d++) {
             struct fill fill = { (uint64_t)d };
-            const enum attn_dtype dtype = block_dtype(d);
+            const enum attn_dtype dtype = blocks_dtype(d);
             const int64_t numbers = COUNT * attn_block_numbers(dtype);
-            const uint8_t *blocks = random_blocks(&fill, dtype, COUNT);
+            uint8_t *blocks = buffers_bytes(COUNT * attn_block_bytes(dtype));
+            blocks_fill(&fill, d, COUNT, blocks);
             float *got = buffers_floats(numbers), *want = buffers_floats(numbers);
             attn_unpack(dtype, blocks, COUNT, want);
-            (*table)->unpack[blocks_of(dtype)](got, blocks, COUNT);
+            (*table)->unpack[d](got, blocks, COUNT);
             assert_memory_equal(got, want, (size_t)numbers * sizeof(float));
             buffers_free();
         }
