@@ -160,11 +160,11 @@ static void set_fused(struct model_builder_part parts[MODEL_PROJECTION_COUNT],
     const int64_t size = before + 2 * kv_count;
     if (before > 0) {
         parts[MODEL_K] = parts[MODEL_Q];
-        parts[MODEL_Q].slice = (struct model_slice){ groups, size, 0, q_count };
+        parts[MODEL_Q].slice = (struct model_slice){ groups, size, 0, q_count, 0, 0 };
     }
     parts[MODEL_V] = parts[MODEL_K];
-    parts[MODEL_K].slice = (struct model_slice){ groups, size, before, kv_count };
-    parts[MODEL_V].slice = (struct model_slice){ groups, size, before + kv_count, kv_count };
+    parts[MODEL_K].slice = (struct model_slice){ groups, size, before, kv_count, 0, 0 };
+    parts[MODEL_V].slice = (struct model_slice){ groups, size, before + kv_count, kv_count, 0, 0 };
 }
 
 struct part_names {

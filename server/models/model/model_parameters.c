@@ -122,6 +122,12 @@ static bool get_whole(struct model_parameters *parameters, const struct model_en
     return true;
 }
 
+/* Where the matrix of the slice begins, in numbers of the tensor. */
+static int64_t first_of_matrix(const struct model_entry *entry, const struct model_slice *slice)
+{
+    return slice->matrices > 0 ? (int64_t)entry->number_count / slice->matrices * slice->matrix : 0;
+}
+
 bool model_parameters_get_slice(struct model_parameters *parameters,
                                 const struct model_entry *entry, const struct model_slice *slice,
                                 int64_t width, bool in_out, const void **values,
@@ -129,16 +135,17 @@ bool model_parameters_get_slice(struct model_parameters *parameters,
 {
     const int64_t rows = in_out ? width : 1;    /* in each, outputs follow one another, */
     const int64_t columns = in_out ? 1 : width; /* each output with this many numbers */
-    const int64_t first = slice->groups ? slice->first * columns : 0;
     enum attn_dtype own;
+    if (!check_dtype(parameters, entry, &own, fault))
+        return false;
+    const int64_t first =
+        first_of_matrix(entry, slice) + (slice->groups ? slice->first * columns : 0);
     if (slice->groups == 0 || (slice->groups == 1 && rows == 1)) {
         if (!get_whole(parameters, entry, values, dtype, fault))
             return false;
         *values = attn_number_at(*values, dtype ? *dtype : ATTN_F32, first);
         return true;
     }
-    if (!check_dtype(parameters, entry, &own, fault))
-        return false;
     if (dtype)
         *dtype = ATTN_F32;
     *values = convert_tensor(parameters, &(struct model_converted_source){

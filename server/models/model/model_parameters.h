@@ -14,10 +14,12 @@
 
 /* A part of the outputs of a fused tensor, whose outputs lie in groups of group_size outputs, one
  * group after the other: count outputs of each group, from its output first on. groups 0: all
- * outputs of the tensor. */
+ * outputs of the tensor. Where the tensor is a stack of matrices of one size, [matrices, ...], all
+ * this is of its number matrix; matrices 0: it is no stack. */
 struct model_slice {
     int64_t groups, group_size;
     int64_t first, count;
+    int64_t matrices, matrix;
 };
 
 struct model_parameters {
