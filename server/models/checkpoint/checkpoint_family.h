@@ -5,8 +5,9 @@
  * The source of a row is the family's modeling and configuration file in Hugging Face transformers,
  * src/transformers/models/<family>; the tests name the commit. To add a family:
  *
- * 1. Choose the table: checkpoint_llamas.c for tensors that have the names of Llama or Meta, and
- *    checkpoint_llamas_newer.c for such families from 2024 on,
+ * 1. Choose the table: checkpoint_mixtures.c for mixtures of experts, checkpoint_llamas.c for
+ *    tensors that have the names of Llama or Meta, and checkpoint_llamas_newer.c for such families
+ *    from 2024 on,
  *    checkpoint_encoders.c for encoders of text, checkpoint_seq2seq.c for encoders with decoders,
  *    checkpoint_images.c for pictures and sound, else checkpoint_decoders.c.
  * 2. Write a row for each kind of its layers, one after the other: self, or encoder, decoder and
@@ -39,6 +40,7 @@
 #include "json/json.h"
 
 struct checkpoint_layer;
+struct checkpoint_run;
 
 enum checkpoint_fusion {
     CHECKPOINT_SEPARATE, /* a tensor for each projection */
@@ -94,10 +96,21 @@ struct checkpoint_pass {
     bool first_has_no_norm; /* there is none before the attention of the first block */
 
     const char *gate, *up, *down;
-    bool up_has_gate;   /* the tensor of up holds the outputs of the gate, then those of up */
-    bool in_out;        /* matrices of the feed-forward are [in, out] */
-    const char *router; /* of a mixture of experts; gate, up and down then follow expert */
-    const char *expert; /* "block_sparse_moe.experts.%."; % is the number of the expert */
+    bool up_has_gate; /* the tensor of up holds the outputs of the gate, then those of up */
+    bool in_out;      /* matrices of the feed-forward are [in, out] */
+
+    /* A mixture of experts in the blocks that has_experts says, NULL: in all. There gate, up and
+     * down follow expert, "block_sparse_moe.experts.%.", in which % is the number of the expert;
+     * those of an expert that computes every row follow shared_expert; those of the other blocks
+     * follow dense, NULL: nothing. */
+    const char *router; /* NULL: no mixture */
+    const char *expert, *shared_expert, *dense;
+    const char *shared_gate; /* what the shared expert's rows are multiplied by the sigmoid of */
+    bool (*has_experts)(const struct checkpoint_run *run, int64_t block);
+
+    /* The same experts in two tensors [expert, out, in], where the file has the first of them: the
+     * outputs of the gate and then those of up; down. */
+    const char *stacked_up, *stacked_down;
 
     const char *final_norm;
 
@@ -132,6 +145,7 @@ struct checkpoint_pass {
             const char *biases; /* a flag: the feed-forward has biases */
             const char *activation, *head_activation;
             const char *expert_count, *chosen_count;
+            const char *normalized;  /* a flag: weights of the chosen experts sum up to 1 */
             const char *tied;        /* a flag: output is the table of tokens */
             const char *logit_scale; /* a number; NULL: 1 */
             const char *logit_divisor;
@@ -140,7 +154,7 @@ struct checkpoint_pass {
             const char *start; /* the decoder's first token */
             const char *reads; /* fields that only adjust() reads */
         };
-        const char *fields[26]; /* the same, as a list */
+        const char *fields[27]; /* the same, as a list */
     };
 };
 
@@ -229,11 +243,12 @@ struct checkpoint_stack {
 
 /* The tables. Each ends with a row whose model_type is NULL. */
 extern const struct checkpoint_stack checkpoint_llamas[], checkpoint_llamas_newer[],
-    checkpoint_decoders[], checkpoint_encoders[], checkpoint_images[], checkpoint_seq2seq[];
+    checkpoint_mixtures[], checkpoint_decoders[], checkpoint_encoders[], checkpoint_images[],
+    checkpoint_seq2seq[];
 #define CHECKPOINT_TABLES                                                                          \
     {                                                                                              \
-        checkpoint_llamas, checkpoint_llamas_newer, checkpoint_decoders, checkpoint_encoders,      \
-            checkpoint_images, checkpoint_seq2seq                                                  \
+        checkpoint_llamas, checkpoint_llamas_newer, checkpoint_mixtures, checkpoint_decoders,      \
+            checkpoint_encoders, checkpoint_images, checkpoint_seq2seq                             \
     }
 
 #endif

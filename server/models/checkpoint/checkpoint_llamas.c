@@ -136,6 +136,7 @@ static bool adjust_mistral_pass(struct checkpoint_pass *pass, const cJSON *secti
         return true;
     pass->router = "feed_forward.gate";
     pass->expert = "feed_forward.experts.%.";
+    pass->normalized = "=true";
     pass->expert_count = "moe.num_experts";
     pass->chosen_count = "moe.num_experts_per_tok";
     pass->gate = "w1";
@@ -228,8 +229,8 @@ const struct checkpoint_stack checkpoint_llamas[] = {
       .pass = { AROUND, LLAMA_NORMS, .norm_eps = "rms_norm_eps=0.00001",
                 .router = "block_sparse_moe.gate", .expert = "block_sparse_moe.experts.%.",
                 .expert_count = "num_local_experts=8", .chosen_count = "num_experts_per_tok=2",
-                .gate = "w1", .up = "w3", .down = "w2", .activation = "hidden_act=silu",
-                .tied = "tie_word_embeddings" } },
+                .normalized = "=true", .gate = "w1", .up = "w3", .down = "w2",
+                .activation = "hidden_act=silu", .tied = "tie_word_embeddings" } },
     { .model_type = "qwen2",
       LLAMA_NAMES,
       LLAMA_FIELDS,

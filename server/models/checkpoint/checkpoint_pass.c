@@ -24,6 +24,7 @@ struct block_reader {
     double residual_scale;
     enum attn_activation activation;
     int64_t expert_count, chosen_count;
+    bool is_normalized; /* the weights of the chosen experts */
 };
 
 static bool read_blocks(struct block_reader *blocks)
@@ -41,7 +42,8 @@ static bool read_blocks(struct block_reader *blocks)
         return true;
     if (!checkpoint_read_integer(section, pass->expert_count, &blocks->expert_count, reader->fault)
         || !checkpoint_read_integer(section, pass->chosen_count, &blocks->chosen_count,
-                                    reader->fault))
+                                    reader->fault)
+        || !checkpoint_read_flag(section, pass->normalized, &blocks->is_normalized, reader->fault))
         return false;
     return (blocks->chosen_count >= 1 && blocks->chosen_count <= blocks->expert_count
             && blocks->expert_count <= EXPERTS_MAX)
@@ -88,6 +90,66 @@ static bool build_feed_forward(const struct block_reader *blocks, struct model_f
                                   pass->in_out, has_bias);
 }
 
+/* The same of an expert whose matrices lie in a stack. */
+static bool build_stacked(const struct block_reader *blocks, struct model_feed_forward *dense)
+{
+    struct checkpoint_pass_reader *reader = blocks->reader;
+    const struct checkpoint_pass *pass = &reader->pass;
+    const int64_t count = blocks->expert_count;
+    dense->activation = blocks->activation;
+    return checkpoint_pass_stacked_gated(reader, &dense->gate, &dense->up, pass->stacked_up, count,
+                                         blocks->width)
+           && checkpoint_pass_stacked(reader, &dense->down, pass->stacked_down, count,
+                                      blocks->width, dense->up.out);
+}
+
+/* Experts take turns in the same memory. */
+static bool check_same_width(const struct block_reader *blocks,
+                             const struct model_feed_forward *list, int64_t expert)
+{
+    return list[expert].up.out == list[0].up.out
+           || fault_set(blocks->reader->fault, FAULT_SHAPE,
+                        "expert %" PRId64 " of block %" PRId64 " has %" PRId64
+                        " columns, and expert 0 has %" PRId64
+                        "; the whole pass of the model needs as many in each",
+                        expert, blocks->reader->block, list[expert].up.out, list[0].up.out);
+}
+
+static bool build_expert_list(const struct block_reader *blocks, struct model_feed_forward *list)
+{
+    struct checkpoint_pass_reader *reader = blocks->reader;
+    const struct checkpoint_pass *pass = &reader->pass;
+    const bool is_stacked = !pass->expert || checkpoint_pass_has_stacked(reader, pass->stacked_up);
+    bool good = true;
+    for (int64_t i = 0; good && i < blocks->expert_count; i++) {
+        reader->expert = i;
+        reader->feed = is_stacked ? NULL : pass->expert;
+        good = (is_stacked ? build_stacked(blocks, &list[i]) : build_feed_forward(blocks, &list[i]))
+               && check_same_width(blocks, list, i);
+    }
+    reader->feed = NULL;
+    return good;
+}
+
+static bool build_shared_expert(const struct block_reader *blocks, struct model_experts *experts)
+{
+    struct checkpoint_pass_reader *reader = blocks->reader;
+    const struct checkpoint_pass *pass = &reader->pass;
+    if (!pass->shared_expert)
+        return true;
+    struct model_feed_forward *shared = arena_calloc(reader->parameters->arena, 1, sizeof *shared);
+    if (!shared)
+        return fault_no_memory(reader->fault);
+    experts->shared = shared;
+    reader->feed = pass->shared_expert;
+    const bool good = build_feed_forward(blocks, shared);
+    reader->feed = NULL;
+    return good
+           && (!pass->shared_gate
+               || checkpoint_pass_linear(reader, &experts->shared_gate, pass->shared_gate, 1,
+                                         blocks->width, false, false));
+}
+
 static bool build_experts(const struct block_reader *blocks, struct model_experts *experts)
 {
     struct checkpoint_pass_reader *reader = blocks->reader;
@@ -98,28 +160,35 @@ static bool build_experts(const struct block_reader *blocks, struct model_expert
     *experts = (struct model_experts){ .experts = list,
                                        .count = blocks->expert_count,
                                        .chosen = blocks->chosen_count,
-                                       .is_normalized = true };
-    bool good = checkpoint_pass_linear(reader, &experts->router, reader->pass.router,
-                                       experts->count, blocks->width, false, false);
-    for (int64_t i = 0; good && i < experts->count; i++) {
-        reader->expert = i;
-        good = build_feed_forward(blocks, &list[i]);
-    }
-    reader->expert = -1;
+                                       .is_normalized = blocks->is_normalized };
+    return checkpoint_pass_linear(reader, &experts->router, reader->pass.router, experts->count,
+                                  blocks->width, false, false)
+           && build_expert_list(blocks, list) && build_shared_expert(blocks, experts);
+}
+
+static bool build_dense(const struct block_reader *blocks, struct model_feed_forward *dense)
+{
+    struct checkpoint_pass_reader *reader = blocks->reader;
+    reader->feed = reader->pass.dense;
+    const bool good = build_feed_forward(blocks, dense);
+    reader->feed = NULL;
     return good;
 }
 
 static bool build_block(const struct block_reader *blocks, struct model_block *block)
 {
     const struct checkpoint_pass *pass = &blocks->reader->pass;
+    const bool is_mixture =
+        pass->router
+        && (!pass->has_experts || pass->has_experts(blocks->reader->run, blocks->reader->block));
     block->is_parallel = blocks->is_parallel;
     return build_part(blocks, &block->self, &pass->attention, pass->attention_scales)
            && (block->cross_layer < 0
                || build_part(blocks, &block->cross, &pass->cross_attention, NULL))
            && build_part(blocks, &block->feed_forward, &pass->feed_forward,
                          pass->feed_forward_scales)
-           && (pass->router ? build_experts(blocks, &block->experts)
-                            : build_feed_forward(blocks, &block->dense));
+           && (is_mixture ? build_experts(blocks, &block->experts)
+                          : build_dense(blocks, &block->dense));
 }
 
 static bool build_blocks(struct model_stream *stream, struct checkpoint_pass_reader *reader,
@@ -308,7 +377,6 @@ static bool build_run(struct pass_builder *builder, const struct checkpoint_run 
         .run = run,
         .parameters = builder->parameters,
         .block = -1,
-        .expert = -1,
         .fault = builder->fault,
         .addresses = builder->addresses,
         .address_count = builder->address_count,

@@ -12,8 +12,9 @@ struct checkpoint_pass_reader {
     struct checkpoint_pass pass;      /* as adjust() left it */
     const struct checkpoint_run *run; /* the stream's layers of self attention */
     struct model_parameters *parameters;
-    int64_t block;  /* tensors are of this block; -1: of none */
-    int64_t expert; /* and of this expert; -1: of none */
+    int64_t block;    /* tensors are of this block; -1: of none */
+    const char *feed; /* what precedes their names in it, such as the row's expert; NULL: nothing */
+    int64_t expert;   /* in place of the % of feed */
     double norm_eps;
     bool norm_has_bias, has_biases;
     struct fault *fault;
@@ -26,7 +27,8 @@ struct checkpoint_pass_reader {
 /* Whether the file has the tensor names + ".weight". False for names of NULL. */
 bool checkpoint_pass_has(const struct checkpoint_pass_reader *reader, const char *names);
 
-/* The same by whole names. */
+/* The same where names may end without ".weight"; and by whole names. */
+bool checkpoint_pass_has_stacked(const struct checkpoint_pass_reader *reader, const char *names);
 bool checkpoint_pass_has_values(const struct checkpoint_pass_reader *reader, const char *names);
 
 /* A matrix [out, in], or [in, out] where in_out, without a bias. */
@@ -45,6 +47,14 @@ bool checkpoint_pass_convolution(struct checkpoint_pass_reader *reader, struct a
  * up. */
 bool checkpoint_pass_gated(struct checkpoint_pass_reader *reader, struct attn_linear *gate,
                            struct attn_linear *up, const char *names, int64_t in, bool has_bias);
+
+/* Matrix number reader->expert of a tensor [count, out, in]; and two matrices, as above, of a
+ * tensor [count, 2 * out, in]. Their names may end without ".weight". */
+bool checkpoint_pass_stacked(struct checkpoint_pass_reader *reader, struct attn_linear *linear,
+                             const char *names, int64_t count, int64_t out, int64_t in);
+bool checkpoint_pass_stacked_gated(struct checkpoint_pass_reader *reader, struct attn_linear *gate,
+                                   struct attn_linear *up, const char *names, int64_t count,
+                                   int64_t in);
 
 /* A table [count, width]. */
 bool checkpoint_pass_table(struct checkpoint_pass_reader *reader, struct model_table *table,

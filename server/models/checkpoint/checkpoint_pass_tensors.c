@@ -10,6 +10,8 @@
 
 enum { RANK_MAX = 4, PART_BYTES = 128 };
 
+#define STACKED ".weight|" /* how names of stacks of matrices end */
+
 /* ------------------------------------------------------------------- names -- */
 
 /* Writes the name of length letters as the file would have it. */
@@ -17,14 +19,15 @@ static void write_part_name(char name[CHECKPOINT_NAME_BYTES],
                             const struct checkpoint_pass_reader *reader, const char *from,
                             size_t length, const char *ending)
 {
-    char part[PART_BYTES], expert[PART_BYTES] = "";
-    if (reader->expert >= 0) {
-        const char *pattern = reader->pass.expert;
-        const size_t before = strcspn(pattern, "%");
-        snprintf(expert, sizeof expert, "%.*s%" PRId64 "%s", (int)before, pattern, reader->expert,
+    char part[PART_BYTES], feed[PART_BYTES];
+    const char *pattern = reader->feed ? reader->feed : "";
+    const size_t before = strcspn(pattern, "%");
+    if (pattern[before])
+        snprintf(feed, sizeof feed, "%.*s%" PRId64 "%s", (int)before, pattern, reader->expert,
                  pattern + before + 1);
-    }
-    snprintf(part, sizeof part, "%.64s%.*s", expert, (int)length, from);
+    else
+        snprintf(feed, sizeof feed, "%s", pattern);
+    snprintf(part, sizeof part, "%.64s%.*s", feed, (int)length, from);
     if (from[0] == '/')
         snprintf(name, CHECKPOINT_NAME_BYTES, "%.*s%s", (int)length - 1, from + 1, ending);
     else if (reader->block >= 0)
@@ -70,6 +73,12 @@ bool checkpoint_pass_has(const struct checkpoint_pass_reader *reader, const char
 {
     char name[CHECKPOINT_NAME_BYTES];
     return names && find_entry(name, reader, names, ".weight");
+}
+
+bool checkpoint_pass_has_stacked(const struct checkpoint_pass_reader *reader, const char *names)
+{
+    char name[CHECKPOINT_NAME_BYTES];
+    return names && find_entry(name, reader, names, STACKED);
 }
 
 bool checkpoint_pass_has_values(const struct checkpoint_pass_reader *reader, const char *names)
@@ -192,20 +201,64 @@ bool checkpoint_pass_convolution(struct checkpoint_pass_reader *reader, struct a
            && get_bias(reader, names, ".bias", out, has_bias, &linear->bias);
 }
 
+/* Halves the outputs of up into those of gate and those of up. */
+static bool split_gated(struct checkpoint_pass_reader *reader, struct attn_linear *gate,
+                        struct attn_linear *up, const char *names)
+{
+    if (up->out % 2 != 0)
+        return fault_set(reader->fault, FAULT_SHAPE,
+                         "tensor '%.120s' has %" PRId64 " outputs, and the whole pass of the model "
+                         "needs as many for the gate as for what it multiplies",
+                         names, up->out);
+    up->out /= 2;
+    *gate = *up;
+    up->weight = attn_number_at(up->weight, up->dtype, up->out * up->in);
+    up->bias = up->bias ? up->bias + up->out : NULL;
+    return true;
+}
+
 bool checkpoint_pass_gated(struct checkpoint_pass_reader *reader, struct attn_linear *gate,
                            struct attn_linear *up, const char *names, int64_t in, bool has_bias)
 {
-    struct attn_linear whole;
-    if (!checkpoint_pass_linear(reader, &whole, names, 0, in, false, has_bias))
-        return false;
-    if (whole.out % 2 != 0)
-        return refuse_shape(reader, require_entry(reader, names, ".weight"), whole.out + 1, in);
-    whole.out /= 2;
-    *gate = *up = whole;
-    up->weight =
-        (const char *)whole.weight + (size_t)(whole.out * in) * attn_dtype_size(whole.dtype);
-    up->bias = whole.bias ? whole.bias + whole.out : NULL;
+    return checkpoint_pass_linear(reader, up, names, 0, in, false, has_bias)
+           && split_gated(reader, gate, up, names);
+}
+
+/* Checks that entry is a tensor [count, *rows, columns], and sets *rows if it is 0. */
+static bool check_stacked(const struct checkpoint_pass_reader *reader,
+                          const struct model_entry *entry, int64_t count, int64_t *rows,
+                          int64_t columns)
+{
+    const uint64_t *shape = entry->shape;
+    if (entry->rank != 3 || shape[0] != (uint64_t)count || shape[1] < 1 || shape[1] > INT32_MAX
+        || (*rows > 0 && shape[1] != (uint64_t)*rows) || shape[2] != (uint64_t)columns)
+        return fault_set(reader->fault, FAULT_SHAPE,
+                         "tensor '%.120s' is not %" PRId64 " matrices of %" PRId64
+                         " columns, one for each expert, as the whole pass of the model needs",
+                         entry->name, count, columns);
+    *rows = (int64_t)shape[1];
     return true;
+}
+
+bool checkpoint_pass_stacked(struct checkpoint_pass_reader *reader, struct attn_linear *linear,
+                             const char *names, int64_t count, int64_t out, int64_t in)
+{
+    const struct model_entry *entry = require_entry(reader, names, STACKED);
+    const struct model_slice slice = { .matrices = count, .matrix = reader->expert };
+    if (!entry || !check_stacked(reader, entry, count, &out, in))
+        return false;
+    *linear = (struct attn_linear){ .out = out, .in = in };
+    return model_parameters_get_slice(reader->parameters, entry, &slice, in, false, &linear->weight,
+                                      &linear->dtype, reader->fault)
+           && keep_address(reader, linear->weight);
+}
+
+bool checkpoint_pass_stacked_gated(struct checkpoint_pass_reader *reader, struct attn_linear *gate,
+                                   struct attn_linear *up, const char *names, int64_t count,
+                                   int64_t in)
+{
+    return checkpoint_pass_stacked(reader, up, names, count, 0, in)
+           && split_gated(reader, gate, up, names);
 }
 
 bool checkpoint_pass_table(struct checkpoint_pass_reader *reader, struct model_table *table,

@@ -102,12 +102,16 @@ struct model_feed_forward {
 };
 
 /* A mixture of experts: the softmax of the router's rows, its chosen largest, divided by their sum
- * if is_normalized; the feed-forwards of those, weighted. */
+ * if is_normalized; the feed-forwards of those, weighted. The shared one is added to these in every
+ * row, multiplied by the sigmoid of its gate. All experts but the shared one have the same width.
+ */
 struct model_experts {
     struct attn_linear router;                /* weight NULL: no mixture */
     const struct model_feed_forward *experts; /* [count] */
     int64_t count, chosen;
     bool is_normalized;
+    const struct model_feed_forward *shared; /* NULL: none */
+    struct attn_linear shared_gate;          /* of one output; weight NULL: no gate */
 };
 
 struct model_block {

@@ -6,7 +6,8 @@
  * A mixture of experts (Shazeer et al. 2017): the router's logits of all rows are computed first,
  * then one task chooses the experts of each row and lists the rows of each expert. An expert then
  * gathers its rows panel by panel, computes, and adds its weighted results. Experts run in the
- * order of their numbers, so a row's sum has one order whatever other rows there are. */
+ * order of their numbers, so a row's sum has one order whatever other rows there are. The shared
+ * expert is the last of them, and every row has it. */
 #include "operations/pass/pass_internal.h"
 
 #include "rows.h"
@@ -48,21 +49,32 @@ static int64_t feed_up(struct pass *pass, const struct model_feed_forward *feed,
 
 /* ----------------------------------------------------------------- experts -- */
 
-enum { TURN_ROUTE, TURN_CHOOSE, TURN_FIRST_PANEL };
+enum { TURN_ROUTE, TURN_SHARE, TURN_CHOOSE, TURN_FIRST_PANEL };
 enum { PANEL_GATHER, PANEL_UP, PANEL_DOWN, PANEL_SCATTER, PANEL_TURNS };
 
 struct pass_expert_rows {
-    float *logits;        /* [rows][experts] */
-    int64_t *first;       /* [experts + 1]: where the rows of each expert begin in rows */
-    int64_t *rows;        /* [rows * chosen], of all experts */
-    float *weights;       /* the same: of the expert's result for the row */
-    float *values;        /* [experts], of one row */
-    int64_t *indices;     /* the same */
-    float *gathered;      /* [panel][width] */
-    float *computed;      /* the same */
+    float *logits;    /* [rows][experts] */
+    float *shared;    /* [rows], of the shared expert's gate; NULL: there is none */
+    int64_t *first;   /* [experts and the shared one + 1]: where the rows of each begin in rows */
+    int64_t *rows;    /* of all experts: for each row the chosen ones and the shared one */
+    float *weights;   /* the same: of the expert's result for the row */
+    float *values;    /* [experts], of one row */
+    int64_t *indices; /* the same */
+    float *gathered;  /* [panel][width] */
+    float *computed;  /* the same */
     int64_t expert, done; /* the panel that runs begins behind so many rows of this expert */
     int64_t panel;        /* rows of it */
 };
+
+static int64_t all_experts(const struct model_experts *experts)
+{
+    return experts->count + (experts->shared != NULL);
+}
+
+static const struct model_feed_forward *expert_at(const struct model_experts *experts, int64_t e)
+{
+    return e < experts->count ? &experts->experts[e] : experts->shared;
+}
 
 /* ---------------------------------------------------------------- planning -- */
 
@@ -73,12 +85,15 @@ static bool allocate_experts(struct pass *pass, const struct model_experts *expe
     if (!of)
         return false;
     const int64_t panel = PASS_PANEL_ROWS * width;
+    const int64_t places = row_count * (experts->chosen + (experts->shared != NULL));
     *of = (struct pass_expert_rows){ .expert = 0 };
     pass->experts = of;
     return (of->logits = pass_alloc(pass, row_count * experts->count, sizeof(float), fault))
-           && (of->first = pass_alloc(pass, experts->count + 1, sizeof(int64_t), fault))
-           && (of->rows = pass_alloc(pass, row_count * experts->chosen, sizeof(int64_t), fault))
-           && (of->weights = pass_alloc(pass, row_count * experts->chosen, sizeof(float), fault))
+           && (!experts->shared_gate.weight
+               || (of->shared = pass_alloc(pass, row_count, sizeof(float), fault)))
+           && (of->first = pass_alloc(pass, all_experts(experts) + 1, sizeof(int64_t), fault))
+           && (of->rows = pass_alloc(pass, places, sizeof(int64_t), fault))
+           && (of->weights = pass_alloc(pass, places, sizeof(float), fault))
            && (of->values = pass_alloc(pass, experts->count, sizeof(float), fault))
            && (of->indices = pass_alloc(pass, experts->count, sizeof(int64_t), fault))
            && (of->gathered = pass_alloc(pass, panel, sizeof(float), fault))
@@ -94,8 +109,13 @@ static bool experts_plan(struct pass *pass, const struct pass_step *step, struct
     const int64_t width = pass->forward->streams[step->stream].width;
     pass_product_work(pass, &experts->router, row_count, work);
     add_feed_work(pass, &experts->experts[0], row_count * experts->chosen, work);
+    if (experts->shared_gate.weight)
+        pass_product_work(pass, &experts->shared_gate, row_count, work);
+    if (experts->shared)
+        add_feed_work(pass, experts->shared, row_count, work);
     return (pass->experts || allocate_experts(pass, experts, row_count, width, fault))
-           && allocate_panel(pass, &experts->experts[0], PASS_PANEL_ROWS, fault);
+           && allocate_panel(pass, &experts->experts[0], PASS_PANEL_ROWS, fault)
+           && (!experts->shared || allocate_panel(pass, experts->shared, PASS_PANEL_ROWS, fault));
 }
 
 /* ---------------------------------------------------------------- choosing -- */
@@ -116,15 +136,29 @@ static void choose_row_experts(const struct pass_expert_rows *of,
     }
 }
 
+/* Of the shared expert for a row. */
+static float shared_weight(const struct pass_expert_rows *of, int64_t row)
+{
+    return of->shared ? (float)(1 / (1 + exp(-(double)of->shared[row]))) : 1.0f;
+}
+
+static void place_row(const struct pass_expert_rows *of, int64_t expert, int64_t row, float weight)
+{
+    const int64_t place = of->first[expert]++;
+    of->rows[place] = row;
+    of->weights[place] = weight;
+}
+
 static void choose_experts(const struct pass *pass, const struct pass_step *step)
 {
     const struct model_experts *experts = &step->block->experts;
     const struct pass_expert_rows *of = pass->experts;
     const int64_t row_count = pass->row_count[step->stream];
     const int64_t width = pass->forward->streams[step->stream].width;
+    const int64_t all = all_experts(experts);
     int64_t *first = of->first;
     memset(pass->output, 0, (size_t)(row_count * width) * sizeof(float));
-    memset(first, 0, (size_t)(experts->count + 1) * sizeof *first);
+    memset(first, 0, (size_t)(all + 1) * sizeof *first);
     for (int64_t row = 0; row < row_count; row++) {
         choose_row_experts(of, experts, row);
         for (int64_t i = 0; i < experts->chosen; i++)
@@ -134,13 +168,12 @@ static void choose_experts(const struct pass *pass, const struct pass_step *step
         first[e + 1] += first[e];
     for (int64_t row = 0; row < row_count; row++) {
         choose_row_experts(of, experts, row);
-        for (int64_t i = 0; i < experts->chosen; i++) {
-            const int64_t place = first[of->indices[i]]++;
-            of->rows[place] = row;
-            of->weights[place] = of->values[i];
-        }
+        for (int64_t i = 0; i < experts->chosen; i++)
+            place_row(of, of->indices[i], row, of->values[i]);
+        if (experts->shared)
+            place_row(of, experts->count, row, shared_weight(of, row));
     }
-    memmove(first + 1, first, (size_t)experts->count * sizeof *first); /* each is at its end now */
+    memmove(first + 1, first, (size_t)all * sizeof *first); /* each is at its end now */
     first[0] = 0;
 }
 
@@ -150,9 +183,10 @@ static void choose_experts(const struct pass *pass, const struct pass_step *step
 static bool next_panel(struct pass_expert_rows *of, const struct model_experts *experts)
 {
     of->done += of->panel;
-    while (of->expert < experts->count && of->done >= of->first[of->expert + 1])
+    const int64_t all = all_experts(experts);
+    while (of->expert < all && of->done >= of->first[of->expert + 1])
         of->expert++;
-    if (of->expert == experts->count)
+    if (of->expert == all)
         return false;
     const int64_t left = of->first[of->expert + 1] - of->done;
     of->panel = left < PASS_PANEL_ROWS ? left : PASS_PANEL_ROWS;
@@ -165,7 +199,7 @@ static int64_t panel_tasks(struct pass *pass, const struct pass_step *step, int 
     struct pass_expert_rows *of = pass->experts;
     if (turn == PANEL_GATHER && !next_panel(of, experts))
         return PASS_OVER;
-    const struct model_feed_forward *expert = &experts->experts[of->expert];
+    const struct model_feed_forward *expert = expert_at(experts, of->expert);
     if (turn == PANEL_UP)
         return feed_up(pass, expert, of->gathered, of->panel);
     if (turn == PANEL_DOWN)
@@ -180,6 +214,10 @@ static int64_t experts_tasks(struct pass *pass, const struct pass_step *step, in
     if (turn == TURN_ROUTE)
         return pass_product(pass, &experts->router, pass->input, of->logits,
                             pass->row_count[step->stream]);
+    if (turn == TURN_SHARE)
+        return experts->shared_gate.weight ? pass_product(pass, &experts->shared_gate, pass->input,
+                                                          of->shared, pass->row_count[step->stream])
+                                           : 0;
     if (turn == TURN_CHOOSE) {
         of->expert = of->done = of->panel = 0;
         return 1;
@@ -214,7 +252,7 @@ static void experts_run(const struct pass *pass, const struct pass_step *step, i
         choose_experts(pass, step);
         return;
     }
-    if (turn == TURN_ROUTE || panel_turn == PANEL_UP || panel_turn == PANEL_DOWN) {
+    if (turn < TURN_CHOOSE || panel_turn == PANEL_UP || panel_turn == PANEL_DOWN) {
         attn_product_run(&pass->product, task, workspace);
         return;
     }

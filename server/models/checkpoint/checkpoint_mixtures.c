@@ -1,0 +1,110 @@
+/* checkpoint_mixtures.c - the table of decoders whose feed-forwards are mixtures of experts, under
+ * the names of Llama. Mixtral is beside Mistral in checkpoint_llamas.c.
+ *
+ * checkpoint_family.h says how a family is added. Their attention is compared with its own source
+ * in tests/unit/test_checkpoint_mixtures.c.
+ *
+ * Releases of transformers before 5 save each expert alone; what 5 itself computes with, and saves
+ * where it is asked to, is one tensor for all experts of a block. Both have the same names in all
+ * families of this table. */
+#include "models/checkpoint/checkpoint_family_rows.h"
+
+#include "models/checkpoint/checkpoint.h"
+
+/* Qwen2MoeDecoderLayer and Qwen3MoeDecoderLayer: a mixture in every decoder_sparse_step-th block,
+ * but in none of mlp_only_layers. */
+static bool has_experts_qwen(const struct checkpoint_run *run, int64_t block)
+{
+    const cJSON *section = run->section;
+    const struct json_numbers *dense = json_numbers_of(
+        run->document, cJSON_GetObjectItemCaseSensitive(section, "mlp_only_layers"));
+    const cJSON *step = cJSON_GetObjectItemCaseSensitive(section, "decoder_sparse_step");
+    for (int64_t i = 0; dense && i < dense->count; i++)
+        if (dense->values[i] == (float)block)
+            return false;
+    return !cJSON_IsNumber(step) || !(step->valuedouble >= 1 && step->valuedouble <= INT32_MAX)
+           || (block + 1) % (int64_t)step->valuedouble == 0;
+}
+
+/* Qwen3MoeModel: one mask for all layers. */
+static bool has_window_qwen3_moe(const cJSON *section, int64_t index)
+{
+    (void)index;
+    return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(section, "use_sliding_window"));
+}
+
+#define EXPERTS(count, most)                                                                       \
+    .router = "mlp.gate", .expert = "mlp.experts.%.", .gate = "gate_proj", .up = "up_proj",        \
+    .down = "down_proj", .stacked_up = "mlp.experts.gate_up_proj",                                 \
+    .stacked_down = "mlp.experts.down_proj", .activation = "hidden_act=silu",                      \
+    .expert_count = "num_experts|num_local_experts=" #count,                                       \
+    .chosen_count = "num_experts_per_tok=" #most, .normalized = "norm_topk_prob"
+
+/* qwen3_moe/modeling_qwen3_moe.py: Qwen3MoeSparseMoeBlock; qwen2_moe is the same. */
+#define QWEN_PASS                                                                                  \
+    AROUND, LLAMA_NORMS, .norm_eps = "rms_norm_eps=0.000001", .tied = "tie_word_embeddings",       \
+                         .dense = "mlp.", .has_experts = has_experts_qwen,                         \
+                         .reads = "mlp_only_layers|decoder_sparse_step"
+
+const struct checkpoint_stack checkpoint_mixtures[] = {
+    { .model_type = "qwen3_moe",
+      LLAMA_NAMES,
+      LLAMA_BIASES,
+      SIZES(24, 2048, 32),
+      .theta = "rope_theta=10000",
+      .kv_heads = "num_key_value_heads=4",
+      .norms = { "q_norm", "k_norm" },
+      .norm_eps = "rms_norm_eps=0.000001",
+      .window = "sliding_window=4096",
+      .has_window = has_window_qwen3_moe,
+      POSITIONS(32768),
+      .reads = "use_sliding_window",
+      .ignored = "max_window_layers|moe_intermediate_size",
+      .pass = { QWEN_PASS, EXPERTS(128, 8) } },
+    /* qwen2_moe/modeling_qwen2_moe.py: Qwen2MoeSparseMoeBlock. Which layers have windows is not the
+     * same in all releases of transformers, and no published model has them. */
+    { .model_type = "qwen2_moe",
+      LLAMA_NAMES,
+      SIZES(24, 2048, 16),
+      .theta = "rope_theta=10000",
+      .kv_heads = "num_key_value_heads=16",
+      .more_biases = Q | K | V,
+      .more_biases_if = "qkv_bias=true",
+      .refused = "use_sliding_window",
+      POSITIONS(32768),
+      .ignored = "sliding_window|max_window_layers|moe_intermediate_size|"
+                 "shared_expert_intermediate_size",
+      .pass = { QWEN_PASS, EXPERTS(60, 4), .shared_expert = "mlp.shared_expert.",
+                .shared_gate = "mlp.shared_expert_gate" } },
+    /* olmoe/modeling_olmoe.py: OlmoeAttention clips after its norms, which is not computed. */
+    { .model_type = "olmoe",
+      LLAMA_TENSORS,
+      LLAMA_BIASES,
+      SIZES(16, 2048, 16),
+      .theta = "rope_theta=10000",
+      .kv_heads = "num_key_value_heads",
+      .norms = { "q_norm", "k_norm" },
+      .norm_eps = "rms_norm_eps=0.00001",
+      .norm_scope = ATTN_NORM_ROW,
+      .refused = "clip_qkv",
+      POSITIONS(4096),
+      .pass = { AROUND, LLAMA_NORMS, .norm_eps = "rms_norm_eps=0.00001",
+                .tied = "tie_word_embeddings", EXPERTS(64, 8) } },
+    /* granitemoe/modeling_granitemoe.py: GraniteMoeMoE, GraniteMoeTopKGating. */
+    { .model_type = "granitemoe",
+      LLAMA_TENSORS,
+      LLAMA_FIELDS,
+      LLAMA_BIASES,
+      .kv_heads = "num_key_value_heads",
+      .scale = "attention_multiplier=1",
+      POSITIONS(2048),
+      .pass = { AROUND, LLAMA_NORMS, .norm_eps = "rms_norm_eps=0.000001",
+                .tied = "tie_word_embeddings", .scale = "embedding_multiplier=1",
+                .residual_scale = "residual_multiplier=1", .logit_divisor = "logits_scaling=1",
+                .router = "block_sparse_moe.router.layer",
+                .stacked_up = "block_sparse_moe.input_linear",
+                .stacked_down = "block_sparse_moe.output_linear", .activation = "hidden_act=silu",
+                .expert_count = "num_local_experts=8", .chosen_count = "num_experts_per_tok=2",
+                .normalized = "=true" } },
+    { .model_type = NULL },
+};

@@ -1,0 +1,174 @@
+/* test_checkpoint_forward_mixtures.c - what stands around the attention of published decoders with
+ * mixtures of experts. Sources are named beside the rows of checkpoint_mixtures.c. */
+#include "forward_case.h"
+#include "test.h"
+
+#define FIELDS                                                                                     \
+    "\"hidden_size\":16,\"num_attention_heads\":4,\"num_key_value_heads\":2,"                      \
+    "\"num_hidden_layers\":2"
+#define BLOCK "model.layers.#."
+#define MLP   BLOCK "mlp."
+#define AROUND                                                                                     \
+    "model.embed_tokens.weight 30x16, model.norm.weight 16, lm_head.weight 30x16, " BLOCK          \
+    "self_attn.q_proj.weight 16x16, " BLOCK "self_attn.k_proj.weight 8x16, " BLOCK                 \
+    "self_attn.v_proj.weight 8x16, " BLOCK "self_attn.o_proj.weight 16x16, " BLOCK                 \
+    "input_layernorm.weight 16, " BLOCK "post_attention_layernorm.weight 16, "
+#define HEAD_NORMS BLOCK "self_attn.q_norm.weight 4, " BLOCK "self_attn.k_norm.weight 4, "
+#define GATED(begin, size)                                                                         \
+    begin "gate_proj.weight " size "x16, " begin "up_proj.weight " size "x16, " begin              \
+          "down_proj.weight 16x" size ", "
+#define EXPERTS(last)                                                                              \
+    MLP "gate.weight 3x16, " GATED(MLP "experts.0.", "12") GATED(MLP "experts.1.", "12")           \
+        GATED(MLP "experts.2.", last)
+
+static const struct model_block *block_of(const struct model_forward *forward, int64_t index)
+{
+    assert_int_equal(forward->stream_count, 1);
+    return &forward->streams[0].blocks[index];
+}
+
+static void expect_gated(const struct model_feed_forward *feed, const char *begin, int layer,
+                         int64_t size)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%sgate_proj", begin);
+    forward_case_expect_linear(&feed->gate, name, layer, size, 16);
+    snprintf(name, sizeof name, "%sup_proj", begin);
+    forward_case_expect_linear(&feed->up, name, layer, size, 16);
+    snprintf(name, sizeof name, "%sdown_proj", begin);
+    forward_case_expect_linear(&feed->down, name, layer, 16, size);
+    assert_int_equal(feed->activation, ATTN_SILU);
+}
+
+#define QWEN3(more)                                                                                \
+    "{\"model_type\":\"qwen3_moe\",\"num_experts\":3,\"num_experts_per_tok\":2" more "," FIELDS "}"
+
+TEST(qwen3_moe)
+{
+    const struct model_forward *forward = forward_case_open(
+        QWEN3(",\"decoder_sparse_step\":2"), AROUND HEAD_NORMS EXPERTS("12") GATED(MLP, "40"), 2);
+    assert_null(block_of(forward, 0)->experts.router.weight);
+    expect_gated(&block_of(forward, 0)->dense, MLP, 0, 40);
+    const struct model_experts *experts = &block_of(forward, 1)->experts;
+    assert_null(block_of(forward, 1)->dense.down.weight);
+    assert_true(experts->count == 3 && experts->chosen == 2 && !experts->is_normalized);
+    assert_null(experts->shared);
+    forward_case_expect_linear(&experts->router, MLP "gate", 1, 3, 16);
+    expect_gated(&experts->experts[2], MLP "experts.2.", 1, 12);
+    published_close();
+
+    forward = forward_case_open(
+        QWEN3(",\"mlp_only_layers\":[1],\"norm_topk_prob\":true,\"decoder_sparse_step\":1"),
+        AROUND HEAD_NORMS EXPERTS("12") GATED(MLP, "40"), 2);
+    assert_true(block_of(forward, 0)->experts.is_normalized);
+    assert_non_null(block_of(forward, 1)->dense.down.weight);
+    published_close();
+
+    /* Experts take turns in the same memory, which the first one measures. */
+    forward_case_refused(QWEN3(""), AROUND HEAD_NORMS EXPERTS("20") "x.weight 1", 2,
+                         "expert 2 of block 0 has 20 columns, and expert 0 has 12");
+    forward_case_refused(QWEN3(""), AROUND HEAD_NORMS MLP "gate.weight 3x16", 2,
+                         "no tensor 'model.layers.0.mlp.experts.0.up_proj.weight'");
+}
+
+/* Matrix number index of the tensor called name is what the pass has. */
+static void expect_matrix(const struct attn_linear *linear, const char *name, int index,
+                          int64_t first, int64_t out, int64_t in)
+{
+    const struct rows whole = published_tensor(name, 1);
+    const double *expected = whole.data + index * whole.columns + first * in;
+    assert_true(linear->out == out && linear->in == in && linear->dtype == ATTN_F32);
+    for (int64_t i = 0; i < out * in; i++)
+        assert_true(((const float *)linear->weight)[i] == (float)expected[i]);
+}
+
+static void expect_stacked(const struct model_experts *experts, const char *up, const char *down)
+{
+    for (int e = 0; e < 3; e++) {
+        expect_matrix(&experts->experts[e].gate, up, e, 0, 12, 16);
+        expect_matrix(&experts->experts[e].up, up, e, 12, 12, 16);
+        expect_matrix(&experts->experts[e].down, down, e, 0, 16, 12);
+    }
+}
+
+TEST(qwen3_moe_stacked)
+{
+    const struct model_forward *forward = forward_case_open(
+        QWEN3(""),
+        AROUND HEAD_NORMS MLP "gate.weight 3x16, " MLP "experts.gate_up_proj 3x24x16, " MLP
+                              "experts.down_proj 3x16x12",
+        2);
+    expect_stacked(&block_of(forward, 1)->experts, MLP "experts.gate_up_proj",
+                   MLP "experts.down_proj");
+    published_close();
+    forward_case_refused(QWEN3(""),
+                         AROUND HEAD_NORMS MLP "gate.weight 3x16, " MLP
+                                               "experts.gate_up_proj 2x24x16, " MLP
+                                               "experts.down_proj 3x16x12",
+                         2, "is not 3 matrices of 16 columns, one for each expert");
+    forward_case_refused(QWEN3(""),
+                         AROUND HEAD_NORMS MLP "gate.weight 3x16, " MLP
+                                               "experts.gate_up_proj 3x24x16, " MLP
+                                               "experts.down_proj 3x16x11",
+                         2, "is not 3 matrices of 12 columns, one for each expert");
+    forward_case_refused(QWEN3(""),
+                         AROUND HEAD_NORMS MLP "gate.weight 3x16, " MLP
+                                               "experts.gate_up_proj 3x25x16, " MLP
+                                               "experts.down_proj 3x16x12",
+                         2, "has 25 outputs");
+    forward_case_refused(QWEN3(""),
+                         AROUND HEAD_NORMS MLP "gate.weight 3x16, " MLP
+                                               "experts.gate_up_proj 72x16, " MLP
+                                               "experts.down_proj 3x16x12",
+                         2, "is not 3 matrices of 16 columns, one for each expert");
+}
+
+TEST(qwen2_moe)
+{
+    static const char TENSORS[] =
+        AROUND EXPERTS("12") GATED(MLP "shared_expert.", "20") MLP "shared_expert_gate.weight 1x16";
+    const struct model_forward *forward = forward_case_open(
+        "{\"model_type\":\"qwen2_moe\",\"num_experts\":3,\"num_experts_per_tok\":1,"
+        "\"qkv_bias\":false," FIELDS "}",
+        TENSORS, 2);
+    const struct model_experts *experts = &block_of(forward, 1)->experts;
+    assert_true(experts->count == 3 && experts->chosen == 1 && !experts->is_normalized);
+    expect_gated(experts->shared, MLP "shared_expert.", 1, 20);
+    forward_case_expect_linear(&experts->shared_gate, MLP "shared_expert_gate", 1, 1, 16);
+    published_close();
+    forward_case_refused(
+        "{\"model_type\":\"qwen2_moe\",\"num_experts\":3,\"qkv_bias\":false," FIELDS "}", TENSORS,
+        2, "3 experts (num_experts), of which 4 (num_experts_per_tok)");
+}
+
+TEST(olmoe)
+{
+    const struct model_forward *forward = forward_case_open(
+        "{\"model_type\":\"olmoe\",\"num_experts\":3,\"num_experts_per_tok\":3,"
+        "\"norm_topk_prob\":true," FIELDS "}",
+        AROUND EXPERTS("12") BLOCK "self_attn.q_norm.weight 16, " BLOCK "self_attn.k_norm.weight 8",
+        2);
+    const struct model_experts *experts = &block_of(forward, 1)->experts;
+    assert_true(experts->count == 3 && experts->chosen == 3 && experts->is_normalized);
+    expect_gated(&experts->experts[0], MLP "experts.0.", 1, 12);
+    published_close();
+}
+
+#define SPARSE BLOCK "block_sparse_moe."
+
+TEST(granitemoe)
+{
+    const struct model_forward *forward = forward_case_open(
+        "{\"model_type\":\"granitemoe\",\"num_local_experts\":3,\"embedding_multiplier\":12,"
+        "\"residual_multiplier\":0.25,\"logits_scaling\":8," FIELDS "}",
+        AROUND SPARSE "router.layer.weight 3x16, " SPARSE "input_linear.weight 3x24x16, " SPARSE
+                      "output_linear.weight 3x16x12",
+        2);
+    const struct model_block *block = block_of(forward, 1);
+    assert_true(block->experts.chosen == 2 && block->experts.is_normalized);
+    forward_case_expect_linear(&block->experts.router, SPARSE "router.layer", 1, 3, 16);
+    expect_stacked(&block->experts, SPARSE "input_linear.weight", SPARSE "output_linear.weight");
+    assert_true(block->feed_forward.scale == 0.25 && forward->head.scale == 0.125);
+    assert_true(forward->streams[0].embedding.scale == 12);
+    published_close();
+}

@@ -1,0 +1,86 @@
+/* test_checkpoint_mixtures.c - the attention of published decoders with mixtures of experts.
+ *
+ * It is written out of the forward() of a family's modeling file in Hugging Face transformers,
+ * src/transformers/models/, at the commit that stands with it. */
+#include "published_rotary.h"
+#include "test.h"
+
+enum { WIDTH = 16, HEADS = 4, KV_HEADS = 2 };
+
+#define AT "model.layers.#.self_attn."
+
+/* qwen3_moe/modeling_qwen3_moe.py at 00d4b3d2142c, Qwen3MoeAttention: q_norm and k_norm of each
+ * head. Qwen3MoeModel: one mask for all layers. */
+TEST(qwen3_moe)
+{
+    static const char TENSORS[] =
+        PUBLISHED_GROUPED ", " AT "q_norm.weight 4, " AT "k_norm.weight 4";
+    struct published_rotary qwen = PUBLISHED_LLAMA;
+    qwen.norm_eps = 0.125;
+    published_compare_rotary(
+        PUBLISHED_GROUPED_CONFIG("\"model_type\":\"qwen3_moe\",\"rms_norm_eps\":0.125,"
+                                 "\"sliding_window\":3,\"use_sliding_window\":false"),
+        TENSORS, "F32", &qwen);
+    qwen.window = 3;
+    qwen.theta = 1e6;
+    published_compare_rotary(
+        PUBLISHED_GROUPED_CONFIG("\"model_type\":\"qwen3_moe\",\"rms_norm_eps\":0.125,"
+                                 "\"sliding_window\":3,\"use_sliding_window\":true,"
+                                 "\"max_window_layers\":1,\"rope_theta\":1000000.0"),
+        TENSORS, "F16", &qwen);
+}
+
+#define BIASES AT "q_proj.bias 16, " AT "k_proj.bias 8, " AT "v_proj.bias 8"
+
+/* qwen2_moe/modeling_qwen2_moe.py at 00a3f9386614, Qwen2MoeAttention: biases as qkv_bias says. */
+TEST(qwen2_moe)
+{
+    published_compare_rotary(PUBLISHED_GROUPED_CONFIG("\"model_type\":\"qwen2_moe\""),
+                             PUBLISHED_GROUPED ", " BIASES, "F32", &PUBLISHED_LLAMA);
+    published_compare_rotary(
+        PUBLISHED_GROUPED_CONFIG("\"model_type\":\"qwen2_moe\",\"qkv_bias\":false"),
+        PUBLISHED_GROUPED, "F32", &PUBLISHED_LLAMA);
+    published_refused(PUBLISHED_GROUPED_CONFIG("\"model_type\":\"qwen2_moe\",\"qkv_bias\":false,"
+                                               "\"use_sliding_window\":true"),
+                      PUBLISHED_GROUPED, 2, FAULT_OPTION, "sets use_sliding_window");
+}
+
+/* olmoe/modeling_olmoe.py at 00dcc6dda6f6, OlmoeAttention: q_norm and k_norm of whole rows; what
+ * clip_qkv clamps after them is refused. */
+TEST(olmoe)
+{
+    static const char TENSORS[] =
+        PUBLISHED_GROUPED ", " AT "q_norm.weight 16, " AT "k_norm.weight 8";
+    const struct published_attention attention = {
+        .heads = HEADS, .kv_heads = KV_HEADS, .scale = 0.5, .causal = true
+    };
+    published_open(PUBLISHED_GROUPED_CONFIG("\"model_type\":\"olmoe\",\"rms_norm_eps\":0.125,"
+                                            "\"clip_qkv\":null"),
+                   TENSORS, 2, "F32");
+    for (int layer = 0; layer < 2; layer++) {
+        const struct rows hidden = published_input(WIDTH);
+        const struct rows q = published_linear(hidden, AT "q_proj", layer);
+        const struct rows k = published_linear(hidden, AT "k_proj", layer);
+        published_rms_norm(q, 1, AT "q_norm.weight", layer, 0.125, 0);
+        published_rms_norm(k, 1, AT "k_norm.weight", layer, 0.125, 0);
+        published_rotate_half(q, HEADS, 4, 10000);
+        published_rotate_half(k, KV_HEADS, 4, 10000);
+        struct published_answer answer =
+            published_attend(&attention, q, k, published_linear(hidden, AT "v_proj", layer));
+        answer.context = published_linear(answer.context, AT "o_proj", layer);
+        published_expect(layer, "self", hidden, hidden, &answer);
+    }
+    published_close();
+    published_refused(PUBLISHED_GROUPED_CONFIG("\"model_type\":\"olmoe\",\"clip_qkv\":8.0"),
+                      TENSORS, 2, FAULT_OPTION, "sets clip_qkv");
+}
+
+/* granitemoe/modeling_granitemoe.py at 013458c1caaa, GraniteMoeAttention: attention_multiplier. */
+TEST(granitemoe)
+{
+    struct published_rotary granite = PUBLISHED_LLAMA;
+    granite.scale = 0.125;
+    published_compare_rotary(
+        PUBLISHED_GROUPED_CONFIG("\"model_type\":\"granitemoe\",\"attention_multiplier\":0.125"),
+        PUBLISHED_GROUPED, "F32", &granite);
+}
