@@ -95,6 +95,23 @@ static const char *final_name(const struct trace_item *item, int stream)
                                          : "vision_hidden_states";
 }
 
+/* The vectors of streams, as their rows are named. */
+static void say_vectors(struct writer *writer, const struct trace_item *item)
+{
+    const bool are_both =
+        item->streams[0].vector.numbers.values && item->streams[1].vector.numbers.values;
+    static const char *const NAMES[2][2][MODEL_STREAMS_MAX] = {
+        { { "embedding", "embedding" }, { "text_embedding", "vision_embedding" } },
+        { { "base_embedding", "base_embedding" },
+          { "base_text_embedding", "base_vision_embedding" } },
+    };
+    for (int i = 0; i < MODEL_STREAMS_MAX; i++) {
+        say_tensor(writer, NAMES[0][are_both][i], &item->streams[i].vector.numbers);
+        if (item->base)
+            say_tensor(writer, NAMES[1][are_both][i], &item->base->streams[i].vector.numbers);
+    }
+}
+
 /* ---------------------------------------------------------------- predictions -- */
 
 static void say_candidates(struct writer *writer, const struct trace_item *item,
@@ -477,6 +494,7 @@ static void say_results(struct writer *writer, const struct trace_item *item)
     say_tensor(writer, "span_scores", &item->span_scores);
     for (int i = 0; item->has_final_rows && i < stream_count; i++)
         say_tensor(writer, final_name(item, i), &item->streams[i].rows);
+    say_vectors(writer, item);
     say_predictions(writer, item);
     say_targets(writer, item);
     contributions_say(writer, item);

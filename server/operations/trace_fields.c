@@ -183,6 +183,12 @@ static const char *const OUTPUTS[] = {
 
 static const char *const PROBES[] = { "repeat" };
 
+static const char *const POOLINGS[] = {
+#define X(NAME, name) #name,
+    MODEL_POOLING_MAP(X)
+#undef X
+};
+
 #define BYTES_OF(NAME)                                                                             \
     {                                                                                              \
         .name = #NAME, .kind = FIELD_BYTES, .offset = AT(NAME)                                     \
@@ -251,6 +257,18 @@ static const struct field ROWS[] = {
       .least = 1,
       .code = FAULT_OPTION },
     INTEGERS_OF(positions, position, FIELD_NEGATIVE),
+    { .name = "pooling",
+      .kind = FIELD_ENUM,
+      .offset = AT(pooling),
+      .has = AT(has_pooling),
+      .names = POOLINGS,
+      .name_count = COUNT_OF(POOLINGS) },
+    { .name = "normalize", .kind = FIELD_BOOL, .offset = AT(normalize), .has = AT(has_normalize) },
+    { .name = "dimensions",
+      .kind = FIELD_INTEGER,
+      .offset = AT(dimensions),
+      .least = 1,
+      .code = FAULT_OPTION },
     { .name = "keep", .kind = FIELD_OWN, .own = read_keep },
     { .name = "compare", .kind = FIELD_BOOL, .offset = AT(compare) },
     { .name = "targets",

@@ -40,7 +40,7 @@ TEST(list)
             model,
             "name,attention,state,reason,source,dtype,parameter_count,total_parameter_count,bytes,"
             "causal,trace,trace_reason,inputs,predictions,tokenizer,"
-            "tokenizer_reason,pixels,layers");
+            "embedding,embedding_reason,tokenizer_reason,pixels,layers");
     cJSON_Delete(root);
     http_response_free(&response);
 }

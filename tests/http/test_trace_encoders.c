@@ -5,12 +5,13 @@
 #include "answer.h"
 #include "edited_client.h"
 #include "fixture.h"
+#include "forward_bert.h"
 #include "forward_block.h"
 #include "reading_client.h"
 #include "test.h"
 #include "trace_client.h"
 
-enum { LAYERS = 2, HEADS = 2, TOKENS = 7 };
+enum { LAYERS = FORWARD_BERT_LAYERS, HEADS = FORWARD_BERT_HEADS, TOKENS = FORWARD_BERT_TOKENS };
 
 static const int POSITIONS[] = { 0, 3, 6 };
 enum { POSITION_COUNT = sizeof POSITIONS / sizeof POSITIONS[0] };
@@ -43,100 +44,10 @@ static void compare(const char *name, const char *config, const char *fields,
 
 /* ------------------------------------------------------------------- BERT -- */
 
-#define BERT_EMBEDDINGS(begin, types, width, NORM)                                                 \
-    FORWARD_TENSOR(begin "embeddings.word_embeddings.weight", 40x##width)                          \
-    FORWARD_TENSOR(begin "embeddings.position_embeddings.weight", 16x##width)                      \
-    FORWARD_TENSOR(begin "embeddings.token_type_embeddings.weight", types##x##width)               \
-    NORM(begin "embeddings.LayerNorm", width)
-#define BERT_BLOCK(begin, width, inner, NORM)                                                      \
-    FORWARD_LINEAR(begin "attention.self.query", width, width)                                     \
-    FORWARD_LINEAR(begin "attention.self.key", width, width)                                       \
-    FORWARD_LINEAR(begin "attention.self.value", width, width)                                     \
-    FORWARD_LINEAR(begin "attention.output.dense", width, width)                                   \
-    NORM(begin "attention.output.LayerNorm", width)                                                \
-    FORWARD_LINEAR(begin "intermediate.dense", inner, width)                                       \
-    FORWARD_LINEAR(begin "output.dense", width, inner) NORM(begin "output.LayerNorm", width)
-
 #define BERT_CONFIG(type, more)                                                                    \
     "{\"model_type\":\"" type "\",\"hidden_size\":12,\"num_attention_heads\":2,"                   \
     "\"num_hidden_layers\":2,\"intermediate_size\":20,\"vocab_size\":40,"                          \
     "\"max_position_embeddings\":16" more "}"
-
-struct bert {
-    const char *begin; /* of all names, "bert." or "" */
-    const char *activation;
-    double eps;
-    const int *ids, *types, *positions;
-    int64_t layers, heads; /* 0: LAYERS and HEADS */
-};
-
-struct bert_names {
-    char text[8][96];
-};
-
-/* The names of BertLayer. */
-static void name_bert(struct forward_block *block, struct bert_names *names, const char *begin)
-{
-    static const char *const ENDS[] = { "attention.self.query",
-                                        "attention.self.key",
-                                        "attention.self.value",
-                                        "attention.output.dense",
-                                        "attention.output.LayerNorm",
-                                        "intermediate.dense",
-                                        "output.dense",
-                                        "output.LayerNorm" };
-    for (int i = 0; i < 8; i++)
-        snprintf(names->text[i], sizeof names->text[i], "%s%s", begin, ENDS[i]);
-    block->self.q = names->text[0];
-    block->self.k = names->text[1];
-    block->self.v = names->text[2];
-    block->self.output = names->text[3];
-    block->self.norm = names->text[4];
-    block->up = names->text[5];
-    block->down = names->text[6];
-    block->norm = names->text[7];
-}
-
-/* BertEmbeddings, before dropout. */
-static struct rows bert_embeddings(const char *begin, const int *ids, const int *types,
-                                   const int *positions, double eps)
-{
-    char name[4][96];
-    static const char *const ENDS[] = { "word_embeddings.weight", "token_type_embeddings.weight",
-                                        "position_embeddings.weight", "LayerNorm" };
-    for (int i = 0; i < 4; i++)
-        snprintf(name[i], sizeof name[i], "%sembeddings.%s", begin, ENDS[i]);
-    const struct rows words = forward_embed(published_tensor(name[0], 0), ids, TOKENS);
-    const struct rows kinds = forward_embed(published_tensor(name[1], 0), types, TOKENS);
-    const struct rows places = forward_embed(published_tensor(name[2], 0), positions, TOKENS);
-    return forward_layer_norm(forward_add(forward_add(words, kinds), places), name[3], 0, eps);
-}
-
-/* BertModel without its pooler; ElectraModel where embeddings have other columns than blocks. */
-static struct forward bert(const struct bert *model)
-{
-    struct forward want = { .layer_count = 0 };
-    const int64_t heads = model->heads ? model->heads : HEADS;
-    struct forward_block block = {
-        .self = { .kind = "self", .of = { .heads = heads } },
-        .activation = model->activation,
-        .eps = model->eps,
-    };
-    struct bert_names names;
-    char layers[96], project[96];
-    snprintf(layers, sizeof layers, "%sencoder.layer.#.", model->begin);
-    snprintf(project, sizeof project, "%sembeddings_project", model->begin);
-    name_bert(&block, &names, layers);
-    struct rows x =
-        bert_embeddings(model->begin, model->ids, model->types, model->positions, model->eps);
-    if (x.columns == 8)
-        x = published_linear(x, project, 0);
-    block.self.of.scale = 1 / sqrt((double)(x.columns / heads));
-    for (int layer = 0; layer < (model->layers ? model->layers : LAYERS); layer++)
-        x = forward_block_run(&want, &block, x, FORWARD_NONE, layer);
-    want.final_hidden_states = x;
-    return want;
-}
 
 static const int IDS[TOKENS] = { 2, 17, 39, 5, 5, 30, 3 };
 static const int TYPES[TOKENS] = { 0, 0, 0, 0, 1, 1, 1 };
@@ -162,7 +73,8 @@ static struct rows bert_head(struct rows x, const char *activation, double eps)
 
 static void pass_bert(struct forward *forward)
 {
-    *forward = bert(&(struct bert){ "bert.", "gelu", 1e-12, IDS, TYPES, FROM_0, 0, 0 });
+    *forward =
+        forward_bert(&(struct forward_bert){ "bert.", "gelu", 1e-12, IDS, TYPES, FROM_0, 0, 0 });
     forward->logits = bert_head(forward->final_hidden_states, "gelu", 1e-12);
 }
 
@@ -207,8 +119,8 @@ TEST(bert_of_2018)
     static const char CONFIG[] =
         BERT_CONFIG("bert", ",\"hidden_act\":\"gelu_new\",\"layer_norm_eps\":0.01");
     published_open(CONFIG, BERT_TENSORS(OLD_NORM), LAYERS, "F16");
-    struct forward want =
-        bert(&(struct bert){ "bert.", "gelu_new", 0.01, IDS, NO_TYPES, FROM_0, 0, 0 });
+    struct forward want = forward_bert(
+        &(struct forward_bert){ "bert.", "gelu_new", 0.01, IDS, NO_TYPES, FROM_0, 0, 0 });
     want.logits = bert_head(want.final_hidden_states, "gelu_new", 0.01);
     compare("old", CONFIG, IDS_FIELD, &want);
 }
@@ -233,7 +145,7 @@ TEST(bert_of_12_layers)
         "\"max_position_embeddings\":16}";
     published_open(CONFIG, DEEP_TENSORS, 12, "F32");
     const struct forward want =
-        bert(&(struct bert){ "bert.", "gelu", 1e-12, IDS, TYPES, FROM_0, 12, 4 });
+        forward_bert(&(struct forward_bert){ "bert.", "gelu", 1e-12, IDS, TYPES, FROM_0, 12, 4 });
     compare("deep", CONFIG, IDS_FIELD TYPES_FIELD, &want);
 }
 
@@ -242,7 +154,8 @@ TEST(bert_without_head)
 {
     static const char CONFIG[] = BERT_CONFIG("bert", ",\"hidden_act\":\"silu\"");
     published_open(CONFIG, HEADLESS_TENSORS, LAYERS, "F32");
-    const struct forward want = bert(&(struct bert){ "", "silu", 1e-12, IDS, TYPES, FROM_0, 0, 0 });
+    const struct forward want =
+        forward_bert(&(struct forward_bert){ "", "silu", 1e-12, IDS, TYPES, FROM_0, 0, 0 });
     compare("headless", CONFIG, IDS_FIELD TYPES_FIELD, &want);
 }
 
@@ -264,8 +177,8 @@ TEST(roberta)
     static const int ids[TOKENS] = { 0, 17, 1, 39, 5, 1, 2 };
     static const int positions[TOKENS] = { 2, 3, 1, 4, 5, 1, 6 };
     published_open(CONFIG, ROBERTA_TENSORS, LAYERS, "F32");
-    struct forward want =
-        bert(&(struct bert){ "roberta.", "relu", 1e-5, ids, NO_TYPES, positions, 0, 0 });
+    struct forward want = forward_bert(
+        &(struct forward_bert){ "roberta.", "relu", 1e-5, ids, NO_TYPES, positions, 0, 0 });
     /* RobertaLMHead calls gelu() itself. */
     struct rows x = published_linear(want.final_hidden_states, "lm_head.dense", 0);
     x = forward_layer_norm(forward_activation(x, "gelu"), "lm_head.layer_norm", 0, 1e-5);
@@ -282,8 +195,8 @@ TEST(xlm_roberta)
     static const int positions[TOKENS] = { 2, 3, 4, 5, 6, 7, 8 };
     published_open(CONFIG, ROBERTA_TENSORS FORWARD_TENSOR("lm_head.decoder.weight", 40x12), LAYERS,
                    "F32");
-    struct forward want =
-        bert(&(struct bert){ "roberta.", "gelu", 1e-5, IDS, NO_TYPES, positions, 0, 0 });
+    struct forward want = forward_bert(
+        &(struct forward_bert){ "roberta.", "gelu", 1e-5, IDS, NO_TYPES, positions, 0, 0 });
     struct rows x = published_linear(want.final_hidden_states, "lm_head.dense", 0);
     x = forward_layer_norm(forward_activation(x, "gelu"), "lm_head.layer_norm", 0, 1e-5);
     want.logits = decode(x, "lm_head.decoder.weight", "lm_head.bias");
@@ -308,7 +221,7 @@ TEST(electra)
                                                         "\"hidden_act\":\"relu\"");
     published_open(CONFIG, ELECTRA_TENSORS, LAYERS, "F32");
     struct forward want =
-        bert(&(struct bert){ "electra.", "relu", 1e-12, IDS, TYPES, FROM_0, 0, 0 });
+        forward_bert(&(struct forward_bert){ "electra.", "relu", 1e-12, IDS, TYPES, FROM_0, 0, 0 });
     struct rows x = published_linear(want.final_hidden_states, "generator_predictions.dense", 0);
     x = forward_layer_norm(forward_activation(x, "gelu"), "generator_predictions.LayerNorm", 0,
                            1e-12);
@@ -426,7 +339,7 @@ static struct rows albert_layer(struct forward *want, struct rows x, int group, 
 static struct forward albert(int layers, int groups, int inner_count)
 {
     struct forward want = { .layer_count = 0 };
-    struct rows x = bert_embeddings("albert.", IDS, TYPES, FROM_0, 1e-12);
+    struct rows x = forward_bert_embeddings("albert.", IDS, TYPES, FROM_0, 1e-12);
     int place = 0;
     x = published_linear(x, "albert.encoder.embedding_hidden_mapping_in", 0);
     for (int layer = 0; layer < layers; layer++)

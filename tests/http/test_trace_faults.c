@@ -102,7 +102,8 @@ TEST(field_of_others)
     assert_non_null(strstr(response.body, "there is no field 'input_ids'; expected any of model, "
                                           "text, pair, special, tokens, token_types, "));
     assert_non_null(strstr(response.body,
-                           ", top_k_tokens, positions, keep, compare, targets, states, edits\""));
+                           ", top_k_tokens, positions, pooling, normalize, dimensions, keep, "
+                           "compare, targets, states, edits\""));
     http_response_free(&response);
 }
 

@@ -10,6 +10,7 @@
 #include "request_text.h"
 #include "test.h"
 #include "trace_client.h"
+#include "vector_case.h"
 
 /* Pictures of 4 x 6 pixels make 2 x 3 patches, those of 6 x 6 pixels 3 x 3. */
 enum { LAYERS = 2, HEADS = 2, WIDTH = 12, PATCH = 2, CHANNELS = 3 };
@@ -433,6 +434,46 @@ TEST(clip)
     vision.first_layer = LAYERS;
     compare("clip", CONFIG, CLIP_TOKENS, &text);
     compare_picture("clip", CONFIG, 6, 6, &vision);
+}
+
+/* CLIPModel.get_text_features() and get_image_features(): the row of the token that ends the text,
+ * and post_layernorm of the class row, through projections without biases. With the end of CLIP's
+ * first configs, 2, it is the row of the largest id; the text has one at row 2 here. */
+TEST(clip_features)
+{
+    static const char CONFIG[] =
+        "{\"model_type\":\"clip\",\"text_config\":{" CLIP_TEXT_FIELDS
+        ",\"eos_token_id\":30},\"vision_config\":{" CLIP_VISION_FIELDS "}}";
+    static const char OLD[] = "{\"model_type\":\"clip\",\"text_config\":{" CLIP_TEXT_FIELDS
+                              ",\"eos_token_id\":2},\"vision_config\":{" CLIP_VISION_FIELDS "}}";
+    published_open(CONFIG,
+                   CLIP_TEXT CLIP_VISION "logit_scale 1, text_projection.weight 10x12, "
+                                         "visual_projection.weight 10x12",
+                   LAYERS, "F32");
+    const struct rows text = clip_text().final_hidden_states;
+    const struct rows vision =
+        forward_layer_norm(forward_slice(clip_vision().final_hidden_states, 0, 1),
+                           "vision_model.post_layernorm", 0, 1e-5);
+    const struct rows weight = published_tensor("text_projection.weight", 0);
+    const struct rows picture_vector =
+        forward_product(vision, published_tensor("visual_projection.weight", 0));
+    const struct rows at_end = forward_product(forward_slice(text, 2, 1), weight);
+    char *pixels = pixels_field(picture(6, 6), 6, 6);
+    struct request_text both = { .data = NULL };
+    request_text_add(&both, CLIP_TOKENS ",%s", pixels);
+    published_save(fixture_path("clip"), CONFIG);
+    published_save(fixture_path("old"), OLD);
+    fixture_serve("--models", directory);
+    vector_expect(&client, "clip", CLIP_TOKENS, "embedding", at_end);
+    vector_expect(&client, "clip", pixels, "embedding", picture_vector);
+    vector_expect(&client, "clip", both.data, "text_embedding", at_end);
+    vector_expect(&client, "clip", both.data, "vision_embedding", picture_vector);
+    vector_expect(&client, "old", CLIP_TOKENS, "embedding",
+                  forward_product(forward_slice(text, 5, 1), weight));
+    fixture_stop(NULL);
+    free(both.data);
+    free(pixels);
+    published_close();
 }
 
 static void pass_clip_text(struct forward *forward)

@@ -103,8 +103,7 @@ static bool add_run(struct checkpoint *checkpoint, const struct checkpoint_stack
     return true;
 }
 
-/* Whether names, "roberta|camembert", has model_type. */
-static bool has_name(const char *names, const char *model_type)
+bool checkpoint_has_type(const char *names, const char *model_type)
 {
     const size_t wanted = strlen(model_type);
     while (*names) {
@@ -123,9 +122,9 @@ static void find_stacks(struct checkpoint *checkpoint)
     const char *type = checkpoint->type;
     for (size_t i = 0; i < sizeof TABLES / sizeof TABLES[0]; i++)
         for (const struct checkpoint_stack *stack = TABLES[i]; stack->model_type; stack++)
-            if (has_name(stack->model_type, type)) {
+            if (checkpoint_has_type(stack->model_type, type)) {
                 checkpoint->stacks = stack;
-                while (stack->model_type && has_name(stack->model_type, type))
+                while (stack->model_type && checkpoint_has_type(stack->model_type, type))
                     stack++;
                 checkpoint->stack_count = (int)(stack - checkpoint->stacks);
                 return;

@@ -59,6 +59,12 @@ void checkpoint_free(struct checkpoint *checkpoint);
 bool checkpoint_pixels_set(struct model *model, const char *text, const char *refused,
                            struct fault *fault);
 
+/* Sets model->vectors from modules.json in the folder and what that names, or from a lone
+ * 1_Pooling/config.json. Links may lead to files below root; root NULL: anywhere. A file that is
+ * refused is a reason in the model. False: no memory. */
+bool checkpoint_vectors_set(struct model *model, const char *folder, const char *root,
+                            struct fault *fault);
+
 /* Sets the model's end_ids from the texts of its config.json and the files beside it, NULL where
  * there is none. The tokenizer is open; find is tokenizer_find(). False: no memory. */
 typedef int32_t checkpoint_find_token(const struct tokenizer *tokenizer, const char *token);
@@ -71,6 +77,9 @@ bool checkpoint_head_weights_set(struct model *model, const char *text, const ch
                                  struct fault *fault);
 
 /* ---------------------------------------------------- for checkpoint*.c only -- */
+
+/* Whether names, "roberta|camembert", has model_type. */
+bool checkpoint_has_type(const char *names, const char *model_type);
 
 /* What is refused because something of it is not understood (checkpoint_check.c): without it the
  * numbers could be wrong, and nobody would know. */

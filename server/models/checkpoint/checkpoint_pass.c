@@ -375,6 +375,7 @@ static bool build_run(struct pass_builder *builder, const struct checkpoint_run 
     struct checkpoint_pass_reader reader = {
         .pass = *pass,
         .run = run,
+        .checkpoint_type = builder->checkpoint->type,
         .parameters = builder->parameters,
         .block = -1,
         .fault = builder->fault,
@@ -390,7 +391,8 @@ static bool build_run(struct pass_builder *builder, const struct checkpoint_run 
            && (!reader.pass.start
                || checkpoint_read_integer(run->section, reader.pass.start, &forward->start_id,
                                           builder->fault))
-           && build_head(&forward->head, &reader, stream, builder->layers[first].options.causal);
+           && build_head(&forward->head, &reader, stream, builder->layers[first].options.causal)
+           && checkpoint_readout_build(forward, forward->stream_count, &reader);
     builder->addresses = reader.addresses;
     builder->address_count = reader.address_count;
     builder->address_capacity = reader.address_capacity;

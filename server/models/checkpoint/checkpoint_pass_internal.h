@@ -11,6 +11,7 @@
 struct checkpoint_pass_reader {
     struct checkpoint_pass pass;      /* as adjust() left it */
     const struct checkpoint_run *run; /* the stream's layers of self attention */
+    const char *checkpoint_type;      /* the model_type of config.json */
     struct model_parameters *parameters;
     int64_t block;    /* tensors are of this block; -1: of none */
     const char *feed; /* what precedes their names in it, such as the row's expert; NULL: nothing */
@@ -76,5 +77,10 @@ bool checkpoint_pass_values_now(struct checkpoint_pass_reader *reader, const flo
  * (checkpoint_pass_input.c). */
 bool checkpoint_pass_build_embedding(struct model_stream *stream,
                                      struct checkpoint_pass_reader *reader);
+
+/* The stream's pooler, where the file has one (checkpoint_readout.c). One that is not understood is
+ * a reason in forward; the fault is memory. */
+bool checkpoint_readout_build(struct model_forward *forward, int stream,
+                              struct checkpoint_pass_reader *reader);
 
 #endif

@@ -13,6 +13,7 @@
 
 struct model_forward;
 struct model_pixels;
+struct model_vectors;
 struct tokenizer;
 
 enum { MODEL_NAME_MAX = 128 };
@@ -97,6 +98,7 @@ struct model {
     struct tokenizer *tokenizer;         /* NULL: none, */
     const char *tokenizer_reason;        /* for this reason; NULL: its folder has no files of one */
     const struct model_pixels *pixels;   /* NULL: it takes no pixels */
+    const struct model_vectors *vectors; /* NULL: nothing beside it says how it makes vectors */
     /* private: mapping, converted parameters, reference count */
     struct model_storage *storage;
     const int64_t *end_ids; /* [end_id_count]: tokens that end a text */

@@ -220,6 +220,47 @@ static void describe_predictions(struct text *text, const struct model *model)
         member_string(text, "predictions", forward->head.is_masked ? "masked" : "next");
 }
 
+/* What the files beside the checkpoint say; vectors may be NULL. */
+static void describe_beside(struct text *text, const struct model_vectors *vectors,
+                            const struct model_readout *readout)
+{
+    const bool is_said = vectors && readout == &vectors->readout;
+    member_raw(text, "prompts", "[");
+    for (int i = 0; vectors && i < vectors->prompt_count; i++) {
+        text_raw(text, i > 0 ? "," : "");
+        text_string(text, vectors->prompts[i].name);
+    }
+    text_raw(text, "]");
+    member_integer(text, "length_max", vectors ? vectors->length_max : 0);
+    member_string(text, "source", is_said ? vectors->source : "checkpoint");
+}
+
+/* How it makes vectors: of the first stream that says so. */
+static void describe_embedding(struct text *text, const struct model *model)
+{
+    const struct model_forward *forward = model ? model->forward : NULL;
+    const struct model_readout *readout = NULL;
+    const char *reason = NULL;
+    for (int i = 0; forward && !readout && i < forward->stream_count; i++)
+        readout = model_find_readout(model, i, &reason);
+    if (!readout) {
+        member_raw(text, "embedding", "null");
+        member_string(text, "embedding_reason", reason ? reason : "");
+        return;
+    }
+    text_raw(text, ",\"embedding\":{\"width\":");
+    text_integer(text, readout->width);
+    member_raw(text, "pooling", "[");
+    for (int i = 0; i < readout->pooling_count; i++)
+        text_format(text, "%s\"%s\"", i > 0 ? "," : "",
+                    readout->is_of_token ? "token" : model_pooling_names[readout->poolings[i]]);
+    text_raw(text, "]");
+    member_integer(text, "dense", readout->dense_count);
+    member_raw(text, "normalized", readout->is_unit ? "true" : "false");
+    describe_beside(text, model->vectors, readout);
+    text_raw(text, "},\"embedding_reason\":\"\"");
+}
+
 static void describe_model(struct text *text, const char *name, const char *source,
                            const struct model *model, const char *state, const char *reason)
 {
@@ -241,6 +282,7 @@ static void describe_model(struct text *text, const char *name, const char *sour
     member_string(text, "trace_reason", reason ? reason : "");
     describe_inputs(text, model);
     describe_predictions(text, model);
+    describe_embedding(text, model);
     describe_tokenizer(text, model);
     describe_pixels(text, model);
     text_raw(text, ",\"layers\":[");

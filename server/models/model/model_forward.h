@@ -21,6 +21,7 @@
 
 #include "base/fault.h"
 #include "layer.h"
+#include "models/model/model_readout.h"
 
 /* Rows by number: embeddings of tokens, positions, types. */
 struct model_table {
@@ -157,8 +158,10 @@ struct model_forward {
     bool is_encoder_decoder;
     int64_t start_id; /* of a decoder: its first token; -1: there is none */
     struct model_head head;
-    int64_t mask_id;    /* the mask token; -1: not known */
-    int64_t vocabulary; /* numbers of logits that are tokens */
+    struct model_readout poolers[MODEL_STREAMS_MAX]; /* that the checkpoint itself has */
+    const char *pooler_reason; /* why one of the file's is not computed; NULL: it is */
+    int64_t mask_id;           /* the mask token; -1: not known */
+    int64_t vocabulary;        /* numbers of logits that are tokens */
 
     /* Parameters, some of which may lie in converted copies (model_converted.h). */
     const void **addresses;

@@ -14,6 +14,7 @@ static const struct pass_step_functions *const STEPS[PASS_STEP_KINDS] = {
     [PASS_LENS] = &pass_lens,
     [PASS_NARROW] = &pass_narrow,
     [PASS_FINAL] = &pass_final,
+    [PASS_READOUT] = &pass_readout,
     [PASS_HEAD] = &pass_head,
     [PASS_CONTRIBUTE] = &pass_contribute,
 };
@@ -21,9 +22,9 @@ static const struct pass_step_functions *const STEPS[PASS_STEP_KINDS] = {
 /* ------------------------------------------------------------------- steps -- */
 
 /* Steps of a block at most: three parts of three steps, with the rows that enter the block and the
- * output of each part edited, and a lens; of a stream beside: its first rows, edited, and its last,
- * narrow or not. */
-enum { BLOCK_STEPS = 14, STREAM_STEPS = 4 };
+ * output of each part edited, and a lens; of a stream beside: its first rows, edited, its last,
+ * narrow or not, and a vector of them. */
+enum { BLOCK_STEPS = 14, STREAM_STEPS = 5 };
 
 static bool has_feed_forward(const struct model_block *block)
 {
@@ -103,6 +104,16 @@ static void list_in_parallel(struct pass *pass, int stream, const struct model_b
     add_step(pass, make_step(PASS_ADD, stream, block, &block->feed_forward, -1));
 }
 
+static void add_readout(struct pass *pass, int stream)
+{
+    const struct pass_step step = make_step(PASS_READOUT, stream, NULL, NULL, -1);
+    for (int64_t i = 0; i < pass->sequence_count; i++)
+        if (pass_readout_is_needed(&pass->sequences[i], &step)) {
+            add_step(pass, step);
+            return;
+        }
+}
+
 static void list_stream(struct pass *pass, int stream)
 {
     const struct model_stream *of = &pass->forward->streams[stream];
@@ -118,10 +129,13 @@ static void list_stream(struct pass *pass, int stream)
             add_step(pass, make_step(PASS_LENS, stream, block, NULL, -1));
     }
     add_step(pass, make_step(PASS_FINAL, stream, NULL, NULL, -1));
+    add_readout(pass, stream);
 }
 
 static bool layer_needs_step(const struct pass_sequence *sequence, const struct pass_step *step)
 {
+    if (step->kind == PASS_READOUT)
+        return pass_readout_is_needed(sequence, step);
     if (step->kind == PASS_EDIT)
         return pass_edit_keeps(sequence, step);
     if (step->layer < 0)

@@ -35,7 +35,8 @@ enum {
     X(ROLLOUT, rollout)                                                                            \
     X(LENS, lens)                                                                                  \
     X(NORMS, norms)                                                                                \
-    X(CONTRIBUTIONS, contributions)
+    X(CONTRIBUTIONS, contributions)                                                                \
+    X(EMBEDDING, embedding)
 
 enum trace_output {
 #define X(NAME, name) TRACE_OUTPUT_##NAME,
@@ -151,6 +152,13 @@ struct trace_logprobs {
                                         asked for */
 };
 
+/* One vector of the rows that leave a stream. */
+struct trace_vector {
+    struct model_readout readout; /* as asked for; width 0: no vector is */
+    int64_t first_row, row_count; /* the rows that are pooled */
+    struct trace_tensor numbers;
+};
+
 /* One of the model's streams (model_forward.h), as planned and computed. */
 struct trace_stream {
     int64_t length;           /* rows; 0 where the stream does not run */
@@ -161,10 +169,11 @@ struct trace_stream {
     struct token_list encoded; /* of the text that is tokenized; a decoder's tokens have the start
                                   token before them */
     struct trace_tensor rows;  /* that leave the stream, after its final norm; only if asked */
-    const int64_t *span_rows;  /* [span_row_count], ascending: rows that spans are asked of; */
-    int64_t span_row_count;    /* NULL: all */
-    const uint8_t *visible; /* [length], of attention_mask: 0 hides the token from all rows; NULL:
-                               none is hidden */
+    struct trace_vector vector;
+    const int64_t *span_rows; /* [span_row_count], ascending: rows that spans are asked of; */
+    int64_t span_row_count;   /* NULL: all */
+    const uint8_t *visible;   /* [length], of attention_mask: 0 hides the token from all rows; NULL:
+                                 none is hidden */
 };
 
 struct pass;
@@ -217,8 +226,13 @@ struct trace_item {
     bool has_positions;
     const int64_t *positions; /* of predictions; negative ones count from the end */
     int64_t position_count;
-    bool logits;              /* answer logits too; for the protocol, no name of v1 */
-    bool final_rows;          /* answer the rows that leave the streams; the same */
+    bool logits;                     /* answer logits too; for the protocol, no name of v1 */
+    bool final_rows;                 /* answer the rows that leave the streams; the same */
+    bool has_pooling, has_normalize; /* of embedding; else it is as the model says */
+    int pooling;                     /* enum model_pooling */
+    bool normalize;
+    int64_t dimensions;       /* of embedding: the first of them; 0: all */
+    int64_t prompt_rows;      /* first rows that no embedding is of; no name of v1 */
     int64_t keep_ns;          /* keep the trace for so long; 0: no */
     bool states;              /* and what rows are at every place, for edits of other traces */
     struct trace_edit *edits; /* planning makes them the item's own */

@@ -224,8 +224,8 @@ bool trace_plan_results(struct trace_item *item, struct arena *arena, struct fau
                       1);
     return list_layers(item, arena, fault) && trace_plan_row_spans(item, arena, fault)
            && trace_plan_head_weights(item, arena, fault) && list_predictions(item, arena, fault)
-           && trace_plan_scores(item, arena, fault) && trace_plan_lens(item, arena, fault)
-           && trace_plan_contributions(item, arena, fault);
+           && trace_plan_vectors(item, fault) && trace_plan_scores(item, arena, fault)
+           && trace_plan_lens(item, arena, fault) && trace_plan_contributions(item, arena, fault);
 }
 
 /* ------------------------------------------------------------------- bytes -- */
@@ -288,6 +288,7 @@ static size_t item_bytes(const struct trace_item *item, size_t number_bytes, int
             add_bytes(&bytes, item->streams[i].tokens.count, TOKEN_BYTES);
         if (item->streams[i].rows.rank > 0)
             add_bytes(&bytes, numbers_of(&item->streams[i].rows), number_bytes);
+        add_bytes(&bytes, item->streams[i].vector.readout.width, number_bytes);
     }
     add_bytes(&bytes, item->predictions.count * (1 + item->predictions.candidates),
               CANDIDATE_BYTES);
@@ -400,6 +401,23 @@ static bool allocate_sums(struct trace_item *item, struct arena *arena, struct f
     return true;
 }
 
+/* Also of the item without edits beside it. */
+static bool allocate_vectors(struct trace_item *item, const struct trace_joint *joint,
+                             struct arena *arena, struct fault *fault)
+{
+    for (int i = 0; i < MODEL_STREAMS_MAX; i++) {
+        struct trace_tensor *numbers = &item->streams[i].vector.numbers;
+        if (numbers->rank > 0
+            && (!allocate_tensor(numbers, &joint->first->streams[i].vector.numbers, joint, arena,
+                                 fault)
+                || (item->base
+                    && !allocate_tensor(&item->base->streams[i].vector.numbers, numbers,
+                                        &(struct trace_joint){ .count = 1 }, arena, fault))))
+            return false;
+    }
+    return true;
+}
+
 /* key_inputs of every layer are the rows that leave the encoder, so these are kept once. */
 static bool needs_encoded(const struct trace_item *item)
 {
@@ -424,6 +442,8 @@ bool trace_allocate_results(struct trace_item *item, const struct trace_joint *j
     for (int64_t i = 0; i < item->answered_count; i++)
         if (!allocate_layer(item, i, joint, arena, fault))
             return false;
+    if (!allocate_vectors(item, joint, arena, fault))
+        return false;
     if (item->span_scores.rank > 0
         && (!allocate_tensor(&item->span_scores, &first->span_scores, joint, arena, fault)
             || !allocate_sums(item, arena, fault)))

@@ -1,0 +1,28 @@
+/* model_readout.c - which readout a model has. */
+#include "models/model/model_readout.h"
+
+#include "models/model/model.h"
+#include "models/model/model_forward.h"
+
+const char *const model_pooling_names[MODEL_POOLING_COUNT] = {
+#define X(NAME, name) #name,
+    MODEL_POOLING_MAP(X)
+#undef X
+};
+
+const struct model_readout *model_find_readout(const struct model *model, int stream,
+                                               const char **reason)
+{
+    const struct model_vectors *vectors = model->vectors;
+    const struct model_forward *forward = model->forward;
+    *reason = vectors && vectors->reason ? vectors->reason : forward->pooler_reason;
+    if (stream == 0 && vectors && vectors->reason)
+        return NULL;
+    if (stream == 0 && vectors && vectors->readout.width > 0)
+        return &vectors->readout;
+    if (forward->poolers[stream].width > 0)
+        return &forward->poolers[stream];
+    if (!*reason)
+        *reason = "there is no modules.json beside it, and no pooler in its file";
+    return NULL;
+}

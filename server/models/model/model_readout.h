@@ -1,0 +1,75 @@
+/* model_readout.h - how rows that leave a model become one vector, as plain data.
+ *
+ *     vector = unit(dense(... dense(pool(rows))))
+ *     dense(x) = norm(activation(linear . x))
+ *
+ * Poolings are those of sentence-transformers, sentence_transformer/modules/pooling.py. */
+#ifndef ATTND_MODEL_READOUT_H
+#define ATTND_MODEL_READOUT_H
+
+#include "linear.h"
+#include "rows.h"
+
+/* cls: the first row; last: the last one; max: of each column the largest; mean: the sum of the
+ * rows divided by their number n; mean_sqrt_len: by the root of n; weightedmean: row i, from 1 on,
+ * counts i times. */
+#define MODEL_POOLING_MAP(X)                                                                       \
+    X(CLS, cls)                                                                                    \
+    X(MAX, max)                                                                                    \
+    X(MEAN, mean)                                                                                  \
+    X(MEAN_SQRT_LEN, mean_sqrt_len)                                                                \
+    X(WEIGHTEDMEAN, weightedmean)                                                                  \
+    X(LAST, last)
+
+enum model_pooling {
+#define X(NAME, name) MODEL_POOLING_##NAME,
+    MODEL_POOLING_MAP(X)
+#undef X
+        MODEL_POOLING_COUNT
+};
+
+extern const char *const model_pooling_names[MODEL_POOLING_COUNT];
+
+/* One layer over vectors. */
+struct model_dense {
+    struct attn_linear linear; /* weight NULL: none */
+    enum attn_activation activation;
+    struct attn_norm norm; /* weight NULL: none */
+    bool is_unit;          /* then divided by its length */
+};
+
+struct model_readout {
+    int64_t width;                                    /* of the vector; 0: there is no readout */
+    enum model_pooling poolings[MODEL_POOLING_COUNT]; /* side by side */
+    int pooling_count;
+    bool is_of_token; /* cls is not the first row, but that of the first token with this id; */
+    int64_t token_id; /* -1: with the largest id */
+    const struct model_dense *dense; /* [dense_count] */
+    int dense_count;
+    bool is_unit; /* the vector is divided by its length */
+};
+
+/* A text that stands before others. */
+struct model_prompt {
+    const char *name, *text;
+};
+
+/* What the files beside a checkpoint say of vectors (modules.json). */
+struct model_vectors {
+    struct model_readout readout; /* of the first stream; width 0: they say nothing */
+    const char *source;           /* the file that says it */
+    const char *reason;           /* why it is refused; NULL: it is not */
+    const struct model_prompt *prompts;
+    int prompt_count;
+    bool leaves_prompt_out; /* the rows of a prompt are not pooled */
+    int64_t length_max;     /* tokens that a text is cut to; 0: not said */
+};
+
+struct model;
+
+/* How the rows of a stream become the model's own vector. NULL: they do not, for the reason, which
+ * is one sentence without a full stop. */
+const struct model_readout *model_find_readout(const struct model *model, int stream,
+                                               const char **reason);
+
+#endif

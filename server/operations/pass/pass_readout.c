@@ -1,0 +1,263 @@
+/* pass_readout.c - the step from the rows that leave a stream to vectors: rows are pooled, and what
+ * is pooled goes through the model's layers over vectors.
+ *
+ * What is pooled of one sequence is summed up in the order of its rows, so it has the same bits
+ * whatever other sequences go with it; so has each row of a product. */
+#include "operations/pass/pass_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Turns: pooling; of each layer a product and what follows it; the vector as it was asked for. */
+enum { TURN_POOL, TURNS_PER_DENSE = 2, COLUMNS = 16 };
+
+/* A vector that is asked for. */
+struct readout_row {
+    const struct trace_vector *vector;
+    const float *rows; /* of its sequence, [count][width of the stream] */
+    int64_t count;
+    float *values; /* where it goes */
+};
+
+struct pass_readout {
+    struct readout_row *rows; /* first those that go through layers */
+    int64_t count, layered;
+    const struct model_dense *dense; /* of all of these */
+    int dense_count;
+    int64_t pooled_rows;  /* that are read, of all vectors */
+    int64_t stride;       /* from one vector to the next */
+    float *values, *next; /* [count][stride]: vectors, and what the next product makes of them */
+};
+
+static struct trace_vector *vector_of(const struct pass_sequence *sequence,
+                                      const struct pass_step *step)
+{
+    struct trace_vector *vector = &sequence->item->streams[step->stream].vector;
+    return vector->numbers.values ? vector : NULL;
+}
+
+bool pass_readout_is_needed(const struct pass_sequence *sequence, const struct pass_step *step)
+{
+    return vector_of(sequence, step) != NULL;
+}
+
+/* ----------------------------------------------------------------- planning -- */
+
+static void widen(struct pass_readout *readout, int64_t width)
+{
+    readout->stride = width > readout->stride ? width : readout->stride;
+}
+
+/* Adds the vectors of sequences that have layers, or of those that have none. */
+static void add_rows(struct pass *pass, const struct pass_step *step, struct pass_readout *readout,
+                     bool has_layers)
+{
+    const int64_t width = pass->forward->streams[step->stream].width;
+    for (int64_t i = 0; i < pass->sequence_count; i++) {
+        const struct pass_sequence *sequence = &pass->sequences[i];
+        const struct trace_vector *vector = vector_of(sequence, step);
+        if (!vector || (vector->readout.dense_count > 0) != has_layers)
+            continue;
+        if (has_layers) {
+            readout->dense = vector->readout.dense;
+            readout->dense_count = vector->readout.dense_count;
+        }
+        widen(readout, width * vector->readout.pooling_count);
+        readout->pooled_rows += vector->row_count;
+        readout->rows[readout->count++] = (struct readout_row){
+            .vector = vector,
+            .rows = pass->rows[step->stream]
+                    + (sequence->first[step->stream] + vector->first_row) * width,
+            .count = vector->row_count,
+            .values = (float *)vector->numbers.values,
+        };
+    }
+}
+
+static bool readout_plan(struct pass *pass, const struct pass_step *step, struct attn_work *work,
+                         struct fault *fault)
+{
+    const int64_t width = pass->forward->streams[step->stream].width;
+    struct pass_readout *readout = pass_alloc(pass, 1, sizeof *readout, fault);
+    if (!readout)
+        return false;
+    *readout = (struct pass_readout){ .count = 0 };
+    pass->readouts[step->stream] = readout;
+    readout->rows = pass_alloc(pass, pass->sequence_count, sizeof *readout->rows, fault);
+    if (!readout->rows)
+        return false;
+    add_rows(pass, step, readout, true);
+    readout->layered = readout->count;
+    add_rows(pass, step, readout, false);
+    for (int i = 0; i < readout->dense_count; i++) {
+        const struct attn_linear *linear = &readout->dense[i].linear;
+        if (!linear->weight)
+            continue;
+        widen(readout, linear->out);
+        pass_product_work(pass, linear, readout->layered, work);
+    }
+    pass_rows_work(readout->pooled_rows, width, work);
+    readout->values = pass_alloc(pass, readout->count * readout->stride, sizeof(float), fault);
+    readout->next = readout->values
+                        ? pass_alloc(pass, readout->layered * readout->stride, sizeof(float), fault)
+                        : NULL;
+    return readout->next != NULL;
+}
+
+/* ------------------------------------------------------------------ pooling -- */
+
+/* The weight of row i of a mean. */
+static double weight_of(enum model_pooling pooling, int64_t i)
+{
+    return pooling == MODEL_POOLING_WEIGHTEDMEAN ? (double)(i + 1) : 1;
+}
+
+static double divisor_of(enum model_pooling pooling, int64_t first, int64_t count)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += weight_of(pooling, first + i);
+    return pooling == MODEL_POOLING_MEAN_SQRT_LEN ? sqrt(sum) : sum;
+}
+
+/* A few columns of a mean, side by side. first: the number of the first row in its sequence. */
+static void pool_mean(enum model_pooling pooling, const struct readout_row *row, int64_t width,
+                      int64_t column, int64_t columns, float *values)
+{
+    const int64_t first = row->vector->first_row;
+    const double divisor = divisor_of(pooling, first, row->count);
+    double sums[COLUMNS] = { 0 };
+    for (int64_t i = 0; i < row->count; i++) {
+        const float *from = row->rows + i * width + column;
+        const double weight = weight_of(pooling, first + i);
+        for (int64_t c = 0; c < columns; c++)
+            sums[c] += weight * (double)from[c];
+    }
+    for (int64_t c = 0; c < columns; c++)
+        values[column + c] = (float)(sums[c] / divisor);
+}
+
+static void pool_max(const struct readout_row *row, int64_t width, float *values)
+{
+    memcpy(values, row->rows, (size_t)width * sizeof *values);
+    for (int64_t i = 1; i < row->count; i++)
+        for (int64_t c = 0; c < width; c++) {
+            const float number = row->rows[i * width + c];
+            values[c] = number > values[c] || isnan(number) ? number : values[c];
+        }
+}
+
+static void pool(enum model_pooling pooling, const struct readout_row *row, int64_t width,
+                 float *values)
+{
+    const int64_t last = row->count - 1;
+    if (pooling == MODEL_POOLING_MAX)
+        pool_max(row, width, values);
+    else if (pooling == MODEL_POOLING_CLS || pooling == MODEL_POOLING_LAST)
+        memcpy(values, row->rows + (pooling == MODEL_POOLING_LAST ? last * width : 0),
+               (size_t)width * sizeof *values);
+    else
+        for (int64_t c = 0; c < width; c += COLUMNS)
+            pool_mean(pooling, row, width, c, width - c < COLUMNS ? width - c : COLUMNS, values);
+}
+
+/* ------------------------------------------------------------------ running -- */
+
+/* x / max(|x|, 1e-12), as torch.nn.functional.normalize(). */
+static void divide_by_length(float *values, int64_t count)
+{
+    double sum = 0;
+    for (int64_t c = 0; c < count; c++)
+        sum += (double)values[c] * (double)values[c];
+    const double length = fmax(sqrt(sum), 1e-12);
+    for (int64_t c = 0; c < count; c++)
+        values[c] = (float)((double)values[c] / length);
+}
+
+static int64_t product_tasks(struct pass *pass, struct pass_readout *readout,
+                             const struct model_dense *dense)
+{
+    if (!dense->linear.weight)
+        return 0;
+    pass_product(pass, &dense->linear, readout->values, readout->next, readout->layered);
+    pass->product.x_stride = pass->product.y_stride = readout->stride;
+    pass->product.activation = dense->activation;
+    return attn_product_tasks(&pass->product);
+}
+
+/* What the product made takes the place of the vectors; those without layers are behind them. */
+static int64_t after_tasks(struct pass_readout *readout, const struct model_dense *dense)
+{
+    const size_t bytes = (size_t)(readout->layered * readout->stride) * sizeof(float);
+    if (dense->linear.weight)
+        memcpy(readout->values, readout->next, bytes);
+    return dense->norm.weight || dense->is_unit ? 1 : 0;
+}
+
+static int64_t readout_tasks(struct pass *pass, const struct pass_step *step, int turn,
+                             struct fault *fault)
+{
+    struct pass_readout *readout = pass->readouts[step->stream];
+    const int layer = (turn - 1) / TURNS_PER_DENSE;
+    (void)fault;
+    if (turn == TURN_POOL)
+        return readout->count;
+    if (layer < readout->dense_count)
+        return turn % TURNS_PER_DENSE == 1 ? product_tasks(pass, readout, &readout->dense[layer])
+                                           : after_tasks(readout, &readout->dense[layer]);
+    return turn == 1 + TURNS_PER_DENSE * readout->dense_count ? 1 : PASS_OVER;
+}
+
+static void run_after(const struct pass_readout *readout, const struct model_dense *dense,
+                      int64_t width)
+{
+    if (dense->norm.weight)
+        attn_rows_norm(&dense->norm, readout->values, readout->stride, readout->values,
+                       readout->stride, readout->layered, width);
+    for (int64_t i = 0; dense->is_unit && i < readout->layered; i++)
+        divide_by_length(readout->values + i * readout->stride, width);
+}
+
+/* Columns of what leaves a layer. */
+static int64_t width_behind(const struct pass_readout *readout, int layer, int64_t pooled)
+{
+    while (layer >= 0 && !readout->dense[layer].linear.weight)
+        layer--;
+    return layer >= 0 ? readout->dense[layer].linear.out : pooled;
+}
+
+static void answer_vectors(const struct pass_readout *readout)
+{
+    for (int64_t i = 0; i < readout->count; i++) {
+        const struct readout_row *row = &readout->rows[i];
+        const int64_t width = row->vector->readout.width;
+        memcpy(row->values, readout->values + i * readout->stride,
+               (size_t)width * sizeof *row->values);
+        if (row->vector->readout.is_unit)
+            divide_by_length(row->values, width);
+    }
+}
+
+static void readout_run(const struct pass *pass, const struct pass_step *step, int turn,
+                        int64_t task, void *workspace)
+{
+    const struct pass_readout *readout = pass->readouts[step->stream];
+    const int64_t width = pass->forward->streams[step->stream].width;
+    const int layer = (turn - 1) / TURNS_PER_DENSE;
+    if (turn == TURN_POOL) {
+        const struct readout_row *row = &readout->rows[task];
+        for (int i = 0; i < row->vector->readout.pooling_count; i++)
+            pool(row->vector->readout.poolings[i], row, width,
+                 readout->values + task * readout->stride + i * width);
+    } else if (layer >= readout->dense_count) {
+        answer_vectors(readout);
+    } else if (turn % TURNS_PER_DENSE == 1) {
+        attn_product_run(&pass->product, task, workspace);
+    } else {
+        run_after(
+            readout, &readout->dense[layer],
+            width_behind(readout, layer, width * readout->rows[0].vector->readout.pooling_count));
+    }
+}
+
+const struct pass_step_functions pass_readout = { readout_plan, readout_tasks, readout_run };
