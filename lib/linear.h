@@ -53,6 +53,7 @@ enum attn_activation {
     ATTN_GELU_TANH,     /* x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) */
     ATTN_GELU_QUICK,    /* x / (1 + e^(-1.702 x)) */
     ATTN_RELU,          /* 0 if x < 0, else x */
+    ATTN_RELU_SQUARED,  /* 0 if x < 0, else x^2; So et al. 2021 */
     ATTN_SILU,          /* x / (1 + e^-x) */
     ATTN_TANH,          /* tanh(x) */
     ATTN_ACTIVATION_COUNT

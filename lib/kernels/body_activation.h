@@ -99,6 +99,11 @@ INLINE vec relu(vec x)
     return select(x < 0.0f, (vec){ 0 }, x);
 }
 
+INLINE vec relu_squared(vec x)
+{
+    return relu(x) * relu(x);
+}
+
 INLINE vec tanh_of(vec x)
 {
     return with_sign(tanh_nonnegative(absolute(x)), x);
@@ -123,6 +128,7 @@ MAP_ROW(gelu_row, gelu)
 MAP_ROW(gelu_tanh_row, gelu_tanh)
 MAP_ROW(gelu_quick_row, gelu_quick)
 MAP_ROW(relu_row, relu)
+MAP_ROW(relu_squared_row, relu_squared)
 MAP_ROW(silu_row, silu)
 MAP_ROW(tanh_row, tanh_of)
 

@@ -300,6 +300,7 @@ struct attn_kernels {
     void (*gelu_tanh)(float *row, int64_t n);
     void (*gelu_quick)(float *row, int64_t n);
     void (*relu)(float *row, int64_t n);
+    void (*relu_squared)(float *row, int64_t n);
     void (*silu)(float *row, int64_t n);
     void (*tanh)(float *row, int64_t n);
     void (*softcap_row)(float *row, float softcap, int64_t n); /* as softcap_tile() */

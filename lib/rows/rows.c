@@ -21,6 +21,7 @@ void attn_activate(const struct attn_kernels *kernels, enum attn_activation acti
         [ATTN_GELU_TANH] = kernels->gelu_tanh,
         [ATTN_GELU_QUICK] = kernels->gelu_quick,
         [ATTN_RELU] = kernels->relu,
+        [ATTN_RELU_SQUARED] = kernels->relu_squared,
         [ATTN_SILU] = kernels->silu,
         [ATTN_TANH] = kernels->tanh,
     };

@@ -357,4 +357,63 @@ TEST(mistral3)
                 LLAMA_TENSORS, 2, pass_mistral3);
 }
 
+/* ------------------------------------------------------ Arcee and Nemotron -- */
+
+/* nemotron/modeling_nemotron.py at 001ccfcb920b, NemotronMLP. */
+static struct rows nemotron_feed_forward(struct rows x, int layer)
+{
+    const struct rows up = published_linear(x, LLAMA_BLOCK "mlp.up_proj", layer);
+    return published_linear(forward_activation(up, "relu2"), LLAMA_BLOCK "mlp.down_proj", layer);
+}
+
+static void pass_arcee(struct forward *forward)
+{
+    struct llama llama = LLAMA;
+    llama.norm = norm;
+    llama.feed_forward = nemotron_feed_forward;
+    llama_pass(forward, &llama);
+}
+
+#define UP_DOWN LLAMA_BLOCK "mlp.up_proj.weight 24x16, " LLAMA_BLOCK "mlp.down_proj.weight 16x24, "
+
+TEST(arcee)
+{
+    llama_check("arcee", LLAMA_CONFIG("arcee", "2", EPS),
+                LLAMA_EMBEDDING LLAMA_PROJECTIONS UP_DOWN LLAMA_NORMS LLAMA_LAST_NORM LLAMA_HEAD, 2,
+                pass_arcee);
+}
+
+/* LayerNorm1P: torch.nn.LayerNorm whose weight is one more than that in the file. */
+static struct rows nemotron_norm(struct rows x, const char *name, int layer)
+{
+    char whole[96];
+    snprintf(whole, sizeof whole, "%s.weight", name);
+    const struct rows weight = published_tensor(whole, layer);
+    struct rows more = published_rows(1, x.columns);
+    snprintf(whole, sizeof whole, "%s.bias", name);
+    for (int64_t c = 0; c < x.columns; c++)
+        more.data[c] = weight.data[c] + 1;
+    const struct rows y = forward_slice(x, 0, x.count);
+    published_layer_norm(y, 0, y.columns, more.data, published_tensor(whole, layer).data, 0.125);
+    return y;
+}
+
+static void pass_nemotron(struct forward *forward)
+{
+    struct llama llama = LLAMA;
+    llama.norm = nemotron_norm;
+    llama.feed_forward = nemotron_feed_forward;
+    llama.attention.rotary_dim = 2;
+    llama_pass(forward, &llama);
+}
+
+TEST(nemotron)
+{
+    llama_check("nemotron", LLAMA_CONFIG("nemotron", "2", ",\"norm_eps\":0.125"),
+                LLAMA_EMBEDDING LLAMA_PROJECTIONS UP_DOWN LLAMA_NORMS LLAMA_BLOCK
+                "input_layernorm.bias 16, " LLAMA_BLOCK
+                "post_attention_layernorm.bias 16, model.norm.bias 16, " LLAMA_LAST_NORM LLAMA_HEAD,
+                2, pass_nemotron);
+}
+
 ALL_TESTS(fixture_make_directory, fixture_clear);

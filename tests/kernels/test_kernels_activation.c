@@ -33,6 +33,11 @@ static double true_relu(double x)
     return x < 0 ? 0 : x;
 }
 
+static double true_relu_squared(double x)
+{
+    return x < 0 ? 0 : x * x;
+}
+
 static double true_silu(double x)
 {
     return sigmoid_times(x, x);
@@ -44,22 +49,25 @@ struct activation {
     double (*truth)(double x);
     double ulps, part;
     float low, high; /* the limits at -INFINITY and INFINITY */
+    float most;      /* at FLT_MAX */
 };
 
 static const struct activation ACTIVATIONS[] = {
-    { "gelu", true_gelu, 6, 0, 0, INFINITY },
-    { "gelu_tanh", true_gelu_tanh, 4, 1e-7, 0, INFINITY },
-    { "gelu_quick", true_gelu_quick, 4, 0, 0, INFINITY },
-    { "relu", true_relu, 0, 0, 0, INFINITY },
-    { "silu", true_silu, 4, 0, 0, INFINITY },
-    { "tanh", tanh, 2, 0, -1, 1 },
+    { "gelu", true_gelu, 6, 0, 0, INFINITY, FLT_MAX },
+    { "gelu_tanh", true_gelu_tanh, 4, 1e-7, 0, INFINITY, FLT_MAX },
+    { "gelu_quick", true_gelu_quick, 4, 0, 0, INFINITY, FLT_MAX },
+    { "relu", true_relu, 0, 0, 0, INFINITY, FLT_MAX },
+    { "relu_squared", true_relu_squared, 0.5, 0, 0, INFINITY, INFINITY },
+    { "silu", true_silu, 4, 0, 0, INFINITY, FLT_MAX },
+    { "tanh", tanh, 2, 0, -1, 1, 1 },
 };
 enum { COUNT = sizeof ACTIVATIONS / sizeof ACTIVATIONS[0] };
 
 static function *function_of(const struct attn_kernels *kernels, int i)
 {
-    function *const functions[COUNT] = { kernels->gelu, kernels->gelu_tanh, kernels->gelu_quick,
-                                         kernels->relu, kernels->silu,      kernels->tanh };
+    function *const functions[COUNT] = { kernels->gelu, kernels->gelu_tanh,    kernels->gelu_quick,
+                                         kernels->relu, kernels->relu_squared, kernels->silu,
+                                         kernels->tanh };
     return functions[i];
 }
 
@@ -145,7 +153,7 @@ TEST(knows_the_ends)
             assert_true(row[0] == ACTIVATIONS[i].high && row[1] == ACTIVATIONS[i].low);
             assert_true(isnan(row[2]) && isnan(row[7]));
             assert_true(row[3] == 0 && row[4] == 0);
-            assert_true(row[5] == (i == 5 ? 1 : FLT_MAX) && row[6] == ACTIVATIONS[i].low);
+            assert_true(row[5] == ACTIVATIONS[i].most && row[6] == ACTIVATIONS[i].low);
         }
 }
 

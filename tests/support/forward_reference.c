@@ -154,6 +154,11 @@ static double relu(double x)
     return x > 0 ? x : 0;
 }
 
+static double relu2(double x)
+{
+    return x > 0 ? x * x : 0;
+}
+
 static double silu(double x)
 {
     return x / (1 + exp(-x));
@@ -168,6 +173,7 @@ static const struct {
     { "gelu_pytorch_tanh", gelu_new },
     { "quick_gelu", quick_gelu },
     { "relu", relu },
+    { "relu2", relu2 },
     { "silu", silu },
     { "tanh", tanh },
 };

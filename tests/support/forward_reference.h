@@ -72,7 +72,7 @@ struct rows forward_layer_norm(struct rows x, const char *name, int layer, doubl
 struct rows forward_rms_norm(struct rows x, const char *name, int layer, double eps, double offset);
 
 /* The function of ACT2FN that has this name: "gelu", "gelu_new", "gelu_pytorch_tanh",
- * "quick_gelu", "relu", "silu" or "tanh". */
+ * "quick_gelu", "relu", "relu2", "silu" or "tanh". */
 struct rows forward_activation(struct rows x, const char *name);
 
 /* torch.log_softmax of each row. */

@@ -115,6 +115,8 @@ TEST(olmo3_scaling)
 #define GATED                                                                                      \
     "model.layers.#.mlp.gate_proj.weight 40x16, model.layers.#.mlp.up_proj.weight 40x16, "         \
     "model.layers.#.mlp.down_proj.weight 16x40, "
+#define UP_DOWN                                                                                    \
+    "model.layers.#.mlp.up_proj.weight 40x16, model.layers.#.mlp.down_proj.weight 16x40, "
 #define GATE_UP                                                                                    \
     "model.layers.#.mlp.gate_up_proj.weight 80x16, model.layers.#.mlp.down_proj.weight 16x40, "
 #define NORM(name) "model.layers.#." name ".weight 16, "
@@ -148,6 +150,12 @@ static const struct {
       WIDE WIDE_BIASES EMBEDDING GATE_UP BEFORE NORM("post_self_attn_layernorm")
           NORM("post_mlp_layernorm") HEAD,
       10000, 1.5625e-7, 0, 64, false },
+    { "arcee", "4", NARROW EMBEDDING UP_DOWN BEFORE HEAD, 10000, 1e-5, 0, 4, false },
+    { "nemotron", "4",
+      NARROW EMBEDDING UP_DOWN BEFORE HEAD
+      "model.norm.bias 16, "
+      "model.layers.#.input_layernorm.bias 16, model.layers.#.post_attention_layernorm.bias 16",
+      10000, 1e-5, 0, 2, false },
 };
 
 /* What a config.json leaves out is as the family's configuration file has it. */

@@ -191,6 +191,7 @@ static const struct {
     { "gelu_python_tanh", ATTN_GELU_TANH },
     { "quick_gelu", ATTN_GELU_QUICK },
     { "relu", ATTN_RELU },
+    { "relu2", ATTN_RELU_SQUARED },
     { "silu", ATTN_SILU },
     { "swish", ATTN_SILU },
     { "tanh", ATTN_TANH },

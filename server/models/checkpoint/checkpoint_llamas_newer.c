@@ -130,6 +130,9 @@ static bool adjust_seed_oss(struct checkpoint_layer *layer, struct fault *fault)
 #define NORMS_INSIDE                                                                               \
     NORMS(.inside = "post_attention_layernorm", .inside = "post_feedforward_layernorm")
 
+/* nemotron/modeling_nemotron.py, NemotronMLP: no gate. */
+#define RELU_SQUARED FEED("mlp.up_proj", "mlp.down_proj", "mlp_bias", "hidden_act=relu2")
+
 const struct checkpoint_stack checkpoint_llamas_newer[] = {
     { .model_type = "smollm3",
       LLAMA_NAMES,
@@ -257,5 +260,27 @@ const struct checkpoint_stack checkpoint_llamas_newer[] = {
                 .output = "/lm_head|/language_model.lm_head",
                 .tied = "tie_word_embeddings",
                 .tied_if_absent = true } },
+    /* arcee/modular_arcee.py: Llama with NemotronMLP. */
+    { .model_type = "arcee",
+      LLAMA_NAMES,
+      SIZES(32, 2560, 32),
+      LLAMA_BIASES,
+      .kv_heads = "num_key_value_heads",
+      .theta = "rope_theta=10000",
+      POSITIONS(4096),
+      .pass = { AROUND, LLAMA_NORMS, RMS("0.00001"), RELU_SQUARED,
+                .tied = "tie_word_embeddings" } },
+    /* nemotron/modeling_nemotron.py: NemotronLayerNorm1P adds 1 to its weight. */
+    { .model_type = "nemotron",
+      LLAMA_NAMES,
+      SIZES(32, 6144, 48),
+      LLAMA_BIASES,
+      .kv_heads = "num_key_value_heads",
+      .theta = "rope_theta=10000",
+      .rotary_fraction = "partial_rotary_factor|rope_percentage|rope_percent=0.5",
+      POSITIONS(4096),
+      .ignored = "kv_channels",
+      .pass = { AROUND, LLAMA_NORMS, PASS_NORMS("norm_eps=0.00001"), .norm_adds_one = true,
+                RELU_SQUARED, .tied = "tie_word_embeddings" } },
     { .model_type = NULL },
 };
