@@ -95,6 +95,8 @@ static double activated(enum attn_activation activation, double x)
         return x / (1 + exp(-1.702 * x));
     case ATTN_RELU:
         return x < 0 ? 0 : x;
+    case ATTN_RELU_SQUARED:
+        return x < 0 ? 0 : x * x;
     case ATTN_SILU:
         return x / (1 + exp(-x));
     case ATTN_TANH:
