@@ -1,0 +1,32 @@
+/* llama_cpp.h - what llama.cpp computes with a GGUF file, where its shared libraries are there.
+ *
+ * The folder of the libraries is LLAMA_CPP in the environment; the npm package
+ * @node-llama-cpp/linux-x64 has one (bins/linux-x64). They are loaded while the test runs, with the
+ * declarations of llama.h that llama_cpp.c has. What fails ends the test. */
+#ifndef LLAMA_CPP_H
+#define LLAMA_CPP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Skips the running test where there is no such folder. */
+void llama_cpp_need(void);
+
+/* Rows of numbers, malloc'd and the caller's. */
+struct llama_cpp_rows {
+    int64_t count, columns;
+    float *numbers;
+};
+
+/* The logits of each token of a decoder, or the last hidden states of an encoder. Keys and values
+ * are kept in F32. For an encoder with a decoder, decoder_count tokens are decoded, and the rows
+ * are theirs; else it is 0. */
+struct llama_cpp_rows llama_cpp_logits(const char *path, const int32_t *tokens, int count,
+                                       const int32_t *decoder, int decoder_count);
+struct llama_cpp_rows llama_cpp_states(const char *path, const int32_t *tokens, int count);
+
+/* The tokens of a text, with the special tokens that the file asks for; at most count_max. Returns
+ * their number. */
+int llama_cpp_tokens(const char *path, const char *text, int32_t *tokens, int count_max);
+
+#endif
