@@ -9,40 +9,58 @@
 #define MLP         LLAMA_BLOCK "mlp."
 #define SPARSE_MOE  LLAMA_BLOCK "block_sparse_moe."
 #define EXPERTS     4
-#define CHOSEN      2
 #define EXPERT_SIZE 12
 
 /* What a family's sparse block does with one row. */
 struct mixture {
     const char *router;
-    bool is_normalized; /* norm_topk_prob */
+    void (*route)(const double scores[EXPERTS], double weights[EXPERTS]); /* 0: not chosen */
     struct rows (*expert)(struct rows row, int number, int layer);
     struct rows (*shared)(struct rows row, int layer); /* NULL: none */
 };
 
-/* torch.topk of the softmax over all experts, and the weighted sum of what they compute. */
+/* The expert with the largest score, but for that one; -1: none is left out. */
+static int largest(const double scores[EXPERTS], int without)
+{
+    int best = -1;
+    for (int e = 0; e < EXPERTS; e++)
+        if (e != without && (best < 0 || scores[e] > scores[best]))
+            best = e;
+    return best;
+}
+
+/* torch.topk of the softmax over all experts: norm_topk_prob false. */
+static void route(const double scores[EXPERTS], double weights[EXPERTS])
+{
+    const int first = largest(scores, -1), second = largest(scores, first);
+    double all = 0;
+    for (int e = 0; e < EXPERTS; e++)
+        all += exp(scores[e]);
+    weights[first] = exp(scores[first]) / all;
+    weights[second] = exp(scores[second]) / all;
+}
+
+/* norm_topk_prob, or the softmax of the chosen ones alone. */
+static void route_normalized(const double scores[EXPERTS], double weights[EXPERTS])
+{
+    route(scores, weights);
+    double sum = 0;
+    for (int e = 0; e < EXPERTS; e++)
+        sum += weights[e];
+    for (int e = 0; e < EXPERTS; e++)
+        weights[e] /= sum;
+}
+
+/* The weighted sum of what the chosen experts compute. */
 static struct rows mix_row(const struct mixture *mixture, struct rows row, const double *scores,
                            int layer)
 {
-    bool is_chosen[EXPERTS] = { false };
-    double weights[EXPERTS], all = 0, of_chosen = 0;
+    double weights[EXPERTS] = { 0 };
     struct rows sum = published_rows(1, row.columns);
+    mixture->route(scores, weights);
     for (int e = 0; e < EXPERTS; e++)
-        all += exp(scores[e]);
-    for (int i = 0; i < CHOSEN; i++) {
-        int best = -1;
-        for (int e = 0; e < EXPERTS; e++)
-            if (!is_chosen[e] && (best < 0 || scores[e] > scores[best]))
-                best = e;
-        is_chosen[best] = true;
-        weights[best] = exp(scores[best]) / all;
-        of_chosen += weights[best];
-    }
-    for (int e = 0; e < EXPERTS; e++)
-        if (is_chosen[e])
-            sum = forward_add(
-                sum, forward_scale(mixture->expert(row, e, layer),
-                                   mixture->is_normalized ? weights[e] / of_chosen : weights[e]));
+        if (weights[e] > 0)
+            sum = forward_add(sum, forward_scale(mixture->expert(row, e, layer), weights[e]));
     return mixture->shared ? forward_add(sum, mixture->shared(row, layer)) : sum;
 }
 
@@ -107,7 +125,7 @@ static struct decoder_projections qwen3_project(struct rows x, int layer)
 /* Qwen3MoeSparseMoeBlock. */
 static struct rows qwen3_mix(struct rows x, int layer)
 {
-    const struct mixture mixture = { .router = MLP "gate", .expert = gated_expert };
+    const struct mixture mixture = { .router = MLP "gate", .route = route, .expert = gated_expert };
     return mix(&mixture, x, layer);
 }
 
@@ -120,7 +138,7 @@ static struct rows qwen3_feed_forward(struct rows x, int layer)
 static struct rows qwen3_normalized(struct rows x, int layer)
 {
     const struct mixture mixture = { .router = MLP "gate",
-                                     .is_normalized = true,
+                                     .route = route_normalized,
                                      .expert = gated_expert };
     return mix(&mixture, x, layer);
 }
@@ -132,7 +150,7 @@ static struct rows qwen3_expert(struct rows row, int number, int layer)
 
 static struct rows qwen3_stacked(struct rows x, int layer)
 {
-    const struct mixture mixture = { .router = MLP "gate", .expert = qwen3_expert };
+    const struct mixture mixture = { .router = MLP "gate", .route = route, .expert = qwen3_expert };
     return mix(&mixture, x, layer);
 }
 
@@ -207,9 +225,9 @@ static struct rows qwen2_shared(struct rows row, int layer)
 /* Qwen2MoeDecoderLayer with a decoder_sparse_step of 2. */
 static struct rows qwen2_feed_forward(struct rows x, int layer)
 {
-    const struct mixture mixture = { .router = MLP "gate",
-                                     .expert = gated_expert,
-                                     .shared = qwen2_shared };
+    const struct mixture mixture = {
+        .router = MLP "gate", .route = route, .expert = gated_expert, .shared = qwen2_shared
+    };
     return (layer + 1) % 2 == 0 ? mix(&mixture, x, layer) : llama_feed_forward(x, layer);
 }
 
@@ -293,7 +311,7 @@ static struct rows granite_expert(struct rows row, int number, int layer)
 static struct rows granite_feed_forward(struct rows x, int layer)
 {
     const struct mixture mixture = { .router = SPARSE_MOE "router.layer",
-                                     .is_normalized = true,
+                                     .route = route_normalized,
                                      .expert = granite_expert };
     return mix(&mixture, x, layer);
 }
@@ -322,6 +340,78 @@ TEST(granitemoe)
                                                                   SPARSE_MOE "output_linear.weight")
                     LLAMA_EMBEDDING LLAMA_PROJECTIONS LLAMA_NORMS LLAMA_LAST_NORM,
                 2, pass_granite);
+}
+
+/* ----------------------------------------------------------------------- Phi -- */
+
+/* phimoe/modeling_phimoe.py at 008f5c8c29be, sparsemixer() with a jitter_eps of 0.1: the weight of
+ * the largest score but for that of without. */
+static double sparsemixer(const double scores[EXPERTS], int without)
+{
+    const double most = scores[largest(scores, without)];
+    double sum = 0;
+    for (int e = 0; e < EXPERTS; e++)
+        if (e != without && (most - scores[e]) / fmax(fabs(scores[e]), most) <= 2 * 0.1)
+            sum += exp(scores[e] - most);
+    return 1 / sum;
+}
+
+static void route_phimoe(const double scores[EXPERTS], double weights[EXPERTS])
+{
+    const int first = largest(scores, -1);
+    weights[first] = sparsemixer(scores, -1);
+    weights[largest(scores, first)] = sparsemixer(scores, first);
+}
+
+/* PhimoeBlockSparseTop2MLP */
+static struct rows phimoe_expert(struct rows row, int number, int layer)
+{
+    char names[3][96];
+    for (int i = 0; i < 3; i++)
+        snprintf(names[i], sizeof names[i], SPARSE_MOE "experts.%d.w%d", number, i + 1);
+    const struct rows gate = forward_activation(published_linear(row, names[0], layer), "silu");
+    const struct rows up = published_linear(row, names[2], layer);
+    return published_linear(forward_multiply(gate, up), names[1], layer);
+}
+
+static struct rows phimoe_feed_forward(struct rows x, int layer)
+{
+    const struct mixture mixture = { .router = SPARSE_MOE "gate",
+                                     .route = route_phimoe,
+                                     .expert = phimoe_expert };
+    return mix(&mixture, x, layer);
+}
+
+/* PhimoeDecoderLayer: torch.nn.LayerNorm. PhimoeForCausalLM with lm_head_bias. */
+static void pass_phimoe(struct forward *forward)
+{
+    struct llama llama = LLAMA;
+    llama.norm = llama_layer_norm;
+    llama.feed_forward = phimoe_feed_forward;
+    llama_pass(forward, &llama);
+    forward->logits = forward_add_row(forward->logits, published_tensor("lm_head.bias", 0));
+}
+
+#define PHIMOE_EXPERT(e)                                                                           \
+    SPARSE_MOE "experts." e ".w1.weight 12x16, " SPARSE_MOE "experts." e                           \
+               ".w2.weight 16x12, " SPARSE_MOE "experts." e ".w3.weight 12x16, "
+
+TEST(phimoe)
+{
+    llama_check(
+        "phimoe",
+        LLAMA_CONFIG("phimoe", "2",
+                     ",\"num_local_experts\":4,\"num_experts_per_tok\":2,"
+                     "\"attention_bias\":true,\"lm_head_bias\":true,"
+                     "\"rope_theta\":10000.0,\"router_jitter_noise\":0.1"),
+        SPARSE_MOE "gate.weight 4x16, " PHIMOE_EXPERT("0") PHIMOE_EXPERT("1") PHIMOE_EXPERT("2")
+            PHIMOE_EXPERT("3") LLAMA_ATTENTION
+        "q_proj.bias 16, " LLAMA_ATTENTION "k_proj.bias 8, " LLAMA_ATTENTION
+        "v_proj.bias 8, " LLAMA_ATTENTION "o_proj.bias 16, " LLAMA_BLOCK
+        "input_layernorm.bias 16, " LLAMA_BLOCK
+        "post_attention_layernorm.bias 16, model.norm.bias 16, lm_head.bias 40, " LLAMA_EMBEDDING
+            LLAMA_PROJECTIONS LLAMA_NORMS LLAMA_LAST_NORM LLAMA_HEAD,
+        2, pass_phimoe);
 }
 
 ALL_TESTS(fixture_make_directory, fixture_clear);

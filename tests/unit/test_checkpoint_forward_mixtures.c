@@ -172,3 +172,27 @@ TEST(granitemoe)
     assert_true(forward->streams[0].embedding.scale == 12);
     published_close();
 }
+
+#define PHIMOE_EXPERT(e)                                                                           \
+    SPARSE "experts." e ".w1.weight 12x16, " SPARSE "experts." e ".w2.weight 16x12, " SPARSE       \
+           "experts." e ".w3.weight 12x16, "
+
+TEST(phimoe)
+{
+    static const char TENSORS[] = AROUND SPARSE "gate.weight 3x16, " PHIMOE_EXPERT("0")
+        PHIMOE_EXPERT("1") PHIMOE_EXPERT("2") BLOCK
+        "input_layernorm.bias 16, " BLOCK "post_attention_layernorm.bias 16, model.norm.bias 16";
+    const struct model_forward *forward = forward_case_open(
+        "{\"model_type\":\"phimoe\",\"num_local_experts\":3,\"rms_norm_eps\":0.25," FIELDS "}",
+        TENSORS, 2);
+    const struct model_block *block = block_of(forward, 1);
+    assert_int_equal(block->experts.routing, MODEL_ROUTING_SPARSEMIXER);
+    assert_true(block->experts.jitter == 0.01);
+    forward_case_expect_norm(&block->self.before, BLOCK "input_layernorm", 1, 0.25, true);
+    forward_case_expect_linear(&block->experts.experts[1].down, SPARSE "experts.1.w2", 1, 16, 12);
+    assert_null(forward->head.output.bias);
+    published_close();
+    forward_case_refused("{\"model_type\":\"phimoe\",\"num_local_experts\":3,"
+                         "\"num_experts_per_tok\":1," FIELDS "}",
+                         TENSORS, 2, "num_experts_per_tok is 1; expected 2");
+}

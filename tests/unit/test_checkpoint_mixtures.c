@@ -84,3 +84,25 @@ TEST(granitemoe)
         PUBLISHED_GROUPED_CONFIG("\"model_type\":\"granitemoe\",\"attention_multiplier\":0.125"),
         PUBLISHED_GROUPED, "F32", &granite);
 }
+
+/* phimoe/modeling_phimoe.py at 008f5c8c29be, PhimoeRotaryEmbedding: LongRoPE, whose factor is
+ * short_mscale or long_mscale; PhimoeAttention with attention_bias. Calls here have 7 positions. */
+TEST(phimoe)
+{
+    static const double FACTORS[2][2] = { { 1.0, 1.25 }, { 2.0, 20.0 } };
+    static const char TENSORS[] = PUBLISHED_GROUPED ", " BIASES ", " AT "o_proj.bias 16";
+#define PHIMOE(length, long_mscale)                                                                \
+    "{\"model_type\":\"phimoe\",\"attention_bias\":true,\"rope_theta\":10000.0,"                   \
+    "\"rope_scaling\":{\"type\":\"longrope\",\"short_mscale\":1.25,\"long_mscale\":" long_mscale   \
+    ",\"short_factor\":[1.0,1.25],\"long_factor\":[2.0,20],"                                       \
+    "\"original_max_position_embeddings\":" length "}," PUBLISHED_GROUPED_FIELDS "}"
+    for (int i = 0; i < 2; i++) {
+        const double frequencies[] = { 1 / FACTORS[i][0], 0.01 / FACTORS[i][1] };
+        struct published_rotary phimoe = PUBLISHED_LLAMA;
+        phimoe.frequencies = frequencies;
+        phimoe.factor = 1.25;
+        published_compare_rotary(i ? PHIMOE("6", "1.25") : PHIMOE("7", "1.25"), TENSORS, "F32",
+                                 &phimoe);
+    }
+    published_refused(PHIMOE("6", "1.5"), TENSORS, 2, FAULT_FIELD, "short_mscale");
+}

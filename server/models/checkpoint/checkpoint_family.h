@@ -146,6 +146,7 @@ struct checkpoint_pass {
             const char *activation, *head_activation;
             const char *expert_count, *chosen_count;
             const char *normalized;  /* a flag: weights of the chosen experts sum up to 1 */
+            const char *jitter;      /* a number: SparseMixer chooses the experts; NULL: softmax */
             const char *tied;        /* a flag: output is the table of tokens */
             const char *logit_scale; /* a number; NULL: 1 */
             const char *logit_divisor;
@@ -154,7 +155,7 @@ struct checkpoint_pass {
             const char *start; /* the decoder's first token */
             const char *reads; /* fields that only adjust() reads */
         };
-        const char *fields[27]; /* the same, as a list */
+        const char *fields[28]; /* the same, as a list */
     };
 };
 
@@ -184,6 +185,7 @@ struct checkpoint_stack {
     bool rope_needs_window;   /* only layers with a window have the embedding */
     bool interleaved;         /* a pair is two neighbouring columns */
     const char *scaling_type; /* the scaling's rope_type where it has none */
+    bool has_mscales;         /* LongRoPE's short_mscale and long_mscale: its attention_factor */
     bool unscaled;            /* the scale is 1 */
     bool (*has_window)(const cJSON *section, int64_t index); /* of a layer; NULL: all do */
     bool alibi_is_scaled;     /* slopes are multiplied by the scale of the scores */

@@ -387,6 +387,18 @@ static bool rename_yarn(cJSON *copy)
     return !is_level || cJSON_AddNumberToObject(copy, "attention_factor", 1);
 }
 
+/* PhimoeRotaryEmbedding has a factor for calls up to the length that the model was trained for, and
+ * one for longer calls. Where they differ the reader refuses them. */
+static bool set_mscales(cJSON *copy)
+{
+    const double factor = number_of(copy, "short_mscale");
+    if (factor <= 0 || factor != number_of(copy, "long_mscale"))
+        return true;
+    drop_member(copy, "short_mscale");
+    drop_member(copy, "long_mscale");
+    return cJSON_AddNumberToObject(copy, "attention_factor", factor) != NULL;
+}
+
 /* A copy of scaling in the form of our own config, the caller's to delete; NULL: no memory. */
 static cJSON *translate_scaling(const struct checkpoint_layer *layer, const cJSON *scaling)
 {
@@ -405,6 +417,7 @@ static cJSON *translate_scaling(const struct checkpoint_layer *layer, const cJSO
         drop_member(copy, "factor");
     if (cJSON_AddStringToObject(copy, "rope_type", name)
         && (!layer->run->stack->scaling_type || rename_yarn(copy))
+        && (!layer->run->stack->has_mscales || set_mscales(copy))
         && set_rope_length(layer, name, copy)
         && (strcmp(name, "longrope") != 0 || set_rope_factor(layer, copy)))
         return copy;

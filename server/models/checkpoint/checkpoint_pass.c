@@ -25,6 +25,7 @@ struct block_reader {
     enum attn_activation activation;
     int64_t expert_count, chosen_count;
     bool is_normalized; /* the weights of the chosen experts */
+    double jitter;
 };
 
 static bool read_blocks(struct block_reader *blocks)
@@ -43,8 +44,15 @@ static bool read_blocks(struct block_reader *blocks)
     if (!checkpoint_read_integer(section, pass->expert_count, &blocks->expert_count, reader->fault)
         || !checkpoint_read_integer(section, pass->chosen_count, &blocks->chosen_count,
                                     reader->fault)
-        || !checkpoint_read_flag(section, pass->normalized, &blocks->is_normalized, reader->fault))
+        || !checkpoint_read_flag(section, pass->normalized, &blocks->is_normalized, reader->fault)
+        || !checkpoint_read_number(section, pass->jitter, &blocks->jitter, reader->fault))
         return false;
+    if (pass->jitter && blocks->chosen_count != MODEL_SPARSEMIXER_CHOSEN)
+        return fault_set(reader->fault, FAULT_OPTION,
+                         "config.json's %.*s is %" PRId64 "; expected %d, which is all that the "
+                         "routing of this family does",
+                         CHECKPOINT_FIELD_NAME(section, pass->chosen_count), blocks->chosen_count,
+                         MODEL_SPARSEMIXER_CHOSEN);
     return (blocks->chosen_count >= 1 && blocks->chosen_count <= blocks->expert_count
             && blocks->expert_count <= EXPERTS_MAX)
            || fault_set(reader->fault, FAULT_OPTION,
@@ -160,7 +168,10 @@ static bool build_experts(const struct block_reader *blocks, struct model_expert
     *experts = (struct model_experts){ .experts = list,
                                        .count = blocks->expert_count,
                                        .chosen = blocks->chosen_count,
-                                       .is_normalized = blocks->is_normalized };
+                                       .is_normalized = blocks->is_normalized,
+                                       .routing = reader->pass.jitter ? MODEL_ROUTING_SPARSEMIXER
+                                                                      : MODEL_ROUTING_SOFTMAX,
+                                       .jitter = blocks->jitter };
     return checkpoint_pass_linear(reader, &experts->router, reader->pass.router, experts->count,
                                   blocks->width, false, false)
            && build_expert_list(blocks, list) && build_shared_expert(blocks, experts);

@@ -102,15 +102,25 @@ struct model_feed_forward {
     struct attn_linear gate, up, down;
 };
 
-/* A mixture of experts: the softmax of the router's rows, its chosen largest, divided by their sum
- * if is_normalized; the feed-forwards of those, weighted. The shared one is added to these in every
+/* How a row of the router's becomes the weights of the chosen experts. Softmax: of the whole row;
+ * the weights are its largest, divided by their sum if is_normalized. SparseMixer (Liu et al. 2024,
+ * GRIN): two are chosen; the weight of the first is the softmax of the row without the numbers s
+ * for which (most - s) / max(|s|, most) exceeds 2 * jitter, most being the largest; that of the
+ * second is the same of the row without the first. */
+enum model_routing { MODEL_ROUTING_SOFTMAX, MODEL_ROUTING_SPARSEMIXER };
+enum { MODEL_SPARSEMIXER_CHOSEN = 2 };
+
+/* A mixture of experts: the feed-forwards of those that the router chooses for a row, weighted. The
+ * shared one is added to these in every
  * row, multiplied by the sigmoid of its gate. All experts but the shared one have the same width.
  */
 struct model_experts {
     struct attn_linear router;                /* weight NULL: no mixture */
     const struct model_feed_forward *experts; /* [count] */
     int64_t count, chosen;
+    enum model_routing routing;
     bool is_normalized;
+    double jitter;
     const struct model_feed_forward *shared; /* NULL: none */
     struct attn_linear shared_gate;          /* of one output; weight NULL: no gate */
 };

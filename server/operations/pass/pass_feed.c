@@ -120,6 +120,21 @@ static bool experts_plan(struct pass *pass, const struct pass_step *step, struct
 
 /* ---------------------------------------------------------------- choosing -- */
 
+/* The weight of an expert, the largest of a row that has all experts but without. Comparisons are
+ * in float, as the source has them. */
+static float sparsemixer_weight(const float *logits, const struct model_experts *experts,
+                                int64_t chosen, int64_t without)
+{
+    const float most = logits[chosen], threshold = (float)(2 * experts->jitter);
+    double sum = 0;
+    for (int64_t e = 0; e < experts->count; e++) {
+        const float factor = fmaxf(fabsf(logits[e]), most);
+        if (e != without && !((most - logits[e]) / factor > threshold))
+            sum += exp((double)logits[e] - (double)most);
+    }
+    return (float)(1 / sum);
+}
+
 /* The chosen experts of a row and their weights, in place of the row's largest logits. */
 static void choose_row_experts(const struct pass_expert_rows *of,
                                const struct model_experts *experts, int64_t row)
@@ -128,6 +143,11 @@ static void choose_row_experts(const struct pass_expert_rows *of,
     const struct attn_row_sums sums = attn_row_sums(logits, experts->count);
     double sum = 0;
     attn_top_k(logits, experts->count, experts->chosen, of->values, of->indices);
+    if (experts->routing == MODEL_ROUTING_SPARSEMIXER) {
+        of->values[0] = sparsemixer_weight(logits, experts, of->indices[0], -1);
+        of->values[1] = sparsemixer_weight(logits, experts, of->indices[1], of->indices[0]);
+        return;
+    }
     for (int64_t i = 0; i < experts->chosen; i++)
         sum += exp((double)of->values[i] - sums.max - sums.log_sum);
     for (int64_t i = 0; i < experts->chosen; i++) {
