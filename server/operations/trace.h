@@ -29,6 +29,9 @@ bool trace_keep_time(const char *text, int64_t *keep_ns);
 bool trace_read_byte_slices(struct field_reader *reader, const struct value *value,
                             const struct byte_slice **into, int64_t *count);
 
+/* sound_field.c: reads the field "sound" of a struct trace_item, samples or a WAV file of them. */
+bool sound_field_read(struct field_reader *reader, const struct value *value, void *into);
+
 /* contributions.c: the member "contributions"; nothing where none are asked for. */
 void contributions_say(struct writer *writer, const struct trace_item *item);
 

@@ -205,7 +205,7 @@ static const char *const POOLINGS[] = {
     }
 
 /* The first rows are the input, and the first of all is the model. */
-enum { INPUT_ROWS = 12 };
+enum { INPUT_ROWS = 13 };
 
 static const struct field ROWS[] = {
     { .name = "model", .kind = FIELD_STRING, .offset = AT(model_name) },
@@ -224,6 +224,7 @@ static const struct field ROWS[] = {
       .name_count = COUNT_OF(PROBES) },
     ARRAY_OF(pixels),
     ARRAY_OF(features),
+    { .name = "sound", .kind = FIELD_OWN, .flags = FIELD_TENSOR, .own = sound_field_read },
     ARRAY_OF(embeddings),
     INTEGERS_OF(layers, layer, 0),
     { .name = "kinds",

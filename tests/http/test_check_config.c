@@ -125,7 +125,7 @@ TEST(inputs)
           "\"max_source_positions\":6,\"max_target_positions\":9,\"encoder_layers\":1,"
           "\"decoder_layers\":1,\"encoder_attention_heads\":2,\"decoder_attention_heads\":2}",
           WHISPER_TENSORS,
-          "    trace: takes features of sound, tokens of the decoder, embeddings\n" },
+          "    trace: takes features, sound, tokens of the decoder, embeddings\n" },
         { "turned",
           "{\"model_type\":\"vit\",\"hidden_size\":16,\"num_attention_heads\":2,"
           "\"num_hidden_layers\":1,\"image_size\":7,\"patch_size\":3,\"num_channels\":2,"

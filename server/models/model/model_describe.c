@@ -166,6 +166,8 @@ int model_inputs(const struct model *model, const char *names[MODEL_INPUTS_MAX])
         if (!is_decoder && input == MODEL_INPUT_TOKENS && model->tokenizer)
             names[count++] = "text";
         names[count++] = is_decoder ? "decoder" : NAMES[input];
+        if (!is_decoder && input == MODEL_INPUT_FEATURES)
+            names[count++] = "sound";
     }
     return count;
 }

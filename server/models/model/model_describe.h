@@ -12,7 +12,7 @@ void model_describe_absent(const char *name, const char *source, const char *sta
                            const char *reason, struct text *text);
 
 /* Names what a trace of the model takes beside embeddings: "text", "tokens", "pixels", "features",
- * "decoder". Returns how many; 0: it has no trace. */
+ * "sound", "decoder". Returns how many; 0: it has no trace. */
 enum { MODEL_INPUTS_MAX = 4 };
 int model_inputs(const struct model *model, const char *names[MODEL_INPUTS_MAX]);
 

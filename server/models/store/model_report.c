@@ -78,7 +78,7 @@ static void print_trace(FILE *stream, const struct model *model)
     for (int i = 0; i < count; i++)
         fprintf(stream, "%s, ",
                 strcmp(names[i], "pixels") == 0     ? "pixels of a picture"
-                : strcmp(names[i], "features") == 0 ? "features of sound"
+                : strcmp(names[i], "features") == 0 ? "features"
                 : strcmp(names[i], "decoder") == 0  ? "tokens of the decoder"
                                                     : names[i]);
     print_text(stream, model->forward ? "embeddings" : model->forward_reason);

@@ -394,7 +394,7 @@ static bool takes_input(const struct model_forward *forward, enum model_input in
 /* Every given input has to be of use, and each model needs one. */
 static bool check_given(const struct trace_item *item, struct fault *fault)
 {
-    static const char *const NEEDS[] = { "text or tokens", "pixels", "features" };
+    static const char *const NEEDS[] = { "text or tokens", "pixels", "sound or features" };
     const struct model_forward *forward = item->model->forward;
     const struct given_input givens[] = {
         { "/text", item->text.data, MODEL_INPUT_TOKENS },

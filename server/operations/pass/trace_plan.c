@@ -55,6 +55,7 @@ static bool plan_item(struct trace_request *request, int64_t i, const struct inf
     const size_t number_bytes =
         request->number_bytes ? request->number_bytes : INFER_ANSWER_BYTES_PER_NUMBER;
     if (!resolve_model(item, &request->attention.items[i], limits, fault)
+        || !trace_take_sound(item, limits->kernels, request->arena, fault)
         || !trace_plan_inputs(request, item, fault) || !trace_plan_spans(request, item, fault)
         || !trace_plan_edits(request, item, fault)
         || !trace_plan_results(item, request->arena, fault))

@@ -30,6 +30,10 @@ bool trace_plan(struct trace_request *request, struct trace_groups *groups,
  * once. */
 bool trace_plan_inputs(struct trace_request *request, struct trace_item *item, struct fault *fault);
 
+/* Makes the features of sound, where it came, of the stream that takes features (trace_sound.c). */
+bool trace_take_sound(struct trace_item *item, const struct attn_kernels *kernels,
+                      struct arena *arena, struct fault *fault);
+
 /* The tokens of a probe, of ids below id_end (trace_probe.c). */
 bool trace_take_probe(const struct trace_item *item, int64_t id_end, struct arena *arena,
                       struct token_list *list, struct fault *fault);
