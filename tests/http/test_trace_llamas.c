@@ -361,21 +361,21 @@ TEST(starcoder2)
 
 /* ------------------------------------------------------------- a family not known -- */
 
-TEST(codegen)
+TEST(reformer)
 {
     published_open(LLAMA_CONFIG("llama", "1", ""), LLAMA_TENSORS, 1, "F32");
-    published_save(fixture_path("codegen"), LLAMA_CONFIG("codegen", "1", ""));
+    published_save(fixture_path("reformer"), LLAMA_CONFIG("reformer", "1", ""));
     published_close();
     fixture_serve("--models", directory);
-    cJSON *model = answer_get(&client, "/v1/models/codegen");
+    cJSON *model = answer_get(&client, "/v1/models/reformer");
     const char *reason = cJSON_GetObjectItem(model, "reason")->valuestring;
     answer_expect(model, "state", "\"UNAVAILABLE\"", 0);
     answer_expect(model, "trace", "false", 0);
-    assert_non_null(strstr(reason, "model_type 'codegen' is not known here"));
+    assert_non_null(strstr(reason, "model_type 'reformer' is not known here"));
     struct http_response response =
-        http_client_post(&client, "/v1/trace", "{\"model\":\"codegen\",\"tokens\":[1]}");
+        http_client_post(&client, "/v1/trace", "{\"model\":\"reformer\",\"tokens\":[1]}");
     assert_true(response.status >= 400);
-    assert_non_null(strstr(response.body, "model_type 'codegen' is not known here"));
+    assert_non_null(strstr(response.body, "model_type 'reformer' is not known here"));
     http_response_free(&response);
     cJSON_Delete(model);
     fixture_stop(NULL);

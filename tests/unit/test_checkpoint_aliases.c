@@ -39,6 +39,10 @@
 #define GPT2                                                                                       \
     "h.#.attn.c_attn.weight 8x24, h.#.attn.c_attn.bias 24, h.#.attn.c_proj.weight 8x8, "           \
     "h.#.attn.c_proj.bias 8"
+#define CODEGEN "h.#.attn.qkv_proj.weight 24x8, h.#.attn.out_proj.weight 8x8"
+#define FUSED_GPT                                                                                  \
+    "h.#.attn.c_attn.weight 24x8, h.#.attn.c_attn.bias 24, h.#.attn.c_proj.weight 8x8, "           \
+    "h.#.attn.c_proj.bias 8"
 #define FUSED                                                                                      \
     "h.#.self_attention.query_key_value.weight 24x8, h.#.self_attention.query_key_value.bias 24, " \
     "h.#.self_attention.dense.weight 8x8, h.#.self_attention.dense.bias 8"
@@ -115,6 +119,8 @@ static const struct alias {
     }
     GPT_ALIASES("gptj\",\"rotary_dim\":2", GPTJ),
     GPT_ALIASES("gpt2\"", GPT2),
+    GPT_ALIASES("codegen\",\"rotary_dim\":2", CODEGEN),
+    GPT_ALIASES("gpt_bigcode\",\"multi_query\":false", FUSED_GPT),
 #define NEO(fields) "{\"model_type\":\"gpt_neo\",\"hidden_size\":8," fields "}"
     { GPT_NEO, NEO("\"num_heads\":4,\"num_layers\":2"),
       NEO("\"num_heads\":2,\"num_attention_heads\":4,\"num_layers\":1,\"num_hidden_layers\":2") },

@@ -56,6 +56,53 @@ TEST(gpt2)
     published_close();
 }
 
+/* ------------------------------------------------------ GPTBigCode and CodeGen -- */
+
+/* gpt_bigcode/modeling_gpt_bigcode.py at 00574544580e, GPTBigCodeAttention. */
+TEST(gpt_bigcode)
+{
+    struct published_fused bigcode = {
+        .qkv = "h.#.attn.c_attn",
+        .output = "h.#.attn.c_proj",
+        .width = 12,
+        .groups = 1,
+        .queries = 12,
+        .keys = 4,
+        .attention = { .heads = 3, .kv_heads = 1, .scale = 0.5, .causal = true },
+    };
+    published_open(JSON({"model_type":"gpt_bigcode","n_embd":12,"n_head":3,"n_layer":2}),
+                        "h.#.attn.c_attn.weight 20x12, h.#.attn.c_attn.bias 20, "
+                        "h.#.attn.c_proj.weight 12x12, h.#.attn.c_proj.bias 12",
+                        2, "F16");
+    published_expect_fused(&bigcode, 1);
+    published_close();
+    bigcode.groups = 3;
+    bigcode.queries = 4;
+    bigcode.attention.kv_heads = 3;
+    bigcode.attention.scale = 1;
+    published_open("{\"model_type\":\"gpt_bigcode\",\"n_embd\":12,\"n_head\":3,\"n_layer\":2,"
+                   "\"multi_query\":false,\"scale_attn_weights\":false}",
+                   "h.#.attn.c_attn.weight 36x12, h.#.attn.c_attn.bias 36, "
+                   "h.#.attn.c_proj.weight 12x12, h.#.attn.c_proj.bias 12",
+                   2, "F32");
+    published_expect_fused(&bigcode, 0);
+    published_close();
+    published_refused("{\"model_type\":\"gpt_bigcode\",\"n_embd\":12,\"n_head\":3,\"n_layer\":2,"
+                      "\"add_cross_attention\":true}",
+                      "h.#.attn.c_attn.weight 36x12, h.#.attn.c_attn.bias 36, "
+                      "h.#.attn.c_proj.weight 12x12, h.#.attn.c_proj.bias 12",
+                      2, FAULT_OPTION, "add_cross_attention");
+}
+
+/* The whole pass is in tests/http/test_trace_code.c. */
+TEST(codegen_heads)
+{
+    published_refused(
+        JSON({"model_type":"codegen","n_embd":12,"n_head":6,"n_layer":2,"rotary_dim":2}),
+             "h.#.attn.qkv_proj.weight 36x12, h.#.attn.out_proj.weight 12x12", 2, FAULT_SHAPE,
+             "6 heads (n_head); expected a multiple of 4");
+}
+
 /* ----------------------------------------------------------- GPT-NeoX, Phi-3 -- */
 
 /* gpt_neox/modeling_gpt_neox.py at 006bd23dd0ce, GPTNeoXAttention: each head's query, key and value

@@ -152,7 +152,9 @@ static void set_fused(struct model_builder_part parts[MODEL_PROJECTION_COUNT],
 {
     const struct model_config *config = &layer->config;
     const enum checkpoint_fusion fusion = layer->run->stack->fusion;
-    const int64_t groups = fusion == CHECKPOINT_GROUPS ? config->kv_heads : 1;
+    const int64_t groups = fusion == CHECKPOINT_GROUPS     ? config->kv_heads
+                           : fusion == CHECKPOINT_QUARTERS ? 4
+                                                           : 1;
     const int64_t q_count = config->q_heads / groups * config->head_dim;
     const int64_t kv_count = config->kv_heads / groups * config->head_dim;
     const int64_t before = fusion == CHECKPOINT_KEYS ? 0 : q_count;
@@ -162,8 +164,12 @@ static void set_fused(struct model_builder_part parts[MODEL_PROJECTION_COUNT],
         parts[MODEL_Q].slice = (struct model_slice){ groups, size, 0, q_count, 0, 0 };
     }
     parts[MODEL_V] = parts[MODEL_K];
-    parts[MODEL_K].slice = (struct model_slice){ groups, size, before, kv_count, 0, 0 };
-    parts[MODEL_V].slice = (struct model_slice){ groups, size, before + kv_count, kv_count, 0, 0 };
+    const int64_t behind = before + kv_count;
+    const bool is_value_first = fusion == CHECKPOINT_QUARTERS;
+    parts[MODEL_K].slice =
+        (struct model_slice){ groups, size, is_value_first ? behind : before, kv_count, 0, 0 };
+    parts[MODEL_V].slice =
+        (struct model_slice){ groups, size, is_value_first ? before : behind, kv_count, 0, 0 };
 }
 
 struct part_names {

@@ -66,6 +66,20 @@ static bool check_gpt_neo(struct checkpoint_layer *layer, struct fault *fault)
                            type ? type : "nothing", layer->index);
 }
 
+/* GPTBigCode has one key/value head with multi_query, else as many as query heads. Which of the two
+ * steps the scale is part of changes no number. */
+static bool adjust_gpt_bigcode(struct checkpoint_layer *layer, struct fault *fault)
+{
+    const cJSON *section = layer->run->section;
+    bool is_scaled, is_multi_query;
+    if (!checkpoint_read_flag(section, "scale_attn_weights=true", &is_scaled, fault)
+        || !checkpoint_read_flag(section, "multi_query=true", &is_multi_query, fault))
+        return false;
+    layer->config.kv_heads = is_multi_query ? 1 : layer->config.q_heads;
+    layer->config.has_scale = !is_scaled;
+    return true;
+}
+
 /* Falcon's new architecture has as many key/value heads as config.json gives. The old one has one
  * with multi_query, else as many as query heads. The config of the 40B's first release does not
  * name its architecture: it is the new one where n_head_kv is set
@@ -415,6 +429,50 @@ const struct checkpoint_stack checkpoint_decoders[] = {
                 .output = "/lm_head",
                 .output_bias = "/lm_head.bias",
                 .tied = "tie_word_embeddings" } },
+    /* codegen/modeling_codegen.py: CodeGenAttention, CodeGenBlock, CodeGenMLP. */
+    { .model_type = "codegen",
+      SELF("transformer.|", "h.%.", "attn."),
+      .projections = FUSED("qkv_proj", "out_proj"),
+      .fusion = CHECKPOINT_QUARTERS,
+      .layers = "num_hidden_layers|n_layer=28",
+      .width = "hidden_size|n_embd=4096",
+      .q_heads = "num_attention_heads|n_head=16",
+      .causal = "=true",
+      .theta = "=10000",
+      .rotary_dim = "rotary_dim=64",
+      .interleaved = true,
+      .ignored = "n_inner|scale_attn_weights",
+      .pass = { .tokens = "wte",
+                NORMS_BEFORE("ln_1", "ln_1"),
+                .parallel = "=true",
+                PASS_NORMS("layer_norm_epsilon=0.00001"),
+                FEED("mlp.fc_in", "mlp.fc_out", "=true", "activation_function=gelu_new"),
+                .final_norm = "ln_f",
+                .output = "/lm_head",
+                .output_bias = "/lm_head.bias",
+                .tied = "tie_word_embeddings" } },
+    /* gpt_bigcode/modeling_gpt_bigcode.py: GPTBigCodeAttention, GPTBigCodeBlock, GPTBigCodeMLP. */
+    { .model_type = "gpt_bigcode",
+      SELF("transformer.|", "h.%.", "attn."),
+      .projections = FUSED("c_attn", "c_proj"),
+      .fusion = CHECKPOINT_GROUPS,
+      .biases = Q | O,
+      .layers = "num_hidden_layers|n_layer=12",
+      .width = "hidden_size|n_embd=768",
+      .q_heads = "num_attention_heads|n_head=12",
+      .causal = "=true",
+      .adjust = adjust_gpt_bigcode,
+      .refused = "add_cross_attention",
+      .reads = "multi_query|scale_attn_weights",
+      .ignored = "n_inner|attention_softmax_in_fp32|scale_attention_softmax_in_fp32|"
+                 "num_key_value_heads|inference_runner|validate_runner_input|max_batch_size",
+      .pass = { .tokens = "wte",
+                .positions = "wpe",
+                NORMS_BEFORE("ln_1", "ln_2"),
+                PASS_NORMS("layer_norm_epsilon=0.00001"),
+                FEED("mlp.c_fc", "mlp.c_proj", "=true", "activation_function=gelu_pytorch_tanh"),
+                .final_norm = "ln_f",
+                LM_HEAD("tie_word_embeddings=true") } },
     { .model_type = "opt",
       SELF("model.decoder.|decoder.", "layers.%.", "self_attn."),
       .projections = OUT_PROJ,

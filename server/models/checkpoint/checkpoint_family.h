@@ -46,6 +46,7 @@ enum checkpoint_fusion {
     CHECKPOINT_SEPARATE, /* a tensor for each projection */
     CHECKPOINT_ROWS,     /* one tensor of all queries, then all keys, then all values */
     CHECKPOINT_GROUPS,   /* one tensor; for each key/value head its queries, its key, its value */
+    CHECKPOINT_QUARTERS, /* one tensor; four times a quarter of all queries, values, keys */
     CHECKPOINT_KEYS      /* a tensor of queries; another one of all keys, then all values */
 };
 

@@ -179,6 +179,18 @@ static bool check_refused(const struct checkpoint_layer *layer, struct fault *fa
                         node->string);
 }
 
+static bool check_quarters(const struct checkpoint_layer *layer, struct fault *fault)
+{
+    const int64_t heads = layer->config.q_heads;
+    return layer->run->stack->fusion != CHECKPOINT_QUARTERS || heads % 4 == 0
+           || fault_set_at(fault, "/config", FAULT_SHAPE,
+                           "config.json gives %" PRId64
+                           " heads (%.*s); expected a multiple of 4, for the fused tensor has four "
+                           "parts of as many heads each",
+                           heads,
+                           CHECKPOINT_FIELD_NAME(layer->run->section, layer->run->stack->q_heads));
+}
+
 /* Checked here because a fused tensor is sliced into kv_heads groups before shapes are checked. */
 static bool check_groups(const struct checkpoint_layer *layer, struct fault *fault)
 {
@@ -497,5 +509,5 @@ bool checkpoint_layer_read(struct checkpoint_layer *layer, const struct checkpoi
            && read_alibi(layer, fault) && read_norms(layer, fault) && read_window(layer, fault)
            && read_scale(layer, fault) && read_biases(layer, fault)
            && (!stack->adjust || stack->adjust(layer, fault)) && check_groups(layer, fault)
-           && read_rope(layer, fault);
+           && check_quarters(layer, fault) && read_rope(layer, fault);
 }

@@ -182,7 +182,7 @@ static bool is_of_scope(const struct model_entry *norm, enum attn_norm_scope sco
 static bool is_of_layout(const struct checkpoint_stack *stack, const struct model_entry *queries)
 {
     const uint64_t rows = dimension(queries, 0), columns = dimension(queries, 1);
-    return (stack->fusion != CHECKPOINT_ROWS && stack->fusion != CHECKPOINT_GROUPS)
+    return (stack->fusion == CHECKPOINT_SEPARATE || stack->fusion == CHECKPOINT_KEYS)
            || (stack->in_out ? columns >= rows : rows >= columns);
 }
 
