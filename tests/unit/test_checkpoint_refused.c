@@ -112,7 +112,7 @@ static const struct refused REFUSED[] = {
       FAULT_OPTION, "names of 'qwen2': where" },
     { "{\"model_type\":\"new\"}", "own.part." Q, FAULT_OPTION,
       "no family known here has its names" },
-    { "{\"model_type\":\"gpt_bigcode\"}",
+    { "{\"model_type\":\"jais\"}",
       "transformer.h.#.attn.c_attn.weight 12x8, transformer.h.#.attn.c_proj.weight 8x8, "
       "transformer.h.#.attn.bias 1x1x4x4",
       FAULT_OPTION,
