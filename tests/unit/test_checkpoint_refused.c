@@ -116,7 +116,8 @@ static const struct refused REFUSED[] = {
       "transformer.h.#.attn.c_attn.weight 12x8, transformer.h.#.attn.c_proj.weight 8x8, "
       "transformer.h.#.attn.bias 1x1x4x4",
       FAULT_OPTION,
-      "no family known here has its names; write {\"attention\":\"scaled_dot_product\","
+      "names of 'gpt_bigcode': where it computes the same, that may be its model_type; write "
+      "{\"attention\":\"scaled_dot_product\","
       "\"layers\":N,\"q_heads\":N,\"tensors\":{\"layers.0.q_proj.weight\":\"...\"}} as "
       "config.json; "
       "attention in this file: transformer.h.0.attn.c_attn.weight, "

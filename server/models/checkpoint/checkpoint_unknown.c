@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LISTED_BYTES = 128, PARTS_BYTES = 192, NEAREST_BYTES = 96, FAMILY_BYTES = 32 };
+enum { LISTED_BYTES = 128, PARTS_BYTES = 192, NEAREST_BYTES = 160, FAMILY_BYTES = 32 };
 
 /* -------------------------------------------------------------------- names -- */
 
