@@ -5,62 +5,10 @@
  * transformers, src/transformers/models/, at the commit that stands with it. */
 #include "answer.h"
 #include "fixture.h"
-#include "forward_decoder.h"
 #include "forward_edits.h"
+#include "forward_encoder.h"
 #include "oip_client.h"
 #include "test.h"
-
-enum { HEADS = 4, WIDTH = 16, LAYERS = 3 };
-
-#define LINEAR(name, shape, size) name ".weight " shape ", " name ".bias " size ", "
-#define NORM(name)                name ".weight 16*4, " name ".bias 16, "
-
-/* The head has a layer of its own behind the last block. */
-static void check(const char *name, const char *config, const char *tensors,
-                  void (*pass)(struct forward *forward))
-{
-    const struct decoder_case encoder = { .name = name,
-                                          .config = config,
-                                          .tensors = tensors,
-                                          .layers = LAYERS,
-                                          .pass = pass,
-                                          .is_bidirectional = true,
-                                          .norms_follow = true };
-    decoder_case_check(&encoder);
-}
-
-static struct rows embed(const char *name)
-{
-    return forward_embed(published_tensor(name, 0), decoder_tokens(), decoder_length);
-}
-
-/* Query, key and value under three names. */
-static struct decoder_projections project(struct rows x, const char *q, const char *k,
-                                          const char *v, int layer)
-{
-    return (struct decoder_projections){ published_linear(x, q, layer),
-                                         published_linear(x, k, layer),
-                                         published_linear(x, v, layer) };
-}
-
-/* Query, key and value of one tensor. */
-static struct decoder_projections project_fused(struct rows x, const char *name, int layer)
-{
-    const struct rows qkv = published_linear(x, name, layer);
-    return (struct decoder_projections){ published_split(qkv, 1, 0, WIDTH),
-                                         published_split(qkv, 1, WIDTH, WIDTH),
-                                         published_split(qkv, 1, 2 * WIDTH, WIDTH) };
-}
-
-/* A head of a masked language model that is like RoBERTa's: norm(gelu(dense(x))) . table^T + bias.
- */
-static struct rows masked_head(struct rows x, const char *dense, const char *norm, double eps,
-                               const char *table, const char *bias)
-{
-    x = forward_activation(published_linear(x, dense, 0), "gelu");
-    x = forward_product(forward_layer_norm(x, norm, 0, eps), published_tensor(table, 0));
-    return forward_add_row(x, published_tensor(bias, 0));
-}
 
 /* ------------------------------------------------------------------- MPNet -- */
 
@@ -70,7 +18,7 @@ static struct rows masked_head(struct rows x, const char *dense, const char *nor
 static double mpnet_bias(int64_t head, int64_t query, int64_t key)
 {
     return published_tensor("mpnet.encoder.relative_attention_bias.weight", 0)
-        .data[published_t5_bucket(key - query, true, 32, 128) * HEADS + head];
+        .data[published_t5_bucket(key - query, true, 32, 128) * ENCODER_HEADS + head];
 }
 
 /* create_position_ids_from_input_ids(): padding, which is token 1, stays at position 1 and is not
@@ -89,14 +37,14 @@ static struct rows mpnet_positions(void)
 static void pass_mpnet(struct forward *forward)
 {
     const struct decoder_attention attention = {
-        .attention = { .heads = HEADS, .scale = 0.5, .bias = mpnet_bias },
+        .attention = { .heads = ENCODER_HEADS, .scale = 0.5, .bias = mpnet_bias },
     };
     struct rows x =
-        forward_add(embed("mpnet.embeddings.word_embeddings.weight"), mpnet_positions());
+        forward_add(encoder_embed("mpnet.embeddings.word_embeddings.weight"), mpnet_positions());
     x = forward_layer_norm(x, "mpnet.embeddings.LayerNorm", 0, 1e-5);
-    for (int layer = 0; layer < LAYERS; layer++) {
+    for (int layer = 0; layer < ENCODER_LAYERS; layer++) {
         x = forward_edits_enter("self", layer, layer, x);
-        const struct decoder_projections projections = project(
+        const struct decoder_projections projections = encoder_project(
             x, MPNET "attention.attn.q", MPNET "attention.attn.k", MPNET "attention.attn.v", layer);
         x = forward_add(x, decoder_attend(forward, &attention, x, x, projections,
                                           MPNET "attention.attn.o", layer));
@@ -106,22 +54,25 @@ static void pass_mpnet(struct forward *forward)
         x = forward_layer_norm(x, MPNET "output.LayerNorm", layer, 1e-5);
     }
     forward->final_hidden_states = x;
-    forward->logits = masked_head(x, "lm_head.dense", "lm_head.layer_norm", 1e-5,
-                                  "mpnet.embeddings.word_embeddings.weight", "lm_head.bias");
+    forward->logits =
+        encoder_masked_head(x, "lm_head.dense", "lm_head.layer_norm", 1e-5,
+                            "mpnet.embeddings.word_embeddings.weight", "lm_head.bias");
 }
 
 #define MPNET_TENSORS                                                                              \
     "mpnet.embeddings.word_embeddings.weight 40x16, "                                              \
     "mpnet.embeddings.position_embeddings.weight 64x16, "                                          \
-    "mpnet.encoder.relative_attention_bias.weight 32x4*3, " NORM("mpnet.embeddings.LayerNorm")     \
-        LINEAR(MPNET "attention.attn.q", "16x16", "16")                                            \
-            LINEAR(MPNET "attention.attn.k", "16x16", "16") LINEAR(MPNET "attention.attn.v",       \
-                                                                   "16x16", "16")                  \
-                LINEAR(MPNET "attention.attn.o", "16x16", "16") NORM(MPNET "attention.LayerNorm")  \
-                    LINEAR(MPNET "intermediate.dense", "24x16", "24")                              \
-                        LINEAR(MPNET "output.dense", "16x24", "16") NORM(MPNET "output.LayerNorm") \
-                            LINEAR("lm_head.dense", "16x16", "16")                                 \
-                                NORM("lm_head.layer_norm") "lm_head.bias 40"
+    "mpnet.encoder.relative_attention_bias.weight 32x4*3, " ENCODER_NORM(                          \
+        "mpnet.embeddings.LayerNorm") ENCODER_LINEAR(MPNET "attention.attn.q", "16x16", "16")      \
+        ENCODER_LINEAR(MPNET "attention.attn.k", "16x16", "16")                                    \
+            ENCODER_LINEAR(MPNET "attention.attn.v", "16x16", "16")                                \
+                ENCODER_LINEAR(MPNET "attention.attn.o", "16x16", "16")                            \
+                    ENCODER_NORM(MPNET "attention.LayerNorm")                                      \
+                        ENCODER_LINEAR(MPNET "intermediate.dense", "24x16", "24")                  \
+                            ENCODER_LINEAR(MPNET "output.dense", "16x24", "16")                    \
+                                ENCODER_NORM(MPNET "output.LayerNorm")                             \
+                                    ENCODER_LINEAR("lm_head.dense", "16x16", "16")                 \
+                                        ENCODER_NORM("lm_head.layer_norm") "lm_head.bias 40"
 #define MPNET_CONFIG                                                                               \
     "{\"model_type\":\"mpnet\",\"hidden_size\":16,\"num_attention_heads\":4,"                      \
     "\"num_hidden_layers\":3,\"intermediate_size\":24,\"vocab_size\":40,"                          \
@@ -130,21 +81,13 @@ static void pass_mpnet(struct forward *forward)
 
 TEST(mpnet)
 {
-    check("masked_mpnet", MPNET_CONFIG, MPNET_TENSORS, pass_mpnet);
+    encoder_check("masked_mpnet", MPNET_CONFIG, MPNET_TENSORS, 0, pass_mpnet);
 }
 
 /* More tokens than those that have a bucket of their own, padding among them. */
 TEST(mpnet_of_60_tokens)
 {
-    const struct decoder_case encoder = { .name = "masked_mpnet_60",
-                                          .config = MPNET_CONFIG,
-                                          .tensors = MPNET_TENSORS,
-                                          .layers = LAYERS,
-                                          .pass = pass_mpnet,
-                                          .length = 60,
-                                          .is_bidirectional = true,
-                                          .norms_follow = true };
-    decoder_case_check(&encoder);
+    encoder_check("masked_mpnet_60", MPNET_CONFIG, MPNET_TENSORS, 60, pass_mpnet);
 }
 
 /* -------------------------------------------------------------- ModernBERT -- */
@@ -161,15 +104,15 @@ static struct rows modern_block(struct forward *forward, struct rows x, int laye
 {
     const bool is_local = layer % modern_every != 0;
     const struct decoder_attention attention = {
-        .attention = { .heads = HEADS, .scale = 0.5, .reach = is_local ? 2 : 0 },
-        .rotary_dim = WIDTH / HEADS,
+        .attention = { .heads = ENCODER_HEADS, .scale = 0.5, .reach = is_local ? 2 : 0 },
+        .rotary_dim = ENCODER_WIDTH / ENCODER_HEADS,
         .theta = is_local ? modern_local_theta : modern_full_theta,
     };
     x = forward_edits_enter("self", layer, layer, x);
     const struct rows inputs =
         layer == 0 ? x : forward_layer_norm(x, MODERN "attn_norm", layer, 1e-5);
     x = forward_add(x, decoder_attend(forward, &attention, x, inputs,
-                                      project_fused(inputs, MODERN "attn.Wqkv", layer),
+                                      encoder_project_fused(inputs, MODERN "attn.Wqkv", layer),
                                       MODERN "attn.Wo", layer));
     const struct rows both = published_linear(forward_layer_norm(x, MODERN "mlp_norm", layer, 1e-5),
                                               MODERN "mlp.Wi", layer);
@@ -182,9 +125,9 @@ static struct rows modern_block(struct forward *forward, struct rows x, int laye
 
 static void pass_modern_without_head(struct forward *forward)
 {
-    struct rows x = forward_layer_norm(embed("model.embeddings.tok_embeddings.weight"),
+    struct rows x = forward_layer_norm(encoder_embed("model.embeddings.tok_embeddings.weight"),
                                        "model.embeddings.norm", 0, 1e-5);
-    for (int layer = 0; layer < LAYERS; layer++)
+    for (int layer = 0; layer < ENCODER_LAYERS; layer++)
         x = modern_block(forward, x, layer);
     forward->final_hidden_states = forward_layer_norm(x, "model.final_norm", 0, 1e-5);
 }
@@ -193,8 +136,9 @@ static void pass_modern_without_head(struct forward *forward)
 static void pass_modern(struct forward *forward)
 {
     pass_modern_without_head(forward);
-    forward->logits = masked_head(forward->final_hidden_states, "head.dense", "head.norm", 1e-5,
-                                  "model.embeddings.tok_embeddings.weight", "decoder.bias");
+    forward->logits =
+        encoder_masked_head(forward->final_hidden_states, "head.dense", "head.norm", 1e-5,
+                            "model.embeddings.tok_embeddings.weight", "decoder.bias");
 }
 
 #define MODERN_CONFIG(more)                                                                        \
@@ -202,8 +146,6 @@ static void pass_modern(struct forward *forward)
     "\"num_hidden_layers\":3,\"intermediate_size\":24,\"vocab_size\":40,\"local_attention\":"      \
     "5" more "}"
 /* Norms as in the file of ModernBERT-base, without biases; and all that may have one with it. */
-#define BARE_NORM(name)  name ".weight 16*4, "
-#define SMALL_NORM(name) name ".weight 16*2, " name ".bias 16, "
 #define MODERN_TENSORS(NORM_OF, more)                                                              \
     "model.embeddings.tok_embeddings.weight 40x16, " NORM_OF("model.embeddings.norm")              \
         NORM_OF("model.layers.1.attn_norm") NORM_OF("model.layers.2.attn_norm")                    \
@@ -220,8 +162,8 @@ TEST(modernbert)
     modern_full_theta = 160000;
     modern_local_theta = 10000;
     modern_every = 3;
-    check("masked_modernbert", MODERN_CONFIG(""), MODERN_TENSORS(BARE_NORM, "decoder.bias 40, "),
-          pass_modern);
+    encoder_check("masked_modernbert", MODERN_CONFIG(""),
+                  MODERN_TENSORS(ENCODER_BARE_NORM, "decoder.bias 40, "), 0, pass_modern);
 }
 
 /* Everything that has a default has another value. */
@@ -230,11 +172,11 @@ TEST(modernbert_with_biases)
     modern_full_theta = 500;
     modern_local_theta = 90;
     modern_every = 2;
-    check("masked_biased",
-          MODERN_CONFIG(",\"norm_bias\":true,\"mlp_bias\":true,\"attention_bias\":true,"
-                        "\"classifier_bias\":true,\"global_attn_every_n_layers\":2,"
-                        "\"global_rope_theta\":500,\"local_rope_theta\":90"),
-          MODERN_TENSORS(SMALL_NORM, MODERN_BIASES), pass_modern);
+    encoder_check("masked_biased",
+                  MODERN_CONFIG(",\"norm_bias\":true,\"mlp_bias\":true,\"attention_bias\":true,"
+                                "\"classifier_bias\":true,\"global_attn_every_n_layers\":2,"
+                                "\"global_rope_theta\":500,\"local_rope_theta\":90"),
+                  MODERN_TENSORS(ENCODER_SMALL_NORM, MODERN_BIASES), 0, pass_modern);
 }
 
 /* As transformers 5 writes it: layer_types, and theta by their types. */
@@ -243,12 +185,13 @@ TEST(modernbert_of_layer_types)
     modern_full_theta = 700;
     modern_local_theta = 80;
     modern_every = 2;
-    check("masked_typed",
-          MODERN_CONFIG(",\"layer_types\":[\"full_attention\",\"sliding_attention\","
-                        "\"full_attention\"],\"rope_parameters\":{\"full_attention\":{"
-                        "\"rope_type\":\"default\",\"rope_theta\":700},\"sliding_attention\":{"
-                        "\"rope_type\":\"default\",\"rope_theta\":80}}"),
-          MODERN_TENSORS(BARE_NORM, "decoder.bias 40, "), pass_modern);
+    encoder_check(
+        "masked_typed",
+        MODERN_CONFIG(",\"layer_types\":[\"full_attention\",\"sliding_attention\","
+                      "\"full_attention\"],\"rope_parameters\":{\"full_attention\":{"
+                      "\"rope_type\":\"default\",\"rope_theta\":700},\"sliding_attention\":{"
+                      "\"rope_type\":\"default\",\"rope_theta\":80}}"),
+        MODERN_TENSORS(ENCODER_BARE_NORM, "decoder.bias 40, "), 0, pass_modern);
 }
 
 /* ModernBertForSequenceClassification has the head's dense layer too, and no bias of a decoder: its
@@ -258,8 +201,9 @@ TEST(modernbert_of_classes)
     modern_full_theta = 160000;
     modern_local_theta = 10000;
     modern_every = 3;
-    check("classes", MODERN_CONFIG(""), MODERN_TENSORS(BARE_NORM, "classifier.weight 3x16, "),
-          pass_modern_without_head);
+    encoder_check("classes", MODERN_CONFIG(""),
+                  MODERN_TENSORS(ENCODER_BARE_NORM, "classifier.weight 3x16, "), 0,
+                  pass_modern_without_head);
 }
 
 /* --------------------------------------------------------------------- ESM -- */
@@ -272,7 +216,7 @@ enum { ESM_MASK = 26, ESM_VISIBLE = 10 };
  * of tokens that were not masked in training, over that part of the text. */
 static struct rows esm_tokens(int64_t visible)
 {
-    const struct rows x = embed("esm.embeddings.word_embeddings.weight");
+    const struct rows x = encoder_embed("esm.embeddings.word_embeddings.weight");
     const double mask_ratio_train = 0.15 * 0.8;
     double masked = 0;
     for (int64_t i = 0; i < decoder_length; i++)
@@ -289,15 +233,17 @@ static struct rows esm_tokens(int64_t visible)
 /* esm/modeling_esm.py at 0220b9db084f: EsmLayer and EsmEncoder. */
 static void esm_encoder(struct forward *forward, struct rows x, bool is_rotary)
 {
-    const struct decoder_attention attention = { .attention = { .heads = HEADS, .scale = 0.5 },
-                                                 .rotary_dim = is_rotary ? WIDTH / HEADS : 0,
-                                                 .theta = 10000 };
-    for (int layer = 0; layer < LAYERS; layer++) {
+    const struct decoder_attention attention = {
+        .attention = { .heads = ENCODER_HEADS, .scale = 0.5 },
+        .rotary_dim = is_rotary ? ENCODER_WIDTH / ENCODER_HEADS : 0,
+        .theta = 10000
+    };
+    for (int layer = 0; layer < ENCODER_LAYERS; layer++) {
         x = forward_edits_enter("self", layer, layer, x);
         const struct rows inputs = forward_layer_norm(x, ESM "attention.LayerNorm", layer, 1e-5);
         const struct decoder_projections projections =
-            project(inputs, ESM "attention.self.query", ESM "attention.self.key",
-                    ESM "attention.self.value", layer);
+            encoder_project(inputs, ESM "attention.self.query", ESM "attention.self.key",
+                            ESM "attention.self.value", layer);
         x = forward_add(x, decoder_attend(forward, &attention, x, inputs, projections,
                                           ESM "attention.output.dense", layer));
         x = forward_add(x, decoder_up_down(forward_layer_norm(x, ESM "LayerNorm", layer, 1e-5),
@@ -306,8 +252,8 @@ static void esm_encoder(struct forward *forward, struct rows x, bool is_rotary)
     }
     x = forward_layer_norm(x, "esm.encoder.emb_layer_norm_after", 0, 1e-5);
     forward->final_hidden_states = x;
-    forward->logits = masked_head(x, "lm_head.dense", "lm_head.layer_norm", 1e-5,
-                                  "esm.embeddings.word_embeddings.weight", "lm_head.bias");
+    forward->logits = encoder_masked_head(x, "lm_head.dense", "lm_head.layer_norm", 1e-5,
+                                          "esm.embeddings.word_embeddings.weight", "lm_head.bias");
 }
 
 static void pass_esm2(struct forward *forward)
@@ -320,21 +266,23 @@ static void pass_esm1b(struct forward *forward)
 {
     const struct rows positions = forward_slice(
         published_tensor("esm.embeddings.position_embeddings.weight", 0), 5, decoder_length);
-    const struct rows x = forward_add(embed("esm.embeddings.word_embeddings.weight"), positions);
+    const struct rows x =
+        forward_add(encoder_embed("esm.embeddings.word_embeddings.weight"), positions);
     esm_encoder(forward, forward_layer_norm(x, "esm.embeddings.layer_norm", 0, 1e-5), false);
 }
 
 #define ESM_TENSORS                                                                                \
-    "esm.embeddings.word_embeddings.weight 40x16, " LINEAR(                                        \
-        ESM "attention.self.query", "16x16", "16") LINEAR(ESM "attention.self.key", "16x16", "16") \
-        LINEAR(ESM "attention.self.value", "16x16", "16")                                          \
-            LINEAR(ESM "attention.output.dense", "16x16", "16")                                    \
-                LINEAR(ESM "intermediate.dense", "24x16", "24")                                    \
-                    LINEAR(ESM "output.dense", "16x24", "16")                                      \
-                        SMALL_NORM(ESM "attention.LayerNorm") SMALL_NORM(ESM "LayerNorm")          \
-                            SMALL_NORM("esm.encoder.emb_layer_norm_after")                         \
-                                LINEAR("lm_head.dense", "16x16", "16")                             \
-                                    SMALL_NORM("lm_head.layer_norm") "lm_head.bias 40"
+    "esm.embeddings.word_embeddings.weight 40x16, " ENCODER_LINEAR(ESM "attention.self.query",     \
+                                                                   "16x16", "16")                  \
+        ENCODER_LINEAR(ESM "attention.self.key", "16x16", "16")                                    \
+            ENCODER_LINEAR(ESM "attention.self.value", "16x16", "16")                              \
+                ENCODER_LINEAR(ESM "attention.output.dense", "16x16", "16")                        \
+                    ENCODER_LINEAR(ESM "intermediate.dense", "24x16", "24")                        \
+                        ENCODER_LINEAR(ESM "output.dense", "16x24", "16") ENCODER_SMALL_NORM(      \
+                            ESM "attention.LayerNorm") ENCODER_SMALL_NORM(ESM "LayerNorm")         \
+                            ENCODER_SMALL_NORM("esm.encoder.emb_layer_norm_after")                 \
+                                ENCODER_LINEAR("lm_head.dense", "16x16", "16")                     \
+                                    ENCODER_SMALL_NORM("lm_head.layer_norm") "lm_head.bias 40"
 #define ESM_CONFIG(more)                                                                           \
     "{\"model_type\":\"esm\",\"hidden_size\":16,\"num_attention_heads\":4,"                        \
     "\"num_hidden_layers\":3,\"intermediate_size\":24,\"vocab_size\":40,\"layer_norm_eps\":1e-5,"  \
@@ -343,25 +291,26 @@ static void pass_esm1b(struct forward *forward)
 
 TEST(esm2)
 {
-    check("masked_esm2", ESM2_CONFIG, ESM_TENSORS, pass_esm2);
+    encoder_check("masked_esm2", ESM2_CONFIG, ESM_TENSORS, 0, pass_esm2);
 }
 
 TEST(esm1b)
 {
-    check("masked_esm1b",
-          ESM_CONFIG(",\"position_embedding_type\":\"absolute\",\"emb_layer_norm_before\":true,"
-                     "\"pad_token_id\":4"),
-          ESM_TENSORS ", esm.embeddings.position_embeddings.weight 64x16, "
-                      "esm.embeddings.layer_norm.weight 16*4, esm.embeddings.layer_norm.bias 16",
-          pass_esm1b);
+    encoder_check(
+        "masked_esm1b",
+        ESM_CONFIG(",\"position_embedding_type\":\"absolute\",\"emb_layer_norm_before\":true,"
+                   "\"pad_token_id\":4"),
+        ESM_TENSORS ", esm.embeddings.position_embeddings.weight 64x16, "
+                    "esm.embeddings.layer_norm.weight 16*4, esm.embeddings.layer_norm.bias 16",
+        0, pass_esm1b);
 }
 
 /* src_lengths is the number of tokens that attention_mask shows. */
 TEST(esm2_of_fewer_visible_tokens)
 {
-    static const int64_t shape[] = { 1, 11, WIDTH };
+    static const int64_t shape[] = { 1, 11, ENCODER_WIDTH };
     struct oip_request request = { .parameters = NULL };
-    published_open(ESM2_CONFIG, ESM_TENSORS, LAYERS, "F32");
+    published_open(ESM2_CONFIG, ESM_TENSORS, ENCODER_LAYERS, "F32");
     published_save(fixture_path("esm"), ESM2_CONFIG);
     fixture_serve("--models", directory);
     oip_add_json(&request, "input_ids", "INT64", "[1,11]", "[0,7,28,39,32,18,15,26,11,10,26]");
@@ -379,7 +328,7 @@ TEST(esm2_of_fewer_visible_tokens)
 /* A text of nothing but masks has no scale in the source; here its rows are zeros. */
 TEST(esm2_of_masks)
 {
-    published_open(ESM2_CONFIG, ESM_TENSORS, LAYERS, "F32");
+    published_open(ESM2_CONFIG, ESM_TENSORS, ENCODER_LAYERS, "F32");
     published_save(fixture_path("esm"), ESM2_CONFIG);
     fixture_serve("--models", directory);
     cJSON *answer = answer_post(&client, "/v1/trace",

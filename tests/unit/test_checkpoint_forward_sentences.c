@@ -159,3 +159,70 @@ TEST(esm)
     assert_null(forward->head.output.weight);
     published_close();
 }
+
+/* ------------------------------------------- those whose source is on the Hub -- */
+
+/* Which half of a tensor is the gate, and biases, are compared in tests/http/test_trace_hub.c. */
+
+#define NOMIC "bert.encoder.layers.#."
+#define NOMIC_TENSORS                                                                              \
+    MATRIX(NOMIC "attn.Wqkv", "48x16")                                                             \
+    MATRIX(NOMIC "attn.out_proj", "16x16")                                                         \
+    NORM("bert.emb_ln")                                                                            \
+    NORM(NOMIC "norm1")                                                                            \
+    NORM(NOMIC "norm2")                                                                            \
+    MATRIX("bert.embeddings.word_embeddings", "30x16")
+#define NOMIC_FIELDS ",\"qkv_proj_bias\":false,\"mlp_fc1_bias\":false,\"rotary_emb_fraction\":1"
+
+TEST(nomic_bert)
+{
+    const struct model_forward *forward = forward_case_open(
+        CONFIG("nomic_bert", NOMIC_FIELDS ",\"mlp_fc2_bias\":false,\"type_vocab_size\":0,"
+                                          "\"activation_function\":\"swiglu\""),
+        NOMIC_TENSORS MATRIX(NOMIC "mlp.fc11", "24x16") MATRIX(NOMIC "mlp.fc12", "24x16")
+            MATRIX(NOMIC "mlp.fc2", "16x24") MATRIX("cls.predictions.transform.dense", "16x16")
+                NORM("cls.predictions.transform.layer_norm") "cls.seq_relationship.weight 2x16",
+        2);
+    const struct model_block *block = &forward->streams[0].blocks[1];
+    assert_null(forward->streams[0].embedding.types.rows);
+    assert_int_equal(forward->streams[0].length_max, 0);
+    forward_case_expect_norm(&block->self.after, NOMIC "norm1", 1, 1e-5, true);
+    forward_case_expect_linear(&block->dense.gate, NOMIC "mlp.fc12", 1, 24, 16);
+    assert_int_equal(block->dense.activation, ATTN_SILU);
+    assert_int_equal(forward->head.activation, ATTN_SILU);
+    assert_null(forward->head.output.bias);
+    assert_ptr_equal(forward->head.output.weight, forward->streams[0].embedding.tokens.rows);
+    published_close();
+    forward_case_refused(CONFIG("nomic_bert", NOMIC_FIELDS ",\"activation_function\":\"glu\""),
+                         NOMIC_TENSORS MATRIX(NOMIC "mlp.fc2", "16x24") "bert.x 1", 2,
+                         "activation_function is 'glu'");
+    forward_case_refused(CONFIG("nomic_bert", ",\"qkv_proj_bias\":false,\"mlp_fc2_bias\":false"),
+                         NOMIC_TENSORS MATRIX(NOMIC "mlp.fc2", "16x24") "bert.x 1", 2,
+                         "sets mlp_fc1_bias and not mlp_fc2_bias");
+}
+
+#define GTE "encoder.layer.#."
+
+TEST(gte)
+{
+    static const char TENSORS[] =
+        PUBLISHED_LINEARS(GTE "attention.", "q_proj", "k_proj", "v_proj", "o_proj",
+                          "16") ", " NORM(GTE "attn_ln") NORM(GTE "mlp_ln")
+            NORM("embeddings.LayerNorm") MATRIX("embeddings.word_embeddings", "30x16")
+                MATRIX("embeddings.token_type_embeddings", "1x16")
+                    MATRIX(GTE "mlp.up_gate_proj", "48x16")
+                        BIASED(GTE "mlp.down_proj", "16x24", "16") BIASED("classifier", "3x16", "3")
+                            BIASED("pooler.dense", "16x16", "16") "x 1";
+    const struct model_forward *forward = forward_case_open(CONFIG("new", ""), TENSORS, 2);
+    const struct model_feed_forward *dense = &forward->streams[0].blocks[1].dense;
+    assert_int_equal(forward->streams[0].embedding.types.count, 1);
+    forward_case_expect_norm(&forward->streams[0].blocks[1].feed_forward.after, GTE "mlp_ln", 1,
+                             1e-12, true);
+    assert_true((const float *)dense->gate.weight == (const float *)dense->up.weight + 24 * 16);
+    assert_null(dense->gate.bias);
+    assert_non_null(dense->down.bias);
+    assert_null(forward->head.output.weight);
+    published_close();
+    forward_case_refused(CONFIG("new", ",\"layer_norm_type\":\"rms_norm\""), TENSORS, 2,
+                         "layer_norm_type is 'rms_norm'");
+}

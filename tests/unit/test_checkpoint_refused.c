@@ -73,14 +73,14 @@ static const struct refused REFUSED[] = {
       "model_type 'bert' has other tensors; its tensors have the names of 'llama': where it "
       "computes "
       "the same, that may be its model_type; write" },
-    { "{\"model_type\":\"new\"}",
+    { "{\"model_type\":\"newer\"}",
       Q ", " KVO
         ", model.layers.#.self_attn.q_norm.weight 4, model.layers.#.self_attn.k_norm.weight 4",
       FAULT_OPTION,
       "it has norms of query and key, which a config of ours cannot say; its tensors have the "
       "names "
       "of 'qwen3', the nearest family; write" },
-    { "{\"model_type\":\"new\"}", Q ", " KVO ", model.layers.#.self_attn.sinks 2", FAULT_OPTION,
+    { "{\"model_type\":\"newer\"}", Q ", " KVO ", model.layers.#.self_attn.sinks 2", FAULT_OPTION,
       "it has sinks, which a config of ours cannot say; its tensors have the names of 'llama', the "
       "nearest family; write" },
     { "{\"model_type\":\"deepseek_v3\"}",
@@ -104,13 +104,13 @@ static const struct refused REFUSED[] = {
       FAULT_OPTION,
       "model_type 'audio-spectrogram-transformer' is not known here; its tensors have the names of "
       "'vit': where" },
-    { "{\"model_type\":\"new\"}", SEQ2SEQ, FAULT_OPTION, "names of 'bart': where" },
-    { "{\"model_type\":\"new\"}",
+    { "{\"model_type\":\"newer\"}", SEQ2SEQ, FAULT_OPTION, "names of 'bart': where" },
+    { "{\"model_type\":\"newer\"}",
       Q ", " KVO
         ", model.layers.#.self_attn.q_proj.bias 8, model.layers.#.self_attn.k_proj.bias 8, "
         "model.layers.#.self_attn.v_proj.bias 8",
       FAULT_OPTION, "names of 'qwen2': where" },
-    { "{\"model_type\":\"new\"}", "own.part." Q, FAULT_OPTION,
+    { "{\"model_type\":\"newer\"}", "own.part." Q, FAULT_OPTION,
       "no family known here has its names" },
     { "{\"model_type\":\"jais\"}",
       "transformer.h.#.attn.c_attn.weight 12x8, transformer.h.#.attn.c_proj.weight 8x8, "
@@ -123,7 +123,7 @@ static const struct refused REFUSED[] = {
       "attention in this file: transformer.h.0.attn.c_attn.weight, "
       "transformer.h.1.attn.c_attn.weight and 2 more" },
     /* Whole words of names count: this is no norm of keys, and that no query of attention. */
-    { "{\"model_type\":\"new\"}",
+    { "{\"model_type\":\"newer\"}",
       Q ", " KVO ", model.layers.#.block_norm.weight 8, query_positions.weight 8x8", FAULT_OPTION,
       "is not known here; its tensors have the names of 'llama': where it computes the same, that "
       "may be its model_type; write {\"attention\":\"scaled_dot_product\",\"layers\":N,"
@@ -131,13 +131,13 @@ static const struct refused REFUSED[] = {
       "in "
       "this file: model.layers.0.self_attn.q_proj.weight, model.layers.1.self_attn.q_proj.weight "
       "and 6 more" },
-    { "{\"model_type\":\"new\"}",
+    { "{\"model_type\":\"newer\"}",
       "blocks.#.norm_attn_norm.attn.Wqkv.weight 24x8, blocks.#.norm_attn_norm.norm_1.weight 8, "
       "blocks.#.feed_forward.key.weight 8x8",
       FAULT_OPTION,
       "attention in this file: blocks.0.norm_attn_norm.attn.Wqkv.weight, "
       "blocks.1.norm_attn_norm.attn.Wqkv.weight" },
-    { "{\"model_type\":\"new\"}",
+    { "{\"model_type\":\"newer\"}",
       "layers.#.temporal_block.k_proj.weight 8x8, layers.#.SelfAttention.o.weight 8x8",
       FAULT_OPTION,
       "attention in this file: layers.0.temporal_block.k_proj.weight, "

@@ -20,13 +20,24 @@ static bool has_field(const cJSON *root, const char *name)
     return cJSON_GetObjectItemCaseSensitive(root, name) != NULL;
 }
 
-/* The model_type; "meta" or "mistral_params" for params.json of their own releases, which has dim,
- * n_layers and n_heads. Mistral's also has hidden_dim, in place of Meta's multiple_of, and in later
- * releases the model_type "transformer", which names no family. */
+/* A BERT with ALiBi in place of positions is JinaBERT, whose config.json has the same model_type.
+ */
+static bool is_jina(const cJSON *root, const char *name)
+{
+    const char *positions =
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "position_embedding_type"));
+    return strcmp(name, "bert") == 0 && positions && strcmp(positions, "alibi") == 0;
+}
+
+/* The model_type; "jina_bert_v2" for JinaBERT; "meta" or "mistral_params" for params.json of their
+ * own releases, which has dim, n_layers and n_heads. Mistral's also has hidden_dim, in place of
+ * Meta's multiple_of, and in later releases the model_type "transformer", which names no family. */
 static const char *type_of(const cJSON *root)
 {
     const cJSON *type = cJSON_GetObjectItemCaseSensitive(root, "model_type");
     const char *name = cJSON_IsString(type) ? type->valuestring : "";
+    if (is_jina(root, name))
+        return "jina_bert_v2";
     if ((name[0] && strcmp(name, "transformer") != 0)
         || !(has_field(root, "dim") && has_field(root, "n_layers") && has_field(root, "n_heads")))
         return name;

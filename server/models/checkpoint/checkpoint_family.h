@@ -8,8 +8,9 @@
  * 1. Choose the table: checkpoint_mixtures.c for mixtures of experts, checkpoint_llamas.c for
  *    tensors that have the names of Llama or Meta, and checkpoint_llamas_newer.c for such families
  *    from 2024 on,
- *    checkpoint_encoders.c for encoders of text, checkpoint_seq2seq.c for encoders with decoders,
- *    checkpoint_images.c for pictures and sound, else checkpoint_decoders.c.
+ *    checkpoint_encoders.c for encoders of text, checkpoint_sentences.c for those whose source is
+ * on the Hub, checkpoint_seq2seq.c for encoders with decoders, checkpoint_images.c for pictures and
+ * sound, else checkpoint_decoders.c.
  * 2. Write a row for each kind of its layers, one after the other: self, or encoder, decoder and
  *    cross. Leave out what it does not have: a name of NULL is no such step. What no member can
  *    say is for has_window, number or adjust.
@@ -94,11 +95,14 @@ struct checkpoint_pass {
     bool norm_is_centred;
     bool norm_adds_one;     /* to the weight in the file */
     bool norm_is_bare;      /* norms have no tensors */
+    bool inside_adds_rows;  /* before the norm inside of attention: struct model_part */
     bool first_has_no_norm; /* there is none before the attention of the first block */
 
     const char *gate, *up, *down;
-    bool up_has_gate; /* the tensor of up holds the outputs of the gate, then those of up */
-    bool in_out;      /* matrices of the feed-forward are [in, out] */
+    bool up_has_gate;    /* the tensor of up holds the outputs of the gate, then those of up */
+    bool gate_is_last;   /* the other way round */
+    bool up_has_no_bias; /* nor has the gate, whatever biases says of down */
+    bool in_out;         /* matrices of the feed-forward are [in, out] */
 
     /* A mixture of experts in the blocks that has_experts says, NULL: in all. There gate, up and
      * down follow expert, "block_sparse_moe.experts.%.", in which % is the number of the expert;
@@ -171,6 +175,8 @@ struct checkpoint_stack {
     const char *block;      /* "encoder.layer.%."; % is the number of the layer, a second % the
                                number of the inner layer within it */
     const char *attention;  /* "attention.", after block */
+    const char *told_by;    /* a tensor after attention: a file without it has no such layers; with
+                               "!" before the name, a file with it; NULL: none */
     const char *projections[MODEL_PROJECTION_COUNT]; /* NULL: in the fused tensor before it */
     enum checkpoint_fusion fusion;
     bool in_out;          /* matrices are [in, out] */
@@ -246,12 +252,12 @@ struct checkpoint_stack {
 
 /* The tables. Each ends with a row whose model_type is NULL. */
 extern const struct checkpoint_stack checkpoint_llamas[], checkpoint_llamas_newer[],
-    checkpoint_mixtures[], checkpoint_decoders[], checkpoint_encoders[], checkpoint_images[],
+    checkpoint_mixtures[], checkpoint_decoders[], checkpoint_encoders[], checkpoint_sentences[], checkpoint_images[],
     checkpoint_seq2seq[];
 #define CHECKPOINT_TABLES                                                                          \
     {                                                                                              \
         checkpoint_llamas, checkpoint_llamas_newer, checkpoint_mixtures, checkpoint_decoders,      \
-            checkpoint_encoders, checkpoint_images, checkpoint_seq2seq                             \
+            checkpoint_encoders, checkpoint_sentences, checkpoint_images, checkpoint_seq2seq       \
     }
 
 #endif

@@ -83,15 +83,17 @@ static bool build_feed_forward(const struct block_reader *blocks, struct model_f
     const struct checkpoint_pass *pass = &reader->pass;
     const bool has_bias = reader->has_biases;
     dense->activation = blocks->activation;
+    const bool up_has_bias = has_bias && !pass->up_has_no_bias;
+    struct attn_linear *const first = pass->gate_is_last ? &dense->up : &dense->gate;
+    struct attn_linear *const second = pass->gate_is_last ? &dense->gate : &dense->up;
     if (pass->up_has_gate) {
-        if (!checkpoint_pass_gated(reader, &dense->gate, &dense->up, pass->up, blocks->width,
-                                   has_bias))
+        if (!checkpoint_pass_gated(reader, first, second, pass->up, blocks->width, up_has_bias))
             return false;
     } else if (!checkpoint_pass_linear(reader, &dense->up, pass->up, 0, blocks->width, pass->in_out,
-                                       has_bias)
+                                       up_has_bias)
                || (pass->gate
                    && !checkpoint_pass_linear(reader, &dense->gate, pass->gate, dense->up.out,
-                                              blocks->width, pass->in_out, has_bias))) {
+                                              blocks->width, pass->in_out, up_has_bias))) {
         return false;
     }
     return checkpoint_pass_linear(reader, &dense->down, pass->down, blocks->width, dense->up.out,
@@ -193,6 +195,7 @@ static bool build_block(const struct block_reader *blocks, struct model_block *b
         pass->router
         && (!pass->has_experts || pass->has_experts(blocks->reader->run, blocks->reader->block));
     block->is_parallel = blocks->is_parallel;
+    block->self.inside_adds_rows = pass->inside_adds_rows;
     return build_part(blocks, &block->self, &pass->attention, pass->attention_scales)
            && (block->cross_layer < 0
                || build_part(blocks, &block->cross, &pass->cross_attention, NULL))

@@ -47,13 +47,25 @@ bool checkpoint_name_has_layer(const struct checkpoint_run *run,
     return model_tensors_find(tensors, name) != NULL;
 }
 
+/* Whether the first layer is one of the row's, by the tensor that tells it from those of others. */
+static bool is_told(const struct checkpoint_run *run, const struct model_tensors *tensors)
+{
+    char name[CHECKPOINT_NAME_BYTES];
+    const char *told_by = run->stack->told_by;
+    if (!told_by)
+        return true;
+    const bool is_absent = told_by[0] == '!';
+    checkpoint_name_write(name, run, 0, told_by + is_absent, ".weight");
+    return (model_tensors_find(tensors, name) != NULL) != is_absent;
+}
+
 bool checkpoint_name_find_prefix(struct checkpoint_run *run, const struct model_tensors *tensors)
 {
     const char *prefixes = run->stack->prefixes;
     for (;;) {
         const size_t length = strcspn(prefixes, "|");
         snprintf(run->prefix, sizeof run->prefix, "%.*s", (int)length, prefixes);
-        if (checkpoint_name_has_layer(run, tensors, 0))
+        if (checkpoint_name_has_layer(run, tensors, 0) && is_told(run, tensors))
             return true;
         if (!prefixes[length])
             return false;

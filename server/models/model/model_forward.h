@@ -92,6 +92,7 @@ struct model_pixels {
 /* What surrounds attention or a feed-forward: see the top. */
 struct model_part {
     struct attn_norm before, inside, after;
+    bool inside_adds_rows;      /* inside(rows + f(...)): JinaBERT's qk-post-norm */
     double scale;               /* 0: 1 */
     const float *column_scales; /* [width], besides; NULL: none */
 };

@@ -35,6 +35,8 @@ static void add_run(const struct pass *pass, const struct pass_step *step, int t
     pass_copy_answered(pass, step->stream, step->layer, TRACE_ATTENTION_OUTPUT, pass->output, width,
                        first, count);
     pass_record_before(pass, step, first, count);
+    if (part->inside_adds_rows)
+        attn_rows_add(pass->limits.kernels, output, width, rows, width, 1.0f, NULL, count, width);
     if (part->inside.weight)
         attn_rows_norm(&part->inside, output, width, output, width, count, width);
     attn_rows_add(pass->limits.kernels, rows, width, output, width,
