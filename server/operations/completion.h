@@ -10,27 +10,19 @@
 
 #include "operations/pass/trace_job.h"
 #include "operations/pass/trace_plan.h"
+#include "operations/prompts.h"
 #include "operations/session/session_call.h"
 
 enum {
-    COMPLETION_PROMPTS_MAX = 1024,
     COMPLETION_STOPS_MAX = 16,
     COMPLETION_LOGPROBS_MAX = 100,
     COMPLETION_SLOTS_MAX = 64,
     COMPLETION_WAVE_ROWS = 1024, /* of prompts that go through the model together */
 };
 
-struct completion_prompt {
-    struct byte_slice text; /* data NULL: ids came */
-    const int64_t *ids;
-    int64_t id_count;
-};
-
 struct completion_asked {
     const char *model_name, *user;
-    struct completion_prompt *prompts;
-    int64_t prompt_count;
-    bool has_prompt, is_list; /* prompts are members of a list */
+    struct prompts prompts;
     bool has_max_tokens, has_logprobs, has_prompt_logprobs, has_top_p, has_seed;
     int64_t max_tokens, logprobs, prompt_logprobs;
     double temperature, top_p, seed;
@@ -82,7 +74,7 @@ struct completion {
     struct trace_request next; /* an item for each slot, */
     struct arena next_arena;   /* in here */
     struct trace_groups next_groups;
-    struct completion_choice *choices; /* [asked.prompt_count] */
+    struct completion_choice *choices; /* [asked.prompts.count] */
     int64_t candidates;                /* of each token generated that are kept */
 
     struct completion_slot *slots; /* [slot_count] */

@@ -12,114 +12,9 @@
 #define AT(member)      offsetof(struct completion_asked, member)
 #define COUNT_OF(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
-/* ------------------------------------------------------------------- prompts -- */
-
-static bool make_prompts(struct field_reader *reader, struct completion_asked *asked, int64_t count)
-{
-    if (count < 1 || count > COMPLETION_PROMPTS_MAX)
-        return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
-                            "there are %" PRId64 " prompts; expected 1 to %d", count,
-                            COMPLETION_PROMPTS_MAX);
-    asked->prompts = arena_calloc(reader->arena, (size_t)count, sizeof *asked->prompts);
-    asked->prompt_count = count;
-    asked->has_prompt = true;
-    return asked->prompts || fault_no_memory(reader->fault);
-}
-
-static bool wrong_prompt(struct field_reader *reader, const struct value *value)
-{
-    return field_wrong_type(reader, value,
-                            "a string, a list of strings, of ids, or of lists of ids");
-}
-
-static bool read_texts(struct field_reader *reader, const struct value *value,
-                       struct completion_asked *asked)
-{
-    const struct byte_slice *texts;
-    int64_t count;
-    if (!make_prompts(reader, asked, value->inner.count)
-        || !trace_read_byte_slices(reader, value, &texts, &count))
-        return false;
-    asked->is_list = true;
-    for (int64_t i = 0; i < count; i++)
-        asked->prompts[i].text = texts[i];
-    return true;
-}
-
-/* One prompt of ids, which lie behind one another as floats. */
-static bool read_ids(struct field_reader *reader, const float *values, int64_t count,
-                     const char *pointer, struct completion_prompt *prompt)
-{
-    int64_t *ids = arena_calloc(reader->arena, (size_t)count, sizeof *ids);
-    if (!ids)
-        return fault_no_memory(reader->fault);
-    for (int64_t i = 0; i < count; i++) {
-        char at[FAULT_POINTER_MAX];
-        snprintf(at, sizeof at, "%s/%" PRId64, pointer, i);
-        if (!(values[i] >= 0 && values[i] <= (1 << 24)) || values[i] != floorf(values[i]))
-            return fault_set_at(reader->fault, at, FAULT_OPTION,
-                                "a token of prompt is %.9g; expected the id of a token",
-                                (double)values[i]);
-        ids[i] = (int64_t)values[i];
-    }
-    *prompt = (struct completion_prompt){ .ids = ids, .id_count = count };
-    return true;
-}
-
-/* Whether all children are lists, *are_lists, or all are numbers. */
-static bool expect_one_kind(struct field_reader *reader, const int64_t *sizes, int64_t count,
-                            bool *are_lists)
-{
-    *are_lists = count > 0 && sizes[0] >= 0;
-    for (int64_t i = 1; i < count; i++)
-        if ((sizes[i] >= 0) != *are_lists)
-            return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
-                                "prompt has ids and lists of ids; expected one of both");
-    return true;
-}
-
-static bool read_lists(struct field_reader *reader, const struct value *value,
-                       struct completion_asked *asked)
-{
-    const struct json_numbers *numbers = value->numbers;
-    const bool is_empty = numbers->count == 0; /* [] or [[], []] */
-    const int64_t count = !is_empty           ? json_numbers_children(numbers, NULL)
-                          : numbers->rank > 1 ? numbers->shape[0]
-                                              : 0;
-    int64_t *sizes = arena_calloc(reader->arena, count > 0 ? (size_t)count : 1, sizeof *sizes);
-    char pointer[FAULT_POINTER_MAX];
-    bool are_lists;
-    if (numbers->has_bool || numbers->has_null || count < 0)
-        return wrong_prompt(reader, value);
-    if (!sizes)
-        return fault_no_memory(reader->fault);
-    if (!is_empty)
-        json_numbers_children(numbers, sizes);
-    if (!expect_one_kind(reader, sizes, count, &are_lists)
-        || !make_prompts(reader, asked, are_lists || count == 0 ? count : 1))
-        return false;
-    asked->is_list = are_lists;
-    if (!are_lists)
-        return read_ids(reader, numbers->values, count, "/prompt", &asked->prompts[0]);
-    const float *values = numbers->values;
-    for (int64_t i = 0; i < count; values += sizes[i++]) {
-        snprintf(pointer, sizeof pointer, "/prompt/%" PRId64, i);
-        if (!read_ids(reader, values, sizes[i], pointer, &asked->prompts[i]))
-            return false;
-    }
-    return true;
-}
-
 static bool read_prompt(struct field_reader *reader, const struct value *value, void *into)
 {
-    struct completion_asked *asked = into;
-    if (value->kind == VALUE_STRING)
-        return make_prompts(reader, asked, 1)
-               && field_read_bytes(reader, value, &asked->prompts[0].text);
-    if (value->kind == VALUE_LIST)
-        return read_texts(reader, value, asked);
-    return value->kind == VALUE_NUMBERS ? read_lists(reader, value, asked)
-                                        : wrong_prompt(reader, value);
+    return prompts_read(reader, value, &((struct completion_asked *)into)->prompts);
 }
 
 /* ------------------------------------------------------------- other fields -- */
@@ -282,7 +177,7 @@ bool completion_fields_read(struct call *call, struct completion_asked *asked, s
         return false;
     if (!asked->has_top_p)
         asked->top_p = 1;
-    return asked->has_prompt
+    return asked->prompts.count > 0
            || fault_set_at(fault, "/prompt", FAULT_FIELD,
                            "prompt is missing; expected a string, a list of strings, of ids, or of "
                            "lists of ids");

@@ -185,7 +185,7 @@ static bool begin_wave(struct completion *job, struct fault *fault)
     int64_t rows = 0;
     job->first += job->count;
     job->count = 0;
-    while (job->count < job->slot_count && job->first + job->count < job->asked.prompt_count) {
+    while (job->count < job->slot_count && job->first + job->count < job->asked.prompts.count) {
         struct completion_choice *choice = &job->choices[job->first + job->count];
         const int64_t length = choice->item->streams[0].length;
         if (job->count > 0 && rows + length > COMPLETION_WAVE_ROWS)

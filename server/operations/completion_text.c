@@ -131,7 +131,7 @@ static bool join_all(const struct saying *saying, const struct completion_choice
                      struct joint *joint)
 {
     const struct completion_asked *asked = &saying->job->asked;
-    const struct byte_slice text = asked->prompts[choice - saying->job->choices].text;
+    const struct byte_slice text = asked->prompts.list[choice - saying->job->choices].text;
     size_t at = 0;
     if (asked->echo && text.data)
         join(joint, text.data, text.size, false);
@@ -224,7 +224,8 @@ static int64_t count_points(struct byte_slice text, int64_t size)
 static int64_t *find_offsets(const struct saying *saying, const struct completion_choice *choice,
                              struct arena *arena, struct counter *counter)
 {
-    const struct byte_slice text = saying->job->asked.prompts[choice - saying->job->choices].text;
+    const struct byte_slice text =
+        saying->job->asked.prompts.list[choice - saying->job->choices].text;
     const struct token_list *tokens = &choice->item->streams[0].tokens;
     int64_t *offsets = arena_calloc(arena, (size_t)tokens->count + 1, sizeof *offsets);
     int32_t before = -1;
@@ -493,7 +494,7 @@ bool completion_write(struct call *call, struct fault *fault)
     text_string(&call->text, job->model->name);
     text_raw(&call->text, ",\"choices\":[");
     bool good = true;
-    for (int64_t i = 0; good && i < job->asked.prompt_count; i++) {
+    for (int64_t i = 0; good && i < job->asked.prompts.count; i++) {
         good = say_choice(&saying, i);
         prompt_tokens += job->choices[i].item->streams[0].tokens.count;
         completion_tokens += job->choices[i].count;

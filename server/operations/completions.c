@@ -37,7 +37,7 @@ static bool read_body(struct call *call, struct fault *fault)
 /* The pointer of prompt i. */
 static void point_to_prompt(const struct completion *job, int64_t i, char *pointer)
 {
-    if (job->asked.is_list)
+    if (job->asked.prompts.is_list)
         snprintf(pointer, FAULT_POINTER_MAX, "/prompt/%" PRId64, i);
     else
         snprintf(pointer, FAULT_POINTER_MAX, "/prompt");
@@ -75,8 +75,8 @@ static bool check_ids(const struct completion *job, struct fault *fault)
 {
     const int64_t end = job->model->forward->streams[0].embedding.tokens.count;
     const int64_t head_end = trace_vocabulary(job->model->forward);
-    for (int64_t i = 0; i < job->asked.prompt_count; i++) {
-        const struct completion_prompt *prompt = &job->asked.prompts[i];
+    for (int64_t i = 0; i < job->asked.prompts.count; i++) {
+        const struct prompt *prompt = &job->asked.prompts.list[i];
         for (int64_t k = 0; k < prompt->id_count; k++) {
             char pointer[FAULT_POINTER_MAX], at[FAULT_POINTER_MAX + 24];
             if (prompt->ids[k] < end && prompt->ids[k] < head_end)
@@ -107,11 +107,11 @@ static bool plan_prompts(struct completion *job, struct fault *fault)
     struct trace_request *request = &job->request;
     const bool has_logprobs = asked->has_prompt_logprobs || (asked->echo && asked->has_logprobs);
     request->items =
-        arena_calloc(request->arena, (size_t)asked->prompt_count, sizeof *request->items);
+        arena_calloc(request->arena, (size_t)asked->prompts.count, sizeof *request->items);
     if (!request->items)
         return fault_no_memory(fault);
-    for (int64_t i = 0; i < asked->prompt_count; i++) {
-        const struct completion_prompt *prompt = &asked->prompts[i];
+    for (int64_t i = 0; i < asked->prompts.count; i++) {
+        const struct prompt *prompt = &asked->prompts.list[i];
         struct trace_item *item = &request->items[i];
         *item = (struct trace_item){ .model = model_retain(job->model),
                                      .model_name = job->model->name,
@@ -164,10 +164,10 @@ static bool make_choices(struct completion *job, struct fault *fault)
 {
     const struct completion_asked *asked = &job->asked;
     struct completion_choice *choices =
-        arena_calloc(&job->call->arena, (size_t)asked->prompt_count, sizeof *choices);
+        arena_calloc(&job->call->arena, (size_t)asked->prompts.count, sizeof *choices);
     if (!choices)
         return fault_no_memory(fault);
-    for (int64_t i = 0; i < asked->prompt_count; i++) {
+    for (int64_t i = 0; i < asked->prompts.count; i++) {
         choices[i].item = &job->request.items[i];
         choices[i].seed = asked->has_seed ? (uint64_t)(int64_t)asked->seed : unique_id_next();
         text_init(&choices[i].text, SIZE_MAX);
@@ -210,7 +210,7 @@ static bool make_slots(struct completion *job, struct fault *fault)
     struct arena *arena = &job->call->arena;
     const int64_t vocabulary = trace_vocabulary(job->model->forward);
     const int64_t fitting = largest(1, LOGIT_NUMBERS_MAX / vocabulary);
-    int64_t count = job->asked.prompt_count;
+    int64_t count = job->asked.prompts.count;
     count = count < COMPLETION_SLOTS_MAX ? count : COMPLETION_SLOTS_MAX;
     count = count < fitting ? count : fitting;
     job->slots = arena_calloc(arena, (size_t)count, sizeof *job->slots);
@@ -263,12 +263,13 @@ static bool price(struct completion *job, struct fault *fault)
     struct call *call = job->call;
     struct attn_work work = job->groups.work;
     double answer_bytes = 0, tokens = 0;
-    for (int64_t i = 0; i < job->asked.prompt_count; i++) {
+    for (int64_t i = 0; i < job->asked.prompts.count; i++) {
         const struct completion_choice *choice = &job->choices[i];
         const double room = (double)choice->room;
         tokens += room;
-        answer_bytes += (double)(choice->item->answer_bytes + 2 * job->asked.prompts[i].text.size)
-                        + room * (double)((1 + job->candidates) * TOKEN_BYTES);
+        answer_bytes +=
+            (double)(choice->item->answer_bytes + 2 * job->asked.prompts.list[i].text.size)
+            + room * (double)((1 + job->candidates) * TOKEN_BYTES);
         if (choice->room > 1)
             add_work(job, room - 1, (double)choice->item->streams[0].length + room / 2, &work);
     }
@@ -279,7 +280,7 @@ static bool price(struct completion *job, struct fault *fault)
                             answer_bytes, call->limits.answer_bytes_max);
     const int64_t steps =
         job->groups.planned + job->next_groups.steps * (int64_t)(tokens / (double)job->slot_count);
-    call->item_count = job->asked.prompt_count;
+    call->item_count = job->asked.prompts.count;
     call->answer_bytes = (size_t)answer_bytes;
     infer_cost_plan_work(&call->cost, &work, call->item_count + steps, call->answer_bytes, 0,
                          call->answer_coding);
@@ -349,7 +350,7 @@ static void drop(struct call *call)
 {
     struct completion *job = completion_of(call);
     completion_stop(job);
-    for (int64_t i = 0; job->choices && i < job->asked.prompt_count; i++)
+    for (int64_t i = 0; job->choices && i < job->asked.prompts.count; i++)
         text_free(&job->choices[i].text);
     job->choices = NULL;
     job->slot_count = 0;

@@ -291,7 +291,7 @@ TEST(refused)
     fixture_serve("--models", directory);
     expect_refused("bare", "," TOKENS, "/outputs",
                    "there is no modules.json beside it, and no pooler in its file; say it with");
-    expect_refused("bare", ",\"tokens\":[],\"pooling\":\"mean\"", "/outputs", "there are no rows");
+    expect_refused("bare", ",\"tokens\":[],\"pooling\":\"mean\"", "/tokens", "there are no rows");
     expect_refused("bare", "," TOKENS ",\"pooling\":\"mean\",\"dimensions\":13", "/dimensions",
                    "dimensions is 13; an embedding of model 'bare' has 12 numbers");
     expect_refused("bare", "," TOKENS ",\"pooling\":\"mean\",\"dimensions\":0", "/dimensions", "0");

@@ -76,6 +76,13 @@ static const struct openapi_call calls[] = {
       "{\"model\":\"words\",\"prompt\":\"the cat\",\"logprobs\":2,\"prompt_logprobs\":1,"
       "\"echo\":true,\"max_tokens\":3}",
       NULL },
+    { "POST", "/v1/embeddings", NULL, 200,
+      "{\"model\":\"words\",\"input\":[[3,4]],\"pooling\":\"max\",\"encoding_format\":\"base64\"}",
+      NULL },
+    { "POST", "/v1/embeddings", NULL, 400, "{\"model\":\"words\",\"input\":\"the\"}", NULL },
+    { "POST", "/v1/embeddings", NULL, 404, "{\"model\":\"nobody\",\"input\":\"\"}", NULL },
+    { "POST", "/embed", NULL, 400, "{\"model\":\"words\",\"inputs\":[]}", NULL },
+    { "POST", "/embed", NULL, 404, "{\"model\":\"nobody\",\"inputs\":\"\"}", NULL },
     { "POST", "/v1/completions", NULL, 400, "{\"model\":\"demo\",\"prompt\":\"the\"}", NULL },
     { "POST", "/v1/completions", NULL, 404, "{\"model\":\"nobody\",\"prompt\":\"\"}", NULL },
     { "POST", "/v1/trace", NULL, 200,

@@ -5,18 +5,12 @@
 #include <string.h>
 
 static const struct pass_step_functions *const STEPS[PASS_STEP_KINDS] = {
-    [PASS_EMBED] = &pass_embed,
-    [PASS_NORM] = &pass_norm,
-    [PASS_ATTEND] = &pass_attend,
-    [PASS_FEED] = &pass_feed,
-    [PASS_ADD] = &pass_add,
-    [PASS_EDIT] = &pass_edit,
-    [PASS_LENS] = &pass_lens,
-    [PASS_NARROW] = &pass_narrow,
-    [PASS_FINAL] = &pass_final,
-    [PASS_READOUT] = &pass_readout,
-    [PASS_HEAD] = &pass_head,
-    [PASS_CONTRIBUTE] = &pass_contribute,
+    [PASS_EMBED] = &pass_embed,   [PASS_NORM] = &pass_norm,
+    [PASS_ATTEND] = &pass_attend, [PASS_FEED] = &pass_feed,
+    [PASS_ADD] = &pass_add,       [PASS_EDIT] = &pass_edit,
+    [PASS_LENS] = &pass_lens,     [PASS_NARROW] = &pass_narrow,
+    [PASS_FINAL] = &pass_final,   [PASS_READOUT] = &pass_readout,
+    [PASS_HEAD] = &pass_head,     [PASS_CONTRIBUTE] = &pass_contribute,
 };
 
 /* ------------------------------------------------------------------- steps -- */

@@ -234,6 +234,8 @@ struct trace_item {
     bool normalize;
     int64_t dimensions;       /* of embedding: the first of them; 0: all */
     int64_t prompt_rows;      /* first rows that no embedding is of; no name of v1 */
+    int64_t tokens_max;       /* tokens that text, pair or tokens are cut to; 0: they are not. No */
+    bool cuts_first;          /* name of v1; the first ones go, not the last */
     int64_t keep_ns;          /* keep the trace for so long; 0: no */
     bool states;              /* and what rows are at every place, for edits of other traces */
     struct trace_edit *edits; /* planning makes them the item's own */
@@ -304,6 +306,7 @@ struct access_key;
 struct trace_request {
     struct kept_store *kept;      /* where edits find kept traces, */
     const struct access_key *key; /* as this key may */
+    void *asked;                  /* what else the operation was asked, its own */
     struct arena *arena;          /* owns all that the items point at, except the models */
     struct trace_item *items;
     int64_t item_count;

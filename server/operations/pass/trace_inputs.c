@@ -178,7 +178,7 @@ static bool take_tokens(struct trace_request *request, struct trace_item *item, 
         *list = item->streams[stream].encoded;
     }
     limit_types(embedding, list);
-    return take_types(item, embedding, list, fault)
+    return trace_cut(item, list, request->arena, fault) && take_types(item, embedding, list, fault)
            && check_ids(item, embedding, list,
                         item->input_name   ? item->input_name
                         : item->has_tokens ? "tokens"

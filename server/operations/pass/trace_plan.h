@@ -34,6 +34,10 @@ bool trace_plan_inputs(struct trace_request *request, struct trace_item *item, s
 bool trace_take_sound(struct trace_item *item, const struct attn_kernels *kernels,
                       struct arena *arena, struct fault *fault);
 
+/* Cuts the item's tokens to its tokens_max (trace_cut.c). */
+bool trace_cut(const struct trace_item *item, struct token_list *list, struct arena *arena,
+               struct fault *fault);
+
 /* The tokens of a probe, of ids below id_end (trace_probe.c). */
 bool trace_take_probe(const struct trace_item *item, int64_t id_end, struct arena *arena,
                       struct token_list *list, struct fault *fault);

@@ -57,7 +57,7 @@ static bool check_rows(const struct trace_item *item, const struct trace_vector 
                             "an embedding is of all rows of a text, and a session computes those "
                             "of new tokens alone; ask for a trace");
     return vector->row_count > 0
-           || fault_set_at(fault, "/outputs", FAULT_OPTION,
+           || fault_set_at(fault, item->has_tokens ? "/tokens" : "/text", FAULT_OPTION,
                            "there are no rows, of which an embedding could be made");
 }
 
