@@ -492,6 +492,7 @@ static void say_results(struct writer *writer, const struct trace_item *item)
         say_layer(writer, item, &item->answered[i]);
     writer->kind->end(writer);
     say_tensor(writer, "span_scores", &item->span_scores);
+    say_tensor(writer, "contacts", &item->contacts);
     for (int i = 0; item->has_final_rows && i < stream_count; i++)
         say_tensor(writer, final_name(item, i), &item->streams[i].rows);
     say_vectors(writer, item);

@@ -305,6 +305,120 @@ TEST(esm1b)
         0, pass_esm1b);
 }
 
+/* ---------------------------------------------------------------- contacts -- */
+
+#define ESM_CONTACTS                                                                               \
+    ", esm.contact_head.regression.weight 1x12*3, esm.contact_head.regression.bias 1"
+
+enum { CONTACT_TOKENS = 9, CONTACT_INNER = CONTACT_TOKENS - 2, ESM_END = 2 };
+
+/* One among them is the token that ends a protein. */
+static const int CONTACT_IDS[CONTACT_TOKENS] = { 0, 5, 7, 2, 9, 26, 12, 5, 2 };
+#define CONTACT_FIELDS "\"tokens\":[0,5,7,2,9,26,12,5,2]"
+
+/* The map of a head without what eos_mask hides, the first row and the last. */
+static void crop_map(const double *weights, double map[CONTACT_INNER][CONTACT_INNER])
+{
+    for (int i = 0; i < CONTACT_INNER; i++)
+        for (int j = 0; j < CONTACT_INNER; j++)
+            map[i][j] = CONTACT_IDS[i + 1] == ESM_END || CONTACT_IDS[j + 1] == ESM_END
+                            ? 0
+                            : weights[(i + 1) * CONTACT_TOKENS + j + 1];
+}
+
+/* symmetrize() and average_product_correct(), times the weight of the head. */
+static void add_corrected(double map[CONTACT_INNER][CONTACT_INNER], double weight,
+                          double logits[CONTACT_INNER][CONTACT_INNER])
+{
+    double sums[CONTACT_INNER] = { 0 }, sum = 0;
+    for (int i = 0; i < CONTACT_INNER; i++)
+        for (int j = 0; j < CONTACT_INNER; j++)
+            sums[i] += map[i][j] + map[j][i];
+    for (int i = 0; i < CONTACT_INNER; i++)
+        sum += sums[i];
+    for (int i = 0; i < CONTACT_INNER; i++)
+        for (int j = 0; j < CONTACT_INNER; j++)
+            logits[i][j] += weight * (map[i][j] + map[j][i] - sums[i] * sums[j] / sum);
+}
+
+/* EsmContactPredictionHead.forward() of the maps that the daemon answered, [layers][heads]. */
+static void expect_contacts(const cJSON *answer)
+{
+    static const int64_t shape[] = { ENCODER_HEADS, CONTACT_TOKENS, CONTACT_TOKENS };
+    static const int64_t inner[] = { CONTACT_INNER, CONTACT_INNER };
+    const struct rows weights = published_tensor("esm.contact_head.regression.weight", 0);
+    double logits[CONTACT_INNER][CONTACT_INNER] = { { 0 } };
+    for (int layer = 0; layer < ENCODER_LAYERS; layer++) {
+        double map[CONTACT_INNER][CONTACT_INNER];
+        double *maps = answer_numbers(
+            cJSON_GetArrayItem(cJSON_GetObjectItem(answer, "layers"), layer), "weights", 3, shape);
+        for (int h = 0; h < ENCODER_HEADS; h++) {
+            crop_map(maps + h * CONTACT_TOKENS * CONTACT_TOKENS, map);
+            add_corrected(map, weights.data[layer * ENCODER_HEADS + h], logits);
+        }
+        free(maps);
+    }
+    double *contacts = answer_numbers(answer, "contacts", 2, inner);
+    const double bias = published_tensor("esm.contact_head.regression.bias", 0).data[0];
+    double least = 1, most = 0;
+    for (int i = 0; i < CONTACT_INNER * CONTACT_INNER; i++) {
+        const double logit = logits[i / CONTACT_INNER][i % CONTACT_INNER] + bias;
+        assert_true(fabs(contacts[i] - 1 / (1 + exp(-logit))) < 1e-6);
+        least = fmin(least, contacts[i]);
+        most = fmax(most, contacts[i]);
+    }
+    assert_true(most - least > 0.05);
+    free(contacts);
+}
+
+/* The maps are those of test esm2; contacts alone answer the same, and those of an edited pass are
+ * of its maps. */
+TEST(esm2_contacts)
+{
+    published_open(ESM2_CONFIG, ESM_TENSORS ESM_CONTACTS, ENCODER_LAYERS, "F32");
+    published_save(fixture_path("contacts"), ESM2_CONFIG);
+    fixture_serve("--models", directory);
+    cJSON *answer = answer_post(&client, "/v1/trace",
+                                "{\"model\":\"contacts\"," CONTACT_FIELDS
+                                ",\"outputs\":[\"weights\",\"contacts\"]}");
+    expect_contacts(answer);
+    cJSON *alone =
+        answer_post(&client, "/v1/trace/batch",
+                    "{\"model\":\"contacts\",\"outputs\":[\"contacts\"],\"layers\":[],"
+                    "\"requests\":[{\"tokens\":[0,5,2]},{" CONTACT_FIELDS "},{\"tokens\":[0,2]}]}");
+    const cJSON *results = cJSON_GetObjectItem(alone, "results");
+    answer_expect_equal(answer, cJSON_GetArrayItem(results, 1), "contacts");
+    assert_int_equal(
+        cJSON_GetArraySize(cJSON_GetObjectItem(cJSON_GetArrayItem(results, 0), "contacts")), 1);
+    answer_expect(cJSON_GetArrayItem(results, 2), "contacts", "[]", 0);
+    cJSON_Delete(alone);
+    cJSON_Delete(answer);
+    answer = answer_post(&client, "/v1/trace",
+                         "{\"model\":\"contacts\"," CONTACT_FIELDS
+                         ",\"outputs\":[\"weights\",\"contacts\"],\"edits\":[{\"hide\":[[2,3]],"
+                         "\"layers\":[1]}]}");
+    expect_contacts(answer);
+    cJSON_Delete(answer);
+    answer_refused(&client, "/v1/trace",
+                   "{\"model\":\"contacts\",\"embeddings\":[[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]],"
+                   "\"outputs\":[\"contacts\"]}",
+                   400, "option", "/outputs");
+    fixture_stop(NULL);
+    published_close();
+}
+
+TEST(esm2_without_contacts)
+{
+    published_open(ESM2_CONFIG, ESM_TENSORS, ENCODER_LAYERS, "F32");
+    published_save(fixture_path("bare"), ESM2_CONFIG);
+    fixture_serve("--models", directory);
+    answer_refused(&client, "/v1/trace",
+                   "{\"model\":\"bare\",\"tokens\":[0,5,2],\"outputs\":[\"contacts\"]}", 400,
+                   "option", "/outputs");
+    fixture_stop(NULL);
+    published_close();
+}
+
 /* src_lengths is the number of tokens that attention_mask shows. */
 TEST(esm2_of_fewer_visible_tokens)
 {

@@ -284,6 +284,8 @@ const struct checkpoint_stack checkpoint_encoders[] = {
                 PASS_NORMS("layer_norm_eps=0.000000000001"),
                 FEED("intermediate.dense", "output.dense", "=true", "=gelu"),
                 .final_norm = "encoder.emb_layer_norm_after",
+                .contacts = "contact_head.regression",
+                .contacts_end = 2,
                 .transform = "/lm_head.dense",
                 .head_activation = "=gelu",
                 .head_norm = "/lm_head.layer_norm",

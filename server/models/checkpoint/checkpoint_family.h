@@ -118,6 +118,8 @@ struct checkpoint_pass {
     const char *stacked_up, *stacked_down;
 
     const char *final_norm;
+    const char *contacts; /* a regression over maps (struct model_contacts); NULL: none */
+    int64_t contacts_end; /* its end_id */
 
     /* The head, in the row of the last stream. Names of its tensors often begin with "/". */
     const char *transform; /* without this tensor the file has no head */
@@ -252,8 +254,8 @@ struct checkpoint_stack {
 
 /* The tables. Each ends with a row whose model_type is NULL. */
 extern const struct checkpoint_stack checkpoint_llamas[], checkpoint_llamas_newer[],
-    checkpoint_mixtures[], checkpoint_decoders[], checkpoint_encoders[], checkpoint_sentences[], checkpoint_images[],
-    checkpoint_seq2seq[];
+    checkpoint_mixtures[], checkpoint_decoders[], checkpoint_encoders[], checkpoint_sentences[],
+    checkpoint_images[], checkpoint_seq2seq[];
 #define CHECKPOINT_TABLES                                                                          \
     {                                                                                              \
         checkpoint_llamas, checkpoint_llamas_newer, checkpoint_mixtures, checkpoint_decoders,      \

@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -336,6 +337,23 @@ static bool build_head(struct model_head *head, struct checkpoint_pass_reader *r
            && read_logit_scale(head, reader, stream->width);
 }
 
+/* A regression over the maps of all layers, where the file has it. */
+static bool build_contacts(struct model_contacts *contacts, struct checkpoint_pass_reader *reader,
+                           const struct model_stream *stream, int64_t heads)
+{
+    char name[64];
+    const float *bias = NULL;
+    if (!checkpoint_pass_has(reader, reader->pass.contacts))
+        return true;
+    contacts->end_id = reader->pass.contacts_end;
+    snprintf(name, sizeof name, "%s.bias", reader->pass.contacts);
+    if (!checkpoint_pass_values_now(reader, &bias, name, 1) || !bias)
+        return false;
+    contacts->bias = bias[0];
+    snprintf(name, sizeof name, "%s.weight", reader->pass.contacts);
+    return checkpoint_pass_values(reader, &contacts->weights, name, stream->block_count * heads);
+}
+
 /* ----------------------------------------------------------------- the pass -- */
 
 struct pass_builder {
@@ -401,12 +419,14 @@ static bool build_run(struct pass_builder *builder, const struct checkpoint_run 
     bool good = (!pass->adjust || pass->adjust(&reader.pass, run->section, builder->fault))
                 && find_cross(builder, run, &cross_first);
     stream->width = builder->layers[first].d_query;
-    good = good && build_stream(stream, &reader, first, cross_first)
-           && (!reader.pass.start
-               || checkpoint_read_integer(run->section, reader.pass.start, &forward->start_id,
-                                          builder->fault))
-           && build_head(&forward->head, &reader, stream, builder->layers[first].options.causal)
-           && checkpoint_readout_build(forward, forward->stream_count, &reader);
+    good =
+        good && build_stream(stream, &reader, first, cross_first)
+        && (!reader.pass.start
+            || checkpoint_read_integer(run->section, reader.pass.start, &forward->start_id,
+                                       builder->fault))
+        && build_head(&forward->head, &reader, stream, builder->layers[first].options.causal)
+        && build_contacts(&forward->contacts, &reader, stream, builder->layers[first].layer.q_heads)
+        && checkpoint_readout_build(forward, forward->stream_count, &reader);
     builder->addresses = reader.addresses;
     builder->address_count = reader.address_count;
     builder->address_capacity = reader.address_capacity;

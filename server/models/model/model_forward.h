@@ -158,6 +158,14 @@ struct model_head {
     bool is_masked;            /* of a masked language model: predictions are of its mask tokens */
 };
 
+/* A head over the maps of all layers of the first stream, which says whether two tokens touch
+ * (pass_contacts.c). */
+struct model_contacts {
+    const float *weights; /* [layers][heads]; NULL: the model has none */
+    float bias;
+    int64_t end_id; /* tokens with this id touch nothing */
+};
+
 enum { MODEL_STREAMS_MAX = 2 };
 
 /* A layer of the model that is in no block is not a part of its pass. */
@@ -169,6 +177,7 @@ struct model_forward {
     bool is_encoder_decoder;
     int64_t start_id; /* of a decoder: its first token; -1: there is none */
     struct model_head head;
+    struct model_contacts contacts;
     struct model_readout poolers[MODEL_STREAMS_MAX]; /* that the checkpoint itself has */
     const char *pooler_reason; /* why one of the file's is not computed; NULL: it is */
     int64_t mask_id;           /* the mask token; -1: not known */

@@ -149,7 +149,7 @@ static bool item_needs_step(const struct trace_item *item, const struct pass_ste
         return trace_has_head(item);
     if (step->kind == PASS_CONTRIBUTE)
         return item->contribution_count > 0;
-    if (step->kind == PASS_ATTEND && item->past)
+    if (step->kind == PASS_ATTEND && (item->past || (step->stream == 0 && item->contacts.rank > 0)))
         return true;
     return step->kind == PASS_FINAL && item->streams[step->stream].rows.values;
 }

@@ -71,6 +71,9 @@ struct pass_sequence {
     struct pass_room rollout;       /* float: of this layer and the one before (pass_rollout.c), */
     struct attn_linear before;      /* that as a matrix, */
     struct attn_product product;    /* and its product with the layer's step */
+    struct pass_room contacts; /* double: what layers add to contacts so far, and of the layer */
+    struct pass_room contact_inner; /* bool: tokens that can touch others, */
+    struct pass_room contact_sums;  /* double: the sums of rows and columns (pass_contacts.c) */
     struct pass_room norms;      /* float: of values behind the output projection, [heads][keys], */
     struct pass_room norm_rows;  /* float: with the weights, [heads][q][keys], */
     struct pass_room norm_given; /* const float *: these as given weights, */
@@ -212,9 +215,10 @@ size_t pass_read_workspace_bytes(const struct pass *pass, const struct pass_step
 void pass_read_run(const struct pass *pass, const struct pass_step *step, int turn, int64_t task,
                    void *workspace);
 
-/* The kinds of what is read of whole maps: rollouts (pass_rollout.c), norms (pass_norms.c). Of
- * each: whether it is read of the layer; memory for it, and its work, while its item is planned;
- * the workspace of a task, once it is; the tasks of a turn, counted from 0; one task. */
+/* The kinds of what is read of whole maps: rollouts (pass_rollout.c), norms (pass_norms.c),
+ * contacts (pass_contacts.c). Of each: whether it is read of the layer; memory for it, and its
+ * work, while its item is planned; the workspace of a task, once it is; the tasks of a turn,
+ * counted from 0; one task. */
 enum { PASS_MAP_TURNS = 4 };
 bool pass_rollout_is_read(const struct pass *pass, const struct pass_step *step,
                           const struct pass_sequence *sequence);
@@ -237,6 +241,18 @@ int64_t pass_norms_tasks(struct pass *pass, const struct pass_step *step,
                          struct pass_sequence *sequence, int turn);
 void pass_norms_run(const struct pass *pass, const struct pass_step *step,
                     const struct pass_sequence *sequence, int turn, int64_t task, void *workspace);
+bool pass_contacts_are_read(const struct pass *pass, const struct pass_step *step,
+                            const struct pass_sequence *sequence);
+bool pass_contacts_plan(struct pass *pass, const struct pass_step *step,
+                        struct pass_sequence *sequence, struct attn_work *work,
+                        struct fault *fault);
+size_t pass_contacts_workspace_bytes(const struct pass *pass, const struct pass_step *step,
+                                     const struct pass_sequence *sequence);
+int64_t pass_contacts_tasks(struct pass *pass, const struct pass_step *step,
+                            struct pass_sequence *sequence, int turn);
+void pass_contacts_run(const struct pass *pass, const struct pass_step *step,
+                       const struct pass_sequence *sequence, int turn, int64_t task,
+                       void *workspace);
 
 /* Memory and work that all of them need (pass_tile.c). */
 bool pass_tile_plan(struct pass *pass, const struct pass_step *step, struct pass_sequence *sequence,

@@ -8,7 +8,8 @@ enum {
     TURN_RECORD,
     TURN_ROLLOUT,
     TURN_NORMS = TURN_ROLLOUT + PASS_MAP_TURNS,
-    TURN_COUNT = TURN_NORMS + PASS_MAP_TURNS
+    TURN_CONTACTS = TURN_NORMS + PASS_MAP_TURNS,
+    TURN_COUNT = TURN_CONTACTS + PASS_MAP_TURNS
 };
 
 static const struct trace_layer *answered_of(const struct pass_sequence *sequence,
@@ -132,7 +133,8 @@ static void run_spans(const struct pass *pass, const struct pass_step *step,
 bool pass_read_needs_lse(const struct pass *pass, const struct pass_step *step,
                          const struct pass_sequence *sequence)
 {
-    return pass_rollout_is_read(pass, step, sequence) || pass_norms_are_read(pass, step, sequence);
+    return pass_rollout_is_read(pass, step, sequence) || pass_norms_are_read(pass, step, sequence)
+           || pass_contacts_are_read(pass, step, sequence);
 }
 
 bool pass_read_plan(struct pass *pass, const struct pass_step *step, struct pass_sequence *sequence,
@@ -144,7 +146,9 @@ bool pass_read_plan(struct pass *pass, const struct pass_step *step, struct pass
            && (!pass_rollout_is_read(pass, step, sequence)
                || pass_rollout_plan(pass, step, sequence, work, fault))
            && (!pass_norms_are_read(pass, step, sequence)
-               || pass_norms_plan(pass, step, sequence, work, fault));
+               || pass_norms_plan(pass, step, sequence, work, fault))
+           && (!pass_contacts_are_read(pass, step, sequence)
+               || pass_contacts_plan(pass, step, sequence, work, fault));
 }
 
 size_t pass_read_workspace_bytes(const struct pass *pass, const struct pass_step *step,
@@ -156,7 +160,11 @@ size_t pass_read_workspace_bytes(const struct pass *pass, const struct pass_step
     const size_t norms = pass_norms_are_read(pass, step, sequence)
                              ? pass_norms_workspace_bytes(pass, step, sequence)
                              : 0;
-    return rollout > norms ? rollout : norms;
+    const size_t contacts = pass_contacts_are_read(pass, step, sequence)
+                                ? pass_contacts_workspace_bytes(pass, step, sequence)
+                                : 0;
+    const size_t most = rollout > norms ? rollout : norms;
+    return most > contacts ? most : contacts;
 }
 
 static int64_t count_tasks(struct pass *pass, const struct pass_step *step,
@@ -170,8 +178,12 @@ static int64_t count_tasks(struct pass *pass, const struct pass_step *step,
         return pass_rollout_is_read(pass, step, sequence)
                    ? pass_rollout_tasks(pass, step, sequence, turn - TURN_ROLLOUT)
                    : 0;
-    return pass_norms_are_read(pass, step, sequence)
-               ? pass_norms_tasks(pass, step, sequence, turn - TURN_NORMS)
+    if (turn < TURN_CONTACTS)
+        return pass_norms_are_read(pass, step, sequence)
+                   ? pass_norms_tasks(pass, step, sequence, turn - TURN_NORMS)
+                   : 0;
+    return pass_contacts_are_read(pass, step, sequence)
+               ? pass_contacts_tasks(pass, step, sequence, turn - TURN_CONTACTS)
                : 0;
 }
 
@@ -201,6 +213,8 @@ void pass_read_run(const struct pass *pass, const struct pass_step *step, int tu
         pass_record_context(pass, step, &pass->sequences[i]);
     else if (turn < TURN_NORMS)
         pass_rollout_run(pass, step, &pass->sequences[i], turn - TURN_ROLLOUT, task, workspace);
-    else
+    else if (turn < TURN_CONTACTS)
         pass_norms_run(pass, step, &pass->sequences[i], turn - TURN_NORMS, task, workspace);
+    else
+        pass_contacts_run(pass, step, &pass->sequences[i], turn - TURN_CONTACTS, task, workspace);
 }

@@ -36,7 +36,8 @@ enum {
     X(LENS, lens)                                                                                  \
     X(NORMS, norms)                                                                                \
     X(CONTRIBUTIONS, contributions)                                                                \
-    X(EMBEDDING, embedding)
+    X(EMBEDDING, embedding)                                                                        \
+    X(CONTACTS, contacts)
 
 enum trace_output {
 #define X(NAME, name) TRACE_OUTPUT_##NAME,
@@ -199,7 +200,7 @@ struct trace_item {
     const int64_t *tokens, *token_types, *decoder_tokens, *attention_mask;
     int64_t token_count, token_type_count, decoder_token_count, attention_mask_count;
     struct array pixels, features, embeddings; /* F32, or any dtype of numbers */
-    struct array sound; /* samples, in place of features */
+    struct array sound;                        /* samples, in place of features */
 
     bool has_layers, has_kinds;
     const int64_t *layers;
@@ -263,6 +264,8 @@ struct trace_item {
     const float *layer_weights;      /* [answered_count][heads], of head_weights; NULL: none */
     struct trace_tensor span_scores; /* [rows or row_spans][spans]; only if asked, */
     double *span_sums;               /* and the same before it is rounded */
+    struct trace_tensor contacts;    /* [n - 2][n - 2] of n tokens, without the first and the last;
+                                        only if asked */
     bool has_final_rows;             /* the streams' rows are in the answer */
     struct trace_predictions predictions;
     struct trace_score *scores; /* [score_count], of logprobs and targets */

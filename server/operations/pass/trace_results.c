@@ -209,6 +209,24 @@ static bool list_predictions(struct trace_item *item, struct arena *arena, struc
     return true;
 }
 
+static bool list_contacts(struct trace_item *item, struct fault *fault)
+{
+    const int64_t length = item->streams[0].length, inner = length > 2 ? length - 2 : 0;
+    if (!item->outputs[TRACE_OUTPUT_CONTACTS])
+        return true;
+    if (!item->model->forward->contacts.weights)
+        return fault_set_at(fault, "/outputs", FAULT_OPTION,
+                            "model '%s' has no contact head, of which contacts would be; ask for "
+                            "weights",
+                            item->model->name);
+    if (item->streams[0].tokens.count == 0)
+        return fault_set_at(fault, "/outputs", FAULT_OPTION,
+                            "contacts are of tokens, whose ids are not known here; send text or "
+                            "tokens");
+    set_shape(&item->contacts, 2, inner, inner, 1);
+    return true;
+}
+
 bool trace_plan_results(struct trace_item *item, struct arena *arena, struct fault *fault)
 {
     const struct model_forward *forward = item->model->forward;
@@ -224,8 +242,9 @@ bool trace_plan_results(struct trace_item *item, struct arena *arena, struct fau
                       1);
     return list_layers(item, arena, fault) && trace_plan_row_spans(item, arena, fault)
            && trace_plan_head_weights(item, arena, fault) && list_predictions(item, arena, fault)
-           && trace_plan_vectors(item, fault) && trace_plan_scores(item, arena, fault)
-           && trace_plan_lens(item, arena, fault) && trace_plan_contributions(item, arena, fault);
+           && list_contacts(item, fault) && trace_plan_vectors(item, fault)
+           && trace_plan_scores(item, arena, fault) && trace_plan_lens(item, arena, fault)
+           && trace_plan_contributions(item, arena, fault);
 }
 
 /* ------------------------------------------------------------------- bytes -- */
@@ -306,6 +325,8 @@ static size_t item_bytes(const struct trace_item *item, size_t number_bytes, int
     add_bytes(&bytes, 2 * item->contribution_count, CANDIDATE_BYTES);
     if (item->span_scores.rank > 0)
         add_bytes(&bytes, numbers_of(&item->span_scores), number_bytes);
+    if (item->contacts.rank > 0)
+        add_bytes(&bytes, numbers_of(&item->contacts), number_bytes);
     return bytes;
 }
 
@@ -447,6 +468,9 @@ bool trace_allocate_results(struct trace_item *item, const struct trace_joint *j
     if (item->span_scores.rank > 0
         && (!allocate_tensor(&item->span_scores, &first->span_scores, joint, arena, fault)
             || !allocate_sums(item, arena, fault)))
+        return false;
+    if (item->contacts.rank > 0
+        && !allocate_tensor(&item->contacts, &first->contacts, joint, arena, fault))
         return false;
     const bool has_differences = item->compare;
     if (item->base
