@@ -5,7 +5,7 @@
  * model: what a case says takes the place of a field of the base. */
 #include "models/tokenizer/tokenizer.h"
 #include "test.h"
-#include "json/json.h"
+#include "token_lines.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -79,81 +79,6 @@ static void write_node(const cJSON *node)
     }
 }
 
-static cJSON *read_document(const char *name)
-{
-    char path[512];
-    snprintf(path, sizeof path, FOLDER "/%s", name);
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        fail_msg("%s cannot be opened", path);
-    struct stat status;
-    assert_int_equal(fstat(fileno(file), &status), 0);
-    char *text = malloc((size_t)status.st_size + 1);
-    assert_int_equal(fread(text, 1, (size_t)status.st_size, file), status.st_size);
-    text[status.st_size] = '\0';
-    fclose(file);
-    /* The strings of cJSON end at U+0000: bytes that are no UTF-8 take its place. */
-    for (char *nul = text; (nul = strstr(nul, "\\u0000"));)
-        memcpy(nul, "\xC0\x80\x7F\x7F\x7F\x7F", 6);
-    cJSON *document = cJSON_Parse(text);
-    free(text);
-    assert_non_null(document);
-    return document;
-}
-
-/* The bytes of a string, with NUL where read_document() has put its mark. */
-static struct byte_slice bytes_of(const cJSON *node, char *buffer)
-{
-    static const char MARK[] = "\xC0\x80\x7F\x7F\x7F\x7F";
-    size_t size = 0;
-    for (const char *text = node->valuestring; *text;) {
-        const bool is_nul = strncmp(text, MARK, 6) == 0;
-        buffer[size++] = is_nul ? '\0' : *text;
-        text += is_nul ? 6 : 1;
-    }
-    return (struct byte_slice){ buffer, size };
-}
-
-static int64_t number(const cJSON *list, int64_t i)
-{
-    return (int64_t)cJSON_GetArrayItem(list, (int)i)->valuedouble;
-}
-
-static void expect_tokens(const char *name, const struct tokenizer *tokenizer,
-                          struct byte_slice text, const cJSON *ids, const cJSON *offsets,
-                          const cJSON *decoded)
-{
-    struct arena arena;
-    struct token_list list;
-    struct fault fault;
-    arena_init(&arena, SIZE_MAX);
-    if (!tokenizer_encode(tokenizer, NULL, text, NULL, true, &arena, &list, &fault))
-        fail_msg("%s: %.*s: %s", name, (int)text.size, (const char *)text.data, fault.message);
-    bool equal = list.count == cJSON_GetArraySize(ids);
-    int32_t *numbers = arena_calloc(&arena, (size_t)list.count + 1, sizeof *numbers);
-    for (int64_t i = 0; i < list.count && equal; i++) {
-        numbers[i] = list.tokens[i].id;
-        equal = numbers[i] == number(ids, i) && list.tokens[i].start == number(offsets, 2 * i)
-                && list.tokens[i].end == number(offsets, 2 * i + 1);
-    }
-    if (!equal)
-        fail_msg("%s: other tokens of: %.*s", name, (int)text.size, (const char *)text.data);
-    if (decoded) {
-        struct text out;
-        text_init(&out, SIZE_MAX);
-        char *expected = malloc(strlen(decoded->valuestring) + 1);
-        const struct byte_slice bytes = bytes_of(decoded, expected);
-        assert_true(tokenizer_decode(tokenizer, NULL, numbers, list.count, true, &out, &fault));
-        if (out.used != bytes.size
-            || (bytes.size > 0 && memcmp(out.data, bytes.data, bytes.size) != 0))
-            fail_msg("%s: decoded as '%.*s'; expected '%s'", name, (int)out.used, out.data,
-                     decoded->valuestring);
-        free(expected);
-        text_free(&out);
-    }
-    arena_free(&arena);
-}
-
 static struct tokenizer *open_directory(const char *name)
 {
     struct tokenizer *tokenizer = NULL;
@@ -165,7 +90,9 @@ static struct tokenizer *open_directory(const char *name)
 
 static void expect_file(const char *name)
 {
-    cJSON *document = read_document(name);
+    char path[512];
+    snprintf(path, sizeof path, "tokenizers/%s", name);
+    cJSON *document = token_lines_read(path);
     const cJSON *node, *line;
     empty_directory();
     cJSON_ArrayForEach(node, cJSON_GetObjectItem(document, "files"))
@@ -174,8 +101,9 @@ static void expect_file(const char *name)
     cJSON_ArrayForEach(line, cJSON_GetObjectItem(document, "lines")) {
         const cJSON *text = cJSON_GetArrayItem(line, 0);
         char *buffer = malloc(strlen(text->valuestring) + 1);
-        expect_tokens(name, tokenizer, bytes_of(text, buffer), cJSON_GetArrayItem(line, 1),
-                      cJSON_GetArrayItem(line, 2), cJSON_GetArrayItem(line, 3));
+        token_lines_expect(name, tokenizer, token_lines_bytes(text, buffer),
+                           cJSON_GetArrayItem(line, 1), cJSON_GetArrayItem(line, 2),
+                           cJSON_GetArrayItem(line, 3));
         free(buffer);
     }
     tokenizer_free(tokenizer);
@@ -213,18 +141,18 @@ static void expect_case(const cJSON *document, cJSON *test)
     struct tokenizer *tokenizer = open_directory(name);
     const cJSON *line;
     cJSON_ArrayForEach(line, cJSON_GetObjectItem(test, "lines")) {
-        const cJSON *own =
-            cJSON_GetArrayItem(cJSON_GetObjectItem(document, "texts"), (int)number(line, 0));
+        const cJSON *own = cJSON_GetArrayItem(cJSON_GetObjectItem(document, "texts"),
+                                              (int)cJSON_GetArrayItem(line, 0)->valuedouble);
         char buffer[512];
-        expect_tokens(name, tokenizer, bytes_of(own, buffer), cJSON_GetArrayItem(line, 1),
-                      cJSON_GetArrayItem(line, 2), NULL);
+        token_lines_expect(name, tokenizer, token_lines_bytes(own, buffer),
+                           cJSON_GetArrayItem(line, 1), cJSON_GetArrayItem(line, 2), NULL);
     }
     tokenizer_free(tokenizer);
 }
 
 TEST(steps)
 {
-    cJSON *document = read_document("steps.json");
+    cJSON *document = token_lines_read("tokenizers/steps.json");
     cJSON *test;
     cJSON_ArrayForEach(test, cJSON_GetObjectItem(document, "cases"))
         expect_case(document, test);
