@@ -295,8 +295,24 @@ static bool add_merge(struct pipeline_build *build, struct bpe *bpe, int64_t ran
     return true;
 }
 
+static bool take_merges(struct pipeline_build *build, const struct model_lists *lists,
+                        struct bpe *bpe)
+{
+    if (!bpe_merges_init(&bpe->merges, lists->merge_count, build->arena))
+        return fault_no_memory(build->fault);
+    for (int64_t rank = 0; rank < lists->merge_count; rank++) {
+        const struct model_merge *merge = &lists->merges[rank];
+        bpe_merges_add(&bpe->merges, merge->left, merge->right, (uint32_t)rank, merge->merged);
+        add_joint(bpe, vocabulary_text(build->vocabulary, merge->left),
+                  vocabulary_text(build->vocabulary, merge->right));
+    }
+    return true;
+}
+
 static bool read_merges(struct pipeline_build *build, const cJSON *node, struct bpe *bpe)
 {
+    if (build->lists)
+        return take_merges(build, build->lists, bpe);
     const cJSON *list = pipeline_array(build, node, WHERE, "merges"), *merge;
     if (!list)
         return false;

@@ -10,7 +10,7 @@
 #ifndef ATTND_LEGACY_H
 #define ATTND_LEGACY_H
 
-#include "models/tokenizer/vocabulary.h"
+#include "models/tokenizer/pipeline.h"
 #include "json/json.h"
 #include "json/text.h"
 
@@ -110,10 +110,6 @@ struct legacy_added {
     bool special, lstrip, rstrip, single_word, normalized;
 };
 
-struct legacy_merge {
-    int32_t piece, left, right; /* ids */
-};
-
 /* A folder's tokenizer on its way to a tokenizer.json. */
 struct legacy {
     const struct legacy_class *class;
@@ -129,6 +125,7 @@ struct legacy {
     struct legacy_added *added; /* malloc'd, by id */
     int64_t added_count, added_capacity;
     struct vocabulary added_texts; /* the index in `added` of each text */
+    const struct gguf_pre *pre;    /* of a GGUF file, see gguf_pre.h; else NULL */
     struct arena arena;
     struct fault *fault;
 };
@@ -145,7 +142,7 @@ bool legacy_read_added(struct legacy *legacy);
 
 /* The merges of a BPE of SentencePiece, whose file has scores only: every way to make a piece of
  * two others, by the piece's score, malloc'd. NULL: the fault is set. */
-struct legacy_merge *legacy_sentencepiece_merges(struct legacy *legacy, int64_t *count);
+struct model_merge *legacy_sentencepiece_merges(struct legacy *legacy, int64_t *count);
 
 /* A special token by its role: what the config says, else the class's default, copied to the
  * arena; NULL: there is none. */

@@ -226,7 +226,7 @@ struct maker {
     struct arena arena; /* of the tries and the reversed texts */
     struct trie lefts, rights;
     int32_t *right_ids; /* of the suffix that begins at each byte; the longest piece's size */
-    struct legacy_merge *merges;
+    struct model_merge *merges;
     int64_t count, capacity;
 };
 
@@ -275,12 +275,12 @@ static bool build_tries(struct maker *maker)
            && trie_build(&maker->rights, rights, entry_count, &maker->arena, legacy->fault);
 }
 
-static bool add_merge(struct maker *maker, struct legacy_merge merge)
+static bool add_merge(struct maker *maker, struct model_merge merge)
 {
     if (maker->count == MERGES_MAX)
         return fault_set(maker->legacy->fault, FAULT_TOO_LARGE,
                          "the pieces can be made in more than %d ways", MERGES_MAX);
-    struct legacy_merge *merges =
+    struct model_merge *merges =
         array_with_room(maker->merges, maker->count, &maker->capacity, sizeof *merges);
     if (!merges)
         return fault_no_memory(maker->legacy->fault);
@@ -309,7 +309,7 @@ static bool add_merges_of(struct maker *maker, int32_t id)
             break;
         const int32_t left = maker->lefts.nodes[node].value;
         const int32_t right = at >= first_right ? maker->right_ids[at] : -1;
-        if (left >= 0 && right >= 0 && !add_merge(maker, (struct legacy_merge){ id, left, right }))
+        if (left >= 0 && right >= 0 && !add_merge(maker, (struct model_merge){ left, right, id }))
             return false;
     }
     return true;
@@ -320,19 +320,19 @@ static bool add_merges_of(struct maker *maker, int32_t id)
 static int compare(const void *a, const void *b, void *state)
 {
     const struct maker *maker = state;
-    const struct legacy_merge *left = a, *right = b;
-    const double left_score = maker->legacy->scores[left->piece];
-    const double right_score = maker->legacy->scores[right->piece];
+    const struct model_merge *left = a, *right = b;
+    const double left_score = maker->legacy->scores[left->merged];
+    const double right_score = maker->legacy->scores[right->merged];
     if (left_score != right_score)
         return left_score > right_score ? -1 : 1;
-    if (left->piece != right->piece)
-        return left->piece < right->piece ? -1 : 1;
+    if (left->merged != right->merged)
+        return left->merged < right->merged ? -1 : 1;
     const size_t left_size = text_of(maker, left->left).size;
     const size_t right_size = text_of(maker, right->left).size;
     return left_size > right_size ? -1 : left_size < right_size;
 }
 
-struct legacy_merge *legacy_sentencepiece_merges(struct legacy *legacy, int64_t *count)
+struct model_merge *legacy_sentencepiece_merges(struct legacy *legacy, int64_t *count)
 {
     struct maker maker = { .legacy = legacy };
     arena_init(&maker.arena, SIZE_MAX);

@@ -7,10 +7,14 @@
  *     @every                every token of the vocabulary, as an added one
  *     @vocab, @merges       the model's
  *     @template             the class's template
+ *     @pre, @normalizer     the steps of a GGUF file's tokenizer.ggml.pre
+ *     @unknown              the unknown token's id
  *     @flag:KEY             a field of tokenizer_config.json that is true, false or null
  *     @token:ROLE           a special token
+ *     @optional:ROLE        the same, or null where there is none
  *     @entry:ROLE           a special token and its id
  *     @sentencepiece:PART   a step that the file of SentencePiece says */
+#include "models/tokenizer/gguf_pre.h"
 #include "models/tokenizer/legacy.h"
 
 #include "base/base64.h"
@@ -149,6 +153,14 @@ static bool write_token(struct legacy *legacy, const char *role, bool with_id, s
     text_string(text, token);
     if (with_id)
         text_format(text, ",%lld]", (long long)id);
+    return true;
+}
+
+static bool write_optional(struct legacy *legacy, const char *role, struct text *text)
+{
+    if (legacy_token(legacy, role))
+        return write_token(legacy, role, false, text);
+    text_raw(text, "null");
     return true;
 }
 
@@ -389,7 +401,7 @@ static void write_unigram(const struct legacy *legacy, struct text *text)
 static bool write_bpe(struct legacy *legacy, struct text *text)
 {
     int64_t count;
-    struct legacy_merge *merges = legacy_sentencepiece_merges(legacy, &count);
+    struct model_merge *merges = legacy_sentencepiece_merges(legacy, &count);
     if (!merges)
         return false;
     text_format(text, "{\"type\":\"BPE\",\"fuse_unk\":true,\"byte_fallback\":%s,\"unk_token\":",
@@ -442,6 +454,14 @@ static bool write_value(struct legacy *legacy, const char *name, struct text *te
         write_merges(legacy, text);
     else if (strcmp(name, "template") == 0)
         return write_template(legacy, text);
+    else if (strcmp(name, "pre") == 0)
+        gguf_pre_write(legacy->pre, text);
+    else if (strcmp(name, "normalizer") == 0)
+        gguf_pre_write_normalizer(legacy->pre, text);
+    else if (strcmp(name, "unknown") == 0)
+        text_integer(text, legacy->unknown_id);
+    else if (strncmp(name, "optional:", 9) == 0)
+        return write_optional(legacy, rest, text);
     else if (strncmp(name, "flag:", 5) == 0)
         write_flag(legacy, rest, text);
     else if (strncmp(name, "token:", 6) == 0 || strncmp(name, "entry:", 6) == 0)

@@ -214,9 +214,25 @@ static bool read_piece(struct pipeline_build *build, const cJSON *node, const ch
     return pipeline_add_token(build, where, bytes, id);
 }
 
+static bool take_pieces(struct pipeline_build *build, const struct model_lists *lists,
+                        struct unigram *unigram)
+{
+    const int64_t count = lists->vocabulary->id_end;
+    double *scores = pipeline_alloc(build, (size_t)count, sizeof *scores);
+    if (!scores)
+        return false;
+    for (int64_t id = 0; id < count; id++)
+        scores[id] = score_of_reference(lists->scores[id]);
+    unigram->scores = scores;
+    unigram->unknown_score = score_of_reference(lists->lowest_score) - UNKNOWN_PENALTY;
+    return pipeline_vocabulary(build, NULL, "");
+}
+
 static bool read_pieces(struct pipeline_build *build, const cJSON *node, const char *where,
                         struct unigram *unigram)
 {
+    if (build->lists)
+        return take_pieces(build, build->lists, unigram);
     const cJSON *pieces = cJSON_GetObjectItemCaseSensitive(node, "vocab");
     if (!cJSON_IsArray(pieces) || json_numbers_of(build->document, pieces))
         return pipeline_fail(build, where, "vocab is %s; expected an array of pieces and scores",

@@ -345,6 +345,11 @@ bool pipeline_add_token(struct pipeline_build *build, const char *where, struct 
 bool pipeline_vocabulary(struct pipeline_build *build, const cJSON *node, const char *where)
 {
     const cJSON *tokens = cJSON_GetObjectItemCaseSensitive(node, "vocab");
+    if (build->lists) {
+        *build->vocabulary = *build->lists->vocabulary;
+        *build->lists->vocabulary = (struct vocabulary){ 0 };
+        return true;
+    }
     if (!cJSON_IsObject(tokens))
         return pipeline_fail(build, where, "vocab is %s; expected an object of tokens and ids",
                              json_kind(build->document, tokens));

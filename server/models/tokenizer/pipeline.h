@@ -74,6 +74,22 @@ struct decoder_texts {
 typedef struct byte_slice decoder_change(const void *state, struct byte_slice text, int64_t i,
                                          const struct decoder_texts *texts);
 
+/* ------------------------------------------------------------------ lists -- */
+
+/* A merge of BPE: the tokens of a pair, and the one that they become. */
+struct model_merge {
+    int32_t left, right, merged;
+};
+
+/* What is long of a model, where its node does not have it. */
+struct model_lists {
+    struct vocabulary *vocabulary;    /* its tokens, which the model's reader takes away */
+    const double *scores;             /* of Unigram, by id; finite */
+    double lowest_score;              /* of those that text can become */
+    const struct model_merge *merges; /* of BPE, by rank; no token is empty */
+    int64_t merge_count;
+};
+
 /* ----------------------------------------------------------------- fields -- */
 
 /* What the readers of nodes share. */
@@ -84,6 +100,7 @@ struct pipeline_build {
     struct regex **regexes;
     int64_t regex_count, regex_capacity; /* freed with the tokenizer */
     struct vocabulary *vocabulary;       /* the model's reader fills it */
+    struct model_lists *lists;           /* NULL: the model's node has all */
     struct fault *fault;
 };
 
@@ -197,7 +214,8 @@ void *pipeline_alloc(struct pipeline_build *build, size_t count, size_t size);
 bool pipeline_fail(struct pipeline_build *build, const char *where, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Reads a model's "vocab", an object of tokens and their ids, into the build's vocabulary. */
+/* Reads a model's "vocab", an object of tokens and their ids, into the build's vocabulary, or takes
+ * that of the lists. */
 bool pipeline_vocabulary(struct pipeline_build *build, const cJSON *node, const char *where);
 
 /* Adds one token of a model, with a fault that says where. */

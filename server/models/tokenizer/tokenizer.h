@@ -1,8 +1,9 @@
 /* tokenizer.h - text to tokens and back, by the tokenizer files of a checkpoint.
  *
  * The files are executed as they are: tokenizer.json, else vocab.txt (BERT), else vocab.json and
- * merges.txt (GPT-2, RoBERTa), else tokenizer.model (SentencePiece). A step of a pipeline that is
- * not known here is a fault that names it, and no step is ever skipped.
+ * merges.txt (GPT-2, RoBERTa), else tokenizer.model (SentencePiece), or the metadata of a GGUF
+ * file. A step of a pipeline that is not known here is a fault that names it, and no step is ever
+ * skipped.
  *
  * Source: the pipeline of Hugging Face tokenizers, https://github.com/huggingface/tokenizers. */
 #ifndef ATTND_TOKENIZER_H
@@ -43,6 +44,13 @@ struct tokenizer_stop {
  * caller owns the tokenizer. */
 bool tokenizer_open(struct tokenizer **tokenizer, const char *directory, struct fault *fault);
 void tokenizer_free(struct tokenizer *tokenizer); /* NULL is fine */
+
+/* Opens the tokenizer that the metadata of a GGUF file describe. name is the file's, for messages
+ * and tokenizer_file(); neither is kept. Where the metadata describe none, returns true and
+ * *tokenizer is NULL. On false the fault names the file and the key that is wrong. */
+struct gguf;
+bool tokenizer_open_gguf(struct tokenizer **tokenizer, const struct gguf *file, const char *name,
+                         struct fault *fault);
 
 /* Encodes text, and the pair unless it is NULL, into tokens in the arena. special: the template
  * adds its tokens ([CLS], <s>); special tokens in the text are recognised in any case. Where stop

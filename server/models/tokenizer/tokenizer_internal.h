@@ -28,6 +28,15 @@ bool tokenizer_read_json(struct tokenizer *tokenizer, const char *text, size_t s
 bool tokenizer_build(struct tokenizer *tokenizer, const char *file, const cJSON *root,
                      const struct json_document *document, struct fault *fault);
 
+struct legacy;
+
+/* The same from a legacy form, with the model's lists where lists is not NULL. */
+bool tokenizer_build_legacy(struct tokenizer *tokenizer, struct legacy *legacy, const char *file,
+                            struct model_lists *lists);
+
+/* Puts the file's name before a message that does not have it. Returns false. */
+bool tokenizer_name_file(struct fault *fault, const char *file);
+
 enum { TOKENIZER_FILE_BYTES_MAX = 64 << 20 };
 
 /* Reads a file of a folder. *bytes is malloc'd, the caller's, with a NUL byte behind its size; NULL

@@ -130,14 +130,17 @@ static bool read_steps(struct pipeline_build *build, struct tokenizer *tokenizer
     return added_tokens_read(build, node, &tokenizer->normalizer, &tokenizer->added);
 }
 
-bool tokenizer_build(struct tokenizer *tokenizer, const char *file, const cJSON *root,
-                     const struct json_document *document, struct fault *fault)
+/* Builds the pipeline from the tree of a tokenizer.json. */
+static bool build_tree(struct tokenizer *tokenizer, const char *file, const cJSON *root,
+                       const struct json_document *document, struct model_lists *lists,
+                       struct fault *fault)
 {
     struct pipeline_build build = {
         .file = file,
         .document = document,
         .arena = &tokenizer->arena,
         .vocabulary = &tokenizer->vocabulary,
+        .lists = lists,
         .fault = fault,
     };
     tokenizer->file = file;
@@ -149,8 +152,13 @@ bool tokenizer_build(struct tokenizer *tokenizer, const char *file, const cJSON 
     return is_fine;
 }
 
-/* Puts the file's name before a message that does not have it. Returns false. */
-static bool name_file(struct fault *fault, const char *file)
+bool tokenizer_build(struct tokenizer *tokenizer, const char *file, const cJSON *root,
+                     const struct json_document *document, struct fault *fault)
+{
+    return build_tree(tokenizer, file, root, document, NULL, fault);
+}
+
+bool tokenizer_name_file(struct fault *fault, const char *file)
 {
     const size_t length = strlen(file);
     return strncmp(fault->message, file, length) == 0 && fault->message[length] == ':'
@@ -172,7 +180,7 @@ bool tokenizer_read_json(struct tokenizer *tokenizer, const char *text, size_t s
         is_fine = tokenizer_build(tokenizer, NAME, document.root, &document, fault);
         json_free(&document);
     }
-    return is_fine || name_file(fault, NAME);
+    return is_fine || tokenizer_name_file(fault, NAME);
 }
 
 struct tokenizer *tokenizer_new(void)
@@ -213,7 +221,8 @@ static const struct form {
 
 enum { JSON_BYTES_MAX = 1 << 29, JSON_VALUES_MAX = 1 << 24 };
 
-static bool build(struct tokenizer *tokenizer, struct legacy *legacy, const struct form *form)
+bool tokenizer_build_legacy(struct tokenizer *tokenizer, struct legacy *legacy, const char *file,
+                            struct model_lists *lists)
 {
     struct text text;
     struct json_document document = { 0 };
@@ -223,7 +232,7 @@ static bool build(struct tokenizer *tokenizer, struct legacy *legacy, const stru
                       && json_read(&document, text.data, text.used, &options, legacy->fault);
     text_free(&text);
     const bool built =
-        good && tokenizer_build(tokenizer, form->file, document.root, &document, legacy->fault);
+        good && build_tree(tokenizer, file, document.root, &document, lists, legacy->fault);
     json_free(&document);
     return built;
 }
@@ -267,8 +276,9 @@ static bool read_form(struct tokenizer *tokenizer, struct legacy *legacy, const 
         return false;
     legacy->class = legacy_class_find(form->class, &legacy->config, legacy->fault);
     return legacy->class
-           && ((form->read(legacy) && legacy_read_added(legacy) && build(tokenizer, legacy, form))
-               || name_file(legacy->fault, form->file));
+           && ((form->read(legacy) && legacy_read_added(legacy)
+                && tokenizer_build_legacy(tokenizer, legacy, form->file, NULL))
+               || tokenizer_name_file(legacy->fault, form->file));
 }
 
 /* Whether the folder has no file of a form that is not read; else the fault names it. */
