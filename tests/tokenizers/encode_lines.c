@@ -3,16 +3,21 @@
  *     encode_lines FOLDER < texts > tokens
  *     encode_lines FOLDER time < texts
  *
- * Each text is 4 bytes of its size, low ones first, and its bytes, so that it may hold line breaks.
- * The answer to each text is a count, then of each token its id, start and end, and then the size
- * and the bytes of the decoded text, every number as 4 bytes. A text that is refused has the count
- * -1, and its message in place of the decoded text. With `time` all texts are read first, and
- * the answer is the seconds that encoding them takes. */
+ * In place of a folder a file FILE.gguf may stand, whose metadata have the tokenizer. Each text is
+ * 4 bytes of its size, low ones first, and its bytes, so that it may hold line breaks. The answer
+ * to each text is a count, then of each token its id, start and end, and then the size and the
+ * bytes of the decoded text, every number as 4 bytes. A text that is refused has the count -1, and
+ * its message in place of the decoded text. With `time` all texts are read first, and the answer is
+ * the seconds that encoding them takes. */
+#include "formats/gguf.h"
 #include "models/tokenizer/tokenizer.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 
 struct texts {
@@ -115,6 +120,35 @@ static void measure(const struct tokenizer *tokenizer)
     printf("%.6f\n", seconds() - begin);
 }
 
+static bool open_gguf(struct tokenizer **tokenizer, const char *path, struct fault *fault)
+{
+    struct gguf gguf;
+    struct stat status;
+    const int file = open(path, O_RDONLY);
+    if (file < 0 || fstat(file, &status) != 0)
+        return fault_set(fault, FAULT_STORAGE, "%s cannot be opened", path);
+    const size_t size = (size_t)status.st_size;
+    void *bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (bytes == MAP_FAILED)
+        return fault_set(fault, FAULT_STORAGE, "%s cannot be mapped", path);
+    if (!gguf_read(&gguf, bytes, size, fault))
+        return false;
+    const double begin = seconds();
+    const bool opened = tokenizer_open_gguf(tokenizer, &gguf, path, fault);
+    if (opened)
+        fprintf(stderr, "opened in %.3f s\n", seconds() - begin);
+    gguf_free(&gguf);
+    munmap(bytes, size);
+    return opened;
+}
+
+static bool open_any(struct tokenizer **tokenizer, const char *path, struct fault *fault)
+{
+    const char *dot = strrchr(path, '.');
+    return dot && strcmp(dot, ".gguf") == 0 ? open_gguf(tokenizer, path, fault)
+                                            : tokenizer_open(tokenizer, path, fault);
+}
+
 int main(int count, char **arguments)
 {
     struct tokenizer *tokenizer = NULL;
@@ -123,7 +157,7 @@ int main(int count, char **arguments)
         fprintf(stderr, "usage: encode_lines FOLDER [time] < texts\n");
         return 2;
     }
-    if (!tokenizer_open(&tokenizer, arguments[1], &fault) || !tokenizer) {
+    if (!open_any(&tokenizer, arguments[1], &fault) || !tokenizer) {
         fprintf(stderr, "%s\n", fault.message);
         return 1;
     }
