@@ -7,71 +7,14 @@
 #include "edited_client.h"
 #include "fixture.h"
 #include "forward_block.h"
+#include "picture_case.h"
 #include "request_text.h"
 #include "test.h"
 #include "trace_client.h"
 #include "vector_case.h"
 
 /* Pictures of 4 x 6 pixels make 2 x 3 patches, those of 6 x 6 pixels 3 x 3. */
-enum { LAYERS = 2, HEADS = 2, WIDTH = 12, PATCH = 2, CHANNELS = 3 };
-
-/* Pixels [channel][row][column]; a channel is a row of the result. */
-static struct rows picture(int height, int width)
-{
-    const struct rows numbers = forward_scale(published_input(height * width), 2);
-    return forward_slice(numbers, 0, CHANNELS);
-}
-
-static char *pixels_field(struct rows pixels, int height, int width)
-{
-    struct request_text text = { .data = NULL };
-    for (int c = 0; c < CHANNELS; c++)
-        for (int i = 0; i < height * width; i++) {
-            const char *before = ",";
-            if (i == 0)
-                before = c == 0 ? "\"pixels\":[[[" : "]],[[";
-            else if (i % width == 0)
-                before = "],[";
-            request_text_add(&text, "%s%.9g", before, pixels.data[c * pixels.columns + i]);
-        }
-    request_text_add(&text, "]]]");
-    return text.data;
-}
-
-/* The columns of torch.nn.Conv2d's weight [out][channel][y][x] that each patch meets, a patch a
- * row: kernel and stride are PATCH. */
-static struct rows patches(struct rows pixels, int height, int width)
-{
-    const int down = height / PATCH, across = width / PATCH;
-    const struct rows rows = published_rows(down * across, CHANNELS * PATCH * PATCH);
-    for (int p = 0; p < down * across; p++)
-        for (int n = 0; n < CHANNELS * PATCH * PATCH; n++) {
-            const int y = p / across * PATCH + n / PATCH % PATCH;
-            const int x = p % across * PATCH + n % PATCH;
-            rows.data[p * rows.columns + n] =
-                pixels.data[n / (PATCH * PATCH) * pixels.columns + y * width + x];
-        }
-    return rows;
-}
-
-/* Serves the open checkpoint and compares its trace. */
-static void compare(const char *name, const char *config, const char *fields,
-                    const struct forward *want)
-{
-    published_save(fixture_path(name), config);
-    fixture_serve("--models", directory);
-    trace_client_expect(&client, name, fields, want);
-    fixture_stop(NULL);
-}
-
-static void compare_picture(const char *name, const char *config, int height, int width,
-                            const struct forward *want)
-{
-    char *fields = pixels_field(picture(height, width), height, width);
-    compare(name, config, fields, want);
-    free(fields);
-    published_close();
-}
+enum { LAYERS = 2, HEADS = 2, WIDTH = 12 };
 
 /* ---------------------------------------------------- ViT, DeiT, BEiT, DINOv2 -- */
 
@@ -122,7 +65,7 @@ static struct rows embed(const char *begin, struct rows pixels, int height, int 
     char name[2][96];
     snprintf(name[0], sizeof name[0], "%sembeddings.patch_embeddings.projection", begin);
     snprintf(name[1], sizeof name[1], "%sembeddings.cls_token", begin);
-    struct rows x = published_linear(patches(pixels, height, width), name[0], 0);
+    struct rows x = published_linear(picture_case_patches(pixels, height, width), name[0], 0);
     if (second)
         x = forward_join(forward_view(published_tensor(second, 0), WIDTH), x);
     x = forward_join(forward_view(published_tensor(name[1], 0), WIDTH), x);
@@ -143,18 +86,18 @@ TEST(vit)
     static const char CONFIG[] = VIT_CONFIG("vit", "");
     static const struct forward_block block = { VIT_NAMES("vit.encoder.layer.#.") };
     published_open(CONFIG, VIT_TENSORS("vit.", "vit.encoder.layer.#.", 10), LAYERS, "F32");
-    const struct forward want =
-        run(&block, embed("vit.", picture(6, 6), 6, 6, NULL, "vit.embeddings.position_embeddings"),
-            "vit.layernorm");
-    compare_picture("vit", CONFIG, 6, 6, &want);
+    const struct forward want = run(
+        &block, embed("vit.", picture_case(6, 6), 6, 6, NULL, "vit.embeddings.position_embeddings"),
+        "vit.layernorm");
+    picture_case_check("vit", CONFIG, 6, 6, &want);
 }
 
 static void pass_vit(struct forward *forward)
 {
     static const struct forward_block block = { VIT_NAMES("vit.encoder.layer.#.") };
-    *forward =
-        run(&block, embed("vit.", picture(6, 6), 6, 6, NULL, "vit.embeddings.position_embeddings"),
-            "vit.layernorm");
+    *forward = run(
+        &block, embed("vit.", picture_case(6, 6), 6, 6, NULL, "vit.embeddings.position_embeddings"),
+        "vit.layernorm");
 }
 
 TEST(vit_edited)
@@ -162,7 +105,7 @@ TEST(vit_edited)
     static const char CONFIG[] = VIT_CONFIG("vit", "");
     struct forward want;
     published_open(CONFIG, VIT_TENSORS("vit.", "vit.encoder.layer.#.", 10), LAYERS, "F32");
-    char *fields = pixels_field(picture(6, 6), 6, 6);
+    char *fields = picture_case_field(picture_case(6, 6), 6, 6);
     published_save(fixture_path("vit"), CONFIG);
     pass_vit(&want);
     fixture_serve("--models", directory);
@@ -184,9 +127,9 @@ TEST(vit_of_a_rectangle)
     block.eps = 0.01;
     published_open(CONFIG, VIT_TENSORS("", "encoder.layer.#.", 7), LAYERS, "F16");
     const struct forward want =
-        run(&block, embed("", picture(4, 6), 4, 6, NULL, "embeddings.position_embeddings"),
+        run(&block, embed("", picture_case(4, 6), 4, 6, NULL, "embeddings.position_embeddings"),
             "layernorm");
-    compare_picture("rectangle", CONFIG, 4, 6, &want);
+    picture_case_check("rectangle", CONFIG, 4, 6, &want);
 }
 
 #define DEIT_TENSORS                                                                               \
@@ -200,10 +143,10 @@ TEST(deit)
     published_open(CONFIG, DEIT_TENSORS, LAYERS, "F32");
     const struct forward want =
         run(&block,
-            embed("deit.", picture(6, 6), 6, 6, "deit.embeddings.distillation_token",
+            embed("deit.", picture_case(6, 6), 6, 6, "deit.embeddings.distillation_token",
                   "deit.embeddings.position_embeddings"),
             "deit.layernorm");
-    compare_picture("deit", CONFIG, 6, 6, &want);
+    picture_case_check("deit", CONFIG, 6, 6, &want);
 }
 
 /* BeitRelativePositionBias over 3 x 3 patches: the table's last three rows are those of the class
@@ -266,11 +209,11 @@ TEST(beit)
     block.self_scale = BEIT_LAYER "lambda_1";
     block.feed_forward_scale = BEIT_LAYER "lambda_2";
     block.self.of.bias = beit_own_bias;
-    struct rows x = embed("beit.", picture(6, 6), 6, 6, NULL, NULL);
+    struct rows x = embed("beit.", picture_case(6, 6), 6, 6, NULL, NULL);
     for (beit_layer = 0; beit_layer < LAYERS; beit_layer++)
         x = forward_block_run(&want, &block, x, FORWARD_NONE, beit_layer);
     want.final_hidden_states = x;
-    compare_picture("beit", CONFIG, 6, 6, &want);
+    picture_case_check("beit", CONFIG, 6, 6, &want);
 }
 
 /* The other way: absolute positions, one table for all layers, a last norm, no scales. */
@@ -282,10 +225,11 @@ TEST(beit_with_positions)
     struct forward_block block = { VIT_NAMES(BEIT_LAYER) };
     published_open(CONFIG, BEIT_TENSORS_WITH_POSITIONS, LAYERS, "F32");
     block.self.of.bias = beit_shared_bias;
-    const struct forward want = run(
-        &block, embed("beit.", picture(6, 6), 6, 6, NULL, "beit.embeddings.position_embeddings"),
-        "beit.layernorm");
-    compare_picture("shared", CONFIG, 6, 6, &want);
+    const struct forward want =
+        run(&block,
+            embed("beit.", picture_case(6, 6), 6, 6, NULL, "beit.embeddings.position_embeddings"),
+            "beit.layernorm");
+    picture_case_check("shared", CONFIG, 6, 6, &want);
 }
 
 #define DINOV2_LAYER "encoder.layer.#."
@@ -331,9 +275,9 @@ TEST(dinov2)
     block.up = DINOV2_LAYER "mlp.fc1";
     block.down = DINOV2_LAYER "mlp.fc2";
     const struct forward want =
-        run(&block, embed("", picture(6, 6), 6, 6, NULL, "embeddings.position_embeddings"),
+        run(&block, embed("", picture_case(6, 6), 6, 6, NULL, "embeddings.position_embeddings"),
             "layernorm");
-    compare_picture("dinov2", CONFIG, 6, 6, &want);
+    picture_case_check("dinov2", CONFIG, 6, 6, &want);
 }
 
 /* Dinov2SwiGLUFFN: the first half of weights_in goes through SiLU, the second is the gate. */
@@ -347,9 +291,9 @@ TEST(dinov2_giant)
     block.activation = "silu";
     block.is_gate_in_up = true;
     const struct forward want =
-        run(&block, embed("", picture(6, 6), 6, 6, NULL, "embeddings.position_embeddings"),
+        run(&block, embed("", picture_case(6, 6), 6, 6, NULL, "embeddings.position_embeddings"),
             "layernorm");
-    compare_picture("giant", CONFIG, 6, 6, &want);
+    picture_case_check("giant", CONFIG, 6, 6, &want);
 }
 
 /* ------------------------------------------------------------------- CLIP -- */
@@ -415,7 +359,7 @@ static struct forward clip_vision(void)
     struct forward_block block = { CLIP_NAMES("vision_model.encoder.layers.#.") };
     block.self.kind = "vision";
     struct rows x =
-        forward_product(patches(picture(6, 6), 6, 6),
+        forward_product(picture_case_patches(picture_case(6, 6), 6, 6),
                         published_tensor("vision_model.embeddings.patch_embedding.weight", 0));
     x = forward_join(published_tensor("vision_model.embeddings.class_embedding", 0), x);
     x = forward_add(x, published_tensor("vision_model.embeddings.position_embedding.weight", 0));
@@ -432,8 +376,8 @@ TEST(clip)
     const struct forward text = clip_text();
     struct forward vision = clip_vision();
     vision.first_layer = LAYERS;
-    compare("clip", CONFIG, CLIP_TOKENS, &text);
-    compare_picture("clip", CONFIG, 6, 6, &vision);
+    picture_case_compare("clip", CONFIG, CLIP_TOKENS, &text);
+    picture_case_check("clip", CONFIG, 6, 6, &vision);
 }
 
 /* CLIPModel.get_text_features() and get_image_features(): the row of the token that ends the text,
@@ -458,7 +402,7 @@ TEST(clip_features)
     const struct rows picture_vector =
         forward_product(vision, published_tensor("visual_projection.weight", 0));
     const struct rows at_end = forward_product(forward_slice(text, 2, 1), weight);
-    char *pixels = pixels_field(picture(6, 6), 6, 6);
+    char *pixels = picture_case_field(picture_case(6, 6), 6, 6);
     struct request_text both = { .data = NULL };
     request_text_add(&both, CLIP_TOKENS ",%s", pixels);
     published_save(fixture_path("clip"), CONFIG);
@@ -503,7 +447,7 @@ TEST(clip_edited)
     published_open(CONFIG, CLIP_TEXT CLIP_VISION "logit_scale 1", LAYERS, "F32");
     const struct forward text = clip_text();
     struct forward vision = clip_vision();
-    char *fields = pixels_field(picture(6, 6), 6, 6);
+    char *fields = picture_case_field(picture_case(6, 6), 6, 6);
     vision.first_layer = LAYERS;
     published_save(fixture_path("clip"), CONFIG);
     fixture_serve("--models", directory);
@@ -521,7 +465,7 @@ TEST(clip_text_model)
     static const char CONFIG[] = "{\"model_type\":\"clip_text_model\"," CLIP_TEXT_FIELDS "}";
     published_open(CONFIG, CLIP_TEXT, LAYERS, "F16");
     const struct forward want = clip_text();
-    compare("text", CONFIG, CLIP_TOKENS, &want);
+    picture_case_compare("text", CONFIG, CLIP_TOKENS, &want);
     published_close();
 }
 
@@ -530,7 +474,7 @@ TEST(clip_vision_model)
     static const char CONFIG[] = "{\"model_type\":\"clip_vision_model\"," CLIP_VISION_FIELDS "}";
     published_open(CONFIG, CLIP_VISION, LAYERS, "F16");
     const struct forward want = clip_vision();
-    compare_picture("vision", CONFIG, 6, 6, &want);
+    picture_case_check("vision", CONFIG, 6, 6, &want);
 }
 
 EACH_TEST(fixture_make_directory, fixture_clear);

@@ -82,12 +82,14 @@ struct checkpoint_pass {
      * 2. */
     const char *convolutions[2];
 
-    /* Or square patches of pixels, after class rows. class_rows and patch_positions are whole names
-     * of tensors. */
+    /* Or square patches of pixels, after class rows. class_rows, register_rows and patch_positions
+     * are whole names of tensors. */
     const char *patches;
     bool patches_have_no_bias;
+    bool patches_end_with_channel; /* the tensor is [out, row, column, channel] */
     const char *class_rows[2];
-    const char *patch_positions;                 /* [class rows and patches][width] */
+    const char *register_rows;   /* [count, width], behind the class rows; they have no positions */
+    const char *patch_positions; /* [class rows and patches][width] */
     const struct model_pixel_range *pixel_range; /* what the family was made with */
 
     struct checkpoint_norms attention, cross_attention, feed_forward;
@@ -145,6 +147,8 @@ struct checkpoint_pass {
             const char *position_count; /* of positions from position_offset on; with sinusoid */
             const char *feature_count, *feature_positions; /* columns, and rows after both */
             const char *image_size, *patch_size, *channels;
+            const char *patch_count; /* in place of image_size, of a square; NULL: see there */
+            const char *register_count;
             const char *parallel; /* a flag: attention and feed-forward read the same rows */
             const char *residual_scale;
             const char *norm_bias; /* a flag */
@@ -162,7 +166,7 @@ struct checkpoint_pass {
             const char *start; /* the decoder's first token */
             const char *reads; /* fields that only adjust() reads */
         };
-        const char *fields[28]; /* the same, as a list */
+        const char *fields[30]; /* the same, as a list */
     };
 };
 

@@ -31,7 +31,9 @@
     "pool_scales|use_auxiliary_head|auxiliary_*|semantic_loss_ignore_index|"                       \
     "segmentation_indices|out_features|out_indices|stage_names|add_fpn|reshape_hidden_states|"     \
     "encoder_stride"
-#define CLIP_IGNORED "projection_dim|logit_scale_init_value"
+#define CLIP_IGNORED   "projection_dim|logit_scale_init_value"
+#define SIGLIP_IGNORED "projection_dim|projection_size|logit_scale_init_value|vision_use_head"
+#define MAE_IGNORED    "decoder_*|mask_ratio|norm_pix_loss"
 #define WAV2VEC2_IGNORED                                                                           \
     "feat_extract_*|conv_*|num_conv_*|num_feat_extract_layers|do_stable_layer_norm|"               \
     "apply_spec_augment|mask_time_*|mask_feature_*|mask_channel_*|num_codevector*|"                \
@@ -77,12 +79,16 @@ static bool adjust_dinov2(struct checkpoint_pass *pass, const cJSON *section, st
 
 /* Source: transformers, image_utils.py (IMAGENET_STANDARD, IMAGENET_DEFAULT, OPENAI_CLIP), and the
  * preprocessor_config.json of google/vit-base-patch16-224, microsoft/beit-base-patch16-224,
- * facebook/deit-base-distilled-patch16-224, facebook/dinov2-base and openai/clip-vit-base-patch32.
+ * facebook/deit-base-distilled-patch16-224, facebook/dinov2-base, facebook/vit-mae-base,
+ * google/siglip-base-patch16-224 and openai/clip-vit-base-patch32.
  */
 static const struct model_pixel_range halves = { { 0.5, 0.5, 0.5 }, { 0.5, 0.5, 0.5 }, false };
 static const struct model_pixel_range imagenet = { { 0.485, 0.456, 0.406 },
                                                    { 0.229, 0.224, 0.225 },
                                                    true };
+static const struct model_pixel_range imagenet_whole = { { 0.485, 0.456, 0.406 },
+                                                         { 0.229, 0.224, 0.225 },
+                                                         false };
 static const struct model_pixel_range clip = { { 0.48145466, 0.4578275, 0.40821073 },
                                                { 0.26862954, 0.26130258, 0.27577711 },
                                                true };
@@ -105,6 +111,43 @@ static const struct model_pixel_range clip = { { 0.48145466, 0.4578275, 0.408210
     NORMS_BEFORE("layer_norm1", "layer_norm2"), PASS_NORMS("layer_norm_eps=0.00001"),              \
         FEED("mlp.fc1", "mlp.fc2", "=true", "hidden_act=quick_gelu")
 
+/* siglip/modeling_siglip.py: SiglipEncoderLayer, SiglipTextTransformer, SiglipVisionTransformer;
+ * the text is not causal, and both have a last norm. */
+#define SIGLIP_LAYERS                                                                              \
+    .block = "encoder.layers.%.", .attention = "self_attn.", .projections = OUT_PROJ,              \
+    .biases = Q | K | V | O, SIZES(12, 768, 12)
+#define SIGLIP_PASS                                                                                \
+    NORMS_BEFORE("layer_norm1", "layer_norm2"), PASS_NORMS("layer_norm_eps=0.000001"),             \
+        FEED("mlp.fc1", "mlp.fc2", "=true", "hidden_act=gelu_pytorch_tanh")
+#define SIGLIP_TEXT                                                                                \
+    .kind = "text", SIGLIP_LAYERS,                                                                 \
+    .ignored = SIGLIP_IGNORED "|image_size|patch_size|num_channels|num_patches",                   \
+    .pass = { .name = "text",                                                                      \
+              .tokens = "embeddings.token_embedding",                                              \
+              .positions = "embeddings.position_embedding",                                        \
+              SIGLIP_PASS,                                                                         \
+              .final_norm = "final_layer_norm" }
+#define SIGLIP_VISION .kind = "vision", SIGLIP_LAYERS, .ignored = SIGLIP_IGNORED
+#define SIGLIP_VISION_PASS                                                                         \
+    .name = "vision", .patch_size = "patch_size=16", .channels = "num_channels=3",                 \
+    .pixel_range = &halves, .patches = "embeddings.patch_embedding",                               \
+    .patch_positions = "embeddings.position_embedding.weight", SIGLIP_PASS,                        \
+    .final_norm = "post_layernorm"
+#define SIGLIP_PICTURE SIGLIP_VISION_PASS, .image_size = "image_size=224"
+/* siglip2/modular_siglip2.py, Siglip2VisionEmbeddings: a patch ends with its channels. Positions
+ * are those of a square picture of num_patches patches. */
+#define SIGLIP2_PICTURE                                                                            \
+    SIGLIP_VISION_PASS, .patch_count = "num_patches=256", .patches_end_with_channel = true
+
+/* dinov2/modeling_dinov2.py: Dinov2Layer. */
+#define DINOV2_PASS                                                                                \
+    .pixel_range = &imagenet, .patches = "embeddings.patch_embeddings.projection",                 \
+    .class_rows = { "embeddings.cls_token" }, .patch_positions = "embeddings.position_embeddings", \
+    NORMS_BEFORE("norm1", "norm2"), .attention_scales = "layer_scale1.lambda1",                    \
+    .feed_forward_scales = "layer_scale2.lambda1", PASS_NORMS("layer_norm_eps=0.000001"),          \
+    FEED("mlp.fc1", "mlp.fc2", "=true", "hidden_act=gelu"), .final_norm = "layernorm",             \
+    .adjust = adjust_dinov2, .reads = "use_swiglu_ffn"
+
 const struct checkpoint_stack checkpoint_images[] = {
     { .model_type = "vit",
       .prefixes = "vit.|",
@@ -121,15 +164,21 @@ const struct checkpoint_stack checkpoint_images[] = {
       .prefixes = "dinov2.|",
       VIT_SELF,
       .ignored = PICTURE_IGNORED,
-      .pass = { PICTURE("14"), .pixel_range = &imagenet,
-                .patches = "embeddings.patch_embeddings.projection",
-                .class_rows = { "embeddings.cls_token" },
-                .patch_positions = "embeddings.position_embeddings", NORMS_BEFORE("norm1", "norm2"),
-                .attention_scales = "layer_scale1.lambda1",
-                .feed_forward_scales = "layer_scale2.lambda1",
-                PASS_NORMS("layer_norm_eps=0.000001"),
-                FEED("mlp.fc1", "mlp.fc2", "=true", "hidden_act=gelu"), .final_norm = "layernorm",
-                .adjust = adjust_dinov2, .reads = "use_swiglu_ffn" } },
+      .pass = { PICTURE("14"), DINOV2_PASS } },
+    /* dinov2_with_registers/modular_dinov2_with_registers.py: Dinov2WithRegistersEmbeddings. */
+    { .model_type = "dinov2_with_registers",
+      .prefixes = "dinov2_with_registers.|",
+      VIT_SELF,
+      .ignored = PICTURE_IGNORED "|interpolate_antialias|interpolate_offset",
+      .pass = { PICTURE("16"), DINOV2_PASS, .register_rows = "embeddings.register_tokens",
+                .register_count = "num_register_tokens=4" } },
+    /* vit_mae/modeling_vit_mae.py, the encoder over all patches: with a mask_ratio of 0. */
+    { .model_type = "vit_mae",
+      .prefixes = "vit.|",
+      VIT_SELF,
+      .ignored = PICTURE_IGNORED "|" MAE_IGNORED,
+      .pass = { VIT_PASS, .pixel_range = &imagenet_whole,
+                .class_rows = { "embeddings.cls_token" } } },
     { .model_type = "beit",
       .prefixes = "beit.|",
       VIT_NAMES,
@@ -183,6 +232,31 @@ const struct checkpoint_stack checkpoint_images[] = {
                 .patch_positions = "embeddings.position_embedding.weight",
                 .embedding_norm = "pre_layrnorm",
                 CLIP_PASS } },
+    { .model_type = "siglip",
+      .section = "text_config_dict|text_config",
+      .prefixes = "text_model.",
+      SIGLIP_TEXT },
+    { .model_type = "siglip",
+      .section = "vision_config_dict|vision_config",
+      .prefixes = "vision_model.",
+      SIGLIP_VISION,
+      .pass = { SIGLIP_PICTURE } },
+    { .model_type = "siglip_text_model", .prefixes = "text_model.|", SIGLIP_TEXT },
+    { .model_type = "siglip_vision_model",
+      .prefixes = "vision_model.|",
+      SIGLIP_VISION,
+      .pass = { SIGLIP_PICTURE } },
+    { .model_type = "siglip2", .section = "text_config", .prefixes = "text_model.", SIGLIP_TEXT },
+    { .model_type = "siglip2",
+      .section = "vision_config",
+      .prefixes = "vision_model.",
+      SIGLIP_VISION,
+      .pass = { SIGLIP2_PICTURE } },
+    { .model_type = "siglip2_text_model", .prefixes = "text_model.|", SIGLIP_TEXT },
+    { .model_type = "siglip2_vision_model",
+      .prefixes = "vision_model.|",
+      SIGLIP_VISION,
+      .pass = { SIGLIP2_PICTURE } },
     { .model_type = "wav2vec2",
       SELF("wav2vec2.|", "encoder.layers.%.", "attention."),
       .projections = OUT_PROJ,

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -165,16 +166,37 @@ static bool build_features(struct model_stream *stream, struct checkpoint_pass_r
 
 /* ------------------------------------------------------------------ pixels -- */
 
+/* The sides of a square picture of so many patches. */
+static bool read_square(int64_t image[2], const struct checkpoint_pass_reader *reader,
+                        int64_t patch)
+{
+    const struct checkpoint_pass *pass = &reader->pass;
+    const cJSON *section = reader->run->section;
+    int64_t count, side = 0;
+    if (!checkpoint_read_integer(section, pass->patch_count, &count, reader->fault))
+        return false;
+    while (side < SIDE_MAX && side * side < count)
+        side++;
+    image[0] = image[1] = side * patch;
+    return side * side == count
+           || fault_set(reader->fault, FAULT_OPTION,
+                        "config.json gives %" PRId64
+                        " patches (%.*s); expected as many as a square has",
+                        count, CHECKPOINT_FIELD_NAME(section, pass->patch_count));
+}
+
 static bool read_picture_sizes(struct model_embedding *embedding,
                                struct checkpoint_pass_reader *reader)
 {
     const struct checkpoint_pass *pass = &reader->pass;
     const cJSON *section = reader->run->section;
+    const char *size = pass->patch_count ? pass->patch_count : pass->image_size;
     int64_t image[2], patch[2];
-    if (!checkpoint_read_pair(reader->run->document, section, pass->image_size, image,
+    if (!checkpoint_read_pair(reader->run->document, section, pass->patch_size, patch,
                               reader->fault)
-        || !checkpoint_read_pair(reader->run->document, section, pass->patch_size, patch,
-                                 reader->fault)
+        || !(pass->patch_count ? read_square(image, reader, patch[0])
+                               : checkpoint_read_pair(reader->run->document, section,
+                                                      pass->image_size, image, reader->fault))
         || !checkpoint_read_integer(section, pass->channels, &embedding->channels, reader->fault))
         return false;
     embedding->image_height = image[0];
@@ -191,25 +213,97 @@ static bool read_picture_sizes(struct model_embedding *embedding,
                         "config.json gives pictures of %" PRId64 " by %" PRId64
                         " pixels (%.*s), %" PRId64 " channels (%.*s) and patches of %" PRId64
                         " (%.*s), which are no patches of a picture",
-                        image[0], image[1], CHECKPOINT_FIELD_NAME(section, pass->image_size),
+                        image[0], image[1], CHECKPOINT_FIELD_NAME(section, size),
                         embedding->channels, CHECKPOINT_FIELD_NAME(section, pass->channels),
                         embedding->patch, CHECKPOINT_FIELD_NAME(section, pass->patch_size));
 }
 
-/* Puts the class rows side by side. */
-static bool set_class_rows(struct model_embedding *embedding, struct checkpoint_pass_reader *reader,
-                           int64_t width)
+/* How many register rows the tensor has; 0: none. */
+static bool count_registers(struct checkpoint_pass_reader *reader, int64_t *count)
 {
-    float *rows = arena_alloc(reader->parameters->arena, 2 * (size_t)width * sizeof *rows);
+    *count = 0;
+    return !reader->pass.register_rows
+           || checkpoint_read_integer(reader->run->section, reader->pass.register_count, count,
+                                      reader->fault);
+}
+
+/* Puts the class rows and the register rows side by side. */
+static bool set_class_rows(struct model_embedding *embedding, struct checkpoint_pass_reader *reader,
+                           int64_t registers, int64_t width)
+{
+    const struct checkpoint_pass *pass = &reader->pass;
+    const size_t bytes = (size_t)width * sizeof(float);
+    const float *values = NULL, *more = NULL;
+    if (registers > 0
+        && !checkpoint_pass_values_now(reader, &more, pass->register_rows, registers * width))
+        return false;
+    float *rows = arena_alloc(reader->parameters->arena, (size_t)(2 + registers) * bytes);
     if (!rows)
         return fault_no_memory(reader->fault);
     embedding->class_rows = rows;
-    for (int i = 0; i < 2 && reader->pass.class_rows[i]; i++) {
-        const float *values = NULL;
-        if (!checkpoint_pass_values_now(reader, &values, reader->pass.class_rows[i], width))
+    for (int i = 0; i < 2 && pass->class_rows[i]; i++) {
+        if (!checkpoint_pass_values_now(reader, &values, pass->class_rows[i], width))
             return false;
-        memcpy(rows + embedding->class_row_count++ * width, values, (size_t)width * sizeof *rows);
+        memcpy(rows + embedding->class_row_count++ * width, values, bytes);
     }
+    if (more)
+        memcpy(rows + embedding->class_row_count * width, more, (size_t)registers * bytes);
+    embedding->class_row_count += registers;
+    return true;
+}
+
+/* A matrix of patches whose numbers lie as [row][column][channel], as one of
+ * [channel][row][column].
+ */
+static bool set_turned_patches(struct model_embedding *embedding,
+                               struct checkpoint_pass_reader *reader, int64_t width)
+{
+    char name[2][96];
+    const int64_t channels = embedding->channels, pixels = embedding->patch * embedding->patch;
+    const int64_t in = channels * pixels;
+    const float *values = NULL;
+    snprintf(name[0], sizeof name[0], "%.64s.weight", reader->pass.patches);
+    snprintf(name[1], sizeof name[1], "%.64s.bias", reader->pass.patches);
+    embedding->patches = (struct attn_linear){ .out = width, .in = in };
+    if (!checkpoint_pass_values_now(reader, &values, name[0], width * in)
+        || !checkpoint_pass_values(reader, &embedding->patches.bias, name[1], width))
+        return false;
+    float *turned = arena_alloc(reader->parameters->arena, (size_t)(width * in) * sizeof *turned);
+    if (!turned)
+        return fault_no_memory(reader->fault);
+    embedding->patches.weight = turned;
+    for (int64_t out = 0; out < width; out++)
+        for (int64_t pixel = 0; pixel < pixels; pixel++)
+            for (int64_t c = 0; c < channels; c++)
+                turned[out * in + c * pixels + pixel] = *values++;
+    return true;
+}
+
+/* Positions of all rows: those of the file, and 0 for registers, which stand behind the class rows.
+ */
+static bool set_patch_positions(struct model_embedding *embedding,
+                                struct checkpoint_pass_reader *reader, int64_t registers,
+                                int64_t count, int64_t width)
+{
+    const char *names = reader->pass.patch_positions;
+    const int64_t before = embedding->class_row_count - registers;
+    const float *positions = NULL;
+    if (!names)
+        return true;
+    if (!(registers > 0
+              ? checkpoint_pass_values_now(reader, &positions, names, (count - registers) * width)
+              : checkpoint_pass_values(reader, &positions, names, count * width)))
+        return false;
+    embedding->positions = (struct model_table){ positions, ATTN_F32, count, width };
+    if (registers == 0)
+        return true;
+    float *rows = arena_calloc(reader->parameters->arena, (size_t)(count * width), sizeof *rows);
+    if (!rows)
+        return fault_no_memory(reader->fault);
+    memcpy(rows, positions, (size_t)(before * width) * sizeof *rows);
+    memcpy(rows + (before + registers) * width, positions + before * width,
+           (size_t)((count - registers - before) * width) * sizeof *rows);
+    embedding->positions.rows = rows;
     return true;
 }
 
@@ -218,26 +312,23 @@ static bool build_patches(struct model_stream *stream, struct checkpoint_pass_re
     const struct checkpoint_pass *pass = &reader->pass;
     struct model_embedding *embedding = &stream->embedding;
     const int64_t width = stream->width;
+    int64_t registers;
     embedding->input = MODEL_INPUT_PIXELS;
     embedding->pixel_range = pass->pixel_range;
-    if (!read_picture_sizes(embedding, reader)
-        || !checkpoint_pass_convolution(reader, &embedding->patches, pass->patches, width,
-                                        embedding->channels * embedding->patch * embedding->patch,
-                                        !pass->patches_have_no_bias)
-        || !set_class_rows(embedding, reader, width))
+    if (!read_picture_sizes(embedding, reader) || !count_registers(reader, &registers)
+        || !(pass->patches_end_with_channel
+                 ? set_turned_patches(embedding, reader, width)
+                 : checkpoint_pass_convolution(reader, &embedding->patches, pass->patches, width,
+                                               embedding->channels * embedding->patch
+                                                   * embedding->patch,
+                                               !pass->patches_have_no_bias))
+        || !set_class_rows(embedding, reader, registers, width))
         return false;
     const int64_t down = embedding->image_height / embedding->patch;
     const int64_t across = embedding->image_width / embedding->patch;
-    const float *positions = NULL;
     stream->length_max = embedding->class_row_count + down * across;
-    if (pass->patch_positions
-        && !checkpoint_pass_values(reader, &positions, pass->patch_positions,
-                                   stream->length_max * width))
-        return false;
-    if (positions)
-        embedding->positions =
-            (struct model_table){ positions, ATTN_F32, stream->length_max, width };
-    return checkpoint_pass_norm(reader, &embedding->norm, pass->embedding_norm, width);
+    return set_patch_positions(embedding, reader, registers, stream->length_max, width)
+           && checkpoint_pass_norm(reader, &embedding->norm, pass->embedding_norm, width);
 }
 
 bool checkpoint_pass_build_embedding(struct model_stream *stream,

@@ -3,7 +3,7 @@
  *
  * Source: transformers, models/<family>/modeling_<family>.py: BertPooler and its like in
  * RobertaModel, ViTModel and others; AlbertModel.pooler; Dinov2Model, whose pooler is the first
- * row; CLIPModel, get_text_features() and get_image_features(). */
+ * row; CLIPModel, get_text_features() and get_image_features(); SiglipTextTransformer.head. */
 #include "models/checkpoint/checkpoint_pass_internal.h"
 
 #include "models/checkpoint/checkpoint_fields.h"
@@ -20,6 +20,7 @@ struct pooler {
     const char *activation; /* of dense; NULL: none, and dense has no bias */
     const char *token;      /* the field of the token whose row it is; NULL: it is the first row */
     bool is_bare;           /* without dense it is the row alone */
+    bool is_last;           /* of the last row, in place of the first */
 };
 
 /* CLIP's first config had 2 as the id of the token that ends a text, which it is not: there
@@ -34,7 +35,12 @@ static const struct pooler POOLERS[] = {
       .dense = "pooler.dense",
       .activation = "=tanh" },
     { .model_type = "albert", .dense = "pooler", .activation = "=tanh" },
-    { .model_type = "dinov2", .is_bare = true },
+    { .model_type = "siglip|siglip_text_model|siglip2|siglip2_text_model",
+      .kind = "text",
+      .dense = "head",
+      .activation = "=linear",
+      .is_last = true },
+    { .model_type = "dinov2|dinov2_with_registers", .is_bare = true },
     { .model_type = "clip|clip_text_model", .kind = "text", CLIP_TEXT_POOLER },
     { .model_type = "clip|clip_vision_model", .kind = "vision", CLIP_VISION_POOLER },
 };
@@ -80,7 +86,7 @@ static bool build_pooler(struct model_readout *readout, const struct pooler *poo
     }
     readout->dense = dense;
     readout->dense_count = count;
-    readout->poolings[0] = MODEL_POOLING_CLS;
+    readout->poolings[0] = pooler->is_last ? MODEL_POOLING_LAST : MODEL_POOLING_CLS;
     readout->pooling_count = 1;
     readout->width = width;
     return true;
