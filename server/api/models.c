@@ -11,6 +11,7 @@
 #include "json/json.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 
 /* --------------------------------------------------------------- reading -- */
@@ -79,7 +80,7 @@ static bool put_file(struct disk_job *disk_job, const void *file, size_t size)
     return true;
 }
 
-static bool put_safetensors(struct disk_job *disk_job)
+static bool put_model_file(struct disk_job *disk_job)
 {
     return put_file(disk_job, disk_job->body.data, disk_job->body.size);
 }
@@ -105,13 +106,15 @@ static bool remove_model(struct disk_job *disk_job)
     return model_store_delete(disk_job->service->store, disk_job->name, &disk_job->fault);
 }
 
-/* A safetensors file begins with the length of its header as 8 bytes, little-endian. JSON text read
- * in this way gives a length beyond any file. */
-static bool looks_like_safetensors(struct byte_slice body)
+/* A GGUF file begins with its name. A safetensors file begins with the length of its header as 8
+ * bytes, little-endian; JSON text read in this way gives a length beyond any file. */
+static bool is_model_file(struct byte_slice body)
 {
     uint64_t length = 0;
     if (!body.data || body.size < 8)
         return false;
+    if (memcmp(body.data, "GGUF", 4) == 0)
+        return true;
     for (int i = 7; i >= 0; i--)
         length = length << 8 | ((const unsigned char *)body.data)[i];
     return length <= body.size - 8;
@@ -120,7 +123,7 @@ static bool looks_like_safetensors(struct byte_slice body)
 /* The Content-Type does not say what the body is; its first bytes do. */
 static bool put_either(struct disk_job *disk_job)
 {
-    return looks_like_safetensors(disk_job->body) ? put_safetensors(disk_job) : put_json(disk_job);
+    return is_model_file(disk_job->body) ? put_model_file(disk_job) : put_json(disk_job);
 }
 
 void models_put(struct exchange *exchange)
@@ -131,7 +134,7 @@ void models_put(struct exchange *exchange)
     if (service_may_change_models(exchange_context(exchange), &fault)) {
         if (strcasecmp(type, "application/x-safetensors") == 0
             || strcasecmp(type, "application/octet-stream") == 0)
-            run = put_safetensors;
+            run = put_model_file;
         else if (service_takes_json(exchange, "application/json or application/x-safetensors",
                                     &fault))
             run = strcasecmp(type, "application/json") == 0 ? put_json : put_either;

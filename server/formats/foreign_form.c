@@ -1,8 +1,8 @@
 /* foreign_form.c - see foreign_form.h.
  *
  * A downloaded directory often holds a model in another format, or in several. The server reads
- * only safetensors. A safetensors file is data, while a pickle is a program. And its numbers can be
- * mapped and used as they are, while the numbers of GGUF's quantised blocks cannot. */
+ * safetensors and GGUF. Both are data whose numbers can be mapped and used as they are, while a
+ * pickle is a program. */
 #include "formats/foreign_form.h"
 
 #include "base/dtype.h"
@@ -10,14 +10,12 @@
 #include <string.h>
 #include <strings.h>
 
-#define GGUF   "GGUF, the form of llama.cpp"
 #define PICKLE "a pickle of PyTorch"
 
 /* The endings that tell most about a directory come first. */
 static const struct {
     const char *ending, *form;
 } ENDINGS[] = {
-    { ".gguf", GGUF },
     { ".bin", PICKLE },
     { ".pth", PICKLE },
     { ".pt", PICKLE },
@@ -76,7 +74,7 @@ bool foreign_form_of_bytes(const void *bytes, size_t size, struct foreign_form *
         const char *magic;
         struct foreign_form form;
     } MAGICS[] = {
-        { "GGUF", { GGUF, SAVE } },
+        { "GGUF", { "GGUF, the form of llama.cpp", "call it NAME.gguf" } },
         { "PK\3\4", { "a zip archive, as PyTorch writes its pickles", SAVE } },
         { "\x1f\x8b", { "a file packed by gzip", UNPACK } },
         { "\x80\2", { PICKLE, SAVE } },

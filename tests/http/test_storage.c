@@ -66,7 +66,7 @@ TEST(no_path_of_the_machine)
     directory = daemon_directory_create();
     write_text("broken.safetensors", "no tensors");
     write_text("empty.safetensors", "");
-    write_text("other.gguf", "GGUF");
+    write_text("other-00001-of-00002.gguf", "GGUF");
     write_text("config-alone/config.json", "{");
     write_text("config-alone/model.safetensors", "x");
     write_text("sharded/config.json", "{}");
@@ -96,7 +96,7 @@ TEST(no_path_of_the_machine)
     expect_no_path("GET", "/v1/models/broken", NULL, JSON("source":"broken.safetensors"));
     expect_no_path("GET", "/v1/models/sharded", NULL, "'sharded/model-2.safetensors'");
     expect_no_path("GET", "/v1/models/outside", NULL, "'outside.safetensors' leads out");
-    expect_no_path("DELETE", "/v1/models/other", NULL, "'other.gguf'");
+    expect_no_path("DELETE", "/v1/models/other", NULL, "'other-00001-of-00002.gguf'");
     expect_no_path("POST", "/v2/repository/index", "{}", "'empty.safetensors' is empty");
     stop();
 }

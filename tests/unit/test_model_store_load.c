@@ -53,7 +53,7 @@ TEST(load_of_a_file)
 {
     struct model_store *store = store_open(NULL, 0);
     expect_not_loaded(store, "late", NULL, FAULT_NOT_FOUND,
-                      "neither 'late' nor 'late.safetensors'");
+                      "neither 'late' nor 'late.safetensors' or 'late.gguf'");
     store_write_model("late.safetensors", "{}", 1);
     expect_loaded(store, "late", NULL, 1);
     unlink(store_path("late.safetensors"));
@@ -109,10 +109,14 @@ TEST(other_forms)
                       "model as safetensors");
     store_write_text("other/.hidden.gguf", "?");
     expect_not_loaded(store, "other", NULL, FAULT_BINARY, "its 'pytorch_model.bin'");
-    store_write_text("other/tiny.Q4_K_M.gguf", "?");
+    store_write_text("other/mmproj-tiny.gguf", "?");
+    expect_not_loaded(store, "other", NULL, FAULT_BINARY, "its 'pytorch_model.bin'");
     store_write_text("other/tiny.Q8_0.gguf", "?");
+    expect_not_loaded(store, "other", NULL, FAULT_BINARY, "the file does not begin with GGUF");
+    store_write_text("other/tiny.Q4_K_M.gguf", "?");
     expect_not_loaded(store, "other", NULL, FAULT_BINARY,
-                      "its 'tiny.Q4_K_M.gguf' is GGUF, the form of llama.cpp");
+                      "the directory holds several GGUF files, 'tiny.Q4_K_M.gguf' and "
+                      "'tiny.Q8_0.gguf'");
     expect_state(store, "other", "UNAVAILABLE");
     store_expect_refused(store, "other", FAULT_LOADING, "tiny.Q4_K_M.gguf");
 
@@ -122,9 +126,8 @@ TEST(other_forms)
     expect_loaded(store, "other", NULL, 3);
 
     /* A file of another format under the name of a safetensors file. */
-    store_write_text("renamed.safetensors", "GGUF\3...and so on");
-    expect_not_loaded(store, "renamed", NULL, FAULT_BINARY,
-                      "this is GGUF, the form of llama.cpp; expected a safetensors file");
+    store_write_text("renamed.safetensors", "GGUF\xFF...and so on");
+    expect_not_loaded(store, "renamed", NULL, FAULT_BINARY, "version");
     store_write_text("zipped.safetensors", "PK\3\4....and so on");
     expect_not_loaded(store, "zipped", NULL, FAULT_BINARY, "this is a zip archive, as PyTorch");
     model_store_free(store);

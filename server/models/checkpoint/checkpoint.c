@@ -5,6 +5,7 @@
 #include "models/checkpoint/checkpoint.h"
 
 #include "models/checkpoint/checkpoint_fields.h"
+#include "models/checkpoint/checkpoint_gguf_row.h"
 #include "models/checkpoint/checkpoint_tensors.h"
 #include "models/model/model_layers.h"
 
@@ -142,10 +143,30 @@ static void find_stacks(struct checkpoint *checkpoint)
             }
 }
 
+/* Takes the rows as a GGUF file has the family's tensors. It says in columns how much of a head is
+ * turned. */
+static void amend_stacks(struct checkpoint *checkpoint)
+{
+    const struct checkpoint_gguf *gguf = checkpoint->gguf;
+    for (int i = 0; i < checkpoint->stack_count; i++) {
+        struct checkpoint_stack *stack = &checkpoint->amended[i];
+        *stack = checkpoint->stacks[i];
+        if (gguf->amend)
+            gguf->amend(stack);
+        if (gguf->has_rope && stack->theta) {
+            stack->rotary_fraction = NULL;
+            stack->rotary_dim = "rotary_dim";
+        }
+    }
+    checkpoint->stacks = checkpoint->amended;
+}
+
 bool checkpoint_find(struct checkpoint *checkpoint, const struct model_tensors *tensors,
                      struct fault *fault)
 {
     find_stacks(checkpoint);
+    if (checkpoint->gguf)
+        amend_stacks(checkpoint);
     if (!checkpoint_check_quantised(checkpoint, tensors, fault))
         return false;
     for (int i = 0; i < checkpoint->stack_count; i++)

@@ -19,10 +19,14 @@ struct checkpoint_run {
     int64_t inner_count; /* consecutive layers that share one number in tensors' names */
 };
 
+struct checkpoint_gguf;
+
 struct checkpoint {
     struct json_document config;
     const char *type; /* the model_type of config; "meta" or "mistral_params" for params.json of
                          their own releases */
+    const struct checkpoint_gguf *gguf; /* of a GGUF file (checkpoint_gguf.h), else NULL */
+    struct checkpoint_stack amended[CHECKPOINT_STACKS_MAX]; /* stacks as a GGUF file has them */
     const struct checkpoint_stack *stacks; /* of the family; NULL: it is not known */
     int stack_count;
     struct checkpoint_run runs[CHECKPOINT_STACKS_MAX];

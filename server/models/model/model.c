@@ -31,7 +31,7 @@ bool model_storage_create(struct model **model, const char *name, const char *so
     snprintf(made->name, sizeof made->name, "%s", name);
     made->version = 1;
     made->storage = storage;
-    made->attention = made->dtype = "";
+    made->attention = made->dtype = made->format = "";
     made->source = arena_strdup(&storage->arena, source);
     made->layers = arena_calloc(&storage->arena, (size_t)layer_count, sizeof *made->layers);
     made->layer_count = layer_count;

@@ -81,6 +81,7 @@ struct model {
     int64_t version;       /* the number of its folder; 1 without one */
     const char *attention; /* "scaled_dot_product" or another of model_names.h */
     const char *dtype;     /* of the file's parameters: "F32", "BF16", ...; "" without any */
+    const char *format;    /* of its files, "safetensors" or "gguf"; "" where it is built in */
     char *source;          /* "built-in", or its path in the models' directory */
     bool built_in;
     bool parameterless;      /* sdpa: query, key and value are used as they are, and the request

@@ -272,6 +272,7 @@ static void describe_model(struct text *text, const char *name, const char *sour
     member_string(text, "state", state);
     member_string(text, "reason", reason ? reason : "");
     member_string(text, "source", source);
+    member_string(text, "format", model ? model->format : "");
     member_string(text, "dtype", model ? model->dtype : "");
     member_integer(text, "parameter_count", model ? model->parameter_count : 0);
     member_integer(text, "total_parameter_count", model ? model->total_parameter_count : 0);

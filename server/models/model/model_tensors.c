@@ -1,22 +1,18 @@
-/* model_tensors.c - one file, or an index and the shards that it names. */
+/* model_tensors.c - the entries of one file, or of all files that belong together, and their names.
+ */
 #include "models/model/model_tensors.h"
 
+#include "formats/gguf.h"
+#include "formats/safetensors.h"
+#include "models/model/model_tensors_internal.h"
+
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define INDEX_ENDING ".index.json"
-
-bool model_tensors_is_index(const char *path)
-{
-    const size_t length = strlen(path), ending = strlen(INDEX_ENDING);
-    return length > ending && strcmp(path + length - ending, INDEX_ENDING) == 0;
-}
-
 /* ----------------------------------------------------------------- entries -- */
 
-static struct model_entry entry_of(const struct safetensors_entry *from)
+static struct model_entry entry_of_safetensors(const struct safetensors_entry *from)
 {
     struct model_entry entry = {
         .name = from->name,
@@ -29,6 +25,24 @@ static struct model_entry entry_of(const struct safetensors_entry *from)
     };
     safetensors_shape(from, entry.shape,
                       from->rank < MODEL_ENTRY_DIMENSIONS ? from->rank : MODEL_ENTRY_DIMENSIONS);
+    return entry;
+}
+
+static struct model_entry entry_of_gguf(const struct gguf_tensor *from)
+{
+    struct model_entry entry = {
+        .name = from->name,
+        .name_length = from->name_length,
+        .dtype = from->type,
+        .rank = from->rank,
+        .number_count = 1,
+        .data = from->data,
+        .size = from->size,
+    };
+    for (int i = 0; i < from->rank; i++) {
+        entry.shape[i] = (uint64_t)from->shape[i];
+        entry.number_count *= entry.shape[i]; /* no overflow: the file has them */
+    }
     return entry;
 }
 
@@ -45,12 +59,36 @@ static int compare_entries(const void *left, const void *right)
     return compare_names(a->name, a->name_length, b->name, b->name_length);
 }
 
-static int64_t find_file(const struct model_tensors *tensors, const char *shard)
+/* Takes memory for count entries, of which named can be found by their names. */
+static bool make_entries(struct model_tensors *tensors, int64_t count, int64_t named,
+                         struct fault *fault)
 {
-    int64_t i = 0;
-    while (i < tensors->file_count && strcmp(tensors->names[i], shard) != 0)
-        i++;
-    return i;
+    free(tensors->entries);
+    free(tensors->by_name);
+    tensors->entries = calloc((size_t)count + 1, sizeof *tensors->entries);
+    tensors->by_name = calloc((size_t)named + 1, sizeof *tensors->by_name);
+    tensors->entry_count = count;
+    tensors->named_count = named;
+    return (tensors->entries && tensors->by_name) || fault_no_memory(fault);
+}
+
+static void sort_names(struct model_tensors *tensors)
+{
+    qsort(tensors->by_name, (size_t)tensors->named_count, sizeof *tensors->by_name,
+          compare_entries);
+}
+
+/* All entries are found by their names, which must differ. */
+static bool name_all(struct model_tensors *tensors, struct fault *fault)
+{
+    for (int64_t i = 0; i < tensors->entry_count; i++)
+        tensors->by_name[i] = &tensors->entries[i];
+    sort_names(tensors);
+    for (int64_t i = 1; i < tensors->named_count; i++)
+        if (compare_entries(&tensors->by_name[i - 1], &tensors->by_name[i]) == 0)
+            return fault_set(fault, FAULT_DUPLICATE, "two tensors have the name '%.100s'",
+                             tensors->by_name[i]->name);
+    return true;
 }
 
 /* The entry made of the tensor that weight_map places in this file. */
@@ -64,51 +102,113 @@ static const struct model_entry *entry_in(const struct model_tensors *tensors, i
 }
 
 /* Of a tensor that several shards have, the one counts that weight_map names. */
-static void name_entries(struct model_tensors *tensors)
+static void name_by_weight_map(struct model_tensors *tensors)
 {
     const struct model_entry **named = tensors->by_name;
     const cJSON *node;
-    if (tensors->weight_map)
-        cJSON_ArrayForEach(node, tensors->weight_map)
-            *named++ = entry_in(tensors, find_file(tensors, node->valuestring), node->string);
-    for (int64_t i = 0; !tensors->weight_map && i < tensors->entry_count; i++)
-        *named++ = &tensors->entries[i];
-    tensors->named_count = named - tensors->by_name;
-    qsort(tensors->by_name, (size_t)tensors->named_count, sizeof *named, compare_entries);
+    cJSON_ArrayForEach(node, tensors->weight_map)
+        *named++ = entry_in(tensors, model_shards_find(tensors, node->valuestring), node->string);
+    sort_names(tensors);
 }
 
 /* Makes entries of the tensors of all files, which have what weight_map says. */
 static bool list_entries(struct model_tensors *tensors, struct fault *fault)
 {
-    int64_t named = tensors->weight_map ? cJSON_GetArraySize(tensors->weight_map) : 0;
+    int64_t count = 0;
     for (int64_t i = 0; i < tensors->file_count; i++)
-        tensors->entry_count += tensors->files[i].entry_count;
-    if (named < tensors->entry_count)
-        named = tensors->entry_count;
-    struct model_entry *entry = calloc((size_t)tensors->entry_count + 1, sizeof *entry);
-    tensors->entries = entry;
-    tensors->by_name = calloc((size_t)named + 1, sizeof *tensors->by_name);
-    if (!entry || !tensors->by_name)
-        return fault_no_memory(fault);
-    for (int64_t i = 0; i < tensors->file_count; i++)
-        for (int64_t j = 0; j < tensors->files[i].entry_count; j++)
-            *entry++ = entry_of(&tensors->files[i].entries[j]);
-    name_entries(tensors);
+        count += tensors->files ? tensors->files[i].entry_count : tensors->ggufs[i].tensor_count;
+    if (!make_entries(tensors, count,
+                      tensors->weight_map ? cJSON_GetArraySize(tensors->weight_map) : count, fault))
+        return false;
+    struct model_entry *entry = tensors->entries;
+    for (int64_t i = 0; i < tensors->file_count; i++) {
+        for (int64_t j = 0; tensors->files && j < tensors->files[i].entry_count; j++)
+            *entry++ = entry_of_safetensors(&tensors->files[i].entries[j]);
+        for (int64_t j = 0; tensors->ggufs && j < tensors->ggufs[i].tensor_count; j++)
+            *entry++ = entry_of_gguf(&tensors->ggufs[i].tensors[j]);
+    }
+    if (!tensors->weight_map)
+        return name_all(tensors, fault);
+    name_by_weight_map(tensors);
     return true;
+}
+
+bool model_tensors_rename(struct model_tensors *tensors, const struct model_entry *entries,
+                          int64_t count, struct fault *fault)
+{
+    if (!make_entries(tensors, count, count, fault))
+        return false;
+    memcpy(tensors->entries, entries, (size_t)count * sizeof *entries);
+    return name_all(tensors, fault);
+}
+
+/* -------------------------------------------------------------------- files -- */
+
+static bool is_gguf(const void *bytes, size_t size)
+{
+    return size >= 4 && memcmp(bytes, "GGUF", 4) == 0;
+}
+
+static bool is_gguf_path(const char *path)
+{
+    const char *ending = strrchr(path, '.');
+    return ending && strcmp(ending, ".gguf") == 0;
+}
+
+/* Reads one file, whatever its format; path NULL: it has no name. */
+static bool read_file(struct model_tensors *tensors, const char *path, const void *bytes,
+                      size_t size, struct fault *fault)
+{
+    *tensors = (struct model_tensors){ .files = NULL };
+    arena_init(&tensors->arena, SIZE_MAX);
+    bool good;
+    if (is_gguf(bytes, size) || (path && is_gguf_path(path))) {
+        tensors->ggufs = calloc(1, sizeof *tensors->ggufs);
+        good =
+            tensors->ggufs ? gguf_read(tensors->ggufs, bytes, size, fault) : fault_no_memory(fault);
+    } else {
+        tensors->files = calloc(1, sizeof *tensors->files);
+        good = tensors->files ? safetensors_read(tensors->files, bytes, size, fault)
+                              : fault_no_memory(fault);
+    }
+    tensors->file_count = good ? 1 : 0;
+    if (!good)
+        model_tensors_free(tensors);
+    return good;
 }
 
 bool model_tensors_read(struct model_tensors *tensors, const void *bytes, size_t size,
                         struct fault *fault)
 {
-    *tensors = (struct model_tensors){ .files = calloc(1, sizeof *tensors->files) };
-    if (!tensors->files)
-        return fault_no_memory(fault);
-    if (!safetensors_read(tensors->files, bytes, size, fault)) {
-        model_tensors_free(tensors);
+    if (!read_file(tensors, NULL, bytes, size, fault))
         return false;
+    if (model_parts_check_whole(tensors, fault) && list_entries(tensors, fault))
+        return true;
+    model_tensors_free(tensors);
+    return false;
+}
+
+bool model_tensors_open(struct model_tensors *tensors, const char *path, const char *root,
+                        struct fault *fault)
+{
+    bool good;
+    if (model_tensors_is_index(path)) {
+        *tensors = (struct model_tensors){ .root = root };
+        arena_init(&tensors->arena, SIZE_MAX);
+        good = model_shards_open(tensors, path, fault);
+    } else {
+        struct model_mapping *mapping = model_mapping_create(path, fault);
+        if (!mapping)
+            return false;
+        if (!read_file(tensors, path, mapping->bytes, mapping->size, fault)) {
+            model_mapping_free(mapping);
+            return false;
+        }
+        tensors->root = root;
+        tensors->mapping = mapping;
+        good = model_parts_open(tensors, path, fault);
     }
-    tensors->file_count = 1;
-    if (list_entries(tensors, fault))
+    if (good && list_entries(tensors, fault))
         return true;
     model_tensors_free(tensors);
     return false;
@@ -116,13 +216,19 @@ bool model_tensors_read(struct model_tensors *tensors, const void *bytes, size_t
 
 void model_tensors_free(struct model_tensors *tensors)
 {
-    for (int64_t i = 0; i < tensors->file_count; i++)
-        safetensors_free(&tensors->files[i]);
+    for (int64_t i = 0; i < tensors->file_count; i++) {
+        if (tensors->files)
+            safetensors_free(&tensors->files[i]);
+        if (tensors->ggufs)
+            gguf_free(&tensors->ggufs[i]);
+    }
     free(tensors->files);
+    free(tensors->ggufs);
     free(tensors->names);
     free(tensors->entries);
     free(tensors->by_name);
     json_free(&tensors->index);
+    arena_free(&tensors->arena);
     model_mapping_free(tensors->mapping);
     *tensors = (struct model_tensors){ .files = NULL };
 }
@@ -134,135 +240,17 @@ struct model_mapping *model_tensors_take_mapping(struct model_tensors *tensors)
     return mapping;
 }
 
-/* ------------------------------------------------------------------ shards -- */
-
-static bool refuse_shard(const char *shard, const char *tensor, const struct fault *why,
-                         struct fault *fault)
+const struct gguf *model_tensors_gguf(const struct model_tensors *tensors)
 {
-    return fault_set_at(fault, "/weight_map", why->code, "shard '%.80s' of tensor '%.80s': %s",
-                        shard, tensor, why->message);
-}
-
-/* The path of a shard; malloc'd, NULL at a fault. */
-static char *path_of(const char *index_path, const char *root, const char *shard,
-                     struct fault *fault)
-{
-    const char *slash = strrchr(index_path, '/');
-    const int folder_length = slash ? (int)(slash - index_path) : 1;
-    char *folder = NULL, *path = NULL;
-    if (asprintf(&folder, "%.*s", folder_length, slash ? index_path : ".") < 0
-        || asprintf(&path, "%s/%s", folder, shard) < 0) {
-        fault_no_memory(fault);
-        path = NULL;
-    } else if (!shard[0] || strchr(shard, '/') || shard[0] == '.') {
-        fault_set(fault, FAULT_BINARY,
-                  "this is no name of a file beside the index; a shard may be nowhere else");
-        free(path);
-        path = NULL;
-    } else if (!model_mapping_is_inside(root ? root : folder, path)) {
-        fault_set(fault, FAULT_BINARY, "this is a symbolic link that leads out of the directory");
-        free(path);
-        path = NULL;
-    }
-    free(folder);
-    return path;
-}
-
-static bool map_shard(struct model_tensors *tensors, const char *index_path, const char *shard,
-                      struct fault *fault)
-{
-    char *path = path_of(index_path, tensors->root, shard, fault);
-    struct model_mapping *mapping = path ? model_mapping_create(path, fault) : NULL;
-    free(path);
-    if (!mapping)
-        return false;
-    mapping->next = tensors->mapping;
-    tensors->mapping = mapping;
-    struct safetensors *file = &tensors->files[tensors->file_count];
-    if (!safetensors_read(file, mapping->bytes, mapping->size, fault))
-        return false;
-    tensors->names[tensors->file_count++] = shard;
-    return true;
-}
-
-static bool add_entry(struct model_tensors *tensors, const char *index_path, const cJSON *node,
-                      struct fault *fault)
-{
-    struct fault why = { .code = FAULT_NONE };
-    if (!cJSON_IsString(node))
-        return fault_set_at(fault, "/weight_map", FAULT_TYPE,
-                            "weight_map has no name of a file for tensor '%.100s'", node->string);
-    const char *shard = node->valuestring;
-    const int64_t number = find_file(tensors, shard);
-    if (number == MODEL_SHARDS_MAX)
-        return fault_set_at(fault, "/weight_map", FAULT_TOO_LARGE,
-                            "weight_map names more than %d shards", MODEL_SHARDS_MAX);
-    if (number == tensors->file_count && !map_shard(tensors, index_path, shard, &why))
-        return why.code == FAULT_MEMORY ? fault_no_memory(fault)
-                                        : refuse_shard(shard, node->string, &why, fault);
-    if (safetensors_find(&tensors->files[number], node->string))
-        return true;
-    fault_set(&why, FAULT_FIELD, "the file has no tensor of that name");
-    return refuse_shard(shard, node->string, &why, fault);
-}
-
-static bool read_index(struct model_tensors *tensors, const char *path, struct fault *fault)
-{
-    const struct json_options options = { .nonfinite_allowed = true };
-    const char *slash = strrchr(path, '/');
-    char *text = model_mapping_read_text(path, fault);
-    if (!text)
-        return false;
-    const bool good = json_read(&tensors->index, text, strlen(text), &options, fault);
-    free(text);
-    if (!good)
-        return fault_name_file(fault, slash ? slash + 1 : path);
-    tensors->weight_map = cJSON_GetObjectItemCaseSensitive(tensors->index.root, "weight_map");
-    return (cJSON_IsObject(tensors->weight_map) && tensors->weight_map->child)
-           || fault_set_at(fault, "/weight_map", FAULT_FIELD,
-                           "'%s' has no weight_map, an object of tensors and the shards they are "
-                           "in",
-                           path);
-}
-
-static bool open_shards(struct model_tensors *tensors, const char *path, const char *root,
-                        struct fault *fault)
-{
-    *tensors = (struct model_tensors){ .root = root };
-    tensors->files = calloc(MODEL_SHARDS_MAX, sizeof *tensors->files);
-    tensors->names = calloc(MODEL_SHARDS_MAX, sizeof *tensors->names);
-    bool good = (tensors->files && tensors->names) || fault_no_memory(fault);
-    good = good && read_index(tensors, path, fault);
-    for (const cJSON *node = good ? tensors->weight_map->child : NULL; good && node;
-         node = node->next)
-        good = add_entry(tensors, path, node, fault);
-    good = good && list_entries(tensors, fault);
-    if (!good)
-        model_tensors_free(tensors);
-    return good;
-}
-
-bool model_tensors_open(struct model_tensors *tensors, const char *path, const char *root,
-                        struct fault *fault)
-{
-    if (model_tensors_is_index(path))
-        return open_shards(tensors, path, root, fault);
-    struct model_mapping *mapping = model_mapping_create(path, fault);
-    if (!mapping)
-        return false;
-    if (!model_tensors_read(tensors, mapping->bytes, mapping->size, fault)) {
-        model_mapping_free(mapping);
-        return false;
-    }
-    tensors->mapping = mapping;
-    return true;
+    return tensors->ggufs;
 }
 
 /* ----------------------------------------------------------------- looking -- */
 
 const char *model_tensors_config(const struct model_tensors *tensors, size_t *length)
 {
-    const struct safetensors_pair *pair = safetensors_metadata(tensors->files, "attnd");
+    const struct safetensors_pair *pair =
+        tensors->files ? safetensors_metadata(tensors->files, "attnd") : NULL;
     *length = pair ? pair->value_length : 0;
     return pair ? pair->value : NULL;
 }

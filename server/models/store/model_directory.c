@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "formats/foreign_form.h"
 #include "models/model/model.h"
+#include "models/store/model_gguf_files.h"
 #include "models/store/model_paths.h"
 
 #include <dirent.h>
@@ -17,7 +18,6 @@
 #include <sys/stat.h>
 
 #define FILE_ENDING ".safetensors"
-#define GGUF_ENDING ".gguf" /* the one other form whose file is a whole model */
 
 enum { PROBLEM_BYTES = 320 };
 
@@ -100,7 +100,8 @@ static const char *foreign_problem(struct arena *arena, const char *before, cons
                          before, file_name, foreign_form_of_name(file_name));
 }
 
-#define NO_FILE "the directory holds no model.safetensors, nor its index and shards"
+#define NO_FILE                                                                                    \
+    "the directory holds no model.safetensors, nor its index and shards, nor a GGUF file"
 
 /* Of a folder whose safetensors has another name than those that are read. */
 static const char *name_problem(struct arena *arena, const char *file_name, bool *failed)
@@ -217,7 +218,9 @@ static bool has_files(struct arena *arena, struct model_place *place, const char
         if (place->path)
             place->config_path = find_one(arena, folder, OWN_CONFIGS, failed);
     }
-    if (!place->path)
+    if (!place->path && (place->path = model_gguf_find_only(arena, folder, &broken, failed)))
+        place->config_path = NULL; /* the metadata is the config */
+    if (!place->path && !broken)
         broken = link_problem(arena, folder, FILES, failed);
     if (!place->path && !broken)
         broken = link_problem(arena, folder, OWN_FILES, failed);
@@ -348,19 +351,35 @@ static bool add_file(struct model_directory *directory, const char *name, const 
     return check_inside(directory, &place, path) && add_place(directory, &place);
 }
 
-/* Adds a file of a form that is not read, where no other model has its name. */
-static bool add_foreign_file(struct model_directory *directory, const char *name, const char *path)
+/* Of all parts of a GGUF file, the first of which lies at path. */
+static uint64_t fingerprint_of_parts(struct arena *arena, const char *path)
 {
-    bool failed = false;
+    struct model_gguf_name name;
     const char *file_name = strrchr(path, '/') + 1;
-    const struct model_place place = {
+    uint64_t sum = 0;
+    if (!model_gguf_name(file_name, &name))
+        return 0;
+    char *part = arena_strdup(arena, path);
+    for (int64_t i = 1; part && i <= name.count; i++) {
+        if (name.count > 1) /* the digits of the number, between two dashes */
+            snprintf(part + (file_name - path) + name.length, sizeof "-00001-of-00003.gguf",
+                     "-%05d-of-%05d.gguf", (int)i, (int)name.count);
+        sum += fingerprint_of_file(part, "");
+    }
+    return sum;
+}
+
+/* Adds a GGUF file, whole or the first of its parts. */
+static bool add_gguf(struct model_directory *directory, const char *name, const char *path)
+{
+    struct model_place place = {
         .name = name,
         .version = 1,
         .source = path,
-        .problem = foreign_problem(&directory->arena, "", file_name, &failed),
-        .fingerprint = model_directory_fingerprint(path),
+        .path = path,
+        .fingerprint = fingerprint_of_parts(&directory->arena, path),
     };
-    return !failed && add_place(directory, &place);
+    return check_inside(directory, &place, path) && add_place(directory, &place);
 }
 
 /* ------------------------------------------------------------------ names -- */
@@ -416,17 +435,18 @@ static bool add_entry(struct model_directory *directory, const char *path, const
         return is_no_model(name)             ? true
                : model_paths_name_good(name) ? add_folder(directory, name, source)
                                              : add_misnamed(directory, name, source);
-    if (!ending || (strcmp(ending, FILE_ENDING) != 0 && strcmp(ending, GGUF_ENDING) != 0))
+    struct model_gguf_name gguf;
+    const bool is_gguf = model_gguf_name(file_name, &gguf);
+    if (!ending || (strcmp(ending, FILE_ENDING) != 0 && !is_gguf) || (is_gguf && gguf.number > 1))
         return true;
-    name[ending - file_name] = '\0';
+    name[is_gguf ? gguf.length : (size_t)(ending - file_name)] = '\0';
     if (!model_paths_name_good(name))
         return add_misnamed(directory, name, source);
-    if (strcmp(ending, FILE_ENDING) == 0)
+    if (!is_gguf)
         return add_file(directory, name, source);
     bool failed = false;
-    return has_model(arena, path, name, &failed)
-               ? !failed
-               : !failed && add_foreign_file(directory, name, source);
+    return has_model(arena, path, name, &failed) ? !failed
+                                                 : !failed && add_gguf(directory, name, source);
 }
 
 static int compare_places(const void *left, const void *right)
@@ -538,15 +558,14 @@ bool model_directory_find(struct model_directory *directory, const char *path, c
     const char *folder = is_one_model ? arena_strdup(&directory->arena, path)
                                       : model_paths_join(&directory->arena, path, name);
     const char *file = find_path(&directory->arena, path, file_name, &failed);
-    snprintf(file_name, sizeof file_name, "%s" GGUF_ENDING, name);
-    const char *gguf = find_path(&directory->arena, path, file_name, &failed);
+    const char *gguf = model_gguf_find(&directory->arena, path, name, &failed);
     bool good = copy && folder && !failed;
     if (good && model_paths_is_folder(folder))
         good = add_folder(directory, copy, folder);
     else if (good && !is_one_model && file && !model_paths_is_folder(file))
         good = add_file(directory, copy, file);
     else if (good && !is_one_model && gguf && !model_paths_is_folder(gguf))
-        good = add_foreign_file(directory, copy, gguf);
+        good = add_gguf(directory, copy, gguf);
     return finish_directory(directory, good, fault);
 }
 

@@ -11,11 +11,11 @@
 
 struct model_place {
     const char *name;
-    int64_t version;    /* the number of its folder; 1 without one */
-    bool is_folder;     /* false: one file, DIR/<name>.safetensors */
-    const char *source; /* the file, the folder or the folder of the version */
-    const char *path;   /* of the safetensors file, or of the index of its shards; NULL: there is
-                           none, and problem says so */
+    int64_t version;         /* the number of its folder; 1 without one */
+    bool is_folder;          /* false: a file, DIR/<name>.safetensors or DIR/<name>.gguf */
+    const char *source;      /* the file, the folder or the folder of the version */
+    const char *path;        /* of the file, of the index of its shards, or of its first part; NULL:
+                                there is none, and problem says so */
     const char *config_path; /* NULL: the config is in the file's metadata */
     const char *root;    /* the models' directory, which no link may lead out of; NULL: not known */
     const char *problem; /* NULL: none */
@@ -32,9 +32,10 @@ struct model_directory {
 
 /* Lists the models in the directory at path. model_name is for a directory that is itself one
  * model; NULL: the name of the directory. A folder of the hub's cache means its snapshot
- * (model_hub_snapshot()). Listed with a problem are DIR/<name>.gguf, a file whose real path is not
- * below that of the directory, and models whose name no model can have (model_paths.h). Hidden
- * files, and the hub's datasets--* and spaces--*, are passed over. */
+ * (model_hub_snapshot()). Listed with a problem are a file whose real path is not below that of the
+ * directory, and models whose name no model can have (model_paths.h). Hidden files, the hub's
+ * datasets--* and spaces--*, and DIR/<name>.gguf beside another model of that name are passed over.
+ */
 bool model_directory_scan(struct model_directory *directory, const char *path,
                           const char *model_name, struct fault *fault);
 

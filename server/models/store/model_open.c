@@ -6,7 +6,7 @@
 
 #include "base/dtype.h"
 #include "formats/safetensors.h"
-#include "models/checkpoint/checkpoint.h"
+#include "models/checkpoint/checkpoint_gguf.h"
 #include "models/model/model_config.h"
 #include "models/model/model_forward.h"
 #include "models/model/model_layers.h"
@@ -60,6 +60,7 @@ static bool build_model(struct model **model, const struct naming *naming,
     if (!model_storage_create(&made, naming->name, naming->source, config->layers, fault))
         return false;
     made->attention = config->attention->name;
+    made->format = model_tensors_gguf(tensors) ? "gguf" : "safetensors";
     made->total_parameter_count = count_numbers(tensors);
     if (checkpoint)
         made->family = arena_strdup(&made->storage->arena, checkpoint->type);
@@ -114,21 +115,63 @@ static bool create_own(struct model **model, const struct naming *naming,
     return good;
 }
 
+static bool create_published(struct model **model, const struct naming *naming,
+                             const struct model_tensors *tensors, struct checkpoint *checkpoint,
+                             struct fault *fault)
+{
+    bool good = checkpoint_find(checkpoint, tensors, fault);
+    const struct model_config config = { .layers = checkpoint->layer_count,
+                                         .attention = model_attention_find("scaled_dot_product") };
+    good = good && build_model(model, naming, tensors, &config, checkpoint, fault);
+    checkpoint_free(checkpoint);
+    return good;
+}
+
+/* What the metadata says beside config, the config.json made of it: the tokens that end a text. */
+static bool open_metadata(struct model *model, const char *config, struct fault *fault)
+{
+    return checkpoint_ends_set(model, &config, 1, tokenizer_find, fault);
+}
+
+/* Says that the config.json of a message is none that lies anywhere. */
+static bool name_metadata(struct fault *fault)
+{
+    if (!strstr(fault->message, "config.json"))
+        return false;
+    return fault_set_at(fault, fault->pointer, fault->code,
+                        "%.600s (of a GGUF file, config.json is what its metadata says)",
+                        fault->message);
+}
+
+/* With the config that its metadata makes. */
+static bool create_gguf(struct model **model, const struct naming *naming,
+                        struct model_tensors *tensors, struct fault *fault)
+{
+    struct checkpoint checkpoint;
+    char *config;
+    if (!checkpoint_read_gguf(&checkpoint, &config, tensors, fault)
+        || !create_published(model, naming, tensors, &checkpoint, fault)) {
+        free(config);
+        return name_metadata(fault);
+    }
+    const bool good = open_metadata(*model, config, fault);
+    free(config);
+    if (!good)
+        model_release(*model);
+    return good;
+}
+
 static bool create_model(struct model **model, const struct naming *naming,
-                         const struct model_tensors *tensors, struct fault *fault)
+                         struct model_tensors *tensors, struct fault *fault)
 {
     struct checkpoint checkpoint;
     bool is_published = false;
+    if (!naming->config && model_tensors_gguf(tensors))
+        return create_gguf(model, naming, tensors, fault);
     if (naming->config && !checkpoint_read(&checkpoint, naming->config, &is_published, fault))
         return naming->file ? fault_name_file(fault, naming->file) : false;
-    if (!is_published)
-        return create_own(model, naming, tensors, fault);
-    bool good = checkpoint_find(&checkpoint, tensors, fault);
-    const struct model_config config = { .layers = checkpoint.layer_count,
-                                         .attention = model_attention_find("scaled_dot_product") };
-    good = good && build_model(model, naming, tensors, &config, &checkpoint, fault);
-    checkpoint_free(&checkpoint);
-    return good;
+    return is_published ? create_published(model, naming, tensors, &checkpoint, fault)
+                        : create_own(model, naming, tensors, fault);
 }
 
 bool model_create(struct model **model, const char *name, const char *source, const void *bytes,
@@ -379,6 +422,7 @@ bool model_create_demo(struct model **model, struct fault *fault)
         return false;
     }
     (*model)->built_in = true;
+    (*model)->format = "";
     return true;
 }
 

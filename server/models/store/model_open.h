@@ -4,18 +4,19 @@
 
 #include "models/model/model.h"
 
-/* Makes a model from the bytes of a safetensors file. config is the JSON text of its config, one of
- * our own or that of a published checkpoint (checkpoint.h); NULL: the config is under "attnd" in
- * the file's metadata. The model uses the bytes in place where it can, so they must stay until the
- * model is freed, which calls release (may be NULL) with context. On false nothing is kept and
- * release is not called. */
+/* Makes a model from the bytes of a safetensors or GGUF file. config is the JSON text of its
+ * config, one of our own or that of a published checkpoint (checkpoint.h); NULL: the config is in
+ * the metadata, under "attnd" or, of a GGUF file, all of it. The model uses the bytes in place
+ * where it can, so they must stay until the model is freed, which calls release (may be NULL) with
+ * context. On false nothing is kept and release is not called. */
 bool model_create(struct model **model, const char *name, const char *source, const void *bytes,
                   size_t size, const char *config, void (*release)(void *context), void *context,
                   struct fault *fault);
 
 /* A model's files on disk. */
 struct model_files {
-    const char *path;        /* a safetensors file, or the index of its shards */
+    const char *path;        /* a safetensors file, the index of its shards, or a GGUF file or the
+                                first of its parts */
     const char *config_path; /* NULL: the config is in the metadata */
     const char *config;      /* the text of a config to use instead of any other; NULL: none */
     bool is_folder;          /* they are a folder's, where config.json may be */

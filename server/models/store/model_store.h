@@ -51,9 +51,9 @@ bool model_store_resolve_version(struct model_store *store, const struct model_v
                                  const char *name, const char *version, struct model **model,
                                  struct fault *fault);
 
-/* Validates bytes (a safetensors file) whole, writes it to <directory>/<name>.safetensors by
- * temporary file, fsync and rename, and swaps it in. *created: there was none of that name. *model
- * is the new model, retained for the caller. */
+/* Validates bytes (a safetensors or GGUF file) whole, writes it to <directory>/<name>.safetensors
+ * or <name>.gguf by temporary file, fsync and rename, and swaps it in. *created: there was none of
+ * that name. *model is the new model, retained for the caller. */
 bool model_store_put(struct model_store *store, const char *name, const void *bytes, size_t size,
                      bool *created, struct model **model, struct fault *fault);
 

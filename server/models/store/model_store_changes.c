@@ -8,6 +8,7 @@
  * model and not for all. Only a holder of "changing" writes to the table, so a holder reads the
  * table without "lock". */
 #include "host/file_save.h"
+#include "models/store/model_gguf_files.h"
 #include "models/store/model_open.h"
 #include "models/store/model_paths.h"
 #include "models/store/model_report.h"
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* How a model's files are read. */
 struct reading {
@@ -201,7 +203,8 @@ static bool find_places(struct model_store *store, const char *name,
         return true;
     model_directory_free(directory);
     return fault_set(fault, FAULT_NOT_FOUND,
-                     "the models' directory has neither '%s' nor '%s.safetensors'", name, name);
+                     "the models' directory has neither '%s' nor '%s.safetensors' or '%s.gguf'",
+                     name, name, name);
 }
 
 bool model_store_load(struct model_store *store, const char *name, const char *config,
@@ -461,6 +464,22 @@ static bool save_and_swap_in(struct model_store *store, const char *name, const 
     return good;
 }
 
+/* A safetensors file would be served in place of a GGUF file of the same name. */
+static bool check_no_safetensors(const struct model_store *store, const char *name,
+                                 struct fault *fault)
+{
+    char *path;
+    if (asprintf(&path, "%s/%s.safetensors", store->directory, name) < 0)
+        return fault_no_memory(fault);
+    const bool is_there = access(path, F_OK) == 0;
+    free(path);
+    return !is_there
+           || fault_set(fault, FAULT_CONFLICT,
+                        "model '%s' is the file '%s.safetensors', and the body is a GGUF file: "
+                        "delete the model first",
+                        name, name);
+}
+
 bool model_store_put(struct model_store *store, const char *name, const void *bytes, size_t size,
                      bool *created, struct model **model, struct fault *fault)
 {
@@ -470,7 +489,10 @@ bool model_store_put(struct model_store *store, const char *name, const void *by
     char *path;
     if (!check_put(store, name, fault) || !check_model_bytes(name, bytes, size, fault))
         return false;
-    if (asprintf(&path, "%s/%s.safetensors", store->directory, name) < 0)
+    const bool is_gguf = size >= 4 && memcmp(bytes, "GGUF", 4) == 0;
+    if (is_gguf && !check_no_safetensors(store, name, fault))
+        return false;
+    if (asprintf(&path, "%s/%s%s", store->directory, name, is_gguf ? ".gguf" : ".safetensors") < 0)
         return fault_no_memory(fault);
     bool good = file_save_begin(&save, &folder, &whole, 1, fault);
     if (good) {
@@ -481,15 +503,18 @@ bool model_store_put(struct model_store *store, const char *name, const void *by
     return good;
 }
 
-/* Refuses a file of another form: no PUT has written it. */
+/* Refuses a file of another form, or one of several: no PUT has written it. */
 static bool check_ours(const struct model_store *store, const struct model_row *row,
                        struct fault *fault)
 {
     const char *ending = strrchr(row->source, '.');
+    const char *slash = strrchr(row->source, '/');
+    struct model_gguf_name name;
     return (ending && strcmp(ending, ".safetensors") == 0)
+           || (model_gguf_name(slash ? slash + 1 : row->source, &name) && name.count == 1)
            || fault_set(fault, FAULT_CONFLICT,
-                        "model '%s' is the file '%s', which is no safetensors file and is removed "
-                        "on disk, not over HTTP",
+                        "model '%s' is the file '%s', which is not the whole of a safetensors or "
+                        "GGUF file and is removed on disk, not over HTTP",
                         row->name, model_paths_relative(store->directory, row->source));
 }
 

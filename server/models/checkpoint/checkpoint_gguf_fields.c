@@ -1,0 +1,118 @@
+/* checkpoint_gguf_fields.c - values of metadata as fields of a config.json. */
+#include "models/checkpoint/checkpoint_gguf_row.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEY_BYTES = 160 };
+
+const struct gguf_value *checkpoint_gguf_find(const struct checkpoint_gguf_file *file,
+                                              const char *key)
+{
+    char whole[KEY_BYTES];
+    snprintf(whole, sizeof whole, "%.40s.%.100s", file->row->architecture, key);
+    return gguf_find(file->metadata, whole);
+}
+
+bool checkpoint_gguf_has(const struct checkpoint_gguf_file *file, const char *name)
+{
+    return model_tensors_find(file->tensors, name) != NULL;
+}
+
+double checkpoint_gguf_number(const struct checkpoint_gguf_file *file, const char *key,
+                              double otherwise)
+{
+    double number;
+    const struct gguf_value *value = checkpoint_gguf_find(file, key);
+    return value && gguf_number(value, &number) ? number : otherwise;
+}
+
+/* The decimal number of fewest digits that is this float; other doubles stay. */
+static double shortest(double value)
+{
+    char text[40];
+    if (value != (double)(float)value)
+        return value;
+    for (int digits = 1; digits < 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtof(text, NULL) == (float)value)
+            return strtod(text, NULL);
+    }
+    return value;
+}
+
+bool checkpoint_gguf_add_item(const struct checkpoint_gguf_file *file, cJSON *object,
+                              const char *name, cJSON *item)
+{
+    if (item && cJSON_AddItemToObject(object, name, item))
+        return true;
+    cJSON_Delete(item);
+    return fault_no_memory(file->fault);
+}
+
+bool checkpoint_gguf_add_number(const struct checkpoint_gguf_file *file, cJSON *object,
+                                const char *name, double value)
+{
+    return checkpoint_gguf_add_item(file, object, name, cJSON_CreateNumber(shortest(value)));
+}
+
+bool checkpoint_gguf_add_flag(const struct checkpoint_gguf_file *file, const char *name, bool flag)
+{
+    return checkpoint_gguf_add_item(file, file->config, name, cJSON_CreateBool(flag));
+}
+
+bool checkpoint_gguf_add_text(const struct checkpoint_gguf_file *file, const char *name,
+                              const char *text)
+{
+    return checkpoint_gguf_add_item(file, file->config, name, cJSON_CreateString(text));
+}
+
+bool checkpoint_gguf_refuse(const struct checkpoint_gguf_file *file, const char *field,
+                            const char *key, const char *what)
+{
+    char pointer[FAULT_POINTER_MAX];
+    snprintf(pointer, sizeof pointer, "/config/%s", field);
+    return fault_set_at(file->fault, pointer, FAULT_OPTION,
+                        "the GGUF file's metadata %s '%s.%.60s', which is %.40s", what,
+                        file->row->architecture, key, field);
+}
+
+/* Of a list with a value for each layer all must be equal. */
+static bool take_element(struct gguf_value *value)
+{
+    const struct gguf_value list = *value;
+    double first, other;
+    if (list.count < 1)
+        return false;
+    *value = gguf_element(&list, 0);
+    for (int64_t i = 1; i < list.count; i++) {
+        const struct gguf_value next = gguf_element(&list, i);
+        if (!gguf_number(value, &first) || !gguf_number(&next, &other) || first != other)
+            return false;
+    }
+    return true;
+}
+
+bool checkpoint_gguf_add_value(const struct checkpoint_gguf_file *file, const char *field,
+                               const char *key, const struct gguf_value *from)
+{
+    struct gguf_value value = *from;
+    double number;
+    bool flag;
+    const char *text;
+    size_t length;
+    if (value.type == GGUF_ARRAY && !take_element(&value))
+        return checkpoint_gguf_refuse(file, field, key,
+                                      "has no single number for all layers under");
+    if (gguf_flag(&value, &flag))
+        return checkpoint_gguf_add_flag(file, field, flag);
+    if (gguf_number(&value, &number))
+        return isfinite(number) ? checkpoint_gguf_add_number(file, file->config, field, number)
+                                : checkpoint_gguf_refuse(file, field, key,
+                                                         "has a number that is not finite under");
+    if (gguf_text(&value, &text, &length))
+        return checkpoint_gguf_add_text(file, field, text);
+    return checkpoint_gguf_refuse(file, field, key, "has no number, flag or string under");
+}

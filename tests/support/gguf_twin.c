@@ -1,0 +1,243 @@
+/* gguf_twin.c - see gguf_twin.h. */
+#include "gguf_twin.h"
+#include "test.h"
+
+#include "base/dtype.h"
+#include "gguf_quantize.h"
+#include "gguf_write.h"
+#include "published.h"
+
+#include <inttypes.h>
+
+enum { NAME_BYTES = 160, RANK_MAX = 3 };
+
+/* A tensor on its way. */
+struct matrix {
+    int rank;
+    int64_t shape[RANK_MAX];
+    float *values; /* malloc'd */
+    int64_t count;
+};
+
+static struct matrix matrix_of(struct rows rows, bool is_vector)
+{
+    struct matrix matrix = { .rank = is_vector ? 1 : 2,
+                             .shape = { rows.count, rows.columns },
+                             .count = rows.count * rows.columns };
+    if (is_vector)
+        matrix.shape[0] = rows.columns;
+    matrix.values = malloc((size_t)matrix.count * sizeof *matrix.values);
+    assert_non_null(matrix.values);
+    for (int64_t i = 0; i < matrix.count; i++)
+        matrix.values[i] = (float)rows.data[i];
+    return matrix;
+}
+
+/* ----------------------------------------------------------------- changes -- */
+
+/* Puts row from[i] of the old rows into row i. */
+static void move_rows(struct matrix *matrix, const int64_t *from)
+{
+    const int64_t rows = matrix->shape[0], columns = matrix->count / rows;
+    float *moved = malloc((size_t)matrix->count * sizeof *moved);
+    assert_non_null(moved);
+    for (int64_t i = 0; i < rows; i++)
+        memcpy(moved + i * columns, matrix->values + from[i] * columns,
+               (size_t)columns * sizeof *moved);
+    free(matrix->values);
+    matrix->values = moved;
+}
+
+/* LlamaModel.permute(): reshape(heads, 2, half, ...).swapaxes(1, 2). */
+static void make_pairs(struct matrix *matrix, int64_t heads)
+{
+    const int64_t rows = matrix->shape[0], half = rows / heads / 2;
+    int64_t *from = malloc((size_t)rows * sizeof *from);
+    assert_non_null(from);
+    for (int64_t i = 0; i < rows; i++) {
+        const int64_t head = i / (2 * half), within = i % (2 * half);
+        from[i] = head * 2 * half + within % 2 * half + within / 2;
+    }
+    move_rows(matrix, from);
+    free(from);
+}
+
+/* BloomModel, FalconModel: q, k and v of each group, of which q has so many heads. */
+static void split_groups(struct matrix *matrix, int64_t groups, int64_t queries)
+{
+    const int64_t rows = matrix->shape[0], group = rows / groups, head = group / (queries + 2);
+    int64_t *from = malloc((size_t)rows * sizeof *from), used = 0;
+    assert_non_null(from);
+    for (int part = 0; part < 3; part++) {
+        const int64_t first = part == 0 ? 0 : (queries + part - 1) * head;
+        const int64_t count = part == 0 ? queries * head : head;
+        for (int64_t g = 0; g < groups; g++)
+            for (int64_t i = 0; i < count; i++)
+                from[used++] = g * group + first + i;
+    }
+    assert_int_equal(used, rows);
+    move_rows(matrix, from);
+    free(from);
+}
+
+static void transpose(struct matrix *matrix)
+{
+    const int64_t rows = matrix->shape[0], columns = matrix->shape[1];
+    float *turned = malloc((size_t)matrix->count * sizeof *turned);
+    assert_non_null(turned);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c++)
+            turned[c * rows + r] = matrix->values[r * columns + c];
+    free(matrix->values);
+    matrix->values = turned;
+    matrix->shape[0] = columns;
+    matrix->shape[1] = rows;
+}
+
+static void change(struct matrix *matrix, const char *how)
+{
+    int64_t first = 0, second = 1;
+    if (sscanf(how, "pairs:%" SCNd64, &first) == 1)
+        make_pairs(matrix, first);
+    else if (sscanf(how, "groups:%" SCNd64 ":%" SCNd64, &first, &second) >= 1)
+        split_groups(matrix, first, second);
+    else if (strcmp(how, "turned") == 0)
+        transpose(matrix);
+    else if (strcmp(how, "plus") == 0)
+        for (int64_t i = 0; i < matrix->count; i++)
+            matrix->values[i] += 1;
+    else
+        fail_msg("'%s' is no change", how);
+}
+
+/* ----------------------------------------------------------------- writing -- */
+
+/* Values as they are once they lie in blocks. */
+static void dequantise(struct matrix *matrix, const struct gguf_block *block)
+{
+    enum attn_dtype dtype;
+    void *blocks = malloc((size_t)(matrix->count / block->count * block->bytes));
+    assert_non_null(blocks);
+    assert_true(dtype_find(block->name, &dtype));
+    gguf_quantize(block, matrix->values, matrix->count, blocks);
+    dtype_read(matrix->values, blocks, dtype, (size_t)matrix->count);
+    free(blocks);
+}
+
+static void write_matrix(const struct gguf_twin *twin, struct gguf_write *file, const char *name,
+                         struct matrix *matrix)
+{
+    const char *type = matrix->rank > 1 && twin->type ? twin->type : "F32";
+    if (twin->is_dequantised && strcmp(type, "F32") != 0) {
+        assert_non_null(gguf_block(type));
+        dequantise(matrix, gguf_block(type));
+        type = "F32";
+    }
+    gguf_write_tensor(file, name, type, matrix->rank, matrix->shape, matrix->values);
+    free(matrix->values);
+}
+
+static void name_layer(char name[NAME_BYTES], const char *pattern, char mark, int number)
+{
+    const char *at = strchr(pattern, mark);
+    if (at)
+        snprintf(name, NAME_BYTES, "%.*s%d%s", (int)(at - pattern), pattern, number, at + 1);
+    else
+        snprintf(name, NAME_BYTES, "%s", pattern);
+}
+
+/* Several tensors one behind the other. */
+static void write_stack(const struct gguf_twin *twin, struct gguf_write *file, const char *name,
+                        const char *pattern, int count, bool of_rows)
+{
+    struct matrix stack = { .rank = 0 };
+    for (int i = 0; i < count; i++) {
+        char from[NAME_BYTES];
+        name_layer(from, pattern, '@', i);
+        struct matrix one = matrix_of(published_tensor(from, 0), of_rows);
+        if (i == 0) {
+            stack = (struct matrix){ .rank = one.rank + 1, .count = count * one.count };
+            stack.shape[0] = count;
+            memcpy(stack.shape + 1, one.shape, (size_t)one.rank * sizeof *one.shape);
+            stack.values = malloc((size_t)stack.count * sizeof *stack.values);
+            assert_non_null(stack.values);
+        }
+        memcpy(stack.values + i * one.count, one.values, (size_t)one.count * sizeof *one.values);
+        free(one.values);
+    }
+    write_matrix(twin, file, name, &stack);
+}
+
+static void write_one(const struct gguf_twin *twin, struct gguf_write *file, const char *name,
+                      const char *from, const char *how)
+{
+    int count;
+    if (how && (sscanf(how, "stack:%d", &count) == 1 || sscanf(how, "heads:%d", &count) == 1)) {
+        char first[NAME_BYTES];
+        name_layer(first, from, '@', 0);
+        if (published_has(first, 0))
+            write_stack(twin, file, name, from, count, how[0] == 'h');
+        return;
+    }
+    if (!published_has(from, 0))
+        return;
+    const struct rows rows = published_tensor(from, 0);
+    struct matrix matrix = matrix_of(rows, rows.count == 1);
+    if (how)
+        change(&matrix, how);
+    write_matrix(twin, file, name, &matrix);
+}
+
+static void write_tensors(const struct gguf_twin *twin, struct gguf_write *file)
+{
+    char *copy = strdup(twin->tensors), *rest = NULL;
+    assert_non_null(copy);
+    for (char *item = strtok_r(copy, " ", &rest); item; item = strtok_r(NULL, " ", &rest)) {
+        char *from = strchr(item, '='), *how = strchr(item, '/');
+        assert_non_null(from);
+        *from++ = '\0';
+        if (how)
+            *how++ = '\0';
+        for (int layer = 0; layer < (strchr(item, '#') ? twin->layers : 1); layer++) {
+            char name[NAME_BYTES], source[NAME_BYTES];
+            name_layer(name, item, '#', layer);
+            name_layer(source, from, '#', layer);
+            write_one(twin, file, name, source, how);
+        }
+    }
+    free(copy);
+}
+
+static void write_keys(const struct gguf_twin *twin, struct gguf_write *file)
+{
+    char *copy = strdup(twin->keys), *rest = NULL, key[NAME_BYTES];
+    assert_non_null(copy);
+    gguf_write_text(file, "general.architecture", twin->architecture);
+    for (char *item = strtok_r(copy, " ", &rest); item; item = strtok_r(NULL, " ", &rest)) {
+        char *value = strchr(item, '=');
+        assert_true(value && item[1] == ':');
+        *value++ = '\0';
+        snprintf(key, sizeof key, "%s.%s", twin->architecture, item + 2);
+        if (item[0] == 's')
+            gguf_write_text(file, key, value);
+        else if (item[0] == 'f')
+            gguf_write_number(file, key, 'f', strtod(value, NULL));
+        else if (item[0] == '?')
+            gguf_write_bool(file, key, value[0] == '1');
+        else
+            gguf_write_integer(file, key, item[0], strtoll(value, NULL, 10));
+    }
+    free(copy);
+}
+
+void gguf_twin_write(const struct gguf_twin *twin, const char *path)
+{
+    struct gguf_write *file = gguf_write_create(3);
+    write_keys(twin, file);
+    write_tensors(twin, file);
+    if (twin->parts > 0)
+        gguf_write_split(file, path, twin->parts);
+    else
+        gguf_write_file(file, path);
+    gguf_write_free(file);
+}
