@@ -6,6 +6,10 @@
  *
  *     y = activation(x . gate^T + gate bias) * (x . weight^T + bias)
  *
+ * or, with a gated limit L and a gated offset, as OpenAI's gpt-oss has it,
+ *
+ *     y = activation(min(x . gate^T + gate bias, L)) * (clamp(x . weight^T + bias, -L, L) + offset)
+ *
  *     for (task = 0; task < attn_product_tasks(&product); task++)
  *         attn_product_run(&product, task, workspace);
  *
@@ -68,10 +72,12 @@ struct attn_product {
     const struct attn_linear *linear; /* its weight is not NULL */
     const struct attn_linear *gate;   /* the same in and out; NULL: no gate */
     enum attn_activation activation;
-    const float *x;   /* [row_count][linear->in], F32 */
-    int64_t x_stride; /* elements from one row to the next, linear->in or more */
-    float *y;         /* [row_count][linear->out], does not overlap x */
-    int64_t y_stride; /* linear->out or more */
+    float gated_limit;  /* 0 or more, finite; 0: none. Both only with a gate */
+    float gated_offset; /* finite */
+    const float *x;     /* [row_count][linear->in], F32 */
+    int64_t x_stride;   /* elements from one row to the next, linear->in or more */
+    float *y;           /* [row_count][linear->out], does not overlap x */
+    int64_t y_stride;   /* linear->out or more */
     int64_t row_count;
     const struct attn_kernels *kernels; /* not NULL */
 

@@ -17,6 +17,7 @@
 #include "base/internal.h"
 #include "rows/rows_internal.h"
 
+#include <math.h>
 #include <string.h>
 
 int64_t attn_linear_stride(const struct attn_linear *linear)
@@ -362,6 +363,9 @@ enum attn_status attn_product_check(const struct attn_product *product, const ch
     }
     RETURN_IF((int)product->activation < 0 || product->activation >= ATTN_ACTIVATION_COUNT,
               ATTN_ERR_OPTION, "activation");
+    RETURN_IF(!(product->gated_limit >= 0.0f && product->gated_limit < INFINITY), ATTN_ERR_OPTION,
+              "gated_limit");
+    RETURN_IF(!(fabsf(product->gated_offset) < INFINITY), ATTN_ERR_OPTION, "gated_offset");
     RETURN_IF((unsigned)product->precision >= ATTN_PRECISION_COUNT, ATTN_ERR_OPTION, "precision");
     RETURN_IF(product->row_count < 0, ATTN_ERR_SHAPE, "row_count");
     RETURN_IF_FAILED(
@@ -402,17 +406,31 @@ static struct attn_linear_how how_of(const struct attn_product *product)
     return (struct attn_linear_how){ product->kernels, product->precision };
 }
 
+/* Limit the outputs of the gate, and limit and move what it multiplies. */
+static void limit_gated(const struct attn_product *product, float *y, float *gate, int64_t count)
+{
+    const float limit = product->gated_limit > 0.0f ? product->gated_limit : INFINITY;
+
+    for (int64_t i = 0; i < count; i++) {
+        gate[i] = gate[i] > limit ? limit : gate[i];
+        y[i] = (y[i] > limit ? limit : y[i] < -limit ? -limit : y[i]) + product->gated_offset;
+    }
+}
+
 /* Compute the gate's outputs of the part and multiply y by them. */
 static void apply_gate(const struct attn_product *product, const float *const *x, float *const *y,
                        const struct attn_linear_part *part, float *work)
 {
     const struct attn_linear_how how = how_of(product);
+    const bool is_limited = product->gated_limit > 0.0f || product->gated_offset != 0.0f;
     float *gate = work + ATTN_PROJECT_WORK;
     float *rows[ATTN_PROJECT_ROWS_MAX] = { NULL };
 
     for (int64_t r = 0; r < part->row_count; r++)
         rows[r] = gate + r * part->output_count;
     attn_linear_multiply(&how, product->gate, x, rows, part, work);
+    for (int64_t r = 0; is_limited && r < part->row_count; r++)
+        limit_gated(product, y[r], rows[r], part->output_count);
     attn_activate(product->kernels, product->activation, gate,
                   part->row_count * part->output_count);
     for (int64_t r = 0; r < part->row_count; r++)

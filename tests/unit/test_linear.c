@@ -111,11 +111,16 @@ static void expect_right(const struct attn_product *product)
     const struct attn_linear *linear = product->linear;
     for (int64_t r = 0; r < product->row_count; r++) {
         for (int64_t o = 0; o < linear->out; o++) {
-            const double up = output_of(linear, 0, r, o);
+            const double limit =
+                product->gated_limit > 0 ? (double)product->gated_limit : (double)INFINITY;
+            const double plain = output_of(linear, 0, r, o);
+            const double up = fmax(-limit, fmin(plain, limit)) + (double)product->gated_offset;
             const double want =
                 product->gate == NULL
-                    ? activated(product->activation, up)
-                    : up * activated(product->activation, output_of(product->gate, 1, r, o));
+                    ? activated(product->activation, plain)
+                    : up
+                          * activated(product->activation,
+                                      fmin(output_of(product->gate, 1, r, o), limit));
             const double got = (double)data.y[r * Y_STRIDE + o];
             if (!(fabs(got - want) <= 1e-5 * (1 + fabs(up))))
                 fail_msg("row %d, output %d is %.9g; want %.9g", (int)r, (int)o, got, want);
@@ -194,6 +199,23 @@ static void expect_refused(const struct attn_product *product, enum attn_status 
     assert_int_equal(attn_product_check(product, NULL), want);
 }
 
+/* OpenAI's gpt-oss: outputs on both sides of the limit, and 1 added to what the gate multiplies. */
+TEST(is_limited)
+{
+    const struct attn_linear linear = linear_of(0, 70, 300, false, ATTN_F32);
+    const struct attn_linear gate = linear_of(1, 70, 300, false, ATTN_F32);
+    fill_data(3);
+    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
+        for (int i = 0; i < 4; i++) {
+            struct attn_product product = product_of(*k, &linear, &gate, ATTN_GELU_QUICK, 33);
+            product.gated_limit = i % 2 ? 0.5f : 0;
+            product.gated_offset = i / 2 ? 1 : 0;
+            clear();
+            run(&product, false);
+            expect_right(&product);
+        }
+}
+
 TEST(is_refused)
 {
     const struct attn_linear good = linear_of(0, 70, 300, false, ATTN_F32);
@@ -221,6 +243,10 @@ TEST(is_refused)
     expect_refused(&wrong, ATTN_ERR_NO_DATA, "kernels");
     wrong = product, wrong.activation = ATTN_ACTIVATION_COUNT;
     expect_refused(&wrong, ATTN_ERR_OPTION, "activation");
+    wrong = product, wrong.gated_limit = -1;
+    expect_refused(&wrong, ATTN_ERR_OPTION, "gated_limit");
+    wrong = product, wrong.gated_offset = NAN;
+    expect_refused(&wrong, ATTN_ERR_OPTION, "gated_offset");
     wrong = product, wrong.x_stride = 69;
     expect_refused(&wrong, ATTN_ERR_STRIDE, "x_stride");
     wrong = product, wrong.y_stride = INT64_MAX / 8;
