@@ -97,7 +97,11 @@ static bool plan_numbers(struct attn_layer_problem *problem, const struct infer_
 static bool plan_per_head(const struct infer_item *item, struct attn_layer_problem *problem,
                           struct fault *fault)
 {
-    problem->alibi_slopes = item->model->layers[item->layer_index].alibi_slopes;
+    const struct model_layer *own = &item->model->layers[item->layer_index];
+    problem->alibi_slopes = own->alibi_slopes;
+    /* Partial answers over keys in turn merge into the whole with sinks in one of them. */
+    if (!item->partial || item->masking.kv_offset == 0)
+        problem->sinks = own->sinks;
     for (int i = 0; i < ATTN_PER_HEAD_COUNT; i++)
         if (!plan_numbers(problem, item, i, fault))
             return false;

@@ -7,7 +7,7 @@
 #include "call/infer.h"
 
 /* Checks kv_len, mask, alibi_slopes and sinks and puts them into the problem; the model's slopes
- * stand where the request has none. The item's lengths and its layer are settled. */
+ * and sinks stand where the request has none. The item's lengths and its layer are settled. */
 bool infer_plan_masking(struct infer_item *item, struct attn_layer_problem *problem,
                         struct fault *fault);
 

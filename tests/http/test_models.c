@@ -66,7 +66,7 @@ TEST(one)
     answer_expect(layer, "options",
                   "{\"causal\":false,\"scale\":0.577350269,\"softcap\":0,\"window_left\":-1,"
                   "\"window_right\":-1,\"clip\":0,\"rope\":null,\"q_norm\":null,\"k_norm\":null,"
-                  "\"alibi_slopes\":false,\"relative_bias\":null}",
+                  "\"alibi_slopes\":false,\"sinks\":false,\"relative_bias\":null}",
                   1e-8);
     static const char *const threes[] = { "d_query", "d_key",    "d_value",
                                           "d_out",   "head_dim", "v_head_dim" };

@@ -414,4 +414,126 @@ TEST(phimoe)
         2, pass_phimoe);
 }
 
+/* ------------------------------------------------------------------- GPT-OSS -- */
+
+/* x . matrix + bias of an expert whose matrix is [in, out]. */
+static struct rows in_out_product(struct rows x, const char *name, int number, int layer,
+                                  int64_t out)
+{
+    char bias[128];
+    const struct rows matrices = published_tensor(name, layer);
+    struct rows y = published_rows(x.count, out);
+    snprintf(bias, sizeof bias, "%s_bias", name);
+    const double *added = published_tensor(bias, layer).data + number * out;
+    const double *matrix = matrices.data + number * matrices.columns;
+    assert_int_equal(matrices.columns, x.columns * out);
+    for (int64_t i = 0; i < x.count; i++)
+        for (int64_t o = 0; o < out; o++) {
+            y.data[i * out + o] = added[o];
+            for (int64_t c = 0; c < x.columns; c++)
+                y.data[i * out + o] += x.data[i * x.columns + c] * matrix[c * out + o];
+        }
+    return y;
+}
+
+/* gpt_oss/modeling_gpt_oss.py at 00d4b3d2142c, GptOssExperts with a limit of 0.25. */
+static struct rows gpt_oss_expert(struct rows row, int number, int layer)
+{
+    const struct rows both =
+        in_out_product(row, MLP "experts.gate_up_proj", number, layer, 2 * (int64_t)EXPERT_SIZE);
+    const struct rows gated = published_rows(1, EXPERT_SIZE);
+    for (int64_t c = 0; c < EXPERT_SIZE; c++) {
+        const double gate = fmin(both.data[2 * c], 0.25);
+        const double up = fmax(-0.25, fmin(both.data[2 * c + 1], 0.25));
+        gated.data[c] = (up + 1) * gate / (1 + exp(-1.702 * gate));
+    }
+    return in_out_product(gated, MLP "experts.down_proj", number, layer, row.columns);
+}
+
+/* GptOssTopKRouter: a softmax of the chosen scores. */
+static struct rows gpt_oss_feed_forward(struct rows x, int layer)
+{
+    const struct mixture mixture = { .router = MLP "router",
+                                     .route = route_normalized,
+                                     .expert = gpt_oss_expert };
+    return mix(&mixture, x, layer);
+}
+
+/* modeling_rope_utils.py at the same commit, _compute_yarn_parameters() with truncate false, of 8
+ * columns, and the factor of cosine and sine. */
+static double yarn_frequencies(double frequencies[4])
+{
+    const double base = 150000, factor = 32, length = 4096;
+    const double turns[2] = { 32, 1 };
+    double ends[2];
+    for (int i = 0; i < 2; i++)
+        ends[i] = 8 * log(length / (turns[i] * 2 * M_PI)) / (2 * log(base));
+    for (int c = 0; c < 4; c++) {
+        const double plain = 1 / pow(base, c / 4.0);
+        const double ramp = fmin(fmax((c - ends[0]) / (ends[1] - ends[0]), 0), 1);
+        frequencies[c] = plain / factor * ramp + plain * (1 - ramp);
+    }
+    return 0.1 * log(factor) + 1;
+}
+
+/* GptOssDecoderLayer: every other layer has a window, from the first on. */
+static void pass_gpt_oss(struct forward *forward)
+{
+    double frequencies[4];
+    struct llama llama = LLAMA;
+    llama.attention.attention.scale = 1 / sqrt(8);
+    llama.attention.attention.window = 3;
+    llama.attention.rotary_dim = 8;
+    llama.attention.frequencies = frequencies;
+    llama.attention.factor = yarn_frequencies(frequencies);
+    llama.full_every = 2;
+    llama.full_theta = 150000;
+    llama.full_frequencies = frequencies;
+    llama.full_factor = llama.attention.factor;
+    llama.has_sinks = true;
+    llama.feed_forward = gpt_oss_feed_forward;
+    llama_pass(forward, &llama);
+}
+
+#define GPT_OSS_TENSORS                                                                            \
+    LLAMA_ATTENTION                                                                                \
+    "q_proj.weight 32x16, " LLAMA_ATTENTION "k_proj.weight 16x16, " LLAMA_ATTENTION                \
+    "v_proj.weight 16x16, " LLAMA_ATTENTION "o_proj.weight 16x32, " LLAMA_ATTENTION                \
+    "q_proj.bias 32, " LLAMA_ATTENTION "k_proj.bias 16, " LLAMA_ATTENTION                          \
+    "v_proj.bias 16, " LLAMA_ATTENTION "o_proj.bias 16, " LLAMA_ATTENTION "sinks 4*3, " MLP        \
+    "router.weight 4x16*2, " MLP "router.bias 4, " MLP "experts.gate_up_proj 4x16x24, " MLP        \
+    "experts.gate_up_proj_bias 4x24, " MLP "experts.down_proj 4x12x16, " MLP                       \
+    "experts.down_proj_bias 4x16, " LLAMA_EMBEDDING LLAMA_NORMS LLAMA_LAST_NORM LLAMA_HEAD
+
+#define GPT_OSS_CONFIG(more)                                                                       \
+    LLAMA_CONFIG("gpt_oss", "2",                                                                   \
+                 ",\"head_dim\":8,\"num_local_experts\":4,\"num_experts_per_tok\":2,"              \
+                 "\"sliding_window\":3,\"rms_norm_eps\":1e-06,\"swiglu_limit\":0.25" more)
+
+#define GPT_OSS_ROPE                                                                               \
+    ",\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":32.0,\"beta_fast\":32.0,"                \
+    "\"beta_slow\":1.0,\"original_max_position_embeddings\":4096,\"truncate\":false}"
+
+TEST(gpt_oss)
+{
+    llama_check("gpt_oss", GPT_OSS_CONFIG(GPT_OSS_ROPE), GPT_OSS_TENSORS, 2, pass_gpt_oss);
+}
+
+/* The scaling that GptOssConfig has by itself, and layers by their types. */
+TEST(gpt_oss_defaults)
+{
+    static const struct decoder_case F16 = {
+        "gpt_oss_f16",
+        GPT_OSS_CONFIG(",\"layer_types\":[\"sliding_attention\",\"full_attention\"]"),
+        GPT_OSS_TENSORS,
+        2,
+        pass_gpt_oss,
+        "F16",
+        0,
+        false,
+        false,
+    };
+    decoder_case_check(&F16);
+}
+
 ALL_TESTS(fixture_make_directory, fixture_clear);

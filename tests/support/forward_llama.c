@@ -30,6 +30,8 @@ static struct decoder_attention attention_of(const struct llama *llama, int laye
         attention.factor = llama->full_factor;
         attention.rotary_dim = llama->full_theta > 0 ? attention.rotary_dim : 0;
     }
+    if (llama->has_sinks)
+        attention.attention.sinks = published_tensor(LLAMA_ATTENTION "sinks", layer).data;
     return attention;
 }
 

@@ -43,6 +43,7 @@ struct llama {
     double full_theta; /* of a layer without a window; 0: it is not rotated */
     const double *full_frequencies; /* of its pairs; NULL: as full_theta gives */
     double full_factor;             /* of what is rotated by them */
+    bool has_sinks;                 /* a tensor "sinks" of each attention */
     struct rows (*norm)(struct rows x, const char *name, int layer);
     struct decoder_projections (*project)(struct rows x, int layer);
     struct rows (*feed_forward)(struct rows x, int layer);

@@ -349,7 +349,8 @@ struct published_answer published_attend(const struct published_attention *atten
     for (int64_t h = 0; h < heads; h++)
         for (int64_t i = 0; i < q.count; i++) {
             const int64_t g = h / (heads / kv_heads);
-            double *weights = answer.weights + (h * q.count + i) * k.count, sum = 0;
+            double *weights = answer.weights + (h * q.count + i) * k.count;
+            double sum = attention->sinks ? exp(attention->sinks[h]) : 0;
             bool *seen = arena_calloc(&made.arena, (size_t)k.count, sizeof *seen);
             assert_non_null(seen);
             for (int64_t j = 0; j < k.count; j++)
@@ -440,6 +441,7 @@ static void compute(const struct model_layer *layer, struct rows query, struct r
         .value = attn_tensor_dense(key_floats, ATTN_F32, 1, 1, key.count, key.columns),
         .mask = bias_of(layer, query.count, key.count),
         .alibi_slopes = layer->alibi_slopes,
+        .sinks = layer->sinks,
         .context = context,
         .weights = weights,
     };

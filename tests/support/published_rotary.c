@@ -27,9 +27,10 @@ static void rotate(const struct published_rotary *rotary, struct rows x, int64_t
 
 void published_expect_rotary(const struct published_rotary *rotary, int layer)
 {
-    char name[4][128], norm[2][128];
+    char name[4][128], norm[2][128], sinks[128];
     const char *const endings[] = { "q_proj", "k_proj", "v_proj", rotary->output };
     const struct rows hidden = published_input(rotary->width);
+    snprintf(sinks, sizeof sinks, "%ssinks", rotary->begin);
     const struct published_attention attention = {
         .heads = rotary->heads,
         .kv_heads = rotary->kv_heads,
@@ -38,6 +39,7 @@ void published_expect_rotary(const struct published_rotary *rotary, int layer)
         .causal = !rotary->is_bidirectional,
         .window = rotary->window,
         .reach = rotary->reach,
+        .sinks = rotary->has_sinks ? published_tensor(sinks, layer).data : NULL,
     };
     for (int i = 0; i < 4; i++)
         snprintf(name[i], sizeof name[i], "%s%s", rotary->begin,

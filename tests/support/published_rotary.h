@@ -20,6 +20,7 @@ struct published_rotary {
     int64_t window;
     bool is_bidirectional;
     int64_t reach;   /* of bidirectional attention; 0: all */
+    bool has_sinks;  /* a tensor "sinks" of every layer */
     double norm_eps; /* of q_norm and k_norm; 0: there are none */
     double norm_offset;
 };

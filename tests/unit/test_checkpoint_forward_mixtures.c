@@ -196,3 +196,48 @@ TEST(phimoe)
                          "\"num_experts_per_tok\":1," FIELDS "}",
                          TENSORS, 2, "num_experts_per_tok is 1; expected 2");
 }
+
+#define GPT_OSS(more)                                                                              \
+    "{\"model_type\":\"gpt_oss\",\"head_dim\":4,\"attention_bias\":false,"                         \
+    "\"num_local_experts\":3,\"num_experts_per_tok\":2" more "," FIELDS "}"
+#define GPT_OSS_AROUND                                                                             \
+    AROUND BLOCK "self_attn.sinks 4, " MLP "router.weight 3x16, " MLP "router.bias 3, "
+
+/* Column first, first + 2, ... of the matrices [in, out] of an expert are the outputs. */
+static void expect_alternate(const struct attn_linear *linear, int index, int first)
+{
+    const struct rows whole = published_tensor(MLP "experts.gate_up_proj", 1);
+    const struct rows bias = published_tensor(MLP "experts.gate_up_proj_bias", 1);
+    assert_true(linear->out == 12 && linear->in == 16 && linear->in_out && linear->stride == 0);
+    for (int i = 0; i < 16 * 12; i++)
+        assert_true(((const float *)linear->weight)[i]
+                    == (float)whole.data[index * whole.columns + 2 * i + first]);
+    for (int i = 0; i < 12; i++)
+        assert_true(linear->bias[i] == (float)bias.data[index * 24 + 2 * i + first]);
+}
+
+TEST(gpt_oss)
+{
+    static const char TENSORS[] = GPT_OSS_AROUND MLP
+        "experts.gate_up_proj 3x16x24, " MLP "experts.gate_up_proj_bias 3x24, " MLP
+        "experts.down_proj 3x12x16, " MLP "experts.down_proj_bias 3x16";
+    const struct model_forward *forward = forward_case_open(GPT_OSS(""), TENSORS, 2);
+    const struct model_experts *experts = &block_of(forward, 1)->experts;
+    assert_true(experts->is_normalized && experts->chosen == 2);
+    forward_case_expect_linear(&experts->router, MLP "router", 1, 3, 16);
+    assert_non_null(experts->router.bias);
+    for (int e = 0; e < 3; e++) {
+        const struct model_feed_forward *expert = &experts->experts[e];
+        expect_alternate(&expert->gate, e, 0);
+        expect_alternate(&expert->up, e, 1);
+        assert_true(expert->activation == ATTN_GELU_QUICK && expert->gated_limit == 7
+                    && expert->gated_offset == 1);
+        assert_true(expert->down.in == 12 && expert->down.out == 16 && expert->down.in_out);
+        forward_case_expect(expert->down.bias - e * 16, MLP "experts.down_proj_bias", 1);
+    }
+    published_close();
+    forward_case_refused(GPT_OSS(""),
+                         GPT_OSS_AROUND MLP "experts.gate_up_proj 3x16x24, " MLP
+                                            "experts.down_proj 3x12x16",
+                         2, "no tensor 'model.layers.0.mlp.experts.gate_up_proj_bias'");
+}

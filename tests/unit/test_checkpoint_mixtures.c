@@ -106,3 +106,31 @@ TEST(phimoe)
     }
     published_refused(PHIMOE("6", "1.5"), TENSORS, 2, FAULT_FIELD, "short_mscale");
 }
+
+/* gpt_oss/modeling_gpt_oss.py at 00d4b3d2142c, GptOssAttention: sinks, and a window on every other
+ * layer from the first on, or as layer_types says. */
+TEST(gpt_oss)
+{
+    static const char TENSORS[] =
+        PUBLISHED_GROUPED ", " BIASES ", " AT "o_proj.bias 16, " AT "sinks 4*3";
+    struct published_rotary gpt_oss = PUBLISHED_LLAMA;
+    gpt_oss.has_sinks = true;
+#define GPT_OSS(more)                                                                              \
+    PUBLISHED_GROUPED_CONFIG("\"model_type\":\"gpt_oss\",\"head_dim\":4,\"rope_theta\":10000,"     \
+                             "\"rope_parameters\":{\"rope_type\":\"default\"}," more)
+    published_open(GPT_OSS("\"sliding_window\":3"), TENSORS, 2, "F32");
+    for (int layer = 0; layer < 2; layer++) {
+        gpt_oss.window = layer == 0 ? 3 : 0;
+        published_expect_rotary(&gpt_oss, layer);
+    }
+    published_close();
+    published_compare_rotary(
+        GPT_OSS("\"layer_types\":[\"full_attention\",\"full_attention\"],\"sliding_window\":3"),
+        TENSORS, "F16", &gpt_oss);
+    published_refused(GPT_OSS("\"sliding_window\":3"), PUBLISHED_GROUPED ", " BIASES, 2,
+                      FAULT_FIELD, "o_proj.bias");
+    published_refused(GPT_OSS("\"attention_bias\":false"), PUBLISHED_GROUPED, 2, FAULT_FIELD,
+                      "no tensor 'model.layers.0.self_attn.sinks'");
+    published_refused(GPT_OSS("\"attention_bias\":false"), PUBLISHED_GROUPED ", " AT "sinks 2", 2,
+                      FAULT_SHAPE, "is not of 4 numbers, a sink for each query head");
+}

@@ -34,7 +34,7 @@ TEST(options)
            "\"rope_type\":\"yarn\",\"factor\":4,\"original_max_position_embeddings\":32768,"
            "\"attention_factor\":1.5}},\"q_norm\":{\"kind\":\"rms\",\"scope\":\"head\","
            "\"eps\":0.125},\"k_norm\":{\"kind\":\"rms\",\"scope\":\"head\",\"eps\":0.125},"
-           "\"alibi_slopes\":false,\"relative_bias\":null}\n");
+           "\"alibi_slopes\":false,\"sinks\":false,\"relative_bias\":null}\n");
     expect("{\"model_type\":\"olmo2\"," PUBLISHED_GROUPED_FIELDS "}", NORMED("16", "8"),
            "\"q_norm\":{\"kind\":\"rms\",\"scope\":\"row\",\"eps\":1e-05}");
     expect("{\"model_type\":\"cohere\",\"use_qk_norm\":true," PUBLISHED_GROUPED_FIELDS "}",
@@ -53,7 +53,7 @@ TEST(options)
            "h.#.self_attention.query_key_value.weight 24x8, "
            "h.#.self_attention.query_key_value.bias 24, h.#.self_attention.dense.weight 8x8, "
            "h.#.self_attention.dense.bias 8",
-           "\"rope\":null,\"q_norm\":null,\"k_norm\":null,\"alibi_slopes\":true,"
+           "\"rope\":null,\"q_norm\":null,\"k_norm\":null,\"alibi_slopes\":true,\"sinks\":false,"
            "\"relative_bias\":null}\n");
     expect("{\"model_type\":\"t5\",\"d_model\":4,\"d_kv\":2,\"num_heads\":2,\"num_layers\":2}",
            "encoder.block.#.layer.0.SelfAttention.q.weight 4x4, "

@@ -275,6 +275,40 @@ static bool set_alibi(struct model_layer *layer, const struct checkpoint_layer *
     return true;
 }
 
+/* A sink for each query head. */
+static bool set_sinks(struct model_layer *layer, const struct checkpoint_layer *read,
+                      struct model_parameters *parameters, struct fault *fault)
+{
+    char name[CHECKPOINT_NAME_BYTES];
+    const int64_t q_heads = layer->layer.q_heads;
+    const float *stored = NULL;
+    if (!read->run->stack->sinks)
+        return true;
+    checkpoint_name_write(name, read->run, read->index, read->run->stack->sinks, "");
+    const struct model_entry *entry = model_tensors_require(parameters->tensors, name, fault);
+    float *sinks = arena_alloc(parameters->arena, (size_t)q_heads * sizeof *sinks);
+    if (!entry)
+        return false;
+    if (!sinks)
+        return fault_no_memory(fault);
+    if (entry->rank != 1 || entry->shape[0] != (uint64_t)q_heads)
+        return fault_set_at(fault, "/parameters", FAULT_SHAPE,
+                            "tensor '%.100s' is not of %" PRId64
+                            " numbers, a sink for each query head",
+                            name, q_heads);
+    if (!model_parameters_get_now(parameters, entry, &stored, fault))
+        return false;
+    memcpy(sinks, stored, (size_t)q_heads * sizeof *sinks);
+    for (int64_t h = 0; h < q_heads; h++)
+        if (!isfinite(sinks[h]) && sinks[h] != -INFINITY)
+            return fault_set_at(fault, "/parameters", FAULT_OPTION,
+                                "number %" PRId64 " of tensor '%.100s' is not finite; expected a "
+                                "score",
+                                h, name);
+    layer->sinks = sinks;
+    return true;
+}
+
 static bool build_layer(struct model_layer *layer, const struct checkpoint_run *run, int64_t index,
                         struct model_parameters *parameters, struct fault *fault)
 {
@@ -290,7 +324,8 @@ static bool build_layer(struct model_layer *layer, const struct checkpoint_run *
         || !model_layers_build_one(&builder, layer, &first)
         || !check_width(layer, read.width, run->section, run->stack->width, fault)
         || !checkpoint_norm_set(layer, &read, parameters, fault)
-        || !checkpoint_bias_set(layer, &read, parameters, fault))
+        || !checkpoint_bias_set(layer, &read, parameters, fault)
+        || !set_sinks(layer, &read, parameters, fault))
         return false;
     layer->kind = run->stack->kind;
     layer->layer.projected_max = read.clip;

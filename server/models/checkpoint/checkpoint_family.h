@@ -115,9 +115,14 @@ struct checkpoint_pass {
     const char *shared_gate; /* what the shared expert's rows are multiplied by the sigmoid of */
     bool (*has_experts)(const struct checkpoint_run *run, int64_t block);
 
+    bool router_has_bias;
+
     /* The same experts in two tensors [expert, out, in], where the file has the first of them: the
-     * outputs of the gate and then those of up; down. */
+     * outputs of the gate and then those of up, or of both in turn; down. Names of their biases,
+     * [expert, out], end with "_bias". */
     const char *stacked_up, *stacked_down;
+    bool stacked_alternates, stacked_in_out, stacked_has_bias;
+    bool up_adds_one; /* to what the gate multiplies */
 
     const char *final_norm;
     const char *contacts; /* a regression over maps (struct model_contacts); NULL: none */
@@ -155,6 +160,7 @@ struct checkpoint_pass {
             const char *norm_eps;
             const char *biases; /* a flag: the feed-forward has biases */
             const char *activation, *head_activation;
+            const char *gated_limit; /* a number: of the gate and of what it multiplies; 0: none */
             const char *expert_count, *chosen_count;
             const char *normalized;  /* a flag: weights of the chosen experts sum up to 1 */
             const char *jitter;      /* a number: SparseMixer chooses the experts; NULL: softmax */
@@ -166,7 +172,7 @@ struct checkpoint_pass {
             const char *start; /* the decoder's first token */
             const char *reads; /* fields that only adjust() reads */
         };
-        const char *fields[30]; /* the same, as a list */
+        const char *fields[31]; /* the same, as a list */
     };
 };
 
@@ -201,7 +207,8 @@ struct checkpoint_stack {
     bool has_mscales;         /* LongRoPE's short_mscale and long_mscale: its attention_factor */
     bool unscaled;            /* the scale is 1 */
     bool (*has_window)(const cJSON *section, int64_t index); /* of a layer; NULL: all do */
-    bool alibi_is_scaled;     /* slopes are multiplied by the scale of the scores */
+    bool alibi_is_scaled; /* slopes are multiplied by the scale of the scores */
+    const char *sinks; /* the tensor of a layer\'s sinks, named as those of attention; NULL: none */
     const char *bias_table;   /* T5's relative position bias, of layer 0; NULL: none */
     const char *shared_table; /* the same of all layers, after the prefix: MPNet's; NULL: none */
     const char *distances;    /* BERT's rows for relative positions, where position_embedding_type

@@ -9,7 +9,8 @@
  * families of this table. */
 #include "models/checkpoint/checkpoint_family_rows.h"
 
-#include "models/checkpoint/checkpoint.h"
+#include "models/checkpoint/checkpoint_fields.h"
+#include "models/checkpoint/checkpoint_layer.h"
 
 /* Qwen2MoeDecoderLayer and Qwen3MoeDecoderLayer: a mixture in every decoder_sparse_step-th block,
  * but in none of mlp_only_layers. */
@@ -31,6 +32,26 @@ static bool has_window_qwen3_moe(const cJSON *section, int64_t index)
 {
     (void)index;
     return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(section, "use_sliding_window"));
+}
+
+/* GptOssConfig: every other layer, from the first on, unless layer_types says which. */
+static bool has_window_gpt_oss(const cJSON *section, int64_t index)
+{
+    (void)section;
+    return index % 2 == 0;
+}
+
+/* The rotary embedding of a config.json that says nothing of it. */
+static bool adjust_gpt_oss(struct checkpoint_layer *layer, struct fault *fault)
+{
+    (void)fault;
+    if (checkpoint_find_object(layer->run->section, "rope_scaling|rope_parameters"))
+        return true;
+    layer->config.rope.scaling = attn_rope_scaling_default(ATTN_ROPE_YARN);
+    layer->config.rope.scaling.factor = 32;
+    layer->config.rope.scaling.original_max_position_embeddings = 4096;
+    layer->config.rope.scaling.truncate = false;
+    return true;
 }
 
 #define EXPERTS(count, most)                                                                       \
@@ -123,5 +144,29 @@ const struct checkpoint_stack checkpoint_mixtures[] = {
                 .expert = "block_sparse_moe.experts.%.", .gate = "w1", .up = "w3", .down = "w2",
                 .activation = "hidden_act=silu", .expert_count = "num_local_experts=16",
                 .chosen_count = "num_experts_per_tok=2", .jitter = "router_jitter_noise=0.01" } },
+    /* gpt_oss/modeling_gpt_oss.py: GptOssAttention with sinks; GptOssTopKRouter, GptOssExperts,
+     * whose gate * sigmoid(1.702 * gate) is quick_gelu. */
+    { .model_type = "gpt_oss",
+      LLAMA_TENSORS,
+      .head_dim = "head_dim=64",
+      .more_biases = Q | K | V | O,
+      .more_biases_if = "attention_bias=true",
+      SIZES(36, 2880, 64),
+      .theta = "rope_theta=150000",
+      .kv_heads = "num_key_value_heads=8",
+      .sinks = "sinks",
+      .window = "sliding_window=128",
+      .has_window = has_window_gpt_oss,
+      POSITIONS(131072),
+      .adjust = adjust_gpt_oss,
+      .expected = "swiglu_alpha=1.702",
+      .ignored = "initial_context_length|experts_per_token",
+      .pass = { AROUND, LLAMA_NORMS, .norm_eps = "rms_norm_eps=0.00001",
+                .tied = "tie_word_embeddings", .router = "mlp.router", .router_has_bias = true,
+                .stacked_up = "mlp.experts.gate_up_proj", .stacked_down = "mlp.experts.down_proj",
+                .stacked_alternates = true, .stacked_in_out = true, .stacked_has_bias = true,
+                .activation = "=quick_gelu", .gated_limit = "swiglu_limit=7", .up_adds_one = true,
+                .expert_count = "num_local_experts|num_experts=128",
+                .chosen_count = "num_experts_per_tok=4", .normalized = "=true" } },
     { .model_type = NULL },
 };

@@ -24,6 +24,7 @@ struct block_reader {
     bool is_parallel;
     double residual_scale;
     enum attn_activation activation;
+    double gated_limit;
     int64_t expert_count, chosen_count;
     bool is_normalized; /* the weights of the chosen experts */
     double jitter;
@@ -38,7 +39,8 @@ static bool read_blocks(struct block_reader *blocks)
         || !checkpoint_read_number(section, pass->residual_scale, &blocks->residual_scale,
                                    reader->fault)
         || !checkpoint_read_activation(section, pass->activation, &blocks->activation,
-                                       reader->fault))
+                                       reader->fault)
+        || !checkpoint_read_number(section, pass->gated_limit, &blocks->gated_limit, reader->fault))
         return false;
     if (!pass->router)
         return true;
@@ -108,6 +110,8 @@ static bool build_stacked(const struct block_reader *blocks, struct model_feed_f
     const struct checkpoint_pass *pass = &reader->pass;
     const int64_t count = blocks->expert_count;
     dense->activation = blocks->activation;
+    dense->gated_limit = (float)blocks->gated_limit;
+    dense->gated_offset = pass->up_adds_one ? 1 : 0;
     return checkpoint_pass_stacked_gated(reader, &dense->gate, &dense->up, pass->stacked_up, count,
                                          blocks->width)
            && checkpoint_pass_stacked(reader, &dense->down, pass->stacked_down, count,
@@ -176,7 +180,7 @@ static bool build_experts(const struct block_reader *blocks, struct model_expert
                                                                       : MODEL_ROUTING_SOFTMAX,
                                        .jitter = blocks->jitter };
     return checkpoint_pass_linear(reader, &experts->router, reader->pass.router, experts->count,
-                                  blocks->width, false, false)
+                                  blocks->width, false, reader->pass.router_has_bias)
            && build_expert_list(blocks, list) && build_shared_expert(blocks, experts);
 }
 

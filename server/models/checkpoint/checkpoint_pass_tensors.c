@@ -201,64 +201,134 @@ bool checkpoint_pass_convolution(struct checkpoint_pass_reader *reader, struct a
            && get_bias(reader, names, ".bias", out, has_bias, &linear->bias);
 }
 
-/* Halves the outputs of up into those of gate and those of up. */
-static bool split_gated(struct checkpoint_pass_reader *reader, struct attn_linear *gate,
-                        struct attn_linear *up, const char *names)
-{
-    if (up->out % 2 != 0)
-        return fault_set(reader->fault, FAULT_SHAPE,
-                         "tensor '%.120s' has %" PRId64 " outputs, and the whole pass of the model "
-                         "needs as many for the gate as for what it multiplies",
-                         names, up->out);
-    up->out /= 2;
-    *gate = *up;
-    up->weight = attn_number_at(up->weight, up->dtype, up->out * up->in);
-    up->bias = up->bias ? up->bias + up->out : NULL;
-    return true;
-}
-
 bool checkpoint_pass_gated(struct checkpoint_pass_reader *reader, struct attn_linear *gate,
                            struct attn_linear *up, const char *names, int64_t in, bool has_bias)
 {
-    return checkpoint_pass_linear(reader, up, names, 0, in, false, has_bias)
-           && split_gated(reader, gate, up, names);
+    struct attn_linear whole;
+    if (!checkpoint_pass_linear(reader, &whole, names, 0, in, false, has_bias))
+        return false;
+    if (whole.out % 2 != 0)
+        return refuse_shape(reader, require_entry(reader, names, ".weight"), whole.out + 1, in);
+    whole.out /= 2;
+    *gate = *up = whole;
+    up->weight = attn_number_at(whole.weight, whole.dtype, whole.out * in);
+    up->bias = whole.bias ? whole.bias + whole.out : NULL;
+    return true;
 }
 
-/* Checks that entry is a tensor [count, *rows, columns], and sets *rows if it is 0. */
-static bool check_stacked(const struct checkpoint_pass_reader *reader,
-                          const struct model_entry *entry, int64_t count, int64_t *rows,
-                          int64_t columns)
+/* ------------------------------------------------------------------- stacks -- */
+
+/* A tensor of the matrices of all experts. */
+struct stack {
+    const struct model_entry *weight, *bias; /* bias NULL: none */
+    int64_t out, in;                         /* of each matrix */
+};
+
+/* Finds a stack of count matrices [out, in]; out 0: as the tensor has it. */
+static bool find_stack(const struct checkpoint_pass_reader *reader, struct stack *stack,
+                       const char *names, int64_t count, int64_t out, int64_t in)
 {
+    const int of_out = reader->pass.stacked_in_out ? 2 : 1, of_in = 3 - of_out;
+    const struct model_entry *entry = require_entry(reader, names, STACKED);
+    if (!entry)
+        return false;
     const uint64_t *shape = entry->shape;
-    if (entry->rank != 3 || shape[0] != (uint64_t)count || shape[1] < 1 || shape[1] > INT32_MAX
-        || (*rows > 0 && shape[1] != (uint64_t)*rows) || shape[2] != (uint64_t)columns)
+    if (entry->rank != 3 || shape[0] != (uint64_t)count || shape[of_in] != (uint64_t)in
+        || shape[of_out] < 1 || shape[of_out] > INT32_MAX
+        || (out > 0 && shape[of_out] != (uint64_t)out))
         return fault_set(reader->fault, FAULT_SHAPE,
                          "tensor '%.120s' is not %" PRId64 " matrices of %" PRId64
                          " columns, one for each expert, as the whole pass of the model needs",
-                         entry->name, count, columns);
-    *rows = (int64_t)shape[1];
+                         entry->name, count, in);
+    *stack = (struct stack){ .weight = entry, .out = (int64_t)shape[of_out], .in = in };
+    if (!reader->pass.stacked_has_bias)
+        return true;
+    stack->bias = require_entry(reader, names, "_bias");
+    return stack->bias && check_count(reader, stack->bias, count * stack->out);
+}
+
+/* Outputs of the matrix of the reader's expert. */
+static bool get_stacked(struct checkpoint_pass_reader *reader, struct attn_linear *linear,
+                        const struct stack *stack, const struct model_slice *outputs)
+{
+    const bool in_out = reader->pass.stacked_in_out;
+    *linear = (struct attn_linear){
+        .out = outputs->groups > 0 ? outputs->groups * outputs->count : stack->out,
+        .in = stack->in,
+        .in_out = in_out,
+    };
+    return model_parameters_get_slice(reader->parameters, stack->weight, outputs, stack->in, in_out,
+                                      &linear->weight, &linear->dtype, reader->fault)
+           && keep_address(reader, linear->weight);
+}
+
+static bool get_stacked_bias(struct checkpoint_pass_reader *reader, struct attn_linear *linear,
+                             const struct stack *stack, const struct model_slice *outputs)
+{
+    const void *bias = NULL;
+    if (!stack->bias)
+        return true;
+    if (!model_parameters_get_slice(reader->parameters, stack->bias, outputs, 1, false, &bias, NULL,
+                                    reader->fault))
+        return false;
+    linear->bias = bias;
+    return keep_address(reader, bias);
+}
+
+/* Every other row of a matrix is a matrix too, whose rows are twice as far apart. */
+static bool get_every_other(struct checkpoint_pass_reader *reader, struct attn_linear *linear,
+                            const struct stack *stack, const struct model_slice *outputs)
+{
+    const struct model_slice whole = { .matrices = outputs->matrices, .matrix = outputs->matrix };
+    if (!get_stacked(reader, linear, stack, &whole))
+        return false;
+    linear->weight = attn_number_at(linear->weight, linear->dtype, outputs->first * stack->in);
+    linear->stride = 2 * stack->in;
+    linear->out = outputs->groups;
     return true;
 }
 
 bool checkpoint_pass_stacked(struct checkpoint_pass_reader *reader, struct attn_linear *linear,
                              const char *names, int64_t count, int64_t out, int64_t in)
 {
-    const struct model_entry *entry = require_entry(reader, names, STACKED);
-    const struct model_slice slice = { .matrices = count, .matrix = reader->expert };
-    if (!entry || !check_stacked(reader, entry, count, &out, in))
-        return false;
-    *linear = (struct attn_linear){ .out = out, .in = in };
-    return model_parameters_get_slice(reader->parameters, entry, &slice, in, false, &linear->weight,
-                                      &linear->dtype, reader->fault)
-           && keep_address(reader, linear->weight);
+    const struct model_slice whole = { .matrices = count, .matrix = reader->expert };
+    struct stack stack;
+    return find_stack(reader, &stack, names, count, out, in)
+           && get_stacked(reader, linear, &stack, &whole)
+           && get_stacked_bias(reader, linear, &stack, &whole);
 }
 
 bool checkpoint_pass_stacked_gated(struct checkpoint_pass_reader *reader, struct attn_linear *gate,
                                    struct attn_linear *up, const char *names, int64_t count,
                                    int64_t in)
 {
-    return checkpoint_pass_stacked(reader, up, names, count, 0, in)
-           && split_gated(reader, gate, up, names);
+    struct attn_linear *const parts[2] = { gate, up };
+    const bool alternates = reader->pass.stacked_alternates;
+    struct stack stack;
+    if (!find_stack(reader, &stack, names, count, 0, in))
+        return false;
+    if (stack.out % 2 != 0)
+        return fault_set(reader->fault, FAULT_SHAPE,
+                         "tensor '%.120s' has %" PRId64 " outputs, and the whole pass of the model "
+                         "needs as many for the gate as for what it multiplies",
+                         stack.weight->name, stack.out);
+    for (int64_t i = 0; i < 2; i++) {
+        const int64_t half = stack.out / 2;
+        const struct model_slice outputs = {
+            .groups = alternates ? half : 1,
+            .group_size = alternates ? 2 : stack.out,
+            .first = alternates ? i : i * half,
+            .count = alternates ? 1 : half,
+            .matrices = count,
+            .matrix = reader->expert,
+        };
+        if (!(alternates && !reader->pass.stacked_in_out
+                  ? get_every_other(reader, parts[i], &stack, &outputs)
+                  : get_stacked(reader, parts[i], &stack, &outputs))
+            || !get_stacked_bias(reader, parts[i], &stack, &outputs))
+            return false;
+    }
+    return true;
 }
 
 bool checkpoint_pass_table(struct checkpoint_pass_reader *reader, struct model_table *table,

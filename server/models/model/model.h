@@ -66,6 +66,7 @@ struct model_layer {
 
     const char *kind;          /* "encoder", "cross", ...; NULL: self or cross, by the widths */
     const float *alibi_slopes; /* [q_heads], the model's own, or NULL */
+    const float *sinks;        /* the same: finite, or -INFINITY for a head without one */
     struct model_relative_bias relative_bias;
 };
 

@@ -109,6 +109,7 @@ void model_describe_options(const struct model_layer *layer, struct text *text)
     describe_norm("q_norm", &layer->layer.q_norm, text);
     describe_norm("k_norm", &layer->layer.k_norm, text);
     member_raw(text, "alibi_slopes", layer->alibi_slopes ? "true" : "false");
+    member_raw(text, "sinks", layer->sinks ? "true" : "false");
     member_raw(text, "relative_bias",
                !bias->values      ? "null"
                : bias->by_key     ? "\"query_key_distance\""

@@ -97,9 +97,11 @@ struct model_part {
     const float *column_scales; /* [width], besides; NULL: none */
 };
 
-/* down(activation(gate . x) * (up . x)), or without a gate down(activation(up . x)). */
+/* down(activation(gate . x) * (up . x)), or without a gate down(activation(up . x)). Limit and
+ * offset are those of a gated product (linear.h). */
 struct model_feed_forward {
     enum attn_activation activation;
+    float gated_limit, gated_offset;
     struct attn_linear gate, up, down;
 };
 

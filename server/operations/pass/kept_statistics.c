@@ -172,13 +172,19 @@ static const struct kept_repeats *repeats_of(const struct kept_statistics *stati
     return !layer->is_cross && repeats->count > 0 ? repeats : NULL;
 }
 
-/* Puts logarithms of weights, [n][count], in place of the masked scores of rows with given weights.
- */
-static void set_logarithms(const struct attn_map_tile *tile, int64_t row, int64_t n, int64_t count,
-                           const float *weights, float *masked)
+/* Whether the weights of a row sum up to 1, and so the row's lse is a part of their entropy. */
+static bool is_whole(const struct kept_layer *layer, const struct attn_map_tile *tile, int64_t row)
 {
-    for (int64_t r = 0; tile->given && r < n; r++)
-        for (int64_t at = r * count; tile->given[row + r] && at < (r + 1) * count; at++)
+    return !layer->has_sinks && !(tile->given && tile->given[row]);
+}
+
+/* Puts logarithms of weights, [n][count], in place of the masked scores of other rows. */
+static void set_logarithms(const struct kept_layer *layer, const struct attn_map_tile *tile,
+                           int64_t row, int64_t n, int64_t count, const float *weights,
+                           float *masked)
+{
+    for (int64_t r = 0; r < n; r++)
+        for (int64_t at = r * count; !is_whole(layer, tile, row + r) && at < (r + 1) * count; at++)
             masked[at] = weights[at] > 0 ? logf(weights[at]) : 0;
 }
 
@@ -205,14 +211,14 @@ static void run_head(struct kept_sum *sum, const struct kept_statistics *statist
             attn_map_tile_scores(&tile, row, n, masked, workspace);
             memcpy(weights, masked, (size_t)(n * count) * sizeof *weights);
             attn_map_tile_weigh(&tile, row, n, weights);
-            set_logarithms(&tile, row, n, count, weights, masked);
+            set_logarithms(layer, &tile, row, n, count, weights, masked);
             block.first = key;
             block.count = count;
             find_delimiters(&block, &kept->tokens[layer->key_stream]);
             add_rows(sum, &block, row, n);
         }
         for (int64_t r = 0; r < n; r++)
-            if (tile.lse[row + r] > -INFINITY && !(tile.given && tile.given[row + r]))
+            if (tile.lse[row + r] > -INFINITY && is_whole(layer, &tile, row + r))
                 sum->entropy += (double)tile.lse[row + r];
     }
 }

@@ -211,6 +211,7 @@ void kept_layer_take(struct kept_layer *layer, const struct infer_item *attentio
     layer->options = attention->plan.problem.options;
     layer->kernels = attention->plan.problem.kernels;
     layer->alibi_slopes = own->alibi_slopes;
+    layer->has_sinks = own->sinks != NULL;
     copy_heads(layer->query, &problem.query);
     copy_heads(layer->key, &problem.key);
     memcpy(layer->lse, lse, (size_t)(layer->q_heads * layer->q_len) * sizeof *lse);

@@ -35,6 +35,7 @@ struct kept_layer {
     struct attn_options options;
     const struct attn_kernels *kernels;
     const float *alibi_slopes; /* [q_heads], the model's; NULL: none */
+    bool has_sinks;            /* lse counts them, and a row's weights sum up to less than 1 */
 
     float *query; /* [q_len][q_heads][head_dim] */
     float *key;   /* [kv_len][kv_heads][head_dim] */
