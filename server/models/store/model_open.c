@@ -127,10 +127,47 @@ static bool create_published(struct model **model, const struct naming *naming,
     return good;
 }
 
-/* What the metadata says beside config, the config.json made of it: the tokens that end a text. */
-static bool open_metadata(struct model *model, const char *config, struct fault *fault)
+/* Whether every token of the vocabulary has a row in the model's tables. Added tokens may have
+ * none: published tokenizers have such that represent pictures, or that fine-tuning adds. */
+static bool check_tokenizer_fits(const struct model *model, struct fault *fault)
 {
-    return checkpoint_ends_set(model, &config, 1, tokenizer_find, fault);
+    const struct model_forward *forward = model->forward;
+    if (!model->tokenizer)
+        return true;
+    const int64_t end = tokenizer_vocabulary_end(model->tokenizer);
+    for (int i = 0; forward && i < forward->stream_count; i++) {
+        const struct model_embedding *embedding = &forward->streams[i].embedding;
+        if (embedding->input == MODEL_INPUT_TOKENS && end > embedding->tokens.count)
+            return fault_set(fault, FAULT_SHAPE,
+                             "%s has tokens with ids to %" PRId64
+                             ", and the model has rows for %" PRId64
+                             " tokens: it is another model's tokenizer",
+                             tokenizer_file(model->tokenizer), end - 1, embedding->tokens.count);
+    }
+    return true;
+}
+
+/* A tokenizer may be refused: the model's attention answers without it, and the reason is kept. */
+static bool drop_tokenizer(struct model *model, const struct fault *refused, struct fault *fault)
+{
+    tokenizer_free(model->tokenizer);
+    model->tokenizer = NULL;
+    model->tokenizer_reason = arena_strdup(&model->storage->arena, refused->message);
+    return model->tokenizer_reason || fault_no_memory(fault);
+}
+
+/* What the metadata says beside config, the config.json made of it: the tokenizer, and the tokens
+ * that end a text. */
+static bool open_metadata(struct model *model, const struct gguf *metadata, const char *config,
+                          struct fault *fault)
+{
+    struct fault refused = { .code = FAULT_NONE };
+    const char *slash = strrchr(model->source, '/');
+    const char *name = slash ? slash + 1 : model->source;
+    return ((tokenizer_open_gguf(&model->tokenizer, metadata, name, &refused)
+             && check_tokenizer_fits(model, &refused))
+            || drop_tokenizer(model, &refused, fault))
+           && checkpoint_ends_set(model, &config, 1, tokenizer_find, fault);
 }
 
 /* Says that the config.json of a message is none that lies anywhere. */
@@ -154,7 +191,7 @@ static bool create_gguf(struct model **model, const struct naming *naming,
         free(config);
         return name_metadata(fault);
     }
-    const bool good = open_metadata(*model, config, fault);
+    const bool good = open_metadata(*model, model_tensors_gguf(tensors), config, fault);
     free(config);
     if (!good)
         model_release(*model);
@@ -241,39 +278,14 @@ static bool check_links(const char *folder, const char *root, struct fault *faul
     return good;
 }
 
-/* Whether every token of the vocabulary has a row in the model's tables. Added tokens may have
- * none: published tokenizers have such that represent pictures, or that fine-tuning adds. */
-static bool check_tokenizer_fits(const struct model *model, struct fault *fault)
-{
-    const struct model_forward *forward = model->forward;
-    if (!model->tokenizer)
-        return true;
-    const int64_t end = tokenizer_vocabulary_end(model->tokenizer);
-    for (int i = 0; forward && i < forward->stream_count; i++) {
-        const struct model_embedding *embedding = &forward->streams[i].embedding;
-        if (embedding->input == MODEL_INPUT_TOKENS && end > embedding->tokens.count)
-            return fault_set(fault, FAULT_SHAPE,
-                             "%s has tokens with ids to %" PRId64
-                             ", and the model has rows for %" PRId64
-                             " tokens: it is another model's tokenizer",
-                             tokenizer_file(model->tokenizer), end - 1, embedding->tokens.count);
-    }
-    return true;
-}
-
-/* Its files may be refused: the model's attention answers without them, and the reason is kept. */
 static bool open_tokenizer(struct model *model, const char *folder, const char *root,
                            struct fault *fault)
 {
     struct fault refused = { .code = FAULT_NONE };
-    if ((!root || check_links(folder, root, &refused))
-        && tokenizer_open(&model->tokenizer, folder, &refused)
-        && check_tokenizer_fits(model, &refused))
-        return true;
-    tokenizer_free(model->tokenizer);
-    model->tokenizer = NULL;
-    model->tokenizer_reason = arena_strdup(&model->storage->arena, refused.message);
-    return model->tokenizer_reason || fault_no_memory(fault);
+    return ((!root || check_links(folder, root, &refused))
+            && tokenizer_open(&model->tokenizer, folder, &refused)
+            && check_tokenizer_fits(model, &refused))
+           || drop_tokenizer(model, &refused, fault);
 }
 
 /* The text of a file in the folder, or NULL with the reason in refused; neither where there is no
