@@ -2,6 +2,7 @@
  * (src/llama-arch.cpp and src/models/, release v0.5.0). */
 #include "gguf_models.h"
 #include "fill.h"
+#include "gguf_quantize.h"
 #include "gguf_write.h"
 #include "test.h"
 
@@ -349,8 +350,18 @@ static void fill_tensor(const char *name, float *values, int64_t count)
         fill_floats(&fill, values, count, -0.25F, 0.25F);
 }
 
-static void write_tensor(struct gguf_write *file, const char *name, const char *type, int rank,
-                         const int64_t *shape)
+static void widen(const char *type, float *values, int64_t count)
+{
+    const struct gguf_block *block = gguf_block(type);
+    void *blocks = malloc((size_t)(count / block->count) * (size_t)block->bytes);
+    assert_non_null(blocks);
+    gguf_quantize(block, values, count, blocks);
+    gguf_widen(block, blocks, count, values);
+    free(blocks);
+}
+
+static void write_tensor(struct gguf_write *file, const char *name, struct gguf_model_form form,
+                         int rank, const int64_t *shape)
 {
     int64_t count = 1;
     for (int i = 0; i < rank; i++)
@@ -358,12 +369,17 @@ static void write_tensor(struct gguf_write *file, const char *name, const char *
     float *values = malloc((size_t)count * sizeof *values);
     assert_non_null(values);
     fill_tensor(name, values, count);
-    gguf_write_tensor(file, name, rank > 1 ? type : "F32", rank, shape, values);
+    const bool is_plain =
+        rank == 1 || ends(name, ".bias") || shape[rank - 1] % gguf_block(form.type)->count != 0;
+    if (form.is_widened && !is_plain)
+        widen(form.type, values, count);
+    gguf_write_tensor(file, name, is_plain || form.is_widened ? "F32" : form.type, rank, shape,
+                      values);
     free(values);
 }
 
-static void write_tensors(struct gguf_write *file, const struct gguf_model *model, const char *type,
-                          int block)
+static void write_tensors(struct gguf_write *file, const struct gguf_model *model,
+                          struct gguf_model_form form, int block)
 {
     char pattern[TEXT_BYTES], name[TEXT_BYTES * 2], sizes[TEXT_BYTES];
     int used;
@@ -380,11 +396,11 @@ static void write_tensors(struct gguf_write *file, const struct gguf_model *mode
                      place + 1);
         else
             snprintf(name, sizeof name, "%s", pattern);
-        write_tensor(file, name, type, rank, shape);
+        write_tensor(file, name, form, rank, shape);
     }
 }
 
-struct gguf_write *gguf_model_make(const struct gguf_model *model, const char *type)
+struct gguf_write *gguf_model_make(const struct gguf_model *model, struct gguf_model_form form)
 {
     struct gguf_write *file = gguf_write_create(3);
     char key[TEXT_BYTES];
@@ -394,13 +410,13 @@ struct gguf_write *gguf_model_make(const struct gguf_model *model, const char *t
     snprintf(key, sizeof key, "%s.block_count", model->architecture);
     gguf_write_integer(file, key, 'I', model->blocks);
     for (int block = -1; block < model->blocks; block++)
-        write_tensors(file, model, type, block);
+        write_tensors(file, model, form, block);
     return file;
 }
 
-void gguf_model_write(const struct gguf_model *model, const char *type, const char *path)
+void gguf_model_write(const struct gguf_model *model, struct gguf_model_form form, const char *path)
 {
-    struct gguf_write *file = gguf_model_make(model, type);
+    struct gguf_write *file = gguf_model_make(model, form);
     gguf_write_file(file, path);
     gguf_write_free(file);
 }

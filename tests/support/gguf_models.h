@@ -4,6 +4,7 @@
 #ifndef GGUF_MODELS_H
 #define GGUF_MODELS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct gguf_write;
@@ -32,10 +33,16 @@ const struct gguf_model *gguf_model_at(int i);
 /* The model of this name; ends the test if there is none. */
 const struct gguf_model *gguf_model_named(const char *name);
 
-/* Writes the file. Matrices are of type, "F32" or another; norms and biases are always F32. */
-void gguf_model_write(const struct gguf_model *model, const char *type, const char *path);
+/* How matrices lie in the file; norms, biases, and rows of no whole blocks are always F32. */
+struct gguf_model_form {
+    const char *type; /* "F32" or another */
+    bool is_widened;  /* F32, with the numbers that the type would leave of them */
+};
+
+void gguf_model_write(const struct gguf_model *model, struct gguf_model_form form,
+                      const char *path);
 
 /* The same to be written by the caller, who may add to it first, and frees it. */
-struct gguf_write *gguf_model_make(const struct gguf_model *model, const char *type);
+struct gguf_write *gguf_model_make(const struct gguf_model *model, struct gguf_model_form form);
 
 #endif

@@ -1,6 +1,7 @@
 /* gguf_quantize.c - see gguf_quantize.h. */
 #include "gguf_quantize.h"
 #include "number.h"
+#include "quantize.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -388,4 +389,27 @@ void gguf_quantize(const struct gguf_block *type, const float *values, int64_t c
     unsigned char *block = blocks;
     for (int64_t i = 0; i < count; i += type->count, block += type->bytes)
         quantize_block((enum kind)(type - TYPES), values + i, block);
+}
+
+void gguf_widen(const struct gguf_block *type, const void *blocks, int64_t count, float *values)
+{
+    static const struct {
+        const char *name;
+        enum attn_dtype dtype;
+    } DTYPES[] = {
+#define X(NAME, numbers, bytes) { #NAME, ATTN_##NAME },
+        ATTN_BLOCK_MAP(X)
+#undef X
+    };
+    const enum kind kind = (enum kind)(type - TYPES);
+    if (type->count == 1) {
+        const enum attn_dtype dtype = kind == F32 ? ATTN_F32 : kind == F16 ? ATTN_F16 : ATTN_BF16;
+        for (int64_t i = 0; i < count; i++)
+            values[i] = (float)number_get(blocks, dtype, i);
+        return;
+    }
+    int i = 0;
+    while (strcmp(DTYPES[i].name, type->name) != 0)
+        i++;
+    attn_unpack(DTYPES[i].dtype, blocks, count / type->count, values);
 }

@@ -23,4 +23,8 @@ const struct gguf_block *gguf_block_at(int i);
 /* count is a multiple of type->count. */
 void gguf_quantize(const struct gguf_block *type, const float *values, int64_t count, void *blocks);
 
+/* The numbers that blocks mean, by the library's own attn_unpack(), which is held to ggml's numbers
+ * elsewhere (tests/conformance/README.md). */
+void gguf_widen(const struct gguf_block *type, const void *blocks, int64_t count, float *values);
+
 #endif
