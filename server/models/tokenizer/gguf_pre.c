@@ -224,7 +224,7 @@ static void write_step(const char *step, struct text *text)
 void gguf_pre_write(const struct gguf_pre *pre, struct text *text)
 {
     text_raw(text, "{\"type\":\"Sequence\",\"pretokenizers\":[");
-    for (int i = 0; pre->steps[i]; i++) {
+    for (int i = 0; i < GGUF_PRE_STEPS_MAX && pre->steps[i]; i++) {
         text_raw(text, i > 0 ? "," : "");
         write_step(pre->steps[i], text);
     }

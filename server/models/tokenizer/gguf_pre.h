@@ -11,7 +11,7 @@
 
 #include "json/text.h"
 
-enum { GGUF_PRE_STEPS_MAX = 6 };
+enum { GGUF_PRE_STEPS_MAX = 7 };
 
 /* How the pieces of a text are found. */
 struct gguf_pre {
@@ -19,8 +19,8 @@ struct gguf_pre {
     const char *normalizer; /* its type; NULL: none */
 
     /* In order. One that begins with "#" is a step by its name, see gguf_pre.c; any other is a
-     * pattern, whose matches are pieces as what lies between them is. NULL ends the list. */
-    const char *steps[GGUF_PRE_STEPS_MAX + 1];
+     * pattern, whose matches are pieces as what lies between them is. NULL ends a shorter list. */
+    const char *steps[GGUF_PRE_STEPS_MAX];
 
     bool ignores_merges;   /* a piece that is a token is that token */
     bool adds_bos;         /* where the file does not say */
