@@ -402,7 +402,7 @@ static void settle_value(const struct gguf *file, struct gguf_value *value)
         for (int64_t i = 1; i <= value->count; i++)
             file->header[value->at + value->starts[i] - GGUF_LENGTH_BYTES] = '\0';
     } else if (value->type == GGUF_ARRAY && value->element_type == GGUF_ARRAY) {
-        value->arrays = file->arrays + value->first;
+        value->arrays = value->count > 0 ? file->arrays + value->first : NULL;
     }
 }
 
