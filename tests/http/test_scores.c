@@ -287,7 +287,8 @@ TEST(concat_widths)
 /* None of these score functions has a scale of its own, or any other option. */
 #define OPTIONS                                                                                    \
     "{\"causal\":false,\"scale\":1,\"softcap\":0,\"window_left\":-1,\"window_right\":-1,"          \
-    "\"clip\":0,\"rope\":null,\"q_norm\":null,\"k_norm\":null,\"alibi_slopes\":false,\"sinks\":false,"             \
+    "\"clip\":0,\"rope\":null,\"q_norm\":null,\"k_norm\":null,\"alibi_slopes\":false,\"sinks\":"   \
+    "false,"                                                                                       \
     "\"relative_bias\":null}"
 
 TEST(described)

@@ -536,4 +536,98 @@ TEST(gpt_oss_defaults)
     decoder_case_check(&F16);
 }
 
+/* ------------------------------------------------------------- GPT-OSS, MXFP4 -- */
+
+/* convert_moe_packed_tensors() of transformers' integrations/mxfp4.py at 00d4b3d2142c: matrix
+ * number index of [experts, out, blocks, 16], two numbers in a byte, the first in its lower half;
+ * as rows [out, 32 * blocks]. */
+static struct rows mxfp4_matrix(const char *name, int index, int layer, int64_t out)
+{
+    static const double VALUES[8] = { 0, 0.5, 1, 1.5, 2, 3, 4, 6 };
+    char names[2][128];
+    snprintf(names[0], sizeof names[0], "%s_blocks", name);
+    snprintf(names[1], sizeof names[1], "%s_scales", name);
+    const struct rows blocks = published_tensor(names[0], layer);
+    const struct rows scales = published_tensor(names[1], layer);
+    const int64_t columns = scales.columns / out * 32;
+    const double *bytes = blocks.data + index * blocks.columns;
+    const double *exponents = scales.data + index * scales.columns;
+    const struct rows matrix = published_rows(out, columns);
+    for (int64_t i = 0; i < out * columns; i++) {
+        const int byte = (int)bytes[i / 2], nibble = i % 2 ? byte >> 4 : byte & 15;
+        matrix.data[i] =
+            ldexp(nibble & 8 ? -VALUES[nibble & 7] : VALUES[nibble], (int)exponents[i / 32] - 127);
+    }
+    return matrix;
+}
+
+static struct rows with_bias(struct rows x, const char *name, int number, int layer)
+{
+    return forward_add_row(x, forward_slice(published_tensor(name, layer), number, 1));
+}
+
+/* GptOssExperts of 32 columns, with a limit of 0.25. */
+static struct rows mxfp4_expert(struct rows row, int number, int layer)
+{
+    const struct rows both =
+        with_bias(forward_product(row, mxfp4_matrix(MLP "experts.gate_up_proj", number, layer, 64)),
+                  MLP "experts.gate_up_proj_bias", number, layer);
+    const struct rows gated = published_rows(1, 32);
+    for (int64_t c = 0; c < 32; c++) {
+        const double gate = fmin(both.data[2 * c], 0.25);
+        const double up = fmax(-0.25, fmin(both.data[2 * c + 1], 0.25));
+        gated.data[c] = (up + 1) * gate / (1 + exp(-1.702 * gate));
+    }
+    return with_bias(
+        forward_product(gated, mxfp4_matrix(MLP "experts.down_proj", number, layer, 32)),
+        MLP "experts.down_proj_bias", number, layer);
+}
+
+static struct rows mxfp4_feed_forward(struct rows x, int layer)
+{
+    const struct mixture mixture = { .router = MLP "router",
+                                     .route = route_normalized,
+                                     .expert = mxfp4_expert };
+    return mix(&mixture, x, layer);
+}
+
+static void pass_mxfp4(struct forward *forward)
+{
+    struct llama llama = LLAMA;
+    llama.attention.attention.scale = 1 / sqrt(8);
+    llama.attention.attention.window = 3;
+    llama.attention.rotary_dim = 8;
+    llama.full_every = 2;
+    llama.full_theta = 10000;
+    llama.has_sinks = true;
+    llama.feed_forward = mxfp4_feed_forward;
+    llama_pass(forward, &llama);
+}
+
+#define MXFP4_TENSORS                                                                              \
+    "model.embed_tokens.weight 40x32, model.norm.weight 32, lm_head.weight "                       \
+    "40x32, " LLAMA_ATTENTION "q_proj.weight 32x32, " LLAMA_ATTENTION                              \
+    "k_proj.weight 16x32, " LLAMA_ATTENTION "v_proj.weight 16x32, " LLAMA_ATTENTION                \
+    "o_proj.weight 32x32, " LLAMA_ATTENTION "sinks 4*3, " LLAMA_BLOCK                              \
+    "input_layernorm.weight 32, " LLAMA_BLOCK "post_attention_layernorm.weight 32, " MLP           \
+    "router.weight 4x32, " MLP "router.bias 4, " MLP                                               \
+    "experts.gate_up_proj_blocks 4x64x1x16:U8, " MLP                                               \
+    "experts.gate_up_proj_scales 4x64x1:SCALES, " MLP "experts.gate_up_proj_bias 4x64, " MLP       \
+    "experts.down_proj_blocks 4x32x1x16:U8, " MLP "experts.down_proj_scales 4x32x1:SCALES, " MLP   \
+    "experts.down_proj_bias 4x32"
+
+TEST(gpt_oss_mxfp4)
+{
+    llama_check("gpt_oss_mxfp4",
+                "{\"model_type\":\"gpt_oss\",\"hidden_size\":32,\"intermediate_size\":32,"
+                "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"vocab_size\":40,"
+                "\"num_hidden_layers\":2,\"head_dim\":8,\"num_local_experts\":4,"
+                "\"num_experts_per_tok\":2,\"sliding_window\":3,\"rms_norm_eps\":1e-06,"
+                "\"swiglu_limit\":0.25,\"attention_bias\":false,\"rope_theta\":10000.0,"
+                "\"rope_parameters\":{\"rope_type\":\"default\"},"
+                "\"quantization_config\":{\"quant_method\":\"mxfp4\","
+                "\"modules_to_not_convert\":[\"model.layers.*.self_attn\"]}}",
+                MXFP4_TENSORS, 2, pass_mxfp4);
+}
+
 ALL_TESTS(fixture_make_directory, fixture_clear);

@@ -22,6 +22,7 @@ static struct {
     struct rows tensors[TENSORS_MAX];
     int rank[TENSORS_MAX];
     int64_t shape[TENSORS_MAX][RANK_MAX];
+    const char *bytes_as[TENSORS_MAX]; /* the dtype of a tensor of bytes; NULL: numbers */
     int count;
     const char *dtype_name;
     enum attn_dtype dtype;
@@ -63,6 +64,18 @@ static void write_name(char name[NAME_BYTES], const char *pattern, int layer)
         snprintf(name, NAME_BYTES, "%s", pattern);
 }
 
+/* Turns numbers into bytes: those of a dtype, or SCALES. */
+static void set_bytes(int index, const char *kind)
+{
+    const struct rows rows = made.tensors[index];
+    const bool is_scales = strcmp(kind, "SCALES") == 0, is_fp8 = strcmp(kind, "F8_E4M3") == 0;
+    made.bytes_as[index] = is_fp8 ? "F8_E4M3" : "U8";
+    for (int64_t i = 0; i < rows.count * rows.columns; i++) {
+        const int any = (int)(fabs(rows.data[i]) * 1e6);
+        rows.data[i] = is_scales ? 120 + any % 4 : is_fp8 ? any % 256 & 191 : any % 256;
+    }
+}
+
 static void add_tensor(const char *pattern, int layer, const int64_t *shape, int rank, long gain)
 {
     const int index = made.count++;
@@ -78,6 +91,7 @@ static void add_tensor(const char *pattern, int layer, const int64_t *shape, int
     for (int64_t i = 0; i < rows.count * rows.columns; i++)
         rows.data[i] *= (double)gain;
     made.tensors[index] = rows;
+    made.bytes_as[index] = NULL;
 }
 
 /* "a.#.weight 4x3, a.#.bias 4", "b 4x3x2x2*3" */
@@ -94,8 +108,11 @@ static void add_tensors(const char *list, int layers)
             shape[rank++] = strtol(at, &at, 10);
         while (*at++ == 'x' && rank < RANK_MAX);
         const long gain = at[-1] == '*' ? strtol(at, NULL, 10) : 1;
-        for (int layer = 0; layer < (strchr(item, '#') ? layers : 1); layer++)
+        for (int layer = 0; layer < (strchr(item, '#') ? layers : 1); layer++) {
             add_tensor(item, layer, shape, rank, gain);
+            if (at[-1] == ':')
+                set_bytes(made.count - 1, at);
+        }
     }
     free(copy);
 }
@@ -109,9 +126,11 @@ static void *file_bytes(int first, int step, size_t *size)
     used = (size_t)sprintf(header, "{\"__metadata__\":{\"format\":\"pt\"}");
     for (int i = first; i < made.count; i += step) {
         const struct rows *rows = &made.tensors[i];
-        const size_t bytes = (size_t)(rows->count * rows->columns) * attn_dtype_size(made.dtype);
+        const char *bytes_as = made.bytes_as[i];
+        const size_t bytes =
+            (size_t)(rows->count * rows->columns) * (bytes_as ? 1 : attn_dtype_size(made.dtype));
         used += (size_t)sprintf(header + used, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[",
-                                made.names[i], made.dtype_name);
+                                made.names[i], bytes_as ? bytes_as : made.dtype_name);
         for (int r = 0; r < made.rank[i]; r++)
             used +=
                 (size_t)sprintf(header + used, "%s%" PRId64, r > 0 ? "," : "", made.shape[i][r]);
@@ -132,6 +151,10 @@ static void *file_bytes(int first, int step, size_t *size)
     for (int i = first; i < made.count; i += step)
         for (int64_t j = 0; j < made.tensors[i].count * made.tensors[i].columns; j++) {
             const float number = (float)made.tensors[i].data[j];
+            if (made.bytes_as[i]) {
+                *data++ = (unsigned char)number;
+                continue;
+            }
             dtype_write(data, made.dtype, &number, 1);
             data += attn_dtype_size(made.dtype);
         }
@@ -156,6 +179,9 @@ void published_open(const char *config, const char *tensors, int layers, const c
     struct fault fault;
     if (!open_checkpoint(config, tensors, layers, dtype, &fault))
         fail_msg("%s: %s", config, fault.message);
+    for (int i = 0; i < made.count; i++)
+        if (made.bytes_as[i])
+            return;
     assert_string_equal(made.model->dtype, dtype);
 }
 

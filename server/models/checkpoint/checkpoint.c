@@ -335,6 +335,7 @@ static bool build_layer(struct model_layer *layer, const struct checkpoint_run *
 bool checkpoint_build(struct model_layer *layers, const struct checkpoint *checkpoint,
                       struct model_parameters *parameters, struct fault *fault)
 {
+    memcpy(parameters->fp8_block, checkpoint->fp8_block, sizeof parameters->fp8_block);
     for (int i = 0; i < checkpoint->run_count; i++) {
         const struct checkpoint_run *run = &checkpoint->runs[i];
         for (int64_t index = 0; index < run->layer_count; index++)

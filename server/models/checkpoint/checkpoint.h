@@ -31,7 +31,8 @@ struct checkpoint {
     int stack_count;
     struct checkpoint_run runs[CHECKPOINT_STACKS_MAX];
     int run_count;
-    int64_t layer_count; /* of all runs; layers are numbered through all of them */
+    int64_t layer_count;  /* of all runs; layers are numbered through all of them */
+    int64_t fp8_block[2]; /* as in struct model_parameters */
 };
 
 /* Reads the text of a config.json. *is_published: it is that of a published checkpoint. Where it is
@@ -89,9 +90,10 @@ bool checkpoint_has_type(const char *names, const char *model_type);
  * numbers could be wrong, and nobody would know. */
 
 /* Refuses a checkpoint that is quantised, by GPTQ, AWQ, bitsandbytes and others, as config.json or
- * the names of its tensors say. The fault is dtype. */
-bool checkpoint_check_quantised(const struct checkpoint *checkpoint,
-                                const struct model_tensors *tensors, struct fault *fault);
+ * the names of its tensors say. Takes FP8 in blocks, whose size it sets, and MXFP4 where the
+ * family's row has it. The fault is dtype. */
+bool checkpoint_check_quantised(struct checkpoint *checkpoint, const struct model_tensors *tensors,
+                                struct fault *fault);
 
 /* Passes fields of config.json that the family's rows read; fields that are null, false or empty;
  * and fields that change no attention, which are listed here for all families and in a row for its

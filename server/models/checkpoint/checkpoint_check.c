@@ -6,12 +6,13 @@
 #include "models/checkpoint/checkpoint_fields.h"
 
 #include <fnmatch.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATH_BYTES = 160, VALUE_BYTES = 64 };
+enum { PATH_BYTES = 160, VALUE_BYTES = 64, FP8_BLOCK_MAX = 65536 };
 
 /* ------------------------------------------------------------- quantisation -- */
 
@@ -71,10 +72,42 @@ static const char *find_quantised(const struct model_tensors *tensors, const cha
     return NULL;
 }
 
-bool checkpoint_check_quantised(const struct checkpoint *checkpoint,
-                                const struct model_tensors *tensors, struct fault *fault)
+/* FP8 as DeepSeek and Qwen publish it: a scale for each block of a matrix. What it says of
+ * activations changes no parameter: they are not rounded here. */
+static bool read_fp8(struct checkpoint *checkpoint, struct fault *fault)
+{
+    const cJSON *node = checkpoint_find_object(checkpoint->config.root, "quantization_config");
+    const cJSON *format = cJSON_GetObjectItemCaseSensitive(node, "fmt");
+    const struct json_numbers *size = json_numbers_of(
+        &checkpoint->config, cJSON_GetObjectItemCaseSensitive(node, "weight_block_size"));
+    bool good = (!format || (cJSON_IsString(format) && strcmp(format->valuestring, "e4m3") == 0))
+                && size && size->rank == 1 && size->count == 2;
+    for (int i = 0; good && i < 2; i++) {
+        good = size->values[i] >= 1 && size->values[i] <= FP8_BLOCK_MAX
+               && size->values[i] == floorf(size->values[i]);
+        checkpoint->fp8_block[i] = good ? (int64_t)size->values[i] : 0;
+    }
+    return good
+           || fault_set_at(fault, "/config/quantization_config", FAULT_DTYPE,
+                           "the checkpoint is quantised (quant_method 'fp8') in a way that is not "
+                           "read here; expected fmt 'e4m3' and weight_block_size, the rows and "
+                           "columns of a block of weights, as [128, 128]");
+}
+
+/* Whether the family's row has MXFP4. */
+static bool takes_mxfp4(const struct checkpoint *checkpoint)
+{
+    return checkpoint->stack_count > 0 && checkpoint->stacks[0].pass.stacked_may_be_mxfp4;
+}
+
+bool checkpoint_check_quantised(struct checkpoint *checkpoint, const struct model_tensors *tensors,
+                                struct fault *fault)
 {
     const char *method = quantisation_of(checkpoint->config.root);
+    if (method && strcmp(method, "fp8") == 0)
+        return read_fp8(checkpoint, fault);
+    if (method && strcmp(method, "mxfp4") == 0 && takes_mxfp4(checkpoint))
+        return true;
     if (method)
         return fault_set_at(fault, "/config/quantization_config", FAULT_DTYPE,
                             "the checkpoint is quantised (quant_method '%.40s'); " REMEDY, method);

@@ -122,7 +122,8 @@ struct checkpoint_pass {
      * [expert, out], end with "_bias". */
     const char *stacked_up, *stacked_down;
     bool stacked_alternates, stacked_in_out, stacked_has_bias;
-    bool up_adds_one; /* to what the gate multiplies */
+    bool stacked_may_be_mxfp4; /* in "_blocks" and "_scales", [expert, out, in] in any case */
+    bool up_adds_one;          /* to what the gate multiplies */
 
     const char *final_norm;
     const char *contacts; /* a regression over maps (struct model_contacts); NULL: none */

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RANK_MAX = 4, PART_BYTES = 128 };
+enum { RANK_MAX = 4, PART_BYTES = 128, MXFP4_NUMBERS = 32 };
 
-#define STACKED ".weight|" /* how names of stacks of matrices end */
+#define STACKED ".weight||_blocks" /* how names of stacks of matrices end */
 
 /* ------------------------------------------------------------------- names -- */
 
@@ -221,44 +221,94 @@ bool checkpoint_pass_gated(struct checkpoint_pass_reader *reader, struct attn_li
 /* A tensor of the matrices of all experts. */
 struct stack {
     const struct model_entry *weight, *bias; /* bias NULL: none */
+    const struct model_entry *scales;        /* of MXFP4, whose blocks weight is; NULL: it is not */
     int64_t out, in;                         /* of each matrix */
+    bool in_out;
 };
+
+/* Blocks of MXFP4, [experts, out, blocks, bytes], and their scales. */
+static bool find_mxfp4(const struct checkpoint_pass_reader *reader, struct stack *stack,
+                       const char *names, int64_t count)
+{
+    const struct model_entry *blocks = require_entry(reader, names, "_blocks");
+    const struct model_entry *scales = blocks ? require_entry(reader, names, "_scales") : NULL;
+    if (!scales)
+        return false;
+    if (blocks->rank != 4 || blocks->shape[0] != (uint64_t)count || blocks->shape[1] < 1
+        || blocks->shape[1] > INT32_MAX || blocks->shape[2] < 1
+        || blocks->shape[2] > INT32_MAX / MXFP4_NUMBERS || blocks->shape[3] != MXFP4_NUMBERS / 2)
+        return fault_set(reader->fault, FAULT_SHAPE,
+                         "tensor '%.120s' is not [%" PRId64 ", outputs, blocks, %d], as experts in "
+                         "MXFP4 are",
+                         blocks->name, count, MXFP4_NUMBERS / 2);
+    *stack = (struct stack){ .weight = blocks,
+                             .scales = scales,
+                             .out = (int64_t)blocks->shape[1],
+                             .in = (int64_t)blocks->shape[2] * MXFP4_NUMBERS };
+    return true;
+}
+
+/* Numbers, [experts, out, in] or [experts, in, out]. */
+static bool find_matrices(const struct checkpoint_pass_reader *reader, struct stack *stack,
+                          const char *names)
+{
+    const bool in_out = reader->pass.stacked_in_out;
+    const struct model_entry *entry = require_entry(reader, names, STACKED);
+    if (!entry)
+        return false;
+    *stack = (struct stack){ .weight = entry, .in_out = in_out };
+    for (int i = 1; i < 3 && entry->rank == 3; i++)
+        if (entry->shape[i] <= INT32_MAX)
+            *((i == 2) == in_out ? &stack->out : &stack->in) = (int64_t)entry->shape[i];
+    return true;
+}
 
 /* Finds a stack of count matrices [out, in]; out 0: as the tensor has it. */
 static bool find_stack(const struct checkpoint_pass_reader *reader, struct stack *stack,
                        const char *names, int64_t count, int64_t out, int64_t in)
 {
-    const int of_out = reader->pass.stacked_in_out ? 2 : 1, of_in = 3 - of_out;
-    const struct model_entry *entry = require_entry(reader, names, STACKED);
-    if (!entry)
+    char name[CHECKPOINT_NAME_BYTES];
+    const bool is_mxfp4 =
+        reader->pass.stacked_may_be_mxfp4 && find_entry(name, reader, names, "_blocks");
+    if (!(is_mxfp4 ? find_mxfp4(reader, stack, names, count) : find_matrices(reader, stack, names)))
         return false;
-    const uint64_t *shape = entry->shape;
-    if (entry->rank != 3 || shape[0] != (uint64_t)count || shape[of_in] != (uint64_t)in
-        || shape[of_out] < 1 || shape[of_out] > INT32_MAX
-        || (out > 0 && shape[of_out] != (uint64_t)out))
+    if (stack->weight->shape[0] != (uint64_t)count || stack->in != in || stack->out < 1
+        || (out > 0 && stack->out != out))
         return fault_set(reader->fault, FAULT_SHAPE,
                          "tensor '%.120s' is not %" PRId64 " matrices of %" PRId64
                          " columns, one for each expert, as the whole pass of the model needs",
-                         entry->name, count, in);
-    *stack = (struct stack){ .weight = entry, .out = (int64_t)shape[of_out], .in = in };
+                         stack->weight->name, count, in);
     if (!reader->pass.stacked_has_bias)
         return true;
     stack->bias = require_entry(reader, names, "_bias");
     return stack->bias && check_count(reader, stack->bias, count * stack->out);
 }
 
-/* Outputs of the matrix of the reader's expert. */
+static bool get_mxfp4(struct checkpoint_pass_reader *reader, struct attn_linear *linear,
+                      const struct stack *stack)
+{
+    const void *values;
+    if (!model_parameters_get_mxfp4(reader->parameters, stack->weight, stack->scales, &values,
+                                    reader->fault))
+        return false;
+    linear->dtype = ATTN_MXFP4;
+    linear->weight = attn_number_at(values, ATTN_MXFP4, reader->expert * stack->out * stack->in);
+    return keep_address(reader, linear->weight);
+}
+
+/* Outputs of the matrix of the reader's expert; of MXFP4 all of them. */
 static bool get_stacked(struct checkpoint_pass_reader *reader, struct attn_linear *linear,
                         const struct stack *stack, const struct model_slice *outputs)
 {
-    const bool in_out = reader->pass.stacked_in_out;
     *linear = (struct attn_linear){
         .out = outputs->groups > 0 ? outputs->groups * outputs->count : stack->out,
         .in = stack->in,
-        .in_out = in_out,
+        .in_out = stack->in_out,
     };
-    return model_parameters_get_slice(reader->parameters, stack->weight, outputs, stack->in, in_out,
-                                      &linear->weight, &linear->dtype, reader->fault)
+    if (stack->scales)
+        return get_mxfp4(reader, linear, stack);
+    return model_parameters_get_slice(reader->parameters, stack->weight, outputs, stack->in,
+                                      stack->in_out, &linear->weight, &linear->dtype, reader->fault)
            && keep_address(reader, linear->weight);
 }
 
@@ -322,9 +372,8 @@ bool checkpoint_pass_stacked_gated(struct checkpoint_pass_reader *reader, struct
             .matrices = count,
             .matrix = reader->expert,
         };
-        if (!(alternates && !reader->pass.stacked_in_out
-                  ? get_every_other(reader, parts[i], &stack, &outputs)
-                  : get_stacked(reader, parts[i], &stack, &outputs))
+        if (!(alternates && !stack.in_out ? get_every_other(reader, parts[i], &stack, &outputs)
+                                          : get_stacked(reader, parts[i], &stack, &outputs))
             || !get_stacked_bias(reader, parts[i], &stack, &outputs))
             return false;
     }

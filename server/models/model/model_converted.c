@@ -15,7 +15,7 @@
 enum copy_state { EMPTY, FILLING, FILLED };
 
 struct model_copy {
-    float *values;
+    void *values;
     size_t bytes;
     struct model_converted_source source;
     enum copy_state state;
@@ -30,11 +30,22 @@ static size_t bytes_filled, bytes_limit;
 
 /* ------------------------------------------------- making a model's copies -- */
 
-void model_converted_read(float *values, const struct model_converted_source *source)
+size_t model_converted_size(const struct model_converted_source *source)
 {
+    return source->decode ? source->decoded_bytes
+                          : (size_t)(source->rows * source->columns) * sizeof(float);
+}
+
+void model_converted_read(void *values, const struct model_converted_source *source)
+{
+    float *floats = values;
+    if (source->decode) {
+        source->decode(values, source);
+        return;
+    }
     for (int64_t row = 0; row < source->rows; row++)
         dtype_read(
-            values + row * source->columns,
+            floats + row * source->columns,
             attn_number_at(source->bytes, source->dtype, source->first + row * source->stride),
             source->dtype, (size_t)source->columns);
 }
@@ -50,10 +61,10 @@ static bool reserve_copy(struct model_converted *set)
 }
 
 /* MAP_NORESERVE: all copies together may be larger than the memory of the machine. */
-const float *model_converted_add(struct model_converted *set,
-                                 const struct model_converted_source *source)
+const void *model_converted_add(struct model_converted *set,
+                                const struct model_converted_source *source)
 {
-    const size_t bytes = (size_t)(source->rows * source->columns) * sizeof(float);
+    const size_t bytes = model_converted_size(source);
     struct model_copy *copy = reserve_copy(set) ? calloc(1, sizeof *copy) : NULL;
     void *values = copy ? mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)

@@ -1,5 +1,5 @@
-/* model_converted.h - converted copies, as floats, of parameters that cannot be used where they lie
- * in the file.
+/* model_converted.h - converted copies, most of them floats, of parameters that cannot be used
+ * where they lie in the file.
  *
  * A copy has its address from the start, so that layers can point into it while their model is
  * made. Its memory is taken, and filled from the mapped file, when a request first holds it. A copy
@@ -26,14 +26,26 @@ struct model_converted_source {
     enum attn_dtype dtype;
     int64_t rows, columns;
     int64_t first, stride;
+
+    /* NULL: each number becomes a float. Else what makes decoded_bytes of a quantised matrix, with
+     * scales, which must outlive the copy too, of scale_rows by scale_columns numbers each
+     * (model_quantised.h). */
+    void (*decode)(void *values, const struct model_converted_source *source);
+    size_t decoded_bytes;
+    const void *scales;
+    enum attn_dtype scale_dtype;
+    int64_t scale_rows, scale_columns;
 };
 
-/* Writes rows * columns floats, dense, to values. */
-void model_converted_read(float *values, const struct model_converted_source *source);
+/* The bytes of a copy. */
+size_t model_converted_size(const struct model_converted_source *source);
 
-/* Adds a copy, empty at first. Returns its address, rows * columns floats; NULL: no memory. */
-const float *model_converted_add(struct model_converted *set,
-                                 const struct model_converted_source *source);
+/* Writes so many bytes to values: rows * columns floats, dense, or what decode makes. */
+void model_converted_read(void *values, const struct model_converted_source *source);
+
+/* Adds a copy, empty at first. Returns its address; NULL: no memory. */
+const void *model_converted_add(struct model_converted *set,
+                                const struct model_converted_source *source);
 
 /* Call once, after the last copy is added and before the first is held. */
 void model_converted_sort(struct model_converted *set);

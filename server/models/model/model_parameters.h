@@ -29,6 +29,10 @@ struct model_parameters {
     const float **converted;        /* [tensors->entry_count], malloc'd; NULL: not converted */
     bool *is_counted;               /* [tensors->entry_count], malloc'd: in count and bytes */
 
+    /* Rows and columns of the numbers that one scale is for, in matrices of F8_E4M3; 0: there are
+     * no such parameters. The scales of a tensor are in another one, its name with "_scale_inv". */
+    int64_t fp8_block[2];
+
     int64_t count;     /* of numbers, in the tensors that were got so far */
     int64_t bytes;     /* of the same tensors, in the file */
     const char *dtype; /* of all these tensors; "mixed"; "" before the first */
@@ -39,7 +43,8 @@ bool model_parameters_init(struct model_parameters *parameters, const struct mod
                            struct fault *fault);
 void model_parameters_free(struct model_parameters *parameters);
 
-/* The numbers of entry as floats. The fault is dtype unless entry is F32, F16, BF16 or F64. */
+/* The numbers of entry as floats. The fault is dtype unless entry is F32, F16, BF16 or F64, or
+ * F8_E4M3 beside its scales. */
 bool model_parameters_get(struct model_parameters *parameters, const struct model_entry *entry,
                           const float **values, struct fault *fault);
 
@@ -56,5 +61,11 @@ bool model_parameters_get_slice(struct model_parameters *parameters,
                                 const struct model_entry *entry, const struct model_slice *slice,
                                 int64_t width, bool in_out, const void **values,
                                 enum attn_dtype *dtype, struct fault *fault);
+
+/* The numbers of MXFP4 in two tensors of bytes, blocks [..., 16] and scales [...], as blocks of
+ * ATTN_MXFP4, dense, in a copy. */
+bool model_parameters_get_mxfp4(struct model_parameters *parameters,
+                                const struct model_entry *blocks, const struct model_entry *scales,
+                                const void **values, struct fault *fault);
 
 #endif
