@@ -16,6 +16,7 @@
 #include "operations/operations.h"
 #include "operations/sessions.h"
 #include "telemetry/metrics.h"
+#include "telemetry/metrics_inference.h"
 
 /* A row of the table. A row without a scope, the name of an enum access_scope without its prefix,
  * does not compile. */
@@ -51,6 +52,11 @@
 
 OPERATION_MAP(HANDLER)
 HANDLER("POST", "/infer", INFER, oip_infer)
+
+/* Each route whose calls are counted has a place: those of operations, two of the Open Inference
+ * Protocol, and six of sessions. */
+#define COUNTED(METHOD, PATTERN, SCOPE, OPERATION) +1
+_Static_assert(OPERATION_MAP(COUNTED) + 2 + 6 <= METRICS_ENDPOINTS_MAX, "METRICS_ENDPOINTS_MAX");
 
 /* Under /v2 every answer is plain except those of inferences: tritonclient.http.aio asks for gzip
  * with every request, but unpacks the answers of inferences alone. */

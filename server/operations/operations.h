@@ -17,6 +17,8 @@
     X("POST", "/v1/detokenize", INFER, detokenize_call)                                            \
     X("POST", "/v1/completions", INFER, completions_call)                                          \
     X("POST", "/v1/embeddings", INFER, embeddings_call)                                            \
+    X("POST", "/predict", INFER, predict_call)                                                     \
+    X("POST", "/rerank", INFER, rerank_call)                                                       \
     X("POST", "/embed", INFER, embed_call)                                                         \
     X("POST", "/v1/effects", INFER, effects_call)                                                  \
     X("POST", "/v1/trace", INFER, trace_single)                                                    \

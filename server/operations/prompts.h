@@ -10,6 +10,7 @@ enum { PROMPTS_MAX = 1024 };
 
 struct prompt {
     struct byte_slice text; /* data NULL: ids came */
+    struct byte_slice pair; /* a second text behind it; data NULL: none. Of calls that take pairs */
     const int64_t *ids;
     int64_t id_count;
 };

@@ -82,6 +82,16 @@ static void say_tensor(struct writer *writer, const char *name, const struct tra
         say_array(writer, name, tensor->values, ATTN_F32, tensor->rank, tensor->shape);
 }
 
+/* Memory for numbers of the answer that are made while it is said; they stay as long as it does. */
+static void *answer_memory(struct writer *writer, int64_t count, size_t size)
+{
+    static double none;
+    void *memory = arena_calloc(writer->arena, (size_t)count, size);
+    if (!memory)
+        fault_no_memory(writer->fault);
+    return memory || count > 1 ? memory : &none;
+}
+
 /* The name of the rows that leave a stream: of an encoder-decoder the answer has those of both, of
  * streams that are apart those of each that runs. */
 static const char *final_name(const struct trace_item *item, int stream)
@@ -110,6 +120,44 @@ static void say_vectors(struct writer *writer, const struct trace_item *item)
         if (item->base)
             say_tensor(writer, NAMES[1][are_both][i], &item->base->streams[i].vector.numbers);
     }
+}
+
+/* ------------------------------------------------------------------- classes -- */
+
+/* What the model's own function makes of the logits, an input at a time. */
+static void say_probabilities(struct writer *writer, const char *name,
+                              const struct model_classes *classes,
+                              const struct trace_tensor *logits)
+{
+    const int64_t inputs = logits->rank == 2 ? logits->shape[0] : 1;
+    float *numbers = answer_memory(writer, inputs * classes->count, sizeof *numbers);
+    if (!numbers)
+        return;
+    for (int64_t i = 0; i < inputs; i++)
+        model_classes_activate(classes->activation, logits->values + i * classes->count,
+                               classes->count, numbers + i * classes->count);
+    say_array(writer, name, numbers, ATTN_F32, logits->rank, logits->shape);
+}
+
+static void say_classes(struct writer *writer, const struct trace_item *item)
+{
+    const struct model_classes *classes = &item->model->forward->classes;
+    const bool has_probabilities = classes->activation != MODEL_CLASSES_NONE;
+    if (!item->classes.numbers.values)
+        return;
+    writer->kind->list(writer, "labels");
+    for (int64_t i = 0; i < classes->count; i++)
+        writer->kind->string(writer, NULL, classes->labels[i]);
+    writer->kind->end(writer);
+    writer->kind->string(writer, "activation", model_classes_names[classes->activation]);
+    say_tensor(writer, "logits", &item->classes.numbers);
+    if (has_probabilities)
+        say_probabilities(writer, "probabilities", classes, &item->classes.numbers);
+    if (!item->base)
+        return;
+    say_tensor(writer, "base_logits", &item->base->classes.numbers);
+    if (has_probabilities)
+        say_probabilities(writer, "base_probabilities", classes, &item->base->classes.numbers);
 }
 
 /* ---------------------------------------------------------------- predictions -- */
@@ -210,16 +258,6 @@ static void say_score(struct writer *writer, const struct trace_item *item, int6
     writer->kind->integer(writer, "rank", score->rank);
     if (item->compare)
         say_number(writer, "difference", &score->difference);
-}
-
-/* Memory for numbers of the answer that are made while it is said; they stay as long as it does. */
-static void *answer_memory(struct writer *writer, int64_t count, size_t size)
-{
-    static double none;
-    void *memory = arena_calloc(writer->arena, (size_t)count, size);
-    if (!memory)
-        fault_no_memory(writer->fault);
-    return memory || count > 1 ? memory : &none;
 }
 
 static void say_made(struct writer *writer, const char *name, double number, enum attn_dtype dtype)
@@ -496,6 +534,7 @@ static void say_results(struct writer *writer, const struct trace_item *item)
     for (int i = 0; item->has_final_rows && i < stream_count; i++)
         say_tensor(writer, final_name(item, i), &item->streams[i].rows);
     say_vectors(writer, item);
+    say_classes(writer, item);
     say_predictions(writer, item);
     say_targets(writer, item);
     contributions_say(writer, item);

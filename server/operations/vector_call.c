@@ -46,6 +46,17 @@ bool vector_has_embedding(const struct model *model)
     return model->forward && model_find_readout(model, 0, &reason);
 }
 
+bool vector_has_classes(const struct model *model)
+{
+    return model->forward && model->forward->classes.count > 0
+           && !model->forward->classes.is_of_rows;
+}
+
+bool vector_has_rank(const struct model *model)
+{
+    return vector_has_classes(model) && model->forward->classes.count == 1;
+}
+
 /* The models that fit: the first one's name, and how many. */
 struct fitting {
     vector_fits *fits;
@@ -94,6 +105,7 @@ bool vector_call_make_items(struct call *call, struct vector_asked *asked, struc
                                                  .model_name = model->name,
                                                  .input_name = asked->inputs_name,
                                                  .text = input->text,
+                                                 .pair = input->pair,
                                                  .has_tokens = !input->text.data,
                                                  .tokens = input->ids,
                                                  .token_count = input->id_count,
@@ -217,6 +229,10 @@ void vector_call_explain(const struct call *call, struct fault *fault)
         i++;
     if (strncmp(name, "outputs", length) == 0 && length > 0) {
         snprintf(fault->pointer, sizeof fault->pointer, "/model");
+        return;
+    }
+    if (asked->query.data && strcmp(name, "text") == 0 && fault->code != FAULT_LENGTH) {
+        snprintf(fault->pointer, sizeof fault->pointer, "/query");
         return;
     }
     const bool is_input = strncmp(name, "text", length) == 0 || strncmp(name, "tokens", length) == 0

@@ -12,7 +12,8 @@ struct vector_asked {
     const char *model_name, *user, *prompt_name;
     struct prompts inputs;
     const char *inputs_name; /* of their field, set by the operation */
-    bool has_pooling, has_normalize, normalize, has_truncate, truncate;
+    bool has_pooling, has_normalize, normalize, has_truncate, truncate, raw_scores, return_text;
+    struct byte_slice query;          /* data NULL: none came */
     int pooling, direction, encoding; /* of the names below */
     int64_t dimensions;
 };
@@ -28,6 +29,8 @@ struct vector_asked *vector_call_read(struct call *call, const struct field_tabl
 /* What a model has to have for a call. */
 typedef bool vector_fits(const struct model *model);
 bool vector_has_embedding(const struct model *model);
+bool vector_has_classes(const struct model *model); /* of a whole text */
+bool vector_has_rank(const struct model *model);    /* one such class */
 
 /* Finds the model; without a name the only one that fits. */
 bool vector_call_find_model(const struct call *call, const struct vector_asked *asked,

@@ -60,7 +60,7 @@ void request_record_durations(struct request_record *record, const struct reques
 void request_record_timing(const struct request_record *record, int64_t total_ns,
                            char timing[REQUEST_TIMING_MAX]);
 
-enum { METRICS_MODELS_MAX = 32, METRICS_ENDPOINTS_MAX = 24 };
+enum { METRICS_MODELS_MAX = 32, METRICS_ENDPOINTS_MAX = 40 };
 
 /* Takes the place of models of this name and returns it. It is held until it has been dropped as
  * often as it was taken. */

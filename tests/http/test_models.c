@@ -36,10 +36,12 @@ TEST(list)
     cJSON *root = answer_json(&response, 200);
     for (const cJSON *model = cJSON_GetObjectItem(root, "models")->child; model;
          model = model->next)
-        answer_expect_members(model, "name,attention,state,reason,source,format,dtype,parameter_"
-                                     "count,total_parameter_count,bytes,"
-                                     "causal,trace,trace_reason,inputs,predictions,tokenizer,"
-                                     "embedding,embedding_reason,tokenizer_reason,pixels,layers");
+        answer_expect_members(
+            model,
+            "name,attention,state,reason,source,format,dtype,parameter_"
+            "count,total_parameter_count,bytes,"
+            "causal,trace,trace_reason,inputs,predictions,tokenizer,"
+            "embedding,embedding_reason,classes,classes_reason,tokenizer_reason,pixels,layers");
     cJSON_Delete(root);
     http_response_free(&response);
 }

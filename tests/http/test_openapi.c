@@ -422,6 +422,7 @@ static int start(void **state)
     daemon_directory_write(directory, "broken.safetensors", "x", 1);
     free(file.data);
     word_model_make(fixture_path("words"), word_model_tokenizer);
+    word_model_make_judge(fixture_path("judge"));
     snprintf(timeout, sizeof(timeout), "%.0fms", 500 * daemon_slowness());
     fixture_serve("--models", directory, "--model-control", "explicit", "--body-timeout", timeout,
                   "--shared-memory-prefix", SHARED_PREFIX);

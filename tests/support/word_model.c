@@ -36,12 +36,12 @@ const char word_model_tokenizer[] =
     "\"##\",\"max_input_chars_per_word\":100,\"vocab\":{\"[UNK]\":0,\"[CLS]\":1,\"[SEP]\":2,"
     "\"the\":3,\"cat\":4,\"sat\":5,\".\":6,\"##s\":7,\"on\":8,\"mat\":9}}}";
 
-void word_model_make(const char *folder, const char *tokenizer)
+static void make(const char *folder, const char *config, const char *tensors, const char *tokenizer)
 {
     char path[256];
     assert_int_equal(mkdir(folder, 0755), 0);
-    published_open(word_model_config, word_model_tensors, WORD_MODEL_LAYERS, "F32");
-    published_save(folder, word_model_config);
+    published_open(config, tensors, WORD_MODEL_LAYERS, "F32");
+    published_save(folder, config);
     published_close();
     if (!tokenizer)
         return;
@@ -50,6 +50,22 @@ void word_model_make(const char *folder, const char *tokenizer)
     assert_non_null(file);
     fputs(tokenizer, file);
     fclose(file);
+}
+
+void word_model_make(const char *folder, const char *tokenizer)
+{
+    make(folder, word_model_config, word_model_tensors, tokenizer);
+}
+
+void word_model_make_judge(const char *folder)
+{
+    char config[512], tensors[2048];
+    snprintf(
+        config, sizeof config,
+        "{\"architectures\":[\"LlamaForSequenceClassification\"],\"id2label\":{\"0\":\"apt\"},%s",
+        word_model_config + 1);
+    snprintf(tensors, sizeof tensors, "%s, score.weight 1x8", word_model_tensors);
+    make(folder, config, tensors, word_model_tokenizer);
 }
 
 char *word_model_request(int words, const char *more)

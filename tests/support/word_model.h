@@ -13,6 +13,9 @@ extern const char word_model_tokenizer[];
 /* Makes the folder, with the model's files and this tokenizer.json; NULL: without one. */
 void word_model_make(const char *folder, const char *tokenizer);
 
+/* Makes a model of the same parts with a head of one class, LlamaForSequenceClassification. */
+void word_model_make_judge(const char *folder);
+
 /* A request for a trace of the model "words" with a text of so many words, and more fields behind
  * it (",\"keep\":\"1m\""); malloc'd. */
 char *word_model_request(int words, const char *more);

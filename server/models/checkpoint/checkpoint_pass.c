@@ -430,7 +430,9 @@ static bool build_run(struct pass_builder *builder, const struct checkpoint_run 
                                        builder->fault))
         && build_head(&forward->head, &reader, stream, builder->layers[first].options.causal)
         && build_contacts(&forward->contacts, &reader, stream, builder->layers[first].layer.q_heads)
-        && checkpoint_readout_build(forward, forward->stream_count, &reader);
+        && checkpoint_readout_build(forward, forward->stream_count, &reader)
+        && checkpoint_classes_build(forward, forward->stream_count, &reader,
+                                    builder->layers[first].options.causal);
     builder->addresses = reader.addresses;
     builder->address_count = reader.address_count;
     builder->address_capacity = reader.address_capacity;

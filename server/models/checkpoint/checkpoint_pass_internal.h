@@ -83,4 +83,9 @@ bool checkpoint_pass_build_embedding(struct model_stream *stream,
 bool checkpoint_readout_build(struct model_forward *forward, int stream,
                               struct checkpoint_pass_reader *reader);
 
+/* The same of a head over classes of the stream (checkpoint_classes.c), once its pooler is built.
+ */
+bool checkpoint_classes_build(struct model_forward *forward, int stream,
+                              struct checkpoint_pass_reader *reader, bool is_causal);
+
 #endif

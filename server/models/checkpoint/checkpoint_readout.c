@@ -31,7 +31,7 @@ enum { CLIP_OLD_END = 2 };
 #define CLIP_VISION_POOLER .norm = "post_layernorm", .dense = "/visual_projection", .is_bare = true
 
 static const struct pooler POOLERS[] = {
-    { .model_type = "bert|roberta|xlm-roberta|camembert|mpnet|esm|vit|deit",
+    { .model_type = "bert|roberta|xlm-roberta|camembert|mpnet|esm|jina_bert_v2|new|gte|vit|deit",
       .dense = "pooler.dense",
       .activation = "=tanh" },
     { .model_type = "albert", .dense = "pooler", .activation = "=tanh" },

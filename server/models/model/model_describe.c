@@ -264,6 +264,28 @@ static void describe_embedding(struct text *text, const struct model *model)
     text_raw(text, "},\"embedding_reason\":\"\"");
 }
 
+/* The classes that its head tells. */
+static void describe_classes(struct text *text, const struct model *model)
+{
+    const struct model_forward *forward = model ? model->forward : NULL;
+    const struct model_classes *classes = forward ? &forward->classes : NULL;
+    const char *reason = forward ? forward->classes_reason : NULL;
+    if (!classes || classes->count == 0) {
+        member_raw(text, "classes", "null");
+        member_string(text, "classes_reason", reason ? reason : "");
+        return;
+    }
+    text_raw(text, ",\"classes\":{\"labels\":[");
+    for (int64_t i = 0; i < classes->count; i++) {
+        text_raw(text, i > 0 ? "," : "");
+        text_string(text, classes->labels[i]);
+    }
+    text_raw(text, "]");
+    member_string(text, "of", classes->is_of_rows ? "tokens" : "text");
+    member_string(text, "activation", model_classes_names[classes->activation]);
+    text_raw(text, "},\"classes_reason\":\"\"");
+}
+
 static void describe_model(struct text *text, const char *name, const char *source,
                            const struct model *model, const char *state, const char *reason)
 {
@@ -287,6 +309,7 @@ static void describe_model(struct text *text, const char *name, const char *sour
     describe_inputs(text, model);
     describe_predictions(text, model);
     describe_embedding(text, model);
+    describe_classes(text, model);
     describe_tokenizer(text, model);
     describe_pixels(text, model);
     text_raw(text, ",\"layers\":[");

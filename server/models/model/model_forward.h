@@ -182,8 +182,10 @@ struct model_forward {
     struct model_contacts contacts;
     struct model_readout poolers[MODEL_STREAMS_MAX]; /* that the checkpoint itself has */
     const char *pooler_reason; /* why one of the file's is not computed; NULL: it is */
-    int64_t mask_id;           /* the mask token; -1: not known */
-    int64_t vocabulary;        /* numbers of logits that are tokens */
+    struct model_classes classes;
+    const char *classes_reason; /* the same of the file's head over classes */
+    int64_t mask_id;            /* the mask token; -1: not known */
+    int64_t vocabulary;         /* numbers of logits that are tokens */
 
     /* Parameters, some of which may lie in converted copies (model_converted.h). */
     const void **addresses;

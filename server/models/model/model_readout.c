@@ -4,11 +4,32 @@
 #include "models/model/model.h"
 #include "models/model/model_forward.h"
 
+#include <math.h>
+
 const char *const model_pooling_names[MODEL_POOLING_COUNT] = {
 #define X(NAME, name) #name,
     MODEL_POOLING_MAP(X)
 #undef X
 };
+
+const char *const model_classes_names[MODEL_CLASSES_COUNT] = {
+#define X(NAME, name) #name,
+    MODEL_CLASSES_MAP(X)
+#undef X
+};
+
+void model_classes_activate(enum model_classes_activation activation, const float *logits,
+                            int64_t count, float *probabilities)
+{
+    const struct attn_row_sums sums = attn_row_sums(logits, count);
+    for (int64_t i = 0; i < count; i++) {
+        const double logit = (double)logits[i];
+        probabilities[i] = activation == MODEL_CLASSES_SOFTMAX
+                               ? (float)exp(logit - (double)sums.max - sums.log_sum)
+                           : activation == MODEL_CLASSES_SIGMOID ? (float)(1 / (1 + exp(-logit)))
+                                                                 : logits[i];
+    }
+}
 
 const struct model_readout *model_find_readout(const struct model *model, int stream,
                                                const char **reason)

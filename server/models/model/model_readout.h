@@ -41,13 +41,42 @@ struct model_dense {
 struct model_readout {
     int64_t width;                                    /* of the vector; 0: there is no readout */
     enum model_pooling poolings[MODEL_POOLING_COUNT]; /* side by side */
-    int pooling_count;
+    int pooling_count;                                /* 0: there is a vector for each row */
     bool is_of_token; /* cls is not the first row, but that of the first token with this id; */
     int64_t token_id; /* -1: with the largest id */
     const struct model_dense *dense; /* [dense_count] */
     int dense_count;
     bool is_unit; /* the vector is divided by its length */
 };
+
+/* What makes probabilities of the logits of classes. */
+#define MODEL_CLASSES_MAP(X)                                                                       \
+    X(NONE, none)                                                                                  \
+    X(SOFTMAX, softmax)                                                                            \
+    X(SIGMOID, sigmoid)
+
+enum model_classes_activation {
+#define X(NAME, name) MODEL_CLASSES_##NAME,
+    MODEL_CLASSES_MAP(X)
+#undef X
+        MODEL_CLASSES_COUNT
+};
+
+extern const char *const model_classes_names[MODEL_CLASSES_COUNT];
+
+/* A head over classes: readout makes their logits. */
+struct model_classes {
+    struct model_readout readout; /* width 0: there is no such head */
+    int stream;                   /* whose rows it reads */
+    bool is_of_rows;              /* each of them has classes */
+    int64_t count;
+    const char *const *labels; /* [count] */
+    enum model_classes_activation activation;
+};
+
+/* The probabilities of count logits of one input. */
+void model_classes_activate(enum model_classes_activation activation, const float *logits,
+                            int64_t count, float *probabilities);
 
 /* A text that stands before others. */
 struct model_prompt {

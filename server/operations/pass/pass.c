@@ -17,8 +17,8 @@ static const struct pass_step_functions *const STEPS[PASS_STEP_KINDS] = {
 
 /* Steps of a block at most: three parts of three steps, with the rows that enter the block and the
  * output of each part edited, and a lens; of a stream beside: its first rows, edited, its last,
- * narrow or not, and a vector of them. */
-enum { BLOCK_STEPS = 14, STREAM_STEPS = 5 };
+ * narrow or not, a vector of them and their classes. */
+enum { BLOCK_STEPS = 14, STREAM_STEPS = 6 };
 
 static bool has_feed_forward(const struct model_block *block)
 {
@@ -98,9 +98,10 @@ static void list_in_parallel(struct pass *pass, int stream, const struct model_b
     add_step(pass, make_step(PASS_ADD, stream, block, &block->feed_forward, -1));
 }
 
-static void add_readout(struct pass *pass, int stream)
+static void add_readout(struct pass *pass, int stream, bool is_classes)
 {
-    const struct pass_step step = make_step(PASS_READOUT, stream, NULL, NULL, -1);
+    struct pass_step step = make_step(PASS_READOUT, stream, NULL, NULL, -1);
+    step.is_classes = is_classes;
     for (int64_t i = 0; i < pass->sequence_count; i++)
         if (pass_readout_is_needed(&pass->sequences[i], &step)) {
             add_step(pass, step);
@@ -123,7 +124,9 @@ static void list_stream(struct pass *pass, int stream)
             add_step(pass, make_step(PASS_LENS, stream, block, NULL, -1));
     }
     add_step(pass, make_step(PASS_FINAL, stream, NULL, NULL, -1));
-    add_readout(pass, stream);
+    add_readout(pass, stream, false);
+    if (stream == pass->forward->classes.stream)
+        add_readout(pass, stream, true);
 }
 
 static bool layer_needs_step(const struct pass_sequence *sequence, const struct pass_step *step)

@@ -17,7 +17,7 @@ enum pass_step_kind {
     PASS_EDIT,   /* rows that a request changes, or that are kept */
     PASS_NARROW, /* one row of each sequence stays */
     PASS_FINAL,
-    PASS_READOUT, /* a vector of the rows that leave a stream */
+    PASS_READOUT, /* a vector of the rows that leave a stream, or classes */
     PASS_HEAD,
     PASS_CONTRIBUTE, /* what parts added to logits */
     PASS_STEP_KINDS
@@ -32,6 +32,7 @@ struct pass_step {
     bool is_cross;         /* of ATTEND */
     bool is_first;         /* of NORM: the rows are those that enter the block */
     enum edit_place place; /* of EDIT */
+    bool is_classes;       /* of READOUT: logits of classes */
     bool is_copied;        /* of NORM: the rows change before what reads them is computed */
 };
 
@@ -117,10 +118,10 @@ struct pass {
     const float *input; /* of attention or feed-forward: normed, or the rows */
     struct pass_expert_rows *experts;
     struct pass_head *head;
-    struct pass_readout *readouts[MODEL_STREAMS_MAX];
-    struct attn_product product; /* of the turn that runs */
-    int64_t *first_task;         /* [sequence_count + 1] of the turn that runs */
-    void *workspaces; /* one for each worker slot, where the workers' own are too small */
+    struct pass_readout *readouts[MODEL_STREAMS_MAX][2]; /* vectors, and classes */
+    struct attn_product product;                         /* of the turn that runs */
+    int64_t *first_task; /* [sequence_count + 1] of the turn that runs */
+    void *workspaces;    /* one for each worker slot, where the workers' own are too small */
     size_t workspace_bytes;
 };
 
@@ -144,7 +145,7 @@ struct pass_step_functions {
 extern const struct pass_step_functions pass_embed, pass_norm, pass_attend, pass_feed, pass_add,
     pass_edit, pass_lens, pass_narrow, pass_final, pass_readout, pass_head, pass_contribute;
 
-/* Whether a vector of the step's stream is asked of the sequence (pass_readout.c). */
+/* Whether the step's vector or classes are asked of the sequence (pass_readout.c). */
 bool pass_readout_is_needed(const struct pass_sequence *sequence, const struct pass_step *step);
 
 /* Records for contributions (pass_record.c): memory for a step PASS_ADD; rows [first, first +

@@ -1,5 +1,5 @@
-/* pass_readout.c - the step from the rows that leave a stream to vectors: rows are pooled, and what
- * is pooled goes through the model's layers over vectors.
+/* pass_readout.c - the step from the rows that leave a stream to vectors, and to logits of classes:
+ * rows are pooled, or taken one by one, and go through the model's layers over vectors.
  *
  * What is pooled of one sequence is summed up in the order of its rows, so it has the same bits
  * whatever other sequences go with it; so has each row of a product. */
@@ -32,7 +32,9 @@ struct pass_readout {
 static struct trace_vector *vector_of(const struct pass_sequence *sequence,
                                       const struct pass_step *step)
 {
-    struct trace_vector *vector = &sequence->item->streams[step->stream].vector;
+    struct trace_item *item = sequence->item;
+    struct trace_vector *vector =
+        step->is_classes ? &item->classes : &item->streams[step->stream].vector;
     return vector->numbers.values ? vector : NULL;
 }
 
@@ -48,7 +50,25 @@ static void widen(struct pass_readout *readout, int64_t width)
     readout->stride = width > readout->stride ? width : readout->stride;
 }
 
-/* Adds the vectors of sequences that have layers, or of those that have none. */
+/* Adds the vectors of a sequence. */
+static void add_vectors(struct pass_readout *readout, const struct trace_vector *vector,
+                        const float *rows, int64_t width)
+{
+    const struct model_readout *of = &vector->readout;
+    const bool is_pooled = of->pooling_count > 0;
+    const int64_t count = is_pooled ? 1 : vector->row_count;
+    widen(readout, is_pooled ? width * of->pooling_count : width);
+    readout->pooled_rows += vector->row_count;
+    for (int64_t i = 0; i < count; i++)
+        readout->rows[readout->count++] = (struct readout_row){
+            .vector = vector,
+            .rows = rows + i * width,
+            .count = is_pooled ? vector->row_count : 1,
+            .values = (float *)vector->numbers.values + i * of->width,
+        };
+}
+
+/* Adds those of sequences that have layers, or of those that have none. */
 static void add_rows(struct pass *pass, const struct pass_step *step, struct pass_readout *readout,
                      bool has_layers)
 {
@@ -62,16 +82,20 @@ static void add_rows(struct pass *pass, const struct pass_step *step, struct pas
             readout->dense = vector->readout.dense;
             readout->dense_count = vector->readout.dense_count;
         }
-        widen(readout, width * vector->readout.pooling_count);
-        readout->pooled_rows += vector->row_count;
-        readout->rows[readout->count++] = (struct readout_row){
-            .vector = vector,
-            .rows = pass->rows[step->stream]
-                    + (sequence->first[step->stream] + vector->first_row) * width,
-            .count = vector->row_count,
-            .values = (float *)vector->numbers.values,
-        };
+        const int64_t first = sequence->first[step->stream] + vector->first_row;
+        add_vectors(readout, vector, pass->rows[step->stream] + first * width, width);
     }
+}
+
+static int64_t count_rows(const struct pass *pass, const struct pass_step *step)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < pass->sequence_count; i++) {
+        const struct trace_vector *vector = vector_of(&pass->sequences[i], step);
+        if (vector)
+            count += vector->readout.pooling_count > 0 ? 1 : vector->row_count;
+    }
+    return count;
 }
 
 static bool readout_plan(struct pass *pass, const struct pass_step *step, struct attn_work *work,
@@ -82,8 +106,8 @@ static bool readout_plan(struct pass *pass, const struct pass_step *step, struct
     if (!readout)
         return false;
     *readout = (struct pass_readout){ .count = 0 };
-    pass->readouts[step->stream] = readout;
-    readout->rows = pass_alloc(pass, pass->sequence_count, sizeof *readout->rows, fault);
+    pass->readouts[step->stream][step->is_classes] = readout;
+    readout->rows = pass_alloc(pass, count_rows(pass, step), sizeof *readout->rows, fault);
     if (!readout->rows)
         return false;
     add_rows(pass, step, readout, true);
@@ -161,6 +185,21 @@ static void pool(enum model_pooling pooling, const struct readout_row *row, int6
             pool_mean(pooling, row, width, c, width - c < COLUMNS ? width - c : COLUMNS, values);
 }
 
+static void take_row(const struct readout_row *row, int64_t width, float *values)
+{
+    const struct model_readout *of = &row->vector->readout;
+    if (of->pooling_count == 0)
+        memcpy(values, row->rows, (size_t)width * sizeof *values);
+    for (int i = 0; i < of->pooling_count; i++)
+        pool(of->poolings[i], row, width, values + i * width);
+}
+
+static int64_t pooled_width(const struct readout_row *row, int64_t width)
+{
+    const int count = row->vector->readout.pooling_count;
+    return count > 0 ? width * count : width;
+}
+
 /* ------------------------------------------------------------------ running -- */
 
 /* x / max(|x|, 1e-12), as torch.nn.functional.normalize(). */
@@ -194,14 +233,22 @@ static int64_t after_tasks(struct pass_readout *readout, const struct model_dens
     return dense->norm.weight || dense->is_unit ? 1 : 0;
 }
 
+/* Columns that pooling one vector reads, for tasks of about equal size. */
+static int64_t columns_of(const struct pass *pass, const struct pass_step *step,
+                          const struct pass_readout *readout)
+{
+    const int64_t width = pass->forward->streams[step->stream].width;
+    return width * (readout->pooled_rows / readout->count);
+}
+
 static int64_t readout_tasks(struct pass *pass, const struct pass_step *step, int turn,
                              struct fault *fault)
 {
-    struct pass_readout *readout = pass->readouts[step->stream];
+    struct pass_readout *readout = pass->readouts[step->stream][step->is_classes];
     const int layer = (turn - 1) / TURNS_PER_DENSE;
     (void)fault;
     if (turn == TURN_POOL)
-        return readout->count;
+        return pass_row_tasks(readout->count, columns_of(pass, step, readout));
     if (layer < readout->dense_count)
         return turn % TURNS_PER_DENSE == 1 ? product_tasks(pass, readout, &readout->dense[layer])
                                            : after_tasks(readout, &readout->dense[layer]);
@@ -241,22 +288,21 @@ static void answer_vectors(const struct pass_readout *readout)
 static void readout_run(const struct pass *pass, const struct pass_step *step, int turn,
                         int64_t task, void *workspace)
 {
-    const struct pass_readout *readout = pass->readouts[step->stream];
+    const struct pass_readout *readout = pass->readouts[step->stream][step->is_classes];
     const int64_t width = pass->forward->streams[step->stream].width;
     const int layer = (turn - 1) / TURNS_PER_DENSE;
     if (turn == TURN_POOL) {
-        const struct readout_row *row = &readout->rows[task];
-        for (int i = 0; i < row->vector->readout.pooling_count; i++)
-            pool(row->vector->readout.poolings[i], row, width,
-                 readout->values + task * readout->stride + i * width);
+        int64_t first, count;
+        pass_task_rows(readout->count, columns_of(pass, step, readout), task, &first, &count);
+        for (int64_t i = first; i < first + count; i++)
+            take_row(&readout->rows[i], width, readout->values + i * readout->stride);
     } else if (layer >= readout->dense_count) {
         answer_vectors(readout);
     } else if (turn % TURNS_PER_DENSE == 1) {
         attn_product_run(&pass->product, task, workspace);
     } else {
-        run_after(
-            readout, &readout->dense[layer],
-            width_behind(readout, layer, width * readout->rows[0].vector->readout.pooling_count));
+        run_after(readout, &readout->dense[layer],
+                  width_behind(readout, layer, pooled_width(&readout->rows[0], width)));
     }
 }
 

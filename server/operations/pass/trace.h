@@ -37,7 +37,8 @@ enum {
     X(NORMS, norms)                                                                                \
     X(CONTRIBUTIONS, contributions)                                                                \
     X(EMBEDDING, embedding)                                                                        \
-    X(CONTACTS, contacts)
+    X(CONTACTS, contacts)                                                                          \
+    X(LOGITS, logits)
 
 enum trace_output {
 #define X(NAME, name) TRACE_OUTPUT_##NAME,
@@ -153,7 +154,7 @@ struct trace_logprobs {
                                         asked for */
 };
 
-/* One vector of the rows that leave a stream. */
+/* One vector of the rows that leave a stream, or one of each. */
 struct trace_vector {
     struct model_readout readout; /* as asked for; width 0: no vector is */
     int64_t first_row, row_count; /* the rows that are pooled */
@@ -273,6 +274,7 @@ struct trace_item {
     struct trace_logprobs logprobs;
     struct trace_item *base; /* the same without edits, beside it; NULL: none */
     struct infer_item *base_attention;
+    struct trace_vector classes;    /* logits of classes, [count] or [rows][count] */
     struct trace_tensor logit_rows; /* [predictions.count][vocabulary]; only if asked */
     size_t answer_bytes;            /* of its part of the answer, at most */
     struct kept_trace

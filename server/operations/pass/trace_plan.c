@@ -135,7 +135,7 @@ static int64_t rows_of(const struct trace_item *item)
 /* The last layer that is asked for; one more than all layers where something after them is. */
 static int64_t last_layer(const struct trace_item *item)
 {
-    if (item->has_final_rows || trace_has_head(item) || trace_has_vector(item))
+    if (item->has_final_rows || trace_has_head(item) || trace_has_readout(item))
         return item->model->layer_count;
     return item->answered_count > 0 ? item->answered[item->answered_count - 1].number : -1;
 }

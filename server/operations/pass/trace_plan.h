@@ -85,9 +85,10 @@ bool trace_list_positions(const struct trace_item *item, int stream, int64_t **l
 int64_t trace_candidates(const struct trace_item *item);
 bool trace_plan_lens(struct trace_item *item, struct arena *arena, struct fault *fault);
 
-/* The vectors of embedding (trace_readout.c), and whether there are any. */
-bool trace_plan_vectors(struct trace_item *item, struct fault *fault);
-bool trace_has_vector(const struct trace_item *item);
+/* The vectors of embedding and the logits of classes (trace_readout.c), and whether there are any.
+ */
+bool trace_plan_readouts(struct trace_item *item, struct fault *fault);
+bool trace_has_readout(const struct trace_item *item);
 
 /* Room for contributions, once scores are planned (trace_contributions.c). */
 bool trace_plan_contributions(struct trace_item *item, struct arena *arena, struct fault *fault);

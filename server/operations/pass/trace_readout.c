@@ -1,14 +1,15 @@
-/* trace_readout.c - which vectors a trace answers of its rows, and how they are made. */
+/* trace_readout.c - which vectors and classes a trace answers of its rows, and how they are made.
+ */
 #include "operations/pass/trace_plan.h"
 
 #include <inttypes.h>
 
-bool trace_has_vector(const struct trace_item *item)
+bool trace_has_readout(const struct trace_item *item)
 {
     for (int i = 0; i < MODEL_STREAMS_MAX; i++)
         if (item->streams[i].vector.readout.width > 0)
             return true;
-    return false;
+    return item->classes.readout.width > 0;
 }
 
 /* The row of the first token of readout->token_id, or with the largest id; the last row where there
@@ -50,15 +51,16 @@ static bool choose_readout(const struct trace_item *item, int stream, struct mod
 }
 
 static bool check_rows(const struct trace_item *item, const struct trace_vector *vector,
-                       struct fault *fault)
+                       const char *name, struct fault *fault)
 {
     if (item->past)
         return fault_set_at(fault, "/outputs", FAULT_OPTION,
-                            "an embedding is of all rows of a text, and a session computes those "
-                            "of new tokens alone; ask for a trace");
+                            "%s is of all rows of a text, and a session computes those of new "
+                            "tokens alone; ask for a trace",
+                            name);
     return vector->row_count > 0
            || fault_set_at(fault, item->has_tokens ? "/tokens" : "/text", FAULT_OPTION,
-                           "there are no rows, of which an embedding could be made");
+                           "there are no rows, of which %s could be made", name);
 }
 
 static bool plan_vector(struct trace_item *item, int i, struct fault *fault)
@@ -70,7 +72,7 @@ static bool plan_vector(struct trace_item *item, int i, struct fault *fault)
         return false;
     vector->first_row = readout.is_of_token ? find_token(&readout, stream) : item->prompt_rows;
     vector->row_count = readout.is_of_token ? 1 : stream->length - vector->first_row;
-    if (!check_rows(item, vector, fault))
+    if (!check_rows(item, vector, "embedding", fault))
         return false;
     if (item->has_normalize)
         readout.is_unit = item->normalize;
@@ -86,12 +88,34 @@ static bool plan_vector(struct trace_item *item, int i, struct fault *fault)
     return true;
 }
 
-bool trace_plan_vectors(struct trace_item *item, struct fault *fault)
+static bool plan_classes(struct trace_item *item, struct fault *fault)
+{
+    const struct model_forward *forward = item->model->forward;
+    const struct model_classes *classes = &forward->classes;
+    const struct trace_stream *stream = &item->streams[classes->stream];
+    struct trace_vector *vector = &item->classes;
+    if (classes->readout.width == 0)
+        return fault_set_at(
+            fault, "/outputs", FAULT_OPTION, "model '%s' has no classes: %s", item->model->name,
+            forward->classes_reason ? forward->classes_reason
+                                    : "config.json's architectures name no head that tells any");
+    vector->row_count = stream->length;
+    if (!check_rows(item, vector, "logits", fault))
+        return false;
+    vector->readout = classes->readout;
+    vector->numbers =
+        classes->is_of_rows
+            ? (struct trace_tensor){ .rank = 2, .shape = { stream->length, classes->count, 1 } }
+            : (struct trace_tensor){ .rank = 1, .shape = { classes->count, 1, 1 } };
+    return true;
+}
+
+bool trace_plan_readouts(struct trace_item *item, struct fault *fault)
 {
     const struct model_forward *forward = item->model->forward;
     for (int i = 0; item->outputs[TRACE_OUTPUT_EMBEDDING] && i < forward->stream_count; i++)
         if (item->streams[i].runs && !(forward->is_encoder_decoder && i == 1)
             && !plan_vector(item, i, fault))
             return false;
-    return true;
+    return !item->outputs[TRACE_OUTPUT_LOGITS] || plan_classes(item, fault);
 }

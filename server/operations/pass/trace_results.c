@@ -242,7 +242,7 @@ bool trace_plan_results(struct trace_item *item, struct arena *arena, struct fau
                       1);
     return list_layers(item, arena, fault) && trace_plan_row_spans(item, arena, fault)
            && trace_plan_head_weights(item, arena, fault) && list_predictions(item, arena, fault)
-           && list_contacts(item, fault) && trace_plan_vectors(item, fault)
+           && list_contacts(item, fault) && trace_plan_readouts(item, fault)
            && trace_plan_scores(item, arena, fault) && trace_plan_lens(item, arena, fault)
            && trace_plan_contributions(item, arena, fault);
 }
@@ -308,6 +308,10 @@ static size_t item_bytes(const struct trace_item *item, size_t number_bytes, int
         if (item->streams[i].rows.rank > 0)
             add_bytes(&bytes, numbers_of(&item->streams[i].rows), number_bytes);
         add_bytes(&bytes, item->streams[i].vector.readout.width, number_bytes);
+    }
+    if (item->classes.numbers.rank > 0) {
+        add_bytes(&bytes, 2 * numbers_of(&item->classes.numbers), number_bytes);
+        add_bytes(&bytes, item->classes.readout.width, TOKEN_BYTES);
     }
     add_bytes(&bytes, item->predictions.count * (1 + item->predictions.candidates),
               CANDIDATE_BYTES);
@@ -422,21 +426,27 @@ static bool allocate_sums(struct trace_item *item, struct arena *arena, struct f
     return true;
 }
 
-/* Also of the item without edits beside it. */
-static bool allocate_vectors(struct trace_item *item, const struct trace_joint *joint,
-                             struct arena *arena, struct fault *fault)
+/* Also of the item without edits beside it, which may be NULL. */
+static bool allocate_vector(struct trace_vector *vector, const struct trace_vector *first,
+                            struct trace_vector *base, const struct trace_joint *joint,
+                            struct arena *arena, struct fault *fault)
 {
-    for (int i = 0; i < MODEL_STREAMS_MAX; i++) {
-        struct trace_tensor *numbers = &item->streams[i].vector.numbers;
-        if (numbers->rank > 0
-            && (!allocate_tensor(numbers, &joint->first->streams[i].vector.numbers, joint, arena,
-                                 fault)
-                || (item->base
-                    && !allocate_tensor(&item->base->streams[i].vector.numbers, numbers,
-                                        &(struct trace_joint){ .count = 1 }, arena, fault))))
+    const struct trace_joint alone = { .count = 1 };
+    return vector->numbers.rank == 0
+           || (allocate_tensor(&vector->numbers, &first->numbers, joint, arena, fault)
+               && (!base || allocate_tensor(&base->numbers, &base->numbers, &alone, arena, fault)));
+}
+
+static bool allocate_readouts(struct trace_item *item, const struct trace_joint *joint,
+                              struct arena *arena, struct fault *fault)
+{
+    struct trace_item *base = item->base;
+    for (int i = 0; i < MODEL_STREAMS_MAX; i++)
+        if (!allocate_vector(&item->streams[i].vector, &joint->first->streams[i].vector,
+                             base ? &base->streams[i].vector : NULL, joint, arena, fault))
             return false;
-    }
-    return true;
+    return allocate_vector(&item->classes, &joint->first->classes, base ? &base->classes : NULL,
+                           joint, arena, fault);
 }
 
 /* key_inputs of every layer are the rows that leave the encoder, so these are kept once. */
@@ -463,7 +473,7 @@ bool trace_allocate_results(struct trace_item *item, const struct trace_joint *j
     for (int64_t i = 0; i < item->answered_count; i++)
         if (!allocate_layer(item, i, joint, arena, fault))
             return false;
-    if (!allocate_vectors(item, joint, arena, fault))
+    if (!allocate_readouts(item, joint, arena, fault))
         return false;
     if (item->span_scores.rank > 0
         && (!allocate_tensor(&item->span_scores, &first->span_scores, joint, arena, fault)

@@ -190,9 +190,10 @@ bool trace_plan_scores(struct trace_item *item, struct arena *arena, struct faul
     if (!check_targets(item, fault) || !check_logprobs(item, fault))
         return false;
     if (item->compare && !item->outputs[TRACE_OUTPUT_PREDICTIONS] && !has_logprobs
-        && !item->has_targets && !trace_has_vector(item))
-        return fault_set_at(fault, "/compare", FAULT_OPTION,
-                            "compare goes with predictions, logprobs, targets or embedding");
+        && !item->has_targets && !trace_has_readout(item))
+        return fault_set_at(
+            fault, "/compare", FAULT_OPTION,
+            "compare goes with predictions, logprobs, targets, embedding or logits");
     const int64_t most =
         2 * item->target_count + (has_logprobs ? head_stream(item)->tokens.count : 0);
     item->scores = arena_calloc(arena, (size_t)most, sizeof *item->scores);

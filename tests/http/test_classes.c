@@ -1,0 +1,472 @@
+/* test_classes.c - heads over classes: the logits of a trace against the head's source in double,
+ * over the rows that the trace answers, which test_trace_*.c hold to their families' sources.
+ *
+ * "The source" is Hugging Face transformers, models/<family>/modeling_<family>.py, and
+ * modeling_layers.py for decoders. */
+#include "answer.h"
+#include "fixture.h"
+#include "forward_bert.h"
+#include "request_text.h"
+#include "test.h"
+#include "vector_case.h"
+#include "word_model.h"
+
+/* Of a row of logits, relative in the 2-norm; of a probability. */
+static const double TOLERANCE = 1e-5, PROBABILITY_TOLERANCE = 1e-5;
+
+#define TOKENS "\"tokens\":[2,17,39,5,5,30,3]"
+
+#define SIZES                                                                                      \
+    "\"hidden_size\":12,\"num_attention_heads\":2,\"num_hidden_layers\":2,"                        \
+    "\"intermediate_size\":20,\"vocab_size\":40,\"max_position_embeddings\":16"
+#define CONFIG(type, architecture, more)                                                           \
+    "{\"model_type\":\"" type "\",\"architectures\":[\"" architecture "\"]," SIZES more "}"
+#define LABELS ",\"id2label\":{\"0\":\"no\",\"1\":\"maybe\",\"2\":\"yes\"}"
+
+#define BERT(begin)                                                                                \
+    BERT_EMBEDDINGS(begin, 2, 12, FORWARD_NORM)                                                    \
+    BERT_BLOCK(begin "encoder.layer.#.", 12, 20, FORWARD_NORM)
+#define CLASSIFIER FORWARD_LINEAR("classifier", 3, 12)
+#define CLASS_DENSE                                                                                \
+    FORWARD_LINEAR("classifier.dense", 12, 12) FORWARD_LINEAR("classifier.out_proj", 3, 12)
+
+/* ---------------------------------------------------------------------- help -- */
+
+static const cJSON *member(const cJSON *object, const char *name)
+{
+    const cJSON *found = cJSON_GetObjectItemCaseSensitive(object, name);
+    if (!found)
+        fail_msg("there is no %s", name);
+    return found;
+}
+
+static cJSON *trace(const char *model, const char *fields, const char *output)
+{
+    struct request_text body = { .data = NULL };
+    request_text_add(&body, JSON({"model":"%s","layers":[],"outputs":["%s"],%s}), model, output,
+                                  fields);
+    cJSON *answer = answer_post(&client, "/v1/trace", body.data);
+    free(body.data);
+    return answer;
+}
+
+/* final_hidden_states of a trace. */
+static struct rows rows_of(const char *model, const char *fields)
+{
+    cJSON *answer = trace(model, fields, "hidden_states");
+    const cJSON *list = member(answer, "final_hidden_states");
+    const int64_t shape[] = { cJSON_GetArraySize(list), cJSON_GetArraySize(list->child) };
+    double *numbers = answer_numbers(answer, "final_hidden_states", 2, shape);
+    const struct rows rows = published_rows(shape[0], shape[1]);
+    memcpy(rows.data, numbers, (size_t)(shape[0] * shape[1]) * sizeof *numbers);
+    free(numbers);
+    cJSON_Delete(answer);
+    return rows;
+}
+
+static double activated(const char *activation, const double *logits, int64_t count, int64_t i)
+{
+    double sum = 0;
+    if (strcmp(activation, "sigmoid") == 0)
+        return 1 / (1 + exp(-logits[i]));
+    for (int64_t k = 0; k < count; k++)
+        sum += exp(logits[k] - logits[i]);
+    return 1 / sum;
+}
+
+static void expect_probabilities(const cJSON *answer, const char *activation, int rank,
+                                 const int64_t *shape, const double *logits)
+{
+    const int64_t count = shape[rank - 1], inputs = rank == 2 ? shape[0] : 1;
+    if (strcmp(activation, "none") == 0) {
+        assert_null(cJSON_GetObjectItemCaseSensitive(answer, "probabilities"));
+        return;
+    }
+    double *got = answer_numbers(answer, "probabilities", rank, shape);
+    for (int64_t i = 0; i < inputs * count; i++) {
+        const double want = activated(activation, logits + i / count * count, count, i % count);
+        if (!(fabs(got[i] - want) <= PROBABILITY_TOLERANCE))
+            fail_msg("probability %d is %.9g, not %.9g", (int)i, got[i], want);
+    }
+    free(got);
+}
+
+/* What a model answers: logits of a text, or of each token where is_of_rows. */
+struct classes {
+    bool is_of_rows;
+    const char *labels, *activation;
+};
+
+static void expect_classes(const char *model, const char *fields, const struct classes *of,
+                           struct rows want)
+{
+    cJSON *answer = trace(model, fields, "logits");
+    const int64_t shapes[] = { want.count, want.columns };
+    const int rank = of->is_of_rows ? 2 : 1;
+    const int64_t *shape = shapes + 2 - rank;
+    double *got = answer_numbers(answer, "logits", rank, shape), sum = 0, norm = 0;
+    for (int64_t i = 0; i < want.count * want.columns; i++) {
+        sum += (got[i] - want.data[i]) * (got[i] - want.data[i]);
+        norm += want.data[i] * want.data[i];
+    }
+    print_message("%s: logits %.1e\n", model, sqrt(sum / norm));
+    if (!(sum <= TOLERANCE * TOLERANCE * norm))
+        fail_msg("%s: logits differ by %.3g of their norm", model, sqrt(sum / norm));
+    char activation[32];
+    snprintf(activation, sizeof activation, "\"%s\"", of->activation);
+    answer_expect(answer, "labels", of->labels, 0);
+    answer_expect(answer, "activation", activation, 0);
+    expect_probabilities(answer, of->activation, rank, shape, want.data);
+    free(got);
+    cJSON_Delete(answer);
+}
+
+/* Serves the checkpoint and compares. */
+static void check(const char *name, const char *config, const char *tensors, const char *fields,
+                  const struct classes *of, struct rows (*head)(struct rows rows))
+{
+    published_open(config, tensors, 2, "F32");
+    published_save(fixture_path(name), config);
+    fixture_serve("--models", directory);
+    expect_classes(name, fields, of, head(rows_of(name, fields)));
+    fixture_stop(NULL);
+    published_close();
+}
+
+static struct rows linear(struct rows x, const char *name)
+{
+    return published_linear(x, name, 0);
+}
+
+static struct rows first(struct rows rows)
+{
+    return forward_slice(rows, 0, 1);
+}
+
+static const struct classes NAMED = { false, "[\"no\",\"maybe\",\"yes\"]", "softmax" };
+static const struct classes UNNAMED = { false, "[\"LABEL_0\",\"LABEL_1\",\"LABEL_2\"]", "softmax" };
+static const struct classes OF_TOKENS = { true, "[\"no\",\"maybe\",\"yes\"]", "softmax" };
+
+/* --------------------------------------------------------------- of a text -- */
+
+static struct rows bert_head(struct rows rows)
+{
+    return linear(forward_activation(linear(first(rows), "bert.pooler.dense"), "tanh"),
+                  "classifier");
+}
+
+#define BERT_POOLED BERT("bert.") FORWARD_LINEAR("bert.pooler.dense", 12, 12)
+
+/* BertForSequenceClassification; once with rows in double too. */
+TEST(bert)
+{
+    static const char OF_BERT[] = CONFIG("bert", "BertForSequenceClassification", LABELS);
+    static const int ids[] = { 2, 17, 39, 5, 5, 30, 3 }, types[7] = { 0 },
+                     positions[] = { 0, 1, 2, 3, 4, 5, 6 };
+    check("bert", OF_BERT, BERT_POOLED CLASSIFIER, TOKENS, &NAMED, bert_head);
+    published_open(OF_BERT, BERT_POOLED CLASSIFIER, 2, "F32");
+    fixture_serve("--models", directory);
+    expect_classes("bert", TOKENS, &NAMED,
+                   bert_head(forward_bert(&(struct forward_bert){ "bert.", "gelu", 1e-12, ids,
+                                                                  types, positions, 0, 0 })
+                                 .final_hidden_states));
+    fixture_stop(NULL);
+    published_close();
+}
+
+/* problem_type, and without one the number of labels, say what makes probabilities of logits. */
+TEST(problem_types)
+{
+    static const struct classes MANY = { false, "[\"LABEL_0\",\"LABEL_1\",\"LABEL_2\"]",
+                                         "sigmoid" };
+    static const struct classes NONE = { false, "[\"LABEL_0\",\"LABEL_1\",\"LABEL_2\"]", "none" };
+    static const struct classes ONE = { false, "[\"LABEL_0\"]", "sigmoid" };
+    check("many",
+          CONFIG("bert", "BertForSequenceClassification",
+                 ",\"problem_type\":\"multi_label_classification\""),
+          BERT_POOLED CLASSIFIER, TOKENS, &MANY, bert_head);
+    check("regression",
+          CONFIG("bert", "BertForSequenceClassification", ",\"problem_type\":\"regression\""),
+          BERT_POOLED CLASSIFIER, TOKENS, &NONE, bert_head);
+    check("one", CONFIG("bert", "BertForSequenceClassification", ""),
+          BERT_POOLED FORWARD_LINEAR("classifier", 1, 12), TOKENS, &ONE, bert_head);
+}
+
+static struct rows roberta_head(struct rows rows)
+{
+    return linear(forward_activation(linear(first(rows), "classifier.dense"), "tanh"),
+                  "classifier.out_proj");
+}
+
+/* RobertaClassificationHead. */
+TEST(roberta)
+{
+    check("roberta", CONFIG("roberta", "RobertaForSequenceClassification", LABELS),
+          BERT("roberta.") CLASS_DENSE, TOKENS, &NAMED, roberta_head);
+    check("xlm", CONFIG("xlm-roberta", "XLMRobertaForSequenceClassification", ""),
+          BERT("roberta.") CLASS_DENSE, TOKENS, &UNNAMED, roberta_head);
+}
+
+static struct rows electra_head(struct rows rows)
+{
+    return linear(forward_activation(linear(first(rows), "classifier.dense"), "gelu"),
+                  "classifier.out_proj");
+}
+
+/* ElectraClassificationHead has GELU whatever the blocks have. */
+TEST(electra)
+{
+    check("electra",
+          CONFIG("electra", "ElectraForSequenceClassification", LABELS ",\"hidden_act\":\"relu\""),
+          BERT("electra.") CLASS_DENSE, TOKENS, &NAMED, electra_head);
+}
+
+#define DISTILBERT_LAYER "distilbert.transformer.layer.#."
+#define DISTILBERT                                                                                 \
+    FORWARD_TENSOR("distilbert.embeddings.word_embeddings.weight", 40x12)                          \
+    FORWARD_TENSOR("distilbert.embeddings.position_embeddings.weight", 16x12)                      \
+    FORWARD_NORM("distilbert.embeddings.LayerNorm", 12)                                            \
+    FORWARD_LINEAR(DISTILBERT_LAYER "attention.q_lin", 12, 12)                                     \
+    FORWARD_LINEAR(DISTILBERT_LAYER "attention.k_lin", 12, 12)                                     \
+    FORWARD_LINEAR(DISTILBERT_LAYER "attention.v_lin", 12, 12)                                     \
+    FORWARD_LINEAR(DISTILBERT_LAYER "attention.out_lin", 12, 12)                                   \
+    FORWARD_NORM(DISTILBERT_LAYER "sa_layer_norm", 12)                                             \
+    FORWARD_LINEAR(DISTILBERT_LAYER "ffn.lin1", 20, 12)                                            \
+    FORWARD_LINEAR(DISTILBERT_LAYER "ffn.lin2", 12, 20)                                            \
+    FORWARD_NORM(DISTILBERT_LAYER "output_layer_norm", 12)
+
+static struct rows distilbert_head(struct rows rows)
+{
+    return linear(forward_activation(linear(first(rows), "pre_classifier"), "relu"), "classifier");
+}
+
+TEST(distilbert)
+{
+    check("distilbert", JSON({"model_type":"distilbert","architectures":["DistilBertForSequenceClassification"],"dim":12,"n_heads":2,"n_layers":2,"hidden_dim":20,"vocab_size":40,"max_position_embeddings":16,"id2label":{"0":"no","1":"maybe","2":"yes"}}),
+                              DISTILBERT FORWARD_LINEAR("pre_classifier", 12, 12) CLASSIFIER,
+                              TOKENS, &NAMED, distilbert_head);
+}
+
+#define ALBERT_LAYER "albert.encoder.albert_layer_groups.0.albert_layers.0."
+#define ALBERT                                                                                     \
+    BERT_EMBEDDINGS("albert.", 2, 8, FORWARD_NORM)                                                 \
+    FORWARD_LINEAR("albert.encoder.embedding_hidden_mapping_in", 12, 8)                            \
+    FORWARD_LINEAR(ALBERT_LAYER "attention.query", 12, 12)                                         \
+    FORWARD_LINEAR(ALBERT_LAYER "attention.key", 12, 12)                                           \
+    FORWARD_LINEAR(ALBERT_LAYER "attention.value", 12, 12)                                         \
+    FORWARD_LINEAR(ALBERT_LAYER "attention.dense", 12, 12)                                         \
+    FORWARD_NORM(ALBERT_LAYER "attention.LayerNorm", 12)                                           \
+    FORWARD_LINEAR(ALBERT_LAYER "ffn", 20, 12)                                                     \
+    FORWARD_LINEAR(ALBERT_LAYER "ffn_output", 12, 20)                                              \
+    FORWARD_NORM(ALBERT_LAYER "full_layer_layer_norm", 12)
+
+static struct rows albert_head(struct rows rows)
+{
+    return linear(forward_activation(linear(first(rows), "albert.pooler"), "tanh"), "classifier");
+}
+
+TEST(albert)
+{
+    check("albert",
+          CONFIG("albert", "AlbertForSequenceClassification", LABELS ",\"embedding_size\":8"),
+          ALBERT FORWARD_LINEAR("albert.pooler", 12, 12) CLASSIFIER, TOKENS, &NAMED, albert_head);
+}
+
+#define MPNET_LAYER "mpnet.encoder.layer.#."
+#define MPNET                                                                                      \
+    FORWARD_TENSOR("mpnet.embeddings.word_embeddings.weight", 40x12)                               \
+    FORWARD_TENSOR("mpnet.embeddings.position_embeddings.weight", 16x12)                           \
+    FORWARD_TENSOR("mpnet.encoder.relative_attention_bias.weight", 32x2)                           \
+    FORWARD_NORM("mpnet.embeddings.LayerNorm", 12)                                                 \
+    FORWARD_LINEAR(MPNET_LAYER "attention.attn.q", 12, 12)                                         \
+    FORWARD_LINEAR(MPNET_LAYER "attention.attn.k", 12, 12)                                         \
+    FORWARD_LINEAR(MPNET_LAYER "attention.attn.v", 12, 12)                                         \
+    FORWARD_LINEAR(MPNET_LAYER "attention.attn.o", 12, 12)                                         \
+    FORWARD_NORM(MPNET_LAYER "attention.LayerNorm", 12)                                            \
+    FORWARD_LINEAR(MPNET_LAYER "intermediate.dense", 20, 12)                                       \
+    FORWARD_LINEAR(MPNET_LAYER "output.dense", 12, 20)                                             \
+    FORWARD_NORM(MPNET_LAYER "output.LayerNorm", 12)
+
+/* MPNetClassificationHead. */
+TEST(mpnet)
+{
+    check("mpnet", CONFIG("mpnet", "MPNetForSequenceClassification", LABELS), MPNET CLASS_DENSE,
+          TOKENS, &NAMED, roberta_head);
+}
+
+#define MODERN "model.layers.#."
+#define MODERNBERT                                                                                 \
+    "model.embeddings.tok_embeddings.weight 40x12, model.embeddings.norm.weight 12*4, "            \
+    "model.layers.1.attn_norm.weight 12*4, " MODERN "mlp_norm.weight 12*4, "                       \
+    "model.final_norm.weight 12*4, " MODERN "attn.Wqkv.weight 36x12, " MODERN                      \
+    "attn.Wo.weight 12x12, " MODERN "mlp.Wi.weight 40x12, " MODERN "mlp.Wo.weight 12x20, "         \
+    "head.dense.weight 12x12, head.norm.weight 12*4, "
+
+/* ModernBertPredictionHead and the classifier. */
+static struct rows modern_rows_head(struct rows rows)
+{
+    rows = forward_activation(linear(rows, "head.dense"), "gelu");
+    return linear(forward_layer_norm(rows, "head.norm", 0, 1e-5), "classifier");
+}
+
+static struct rows modern_first_head(struct rows rows)
+{
+    return modern_rows_head(first(rows));
+}
+
+static struct rows modern_mean_head(struct rows rows)
+{
+    return modern_rows_head(vector_pool(rows, "mean", 0));
+}
+
+TEST(modernbert)
+{
+    check("modern_cls", CONFIG("modernbert", "ModernBertForSequenceClassification", LABELS),
+          MODERNBERT CLASSIFIER, TOKENS, &NAMED, modern_first_head);
+    check("modern_mean",
+          CONFIG("modernbert", "ModernBertForSequenceClassification",
+                 ",\"classifier_pooling\":\"mean\",\"classifier_bias\":true"),
+          MODERNBERT "head.dense.bias 12, " CLASSIFIER, TOKENS, &UNNAMED, modern_mean_head);
+    check("modern_tokens", CONFIG("modernbert", "ModernBertForTokenClassification", LABELS),
+          MODERNBERT CLASSIFIER, TOKENS, &OF_TOKENS, modern_rows_head);
+}
+
+/* -------------------------------------------------------------- of decoders -- */
+
+#define LLAMA_CONFIG(architecture)                                                                 \
+    "{\"model_type\":\"llama\",\"architectures\":[\"" architecture                                 \
+    "\"],\"hidden_size\":8,\"num_hidden_layers\":2,"                                               \
+    "\"num_attention_heads\":2,\"intermediate_size\":12,\"vocab_size\":10,"                        \
+    "\"rms_norm_eps\":1e-5,\"hidden_act\":\"silu\",\"num_labels\":3}"
+
+static struct rows last_score(struct rows rows)
+{
+    return linear(forward_slice(rows, rows.count - 1, 1), "score");
+}
+
+static struct rows score(struct rows rows)
+{
+    return linear(rows, "score");
+}
+
+/* GenericForSequenceClassification: the last row, without a bias; ...TokenClassification: each row,
+ * with one. */
+TEST(decoders)
+{
+    static const struct classes ROWS = { true, "[\"LABEL_0\",\"LABEL_1\",\"LABEL_2\"]", "softmax" };
+    struct request_text tensors = { .data = NULL };
+    request_text_add(&tensors, "%s, score.weight 3x8", word_model_tensors);
+    check("llama", LLAMA_CONFIG("LlamaForSequenceClassification"), tensors.data,
+          "\"tokens\":[1,3,4,5]", &UNNAMED, last_score);
+    request_text_add(&tensors, ", score.bias 3");
+    check("llama_tokens", LLAMA_CONFIG("LlamaForTokenClassification"), tensors.data,
+          "\"tokens\":[1,3,4,5]", &ROWS, score);
+    free(tensors.data);
+}
+
+/* --------------------------------------------------------------- of tokens -- */
+
+static struct rows rows_classifier(struct rows rows)
+{
+    return linear(rows, "classifier");
+}
+
+static struct rows answers(struct rows rows)
+{
+    return linear(rows, "qa_outputs");
+}
+
+TEST(tokens)
+{
+    static const struct classes ANSWERS = { true, "[\"start\",\"end\"]", "none" };
+    check("bert_tokens", CONFIG("bert", "BertForTokenClassification", LABELS),
+          BERT("bert.") CLASSIFIER, TOKENS, &OF_TOKENS, rows_classifier);
+    check("roberta_tokens", CONFIG("roberta", "RobertaForTokenClassification", LABELS),
+          BERT("roberta.") CLASSIFIER, TOKENS, &OF_TOKENS, rows_classifier);
+    check("electra_tokens", CONFIG("electra", "ElectraForTokenClassification", LABELS),
+          BERT("electra.") CLASSIFIER, TOKENS, &OF_TOKENS, rows_classifier);
+    check("answers", CONFIG("bert", "BertForQuestionAnswering", ""),
+          BERT("bert.") FORWARD_LINEAR("qa_outputs", 2, 12), TOKENS, &ANSWERS, answers);
+}
+
+/* --------------------------------------------------------------------- laws -- */
+
+static const char PLAIN[] =
+    JSON({"model":"laws","layers":[],"outputs":["logits"],"tokens":[2,17,39,5,5,30,3]});
+
+/* Each input of a batch has the bits that it has alone; so has the pass without edits. */
+TEST(laws)
+{
+    static const char OF_BERT[] = CONFIG("bert", "BertForSequenceClassification", LABELS);
+    published_open(OF_BERT, BERT_POOLED CLASSIFIER, 2, "F32");
+    published_save(fixture_path("laws"), OF_BERT);
+    fixture_serve("--models", directory);
+    cJSON *plain = answer_post(&client, "/v1/trace", PLAIN);
+    cJSON *batch = answer_post(
+        &client, "/v1/trace/batch",
+        JSON({"model":"laws","layers":[],"outputs":["logits"],"requests":[{"tokens":[5]},{"tokens":[2,17,39,5,5,30,3]},{"tokens":[1,2,3]}]}));
+    assert_true(cJSON_Compare(cJSON_GetArrayItem(member(batch, "results"), 1), plain, 1));
+    cJSON *edited = answer_post(
+        &client, "/v1/trace",
+        JSON({"model":"laws","layers":[],"outputs":["logits","embedding"],"pooling":"mean","tokens":[2,17,39,5,5,30,3],"compare":true,"edits":[{"layers":[0],"heads":[1],"scale":0}]}));
+    answer_expect_members(edited, "model,tokens,layers,embedding,base_embedding,labels,activation,"
+                                  "logits,probabilities,base_logits,base_probabilities");
+    assert_true(cJSON_Compare(member(edited, "base_logits"), member(plain, "logits"), 1));
+    assert_true(
+        cJSON_Compare(member(edited, "base_probabilities"), member(plain, "probabilities"), 1));
+    assert_false(cJSON_Compare(member(edited, "logits"), member(plain, "logits"), 1));
+    cJSON_Delete(plain);
+    cJSON_Delete(batch);
+    cJSON_Delete(edited);
+    fixture_stop(NULL);
+    published_close();
+}
+
+/* ------------------------------------------------------------------ refused -- */
+
+static const struct {
+    const char *config, *tensors, *words;
+} REFUSED[] = {
+    { CONFIG("bert", "BertModel", ""), BERT_POOLED,
+      "config.json's architectures name no head that tells any" },
+    { CONFIG("bert", "BertForSequenceClassification", ""), BERT_POOLED,
+      "the file has no tensor 'classifier.weight'" },
+    { CONFIG("bert", "BertForSequenceClassification", ""), BERT("bert.") CLASSIFIER,
+      "the file has no pooler, which its head of classes reads" },
+    { CONFIG("bert", "BertForSequenceClassification", ",\"id2label\":{\"0\":\"a\",\"1\":\"b\"}"),
+      BERT_POOLED CLASSIFIER, "id2label has 2 labels, and the head has 3 outputs" },
+    { CONFIG("bert", "BertForQuestionAnswering", ""),
+      BERT("bert.") FORWARD_LINEAR("qa_outputs", 3, 12),
+      "the head over answers has 3 outputs; expected 2" },
+    { CONFIG("modernbert", "ModernBertForSequenceClassification",
+             ",\"classifier_pooling\":\"sum\""),
+      MODERNBERT CLASSIFIER, "classifier_pooling is 'sum', which is not computed here" },
+};
+enum { REFUSED_COUNT = sizeof REFUSED / sizeof REFUSED[0] };
+
+/* A head that is not understood is a reason; traces answer without it. */
+TEST(refused)
+{
+    char name[32], body[256];
+    for (int i = 0; i < REFUSED_COUNT; i++) {
+        snprintf(name, sizeof name, "refused%d", i);
+        published_open(REFUSED[i].config, REFUSED[i].tensors, 2, "F32");
+        published_save(fixture_path(name), REFUSED[i].config);
+        published_close();
+    }
+    fixture_serve("--models", directory);
+    for (int i = 0; i < REFUSED_COUNT; i++) {
+        snprintf(body, sizeof body,
+                 JSON({"model":"refused%d","layers":[],"outputs":["logits"],"tokens":[1,2]}), i);
+        struct http_response response = http_client_post(&client, "/v1/trace", body);
+        if (!strstr(response.body, REFUSED[i].words))
+            fail_msg("%s has not '%s'", response.body, REFUSED[i].words);
+        answer_expect_fault(&response, 400, "option", "/outputs");
+        http_response_free(&response);
+        snprintf(body, sizeof body, JSON({"model":"refused%d","layers":[0],"tokens":[1,2]}), i);
+        cJSON_Delete(answer_post(&client, "/v1/trace", body));
+    }
+    fixture_stop(NULL);
+}
+
+ALL_TESTS(fixture_make_directory, fixture_clear);
