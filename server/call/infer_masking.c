@@ -117,7 +117,8 @@ bool infer_plan_masking(struct infer_item *item, struct attn_layer_problem *prob
 
 /* ---------------------- relative positions that depend on the query or key -- */
 
-/* BERT's relative_key and relative_key_query (Shaw, Uszkoreit and Vaswani 2018; Huang et al. 2020).
+/* BERT's relative_key and relative_key_query (Shaw, Uszkoreit and Vaswani 2018; Huang et al. 2020),
+ * and DeBERTa's disentangled attention (He et al. 2021), whose rows are those of a head.
  * The library's scores are products of a query and a key alone, so these terms are a mask of every
  * head, as T5's bias is. Queries and keys are projected here once more, in double: the task of one
  * head needs them before the stage that projects them for the scores has run. */
@@ -190,6 +191,9 @@ static void add_distances(const struct infer_item *item, int64_t head, int64_t f
     const int64_t head_dim = layer->head_dim, kv_len = item->kv_len_max;
     const int64_t kv_head = head / (layer->q_heads / layer->kv_heads);
     const double scale = (double)(item->has_scale ? item->scale : own->options.scale);
+    const int64_t own_rows = bias->by_head ? head * bias->count * head_dim : 0;
+    const float *rows = bias->values + own_rows;
+    const float *key_rows = bias->key_values ? bias->key_values + own_rows : rows;
     float projected[MODEL_BIAS_HEAD_DIM_MAX];
     for (int64_t i = 0; i < count; i++) {
         project_head(projected, &layer->q_proj, &item->query, first + i, head, head_dim);
@@ -197,8 +201,7 @@ static void add_distances(const struct infer_item *item, int64_t head, int64_t f
             const int64_t column =
                 model_bias_column(bias, item->past_len + first + i, item->masking.kv_offset + j);
             sum[i * kv_len + j] +=
-                (float)(scale
-                        * distance_product(projected, bias->values + column * head_dim, head_dim));
+                (float)(scale * distance_product(projected, rows + column * head_dim, head_dim));
         }
     }
     for (int64_t j = 0; bias->by_key && j < kv_len; j++) {
@@ -208,7 +211,7 @@ static void add_distances(const struct infer_item *item, int64_t head, int64_t f
                 model_bias_column(bias, item->past_len + first + i, item->masking.kv_offset + j);
             sum[i * kv_len + j] +=
                 (float)(scale
-                        * distance_product(projected, bias->values + column * head_dim, head_dim));
+                        * distance_product(projected, key_rows + column * head_dim, head_dim));
         }
     }
 }

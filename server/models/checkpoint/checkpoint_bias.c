@@ -300,6 +300,7 @@ bool checkpoint_bias_set(struct model_layer *layer, const struct checkpoint_laye
                          struct model_parameters *parameters, struct fault *fault)
 {
     return set_distances(layer, read, parameters, fault)
+           && checkpoint_disentangled_set(layer, read, parameters, fault)
            && set_picture_bias(layer, read, parameters, fault)
            && set_buckets(layer, read, parameters, fault);
 }

@@ -6,6 +6,7 @@
 
 #include "models/checkpoint/checkpoint_fields.h"
 #include "models/checkpoint/checkpoint_layer.h"
+#include "models/checkpoint/checkpoint_tensors.h"
 
 #include <math.h>
 #include <string.h>
@@ -89,6 +90,27 @@ static bool adjust_esm_pass(struct checkpoint_pass *pass, const cJSON *section, 
         pass->embedding_norm = NULL;
     pass->dropout_ratio = has_dropout ? 0.15 * 0.8 : 0;
     return true;
+}
+
+/* A convolution beside the first layer is not computed; a table of positions is not used unless
+ * position_biased_input says so. */
+static bool adjust_deberta_pass(struct checkpoint_pass *pass, const cJSON *section,
+                                struct fault *fault)
+{
+    int64_t types, kernel;
+    bool has_positions;
+    if (!checkpoint_read_flag(section, "position_biased_input=true", &has_positions, fault)
+        || !checkpoint_read_integer(section, "type_vocab_size", &types, fault)
+        || !checkpoint_read_integer(section, "conv_kernel_size", &kernel, fault))
+        return false;
+    if (!has_positions)
+        pass->positions = NULL;
+    if (types == 0)
+        pass->types = NULL;
+    return kernel == 0
+           || fault_set(fault, FAULT_OPTION,
+                        "config.json sets conv_kernel_size, a convolution beside the first layer, "
+                        "with which the whole pass is not computed here");
 }
 
 #define BERT_SELF                                                                                  \
@@ -294,5 +316,31 @@ const struct checkpoint_stack checkpoint_encoders[] = {
                 .tied = "tie_word_embeddings=true",
                 .adjust = adjust_esm_pass,
                 .reads = "emb_layer_norm_before|token_dropout|mask_token_id" } },
+    /* deberta_v2/modeling_deberta_v2.py: DebertaV2Embeddings, DebertaV2Layer. DeBERTa-v3 has the
+     * same model_type. */
+    { .model_type = "deberta-v2",
+      SELF("deberta.|", "encoder.layer.%.", "attention."),
+      .projections =
+          PROJECTIONS("self.query_proj", "self.key_proj", "self.value_proj", "output.dense"),
+      .biases = Q | K | V | O,
+      SIZES(24, 1536, 24),
+      .head_dim = "attention_head_size",
+      .distance_rows = "encoder.rel_embeddings",
+      .distance_norm = "encoder.LayerNorm",
+      .row_projections = { "self.pos_key_proj", "self.pos_query_proj" },
+      .adjust = checkpoint_disentangled_adjust,
+      .reads = "relative_attention|share_att_key|pos_att_type|norm_rel_ebd|position_buckets|"
+               "max_relative_positions",
+      .ignored = "pooler_*|legacy|conv_*|embedding_size",
+      .pass = { .tokens = "embeddings.word_embeddings",
+                .token_projection = "embeddings.embed_proj",
+                .positions = "embeddings.position_embeddings",
+                .types = "embeddings.token_type_embeddings",
+                .embedding_norm = "embeddings.LayerNorm",
+                NORMS_AFTER("attention.output.LayerNorm", "output.LayerNorm"),
+                PASS_NORMS("layer_norm_eps=0.0000001"),
+                FEED("intermediate.dense", "output.dense", "=true", "hidden_act=gelu"),
+                .adjust = adjust_deberta_pass,
+                .reads = "position_biased_input|type_vocab_size|conv_kernel_size" } },
     { .model_type = NULL },
 };

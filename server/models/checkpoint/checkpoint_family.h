@@ -214,9 +214,14 @@ struct checkpoint_stack {
     const char *shared_table; /* the same of all layers, after the prefix: MPNet's; NULL: none */
     const char *distances;    /* BERT's rows for relative positions, where position_embedding_type
                                  asks for them; NULL: none */
-    const char *image_bias;   /* BEiT's, where the flag image_bias_if is set */
-    const char *shared_bias;  /* BEiT's of all layers, after the prefix */
-    const char *expected;     /* fields that must have the value after "=", "a.b=true|c=3" */
+    const char
+        *distance_rows; /* DeBERTa's rows for relative positions, after the prefix; NULL: none */
+    const char *distance_norm;      /* the norm of these rows, after the prefix */
+    const char *row_projections[2]; /* of these rows, for queries and for keys, where they are not
+                                       those of keys and queries */
+    const char *image_bias;         /* BEiT's, where the flag image_bias_if is set */
+    const char *shared_bias;        /* BEiT's of all layers, after the prefix */
+    const char *expected;           /* fields that must have the value after "=", "a.b=true|c=3" */
 
     int64_t (*number)(const cJSON *section, int64_t index); /* in tensors' names; NULL: the index */
     bool (*adjust)(struct checkpoint_layer *layer, struct fault *fault); /* what no field says */

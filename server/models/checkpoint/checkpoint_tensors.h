@@ -34,6 +34,12 @@ bool checkpoint_norm_set(struct model_layer *layer, const struct checkpoint_laye
 bool checkpoint_bias_set(struct model_layer *layer, const struct checkpoint_layer *read,
                          struct model_parameters *parameters, struct fault *fault);
 
+/* Sets DeBERTa's rows of every head for relative positions, where the family has them
+ * (checkpoint_disentangled.c). adjust: the scale of scores, for its row. */
+bool checkpoint_disentangled_set(struct model_layer *layer, const struct checkpoint_layer *read,
+                                 struct model_parameters *parameters, struct fault *fault);
+bool checkpoint_disentangled_adjust(struct checkpoint_layer *read, struct fault *fault);
+
 /* Whether position_embedding_type of a family with distances asks for them, *by_key too. The fault
  * is a value that is not known. */
 bool checkpoint_bias_read_distances(const struct checkpoint_run *run, bool *by_query, bool *by_key,

@@ -169,12 +169,9 @@ int64_t model_bias_column(const struct model_relative_bias *bias, int64_t query,
 {
     if (bias->height > 0)
         return picture_column(bias, query, key);
-    if (bias->by_query)
-        return query - key + bias->reach;
-    const int64_t distance = key - query;
-    if (distance < -bias->reach)
-        return 0;
-    return (distance > bias->reach ? bias->reach : distance) + bias->reach;
+    const int64_t distance = bias->by_query ? query - key : key - query, reach = bias->reach;
+    const int64_t nearest = distance < -reach ? -reach : distance > reach ? reach : distance;
+    return bias->by_head ? bias->row_of[nearest + reach] : nearest + reach;
 }
 
 static bool check_picture_rows(const struct model_relative_bias *bias, const char *name,
@@ -203,7 +200,7 @@ static bool check_reach(const struct model_relative_bias *bias, int64_t last, in
 bool model_bias_check(const struct model_relative_bias *bias, int64_t first_query, int64_t q_len,
                       int64_t first_key, int64_t kv_len, struct fault *fault)
 {
-    if (bias->by_query)
+    if (bias->by_query && !bias->by_head)
         return check_reach(bias, first_query + q_len - 1, first_key, fault)
                && check_reach(bias, first_key + kv_len - 1, first_query, fault);
     return bias->height == 0

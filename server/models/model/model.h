@@ -31,8 +31,10 @@ struct model_tensor {
  * file has a table, [table_rows, q_heads], and each pair of query and key takes its number from one
  * row. */
 struct model_relative_bias {
-    const float *values; /* [q_heads, count], or [count, head_dim] where by_query; NULL: none */
-    int64_t count;       /* 2 * reach + 1; of a picture (2 * height - 1) * (2 * width - 1) + 3 */
+    const float *values; /* [q_heads, count], or [count, head_dim] where by_query, or [q_heads,
+                            count, head_dim] where by_head too; NULL: none */
+    int64_t count; /* 2 * reach + 1; of a picture (2 * height - 1) * (2 * width - 1) + 3; by_head
+                      table_rows */
 
     /* T5: a number for each distance, key position minus query position, from -reach to reach. A
      * greater distance takes the number at the nearer end. */
@@ -46,8 +48,14 @@ struct model_relative_bias {
      * that of the key and the row. head_dim is at most MODEL_BIAS_HEAD_DIM_MAX. */
     bool by_query, by_key;
 
+    /* DeBERTa, by_query too: each head has rows of its own, keys have others than queries, and
+     * distances share rows as row_of says. A greater distance takes the row at the nearer end. */
+    bool by_head;
+    const float *key_values; /* NULL: values */
+
     int64_t table_rows;    /* of the file's table */
-    const int32_t *row_of; /* [count]: the table's row for each number; NULL: row i for number i */
+    const int32_t *row_of; /* [2 * reach + 1]: the table's row for each distance; NULL: row i for
+                              number i */
 };
 
 enum { MODEL_BIAS_HEAD_DIM_MAX = 512 }; /* of a layer whose bias is by_query */
