@@ -3,25 +3,27 @@
 
 #include <math.h>
 
-enum { HALF = MODEL_MXFP4_NUMBERS / 2 };
-
-/* Number n of a block in a file. */
-static unsigned nibble_at(const unsigned char *block, int n)
+/* Numbers n and n + 16 of a block share a byte in the library's, which is ggml's; n and n + 1 in a
+ * file. */
+static void swap_halves(unsigned char *to, const unsigned char *from)
 {
-    return n % 2 == 0 ? block[n / 2] & 15u : (unsigned)block[n / 2] >> 4;
+    enum { HALF = MODEL_MXFP4_BYTES / 2 };
+    for (int i = 0; i < HALF; i++) {
+        const unsigned low = from[i], high = from[i + HALF];
+        to[2 * i] = (unsigned char)((low & 15) | high << 4);
+        to[2 * i + 1] = (unsigned char)(low >> 4 | (high & 240));
+    }
 }
 
-/* The library's block is ggml's: the scale, then numbers n and n + 16 in one byte. */
 void model_quantised_mxfp4(void *values, const struct model_converted_source *source)
 {
-    const unsigned char *from = source->bytes, *scale = source->scales;
-    unsigned char *to = values;
+    const unsigned char *from = source->bytes, *scales = source->scales;
     const size_t block_bytes = attn_block_bytes(ATTN_MXFP4);
-    for (size_t done = 0; done < source->decoded_bytes; done += block_bytes) {
-        *to++ = *scale++;
-        for (int n = 0; n < HALF; n++)
-            *to++ = (unsigned char)(nibble_at(from, n) | nibble_at(from, n + HALF) << 4);
-        from += MODEL_MXFP4_BYTES;
+    const size_t count = source->decoded_bytes / block_bytes;
+    unsigned char *to = values;
+    for (size_t i = 0; i < count; i++, to += block_bytes) {
+        to[0] = scales[i];
+        swap_halves(to + 1, from + i * MODEL_MXFP4_BYTES);
     }
 }
 
@@ -36,20 +38,21 @@ float model_quantised_e4m3(unsigned char bits)
 
 void model_quantised_fp8(void *values, const struct model_converted_source *source)
 {
+    const int64_t width = source->scale_columns, columns = source->columns;
+    const int64_t blocks = (columns + width - 1) / width;
     const unsigned char *from = source->bytes;
-    const int64_t scales_of_row =
-        (source->columns + source->scale_columns - 1) / source->scale_columns;
-    float table[256], scale = 0, *to = values;
+    float table[256], *to = values;
     for (int i = 0; i < 256; i++)
         table[i] = model_quantised_e4m3((unsigned char)i);
     for (int64_t row = 0; row < source->rows; row++)
-        for (int64_t c = 0; c < source->columns; c++) {
-            if (c % source->scale_columns == 0)
-                dtype_read(&scale,
-                           attn_number_at(source->scales, source->scale_dtype,
-                                          row / source->scale_rows * scales_of_row
-                                              + c / source->scale_columns),
-                           source->scale_dtype, 1);
-            *to++ = table[*from++] * scale;
+        for (int64_t block = 0; block < blocks; block++) {
+            const int64_t left = columns - block * width, count = left < width ? left : width;
+            float scale;
+            dtype_read(&scale,
+                       attn_number_at(source->scales, source->scale_dtype,
+                                      row / source->scale_rows * blocks + block),
+                       source->scale_dtype, 1);
+            for (int64_t c = 0; c < count; c++)
+                *to++ = table[*from++] * scale;
         }
 }
