@@ -217,8 +217,7 @@ static bool read_pre(struct reading *reading)
     legacy->pre = gguf_pre_find(name.data, name.size);
     if (!legacy->pre)
         return fault_set(legacy->fault, FAULT_OPTION,
-                         GGUF_TOKENIZER "pre is '%.*s', a pre-tokenizer that is not known here; "
-                                        "the model takes tokens, but no text",
+                         GGUF_TOKENIZER "pre is '%.*s', a pre-tokenizer that is not known here",
                          name.size < 60 ? (int)name.size : 60, (const char *)name.data);
     if (!reading->is_said[ADD_BOS])
         reading->flags[ADD_BOS] = legacy->pre->adds_bos;
@@ -382,7 +381,7 @@ static const struct model *find_model(const struct gguf *file, struct fault *fau
     fault_set(fault, FAULT_OPTION,
               GGUF_TOKENIZER
               "model is '%.*s', which is not known here; known: llama, gpt2, gemma4, "
-              "bert, t5; the model takes tokens, but no text",
+              "bert, t5",
               name.size < 60 ? (int)name.size : 60, (const char *)name.data);
     return NULL;
 }
