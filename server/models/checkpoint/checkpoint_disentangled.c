@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPAN_MAX = 1 << 14, DISTANCE_MAX = 1 << 16 };
+enum { SPAN_MAX = 1 << 10, DISTANCE_MAX = 1 << 16 };
 
 /* ----------------------------------------------------------------- the config -- */
 
