@@ -258,6 +258,32 @@ TEST(gemma4)
     tokenizer_free(tokenizer);
 }
 
+/* No metadata say it: the tokens of Phi-3 take the white space behind them. */
+TEST(phi3_takes_space)
+{
+    const int32_t types[] = { U, C, C, C, N, N, N };
+    struct gguf_write *file =
+        begin("llama", LIST("<unk>", "<s>", "</s>", "<|user|>", "a", SPACE, SPACE "a"), types);
+    add_scores(file, 7);
+    gguf_write_text(file, "general.name", "Phi-3-Mini");
+    struct tokenizer *tokenizer = opened(file);
+    expect_ids(tokenizer, "<|user|>\n a<s> a", NULL, "1 3 6 1 5 6", NULL);
+    tokenizer_free(tokenizer);
+}
+
+/* A token that ends a text is special, whatever its type is. */
+TEST(ends_are_special)
+{
+    const int32_t types[] = { N, D, N, D };
+    struct gguf_write *file = begin("gpt2", LIST("a", "<|im_end|>", "<|end|>", "<|other|>"), types);
+    gguf_write_texts(file, KEY("merges"), NULL, 0);
+    struct tokenizer *tokenizer = opened(file);
+    expect_ids(tokenizer, "a<|im_end|><|end|><|other|>", NULL, "0 1 2 3", NULL);
+    assert_true(tokenizer_is_special(tokenizer, 1) && tokenizer_is_special(tokenizer, 2));
+    assert_false(tokenizer_is_special(tokenizer, 3));
+    tokenizer_free(tokenizer);
+}
+
 /* --------------------------------------------------------------- WordPiece -- */
 
 TEST(bert)
@@ -425,8 +451,7 @@ TEST(ids_that_are_wrong)
 {
     static const char *const KEYS[] = { KEY("bos_token_id"),     KEY("eos_token_id"),
                                         KEY("unknown_token_id"), KEY("seperator_token_id"),
-                                        KEY("padding_token_id"), KEY("cls_token_id"),
-                                        KEY("mask_token_id") };
+                                        KEY("cls_token_id"),     KEY("mask_token_id") };
     for (size_t i = 0; i < sizeof KEYS / sizeof *KEYS; i++) {
         char words[128];
         struct gguf_write *file = llama();
@@ -486,6 +511,24 @@ TEST(a_million_tokens)
     free(names);
     free(tokens);
     free(scores);
+}
+
+TEST(more_found_tokens_than_are_kept)
+{
+    enum { COUNT = (1 << 18) + 1 };
+    char *names = malloc((size_t)COUNT * 8);
+    const char **tokens = malloc(COUNT * sizeof *tokens);
+    int32_t *types = malloc(COUNT * sizeof *types);
+    for (int i = 0; i < COUNT; i++) {
+        tokens[i] = names + 8 * i;
+        snprintf(names + 8 * i, 8, "x%06d", i);
+        types[i] = C;
+    }
+    expect_refused(begin("gpt2", tokens, COUNT, types),
+                   KEY("token_type") " has 262145 tokens that are found in a text");
+    free(names);
+    free(tokens);
+    free(types);
 }
 
 /* Every cut of a piece is a merge: as many as a long run of one letter has. */

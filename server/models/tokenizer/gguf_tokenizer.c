@@ -11,9 +11,10 @@
 
 /* ------------------------------------------------------------------- models -- */
 
-enum role { BOS, EOS, UNK, SEP, PAD, CLS, MASK, ROLE_COUNT };
+enum role { BOS, EOS, UNK, SEP, CLS, MASK, ROLE_COUNT };
 
-/* The separator's key is spelled so. */
+/* The separator's key is spelled so. padding_token_id is not here: nothing pads a text, and
+ * published files have ids there that no token has. */
 static const struct {
     const char *key, *name;
 } ROLES[ROLE_COUNT] = {
@@ -21,7 +22,6 @@ static const struct {
     [EOS] = { GGUF_TOKENIZER "eos_token_id", "eos_token" },
     [UNK] = { GGUF_TOKENIZER "unknown_token_id", "unk_token" },
     [SEP] = { GGUF_TOKENIZER "seperator_token_id", "sep_token" },
-    [PAD] = { GGUF_TOKENIZER "padding_token_id", "pad_token" },
     [CLS] = { GGUF_TOKENIZER "cls_token_id", "cls_token" },
     [MASK] = { GGUF_TOKENIZER "mask_token_id", "mask_token" },
 };
@@ -91,7 +91,7 @@ static const struct model {
 } MODELS[] = {
     { .name = "llama",
       .lists = SCORE_MERGES,
-      .ids = { 1, 2, 0, -1, -1, -1, -1 },
+      .ids = { 1, 2, 0, -1, -1, -1 },
       .flags = { [ADD_BOS] = true, [ADD_PREFIX] = true },
       .class = { .single = SINGLE,
                  .pair = PAIR,
@@ -100,17 +100,17 @@ static const struct model {
     { .name = "gpt2",
       .lists = FILE_MERGES,
       .pre = "",
-      .ids = { -1, -1, -1, -1, -1, -1, -1 },
+      .ids = { -1, -1, -1, -1, -1, -1 },
       .class = { .single = SINGLE, .pair = PAIR, .text = BYTE_LEVEL_TEXT("@template") } },
     { .name = "gemma4",
       .lists = FILE_MERGES,
       .pre = "gemma4",
-      .ids = { -1, -1, -1, -1, -1, -1, -1 },
+      .ids = { -1, -1, -1, -1, -1, -1 },
       .class = { .single = SINGLE, .pair = PAIR, .text = TEXT_BPE_TEXT } },
     { .name = "bert",
       .spelling = GGUF_PHANTOM_SPACE,
       .lists = TOKENS,
-      .ids = { 101, -1, 100, 102, 0, -1, 103 },
+      .ids = { 101, -1, 100, 102, -1, 103 },
       .flags = { [LOWERCASE] = true, [STRIP_ACCENTS] = true },
       .class = { .single = "cls_token:0 $A:0 sep_token:0",
                  .pair = "cls_token:0 $A:0 sep_token:0 $B:1 sep_token:1",
@@ -123,7 +123,7 @@ static const struct model {
                          "`decoder`:{`type`:`WordPiece`,`prefix`:`##`,`cleanup`:true}}" } },
     { .name = "t5",
       .lists = SCORES,
-      .ids = { -1, 1, 2, -1, 0, -1, -1 },
+      .ids = { -1, 1, 2, -1, -1, -1 },
       .flags = { [ADD_EOS] = true },
       .class = { .single = SINGLE,
                  .pair = SEP_PAIR,
@@ -282,14 +282,37 @@ static void set_sentencepiece(struct reading *reading)
     model->removes_extra_whitespaces = reading->flags[REMOVE_SPACES];
 }
 
-/* Which tokens take the white space beside them: no metadata say it, but known tokenizers do. */
+/* Whether the name of the model has a word, in letters of any case. */
+static bool is_named(const struct gguf *file, const char *word)
+{
+    const struct gguf_value *value = gguf_find(file, "general.name");
+    const char *name;
+    size_t size;
+    return value && gguf_text(value, &name, &size) && strcasestr(name, word);
+}
+
+static bool is_among(const char *text, const char *const *names, size_t count)
+{
+    size_t i = 0;
+    while (i < count && strcmp(names[i], text) != 0)
+        i++;
+    return i < count;
+}
+
+/* Which tokens take the white space beside them. No metadata say it: llama.cpp knows Phi-3 by its
+ * name too. */
 static void set_spaces(struct reading *reading)
 {
+    static const char *const WITHOUT[] = { "<unk>", "<s>", "<|endoftext|>" };
     struct legacy *legacy = reading->tokens.legacy;
-    for (int64_t i = 0; i < legacy->added_count; i++)
-        if (legacy->pre && legacy->pre->mask_takes_space
-            && legacy->added[i].id == reading->ids[MASK])
-            legacy->added[i].lstrip = true;
+    const struct gguf *file = reading->tokens.file;
+    const bool is_phi = is_named(file, "phi-3") || is_named(file, "phi3");
+    for (int64_t i = 0; i < legacy->added_count; i++) {
+        struct legacy_added *added = &legacy->added[i];
+        added->lstrip =
+            legacy->pre && legacy->pre->mask_takes_space && added->id == reading->ids[MASK];
+        added->rstrip = is_phi && !is_among(added->text, WITHOUT, sizeof WITHOUT / sizeof *WITHOUT);
+    }
 }
 
 /* -------------------------------------------------------------------- lists -- */

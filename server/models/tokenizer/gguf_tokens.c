@@ -15,7 +15,8 @@ enum {
     TOKEN_BYTES_MAX = 1 << 25, /* of all tokens; 10^6 published ones have some 10^7 */
     MERGE_COUNT_MAX = 1 << 23,
     CHARSMAP_BYTES_MAX = 1 << 24,
-    ADDED_BYTES_MAX = 1024, /* of one token that is found in a text */
+    ADDED_COUNT_MAX = 1 << 18, /* tokens that are found in a text */
+    ADDED_BYTES_MAX = 1024,    /* of one of them */
     SHOWN = 60
 };
 
@@ -169,11 +170,42 @@ static bool read_token(struct gguf_tokens *tokens, const struct gguf_value *cons
     return add_token(tokens, piece, id);
 }
 
+/* Tokens that end a text are special whatever type a file gives them, as in llama.cpp: older
+ * converters have left some of them as a user's or as text. */
+static bool is_end(struct byte_slice text)
+{
+    static const char *const ENDS[] = {
+        "<|eot_id|>",
+        "<|im_end|>",
+        "<|end|>",
+        "<|return|>",
+        "<end_of_turn>",
+        "<|endoftext|>",
+        "<|eom_id|>",
+        "<EOT>",
+        "_<EOT>",
+        "[EOT]",
+        "<|end_of_text|>",
+        "<end_of_utterance>",
+        "<\xEF\xBD\x9C"
+        "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
+    };
+    for (size_t i = 0; i < sizeof ENDS / sizeof *ENDS; i++)
+        if (strlen(ENDS[i]) == text.size && memcmp(ENDS[i], text.data, text.size) == 0)
+            return true;
+    return false;
+}
+
 /* Control and unknown tokens are special; those that a user has defined are only found. */
-static bool is_found(const struct sentencepiece_piece *piece)
+static bool is_special(const struct sentencepiece_piece *piece)
 {
     return piece->type == SENTENCEPIECE_CONTROL || piece->type == SENTENCEPIECE_UNKNOWN
-           || piece->type == SENTENCEPIECE_USER_DEFINED;
+           || is_end(piece->text);
+}
+
+static bool is_found(const struct sentencepiece_piece *piece)
+{
+    return piece->type == SENTENCEPIECE_USER_DEFINED || is_special(piece);
 }
 
 static bool add_found(struct legacy *legacy)
@@ -182,6 +214,11 @@ static bool add_found(struct legacy *legacy)
     int64_t count = 0;
     for (int64_t id = 0; id < model->piece_count; id++)
         count += is_found(&model->pieces[id]);
+    if (count > ADDED_COUNT_MAX)
+        return fault_set(legacy->fault, FAULT_TOO_LARGE,
+                         GGUF_TOKENIZER "token_type has %" PRId64
+                                        " tokens that are found in a text; expected at most %d",
+                         count, ADDED_COUNT_MAX);
     legacy->added = calloc((size_t)count + 1, sizeof *legacy->added);
     if (!legacy->added)
         return fault_no_memory(legacy->fault);
@@ -199,7 +236,7 @@ static bool add_found(struct legacy *legacy)
         legacy->added[legacy->added_count++] = (struct legacy_added){
             .text = text.data,
             .id = id,
-            .special = piece->type != SENTENCEPIECE_USER_DEFINED,
+            .special = is_special(piece),
         };
     }
     return true;
