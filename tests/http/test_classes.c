@@ -331,6 +331,39 @@ TEST(modernbert)
           MODERNBERT CLASSIFIER, TOKENS, &OF_TOKENS, modern_rows_head);
 }
 
+#define DEBERTA_LAYER "deberta.encoder.layer.#."
+#define DEBERTA                                                                                    \
+    FORWARD_TENSOR("deberta.embeddings.word_embeddings.weight", 40x12)                             \
+    FORWARD_NORM("deberta.embeddings.LayerNorm", 12)                                               \
+    FORWARD_TENSOR("deberta.encoder.rel_embeddings.weight", 16x12)                                 \
+    FORWARD_NORM("deberta.encoder.LayerNorm", 12)                                                  \
+    FORWARD_LINEAR(DEBERTA_LAYER "attention.self.query_proj", 12, 12)                              \
+    FORWARD_LINEAR(DEBERTA_LAYER "attention.self.key_proj", 12, 12)                                \
+    FORWARD_LINEAR(DEBERTA_LAYER "attention.self.value_proj", 12, 12)                              \
+    FORWARD_LINEAR(DEBERTA_LAYER "attention.output.dense", 12, 12)                                 \
+    FORWARD_NORM(DEBERTA_LAYER "attention.output.LayerNorm", 12)                                   \
+    FORWARD_LINEAR(DEBERTA_LAYER "intermediate.dense", 20, 12)                                     \
+    FORWARD_LINEAR(DEBERTA_LAYER "output.dense", 12, 20)                                           \
+    FORWARD_NORM(DEBERTA_LAYER "output.LayerNorm", 12)
+#define DEBERTA_FIELDS                                                                             \
+    ",\"relative_attention\":true,\"position_buckets\":8,\"norm_rel_ebd\":\"layer_norm\","         \
+    "\"share_att_key\":true,\"pos_att_type\":\"p2c|c2p\",\"max_relative_positions\":-1,"           \
+    "\"position_biased_input\":false,\"type_vocab_size\":0,\"layer_norm_eps\":1e-7,"               \
+    "\"pooler_hidden_act\":\"gelu\",\"pooler_hidden_size\":12,\"pooler_dropout\":0"
+
+/* ContextPooler. */
+static struct rows deberta_head(struct rows rows)
+{
+    return linear(forward_activation(linear(first(rows), "pooler.dense"), "gelu"), "classifier");
+}
+
+TEST(deberta)
+{
+    check("deberta",
+          CONFIG("deberta-v2", "DebertaV2ForSequenceClassification", LABELS DEBERTA_FIELDS),
+          DEBERTA FORWARD_LINEAR("pooler.dense", 12, 12) CLASSIFIER, TOKENS, &NAMED, deberta_head);
+}
+
 /* -------------------------------------------------------------- of decoders -- */
 
 #define LLAMA_CONFIG(architecture)                                                                 \

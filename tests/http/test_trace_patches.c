@@ -120,6 +120,55 @@ TEST(siglip_text_vector)
     published_close();
 }
 
+#define SIGLIP_HEAD                                                                                \
+    FORWARD_TABLE("vision_model.head.probe", 1x1x12)                                               \
+    FORWARD_TABLE("vision_model.head.attention.in_proj_weight", 36x12)                             \
+    FORWARD_TENSOR("vision_model.head.attention.in_proj_bias", 36)                                 \
+    FORWARD_LINEAR("vision_model.head.attention.out_proj", 12, 12)                                 \
+    FORWARD_NORM("vision_model.head.layernorm", 12)                                                \
+    FORWARD_LINEAR("vision_model.head.mlp.fc1", 20, 12)                                            \
+    FORWARD_LINEAR("vision_model.head.mlp.fc2", 12, 20)
+
+/* The part of torch.nn.MultiheadAttention's in_proj that query, key or value is: 0, 1, 2. */
+static struct rows siglip_in(struct rows x, int part)
+{
+    const struct rows weight = published_tensor("vision_model.head.attention.in_proj_weight", 0);
+    const struct rows bias = published_tensor("vision_model.head.attention.in_proj_bias", 0);
+    const struct rows some = { 1, 12, bias.data + part * 12 };
+    return forward_add_row(forward_product(x, forward_slice(weight, part * 12, 12)), some);
+}
+
+/* SiglipMultiheadAttentionPoolingHead. */
+static struct rows siglip_vision_head(struct rows rows)
+{
+    const struct published_attention attention = { .heads = HEADS,
+                                                   .scale = 1 / sqrt(12.0 / HEADS) };
+    const struct rows probe = forward_view(published_tensor("vision_model.head.probe", 0), 12);
+    struct rows x =
+        published_attend(&attention, siglip_in(probe, 0), siglip_in(rows, 1), siglip_in(rows, 2))
+            .context;
+    x = published_linear(x, "vision_model.head.attention.out_proj", 0);
+    struct rows inner = forward_layer_norm(x, "vision_model.head.layernorm", 0, 1e-6);
+    inner = forward_activation(published_linear(inner, "vision_model.head.mlp.fc1", 0),
+                               "gelu_pytorch_tanh");
+    return forward_add(x, published_linear(inner, "vision_model.head.mlp.fc2", 0));
+}
+
+TEST(siglip_vision_vector)
+{
+    static const char CONFIG[] = "{\"model_type\":\"siglip_vision_model\"," VISION_FIELDS "}";
+    published_open(CONFIG, SIGLIP_VISION SIGLIP_HEAD, LAYERS, "F32");
+    const struct rows vector =
+        siglip_vision_head(siglip_vision(siglip_patches()).final_hidden_states);
+    char *pixels = picture_case_field(picture_case(6, 6), 6, 6);
+    published_save(fixture_path("vision"), CONFIG);
+    fixture_serve("--models", directory);
+    vector_expect(&client, "vision", pixels, "embedding", vector);
+    fixture_stop(NULL);
+    free(pixels);
+    published_close();
+}
+
 TEST(siglip_vision_model)
 {
     static const char CONFIG[] = "{\"model_type\":\"siglip_vision_model\"," VISION_FIELDS "}";

@@ -52,11 +52,15 @@ static const struct classifier CLASSIFIERS[] = {
     { "electra", OF_TEXT, OUT_CLASSIFIER, .activation = "=gelu" },
     { "distilbert", OF_TEXT, .pooling = "=cls", .dense = "/pre_classifier", .activation = "=relu",
       CLASSIFIER },
+    { "deberta-v2", OF_TEXT, .pooling = "=cls", .dense = "/pooler.dense",
+      .activation = "pooler_hidden_act=gelu", CLASSIFIER },
     { "modernbert", OF_TEXT, .pooling = "classifier_pooling=cls", MODERNBERT_HEAD, CLASSIFIER },
     { "modernbert", OF_TOKENS, MODERNBERT_HEAD, CLASSIFIER },
-    { "bert|albert|jina_bert_v2|new|gte|roberta|xlm-roberta|camembert|mpnet|esm|electra|distilbert",
+    { "bert|albert|jina_bert_v2|new|gte|roberta|xlm-roberta|camembert|mpnet|esm|electra|distilbert|"
+      "deberta-v2",
       OF_TOKENS, CLASSIFIER },
-    { "bert|albert|jina_bert_v2|new|gte|roberta|xlm-roberta|camembert|mpnet|electra|distilbert",
+    { "bert|albert|jina_bert_v2|new|gte|roberta|xlm-roberta|camembert|mpnet|electra|distilbert|"
+      "deberta-v2",
       ANSWER, SPAN },
     { "vit|deit", PICTURE, CLASSIFIER },
     { "gpt2|gpt_neox|bloom|mpt|falcon", OF_TOKENS, CLASSIFIER },

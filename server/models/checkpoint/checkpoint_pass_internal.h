@@ -83,6 +83,10 @@ bool checkpoint_pass_build_embedding(struct model_stream *stream,
 bool checkpoint_readout_build(struct model_forward *forward, int stream,
                               struct checkpoint_pass_reader *reader);
 
+/* A pooler that is attention of a probe (checkpoint_probe.c). */
+bool checkpoint_probe_build(struct model_readout *readout, struct checkpoint_pass_reader *reader,
+                            int64_t width);
+
 /* The same of a head over classes of the stream (checkpoint_classes.c), once its pooler is built.
  */
 bool checkpoint_classes_build(struct model_forward *forward, int stream,

@@ -21,6 +21,7 @@ struct pooler {
     const char *token;      /* the field of the token whose row it is; NULL: it is the first row */
     bool is_bare;           /* without dense it is the row alone */
     bool is_last;           /* of the last row, in place of the first */
+    bool is_probe;          /* attention of a probe, in place of all that */
 };
 
 /* CLIP's first config had 2 as the id of the token that ends a text, which it is not: there
@@ -40,6 +41,10 @@ static const struct pooler POOLERS[] = {
       .dense = "head",
       .activation = "=linear",
       .is_last = true },
+    { .model_type = "siglip|siglip_vision_model|siglip2|siglip2_vision_model",
+      .kind = "vision",
+      .dense = "head.mlp.fc1",
+      .is_probe = true },
     { .model_type = "dinov2|dinov2_with_registers", .is_bare = true },
     { .model_type = "clip|clip_text_model", .kind = "text", CLIP_TEXT_POOLER },
     { .model_type = "clip|clip_vision_model", .kind = "vision", CLIP_VISION_POOLER },
@@ -101,7 +106,9 @@ bool checkpoint_readout_build(struct model_forward *forward, int stream,
     if (!pooler)
         return true;
     reader->fault = &why;
-    const bool good = build_pooler(&readout, pooler, reader, forward->streams[stream].width);
+    const int64_t width = forward->streams[stream].width;
+    const bool good = pooler->is_probe ? checkpoint_probe_build(&readout, reader, width)
+                                       : build_pooler(&readout, pooler, reader, width);
     reader->fault = fault;
     if (good) {
         forward->poolers[stream] = readout;

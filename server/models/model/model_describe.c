@@ -256,7 +256,9 @@ static void describe_embedding(struct text *text, const struct model *model)
     member_raw(text, "pooling", "[");
     for (int i = 0; i < readout->pooling_count; i++)
         text_format(text, "%s\"%s\"", i > 0 ? "," : "",
-                    readout->is_of_token ? "token" : model_pooling_names[readout->poolings[i]]);
+                    readout->probe         ? "probe"
+                    : readout->is_of_token ? "token"
+                                           : model_pooling_names[readout->poolings[i]]);
     text_raw(text, "]");
     member_integer(text, "dense", readout->dense_count);
     member_raw(text, "normalized", readout->is_unit ? "true" : "false");

@@ -36,6 +36,15 @@ struct model_dense {
     enum attn_activation activation;
     struct attn_norm norm; /* weight NULL: none */
     bool is_unit;          /* then divided by its length */
+    bool keeps, adds_kept; /* what enters a layer that keeps is added behind one that adds it */
+};
+
+/* Attention of one learnt query to all rows, in place of a pooling. A head's score of a row is the
+ * product of both; values are [width][width], a row for each column of the pooled vector. */
+struct model_probe {
+    int64_t heads;
+    const float *scores; /* [heads][width] */
+    const float *values, *value_biases;
 };
 
 struct model_readout {
@@ -44,6 +53,7 @@ struct model_readout {
     int pooling_count;                                /* 0: there is a vector for each row */
     bool is_of_token; /* cls is not the first row, but that of the first token with this id; */
     int64_t token_id; /* -1: with the largest id */
+    const struct model_probe *probe; /* NULL: none */
     const struct model_dense *dense; /* [dense_count] */
     int dense_count;
     bool is_unit; /* the vector is divided by its length */

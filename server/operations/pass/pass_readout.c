@@ -16,7 +16,8 @@ struct readout_row {
     const struct trace_vector *vector;
     const float *rows; /* of its sequence, [count][width of the stream] */
     int64_t count;
-    float *values; /* where it goes */
+    double *weights; /* [count + width], of a probe; NULL: there is none */
+    float *values;   /* where it goes */
 };
 
 struct pass_readout {
@@ -27,6 +28,7 @@ struct pass_readout {
     int64_t pooled_rows;  /* that are read, of all vectors */
     int64_t stride;       /* from one vector to the next */
     float *values, *next; /* [count][stride]: vectors, and what the next product makes of them */
+    float *kept;          /* [layered][stride], for a layer that adds them; NULL: none does */
 };
 
 static struct trace_vector *vector_of(const struct pass_sequence *sequence,
@@ -98,6 +100,34 @@ static int64_t count_rows(const struct pass *pass, const struct pass_step *step)
     return count;
 }
 
+/* Memory for what probes weigh rows with, and that work. */
+static bool plan_probes(struct pass *pass, struct pass_readout *readout, int64_t width,
+                        struct attn_work *work, struct fault *fault)
+{
+    for (int64_t i = 0; i < readout->count; i++) {
+        struct readout_row *row = &readout->rows[i];
+        const struct model_probe *probe = row->vector->readout.probe;
+        if (!probe)
+            continue;
+        row->weights = pass_alloc(pass, row->count + width, sizeof *row->weights, fault);
+        if (!row->weights)
+            return false;
+        pass_rows_work(2 * probe->heads * row->count + width, width, work);
+    }
+    return true;
+}
+
+static bool plan_kept(struct pass *pass, struct pass_readout *readout, struct fault *fault)
+{
+    bool is_kept = false;
+    for (int i = 0; i < readout->dense_count; i++)
+        is_kept = is_kept || readout->dense[i].keeps;
+    if (is_kept)
+        readout->kept =
+            pass_alloc(pass, readout->layered * readout->stride, sizeof *readout->kept, fault);
+    return readout->kept || !is_kept;
+}
+
 static bool readout_plan(struct pass *pass, const struct pass_step *step, struct attn_work *work,
                          struct fault *fault)
 {
@@ -121,11 +151,56 @@ static bool readout_plan(struct pass *pass, const struct pass_step *step, struct
         pass_product_work(pass, linear, readout->layered, work);
     }
     pass_rows_work(readout->pooled_rows, width, work);
+    if (!plan_probes(pass, readout, width, work, fault) || !plan_kept(pass, readout, fault))
+        return false;
     readout->values = pass_alloc(pass, readout->count * readout->stride, sizeof(float), fault);
     readout->next = readout->values
                         ? pass_alloc(pass, readout->layered * readout->stride, sizeof(float), fault)
                         : NULL;
     return readout->next != NULL;
+}
+
+/* ---------------------------------------------------------------- the probe -- */
+
+/* A head's weights of the rows, in double: the softmax of their scores. */
+static void weigh_rows(const struct readout_row *row, const float *scores, int64_t width,
+                       double *weights)
+{
+    double most = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < row->count; i++) {
+        const float *from = row->rows + i * width;
+        weights[i] = 0;
+        for (int64_t c = 0; c < width; c++)
+            weights[i] += (double)scores[c] * (double)from[c];
+        most = fmax(most, weights[i]);
+    }
+    for (int64_t i = 0; i < row->count; i++)
+        sum += weights[i] = exp(weights[i] - most);
+    for (int64_t i = 0; i < row->count; i++)
+        weights[i] /= sum;
+}
+
+/* Pools by a probe: each head's weighted mean of the rows, and its columns of their values. weights
+ * are those of the rows, and means [width] behind them. */
+static void pool_probe(const struct model_probe *probe, const struct readout_row *row,
+                       int64_t width, double *weights, float *values)
+{
+    const int64_t head_dim = width / probe->heads;
+    double *means = weights + row->count;
+    for (int64_t h = 0; h < probe->heads; h++) {
+        weigh_rows(row, probe->scores + h * width, width, weights);
+        for (int64_t c = 0; c < width; c++)
+            means[c] = 0;
+        for (int64_t i = 0; i < row->count; i++)
+            for (int64_t c = 0; c < width; c++)
+                means[c] += weights[i] * (double)row->rows[i * width + c];
+        for (int64_t d = h * head_dim; d < (h + 1) * head_dim; d++) {
+            double sum = (double)probe->value_biases[d];
+            for (int64_t c = 0; c < width; c++)
+                sum += (double)probe->values[d * width + c] * means[c];
+            values[d] = (float)sum;
+        }
+    }
 }
 
 /* ------------------------------------------------------------------ pooling -- */
@@ -190,6 +265,10 @@ static void take_row(const struct readout_row *row, int64_t width, float *values
     const struct model_readout *of = &row->vector->readout;
     if (of->pooling_count == 0)
         memcpy(values, row->rows, (size_t)width * sizeof *values);
+    if (row->weights) {
+        pool_probe(of->probe, row, width, row->weights, values);
+        return;
+    }
     for (int i = 0; i < of->pooling_count; i++)
         pool(of->poolings[i], row, width, values + i * width);
 }
@@ -216,6 +295,9 @@ static void divide_by_length(float *values, int64_t count)
 static int64_t product_tasks(struct pass *pass, struct pass_readout *readout,
                              const struct model_dense *dense)
 {
+    const size_t bytes = (size_t)(readout->layered * readout->stride) * sizeof(float);
+    if (dense->keeps)
+        memcpy(readout->kept, readout->values, bytes);
     if (!dense->linear.weight)
         return 0;
     pass_product(pass, &dense->linear, readout->values, readout->next, readout->layered);
@@ -230,7 +312,7 @@ static int64_t after_tasks(struct pass_readout *readout, const struct model_dens
     const size_t bytes = (size_t)(readout->layered * readout->stride) * sizeof(float);
     if (dense->linear.weight)
         memcpy(readout->values, readout->next, bytes);
-    return dense->norm.weight || dense->is_unit ? 1 : 0;
+    return dense->norm.weight || dense->is_unit || dense->adds_kept ? 1 : 0;
 }
 
 /* Columns that pooling one vector reads, for tasks of about equal size. */
@@ -261,6 +343,9 @@ static void run_after(const struct pass_readout *readout, const struct model_den
     if (dense->norm.weight)
         attn_rows_norm(&dense->norm, readout->values, readout->stride, readout->values,
                        readout->stride, readout->layered, width);
+    for (int64_t i = 0; dense->adds_kept && i < readout->layered; i++)
+        for (int64_t c = 0; c < width; c++)
+            readout->values[i * readout->stride + c] += readout->kept[i * readout->stride + c];
     for (int64_t i = 0; dense->is_unit && i < readout->layered; i++)
         divide_by_length(readout->values + i * readout->stride, width);
 }
