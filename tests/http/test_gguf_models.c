@@ -22,12 +22,11 @@ static const char *const GELU[] = { "gemma",       "gemma2", "gemma3",     "gemm
                                     "jina-bert-v2" };
 
 /* Architectures of which the daemon reads no GGUF file, though of some the other files. */
-static const char *const NOT_READ[] = {
-    "arcee",    "chatglm",     "ernie4_5",   "exaone4",       "exaone",     "gemma-embedding",
-    "glm4",     "gpt-oss",     "granitemoe", "hunyuan-dense", "internlm2",  "jina-bert-v2",
-    "mistral3", "modern-bert", "mpt",        "nemotron",      "nomic-bert", "olmoe",
-    "phimoe",   "qwen2moe",    "qwen3moe",   "seed_oss",      "smollm3",
-};
+static const char *const NOT_READ[] = { "hunyuan-dense" };
+
+/* llama.cpp does not compute what is published: Phi-3.5 MoE's LayerNorm and its SparseMixer, and
+ * the bounds of YaRN's ramp, which gpt-oss does not round. test_gguf_newer.c has both. */
+static const char *const DIFFER[] = { "phimoe", "gpt-oss" };
 
 static struct tensor_file stored;
 
@@ -139,7 +138,7 @@ TEST(architectures)
     int failed = 0;
     for (int i = 0; gguf_model_at(i); i++) {
         const struct gguf_model *model = gguf_model_at(i);
-        if (!IS_AMONG(model->name, NOT_READ))
+        if (!IS_AMONG(model->name, NOT_READ) && !IS_AMONG(model->name, DIFFER))
             failed += !agrees(model->name, model->name, model->kind,
                               IS_AMONG(model->name, GELU) ? TOLERANCE_GELU : TOLERANCE);
     }

@@ -5,6 +5,7 @@
 #include "models/checkpoint/checkpoint_gguf_rope.h"
 #include "models/checkpoint/checkpoint_gguf_row.h"
 
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,25 +15,38 @@ enum { KEY_BYTES = 160, FIELD_BYTES = 64, EXPERTS_MAX = 4096 };
 
 /* ----------------------------------------------------------------- the row -- */
 
-static const struct checkpoint_gguf *find_row(const struct model_tensors *tensors, const char *name)
+static const struct checkpoint_gguf *const TABLES[] = { checkpoint_ggufs, checkpoint_ggufs_newer };
+enum { TABLE_COUNT = sizeof TABLES / sizeof TABLES[0], NAMES_MAX = 64 };
+
+/* Whether the file has the tensor, or the key behind a dot. */
+static bool has_sign(struct checkpoint_gguf_file file, const struct checkpoint_gguf *row)
 {
-    const struct checkpoint_gguf *row = checkpoint_ggufs;
-    while (row->architecture
-           && (strcmp(row->architecture, name) != 0
-               || (row->has && !model_tensors_find(tensors, row->has))))
-        row++;
-    return row->architecture ? row : NULL;
+    file.row = row;
+    return !row->has
+           || (row->has[0] == '.' ? checkpoint_gguf_number(&file, row->has + 1, 0) != 0
+                                  : checkpoint_gguf_has(&file, row->has));
+}
+
+static const struct checkpoint_gguf *find_row(const struct checkpoint_gguf_file *file,
+                                              const char *name)
+{
+    for (size_t i = 0; i < TABLE_COUNT; i++)
+        for (const struct checkpoint_gguf *row = TABLES[i]; row->architecture; row++)
+            if (strcmp(row->architecture, name) == 0 && has_sign(*file, row))
+                return row;
+    return NULL;
 }
 
 static bool refuse_architecture(const char *name, struct fault *fault)
 {
-    const char *names[64];
+    const char *names[NAMES_MAX];
     int count = 0;
-    for (const struct checkpoint_gguf *row = checkpoint_ggufs; row->architecture; row++)
-        if (count == 0 || strcmp(names[count - 1], row->architecture) != 0)
-            if (count < 64)
+    for (size_t i = 0; i < TABLE_COUNT; i++)
+        for (const struct checkpoint_gguf *row = TABLES[i]; row->architecture; row++)
+            if (count < NAMES_MAX
+                && (count == 0 || strcmp(names[count - 1], row->architecture) != 0))
                 names[count++] = row->architecture;
-    char list[512] = "";
+    char list[360] = "";
     struct name_list text = name_list_in(list, sizeof list);
     for (int i = 0; i < count; i++)
         name_list_add(&text, names[i]);
@@ -125,10 +139,33 @@ static bool add_ends(const struct checkpoint_gguf_file *file)
     return true;
 }
 
+/* Keys that no family of ours has anything for: only what changes nothing is taken. */
+static bool check_keys(const struct checkpoint_gguf_file *file)
+{
+    static const struct {
+        const char *key;
+        double neutral;
+    } KEYS[] = {
+        { "attention.temperature_scale", 0 }, { "attention.temperature_length", 0 },
+        { "attention.output_scale", 1 },      { "attention.shared_kv_layers", 0 },
+        { "expert_weights_scale", 1 },        { "rope.scaling.yarn_log_multiplier", 0 },
+    };
+    for (size_t i = 0; i < sizeof KEYS / sizeof KEYS[0]; i++) {
+        const double number = checkpoint_gguf_number(file, KEYS[i].key, 0);
+        if (number != 0 && number != KEYS[i].neutral)
+            return checkpoint_gguf_refuse(file, "what is not computed here", KEYS[i].key, "has");
+    }
+    const double keys = checkpoint_gguf_number(file, "attention.key_length", 0);
+    const double values = checkpoint_gguf_number(file, "attention.value_length", keys);
+    return keys == 0 || values == keys
+           || checkpoint_gguf_refuse(file, "not attention.key_length", "attention.value_length",
+                                     "has");
+}
+
 static bool make_config(const struct checkpoint_gguf_file *file)
 {
-    return checkpoint_gguf_add_text(file, "model_type", file->row->model_type) && add_fields(file)
-           && add_present(file)
+    return check_keys(file) && checkpoint_gguf_add_text(file, "model_type", file->row->model_type)
+           && add_fields(file) && add_present(file)
            && checkpoint_gguf_add_flag(file, "tie_word_embeddings",
                                        !checkpoint_gguf_has(file, "output.weight"))
            && add_ends(file) && (!file->row->has_rope || checkpoint_gguf_add_rope(file))
@@ -198,18 +235,29 @@ static const char *find_name(const char *list, const char *stem)
     return NULL;
 }
 
+/* Whether the first name of a list has the mark. */
+static bool has_mark(const char *pattern, char mark)
+{
+    return memchr(pattern, mark, strcspn(pattern, "|")) != NULL;
+}
+
 /* Writes the family's name with its numbers. */
 static void write_name(char name[CHECKPOINT_NAME_BYTES], const char *pattern,
                        const struct cut_name *cut, const char *expert)
 {
     size_t used = 0;
+    bool has_ending = true;
     for (; *pattern && *pattern != '|' && used + 32 < CHECKPOINT_NAME_BYTES; pattern++)
-        if (*pattern == '%' || *pattern == '#')
+        if (*pattern == '!')
+            has_ending = false;
+        else if (*pattern == '^')
+            continue;
+        else if (*pattern == '%' || *pattern == '#')
             used +=
                 (size_t)snprintf(name + used, 24, "%s", *pattern == '%' ? cut->numbers[0] : expert);
         else
             name[used++] = *pattern;
-    snprintf(name + used, CHECKPOINT_NAME_BYTES - used, "%s", cut->ending);
+    snprintf(name + used, CHECKPOINT_NAME_BYTES - used, "%s", has_ending ? cut->ending : "");
 }
 
 /* ------------------------------------------------------------------- views -- */
@@ -257,8 +305,7 @@ static bool add_experts(struct renaming *renaming, const struct model_entry *ent
 static int64_t entries_of(const struct model_entry *entry, const char *pattern,
                           const struct cut_name *cut)
 {
-    const bool has_experts =
-        pattern && memchr(pattern, '#', strcspn(pattern, "|")) && !cut->numbers[1][0];
+    const bool has_experts = pattern && has_mark(pattern, '#') && !cut->numbers[1][0];
     return !has_experts ? 1
            : entry->rank > 1 && entry->shape[0] >= 1 && entry->shape[0] <= EXPERTS_MAX
                ? (int64_t)entry->shape[0]
@@ -286,10 +333,33 @@ static bool add_renamed(struct renaming *renaming, const struct checkpoint_gguf 
     const char *pattern = pattern_of(row, entry, &cut);
     if (!pattern)
         return add_entry(renaming, entry, entry->name);
-    if (memchr(pattern, '#', strcspn(pattern, "|")) && !cut.numbers[1][0])
+    if (has_mark(pattern, '#') && !cut.numbers[1][0])
         return add_experts(renaming, entry, pattern, &cut);
     write_name(name, pattern, &cut, cut.numbers[1]);
-    return add_entry(renaming, entry, name);
+    struct model_entry row_of = *entry;
+    if (has_mark(pattern, '^') && entry->rank == 1) {
+        row_of.rank = 2;
+        row_of.shape[0] = 1;
+        row_of.shape[1] = entry->shape[0];
+    }
+    return add_entry(renaming, &row_of, name);
+}
+
+/* Tensors of no layer: the rotary embedding, and heads of classes and vectors. What a tensor does
+ * that is neither these nor the row's is not known, and without it the numbers could be wrong. */
+static bool check_known(const struct model_entry *entry, struct fault *fault)
+{
+    static const char *const KNOWN[] = {
+        "rope_freqs.*",          "rope_factors_*", "blk.*.rope_freqs.*",
+        "blk.*.attn_rot_embd.*", "cls.*",          "dense_*"
+    };
+    for (size_t i = 0; i < sizeof KNOWN / sizeof KNOWN[0]; i++)
+        if (fnmatch(KNOWN[i], entry->name, 0) == 0)
+            return true;
+    return fault_set_at(fault, "/parameters", FAULT_FIELD,
+                        "the GGUF file has a tensor '%.100s', and what that changes in its "
+                        "architecture is not known here",
+                        entry->name);
 }
 
 static bool rename_all(struct model_tensors *tensors, const struct checkpoint_gguf *row,
@@ -299,7 +369,10 @@ static bool rename_all(struct model_tensors *tensors, const struct checkpoint_gg
     int64_t count = 0;
     for (int64_t i = 0; i < tensors->entry_count; i++) {
         const struct model_entry *entry = &tensors->entries[i];
-        const int64_t own = entries_of(entry, pattern_of(row, entry, &cut), &cut);
+        const char *pattern = pattern_of(row, entry, &cut);
+        if (!pattern && !check_known(entry, fault))
+            return false;
+        const int64_t own = entries_of(entry, pattern, &cut);
         if (own < 0)
             return refuse_experts(entry, fault);
         count += own;
@@ -351,7 +424,7 @@ bool checkpoint_read_gguf(struct checkpoint *checkpoint, char **text, struct mod
         return fault_set_at(fault, "/config/model_type", FAULT_FIELD,
                             "the GGUF file's metadata has no general.architecture, which says what "
                             "model it is");
-    file.row = find_row(tensors, name);
+    file.row = find_row(&file, name);
     if (!file.row)
         return refuse_architecture(name, fault);
     if (!read_config(checkpoint, text, &file))

@@ -1,6 +1,8 @@
 /* checkpoint_gguf_fields.c - values of metadata as fields of a config.json. */
 #include "models/checkpoint/checkpoint_gguf_row.h"
 
+#include "models/model/model_config.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,4 +117,49 @@ bool checkpoint_gguf_add_value(const struct checkpoint_gguf_file *file, const ch
     if (gguf_text(&value, &text, &length))
         return checkpoint_gguf_add_text(file, field, text);
     return checkpoint_gguf_refuse(file, field, key, "has no number, flag or string under");
+}
+
+bool checkpoint_gguf_add_layer_types(const struct checkpoint_gguf_file *file)
+{
+    const struct gguf_value *list = checkpoint_gguf_find(file, "attention.sliding_window_pattern");
+    if (!list || list->type != GGUF_ARRAY)
+        return true;
+    cJSON *types = cJSON_AddArrayToObject(file->config, "layer_types");
+    for (int64_t i = 0; types && i < list->count && i < MODEL_LAYERS_MAX; i++) {
+        const struct gguf_value value = gguf_element(list, i);
+        double number = 0;
+        bool has_window = false;
+        if (!gguf_flag(&value, &has_window) && gguf_number(&value, &number))
+            has_window = number != 0;
+        cJSON *type = cJSON_CreateString(has_window ? "sliding_attention" : "full_attention");
+        if (!type || !cJSON_AddItemToArray(types, type)) {
+            cJSON_Delete(type);
+            types = NULL;
+        }
+    }
+    return types || fault_no_memory(file->fault);
+}
+
+double checkpoint_gguf_head_dim(const struct checkpoint_gguf_file *file)
+{
+    const double heads = checkpoint_gguf_number(file, "attention.head_count", 1);
+    const double width = checkpoint_gguf_number(file, "embedding_length", 0);
+    return checkpoint_gguf_number(file, "attention.key_length", heads >= 1 ? width / heads : 0);
+}
+
+bool checkpoint_gguf_add_head_dim(const struct checkpoint_gguf_file *file)
+{
+    return checkpoint_gguf_add_number(file, file->config, "head_dim",
+                                      checkpoint_gguf_head_dim(file));
+}
+
+void checkpoint_gguf_amend_pairs(struct checkpoint_stack *stack)
+{
+    stack->interleaved = true;
+}
+
+void checkpoint_gguf_amend_llama(struct checkpoint_stack *stack)
+{
+    stack->interleaved = true;
+    stack->more_biases_if = "attention_bias";
 }

@@ -18,8 +18,8 @@ struct checkpoint_gguf_file {
  * tensor the file has. */
 struct checkpoint_gguf {
     const char *architecture; /* general.architecture */
-    const char *has;          /* a tensor; NULL: none is asked for */
-    const char *model_type;   /* whose rows of checkpoint_family.h read it */
+    const char *has; /* a tensor, or after a dot a key that is not 0; NULL: none is asked for */
+    const char *model_type; /* whose rows of checkpoint_family.h read it */
 
     /* Fields of config.json and where their values are, "hidden_size=embedding_length|...": a key
      * stands behind the architecture and a dot. A key behind which is a "?" may be missing: then
@@ -29,7 +29,8 @@ struct checkpoint_gguf {
     /* Names of tensors without ".weight" and ".bias", as the file has them and as the family has
      * them, "token_embd=model.embed_tokens|...". % is the number of the block. # is that of an
      * expert: where only the family's name has one, the file has all experts in one tensor, one
-     * behind the other. */
+     * behind the other. A family's name that ends with "!" has no ".weight" behind it; one that
+     * ends with "^" is of a matrix of one row, which the file has as a list. */
     const char *tensors;
 
     bool has_rope;       /* rotary embeddings, with the keys that all architectures have for them */
@@ -43,8 +44,8 @@ struct checkpoint_gguf {
     void (*amend)(struct checkpoint_stack *stack);
 };
 
-/* Ends with a row whose architecture is NULL. */
-extern const struct checkpoint_gguf checkpoint_ggufs[];
+/* The tables. Each ends with a row whose architecture is NULL. */
+extern const struct checkpoint_gguf checkpoint_ggufs[], checkpoint_ggufs_newer[];
 
 /* The value of a key behind the architecture; NULL: there is none. */
 const struct gguf_value *checkpoint_gguf_find(const struct checkpoint_gguf_file *file,
@@ -56,6 +57,19 @@ bool checkpoint_gguf_has(const struct checkpoint_gguf_file *file, const char *na
 /* A number of the metadata, behind the architecture; otherwise, where it has none. */
 double checkpoint_gguf_number(const struct checkpoint_gguf_file *file, const char *key,
                               double otherwise);
+
+/* Columns of a head; the same as the field head_dim, of which families have another default. */
+double checkpoint_gguf_head_dim(const struct checkpoint_gguf_file *file);
+bool checkpoint_gguf_add_head_dim(const struct checkpoint_gguf_file *file);
+
+/* What rows have as amend: pairs of neighbouring columns are turned; the same of a file of "llama",
+ * which may have biases. */
+void checkpoint_gguf_amend_pairs(struct checkpoint_stack *stack);
+void checkpoint_gguf_amend_llama(struct checkpoint_stack *stack);
+
+/* Adds layer_types where the metadata have a flag for each layer that says whether it has a window.
+ */
+bool checkpoint_gguf_add_layer_types(const struct checkpoint_gguf_file *file);
 
 /* Adds a field to config. A value that a float holds has the fewest digits that make that float, as
  * the config.json had that the file was made from. The fault is memory. */

@@ -86,6 +86,8 @@ static bool build_feed_forward(const struct block_reader *blocks, struct model_f
     const struct checkpoint_pass *pass = &reader->pass;
     const bool has_bias = reader->has_biases;
     dense->activation = blocks->activation;
+    dense->gated_limit = (float)blocks->gated_limit;
+    dense->gated_offset = blocks->reader->pass.up_adds_one ? 1 : 0;
     const bool up_has_bias = has_bias && !pass->up_has_no_bias;
     struct attn_linear *const first = pass->gate_is_last ? &dense->up : &dense->gate;
     struct attn_linear *const second = pass->gate_is_last ? &dense->gate : &dense->up;

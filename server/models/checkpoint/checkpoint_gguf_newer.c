@@ -1,0 +1,289 @@
+/* checkpoint_gguf_newer.c - the table of architectures that came after Llama's: newer decoders,
+ * mixtures of experts, and encoders of sentences. It goes on where checkpoint_gguf_table.c ends,
+ * which says what the converter of llama.cpp changes. */
+#include "models/checkpoint/checkpoint_gguf_names.h"
+#include "models/checkpoint/checkpoint_gguf_row.h"
+
+/* ---------------------------------------------------------- what is changed -- */
+
+/* Norms of "nemotron" have the 1, too. */
+static void amend_nemotron(struct checkpoint_stack *stack)
+{
+    stack->pass.norm_adds_one = false;
+}
+
+/* "chatglm" has GLM's queries, keys and values in one tensor. */
+static void amend_fused_glm(struct checkpoint_stack *stack)
+{
+    stack->projections[MODEL_Q] = "qkv_proj";
+    stack->projections[MODEL_K] = stack->projections[MODEL_V] = NULL;
+    stack->fusion = CHECKPOINT_ROWS;
+}
+
+/* Granite's experts are in two tensors as published, and each alone here. */
+static void amend_granite_experts(struct checkpoint_stack *stack)
+{
+    stack->interleaved = true;
+    stack->pass.expert = "block_sparse_moe.experts.%.";
+    stack->pass.gate = "w1";
+    stack->pass.up = "w3";
+    stack->pass.down = "w2";
+}
+
+/* The same of gpt-oss, whose experts have biases. */
+static void amend_gpt_oss(struct checkpoint_stack *stack)
+{
+    stack->pass.expert = "mlp.experts.%.";
+    stack->pass.gate = "gate_proj";
+    stack->pass.up = "up_proj";
+    stack->pass.down = "down_proj";
+    stack->pass.biases = "=true";
+}
+
+/* JinaBERT's gate and what it multiplies are one tensor as published. */
+static void amend_jina(struct checkpoint_stack *stack)
+{
+    stack->pass.up_has_gate = false;
+    stack->pass.gate = "mlp.gated_layers_w";
+    stack->pass.up = "mlp.gated_layers_v";
+}
+
+/* -------------------------------------------------------- what no field says -- */
+
+/* The published config.json does not round the bounds of yarn's ramp; llama.cpp always does. */
+static bool finish_gpt_oss(const struct checkpoint_gguf_file *file)
+{
+    cJSON *scaling = cJSON_GetObjectItemCaseSensitive(file->config, "rope_scaling");
+    return checkpoint_gguf_add_head_dim(file) && checkpoint_gguf_add_layer_types(file)
+           && (!scaling
+               || checkpoint_gguf_add_item(file, scaling, "truncate", cJSON_CreateFalse()));
+}
+
+static bool finish_modern_bert(const struct checkpoint_gguf_file *file)
+{
+    const double theta = checkpoint_gguf_number(file, "rope.freq_base", 10000);
+    return checkpoint_gguf_add_number(file, file->config, "global_rope_theta", theta)
+           && checkpoint_gguf_add_number(file, file->config, "local_rope_theta",
+                                         checkpoint_gguf_number(file, "rope.freq_base_swa", 10000));
+}
+
+static bool finish_nomic(const struct checkpoint_gguf_file *file)
+{
+    return checkpoint_gguf_add_text(file, "activation_function", "swiglu")
+           && checkpoint_gguf_add_flag(file, "mlp_fc1_bias", false)
+           && checkpoint_gguf_add_flag(file, "mlp_fc2_bias", false)
+           && checkpoint_gguf_add_number(file, file->config, "rotary_emb_fraction", 1)
+           && checkpoint_gguf_add_number(file, file->config, "type_vocab_size",
+                                         checkpoint_gguf_has(file, "token_types.weight") ? 2 : 0);
+}
+
+static bool finish_jina(const struct checkpoint_gguf_file *file)
+{
+    return checkpoint_gguf_add_text(file, "position_embedding_type", "alibi")
+           && checkpoint_gguf_add_text(file, "feed_forward_type", "geglu");
+}
+
+static bool finish_mpt(const struct checkpoint_gguf_file *file)
+{
+    const double slopes = checkpoint_gguf_number(file, "attention.max_alibi_bias", 0);
+    const double clip = checkpoint_gguf_number(file, "attention.clamp_kqv", 0);
+    cJSON *attention = cJSON_CreateObject();
+    return checkpoint_gguf_add_item(file, file->config, "attn_config", attention)
+           && checkpoint_gguf_add_item(file, attention, "alibi", cJSON_CreateBool(slopes > 0))
+           && (slopes <= 0 || checkpoint_gguf_add_number(file, attention, "alibi_bias_max", slopes))
+           && (clip <= 0 || checkpoint_gguf_add_number(file, attention, "clip_qkv", clip))
+           && checkpoint_gguf_add_flag(file, "learned_pos_emb",
+                                       checkpoint_gguf_has(file, "position_embd.weight"))
+           && checkpoint_gguf_add_flag(file, "no_bias",
+                                       !checkpoint_gguf_has(file, "blk.0.attn_output.bias"));
+}
+
+/* -------------------------------------------------------------------- rows -- */
+
+const struct checkpoint_gguf checkpoint_ggufs_newer[] = {
+    /* Of the newer decoders those that are Llama under names of their own are read as Llama. */
+    { .architecture = "mistral3",
+      .model_type = "llama",
+      .fields = LLAMA_FIELDS,
+      .tensors = LLAMA_NAMES,
+      .has_rope = true,
+      .amend = checkpoint_gguf_amend_pairs },
+    { .architecture = "internlm2",
+      .model_type = "llama",
+      .fields = LLAMA_FIELDS,
+      .tensors = LLAMA_NAMES,
+      .has_rope = true,
+      .present = "attention_bias=blk.0.attn_q.bias|",
+      .amend = checkpoint_gguf_amend_llama },
+    { .architecture = "exaone",
+      .model_type = "llama",
+      .fields = LLAMA_FIELDS,
+      .tensors = LLAMA_NAMES,
+      .has_rope = true },
+    { .architecture = "smollm3",
+      .model_type = "smollm3",
+      .fields = LLAMA_FIELDS,
+      .tensors = LLAMA_NAMES,
+      .has_rope = true,
+      .present = "attention_bias=blk.0.attn_q.bias|",
+      .amend = checkpoint_gguf_amend_pairs },
+    { .architecture = "arcee",
+      .model_type = "arcee",
+      .fields = LLAMA_FIELDS,
+      .tensors = LLAMA_NAMES,
+      .has_rope = true,
+      .amend = checkpoint_gguf_amend_pairs },
+    { .architecture = "ernie4_5",
+      .model_type = "ernie4_5",
+      .fields = SIZE_FIELDS KV_FIELDS POSITION_FIELDS "rms_norm_eps=" RMS,
+      .tensors = LLAMA_NAMES,
+      .has_rope = true,
+      .present = "use_bias=blk.0.attn_q.bias|",
+      .finish = checkpoint_gguf_add_head_dim },
+    { .architecture = "seed_oss",
+      .model_type = "seed_oss",
+      .fields = SIZE_FIELDS KV_FIELDS POSITION_FIELDS "rms_norm_eps=" RMS,
+      .tensors = AROUND_NAMES ATTENTION_NAMES GATED_NAMES IN_BLOCK("attn_norm", "input_layernorm")
+          IN_BLOCK("post_attention_norm", "post_attention_layernorm"),
+      .has_rope = true,
+      .present = "attention_bias=blk.0.attn_q.bias|attention_out_bias=blk.0.attn_output.bias|",
+      .finish = checkpoint_gguf_add_head_dim },
+    { .architecture = "exaone4",
+      .model_type = "exaone4",
+      .fields = LLAMA_FIELDS "sliding_window=attention.sliding_window?0|",
+      .tensors = OLMO2_NAMES,
+      .has_rope = true,
+      .finish = checkpoint_gguf_add_layer_types },
+    { .architecture = "glm4",
+      .model_type = "glm4",
+      .fields = SIZE_FIELDS KV_FIELDS POSITION_FIELDS "rms_norm_eps=" RMS,
+      .tensors = AROUND_NAMES ATTENTION_NAMES IN_BLOCK("attn_norm", "input_layernorm")
+          IN_BLOCK("post_attention_norm", "post_self_attn_layernorm")
+              IN_BLOCK("ffn_norm", "post_attention_layernorm")
+                  IN_BLOCK("post_ffw_norm", "post_mlp_layernorm")
+                      IN_BLOCK("ffn_up", "mlp.gate_up_proj") IN_BLOCK("ffn_down", "mlp.down_proj"),
+      .has_rope = true,
+      .present = "attention_bias=blk.0.attn_q.bias|",
+      .finish = checkpoint_gguf_add_head_dim },
+    { .architecture = "chatglm",
+      .model_type = "glm",
+      .fields = SIZE_FIELDS KV_FIELDS POSITION_FIELDS "rms_norm_eps=" RMS,
+      .tensors = AROUND_NAMES NORM_NAMES IN_BLOCK("attn_qkv", "self_attn.qkv_proj")
+          IN_BLOCK("attn_output", "self_attn.o_proj") IN_BLOCK("ffn_up", "mlp.gate_up_proj")
+              IN_BLOCK("ffn_down", "mlp.down_proj"),
+      .has_rope = true,
+      .present = "attention_bias=blk.0.attn_qkv.bias|",
+      .finish = checkpoint_gguf_add_head_dim,
+      .amend = amend_fused_glm },
+    { .architecture = "nemotron",
+      .model_type = "nemotron",
+      .fields = SIZE_FIELDS KV_FIELDS WIDE_FIELDS POSITION_FIELDS "norm_eps=" LAYER_NORM,
+      .tensors = LLAMA_NAMES,
+      .has_rope = true,
+      .present = "attention_bias=blk.0.attn_q.bias|mlp_bias=blk.0.ffn_up.bias|",
+      .amend = amend_nemotron },
+    { .architecture = "mpt",
+      .model_type = "mpt",
+      .fields = "n_layers=block_count|d_model=embedding_length|n_heads=attention.head_count|"
+                "layer_norm_epsilon=" LAYER_NORM,
+      .tensors =
+          "token_embd=transformer.wte|position_embd=transformer.wpe|"
+          "output_norm=transformer.norm_f|output=lm_head|" IN_MPT_BLOCK("attn_norm", "norm_1")
+              IN_MPT_BLOCK("attn_qkv", "attn.Wqkv") IN_MPT_BLOCK("attn_output", "attn.out_proj")
+                  IN_MPT_BLOCK("ffn_norm", "norm_2") IN_MPT_BLOCK("ffn_up", "ffn.up_proj")
+                      IN_MPT_BLOCK("ffn_down", "ffn.down_proj"),
+      .finish = finish_mpt },
+
+    { .architecture = "qwen3moe",
+      .model_type = "qwen3_moe",
+      .fields = LLAMA_FIELDS "norm_topk_prob=expert_weights_norm?true|" COUNT_FIELDS("num_experts"),
+      .tensors = QWEN_MIXTURE_NAMES HEAD_NORM_NAMES,
+      .has_rope = true },
+    { .architecture = "qwen2moe",
+      .model_type = "qwen2_moe",
+      .fields =
+          LLAMA_FIELDS "norm_topk_prob=expert_weights_norm?false|" COUNT_FIELDS("num_experts"),
+      .tensors = QWEN_MIXTURE_NAMES IN_BLOCK("ffn_gate_inp_shexp", "mlp.shared_expert_gate^")
+          IN_BLOCK("ffn_gate_shexp", "mlp.shared_expert.gate_proj")
+              IN_BLOCK("ffn_up_shexp", "mlp.shared_expert.up_proj")
+                  IN_BLOCK("ffn_down_shexp", "mlp.shared_expert.down_proj"),
+      .has_rope = true,
+      .present = "qkv_bias=blk.0.attn_q.bias|" },
+    { .architecture = "olmoe",
+      .model_type = "olmoe",
+      .fields = SIZE_FIELDS KV_FIELDS POSITION_FIELDS
+      "norm_topk_prob=expert_weights_norm?false|" COUNT_FIELDS("num_experts") "rms_norm_eps=" RMS,
+      .tensors = QWEN_MIXTURE_NAMES HEAD_NORM_NAMES,
+      .has_rope = true },
+    { .architecture = "granitemoe",
+      .model_type = "granitemoe",
+      .fields = SIZE_FIELDS KV_FIELDS POSITION_FIELDS GRANITE_FIELDS COUNT_FIELDS(
+          "num_local_experts") "rms_norm_eps=" RMS,
+      .tensors = MIXTURE_NAMES("block_sparse_moe.router.layer", MIXTRAL_EXPERT "w1",
+                               MIXTRAL_EXPERT "w3", MIXTRAL_EXPERT "w2"),
+      .has_rope = true,
+      .amend = amend_granite_experts },
+    { .architecture = "phimoe",
+      .model_type = "phimoe",
+      .fields = SIZE_FIELDS KV_FIELDS POSITION_FIELDS
+      "original_max_position_embeddings=rope.scaling.original_context_length?|"
+      "sliding_window=attention.sliding_window?|" COUNT_FIELDS(
+          "num_local_experts") "rms_norm_eps=" RMS,
+      .tensors = MIXTRAL_MIXTURE_NAMES,
+      .has_rope = true,
+      .present = "attention_bias=blk.0.attn_q.bias|" },
+    { .architecture = "gpt-oss",
+      .model_type = "gpt_oss",
+      .fields = SIZE_FIELDS KV_FIELDS POSITION_FIELDS
+      "sliding_window=attention.sliding_window|" COUNT_FIELDS(
+          "num_local_experts") "rms_norm_eps=" RMS,
+      .tensors = AROUND_NAMES ATTENTION_NAMES IN_BLOCK("attn_norm", "input_layernorm")
+          IN_BLOCK("post_attention_norm", "post_attention_layernorm")
+              IN_BLOCK("attn_sinks", "self_attn.sinks!") IN_BLOCK("ffn_gate_inp", "mlp.router")
+                  EXPERT_NAMES("ffn_gate", QWEN_EXPERT "gate_proj")
+                      EXPERT_NAMES("ffn_up", QWEN_EXPERT "up_proj")
+                          EXPERT_NAMES("ffn_down", QWEN_EXPERT "down_proj"),
+      .has_rope = true,
+      .present = "attention_bias=blk.0.attn_q.bias|",
+      .finish = finish_gpt_oss,
+      .amend = amend_gpt_oss },
+
+    { .architecture = "modern-bert",
+      .model_type = "modernbert",
+      .fields = SIZE_FIELDS "local_attention=attention.sliding_window|"
+                            "global_attn_every_n_layers=attention.sliding_window_pattern?3|"
+                            "norm_eps=" LAYER_NORM,
+      .tensors = "token_embd=model.embeddings.tok_embeddings|"
+                 "token_embd_norm=model.embeddings.norm|output_norm=model.final_norm|" MODERN_BERT(
+                     "attn_norm", "attn_norm") MODERN_BERT("attn_qkv", "attn.Wqkv")
+                     MODERN_BERT("attn_output", "attn.Wo") MODERN_BERT("ffn_norm", "mlp_norm")
+                         MODERN_BERT("ffn_up", "mlp.Wi") MODERN_BERT("ffn_down", "mlp.Wo"),
+      .finish = finish_modern_bert },
+    { .architecture = "nomic-bert",
+      .model_type = "nomic_bert",
+      .fields = "n_layer=block_count|n_embd=embedding_length|n_head=attention.head_count|"
+                "rotary_emb_base=rope.freq_base?10000|layer_norm_epsilon=" LAYER_NORM,
+      .tensors = "token_embd=bert.embeddings.word_embeddings|"
+                 "token_types=bert.embeddings.token_type_embeddings|"
+                 "token_embd_norm=bert.emb_ln|" NOMIC("attn_qkv", "attn.Wqkv")
+                     NOMIC("attn_output", "attn.out_proj") NOMIC("attn_output_norm", "norm1")
+                         NOMIC("ffn_up", "mlp.fc11") NOMIC("ffn_gate", "mlp.fc12")
+                             NOMIC("ffn_down", "mlp.fc2") NOMIC("layer_output_norm", "norm2"),
+      .present = "qkv_proj_bias=blk.0.attn_qkv.bias|",
+      .finish = finish_nomic },
+    { .architecture = "jina-bert-v2",
+      .model_type = "jina_bert_v2",
+      .fields = SIZE_FIELDS "layer_norm_eps=" LAYER_NORM,
+      .tensors = "token_embd=bert.embeddings.word_embeddings|"
+                 "token_types=bert.embeddings.token_type_embeddings|"
+                 "token_embd_norm=bert.embeddings.LayerNorm|" JINA("attn_q", "attention.self.query")
+                     JINA("attn_k", "attention.self.key") JINA("attn_v", "attention.self.value")
+                         JINA("attn_output", "attention.output.dense")
+                             JINA("attn_output_norm", "attention.output.LayerNorm")
+                                 JINA("ffn_gate", "mlp.gated_layers_w")
+                                     JINA("ffn_up", "mlp.gated_layers_v") JINA("ffn_down", "mlp.wo")
+                                         JINA("layer_output_norm", "mlp.layernorm"),
+      .finish = finish_jina,
+      .amend = amend_jina },
+    { .architecture = NULL },
+};
