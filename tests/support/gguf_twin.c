@@ -2,8 +2,6 @@
 #include "gguf_twin.h"
 #include "test.h"
 
-#include "base/dtype.h"
-#include "gguf_quantize.h"
 #include "gguf_write.h"
 #include "published.h"
 
@@ -94,13 +92,33 @@ static void transpose(struct matrix *matrix)
     matrix->shape[1] = rows;
 }
 
+/* Of each matrix [rows, n] the columns first, first + step and so on, transposed. */
+static void unweave(struct matrix *matrix, int64_t step, int64_t first, int64_t rows)
+{
+    const int64_t whole = matrix->shape[1] / rows, columns = whole / step;
+    float *made = malloc((size_t)matrix->count * sizeof *made), *to = made;
+    assert_non_null(made);
+    for (int64_t e = 0; e < matrix->shape[0]; e++)
+        for (int64_t c = 0; c < columns; c++)
+            for (int64_t r = 0; r < rows; r++)
+                *to++ = matrix->values[(e * rows + r) * whole + c * step + first];
+    free(matrix->values);
+    matrix->values = made;
+    matrix->count = to - made;
+    matrix->rank = rows > 1 ? 3 : 2;
+    matrix->shape[1] = columns;
+    matrix->shape[2] = rows;
+}
+
 static void change(struct matrix *matrix, const char *how)
 {
-    int64_t first = 0, second = 1;
+    int64_t first = 0, second = 1, third = 1;
     if (sscanf(how, "pairs:%" SCNd64, &first) == 1)
         make_pairs(matrix, first);
     else if (sscanf(how, "groups:%" SCNd64 ":%" SCNd64, &first, &second) >= 1)
         split_groups(matrix, first, second);
+    else if (sscanf(how, "unweave:%" SCNd64 ":%" SCNd64 ":%" SCNd64, &first, &second, &third) == 3)
+        unweave(matrix, first, second, third);
     else if (strcmp(how, "turned") == 0)
         transpose(matrix);
     else if (strcmp(how, "plus") == 0)
@@ -112,28 +130,9 @@ static void change(struct matrix *matrix, const char *how)
 
 /* ----------------------------------------------------------------- writing -- */
 
-/* Values as they are once they lie in blocks. */
-static void dequantise(struct matrix *matrix, const struct gguf_block *block)
+static void write_matrix(struct gguf_write *file, const char *name, struct matrix *matrix)
 {
-    enum attn_dtype dtype;
-    void *blocks = malloc((size_t)(matrix->count / block->count * block->bytes));
-    assert_non_null(blocks);
-    assert_true(dtype_find(block->name, &dtype));
-    gguf_quantize(block, matrix->values, matrix->count, blocks);
-    dtype_read(matrix->values, blocks, dtype, (size_t)matrix->count);
-    free(blocks);
-}
-
-static void write_matrix(const struct gguf_twin *twin, struct gguf_write *file, const char *name,
-                         struct matrix *matrix)
-{
-    const char *type = matrix->rank > 1 && twin->type ? twin->type : "F32";
-    if (twin->is_dequantised && strcmp(type, "F32") != 0) {
-        assert_non_null(gguf_block(type));
-        dequantise(matrix, gguf_block(type));
-        type = "F32";
-    }
-    gguf_write_tensor(file, name, type, matrix->rank, matrix->shape, matrix->values);
+    gguf_write_tensor(file, name, "F32", matrix->rank, matrix->shape, matrix->values);
     free(matrix->values);
 }
 
@@ -147,8 +146,8 @@ static void name_layer(char name[NAME_BYTES], const char *pattern, char mark, in
 }
 
 /* Several tensors one behind the other. */
-static void write_stack(const struct gguf_twin *twin, struct gguf_write *file, const char *name,
-                        const char *pattern, int count, bool of_rows)
+static void write_stack(struct gguf_write *file, const char *name, const char *pattern, int count,
+                        bool of_rows)
 {
     struct matrix stack = { .rank = 0 };
     for (int i = 0; i < count; i++) {
@@ -165,18 +164,17 @@ static void write_stack(const struct gguf_twin *twin, struct gguf_write *file, c
         memcpy(stack.values + i * one.count, one.values, (size_t)one.count * sizeof *one.values);
         free(one.values);
     }
-    write_matrix(twin, file, name, &stack);
+    write_matrix(file, name, &stack);
 }
 
-static void write_one(const struct gguf_twin *twin, struct gguf_write *file, const char *name,
-                      const char *from, const char *how)
+static void write_one(struct gguf_write *file, const char *name, const char *from, const char *how)
 {
     int count;
     if (how && (sscanf(how, "stack:%d", &count) == 1 || sscanf(how, "heads:%d", &count) == 1)) {
         char first[NAME_BYTES];
         name_layer(first, from, '@', 0);
         if (published_has(first, 0))
-            write_stack(twin, file, name, from, count, how[0] == 'h');
+            write_stack(file, name, from, count, how[0] == 'h');
         return;
     }
     if (!published_has(from, 0))
@@ -185,7 +183,7 @@ static void write_one(const struct gguf_twin *twin, struct gguf_write *file, con
     struct matrix matrix = matrix_of(rows, rows.count == 1);
     if (how)
         change(&matrix, how);
-    write_matrix(twin, file, name, &matrix);
+    write_matrix(file, name, &matrix);
 }
 
 static void write_tensors(const struct gguf_twin *twin, struct gguf_write *file)
@@ -202,10 +200,21 @@ static void write_tensors(const struct gguf_twin *twin, struct gguf_write *file)
             char name[NAME_BYTES], source[NAME_BYTES];
             name_layer(name, item, '#', layer);
             name_layer(source, from, '#', layer);
-            write_one(twin, file, name, source, how);
+            write_one(file, name, source, how);
         }
     }
     free(copy);
+}
+
+/* "1110" */
+static void write_flags(struct gguf_write *file, const char *key, const char *digits)
+{
+    bool flags[64];
+    const int64_t count = (int64_t)strlen(digits);
+    assert_true(count <= 64);
+    for (int64_t i = 0; i < count; i++)
+        flags[i] = digits[i] == '1';
+    gguf_write_numbers(file, key, '?', flags, count);
 }
 
 static void write_keys(const struct gguf_twin *twin, struct gguf_write *file)
@@ -222,6 +231,8 @@ static void write_keys(const struct gguf_twin *twin, struct gguf_write *file)
             gguf_write_text(file, key, value);
         else if (item[0] == 'f')
             gguf_write_number(file, key, 'f', strtod(value, NULL));
+        else if (item[0] == 'a')
+            write_flags(file, key, value);
         else if (item[0] == '?')
             gguf_write_bool(file, key, value[0] == '1');
         else

@@ -11,8 +11,8 @@ struct gguf_twin {
     const char *architecture;
 
     /* Keys behind the architecture, with a letter for the type as gguf_write.h has it, s for a
-     * text: "I:block_count=2 f:rope.freq_base=500 ?:use_parallel_residual=1
-     * s:rope.scaling.type=yarn"
+     * text and a for a list of flags, "a:attention.sliding_window_pattern=1110": "I:block_count=2
+     * f:rope.freq_base=500 ?:use_parallel_residual=1 s:rope.scaling.type=yarn"
      */
     const char *keys;
 
@@ -23,14 +23,14 @@ struct gguf_twin {
      *   groups:G   rows [G, n q, k, v]: all q, then all k, then all v, with n = Q of "groups:G:Q"
      *   turned     transposed
      *   plus       one more
+     *   unweave:S:F:C   matrices [C, n] one behind the other: of the columns F, F + S, ... of each
+     *              the transpose
      *   stack:E    the tensors with @ from 0 to E - 1, one behind the other
      *   heads:H    the same, for tensors of one row: [H, columns] */
     const char *tensors;
     int layers;
 
-    const char *type;    /* of matrices, "F32" or one of gguf_quantize.h; others are F32 */
-    bool is_dequantised; /* they are F32, with the numbers that they have in this type */
-    int parts;           /* 0: one file at path; else PATH-0000I-of-0000N.gguf */
+    int parts; /* 0: one file at path; else PATH-0000I-of-0000N.gguf */
 };
 
 void gguf_twin_write(const struct gguf_twin *twin, const char *path);
