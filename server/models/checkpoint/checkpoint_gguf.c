@@ -184,7 +184,8 @@ struct cut_name {
 
 static bool is_digits(const char *text, size_t length)
 {
-    return length > 0 && length < 20 && strspn(text, "0123456789") >= length;
+    return length > 0 && length < 20 && strspn(text, "0123456789") >= length
+           && (length == 1 || text[0] != '0');
 }
 
 /* False: the name has another form. */

@@ -69,8 +69,13 @@ static bool check_dtype(struct model_parameters *parameters, const struct model_
                         enum attn_dtype *dtype, struct fault *fault)
 {
     if (!dtype_find(entry->dtype, dtype) || *dtype == ATTN_BOOL)
-        return fault_set(fault, FAULT_DTYPE, "tensor '%.60s' is %s; a parameter is " DTYPE_NUMBERS,
-                         entry->name, entry->dtype);
+        return fault_set(fault, FAULT_DTYPE,
+                         "tensor '%.60s' is %s; a parameter is " DTYPE_NUMBERS "%s", entry->name,
+                         entry->dtype,
+                         model_tensors_gguf(parameters->tensors)
+                             ? ", Q8_0, Q4_0 to Q6_K, IQ4_NL, IQ4_XS or MXFP4: take the file in "
+                               "another type, such as Q4_K_M"
+                             : "");
     count_tensor(parameters, entry, (int64_t)entry->number_count, entry->dtype);
     return true;
 }
