@@ -3,11 +3,12 @@
 #include "answer.h"
 #include "fixture.h"
 #include "forward_bert.h"
+#include "gguf_models.h"
 #include "request_text.h"
 #include "test.h"
 #include "vector_case.h"
 
-#include <sys/stat.h>
+#include <signal.h>
 
 enum { WIDTH = 12 };
 
@@ -195,6 +196,86 @@ TEST(dense)
     want = forward_product(vector_unit(want), published_tensor("pair.weight", 0));
     vector_expect(&client, "pair", TOKENS, "embedding", forward_activation(want, "gelu"));
     close_model();
+}
+
+/* The pooling of the model's description. */
+static bool is_pooling(const char *model, const char *pooling)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/v1/models/%s", model);
+    cJSON *answer = answer_get(&client, path);
+    const cJSON *embedding = cJSON_GetObjectItemCaseSensitive(answer, "embedding");
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(embedding, "pooling");
+    const bool is_it = list && strcmp(list->child->valuestring, pooling) == 0;
+    cJSON_Delete(answer);
+    return is_it;
+}
+
+/* At SIGHUP a module that has changed is a change of the model. */
+TEST(changed_module)
+{
+    const struct rows rows = open_model(TENSORS);
+    const char *folder = make_folder("changed");
+    vector_write(folder, "modules.json", MODULES("," MODULE(1, "Pooling")));
+    vector_write(folder, "1_Pooling/config.json", JSON({"word_embedding_dimension":12}));
+    fixture_serve("--models", directory);
+    assert_true(is_pooling("changed", "mean"));
+    vector_write(fixture_path("changed"), "1_Pooling/config.json",
+                 JSON({"word_embedding_dimension":12,"pooling_mode":"max"}));
+    assert_int_equal(kill(server.pid, SIGHUP), 0);
+    for (int i = 0; i < 1000 * daemon_slowness() && !is_pooling("changed", "max"); i++)
+        daemon_pause(0.01);
+    vector_expect(&client, "changed", TOKENS, "embedding", vector_pool(rows, "max", 0));
+    close_model();
+}
+
+/* ------------------------------------------------------------------------- GGUF -- */
+
+/* llama.cpp's enum llama_pooling_type: 0 none, 1 mean, 2 cls, 3 last, 4 rank. */
+TEST(gguf)
+{
+    static const struct {
+        const char *from, *to, *pooling;
+    } CASES[] = {
+        { "I 2", "I 1", "mean" }, { "I 2", "I 2", "cls" }, { "I 2", "I 3", "last" },
+        { "I 2", "I 4", NULL },   { "I 2", "I 0", NULL },
+    };
+    const struct gguf_model_form form = { .type = "F32" };
+    for (int i = 0; i < 5; i++) {
+        struct gguf_model model = *gguf_model_named("bert");
+        char name[32], pairs[1024];
+        const char *at = strstr(model.pairs, ".pooling_type ");
+        assert_non_null(at);
+        snprintf(pairs, sizeof pairs, "%.*s.pooling_type %s%s", (int)(at - model.pairs),
+                 model.pairs, CASES[i].to, at + strlen(".pooling_type ") + strlen(CASES[i].from));
+        model.pairs = pairs;
+        snprintf(name, sizeof name, "pooled%d.gguf", i);
+        gguf_model_write(&model, form, fixture_path(name));
+    }
+    fixture_serve("--models", directory);
+    for (int i = 0; i < 5; i++) {
+        char body[256];
+        snprintf(body, sizeof body,
+                 JSON({"model":"pooled%d","layers":[],"outputs":["embedding"],"tokens":[1,2,3,4]}),
+                                                    i);
+        struct http_response response = http_client_post(&client, "/v1/trace", body);
+        if (!CASES[i].pooling) {
+            answer_expect_fault(&response, 400, "option", "/outputs");
+            http_response_free(&response);
+            continue;
+        }
+        cJSON *own = answer_json(&response, 200);
+        snprintf(body, sizeof body,
+                 JSON({"model":"pooled%d","layers":[],"outputs":["embedding"],"tokens":[1,2,3,4],"pooling":"%s"}), i,
+                                 CASES[i].pooling);
+        cJSON *asked = answer_post(&client, "/v1/trace", body);
+        assert_true(cJSON_Compare(cJSON_GetObjectItemCaseSensitive(own, "embedding"),
+                                  cJSON_GetObjectItemCaseSensitive(asked, "embedding"), 1));
+        cJSON_Delete(asked);
+        cJSON_Delete(own);
+        http_response_free(&response);
+    }
+    fixture_stop(NULL);
 }
 
 /* ---------------------------------------------------------------------- refused -- */

@@ -15,4 +15,9 @@
 bool checkpoint_read_gguf(struct checkpoint *checkpoint, char **text, struct model_tensors *tensors,
                           struct fault *fault);
 
+/* Sets model->vectors from the metadata (checkpoint_gguf_vectors.c). False: no memory. */
+struct gguf;
+bool checkpoint_gguf_vectors_set(struct model *model, const struct gguf *metadata,
+                                 struct fault *fault);
+
 #endif

@@ -59,17 +59,21 @@ uint64_t model_directory_fingerprint(const char *path)
     return fingerprint_of_file(path, "");
 }
 
-/* A sum over all files in folder, so that the order of the listing does not matter. All files
- * count, because a file such as a shard changes the model too. */
-static uint64_t fingerprint_of_folder(struct arena *arena, const char *folder)
+/* A sum over all files in folder, and where depth is above 0 in folders in it whose names begin with
+ * a digit, so that the order of the listing does not matter. All files count, because a file such as a shard changes the model
+ * too, and so does one of a module, 1_Pooling/config.json. */
+static uint64_t fingerprint_of_folder(struct arena *arena, const char *folder, int depth)
 {
     uint64_t sum = 0;
-    DIR *stream = opendir(folder);
+    DIR *stream = folder ? opendir(folder) : NULL;
     const struct dirent *entry;
     while (stream && (entry = readdir(stream)))
-        if (entry->d_name[0] != '.')
-            sum +=
-                fingerprint_of_file(model_paths_join(arena, folder, entry->d_name), entry->d_name);
+        if (entry->d_name[0] != '.') {
+            const char *path = model_paths_join(arena, folder, entry->d_name);
+            sum += fingerprint_of_file(path, entry->d_name);
+            if (depth > 0 && entry->d_name[0] >= '0' && entry->d_name[0] <= '9')
+                sum += fingerprint_of_folder(arena, path, depth - 1);
+        }
     if (stream)
         closedir(stream);
     return sum;
@@ -295,7 +299,7 @@ static bool add_place(struct model_directory *directory, const struct model_plac
 /* Adds the place of one model's folder, or of one version's. False: no memory. */
 static bool add_folder_place(struct model_directory *directory, struct model_place *place)
 {
-    place->fingerprint = fingerprint_of_folder(&directory->arena, place->source);
+    place->fingerprint = fingerprint_of_folder(&directory->arena, place->source, 1);
     return check_inside(directory, place, place->path ? place->path : place->source)
            && check_inside(directory, place, place->config_path) && add_place(directory, place);
 }

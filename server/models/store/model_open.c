@@ -167,7 +167,8 @@ static bool open_metadata(struct model *model, const struct gguf *metadata, cons
     return ((tokenizer_open_gguf(&model->tokenizer, metadata, name, &refused)
              && check_tokenizer_fits(model, &refused))
             || drop_tokenizer(model, &refused, fault))
-           && checkpoint_ends_set(model, &config, 1, tokenizer_find, fault);
+           && checkpoint_ends_set(model, &config, 1, tokenizer_find, fault)
+           && checkpoint_gguf_vectors_set(model, metadata, fault);
 }
 
 /* Says that the config.json of a message is none that lies anywhere. */
