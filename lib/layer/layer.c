@@ -31,8 +31,21 @@ static void copy_rows(const struct attn_operand *operand, float *y, int64_t firs
                    (size_t)operand->head_dim * sizeof(float));
 }
 
+static void rotate_rows(const struct attn_layer_problem *problem,
+                        const struct attn_operand *operand, float *y, int64_t first,
+                        int64_t row_count)
+{
+    if (operand->is_rotated)
+        attn_operand_rotate(
+            problem, operand, first,
+            &(struct attn_rope_rows){ .data = y,
+                                      .row_stride = operand->heads * operand->head_dim,
+                                      .row_count = row_count,
+                                      .heads = operand->heads });
+}
+
 /* Prepare rows of an operand; rows that are not projected come from the caller. projected is NULL,
- * or the place for a copy of the rows from before norm and rotary embedding. */
+ * or the place for a copy of the rows from before the norm. */
 static void prepare_chunk(const struct attn_layer_problem *problem,
                           const struct attn_operand *operand, float *prepared, float *projected,
                           int64_t chunk)
@@ -44,16 +57,14 @@ static void prepare_chunk(const struct attn_layer_problem *problem,
 
     if (operand->linear->weight == NULL)
         copy_rows(operand, y, first, row_count);
+    if (problem->layer->norms_follow_rope)
+        rotate_rows(problem, operand, y, first, row_count);
     if (projected != NULL)
         memcpy(projected + first * columns, y, (size_t)(row_count * columns) * sizeof(float));
     if (operand->norm != NULL)
         attn_norm_rows(operand->norm, y, row_count, operand->heads, operand->head_dim);
-    if (operand->is_rotated)
-        attn_operand_rotate(problem, operand, first,
-                            &(struct attn_rope_rows){ .data = y,
-                                                      .row_stride = columns,
-                                                      .row_count = row_count,
-                                                      .heads = operand->heads });
+    if (!problem->layer->norms_follow_rope)
+        rotate_rows(problem, operand, y, first, row_count);
 }
 
 /* Tasks are numbered through the chunks of query, then those of key. */

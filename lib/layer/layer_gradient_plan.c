@@ -207,8 +207,11 @@ static void list_stages(struct attn_layer_gradient_plan_full *plan,
     for (int i = 0; i < ATTN_OPERAND_COUNT; i++)
         if (operands[i].is_rotated && gradients[i].is_wanted)
             rotate_tasks += attn_divide_up(operands[i].input->shape[2], ATTN_LAYER_CHUNK_ROWS);
-    add_stage(plan, ATTN_LAYER_GRADIENT_ROTATE, 0, rotate_tasks);
+    if (!layer->norms_follow_rope)
+        add_stage(plan, ATTN_LAYER_GRADIENT_ROTATE, 0, rotate_tasks);
     add_stage(plan, ATTN_LAYER_GRADIENT_NORM, 0, attn_norm_gradient_tasks(operands, gradients));
+    if (layer->norms_follow_rope)
+        add_stage(plan, ATTN_LAYER_GRADIENT_ROTATE, 0, rotate_tasks);
     add_stage(plan, ATTN_LAYER_GRADIENT_NORM_SUM, 0, attn_norm_sum_tasks(operands, gradients));
     add_stage(plan, ATTN_LAYER_GRADIENT_LINEAR, 0, linear_tasks(plan, operands, gradients));
 }

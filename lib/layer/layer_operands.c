@@ -1,6 +1,6 @@
 /* layer_operands.c - query, key and value of a layer's call: how each is prepared before attention
- * reads it. Clamps and norms come before rotary embedding; norms apply to each head or to the whole
- * row.
+ * reads it. Clamps come before rotary embedding, and norms but where they follow it; norms apply to
+ * each head or to the whole row.
  *
  * Source of the clamp: clip_qkv of MPT and OLMo. rows/norm.c has the arithmetic of the norms. */
 #include "base/internal.h"

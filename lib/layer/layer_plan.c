@@ -55,6 +55,8 @@ static enum attn_status check_layer(const struct attn_layer *layer, const char *
     RETURN_IF_FAILED(attn_layer_check_output(layer, where));
     RETURN_IF(!(layer->projected_max >= 0 && isfinite(layer->projected_max)), ATTN_ERR_OPTION,
               "layer.projected_max");
+    RETURN_IF(layer->norms_follow_rope && layer->projected_max > 0, ATTN_ERR_OPTION,
+              "layer.norms_follow_rope");
     RETURN_IF_FAILED(attn_norm_check(&layer->q_norm, &Q_NORM, where));
     RETURN_IF_FAILED(attn_norm_check(&layer->k_norm, &K_NORM, where));
     return attn_rope_check(&layer->rope, layer->head_dim, where);

@@ -416,4 +416,59 @@ TEST(nemotron)
                 2, pass_nemotron);
 }
 
+/* ------------------------------------------------------------ HunYuan dense -- */
+
+/* hunyuan_v1_dense/modular_hunyuan_v1_dense.py at 0233e509531a, HunYuanDenseV1Attention. */
+static void hunyuan_norms(struct decoder_projections projections, int layer)
+{
+    published_rms_norm(projections.q, LLAMA_HEADS, LLAMA_ATTENTION "query_layernorm.weight", layer,
+                       0.125, 0);
+    published_rms_norm(projections.k, LLAMA_KV_HEADS, LLAMA_ATTENTION "key_layernorm.weight", layer,
+                       0.125, 0);
+}
+
+static struct llama hunyuan(double theta)
+{
+    struct llama llama = LLAMA;
+    llama.norm = norm;
+    llama.attention.theta = theta;
+    llama.attention.rotated = hunyuan_norms;
+    return llama;
+}
+
+static void pass_hunyuan(struct forward *forward)
+{
+    const struct llama llama = hunyuan(500);
+    llama_pass(forward, &llama);
+}
+
+/* HunYuanDenseV1RotaryEmbedding: alpha ^ (dim / (dim - 2)), of heads of 4 columns. */
+static void pass_hunyuan_alpha(struct forward *forward)
+{
+    const struct llama llama = hunyuan(500 * 3.5 * 3.5);
+    llama_pass(forward, &llama);
+}
+
+#define HUNYUAN_TENSORS                                                                            \
+    LLAMA_EMBEDDING LLAMA_PROJECTIONS LLAMA_GATED LLAMA_NORMS LLAMA_ATTENTION                      \
+        "query_layernorm.weight 4, " LLAMA_ATTENTION                                               \
+        "key_layernorm.weight 4, " LLAMA_LAST_NORM LLAMA_HEAD
+
+TEST(hunyuan)
+{
+    llama_check("hunyuan", LLAMA_CONFIG("hunyuan_v1_dense", "2", EPS ",\"rope_theta\":500"),
+                HUNYUAN_TENSORS, 2, pass_hunyuan);
+    llama_check("hunyuan_alpha",
+                LLAMA_CONFIG("hunyuan_v1_dense", "2",
+                             EPS ",\"rope_theta\":500,\"rope_scaling\":{\"type\":\"dynamic\","
+                                 "\"alpha\":3.5,\"factor\":1.0,\"beta_fast\":32,\"beta_slow\":1,"
+                                 "\"mscale\":1.0,\"mscale_all_dim\":1.0}"),
+                HUNYUAN_TENSORS, 2, pass_hunyuan_alpha);
+    llama_check("hunyuan_parameters",
+                LLAMA_CONFIG("hunyuan_v1_dense", "2",
+                             EPS ",\"rope_parameters\":{\"rope_type\":\"dynamic\","
+                                 "\"rope_theta\":500,\"alpha\":3.5}"),
+                HUNYUAN_TENSORS, 2, pass_hunyuan_alpha);
+}
+
 ALL_TESTS(fixture_make_directory, fixture_clear);

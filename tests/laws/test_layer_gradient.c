@@ -64,8 +64,19 @@ static void add_linear(struct layer_case *c, const char *name, struct attn_linea
 }
 
 /* Kinds from NORMED on score as DOT does, with norms of query and key or with clamped
- * projections. */
-enum kind { DOT, GENERAL, ADDITIVE, CONCAT, SPARSE, NORMED, NORMED_HEADS, NORMED_ROWS, CLAMPED };
+ * projections. Norms of NORMED_LAST follow the rotation. */
+enum kind {
+    DOT,
+    GENERAL,
+    ADDITIVE,
+    CONCAT,
+    SPARSE,
+    NORMED,
+    NORMED_LAST,
+    NORMED_HEADS,
+    NORMED_ROWS,
+    CLAMPED
+};
 
 struct shape {
     const char *name;
@@ -104,6 +115,10 @@ static const struct shape SHAPES[] = {
     { "concat, no rows", CONCAT, 0, 3, 1, 1, 7, 3, true, false, true, false, false, false, false },
     { "norms", NORMED, 4, 5, 2, 1, 4, 3, true, false, true, true, false, false, true },
     { "norms of what is not projected", NORMED, 4, 5, 2, 2, 4, 3, false, false, false, true, true,
+      true, false },
+    { "norms behind rope", NORMED_LAST, 4, 5, 2, 1, 6, 3, true, false, true, true, false, false,
+      true },
+    { "norms behind rope, cut", NORMED_LAST, 4, 5, 2, 2, 4, 3, false, false, false, true, true,
       true, false },
     { "norms of heads", NORMED_HEADS, 4, 5, 4, 2, 4, 3, true, true, true, false, false, false,
       false },
@@ -163,7 +178,7 @@ static const float *add_list(struct layer_case *c, const char *name, int64_t cou
 static void add_norm(struct layer_case *c, const char *name, const struct shape *s, int64_t heads,
                      struct attn_norm *norm, struct attn_norm_gradient *gradient)
 {
-    const bool is_alike = s->kind == NORMED || s->kind == CLAMPED;
+    const bool is_alike = s->kind == NORMED || s->kind == NORMED_LAST || s->kind == CLAMPED;
     const int64_t count = is_alike ? s->head_dim : heads * s->head_dim;
     norm->eps = 0.125;
     norm->scope = is_alike                  ? ATTN_NORM_HEAD
@@ -179,6 +194,7 @@ static void add_norms(struct layer_case *c, const struct shape *s)
 {
     if (s->kind == CLAMPED)
         c->layer.projected_max = 0.75;
+    c->layer.norms_follow_rope = s->kind == NORMED_LAST;
     if (s->kind < NORMED || (s->kind == CLAMPED && !s->rope))
         return;
     add_norm(c, "q_norm", s, s->q_heads, &c->layer.q_norm, &c->problem.q_norm);
@@ -356,8 +372,8 @@ TEST(alone)
 /* NaN in key and value rows that no query sees reaches no gradient, the projections' included. */
 TEST(hidden_rows)
 {
-    for (int way = 0; way < 10; way++) {
-        static const enum kind KINDS[] = { DOT, CONCAT, NORMED, NORMED_ROWS, CLAMPED };
+    for (int way = 0; way < 12; way++) {
+        static const enum kind KINDS[] = { DOT, CONCAT, NORMED, NORMED_LAST, NORMED_ROWS, CLAMPED };
         const bool concat = KINDS[way / 2] == CONCAT;
         const struct shape shape = { .name = "hidden",
                                      .kind = KINDS[way / 2],

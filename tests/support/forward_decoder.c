@@ -52,6 +52,8 @@ struct rows decoder_attend(struct forward *forward, const struct decoder_attenti
     const int64_t kv_heads = attention->attention.kv_heads ? attention->attention.kv_heads : heads;
     rotate(attention, projections.q, heads);
     rotate(attention, projections.k, kv_heads);
+    if (attention->rotated)
+        attention->rotated(projections, layer);
     forward_edits_layer("self", layer);
     const struct published_answer maps = forward_attend(
         &attention->attention, projections.q, projections.k, projections.v, output, layer);

@@ -9,6 +9,11 @@
 extern int64_t decoder_length;
 const int *decoder_tokens(void);
 
+/* Query, key and value of a block. */
+struct decoder_projections {
+    struct rows q, k, v;
+};
+
 /* The attention of a block after its projections: rotary embedding, then softmax. */
 struct decoder_attention {
     struct published_attention attention; /* causal */
@@ -17,11 +22,7 @@ struct decoder_attention {
     bool is_every_two;         /* else rotate_half */
     const double *frequencies; /* of the pairs; NULL: as theta gives */
     double factor;             /* of what is rotated by them */
-};
-
-/* Query, key and value of a block. */
-struct decoder_projections {
-    struct rows q, k, v;
+    void (*rotated)(struct decoder_projections projections, int layer); /* what follows; or NULL */
 };
 
 /* Rotates q and k in place, adds the layer to the pass, and returns what leaves the output

@@ -295,12 +295,20 @@ static void norm_rows(const struct attn_norm *norm, double *x, int64_t heads, in
                        dim);
 }
 
-/* Projects one input of a layer and cuts it into [heads, length, dim]. Clamps, norms and turns
- * it if clamp, norm and rope say so. */
-static double *layer_input(const struct attn_linear *linear, const struct attn_tensor *input,
-                           int64_t heads, int64_t dim, double clamp, const struct attn_norm *norm,
-                           const struct attn_rope *rope, int64_t start, double sequence_length)
+static void turn_rows(const struct attn_rope *rope, double *x, int64_t heads, int64_t length,
+                      int64_t dim, int64_t start, double sequence_length)
 {
+    for (int64_t h = 0; rope->dim > 0 && h < heads; h++)
+        for (int64_t l = 0; l < length; l++)
+            reference_rope(rope, start + l, sequence_length, x + (h * length + l) * dim);
+}
+
+/* Projects one input of a layer and cuts it into [heads, length, dim], clamped as the layer says.
+ */
+static double *cut_input(const struct attn_layer *layer, const struct attn_linear *linear,
+                         const struct attn_tensor *input, int64_t heads, int64_t dim)
+{
+    const double clamp = layer->projected_max;
     const int64_t length = input->shape[2];
     double *x = copy_dense(input);
     double *cut = allocate_doubles(heads * length * dim);
@@ -318,11 +326,22 @@ static double *layer_input(const struct attn_linear *linear, const struct attn_t
     free(x);
     for (int64_t i = 0; clamp > 0 && linear->weight != NULL && i < heads * length * dim; i++)
         cut[i] = fmin(fmax(cut[i], -clamp), clamp);
-    if (norm != NULL && norm->weight != NULL)
+    return cut;
+}
+
+/* The same of query or key, normed and turned. */
+static double *scored_input(const struct attn_layer *layer, const struct attn_linear *linear,
+                            const struct attn_tensor *input, int64_t heads,
+                            const struct attn_norm *norm, int64_t start, double sequence_length)
+{
+    const int64_t length = input->shape[2], dim = layer->head_dim;
+    double *cut = cut_input(layer, linear, input, heads, dim);
+    if (layer->norms_follow_rope)
+        turn_rows(&layer->rope, cut, heads, length, dim, start, sequence_length);
+    if (norm->weight != NULL)
         norm_rows(norm, cut, heads, length, dim);
-    for (int64_t h = 0; rope != NULL && rope->dim > 0 && h < heads; h++)
-        for (int64_t l = 0; l < length; l++)
-            reference_rope(rope, start + l, sequence_length, cut + (h * length + l) * dim);
+    if (!layer->norms_follow_rope)
+        turn_rows(&layer->rope, cut, heads, length, dim, start, sequence_length);
     return cut;
 }
 
@@ -348,14 +367,12 @@ void reference_layer(const struct attn_layer_problem *problem, struct reference 
     const double query_end = (double)problem->past_len + (double)problem->query.shape[2];
     const double key_end = (double)problem->kv_offset + (double)problem->key.shape[2];
     const double end = query_end > key_end ? query_end : key_end;
-    double *query =
-        layer_input(&layer->q_proj, &problem->query, layer->q_heads, layer->head_dim,
-                    layer->projected_max, &layer->q_norm, &layer->rope, problem->past_len, end);
-    double *key =
-        layer_input(&layer->k_proj, &problem->key, layer->kv_heads, layer->head_dim,
-                    layer->projected_max, &layer->k_norm, &layer->rope, problem->kv_offset, end);
-    double *value = layer_input(&layer->v_proj, &problem->value, layer->kv_heads, layer->v_head_dim,
-                                layer->projected_max, NULL, NULL, 0, 0);
+    double *query = scored_input(layer, &layer->q_proj, &problem->query, layer->q_heads,
+                                 &layer->q_norm, problem->past_len, end);
+    double *key = scored_input(layer, &layer->k_proj, &problem->key, layer->kv_heads,
+                               &layer->k_norm, problem->kv_offset, end);
+    double *value =
+        cut_input(layer, &layer->v_proj, &problem->value, layer->kv_heads, layer->v_head_dim);
     const struct operands operands = {
         .query = query,
         .key = key,

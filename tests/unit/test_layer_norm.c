@@ -133,6 +133,35 @@ TEST(clamped)
     assert_true(scores[0] == 3 && scores[2] == 5);
 }
 
+/* A query (3, 4) at position 1, which turns by 1; its norm has the weights (1, 2), and the mean
+ * square of its numbers is 12.5 before and after it turns. Key 0 is (1, 0), key 1 is (0, 1) and
+ * turns too. */
+TEST(behind_rope)
+{
+    static const float WEIGHT[] = { 1, 2 };
+    const double root = sqrt(12.5), cosine = cos(1.0), sine = sin(1.0);
+    for (int follows = 0; follows < 2; follows++) {
+        const double y = follows ? 4 : 8; /* what turns is (3, y) */
+        const double q[] = { (3 * cosine - y * sine) / root,
+                             (follows ? 2 : 1) * (3 * sine + y * cosine) / root };
+        float query[] = { 3, 4 }, key[] = { 1, 0, 0, 1 }, scores[LENGTH];
+        const struct attn_layer layer = { .q_heads = 1,
+                                          .kv_heads = 1,
+                                          .head_dim = DIM,
+                                          .v_head_dim = DIM,
+                                          .q_norm = { .weight = WEIGHT },
+                                          .norms_follow_rope = follows,
+                                          .rope = { .dim = DIM, .theta = 100 } };
+        struct attn_layer_problem problem = problem_of(&layer, query, key);
+        problem.query = attn_tensor_dense(query, ATTN_F32, 1, 1, 1, DIM);
+        problem.past_len = 1;
+        problem.scores = scores;
+        run(&problem);
+        assert_true(fabs((double)scores[0] - q[0]) < 1e-6);
+        assert_true(fabs((double)scores[1] - (q[1] * cosine - q[0] * sine)) < 1e-6);
+    }
+}
+
 /* Without eps, a factor on its input does not change the result of a norm. */
 TEST(law_of_factors)
 {
@@ -186,6 +215,11 @@ TEST(refused)
     layer.projected_max = -1;
     assert_int_equal(attn_layer_plan_init(&plan, &problem, &where), ATTN_ERR_OPTION);
     assert_string_equal(where, "layer.projected_max");
+    layer.projected_max = 1;
+    layer.norms_follow_rope = true;
+    assert_int_equal(attn_layer_plan_init(&plan, &problem, &where), ATTN_ERR_OPTION);
+    assert_string_equal(where, "layer.norms_follow_rope");
+    layer.norms_follow_rope = false;
     layer.projected_max = 0;
     layer.k_norm = (struct attn_norm){ .weight = WEIGHT, .eps = 0 };
     problem.key.dtype = ATTN_F16;

@@ -37,6 +37,10 @@ TEST(options)
            "\"alibi_slopes\":false,\"sinks\":false,\"relative_bias\":null}\n");
     expect("{\"model_type\":\"olmo2\"," PUBLISHED_GROUPED_FIELDS "}", NORMED("16", "8"),
            "\"q_norm\":{\"kind\":\"rms\",\"scope\":\"row\",\"eps\":1e-05}");
+    expect("{\"model_type\":\"hunyuan_v1_dense\"," PUBLISHED_GROUPED_FIELDS "}",
+           PUBLISHED_GROUPED ", model.layers.#.self_attn.query_layernorm.weight 4, "
+                             "model.layers.#.self_attn.key_layernorm.weight 4",
+           "\"q_norm\":{\"kind\":\"rms\",\"scope\":\"head\",\"eps\":1e-05,\"after_rope\":true}");
     expect("{\"model_type\":\"cohere\",\"use_qk_norm\":true," PUBLISHED_GROUPED_FIELDS "}",
            NORMED("4x4", "2x4"),
            "\"k_norm\":{\"kind\":\"layer\",\"scope\":\"heads\",\"eps\":1e-05}");

@@ -200,11 +200,13 @@ struct checkpoint_stack {
                              NULL: no norms */
     enum attn_norm_scope norm_scope;
     bool norm_is_centred, norm_has_bias;
-    bool norm_adds_one; /* to the weight in the file */
+    bool norm_adds_one;     /* to the weight in the file */
+    bool norms_follow_rope; /* else the rotary embedding follows them */
 
     bool rope_needs_window;   /* only layers with a window have the embedding */
     bool interleaved;         /* a pair is two neighbouring columns */
     const char *scaling_type; /* the scaling's rope_type where it has none */
+    bool alpha_scales_theta;  /* the alpha of a scaling that is "dynamic", and nothing else of it */
     bool has_mscales;         /* LongRoPE's short_mscale and long_mscale: its attention_factor */
     bool unscaled;            /* the scale is 1 */
     bool (*has_window)(const cJSON *section, int64_t index); /* of a layer; NULL: all do */

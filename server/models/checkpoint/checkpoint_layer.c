@@ -411,8 +411,24 @@ static bool set_mscales(cJSON *copy)
     return cJSON_AddNumberToObject(copy, "attention_factor", factor) != NULL;
 }
 
+/* HunYuan's alpha makes theta larger at any length, and nothing else of such a scaling counts.
+ * Source: HunYuanDenseV1RotaryEmbedding of hunyuan_v1_dense/modular_hunyuan_v1_dense.py. */
+static const char *use_alpha(struct checkpoint_layer *layer, const char *name, cJSON *copy)
+{
+    static const char *const UNUSED[] = { "alpha",     "factor", "beta_fast",
+                                          "beta_slow", "mscale", "mscale_all_dim" };
+    const double alpha = number_of(copy, "alpha"), dim = (double)layer->config.rope.dim;
+    if (!layer->run->stack->alpha_scales_theta || strcmp(name, "dynamic") != 0 || alpha <= 0)
+        return name;
+    if (dim > 2) /* pair 0 turns as far for any theta */
+        layer->config.rope.theta *= pow(alpha, dim / (dim - 2));
+    for (size_t i = 0; i < sizeof UNUSED / sizeof UNUSED[0]; i++)
+        drop_member(copy, UNUSED[i]);
+    return "default";
+}
+
 /* A copy of scaling in the form of our own config, the caller's to delete; NULL: no memory. */
-static cJSON *translate_scaling(const struct checkpoint_layer *layer, const cJSON *scaling)
+static cJSON *translate_scaling(struct checkpoint_layer *layer, const cJSON *scaling)
 {
     static const char *const DROPPED[] = { "rope_theta", "partial_rotary_factor", "finetuned" };
     const char *name = rope_name_of(layer, scaling);
@@ -425,6 +441,7 @@ static cJSON *translate_scaling(const struct checkpoint_layer *layer, const cJSO
         return copy;
     drop_member(copy, "type");
     drop_member(copy, "rope_type");
+    name = use_alpha(layer, name, copy);
     if (strcmp(name, "default") == 0)
         drop_member(copy, "factor");
     if (cJSON_AddStringToObject(copy, "rope_type", name)

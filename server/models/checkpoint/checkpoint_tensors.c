@@ -217,6 +217,7 @@ bool checkpoint_norm_set(struct model_layer *layer, const struct checkpoint_laye
 {
     if (!read->has_norms)
         return check_no_norm(read, parameters, fault);
+    layer->layer.norms_follow_rope = read->run->stack->norms_follow_rope;
     return set_norm(&layer->layer.q_norm, layer->tensors[MODEL_Q_NORM], read, 0,
                     read->config.q_heads, parameters, fault)
            && set_norm(&layer->layer.k_norm, layer->tensors[MODEL_K_NORM], read, 1,

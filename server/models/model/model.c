@@ -243,6 +243,8 @@ static void hash_layer(struct sha256 *hash, const struct model_layer *layer)
                               own->projected_max, options->scale, options->softcap, options->causal,
                               options->window_left, options->window_right);
     sha256_add(hash, line, (size_t)used);
+    if (own->norms_follow_rope)
+        sha256_add(hash, "norms follow rope\n", 18);
     hash_rope(hash, &own->rope);
 }
 

@@ -73,7 +73,8 @@ static void describe_rope(const struct attn_rope *rope, struct text *text)
     text_raw(text, "}}");
 }
 
-static void describe_norm(const char *key, const struct attn_norm *norm, struct text *text)
+static void describe_norm(const char *key, const struct attn_norm *norm, bool follows_rope,
+                          struct text *text)
 {
     static const char *const SCOPES[] = {
         [ATTN_NORM_HEAD] = "head",
@@ -88,6 +89,8 @@ static void describe_norm(const char *key, const struct attn_norm *norm, struct 
     member_raw(text, "scope", "");
     text_string(text, SCOPES[norm->scope]);
     member_number(text, "eps", norm->eps);
+    if (follows_rope)
+        member_raw(text, "after_rope", "true");
     text_raw(text, "}");
 }
 
@@ -106,8 +109,8 @@ void model_describe_options(const struct model_layer *layer, struct text *text)
     member_number(text, "window_right", (double)options->window_right);
     member_number(text, "clip", layer->layer.projected_max);
     describe_rope(&layer->layer.rope, text);
-    describe_norm("q_norm", &layer->layer.q_norm, text);
-    describe_norm("k_norm", &layer->layer.k_norm, text);
+    describe_norm("q_norm", &layer->layer.q_norm, layer->layer.norms_follow_rope, text);
+    describe_norm("k_norm", &layer->layer.k_norm, layer->layer.norms_follow_rope, text);
     member_raw(text, "alibi_slopes", layer->alibi_slopes ? "true" : "false");
     member_raw(text, "sinks", layer->sinks ? "true" : "false");
     member_raw(text, "relative_bias",
