@@ -5,6 +5,7 @@
 #include "fixture.h"
 #include "gguf_models.h"
 #include "gguf_quantize.h"
+#include "gguf_write.h"
 #include "request_text.h"
 #include "tensor_file.h"
 #include "test.h"
@@ -24,9 +25,14 @@ static const char *const GELU[] = { "gemma",       "gemma2", "gemma3",     "gemm
 /* Architectures of which the daemon reads no GGUF file, though of some the other files. */
 static const char *const NOT_READ[] = { "hunyuan-dense" };
 
-/* llama.cpp does not compute what is published: Phi-3.5 MoE's LayerNorm and its SparseMixer, and
- * the bounds of YaRN's ramp, which gpt-oss does not round. test_gguf_newer.c has both. */
-static const char *const DIFFER[] = { "phimoe", "gpt-oss" };
+/* llama.cpp does not compute what is published: Phi-3.5 MoE's LayerNorm and its SparseMixer.
+ * test_gguf_newer.c has it. */
+static const char *const DIFFER[] = { "phimoe" };
+
+/* llama.cpp rounds the ends of YaRN's ramp, and gpt-oss does not. With this beta_slow the last end
+ * is where llama.cpp's rounds to, at 4 of the model's pairs: 128 positions / (2 pi 1000^(4 / 8)).
+ * The first is before all pairs in both. */
+static const double ROUNDED_BETA_SLOW = 0.644214;
 
 static struct tensor_file stored;
 
@@ -201,7 +207,11 @@ static void write_model(const struct gguf_model *model, struct gguf_model_form f
 {
     char name[NAME_BYTES];
     snprintf(name, sizeof name, "%s%s.gguf", begin, end);
-    gguf_model_write(model, form, fixture_path(name));
+    struct gguf_write *file = gguf_model_make(model, form);
+    if (strcmp(model->name, "gpt-oss") == 0)
+        gguf_write_number(file, "gpt-oss.rope.scaling.yarn_beta_slow", 'f', ROUNDED_BETA_SLOW);
+    gguf_write_file(file, fixture_path(name));
+    gguf_write_free(file);
 }
 
 static int start(void **state)
