@@ -381,7 +381,7 @@ TEST(listed)
     const cJSON *models = cJSON_GetObjectItem(all, "models");
     assert_int_equal(cJSON_GetArraySize(models), 4);
     for (int i = 0; i < 4; i++)
-        assert_int_equal(cJSON_GetArraySize(cJSON_GetArrayItem(models, i)), 21);
+        assert_int_equal(cJSON_GetArraySize(cJSON_GetArrayItem(models, i)), 23);
     cJSON_Delete(all);
     text_free(&text);
     text_init(&text, 1000);
