@@ -538,6 +538,7 @@ static void say_results(struct writer *writer, const struct trace_item *item)
     say_predictions(writer, item);
     say_targets(writer, item);
     contributions_say(writer, item);
+    alignment_say(writer, item);
     say_logprobs(writer, item);
 }
 

@@ -35,4 +35,7 @@ bool sound_field_read(struct field_reader *reader, const struct value *value, vo
 /* contributions.c: the member "contributions"; nothing where none are asked for. */
 void contributions_say(struct writer *writer, const struct trace_item *item);
 
+/* alignment.c: the member "align", the same. */
+void alignment_say(struct writer *writer, const struct trace_item *item);
+
 #endif

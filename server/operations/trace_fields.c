@@ -34,12 +34,14 @@ static bool read_append(struct field_reader *reader, const struct value *value, 
     return true;
 }
 
-/* [[start, end], ...] */
+#define RANGES "a list of [start, end]"
+
+/* [[start, end], ...], or other pairs that expected names. */
 static bool read_ranges(struct field_reader *reader, const struct value *value,
-                        const struct attn_map_range **into, int64_t *into_count)
+                        const char *expected, const struct attn_map_range **into,
+                        int64_t *into_count)
 {
     static const struct field ENDS = { .kind = FIELD_INTEGERS };
-    const char *expected = "a list of [start, end]";
     const struct json_numbers *numbers = field_read_numbers(reader, value, expected);
     const int64_t *ends;
     int64_t count;
@@ -65,13 +67,20 @@ static bool read_ranges(struct field_reader *reader, const struct value *value,
 static bool read_spans(struct field_reader *reader, const struct value *value, void *into)
 {
     struct trace_item *item = into;
-    return read_ranges(reader, value, &item->spans, &item->span_count);
+    return read_ranges(reader, value, RANGES, &item->spans, &item->span_count);
 }
 
 static bool read_row_spans(struct field_reader *reader, const struct value *value, void *into)
 {
     struct trace_item *item = into;
-    return read_ranges(reader, value, &item->row_spans, &item->row_span_count);
+    return read_ranges(reader, value, RANGES, &item->row_spans, &item->row_span_count);
+}
+
+static bool read_align_heads(struct field_reader *reader, const struct value *value, void *into)
+{
+    struct trace_item *item = into;
+    return read_ranges(reader, value, "a list of [layer, head]", &item->align_heads,
+                       &item->align_head_count);
 }
 
 /* A matrix, or the name of one beside the model. */
@@ -252,6 +261,10 @@ static const struct field ROWS[] = {
       .flags = FIELD_TENSOR,
       .own = read_head_weights,
       .has = AT(has_head_weights) },
+    { .name = "align_heads",
+      .kind = FIELD_OWN,
+      .own = read_align_heads,
+      .has = AT(has_align_heads) },
     { .name = "top_k_tokens",
       .kind = FIELD_INTEGER,
       .offset = AT(top_k_tokens),

@@ -81,6 +81,11 @@ bool checkpoint_ends_set(struct model *model, const char *const *texts, int coun
 bool checkpoint_head_weights_set(struct model *model, const char *text, const char *refused,
                                  struct fault *fault);
 
+/* Sets the model's align_heads, of its cross attention, from the text of its
+ * generation_config.json. As checkpoint_head_weights_set(). */
+bool checkpoint_align_set(struct model *model, const char *text, const char *refused,
+                          struct fault *fault);
+
 /* ---------------------------------------------------- for checkpoint*.c only -- */
 
 /* Whether names, "roberta|camembert", has model_type. */

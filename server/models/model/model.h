@@ -116,6 +116,9 @@ struct model {
     const struct model_head_weights *head_weights; /* [head_weight_count] */
     int64_t head_weight_count;
     const char *head_weights_reason; /* why their file was refused; NULL: it was not */
+    const int64_t (*align_heads)[2]; /* [align_head_count], layer and head: those of cross
+                                        attention that follow the input */
+    int64_t align_head_count;
     int64_t created_s; /* when its file was written, seconds since 1970; 0: it is built in */
 };
 

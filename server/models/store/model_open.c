@@ -351,6 +351,8 @@ static bool open_beside(struct model *model, const struct model_files *files, st
                                    checkpoint_pixels_set, fault)
                       && open_text(model, beside, files->root, "head_weights.json",
                                    checkpoint_head_weights_set, fault)
+                      && open_text(model, beside, files->root, "generation_config.json",
+                                   checkpoint_align_set, fault)
                       && (!slash || open_ends(model, files, folder, fault))
                       && (!slash || checkpoint_vectors_set(model, folder, files->root, fault));
     free(folder);

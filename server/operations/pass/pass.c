@@ -140,6 +140,9 @@ static bool layer_needs_step(const struct pass_sequence *sequence, const struct 
     if (step->kind == PASS_ATTEND
         && mark_find(sequence->item->marks, EDIT_HEAD, step->stream, step->layer))
         return true;
+    if (step->kind == PASS_ATTEND && sequence->item->align
+        && step->layer == sequence->item->align->last_layer)
+        return true;
     const struct trace_layer *layer = sequence->answered[step->layer];
     if (!layer)
         return false;

@@ -106,7 +106,7 @@ static bool set_outputs(const struct pass *pass, const struct pass_step *step,
     const struct trace_layer *answered = sequence->answered[step->layer];
     const int64_t width = pass->forward->streams[step->stream].width;
     /* Without a context no values are projected. */
-    bool is_any = has_context(pass, sequence) || pass_norms_are_read(pass, step, sequence);
+    bool is_any = has_context(pass, sequence) || pass_norms.is_read(pass, step, sequence);
     if (is_any) {
         item->outputs[ATTN_OUTPUT_CONTEXT] = true;
         item->results[ATTN_OUTPUT_CONTEXT] = pass->output + sequence->first[step->stream] * width;

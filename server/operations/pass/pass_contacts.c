@@ -47,8 +47,8 @@ static void list_inner(const struct pass *pass, const struct pass_sequence *sequ
                    && stream->tokens.tokens[i].id != pass->forward->contacts.end_id;
 }
 
-bool pass_contacts_are_read(const struct pass *pass, const struct pass_step *step,
-                            const struct pass_sequence *sequence)
+static bool contacts_are_read(const struct pass *pass, const struct pass_step *step,
+                              const struct pass_sequence *sequence)
 {
     (void)pass;
     return step->stream == 0 && !step->is_cross && sequence->item->contacts.rank > 0
@@ -58,8 +58,9 @@ bool pass_contacts_are_read(const struct pass *pass, const struct pass_step *ste
 /* -------------------------------------------------------------------- memory -- */
 
 /* [length][length], and of the layer [heads][length + 1]: the sums of a head's rows, and theirs. */
-bool pass_contacts_plan(struct pass *pass, const struct pass_step *step,
-                        struct pass_sequence *sequence, struct attn_work *work, struct fault *fault)
+static bool contacts_plan(struct pass *pass, const struct pass_step *step,
+                          struct pass_sequence *sequence, struct attn_work *work,
+                          struct fault *fault)
 {
     const int64_t length = length_of(sequence), heads = heads_of(pass, step);
     int64_t count;
@@ -84,8 +85,8 @@ static size_t tile_bytes(const struct attn_map_tile *tile)
     return (attn_map_tile_workspace_bytes(tile) + 63) / 64 * 64;
 }
 
-size_t pass_contacts_workspace_bytes(const struct pass *pass, const struct pass_step *step,
-                                     const struct pass_sequence *sequence)
+static size_t contacts_workspace_bytes(const struct pass *pass, const struct pass_step *step,
+                                       struct pass_sequence *sequence)
 {
     const struct attn_map_tile tile = pass_map_tile(sequence, 0);
     (void)pass;
@@ -187,8 +188,8 @@ static void run_end(const struct pass *pass, const struct pass_sequence *sequenc
 
 /* ---------------------------------------------------------------------- turns -- */
 
-int64_t pass_contacts_tasks(struct pass *pass, const struct pass_step *step,
-                            struct pass_sequence *sequence, int turn)
+static int64_t contacts_tasks(struct pass *pass, const struct pass_step *step,
+                              struct pass_sequence *sequence, int turn)
 {
     switch (turn) {
     case TURN_SUMS:
@@ -204,9 +205,9 @@ int64_t pass_contacts_tasks(struct pass *pass, const struct pass_step *step,
     }
 }
 
-void pass_contacts_run(const struct pass *pass, const struct pass_step *step,
-                       const struct pass_sequence *sequence, int turn, int64_t task,
-                       void *workspace)
+static void contacts_run(const struct pass *pass, const struct pass_step *step,
+                         const struct pass_sequence *sequence, int turn, int64_t task,
+                         void *workspace)
 {
     if (turn == TURN_SUMS)
         run_sums(sequence, task, workspace);
@@ -215,3 +216,7 @@ void pass_contacts_run(const struct pass *pass, const struct pass_step *step,
     else
         run_end(pass, sequence, task);
 }
+
+const struct pass_map_reader pass_contacts = { contacts_are_read, contacts_plan,
+                                               contacts_workspace_bytes, contacts_tasks,
+                                               contacts_run };

@@ -216,44 +216,23 @@ size_t pass_read_workspace_bytes(const struct pass *pass, const struct pass_step
 void pass_read_run(const struct pass *pass, const struct pass_step *step, int turn, int64_t task,
                    void *workspace);
 
-/* The kinds of what is read of whole maps: rollouts (pass_rollout.c), norms (pass_norms.c),
- * contacts (pass_contacts.c). Of each: whether it is read of the layer; memory for it, and its
- * work, while its item is planned; the workspace of a task, once it is; the tasks of a turn,
- * counted from 0; one task. */
+/* A kind of what is read of whole maps: whether it is read of the layer; memory for it, and its
+ * work, while its item is planned, NULL: none beside that of all; the workspace of a task, once it
+ * is; the tasks of a turn, counted from 0; one task. */
 enum { PASS_MAP_TURNS = 4 };
-bool pass_rollout_is_read(const struct pass *pass, const struct pass_step *step,
-                          const struct pass_sequence *sequence);
-bool pass_rollout_plan(struct pass *pass, const struct pass_step *step,
-                       struct pass_sequence *sequence, struct attn_work *work, struct fault *fault);
-size_t pass_rollout_workspace_bytes(const struct pass *pass, const struct pass_step *step,
-                                    const struct pass_sequence *sequence);
-int64_t pass_rollout_tasks(struct pass *pass, const struct pass_step *step,
-                           struct pass_sequence *sequence, int turn);
-void pass_rollout_run(const struct pass *pass, const struct pass_step *step,
-                      const struct pass_sequence *sequence, int turn, int64_t task,
-                      void *workspace);
-bool pass_norms_are_read(const struct pass *pass, const struct pass_step *step,
-                         const struct pass_sequence *sequence);
-bool pass_norms_plan(struct pass *pass, const struct pass_step *step,
-                     struct pass_sequence *sequence, struct attn_work *work, struct fault *fault);
-size_t pass_norms_workspace_bytes(const struct pass *pass, const struct pass_step *step,
-                                  struct pass_sequence *sequence);
-int64_t pass_norms_tasks(struct pass *pass, const struct pass_step *step,
-                         struct pass_sequence *sequence, int turn);
-void pass_norms_run(const struct pass *pass, const struct pass_step *step,
-                    const struct pass_sequence *sequence, int turn, int64_t task, void *workspace);
-bool pass_contacts_are_read(const struct pass *pass, const struct pass_step *step,
-                            const struct pass_sequence *sequence);
-bool pass_contacts_plan(struct pass *pass, const struct pass_step *step,
-                        struct pass_sequence *sequence, struct attn_work *work,
-                        struct fault *fault);
-size_t pass_contacts_workspace_bytes(const struct pass *pass, const struct pass_step *step,
-                                     const struct pass_sequence *sequence);
-int64_t pass_contacts_tasks(struct pass *pass, const struct pass_step *step,
-                            struct pass_sequence *sequence, int turn);
-void pass_contacts_run(const struct pass *pass, const struct pass_step *step,
-                       const struct pass_sequence *sequence, int turn, int64_t task,
-                       void *workspace);
+struct pass_map_reader {
+    bool (*is_read)(const struct pass *pass, const struct pass_step *step,
+                    const struct pass_sequence *sequence);
+    bool (*plan)(struct pass *pass, const struct pass_step *step, struct pass_sequence *sequence,
+                 struct attn_work *work, struct fault *fault);
+    size_t (*workspace_bytes)(const struct pass *pass, const struct pass_step *step,
+                              struct pass_sequence *sequence);
+    int64_t (*tasks)(struct pass *pass, const struct pass_step *step,
+                     struct pass_sequence *sequence, int turn);
+    void (*run)(const struct pass *pass, const struct pass_step *step,
+                const struct pass_sequence *sequence, int turn, int64_t task, void *workspace);
+};
+extern const struct pass_map_reader pass_rollout, pass_norms, pass_contacts, pass_align;
 
 /* Memory and work that all of them need (pass_tile.c). */
 bool pass_tile_plan(struct pass *pass, const struct pass_step *step, struct pass_sequence *sequence,

@@ -35,8 +35,8 @@ static const struct trace_layer *answered_of(const struct pass_sequence *sequenc
     return sequence->answered[step->layer];
 }
 
-bool pass_norms_are_read(const struct pass *pass, const struct pass_step *step,
-                         const struct pass_sequence *sequence)
+static bool norms_are_read(const struct pass *pass, const struct pass_step *step,
+                           const struct pass_sequence *sequence)
 {
     const struct trace_layer *answered = answered_of(sequence, step);
     const struct shape shape = shape_of(pass, step, sequence);
@@ -292,8 +292,8 @@ static bool plan_map(struct pass *pass, struct pass_sequence *sequence, const st
 
 /* ----------------------------------------------------------------------- turns -- */
 
-bool pass_norms_plan(struct pass *pass, const struct pass_step *step,
-                     struct pass_sequence *sequence, struct attn_work *work, struct fault *fault)
+static bool norms_plan(struct pass *pass, const struct pass_step *step,
+                       struct pass_sequence *sequence, struct attn_work *work, struct fault *fault)
 {
     const struct shape shape = shape_of(pass, step, sequence);
     const struct trace_tensor *spans = &answered_of(sequence, step)->tensors[TRACE_NORM_SPANS];
@@ -310,8 +310,8 @@ bool pass_norms_plan(struct pass *pass, const struct pass_step *step,
            && (!has_map(sequence, step) || plan_map(pass, sequence, &shape, fault));
 }
 
-size_t pass_norms_workspace_bytes(const struct pass *pass, const struct pass_step *step,
-                                  struct pass_sequence *sequence)
+static size_t norms_workspace_bytes(const struct pass *pass, const struct pass_step *step,
+                                    struct pass_sequence *sequence)
 {
     const struct shape shape = shape_of(pass, step, sequence);
     const struct attn_linear *o_proj = &pass->model->layers[step->layer].layer.o_proj;
@@ -334,8 +334,8 @@ size_t pass_norms_workspace_bytes(const struct pass *pass, const struct pass_ste
     return (bytes + 63) / 64 * 64;
 }
 
-int64_t pass_norms_tasks(struct pass *pass, const struct pass_step *step,
-                         struct pass_sequence *sequence, int turn)
+static int64_t norms_tasks(struct pass *pass, const struct pass_step *step,
+                           struct pass_sequence *sequence, int turn)
 {
     const struct shape shape = shape_of(pass, step, sequence);
     const bool is_map = has_map(sequence, step);
@@ -354,8 +354,8 @@ int64_t pass_norms_tasks(struct pass *pass, const struct pass_step *step,
     return attn_weight_map_select_tasks(&sequence->norm_map, sequence->norm_plan.memory);
 }
 
-void pass_norms_run(const struct pass *pass, const struct pass_step *step,
-                    const struct pass_sequence *sequence, int turn, int64_t task, void *workspace)
+static void norms_run(const struct pass *pass, const struct pass_step *step,
+                      const struct pass_sequence *sequence, int turn, int64_t task, void *workspace)
 {
     const struct shape shape = shape_of(pass, step, sequence);
     const struct trace_layer *answered = answered_of(sequence, step);
@@ -373,3 +373,6 @@ void pass_norms_run(const struct pass *pass, const struct pass_step *step,
     else
         attn_weight_map_select(&sequence->norm_map, sequence->norm_plan.memory, task);
 }
+
+const struct pass_map_reader pass_norms = { norms_are_read, norms_plan, norms_workspace_bytes,
+                                            norms_tasks, norms_run };

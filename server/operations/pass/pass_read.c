@@ -3,13 +3,13 @@
  * the turns of what is read of whole maps. */
 #include "operations/pass/pass_internal.h"
 
+enum { TURN_SPANS, TURN_RECORD, TURN_MAPS };
+
+static const struct pass_map_reader *const READERS[] = { &pass_rollout, &pass_norms, &pass_contacts,
+                                                         &pass_align };
 enum {
-    TURN_SPANS,
-    TURN_RECORD,
-    TURN_ROLLOUT,
-    TURN_NORMS = TURN_ROLLOUT + PASS_MAP_TURNS,
-    TURN_CONTACTS = TURN_NORMS + PASS_MAP_TURNS,
-    TURN_COUNT = TURN_CONTACTS + PASS_MAP_TURNS
+    READER_COUNT = sizeof READERS / sizeof READERS[0],
+    TURN_COUNT = TURN_MAPS + READER_COUNT * PASS_MAP_TURNS
 };
 
 static const struct trace_layer *answered_of(const struct pass_sequence *sequence,
@@ -133,38 +133,37 @@ static void run_spans(const struct pass *pass, const struct pass_step *step,
 bool pass_read_needs_lse(const struct pass *pass, const struct pass_step *step,
                          const struct pass_sequence *sequence)
 {
-    return pass_rollout_is_read(pass, step, sequence) || pass_norms_are_read(pass, step, sequence)
-           || pass_contacts_are_read(pass, step, sequence);
+    for (int i = 0; i < READER_COUNT; i++)
+        if (READERS[i]->is_read(pass, step, sequence))
+            return true;
+    return false;
 }
 
 bool pass_read_plan(struct pass *pass, const struct pass_step *step, struct pass_sequence *sequence,
                     struct attn_work *work, float **spans, struct fault *fault)
 {
-    return plan_spans(pass, step, sequence, work, spans, fault)
-           && (!pass_read_needs_lse(pass, step, sequence)
-               || pass_tile_plan(pass, step, sequence, work, fault))
-           && (!pass_rollout_is_read(pass, step, sequence)
-               || pass_rollout_plan(pass, step, sequence, work, fault))
-           && (!pass_norms_are_read(pass, step, sequence)
-               || pass_norms_plan(pass, step, sequence, work, fault))
-           && (!pass_contacts_are_read(pass, step, sequence)
-               || pass_contacts_plan(pass, step, sequence, work, fault));
+    if (!plan_spans(pass, step, sequence, work, spans, fault)
+        || (pass_read_needs_lse(pass, step, sequence)
+            && !pass_tile_plan(pass, step, sequence, work, fault)))
+        return false;
+    for (int i = 0; i < READER_COUNT; i++)
+        if (READERS[i]->plan && READERS[i]->is_read(pass, step, sequence)
+            && !READERS[i]->plan(pass, step, sequence, work, fault))
+            return false;
+    return true;
 }
 
 size_t pass_read_workspace_bytes(const struct pass *pass, const struct pass_step *step,
                                  struct pass_sequence *sequence)
 {
-    const size_t rollout = pass_rollout_is_read(pass, step, sequence)
-                               ? pass_rollout_workspace_bytes(pass, step, sequence)
-                               : 0;
-    const size_t norms = pass_norms_are_read(pass, step, sequence)
-                             ? pass_norms_workspace_bytes(pass, step, sequence)
-                             : 0;
-    const size_t contacts = pass_contacts_are_read(pass, step, sequence)
-                                ? pass_contacts_workspace_bytes(pass, step, sequence)
-                                : 0;
-    const size_t most = rollout > norms ? rollout : norms;
-    return most > contacts ? most : contacts;
+    size_t most = 0;
+    for (int i = 0; i < READER_COUNT; i++) {
+        const size_t bytes = READERS[i]->is_read(pass, step, sequence)
+                                 ? READERS[i]->workspace_bytes(pass, step, sequence)
+                                 : 0;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
 }
 
 static int64_t count_tasks(struct pass *pass, const struct pass_step *step,
@@ -174,16 +173,9 @@ static int64_t count_tasks(struct pass *pass, const struct pass_step *step,
         return sums_spans(sequence, step);
     if (turn == TURN_RECORD)
         return pass_record_is_needed(pass, step, sequence);
-    if (turn < TURN_NORMS)
-        return pass_rollout_is_read(pass, step, sequence)
-                   ? pass_rollout_tasks(pass, step, sequence, turn - TURN_ROLLOUT)
-                   : 0;
-    if (turn < TURN_CONTACTS)
-        return pass_norms_are_read(pass, step, sequence)
-                   ? pass_norms_tasks(pass, step, sequence, turn - TURN_NORMS)
-                   : 0;
-    return pass_contacts_are_read(pass, step, sequence)
-               ? pass_contacts_tasks(pass, step, sequence, turn - TURN_CONTACTS)
+    const struct pass_map_reader *reader = READERS[(turn - TURN_MAPS) / PASS_MAP_TURNS];
+    return reader->is_read(pass, step, sequence)
+               ? reader->tasks(pass, step, sequence, (turn - TURN_MAPS) % PASS_MAP_TURNS)
                : 0;
 }
 
@@ -211,10 +203,7 @@ void pass_read_run(const struct pass *pass, const struct pass_step *step, int tu
         run_spans(pass, step, &pass->sequences[i]);
     else if (turn == TURN_RECORD)
         pass_record_context(pass, step, &pass->sequences[i]);
-    else if (turn < TURN_NORMS)
-        pass_rollout_run(pass, step, &pass->sequences[i], turn - TURN_ROLLOUT, task, workspace);
-    else if (turn < TURN_CONTACTS)
-        pass_norms_run(pass, step, &pass->sequences[i], turn - TURN_NORMS, task, workspace);
     else
-        pass_contacts_run(pass, step, &pass->sequences[i], turn - TURN_CONTACTS, task, workspace);
+        READERS[(turn - TURN_MAPS) / PASS_MAP_TURNS]->run(
+            pass, step, &pass->sequences[i], (turn - TURN_MAPS) % PASS_MAP_TURNS, task, workspace);
 }

@@ -15,8 +15,8 @@ static struct attn_map_tile tile_of(const void *sequence, int64_t head)
 /* ---------------------------------------------------------------------- rollouts -- */
 
 /* A rollout goes through every layer of its kind up to the last that answers one. */
-bool pass_rollout_is_read(const struct pass *pass, const struct pass_step *step,
-                          const struct pass_sequence *sequence)
+static bool rollout_is_read(const struct pass *pass, const struct pass_step *step,
+                            const struct pass_sequence *sequence)
 {
     const struct model_stream *stream = &pass->forward->streams[step->stream];
     if (step->is_cross || !sequence->item->outputs[TRACE_OUTPUT_ROLLOUT]
@@ -86,8 +86,9 @@ static int64_t set_product(const struct pass *pass, const struct pass_step *step
     return attn_product_tasks(&sequence->product);
 }
 
-bool pass_rollout_plan(struct pass *pass, const struct pass_step *step,
-                       struct pass_sequence *sequence, struct attn_work *work, struct fault *fault)
+static bool rollout_plan(struct pass *pass, const struct pass_step *step,
+                         struct pass_sequence *sequence, struct attn_work *work,
+                         struct fault *fault)
 {
     const int64_t length = sequence->length[step->stream];
     int64_t count;
@@ -125,8 +126,8 @@ static void answer_rollout(const struct pass *pass, const struct pass_step *step
 
 /* ------------------------------------------------------------------------- turns -- */
 
-size_t pass_rollout_workspace_bytes(const struct pass *pass, const struct pass_step *step,
-                                    const struct pass_sequence *sequence)
+static size_t task_workspace_bytes(const struct pass *pass, const struct pass_step *step,
+                                   struct pass_sequence *sequence)
 {
     const struct attn_map_tile tile = pass_map_tile(sequence, 0);
     const size_t own = (rollout_workspace_bytes(&tile) + 63) / 64 * 64;
@@ -135,8 +136,8 @@ size_t pass_rollout_workspace_bytes(const struct pass *pass, const struct pass_s
     return product > own ? product : own;
 }
 
-int64_t pass_rollout_tasks(struct pass *pass, const struct pass_step *step,
-                           struct pass_sequence *sequence, int turn)
+static int64_t rollout_tasks(struct pass *pass, const struct pass_step *step,
+                             struct pass_sequence *sequence, int turn)
 {
     const struct trace_layer *answered = sequence->answered[step->layer];
     switch (turn) {
@@ -149,8 +150,9 @@ int64_t pass_rollout_tasks(struct pass *pass, const struct pass_step *step,
     }
 }
 
-void pass_rollout_run(const struct pass *pass, const struct pass_step *step,
-                      const struct pass_sequence *sequence, int turn, int64_t task, void *workspace)
+static void rollout_run(const struct pass *pass, const struct pass_step *step,
+                        const struct pass_sequence *sequence, int turn, int64_t task,
+                        void *workspace)
 {
     if (turn == TURN_STEP)
         run_step(pass, step, sequence, task, workspace);
@@ -159,3 +161,6 @@ void pass_rollout_run(const struct pass *pass, const struct pass_step *step,
     else
         answer_rollout(pass, step, sequence);
 }
+
+const struct pass_map_reader pass_rollout = { rollout_is_read, rollout_plan, task_workspace_bytes,
+                                              rollout_tasks, rollout_run };

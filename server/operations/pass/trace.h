@@ -38,7 +38,8 @@ enum {
     X(CONTRIBUTIONS, contributions)                                                                \
     X(EMBEDDING, embedding)                                                                        \
     X(CONTACTS, contacts)                                                                          \
-    X(LOGITS, logits)
+    X(LOGITS, logits)                                                                              \
+    X(ALIGN, align)
 
 enum trace_output {
 #define X(NAME, name) TRACE_OUTPUT_##NAME,
@@ -146,6 +147,23 @@ struct trace_target {
     int64_t score;    /* as planned: its number in the item's scores; that of against follows */
 };
 
+/* Which keys the tokens of a decoder go along (pass_align.c): of speech the path of align.h, of
+ * texts the key with the largest mean weight. The row before a token is the one that predicts it.
+ */
+struct trace_align {
+    const int64_t (*heads)[2]; /* [head_count]: layer and head */
+    int64_t head_count, last_layer;
+    bool is_speech;
+    int64_t rows, keys; /* of the decoder, and those that are looked at */
+    int64_t first_row;  /* that predicts a token of the answer */
+    float *maps;        /* of the pass, [head_count][rows][keys] */
+    float *copy;        /* [head_count][keys] */
+    void *workspace;
+    int64_t *places; /* [rows], from first_row on: the first key of speech, the key of texts */
+    float *weights;  /* [rows], the same: the mean weight of texts */
+    float *times;    /* [rows + 1], the same: seconds of speech at which the token begins */
+};
+
 /* The log-probs of all tokens of the head's stream, each by the row before it. */
 struct trace_logprobs {
     int64_t count;                   /* tokens; the first has none */
@@ -225,7 +243,10 @@ struct trace_item {
     bool has_head_weights;         /* spans of all layers and heads, weighted, in one table */
     struct array head_weights;     /* [layers answered][heads]; or */
     const char *head_weights_name; /* the name of such beside the model */
-    int64_t top_k_tokens;          /* 0: absent, which is 5 */
+    bool has_align_heads;
+    const struct attn_map_range *align_heads; /* pairs of layer and head */
+    int64_t align_head_count;
+    int64_t top_k_tokens; /* 0: absent, which is 5 */
     bool has_positions;
     const int64_t *positions; /* of predictions; negative ones count from the end */
     int64_t position_count;
@@ -261,6 +282,7 @@ struct trace_item {
     int64_t contribution_count;
     int64_t *contribution_rows; /* [contribution_row_count], each once */
     int64_t contribution_row_count;
+    struct trace_align *align;       /* NULL: not asked for */
     int64_t lens_count;              /* of layers of the answer that have one */
     const float *layer_weights;      /* [answered_count][heads], of head_weights; NULL: none */
     struct trace_tensor span_scores; /* [rows or row_spans][spans]; only if asked, */

@@ -137,7 +137,9 @@ static int64_t last_layer(const struct trace_item *item)
 {
     if (item->has_final_rows || trace_has_head(item) || trace_has_readout(item))
         return item->model->layer_count;
-    return item->answered_count > 0 ? item->answered[item->answered_count - 1].number : -1;
+    const int64_t answered =
+        item->answered_count > 0 ? item->answered[item->answered_count - 1].number : -1;
+    return item->align && item->align->last_layer > answered ? item->align->last_layer : answered;
 }
 
 /* Short sequences share their passes: products of more rows read the parameters less often, and

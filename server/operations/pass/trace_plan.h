@@ -90,6 +90,9 @@ bool trace_plan_lens(struct trace_item *item, struct arena *arena, struct fault 
 bool trace_plan_readouts(struct trace_item *item, struct fault *fault);
 bool trace_has_readout(const struct trace_item *item);
 
+/* The heads that an alignment goes by, and room for it (trace_align.c). */
+bool trace_plan_align(struct trace_item *item, struct arena *arena, struct fault *fault);
+
 /* Room for contributions, once scores are planned (trace_contributions.c). */
 bool trace_plan_contributions(struct trace_item *item, struct arena *arena, struct fault *fault);
 

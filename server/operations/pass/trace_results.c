@@ -244,7 +244,8 @@ bool trace_plan_results(struct trace_item *item, struct arena *arena, struct fau
            && trace_plan_head_weights(item, arena, fault) && list_predictions(item, arena, fault)
            && list_contacts(item, fault) && trace_plan_readouts(item, fault)
            && trace_plan_scores(item, arena, fault) && trace_plan_lens(item, arena, fault)
-           && trace_plan_contributions(item, arena, fault);
+           && trace_plan_contributions(item, arena, fault)
+           && trace_plan_align(item, arena, fault);
 }
 
 /* ------------------------------------------------------------------- bytes -- */
@@ -331,6 +332,8 @@ static size_t item_bytes(const struct trace_item *item, size_t number_bytes, int
         add_bytes(&bytes, numbers_of(&item->span_scores), number_bytes);
     if (item->contacts.rank > 0)
         add_bytes(&bytes, numbers_of(&item->contacts), number_bytes);
+    if (item->align) /* a token, and a word of it */
+        add_bytes(&bytes, item->align->rows + item->align->head_count, (size_t)2 * TOKEN_BYTES);
     return bytes;
 }
 
