@@ -10,7 +10,7 @@
 // must be equal. The first differences are printed. Then both encode the lines again in turns, on
 // one core, and the best of three times is printed as MB/s. Exits 1 where anything differs.
 // --characters encodes a line for each character of Unicode instead.
-// --ours names another folder for the server, such as one with an older form of the same tokenizer.
+// --ours names another folder for the server, such as one with an older form of the same tokenizer, or a .gguf file.
 'use strict';
 process.env.TOKENIZERS_PARALLELISM = 'false';
 const { spawnSync } = require('child_process');

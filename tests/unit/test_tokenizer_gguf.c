@@ -258,6 +258,21 @@ TEST(gemma4)
     tokenizer_free(tokenizer);
 }
 
+/* The same by the name of a pre-tokenizer. */
+TEST(text_by_pre)
+{
+    const int32_t types[] = { C, U, N, N, N, B };
+    struct gguf_write *file =
+        begin("gpt2", LIST("<bos>", "<unk>", "a", SPACE, SPACE "a", "<0x21>"), types);
+    gguf_write_texts(file, KEY("merges"), LIST(SPACE " a"));
+    gguf_write_text(file, KEY("pre"), "granite-embed-multi-311m");
+    gguf_write_integer(file, KEY("bos_token_id"), 'I', 0);
+    gguf_write_integer(file, KEY("unknown_token_id"), 'I', 1);
+    struct tokenizer *tokenizer = opened(file);
+    expect_ids(tokenizer, "a a!", NULL, "0 2 4 5", NULL);
+    tokenizer_free(tokenizer);
+}
+
 /* No metadata say it: the tokens of Phi-3 take the white space behind them. */
 TEST(phi3_takes_space)
 {

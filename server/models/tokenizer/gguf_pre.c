@@ -80,6 +80,9 @@ static const struct named_step {
 #define DEEPSEEK_MARKS                                                                             \
     "\\s?[!-/:-~\\x{FF01}-\\x{FF0F}\\x{FF1A}-\\x{FF5E}\\x{2018}-\\x{201F}"                         \
     "\\x{3000}-\\x{3002}]+"
+/* Threes from the end of a run. Only the start of a run is looked ahead from, so that a long run
+ * takes no square of its length. */
+#define AFMOE_DIGITS "(?<!\\p{N})\\p{N}{1,2}(?=(?:\\p{N}{3})+(?!\\p{N}))|\\p{N}{3}|\\p{N}{1,2}"
 #define AFMOE_SCRIPTS                                                                              \
     "[\\x{4E00}-\\x{9FFF}\\x{3400}-\\x{4DBF}\\x{F900}-\\x{FAFF}\\x{3040}-\\x{309F}"                \
     "\\x{30A0}-\\x{30FF}\\x{FF65}-\\x{FF9F}\\x{2F00}-\\x{2FDF}\\x{E40}-\\x{E7F}"                   \
@@ -90,8 +93,7 @@ static const struct named_step {
     "[\\x{FF01}\\x{2026}\\x{201C}\\x{201D}\\x{2018}\\x{2019}\\x{2014}\\x{FF1A}"                    \
     "\\x{FF1B}\\x{FF0C}\\x{3001}-\\x{303F}\\x{FE30}-\\x{FE4F}]+|"                                  \
     "[\\x{3105}-\\x{312F}]+|" CJK
-#define BLOOM        " ?[^(\\s|.,!?\\x{2026}\\x{3002}\\x{FF0C}\\x{3001}\\x{964}\\x{6D4}\\x{60C})]+"
-#define THREES(some) some "{1,3}(?=(?:" some "{3})*"
+#define BLOOM " ?[^(\\s|.,!?\\x{2026}\\x{3002}\\x{FF0C}\\x{3001}\\x{964}\\x{6D4}\\x{60C})]+"
 #define LONG_SPACES                                                                                \
     "\\s{512}(?!\\S)|\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|"               \
     "\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)|\\s{1,2}(?!\\S)|\\s{1}"
@@ -137,7 +139,7 @@ static const struct gguf_pre PRES[] = {
     { .names = "tekken", .steps = { TEKKEN, BYTES }, .ignores_merges = true, .adds_bos = true },
     { .names = "gpt-4o llama4 kanana2 talkie minimax-m2", .steps = { GPT4O, BYTES } },
     { .names = "granite-embed-multi-97m", .steps = { GPT4O, BYTES }, .ignores_merges = true },
-    { .names = "tiny_aya cohere2moe", .steps = { THREES("\\d") "\\b)", GPT4O, BYTES } },
+    { .names = "tiny_aya cohere2moe", .steps = { "\\d{1,3}(?=(?:\\d{3})*\\b)", GPT4O, BYTES } },
     { .names = "kimi-k2", .steps = { KIMI, BYTES } },
     { .names = "youtu",
       .steps = { YOUTU_SCRIPTS,
@@ -157,8 +159,7 @@ static const struct gguf_pre PRES[] = {
                  MARK_LETTERS
                  "|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+|[\\r\\n]|" SPACES,
                  "\\p{N}", BYTES } },
-    { .names = "afmoe",
-      .steps = { THREES("\\p{N}") "(?!\\p{N}))", AFMOE_SCRIPTS, SYMBOL_WORDS, BYTES } },
+    { .names = "afmoe", .steps = { AFMOE_DIGITS, AFMOE_SCRIPTS, SYMBOL_WORDS, BYTES } },
     { .names = "falcon", .steps = { PUNCTUATIONS, WORDS, NUMBERS, "[0-9][0-9][0-9]" } },
     { .names = "command-r", .normalizer = "NFC", .steps = { DIGITS, WORDS } },
     { .names = "starcoder refact smollm codeshell exaone minerva-7b mellum2",
