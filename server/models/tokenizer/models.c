@@ -167,6 +167,13 @@ static bool encode_unigram(const void *state, const char *piece, int64_t size,
     return true;
 }
 
+/* Prints a number with so many digits. Returns whether they tell it from its neighbours. */
+static bool print_digits(char digits[32], int count, double number)
+{
+    snprintf(digits, 32, "%.*e", count - 1, number);
+    return strtod(digits, NULL) == number;
+}
+
 /* The score as the reference reads it from its file: the digits as a whole number, times or through
  * a power of ten, each rounded. The last bit of it decides between ways to cut a text whose scores
  * would be equal. The digits of the file are taken to be the fewest that tell the number from its
@@ -175,11 +182,12 @@ static bool encode_unigram(const void *state, const char *piece, int64_t size,
  * Source: Deserializer::f64_from_parts() of https://github.com/serde-rs/json. */
 static double score_of_reference(double score)
 {
-    char digits[32];
-    int precision = 15;
-    do
-        snprintf(digits, sizeof digits, "%.*e", precision - 1, fabs(score));
-    while (strtod(digits, NULL) != fabs(score) && ++precision <= 17);
+    char digits[32], fewer[32];
+    const bool is_enough = print_digits(digits, 16, fabs(score));
+    if (!is_enough)
+        print_digits(digits, 17, fabs(score));
+    else if (print_digits(fewer, 15, fabs(score)))
+        memcpy(digits, fewer, sizeof digits);
     char *end;
     const char *exponent_text = strchr(digits, 'e');
     uint64_t significand = strtoull(digits, &end, 10);
