@@ -36,12 +36,11 @@ static void write_model(const char *model, const char *type, const char *name)
                      path_of(name));
 }
 
-/* The answer of a trace without its model's name; the caller frees it. */
-static char *trace(const char *model)
+/* The body of an answer to a trace with these fields, from "layers" on. */
+static char *read_trace(const char *model, const char *fields)
 {
     struct request_text body = { .data = NULL };
-    request_text_add(&body, "{\"model\":\"%s\",%s,\"outputs\":[\"weights\",\"hidden_states\"]}",
-                     model, TOKENS);
+    request_text_add(&body, "{\"model\":\"%s\",%s,%s}", model, TOKENS, fields);
     struct http_response response = http_client_post(&client, "/v1/trace", body.data);
     free(body.data);
     if (response.status != 200)
@@ -50,6 +49,11 @@ static char *trace(const char *model)
     assert_non_null(rest);
     http_response_free(&response);
     return rest;
+}
+
+static char *trace(const char *model)
+{
+    return read_trace(model, "\"outputs\":[\"weights\",\"hidden_states\"]");
 }
 
 static void expect_same(const char *model, const char *other)
@@ -80,6 +84,34 @@ static void expect_unavailable(const char *model, const char *words)
     if (!strstr(reason, words))
         fail_msg("%s: no '%s' in '%s'", model, words, reason);
     cJSON_Delete(answer);
+}
+
+/* What reads a matrix by columns or rows, of heads that are narrower than a block: to the bit what
+ * the same numbers in F32 give. */
+TEST(readings_of_blocks)
+{
+    static const char *const FIELDS[] = {
+        "\"outputs\":[\"norms\"]",
+        "\"outputs\":[\"contributions\"],\"targets\":[{\"token\":9,\"against\":3}]",
+        "\"outputs\":[\"lens\"]",
+        "\"outputs\":[\"rollout\",\"logprobs\",\"embedding\"],\"pooling\":\"mean\"",
+        "\"outputs\":[\"hidden_states\"],\"edits\":[{\"layers\":[0],\"heads\":[1],\"scale\":0}]",
+    };
+    static const char *const TYPES[] = { "Q4_K", "Q8_0", "IQ4_XS", "MXFP4" };
+    for (size_t t = 0; t < sizeof TYPES / sizeof TYPES[0]; t++) {
+        const struct gguf_model *model = gguf_model_named("llama-wide");
+        gguf_model_write(model, (struct gguf_model_form){ TYPES[t], false },
+                         path_of("blocks.gguf"));
+        gguf_model_write(model, (struct gguf_model_form){ TYPES[t], true }, path_of("floats.gguf"));
+        fixture_serve("--models", directory);
+        for (size_t i = 0; i < sizeof FIELDS / sizeof FIELDS[0]; i++) {
+            char *one = read_trace("blocks", FIELDS[i]), *two = read_trace("floats", FIELDS[i]);
+            assert_string_equal(one, two);
+            free(one);
+            free(two);
+        }
+        fixture_stop(NULL);
+    }
 }
 
 /* ------------------------------------------------------------------- places -- */

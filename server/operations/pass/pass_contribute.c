@@ -88,13 +88,12 @@ static int64_t stride_of(const struct attn_linear *linear)
     return linear->stride > 0 ? linear->stride : linear->in_out ? linear->out : linear->in;
 }
 
-/* Numbers of a stored row of the matrix, as floats. */
+/* Numbers of a stored row of the matrix, as floats: of one with blocks a whole row. */
 static void read_row(const struct attn_linear *linear, int64_t row, int64_t first, int64_t count,
                      float *to)
 {
     const int64_t at = row * stride_of(linear) + first;
-    dtype_read(to, (const char *)linear->weight + (size_t)at * attn_dtype_size(linear->dtype),
-               linear->dtype, (size_t)count);
+    dtype_read(to, attn_number_at(linear->weight, linear->dtype, at), linear->dtype, (size_t)count);
 }
 
 /* Adds times the weights of one output to the gradient. */

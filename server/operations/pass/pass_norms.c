@@ -6,6 +6,8 @@
  * largest. */
 #include "operations/pass/pass_internal.h"
 
+#include "base/dtype.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -52,6 +54,38 @@ static bool has_map(const struct pass_sequence *sequence, const struct pass_step
 
 /* ---------------------------------------------------------------------- values -- */
 
+static int64_t rounded(int64_t count)
+{
+    return (count + 15) / 16 * 16;
+}
+
+/* Floats for the columns of one head of a matrix with blocks, and for a row of them with what is
+ * beside them in blocks; 0: it has none. */
+static int64_t head_numbers(const struct attn_linear *o_proj, int64_t v_head_dim)
+{
+    return o_proj->weight && dtype_is_blocks(o_proj->dtype)
+               ? rounded(o_proj->out * v_head_dim)
+                     + rounded(v_head_dim + 2 * attn_block_numbers(o_proj->dtype))
+               : 0;
+}
+
+/* The same as floats, for the columns of a head need not be whole blocks. */
+static struct attn_linear unpacked_projection(const struct attn_linear *o_proj, int64_t head,
+                                              int64_t v_head_dim, float *matrix)
+{
+    const int64_t block = attn_block_numbers(o_proj->dtype), first = head * v_head_dim;
+    const int64_t begin = first / block * block;
+    const int64_t count = (first + v_head_dim - begin + block - 1) / block * block;
+    const int64_t stride = o_proj->stride > 0 ? o_proj->stride : o_proj->in;
+    float *row = matrix + rounded(o_proj->out * v_head_dim);
+    for (int64_t o = 0; o < o_proj->out; o++) {
+        dtype_read(row, attn_number_at(o_proj->weight, o_proj->dtype, o * stride + begin),
+                   o_proj->dtype, (size_t)count);
+        memcpy(matrix + o * v_head_dim, row + first - begin, (size_t)v_head_dim * sizeof *row);
+    }
+    return (struct attn_linear){ .weight = matrix, .out = o_proj->out, .in = v_head_dim };
+}
+
 /* The columns of the output projection that a head's context meets. */
 static struct attn_linear head_projection(const struct attn_linear *o_proj, int64_t head,
                                           int64_t v_head_dim)
@@ -61,7 +95,7 @@ static struct attn_linear head_projection(const struct attn_linear *o_proj, int6
                            : o_proj->in_out   ? o_proj->out
                                               : o_proj->in;
     const int64_t first = head * v_head_dim * (o_proj->in_out ? stride : 1);
-    linear.weight = (const char *)o_proj->weight + (size_t)first * attn_dtype_size(o_proj->dtype);
+    linear.weight = attn_number_at(o_proj->weight, o_proj->dtype, first);
     linear.bias = NULL;
     linear.in = v_head_dim;
     linear.stride = stride;
@@ -110,12 +144,15 @@ static void run_values(const struct pass *pass, const struct pass_step *step,
                      + head / (shape.heads / value.shape[1]) * value.stride[1]
                      + first * value.stride[2];
     float *norms = (float *)sequence->norms.memory + head * shape.keys + first;
-    float *rows = workspace;
+    const int64_t unpacked = head_numbers(o_proj, shape.v_head_dim);
+    float *rows = (float *)workspace + unpacked;
     if (o_proj->weight) {
-        const struct attn_linear linear = head_projection(o_proj, head, shape.v_head_dim);
+        const struct attn_linear linear =
+            unpacked > 0 ? unpacked_projection(o_proj, head, shape.v_head_dim, workspace)
+                         : head_projection(o_proj, head, shape.v_head_dim);
         const struct attn_product product =
             value_product(pass, &linear, x, value.stride[2], rows, count);
-        void *own = rows + (KEYS_PER_TASK * shape.d_out + 15) / 16 * 16;
+        void *own = rows + rounded(KEYS_PER_TASK * shape.d_out);
         for (int64_t i = 0; i < attn_product_tasks(&product); i++)
             attn_product_run(&product, i, own);
     }
@@ -319,10 +356,13 @@ static size_t norms_workspace_bytes(const struct pass *pass, const struct pass_s
     size_t bytes = (size_t)ATTN_MAP_TILE_ROWS * ATTN_MAP_TILE_KEYS * sizeof(float)
                    + attn_map_tile_workspace_bytes(&tile);
     if (o_proj->weight) {
-        const struct attn_linear linear = head_projection(o_proj, 0, shape.v_head_dim);
+        const int64_t unpacked = head_numbers(o_proj, shape.v_head_dim);
+        struct attn_linear linear = head_projection(o_proj, 0, shape.v_head_dim);
+        if (unpacked > 0)
+            linear = (struct attn_linear){ .out = o_proj->out, .in = shape.v_head_dim };
         const struct attn_product product =
             value_product(pass, &linear, NULL, shape.v_head_dim, NULL, KEYS_PER_TASK);
-        const size_t own = (size_t)(KEYS_PER_TASK * shape.d_out + 15) / 16 * 16 * sizeof(float)
+        const size_t own = (size_t)(unpacked + rounded(KEYS_PER_TASK * shape.d_out)) * sizeof(float)
                            + attn_product_workspace_bytes(&product);
         bytes = own > bytes ? own : bytes;
     }
