@@ -4,15 +4,13 @@
  * "The source" is Hugging Face transformers, models/<family>/modeling_<family>.py, and
  * modeling_layers.py for decoders. */
 #include "answer.h"
+#include "classes_case.h"
 #include "fixture.h"
 #include "forward_bert.h"
 #include "request_text.h"
 #include "test.h"
 #include "vector_case.h"
 #include "word_model.h"
-
-/* Of a row of logits, relative in the 2-norm; of a probability. */
-static const double TOLERANCE = 1e-5, PROBABILITY_TOLERANCE = 1e-5;
 
 #define TOKENS "\"tokens\":[2,17,39,5,5,30,3]"
 
@@ -30,109 +28,6 @@ static const double TOLERANCE = 1e-5, PROBABILITY_TOLERANCE = 1e-5;
 #define CLASS_DENSE                                                                                \
     FORWARD_LINEAR("classifier.dense", 12, 12) FORWARD_LINEAR("classifier.out_proj", 3, 12)
 
-/* ---------------------------------------------------------------------- help -- */
-
-static const cJSON *member(const cJSON *object, const char *name)
-{
-    const cJSON *found = cJSON_GetObjectItemCaseSensitive(object, name);
-    if (!found)
-        fail_msg("there is no %s", name);
-    return found;
-}
-
-static cJSON *trace(const char *model, const char *fields, const char *output)
-{
-    struct request_text body = { .data = NULL };
-    request_text_add(&body, JSON({"model":"%s","layers":[],"outputs":["%s"],%s}), model, output,
-                                  fields);
-    cJSON *answer = answer_post(&client, "/v1/trace", body.data);
-    free(body.data);
-    return answer;
-}
-
-/* final_hidden_states of a trace. */
-static struct rows rows_of(const char *model, const char *fields)
-{
-    cJSON *answer = trace(model, fields, "hidden_states");
-    const cJSON *list = member(answer, "final_hidden_states");
-    const int64_t shape[] = { cJSON_GetArraySize(list), cJSON_GetArraySize(list->child) };
-    double *numbers = answer_numbers(answer, "final_hidden_states", 2, shape);
-    const struct rows rows = published_rows(shape[0], shape[1]);
-    memcpy(rows.data, numbers, (size_t)(shape[0] * shape[1]) * sizeof *numbers);
-    free(numbers);
-    cJSON_Delete(answer);
-    return rows;
-}
-
-static double activated(const char *activation, const double *logits, int64_t count, int64_t i)
-{
-    double sum = 0;
-    if (strcmp(activation, "sigmoid") == 0)
-        return 1 / (1 + exp(-logits[i]));
-    for (int64_t k = 0; k < count; k++)
-        sum += exp(logits[k] - logits[i]);
-    return 1 / sum;
-}
-
-static void expect_probabilities(const cJSON *answer, const char *activation, int rank,
-                                 const int64_t *shape, const double *logits)
-{
-    const int64_t count = shape[rank - 1], inputs = rank == 2 ? shape[0] : 1;
-    if (strcmp(activation, "none") == 0) {
-        assert_null(cJSON_GetObjectItemCaseSensitive(answer, "probabilities"));
-        return;
-    }
-    double *got = answer_numbers(answer, "probabilities", rank, shape);
-    for (int64_t i = 0; i < inputs * count; i++) {
-        const double want = activated(activation, logits + i / count * count, count, i % count);
-        if (!(fabs(got[i] - want) <= PROBABILITY_TOLERANCE))
-            fail_msg("probability %d is %.9g, not %.9g", (int)i, got[i], want);
-    }
-    free(got);
-}
-
-/* What a model answers: logits of a text, or of each token where is_of_rows. */
-struct classes {
-    bool is_of_rows;
-    const char *labels, *activation;
-};
-
-static void expect_classes(const char *model, const char *fields, const struct classes *of,
-                           struct rows want)
-{
-    cJSON *answer = trace(model, fields, "logits");
-    const int64_t shapes[] = { want.count, want.columns };
-    const int rank = of->is_of_rows ? 2 : 1;
-    const int64_t *shape = shapes + 2 - rank;
-    double *got = answer_numbers(answer, "logits", rank, shape), sum = 0, norm = 0;
-    for (int64_t i = 0; i < want.count * want.columns; i++) {
-        sum += (got[i] - want.data[i]) * (got[i] - want.data[i]);
-        norm += want.data[i] * want.data[i];
-    }
-    print_message("%s: logits %.1e\n", model, sqrt(sum / norm));
-    if (!(sum <= TOLERANCE * TOLERANCE * norm))
-        fail_msg("%s: logits differ by %.3g of their norm", model, sqrt(sum / norm));
-    char activation[32];
-    snprintf(activation, sizeof activation, "\"%s\"", of->activation);
-    answer_expect(answer, "labels", of->labels, 0);
-    answer_expect(answer, "activation", activation, 0);
-    expect_probabilities(answer, of->activation, rank, shape, want.data);
-    free(got);
-    cJSON_Delete(answer);
-}
-
-/* Serves the checkpoint and compares. */
-static void check(const char *name, const char *config, const char *tensors, const char *fields,
-                  const struct classes *of, struct rows (*head)(struct rows rows))
-{
-    published_open(config, tensors, 2, "F32");
-    published_save(fixture_path(name), config);
-    fixture_serve("--models", directory);
-    expect_classes(name, fields, of, head(rows_of(name, fields)));
-    fixture_stop(NULL);
-    published_close();
-}
-
 static struct rows linear(struct rows x, const char *name)
 {
     return published_linear(x, name, 0);
@@ -143,9 +38,10 @@ static struct rows first(struct rows rows)
     return forward_slice(rows, 0, 1);
 }
 
-static const struct classes NAMED = { false, "[\"no\",\"maybe\",\"yes\"]", "softmax" };
-static const struct classes UNNAMED = { false, "[\"LABEL_0\",\"LABEL_1\",\"LABEL_2\"]", "softmax" };
-static const struct classes OF_TOKENS = { true, "[\"no\",\"maybe\",\"yes\"]", "softmax" };
+static const struct classes_case NAMED = { false, "[\"no\",\"maybe\",\"yes\"]", "softmax" };
+static const struct classes_case UNNAMED = { false, "[\"LABEL_0\",\"LABEL_1\",\"LABEL_2\"]",
+                                             "softmax" };
+static const struct classes_case OF_TOKENS = { true, "[\"no\",\"maybe\",\"yes\"]", "softmax" };
 
 /* --------------------------------------------------------------- of a text -- */
 
@@ -163,13 +59,13 @@ TEST(bert)
     static const char OF_BERT[] = CONFIG("bert", "BertForSequenceClassification", LABELS);
     static const int ids[] = { 2, 17, 39, 5, 5, 30, 3 }, types[7] = { 0 },
                      positions[] = { 0, 1, 2, 3, 4, 5, 6 };
-    check("bert", OF_BERT, BERT_POOLED CLASSIFIER, TOKENS, &NAMED, bert_head);
+    classes_case_check("bert", OF_BERT, BERT_POOLED CLASSIFIER, TOKENS, &NAMED, bert_head);
     published_open(OF_BERT, BERT_POOLED CLASSIFIER, 2, "F32");
     fixture_serve("--models", directory);
-    expect_classes("bert", TOKENS, &NAMED,
-                   bert_head(forward_bert(&(struct forward_bert){ "bert.", "gelu", 1e-12, ids,
-                                                                  types, positions, 0, 0 })
-                                 .final_hidden_states));
+    classes_case_expect("bert", TOKENS, &NAMED,
+                        bert_head(forward_bert(&(struct forward_bert){ "bert.", "gelu", 1e-12, ids,
+                                                                       types, positions, 0, 0 })
+                                      .final_hidden_states));
     fixture_stop(NULL);
     published_close();
 }
@@ -177,19 +73,21 @@ TEST(bert)
 /* problem_type, and without one the number of labels, say what makes probabilities of logits. */
 TEST(problem_types)
 {
-    static const struct classes MANY = { false, "[\"LABEL_0\",\"LABEL_1\",\"LABEL_2\"]",
-                                         "sigmoid" };
-    static const struct classes NONE = { false, "[\"LABEL_0\",\"LABEL_1\",\"LABEL_2\"]", "none" };
-    static const struct classes ONE = { false, "[\"LABEL_0\"]", "sigmoid" };
-    check("many",
-          CONFIG("bert", "BertForSequenceClassification",
-                 ",\"problem_type\":\"multi_label_classification\""),
-          BERT_POOLED CLASSIFIER, TOKENS, &MANY, bert_head);
-    check("regression",
-          CONFIG("bert", "BertForSequenceClassification", ",\"problem_type\":\"regression\""),
-          BERT_POOLED CLASSIFIER, TOKENS, &NONE, bert_head);
-    check("one", CONFIG("bert", "BertForSequenceClassification", ""),
-          BERT_POOLED FORWARD_LINEAR("classifier", 1, 12), TOKENS, &ONE, bert_head);
+    static const struct classes_case MANY = { false, "[\"LABEL_0\",\"LABEL_1\",\"LABEL_2\"]",
+                                              "sigmoid" };
+    static const struct classes_case NONE = { false, "[\"LABEL_0\",\"LABEL_1\",\"LABEL_2\"]",
+                                              "none" };
+    static const struct classes_case ONE = { false, "[\"LABEL_0\"]", "sigmoid" };
+    classes_case_check("many",
+                       CONFIG("bert", "BertForSequenceClassification",
+                              ",\"problem_type\":\"multi_label_classification\""),
+                       BERT_POOLED CLASSIFIER, TOKENS, &MANY, bert_head);
+    classes_case_check(
+        "regression",
+        CONFIG("bert", "BertForSequenceClassification", ",\"problem_type\":\"regression\""),
+        BERT_POOLED CLASSIFIER, TOKENS, &NONE, bert_head);
+    classes_case_check("one", CONFIG("bert", "BertForSequenceClassification", ""),
+                       BERT_POOLED FORWARD_LINEAR("classifier", 1, 12), TOKENS, &ONE, bert_head);
 }
 
 static struct rows roberta_head(struct rows rows)
@@ -201,10 +99,10 @@ static struct rows roberta_head(struct rows rows)
 /* RobertaClassificationHead. */
 TEST(roberta)
 {
-    check("roberta", CONFIG("roberta", "RobertaForSequenceClassification", LABELS),
-          BERT("roberta.") CLASS_DENSE, TOKENS, &NAMED, roberta_head);
-    check("xlm", CONFIG("xlm-roberta", "XLMRobertaForSequenceClassification", ""),
-          BERT("roberta.") CLASS_DENSE, TOKENS, &UNNAMED, roberta_head);
+    classes_case_check("roberta", CONFIG("roberta", "RobertaForSequenceClassification", LABELS),
+                       BERT("roberta.") CLASS_DENSE, TOKENS, &NAMED, roberta_head);
+    classes_case_check("xlm", CONFIG("xlm-roberta", "XLMRobertaForSequenceClassification", ""),
+                       BERT("roberta.") CLASS_DENSE, TOKENS, &UNNAMED, roberta_head);
 }
 
 static struct rows electra_head(struct rows rows)
@@ -216,9 +114,10 @@ static struct rows electra_head(struct rows rows)
 /* ElectraClassificationHead has GELU whatever the blocks have. */
 TEST(electra)
 {
-    check("electra",
-          CONFIG("electra", "ElectraForSequenceClassification", LABELS ",\"hidden_act\":\"relu\""),
-          BERT("electra.") CLASS_DENSE, TOKENS, &NAMED, electra_head);
+    classes_case_check(
+        "electra",
+        CONFIG("electra", "ElectraForSequenceClassification", LABELS ",\"hidden_act\":\"relu\""),
+        BERT("electra.") CLASS_DENSE, TOKENS, &NAMED, electra_head);
 }
 
 #define DISTILBERT_LAYER "distilbert.transformer.layer.#."
@@ -242,9 +141,10 @@ static struct rows distilbert_head(struct rows rows)
 
 TEST(distilbert)
 {
-    check("distilbert", JSON({"model_type":"distilbert","architectures":["DistilBertForSequenceClassification"],"dim":12,"n_heads":2,"n_layers":2,"hidden_dim":20,"vocab_size":40,"max_position_embeddings":16,"id2label":{"0":"no","1":"maybe","2":"yes"}}),
-                              DISTILBERT FORWARD_LINEAR("pre_classifier", 12, 12) CLASSIFIER,
-                              TOKENS, &NAMED, distilbert_head);
+    classes_case_check("distilbert",
+                       JSON({"model_type":"distilbert","architectures":["DistilBertForSequenceClassification"],"dim":12,"n_heads":2,"n_layers":2,"hidden_dim":20,"vocab_size":40,"max_position_embeddings":16,"id2label":{"0":"no","1":"maybe","2":"yes"}}),
+                             DISTILBERT FORWARD_LINEAR("pre_classifier", 12, 12) CLASSIFIER, TOKENS,
+                             &NAMED, distilbert_head);
 }
 
 #define ALBERT_LAYER "albert.encoder.albert_layer_groups.0.albert_layers.0."
@@ -267,9 +167,10 @@ static struct rows albert_head(struct rows rows)
 
 TEST(albert)
 {
-    check("albert",
-          CONFIG("albert", "AlbertForSequenceClassification", LABELS ",\"embedding_size\":8"),
-          ALBERT FORWARD_LINEAR("albert.pooler", 12, 12) CLASSIFIER, TOKENS, &NAMED, albert_head);
+    classes_case_check(
+        "albert",
+        CONFIG("albert", "AlbertForSequenceClassification", LABELS ",\"embedding_size\":8"),
+        ALBERT FORWARD_LINEAR("albert.pooler", 12, 12) CLASSIFIER, TOKENS, &NAMED, albert_head);
 }
 
 #define MPNET_LAYER "mpnet.encoder.layer.#."
@@ -290,8 +191,8 @@ TEST(albert)
 /* MPNetClassificationHead. */
 TEST(mpnet)
 {
-    check("mpnet", CONFIG("mpnet", "MPNetForSequenceClassification", LABELS), MPNET CLASS_DENSE,
-          TOKENS, &NAMED, roberta_head);
+    classes_case_check("mpnet", CONFIG("mpnet", "MPNetForSequenceClassification", LABELS),
+                       MPNET CLASS_DENSE, TOKENS, &NAMED, roberta_head);
 }
 
 #define MODERN "model.layers.#."
@@ -321,14 +222,17 @@ static struct rows modern_mean_head(struct rows rows)
 
 TEST(modernbert)
 {
-    check("modern_cls", CONFIG("modernbert", "ModernBertForSequenceClassification", LABELS),
-          MODERNBERT CLASSIFIER, TOKENS, &NAMED, modern_first_head);
-    check("modern_mean",
-          CONFIG("modernbert", "ModernBertForSequenceClassification",
-                 ",\"classifier_pooling\":\"mean\",\"classifier_bias\":true"),
-          MODERNBERT "head.dense.bias 12, " CLASSIFIER, TOKENS, &UNNAMED, modern_mean_head);
-    check("modern_tokens", CONFIG("modernbert", "ModernBertForTokenClassification", LABELS),
-          MODERNBERT CLASSIFIER, TOKENS, &OF_TOKENS, modern_rows_head);
+    classes_case_check("modern_cls",
+                       CONFIG("modernbert", "ModernBertForSequenceClassification", LABELS),
+                       MODERNBERT CLASSIFIER, TOKENS, &NAMED, modern_first_head);
+    classes_case_check("modern_mean",
+                       CONFIG("modernbert", "ModernBertForSequenceClassification",
+                              ",\"classifier_pooling\":\"mean\",\"classifier_bias\":true"),
+                       MODERNBERT "head.dense.bias 12, " CLASSIFIER, TOKENS, &UNNAMED,
+                       modern_mean_head);
+    classes_case_check("modern_tokens",
+                       CONFIG("modernbert", "ModernBertForTokenClassification", LABELS),
+                       MODERNBERT CLASSIFIER, TOKENS, &OF_TOKENS, modern_rows_head);
 }
 
 #define DEBERTA_LAYER "deberta.encoder.layer.#."
@@ -359,9 +263,10 @@ static struct rows deberta_head(struct rows rows)
 
 TEST(deberta)
 {
-    check("deberta",
-          CONFIG("deberta-v2", "DebertaV2ForSequenceClassification", LABELS DEBERTA_FIELDS),
-          DEBERTA FORWARD_LINEAR("pooler.dense", 12, 12) CLASSIFIER, TOKENS, &NAMED, deberta_head);
+    classes_case_check(
+        "deberta",
+        CONFIG("deberta-v2", "DebertaV2ForSequenceClassification", LABELS DEBERTA_FIELDS),
+        DEBERTA FORWARD_LINEAR("pooler.dense", 12, 12) CLASSIFIER, TOKENS, &NAMED, deberta_head);
 }
 
 /* -------------------------------------------------------------- of decoders -- */
@@ -386,14 +291,15 @@ static struct rows score(struct rows rows)
  * with one. */
 TEST(decoders)
 {
-    static const struct classes ROWS = { true, "[\"LABEL_0\",\"LABEL_1\",\"LABEL_2\"]", "softmax" };
+    static const struct classes_case ROWS = { true, "[\"LABEL_0\",\"LABEL_1\",\"LABEL_2\"]",
+                                              "softmax" };
     struct request_text tensors = { .data = NULL };
     request_text_add(&tensors, "%s, score.weight 3x8", word_model_tensors);
-    check("llama", LLAMA_CONFIG("LlamaForSequenceClassification"), tensors.data,
-          "\"tokens\":[1,3,4,5]", &UNNAMED, last_score);
+    classes_case_check("llama", LLAMA_CONFIG("LlamaForSequenceClassification"), tensors.data,
+                       "\"tokens\":[1,3,4,5]", &UNNAMED, last_score);
     request_text_add(&tensors, ", score.bias 3");
-    check("llama_tokens", LLAMA_CONFIG("LlamaForTokenClassification"), tensors.data,
-          "\"tokens\":[1,3,4,5]", &ROWS, score);
+    classes_case_check("llama_tokens", LLAMA_CONFIG("LlamaForTokenClassification"), tensors.data,
+                       "\"tokens\":[1,3,4,5]", &ROWS, score);
     free(tensors.data);
 }
 
@@ -411,15 +317,16 @@ static struct rows answers(struct rows rows)
 
 TEST(tokens)
 {
-    static const struct classes ANSWERS = { true, "[\"start\",\"end\"]", "none" };
-    check("bert_tokens", CONFIG("bert", "BertForTokenClassification", LABELS),
-          BERT("bert.") CLASSIFIER, TOKENS, &OF_TOKENS, rows_classifier);
-    check("roberta_tokens", CONFIG("roberta", "RobertaForTokenClassification", LABELS),
-          BERT("roberta.") CLASSIFIER, TOKENS, &OF_TOKENS, rows_classifier);
-    check("electra_tokens", CONFIG("electra", "ElectraForTokenClassification", LABELS),
-          BERT("electra.") CLASSIFIER, TOKENS, &OF_TOKENS, rows_classifier);
-    check("answers", CONFIG("bert", "BertForQuestionAnswering", ""),
-          BERT("bert.") FORWARD_LINEAR("qa_outputs", 2, 12), TOKENS, &ANSWERS, answers);
+    static const struct classes_case ANSWERS = { true, "[\"start\",\"end\"]", "none" };
+    classes_case_check("bert_tokens", CONFIG("bert", "BertForTokenClassification", LABELS),
+                       BERT("bert.") CLASSIFIER, TOKENS, &OF_TOKENS, rows_classifier);
+    classes_case_check("roberta_tokens", CONFIG("roberta", "RobertaForTokenClassification", LABELS),
+                       BERT("roberta.") CLASSIFIER, TOKENS, &OF_TOKENS, rows_classifier);
+    classes_case_check("electra_tokens", CONFIG("electra", "ElectraForTokenClassification", LABELS),
+                       BERT("electra.") CLASSIFIER, TOKENS, &OF_TOKENS, rows_classifier);
+    classes_case_check("answers", CONFIG("bert", "BertForQuestionAnswering", ""),
+                       BERT("bert.") FORWARD_LINEAR("qa_outputs", 2, 12), TOKENS, &ANSWERS,
+                       answers);
 }
 
 /* --------------------------------------------------------------------- laws -- */
@@ -438,16 +345,19 @@ TEST(laws)
     cJSON *batch = answer_post(
         &client, "/v1/trace/batch",
         JSON({"model":"laws","layers":[],"outputs":["logits"],"requests":[{"tokens":[5]},{"tokens":[2,17,39,5,5,30,3]},{"tokens":[1,2,3]}]}));
-    assert_true(cJSON_Compare(cJSON_GetArrayItem(member(batch, "results"), 1), plain, 1));
+    assert_true(
+        cJSON_Compare(cJSON_GetArrayItem(classes_case_member(batch, "results"), 1), plain, 1));
     cJSON *edited = answer_post(
         &client, "/v1/trace",
         JSON({"model":"laws","layers":[],"outputs":["logits","embedding"],"pooling":"mean","tokens":[2,17,39,5,5,30,3],"compare":true,"edits":[{"layers":[0],"heads":[1],"scale":0}]}));
     answer_expect_members(edited, "model,tokens,layers,embedding,base_embedding,labels,activation,"
                                   "logits,probabilities,base_logits,base_probabilities");
-    assert_true(cJSON_Compare(member(edited, "base_logits"), member(plain, "logits"), 1));
-    assert_true(
-        cJSON_Compare(member(edited, "base_probabilities"), member(plain, "probabilities"), 1));
-    assert_false(cJSON_Compare(member(edited, "logits"), member(plain, "logits"), 1));
+    assert_true(cJSON_Compare(classes_case_member(edited, "base_logits"),
+                              classes_case_member(plain, "logits"), 1));
+    assert_true(cJSON_Compare(classes_case_member(edited, "base_probabilities"),
+                              classes_case_member(plain, "probabilities"), 1));
+    assert_false(cJSON_Compare(classes_case_member(edited, "logits"),
+                               classes_case_member(plain, "logits"), 1));
     cJSON_Delete(plain);
     cJSON_Delete(batch);
     cJSON_Delete(edited);

@@ -22,6 +22,7 @@ struct classifier {
     const char *architecture; /* the end of its class's name; */
     bool is_of_rows;          /* it reads each row */
     bool has_pooler;
+    bool is_of_decoder;      /* that has an encoder */
     const char *pooling;     /* the field that says how rows are pooled, "=cls" */
     const char *dense;       /* NULL: none */
     const char *dense_bias;  /* a flag; NULL: it has one */
@@ -63,6 +64,10 @@ static const struct classifier CLASSIFIERS[] = {
       "deberta-v2",
       ANSWER, SPAN },
     { "vit|deit", PICTURE, CLASSIFIER },
+    { "bart|mbart", OF_TEXT, .is_of_decoder = true, .pooling = "=last",
+      .dense = "/classification_head.dense", .activation = "=tanh",
+      .output = "/classification_head.out_proj",
+      .output_bias = "/classification_head.out_proj.bias" },
     { "gpt2|gpt_neox|bloom|mpt|falcon", OF_TOKENS, CLASSIFIER },
     { NULL, OF_TEXT, .pooling = "=last", SCORE },
     { NULL, OF_TOKENS, SCORE },
@@ -86,15 +91,18 @@ static bool ends_with(const char *name, const char *ending)
     return length >= ending_length && strcmp(name + length - ending_length, ending) == 0;
 }
 
+/* is_causal: of the stack's attention. */
 static const struct classifier *find_classifier(const struct checkpoint_pass_reader *reader,
-                                                const char *architecture, bool is_decoder)
+                                                const char *architecture, bool is_causal)
 {
+    const bool has_encoder = reader->pass.cross_kind != NULL;
     for (size_t i = 0; i < sizeof CLASSIFIERS / sizeof CLASSIFIERS[0]; i++) {
         const struct classifier *classifier = &CLASSIFIERS[i];
         if (ends_with(architecture, classifier->architecture)
+            && classifier->is_of_decoder == has_encoder
             && (classifier->model_type
                     ? checkpoint_has_type(classifier->model_type, reader->checkpoint_type)
-                    : is_decoder))
+                    : is_causal))
             return classifier;
     }
     return NULL;

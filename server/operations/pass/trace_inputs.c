@@ -204,6 +204,24 @@ static bool begin_decoder(const struct trace_item *item, const struct token_list
     return true;
 }
 
+/* Whether the decoder reads the encoder's tokens, each a place later, behind its start token: where
+ * nothing else came, and its rows tell classes (BartForSequenceClassification). */
+static bool is_decoder_of_classes(const struct trace_item *item)
+{
+    return item->outputs[TRACE_OUTPUT_LOGITS] && item->model->forward->classes.stream == 1
+           && item->streams[0].tokens.count > 0;
+}
+
+static struct token_list decoder_text_of(const struct trace_item *item)
+{
+    struct token_list list = item->streams[1].encoded;
+    if (item->decoder_text.data || !is_decoder_of_classes(item))
+        return list;
+    list = item->streams[0].tokens;
+    list.count--;
+    return list;
+}
+
 /* The decoder's text follows its start token; tokens include it. */
 static bool take_decoder_tokens(struct trace_request *request, struct trace_item *item,
                                 struct fault *fault)
@@ -222,9 +240,10 @@ static bool take_decoder_tokens(struct trace_request *request, struct trace_item
                             item->model->name);
     if (has_text && !encode_text(request, item, 1, true, fault))
         return false;
+    const struct token_list text = decoder_text_of(item);
     if (!(item->has_decoder_tokens
               ? take_ids(item->decoder_tokens, item->decoder_token_count, arena, list, fault)
-              : begin_decoder(item, &item->streams[1].encoded, arena, list, fault)))
+              : begin_decoder(item, &text, arena, list, fault)))
         return false;
     limit_types(&forward->streams[1].embedding, list);
     return check_ids(item, &forward->streams[1].embedding, list,
