@@ -16,18 +16,20 @@ enum { NAME_BYTES = 64 };
 
 /* llama.cpp reads GELU from a table of half floats: 11 bits of the argument and of the value. */
 static const double TOLERANCE = 2e-4, TOLERANCE_GELU = 5e-3;
-static const char *const GELU[] = { "gemma",       "gemma2", "gemma3",     "gemma-embedding",
-                                    "phi2",        "gpt2",   "gptneox",    "gptneox-serial",
-                                    "bloom",       "falcon", "falcon-40b", "starcoder2",
-                                    "bert",        "t5",     "mpt",        "modern-bert",
-                                    "jina-bert-v2" };
+static const char *const GELU[] = {
+    "gemma", "gemma2",        "gemma3",      "gemma3-scaled", "gemma-embedding",
+    "phi2",  "phi2-separate", "gpt2",        "gptneox",       "gptneox-serial",
+    "bloom", "falcon",        "falcon-40b",  "starcoder2",    "bert",
+    "t5",    "mpt",           "modern-bert", "jina-bert-v2",  "bert-without-types"
+};
 
 /* Architectures of which the daemon reads no GGUF file, though of some the other files. */
 static const char *const NOT_READ[] = { "hunyuan-dense" };
 
-/* llama.cpp does not compute what is published: Phi-3.5 MoE's LayerNorm and its SparseMixer.
- * test_gguf_newer.c has it. */
-static const char *const DIFFER[] = { "phimoe" };
+/* llama.cpp does not compute what is published: Phi-3.5 MoE's LayerNorm and its SparseMixer, which
+ * test_gguf_newer.c has; windows of Phi-3; and the tied head of T5, before which rows are divided
+ * by the root of their width. */
+static const char *const DIFFER[] = { "phimoe", "phi3-window", "t5-ungated" };
 
 /* llama.cpp rounds the ends of YaRN's ramp, and gpt-oss does not. With this beta_slow the last end
  * is where llama.cpp's rounds to, at 4 of the model's pairs: 128 positions / (2 pi 1000^(4 / 8)).

@@ -28,6 +28,9 @@ const int32_t gguf_model_decoded[GGUF_MODEL_DECODED] = { 0, 4, 17, 33 };
 #define ATTEND                                                                                     \
     "blk.#.attn_q.weight 64x64, blk.#.attn_k.weight 32x64, blk.#.attn_v.weight 32x64, "            \
     "blk.#.attn_output.weight 64x64, "
+#define WIDE_ATTEND                                                                                \
+    "blk.#.attn_q.weight 128x64, blk.#.attn_k.weight 64x64, blk.#.attn_v.weight 64x64, "           \
+    "blk.#.attn_output.weight 64x128, "
 #define SQUARE                                                                                     \
     "blk.#.attn_q.weight 64x64, blk.#.attn_k.weight 64x64, blk.#.attn_v.weight 64x64, "            \
     "blk.#.attn_output.weight 64x64, "
@@ -276,6 +279,102 @@ static const struct gguf_model MODELS[] = {
             "dec.blk.#.ffn_norm.weight 64, dec.blk.#.ffn_gate.weight 96x64, "
             "dec.blk.#.ffn_up.weight 96x64, dec.blk.#.ffn_down.weight 64x96, ",
       GGUF_ENCODER_DECODER, 2 },
+    { "llama-wide-heads", "llama",
+      COMMON GROUPED RMS
+      ".rope.dimension_count I 32, .attention.key_length I 32, .attention.value_length I 32, ",
+      EMBED HEAD NORM_END NORMS WIDE_ATTEND GATED, GGUF_DECODER, 2 },
+    { "qwen3-wide-heads", "qwen3",
+      COMMON GROUPED RMS
+      ".rope.dimension_count I 32, .attention.key_length I 32, .attention.value_length I 32, ",
+      EMBED NORM_END NORMS WIDE_ATTEND
+      "blk.#.attn_q_norm.weight 32, blk.#.attn_k_norm.weight 32, " GATED,
+      GGUF_DECODER, 2 },
+    { "gemma3-scaled", "gemma3",
+      COMMON GROUPED RMS ROPE
+      ".rope.scaling.type s linear, .rope.scaling.factor f 8, "
+      ".attention.key_length I 16, .attention.value_length I 16, .attention.sliding_window I 4, ",
+      EMBED NORM_END NORMS
+      "blk.#.post_attention_norm.weight 64, blk.#.post_ffw_norm.weight 64, " ATTEND HEAD_NORMS
+          GATED,
+      GGUF_DECODER, 7 },
+    { "qwen2-yarn", "qwen2",
+      COMMON GROUPED RMS ROPE ".rope.scaling.type s yarn, .rope.scaling.factor f 4, "
+                              ".rope.scaling.original_context_length I 128, ",
+      EMBED HEAD NORM_END NORMS ATTEND QKV_BIAS GATED, GGUF_DECODER, 2 },
+    { "phi3-longrope", "phi3",
+      COMMON GROUPED RMS ROPE
+      ".attention.sliding_window I 0, .rope.scaling.original_context_length I 512, "
+      ".rope.scaling.attn_factor f 1.19, ",
+      EMBED HEAD NORM_END NORMS
+      "rope_factors_short.weight 8, rope_factors_long.weight 8, "
+      "blk.#.attn_qkv.weight 128x64, blk.#.attn_output.weight 64x64, blk.#.ffn_up.weight 192x64, "
+      "blk.#.ffn_down.weight 64x96, ",
+      GGUF_DECODER, 2 },
+    { "phi3-window", "phi3",
+      COMMON GROUPED RMS ROPE
+      ".attention.sliding_window I 4, .rope.scaling.original_context_length I 512, ",
+      EMBED HEAD NORM_END NORMS
+      "blk.#.attn_qkv.weight 128x64, blk.#.attn_output.weight 64x64, blk.#.ffn_up.weight 192x64, "
+      "blk.#.ffn_down.weight 64x96, ",
+      GGUF_DECODER, 2 },
+    { "olmo2-grouped", "olmo2", COMMON GROUPED RMS ROPE,
+      EMBED HEAD NORM_END ATTEND
+      "blk.#.attn_q_norm.weight 64, blk.#.attn_k_norm.weight 32, "
+      "blk.#.post_attention_norm.weight 64, blk.#.post_ffw_norm.weight 64, " GATED,
+      GGUF_DECODER, 2 },
+    { "stablelm-parallel", "stablelm", COMMON GROUPED LAYERNORM ".rope.dimension_count I 4, ",
+      EMBED HEAD BOTH_END
+      "blk.#.attn_norm.weight 64, blk.#.attn_norm.bias 64, "
+      "blk.#.attn_q_norm.weight 4x16, blk.#.attn_k_norm.weight 2x16, " ATTEND GATED,
+      GGUF_DECODER, 2 },
+    { "stablelm-biases", "stablelm", COMMON GROUPED LAYERNORM ".rope.dimension_count I 4, ",
+      EMBED HEAD BOTH_END NORMS NORM_BIASES ATTEND QKV_BIAS GATED, GGUF_DECODER, 2 },
+    { "phi2-separate", "phi2", COMMON ALL_HEADS LAYERNORM ".rope.dimension_count I 8, ",
+      EMBED HEAD
+      "output.bias 48, " BOTH_END "blk.#.attn_norm.weight 64, blk.#.attn_norm.bias 64, " SQUARE
+      "blk.#.attn_q.bias 64, blk.#.attn_k.bias 64, blk.#.attn_v.bias 64, " UP_DOWN BIASES,
+      GGUF_DECODER, 2 },
+    { "gpt-oss-unscaled", "gpt-oss",
+      COMMON GROUPED RMS ROPE
+      ".attention.key_length I 16, .attention.value_length I 16, .attention.sliding_window I 4, "
+      ".expert_count I 4, .expert_used_count I 2, .expert_feed_forward_length I 96, ",
+      EMBED HEAD NORM_END
+      "blk.#.attn_norm.weight 64, blk.#.post_attention_norm.weight 64, blk.#.attn_sinks.weight "
+      "4, " ATTEND QKV_BIAS
+      "blk.#.attn_output.bias 64, blk.#.ffn_gate_inp.bias 4, blk.#.ffn_gate_exps.bias 4x96, "
+      "blk.#.ffn_up_exps.bias 4x96, blk.#.ffn_down_exps.bias 4x64, " EXPERTS,
+      GGUF_DECODER, 2 },
+    { "bert-without-types", "bert",
+      COMMON LAYERNORM
+      ".attention.causal ? 0, .pooling_type I 2, tokenizer.ggml.token_type_count I 1, ",
+      EMBED
+      "position_embd.weight 512x64, token_embd_norm.weight 64, token_embd_norm.bias 64, " SQUARE
+      "blk.#.attn_q.bias 64, blk.#.attn_k.bias 64, blk.#.attn_v.bias 64, "
+      "blk.#.attn_output_norm.weight 64, blk.#.attn_output_norm.bias 64, "
+      "blk.#.layer_output_norm.weight 64, blk.#.layer_output_norm.bias 64, " UP_DOWN BIASES,
+      GGUF_ENCODER, 2 },
+    { "t5-ungated", "t5",
+      COMMON ".attention.key_length I 16, .attention.value_length I 16, "
+             ".attention.relative_buckets_count I 8, .decoder_start_token_id I 0, " RMS,
+      EMBED "enc.output_norm.weight 64, dec.output_norm.weight 64, enc.blk.0.attn_rel_b.weight "
+            "8x4, dec.blk.0.attn_rel_b.weight 8x4, "
+            "enc.blk.#.attn_norm.weight 64, enc.blk.#.attn_q.weight 64x64, enc.blk.#.attn_k.weight "
+            "64x64, enc.blk.#.attn_v.weight 64x64, enc.blk.#.attn_o.weight 64x64, "
+            "enc.blk.#.ffn_norm.weight 64, enc.blk.#.ffn_up.weight 96x64, "
+            "enc.blk.#.ffn_down.weight 64x96, "
+            "dec.blk.#.attn_norm.weight 64, dec.blk.#.attn_q.weight 64x64, dec.blk.#.attn_k.weight "
+            "64x64, dec.blk.#.attn_v.weight 64x64, dec.blk.#.attn_o.weight 64x64, "
+            "dec.blk.#.cross_attn_norm.weight 64, dec.blk.#.cross_attn_q.weight 64x64, "
+            "dec.blk.#.cross_attn_k.weight 64x64, dec.blk.#.cross_attn_v.weight 64x64, "
+            "dec.blk.#.cross_attn_o.weight 64x64, "
+            "dec.blk.#.ffn_norm.weight 64, dec.blk.#.ffn_up.weight 96x64, "
+            "dec.blk.#.ffn_down.weight 64x96, ",
+      GGUF_ENCODER_DECODER, 2 },
+    { "granite-biases", "granite",
+      COMMON GROUPED RMS ROPE
+      ".logit_scale f 4, .attention.scale f 0.125, .embedding_scale f 6, .residual_scale f 0.5, ",
+      EMBED HEAD NORM_END NORMS ATTEND QKV_BIAS "blk.#.attn_output.bias 64, " GATED, GGUF_DECODER,
+      2 },
     /* Rows of 256 numbers, for blocks of as many. */
     { "llama-wide", "llama",
       ".vocab_size I 48, .context_length I 512, .embedding_length I 256, "
@@ -344,7 +443,7 @@ static void fill_tensor(const char *name, float *values, int64_t count)
         fill.state = (fill.state ^ (unsigned char)*c) * 1099511628211u;
     if (ends(name, "norm.weight") || ends(name, "norm_2.weight"))
         fill_floats(&fill, values, count, 0.5F, 1.5F);
-    else if (ends(name, "rope_freqs.weight"))
+    else if (ends(name, "rope_freqs.weight") || strncmp(name, "rope_factors", 12) == 0)
         fill_floats(&fill, values, count, 1, 4);
     else
         fill_floats(&fill, values, count, -0.25F, 0.25F);

@@ -50,13 +50,22 @@ static void amend_jina(struct checkpoint_stack *stack)
 
 /* -------------------------------------------------------- what no field says -- */
 
-/* The published config.json does not round the bounds of yarn's ramp; llama.cpp always does. */
-static bool finish_gpt_oss(const struct checkpoint_gguf_file *file)
+/* The published config.json does not round the bounds of yarn's ramp; llama.cpp always does. What
+ * is published for a config.json without a scaling is a yarn, where a file without one has none. */
+static bool add_gpt_oss_scaling(const struct checkpoint_gguf_file *file)
 {
     cJSON *scaling = cJSON_GetObjectItemCaseSensitive(file->config, "rope_scaling");
+    if (scaling)
+        return checkpoint_gguf_add_item(file, scaling, "truncate", cJSON_CreateFalse());
+    scaling = cJSON_AddObjectToObject(file->config, "rope_scaling");
+    return (scaling && cJSON_AddStringToObject(scaling, "rope_type", "default"))
+           || fault_no_memory(file->fault);
+}
+
+static bool finish_gpt_oss(const struct checkpoint_gguf_file *file)
+{
     return checkpoint_gguf_add_head_dim(file) && checkpoint_gguf_add_layer_types(file)
-           && (!scaling
-               || checkpoint_gguf_add_item(file, scaling, "truncate", cJSON_CreateFalse()));
+           && add_gpt_oss_scaling(file);
 }
 
 static bool finish_modern_bert(const struct checkpoint_gguf_file *file)
