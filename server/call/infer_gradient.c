@@ -5,6 +5,7 @@
  * layer uses a parameter in another form, for example one matrix as two projections. */
 #include "call/infer_gradient.h"
 
+#include "base/dtype.h"
 #include "call/infer_results.h"
 
 #include <inttypes.h>
@@ -198,9 +199,26 @@ static void set_parameters(const struct infer_item *item, struct attn_layer_grad
         whole->q_proj.weight = score; /* of general scores */
 }
 
+/* Numbers in blocks have no gradient, for none of them can change alone. */
+static bool check_no_blocks(const struct infer_item *item, struct fault *fault)
+{
+    const struct attn_layer *layer = &item->layer;
+    const struct attn_linear *const linears[] = { &layer->q_proj, &layer->k_proj, &layer->v_proj,
+                                                  &layer->o_proj };
+    for (size_t i = 0; i < sizeof linears / sizeof linears[0]; i++)
+        if (linears[i]->weight && dtype_is_blocks(linears[i]->dtype))
+            return fault_set(fault, FAULT_DTYPE,
+                             "the parameters of this layer are %s, which has no gradients; take "
+                             "the model in F32, F16 or BF16",
+                             dtype_name(linears[i]->dtype));
+    return true;
+}
+
 bool infer_gradient_plan(struct infer_request *request, struct infer_item *item,
                          const struct attn_layer_problem *problem, struct fault *fault)
 {
+    if (!check_no_blocks(item, fault))
+        return false;
     item->gradient = arena_calloc(request->arena, 1, sizeof *item->gradient);
     if (!item->gradient)
         return fault_no_memory(fault);

@@ -114,6 +114,24 @@ TEST(readings_of_blocks)
     }
 }
 
+TEST(no_gradients_of_blocks)
+{
+    write_model("llama", "Q8_0", "blocks.gguf");
+    fixture_serve("--models", directory);
+    struct request_text body = { .data = NULL };
+    for (int i = 0; i < 2; i++) {
+        request_text_add(&body, i == 0 ? "{\"model\":\"blocks\",\"layer\":1,\"query\":[["
+                                       : "],\"context_gradient\":[[");
+        for (int c = 0; c < 64; c++)
+            request_text_add(&body, c > 0 ? ",%d" : "%d", c % 3);
+        request_text_add(&body, "]");
+    }
+    request_text_add(&body, "]}");
+    answer_refused(&client, "/v1/attention/gradients", body.data, 400, "dtype", NULL);
+    free(body.data);
+    fixture_stop(NULL);
+}
+
 /* ------------------------------------------------------------------- places -- */
 
 TEST(places)

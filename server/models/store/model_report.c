@@ -63,9 +63,11 @@ static void print_tokenizer(FILE *stream, const struct model *model)
     else if (model->tokenizer_reason)
         fprintf(stream, "refused: ");
     else
-        fprintf(stream, takes(model, "tokens")
-                            ? "none: there is no tokenizer.json, nor files of another form"
-                            : "none");
+        fprintf(stream, "%s",
+                !takes(model, "tokens")              ? "none"
+                : strcmp(model->format, "gguf") == 0 ? "none: the file's metadata has none"
+                                                     : "none: there is no tokenizer.json, nor "
+                                                       "files of another form");
     print_text(stream, model->tokenizer || !model->tokenizer_reason ? "" : model->tokenizer_reason);
     fprintf(stream, "\n");
 }
