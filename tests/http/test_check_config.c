@@ -2,9 +2,11 @@
  * status says whether the daemon would start. The log of a daemon says the same of tokenizers. */
 #include "answer.h"
 #include "fixture.h"
+#include "forward_bert.h"
 #include "model_bytes.h"
 #include "published.h"
 #include "test.h"
+#include "vector_case.h"
 
 static void write_demo(const char *name)
 {
@@ -138,6 +140,52 @@ TEST(inputs)
         published_close();
     }
     for (int i = 0; i < 3; i++)
+        expect_config(0, CASES[i].says, "", NULL);
+}
+
+#define OF_CLASSES(architecture)                                                                   \
+    "{\"model_type\":\"bert\",\"architectures\":[\"" architecture                                  \
+    "\"],\"hidden_size\":12,\"num_attention_heads\":2,\"num_hidden_layers\":1,"                    \
+    "\"intermediate_size\":20,\"vocab_size\":40,\"max_position_embeddings\":16}"
+#define BERT_TENSORS                                                                               \
+    BERT_EMBEDDINGS("bert.", 2, 12, FORWARD_NORM)                                                  \
+    BERT_BLOCK("bert.encoder.layer.#.", 12, 20, FORWARD_NORM)
+
+/* Says of a model with vectors or classes what they are, or why they are refused. */
+TEST(heads)
+{
+    static const struct {
+        const char *name, *architecture, *tensors, *modules, *says;
+    } CASES[] = {
+        { "pooled", "BertModel", BERT_TENSORS FORWARD_LINEAR("bert.pooler.dense", 12, 12), NULL,
+          "    trace: takes tokens, embeddings\n    vectors: 12 numbers, as the checkpoint "
+          "says\n" },
+        { "modules", "BertModel", BERT_TENSORS,
+          JSON([{"type":"a.Transformer"},{"type":"a.Pooling","path":"1_Pooling"}]),
+                "    vectors: 12 numbers, as modules.json says\n" },
+          { "odd", "BertModel", BERT_TENSORS,
+            JSON([{"type":"a.Transformer"},{"type":"a.LSTM"}]),
+                  "    vectors: refused: modules.json has a module 'a.LSTM', which is not computed "
+                  "here\n" },
+            { "named", "BertForTokenClassification",
+              BERT_TENSORS FORWARD_LINEAR("classifier", 3, 12), NULL,
+              "    trace: takes tokens, embeddings\n    classes: 3, of each token\n" },
+            { "headless", "BertForSequenceClassification", BERT_TENSORS, NULL,
+              "    classes: refused: the file has no pooler, which its head of classes reads\n" },
+          };
+    for (int i = 0; i < 5; i++) {
+        char config[512];
+        snprintf(config, sizeof config, OF_CLASSES("%s"), CASES[i].architecture);
+        published_open(config, CASES[i].tensors, 1, "F32");
+        published_save(fixture_path(CASES[i].name), config);
+        published_close();
+        if (!CASES[i].modules)
+            continue;
+        vector_write(fixture_path(CASES[i].name), "modules.json", CASES[i].modules);
+        vector_write(fixture_path(CASES[i].name), "1_Pooling/config.json",
+                     JSON({"word_embedding_dimension":12}));
+    }
+    for (int i = 0; i < 5; i++)
         expect_config(0, CASES[i].says, "", NULL);
 }
 

@@ -4,6 +4,7 @@
 #include "models/store/model_report.h"
 
 #include "models/model/model_describe.h"
+#include "models/model/model_forward.h"
 #include "models/tokenizer/tokenizer.h"
 #include "telemetry/log.h"
 
@@ -87,6 +88,37 @@ static void print_trace(FILE *stream, const struct model *model)
     fprintf(stream, "\n");
 }
 
+static void print_refused(FILE *stream, const char *what, const char *reason)
+{
+    fprintf(stream, "    %s: refused: ", what);
+    print_text(stream, reason);
+    fprintf(stream, "\n");
+}
+
+/* How it makes vectors, where it says so, and what classes it tells. */
+static void print_heads(FILE *stream, const struct model *model)
+{
+    const struct model_forward *forward = model->forward;
+    const struct model_vectors *vectors = model->vectors;
+    const char *reason = vectors && vectors->reason ? vectors->reason : NULL, *ignored;
+    const struct model_readout *readout =
+        forward && !reason ? model_find_readout(model, 0, &ignored) : NULL;
+    if (!forward)
+        return;
+    if (!reason && !readout)
+        reason = forward->pooler_reason;
+    if (readout)
+        fprintf(stream, "    vectors: %" PRId64 " numbers, as %s says\n", readout->width,
+                vectors && readout == &vectors->readout ? vectors->source : "the checkpoint");
+    else if (reason)
+        print_refused(stream, "vectors", reason);
+    if (forward->classes.count > 0)
+        fprintf(stream, "    classes: %" PRId64 ", of %s\n", forward->classes.count,
+                forward->classes.is_of_rows ? "each token" : "a text");
+    else if (forward->classes_reason)
+        print_refused(stream, "classes", forward->classes_reason);
+}
+
 void model_report_print(void *context, const struct model_listing *listing)
 {
     FILE *stream = context;
@@ -112,4 +144,5 @@ void model_report_print(void *context, const struct model_listing *listing)
         return;
     print_tokenizer(stream, model);
     print_trace(stream, model);
+    print_heads(stream, model);
 }
