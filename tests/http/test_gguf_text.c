@@ -34,20 +34,23 @@ static void copy_file(const char *from, const char *name)
     close(out);
 }
 
-/* Writes a file like stories.gguf with another tokenizer.ggml.model of the same length. */
-static void write_strange(void)
+/* Writes a file like stories.gguf in which `to` takes the place of a text of the same length: the
+ * first one behind a text of its metadata. */
+static void write_changed(const char *name, const char *behind, const char *from, const char *to)
 {
-    static const char KEY[] = "tokenizer.ggml.model";
-    char *from = strdup(fixture_path("stories.gguf"));
-    copy_file(from, "strange.gguf");
-    free(from);
-    const int file = open(fixture_path("strange.gguf"), O_RDWR);
-    char head[4096];
-    assert_int_equal(pread(file, head, sizeof head, 0), sizeof head);
-    const char *key = memmem(head, sizeof head, KEY, sizeof KEY - 1);
+    enum { HEAD_BYTES = 1 << 14 };
+    static char head[HEAD_BYTES];
+    char *stories = strdup(fixture_path("stories.gguf"));
+    copy_file(stories, name);
+    free(stories);
+    const int file = open(fixture_path(name), O_RDWR);
+    assert_int_equal(pread(file, head, HEAD_BYTES, 0), HEAD_BYTES);
+    const char *key = memmem(head, HEAD_BYTES, behind, strlen(behind));
     assert_non_null(key);
-    const char *model = memmem(key, (size_t)(head + sizeof head - key), "llama", 5);
-    assert_int_equal(pwrite(file, "other", 5, model - head), 5);
+    const char *place = memmem(key, (size_t)(head + HEAD_BYTES - key), from, strlen(from));
+    assert_non_null(place);
+    assert_int_equal(strlen(from), strlen(to));
+    assert_int_equal(pwrite(file, to, strlen(to), place - head), strlen(to));
     close(file);
 }
 
@@ -58,7 +61,11 @@ static int start(void **state)
         return -1;
     gguf_stories_write("F32", fixture_path("stories.gguf"));
     gguf_stories_write("Q8_0", fixture_path("small.gguf"));
-    write_strange();
+    write_changed("strange.gguf", "tokenizer.ggml.model", "llama", "other");
+    write_changed("ends.gguf", "tokenizer.ggml.tokens",
+                  "\xE2\x96\x81"
+                  "to",
+                  "<EOT>");
     assert_int_equal(mkdir(fixture_path("folder"), 0700), 0);
     for (int i = 0; i < 3; i++) {
         char from[64], to[32];
@@ -128,6 +135,17 @@ TEST(text_of_llama_cpp)
         cJSON_Delete(answer);
         cJSON_Delete(whole);
     }
+}
+
+/* A token that is called so ends a text, though the file names another one. */
+TEST(ends_by_name)
+{
+    cJSON *answer = ask("/v1/completions", "ends",
+                        "\"prompt\":\"" PROMPT "\",\"max_tokens\":60,\"temperature\":0");
+    cJSON *choice = cJSON_GetObjectItem(answer, "choices")->child;
+    answer_expect(choice, "text", "\" named Lily. She loved\"", 0);
+    answer_expect(choice, "finish_reason", "\"stop\"", 0);
+    cJSON_Delete(answer);
 }
 
 /* A tokenizer that is not known leaves a model that takes tokens. */

@@ -296,6 +296,23 @@ TEST(ends_are_special)
     expect_ids(tokenizer, "a<|im_end|><|end|><|other|>", NULL, "0 1 2 3", NULL);
     assert_true(tokenizer_is_special(tokenizer, 1) && tokenizer_is_special(tokenizer, 2));
     assert_false(tokenizer_is_special(tokenizer, 3));
+    int32_t ids[TOKENIZER_ENDS_MAX];
+    assert_int_equal(tokenizer_ends(tokenizer, ids), 2);
+    assert_true(ids[0] == 1 && ids[1] == 2);
+    assert_int_equal(tokenizer_ends(NULL, ids), 0);
+    tokenizer_free(tokenizer);
+}
+
+/* Where messages end with others, <|end|> ends a part of one. */
+TEST(ends_of_messages)
+{
+    const int32_t types[] = { N, C, C, C };
+    struct gguf_write *file = begin("gpt2", LIST("a", "<|end|>", "<|return|>", "<|call|>"), types);
+    gguf_write_texts(file, KEY("merges"), NULL, 0);
+    struct tokenizer *tokenizer = opened(file);
+    int32_t ids[TOKENIZER_ENDS_MAX];
+    assert_int_equal(tokenizer_ends(tokenizer, ids), 2);
+    assert_true(ids[0] == 2 && ids[1] == 3);
     tokenizer_free(tokenizer);
 }
 

@@ -156,6 +156,20 @@ static bool drop_tokenizer(struct model *model, const struct fault *refused, str
     return model->tokenizer_reason || fault_no_memory(fault);
 }
 
+/* The tokens that end a text: those that config names, and those that are called so. */
+static bool set_ends(struct model *model, const char *config, struct fault *fault)
+{
+    int32_t ids[TOKENIZER_ENDS_MAX];
+    char named[32 + 12 * TOKENIZER_ENDS_MAX] = "{\"eos_token_id\":[";
+    const int count = tokenizer_ends(model->tokenizer, ids);
+    size_t used = strlen(named);
+    for (int i = 0; i < count; i++)
+        used += (size_t)snprintf(named + used, sizeof named - used, i > 0 ? ",%d" : "%d", ids[i]);
+    snprintf(named + used, sizeof named - used, "]}");
+    return checkpoint_ends_set(model, (const char *const[]){ config, named }, 2, tokenizer_find,
+                               fault);
+}
+
 /* What the metadata says beside config, the config.json made of it: the tokenizer, and the tokens
  * that end a text. */
 static bool open_metadata(struct model *model, const struct gguf *metadata, const char *config,
@@ -167,8 +181,7 @@ static bool open_metadata(struct model *model, const struct gguf *metadata, cons
     return ((tokenizer_open_gguf(&model->tokenizer, metadata, name, &refused)
              && check_tokenizer_fits(model, &refused))
             || drop_tokenizer(model, &refused, fault))
-           && checkpoint_ends_set(model, &config, 1, tokenizer_find, fault)
-           && checkpoint_gguf_vectors_set(model, metadata, fault);
+           && set_ends(model, config, fault) && checkpoint_gguf_vectors_set(model, metadata, fault);
 }
 
 /* Says that the config.json of a message is none that lies anywhere. */

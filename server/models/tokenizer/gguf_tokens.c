@@ -170,30 +170,50 @@ static bool read_token(struct gguf_tokens *tokens, const struct gguf_value *cons
     return add_token(tokens, piece, id);
 }
 
-/* Tokens that end a text are special whatever type a file gives them, as in llama.cpp: older
- * converters have left some of them as a user's or as text. */
+/* Names of tokens that end a text. They are special whatever type a file gives them, as in
+ * llama.cpp: older converters have left some of them as a user's or as text. */
+static const char *const ENDS[] = {
+    "<|eot_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<|return|>",
+    "<|call|>",
+    "<turn|>",
+    "<end_of_turn>",
+    "<|endoftext|>",
+    "<|eom_id|>",
+    "<EOT>",
+    "_<EOT>",
+    "[EOT]",
+    "<|end_of_text|>",
+    "<end_of_utterance>",
+    "<\xEF\xBD\x9C"
+    "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
+};
+
+enum { END_COUNT = sizeof ENDS / sizeof *ENDS };
+_Static_assert((int)END_COUNT <= (int)TOKENIZER_ENDS_MAX, "they have room");
+
 static bool is_end(struct byte_slice text)
 {
-    static const char *const ENDS[] = {
-        "<|eot_id|>",
-        "<|im_end|>",
-        "<|end|>",
-        "<|return|>",
-        "<end_of_turn>",
-        "<|endoftext|>",
-        "<|eom_id|>",
-        "<EOT>",
-        "_<EOT>",
-        "[EOT]",
-        "<|end_of_text|>",
-        "<end_of_utterance>",
-        "<\xEF\xBD\x9C"
-        "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
-    };
-    for (size_t i = 0; i < sizeof ENDS / sizeof *ENDS; i++)
+    for (int i = 0; i < END_COUNT; i++)
         if (strlen(ENDS[i]) == text.size && memcmp(ENDS[i], text.data, text.size) == 0)
             return true;
     return false;
+}
+
+int tokenizer_ends(const struct tokenizer *tokenizer, int32_t ids[TOKENIZER_ENDS_MAX])
+{
+    int count = 0;
+    const bool ends_messages = tokenizer && tokenizer_find(tokenizer, "<|return|>") >= 0
+                               && tokenizer_find(tokenizer, "<|call|>") >= 0;
+    for (int i = 0; i < END_COUNT && tokenizer; i++) {
+        const int32_t id = tokenizer_find(tokenizer, ENDS[i]);
+        if (id >= 0 && tokenizer_is_special(tokenizer, id)
+            && !(ends_messages && strcmp(ENDS[i], "<|end|>") == 0))
+            ids[count++] = id;
+    }
+    return count;
 }
 
 /* Control and unknown tokens are special; those that a user has defined are only found. */

@@ -99,6 +99,12 @@ int64_t tokenizer_vocabulary_end(const struct tokenizer *tokenizer);
 /* The id of a token; -1: the vocabulary has no such token. */
 int32_t tokenizer_find(const struct tokenizer *tokenizer, const char *token);
 
+/* The special tokens that end a text by their names ("<|im_end|>"); a GGUF file names but one of
+ * them. Where messages end with "<|return|>" and "<|call|>", "<|end|>" ends a part of one. Returns
+ * how many there are. tokenizer may be NULL. */
+enum { TOKENIZER_ENDS_MAX = 16 };
+int tokenizer_ends(const struct tokenizer *tokenizer, int32_t ids[TOKENIZER_ENDS_MAX]);
+
 /* For clients: the model of the pipeline ("BPE", "WordPiece", "Unigram", "WordLevel") and the file
  * that it was read from ("tokenizer.json"). */
 const char *tokenizer_kind(const struct tokenizer *tokenizer);
