@@ -10,6 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Bytes of a query, for all texts: each pair becomes tokens anew, and the time for that must not be
+ * as long as a client likes. */
+enum { QUERY_BYTES_MAX = 1 << 24 };
+
 #define AT(member)      offsetof(struct vector_asked, member)
 #define COUNT_OF(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
@@ -169,6 +173,11 @@ static bool read_rerank(struct call *call, struct fault *fault)
         return false;
     if (!asked->query.data)
         return fault_set_at(fault, "/query", FAULT_FIELD, "query is missing");
+    if (asked->query.size > (size_t)(QUERY_BYTES_MAX / asked->inputs.count))
+        return fault_set_at(fault, "/query", FAULT_TOO_LARGE,
+                            "query has %zu bytes, and goes before each of %" PRId64
+                            " texts; expected at most %d bytes together",
+                            asked->query.size, asked->inputs.count, QUERY_BYTES_MAX);
     for (int64_t i = 0; i < asked->inputs.count; i++)
         asked->inputs.list[i].text = asked->query;
     return make_items(call, asked, true, fault);

@@ -275,5 +275,21 @@ TEST(rerank_refused)
                        CASES[i].pointer);
 }
 
+/* A query that is small in the body, and not before each of many texts. */
+TEST(query_of_many_texts)
+{
+    enum { TEXTS = 1024, WORDS = 4096 };
+    struct request_text body = { .data = NULL };
+    request_text_add(&body, "{\"query\":\"");
+    for (int i = 0; i < WORDS; i++)
+        request_text_add(&body, "the ");
+    request_text_add(&body, "on\",\"texts\":[");
+    for (int i = 0; i < TEXTS; i++)
+        request_text_add(&body, i > 0 ? ",\"\"" : "\"\"");
+    request_text_add(&body, "]}");
+    answer_refused(&client, "/rerank", body.data, 413, "too_large", "/query");
+    free(body.data);
+}
+
 TEST_ALSO(test_stops_cleanly);
 ALL_TESTS(start, fixture_clear);

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LAYERS_MAX = 4, LABEL_BYTES = 32 };
+enum { LAYERS_MAX = 4, LABEL_BYTES = 32, CLASSES_MAX = 65536 };
 
 /* A head is output(norm(activation(dense(x)))), where x is a row, or what the file's pooler makes
  * of the first one. Names are as in struct checkpoint_pass. */
@@ -253,6 +253,10 @@ static bool build_classes(struct model_classes *classes, const struct classifier
     if (!checkpoint_pass_linear(reader, output, classifier->output, 0, width, false,
                                 checkpoint_pass_has_values(reader, classifier->output_bias)))
         return false;
+    if (output->out > CLASSES_MAX)
+        return fault_set(reader->fault, FAULT_SHAPE,
+                         "the head of classes has %" PRId64 " outputs; expected at most %d",
+                         output->out, CLASSES_MAX);
     readout->dense = dense;
     readout->width = classes->count = output->out;
     classes->is_of_rows = classifier->is_of_rows;

@@ -21,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MODULES_MAX = 16, PROMPTS_MAX = 64, PATH_NAME_MAX = 64 };
+enum { MODULES_MAX = 16, PROMPTS_MAX = 64, PROMPT_BYTES_MAX = 4096, PATH_NAME_MAX = 64 };
 
 struct vectors_reader {
     struct model *model;
@@ -391,11 +391,12 @@ static bool add_prompts(const struct vectors_reader *reader, const cJSON *list)
         return fault_no_memory(reader->fault);
     vectors->prompts = prompts;
     cJSON_ArrayForEach(node, list) {
-        if (!cJSON_IsString(node) || vectors->prompt_count == PROMPTS_MAX)
+        if (!cJSON_IsString(node) || strlen(node->valuestring) > PROMPT_BYTES_MAX
+            || vectors->prompt_count == PROMPTS_MAX)
             return fault_set(reader->fault, FAULT_OPTION,
-                             "config_sentence_transformers.json has prompts that are no strings, "
-                             "or over %d",
-                             PROMPTS_MAX);
+                             "config_sentence_transformers.json has prompts that are no strings of "
+                             "at most %d bytes, or over %d of them",
+                             PROMPT_BYTES_MAX, PROMPTS_MAX);
         struct model_prompt *prompt = &prompts[vectors->prompt_count];
         prompt->name = arena_strdup(arena, node->string);
         prompt->text = arena_strdup(arena, node->valuestring);
