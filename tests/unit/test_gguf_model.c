@@ -1,0 +1,163 @@
+/* test_gguf_model.c - the config.json that the metadata of a GGUF file makes, and the names that
+ * its tensors take. What models of all architectures compute is compared in
+ * tests/http/test_gguf_*.c. */
+#include "gguf_write.h"
+#include "models/checkpoint/checkpoint_gguf.h"
+#include "test.h"
+
+static struct gguf_write *file;
+static struct model_tensors tensors;
+static struct checkpoint checkpoint;
+static char *config;
+static void *bytes;
+
+static void add(const char *name, int rank, int64_t a, int64_t b, int64_t c)
+{
+    static float numbers[512];
+    for (int i = 0; i < 512; i++)
+        numbers[i] = (float)i + 1;
+    gguf_write_tensor(file, name, "F32", rank, (int64_t[]){ a, b, c }, numbers);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    file = gguf_write_create(3);
+    gguf_write_text(file, "general.architecture", "llama");
+    gguf_write_integer(file, "llama.block_count", 'I', 1);
+    gguf_write_integer(file, "llama.embedding_length", 'I', 8);
+    gguf_write_number(file, "llama.attention.layer_norm_rms_epsilon", 'f', 1e-6);
+    add("blk.0.attn_q.weight", 2, 8, 8, 0);
+    config = NULL;
+    bytes = NULL;
+    return 0;
+}
+
+static bool read_file(struct fault *fault)
+{
+    size_t size;
+    bytes = gguf_write_bytes(file, &size);
+    assert_true(model_tensors_read(&tensors, bytes, size, fault));
+    return checkpoint_read_gguf(&checkpoint, &config, &tensors, fault);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    free(config);
+    checkpoint_free(&checkpoint);
+    model_tensors_free(&tensors);
+    gguf_write_free(file);
+    free(bytes);
+    return 0;
+}
+
+static void expect_refused(enum fault_code code, const char *pointer, const char *words)
+{
+    struct fault fault = { .code = FAULT_NONE };
+    assert_false(read_file(&fault));
+    assert_null(config);
+    assert_int_equal(fault.code, code);
+    assert_string_equal(fault.pointer, pointer);
+    if (!strstr(fault.message, words))
+        fail_msg("no '%s' in '%s'", words, fault.message);
+}
+
+/* Numbers are those of the config.json that the file was made from: 1e-6, not the float's
+ * 9.99999997e-7; a list of equal numbers is one number. */
+TEST(config)
+{
+    struct fault fault;
+    static const int32_t HEADS[] = { 4, 4 };
+    gguf_write_numbers(file, "llama.attention.head_count", 'i', HEADS, 2);
+    gguf_write_integer(file, "llama.attention.head_count_kv", 'Q', 2);
+    gguf_write_number(file, "llama.rope.freq_base", 'f', 10000.5);
+    gguf_write_integer(file, "tokenizer.ggml.eos_token_id", 'I', 2);
+    gguf_write_integer(file, "tokenizer.ggml.eot_token_id", 'I', 7);
+    assert_true(read_file(&fault));
+    assert_string_equal(
+        config, "{\"model_type\":\"llama\",\"num_hidden_layers\":1,\"hidden_size\":8,"
+                "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"rms_norm_eps\":1e-06,"
+                "\"attention_bias\":false,\"mlp_bias\":false,\"tie_word_embeddings\":true,"
+                "\"eos_token_id\":[2,7],\"rope_theta\":10000.5,\"rotary_dim\":0}");
+    assert_string_equal(checkpoint.type, "llama");
+}
+
+TEST(names)
+{
+    struct fault fault;
+    gguf_write_integer(file, "llama.attention.head_count", 'I', 4);
+    add("blk.12.attn_k.bias", 1, 8, 0, 0);
+    add("output_norm.weight", 1, 8, 0, 0);
+    add("rope_freqs.weight", 1, 1, 0, 0);
+    assert_true(read_file(&fault));
+    assert_non_null(model_tensors_find(&tensors, "model.layers.0.self_attn.q_proj.weight"));
+    assert_non_null(model_tensors_find(&tensors, "model.layers.12.self_attn.k_proj.bias"));
+    assert_non_null(model_tensors_find(&tensors, "model.norm.weight"));
+    assert_non_null(model_tensors_find(&tensors, "rope_freqs.weight"));
+    assert_null(model_tensors_find(&tensors, "blk.0.attn_q.weight"));
+    assert_int_equal(tensors.entry_count, 4);
+    assert_non_null(strstr(config, "\"rope_scaling\":{\"rope_type\":\"longrope\",\"short_factor\":"
+                                   "[1],\"long_factor\":[1],"));
+}
+
+static void add_mixture(void)
+{
+    gguf_write_integer(file, "llama.attention.head_count", 'I', 4);
+    gguf_write_integer(file, "llama.expert_count", 'I', 3);
+    gguf_write_integer(file, "llama.expert_used_count", 'I', 1);
+    add("blk.0.ffn_gate_inp.weight", 2, 3, 8, 0);
+}
+
+/* Each expert is a view of the one tensor. */
+TEST(experts)
+{
+    struct fault fault;
+    char name[96];
+    add_mixture();
+    add("blk.0.ffn_up_exps.weight", 3, 3, 5, 8);
+    assert_true(read_file(&fault));
+    assert_string_equal(checkpoint.type, "mixtral");
+    assert_int_equal(tensors.entry_count, 5);
+    for (int e = 0; e < 3; e++) {
+        snprintf(name, sizeof name, "model.layers.0.block_sparse_moe.experts.%d.w3.weight", e);
+        const struct model_entry *entry = model_tensors_find(&tensors, name);
+        assert_non_null(entry);
+        assert_int_equal(entry->rank, 2);
+        assert_int_equal(entry->shape[0], 5);
+        assert_int_equal(entry->shape[1], 8);
+        assert_int_equal(entry->number_count, 40);
+        assert_int_equal(entry->size, 160);
+        assert_true(*(const float *)entry->data == (float)(e * 40 + 1));
+    }
+}
+
+TEST(experts_of_no_stack)
+{
+    add_mixture();
+    add("blk.0.ffn_up_exps.weight", 1, 40, 0, 0);
+    expect_refused(FAULT_SHAPE, "/parameters", "tensor 'blk.0.ffn_up_exps.weight' is not of 1 to");
+}
+
+TEST(heads_that_differ)
+{
+    static const int32_t HEADS[] = { 4, 2 };
+    gguf_write_numbers(file, "llama.attention.head_count", 'i', HEADS, 2);
+    expect_refused(FAULT_OPTION, "/config/num_attention_heads",
+                   "has no single number for all layers under 'llama.attention.head_count'");
+}
+
+TEST(missing_key)
+{
+    expect_refused(FAULT_OPTION, "/config/num_attention_heads",
+                   "has no 'llama.attention.head_count', which is num_attention_heads");
+}
+
+TEST(factors_of_another_type)
+{
+    gguf_write_integer(file, "llama.attention.head_count", 'I', 4);
+    gguf_write_tensor(file, "rope_freqs.weight", "F16", 1, (int64_t[]){ 1 }, (float[]){ 1 });
+    expect_refused(FAULT_SHAPE, "/config/rope_scaling", "'rope_freqs.weight' is no list of 1 to");
+}
+
+EACH_TEST(begin, end);
