@@ -50,7 +50,8 @@ static const struct {
     [STRIP_ACCENTS] = { GGUF_TOKENIZER "normalizer.strip_accents", "strip_accents" },
 };
 
-/* A text on its way; a part of it is in several rows. */
+/* What rows have in common: templates, and texts of a tokenizer.json, both as legacy_write.c reads
+ * them. A text has no vocabulary and no merges, which go another way. */
 #define SINGLE   "add_bos_token?bos_token:0 $A:0 add_eos_token?eos_token:0"
 #define PAIR     SINGLE " add_bos_token?bos_token:1 $B:1 add_eos_token?eos_token:1"
 #define SEP_PAIR SINGLE " add_sep_token?sep_token:0 $B:0 add_eos_token?eos_token:0"
@@ -80,7 +81,7 @@ static const char TEXT_BPE_TEXT[] =
 
 enum lists { FILE_MERGES, SCORE_MERGES, SCORES, TOKENS };
 
-static const struct model {
+static const struct gguf_model {
     const char *name; /* tokenizer.ggml.model */
     enum gguf_spelling spelling;
     enum lists lists;        /* what it needs beside its tokens */
@@ -134,7 +135,7 @@ static const struct model {
 
 struct reading {
     struct gguf_tokens tokens;
-    const struct model *model;
+    const struct gguf_model *model;
     int64_t ids[ROLE_COUNT];
     bool flags[FLAG_COUNT], is_said[FLAG_COUNT];
     bool has_bytes; /* tokens of single bytes */
@@ -389,7 +390,7 @@ static bool build(struct tokenizer *tokenizer, struct reading *reading, const ch
 }
 
 /* The row of the model that a file names; NULL: the fault is set where it names another. */
-static const struct model *find_model(const struct gguf *file, struct fault *fault)
+static const struct gguf_model *find_model(const struct gguf *file, struct fault *fault)
 {
     struct byte_slice name;
     if (!read_text(file, GGUF_TOKENIZER "model", &name, fault) || !name.data)
@@ -414,7 +415,7 @@ bool tokenizer_open_gguf(struct tokenizer **tokenizer, const struct gguf *file, 
 {
     *tokenizer = NULL;
     *fault = (struct fault){ .code = FAULT_NONE };
-    const struct model *model = find_model(file, fault);
+    const struct gguf_model *model = find_model(file, fault);
     if (!model)
         return fault->code == FAULT_NONE || tokenizer_name_file(fault, name);
     struct tokenizer *made = tokenizer_new();
