@@ -96,6 +96,8 @@ struct infer_item {
     enum attn_dtype result_dtype; /* of all results but lse, see infer_output_dtype() */
     const float *bias; /* [q_heads][q_len][kv_len], the mask with the relative position bias of the
                           model; NULL: it has none, or none is planned yet */
+    float *projected;  /* [q_len][q_proj.out] and [kv_len][k_proj.out], query and key projected for
+                          a bias that depends on them (infer_distances.h); NULL: there is none */
     const float *const *given;        /* [q_heads][q_len], given weights (given.h); NULL: none */
     void *results[ATTN_OUTPUT_COUNT]; /* NULL if not asked for; values of a top_k map */
     void *scratch;
@@ -135,8 +137,9 @@ bool infer_plan(struct infer_request *request, const struct infer_limits *limits
 
 /* Plans attention of one layer for a caller that runs several layers one after the other and has
  * memory for all of them: the item has its model, whose layer is held, and its query, and may have
- * results, indices and pooled numbers of a weight map, and bias. What it lacks is allocated, except
- * for scratch and workspaces. The item may be planned again, with another layer. */
+ * results, indices and pooled numbers of a weight map, and bias with projected. What it lacks is
+ * allocated, except for scratch and workspaces. The item may be planned again, with another layer.
+ */
 bool infer_plan_layer(struct infer_request *request, struct infer_item *item,
                       const struct infer_limits *limits, struct fault *fault);
 

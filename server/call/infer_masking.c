@@ -2,13 +2,12 @@
 #include "call/infer_masking.h"
 
 #include "base/dtype.h"
+#include "call/infer_distances.h"
 #include "models/model/model.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-
-enum { COLUMNS_AT_ONCE = 256 }; /* of a projection for relative positions */
 
 static bool plan_kv_len(struct infer_item *item, struct attn_layer_problem *problem,
                         struct fault *fault)
@@ -115,107 +114,6 @@ bool infer_plan_masking(struct infer_item *item, struct attn_layer_problem *prob
            && plan_per_head(item, problem, fault);
 }
 
-/* ---------------------- relative positions that depend on the query or key -- */
-
-/* BERT's relative_key and relative_key_query (Shaw, Uszkoreit and Vaswani 2018; Huang et al. 2020),
- * and DeBERTa's disentangled attention (He et al. 2021), whose rows are those of a head.
- * The library's scores are products of a query and a key alone, so these terms are a mask of every
- * head, as T5's bias is. Queries and keys are projected here once more, in double: the task of one
- * head needs them before the stage that projects them for the scores has run. */
-
-/* Numbers of a vector that is dense or has a stride, as floats. */
-static void read_numbers(float *numbers, const void *data, enum attn_dtype dtype, int64_t first,
-                         int64_t stride, int64_t count)
-{
-    const char *from = (const char *)data + (size_t)first * attn_dtype_size(dtype);
-    if (stride == 1) {
-        dtype_read(numbers, from, dtype, (size_t)count);
-        return;
-    }
-    for (int64_t i = 0; i < count; i++)
-        dtype_read(&numbers[i], from + (size_t)(i * stride) * attn_dtype_size(dtype), dtype, 1);
-}
-
-/* Sums in lanes, which are added up in one order. */
-static double distance_product(const float *a, const float *b, int64_t count)
-{
-    enum { LANES = 8 };
-    double lanes[LANES] = { 0 }, total = 0;
-    int64_t i = 0;
-    for (; i + LANES <= count; i += LANES)
-        for (int lane = 0; lane < LANES; lane++)
-            lanes[lane] += (double)a[i + lane] * (double)b[i + lane];
-    for (; i < count; i++)
-        total += (double)a[i] * (double)b[i];
-    for (int lane = 0; lane < LANES; lane++)
-        total += lanes[lane];
-    return total;
-}
-
-/* One head of one row of an input, projected: head_dim numbers. */
-static void project_head(float *numbers, const struct attn_linear *linear, const struct array *rows,
-                         int64_t row, int64_t head, int64_t head_dim)
-{
-    const int64_t width = linear->in, begin = head * head_dim;
-    const int64_t dense = linear->in_out ? linear->out : linear->in;
-    const int64_t row_stride = linear->stride ? linear->stride : dense;
-    double projected[MODEL_BIAS_HEAD_DIM_MAX];
-    float x[COLUMNS_AT_ONCE], w[COLUMNS_AT_ONCE];
-    for (int64_t e = 0; e < head_dim; e++)
-        projected[e] = linear->bias ? (double)linear->bias[begin + e] : 0;
-    for (int64_t column = 0; column < width; column += COLUMNS_AT_ONCE) {
-        const int64_t left = width - column;
-        const int64_t count = left < COLUMNS_AT_ONCE ? left : COLUMNS_AT_ONCE;
-        read_numbers(x, rows->data, rows->dtype, row * width + column, 1, count);
-        for (int64_t e = 0; e < head_dim; e++) {
-            const int64_t at = linear->in_out ? column * row_stride + begin + e
-                                              : (begin + e) * row_stride + column;
-            read_numbers(w, linear->weight, linear->dtype, at, linear->in_out ? row_stride : 1,
-                         count);
-            projected[e] += distance_product(x, w, count);
-        }
-    }
-    for (int64_t e = 0; e < head_dim; e++)
-        numbers[e] = (float)projected[e];
-}
-
-/* Adds to `count` rows of one head of item->bias, which sum points at, what the layer's rows for
- * distances give: scale * query . row, and scale * key . row where the layer has that too. */
-static void add_distances(const struct infer_item *item, int64_t head, int64_t first, int64_t count,
-                          float *sum)
-{
-    const struct model_layer *own = &item->model->layers[item->layer_index];
-    const struct model_relative_bias *bias = &own->relative_bias;
-    const struct attn_layer *layer = &item->layer;
-    const struct array *key = item->key.data ? &item->key : &item->query;
-    const int64_t head_dim = layer->head_dim, kv_len = item->kv_len_max;
-    const int64_t kv_head = head / (layer->q_heads / layer->kv_heads);
-    const double scale = (double)(item->has_scale ? item->scale : own->options.scale);
-    const int64_t own_rows = bias->by_head ? head * bias->count * head_dim : 0;
-    const float *rows = bias->values + own_rows;
-    const float *key_rows = bias->key_values ? bias->key_values + own_rows : rows;
-    float projected[MODEL_BIAS_HEAD_DIM_MAX];
-    for (int64_t i = 0; i < count; i++) {
-        project_head(projected, &layer->q_proj, &item->query, first + i, head, head_dim);
-        for (int64_t j = 0; j < kv_len; j++) {
-            const int64_t column =
-                model_bias_column(bias, item->past_len + first + i, item->masking.kv_offset + j);
-            sum[i * kv_len + j] +=
-                (float)(scale * distance_product(projected, rows + column * head_dim, head_dim));
-        }
-    }
-    for (int64_t j = 0; bias->by_key && j < kv_len; j++) {
-        project_head(projected, &layer->k_proj, key, j, kv_head, head_dim);
-        for (int64_t i = 0; i < count; i++) {
-            const int64_t column =
-                model_bias_column(bias, item->past_len + first + i, item->masking.kv_offset + j);
-            sum[i * kv_len + j] +=
-                (float)(scale
-                        * distance_product(projected, key_rows + column * head_dim, head_dim));
-        }
-    }
-}
-
 /* ------------------------------------------------- relative position bias -- */
 
 /* The number that a mask adds to the score of a pair; for a BOOL mask 0 or -INFINITY. A pair past
@@ -251,7 +149,7 @@ void infer_bias_fill(const struct infer_item *item, const struct attn_tensor *ma
                      + (bias->by_query ? 0 : bias->values[head * bias->count + column]);
         }
     if (bias->by_query)
-        add_distances(item, head, first, count, begin);
+        infer_distances_add(item, head, first, count, begin);
 }
 
 /* Room for a sum of a bias and a mask; NULL: there is no memory. */
@@ -283,6 +181,8 @@ bool infer_plan_bias(struct infer_request *request, struct infer_item *item,
         float *sum = allocate_sum(request->arena, item);
         if (!sum)
             return fault_no_memory(fault);
+        if (!infer_distances_project(request, item, problem->kernels, fault))
+            return false;
         for (int64_t h = 0; h < heads; h++)
             infer_bias_fill(item, &problem->mask, h, 0, q_len, sum);
         item->bias = sum;

@@ -185,11 +185,6 @@ static bool set_distances(struct model_layer *layer, const struct checkpoint_lay
         return check_no_distances(read, parameters, fault);
     bias->by_query = true;
     bias->by_key = by_key;
-    if (layer->layer.head_dim > MODEL_BIAS_HEAD_DIM_MAX)
-        return fault_set_at(fault, "/config", FAULT_OPTION,
-                            "a head has %" PRId64 " numbers; with relative positions at most %d "
-                            "are computed",
-                            layer->layer.head_dim, MODEL_BIAS_HEAD_DIM_MAX);
     return get_distances(layer, read, parameters, fault);
 }
 

@@ -279,11 +279,6 @@ bool checkpoint_disentangled_set(struct model_layer *layer, const struct checkpo
         return false;
     if (!of.is_relative)
         return true;
-    if (read->config.head_dim > MODEL_BIAS_HEAD_DIM_MAX)
-        return fault_set_at(fault, "/config", FAULT_OPTION,
-                            "a head has %" PRId64 " numbers; with relative positions at most %d "
-                            "are computed",
-                            read->config.head_dim, MODEL_BIAS_HEAD_DIM_MAX);
     struct row_maker maker = { .read = read,
                                .parameters = parameters,
                                .count = 2 * of.span,

@@ -45,7 +45,7 @@ struct model_relative_bias {
 
     /* BERT: values are rows for distances, query position minus key position, from -reach to reach,
      * and there is none beyond. A score gains the product of the query and the row, and with by_key
-     * that of the key and the row. head_dim is at most MODEL_BIAS_HEAD_DIM_MAX. */
+     * that of the key and the row. */
     bool by_query, by_key;
 
     /* DeBERTa, by_query too: each head has rows of its own, keys have others than queries, and
@@ -57,8 +57,6 @@ struct model_relative_bias {
     const int32_t *row_of; /* [2 * reach + 1]: the table's row for each distance; NULL: row i for
                               number i */
 };
-
-enum { MODEL_BIAS_HEAD_DIM_MAX = 512 }; /* of a layer whose bias is by_query */
 
 struct model_layer {
     struct attn_layer layer;     /* for the library; its parameters belong to the model */

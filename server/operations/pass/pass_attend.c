@@ -7,15 +7,17 @@
  * layers, or when the bias depends on the query. */
 #include "operations/pass/pass_internal.h"
 
+#include "call/infer_distances.h"
 #include "call/infer_masking.h"
 #include "call/infer_results.h"
 #include "operations/pass/kept_trace.h"
 
 #include <string.h>
 
-/* Turns: mask, bias and given weights; the stages of the plan, with edits of heads between the last
- * but the output projection and it; what is kept; what is read (pass_read.c). */
-enum { KEEP_TURN = ATTN_LAYER_STAGES_MAX + 2 };
+/* Turns: what a bias depends on; mask, bias and given weights; the stages of the plan, with edits
+ * of heads between the last but the output projection and it; what is kept; what is read
+ * (pass_read.c). */
+enum { BIAS_TURN = 1, STAGE_TURN, KEEP_TURN = STAGE_TURN + ATTN_LAYER_STAGES_MAX + 1 };
 
 /* Outputs of attention that a trace answers. */
 static const struct {
@@ -190,6 +192,32 @@ static bool set_bias(struct pass *pass, const struct pass_step *step,
     return true;
 }
 
+/* Memory for query and key of a layer whose bias depends on them, once the item is planned. */
+static bool set_projected(struct pass *pass, struct pass_sequence *sequence, struct attn_work *work,
+                          struct fault *fault)
+{
+    struct infer_item *item = sequence->attention;
+    struct attn_product products[INFER_DISTANCE_PRODUCTS_MAX];
+    const int64_t numbers = item->bias ? infer_distance_numbers(item) : 0;
+    if (numbers < 0)
+        return fault_no_memory(fault);
+    if (sequence->projected_numbers < numbers) {
+        sequence->projected = pass_alloc(pass, numbers, sizeof *sequence->projected, fault);
+        if (!sequence->projected)
+            return false;
+        sequence->projected_numbers = numbers;
+    }
+    item->projected = numbers > 0 ? sequence->projected : NULL;
+    const int count = infer_distance_products(item, pass->limits.kernels, products);
+    for (int i = 0; work && i < count; i++) {
+        const size_t bytes = attn_product_workspace_bytes(&products[i]);
+        attn_product_work(&products[i], work);
+        if (bytes > pass->workspace_bytes)
+            pass->workspace_bytes = bytes;
+    }
+    return true;
+}
+
 static bool plan_sequence(struct pass *pass, const struct pass_step *step,
                           struct pass_sequence *sequence, struct attn_work *work,
                           struct fault *fault)
@@ -208,7 +236,8 @@ static bool plan_sequence(struct pass *pass, const struct pass_step *step,
     struct arena none = { .bytes_max = 0 };
     struct infer_request request = { .arena = &none };
     if (!set_weight_map(pass, step, sequence, fault) || !set_bias(pass, step, sequence, fault)
-        || !infer_plan_layer(&request, item, &pass->limits, fault))
+        || !infer_plan_layer(&request, item, &pass->limits, fault)
+        || !set_projected(pass, sequence, work, fault))
         return false;
     item->scratch = sequence->scratch;
     item->workspaces = pass->workspaces;
@@ -272,6 +301,31 @@ static bool begin_layer(struct pass *pass, const struct pass_step *step, struct 
     return true;
 }
 
+static int64_t count_projection_tasks(const struct pass *pass, const struct pass_step *step,
+                                      const struct pass_sequence *sequence)
+{
+    struct attn_product products[INFER_DISTANCE_PRODUCTS_MAX];
+    const int count =
+        pass_starts_at(pass, step)
+            ? 0
+            : infer_distance_products(sequence->attention, pass->limits.kernels, products);
+    int64_t tasks = 0;
+    for (int i = 0; i < count; i++)
+        tasks += attn_product_tasks(&products[i]);
+    return tasks;
+}
+
+static void run_projection(const struct pass *pass, const struct pass_sequence *sequence,
+                           int64_t task, void *workspace)
+{
+    struct attn_product products[INFER_DISTANCE_PRODUCTS_MAX];
+    const struct attn_product *product = products;
+    infer_distance_products(sequence->attention, pass->limits.kernels, products);
+    if (task >= attn_product_tasks(product))
+        task -= attn_product_tasks(product++);
+    attn_product_run(product, task, workspace);
+}
+
 /* Tasks of one head, in each of which mask and bias of some rows are summed up. */
 static int64_t bias_tasks_of_head(const struct infer_item *item)
 {
@@ -313,7 +367,7 @@ static int64_t count_first_tasks(const struct pass *pass, const struct pass_step
 static int stage_of_turn(const struct pass_sequence *sequence, const struct pass_step *step,
                          int turn, bool *is_edit)
 {
-    const int stage = turn - 1;
+    const int stage = turn - STAGE_TURN;
     const int output = attn_layer_output_stage(&sequence->attention->plan);
     const bool has_edit =
         sequence->attention->plan.stage_count > 0 && pass_edit_has_heads(sequence, step);
@@ -348,7 +402,8 @@ static int64_t attend_tasks(struct pass *pass, const struct pass_step *step, int
     for (int64_t i = 0; i < pass->sequence_count; i++) {
         struct pass_sequence *sequence = &pass->sequences[i];
         pass->first_task[i] = count;
-        count += turn == 0           ? count_first_tasks(pass, step, sequence)
+        count += turn == 0           ? count_projection_tasks(pass, step, sequence)
+                 : turn == BIAS_TURN ? count_first_tasks(pass, step, sequence)
                  : turn == KEEP_TURN ? kept_layer_of(sequence, step) != NULL
                                      : count_stage_tasks(pass, sequence, step, turn);
     }
@@ -384,9 +439,11 @@ static void attend_run(const struct pass *pass, const struct pass_step *step, in
     if (turn == KEEP_TURN)
         kept_layer_take(kept_layer_of(&pass->sequences[i], step), item,
                         item->results[ATTN_OUTPUT_LSE]);
-    else if (turn == 0 && is_last && pass_edit_gives(&pass->sequences[i]))
-        pass_edit_give(pass, step, &pass->sequences[i]);
     else if (turn == 0)
+        run_projection(pass, &pass->sequences[i], task, workspace);
+    else if (turn == BIAS_TURN && is_last && pass_edit_gives(&pass->sequences[i]))
+        pass_edit_give(pass, step, &pass->sequences[i]);
+    else if (turn == BIAS_TURN)
         run_bias(&pass->sequences[i], task);
     else
         run_stage(pass, step, i, turn, task, workspace);

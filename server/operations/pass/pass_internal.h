@@ -60,7 +60,9 @@ struct pass_sequence {
     float *bias;    /* memory for mask and relative bias; NULL: not needed yet */
     int64_t bias_numbers;
     const float *bias_of; /* the table that bias holds now */
-    float *pooled;        /* memory between the steps of a weight map; NULL: not needed yet */
+    float *projected;     /* memory for what a bias depends on; NULL: not needed yet */
+    int64_t projected_numbers;
+    float *pooled; /* memory between the steps of a weight map; NULL: not needed yet */
     int64_t pooled_numbers;
     struct pass_record *records; /* [record_count], in the order of the steps; NULL: none */
     int64_t record_count;
