@@ -1,7 +1,7 @@
 /* test_trace_mixtures.c - whole passes of decoders with mixtures of experts compared with POST
  * /v1/trace. Each is written out of the family's modeling file in Hugging Face transformers,
  * src/transformers/models/, at the commit that stands with it; the rest of their blocks is
- * Llama's (forward_llama.h). Mixtral is in test_trace_llamas.c. */
+ * Llama's (forward_llama.h). Mixtral as published is in test_trace_llamas.c. */
 #include "fixture.h"
 #include "forward_llama.h"
 #include "test.h"
@@ -209,6 +209,37 @@ TEST(qwen3_moe_stacked)
         MLP "gate.weight 4x16*2, " STACKED(MLP "experts.gate_up_proj", MLP "experts.down_proj")
             QWEN3_AROUND,
         2, pass_stacked);
+}
+
+/* ------------------------------------------------------------------- Mixtral -- */
+
+/* conversion_mapping.py at 000c33fdfde1, "mixtral": as MixtralExperts of transformers 5 has them.
+ */
+static struct rows mixtral_feed_forward(struct rows x, int layer)
+{
+    const struct mixture mixture = { .router = MLP "gate",
+                                     .route = route_normalized,
+                                     .expert = qwen3_expert };
+    return mix(&mixture, x, layer);
+}
+
+static void pass_mixtral(struct forward *forward)
+{
+    struct llama llama = LLAMA;
+    llama.feed_forward = mixtral_feed_forward;
+    llama_pass(forward, &llama);
+}
+
+TEST(mixtral_stacked)
+{
+    llama_check(
+        "mixtral_stacked",
+        LLAMA_CONFIG("mixtral", "2",
+                     ",\"num_local_experts\":4,\"num_experts_per_tok\":2,\"rope_theta\":10000.0,"
+                     "\"rms_norm_eps\":1e-06"),
+        MLP "gate.weight 4x16*2, " STACKED(MLP "experts.gate_up_proj", MLP "experts.down_proj")
+            LLAMA_EMBEDDING LLAMA_PROJECTIONS LLAMA_NORMS LLAMA_LAST_NORM LLAMA_HEAD,
+        2, pass_mixtral);
 }
 
 /* -------------------------------------------------------------------- Qwen 2 -- */

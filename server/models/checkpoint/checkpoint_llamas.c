@@ -217,7 +217,8 @@ const struct checkpoint_stack checkpoint_llamas[] = {
       .window = "sliding_window=4096",
       POSITIONS(131072),
       .pass = { LLAMA_PASS, .norm_eps = "rms_norm_eps=0.000001" } },
-    /* mixtral/modeling_mixtral.py: MixtralSparseMoeBlock. */
+    /* mixtral/modeling_mixtral.py: MixtralSparseMoeBlock; stacked as in checkpoint_mixtures.c, and
+     * then under other names (conversion_mapping.py). */
     { .model_type = "mixtral",
       LLAMA_NAMES,
       .kv_heads = "num_key_value_heads=8",
@@ -227,7 +228,8 @@ const struct checkpoint_stack checkpoint_llamas[] = {
       POSITIONS(131072),
       .ignored = "router_jitter_noise",
       .pass = { AROUND, LLAMA_NORMS, .norm_eps = "rms_norm_eps=0.00001",
-                .router = "block_sparse_moe.gate", .expert = "block_sparse_moe.experts.%.",
+                .router = "block_sparse_moe.gate|mlp.gate", .expert = "block_sparse_moe.experts.%.",
+                .stacked_up = "mlp.experts.gate_up_proj", .stacked_down = "mlp.experts.down_proj",
                 .expert_count = "num_local_experts=8", .chosen_count = "num_experts_per_tok=2",
                 .normalized = "=true", .gate = "w1", .up = "w3", .down = "w2",
                 .activation = "hidden_act=silu", .tied = "tie_word_embeddings" } },
