@@ -61,11 +61,25 @@ struct attn_rope_scaling {
  * high_freq_factor 4, beta_fast 32, beta_slow 1, truncate. All other fields are 0. */
 struct attn_rope_scaling attn_rope_scaling_default(enum attn_rope_type type);
 
+/* Rows of a picture: from row first on, height * width patches, row by row (DINOv3, Simeoni et al.
+ * 2025). Other rows are not rotated. The first half of the pairs turns by the patch's row, the
+ * second half by its column, of which patch i of n is at 2 (i + 1/2) / n - 1: half c, of dim/4, by
+ * 2 pi theta^(-4c/dim) times that. */
+struct attn_rope_grid {
+    int64_t first, height, width; /* height and width 0: no grid */
+};
+
 struct attn_rope {
     int64_t dim;                      /* even, at most head_dim; 0: no rotary embedding */
     double theta;                     /* 10000 in the paper; above 0, with YARN above 1 */
     bool interleaved;                 /* pairs are (2c, 2c+1), else (c, c + dim/2) */
     struct attn_rope_scaling scaling; /* zeroed: no scaling */
+    struct attn_rope_grid grid;       /* with a dim of 4n, and no scaling */
+
+    /* A query at position p is multiplied by 1 + query_growth * ln(1 + floor(p / query_length)), in
+     * all of its columns (Llama 4, Ministral 3). */
+    double query_growth; /* 0 or more; 0: it is not */
+    double query_length; /* 1 or more */
 };
 
 /* Check that every field is in its range. On failure *where names the field as the plan of a layer
@@ -74,7 +88,8 @@ struct attn_rope {
 enum attn_status attn_rope_check(const struct attn_rope *rope, int64_t head_dim,
                                  const char **where);
 
-/* The radians that column pair c rotates from one position to the next, 0 <= pair < dim/2. The rope
+/* The radians that column pair c rotates from one position to the next, of a grid those for a
+ * coordinate of 1, 0 <= pair < dim/2. The rope
  * must have passed attn_rope_check(). Only DYNAMIC and LONGROPE use sequence_length.
  *
  *     f         = theta^(-2c/dim)
@@ -101,6 +116,7 @@ struct attn_rope_rows {
     double first_position;  /* may be negative */
     double sequence_length; /* as in attn_rope_frequency() */
     bool transposed;        /* rotate by the transposed matrix, for gradients */
+    bool are_queries;       /* multiply them by what query_growth says */
 };
 
 void attn_rope_rotate(const struct attn_rope *rope, const struct attn_rope_rows *rows);

@@ -77,6 +77,7 @@ void attn_operand_rotate(const struct attn_layer_problem *problem,
     rows->head_dim = operand->head_dim;
     rows->first_position = (double)operand->first_position + (double)first;
     rows->sequence_length = query_end > key_end ? query_end : key_end;
+    rows->are_queries = operand->input == &problem->query;
     attn_rope_rotate(&problem->layer->rope, rows);
 }
 

@@ -116,6 +116,26 @@ static enum attn_status check_scaling(const struct attn_rope *rope, const char *
     RETURN_IF(true, ATTN_ERR_OPTION, "layer.rope.scaling.type");
 }
 
+static bool has_grid(const struct attn_rope *rope)
+{
+    return rope->grid.height > 0;
+}
+
+static enum attn_status check_grid(const struct attn_rope *rope, const char **where)
+{
+    const struct attn_rope_grid *grid = &rope->grid;
+
+    RETURN_IF(grid->height < 0 || grid->height > INT32_MAX, ATTN_ERR_OPTION,
+              "layer.rope.grid.height");
+    RETURN_IF(grid->width < 0 || grid->width > INT32_MAX || (grid->width > 0) != has_grid(rope),
+              ATTN_ERR_OPTION, "layer.rope.grid.width");
+    RETURN_IF(grid->first < 0 || grid->first > INT32_MAX, ATTN_ERR_OPTION, "layer.rope.grid.first");
+    RETURN_IF(has_grid(rope) && rope->dim % 4 != 0, ATTN_ERR_OPTION, "layer.rope.dim");
+    RETURN_IF(has_grid(rope) && rope->scaling.type != ATTN_ROPE_DEFAULT, ATTN_ERR_OPTION,
+              "layer.rope.scaling.type");
+    return ATTN_OK;
+}
+
 enum attn_status attn_rope_check(const struct attn_rope *rope, int64_t head_dim, const char **where)
 {
     RETURN_IF(rope->dim < 0, ATTN_ERR_OPTION, "layer.rope.dim");
@@ -124,6 +144,10 @@ enum attn_status attn_rope_check(const struct attn_rope *rope, int64_t head_dim,
     if (rope->dim == 0)
         return ATTN_OK;
     RETURN_IF(!is_finite_above(rope->theta, 0.0), ATTN_ERR_OPTION, "layer.rope.theta");
+    RETURN_IF(!is_finite_from(rope->query_growth, 0.0), ATTN_ERR_OPTION, "layer.rope.query_growth");
+    RETURN_IF(rope->query_growth > 0.0 && !is_finite_from(rope->query_length, 1.0), ATTN_ERR_OPTION,
+              "layer.rope.query_length");
+    RETURN_IF_FAILED(check_grid(rope, where));
     return check_scaling(rope, where);
 }
 
@@ -132,6 +156,23 @@ enum attn_status attn_rope_check(const struct attn_rope *rope, int64_t head_dim,
 static double unscaled(const struct attn_rope *rope, double theta, int64_t pair)
 {
     return pow(theta, -2.0 * (double)pair / (double)rope->dim);
+}
+
+/* What a pair turns by at a position, in steps of its frequency: the position, or of a grid the
+ * patch's row or column. */
+static double place_of(const struct attn_rope *rope, int64_t pair, double position)
+{
+    const struct attn_rope_grid *grid = &rope->grid;
+    const double patch = position - (double)grid->first;
+    const double width = (double)grid->width, height = (double)grid->height;
+
+    if (!has_grid(rope))
+        return position;
+    if (patch < 0.0 || patch >= height * width)
+        return 0.0;
+    const double down = floor(patch / width), across = patch - down * width;
+    return pair < rope->dim / 4 ? (2.0 * down + 1.0) / height - 1.0
+                                : (2.0 * across + 1.0) / width - 1.0;
 }
 
 static double dynamic(const struct attn_rope *rope, int64_t pair, double sequence_length)
@@ -199,6 +240,8 @@ double attn_rope_frequency(const struct attn_rope *rope, int64_t pair, double se
     const double interpolated = frequency / rope->scaling.factor;
     double ramp = 0.0;
 
+    if (has_grid(rope))
+        return TWO_PI * unscaled(rope, rope->theta, 2 * (pair % (rope->dim / 4)));
     switch (rope->scaling.type) {
     case ATTN_ROPE_DEFAULT:
         return frequency;
@@ -264,21 +307,46 @@ static void rotate_pair(const float *from, int64_t from_stride, float *to, int64
     }
 }
 
+/* What query_growth multiplies a row by. */
+static double growth_of(const struct attn_rope *rope, const struct attn_rope_rows *rows, int64_t i)
+{
+    const double position = rows->first_position + (double)i;
+
+    if (!rows->are_queries || rope->query_growth <= 0.0 || position < rope->query_length)
+        return 1.0;
+    return 1.0 + rope->query_growth * log(1.0 + floor(position / rope->query_length));
+}
+
+/* The columns that are not rotated. */
+static void grow_rest(const struct attn_rope *rope, const struct attn_rope_rows *rows)
+{
+    for (int64_t i = 0; i < rows->row_count && rope->dim < rows->head_dim; i++) {
+        const double growth = growth_of(rope, rows, i);
+        for (int64_t h = 0; growth > 1.0 && h < rows->heads; h++) {
+            float *head = rows->data + i * rows->row_stride + h * rows->head_dim;
+            for (int64_t c = rope->dim; c < rows->head_dim; c++)
+                head[c] = (float)(growth * (double)head[c]);
+        }
+    }
+}
+
 void attn_rope_rotate(const struct attn_rope *rope, const struct attn_rope_rows *rows)
 {
     const struct pairing pairs = pair_up(rope->dim, rope->interleaved);
-    const double factor = attn_rope_attention_factor(rope);
+    const double attention_factor = attn_rope_attention_factor(rope);
 
     for (int64_t c = 0; c < pairs.count; c++) {
         const double frequency = attn_rope_frequency(rope, c, rows->sequence_length);
         for (int64_t i = 0; i < rows->row_count; i++) {
-            const double angle = (rows->first_position + (double)i) * frequency;
+            const double factor = attention_factor * growth_of(rope, rows, i);
+            const double angle = place_of(rope, c, rows->first_position + (double)i) * frequency;
             const double sine = rows->transposed ? -sin(angle) : sin(angle);
             float *pair = rows->data + i * rows->row_stride + c * pairs.step;
             rotate_pair(pair, rows->head_dim, pair, rows->head_dim, rows->heads, pairs.apart,
                         factor * cos(angle), factor * sine);
         }
     }
+    grow_rest(rope, rows);
 }
 
 /* ------------------------------------------------------------------ by a caller's angles -- */

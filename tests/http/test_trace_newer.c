@@ -357,6 +357,46 @@ TEST(mistral3)
                 LLAMA_TENSORS, 2, pass_mistral3);
 }
 
+/* ministral3/modular_ministral3.py at 00b364c707da, Ministral3Attention and
+ * get_llama_4_attn_scale(): rotated queries grow. */
+static void grow_queries(struct decoder_projections projections, int layer)
+{
+    (void)layer;
+    for (int64_t i = 0; i < projections.q.count; i++)
+        for (int64_t c = 0; c < projections.q.columns; c++)
+            projections.q.data[i * projections.q.columns + c] *=
+                1 + 0.5 * log(1 + floor((double)i / 4));
+}
+
+static void pass_ministral3(struct forward *forward)
+{
+    double frequencies[2];
+    struct llama llama = LLAMA;
+    yarn(frequencies, 500, 2, 4);
+    llama.norm = norm;
+    llama.attention.theta = 500;
+    llama.attention.frequencies = frequencies;
+    llama.attention.factor = 1;
+    llama.attention.rotated = grow_queries;
+    llama_pass(forward, &llama);
+}
+
+#define GROWING                                                                                    \
+    EPS ",\"head_dim\":4,\"rope_parameters\":{\"rope_type\":\"yarn\",\"type\":\"yarn\","           \
+        "\"rope_theta\":500,\"factor\":2,\"original_max_position_embeddings\":4,"                  \
+        "\"max_position_embeddings\":262144,\"beta_fast\":32,\"beta_slow\":1,\"mscale\":1,"        \
+        "\"mscale_all_dim\":1,\"llama_4_scaling_beta\":0.5}"
+
+TEST(ministral3)
+{
+    llama_check("ministral3", LLAMA_CONFIG("ministral3", "2", GROWING), LLAMA_TENSORS, 2,
+                pass_ministral3);
+    llama_check("ministral3_vision",
+                "{\"model_type\":\"mistral3\",\"vision_config\":{\"model_type\":\"pixtral\","
+                "\"hidden_size\":8},\"text_config\":" LLAMA_CONFIG("ministral3", "2", GROWING) "}",
+                LLAMA_TENSORS, 2, pass_ministral3);
+}
+
 /* ------------------------------------------------------ Arcee and Nemotron -- */
 
 /* nemotron/modeling_nemotron.py at 001ccfcb920b, NemotronMLP. */

@@ -320,4 +320,91 @@ TEST(vit_mae)
     picture_case_check("mae", CONFIG, 6, 6, &want);
 }
 
+/* --------------------------------------------------------------------- DINOv3 -- */
+
+/* dinov3_vit/modeling_dinov3_vit.py at 015e68769f98: get_patches_center_coordinates(),
+ * DINOv3ViTRopePositionEmbedding and apply_rotary_pos_emb(), for heads of 4 columns, of which two
+ * turn by the patch's row and two by its column. */
+static void turn_patches(struct rows x, int64_t heads)
+{
+    enum { DOWN = 2, ACROSS = 3 };
+    const double pi = acos(-1);
+    for (int64_t i = x.count - (int64_t)DOWN * ACROSS, patch = 0; i < x.count; i++, patch++)
+        for (int64_t h = 0; h < heads; h++)
+            for (int c = 0; c < 2; c++) {
+                const double at = c == 0 ? ((double)(patch / ACROSS) + 0.5) / DOWN
+                                         : ((double)(patch % ACROSS) + 0.5) / ACROSS;
+                const double angle = 2 * pi * (2 * at - 1);
+                double *first = x.data + i * x.columns + h * 4 + c, *second = first + 2;
+                const double a = *first, b = *second;
+                *first = a * cos(angle) - b * sin(angle);
+                *second = b * cos(angle) + a * sin(angle);
+            }
+}
+
+#define DINOV3 "layer.#."
+#define DINOV3_TENSORS                                                                             \
+    FORWARD_TABLE("embeddings.cls_token", 1x1x12)                                                  \
+    FORWARD_TENSOR("embeddings.mask_token", 1x1x12)                                                \
+    FORWARD_LINEAR("embeddings.patch_embeddings", 12, 3x2x2)                                       \
+    FORWARD_LINEAR(DINOV3 "attention.q_proj", 12, 12)                                              \
+    FORWARD_TENSOR(DINOV3 "attention.k_proj.weight", 12x12)                                        \
+    FORWARD_LINEAR(DINOV3 "attention.v_proj", 12, 12)                                              \
+    FORWARD_LINEAR(DINOV3 "attention.o_proj", 12, 12)                                              \
+    FORWARD_NORM(DINOV3 "norm1", 12)                                                               \
+    FORWARD_NORM(DINOV3 "norm2", 12)                                                               \
+    FORWARD_TABLE(DINOV3 "layer_scale1.lambda1", 12)                                               \
+    FORWARD_TABLE(DINOV3 "layer_scale2.lambda1", 12)                                               \
+    FORWARD_LINEAR(DINOV3 "mlp.up_proj", 20, 12)                                                   \
+    FORWARD_LINEAR(DINOV3 "mlp.down_proj", 12, 20)
+#define DINOV3_CONFIG                                                                              \
+    "{\"model_type\":\"dinov3_vit\",\"hidden_size\":12,\"num_attention_heads\":3,"                 \
+    "\"num_hidden_layers\":2,\"intermediate_size\":20,\"patch_size\":2,\"image_size\":[4,6]"
+
+static void check_dinov3(const char *config, const char *tensors, int registers, bool has_gate)
+{
+    struct forward_block block = {
+        .self = { .kind = "self",
+                  .q = DINOV3 "attention.q_proj",
+                  .k = DINOV3 "attention.k_proj",
+                  .v = DINOV3 "attention.v_proj",
+                  .output = DINOV3 "attention.o_proj",
+                  .norm = DINOV3 "norm1",
+                  .of = { .heads = 3, .scale = 0.5 },
+                  .turn = turn_patches },
+        .self_scale = DINOV3 "layer_scale1.lambda1",
+        .feed_forward_scale = DINOV3 "layer_scale2.lambda1",
+        .norm = DINOV3 "norm2",
+        .up = DINOV3 "mlp.up_proj",
+        .down = DINOV3 "mlp.down_proj",
+        .activation = "gelu",
+        .is_norm_first = true,
+        .eps = 1e-5,
+    };
+    if (has_gate) { /* DINOv3ViTGatedMLP: the activation is of gate_proj */
+        block.up = DINOV3 "mlp.gate_proj";
+        block.gate = DINOV3 "mlp.up_proj";
+    }
+    published_open(config, tensors, LAYERS, "F32");
+    struct rows x = forward_view(published_tensor("embeddings.cls_token", 0), WIDTH);
+    if (registers > 0)
+        x = forward_join(x, forward_view(published_tensor("embeddings.register_tokens", 0), WIDTH));
+    x = forward_join(x, published_linear(picture_case_patches(picture_case(4, 6), 4, 6),
+                                         "embeddings.patch_embeddings", 0));
+    const struct forward want = run(&block, x, "norm");
+    picture_case_check("dinov3", config, 4, 6, &want);
+}
+
+TEST(dinov3)
+{
+    check_dinov3(DINOV3_CONFIG ",\"num_register_tokens\":3}",
+                 DINOV3_TENSORS FORWARD_TABLE("embeddings.register_tokens", 1x3x12)
+                     FORWARD_NORM("norm", 12),
+                 3, false);
+    check_dinov3(DINOV3_CONFIG ",\"use_gated_mlp\":true}",
+                 DINOV3_TENSORS FORWARD_LINEAR(DINOV3 "mlp.gate_proj", 20, 12)
+                     FORWARD_NORM("norm", 12),
+                 0, true);
+}
+
 EACH_TEST(fixture_make_directory, fixture_clear);

@@ -223,6 +223,12 @@ static void layer_case_init(struct layer_case *c, const struct shape *s, uint64_
         add_linear(c, "o_proj", &layer->o_proj, &p->o_proj, D_OUT, s->q_heads * s->v_head_dim,
                    s->in_out, s->biased);
     }
+    if (s->rope && s->cut)
+        layer->rope.grid = (struct attn_rope_grid){ .first = 2, .height = 2, .width = 2 };
+    if (s->rope && s->kind == DOT) {
+        layer->rope.query_growth = 0.5;
+        layer->rope.query_length = 2;
+    }
     if (s->kind == ADDITIVE || s->kind == CONCAT)
         layer->additive_weight = add_list(c, "additive_weight", s->head_dim, &p->additive_weight);
     add_norms(c, s);

@@ -232,7 +232,9 @@ static bool scores_positions(struct http_client *client, const char *model)
     const cJSON *layer = cJSON_GetArrayItem(layers_of(answer), 0);
     const cJSON *options = cJSON_GetObjectItemCaseSensitive(layer, "options");
     const cJSON *norm = cJSON_GetObjectItemCaseSensitive(options, "q_norm");
-    const bool scores = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(norm, "after_rope"));
+    const cJSON *rope = cJSON_GetObjectItemCaseSensitive(options, "rope");
+    const bool scores = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(norm, "after_rope"))
+                        || cJSON_GetObjectItemCaseSensitive(rope, "query_growth") != NULL;
     cJSON_Delete(answer);
     return scores;
 }

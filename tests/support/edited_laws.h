@@ -13,8 +13,8 @@
 void edited_laws_expect(struct http_client *client, const char *model, const char *fields);
 
 /* Where the rows that enter the first block of a decoder do not depend on their positions, and its
- * scores depend on distances alone, which norms behind rotary embedding undo: hiding a prefix from
- * all later rows everywhere gives these the rows of a pass without it. */
+ * scores depend on distances alone, which norms behind rotary embedding and queries that grow undo:
+ * hiding a prefix from all later rows everywhere gives these the rows of a pass without it. */
 void edited_laws_expect_prefix(struct http_client *client, const char *model, const int *ids,
                                int64_t count);
 

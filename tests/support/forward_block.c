@@ -36,7 +36,13 @@ static struct rows attend(struct forward *forward, const struct forward_block *b
     const struct rows inputs =
         block->is_norm_first ? norm(block, residual, attention->norm, layer) : residual;
     const struct rows keys = memory.data ? memory : inputs;
+    const struct rows q = published_linear(inputs, attention->q, layer);
+    const struct rows k = published_linear(keys, attention->k, layer);
     struct forward_layer *to = forward_layer_at(forward, attention->first_layer + layer);
+    if (attention->turn) {
+        attention->turn(q, attention->of.heads);
+        attention->turn(k, attention->of.heads);
+    }
     forward_edits_layer(attention->kind, attention->first_layer + layer);
     *to = (struct forward_layer){
         .kind = attention->kind,
@@ -44,10 +50,8 @@ static struct rows attend(struct forward *forward, const struct forward_block *b
         .hidden_states = entering,
         .inputs = inputs,
         .key_inputs = memory,
-        .maps =
-            forward_attend(&attention->of, published_linear(inputs, attention->q, layer),
-                           published_linear(keys, attention->k, layer),
-                           published_linear(keys, attention->v, layer), attention->output, layer),
+        .maps = forward_attend(&attention->of, q, k, published_linear(keys, attention->v, layer),
+                               attention->output, layer),
     };
     return joined(block, residual, scaled(to->maps.context, scale, layer), attention->norm, layer);
 }

@@ -345,6 +345,16 @@ static double *scored_input(const struct attn_layer *layer, const struct attn_li
     return cut;
 }
 
+/* get_llama_4_attn_scale() of ministral3/modeling_ministral3.py. */
+static void grow_queries(const struct attn_rope *rope, double *query, int64_t heads, int64_t length,
+                         int64_t dim, int64_t start)
+{
+    for (int64_t i = 0; rope->query_growth > 0 && i < heads * length * dim; i++)
+        query[i] *= 1
+                    + rope->query_growth
+                          * log(1 + floor((double)(start + i / dim % length) / rope->query_length));
+}
+
 /* Heads concatenated, then the output projection. */
 static void layer_output(const struct attn_layer *layer, struct reference *r)
 {
@@ -369,6 +379,8 @@ void reference_layer(const struct attn_layer_problem *problem, struct reference 
     const double end = query_end > key_end ? query_end : key_end;
     double *query = scored_input(layer, &layer->q_proj, &problem->query, layer->q_heads,
                                  &layer->q_norm, problem->past_len, end);
+    grow_queries(&layer->rope, query, layer->q_heads, problem->query.shape[2], layer->head_dim,
+                 problem->past_len);
     double *key = scored_input(layer, &layer->k_proj, &problem->key, layer->kv_heads,
                                &layer->k_norm, problem->kv_offset, end);
     double *value =

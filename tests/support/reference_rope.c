@@ -97,12 +97,26 @@ static double attention_factor(const struct attn_rope_scaling *s)
     return mscale(s->factor, 1);
 }
 
+/* modeling_dinov3_vit.py: get_patches_center_coordinates(), DINOv3ViTRopePositionEmbedding. */
+static double grid_angle(const struct attn_rope *rope, int64_t pair, int64_t position)
+{
+    const struct attn_rope_grid *grid = &rope->grid;
+    const int64_t patch = position - grid->first, quarter = rope->dim / 4;
+    if (patch < 0 || patch >= grid->height * grid->width)
+        return 0;
+    const double at = pair < quarter ? ((double)(patch / grid->width) + 0.5) / (double)grid->height
+                                     : ((double)(patch % grid->width) + 0.5) / (double)grid->width;
+    return TAU * (2 * at - 1) / pow(rope->theta, (double)(pair % quarter) / (double)quarter);
+}
+
 void reference_rope(const struct attn_rope *rope, int64_t position, double length, double *row)
 {
     const int64_t half = rope->dim / 2;
     const double factor = attention_factor(&rope->scaling);
     for (int64_t c = 0; c < half; c++) {
-        const double angle = (double)position * frequency_of(rope, c, length);
+        const double angle = rope->grid.height > 0
+                                 ? grid_angle(rope, c, position)
+                                 : (double)position * frequency_of(rope, c, length);
         double *first = row + (rope->interleaved ? 2 * c : c);
         double *second = row + (rope->interleaved ? 2 * c + 1 : c + half);
         const double x = *first, y = *second;

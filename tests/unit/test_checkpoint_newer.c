@@ -109,6 +109,38 @@ TEST(olmo3_scaling)
                     ATTN_ROPE_LINEAR, ATTN_ROPE_DEFAULT);
 }
 
+/* Ministral3Config.__post_init__(): a file without rope_parameters has these. */
+TEST(ministral3_rope)
+{
+    static const char *const CONFIGS[] = {
+        "{\"model_type\":\"ministral3\",\"head_dim\":4," FIELDS "}",
+        "{\"model_type\":\"mistral3\",\"text_config\":{\"model_type\":\"ministral3\","
+        "\"head_dim\":4," FIELDS "}}",
+    };
+    for (int i = 0; i < 2; i++) {
+        published_open(CONFIGS[i], GROUPED, 4, "F32");
+        const struct model_layer *layer = &published_model()->layers[3];
+        const struct attn_rope *rope = &layer->layer.rope;
+        assert_true(rope->theta == 1e6 && rope->query_growth == 0.1 && rope->query_length == 16384);
+        assert_true(rope->scaling.type == ATTN_ROPE_YARN && rope->scaling.factor == 16);
+        assert_true(rope->scaling.original_max_position_embeddings == 16384);
+        assert_true(attn_rope_attention_factor(rope) == 1);
+        assert_true(layer->options.window_left < 0);
+        published_close();
+    }
+    published_refused("{\"model_type\":\"mistral\",\"rope_parameters\":{\"rope_type\":\"yarn\","
+                      "\"factor\":2,\"original_max_position_embeddings\":8,"
+                      "\"llama_4_scaling_beta\":0.5}," FIELDS "}",
+                      GROUPED, 4, FAULT_FIELD, "llama_4_scaling_beta");
+}
+
+TEST(dinov3_refused)
+{
+    published_refused("{\"model_type\":\"dinov3_vit\",\"hidden_size\":8,"
+                      "\"num_attention_heads\":2,\"num_hidden_layers\":2,\"patch_size\":0}",
+                      "layer.#.attention.q_proj.weight 8x8", 2, FAULT_OPTION, "patch_size");
+}
+
 /* ---------------------------------------------------------------- defaults -- */
 
 #define EMBEDDING "model.embed_tokens.weight 30x16, model.norm.weight 16, "

@@ -37,6 +37,21 @@ TEST(options)
            "\"alibi_slopes\":false,\"sinks\":false,\"relative_bias\":null}\n");
     expect("{\"model_type\":\"olmo2\"," PUBLISHED_GROUPED_FIELDS "}", NORMED("16", "8"),
            "\"q_norm\":{\"kind\":\"rms\",\"scope\":\"row\",\"eps\":1e-05}");
+    expect(
+        "{\"model_type\":\"ministral3\",\"head_dim\":4,\"rope_parameters\":{\"rope_type\":\"yarn\","
+        "\"rope_theta\":500,\"factor\":2,\"original_max_position_embeddings\":8,"
+        "\"mscale\":1,\"mscale_all_dim\":1,\"llama_4_scaling_beta\":0.5}," //
+        PUBLISHED_GROUPED_FIELDS "}",
+        PUBLISHED_GROUPED,
+        "\"theta\":500,\"dim\":4,\"query_growth\":0.5,\"query_length\":8,\"scaling\":{");
+    expect(
+        "{\"model_type\":\"dinov3_vit\",\"hidden_size\":8,\"num_attention_heads\":2,"
+        "\"num_hidden_layers\":2,\"image_size\":[4,6],\"patch_size\":2,\"num_register_tokens\":2,"
+        "\"query_bias\":false,\"value_bias\":false,\"proj_bias\":false}",
+        "layer.#.attention.q_proj.weight 8x8, layer.#.attention.k_proj.weight 8x8, "
+        "layer.#.attention.v_proj.weight 8x8, layer.#.attention.o_proj.weight 8x8",
+        "\"theta\":100,\"dim\":4,\"grid\":{\"first\":3,\"height\":2,\"width\":3},\"scaling\":"
+        "null}");
     expect("{\"model_type\":\"hunyuan_v1_dense\"," PUBLISHED_GROUPED_FIELDS "}",
            PUBLISHED_GROUPED ", model.layers.#.self_attn.query_layernorm.weight 4, "
                              "model.layers.#.self_attn.key_layernorm.weight 4",

@@ -23,28 +23,32 @@ struct read_case {
  * papers recommend. */
 static const struct read_case READ[] = {
     { "{\"scaling\":{\"rope_type\":\"default\"}}",
-      { 0, 1e4, false, { ATTN_ROPE_DEFAULT, 0, 0, 1, 4, 32, 1, true, 0, 0, 0, NULL, NULL } } },
+      { 0, 1e4, false,
+        .scaling = { ATTN_ROPE_DEFAULT, 0, 0, 1, 4, 32, 1, true, 0, 0, 0, NULL, NULL } } },
     { "{\"scaling\":{\"rope_type\":\"linear\",\"factor\":2.5},\"theta\":5e5,\"dim\":4}",
-      { 4, 5e5, false, { ATTN_ROPE_LINEAR, 2.5, 0, 1, 4, 32, 1, true, 0, 0, 0, NULL, NULL } } },
+      { 4, 5e5, false,
+        .scaling = { ATTN_ROPE_LINEAR, 2.5, 0, 1, 4, 32, 1, true, 0, 0, 0, NULL, NULL } } },
     { "{\"scaling\":{\"original_max_position_embeddings\":2048,\"factor\":1,"
       "\"rope_type\":\"dynamic\"}}",
-      { 0, 1e4, false, { ATTN_ROPE_DYNAMIC, 1, 2048, 1, 4, 32, 1, true, 0, 0, 0, NULL, NULL } } },
+      { 0, 1e4, false,
+        .scaling = { ATTN_ROPE_DYNAMIC, 1, 2048, 1, 4, 32, 1, true, 0, 0, 0, NULL, NULL } } },
     { "{\"scaling\":{\"rope_type\":\"llama3\",\"factor\":8,\"low_freq_factor\":2,"
       "\"high_freq_factor\":5,\"original_max_position_embeddings\":8192},\"interleaved\":true}",
-      { 0, 1e4, true, { ATTN_ROPE_LLAMA3, 8, 8192, 2, 5, 32, 1, true, 0, 0, 0, NULL, NULL } } },
+      { 0, 1e4, true,
+        .scaling = { ATTN_ROPE_LLAMA3, 8, 8192, 2, 5, 32, 1, true, 0, 0, 0, NULL, NULL } } },
     { "{\"scaling\":{\"rope_type\":\"yarn\",\"factor\":4,"
       "\"original_max_position_embeddings\":32768}}",
-      { 0, 1e4, false, { ATTN_ROPE_YARN, 4, 32768, 1, 4, 32, 1, true, 0, 0, 0, NULL, NULL } } },
+      { 0, 1e4, false,
+        .scaling = { ATTN_ROPE_YARN, 4, 32768, 1, 4, 32, 1, true, 0, 0, 0, NULL, NULL } } },
     { "{\"scaling\":{\"rope_type\":\"yarn\",\"factor\":40,\"beta_fast\":30,\"beta_slow\":2,"
       "\"mscale\":0.7,\"mscale_all_dim\":0,\"attention_factor\":1.5,\"truncate\":false,"
       "\"original_max_position_embeddings\":4096}}",
-      { 0,
-        1e4,
-        false,
-        { ATTN_ROPE_YARN, 40, 4096, 1, 4, 30, 2, false, 1.5, 0.7, 0, NULL, NULL } } },
+      { 0, 1e4, false,
+        .scaling = { ATTN_ROPE_YARN, 40, 4096, 1, 4, 30, 2, false, 1.5, 0.7, 0, NULL, NULL } } },
     { "{\"scaling\":{\"rope_type\":\"yarn\",\"factor\":4,\"attention_factor\":null,"
       "\"beta_fast\":null,\"mscale\":null,\"original_max_position_embeddings\":32768}}",
-      { 0, 1e4, false, { ATTN_ROPE_YARN, 4, 32768, 1, 4, 32, 1, true, 0, 0, 0, NULL, NULL } } },
+      { 0, 1e4, false,
+        .scaling = { ATTN_ROPE_YARN, 4, 32768, 1, 4, 32, 1, true, 0, 0, 0, NULL, NULL } } },
 };
 
 static bool same(const struct attn_rope *a, const struct attn_rope *b)

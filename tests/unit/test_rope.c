@@ -156,6 +156,47 @@ TEST(known_turn)
     assert_true(rotated[9] == 0.0f && rotated[11] == 0.0f);
 }
 
+/* Row 2 and those behind it are 2 x 4 patches. The patch of row 1, column 0 is at 1/2 and -3/4, and
+ * with a dim of 4 both pairs turn by 2 pi times that: half a turn, and a quarter. */
+TEST(known_patch)
+{
+    enum { PATCH = 2 + 4 };
+    const struct rope_case c = { 4, { .dim = 4, .theta = 100, .grid = { 2, 2, 4 } }, 0 };
+    float rows[ROWS * 4], rotated[ROWS * 4];
+    for (int i = 0; i < ROWS; i++)
+        memcpy(rows + (size_t)4 * i, (const float[]){ 1, 2, 3, 4 }, 4 * sizeof *rows);
+    read_rotated(&c, rows, false, rotated);
+    assert_float_equal(rotated[PATCH * 4 + 0], -1, 1e-6);
+    assert_float_equal(rotated[PATCH * 4 + 2], -3, 1e-6);
+    assert_float_equal(rotated[PATCH * 4 + 1], -4, 1e-6);
+    assert_float_equal(rotated[PATCH * 4 + 3], 2, 1e-6);
+    for (int i = 0; i < ROWS; i++) /* no patches */
+        if (i < 2 || i >= 10)
+            assert_memory_equal(rotated + (size_t)4 * i, rows + (size_t)4 * i, 4 * sizeof *rows);
+}
+
+/* Queries from positions 0, 5 and 10 on grow by 0, 1/2 ln 2 and 1/2 ln 3; columns that do not turn
+ * grow too, and keys do not. */
+TEST(known_growth)
+{
+    const struct rope_case plain = { 4, ROPE(2, 10000.0, true), 0 };
+    struct rope_case c = plain;
+    float rows[ROWS * 4], rotated[ROWS * 4], want[ROWS * 4];
+    struct fill fill = { 5 };
+    c.rope.query_growth = 0.5;
+    c.rope.query_length = 5;
+    fill_floats(&fill, rows, ROWS * 4, -1, 1);
+    read_rotated(&plain, rows, false, want);
+    read_rotated(&c, rows, false, rotated);
+    for (int i = 0; i < ROWS; i++)
+        for (int d = 0; d < 4; d++)
+            assert_float_equal(rotated[4 * i + d],
+                               (float)((1 + 0.5 * log(1 + i / 5)) * (double)want[4 * i + d]), 1e-6);
+    read_rotated(&plain, rows, true, want);
+    read_rotated(&c, rows, true, rotated);
+    assert_memory_equal(rotated, want, sizeof want);
+}
+
 /* The purpose of the embedding: a score depends on how far apart two rows are, not on where they
  * are. */
 TEST(scores_are_relative)

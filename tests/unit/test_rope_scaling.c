@@ -243,6 +243,15 @@ static const struct refused REFUSALS[] = {
     { "layer.rope.dim", { .dim = 10, .theta = 1 } },
     { "layer.rope.dim", { .dim = 3, .theta = 1 } },
     { "layer.rope.dim", { .dim = -2, .theta = 1 } },
+    { "layer.rope.dim", { .dim = 6, .theta = 1, .grid = { 0, 2, 3 } } },
+    { "layer.rope.grid.height", { .dim = 8, .theta = 1, .grid = { 0, -1, 3 } } },
+    { "layer.rope.grid.width", { .dim = 8, .theta = 1, .grid = { 0, 2, 0 } } },
+    { "layer.rope.grid.width", { .dim = 8, .theta = 1, .grid = { 0, 0, 2 } } },
+    { "layer.rope.grid.first", { .dim = 8, .theta = 1, .grid = { -1, 2, 2 } } },
+    { "layer.rope.scaling.type",
+      { .dim = 8, .theta = 1, .scaling = { ATTN_ROPE_LINEAR, .factor = 2 }, .grid = { 0, 2, 2 } } },
+    { "layer.rope.query_growth", { .dim = 8, .theta = 1, .query_growth = -0.5 } },
+    { "layer.rope.query_length", { .dim = 8, .theta = 1, .query_growth = 0.5 } },
 };
 
 TEST(refused)

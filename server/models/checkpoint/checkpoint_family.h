@@ -206,6 +206,7 @@ struct checkpoint_stack {
     bool rope_needs_window;   /* only layers with a window have the embedding */
     bool interleaved;         /* a pair is two neighbouring columns */
     const char *scaling_type; /* the scaling's rope_type where it has none */
+    bool queries_grow;        /* by llama_4_scaling_beta of the scaling */
     bool alpha_scales_theta;  /* the alpha of a scaling that is "dynamic", and nothing else of it */
     bool has_mscales;         /* LongRoPE's short_mscale and long_mscale: its attention_factor */
     bool unscaled;            /* the scale is 1 */

@@ -6,6 +6,9 @@
 #include "models/checkpoint/checkpoint_family_rows.h"
 
 #include "models/checkpoint/checkpoint_fields.h"
+#include "models/checkpoint/checkpoint_layer.h"
+
+#include <inttypes.h>
 
 #define VIT_NAMES                                                                                  \
     .kind = "self", .block = "encoder.layer.%.", .attention = "attention.",                        \
@@ -77,9 +80,57 @@ static bool adjust_dinov2(struct checkpoint_pass *pass, const cJSON *section, st
     return true;
 }
 
+/* dinov3_vit/modeling_dinov3_vit.py, DINOv3ViTRopePositionEmbedding: patches turn by their row and
+ * column, class row and registers do not. */
+static bool adjust_dinov3_layer(struct checkpoint_layer *layer, struct fault *fault)
+{
+    static const struct {
+        const char *flag;
+        unsigned bias;
+    } biases[] = { { "query_bias=true", Q },
+                   { "key_bias", K },
+                   { "value_bias=true", V },
+                   { "proj_bias=true", O } };
+    const cJSON *section = layer->run->section;
+    const struct json_document *document = layer->run->document;
+    struct attn_rope_grid *grid = &layer->config.rope.grid;
+    int64_t image[2], patch[2], registers;
+    bool has_bias;
+    for (size_t i = 0; i < sizeof biases / sizeof biases[0]; i++) {
+        if (!checkpoint_read_flag(section, biases[i].flag, &has_bias, fault))
+            return false;
+        layer->biases |= has_bias ? biases[i].bias : 0;
+    }
+    if (!checkpoint_read_pair(document, section, "image_size=224", image, fault)
+        || !checkpoint_read_pair(document, section, "patch_size=16", patch, fault)
+        || !checkpoint_read_integer(section, "num_register_tokens", &registers, fault))
+        return false;
+    *grid = (struct attn_rope_grid){ 1 + registers, patch[0] > 0 ? image[0] / patch[0] : 0,
+                                     patch[1] > 0 ? image[1] / patch[1] : 0 };
+    return (grid->height > 0 && grid->height <= INT32_MAX && grid->width > 0
+            && grid->width <= INT32_MAX && registers < INT32_MAX)
+           || fault_set_at(fault, "/config", FAULT_OPTION,
+                           "config.json gives pictures of %" PRId64 " by %" PRId64
+                           " pixels (image_size) and patches of %" PRId64
+                           " (patch_size), which are no patches of a picture",
+                           image[0], image[1], patch[0]);
+}
+
+/* DINOv3ViTMLP or DINOv3ViTGatedMLP. */
+static bool adjust_dinov3(struct checkpoint_pass *pass, const cJSON *section, struct fault *fault)
+{
+    bool has_gate;
+    if (!checkpoint_read_flag(section, "use_gated_mlp", &has_gate, fault))
+        return false;
+    if (has_gate)
+        pass->gate = "mlp.gate_proj";
+    return true;
+}
+
 /* Source: transformers, image_utils.py (IMAGENET_STANDARD, IMAGENET_DEFAULT, OPENAI_CLIP), and the
  * preprocessor_config.json of google/vit-base-patch16-224, microsoft/beit-base-patch16-224,
  * facebook/deit-base-distilled-patch16-224, facebook/dinov2-base, facebook/vit-mae-base,
+ * facebook/dinov3-vitb16-pretrain-lvd1689m,
  * google/siglip-base-patch16-224 and openai/clip-vit-base-patch32.
  */
 static const struct model_pixel_range halves = { { 0.5, 0.5, 0.5 }, { 0.5, 0.5, 0.5 }, false };
@@ -172,6 +223,22 @@ const struct checkpoint_stack checkpoint_images[] = {
       .ignored = PICTURE_IGNORED "|interpolate_antialias|interpolate_offset",
       .pass = { PICTURE("16"), DINOV2_PASS, .register_rows = "embeddings.register_tokens",
                 .register_count = "num_register_tokens=4" } },
+    { .model_type = "dinov3_vit",
+      SELF("dinov3_vit.|model.|", "layer.%.", "attention."),
+      .projections = PROJECTIONS("q_proj", "k_proj", "v_proj", "o_proj"),
+      SIZES(12, 384, 6),
+      .theta = "rope_theta=100",
+      .adjust = adjust_dinov3_layer,
+      .reads = "query_bias|key_bias|value_bias|proj_bias|image_size|patch_size|num_register_tokens",
+      .ignored = PICTURE_IGNORED "|pos_embed_*",
+      .pass = { PICTURE("16"), .pixel_range = &imagenet_whole,
+                .patches = "embeddings.patch_embeddings", .class_rows = { "embeddings.cls_token" },
+                .register_rows = "embeddings.register_tokens",
+                .register_count = "num_register_tokens", NORMS_BEFORE("norm1", "norm2"),
+                .attention_scales = "layer_scale1.lambda1",
+                .feed_forward_scales = "layer_scale2.lambda1", PASS_NORMS("layer_norm_eps=0.00001"),
+                FEED("mlp.up_proj", "mlp.down_proj", "mlp_bias=true", "hidden_act=gelu"),
+                .final_norm = "norm", .adjust = adjust_dinov3, .reads = "use_gated_mlp" } },
     /* vit_mae/modeling_vit_mae.py, the encoder over all patches: with a mask_ratio of 0. */
     { .model_type = "vit_mae",
       .prefixes = "vit.|",

@@ -411,6 +411,18 @@ static bool set_mscales(cJSON *copy)
     return cJSON_AddNumberToObject(copy, "attention_factor", factor) != NULL;
 }
 
+/* Source: get_llama_4_attn_scale() of ministral3/modeling_ministral3.py. max_position_embeddings
+ * stands there beside it, and changes nothing. */
+static void use_growth(struct checkpoint_layer *layer, cJSON *copy)
+{
+    if (!layer->run->stack->queries_grow)
+        return;
+    layer->config.rope.query_growth = number_of(copy, "llama_4_scaling_beta");
+    layer->config.rope.query_length = number_of(copy, LENGTH);
+    drop_member(copy, "llama_4_scaling_beta");
+    drop_member(copy, "max_position_embeddings");
+}
+
 /* HunYuan's alpha makes theta larger at any length, and nothing else of such a scaling counts.
  * Source: HunYuanDenseV1RotaryEmbedding of hunyuan_v1_dense/modular_hunyuan_v1_dense.py. */
 static const char *use_alpha(struct checkpoint_layer *layer, const char *name, cJSON *copy)
@@ -442,6 +454,7 @@ static cJSON *translate_scaling(struct checkpoint_layer *layer, const cJSON *sca
     drop_member(copy, "type");
     drop_member(copy, "rope_type");
     name = use_alpha(layer, name, copy);
+    use_growth(layer, copy);
     if (strcmp(name, "default") == 0)
         drop_member(copy, "factor");
     if (cJSON_AddStringToObject(copy, "rope_type", name)

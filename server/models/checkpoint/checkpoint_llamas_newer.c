@@ -109,6 +109,48 @@ static bool adjust_seed_oss(struct checkpoint_layer *layer, struct fault *fault)
     return true;
 }
 
+static bool is_ministral3(const cJSON *section)
+{
+    const cJSON *type = cJSON_GetObjectItemCaseSensitive(section, "model_type");
+    return cJSON_IsString(type) && strcmp(type->valuestring, "ministral3") == 0;
+}
+
+static bool has_rope_object(const cJSON *section)
+{
+    return cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(section, "rope_parameters"))
+           || cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(section, "rope_scaling"));
+}
+
+/* Ministral3Config: what it says where config.json does not. */
+static bool adjust_ministral3(struct checkpoint_layer *layer, struct fault *fault)
+{
+    const cJSON *section = layer->run->section;
+    (void)fault;
+    if (!is_ministral3(section))
+        return true;
+    if (!cJSON_GetObjectItemCaseSensitive(section, "sliding_window"))
+        drop_window(layer);
+    if (has_rope_object(section))
+        return true;
+    layer->config.rope.theta = 1e6;
+    layer->config.rope.query_growth = 0.1;
+    layer->config.rope.query_length = 16384;
+    layer->config.rope.scaling = attn_rope_scaling_default(ATTN_ROPE_YARN);
+    layer->config.rope.scaling.factor = 16;
+    layer->config.rope.scaling.original_max_position_embeddings = 16384;
+    layer->config.rope.scaling.mscale = layer->config.rope.scaling.mscale_all_dim = 1;
+    return true;
+}
+
+static bool adjust_pass_ministral3(struct checkpoint_pass *pass, const cJSON *section,
+                                   struct fault *fault)
+{
+    (void)fault;
+    if (is_ministral3(section))
+        pass->norm_eps = "rms_norm_eps=0.00001";
+    return true;
+}
+
 /* ------------------------------------------------------------------ their rows -- */
 
 #define RMS(eps) .norm_eps = "rms_norm_eps=" eps
@@ -234,7 +276,7 @@ const struct checkpoint_stack checkpoint_llamas_newer[] = {
                 .final_norm = "norm",
                 .output = "/output",
                 .tied = "tie_word_embeddings" } },
-    /* Of mistral3 the text: mistral/modeling_mistral.py. */
+    /* Of mistral3 the text: mistral/modeling_mistral.py, ministral3/modular_ministral3.py. */
     { .model_type = "mistral3",
       .kind = "self",
       .section = "text_config",
@@ -248,6 +290,8 @@ const struct checkpoint_stack checkpoint_llamas_newer[] = {
       LLAMA_FIELDS,
       .kv_heads = "num_key_value_heads=8",
       .window = "sliding_window=4096",
+      .queries_grow = true,
+      .adjust = adjust_ministral3,
       POSITIONS(131072),
       .ignored = "vision_config|vision_feature_layer|spatial_merge_size|projector_hidden_act|"
                  "multimodal_projector_bias|image_token_*",
@@ -259,7 +303,19 @@ const struct checkpoint_stack checkpoint_llamas_newer[] = {
                 .final_norm = "norm",
                 .output = "/lm_head|/language_model.lm_head",
                 .tied = "tie_word_embeddings",
-                .tied_if_absent = true } },
+                .tied_if_absent = true,
+                .adjust = adjust_pass_ministral3 } },
+    { .model_type = "ministral3",
+      LLAMA_TENSORS,
+      SIZES(34, 4096, 32),
+      .head_dim = "head_dim=128",
+      .kv_heads = "num_key_value_heads=8",
+      .theta = "rope_theta=1000000",
+      .window = "sliding_window",
+      .queries_grow = true,
+      .adjust = adjust_ministral3,
+      POSITIONS(262144),
+      .pass = { LLAMA_PASS, RMS("0.00001") } },
     /* arcee/modular_arcee.py: Llama with NemotronMLP. */
     { .model_type = "arcee",
       LLAMA_NAMES,

@@ -45,7 +45,7 @@ static const struct pooler POOLERS[] = {
       .kind = "vision",
       .dense = "head.mlp.fc1",
       .is_probe = true },
-    { .model_type = "dinov2|dinov2_with_registers", .is_bare = true },
+    { .model_type = "dinov2|dinov2_with_registers|dinov3_vit", .is_bare = true },
     { .model_type = "clip|clip_text_model", .kind = "text", CLIP_TEXT_POOLER },
     { .model_type = "clip|clip_vision_model", .kind = "vision", CLIP_VISION_POOLER },
 };

@@ -214,6 +214,20 @@ enum { WHOLE_BYTES = 8 << 20, BLOCK_BYTES = 4096, BLOCK_COUNT = 2048, LINE_BYTES
 
 enum { IDENTITY_NONE, IDENTITY_BEING_MADE, IDENTITY_MADE };
 
+/* What few ropes have. */
+static void hash_rope_more(struct sha256 *hash, const struct attn_rope *rope)
+{
+    char line[LINE_BYTES];
+    int used = 0;
+    if (rope->grid.height > 0)
+        used = snprintf(line, sizeof line, "grid %" PRId64 " %" PRId64 " %" PRId64 "\n",
+                        rope->grid.first, rope->grid.height, rope->grid.width);
+    if (rope->query_growth > 0)
+        used =
+            snprintf(line, sizeof line, "growth %a %a\n", rope->query_growth, rope->query_length);
+    sha256_add(hash, line, (size_t)used);
+}
+
 static void hash_rope(struct sha256 *hash, const struct attn_rope *rope)
 {
     const struct attn_rope_scaling *scaling = &rope->scaling;
@@ -225,6 +239,7 @@ static void hash_rope(struct sha256 *hash, const struct attn_rope *rope)
         scaling->high_freq_factor, scaling->beta_fast, scaling->beta_slow, scaling->truncate,
         scaling->attention_factor, scaling->mscale, scaling->mscale_all_dim);
     sha256_add(hash, line, (size_t)used);
+    hash_rope_more(hash, rope);
     if (rope->dim == 0 || scaling->type != ATTN_ROPE_LONGROPE)
         return;
     sha256_add(hash, scaling->short_factor, (size_t)rope->dim / 2 * sizeof(double));

@@ -59,6 +59,17 @@ static void describe_rope(const struct attn_rope *rope, struct text *text)
     text_raw(text, rope->interleaved ? "true" : "false");
     member_number(text, "theta", rope->theta);
     member_number(text, "dim", (double)rope->dim);
+    if (rope->grid.height > 0) {
+        member_raw(text, "grid", "{\"first\":");
+        text_integer(text, rope->grid.first);
+        member_integer(text, "height", rope->grid.height);
+        member_integer(text, "width", rope->grid.width);
+        text_raw(text, "}");
+    }
+    if (rope->query_growth > 0) {
+        member_number(text, "query_growth", rope->query_growth);
+        member_number(text, "query_length", rope->query_length);
+    }
     if (scaling->type == ATTN_ROPE_DEFAULT) {
         member_raw(text, "scaling", "null}");
         return;
