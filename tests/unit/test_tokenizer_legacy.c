@@ -359,6 +359,47 @@ TEST(sentencepiece_unigram)
     tokenizer_free(tokenizer);
 }
 
+static struct message deberta_model(void)
+{
+    struct message model = { .size = 0 }, trainer = { .size = 0 };
+    put_piece(&model, "[PAD]", 0, 3);
+    put_piece(&model, "[CLS]", 0, 3);
+    put_piece(&model, "[SEP]", 0, 3);
+    put_piece(&model, "[UNK]", 0, 2);
+    put_piece(&model, SPACE "ab", -2, 1);
+    put_piece(&model, SPACE, -6, 1);
+    put_piece(&model, "a", -4, 1);
+    put_piece(&model, "b", -5, 1);
+    put_piece(&model, ",", -3, 1);
+    put_number(&trainer, 3, 1);
+    put_number(&trainer, 40, 3);
+    put_bytes(&model, 2, trainer.bytes, trainer.size);
+    return model;
+}
+
+/* The spm.model of DeBERTa-v3 ends before [MASK], which gets the next id. */
+TEST(deberta)
+{
+    const struct message model = deberta_model();
+    write_bytes("spm.model", model.bytes, model.size);
+    write_text("config.json", JSON({"model_type":"deberta-v2"}));
+    struct tokenizer *tokenizer = open_folder();
+    assert_string_equal(tokenizer_file(tokenizer), "spm.model");
+    assert_int_equal(tokenizer_find(tokenizer, "[MASK]"), 9);
+    expect_ids(tokenizer, "ab, [MASK] ab", NULL, "1 4 8 9 4 2", NULL);
+    expect_ids(tokenizer, "ab", "ab", "1 4 2 4 2", "00011");
+    expect_ids(tokenizer, "AB", NULL, "1 5 3 2", NULL);
+    expect_ids(tokenizer, "ab,ab", NULL, "1 4 8 6 7 2", NULL);
+    tokenizer_free(tokenizer);
+    write_text("tokenizer_config.json", JSON({"tokenizer_class":"DebertaV2TokenizerFast","do_lower_case":true,
+                     "split_by_punct":true}));
+    write_text("added_tokens.json", JSON({"[NEW]":9,"[MASK]":10}));
+    tokenizer = open_folder();
+    assert_int_equal(tokenizer_find(tokenizer, "[MASK]"), 10);
+    expect_ids(tokenizer, "AB,ab", NULL, "1 4 5 8 4 2", NULL);
+    tokenizer_free(tokenizer);
+}
+
 /* Every beginning of the file is taken or refused, and names the file. */
 TEST(cut_model)
 {

@@ -238,6 +238,18 @@ static const struct legacy_class CLASSES[] = {
       .text = SENTENCEPIECE,
       .normalizers = ALBERT_NORMALIZERS,
       .lowers_number_commas = true },
+    /* Its spm.model has no [MASK]. Source: tokenization_deberta_v2.py at 031f3ef39db9. */
+    { .file = "tokenizer.model",
+      .names = "DebertaV2Tokenizer",
+      .model_types = "deberta-v2",
+      .defaults = "do_lower_case=false split_by_punct=false bos_token=[CLS] eos_token=[SEP] "
+                  "unk_token=[UNK] sep_token=[SEP] pad_token=[PAD] cls_token=[CLS] "
+                  "mask_token=[MASK]",
+      .single = BERT_SINGLE,
+      .pair = BERT_PAIR,
+      .text = SENTENCEPIECE,
+      .normalizers = "?do_lower_case{`type`:`Lowercase`},",
+      .numbers_missing = true },
 };
 
 enum { CLASS_COUNT = sizeof CLASSES / sizeof CLASSES[0] };

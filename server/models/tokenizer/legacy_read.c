@@ -193,7 +193,7 @@ bool legacy_read_pairs(struct legacy *legacy)
  * Several files name them. What a newer file says of a token counts: added_tokens_decoder of
  * tokenizer_config.json has all there is to know; SentencePiece's control and user-defined pieces
  * are added tokens; the special tokens by role come next; added_tokens.json has texts and ids only.
- * A special token that has no id in any file is left out. */
+ * A special token that has no id in any file is left out, unless its class numbers it. */
 static const char *const ROLES[] = { "bos_token", "eos_token", "unk_token", "sep_token",
                                      "pad_token", "cls_token", "mask_token" };
 
@@ -269,12 +269,26 @@ static bool put_pieces(struct legacy *legacy)
     return true;
 }
 
+/* The id behind those of the vocabulary and of the tokens that are added so far. */
+static int64_t next_id(const struct legacy *legacy)
+{
+    int64_t next = legacy->vocabulary.id_end;
+    for (int64_t i = 0; i < legacy->added_count; i++)
+        if (legacy->added[i].id >= next)
+            next = legacy->added[i].id + 1;
+    return next;
+}
+
 /* The id of a special token: the vocabulary's, or that of added_tokens.json. */
 static int64_t special_id(const struct legacy *legacy, const char *text)
 {
     const int64_t id = legacy_id(legacy, text);
     const cJSON *node = cJSON_GetObjectItemCaseSensitive(legacy->config.added.root, text);
-    return id < 0 && cJSON_IsNumber(node) ? (int64_t)node->valuedouble : id;
+    if (id >= 0)
+        return id;
+    return cJSON_IsNumber(node)             ? (int64_t)node->valuedouble
+           : legacy->class->numbers_missing ? next_id(legacy)
+                                            : -1;
 }
 
 static bool put_special(struct legacy *legacy, const cJSON *node, const char *text, bool lstrip)

@@ -360,17 +360,22 @@ static void write_normalizer(const struct legacy *legacy, struct text *text)
     text_raw(text, "]}");
 }
 
+/* split_by_punct is a field of DeBERTa-v2's. */
 static void write_pre_tokenizer(const struct legacy *legacy, struct text *text)
 {
     const bool is_legacy = !cJSON_IsFalse(legacy_config_field(&legacy->config, "legacy"));
     const char *scheme = !adds_prefix(legacy) ? "never" : is_legacy ? "always" : "first";
+    const bool splits_punctuation = legacy_flag(legacy, "split_by_punct");
+    if (splits_punctuation)
+        write_quoted(text, "{`type`:`Sequence`,`pretokenizers`:["
+                           "{`type`:`Punctuation`,`behavior`:`Isolated`}");
+    text_raw(text, splits_punctuation && is_metaspace(legacy) ? "," : "");
     if (is_metaspace(legacy))
         text_format(text,
                     "{\"type\":\"Metaspace\",\"replacement\":\"" SPACE
                     "\",\"prepend_scheme\":\"%s\",\"split\":%s}",
                     scheme, bool_text(splits_words(legacy)));
-    else
-        text_raw(text, "null");
+    text_raw(text, splits_punctuation ? "]}" : is_metaspace(legacy) ? "" : "null");
 }
 
 static void write_decoder(const struct legacy *legacy, struct text *text)

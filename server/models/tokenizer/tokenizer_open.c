@@ -217,6 +217,7 @@ static const struct form {
     { "tokenizer.model", "tokenizer.model", NULL, legacy_read_sentencepiece },
     { "spiece.model", "tokenizer.model", NULL, legacy_read_sentencepiece },
     { "sentencepiece.bpe.model", "tokenizer.model", NULL, legacy_read_sentencepiece },
+    { "spm.model", "tokenizer.model", NULL, legacy_read_sentencepiece },
 };
 
 enum { JSON_BYTES_MAX = 1 << 29, JSON_VALUES_MAX = 1 << 24 };
