@@ -29,7 +29,7 @@ double traffic_call(struct traffic_connection *connection, const struct traffic_
         poll(&poll_for, 1, -1);
     }
     const double seconds = daemon_now() - begin;
-    if (step != TRAFFIC_DONE || connection->status != 200) {
+    if (step != TRAFFIC_DONE || connection->status / 100 != 2) {
         int count;
         const char *last = traffic_connection_last_bytes(&count);
         fprintf(stderr, "status %d: %.*s\n", connection->status, count, last);

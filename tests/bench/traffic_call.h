@@ -8,8 +8,8 @@
 /* Connects to a port of 127.0.0.1, or ends the program. */
 void traffic_call_open(struct traffic_connection *connection, int port);
 
-/* Sends the request and reads the answer. Returns the seconds that this took. If the answer is not
- * 200, it prints the answer's end and ends the program. */
+/* Sends the request and reads the answer. Returns the seconds that this took. If the answer is no
+ * success, it prints the answer's end and ends the program. */
 double traffic_call(struct traffic_connection *connection, const struct traffic_request *request);
 
 /* The body of POST /v1/trace with so many random tokens below vocabulary, and more fields:

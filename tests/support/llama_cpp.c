@@ -65,6 +65,8 @@ struct batch {
     FUNCTION(float *, get_embeddings_ith, (void *, int32_t))                                       \
     FUNCTION(int32_t, tokenize,                                                                    \
              (const void *, const char *, int32_t, int32_t *, int32_t, bool, bool))                \
+    FUNCTION(void *, get_memory, (const void *))                                                   \
+    FUNCTION(void, memory_clear, (void *, bool))                                                   \
     FUNCTION(void, log_set, (void (*)(int, const char *, void *), void *))                         \
     FUNCTION(void, free, (void *))                                                                 \
     FUNCTION(void, model_free, (void *))
@@ -135,25 +137,31 @@ static void open_libraries(void)
     llama.is_open = true;
 }
 
-static void *open_model(const char *path)
+static void *open_model(const char *path, bool is_rearranged)
 {
     open_libraries();
     struct model_params params = llama.model_default_params();
     assert_true(params.gpu_layers == -1 && params.split_mode == 1 && params.use_extra_bufts
                 && !params.vocab_only && !params.no_alloc);
-    params.use_extra_bufts = false;
+    params.use_extra_bufts = is_rearranged;
     void *model = llama.model_load_from_file(path, params);
     if (!model)
         fail_msg("llama.cpp does not load %s", path);
     return model;
 }
 
-static void *open_context(void *model, bool embeddings)
+static struct context_params context_params(void)
 {
-    struct context_params params = llama.context_default_params();
+    const struct context_params params = llama.context_default_params();
     assert_true(params.length == 512 && params.sequences == 1 && params.threads == 4
                 && params.pooling == -1 && params.flash_attention == -1 && params.key_type == 1
                 && params.value_type == 1 && params.no_perf && params.swa_full);
+    return params;
+}
+
+static void *open_context(void *model, bool embeddings)
+{
+    struct context_params params = context_params();
     params.length = params.batch = params.ubatch = CONTEXT_LENGTH;
     params.threads = params.threads_batch = 1;
     params.pooling = POOLING_NONE;
@@ -206,7 +214,7 @@ static struct llama_cpp_rows rows_of(void *context, int64_t count, int64_t colum
 struct llama_cpp_rows llama_cpp_logits(const char *path, const int32_t *tokens, int count,
                                        const int32_t *decoder, int decoder_count)
 {
-    void *model = open_model(path), *context = open_context(model, false);
+    void *model = open_model(path, false), *context = open_context(model, false);
     const int64_t columns = llama.vocab_n_tokens(llama.model_get_vocab(model));
     if (decoder_count > 0) {
         compute(context, tokens, count, llama.encode);
@@ -223,7 +231,7 @@ struct llama_cpp_rows llama_cpp_logits(const char *path, const int32_t *tokens, 
 
 struct llama_cpp_rows llama_cpp_states(const char *path, const int32_t *tokens, int count)
 {
-    void *model = open_model(path), *context = open_context(model, true);
+    void *model = open_model(path, false), *context = open_context(model, true);
     compute(context, tokens, count, llama.encode);
     const struct llama_cpp_rows rows =
         rows_of(context, count, llama.model_n_embd(model), llama.get_embeddings_ith);
@@ -234,10 +242,63 @@ struct llama_cpp_rows llama_cpp_states(const char *path, const int32_t *tokens, 
 
 int llama_cpp_tokens(const char *path, const char *text, int32_t *tokens, int count_max)
 {
-    void *model = open_model(path);
+    void *model = open_model(path, false);
     const int count = llama.tokenize(llama.model_get_vocab(model), text, (int32_t)strlen(text),
                                      tokens, count_max, true, true);
     llama.model_free(model);
     assert_true(count >= 0);
     return count;
+}
+
+/* ------------------------------------------------------------------- speed -- */
+
+struct llama_cpp_run {
+    void *model, *context;
+    int length; /* of the sequence */
+};
+
+struct llama_cpp_run *llama_cpp_run_open(const char *path, int threads, int length)
+{
+    struct llama_cpp_run *run = malloc(sizeof *run);
+    assert_non_null(run);
+    run->model = open_model(path, true);
+    struct context_params params = context_params();
+    params.length = params.batch = (uint32_t)length;
+    params.threads = params.threads_batch = threads;
+    run->context = llama.init_from_model(run->model, params);
+    assert_non_null(run->context);
+    run->length = 0;
+    return run;
+}
+
+void llama_cpp_run_close(struct llama_cpp_run *run)
+{
+    llama.free(run->context);
+    llama.model_free(run->model);
+    free(run);
+}
+
+static void append(struct llama_cpp_run *run, const int32_t *tokens, int count)
+{
+    struct batch batch = batch_of(tokens, count);
+    for (int i = 0; i < count; i++) {
+        batch.positions[i] += run->length;
+        batch.outputs[i] = i + 1 == count;
+    }
+    assert_int_equal(llama.decode(run->context, batch), 0);
+    assert_non_null(llama.get_logits_ith(run->context, count - 1));
+    llama.batch_free(batch);
+    run->length += count;
+}
+
+void llama_cpp_prefill(struct llama_cpp_run *run, const int32_t *tokens, int count)
+{
+    llama.memory_clear(llama.get_memory(run->context), true);
+    run->length = 0;
+    append(run, tokens, count);
+}
+
+void llama_cpp_step(struct llama_cpp_run *run, int32_t token)
+{
+    append(run, &token, 1);
 }

@@ -29,4 +29,14 @@ struct llama_cpp_rows llama_cpp_states(const char *path, const int32_t *tokens, 
  * their number. */
 int llama_cpp_tokens(const char *path, const char *text, int32_t *tokens, int count_max);
 
+/* A decoder as llama.cpp runs it best by itself: weights rearranged for the CPU, keys and values in
+ * F16, so many threads; for sequences of at most length tokens. */
+struct llama_cpp_run;
+struct llama_cpp_run *llama_cpp_run_open(const char *path, int threads, int length);
+void llama_cpp_run_close(struct llama_cpp_run *run);
+
+/* Computes a new sequence of tokens, or one token more, and the logits of the last. */
+void llama_cpp_prefill(struct llama_cpp_run *run, const int32_t *tokens, int count);
+void llama_cpp_step(struct llama_cpp_run *run, int32_t token);
+
 #endif
