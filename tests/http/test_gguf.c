@@ -114,6 +114,28 @@ TEST(readings_of_blocks)
     }
 }
 
+/* EmbeddingGemma's layers behind its pooling would change the vector. */
+TEST(layers_behind_the_pooling)
+{
+    static const float NUMBERS[64 * 32];
+    struct gguf_write *file = make("gemma-embedding", "F32");
+    gguf_write_tensor(file, "dense_2.weight", "F32", 2, (int64_t[]){ 32, 64 }, NUMBERS);
+    gguf_write_file(file, path_of("dense.gguf"));
+    gguf_write_free(file);
+    write_model("gemma-embedding", "F32", "plain.gguf");
+    fixture_serve("--models", directory);
+    free(read_trace("plain", "\"outputs\":[\"embedding\"]"));
+    free(read_trace("dense", "\"outputs\":[\"embedding\"],\"pooling\":\"mean\""));
+    answer_refused(&client, "/v1/trace",
+                   "{\"model\":\"dense\",\"tokens\":[1,2],\"outputs\":[\"embedding\"]}", 400,
+                   "option", "/outputs");
+    cJSON *answer = answer_get(&client, "/v1/models/dense");
+    const char *reason = cJSON_GetStringValue(cJSON_GetObjectItem(answer, "embedding_reason"));
+    assert_non_null(strstr(reason, "dense_2.weight"));
+    cJSON_Delete(answer);
+    fixture_stop(NULL);
+}
+
 TEST(no_gradients_of_blocks)
 {
     write_model("llama", "Q8_0", "blocks.gguf");

@@ -13,7 +13,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { KEY_BYTES = 96, REASON_BYTES = 128 };
+enum { KEY_BYTES = 96, REASON_BYTES = 160 };
 
 /* By their numbers in a file. */
 enum pooling_type { POOLING_NONE, POOLING_MEAN, POOLING_CLS, POOLING_LAST, POOLING_TYPE_COUNT };
@@ -52,15 +52,21 @@ bool checkpoint_gguf_vectors_set(struct model *model, const struct gguf *metadat
         return fault_no_memory(fault);
     model->vectors = vectors;
     vectors->source = "pooling_type";
-    if (type > POOLING_NONE && type < POOLING_TYPE_COUNT) {
+    const bool has_dense = gguf_tensor_find(metadata, "dense_2.weight") != NULL;
+    if (type > POOLING_NONE && type < POOLING_TYPE_COUNT && !has_dense) {
         vectors->readout = (struct model_readout){ .width = model->forward->streams[0].width,
                                                    .poolings = { POOLINGS[type] },
                                                    .pooling_count = 1 };
         return true;
     }
-    snprintf(reason, sizeof reason,
-             "the file's pooling_type is %" PRId64 "; expected 1 (mean), 2 (cls) or 3 (last)",
-             type);
+    if (has_dense)
+        snprintf(reason, sizeof reason,
+                 "the file has layers behind its pooling (dense_2.weight), which are not read; say "
+                 "a pooling to have the vector before them");
+    else
+        snprintf(reason, sizeof reason,
+                 "the file's pooling_type is %" PRId64 "; expected 1 (mean), 2 (cls) or 3 (last)",
+                 type);
     vectors->reason = arena_strdup(arena, reason);
     return vectors->reason || fault_no_memory(fault);
 }
