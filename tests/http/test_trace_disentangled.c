@@ -65,6 +65,26 @@ static void pass_v3(struct forward *forward)
     run(forward, encoder_embed("deberta.embeddings.word_embeddings.weight"));
 }
 
+/* LegacyDebertaV2LMPredictionHead, in DebertaV2ForMaskedLM. */
+static void pass_masked(struct forward *forward)
+{
+    pass_v3(forward);
+    forward->logits =
+        encoder_masked_head(forward->final_hidden_states, "cls.predictions.transform.dense",
+                            "cls.predictions.transform.LayerNorm", 1e-7,
+                            "deberta.embeddings.word_embeddings.weight", "cls.predictions.bias");
+}
+
+/* DebertaV2LMPredictionHead. */
+static void pass_masked_anew(struct forward *forward)
+{
+    pass_v3(forward);
+    forward->logits = encoder_masked_head(
+        forward->final_hidden_states, "lm_predictions.lm_head.dense",
+        "lm_predictions.lm_head.LayerNorm", 1e-7, "deberta.embeddings.word_embeddings.weight",
+        "lm_predictions.lm_head.bias");
+}
+
 /* DebertaV2Embeddings with everything that it may have. */
 static void pass_v2(struct forward *forward)
 {
@@ -124,6 +144,25 @@ TEST(deberta_v3)
     encoder_check("deberta_v3", CONFIG(V3), TENSORS V3_ROWS WORDS, 0, pass_v3);
     /* Distances as far as the last row, and beyond. */
     encoder_check("deberta_v3_long", CONFIG(V3), TENSORS V3_ROWS WORDS, 64, pass_v3);
+}
+
+#define HEAD(transform)                                                                            \
+    ENCODER_LINEAR(transform "dense", "16x16", "16") ENCODER_SMALL_NORM(transform "LayerNorm")
+
+/* Of two heads the one counts that config.json's `legacy` says, as in transformers. The published
+ * DeBERTa-v3 has lm_predictions, and does not say that it is to be read. */
+TEST(deberta_v3_with_a_head)
+{
+    set_v3();
+    encoder_check("masked_deberta", CONFIG(V3),
+                  TENSORS V3_ROWS HEAD("cls.predictions.transform.")
+                      HEAD("lm_predictions.lm_head.") "cls.predictions.bias 40, "
+                                                      "lm_predictions.lm_head.bias 40, " WORDS,
+                  0, pass_masked);
+    encoder_check("masked_deberta_anew", CONFIG(V3 ",\"legacy\":false"),
+                  TENSORS V3_ROWS HEAD("lm_predictions.lm_head.") "lm_predictions.lm_head.bias "
+                                                                  "40, " WORDS,
+                  0, pass_masked_anew);
 }
 
 /* Tokens narrower than layers, as in small models of other makers. */

@@ -93,20 +93,29 @@ static bool adjust_esm_pass(struct checkpoint_pass *pass, const cJSON *section, 
 }
 
 /* A convolution beside the first layer is not computed; a table of positions is not used unless
- * position_biased_input says so. */
+ * position_biased_input says so. Without `legacy` the head is that of DebertaV2OnlyMLMHead. */
 static bool adjust_deberta_pass(struct checkpoint_pass *pass, const cJSON *section,
                                 struct fault *fault)
 {
     int64_t types, kernel;
-    bool has_positions;
+    bool has_positions, is_legacy;
     if (!checkpoint_read_flag(section, "position_biased_input=true", &has_positions, fault)
         || !checkpoint_read_integer(section, "type_vocab_size", &types, fault)
         || !checkpoint_read_integer(section, "conv_kernel_size", &kernel, fault))
+        return false;
+    if (!checkpoint_read_flag(section, "legacy=true", &is_legacy, fault))
         return false;
     if (!has_positions)
         pass->positions = NULL;
     if (types == 0)
         pass->types = NULL;
+    if (!is_legacy) {
+        pass->transform = "/lm_predictions.lm_head.dense";
+        pass->head_norm = "/lm_predictions.lm_head.LayerNorm";
+        pass->output = NULL;
+        pass->tied = "=true";
+        pass->output_bias = "/lm_predictions.lm_head.bias";
+    }
     return kernel == 0
            || fault_set(fault, FAULT_OPTION,
                         "config.json sets conv_kernel_size, a convolution beside the first layer, "
@@ -331,7 +340,7 @@ const struct checkpoint_stack checkpoint_encoders[] = {
       .adjust = checkpoint_disentangled_adjust,
       .reads = "relative_attention|share_att_key|pos_att_type|norm_rel_ebd|position_buckets|"
                "max_relative_positions",
-      .ignored = "pooler_*|legacy|conv_*|embedding_size",
+      .ignored = "pooler_*|conv_*|embedding_size",
       .pass = { .tokens = "embeddings.word_embeddings",
                 .token_projection = "embeddings.embed_proj",
                 .positions = "embeddings.position_embeddings",
@@ -340,7 +349,13 @@ const struct checkpoint_stack checkpoint_encoders[] = {
                 NORMS_AFTER("attention.output.LayerNorm", "output.LayerNorm"),
                 PASS_NORMS("layer_norm_eps=0.0000001"),
                 FEED("intermediate.dense", "output.dense", "=true", "hidden_act=gelu"),
+                .transform = "/cls.predictions.transform.dense",
+                .head_activation = "hidden_act=gelu",
+                .head_norm = "/cls.predictions.transform.LayerNorm",
+                .output = "/cls.predictions.decoder",
+                .output_bias = "/cls.predictions.bias|/cls.predictions.decoder.bias",
+                .tied = "tie_word_embeddings=true",
                 .adjust = adjust_deberta_pass,
-                .reads = "position_biased_input|type_vocab_size|conv_kernel_size" } },
+                .reads = "position_biased_input|type_vocab_size|conv_kernel_size|legacy" } },
     { .model_type = NULL },
 };
