@@ -17,7 +17,7 @@ static const struct {
 } BROKEN[] = {
     { "no-config", "rm config.json", "config.json is missing beside the model's file" },
     { "no-weights", "rm model.safetensors",
-      "the directory holds no model.safetensors, nor its index and shards" },
+      "the directory holds no model.safetensors, nor its index and shards, nor a GGUF file" },
     { "pickle", "mv model.safetensors pytorch_model.bin",
       "is a pickle of PyTorch, which is not read" },
     { "pointer", POINTER "model.safetensors", "this is a pointer of git-lfs" },
