@@ -157,6 +157,13 @@ const struct checkpoint_gguf checkpoint_ggufs_newer[] = {
       .has_rope = true,
       .present = "attention_bias=blk.0.attn_q.bias|attention_out_bias=blk.0.attn_output.bias|",
       .finish = checkpoint_gguf_add_head_dim },
+    { .architecture = "hunyuan-dense",
+      .model_type = "hunyuan_v1_dense",
+      .fields = LLAMA_FIELDS,
+      .tensors = LLAMA_NAMES IN_BLOCK("attn_q_norm", "self_attn.query_layernorm")
+          IN_BLOCK("attn_k_norm", "self_attn.key_layernorm"),
+      .has_rope = true,
+      .present = "attention_bias=blk.0.attn_q.bias|" },
     { .architecture = "exaone4",
       .model_type = "exaone4",
       .fields = LLAMA_FIELDS "sliding_window=attention.sliding_window?0|",
