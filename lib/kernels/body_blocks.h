@@ -1,61 +1,315 @@
 /* body_blocks.h - products of rows with blocks (kernels.h), a part of body.h.
  *
  * A sum has the order of body_project.h, so a product has the bits that it has with the numbers of
- * the blocks as floats. Blocks become floats a panel at a time, which is in the first cache while
- * all rows meet it; memory brings the blocks alone.
+ * the blocks as floats:
  *
- * Needs project_decode() and project_many() of body_project.h. */
+ * - Few rows: lanes are outputs, and a panel (body_panel.h) has a few chains of multiply-adds side
+ *   by side. Each word of it is taken apart in registers and meets all rows; no float of a weight
+ *   is stored.
+ *
+ * - More rows: as in body_project.h, blocks become floats in a buffer that all rows use. */
 #ifndef ATTN_BODY_BLOCKS_H
 #define ATTN_BODY_BLOCKS_H
 
+#include "body_panel.h"
 #include "body_project.h"
 #include "body_unpack.h"
 #include "kernels.h"
 
-/* A panel of few rows: so many outputs, and the inputs of one chain. */
-enum { BLOCKS_PANEL_OUTPUTS = 2 * LANES, BLOCKS_PANEL_STRIDE = ATTN_PROJECT_PART + LANES };
+/* One kind of blocks, by its functions: products are compiled once for all kinds. */
+struct blocks_kind {
+    enum attn_blocks blocks;
+    enum blocks_layout layout;
+    int64_t numbers, bytes; /* of a block */
+    void (*unpack)(float *to, const void *blocks, int64_t count);
+    void (*turn)(struct blocks_panel *panel, int v, const struct blocks_rows *rows);
+};
 
-INLINE void project_few_blocks(const enum attn_numbers kind, const int rows, float *const *y,
-                               const float *const *x, int64_t row_count, const void *weight,
-                               int64_t weight_stride, int64_t out, int64_t in, float *panel)
+static const struct blocks_kind blocks_kinds[] = {
+#define X(NAME, name, numbers, bytes)                                                              \
+    { ATTN_BLOCKS_##NAME, LAYOUT_##NAME, numbers, bytes, unpack_##name, turn_blocks_##name },
+    ATTN_BLOCKS_MAP(X)
+#undef X
+};
+
+struct blocks_weight {
+    const void *blocks;
+    int64_t stride, out, in;
+};
+
+/* The block of output o that begins at input i. */
+INLINE const uint8_t *blocks_at(const struct blocks_kind *kind, const struct blocks_weight *weight,
+                                int64_t o, int64_t i)
+{
+    return (const uint8_t *)weight->blocks + (o * weight->stride + i) / kind->numbers * kind->bytes;
+}
+
+/* ------------------------------------------------------------------ one chain of a sum -- */
+
+/* The floats of an integer that lies at this bit of each word; nibbles have values of a table. */
+INLINE vec integer_at(const enum blocks_layout layout, uvec words, const int bit, vec values)
+{
+    if (layout == BYTES_OF_16 || layout == BYTES_OF_32)
+        return __builtin_convertvector((ivec)(words << (24 - bit)) >> 24, vec);
+    return nibble_value(words, bit, values);
+}
+
+/* One chain of the sums of a vector of outputs: outputs from o on, inputs from i on. */
+struct blocks_chain {
+    int64_t o, i;
+};
+
+/* Chains of a few rows, one for each vector of a panel: mostly those of the same outputs, which lie
+ * side by side in memory. count are there. Those of the next panel are brought meanwhile. */
+struct blocks_chains {
+    float *const *y;
+    const float *const *x;
+    int64_t row_count, out, count;
+    const struct blocks_panel *panel;
+    struct blocks_chain chain[PANEL_VECTORS];
+    const uint8_t *ahead[PANEL_VECTORS]; /* the first rows */
+    int64_t ahead_stride, ahead_bytes;   /* from row to row, and of each row */
+};
+
+/* The four inputs from column on, whose integers are at bit, bit + 8, ... of the words. */
+INLINE void add_word(const enum blocks_layout layout, const int rows, const int vectors, vec *sums,
+                     const struct blocks_chains *chains, int64_t column, const vec *words,
+                     const int bit, const vec *by, const vec *less)
+{
+    UNROLL
+    for (int k = 0; k < 4; k++) {
+        UNROLL
+        for (int v = 0; v < vectors; v++) {
+            const vec integers =
+                integer_at(layout, (uvec)words[v], bit + 8 * k, chains->panel->values);
+            const vec weight = integers * by[v] - less[v];
+            UNROLL
+            for (int r = 0; r < rows; r++)
+                sums[r * vectors + v] += chains->x[r][chains->chain[v].i + column + k] * weight;
+        }
+    }
+}
+
+/* Each step of four columns brings its part of the rows of the next panel. */
+INLINE void prefetch_panel(const struct blocks_chains *chains, const int vectors, int64_t column)
+{
+    const int64_t columns = ATTN_PROJECT_PART / (vectors * LANES), row = column / columns;
+
+    if (column % columns != 0)
+        return;
+    const uintptr_t from =
+        (uintptr_t)chains->ahead[row / LANES] + (uintptr_t)(row % LANES * chains->ahead_stride);
+    for (int64_t at = 0; at < chains->ahead_bytes + 63; at += 64)
+        __builtin_prefetch((const void *)(from + (uintptr_t)at), 0, 3);
+}
+
+/* Adds the chains of vectors vectors; of rows rows the first row_count are there. */
+INLINE void add_chains(const enum blocks_layout layout, const int rows, const int vectors,
+                       const struct blocks_chains *chains)
+{
+    const bool is_nibbles = layout == NIBBLES_OF_16 || layout == NIBBLES_OF_32;
+    const int group_words = layout == BYTES_OF_16 || layout == NIBBLES_OF_16 ? 4 : 8;
+    const int halves = is_nibbles ? 2 : 1;
+    const struct blocks_panel *panel = chains->panel;
+    vec sums[PANEL_SUMS_MAX];
+    int64_t column = 0;
+
+    UNROLL
+    for (int s = 0; s < rows * vectors; s++)
+        sums[s] = (vec){ 0 };
+    for (int first = 0, group = 0; first < PANEL_WORDS / halves; first += group_words) {
+        UNROLL
+        for (int half = 0; half < halves; half++) {
+            KEEP_ROLLED
+            for (int w = first; w < first + group_words; w++, column += 4) {
+                prefetch_panel(chains, vectors, column);
+                add_word(layout, rows, vectors, sums, chains, column, panel->words[w], half * 4,
+                         panel->by[group], panel->less[group]);
+            }
+            group += layout != NIBBLES_OF_16 || half == 1;
+        }
+    }
+    UNROLL
+    for (int s = 0; s < rows * vectors; s++) {
+        const int64_t o = chains->chain[s % vectors].o, n = chains->out - o;
+        if (s / vectors < chains->row_count && s % vectors < chains->count) {
+            float *sum = chains->y[s / vectors] + o;
+            store_most(sum, load_most(sum, n) + sums[s], n);
+        }
+    }
+}
+
+/* As many chains at once as hide how long each of their steps takes, and as registers hold. */
+#define VECTORS_OF(rows) ((rows) == 1 ? PANEL_VECTORS : (rows) == PROJECT_DECODE_ROWS ? 1 : 2)
+
+#define ADD_CHAINS(layout, rows)                                                                   \
+    static void add_chains_##layout##_##rows(const struct blocks_chains *chains)                   \
+    {                                                                                              \
+        add_chains(layout, rows, VECTORS_OF(rows), chains);                                        \
+    }
+#define ADD_ALL_CHAINS(layout)                                                                     \
+    ADD_CHAINS(layout, 1) ADD_CHAINS(layout, 2) ADD_CHAINS(layout, 4) ADD_MOST_CHAINS(layout)
+
+/* By how many rows at once. */
+#if VEC_BYTES == 64
+#define ADD_MOST_CHAINS(layout)    ADD_CHAINS(layout, 8)
+#define ADD_MOST_CHAINS_OF(layout) , [8] = add_chains_##layout##_8
+#else
+#define ADD_MOST_CHAINS(layout)
+#define ADD_MOST_CHAINS_OF(layout)
+#endif
+#define ADD_CHAINS_OF(layout)                                                                      \
+    [layout] = { [1] = add_chains_##layout##_1,                                                    \
+                 [2] = add_chains_##layout##_2,                                                    \
+                 [4] = add_chains_##layout##_4 ADD_MOST_CHAINS_OF(layout) }
+
+ADD_ALL_CHAINS(BYTES_OF_16)
+ADD_ALL_CHAINS(BYTES_OF_32)
+ADD_ALL_CHAINS(NIBBLES_OF_16)
+ADD_ALL_CHAINS(NIBBLES_OF_32)
+
+static void (*const add_chains_of[BLOCKS_LAYOUTS][PROJECT_DECODE_ROWS + 1])(
+    const struct blocks_chains *chains) = {
+    ADD_CHAINS_OF(BYTES_OF_16),
+    ADD_CHAINS_OF(BYTES_OF_32),
+    ADD_CHAINS_OF(NIBBLES_OF_16),
+    ADD_CHAINS_OF(NIBBLES_OF_32),
+};
+
+/* ---------------------------------------------------------------------------------- few rows -- */
+
+/* The last inputs, fewer than a chain has, become floats for some outputs at a time. */
+enum { FLOATS_OUTPUTS = 2 * LANES, FLOATS_STRIDE = ATTN_PROJECT_PART + LANES };
+
+static void project_last_blocks(const struct blocks_kind *kind, const struct blocks_weight *weight,
+                                float *const *y, const float *const *x, int64_t row_count,
+                                int64_t i, int64_t columns, float *floats)
 {
     const float *from[PROJECT_DECODE_ROWS];
     float *to[PROJECT_DECODE_ROWS];
 
-    for (int64_t o = 0; o < out; o += BLOCKS_PANEL_OUTPUTS)
-        for (int64_t i = 0; i < in; i += ATTN_PROJECT_PART) {
-            const int64_t n = at_most(out - o, BLOCKS_PANEL_OUTPUTS);
-            const int64_t columns = at_most(in - i, ATTN_PROJECT_PART);
-            for (int64_t j = 0; j < n; j++)
-                widen_numbers(kind, panel + j * BLOCKS_PANEL_STRIDE,
-                              number_at(kind, weight, (o + j) * weight_stride + i), columns);
-            for (int64_t r = 0; r < row_count; r++) {
-                from[r] = x[r] + i;
-                to[r] = y[r] + o;
-            }
-            project_decode(ATTN_NUMBERS_F32, rows, to, from, row_count, panel, BLOCKS_PANEL_STRIDE,
-                           n, columns);
+    for (int64_t o = 0; o < weight->out && columns > 0; o += FLOATS_OUTPUTS) {
+        const int64_t n = at_most(weight->out - o, FLOATS_OUTPUTS);
+        for (int64_t j = 0; j < n; j++)
+            kind->unpack(floats + j * FLOATS_STRIDE, blocks_at(kind, weight, o + j, i),
+                         columns / kind->numbers);
+        for (int64_t r = 0; r < row_count; r++) {
+            from[r] = x[r] + i;
+            to[r] = y[r] + o;
         }
+        project_few(ATTN_NUMBERS_F32, to, from, row_count, floats, FLOATS_STRIDE, n, columns);
+    }
 }
 
-INLINE void project_blocks(const enum attn_numbers kind, float *const *y, const float *const *x,
-                           int64_t row_count, const void *weight, int64_t weight_stride,
-                           const float *bias, int64_t out, int64_t in, float *work)
+/* Chain number c of a weight that has so many for each output. */
+static struct blocks_chain chain_at(int64_t c, int64_t count)
 {
-    if (row_count > PROJECT_DECODE_ROWS) {
-        project_many(kind, y, x, row_count, weight, weight_stride, bias, out, in, work);
+    return (struct blocks_chain){ c / count * LANES, c % count * ATTN_PROJECT_PART };
+}
+
+/* The panel of the chains from c on, before end; the one behind it is ahead. */
+static void begin_chains(const struct blocks_kind *kind, const struct blocks_weight *weight,
+                         struct blocks_chains *chains, struct blocks_panel *panel, int vectors,
+                         int64_t c, int64_t end)
+{
+    const int64_t parts = weight->in / ATTN_PROJECT_PART;
+
+    chains->count = at_most(end - c, vectors);
+    for (int v = 0; v < vectors; v++) {
+        const struct blocks_chain next = chain_at(at_most(c + vectors + v, end - 1), parts);
+        chains->chain[v] = chain_at(at_most(c + v, end - 1), parts);
+        chains->ahead[v] = blocks_at(kind, weight, next.o, next.i);
+        const struct blocks_chain *chain = &chains->chain[v];
+        if (v < chains->count)
+            kind->turn(panel, v,
+                       &(struct blocks_rows){ blocks_at(kind, weight, chain->o, chain->i),
+                                              chains->ahead_stride, weight->out - chain->o });
+    }
+}
+
+/* At most PROJECT_DECODE_ROWS rows; where a kernel takes more, the last one is repeated. */
+static void project_few_blocks(const struct blocks_kind *kind, const struct blocks_weight *weight,
+                               float *const *y, const float *const *x, int64_t row_count,
+                               float *floats)
+{
+    const int rows = row_count > 4 ? PROJECT_DECODE_ROWS : row_count > 2 ? 4 : (int)row_count;
+    const int vectors = VECTORS_OF(rows);
+    const int64_t parts = weight->in / ATTN_PROJECT_PART, whole = parts * ATTN_PROJECT_PART;
+    const int64_t end = (weight->out + LANES - 1) / LANES * parts;
+    const float *from[PROJECT_DECODE_ROWS];
+    struct blocks_panel panel;
+    struct blocks_chains chains = {
+        .y = y,
+        .x = from,
+        .row_count = row_count,
+        .out = weight->out,
+        .panel = &panel,
+        .ahead_stride = weight->stride / kind->numbers * kind->bytes,
+        .ahead_bytes = ATTN_PROJECT_PART / kind->numbers * kind->bytes,
+    };
+
+    for (int r = 0; r < rows; r++)
+        from[r] = x[at_most(r, row_count - 1)];
+    memset(&panel, 0, sizeof panel);
+    panel.values = values_of(kind->blocks);
+    for (int64_t c = 0; c < end; c += vectors) {
+        begin_chains(kind, weight, &chains, &panel, vectors, c, end);
+        add_chains_of[kind->layout][rows](&chains);
+    }
+    project_last_blocks(kind, weight, y, x, row_count, whole, weight->in - whole, floats);
+}
+
+/* --------------------------------------------------------------------------------- more rows -- */
+
+/* sums_t is [out][width], tile [columns][width]; wide has room for PROJECT_WIDE_ROWS outputs. */
+static void project_blocks_tile(const struct blocks_kind *kind, const struct blocks_weight *weight,
+                                float *sums_t, const float *tile, int64_t width, int64_t i,
+                                int64_t columns, float *wide)
+{
+    for (int64_t o = 0; o < weight->out; o += PROJECT_WIDE_ROWS) {
+        const int64_t n = at_most(weight->out - o, PROJECT_WIDE_ROWS);
+        for (int64_t j = 0; j < n; j++)
+            kind->unpack(wide + j * PROJECT_WIDE_STRIDE, blocks_at(kind, weight, o + j, i),
+                         columns / kind->numbers);
+        project_tile_of(ATTN_NUMBERS_F32, sums_t + o * width, tile, width, wide,
+                        PROJECT_WIDE_STRIDE, n, columns, NULL);
+    }
+}
+
+static void project_many_blocks(const struct blocks_kind *kind, const struct blocks_weight *weight,
+                                const float *bias, float *const *y, const float *const *x,
+                                int64_t row_count, float *work)
+{
+    const int64_t width = (row_count + LANES - 1) / LANES * LANES;
+    float *sums_t = work, *tile = sums_t + weight->out * width, *wide = tile + PROJECT_TILE * width;
+
+    project_begin_many(sums_t, width, bias, weight->out);
+    for (int64_t i = 0; i < weight->in; i += PROJECT_TILE) {
+        const int64_t columns = at_most(weight->in - i, PROJECT_TILE);
+        project_rotate(tile, x, row_count, i, columns, width);
+        project_blocks_tile(kind, weight, sums_t, tile, width, i, columns, wide);
+    }
+    project_rotate_back(y, row_count, sums_t, width, weight->out);
+}
+
+/* ------------------------------------------------------------------------ kernels of kernels.h --
+ */
+
+/* For more rows than these, floats that all of them use take less time. */
+enum { BLOCKS_FEW_ROWS = 8 };
+
+static void project_blocks(const struct blocks_kind *kind, const struct blocks_weight *weight,
+                           const float *bias, float *const *y, const float *const *x,
+                           int64_t row_count, float *work)
+{
+    if (row_count > BLOCKS_FEW_ROWS) {
+        project_many_blocks(kind, weight, bias, y, x, row_count, work);
         return;
     }
-    project_begin(y, row_count, bias, out);
-    if (row_count > 4)
-        project_few_blocks(kind, PROJECT_DECODE_ROWS, y, x, row_count, weight, weight_stride, out,
-                           in, work);
-    else if (row_count > 2)
-        project_few_blocks(kind, 4, y, x, row_count, weight, weight_stride, out, in, work);
-    else if (row_count > 1)
-        project_few_blocks(kind, 2, y, x, row_count, weight, weight_stride, out, in, work);
-    else if (row_count > 0)
-        project_few_blocks(kind, 1, y, x, row_count, weight, weight_stride, out, in, work);
+    project_begin(y, row_count, bias, weight->out);
+    for (int64_t r = 0; r < row_count; r += PROJECT_DECODE_ROWS)
+        project_few_blocks(kind, weight, y + r, x + r, at_most(row_count - r, PROJECT_DECODE_ROWS),
+                           work);
 }
 
 #define X(NAME, name, numbers, bytes)                                                              \
@@ -63,8 +317,9 @@ INLINE void project_blocks(const enum attn_numbers kind, float *const *y, const 
                                       const void *weight, int64_t weight_stride,                   \
                                       const float *bias, int64_t out, int64_t in, float *work)     \
     {                                                                                              \
-        project_blocks(ATTN_NUMBERS_BLOCKS + ATTN_BLOCKS_##NAME, y, x, row_count, weight,          \
-                       weight_stride, bias, out, in, work);                                        \
+        project_blocks(&blocks_kinds[ATTN_BLOCKS_##NAME],                                          \
+                       &(struct blocks_weight){ weight, weight_stride, out, in }, bias, y, x,      \
+                       row_count, work);                                                           \
     }
 ATTN_BLOCKS_MAP(X)
 #undef X

@@ -11,7 +11,6 @@
 #ifndef ATTN_BODY_DECODE_CONTEXT_H
 #define ATTN_BODY_DECODE_CONTEXT_H
 
-#include "body_unpack.h"
 #include "kernels.h"
 #include "numbers.h"
 #include "vector.h"
@@ -36,9 +35,6 @@ INLINE vec load_key(const enum attn_numbers kind, const void *row, const float *
 
 INLINE int64_t bytes_of(const enum attn_numbers kind, int64_t count)
 {
-    if (kind >= ATTN_NUMBERS_BLOCKS)
-        return count / block_numbers(kind - ATTN_NUMBERS_BLOCKS)
-               * block_bytes(kind - ATTN_NUMBERS_BLOCKS);
     return count * (kind == ATTN_NUMBERS_F32 ? 4 : kind == ATTN_NUMBERS_I8 ? 1 : 2);
 }
 

@@ -22,7 +22,6 @@
 #define ATTN_BODY_PROJECT_H
 
 #include "body_decode.h"
-#include "body_unpack.h"
 #include "kernels.h"
 #include "numbers.h"
 #include "vector.h"
@@ -398,20 +397,6 @@ INLINE bool project_in_place(const enum attn_numbers kind, const int vectors, in
            || (is_cheap && vectors == BLOCK_VECTORS && width <= vectors * LANES);
 }
 
-/* n numbers of 16 bits or whole blocks, as floats. */
-INLINE void widen_numbers(const enum attn_numbers kind, float *to, const void *from, int64_t n)
-{
-    if (kind == ATTN_NUMBERS_F16)
-        widen_f16(to, from, n);
-    else if (kind == ATTN_NUMBERS_BF16)
-        widen_bf16(to, from, n);
-#define X(NAME, name, numbers, bytes)                                                              \
-    else if (kind == ATTN_NUMBERS_BLOCKS + ATTN_BLOCKS_##NAME)                                     \
-        unpack_##name(to, from, n / (numbers));
-    ATTN_BLOCKS_MAP(X)
-#undef X
-}
-
 /* project_rows() for parameters of any kind; if they must be widened, wide has room for
  * PROJECT_WIDE_ROWS of them. 16-bit rows are runs too short for the CPU to predict the next
  * outputs', so those are prefetched; floats need no prefetch, and would be a twentieth slower with
@@ -434,8 +419,8 @@ INLINE void project_rows_of(const enum attn_numbers kind, const int outs, const 
         return;
     }
     for (int64_t r = 0; r < outs; r++)
-        widen_numbers(kind, wide + r * PROJECT_WIDE_STRIDE,
-                      number_at(kind, weight, r * weight_stride), columns);
+        (kind == ATTN_NUMBERS_F16 ? widen_f16 : widen_bf16)(
+            wide + r * PROJECT_WIDE_STRIDE, (const uint16_t *)weight + r * weight_stride, columns);
     project_rows(ATTN_NUMBERS_F32, outs, vectors, sums_t, tile, width, wide, PROJECT_WIDE_STRIDE,
                  columns, &prefetch);
 }
@@ -455,6 +440,26 @@ INLINE void project_tile(const enum attn_numbers kind, const int vectors, float 
                         number_at(kind, weight, o * weight_stride), weight_stride, columns, wide);
 }
 
+/* project_tile() with as many vectors as the width has. */
+INLINE void project_tile_of(const enum attn_numbers kind, float *sums_t, const float *tile,
+                            int64_t width, const void *weight, int64_t weight_stride, int64_t out,
+                            int64_t columns, float *wide)
+{
+    if (width % (BLOCK_VECTORS * LANES) == 0)
+        project_tile(kind, BLOCK_VECTORS, sums_t, tile, width, weight, weight_stride, out, columns,
+                     wide);
+    else
+        project_tile(kind, 2, sums_t, tile, width, weight, weight_stride, out, columns, wide);
+}
+
+/* Set each output of all rows to its bias. */
+INLINE void project_begin_many(float *sums_t, int64_t width, const float *bias, int64_t out)
+{
+    for (int64_t o = 0; o < out; o++)
+        for (int64_t r = 0; r < width; r += LANES)
+            store(sums_t + o * width + r, broadcast(bias ? bias[o] : 0.0f));
+}
+
 INLINE void project_many(const enum attn_numbers kind, float *const *y, const float *const *x,
                          int64_t row_count, const void *weight, int64_t weight_stride,
                          const float *bias, int64_t out, int64_t in, float *work)
@@ -462,20 +467,29 @@ INLINE void project_many(const enum attn_numbers kind, float *const *y, const fl
     const int64_t width = (row_count + LANES - 1) / LANES * LANES;
     float *sums_t = work, *tile = sums_t + out * width, *wide = tile + PROJECT_TILE * width;
 
-    for (int64_t o = 0; o < out; o++)
-        for (int64_t r = 0; r < width; r += LANES)
-            store(sums_t + o * width + r, broadcast(bias ? bias[o] : 0.0f));
+    project_begin_many(sums_t, width, bias, out);
     for (int64_t i = 0; i < in; i += PROJECT_TILE) {
         const int64_t columns = at_most(in - i, PROJECT_TILE);
-        const void *from = number_at(kind, weight, i);
         project_rotate(tile, x, row_count, i, columns, width);
-        if (width % (BLOCK_VECTORS * LANES) == 0)
-            project_tile(kind, BLOCK_VECTORS, sums_t, tile, width, from, weight_stride, out,
-                         columns, wide);
-        else
-            project_tile(kind, 2, sums_t, tile, width, from, weight_stride, out, columns, wide);
+        project_tile_of(kind, sums_t, tile, width, number_at(kind, weight, i), weight_stride, out,
+                        columns, wide);
     }
     project_rotate_back(y, row_count, sums_t, width, out);
+}
+
+/* Add the products of at most PROJECT_DECODE_ROWS rows. */
+INLINE void project_few(const enum attn_numbers kind, float *const *y, const float *const *x,
+                        int64_t row_count, const void *weight, int64_t weight_stride, int64_t out,
+                        int64_t in)
+{
+    if (row_count > 4)
+        project_decode(kind, PROJECT_DECODE_ROWS, y, x, row_count, weight, weight_stride, out, in);
+    else if (row_count > 2)
+        project_decode(kind, 4, y, x, row_count, weight, weight_stride, out, in);
+    else if (row_count > 1)
+        project_decode(kind, 2, y, x, row_count, weight, weight_stride, out, in);
+    else if (row_count > 0)
+        project_decode(kind, 1, y, x, row_count, weight, weight_stride, out, in);
 }
 
 INLINE void project_by_outputs(const enum attn_numbers kind, float *const *y, const float *const *x,
@@ -487,14 +501,7 @@ INLINE void project_by_outputs(const enum attn_numbers kind, float *const *y, co
         return;
     }
     project_begin(y, row_count, bias, out);
-    if (row_count > 4)
-        project_decode(kind, PROJECT_DECODE_ROWS, y, x, row_count, weight, weight_stride, out, in);
-    else if (row_count > 2)
-        project_decode(kind, 4, y, x, row_count, weight, weight_stride, out, in);
-    else if (row_count > 1)
-        project_decode(kind, 2, y, x, row_count, weight, weight_stride, out, in);
-    else if (row_count > 0)
-        project_decode(kind, 1, y, x, row_count, weight, weight_stride, out, in);
+    project_few(kind, y, x, row_count, weight, weight_stride, out, in);
 }
 
 /* ------------------------------------------------------------------------ kinds of number -- */

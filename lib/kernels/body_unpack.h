@@ -66,206 +66,269 @@ INLINE float half_power_at(const uint8_t *byte)
     return number;
 }
 
-/* ----------------------------------------------------------------------- blocks of 32 numbers --
+/* ------------------------------------------------------------------------------------ integers --
  */
 
-static void unpack_block_q8_0(float *to, const uint8_t *block)
+/* Numbers i and i + half of a run share byte i. */
+INLINE void integers_of_nibbles(int8_t *to, const uint8_t *bytes, const int half)
 {
-    const float scale = scale_at(block);
-    for (int i = 0; i < 32; i++)
-        to[i] = (float)(int8_t)block[2 + i] * scale;
+    for (int i = 0; i < half; i++)
+        to[i] = (int8_t)(bytes[i] & 15);
+    for (int i = 0; i < half; i++)
+        to[half + i] = (int8_t)(bytes[i] >> 4);
 }
 
-static void unpack_block_q4_0(float *to, const uint8_t *block)
+INLINE void subtract(int8_t *integers, const int count, const int zero)
 {
-    const float scale = scale_at(block);
-    for (int i = 0; i < 16; i++) {
-        to[i] = (float)((block[2 + i] & 15) - 8) * scale;
-        to[i + 16] = (float)((block[2 + i] >> 4) - 8) * scale;
+    for (int i = 0; i < count; i++)
+        integers[i] = (int8_t)(integers[i] - zero);
+}
+
+INLINE void integers_q8_0(int8_t *to, const uint8_t *block)
+{
+    memcpy(to, block + 2, 32);
+}
+
+INLINE void integers_q4_0(int8_t *to, const uint8_t *block)
+{
+    integers_of_nibbles(to, block + 2, 16);
+    subtract(to, 32, 8);
+}
+
+INLINE void integers_q4_1(int8_t *to, const uint8_t *block)
+{
+    integers_of_nibbles(to, block + 4, 16);
+}
+
+/* Bit i of the four bytes is the fifth bit of integer i. Eight bits become eight bytes by a
+ * product: bit k of the byte is alone in byte k of it, and adding 127 there sets the byte's highest
+ * bit. */
+INLINE void add_fifth_bits(int8_t *integers, const uint8_t *bytes)
+{
+    for (int b = 0; b < 4; b++) {
+        uint64_t eight, spread = bytes[b] * UINT64_C(0x0101010101010101);
+        spread &= UINT64_C(0x8040201008040201);
+        spread = (spread + UINT64_C(0x007f7f7f7f7f7f7f)) | (spread & UINT64_C(0x8000000000000000));
+        memcpy(&eight, integers + 8 * b, sizeof eight);
+        eight |= spread >> 3 & UINT64_C(0x1010101010101010);
+        memcpy(integers + 8 * b, &eight, sizeof eight);
     }
 }
 
-static void unpack_block_q4_1(float *to, const uint8_t *block)
+INLINE void integers_q5_0(int8_t *to, const uint8_t *block)
 {
-    const float scale = scale_at(block), least = scale_at(block + 2);
-    for (int i = 0; i < 16; i++) {
-        to[i] = (float)(block[4 + i] & 15) * scale + least;
-        to[i + 16] = (float)(block[4 + i] >> 4) * scale + least;
+    integers_of_nibbles(to, block + 6, 16);
+    add_fifth_bits(to, block + 2);
+    subtract(to, 32, 16);
+}
+
+INLINE void integers_q5_1(int8_t *to, const uint8_t *block)
+{
+    integers_of_nibbles(to, block + 8, 16);
+    add_fifth_bits(to, block + 4);
+}
+
+/* A byte has two bits of numbers i, i + 32, i + 64 and i + 96 of half a block. */
+INLINE void integers_of_pairs(int8_t *to, const uint8_t *bytes)
+{
+    UNROLL
+    for (int run = 0; run < 8; run++)
+        for (int i = 0; i < 32; i++)
+            to[run * 32 + i] = (int8_t)(bytes[run / 4 * 32 + i] >> run % 4 * 2 & 3);
+}
+
+INLINE void integers_q2_k(int8_t *to, const uint8_t *block)
+{
+    integers_of_pairs(to, block + 16);
+}
+
+/* Bit run of byte i is a further bit of number i of that run of 32. */
+INLINE void add_bits(int8_t *integers, const uint8_t *bytes, const int place)
+{
+    UNROLL
+    for (int run = 0; run < 8; run++)
+        for (int i = 0; i < 32; i++)
+            integers[run * 32 + i] =
+                (int8_t)(integers[run * 32 + i] | (bytes[i] >> run & 1) << place);
+}
+
+INLINE void integers_q3_k(int8_t *to, const uint8_t *block)
+{
+    integers_of_pairs(to, block + 32);
+    add_bits(to, block, 2);
+    subtract(to, 256, 4);
+}
+
+INLINE void integers_q4_k(int8_t *to, const uint8_t *block)
+{
+    for (int run = 0; run < 4; run++)
+        integers_of_nibbles(to + run * 64, block + 16 + run * 32, 32);
+}
+
+INLINE void integers_q5_k(int8_t *to, const uint8_t *block)
+{
+    for (int run = 0; run < 4; run++)
+        integers_of_nibbles(to + run * 64, block + 48 + run * 32, 32);
+    add_bits(to, block + 16, 4);
+}
+
+/* The low four bits of half a block lie in 64 bytes, the high two in 32. */
+INLINE void integers_q6_k(int8_t *to, const uint8_t *block)
+{
+    UNROLL
+    for (int run = 0; run < 8; run++) {
+        const uint8_t *low = block + run / 4 * 64 + run % 2 * 32,
+                      *high = block + 128 + run / 4 * 32;
+        for (int i = 0; i < 32; i++)
+            to[run * 32 + i] =
+                (int8_t)(((low[i] >> run % 4 / 2 * 4 & 15) | (high[i] >> run % 4 * 2 & 3) << 4)
+                         - 32);
     }
 }
 
-/* The fifth bits of the 32 integers lie in four bytes. */
-INLINE uint32_t bits_at(const uint8_t *bytes)
+INLINE void integers_of_values(int8_t *to, const uint8_t *bytes, const int8_t values[16])
 {
-    uint32_t bits;
-    memcpy(&bits, bytes, sizeof bits);
-    return bits;
-}
-
-static void unpack_block_q5_0(float *to, const uint8_t *block)
-{
-    const float scale = scale_at(block);
-    const uint32_t bits = bits_at(block + 2);
     for (int i = 0; i < 16; i++) {
-        const int low = (block[6 + i] & 15) | (int)(bits >> i & 1) << 4;
-        const int high = block[6 + i] >> 4 | (int)(bits >> (i + 16) & 1) << 4;
-        to[i] = (float)(low - 16) * scale;
-        to[i + 16] = (float)(high - 16) * scale;
+        to[i] = values[bytes[i] & 15];
+        to[i + 16] = values[bytes[i] >> 4];
     }
 }
 
-static void unpack_block_q5_1(float *to, const uint8_t *block)
+INLINE void integers_iq4_nl(int8_t *to, const uint8_t *block)
 {
-    const float scale = scale_at(block), least = scale_at(block + 2);
-    const uint32_t bits = bits_at(block + 4);
-    for (int i = 0; i < 16; i++) {
-        const int low = (block[8 + i] & 15) | (int)(bits >> i & 1) << 4;
-        const int high = block[8 + i] >> 4 | (int)(bits >> (i + 16) & 1) << 4;
-        to[i] = (float)low * scale + least;
-        to[i + 16] = (float)high * scale + least;
-    }
+    integers_of_values(to, block + 2, VALUES_NL);
 }
 
-INLINE void unpack_values(float *to, const uint8_t *bytes, const int8_t values[16], float scale)
+INLINE void integers_iq4_xs(int8_t *to, const uint8_t *block)
 {
-    for (int i = 0; i < 16; i++) {
-        to[i] = (float)values[bytes[i] & 15] * scale;
-        to[i + 16] = (float)values[bytes[i] >> 4] * scale;
-    }
+    for (int run = 0; run < 8; run++)
+        integers_of_values(to + run * 32, block + 8 + run * 16, VALUES_NL);
 }
 
-static void unpack_block_iq4_nl(float *to, const uint8_t *block)
+INLINE void integers_mxfp4(int8_t *to, const uint8_t *block)
 {
-    unpack_values(to, block + 2, VALUES_NL, scale_at(block));
+    integers_of_values(to, block + 1, VALUES_FP4);
 }
 
-static void unpack_block_mxfp4(float *to, const uint8_t *block)
-{
-    unpack_values(to, block + 1, VALUES_FP4, half_power_at(block));
-}
-
-/* ---------------------------------------------------------------------- blocks of 256 numbers --
+/* -------------------------------------------------------------------------------------- scales --
  */
 
-/* A byte of integers of two bits has numbers i, i + 32, i + 64 and i + 96 of its half block; 16
- * numbers have one scale. */
-static void unpack_block_q2_k(float *to, const uint8_t *block)
-{
-    const uint8_t *bytes = block + 16;
-    const float scale = scale_at(block + 80), least = scale_at(block + 82);
-
-    for (int group = 0; group < 16; group++) {
-        const int first = group / 8 * 32 + group % 2 * 16, shift = group % 8 / 2 * 2;
-        const float by = scale * (float)(block[group] & 15),
-                    less = least * (float)(block[group] >> 4);
-        for (int i = 0; i < 16; i++)
-            to[group * 16 + i] = (float)(bytes[first + i] >> shift & 3) * by - less;
-    }
-}
-
-/* The scale of a group: its four low bits lie in bytes 0 to 7, the two high bits in 8 to 11. */
-INLINE int scale_of_q3_k(const uint8_t *scales, int group)
-{
-    const int low = scales[group % 8] >> group / 8 * 4 & 15;
-    const int high = scales[8 + group % 4] >> group / 4 * 2 & 3;
-    return (low | high << 4) - 32;
-}
-
-static void unpack_block_q3_k(float *to, const uint8_t *block)
-{
-    const uint8_t *high = block, *low = block + 32, *scales = block + 96;
-    const float scale = scale_at(block + 108);
-
-    for (int group = 0; group < 16; group++) {
-        const int first = group % 2 * 16, shift = group % 8 / 2 * 2;
-        const float by = scale * (float)scale_of_q3_k(scales, group);
-        for (int i = 0; i < 16; i++) {
-            const int two = low[group / 8 * 32 + first + i] >> shift & 3;
-            const int bit = high[first + i] >> group / 2 & 1;
-            to[group * 16 + i] = (float)((two | bit << 2) - 4) * by;
-        }
-    }
-}
-
-/* Scale and least number of a group of 32, six bits each: of groups 0 to 3 the low bits of bytes 0
- * to 7; of the others bytes 8 to 11 have four bits, and the first bytes' upper two the rest. */
-struct scales_k {
-    float by, less;
+/* Those of the groups of a block. */
+struct block_scales {
+    float by[16], less[16];
 };
 
-INLINE struct scales_k scales_of_k(const uint8_t *block, int group)
+INLINE void scales_one(struct block_scales *scales, float by, float less)
 {
-    const uint8_t *scales = block + 4;
-    const float scale = scale_at(block), least = scale_at(block + 2);
-    const int at = group % 4;
-    const int by = group < 4 ? scales[at] & 63 : (scales[at + 8] & 15) | scales[at] >> 6 << 4;
-    const int less =
-        group < 4 ? scales[at + 4] & 63 : scales[at + 8] >> 4 | scales[at + 4] >> 6 << 4;
-    return (struct scales_k){ scale * (float)by, least * (float)less };
+    scales->by[0] = by;
+    scales->less[0] = less;
 }
 
-static void unpack_block_q4_k(float *to, const uint8_t *block)
-{
-    for (int group = 0; group < 8; group++) {
-        const uint8_t *bytes = block + 16 + group / 2 * 32;
-        const struct scales_k scales = scales_of_k(block, group);
-        const int shift = group % 2 * 4;
-        for (int i = 0; i < 32; i++)
-            to[group * 32 + i] = (float)(bytes[i] >> shift & 15) * scales.by - scales.less;
+#define SCALES_ONE(name, by, less)                                                                 \
+    INLINE void scales_##name(struct block_scales *scales, const uint8_t *block)                   \
+    {                                                                                              \
+        scales_one(scales, by, less);                                                              \
     }
-}
+SCALES_ONE(q8_0, scale_at(block), 0.0f)
+SCALES_ONE(q4_0, scale_at(block), 0.0f)
+SCALES_ONE(q4_1, scale_at(block), -scale_at(block + 2))
+SCALES_ONE(q5_0, scale_at(block), 0.0f)
+SCALES_ONE(q5_1, scale_at(block), -scale_at(block + 2))
+SCALES_ONE(iq4_nl, scale_at(block), 0.0f)
+SCALES_ONE(mxfp4, half_power_at(block), 0.0f)
 
-static void unpack_block_q5_k(float *to, const uint8_t *block)
+INLINE void scales_q2_k(struct block_scales *scales, const uint8_t *block)
 {
-    for (int group = 0; group < 8; group++) {
-        const uint8_t *high = block + 16, *bytes = block + 48 + group / 2 * 32;
-        const struct scales_k scales = scales_of_k(block, group);
-        const int shift = group % 2 * 4;
-        for (int i = 0; i < 32; i++) {
-            const int integer = (bytes[i] >> shift & 15) | (high[i] >> group & 1) << 4;
-            to[group * 32 + i] = (float)integer * scales.by - scales.less;
-        }
-    }
-}
-
-/* 16 numbers have one scale. */
-static void unpack_block_q6_k(float *to, const uint8_t *block)
-{
-    const int8_t *scales = (const int8_t *)block + 192;
-    const float scale = scale_at(block + 208);
-
+    const float by = scale_at(block + 80), less = scale_at(block + 82);
     for (int group = 0; group < 16; group++) {
-        const int half = group / 8, quarter = group % 8 / 2, first = group % 2 * 16;
-        const uint8_t *low = block + half * 64 + quarter % 2 * 32 + first;
-        const uint8_t *high = block + 128 + half * 32 + first;
-        const float by = scale * (float)scales[group];
-        for (int i = 0; i < 16; i++) {
-            const int four = low[i] >> quarter / 2 * 4 & 15, two = high[i] >> quarter * 2 & 3;
-            to[group * 16 + i] = (float)((four | two << 4) - 32) * by;
-        }
+        scales->by[group] = by * (float)(block[group] & 15);
+        scales->less[group] = less * (float)(block[group] >> 4);
     }
 }
 
-static void unpack_block_iq4_xs(float *to, const uint8_t *block)
+/* Four low bits of a group's scale lie in bytes 0 to 7, two high ones in bytes 8 to 11. */
+INLINE void scales_q3_k(struct block_scales *scales, const uint8_t *block)
 {
-    const float scale = scale_at(block);
-    const int high = block[2] | block[3] << 8;
+    const uint8_t *bytes = block + 96;
+    const float by = scale_at(block + 108);
+    for (int group = 0; group < 16; group++) {
+        const int low = bytes[group % 8] >> group / 8 * 4 & 15;
+        const int high = bytes[8 + group % 4] >> group / 4 * 2 & 3;
+        scales->by[group] = by * (float)((low | high << 4) - 32);
+        scales->less[group] = 0.0f;
+    }
+}
 
+/* Six bits each: of groups 0 to 3 the low bits of bytes 0 to 7; of the others bytes 8 to 11 have
+ * four bits, and the first bytes' upper two the rest. */
+INLINE void scales_q4_k(struct block_scales *scales, const uint8_t *block)
+{
+    const uint8_t *bytes = block + 4;
+    const float by = scale_at(block), less = scale_at(block + 2);
+    for (int at = 0; at < 4; at++) {
+        scales->by[at] = by * (float)(bytes[at] & 63);
+        scales->less[at] = less * (float)(bytes[at + 4] & 63);
+        scales->by[at + 4] = by * (float)((bytes[at + 8] & 15) | bytes[at] >> 6 << 4);
+        scales->less[at + 4] = less * (float)(bytes[at + 8] >> 4 | bytes[at + 4] >> 6 << 4);
+    }
+}
+
+INLINE void scales_q5_k(struct block_scales *scales, const uint8_t *block)
+{
+    scales_q4_k(scales, block);
+}
+
+INLINE void scales_q6_k(struct block_scales *scales, const uint8_t *block)
+{
+    const float by = scale_at(block + 208);
+    for (int group = 0; group < 16; group++) {
+        scales->by[group] = by * (float)(int8_t)block[192 + group];
+        scales->less[group] = 0.0f;
+    }
+}
+
+INLINE void scales_iq4_xs(struct block_scales *scales, const uint8_t *block)
+{
+    const float by = scale_at(block);
+    const int high = block[2] | block[3] << 8;
     for (int group = 0; group < 8; group++) {
         const int low = block[4 + group / 2] >> group % 2 * 4 & 15;
-        const int by = (low | (high >> 2 * group & 3) << 4) - 32;
-        unpack_values(to + group * 32, block + 8 + group * 16, VALUES_NL, scale * (float)by);
+        scales->by[group] = by * (float)((low | (high >> 2 * group & 3) << 4) - 32);
+        scales->less[group] = 0.0f;
     }
+}
+
+/* The numbers of one group. */
+INLINE int group_numbers(const enum attn_blocks blocks)
+{
+    return blocks == ATTN_BLOCKS_Q2_K || blocks == ATTN_BLOCKS_Q3_K || blocks == ATTN_BLOCKS_Q6_K
+               ? 16
+               : 32;
 }
 
 /* ------------------------------------------------------------------------- kernels of kernels.h --
  */
 
+INLINE void scale_integers(const enum attn_blocks blocks, float *to, const int8_t *integers,
+                           const struct block_scales *scales)
+{
+    const int numbers = group_numbers(blocks);
+    for (int group = 0; group < block_numbers(blocks) / numbers; group++)
+        for (int i = group * numbers; i < (group + 1) * numbers; i++)
+            to[i] = (float)integers[i] * scales->by[group] - scales->less[group];
+}
+
 #define X(NAME, name, numbers, bytes)                                                              \
     static void unpack_##name(float *to, const void *blocks, int64_t count)                        \
     {                                                                                              \
-        for (int64_t i = 0; i < count; i++)                                                        \
-            unpack_block_##name(to + i * (numbers), (const uint8_t *)blocks + i * (bytes));        \
+        for (int64_t i = 0; i < count; i++) {                                                      \
+            const uint8_t *block = (const uint8_t *)blocks + i * (bytes);                          \
+            struct block_scales scales;                                                            \
+            int8_t integers[numbers];                                                              \
+            integers_##name(integers, block);                                                      \
+            scales_##name(&scales, block);                                                         \
+            scale_integers(ATTN_BLOCKS_##NAME, to + i * (numbers), integers, &scales);             \
+        }                                                                                          \
     }
 ATTN_BLOCKS_MAP(X)
 #undef X

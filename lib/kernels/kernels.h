@@ -43,8 +43,7 @@ enum attn_numbers {
     ATTN_NUMBERS_F16,
     ATTN_NUMBERS_BF16,
     ATTN_NUMBERS_COUNT,
-    ATTN_NUMBERS_I8,     /* with scales: kernels of their own, no index of a table */
-    ATTN_NUMBERS_BLOCKS, /* the kinds from here on are blocks */
+    ATTN_NUMBERS_I8 /* with scales: kernels of their own, no index of a table */
 };
 
 /* Kinds of blocks: name, the numbers of a block, its bytes. */

@@ -1,0 +1,320 @@
+/* body_panel.h - blocks of several outputs side by side, so that lanes are outputs: the integers
+ * and the scales of the inputs of one chain. A part of body_blocks.h.
+ *
+ * Integers are transposed as words of 32 bits: four bytes, or eight nibbles as a block has them.
+ *
+ * Needs transpose_square() of body.h. */
+#ifndef ATTN_BODY_PANEL_H
+#define ATTN_BODY_PANEL_H
+
+#include "body_unpack.h"
+#include "kernels.h"
+#include "numbers.h"
+#include "vector.h"
+
+/* How words hold the integers, and the numbers of a scale. A word of bytes has four neighbours.
+ * Words of nibbles have two runs of 16 or 32 numbers: first all low nibbles, then all high ones;
+ * both runs of 16 have one scale, runs of 32 have one each. */
+enum blocks_layout { BYTES_OF_16, BYTES_OF_32, NIBBLES_OF_16, NIBBLES_OF_32, BLOCKS_LAYOUTS };
+
+enum {
+    PANEL_VECTORS = 4, /* at most */
+    PANEL_SUMS_MAX = 8,
+    PANEL_WORDS = ATTN_PROJECT_PART / 4,
+    PANEL_GROUPS = 16
+};
+
+struct blocks_panel {
+    vec words[PANEL_WORDS][PANEL_VECTORS];
+    vec by[PANEL_GROUPS][PANEL_VECTORS], less[PANEL_GROUPS][PANEL_VECTORS];
+    vec values; /* of nibbles, where a register looks them up */
+};
+
+/* One vector of outputs: where the part of its first row of blocks begins, and the number of rows;
+ * the last one stands for those that are missing. */
+struct blocks_rows {
+    const uint8_t *first;
+    int64_t stride_bytes, count;
+};
+
+/* --------------------------------------------------------------------------------- nibbles -- */
+
+#if VEC_BYTES == 64 && defined(__AVX512F__) && !defined(__clang__)
+#define HAS_NIBBLE_TABLE true
+
+/* The value of the nibble at this bit of each word: a register has all 16 of them. */
+INLINE vec nibble_value(uvec words, const int bit, vec values)
+{
+    return __builtin_ia32_permvarsf512_mask(values, (ivec)(words >> bit), (vec){ 0 }, (uint16_t)-1);
+}
+#else
+#define HAS_NIBBLE_TABLE false
+
+/* The values begin at the first one and are one apart. */
+INLINE vec nibble_value(uvec words, const int bit, vec values)
+{
+    return __builtin_convertvector((ivec)(words >> bit & 15u), vec) + values;
+}
+#endif
+
+/* Those of 4 bits whose values are no steps of one need a table. */
+#define LAYOUT_OF_VALUES (HAS_NIBBLE_TABLE ? NIBBLES_OF_16 : BYTES_OF_32)
+#define LAYOUT_Q8_0      BYTES_OF_32
+#define LAYOUT_Q4_0      NIBBLES_OF_16
+#define LAYOUT_Q4_1      NIBBLES_OF_16
+#define LAYOUT_Q5_0      BYTES_OF_32
+#define LAYOUT_Q5_1      BYTES_OF_32
+#define LAYOUT_Q2_K      BYTES_OF_16
+#define LAYOUT_Q3_K      BYTES_OF_16
+#define LAYOUT_Q4_K      NIBBLES_OF_32
+#define LAYOUT_Q5_K      BYTES_OF_32
+#define LAYOUT_Q6_K      BYTES_OF_16
+#define LAYOUT_IQ4_NL    LAYOUT_OF_VALUES
+#define LAYOUT_IQ4_XS    LAYOUT_OF_VALUES
+#define LAYOUT_MXFP4     LAYOUT_OF_VALUES
+
+INLINE enum blocks_layout layout_of(const enum attn_blocks blocks)
+{
+    static const enum blocks_layout LAYOUTS[] = {
+#define X(NAME, name, numbers, bytes) LAYOUT_##NAME,
+        ATTN_BLOCKS_MAP(X)
+#undef X
+    };
+    return LAYOUTS[blocks];
+}
+
+/* What nibble_value() takes. */
+static vec values_of(const enum attn_blocks blocks)
+{
+    const float zero = blocks == ATTN_BLOCKS_Q4_0 ? -8.0f : 0.0f;
+    float values[16] = { 0 };
+
+    if (!HAS_NIBBLE_TABLE)
+        return broadcast(zero);
+    for (int i = 0; i < 16; i++)
+        values[i] = blocks == ATTN_BLOCKS_IQ4_NL || blocks == ATTN_BLOCKS_IQ4_XS
+                        ? (float)VALUES_NL[i]
+                    : blocks == ATTN_BLOCKS_MXFP4 ? (float)VALUES_FP4[i]
+                                                  : (float)i + zero;
+    return load(values);
+}
+
+/* ----------------------------------------------------------------------------------- words -- */
+
+/* Words c to c + LANES of the integers of a row. Those of Q8_0 are read where they lie. */
+INLINE vec load_words(const bool is_q8_0, const uint8_t *row, int c)
+{
+    vec words;
+
+    if (!is_q8_0) {
+        memcpy(&words, row + c * 4, sizeof words);
+        return words;
+    }
+#if VEC_BYTES == 64
+    typedef float half __attribute__((vector_size(VEC_BYTES / 2)));
+    half low, high;
+    memcpy(&low, row + c / 8 * 34 + 2, sizeof low);
+    memcpy(&high, row + c / 8 * 34 + 36, sizeof high);
+    return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+#else
+    memcpy(&words, row + c / 8 * 34 + 2 + c % 8 * 4, sizeof words);
+    return words;
+#endif
+}
+
+/* The words of each row become vector v of the panel's. */
+INLINE void turn_words(const bool is_q8_0, struct blocks_panel *panel, int v, const int count,
+                       const uint8_t *const rows[LANES])
+{
+    KEEP_ROLLED
+    for (int c = 0; c < count; c += (int)LANES) {
+        vec square[LANES];
+        UNROLL
+        for (int j = 0; j < LANES; j++)
+            square[j] = load_words(is_q8_0, rows[j], c);
+        transpose_square(square);
+        UNROLL
+        for (int j = 0; j < LANES; j++)
+            panel->words[c + j][v] = square[j];
+    }
+}
+
+static void turn_bytes(struct blocks_panel *panel, int v, const uint8_t *const rows[LANES])
+{
+    turn_words(false, panel, v, PANEL_WORDS, rows);
+}
+
+static void turn_q8_0(struct blocks_panel *panel, int v, const uint8_t *const rows[LANES])
+{
+    turn_words(true, panel, v, PANEL_WORDS, rows);
+}
+
+static void turn_nibbles(struct blocks_panel *panel, int v, const uint8_t *const rows[LANES])
+{
+    turn_words(false, panel, v, PANEL_WORDS / 2, rows);
+}
+
+/* The bytes of one row of blocks that are transposed. */
+INLINE void row_integers(const enum attn_blocks blocks, uint8_t *to, const uint8_t *row)
+{
+    const int numbers = (int)block_numbers(blocks), bytes = (int)block_bytes(blocks);
+
+    KEEP_ROLLED
+    for (int b = 0; b < ATTN_PROJECT_PART / numbers; b++) {
+        const uint8_t *block = row + b * bytes;
+        if (layout_of(blocks) == NIBBLES_OF_16)
+            memcpy(to + b * numbers / 2, block + bytes - numbers / 2, (size_t)numbers / 2);
+#define X(NAME, name, numbers_, bytes_)                                                            \
+    else if (blocks == ATTN_BLOCKS_##NAME) integers_##name((int8_t *)to + b * numbers, block);
+        ATTN_BLOCKS_MAP(X)
+#undef X
+    }
+}
+
+INLINE void turn_integers(const enum attn_blocks blocks, struct blocks_panel *panel, int v,
+                          const uint8_t *const rows[LANES])
+{
+    uint8_t integers[LANES][ATTN_PROJECT_PART];
+    const uint8_t *from[LANES];
+
+    if (blocks == ATTN_BLOCKS_Q8_0) {
+        turn_q8_0(panel, v, rows);
+        return;
+    }
+    KEEP_ROLLED
+    for (int j = 0; j < LANES; j++) {
+        from[j] = rows[j] + 16;
+        if (blocks == ATTN_BLOCKS_Q4_K)
+            continue; /* nibbles are read where they lie */
+        row_integers(blocks, integers[j], rows[j]);
+        from[j] = integers[j];
+    }
+    (layout_of(blocks) < NIBBLES_OF_16 ? turn_bytes : turn_nibbles)(panel, v, from);
+}
+
+/* ---------------------------------------------------------------------------------- scales -- */
+
+/* The binary16 numbers offset bytes behind each row. */
+INLINE vec turn_halves(const uint8_t *const rows[LANES], int64_t offset)
+{
+    uint16_t halves[LANES];
+
+    for (int j = 0; j < LANES; j++)
+        memcpy(&halves[j], rows[j] + offset, sizeof halves[j]);
+    return float_of_f16(load_halves(halves, LANES));
+}
+
+/* half_power_at() of the byte offset bytes behind each row. */
+INLINE vec turn_half_powers(const uint8_t *const rows[LANES], int64_t offset)
+{
+    float powers[LANES];
+
+    for (int j = 0; j < LANES; j++)
+        powers[j] = half_power_at(rows[j] + offset);
+    return load(powers);
+}
+
+INLINE void turn_scales_of_32(const enum attn_blocks blocks, struct blocks_panel *panel, int v,
+                              const uint8_t *const rows[LANES])
+{
+    const bool has_least = blocks == ATTN_BLOCKS_Q4_1 || blocks == ATTN_BLOCKS_Q5_1;
+    const int64_t bytes = block_bytes(blocks);
+
+    for (int b = 0; b < ATTN_PROJECT_PART / 32; b++) {
+        panel->by[b][v] = blocks == ATTN_BLOCKS_MXFP4 ? turn_half_powers(rows, b * bytes)
+                                                      : turn_halves(rows, b * bytes);
+        panel->less[b][v] = has_least ? -turn_halves(rows, b * bytes + 2) : (vec){ 0 };
+    }
+}
+
+/* scales_q4_k() of all rows at once. */
+INLINE void turn_scales_q4_k(struct blocks_panel *panel, int v, const uint8_t *const rows[LANES])
+{
+    const vec scale = turn_halves(rows, 0), least = turn_halves(rows, 2);
+    uvec words[3];
+
+    for (int w = 0; w < 3; w++) {
+        uint32_t word[LANES];
+        for (int j = 0; j < LANES; j++)
+            memcpy(&word[j], rows[j] + 4 + w * 4, sizeof word[j]);
+        memcpy(&words[w], word, sizeof word);
+    }
+    UNROLL
+    for (int at = 0; at < 4; at++) {
+        const uvec by = words[0] >> 8 * at, less = words[1] >> 8 * at, rest = words[2] >> 8 * at;
+        const uvec high_by = (rest & 15u) | (by >> 6 & 3u) << 4;
+        const uvec high_less = (rest >> 4 & 15u) | (less >> 6 & 3u) << 4;
+        panel->by[at][v] = scale * __builtin_convertvector((ivec)(by & 63u), vec);
+        panel->less[at][v] = least * __builtin_convertvector((ivec)(less & 63u), vec);
+        panel->by[at + 4][v] = scale * __builtin_convertvector((ivec)high_by, vec);
+        panel->less[at + 4][v] = least * __builtin_convertvector((ivec)high_less, vec);
+    }
+}
+
+/* Groups of scales, transposed. */
+static void turn_groups(struct blocks_panel *panel, int v, const struct block_scales scales[LANES])
+{
+    KEEP_ROLLED
+    for (int g = 0; g < PANEL_GROUPS; g += (int)LANES) {
+        vec by[LANES], less[LANES];
+        UNROLL
+        for (int j = 0; j < LANES; j++) {
+            by[j] = load(scales[j].by + g);
+            less[j] = load(scales[j].less + g);
+        }
+        transpose_square(by);
+        transpose_square(less);
+        UNROLL
+        for (int j = 0; j < LANES; j++) {
+            panel->by[g + j][v] = by[j];
+            panel->less[g + j][v] = less[j];
+        }
+    }
+}
+
+INLINE void turn_scales(const enum attn_blocks blocks, struct blocks_panel *panel, int v,
+                        const uint8_t *const rows[LANES])
+{
+    struct block_scales scales[LANES] = { 0 };
+
+    KEEP_ROLLED
+    for (int j = 0; j < LANES; j++) {
+        if (blocks == ATTN_BLOCKS_Q2_K)
+            scales_q2_k(&scales[j], rows[j]);
+        else if (blocks == ATTN_BLOCKS_Q3_K)
+            scales_q3_k(&scales[j], rows[j]);
+        else if (blocks == ATTN_BLOCKS_Q6_K)
+            scales_q6_k(&scales[j], rows[j]);
+        else
+            scales_iq4_xs(&scales[j], rows[j]);
+    }
+    turn_groups(panel, v, scales);
+}
+
+/* The part of a vector of outputs becomes vector v of the panel. */
+INLINE void turn_blocks(const enum attn_blocks blocks, struct blocks_panel *panel, int v,
+                        const struct blocks_rows *rows)
+{
+    const uint8_t *from[LANES];
+
+    for (int j = 0; j < LANES; j++)
+        from[j] = rows->first + (j < rows->count ? j : rows->count - 1) * rows->stride_bytes;
+    turn_integers(blocks, panel, v, from);
+    if (block_numbers(blocks) == 32)
+        turn_scales_of_32(blocks, panel, v, from);
+    else if (blocks == ATTN_BLOCKS_Q4_K || blocks == ATTN_BLOCKS_Q5_K)
+        turn_scales_q4_k(panel, v, from);
+    else
+        turn_scales(blocks, panel, v, from);
+}
+
+#define X(NAME, name, numbers, bytes)                                                              \
+    static void turn_blocks_##name(struct blocks_panel *panel, int v,                              \
+                                   const struct blocks_rows *rows)                                 \
+    {                                                                                              \
+        turn_blocks(ATTN_BLOCKS_##NAME, panel, v, rows);                                           \
+    }
+ATTN_BLOCKS_MAP(X)
+#undef X
+
+#endif
