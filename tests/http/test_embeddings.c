@@ -268,6 +268,19 @@ TEST(embed)
     cJSON_Delete(answer);
 }
 
+/* What npm's @huggingface/inference 4.13.30 sends for a featureExtraction({endpointUrl, inputs,
+ * normalize, truncate, truncation_direction}). */
+TEST(embed_of_client)
+{
+    cJSON *answer = post_list(
+        "/embed",
+        "{\"inputs\":[\"That is\",\"a happy "
+        "person\"],\"normalize\":false,\"truncate\":true,\"truncation_direction\":\"Left\"}");
+    expect_vector(cJSON_GetArrayItem(answer, 0), "\"text\":\"That is\",\"normalize\":false");
+    expect_vector(cJSON_GetArrayItem(answer, 1), "\"text\":\"a happy person\",\"normalize\":false");
+    cJSON_Delete(answer);
+}
+
 /* max_seq_length is 8: two tokens of the template and six of the text, its first or last ones. */
 TEST(embed_cuts)
 {
