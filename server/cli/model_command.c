@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/names.h"
+#include "formats/gguf.h"
 #include "formats/safetensors.h"
 #include "host/config_options.h"
 #include "host/file_save.h"
@@ -501,9 +502,78 @@ static bool show_shards(const struct model_place *place, struct fault *fault)
     return true;
 }
 
+/* ------------------------------------------------------------------- GGUF -- */
+
+static void print_value(const struct gguf_value *value)
+{
+    const char *text;
+    size_t length;
+    int64_t integer;
+    double number;
+    bool flag;
+    if (gguf_text(value, &text, &length)) {
+        const bool is_long = length > VALUE_BYTES_SHOWN;
+        print_bytes(text, is_long ? VALUE_BYTES_SHOWN : length);
+        printf(is_long ? "... (%zu bytes)" : "", length);
+    } else if (gguf_flag(value, &flag)) {
+        printf("%s", flag ? "true" : "false");
+    } else if (gguf_integer(value, &integer)) {
+        printf("%" PRId64, integer);
+    } else if (gguf_number(value, &number)) {
+        printf("%.9g", number);
+    } else {
+        printf("%s, %" PRId64 " of them", gguf_type_name(value), value->count);
+    }
+}
+
+static void print_pairs(const struct gguf *file)
+{
+    printf("metadata: %" PRId64 "\n", file->pair_count);
+    for (int64_t i = 0; i < file->pair_count; i++) {
+        printf("    ");
+        print_bytes(file->pairs[i].key, file->pairs[i].key_length);
+        printf(" = ");
+        print_value(&file->pairs[i].value);
+        printf("\n");
+    }
+}
+
+static void print_entry(const struct model_entry *entry)
+{
+    printf("    ");
+    print_bytes(entry->name, entry->name_length);
+    printf("  %s [", entry->dtype);
+    for (int64_t i = 0; i < entry->rank; i++)
+        printf("%s%" PRIu64, i > 0 ? "," : "", entry->shape[i]);
+    printf("] %zu bytes\n", entry->size);
+}
+
+/* A GGUF file, or all of its parts, under the names that it has for its tensors. */
+static bool show_gguf(const struct model_place *place, struct fault *fault)
+{
+    struct model_tensors tensors;
+    if (!model_tensors_open(&tensors, place->path, place->root, fault))
+        return false;
+    const struct gguf *first = model_tensors_gguf(&tensors);
+    printf("file: ");
+    print_bytes(place->path, strlen(place->path));
+    printf("\nGGUF version %" PRIu32 ", %" PRId64 " %s, %zu bytes\n", first->version,
+           tensors.file_count, tensors.file_count == 1 ? "file" : "parts",
+           model_mapping_bytes(tensors.mapping));
+    print_pairs(first);
+    printf("tensors: %" PRId64 "\n", tensors.entry_count);
+    for (int64_t i = 0; i < tensors.entry_count; i++)
+        print_entry(&tensors.entries[i]);
+    model_tensors_free(&tensors);
+    return true;
+}
+
 static bool show(const struct model_place *place, struct fault *fault)
 {
+    const char *ending = strrchr(place->path, '.');
+    const bool is_gguf = ending && strcmp(ending, ".gguf") == 0;
     if (!(model_tensors_is_index(place->path) ? show_shards(place, fault)
+          : is_gguf                           ? show_gguf(place, fault)
                                               : show_file(place, fault)))
         return false;
     show_model(place);

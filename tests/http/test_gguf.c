@@ -114,6 +114,44 @@ TEST(readings_of_blocks)
     }
 }
 
+/* attnd model show says what the file or its parts hold, and what the model is. */
+static void expect_shown(const char *name, const char *const *words)
+{
+    const char *const arguments[] = { "model", "show", path_of(name), NULL };
+    struct daemon_result result = daemon_command(arguments, NULL);
+    assert_int_equal(result.exit_code, 0);
+    for (; *words; words++)
+        if (!strstr(result.output, *words))
+            fail_msg("no '%s' in %s", *words, result.output);
+    daemon_result_free(&result);
+}
+
+TEST(shown)
+{
+    static const char *const WHOLE[] = {
+        "\nGGUF version 3, 1 file, ",
+        "\n    general.architecture = llama\n",
+        "\n    llama.rope.freq_base = 1000\n",
+        "\n    tokenizer.ggml.tokens = array of string, 2 of them\n",
+        "\n    blk.1.attn_k.weight  Q8_0 [32,64] 2176 bytes\n",
+        "\nlayers: 2\n",
+        NULL
+    };
+    static const char *const PARTS[] = { "\nGGUF version 3, 2 parts, ",
+                                         "\n    blk.1.attn_k.weight  Q8_0 [32,64] 2176 bytes\n",
+                                         NULL };
+    struct gguf_write *file = make("llama", "Q8_0");
+    gguf_write_texts(file, "tokenizer.ggml.tokens", (const char *const[]){ "a", "b" }, 2);
+    gguf_write_file(file, path_of("whole.gguf"));
+    gguf_write_split(file, path_of("parts"), 2);
+    gguf_write_free(file);
+    make_folder("folder");
+    write_model("llama", "Q8_0", "folder/any.gguf");
+    expect_shown("whole.gguf", WHOLE);
+    expect_shown("parts-00001-of-00002.gguf", PARTS);
+    expect_shown("folder", PARTS + 1);
+}
+
 /* EmbeddingGemma's layers behind its pooling would change the vector. */
 TEST(layers_behind_the_pooling)
 {
