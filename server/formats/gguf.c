@@ -139,14 +139,25 @@ static bool read_name(struct reader *reader, const char *what, int64_t i, size_t
     return true;
 }
 
+/* How many bytes of a name, whole characters, a message shows. */
+static int shown_bytes(const char *name, size_t length)
+{
+    enum { SHOWN_BYTES_MAX = 80 };
+    size_t shown = 0, character = 0;
+    do {
+        shown += character;
+        character = utf8_character_size(name + shown, length - shown);
+    } while (character > 0 && shown + character <= SHOWN_BYTES_MAX);
+    return (int)shown;
+}
+
 /* Puts the words of what is being read before the fault. */
 static bool fault_of(struct reader *reader, const char *what, uint32_t place, size_t length)
 {
-    enum { SHOWN_BYTES_MAX = 80 };
+    const char *name = reader->file->header + place;
     if (reader->fault->code != FAULT_MEMORY)
         fault_set(reader->fault, reader->fault->code, "%s '%.*s': %s", what,
-                  (int)(length < SHOWN_BYTES_MAX ? length : SHOWN_BYTES_MAX),
-                  reader->file->header + place, reader->fault->message);
+                  shown_bytes(name, length), name, reader->fault->message);
     return false;
 }
 
@@ -451,6 +462,12 @@ static uint32_t *sorted_order(int64_t count, int (*compare)(const void *, const 
     return order;
 }
 
+static bool refuse_twice(const struct gguf_pair *pair, struct fault *fault)
+{
+    return fault_set(fault, FAULT_DUPLICATE, "key '%.*s' occurs twice",
+                     shown_bytes(pair->key, pair->key_length), pair->key);
+}
+
 static bool sort_names(struct gguf *file, struct fault *fault)
 {
     file->pairs_by_key = sorted_order(file->pair_count, compare_keys, file->pairs);
@@ -459,8 +476,7 @@ static bool sort_names(struct gguf *file, struct fault *fault)
         return fault_no_memory(fault);
     for (int64_t i = 1; i < file->pair_count; i++)
         if (compare_keys(&file->pairs_by_key[i - 1], &file->pairs_by_key[i], file->pairs) == 0)
-            return fault_set(fault, FAULT_DUPLICATE, "key '%.80s' occurs twice",
-                             file->pairs[file->pairs_by_key[i]].key);
+            return refuse_twice(&file->pairs[file->pairs_by_key[i]], fault);
     for (int64_t i = 1; i < file->tensor_count; i++)
         if (compare_names(&file->tensors_by_name[i - 1], &file->tensors_by_name[i], file->tensors)
             == 0)

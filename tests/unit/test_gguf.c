@@ -422,3 +422,24 @@ TEST(refused)
         close_guarded(&guarded);
     }
 }
+
+/* A name that is too long for a message is cut behind a whole character. */
+TEST(long_names_in_faults)
+{
+    enum { LETTERS = 79 };
+    struct gguf_write *written = gguf_write_create(3);
+    char key[LETTERS + 8];
+    memset(key, 'k', LETTERS);
+    snprintf(key + LETTERS, sizeof key - LETTERS, "\xC3\xA9z");
+    gguf_write_value(written, key, 13, "", 0);
+    size_t size;
+    void *bytes = gguf_write_bytes(written, &size);
+    struct guarded_file guarded;
+    struct fault fault = { .message = "" };
+    assert_false(open_guarded(&guarded, bytes, size, &fault));
+    assert_non_null(strstr(fault.message, "kk': its type is 13"));
+    assert_null(strstr(fault.message, "\xC3"));
+    close_guarded(&guarded);
+    free(bytes);
+    gguf_write_free(written);
+}
