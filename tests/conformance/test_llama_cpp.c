@@ -21,6 +21,7 @@ struct stored_case {
     char name[NAME_BYTES];
     const struct gguf_model *model;
     struct gguf_model_form form;
+    bool is_vector; /* of an encoder, in place of its hidden states */
 };
 
 static struct stored_case cases[CASES_MAX];
@@ -32,6 +33,11 @@ static void list_cases(void)
         struct stored_case *stored = &cases[case_count++];
         *stored = (struct stored_case){ .model = gguf_model_at(i), .form = { "F32", false } };
         snprintf(stored->name, NAME_BYTES, "%s", stored->model->name);
+        if (stored->model->kind != GGUF_ENCODER)
+            continue;
+        cases[case_count] = *stored;
+        cases[case_count].is_vector = true;
+        snprintf(cases[case_count++].name, NAME_BYTES, "%s vector", stored->model->name);
     }
     for (int i = 1; gguf_block_at(i); i++) {
         struct stored_case *stored = &cases[case_count++];
@@ -49,11 +55,14 @@ static struct llama_cpp_rows compute(const struct stored_case *stored)
     close(file);
     gguf_model_write(stored->model, stored->form, path);
     const enum gguf_model_kind kind = stored->model->kind;
-    const struct llama_cpp_rows rows =
-        kind == GGUF_ENCODER
-            ? llama_cpp_states(path, gguf_model_tokens, GGUF_MODEL_LENGTH)
-            : llama_cpp_logits(path, gguf_model_tokens, GGUF_MODEL_LENGTH, gguf_model_decoded,
-                               kind == GGUF_ENCODER_DECODER ? GGUF_MODEL_DECODED : 0);
+    struct llama_cpp_rows rows;
+    if (stored->is_vector)
+        rows = llama_cpp_vector(path, gguf_model_tokens, GGUF_MODEL_LENGTH);
+    else if (kind == GGUF_ENCODER)
+        rows = llama_cpp_states(path, gguf_model_tokens, GGUF_MODEL_LENGTH);
+    else
+        rows = llama_cpp_logits(path, gguf_model_tokens, GGUF_MODEL_LENGTH, gguf_model_decoded,
+                                kind == GGUF_ENCODER_DECODER ? GGUF_MODEL_DECODED : 0);
     unlink(path);
     return rows;
 }

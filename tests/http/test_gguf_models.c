@@ -136,6 +136,32 @@ static bool agrees(const char *name, const char *stored_name, enum gguf_model_ki
     return good;
 }
 
+/* The same of the vector of an encoder. */
+static bool vector_agrees(const struct gguf_model *model)
+{
+    char stored_name[NAME_BYTES];
+    struct request_text body = { .data = NULL };
+    snprintf(stored_name, sizeof stored_name, "%s vector", model->name);
+    request_text_add(&body, "{\"model\":\"%s\",\"layers\":[],\"outputs\":[\"embedding\"]",
+                     model->name);
+    add_tokens(&body, "tokens", gguf_model_tokens, GGUF_MODEL_LENGTH);
+    request_text_add(&body, "}");
+    cJSON *answer = answer_post(&client, "/v1/trace", body.data);
+    const struct tensor tensor = tensor_file_get(&stored, stored_name);
+    float *want = tensor_floats(&tensor);
+    double *numbers = answer_numbers(answer, "embedding", 1, &tensor.shape[1]), largest = 0;
+    for (int64_t i = 0; i < tensor.shape[1]; i++)
+        largest = fmax(largest, fabs(numbers[i] - want[i]));
+    const double tolerance = IS_AMONG(model->name, GELU) ? TOLERANCE_GELU : TOLERANCE;
+    if (!(largest <= tolerance))
+        print_error("%s: a vector with a difference of %g\n", model->name, largest);
+    free(numbers);
+    free(want);
+    free(body.data);
+    cJSON_Delete(answer);
+    return largest <= tolerance;
+}
+
 /* ------------------------------------------------------------------- tests -- */
 
 TEST(architectures)
@@ -147,6 +173,15 @@ TEST(architectures)
             failed += !agrees(model->name, model->name, model->kind,
                               IS_AMONG(model->name, GELU) ? TOLERANCE_GELU : TOLERANCE);
     }
+    assert_int_equal(failed, 0);
+}
+
+TEST(vectors)
+{
+    int failed = 0;
+    for (int i = 0; gguf_model_at(i); i++)
+        if (gguf_model_at(i)->kind == GGUF_ENCODER)
+            failed += !vector_agrees(gguf_model_at(i));
     assert_int_equal(failed, 0);
 }
 

@@ -10,7 +10,14 @@
 #include <dirent.h>
 #include <dlfcn.h>
 
-enum { PATH_BYTES = 4096, CONTEXT_LENGTH = 512, TYPE_F32 = 0, POOLING_NONE = 0, FLASH_OFF = 0 };
+enum {
+    PATH_BYTES = 4096,
+    CONTEXT_LENGTH = 512,
+    TYPE_F32 = 0,
+    POOLING_OF_FILE = -1,
+    POOLING_NONE,
+    FLASH_OFF = 0
+};
 
 /* llama_model_params, of which only one field is set: whether weights are rearranged for the CPU.
  */
@@ -63,6 +70,7 @@ struct batch {
     FUNCTION(int32_t, decode, (void *, struct batch))                                              \
     FUNCTION(float *, get_logits_ith, (void *, int32_t))                                           \
     FUNCTION(float *, get_embeddings_ith, (void *, int32_t))                                       \
+    FUNCTION(float *, get_embeddings_seq, (void *, int32_t))                                       \
     FUNCTION(int32_t, tokenize,                                                                    \
              (const void *, const char *, int32_t, int32_t *, int32_t, bool, bool))                \
     FUNCTION(void *, get_memory, (const void *))                                                   \
@@ -159,12 +167,12 @@ static struct context_params context_params(void)
     return params;
 }
 
-static void *open_context(void *model, bool embeddings)
+static void *open_context(void *model, bool embeddings, int pooling)
 {
     struct context_params params = context_params();
     params.length = params.batch = params.ubatch = CONTEXT_LENGTH;
     params.threads = params.threads_batch = 1;
-    params.pooling = POOLING_NONE;
+    params.pooling = pooling;
     params.flash_attention = FLASH_OFF;
     params.key_type = params.value_type = TYPE_F32;
     params.embeddings = embeddings;
@@ -214,7 +222,7 @@ static struct llama_cpp_rows rows_of(void *context, int64_t count, int64_t colum
 struct llama_cpp_rows llama_cpp_logits(const char *path, const int32_t *tokens, int count,
                                        const int32_t *decoder, int decoder_count)
 {
-    void *model = open_model(path, false), *context = open_context(model, false);
+    void *model = open_model(path, false), *context = open_context(model, false, POOLING_NONE);
     const int64_t columns = llama.vocab_n_tokens(llama.model_get_vocab(model));
     if (decoder_count > 0) {
         compute(context, tokens, count, llama.encode);
@@ -231,10 +239,21 @@ struct llama_cpp_rows llama_cpp_logits(const char *path, const int32_t *tokens, 
 
 struct llama_cpp_rows llama_cpp_states(const char *path, const int32_t *tokens, int count)
 {
-    void *model = open_model(path, false), *context = open_context(model, true);
+    void *model = open_model(path, false), *context = open_context(model, true, POOLING_NONE);
     compute(context, tokens, count, llama.encode);
     const struct llama_cpp_rows rows =
         rows_of(context, count, llama.model_n_embd(model), llama.get_embeddings_ith);
+    llama.free(context);
+    llama.model_free(model);
+    return rows;
+}
+
+struct llama_cpp_rows llama_cpp_vector(const char *path, const int32_t *tokens, int count)
+{
+    void *model = open_model(path, false), *context = open_context(model, true, POOLING_OF_FILE);
+    compute(context, tokens, count, llama.encode);
+    const struct llama_cpp_rows rows =
+        rows_of(context, 1, llama.model_n_embd(model), llama.get_embeddings_seq);
     llama.free(context);
     llama.model_free(model);
     return rows;

@@ -25,6 +25,9 @@ struct llama_cpp_rows llama_cpp_logits(const char *path, const int32_t *tokens, 
                                        const int32_t *decoder, int decoder_count);
 struct llama_cpp_rows llama_cpp_states(const char *path, const int32_t *tokens, int count);
 
+/* The one vector that an encoder makes of the tokens, pooled as the file says. */
+struct llama_cpp_rows llama_cpp_vector(const char *path, const int32_t *tokens, int count);
+
 /* The tokens of a text, with the special tokens that the file asks for; at most count_max. Returns
  * their number. */
 int llama_cpp_tokens(const char *path, const char *text, int32_t *tokens, int count_max);
