@@ -386,6 +386,12 @@ static void add_scaling(struct gguf_write *file)
     gguf_write_text(file, "llama.rope.scaling.type", "spiral");
 }
 
+static void add_long_list(struct gguf_write *file)
+{
+    static const float NUMBERS[8] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+    gguf_write_tensor(file, "rope_factors_long.weight", "F32", 1, (int64_t[]){ 8 }, NUMBERS);
+}
+
 static void add_second_name(struct gguf_write *file)
 {
     static const float NUMBERS[64];
@@ -409,6 +415,7 @@ TEST(refused)
     write_refused("temperature.gguf", add_temperature);
     write_refused("values.gguf", add_values);
     write_refused("scaling.gguf", add_scaling);
+    write_refused("long-list.gguf", add_long_list);
     write_refused("second-name.gguf", add_second_name);
     write_bare("rwkv.gguf", "rwkv6", "F32");
     write_bare("qwen4.gguf", "qwen4", "F32");
@@ -420,6 +427,8 @@ TEST(refused)
     expect_unavailable("temperature", "'llama.attention.temperature_scale'");
     expect_unavailable("values", "'llama.attention.value_length'");
     expect_unavailable("scaling", "rope.scaling.type is 'spiral'; expected none, linear");
+    expect_unavailable("long-list",
+                       "'rope_factors_long.weight' and no 'rope_factors_short.weight'");
     expect_unavailable("second-name", "a tensor 'blk.00.attn_norm.weight'");
     expect_unavailable("rwkv", "general.architecture is 'rwkv6', which is not read");
     expect_unavailable("qwen4", "the nearest that is is 'qwen2'");

@@ -81,6 +81,24 @@ TEST(llama_scaled_linearly)
     gguf_family_check(&family);
 }
 
+/* A factor without a type is linear, under its older name too; under the type "none" it is none. */
+TEST(llama_scaled_without_a_type)
+{
+    struct gguf_family family = LLAMA_2_LAYERS;
+    family.name = "typeless";
+    family.config = LLAMA_CONFIG("llama", "2",
+                                 ",\"rms_norm_eps\":1e-05,\"rope_theta\":500.0,\"rope_scaling\":"
+                                 "{\"rope_type\":\"linear\",\"factor\":2.5}");
+    family.twin.keys = SIZES("2") GGUF_RMS("1e-5") "f:rope.freq_base=500 f:rope.scaling.factor=2.5";
+    gguf_family_check(&family);
+    family.twin.keys = SIZES("2") GGUF_RMS("1e-5") "f:rope.freq_base=500 f:rope.scale_linear=2.5";
+    gguf_family_check(&family);
+    family.config = LLAMA_CONFIG("llama", "2", ",\"rms_norm_eps\":1e-05,\"rope_theta\":500.0");
+    family.twin.keys = SIZES("2")
+        GGUF_RMS("1e-5") "f:rope.freq_base=500 s:rope.scaling.type=none f:rope.scale_linear=2.5";
+    gguf_family_check(&family);
+}
+
 TEST(llama_scaled_by_yarn)
 {
     struct gguf_family family = LLAMA_2_LAYERS;

@@ -16,6 +16,9 @@
 #include <math.h>
 #include <string.h>
 
+#define SHORT_LIST "rope_factors_short.weight"
+#define LONG_LIST  "rope_factors_long.weight"
+
 static bool add_list(const struct checkpoint_gguf_file *file, cJSON *scaling, const char *name,
                      const struct model_entry *entry, double times)
 {
@@ -39,6 +42,15 @@ static bool add_list(const struct checkpoint_gguf_file *file, cJSON *scaling, co
         }
     }
     return list || fault_no_memory(file->fault);
+}
+
+/* A file that has one of the two lists alone is refused: which one counts depends on the other. */
+static bool check_lists(const struct checkpoint_gguf_file *file, const struct model_entry *lists[2])
+{
+    return !lists[0] == !lists[1]
+           || fault_set_at(file->fault, "/config/rope_scaling", FAULT_OPTION,
+                           "the GGUF file has a tensor '%s' and no '%s'; expected both or neither",
+                           lists[0] ? SHORT_LIST : LONG_LIST, lists[0] ? LONG_LIST : SHORT_LIST);
 }
 
 /* The lists of pairs, where the file has them; short and long are NULL where it has not. */
@@ -86,26 +98,36 @@ static bool add_yarn(const struct checkpoint_gguf_file *file, cJSON *scaling, do
                                              scores * (1 + 0.1 * log(factor > 1 ? factor : 1))));
 }
 
+/* Absent, it is linear: older files have the factor alone. */
 static const char *scaling_type_of(const struct checkpoint_gguf_file *file)
 {
     const char *text;
     size_t length;
     const struct gguf_value *value = checkpoint_gguf_find(file, "rope.scaling.type");
-    return value && gguf_text(value, &text, &length) ? text : "none";
+    return value && gguf_text(value, &text, &length) ? text : "linear";
+}
+
+/* 0 is as none. */
+static double factor_of(const struct checkpoint_gguf_file *file)
+{
+    const double old = checkpoint_gguf_number(file, "rope.scale_linear", 0);
+    const double factor = checkpoint_gguf_number(file, "rope.scaling.factor", old);
+    return factor != 0 ? factor : 1;
 }
 
 static bool fill_scaling(const struct checkpoint_gguf_file *file, cJSON *scaling)
 {
     const struct model_entry *fixed = model_tensors_find(file->tensors, "rope_freqs.weight");
     const struct model_entry *lists[2] = {
-        model_tensors_find(file->tensors, "rope_factors_short.weight"),
-        model_tensors_find(file->tensors, "rope_factors_long.weight"),
+        model_tensors_find(file->tensors, SHORT_LIST),
+        model_tensors_find(file->tensors, LONG_LIST),
     };
     const char *type = scaling_type_of(file);
-    const double old = checkpoint_gguf_number(file, "rope.scale_linear", 1);
-    const double factor = checkpoint_gguf_number(file, "rope.scaling.factor", old);
-    const bool is_linear = strcmp(type, "linear") == 0 || (strcmp(type, "none") == 0 && old != 1);
-    if (lists[0] && lists[1])
+    const double factor = factor_of(file);
+    const bool is_linear = strcmp(type, "linear") == 0;
+    if (!check_lists(file, lists))
+        return false;
+    if (lists[0])
         return add_longrope(file, scaling, lists, 1);
     if (fixed) {
         lists[0] = lists[1] = fixed;
@@ -113,11 +135,11 @@ static bool fill_scaling(const struct checkpoint_gguf_file *file, cJSON *scaling
     }
     if (strcmp(type, "yarn") == 0)
         return add_yarn(file, scaling, factor);
-    if (is_linear)
+    if (is_linear && factor != 1)
         return (cJSON_AddStringToObject(scaling, "rope_type", "linear")
                 || fault_no_memory(file->fault))
                && checkpoint_gguf_add_number(file, scaling, "factor", factor);
-    return strcmp(type, "none") == 0 || strcmp(type, "longrope") == 0
+    return is_linear || strcmp(type, "none") == 0 || strcmp(type, "longrope") == 0
            || fault_set_at(file->fault, "/config/rope_scaling", FAULT_OPTION,
                            "the GGUF file's %s.rope.scaling.type is '%.40s'; expected none, "
                            "linear, yarn or longrope",
