@@ -74,8 +74,8 @@ static bool read_module_config(const struct vectors_reader *reader, const char *
                                struct json_document *document)
 {
     return read_file(reader, sub, "config.json", false, document)
-           || reader->fault->code != FAULT_NONE
-           || fault_set(reader->fault, FAULT_FIELD, "'%.64s/config.json' is missing", sub);
+           || (reader->fault->code == FAULT_NONE
+               && fault_set(reader->fault, FAULT_FIELD, "'%.64s/config.json' is missing", sub));
 }
 
 /* ------------------------------------------------------------------ pooling -- */
@@ -285,7 +285,11 @@ static bool add_dense(struct vectors_reader *reader, const char *sub)
         && checkpoint_read_integer(document.root, "out_features", &dense->linear.out, reader->fault)
         && checkpoint_read_flag(document.root, "bias=true", &has_bias, reader->fault)
         && read_function(reader, document.root, &dense->activation)
-        && ((dense->linear.in == reader->width && dense->linear.out >= 1)
+        && (dense->linear.out >= 1
+            || fault_set(reader->fault, FAULT_SHAPE,
+                         "'%.64s/config.json' has out_features %" PRId64 "; expected 1 or more",
+                         sub, dense->linear.out))
+        && (dense->linear.in == reader->width
             || fault_set(reader->fault, FAULT_SHAPE,
                          "'%.64s/config.json' has in_features %" PRId64
                          "; what enters it has %" PRId64 " numbers",
