@@ -60,24 +60,37 @@ enum attn_activation {
     ATTN_RELU_SQUARED,  /* 0 if x < 0, else x^2; So et al. 2021 */
     ATTN_SILU,          /* x / (1 + e^-x) */
     ATTN_TANH,          /* tanh(x) */
+    ATTN_XIELU,         /* see struct attn_xielu */
     ATTN_ACTIVATION_COUNT
 };
 
+/* Parameters of xIELU (Huang and Schlag 2025), finite:
+ *
+ *     positive x^2 + beta x                           if x > 0, else
+ *     negative (e^min(x, eps) - 1 - x) + beta x
+ *
+ * It is within 6 ulp, or within 3e-7 times the largest of 1 and |x| and that of 1 and the
+ * parameters. */
+struct attn_xielu {
+    float positive, negative, beta, eps; /* eps is below 0 */
+};
+
 /* Apply an activation to count numbers in place. The bits of a result depend on its number alone.
- */
+ * xielu is for that activation. */
 void attn_activate(const struct attn_kernels *kernels, enum attn_activation activation,
-                   float *numbers, int64_t count);
+                   const struct attn_xielu *xielu, float *numbers, int64_t count);
 
 struct attn_product {
     const struct attn_linear *linear; /* its weight is not NULL */
     const struct attn_linear *gate;   /* the same in and out; NULL: no gate */
     enum attn_activation activation;
-    float gated_limit;  /* 0 or more, finite; 0: none. Both only with a gate */
-    float gated_offset; /* finite */
-    const float *x;     /* [row_count][linear->in], F32 */
-    int64_t x_stride;   /* elements from one row to the next, linear->in or more */
-    float *y;           /* [row_count][linear->out], does not overlap x */
-    int64_t y_stride;   /* linear->out or more */
+    struct attn_xielu xielu; /* of ATTN_XIELU */
+    float gated_limit;       /* 0 or more, finite; 0: none. Both only with a gate */
+    float gated_offset;      /* finite */
+    const float *x;          /* [row_count][linear->in], F32 */
+    int64_t x_stride;        /* elements from one row to the next, linear->in or more */
+    float *y;                /* [row_count][linear->out], does not overlap x */
+    int64_t y_stride;        /* linear->out or more */
     int64_t row_count;
     const struct attn_kernels *kernels; /* not NULL */
 

@@ -109,6 +109,32 @@ INLINE vec tanh_of(vec x)
     return with_sign(tanh_nonnegative(absolute(x)), x);
 }
 
+/* e^x - 1 - x for -1 <= x <= 0, where the difference would cancel: Taylor's. */
+INLINE vec exp_less_line(vec x)
+{
+    vec p = broadcast(2.755731922e-7f);
+    p = p * x + 2.755731922e-6f;
+    p = p * x + 2.480158730e-5f;
+    p = p * x + 1.984126984e-4f;
+    p = p * x + 1.388888889e-3f;
+    p = p * x + 8.333333333e-3f;
+    p = p * x + 4.166666667e-2f;
+    p = p * x + 1.666666667e-1f;
+    return x * x * (p * x + 0.5f);
+}
+
+INLINE vec xielu(vec x, const float *parameters)
+{
+    const vec positive = broadcast(parameters[0]), negative = broadcast(parameters[1]);
+    const vec beta = broadcast(parameters[2]), eps = broadcast(parameters[3]);
+    const ivec is_left = x < eps;
+    const vec t = select(is_left, x, eps);
+    const vec rest = select(is_left, (vec){ 0 }, eps - x);
+    const vec near = negative * (exp_less_line(t) + rest) + beta * x;
+    const vec far = negative * (exp_of_parts(t, (vec){ 0 }) - 1.0f) + (beta - negative) * x;
+    return select(x > 0.0f, x * (positive * x + beta), select(t < -1.0f, far, near));
+}
+
 INLINE void map_row(vec (*const function)(vec), float *row, int64_t n)
 {
     int64_t i = 0;
@@ -131,6 +157,15 @@ MAP_ROW(relu_row, relu)
 MAP_ROW(relu_squared_row, relu_squared)
 MAP_ROW(silu_row, silu)
 MAP_ROW(tanh_row, tanh_of)
+
+static void xielu_row(float *row, const float *parameters, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        store(row + i, xielu(load(row + i), parameters));
+    if (i < n)
+        store_part(row + i, xielu(load_part(row + i, n - i), parameters), n - i);
+}
 
 static void softcap_row(float *row, float softcap, int64_t n)
 {

@@ -302,7 +302,8 @@ struct attn_kernels {
     void (*relu_squared)(float *row, int64_t n);
     void (*silu)(float *row, int64_t n);
     void (*tanh)(float *row, int64_t n);
-    void (*softcap_row)(float *row, float softcap, int64_t n); /* as softcap_tile() */
+    void (*xielu)(float *row, const float *parameters, int64_t n); /* [4], as in linear.h */
+    void (*softcap_row)(float *row, float softcap, int64_t n);     /* as softcap_tile() */
 
     /* row[i] *= factors[i] for i < n. */
     void (*multiply_row)(float *row, const float *factors, int64_t n);

@@ -345,6 +345,12 @@ static enum attn_status check_rows(int64_t row_count, int64_t stride, int64_t co
     return ATTN_OK;
 }
 
+static bool is_xielu(const struct attn_xielu *xielu)
+{
+    return fabsf(xielu->positive) < INFINITY && fabsf(xielu->negative) < INFINITY
+           && fabsf(xielu->beta) < INFINITY && xielu->eps > -INFINITY && xielu->eps < 0.0f;
+}
+
 enum attn_status attn_product_check(const struct attn_product *product, const char **where)
 {
     static const struct linear_names LINEAR = { "linear.weight", "linear.dtype", "linear.in",
@@ -363,6 +369,8 @@ enum attn_status attn_product_check(const struct attn_product *product, const ch
     }
     RETURN_IF((int)product->activation < 0 || product->activation >= ATTN_ACTIVATION_COUNT,
               ATTN_ERR_OPTION, "activation");
+    RETURN_IF(product->activation == ATTN_XIELU && !is_xielu(&product->xielu), ATTN_ERR_OPTION,
+              "xielu");
     RETURN_IF(!(product->gated_limit >= 0.0f && product->gated_limit < INFINITY), ATTN_ERR_OPTION,
               "gated_limit");
     RETURN_IF(!(fabsf(product->gated_offset) < INFINITY), ATTN_ERR_OPTION, "gated_offset");
@@ -431,7 +439,7 @@ static void apply_gate(const struct attn_product *product, const float *const *x
     attn_linear_multiply(&how, product->gate, x, rows, part, work);
     for (int64_t r = 0; is_limited && r < part->row_count; r++)
         limit_gated(product, y[r], rows[r], part->output_count);
-    attn_activate(product->kernels, product->activation, gate,
+    attn_activate(product->kernels, product->activation, &product->xielu, gate,
                   part->row_count * part->output_count);
     for (int64_t r = 0; r < part->row_count; r++)
         product->kernels->multiply_row(y[r], rows[r], part->output_count);
@@ -453,5 +461,6 @@ void attn_product_run(const struct attn_product *product, int64_t task, void *wo
     if (product->gate != NULL)
         apply_gate(product, x, y, &part, workspace);
     for (int64_t r = 0; product->gate == NULL && r < part.row_count; r++)
-        attn_activate(product->kernels, product->activation, y[r], part.output_count);
+        attn_activate(product->kernels, product->activation, &product->xielu, y[r],
+                      part.output_count);
 }

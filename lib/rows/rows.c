@@ -14,7 +14,7 @@
 enum { PIECE = 256 };
 
 void attn_activate(const struct attn_kernels *kernels, enum attn_activation activation,
-                   float *numbers, int64_t count)
+                   const struct attn_xielu *xielu, float *numbers, int64_t count)
 {
     void (*const functions[ATTN_ACTIVATION_COUNT])(float *, int64_t) = {
         [ATTN_GELU] = kernels->gelu,
@@ -26,7 +26,11 @@ void attn_activate(const struct attn_kernels *kernels, enum attn_activation acti
         [ATTN_TANH] = kernels->tanh,
     };
 
-    if (activation != ATTN_NO_ACTIVATION)
+    if (activation == ATTN_XIELU)
+        kernels->xielu(numbers,
+                       (const float[]){ xielu->positive, xielu->negative, xielu->beta, xielu->eps },
+                       count);
+    else if (activation != ATTN_NO_ACTIVATION)
         functions[activation](numbers, count);
 }
 

@@ -511,4 +511,54 @@ TEST(hunyuan)
                 HUNYUAN_TENSORS, 2, pass_hunyuan_alpha);
 }
 
+/* --------------------------------------------------------------------- Apertus -- */
+
+/* XIELUActivation of activations.py at 008e57439125, in a file that says all of its numbers. */
+static struct rows apertus_feed_forward(struct rows x, int layer)
+{
+    const struct rows up = published_linear(x, LLAMA_BLOCK "mlp.up_proj", layer);
+    double alpha[2], beta = 0.5, eps = -1e-6;
+    alpha[0] = log1p(exp(published_tensor(LLAMA_BLOCK "mlp.act_fn.alpha_p", layer).data[0]));
+    alpha[1] = log1p(exp(published_tensor(LLAMA_BLOCK "mlp.act_fn.alpha_n", layer).data[0]));
+    for (int64_t i = 0; i < up.count * up.columns; i++) {
+        const double u = up.data[i];
+        up.data[i] = u > 0 ? alpha[0] * u * u + beta * u
+                           : (expm1(fmin(u, eps)) - u) * (beta + alpha[1]) + beta * u;
+    }
+    return published_linear(up, LLAMA_BLOCK "mlp.down_proj", layer);
+}
+
+/* apertus/modular_apertus.py at 008e57439125: Nemotron's feed-forward, norms of each head. */
+static struct rows apertus_norm(struct rows x, const char *name, int layer)
+{
+    return norm(x,
+                strstr(name, "input_layernorm")  ? LLAMA_BLOCK "attention_layernorm"
+                : strstr(name, "post_attention") ? LLAMA_BLOCK "feedforward_layernorm"
+                                                 : name,
+                layer);
+}
+
+static void pass_apertus(struct forward *forward)
+{
+    struct llama llama = LLAMA;
+    llama.norm = apertus_norm;
+    llama.project = head_norms_project;
+    llama.feed_forward = apertus_feed_forward;
+    llama.attention.theta = 500;
+    llama_pass(forward, &llama);
+}
+
+TEST(apertus)
+{
+    llama_check("apertus",
+                LLAMA_CONFIG("apertus", "2",
+                             EPS ",\"hidden_act\":\"xielu\",\"rope_parameters\":{"
+                                 "\"rope_type\":\"default\",\"rope_theta\":500}"),
+                LLAMA_EMBEDDING LLAMA_PROJECTIONS UP_DOWN LLAMA_HEAD_NORMS LLAMA_BLOCK
+                "mlp.act_fn.alpha_p 1, " LLAMA_BLOCK "mlp.act_fn.alpha_n 1, " LLAMA_NORM(
+                    "attention_layernorm") ", " LLAMA_NORM("feedforward_layernorm") ", " //
+                LLAMA_LAST_NORM LLAMA_HEAD,
+                2, pass_apertus);
+}
+
 ALL_TESTS(fixture_make_directory, fixture_clear);

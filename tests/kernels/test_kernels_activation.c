@@ -157,6 +157,59 @@ TEST(knows_the_ends)
         }
 }
 
+/* Its parameters: positive, negative, beta, eps. The third row is Apertus 8B's kind; the last has
+ * its eps where it shows. */
+static const float XIELU[][4] = { { 0.8f, 0.8f, 0.5f, -1e-6f },
+                                  { 0, 1, 1, -1e-6f },
+                                  { 0.3f, 3.5f, 0.5f, -9.98e-7f },
+                                  { 2, 1.25f, 0.5f, -0.75f },
+                                  { 0.5f, 1.5f, -0.25f, -2.5f } };
+enum { XIELUS = sizeof XIELU / sizeof XIELU[0] };
+
+static double true_xielu(const float *p, double x)
+{
+    return x > 0 ? (double)p[0] * x * x + (double)p[2] * x
+                 : (double)p[1] * (expm1(fmin(x, (double)p[3])) - x) + (double)p[2] * x;
+}
+
+static void check_xielu(const struct attn_kernels *kernels, const float *p, float x, float got)
+{
+    const double truth = true_xielu(p, (double)x), error = fabs((double)got - truth);
+    const double most = fmax(fmax(1, (double)p[0]), fmax((double)p[1], fabs((double)p[2])));
+    if (!(error <= 6 * ulp_of(truth) || error <= 3e-7 * fmax(1, fabs((double)x)) * most)
+        && !isinf((float)truth))
+        fail_msg("xielu of %s: %.9g gives %.9g, want %.9g", kernels->name, (double)x, (double)got,
+                 truth);
+}
+
+TEST(xielu)
+{
+    enum { NUMBERS = 100000 };
+    static float x[NUMBERS], y[NUMBERS];
+
+    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+        for (int i = 0; i < XIELUS; i++) {
+            struct fill fill = { 8 };
+            fill_floats(&fill, x, NUMBERS, -4, 4);
+            for (int64_t j = 0; j < NUMBERS; j += 3)
+                x[j] *= j % 2 ? 1e-5f : j % 4 ? 1e5f : 1e-38f;
+            memcpy(y, x, sizeof y);
+            (*k)->xielu(y, XIELU[i], NUMBERS);
+            for (int64_t j = 0; j < NUMBERS; j++)
+                check_xielu(*k, XIELU[i], x[j], y[j]);
+            for (int64_t first = 1; first < 67; first++) {
+                float part[67];
+                memcpy(part, x + first, (size_t)(67 - first) * sizeof *part);
+                (*k)->xielu(part, XIELU[i], 67 - first);
+                assert_memory_equal(part, y + first, (size_t)(67 - first) * sizeof *part);
+            }
+            float ends[] = { INFINITY, NAN, 0.0f, -0.0f, -NAN };
+            (*k)->xielu(ends, XIELU[i], 5);
+            assert_true(isnan(ends[1]) && isnan(ends[4]) && ends[2] <= 0 && ends[3] <= 0);
+            assert_true(ends[0] == INFINITY || i == 1 || i == 4);
+        }
+}
+
 /* The same numbers at every place of rows of every length, beside other numbers. */
 TEST(has_no_place)
 {

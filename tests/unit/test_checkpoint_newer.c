@@ -134,6 +134,18 @@ TEST(ministral3_rope)
                       GROUPED, 4, FAULT_FIELD, "llama_4_scaling_beta");
 }
 
+/* ApertusConfig.__post_init__() */
+TEST(apertus_rope)
+{
+    published_open("{\"model_type\":\"apertus\"," FIELDS "}", NORMED, 4, "F32");
+    const struct attn_rope *rope = &published_model()->layers[3].layer.rope;
+    assert_true(rope->theta == 12e6 && rope->scaling.type == ATTN_ROPE_LLAMA3);
+    assert_true(rope->scaling.factor == 8 && rope->scaling.low_freq_factor == 1
+                && rope->scaling.high_freq_factor == 4
+                && rope->scaling.original_max_position_embeddings == 8192);
+    published_close();
+}
+
 TEST(dinov3_refused)
 {
     published_refused("{\"model_type\":\"dinov3_vit\",\"hidden_size\":8,"

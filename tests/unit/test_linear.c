@@ -49,6 +49,7 @@ static struct attn_product product_of(const struct attn_kernels *kernels,
     return (struct attn_product){ .linear = linear,
                                   .gate = gate,
                                   .activation = activation,
+                                  .xielu = { 0.75f, 1.25f, 0.5f, -0.125f },
                                   .x = data.x,
                                   .x_stride = X_STRIDE,
                                   .y = data.y,
@@ -101,6 +102,8 @@ static double activated(enum attn_activation activation, double x)
         return x / (1 + exp(-x));
     case ATTN_TANH:
         return tanh(x);
+    case ATTN_XIELU:
+        return x > 0 ? 0.75 * x * x + 0.5 * x : 1.25 * (expm1(fmin(x, -0.125)) - x) + 0.5 * x;
     default:
         return x;
     }
@@ -141,14 +144,15 @@ TEST(is_right)
     static const int64_t rows[] = { 1, 3, 9, 64, 65, 150 }, outs[] = { 1, 7, 256, 300, 700 };
     fill_data(3);
     for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
-        for (int i = 0; i < 56; i++) {
+        for (int i = 0; i < 6 * ATTN_ACTIVATION_COUNT; i++) {
             const bool in_out = i % 2 == 1;
             const enum attn_dtype dtype = i % 3 == 0 ? ATTN_BF16 : ATTN_F32;
             const int64_t in = 1 + i * 37 % IN_MAX, out = outs[i % 5];
             const struct attn_linear linear = linear_of(0, in, out, in_out, dtype);
             const struct attn_linear gate = linear_of(1, in, out, i % 5 == 0, ATTN_F32);
-            const struct attn_product product = product_of(
-                *k, &linear, i / 7 % 2 ? &gate : NULL, (enum attn_activation)(i % 7), rows[i % 6]);
+            const struct attn_product product =
+                product_of(*k, &linear, i / ATTN_ACTIVATION_COUNT % 2 ? &gate : NULL,
+                           (enum attn_activation)(i % ATTN_ACTIVATION_COUNT), rows[i % 6]);
             clear();
             run(&product, i % 2 == 0);
             expect_right(&product);
@@ -243,6 +247,10 @@ TEST(is_refused)
     expect_refused(&wrong, ATTN_ERR_NO_DATA, "kernels");
     wrong = product, wrong.activation = ATTN_ACTIVATION_COUNT;
     expect_refused(&wrong, ATTN_ERR_OPTION, "activation");
+    wrong.activation = ATTN_XIELU, wrong.xielu = (struct attn_xielu){ 1, 1, 1, 0 };
+    expect_refused(&wrong, ATTN_ERR_OPTION, "xielu");
+    wrong.xielu = (struct attn_xielu){ 1, NAN, 1, -1 };
+    expect_refused(&wrong, ATTN_ERR_OPTION, "xielu");
     wrong = product, wrong.gated_limit = -1;
     expect_refused(&wrong, ATTN_ERR_OPTION, "gated_limit");
     wrong = product, wrong.gated_offset = NAN;

@@ -101,6 +101,7 @@ struct checkpoint_pass {
     bool first_has_no_norm; /* there is none before the attention of the first block */
 
     const char *gate, *up, *down;
+    const char *xielu;   /* "mlp.act_fn.", what names of that activation's numbers begin with */
     bool up_has_gate;    /* the tensor of up holds the outputs of the gate, then those of up */
     bool gate_is_last;   /* the other way round */
     bool up_has_no_bias; /* nor has the gate, whatever biases says of down */

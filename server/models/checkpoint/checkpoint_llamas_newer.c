@@ -142,6 +142,19 @@ static bool adjust_ministral3(struct checkpoint_layer *layer, struct fault *faul
     return true;
 }
 
+/* ApertusConfig: how a file without rope_parameters is scaled. */
+static bool adjust_apertus(struct checkpoint_layer *layer, struct fault *fault)
+{
+    (void)fault;
+    if (has_rope_object(layer->run->section))
+        return true;
+    layer->config.rope.theta = 12e6;
+    layer->config.rope.scaling = attn_rope_scaling_default(ATTN_ROPE_LLAMA3);
+    layer->config.rope.scaling.factor = 8;
+    layer->config.rope.scaling.original_max_position_embeddings = 8192;
+    return true;
+}
+
 static bool adjust_pass_ministral3(struct checkpoint_pass *pass, const cJSON *section,
                                    struct fault *fault)
 {
@@ -353,5 +366,22 @@ const struct checkpoint_stack checkpoint_llamas_newer[] = {
       .refused = "use_cla",
       .ignored = "eod_token_id|cla_share_factor|attention_head_dim",
       .pass = { LLAMA_PASS, RMS("0.00001") } },
+    /* apertus/modular_apertus.py: ApertusMLP without a gate, norms of each head. */
+    { .model_type = "apertus",
+      LLAMA_NAMES,
+      SIZES(32, 4096, 32),
+      LLAMA_BIASES,
+      .kv_heads = "num_key_value_heads",
+      .norms = { "q_norm", "k_norm" },
+      .norm_eps = "rms_norm_eps=0.00001",
+      .norms_if = "qk_norm=true",
+      .theta = "rope_theta=12000000",
+      .adjust = adjust_apertus,
+      POSITIONS(65536),
+      .expected = "post_norm=false",
+      .pass = { AROUND, NORMS_BEFORE("attention_layernorm", "feedforward_layernorm"),
+                RMS("0.00001"),
+                FEED("mlp.up_proj", "mlp.down_proj", "mlp_bias", "hidden_act=xielu"),
+                .xielu = "mlp.act_fn.", .tied = "tie_word_embeddings" } },
     { .model_type = NULL },
 };

@@ -30,6 +30,21 @@ struct block_reader {
     double jitter;
 };
 
+/* Only a family whose files have its numbers has xIELU. */
+static bool read_activation(struct checkpoint_pass_reader *reader, enum attn_activation *activation)
+{
+    const cJSON *section = reader->run->section;
+    const char *field = reader->pass.activation, *name;
+    if (reader->pass.xielu) {
+        if (!checkpoint_read_string(section, field, &name, reader->fault))
+            return false;
+        *activation = ATTN_XIELU;
+        if (strcmp(name, "xielu") == 0)
+            return true;
+    }
+    return checkpoint_read_activation(section, field, activation, reader->fault);
+}
+
 static bool read_blocks(struct block_reader *blocks)
 {
     struct checkpoint_pass_reader *reader = blocks->reader;
@@ -38,8 +53,7 @@ static bool read_blocks(struct block_reader *blocks)
     if (!checkpoint_read_flag(section, pass->parallel, &blocks->is_parallel, reader->fault)
         || !checkpoint_read_number(section, pass->residual_scale, &blocks->residual_scale,
                                    reader->fault)
-        || !checkpoint_read_activation(section, pass->activation, &blocks->activation,
-                                       reader->fault)
+        || !read_activation(reader, &blocks->activation)
         || !checkpoint_read_number(section, pass->gated_limit, &blocks->gated_limit, reader->fault))
         return false;
     if (!pass->router)
@@ -80,6 +94,49 @@ static bool build_part(const struct block_reader *blocks, struct model_part *par
                                          blocks->width));
 }
 
+/* log(1 + e^x) of a number of the file, as a float of torch has it. */
+static double softplus(double x)
+{
+    return x > 20 ? x : log1p(exp(x));
+}
+
+/* One of the numbers of xIELU. Where it is missing, missing is. */
+static bool read_xielu_number(struct checkpoint_pass_reader *reader, const char *name,
+                              const double *missing, double *value)
+{
+    char whole[96];
+    const float *values = NULL;
+    snprintf(whole, sizeof whole, "%.64s%s", reader->pass.xielu, name);
+    if (missing && !checkpoint_pass_has_values(reader, whole)) {
+        *value = *missing;
+        return true;
+    }
+    if (!checkpoint_pass_values_now(reader, &values, whole, 1))
+        return false;
+    *value = (double)values[0];
+    return true;
+}
+
+/* Source: XIELUActivation of transformers' activations.py. */
+static bool build_xielu(struct checkpoint_pass_reader *reader, struct attn_xielu *xielu)
+{
+    static const double BETA = 0.5, EPS = -1e-6;
+    double positive, negative, beta, eps;
+    if (!read_xielu_number(reader, "alpha_p", NULL, &positive)
+        || !read_xielu_number(reader, "alpha_n", NULL, &negative)
+        || !read_xielu_number(reader, "beta", &BETA, &beta)
+        || !read_xielu_number(reader, "eps", &EPS, &eps))
+        return false;
+    *xielu = (struct attn_xielu){ (float)softplus(positive), (float)(beta + softplus(negative)),
+                                  (float)beta, (float)eps };
+    return (fabsf(xielu->positive) < INFINITY && fabsf(xielu->negative) < INFINITY
+            && fabsf(xielu->beta) < INFINITY && xielu->eps > -INFINITY && xielu->eps < 0)
+           || fault_set(reader->fault, FAULT_OPTION,
+                        "%.64s of block %" PRId64 " has alpha_p %g, alpha_n %g, beta %g and eps "
+                        "%g; expected finite numbers, and eps below 0",
+                        reader->pass.xielu, reader->block, positive, negative, beta, eps);
+}
+
 static bool build_feed_forward(const struct block_reader *blocks, struct model_feed_forward *dense)
 {
     struct checkpoint_pass_reader *reader = blocks->reader;
@@ -88,6 +145,8 @@ static bool build_feed_forward(const struct block_reader *blocks, struct model_f
     dense->activation = blocks->activation;
     dense->gated_limit = (float)blocks->gated_limit;
     dense->gated_offset = blocks->reader->pass.up_adds_one ? 1 : 0;
+    if (dense->activation == ATTN_XIELU && !build_xielu(reader, &dense->xielu))
+        return false;
     const bool up_has_bias = has_bias && !pass->up_has_no_bias;
     struct attn_linear *const first = pass->gate_is_last ? &dense->up : &dense->gate;
     struct attn_linear *const second = pass->gate_is_last ? &dense->gate : &dense->up;

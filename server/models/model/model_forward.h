@@ -101,6 +101,7 @@ struct model_part {
  * offset are those of a gated product (linear.h). */
 struct model_feed_forward {
     enum attn_activation activation;
+    struct attn_xielu xielu;
     float gated_limit, gated_offset;
     struct attn_linear gate, up, down;
 };

@@ -44,6 +44,7 @@ static int64_t feed_up(struct pass *pass, const struct model_feed_forward *feed,
     pass_product(pass, &feed->up, x, pass->panel, row_count);
     pass->product.gate = feed->gate.weight ? &feed->gate : NULL;
     pass->product.activation = feed->activation;
+    pass->product.xielu = feed->xielu;
     pass->product.gated_limit = feed->gated_limit;
     pass->product.gated_offset = feed->gated_offset;
     return attn_product_tasks(&pass->product);
