@@ -266,11 +266,16 @@ static void project_blocks_tile(const struct blocks_kind *kind, const struct blo
                                 float *sums_t, const float *tile, int64_t width, int64_t i,
                                 int64_t columns, float *wide)
 {
+    const int64_t stride = weight->stride / kind->numbers * kind->bytes;
+
     for (int64_t o = 0; o < weight->out; o += PROJECT_WIDE_ROWS) {
         const int64_t n = at_most(weight->out - o, PROJECT_WIDE_ROWS);
-        for (int64_t j = 0; j < n; j++)
-            kind->unpack(wide + j * PROJECT_WIDE_STRIDE, blocks_at(kind, weight, o + j, i),
-                         columns / kind->numbers);
+        for (int64_t j = 0; j < n; j++) {
+            const uint8_t *blocks = blocks_at(kind, weight, o + j, i);
+            kind->unpack(wide + j * PROJECT_WIDE_STRIDE, blocks, columns / kind->numbers);
+            for (int64_t at = 0; at < columns / kind->numbers * kind->bytes; at += 64)
+                prefetch_number(blocks, at + PROJECT_WIDE_ROWS * stride);
+        }
         project_tile_of(ATTN_NUMBERS_F32, sums_t + o * width, tile, width, wide,
                         PROJECT_WIDE_STRIDE, n, columns, NULL);
     }

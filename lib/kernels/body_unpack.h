@@ -8,6 +8,7 @@
 #define ATTN_BODY_UNPACK_H
 
 #include "kernels.h"
+#include "numbers.h"
 #include "vector.h"
 
 #include <string.h>
@@ -69,13 +70,20 @@ INLINE float half_power_at(const uint8_t *byte)
 /* ------------------------------------------------------------------------------------ integers --
  */
 
-/* Numbers i and i + half of a run share byte i. */
-INLINE void integers_of_nibbles(int8_t *to, const uint8_t *bytes, const int half)
+typedef uint8_t sixteen_bytes __attribute__((vector_size(16)));
+
+/* Numbers i and i + half of a run share byte i; zero is the nibble of the number 0. */
+INLINE void integers_of_nibbles(int8_t *to, const uint8_t *bytes, const int half,
+                                const uint8_t zero)
 {
-    for (int i = 0; i < half; i++)
-        to[i] = (int8_t)(bytes[i] & 15);
-    for (int i = 0; i < half; i++)
-        to[half + i] = (int8_t)(bytes[i] >> 4);
+    UNROLL
+    for (int i = 0; i < half; i += 16) {
+        sixteen_bytes both;
+        memcpy(&both, bytes + i, sizeof both);
+        const sixteen_bytes low = (both & 15) - zero, high = (both >> 4) - zero;
+        memcpy(to + i, &low, sizeof low);
+        memcpy(to + half + i, &high, sizeof high);
+    }
 }
 
 INLINE void subtract(int8_t *integers, const int count, const int zero)
@@ -91,13 +99,12 @@ INLINE void integers_q8_0(int8_t *to, const uint8_t *block)
 
 INLINE void integers_q4_0(int8_t *to, const uint8_t *block)
 {
-    integers_of_nibbles(to, block + 2, 16);
-    subtract(to, 32, 8);
+    integers_of_nibbles(to, block + 2, 16, 8);
 }
 
 INLINE void integers_q4_1(int8_t *to, const uint8_t *block)
 {
-    integers_of_nibbles(to, block + 4, 16);
+    integers_of_nibbles(to, block + 4, 16, 0);
 }
 
 /* Bit i of the four bytes is the fifth bit of integer i. Eight bits become eight bytes by a
@@ -117,14 +124,14 @@ INLINE void add_fifth_bits(int8_t *integers, const uint8_t *bytes)
 
 INLINE void integers_q5_0(int8_t *to, const uint8_t *block)
 {
-    integers_of_nibbles(to, block + 6, 16);
+    integers_of_nibbles(to, block + 6, 16, 0);
     add_fifth_bits(to, block + 2);
     subtract(to, 32, 16);
 }
 
 INLINE void integers_q5_1(int8_t *to, const uint8_t *block)
 {
-    integers_of_nibbles(to, block + 8, 16);
+    integers_of_nibbles(to, block + 8, 16, 0);
     add_fifth_bits(to, block + 4);
 }
 
@@ -162,13 +169,13 @@ INLINE void integers_q3_k(int8_t *to, const uint8_t *block)
 INLINE void integers_q4_k(int8_t *to, const uint8_t *block)
 {
     for (int run = 0; run < 4; run++)
-        integers_of_nibbles(to + run * 64, block + 16 + run * 32, 32);
+        integers_of_nibbles(to + run * 64, block + 16 + run * 32, 32, 0);
 }
 
 INLINE void integers_q5_k(int8_t *to, const uint8_t *block)
 {
     for (int run = 0; run < 4; run++)
-        integers_of_nibbles(to + run * 64, block + 48 + run * 32, 32);
+        integers_of_nibbles(to + run * 64, block + 48 + run * 32, 32, 0);
     add_bits(to, block + 16, 4);
 }
 
@@ -313,9 +320,14 @@ INLINE void scale_integers(const enum attn_blocks blocks, float *to, const int8_
                            const struct block_scales *scales)
 {
     const int numbers = group_numbers(blocks);
-    for (int group = 0; group < block_numbers(blocks) / numbers; group++)
-        for (int i = group * numbers; i < (group + 1) * numbers; i++)
-            to[i] = (float)integers[i] * scales->by[group] - scales->less[group];
+    for (int group = 0; group < block_numbers(blocks) / numbers; group++) {
+        const vec by = broadcast(scales->by[group]), less = broadcast(scales->less[group]);
+        UNROLL
+        for (int64_t i = 0; i < numbers; i += LANES) {
+            const int64_t at = group * numbers + i;
+            store(to + at, float_of_i8(integers + at, LANES) * by - less);
+        }
+    }
 }
 
 #define X(NAME, name, numbers, bytes)                                                              \
