@@ -233,19 +233,49 @@ TEST(torch)
     run("/usr/bin/python3 tests/deploy/python/torch_tensors.py 2>&1");
 }
 
-/* And what the page for users and those of examples show. */
+/* A folder that has what pages name: the tree's examples, and in build/models what the daemon
+ * serves, which a page may add to. */
+static char *make_folder(void)
+{
+    char *folder = daemon_directory_create(), command[600];
+    snprintf(command, sizeof command,
+             "cd %s && ln -s $OLDPWD/lib $OLDPWD/tests $OLDPWD/examples . && mkdir build && "
+             "cp -r examples/models build && cd build/models && cp -r stories260K untokenized && "
+             "rm untokenized/tokenizer.json",
+             folder);
+    assert_int_equal(system(command), 0);
+    return folder;
+}
+
+/* Runs what the page for users and those of examples show. One of them speaks of a model that its
+ * commands for the shell have made. */
+static void run_pages(const char *folder, int port)
+{
+    char command[1000];
+    snprintf(command, sizeof command,
+             "cd %s && cp -r examples/models/stories260K build/models/sentences && "
+             "mkdir build/models/sentences/1_Pooling && "
+             "echo '{\"word_embedding_dimension\":64,\"pooling_mode_mean_tokens\":true}' "
+             ">build/models/sentences/1_Pooling/config.json && /usr/bin/python3 -c 'import "
+             "urllib.request as r; "
+             "r.urlopen(\"http://127.0.0.1:%d/v2/repository/models/sentences/load\", b\"{}\")'",
+             folder, port);
+    assert_int_equal(system(command), 0);
+    snprintf(command, sizeof command,
+             "cd %s && /usr/bin/python3 tests/deploy/python/page.py http://127.0.0.1:%d "
+             "lib/python/README.md $(grep -l '^```python$' examples/*.md examples/*/*.md) 2>&1",
+             folder, port);
+    run_once(command); /* pages speak of the package */
+}
+
 TEST(client)
 {
     skip_without_numpy();
-    char listen[64], command[256];
+    char listen[64], command[256], models[200];
     snprintf(listen, sizeof listen, "unix:@attnd-python-%d", (int)getpid());
     struct daemon daemon;
-    char *models = daemon_directory_create(); /* a copy, because it puts models there */
-    snprintf(command, sizeof command,
-             "cd %s && cp -r $OLDPWD/examples/models/. . && cp -r stories260K untokenized && "
-             "rm untokenized/tokenizer.json",
-             models);
-    assert_int_equal(system(command), 0);
+    char *folder = make_folder();
+    snprintf(models, sizeof models, "%s/build/models", folder);
     daemon_start_with(&daemon, "--models", models, "--model-control", "explicit", "--listen",
                       listen, NULL);
     snprintf(command, sizeof command,
@@ -259,13 +289,9 @@ TEST(client)
     snprintf(command, sizeof command,
              "/usr/bin/python3 tests/deploy/python/show.py http://127.0.0.1:%d 2>&1", daemon.port);
     run(command);
-    snprintf(command, sizeof command,
-             "/usr/bin/python3 tests/deploy/python/page.py http://127.0.0.1:%d "
-             "lib/python/README.md $(grep -l '^```python$' examples/*.md examples/*/*.md) 2>&1",
-             daemon.port);
-    run_once(command); /* pages speak of the package */
+    run_pages(folder, daemon.port);
     daemon_stop(&daemon);
-    daemon_directory_remove(models);
+    daemon_directory_remove(folder);
 }
 
 /* HTTPS, keys and their limits: tls_daemon.h is a daemon with a certificate of its own. By address:
