@@ -80,3 +80,38 @@ void token_lines_expect(const char *name, const struct tokenizer *tokenizer, str
     }
     arena_free(&arena);
 }
+
+void token_lines_expect_ids(const struct tokenizer *tokenizer, const char *text, const char *pair,
+                            const char *ids, const char *types)
+{
+    struct arena arena;
+    struct token_list list;
+    struct fault fault;
+    const struct byte_slice other = { pair, pair ? strlen(pair) : 0 };
+    char found[512] = "", found_types[512] = "";
+    arena_init(&arena, SIZE_MAX);
+    if (!tokenizer_encode(tokenizer, NULL, (struct byte_slice){ text, strlen(text) },
+                          pair ? &other : NULL, true, &arena, &list, &fault))
+        fail_msg("%s: %s", text, fault.message);
+    for (int64_t i = 0; i < list.count; i++) {
+        snprintf(found + strlen(found), sizeof found - strlen(found), "%s%d", i > 0 ? " " : "",
+                 list.tokens[i].id);
+        snprintf(found_types + i, sizeof found_types - (size_t)i, "%d", list.tokens[i].type);
+    }
+    assert_string_equal(found, ids);
+    if (types)
+        assert_string_equal(found_types, types);
+    arena_free(&arena);
+}
+
+void token_lines_expect_decoded(const struct tokenizer *tokenizer, const int32_t *ids,
+                                int64_t count, const char *expected)
+{
+    struct text text;
+    struct fault fault;
+    text_init(&text, SIZE_MAX);
+    assert_true(tokenizer_decode(tokenizer, NULL, ids, count, true, &text, &fault));
+    assert_int_equal(text.used, strlen(expected));
+    assert_memory_equal(text.data, expected, text.used);
+    text_free(&text);
+}

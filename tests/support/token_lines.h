@@ -16,4 +16,13 @@ struct byte_slice token_lines_bytes(const cJSON *node, char *buffer);
 void token_lines_expect(const char *name, const struct tokenizer *tokenizer, struct byte_slice text,
                         const cJSON *ids, const cJSON *offsets, const cJSON *decoded);
 
+/* Expects the ids of a text with its special tokens, and of a pair unless it is NULL; and the token
+ * types of each where types is not NULL. Both as text: "1 7 2", "000". */
+void token_lines_expect_ids(const struct tokenizer *tokenizer, const char *text, const char *pair,
+                            const char *ids, const char *types);
+
+/* Expects the text of ids without special tokens. */
+void token_lines_expect_decoded(const struct tokenizer *tokenizer, const int32_t *ids,
+                                int64_t count, const char *expected);
+
 #endif

@@ -3,6 +3,7 @@
  * reference's. */
 #include "gguf_tokenizer.h"
 #include "test.h"
+#include "token_lines.h"
 
 #define KEY(name) "tokenizer.ggml." name
 #define SPACE     "\xE2\x96\x81"
@@ -56,42 +57,6 @@ static void expect_refused(struct gguf_write *file, const char *words)
     gguf_write_free(file);
 }
 
-/* Expects the ids, and the token types of each where types is not NULL, both as text. */
-static void expect_ids(const struct tokenizer *tokenizer, const char *text, const char *pair,
-                       const char *ids, const char *types)
-{
-    struct arena arena;
-    struct token_list list;
-    struct fault fault;
-    const struct byte_slice other = { pair, pair ? strlen(pair) : 0 };
-    char found[512] = "", found_types[512] = "";
-    arena_init(&arena, SIZE_MAX);
-    if (!tokenizer_encode(tokenizer, NULL, (struct byte_slice){ text, strlen(text) },
-                          pair ? &other : NULL, true, &arena, &list, &fault))
-        fail_msg("%s: %s", text, fault.message);
-    for (int64_t i = 0; i < list.count; i++) {
-        snprintf(found + strlen(found), sizeof found - strlen(found), "%s%d", i > 0 ? " " : "",
-                 list.tokens[i].id);
-        snprintf(found_types + i, sizeof found_types - (size_t)i, "%d", list.tokens[i].type);
-    }
-    assert_string_equal(found, ids);
-    if (types)
-        assert_string_equal(found_types, types);
-    arena_free(&arena);
-}
-
-static void expect_decoded(const struct tokenizer *tokenizer, const int32_t *ids, int64_t count,
-                           const char *expected)
-{
-    struct text text;
-    struct fault fault;
-    text_init(&text, SIZE_MAX);
-    assert_true(tokenizer_decode(tokenizer, NULL, ids, count, true, &text, &fault));
-    assert_int_equal(text.used, strlen(expected));
-    assert_memory_equal(text.data, expected, text.used);
-    text_free(&text);
-}
-
 /* ------------------------------------------------------------------- llama -- */
 
 #define LLAMA LIST("<unk>", "<s>", "</s>", "ab", SPACE "ab", "a", "b", SPACE, "<0x21>", "<|x|>")
@@ -112,13 +77,13 @@ TEST(llama)
     assert_int_equal(tokenizer_id_end(tokenizer), 10);
     assert_int_equal(tokenizer_vocabulary_end(tokenizer), 10);
     /* bos without a word of the file; a space before the text and behind each special token */
-    expect_ids(tokenizer, "ab", NULL, "1 4", NULL);
-    expect_ids(tokenizer, "ab ab", NULL, "1 4 4", NULL);
-    expect_ids(tokenizer, "ab<|x|>ab!?", NULL, "1 4 9 4 8 0", NULL);
-    expect_ids(tokenizer, "ab", "b", "1 4 1 7 6", "00111");
+    token_lines_expect_ids(tokenizer, "ab", NULL, "1 4", NULL);
+    token_lines_expect_ids(tokenizer, "ab ab", NULL, "1 4 4", NULL);
+    token_lines_expect_ids(tokenizer, "ab<|x|>ab!?", NULL, "1 4 9 4 8 0", NULL);
+    token_lines_expect_ids(tokenizer, "ab", "b", "1 4 1 7 6", "00111");
     assert_true(tokenizer_is_special(tokenizer, 0) && tokenizer_is_special(tokenizer, 2));
     assert_false(tokenizer_is_special(tokenizer, 9) || tokenizer_is_special(tokenizer, 4));
-    expect_decoded(tokenizer, (const int32_t[]){ 1, 4, 4, 9, 8, 2 }, 6, "ab ab<|x|>!");
+    token_lines_expect_decoded(tokenizer, (const int32_t[]){ 1, 4, 4, 9, 8, 2 }, 6, "ab ab<|x|>!");
     tokenizer_free(tokenizer);
 }
 
@@ -129,8 +94,8 @@ TEST(flags)
     gguf_write_bool(file, KEY("add_eos_token"), true);
     gguf_write_bool(file, KEY("add_space_prefix"), false);
     struct tokenizer *tokenizer = opened(file);
-    expect_ids(tokenizer, "ab ab", NULL, "3 4 2", NULL);
-    expect_decoded(tokenizer, (const int32_t[]){ 4, 3 }, 2, " abab");
+    token_lines_expect_ids(tokenizer, "ab ab", NULL, "3 4 2", NULL);
+    token_lines_expect_decoded(tokenizer, (const int32_t[]){ 4, 3 }, 2, " abab");
     tokenizer_free(tokenizer);
 }
 
@@ -141,7 +106,7 @@ TEST(ids)
     gguf_write_integer(file, KEY("eos_token_id"), 'q', 1);
     gguf_write_bool(file, KEY("add_eos_token"), true);
     struct tokenizer *tokenizer = opened(file);
-    expect_ids(tokenizer, "ab", NULL, "2 4 1", NULL);
+    token_lines_expect_ids(tokenizer, "ab", NULL, "2 4 1", NULL);
     tokenizer_free(tokenizer);
 }
 
@@ -155,10 +120,11 @@ TEST(scores_order_merges)
     gguf_write_numbers(file, KEY("scores"), 'f', scores, 9);
     gguf_write_bool(file, KEY("add_space_prefix"), false);
     struct tokenizer *tokenizer = opened(file);
-    expect_ids(tokenizer, "abb", NULL, "1 3 6", NULL);
-    expect_ids(tokenizer, "abc", NULL, "1 8", NULL); /* a special token is found as it is */
-    expect_ids(tokenizer, "aabcb", NULL, "1 5 8 6", NULL);
-    expect_ids(tokenizer, "abbc", NULL, "1 3 4", NULL);
+    token_lines_expect_ids(tokenizer, "abb", NULL, "1 3 6", NULL);
+    token_lines_expect_ids(tokenizer, "abc", NULL, "1 8",
+                           NULL); /* a special token is found as it is */
+    token_lines_expect_ids(tokenizer, "aabcb", NULL, "1 5 8 6", NULL);
+    token_lines_expect_ids(tokenizer, "abbc", NULL, "1 3 4", NULL);
     tokenizer_free(tokenizer);
 }
 
@@ -185,10 +151,10 @@ TEST(gpt2)
     struct gguf_write *file = gpt2("gpt-2");
     gguf_write_integer(file, KEY("eos_token_id"), 'I', 7);
     struct tokenizer *tokenizer = opened(file);
-    expect_ids(tokenizer, "ab ab11<|end|>", NULL, "2 4 6 7", NULL);
-    expect_ids(tokenizer, "ab", "ab", "2 2", "01");
+    token_lines_expect_ids(tokenizer, "ab ab11<|end|>", NULL, "2 4 6 7", NULL);
+    token_lines_expect_ids(tokenizer, "ab", "ab", "2 2", "01");
     assert_string_equal(tokenizer_token_text(tokenizer, 8), "[EMPTY_8]");
-    expect_decoded(tokenizer, (const int32_t[]){ 4, 6, 7 }, 3, " ab11");
+    token_lines_expect_decoded(tokenizer, (const int32_t[]){ 4, 6, 7 }, 3, " ab11");
     tokenizer_free(tokenizer);
 }
 
@@ -202,7 +168,7 @@ TEST(names_of_pre_tokenizers)
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct tokenizer *tokenizer = opened(gpt2(CASES[i].pre));
-        expect_ids(tokenizer, "ab11", NULL, CASES[i].ids, NULL);
+        token_lines_expect_ids(tokenizer, "ab11", NULL, CASES[i].ids, NULL);
         tokenizer_free(tokenizer);
     }
 }
@@ -212,7 +178,7 @@ TEST(pre_adds_bos)
     struct gguf_write *file = gpt2("llama-bpe");
     gguf_write_integer(file, KEY("bos_token_id"), 'I', 7);
     struct tokenizer *tokenizer = opened(file);
-    expect_ids(tokenizer, "ab", NULL, "7 2", NULL);
+    token_lines_expect_ids(tokenizer, "ab", NULL, "7 2", NULL);
     tokenizer_free(tokenizer);
     expect_refused(gpt2("llama-bpe"),
                    KEY("add_bos_token") " is true, and there is no " KEY("bos_token_id"));
@@ -235,8 +201,8 @@ TEST(roberta)
     gguf_write_bool(file, KEY("add_bos_token"), true);
     gguf_write_bool(file, KEY("add_eos_token"), true);
     struct tokenizer *tokenizer = opened(file);
-    expect_ids(tokenizer, "a <mask> a", NULL, "0 3 2 5 1", NULL);
-    expect_ids(tokenizer, "a", "a", "0 3 1 1 3 1", NULL);
+    token_lines_expect_ids(tokenizer, "a <mask> a", NULL, "0 3 2 5 1", NULL);
+    token_lines_expect_ids(tokenizer, "a", "a", "0 3 1 1 3 1", NULL);
     tokenizer_free(tokenizer);
 }
 
@@ -252,9 +218,9 @@ TEST(gemma4)
     gguf_write_integer(file, KEY("bos_token_id"), 'I', 1);
     gguf_write_integer(file, KEY("unknown_token_id"), 'I', 2);
     struct tokenizer *tokenizer = opened(file);
-    expect_ids(tokenizer, "ab a\n!?", NULL, "1 10 6 9 8 2", NULL);
-    expect_ids(tokenizer, "a  a", NULL, "1 3 7 3", NULL);
-    expect_decoded(tokenizer, (const int32_t[]){ 1, 10, 6, 7, 8 }, 5, "ab a  !");
+    token_lines_expect_ids(tokenizer, "ab a\n!?", NULL, "1 10 6 9 8 2", NULL);
+    token_lines_expect_ids(tokenizer, "a  a", NULL, "1 3 7 3", NULL);
+    token_lines_expect_decoded(tokenizer, (const int32_t[]){ 1, 10, 6, 7, 8 }, 5, "ab a  !");
     tokenizer_free(tokenizer);
 }
 
@@ -269,7 +235,7 @@ TEST(text_by_pre)
     gguf_write_integer(file, KEY("bos_token_id"), 'I', 0);
     gguf_write_integer(file, KEY("unknown_token_id"), 'I', 1);
     struct tokenizer *tokenizer = opened(file);
-    expect_ids(tokenizer, "a a!", NULL, "0 2 4 5", NULL);
+    token_lines_expect_ids(tokenizer, "a a!", NULL, "0 2 4 5", NULL);
     tokenizer_free(tokenizer);
 }
 
@@ -282,7 +248,7 @@ TEST(phi3_takes_space)
     add_scores(file, 7);
     gguf_write_text(file, "general.name", "Phi-3-Mini");
     struct tokenizer *tokenizer = opened(file);
-    expect_ids(tokenizer, "<|user|>\n a<s> a", NULL, "1 3 6 1 5 6", NULL);
+    token_lines_expect_ids(tokenizer, "<|user|>\n a<s> a", NULL, "1 3 6 1 5 6", NULL);
     tokenizer_free(tokenizer);
 }
 
@@ -293,7 +259,7 @@ TEST(ends_are_special)
     struct gguf_write *file = begin("gpt2", LIST("a", "<|im_end|>", "<|end|>", "<|other|>"), types);
     gguf_write_texts(file, KEY("merges"), NULL, 0);
     struct tokenizer *tokenizer = opened(file);
-    expect_ids(tokenizer, "a<|im_end|><|end|><|other|>", NULL, "0 1 2 3", NULL);
+    token_lines_expect_ids(tokenizer, "a<|im_end|><|end|><|other|>", NULL, "0 1 2 3", NULL);
     assert_true(tokenizer_is_special(tokenizer, 1) && tokenizer_is_special(tokenizer, 2));
     assert_false(tokenizer_is_special(tokenizer, 3));
     int32_t ids[TOKENIZER_ENDS_MAX];
@@ -333,8 +299,8 @@ TEST(bert)
     assert_string_equal(tokenizer_token_text(tokenizer, 4), "the");
     assert_string_equal(tokenizer_token_text(tokenizer, 6), "##s");
     assert_string_equal(tokenizer_token_text(tokenizer, 7), "[unused1]");
-    expect_ids(tokenizer, "The c\xC3\xA1ts s", "cat", "2 4 5 6 1 3 5 3", "00000011");
-    expect_decoded(tokenizer, (const int32_t[]){ 2, 4, 5, 6, 3 }, 5, "the cats");
+    token_lines_expect_ids(tokenizer, "The c\xC3\xA1ts s", "cat", "2 4 5 6 1 3 5 3", "00000011");
+    token_lines_expect_decoded(tokenizer, (const int32_t[]){ 2, 4, 5, 6, 3 }, 5, "the cats");
     tokenizer_free(tokenizer);
 }
 
@@ -348,7 +314,7 @@ TEST(bert_cased)
     gguf_write_integer(file, KEY("unknown_token_id"), 'I', 0);
     gguf_write_bool(file, KEY("normalizer.lowercase"), false);
     struct tokenizer *tokenizer = opened(file);
-    expect_ids(tokenizer, "The the caf\xC3\xA9", NULL, "1 3 0 4 2", NULL);
+    token_lines_expect_ids(tokenizer, "The the caf\xC3\xA9", NULL, "1 3 0 4 2", NULL);
     tokenizer_free(tokenizer);
 }
 
@@ -365,8 +331,8 @@ TEST(t5)
     gguf_write_bool(file, KEY("remove_extra_whitespaces"), true);
     struct tokenizer *tokenizer = opened(file);
     assert_string_equal(tokenizer_kind(tokenizer), "Unigram");
-    expect_ids(tokenizer, " ab   a b ", NULL, "3 4 3 5 4 1", NULL);
-    expect_ids(tokenizer, "zz", "a", "5 2 1 3 1", NULL);
+    token_lines_expect_ids(tokenizer, " ab   a b ", NULL, "3 4 3 5 4 1", NULL);
+    token_lines_expect_ids(tokenizer, "zz", "a", "5 2 1 3 1", NULL);
     tokenizer_free(tokenizer);
 }
 

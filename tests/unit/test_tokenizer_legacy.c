@@ -2,6 +2,7 @@
  * lie. tests/conformance/test_tokenizers.c compares their tokens with the reference's. */
 #include "models/tokenizer/tokenizer.h"
 #include "test.h"
+#include "token_lines.h"
 
 #include <dirent.h>
 #include <unistd.h>
@@ -65,42 +66,6 @@ static void expect_refused(const char *words)
         fail_msg("'%s' names the file twice", fault.message);
 }
 
-/* Expects the ids, and the token types of each where types is not NULL, both as text. */
-static void expect_ids(const struct tokenizer *tokenizer, const char *text, const char *pair,
-                       const char *ids, const char *types)
-{
-    struct arena arena;
-    struct token_list list;
-    struct fault fault;
-    const struct byte_slice other = { pair, pair ? strlen(pair) : 0 };
-    char found[512] = "", found_types[512] = "";
-    arena_init(&arena, SIZE_MAX);
-    if (!tokenizer_encode(tokenizer, NULL, (struct byte_slice){ text, strlen(text) },
-                          pair ? &other : NULL, true, &arena, &list, &fault))
-        fail_msg("%s: %s", text, fault.message);
-    for (int64_t i = 0; i < list.count; i++) {
-        snprintf(found + strlen(found), sizeof found - strlen(found), "%s%d", i > 0 ? " " : "",
-                 list.tokens[i].id);
-        snprintf(found_types + i, sizeof found_types - (size_t)i, "%d", list.tokens[i].type);
-    }
-    assert_string_equal(found, ids);
-    if (types)
-        assert_string_equal(found_types, types);
-    arena_free(&arena);
-}
-
-static void expect_decoded(const struct tokenizer *tokenizer, const int32_t *ids, int64_t count,
-                           const char *expected)
-{
-    struct text text;
-    struct fault fault;
-    text_init(&text, SIZE_MAX);
-    assert_true(tokenizer_decode(tokenizer, NULL, ids, count, true, &text, &fault));
-    assert_int_equal(text.used, strlen(expected));
-    assert_memory_equal(text.data, expected, text.used);
-    text_free(&text);
-}
-
 /* ------------------------------------------------------------------- vocab.txt -- */
 
 #define LINES "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\n##s\ncafe\n"
@@ -111,9 +76,10 @@ TEST(bert)
     struct tokenizer *tokenizer = open_folder();
     assert_string_equal(tokenizer_kind(tokenizer), "WordPiece");
     assert_string_equal(tokenizer_file(tokenizer), "vocab.txt");
-    expect_ids(tokenizer, "The CATS [MASK] caf\xC3\xA9 dog", NULL, "2 5 6 7 4 8 1 3", "00000000");
-    expect_ids(tokenizer, "the", "cats", "2 5 3 6 7 3", "000111");
-    expect_decoded(tokenizer, (const int32_t[]){ 2, 5, 6, 7, 3 }, 5, "the cats");
+    token_lines_expect_ids(tokenizer, "The CATS [MASK] caf\xC3\xA9 dog", NULL, "2 5 6 7 4 8 1 3",
+                           "00000000");
+    token_lines_expect_ids(tokenizer, "the", "cats", "2 5 3 6 7 3", "000111");
+    token_lines_expect_decoded(tokenizer, (const int32_t[]){ 2, 5, 6, 7, 3 }, 5, "the cats");
     tokenizer_free(tokenizer);
 }
 
@@ -122,7 +88,7 @@ TEST(bert_cased)
     write_text("vocab.txt", LINES);
     write_text("tokenizer_config.json", JSON({"do_lower_case":false}));
     struct tokenizer *tokenizer = open_folder();
-    expect_ids(tokenizer, "The the caf\xC3\xA9", NULL, "2 1 5 1 3", NULL);
+    token_lines_expect_ids(tokenizer, "The the caf\xC3\xA9", NULL, "2 1 5 1 3", NULL);
     tokenizer_free(tokenizer);
 }
 
@@ -131,7 +97,7 @@ TEST(lines)
     write_text("vocab.txt",
                "[UNK]\r\n[CLS]\r\n[SEP]\r\nthe\r\ncat\r\nthe"); /* the last one counts */
     struct tokenizer *tokenizer = open_folder();
-    expect_ids(tokenizer, "the cat", NULL, "1 5 4 2", NULL);
+    token_lines_expect_ids(tokenizer, "the cat", NULL, "1 5 4 2", NULL);
     assert_int_equal(tokenizer_id_end(tokenizer), 6);
     tokenizer_free(tokenizer);
 }
@@ -141,11 +107,11 @@ TEST(classes_of_words)
     write_text("vocab.txt", "<unk>\n<cls>\n<sep>\nthe\n<s>\n</s>\n[UNK]\n");
     write_text("config.json", JSON({"model_type":"funnel"}));
     struct tokenizer *tokenizer = open_folder();
-    expect_ids(tokenizer, "the", "the", "1 3 2 3 2", "20011");
+    token_lines_expect_ids(tokenizer, "the", "the", "1 3 2 3 2", "20011");
     tokenizer_free(tokenizer);
     write_text("tokenizer_config.json", JSON({"tokenizer_class":"MPNetTokenizerFast"}));
     tokenizer = open_folder();
-    expect_ids(tokenizer, "the", "the", "4 3 5 5 3 5", NULL);
+    token_lines_expect_ids(tokenizer, "the", "the", "4 3 5 5 3 5", NULL);
     tokenizer_free(tokenizer);
     write_text("tokenizer_config.json", JSON({"tokenizer_class":"BertJapaneseTokenizer"}));
     expect_refused("vocab.txt: how the tokenizer_class BertJapaneseTokenizer reads it");
@@ -168,15 +134,15 @@ TEST(esm)
     write_text("tokenizer_config.json", JSON({"tokenizer_class":"EsmTokenizer"}));
     struct tokenizer *tokenizer = open_folder();
     assert_string_equal(tokenizer_kind(tokenizer), "WordLevel");
-    expect_ids(tokenizer, "LAG<mask>V A", NULL, "0 4 5 6 8 7 5 2", "00000000");
-    expect_ids(tokenizer, "LxyA zz ", NULL, "0 4 3 5 3 2", NULL);
-    expect_ids(tokenizer, "LA", "V", "0 4 5 2 7 2", "000000");
-    expect_decoded(tokenizer, (const int32_t[]){ 0, 4, 5, 8, 2 }, 5, "L A");
+    token_lines_expect_ids(tokenizer, "LAG<mask>V A", NULL, "0 4 5 6 8 7 5 2", "00000000");
+    token_lines_expect_ids(tokenizer, "LxyA zz ", NULL, "0 4 3 5 3 2", NULL);
+    token_lines_expect_ids(tokenizer, "LA", "V", "0 4 5 2 7 2", "000000");
+    token_lines_expect_decoded(tokenizer, (const int32_t[]){ 0, 4, 5, 8, 2 }, 5, "L A");
     tokenizer_free(tokenizer);
     write_text("tokenizer_config.json", "{}");
     write_text("config.json", JSON({"model_type":"esm"}));
     tokenizer = open_folder();
-    expect_ids(tokenizer, "GV", NULL, "0 6 7 2", NULL);
+    token_lines_expect_ids(tokenizer, "GV", NULL, "0 6 7 2", NULL);
     tokenizer_free(tokenizer);
 }
 
@@ -194,19 +160,19 @@ TEST(byte_pairs)
     expect_refused("vocab.json: there is no merges.txt");
     write_text("merges.txt", MERGES);
     struct tokenizer *tokenizer = open_folder();
-    expect_ids(tokenizer, "ab ab ba", NULL, "7 8 6 5 4", NULL);
+    token_lines_expect_ids(tokenizer, "ab ab ba", NULL, "7 8 6 5 4", NULL);
     tokenizer_free(tokenizer);
     write_text("special_tokens_map.json",
                "{\"cls_token\":\"<s>\",\"sep_token\":\"</s>\","
                "\"mask_token\":{\"content\":\"<mask>\",\"lstrip\":true}}");
     tokenizer = open_folder();
-    expect_ids(tokenizer, "ab", "ab <mask>", "0 7 2 2 7 9 2", "0000000");
+    token_lines_expect_ids(tokenizer, "ab", "ab <mask>", "0 7 2 2 7 9 2", "0000000");
     tokenizer_free(tokenizer);
     write_text("tokenizer_config.json",
                "{\"tokenizer_class\":\"GPT2Tokenizer\",\"add_bos_token\":true,"
                "\"bos_token\":{\"__type\":\"AddedToken\",\"content\":\"</s>\"}}");
     tokenizer = open_folder();
-    expect_ids(tokenizer, "ab", "ab", "2 7 7", "001");
+    token_lines_expect_ids(tokenizer, "ab", "ab", "2 7 7", "001");
     tokenizer_free(tokenizer);
 }
 
@@ -219,8 +185,8 @@ TEST(added_tokens)
                "{\"additional_special_tokens\":[\"<new>\"],\"added_tokens_decoder\":{"
                "\"12\":{\"content\":\"<own>\",\"special\":true,\"rstrip\":true}}}");
     struct tokenizer *tokenizer = open_folder();
-    expect_ids(tokenizer, "ab<new><newer><own> ab", NULL, "7 10 11 12 7", NULL);
-    expect_decoded(tokenizer, (const int32_t[]){ 10, 11, 12, 7 }, 4, "<newer>ab");
+    token_lines_expect_ids(tokenizer, "ab<new><newer><own> ab", NULL, "7 10 11 12 7", NULL);
+    token_lines_expect_decoded(tokenizer, (const int32_t[]){ 10, 11, 12, 7 }, 4, "<newer>ab");
     tokenizer_free(tokenizer);
     write_text("tokenizer_config.json", "{\"added_tokens_decoder\":{\"x\":{\"content\":\"y\"}}}");
     expect_refused("added_tokens_decoder");
@@ -319,19 +285,20 @@ TEST(sentencepiece_bpe)
     struct tokenizer *tokenizer = open_folder();
     assert_string_equal(tokenizer_kind(tokenizer), "BPE");
     assert_string_equal(tokenizer_file(tokenizer), "tokenizer.model");
-    expect_ids(tokenizer, "ab   ba", NULL, "4 5 8 7 6", NULL);
-    expect_ids(tokenizer, "ab</s>ab<own>ab", NULL, "4 2 4 9 4", NULL);
-    expect_ids(tokenizer, "xyab", NULL, "8 0 3", NULL); /* unknown characters in a row are one */
-    expect_decoded(tokenizer, (const int32_t[]){ 1, 4, 5, 8, 7 }, 5, "ab   b");
+    token_lines_expect_ids(tokenizer, "ab   ba", NULL, "4 5 8 7 6", NULL);
+    token_lines_expect_ids(tokenizer, "ab</s>ab<own>ab", NULL, "4 2 4 9 4", NULL);
+    token_lines_expect_ids(tokenizer, "xyab", NULL, "8 0 3",
+                           NULL); /* unknown characters in a row are one */
+    token_lines_expect_decoded(tokenizer, (const int32_t[]){ 1, 4, 5, 8, 7 }, 5, "ab   b");
     tokenizer_free(tokenizer);
     write_text("config.json", "{\"model_type\":\"llama\"}");
     tokenizer = open_folder();
-    expect_ids(tokenizer, "ab", "ab", "1 4 1 4", "0011");
+    token_lines_expect_ids(tokenizer, "ab", "ab", "1 4 1 4", "0011");
     tokenizer_free(tokenizer);
     write_text("tokenizer_config.json", "{\"tokenizer_class\":\"LlamaTokenizer\",\"legacy\":false,"
                                         "\"add_eos_token\":true}");
     tokenizer = open_folder();
-    expect_ids(tokenizer, "ab</s>ab", NULL, "1 4 2 3 2", NULL);
+    token_lines_expect_ids(tokenizer, "ab</s>ab", NULL, "1 4 2 3 2", NULL);
     tokenizer_free(tokenizer);
     write_text("tokenizer_config.json", "{\"tokenizer_class\":\"MBartTokenizer\"}");
     expect_refused("MBartTokenizer");
@@ -344,18 +311,18 @@ TEST(sentencepiece_unigram)
     struct tokenizer *tokenizer = open_folder();
     assert_string_equal(tokenizer_kind(tokenizer), "Unigram");
     assert_string_equal(tokenizer_file(tokenizer), "spiece.model");
-    expect_ids(tokenizer, "  ab   ab  ", NULL, "4 4", NULL);
+    token_lines_expect_ids(tokenizer, "  ab   ab  ", NULL, "4 4", NULL);
     tokenizer_free(tokenizer);
     write_text("config.json", JSON({"model_type":"t5"}));
     tokenizer = open_folder();
     assert_int_equal(tokenizer_find(tokenizer, "<extra_id_99>"), 10);
     assert_int_equal(tokenizer_find(tokenizer, "<extra_id_0>"), 109);
-    expect_ids(tokenizer, "ab", "ab", "4 2 4 2", "0000");
+    token_lines_expect_ids(tokenizer, "ab", "ab", "4 2 4 2", "0000");
     tokenizer_free(tokenizer);
     write_text("tokenizer_config.json", JSON({"tokenizer_class":"XLMRobertaTokenizer"}));
     tokenizer = open_folder();
     assert_int_equal(tokenizer_find(tokenizer, "<mask>"), 11);
-    expect_ids(tokenizer, "ab ? <mask>", "ab", "0 5 9 3 11 2 2 5 2", NULL);
+    token_lines_expect_ids(tokenizer, "ab ? <mask>", "ab", "0 5 9 3 11 2 2 5 2", NULL);
     tokenizer_free(tokenizer);
 }
 
@@ -386,17 +353,17 @@ TEST(deberta)
     struct tokenizer *tokenizer = open_folder();
     assert_string_equal(tokenizer_file(tokenizer), "spm.model");
     assert_int_equal(tokenizer_find(tokenizer, "[MASK]"), 9);
-    expect_ids(tokenizer, "ab, [MASK] ab", NULL, "1 4 8 9 4 2", NULL);
-    expect_ids(tokenizer, "ab", "ab", "1 4 2 4 2", "00011");
-    expect_ids(tokenizer, "AB", NULL, "1 5 3 2", NULL);
-    expect_ids(tokenizer, "ab,ab", NULL, "1 4 8 6 7 2", NULL);
+    token_lines_expect_ids(tokenizer, "ab, [MASK] ab", NULL, "1 4 8 9 4 2", NULL);
+    token_lines_expect_ids(tokenizer, "ab", "ab", "1 4 2 4 2", "00011");
+    token_lines_expect_ids(tokenizer, "AB", NULL, "1 5 3 2", NULL);
+    token_lines_expect_ids(tokenizer, "ab,ab", NULL, "1 4 8 6 7 2", NULL);
     tokenizer_free(tokenizer);
     write_text("tokenizer_config.json", JSON({"tokenizer_class":"DebertaV2TokenizerFast","do_lower_case":true,
                      "split_by_punct":true}));
     write_text("added_tokens.json", JSON({"[NEW]":9,"[MASK]":10}));
     tokenizer = open_folder();
     assert_int_equal(tokenizer_find(tokenizer, "[MASK]"), 10);
-    expect_ids(tokenizer, "AB,ab", NULL, "1 4 5 8 4 2", NULL);
+    token_lines_expect_ids(tokenizer, "AB,ab", NULL, "1 4 5 8 4 2", NULL);
     tokenizer_free(tokenizer);
 }
 
