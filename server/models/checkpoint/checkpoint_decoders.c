@@ -327,6 +327,18 @@ static bool adjust_mpt_pass(struct checkpoint_pass *pass, const cJSON *section, 
     return true;
 }
 
+/* GPT-J and CodeGen, which projects otherwise. */
+#define GPTJ_FIELDS                                                                                \
+    .layers = "num_hidden_layers|n_layer=28", .width = "hidden_size|n_embd=4096",                  \
+    .q_heads = "num_attention_heads|n_head=16", .causal = "=true", .theta = "=10000",              \
+    .rotary_dim = "rotary_dim=64", .interleaved = true
+#define GPTJ_PASS                                                                                  \
+    .tokens = "wte", NORMS_BEFORE("ln_1", "ln_1"), .parallel = "=true",                            \
+    PASS_NORMS("layer_norm_epsilon=0.00001"),                                                      \
+    FEED("mlp.fc_in", "mlp.fc_out", "=true", "activation_function=gelu_new"),                      \
+    .final_norm = "ln_f", .output = "/lm_head", .output_bias = "/lm_head.bias",                    \
+    .tied = "tie_word_embeddings"
+
 const struct checkpoint_stack checkpoint_decoders[] = {
     /* gpt2/modeling_gpt2.py: GPT2Model, GPT2Block, GPT2MLP. */
     { .model_type = "gpt2",
@@ -411,46 +423,18 @@ const struct checkpoint_stack checkpoint_decoders[] = {
     { .model_type = "gptj",
       SELF("transformer.|", "h.%.", "attn."),
       .projections = OUT_PROJ,
-      .layers = "num_hidden_layers|n_layer=28",
-      .width = "hidden_size|n_embd=4096",
-      .q_heads = "num_attention_heads|n_head=16",
-      .causal = "=true",
-      .theta = "=10000",
-      .rotary_dim = "rotary_dim=64",
-      .interleaved = true,
+      GPTJ_FIELDS,
       .expected = "is_causal=true|rotary=true|scale_attn_weights=true",
       .ignored = "n_inner",
-      .pass = { .tokens = "wte",
-                NORMS_BEFORE("ln_1", "ln_1"),
-                .parallel = "=true",
-                PASS_NORMS("layer_norm_epsilon=0.00001"),
-                FEED("mlp.fc_in", "mlp.fc_out", "=true", "activation_function=gelu_new"),
-                .final_norm = "ln_f",
-                .output = "/lm_head",
-                .output_bias = "/lm_head.bias",
-                .tied = "tie_word_embeddings" } },
+      .pass = { GPTJ_PASS } },
     /* codegen/modeling_codegen.py: CodeGenAttention, CodeGenBlock, CodeGenMLP. */
     { .model_type = "codegen",
       SELF("transformer.|", "h.%.", "attn."),
       .projections = FUSED("qkv_proj", "out_proj"),
       .fusion = CHECKPOINT_QUARTERS,
-      .layers = "num_hidden_layers|n_layer=28",
-      .width = "hidden_size|n_embd=4096",
-      .q_heads = "num_attention_heads|n_head=16",
-      .causal = "=true",
-      .theta = "=10000",
-      .rotary_dim = "rotary_dim=64",
-      .interleaved = true,
+      GPTJ_FIELDS,
       .ignored = "n_inner|scale_attn_weights",
-      .pass = { .tokens = "wte",
-                NORMS_BEFORE("ln_1", "ln_1"),
-                .parallel = "=true",
-                PASS_NORMS("layer_norm_epsilon=0.00001"),
-                FEED("mlp.fc_in", "mlp.fc_out", "=true", "activation_function=gelu_new"),
-                .final_norm = "ln_f",
-                .output = "/lm_head",
-                .output_bias = "/lm_head.bias",
-                .tied = "tie_word_embeddings" } },
+      .pass = { GPTJ_PASS } },
     /* gpt_bigcode/modeling_gpt_bigcode.py: GPTBigCodeAttention, GPTBigCodeBlock, GPTBigCodeMLP. */
     { .model_type = "gpt_bigcode",
       SELF("transformer.|", "h.%.", "attn."),
