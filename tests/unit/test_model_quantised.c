@@ -57,6 +57,19 @@ TEST(mxfp4)
 #define KVO AT "k_proj.weight 16x16, " AT "v_proj.weight 16x16, " AT "o_proj.weight 16x16"
 #define Q   AT "q_proj.weight 16x16:F8_E4M3, "
 
+/* All tensors count: numbers of E4M3, those in blocks of MXFP4, two in a byte, and scales that are
+ * floats; scales that are exponents do not, nor do other integers. */
+TEST(numbers_of_all_tensors)
+{
+    published_open(LLAMA(",\"weight_block_size\":[8,8]"),
+                   Q AT "q_proj.weight_scale_inv 2x2, " KVO ", " AT
+                        "rotary.ids 16:U8, x_blocks 4:U8, "
+                        "experts_blocks 2x4x1x16:U8, experts_scales 2x4x1:SCALES",
+                   2, "F32");
+    assert_int_equal(published_model()->total_parameter_count, 2 * (4 * 256 + 4) + 2 * 4 * 32);
+    published_close();
+}
+
 TEST(refused)
 {
     static const char BLOCK[] = LLAMA(",\"weight_block_size\":[8,8]");
