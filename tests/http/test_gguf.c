@@ -228,6 +228,24 @@ TEST(places)
     fixture_stop(NULL);
 }
 
+/* Two parts of which the first says that they have so many tensors. */
+static void write_parts(const struct gguf_write *file, const char *name, int32_t said)
+{
+    static const char KEY[] = "split.tensors.count";
+    char first[512];
+    char bytes[4096];
+    gguf_write_split(file, path_of(name), 2);
+    snprintf(first, sizeof first, "%s-00001-of-00002.gguf", path_of(name));
+    FILE *stream = fopen(first, "r+b");
+    assert_non_null(stream);
+    const size_t size = fread(bytes, 1, sizeof bytes, stream);
+    const char *key = memmem(bytes, size, KEY, sizeof KEY - 1);
+    assert_non_null(key);
+    assert_int_equal(fseek(stream, key - bytes + (long)sizeof KEY - 1 + 4, SEEK_SET), 0);
+    assert_int_equal(fwrite(&said, sizeof said, 1, stream), 1);
+    assert_int_equal(fclose(stream), 0);
+}
+
 TEST(parts_that_do_not_belong_together)
 {
     struct gguf_write *file = make("llama", "F32"), *other = make("qwen2", "F32");
@@ -241,9 +259,13 @@ TEST(parts_that_do_not_belong_together)
     gguf_write_split(file, path_of("renamed"), 2);
     snprintf(from, sizeof from, "%s", path_of("renamed-00001-of-00002.gguf"));
     assert_int_equal(rename(from, path_of("renamed.gguf")), 0);
+    write_parts(file, "negative", -1);
+    write_parts(file, "more", 1000);
     gguf_write_free(file);
     gguf_write_free(other);
     fixture_serve("--models", directory);
+    expect_unavailable("negative", "split.tensors.count is -1");
+    expect_unavailable("more", "split.tensors.count is 1000");
     expect_unavailable("missing",
                        "'missing-00002-of-00003.gguf', a part of the model: cannot open");
     expect_unavailable("mixed", "'mixed-00002-of-00003.gguf', a part of the model: the file says "

@@ -87,12 +87,12 @@ TEST(names)
 {
     struct fault fault;
     gguf_write_integer(file, "llama.attention.head_count", 'I', 4);
-    add("blk.12.attn_k.bias", 1, 8, 0, 0);
+    add("blk.0.attn_k.bias", 1, 8, 0, 0);
     add("output_norm.weight", 1, 8, 0, 0);
     add("rope_freqs.weight", 1, 1, 0, 0);
     assert_true(read_file(&fault));
     assert_non_null(model_tensors_find(&tensors, "model.layers.0.self_attn.q_proj.weight"));
-    assert_non_null(model_tensors_find(&tensors, "model.layers.12.self_attn.k_proj.bias"));
+    assert_non_null(model_tensors_find(&tensors, "model.layers.0.self_attn.k_proj.bias"));
     assert_non_null(model_tensors_find(&tensors, "model.norm.weight"));
     assert_non_null(model_tensors_find(&tensors, "rope_freqs.weight"));
     assert_null(model_tensors_find(&tensors, "blk.0.attn_q.weight"));
@@ -158,6 +158,37 @@ TEST(factors_of_another_type)
     gguf_write_integer(file, "llama.attention.head_count", 'I', 4);
     gguf_write_tensor(file, "rope_freqs.weight", "F16", 1, (int64_t[]){ 1 }, (float[]){ 1 });
     expect_refused(FAULT_SHAPE, "/config/rope_scaling", "'rope_freqs.weight' is no list of 1 to");
+}
+
+/* llama.cpp refuses them, too: "wrong number of tensors". */
+TEST(blocks_behind_the_last)
+{
+    gguf_write_integer(file, "llama.attention.head_count", 'I', 4);
+    add("blk.7.attn_k.weight", 2, 8, 8, 0);
+    expect_refused(FAULT_FIELD, "/parameters",
+                   "a tensor 'blk.7.attn_k.weight', and its llama.block_count is 1");
+}
+
+TEST(factors_of_blocks_behind_the_last)
+{
+    gguf_write_integer(file, "llama.attention.head_count", 'I', 4);
+    add("blk.1.rope_freqs.weight", 1, 1, 0, 0);
+    expect_refused(FAULT_FIELD, "/parameters", "'blk.1.rope_freqs.weight', and its");
+}
+
+TEST(experts_behind_the_last)
+{
+    add_mixture();
+    add("blk.0.ffn_up.3.weight", 2, 5, 8, 0);
+    expect_refused(FAULT_FIELD, "/parameters",
+                   "a tensor 'blk.0.ffn_up.3.weight', and its llama.expert_count is 3");
+}
+
+TEST(stack_of_more_experts)
+{
+    add_mixture();
+    add("blk.0.ffn_up_exps.weight", 3, 4, 5, 8);
+    expect_refused(FAULT_SHAPE, "/parameters", "'blk.0.ffn_up_exps.weight' is of 4 experts");
 }
 
 EACH_TEST(begin, end);

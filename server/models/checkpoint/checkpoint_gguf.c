@@ -196,6 +196,7 @@ static bool cut_name(struct cut_name *cut, const char *name)
     size_t used = 0, stem_length = 0;
     int count = 0;
     cut->ending = NULL;
+    cut->numbers[0][0] = cut->numbers[1][0] = '\0';
     for (size_t i = 0; i < 2; i++) {
         const size_t ending = strlen(ENDINGS[i]);
         if (length > ending && strcmp(name + length - ending, ENDINGS[i]) == 0) {
@@ -221,8 +222,6 @@ static bool cut_name(struct cut_name *cut, const char *name)
         stem_length -= step;
     }
     cut->stem[used] = '\0';
-    for (; count < 2; count++)
-        cut->numbers[count][0] = '\0';
     return true;
 }
 
@@ -320,6 +319,30 @@ static bool refuse_experts(const struct model_entry *entry, struct fault *fault)
                         entry->name, EXPERTS_MAX);
 }
 
+/* Whether a tensor is of a block, and of an expert, that the metadata counts. No layer would read
+ * another one, and nothing would say so. */
+static bool check_counted(const struct checkpoint_gguf_file *file, const struct model_entry *entry,
+                          const struct cut_name *cut, int64_t experts)
+{
+    static const char *const KEYS[] = { "block_count", "decoder_block_count", "expert_count" };
+    const char *blocks =
+        KEYS[strncmp(entry->name, "dec.", 4) == 0 && checkpoint_gguf_find(file, KEYS[1])];
+    const char *keys[2] = { blocks, KEYS[2] };
+    for (int i = 0; i < 2; i++) {
+        const double count = checkpoint_gguf_number(file, keys[i], 0);
+        if (cut->numbers[i][0] && strtod(cut->numbers[i], NULL) >= count)
+            return fault_set_at(file->fault, "/parameters", FAULT_FIELD,
+                                "the GGUF file has a tensor '%.100s', and its %s.%s is %.0f",
+                                entry->name, file->row->architecture, keys[i], count);
+    }
+    const double count = checkpoint_gguf_number(file, KEYS[2], 0);
+    return experts <= 1 || (double)experts == count
+           || fault_set_at(file->fault, "/parameters", FAULT_SHAPE,
+                           "tensor '%.100s' is of %" PRId64
+                           " experts, and the file's %s.%s is %.0f",
+                           entry->name, experts, file->row->architecture, KEYS[2], count);
+}
+
 static const char *pattern_of(const struct checkpoint_gguf *row, const struct model_entry *entry,
                               struct cut_name *cut)
 {
@@ -363,27 +386,38 @@ static bool check_known(const struct model_entry *entry, struct fault *fault)
                         entry->name);
 }
 
-static bool rename_all(struct model_tensors *tensors, const struct checkpoint_gguf *row,
-                       struct fault *fault)
+/* Checks all names and sets how many entries the tensors become. */
+static bool check_names(const struct checkpoint_gguf_file *file, int64_t *count)
 {
     struct cut_name cut;
-    int64_t count = 0;
-    for (int64_t i = 0; i < tensors->entry_count; i++) {
-        const struct model_entry *entry = &tensors->entries[i];
-        const char *pattern = pattern_of(row, entry, &cut);
-        if (!pattern && !check_known(entry, fault))
+    *count = 0;
+    for (int64_t i = 0; i < file->tensors->entry_count; i++) {
+        const struct model_entry *entry = &file->tensors->entries[i];
+        const char *pattern = pattern_of(file->row, entry, &cut);
+        if (!pattern && !check_known(entry, file->fault))
             return false;
         const int64_t own = entries_of(entry, pattern, &cut);
         if (own < 0)
-            return refuse_experts(entry, fault);
-        count += own;
+            return refuse_experts(entry, file->fault);
+        if (!check_counted(file, entry, &cut, own))
+            return false;
+        *count += own;
     }
+    return true;
+}
+
+static bool rename_all(struct model_tensors *tensors, const struct checkpoint_gguf_file *file)
+{
+    struct fault *fault = file->fault;
+    int64_t count;
+    if (!check_names(file, &count))
+        return false;
     struct renaming renaming = { .tensors = tensors,
                                  .entries = calloc((size_t)count + 1, sizeof *renaming.entries),
                                  .fault = fault };
     bool good = renaming.entries || fault_no_memory(fault);
     for (int64_t i = 0; good && i < tensors->entry_count; i++)
-        good = add_renamed(&renaming, row, &tensors->entries[i]);
+        good = add_renamed(&renaming, file->row, &tensors->entries[i]);
     good = good && model_tensors_rename(tensors, renaming.entries, count, fault);
     free(renaming.entries);
     return good;
@@ -430,7 +464,7 @@ bool checkpoint_read_gguf(struct checkpoint *checkpoint, char **text, struct mod
         return refuse_architecture(name, fault);
     if (!read_config(checkpoint, text, &file))
         return false;
-    if (rename_all(tensors, file.row, fault))
+    if (rename_all(tensors, &file))
         return true;
     checkpoint_free(checkpoint);
     free(*text);

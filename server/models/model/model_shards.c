@@ -154,7 +154,7 @@ static struct split split_of(const struct gguf *file)
     const int64_t count = integer_in(file, "split.count", 1);
     return (struct split){ .number = integer_in(file, "split.no", 0),
                            .count = count > 1 ? count : 1,
-                           .tensor_count = integer_in(file, "split.tensors.count", -1) };
+                           .tensor_count = integer_in(file, "split.tensors.count", 0) };
 }
 
 bool model_parts_check_whole(const struct model_tensors *tensors, struct fault *fault)
@@ -260,8 +260,9 @@ bool model_parts_open(struct model_tensors *tensors, const char *path, struct fa
             return false;
         count += files[tensors->file_count - 1].tensor_count;
     }
-    return first.tensor_count < 0 || count == first.tensor_count
+    return count == first.tensor_count
            || fault_set(fault, FAULT_BINARY,
-                        "the parts have %" PRId64 " tensors, and the first says %" PRId64, count,
-                        first.tensor_count);
+                        "the parts have %" PRId64
+                        " tensors, and the first part's split.tensors.count is %" PRId64,
+                        count, first.tensor_count);
 }
