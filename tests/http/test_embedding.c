@@ -302,21 +302,31 @@ static const struct {
       "a module 'sentence_transformers.models.CLIPModel' at its beginning" },
     { MODULES(""), NULL, NULL, "modules.json has no module Pooling" },
     { MODULES("," MODULE(1, "Pooling")), NULL, NULL, "'1_Pooling/config.json' is missing" },
-    { MODULES("," MODULE(1, "Pooling")), "{", NULL, "malformed JSON" },
-    { MODULES("," MODULE(1, "Pooling")), "[]", NULL, "an array of numbers; expected an object" },
+    { MODULES("," MODULE(1, "Pooling")), "{", NULL, "1_Pooling/config.json: malformed JSON" },
+    { MODULES("," MODULE(1, "Pooling")), "[]", NULL,
+      "1_Pooling/config.json is an array of numbers; expected an object" },
+    { MODULES(",{\"type\":\"Pooling\",\"path\":\"\"}"), NULL, NULL,
+      "the path of its module 'Pooling' is empty, so its config.json would be the model's own" },
+    { MODULES("," MODULE(1, "Pooling") ",{\"type\":\"Dense\",\"path\":\"\"}"),
+      "{\"embedding_dimension\":12}", NULL, "the path of its module 'Dense' is empty" },
+    { "[{\"type\":7}]", NULL, NULL, "modules.json's type is 7; expected a string" },
     { MODULES("," MODULE(1, "Pooling") "," MODULE(2, "Dense")), "{\"embedding_dimension\":12}", "x",
-      "malformed JSON" },
+      "2_Dense/config.json: malformed JSON" },
+    { MODULES("," MODULE(1, "Pooling") "," MODULE(2, "Dense")), "{\"embedding_dimension\":12}",
+      "{\"in_features\":\"12\"}", "2_Dense/config.json's in_features is a string; expected" },
     { MODULES("," MODULE(1, "Pooling") "," MODULE(2, "Dense")), "{\"embedding_dimension\":12}",
       "{\"in_features\":12}", "has out_features 0; expected 1 or more" },
     { MODULES("," MODULE(1, "Pooling")),
       JSON({"word_embedding_dimension":13}), NULL,
            "is of rows of 13 columns; those of the model have 12" },
-      { MODULES("," MODULE(1, "Pooling")), JSON({"embedding_dimension":12,"pooling_mode":"median"}),
-                                                NULL,
-                                                "its pooling_mode 'median' is not computed here" },
+      { MODULES("," MODULE(1, "Pooling")),
+        JSON({"embedding_dimension":12,"pooling_mode":"median"}), NULL,
+             "1_Pooling/config.json's pooling_mode 'median' is not computed "
+             "here" },
         { MODULES("," MODULE(1, "Pooling")),
           JSON({"word_embedding_dimension":12,"pooling_mode_mean_tokens":1}), NULL,
-               "pooling_mode_mean_tokens is 1; expected true or false" },
+               "1_Pooling/config.json's pooling_mode_mean_tokens is 1; expected "
+               "true or false" },
           { MODULES("," MODULE(1, "Pooling") "," MODULE(1, "Pooling")),
             JSON({"word_embedding_dimension":12}), NULL,
                  "modules.json has two modules of Pooling" },
@@ -333,25 +343,24 @@ static const struct {
                            "has in_features 11; what enters it has 12 numbers" },
                       { MODULES("," MODULE(1, "Pooling") "," MODULE(2, "Dense")),
                         JSON({"word_embedding_dimension":12}),
-                             JSON({"in_features":12,"out_features":11}),
-                                  "'linear.weight' of its Dense is not of 11 outputs" },
-                             { MODULES("," MODULE(1, "Pooling") "," MODULE(2, "Dense")),
-                               JSON({"word_embedding_dimension":12}),
-                                    JSON({"in_features":12,"out_features":10,"activation_function":"torch.nn.modules.activation.ELU"}),
-                                         "its activation_function "
-                                         "'torch.nn.modules.activation.ELU' is "
-                                         "not computed here" },
-                                    { MODULES("," MODULE(1, "Pooling") "," MODULE(2, "Dense")),
-                                      JSON({"word_embedding_dimension":12}),
-                                           JSON({"in_features":12,"out_features":10,"activation_function":"."}),
-                                                "is not computed here" },
-                                           { MODULES(
-                                                 "," MODULE(1, "Pooling") "," MODULE(2, "Dense")),
-                                             JSON({"word_embedding_dimension":12}),
-                                                  JSON({"in_features":12,"out_features":10,"use_residual":true}),
-                                                       "its Dense with use_residual is not "
-                                                       "computed here" },
-                                            };
+                            JSON({"in_features":12,"out_features":11}),
+                                 "'linear.weight' of its Dense is not of 11 outputs" },
+                            { MODULES("," MODULE(1, "Pooling") "," MODULE(2, "Dense")),
+                              JSON({"word_embedding_dimension":12}),
+                                  JSON({"in_features":12,"out_features":10,"activation_function":"torch.nn.modules.activation.ELU"}),
+                                       "2_Dense/config.json's activation_function "
+                                       "'torch.nn.modules.activation.ELU' is "
+                                       "not computed here" },
+                                  { MODULES("," MODULE(1, "Pooling") "," MODULE(2, "Dense")),
+                                    JSON({"word_embedding_dimension":12}),
+                                        JSON({"in_features":12,"out_features":10,"activation_function":"."}),
+                                             "is not computed here" },
+                                        { MODULES("," MODULE(1, "Pooling") "," MODULE(2, "Dense")),
+                                          JSON({"word_embedding_dimension":12}),
+                                              JSON({"in_features":12,"out_features":10,"use_residual":true}),
+                                                   "2_Dense/config.json: a Dense with use_residual "
+                                                   "is not computed here" },
+                                         };
 enum { BROKEN_COUNT = sizeof BROKEN / sizeof BROKEN[0] };
 
 /* What is not understood is a reason, and traces answer all the same. */
@@ -376,6 +385,30 @@ TEST(broken_modules)
         expect_refused(name, "," TOKENS, "/outputs", BROKEN[i].words);
         vector_expect(&client, name, TOKENS ",\"pooling\":\"mean\"", "embedding",
                       vector_pool(rows, "mean", 0));
+    }
+    close_model();
+}
+
+/* So are files of settings and prompts. */
+TEST(broken_settings)
+{
+    static const char *const FILES[][3] = {
+        { "sentence_bert_config.json", "{\"max_seq_length\":\"512\"}",
+          "sentence_bert_config.json's max_seq_length is a string; expected a number" },
+        { "sentence_bert_config.json", "{", "sentence_bert_config.json: malformed JSON" },
+        { "config_sentence_transformers.json", "[1]",
+          "config_sentence_transformers.json is an array of numbers; expected an object" },
+    };
+    char name[32];
+    open_model(TENSORS POOLER);
+    for (int i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "settings%d", i);
+        vector_write(make_folder(name), FILES[i][0], FILES[i][1]);
+    }
+    fixture_serve("--models", directory);
+    for (int i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "settings%d", i);
+        expect_refused(name, "," TOKENS, "/outputs", FILES[i][2]);
     }
     close_model();
 }

@@ -61,6 +61,8 @@ const char *checkpoint_field_name(const cJSON *section, const char *field)
     return field ? field : "";
 }
 
+#define OF_CONFIG "config.json's "
+
 static bool refuse_field(const cJSON *node, enum fault_code code, const char *expected,
                          struct fault *fault)
 {
@@ -73,8 +75,15 @@ static bool refuse_field(const cJSON *node, enum fault_code code, const char *ex
                  cJSON_IsString(node) ? "a string"
                  : cJSON_IsBool(node) ? "a boolean"
                                       : "a list or an object");
-    return fault_set_at(fault, pointer, code, "config.json's %.60s is %s; expected %s",
-                        node->string, value, expected);
+    return fault_set_at(fault, pointer, code, OF_CONFIG "%.60s is %s; expected %s", node->string,
+                        value, expected);
+}
+
+void checkpoint_fields_name_file(struct fault *fault, const char *file)
+{
+    const size_t length = sizeof OF_CONFIG - 1;
+    if (strncmp(fault->message, OF_CONFIG, length) == 0)
+        fault_set_at(fault, fault->pointer, fault->code, "%s's %s", file, fault->message + length);
 }
 
 bool checkpoint_read_number(const cJSON *section, const char *field, double *value,

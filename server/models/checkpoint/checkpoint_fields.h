@@ -29,6 +29,10 @@ bool checkpoint_read_flag(const cJSON *section, const char *field, bool *value,
 bool checkpoint_read_string(const cJSON *section, const char *field, const char **value,
                             struct fault *fault);
 
+/* Says in a fault of the functions above that the field is one of this file. Faults that say
+ * nothing of config.json stay. */
+void checkpoint_fields_name_file(struct fault *fault, const char *file);
+
 /* Reads an activation from field, "hidden_act=gelu". The fault names the field and the value. */
 bool checkpoint_read_activation(const cJSON *section, const char *field,
                                 enum attn_activation *activation, struct fault *fault);

@@ -1,8 +1,8 @@
 /* checkpoint_vectors.c - what the files of sentence-transformers beside a checkpoint say: modules,
  * and prompts.
  *
- *     modules.json                         [{"type": "...Transformer"}, {"type": "...Pooling",
- * ...}] <path>/config.json                   of Pooling and Dense <path>/model.safetensors of Dense
+ *     modules.json                         [{"type": "...Transformer"}, {"type": "...Pooling"},
+ * ...] <path>/config.json                   of Pooling and Dense <path>/model.safetensors of Dense
  *     sentence_bert_config.json            max_seq_length
  *     config_sentence_transformers.json    prompts
  *
@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 enum { MODULES_MAX = 16, PROMPTS_MAX = 64, PROMPT_BYTES_MAX = 4096, PATH_NAME_MAX = 64 };
+enum { FILE_BYTES = PATH_NAME_MAX + 40 };
 
 struct vectors_reader {
     struct model *model;
@@ -29,6 +30,7 @@ struct vectors_reader {
     struct model_vectors *vectors;
     struct model_dense *dense; /* [MODULES_MAX] */
     int64_t width;             /* of the vector, up to the module that is read; 0: not pooled yet */
+    char file[FILE_BYTES];     /* that is read, or was read last: "1_Pooling/config.json" */
     struct fault *fault;
 };
 
@@ -36,20 +38,21 @@ struct vectors_reader {
 
 /* The path of folder/sub/name; sub "" is the folder. False: there is no such file. A link that
  * leads out of root is a fault. */
-static bool find_file(const struct vectors_reader *reader, const char *sub, const char *name,
+static bool find_file(struct vectors_reader *reader, const char *sub, const char *name,
                       char path[PATH_MAX])
 {
-    const int used =
-        snprintf(path, PATH_MAX, "%s/%s%s%s", reader->folder, sub, sub[0] ? "/" : "", name);
+    snprintf(reader->file, sizeof reader->file, "%s%s%s", sub, sub[0] ? "/" : "", name);
+    const int used = snprintf(path, PATH_MAX, "%s/%s", reader->folder, reader->file);
     if (used >= PATH_MAX || access(path, F_OK) != 0)
         return false;
     return !reader->root || model_mapping_is_inside(reader->root, path)
            || fault_set(reader->fault, FAULT_BINARY,
-                        "'%.80s' is a symbolic link that leads out of the models' directory", name);
+                        "'%s' is a symbolic link that leads out of the models' directory",
+                        reader->file);
 }
 
 /* Reads a file of JSON whose root is of one kind; false with or without a fault. */
-static bool read_file(const struct vectors_reader *reader, const char *sub, const char *name,
+static bool read_file(struct vectors_reader *reader, const char *sub, const char *name,
                       bool is_list, struct json_document *document)
 {
     const struct json_options options = { .nonfinite_allowed = true };
@@ -60,22 +63,22 @@ static bool read_file(const struct vectors_reader *reader, const char *sub, cons
     const bool is_read = text && json_read(document, text, strlen(text), &options, reader->fault);
     free(text);
     if (!is_read)
-        return false;
+        return fault_name_file(reader->fault, reader->file);
     if (is_list ? cJSON_IsArray(document->root) : cJSON_IsObject(document->root))
         return true;
-    fault_set(reader->fault, FAULT_TYPE, "%s is %s; expected %s", name,
+    fault_set(reader->fault, FAULT_TYPE, "%s is %s; expected %s", reader->file,
               json_kind(document, document->root), is_list ? "a list of modules" : "an object");
     json_free(document);
     return false;
 }
 
 /* The config of a module, which there has to be. */
-static bool read_module_config(const struct vectors_reader *reader, const char *sub,
+static bool read_module_config(struct vectors_reader *reader, const char *sub,
                                struct json_document *document)
 {
     return read_file(reader, sub, "config.json", false, document)
            || (reader->fault->code == FAULT_NONE
-               && fault_set(reader->fault, FAULT_FIELD, "'%.64s/config.json' is missing", sub));
+               && fault_set(reader->fault, FAULT_FIELD, "'%s' is missing", reader->file));
 }
 
 /* ------------------------------------------------------------------ pooling -- */
@@ -100,13 +103,13 @@ static bool add_mode(const struct vectors_reader *reader, const cJSON *node)
     for (int i = 0; i < MODEL_POOLING_COUNT; i++)
         if (strcmp(name, MODES[i].name) == 0) {
             if (readout->pooling_count == MODEL_POOLING_COUNT)
-                return fault_set(reader->fault, FAULT_OPTION, "its pooling_mode has over %d modes",
-                                 MODEL_POOLING_COUNT);
+                return fault_set(reader->fault, FAULT_OPTION, "%s's pooling_mode has over %d modes",
+                                 reader->file, MODEL_POOLING_COUNT);
             readout->poolings[readout->pooling_count++] = (enum model_pooling)i;
             return true;
         }
-    return fault_set(reader->fault, FAULT_OPTION, "its pooling_mode '%.40s' is not computed here",
-                     name);
+    return fault_set(reader->fault, FAULT_OPTION, "%s's pooling_mode '%.40s' is not computed here",
+                     reader->file, name);
 }
 
 static bool read_modes(const struct vectors_reader *reader, const cJSON *config)
@@ -148,9 +151,8 @@ static bool add_pooling(struct vectors_reader *reader, const char *sub)
         && checkpoint_read_flag(document.root, "include_prompt=true", &includes, reader->fault)
         && (width == rows
             || fault_set(reader->fault, FAULT_SHAPE,
-                         "'%.64s/config.json' is of rows of %" PRId64
-                         " columns; those of the model have %" PRId64,
-                         sub, width, rows));
+                         "%s is of rows of %" PRId64 " columns; those of the model have %" PRId64,
+                         reader->file, width, rows));
     json_free(&document);
     if (!good)
         return false;
@@ -187,7 +189,7 @@ static bool read_function(const struct vectors_reader *reader, const cJSON *conf
             return true;
         }
     return fault_set(reader->fault, FAULT_OPTION,
-                     "its activation_function '%.60s' is not computed here", name);
+                     "%s's activation_function '%.60s' is not computed here", reader->file, name);
 }
 
 /* What else a Dense can be. */
@@ -203,10 +205,11 @@ static bool check_dense(const struct vectors_reader *reader, const cJSON *config
         return false;
     if (has_residual)
         return fault_set(reader->fault, FAULT_OPTION,
-                         "its Dense with use_residual is not computed here");
+                         "%s: a Dense with use_residual is not computed here", reader->file);
     return (strcmp(input, "sentence_embedding") == 0 && strcmp(output, "sentence_embedding") == 0)
            || fault_set(reader->fault, FAULT_OPTION,
-                        "its Dense is of '%.40s', and not of the pooled vector", input);
+                        "%s: its Dense is of '%.40s', and not of the pooled vector", reader->file,
+                        input);
 }
 
 static bool expect_shape(const struct vectors_reader *reader, const struct model_entry *entry,
@@ -216,8 +219,8 @@ static bool expect_shape(const struct vectors_reader *reader, const struct model
     return (entry->rank == rank && entry->shape[0] == (uint64_t)out
             && (rank == 1 || entry->shape[1] == (uint64_t)in))
            || fault_set(reader->fault, FAULT_SHAPE,
-                        "tensor '%.60s' of its Dense is not of %" PRId64 " outputs%s", entry->name,
-                        out, in > 0 ? " of the vector's width" : "");
+                        "'%.60s' of its Dense is not of %" PRId64 " outputs%s", entry->name, out,
+                        in > 0 ? " of the vector's width" : "");
 }
 
 /* Gets weight and bias. Numbers stay in the file, or are converted at once. */
@@ -252,24 +255,23 @@ static void keep_mapping(struct model *model, struct model_mapping *mapping)
     last->next = mapping;
 }
 
-static bool load_dense(const struct vectors_reader *reader, const char *sub,
-                       struct attn_linear *linear, bool has_bias)
+static bool load_dense(struct vectors_reader *reader, const char *sub, struct attn_linear *linear,
+                       bool has_bias)
 {
     struct model_tensors tensors;
     char path[PATH_MAX];
     if (!find_file(reader, sub, "model.safetensors", path))
         return reader->fault->code == FAULT_NONE
                && fault_set(reader->fault, FAULT_FIELD,
-                            "'%.64s/model.safetensors' is missing; expected the parameters of its "
-                            "Dense as safetensors",
-                            sub);
+                            "'%s' is missing; expected the parameters of its Dense as safetensors",
+                            reader->file);
     if (!model_tensors_open(&tensors, path, reader->root, reader->fault))
-        return false;
+        return fault_name_file(reader->fault, reader->file);
     const bool good = get_dense(reader, linear, has_bias, &tensors);
     if (good)
         keep_mapping(reader->model, model_tensors_take_mapping(&tensors));
     model_tensors_free(&tensors);
-    return good;
+    return good || fault_name_file(reader->fault, reader->file);
 }
 
 static bool add_dense(struct vectors_reader *reader, const char *sub)
@@ -287,13 +289,12 @@ static bool add_dense(struct vectors_reader *reader, const char *sub)
         && read_function(reader, document.root, &dense->activation)
         && (dense->linear.out >= 1
             || fault_set(reader->fault, FAULT_SHAPE,
-                         "'%.64s/config.json' has out_features %" PRId64 "; expected 1 or more",
-                         sub, dense->linear.out))
+                         "%s has out_features %" PRId64 "; expected 1 or more", reader->file,
+                         dense->linear.out))
         && (dense->linear.in == reader->width
             || fault_set(reader->fault, FAULT_SHAPE,
-                         "'%.64s/config.json' has in_features %" PRId64
-                         "; what enters it has %" PRId64 " numbers",
-                         sub, dense->linear.in, reader->width));
+                         "%s has in_features %" PRId64 "; what enters it has %" PRId64 " numbers",
+                         reader->file, dense->linear.in, reader->width));
     json_free(&document);
     if (!good || !load_dense(reader, sub, &dense->linear, has_bias))
         return false;
@@ -303,6 +304,17 @@ static bool add_dense(struct vectors_reader *reader, const char *sub)
 }
 
 /* ------------------------------------------------------------------ modules -- */
+
+/* A module with a config is in a folder below the model's, whose own config.json is none of a
+ * module. */
+static bool check_folder(const struct vectors_reader *reader, const char *type, const char *path)
+{
+    return path[0]
+           || fault_set(reader->fault, FAULT_OPTION,
+                        "the path of its module '%.80s' is empty, so its config.json would be the "
+                        "model's own; expected a folder's name, such as 1_Pooling",
+                        type);
+}
 
 /* A module goes into a folder beside the model, of a plain name. */
 static bool check_path(const struct vectors_reader *reader, const char *path)
@@ -318,6 +330,7 @@ static bool add_module(struct vectors_reader *reader, const cJSON *module, bool 
 {
     struct model_readout *readout = &reader->vectors->readout;
     const char *type, *path;
+    snprintf(reader->file, sizeof reader->file, "modules.json");
     if (!cJSON_IsObject(module))
         return fault_set(reader->fault, FAULT_TYPE, "modules.json has a module that is no object");
     if (!checkpoint_read_string(module, "type=", &type, reader->fault)
@@ -328,9 +341,9 @@ static bool add_module(struct vectors_reader *reader, const cJSON *module, bool 
     if (is_first ? strcmp(name, "Transformer") == 0 : strcmp(name, "Dropout") == 0)
         return true;
     if (strcmp(name, "Pooling") == 0 && !is_first)
-        return add_pooling(reader, path);
+        return check_folder(reader, type, path) && add_pooling(reader, path);
     if (strcmp(name, "Dense") == 0 && reader->width > 0)
-        return add_dense(reader, path);
+        return check_folder(reader, type, path) && add_dense(reader, path);
     if (strcmp(name, "Normalize") == 0 && reader->width > 0) {
         reader->dense[readout->dense_count++].is_unit = true;
         return true;
@@ -411,7 +424,7 @@ static bool add_prompts(const struct vectors_reader *reader, const cJSON *list)
     return true;
 }
 
-static bool read_beside(const struct vectors_reader *reader)
+static bool read_beside(struct vectors_reader *reader)
 {
     struct json_document document;
     bool good = true;
@@ -451,6 +464,7 @@ bool checkpoint_vectors_set(struct model *model, const char *folder, const char 
         return true;
     if (why.code == FAULT_MEMORY)
         return fault_no_memory(fault);
+    checkpoint_fields_name_file(&why, reader.file);
     reader.vectors->readout = (struct model_readout){ .width = 0 };
     reader.vectors->reason = arena_strdup(arena, why.message);
     return reader.vectors->reason || fault_no_memory(fault);
