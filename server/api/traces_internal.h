@@ -3,7 +3,7 @@
 #define ATTND_TRACES_INTERNAL_H
 
 #include "call/call.h"
-#include "operations/pass/kept_store.h"
+#include "operations/trace/kept_store.h"
 
 /* The trace of the path, held, for the key of the request. NULL, with the fault. */
 struct kept_trace *traces_find(const struct exchange *exchange, struct fault *fault);

@@ -2,7 +2,7 @@
 #include "api/traces.h"
 
 #include "api/traces_internal.h"
-#include "operations/pass/kept_statistics.h"
+#include "operations/trace/kept_statistics.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 
 #include "api/query_number.h"
 #include "api/traces_internal.h"
-#include "operations/pass/kept_piece.h"
+#include "operations/trace/kept_piece.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

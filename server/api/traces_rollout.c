@@ -7,7 +7,7 @@
 #include "api/traces_internal.h"
 #include "linear.h"
 #include "operations/pass/rollout.h"
-#include "operations/pass/trace_plan.h"
+#include "operations/plan/trace_plan.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "api/query_number.h"
 #include "api/traces_internal.h"
 #include "base/clock.h"
-#include "operations/pass/kept_piece.h"
+#include "operations/trace/kept_piece.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -8,8 +8,8 @@
 #ifndef ATTND_COMPLETION_H
 #define ATTND_COMPLETION_H
 
-#include "operations/pass/trace_job.h"
-#include "operations/pass/trace_plan.h"
+#include "operations/plan/trace_job.h"
+#include "operations/plan/trace_plan.h"
 #include "operations/prompts.h"
 #include "operations/session/session_call.h"
 

@@ -2,7 +2,7 @@
  * and what fits by itself. What fits the model is in pass/edit_plan.c. */
 #include "operations/trace.h"
 
-#include "operations/pass/edit.h"
+#include "operations/trace/edit.h"
 
 #include <inttypes.h>
 #include <stddef.h>

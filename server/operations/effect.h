@@ -8,8 +8,8 @@
 #ifndef ATTND_EFFECT_H
 #define ATTND_EFFECT_H
 
-#include "operations/pass/trace_job.h"
-#include "operations/pass/trace_plan.h"
+#include "operations/plan/trace_job.h"
+#include "operations/plan/trace_plan.h"
 #include "rows.h"
 
 enum {

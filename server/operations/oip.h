@@ -9,7 +9,7 @@
 #define ATTND_OPERATION_OIP_H
 
 #include "operations/oip_tensors.h"
-#include "operations/pass/trace_job.h"
+#include "operations/plan/trace_job.h"
 #include "operations/session/session_store.h"
 
 /* The operation that a call begins with; it chooses one of the others. */

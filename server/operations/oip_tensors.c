@@ -1,7 +1,7 @@
 /* oip_tensors.c - the signatures of models: their attention, and their whole passes. */
 #include "operations/oip_tensors.h"
 
-#include "operations/pass/trace.h"
+#include "operations/trace/trace.h"
 
 #include <inttypes.h>
 #include <stdio.h>

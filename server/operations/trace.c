@@ -1,7 +1,7 @@
 /* trace.c - reads traces from any format, and says their results to any. */
 #include "operations/trace.h"
 
-#include "operations/pass/trace_job.h"
+#include "operations/plan/trace_job.h"
 #include "operations/say.h"
 #include "operations/session/session_path.h"
 

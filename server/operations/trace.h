@@ -3,7 +3,7 @@
 #define ATTND_OPERATION_TRACE_H
 
 #include "operations/operations.h"
-#include "operations/pass/trace_job.h"
+#include "operations/plan/trace_job.h"
 
 /* trace_fields.c: the fields of a trace; of its input, with and without the model; of a target; */
 extern const struct field_table trace_fields, trace_input_fields, trace_other_fields,

@@ -4,7 +4,7 @@
 #define ATTND_VECTOR_CALL_H
 
 #include "operations/operations.h"
-#include "operations/pass/trace_job.h"
+#include "operations/plan/trace_job.h"
 #include "operations/prompts.h"
 
 /* The body. What a call has no field for stays 0. */

@@ -3,7 +3,7 @@
  * The first byte chooses the model, a Llama whose heads share keys or a T5 with its three kinds of
  * layers, and whether a trace is kept that `from` may name "k". Any bytes must end in a fault with
  * a message, or in a pass to its end; and a body without its edits gives a pass as well. */
-#include "operations/pass/trace_plan.h"
+#include "operations/plan/trace_plan.h"
 #include "operations/trace.h"
 #include "published.h"
 #include "request.h"

@@ -7,8 +7,8 @@
 #include "daemon.h"
 #include "models/store/model_store.h"
 #include "operations/oip.h"
-#include "operations/pass/trace_job.h"
-#include "operations/pass/trace_plan.h"
+#include "operations/plan/trace_job.h"
+#include "operations/plan/trace_plan.h"
 #include "request.h"
 #include "word_model.h"
 

@@ -2,8 +2,8 @@
  *
  * The first byte chooses JSON of one trace, JSON of a batch, or a safetensors file. Any bytes must
  * end in a fault with a message, or in items whose lists are what the fields take. */
-#include "operations/pass/trace_job.h"
-#include "operations/pass/trace_plan.h"
+#include "operations/plan/trace_job.h"
+#include "operations/plan/trace_plan.h"
 #include "operations/trace.h"
 #include "request.h"
 

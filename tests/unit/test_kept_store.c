@@ -1,7 +1,7 @@
 /* test_kept_store.c - many kept traces: each takes no more memory than it counts for, all are found
  * by their ids, and they end in the order of their times. */
 #include "base/clock.h"
-#include "operations/pass/kept_store.h"
+#include "operations/trace/kept_store.h"
 #include "problem_count.h"
 #include "sdpa_model.h"
 #include "test.h"

@@ -3,7 +3,7 @@
  * Expected lengths are those of the reference's own tests: Hugging Face tokenizers,
  * tokenizers/src/utils/truncation.rs, truncate_encodings_longest_first and
  * truncate_encodings_empty (Apache-2.0). */
-#include "operations/pass/trace_plan.h"
+#include "operations/plan/trace_plan.h"
 #include "test.h"
 
 enum { EMPTY = 0, SHORT = 2, MEDIUM = 4, LONG = 8, TEMPLATE = 3 };

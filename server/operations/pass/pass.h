@@ -13,7 +13,7 @@
 #ifndef ATTND_PASS_H
 #define ATTND_PASS_H
 
-#include "operations/pass/trace.h"
+#include "operations/trace/trace.h"
 #include "scheduler/scheduler.h"
 #include "work.h"
 

@@ -10,7 +10,7 @@
 #include "call/infer_distances.h"
 #include "call/infer_masking.h"
 #include "call/infer_results.h"
-#include "operations/pass/kept_trace.h"
+#include "operations/trace/kept_trace.h"
 
 #include <string.h>
 

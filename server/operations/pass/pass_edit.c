@@ -6,7 +6,7 @@
  * steps and the bits that it has without this file. */
 #include "operations/pass/pass_internal.h"
 
-#include "operations/pass/kept_trace.h"
+#include "operations/trace/kept_trace.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,0 +1,82 @@
+/* trace_sound.c - sound as the input of a trace: samples, or a WAV file of them, become the
+ * features that the model takes (sound.h). */
+#include "operations/plan/trace_plan.h"
+
+#include "base/dtype.h"
+#include "operations/pass/sound.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+/* Full scale is 1; a file of floats may be a little louder. */
+#define SAMPLE_MAX 1000
+
+static const struct model_embedding *embedding_of(const struct trace_item *item)
+{
+    const struct model_forward *forward = item->model->forward;
+    for (int i = 0; i < forward->stream_count; i++)
+        if (forward->streams[i].embedding.input == MODEL_INPUT_FEATURES)
+            return &forward->streams[i].embedding;
+    return NULL;
+}
+
+/* Samples as floats that a spectrum can be made of. */
+static bool take_samples(const struct array *sound, const float **samples, struct arena *arena,
+                         struct fault *fault)
+{
+    if (sound->rank != 1)
+        return fault_set_at(fault, "/sound", FAULT_SHAPE,
+                            "sound is a tensor of %d dimensions; expected [samples]", sound->rank);
+    const int64_t count = sound->shape[0];
+    float *values = arena_calloc(arena, (size_t)count + 1, sizeof *values);
+    if (!values)
+        return fault_no_memory(fault);
+    dtype_read(values, sound->data, sound->dtype, (size_t)count);
+    for (int64_t i = 0; i < count; i++)
+        if (!(fabsf(values[i]) <= SAMPLE_MAX))
+            return fault_set_at(fault, "/sound", FAULT_OPTION,
+                                "sample %" PRId64 " of sound is %g; expected numbers from -1 to 1",
+                                i, (double)values[i]);
+    *samples = values;
+    return true;
+}
+
+bool trace_take_sound(struct trace_item *item, const struct attn_kernels *kernels,
+                      struct arena *arena, struct fault *fault)
+{
+    const struct model_embedding *embedding = embedding_of(item);
+    const float *samples = NULL;
+    if (!item->sound.data)
+        return true;
+    if (!embedding)
+        return fault_set_at(fault, "/sound", FAULT_FIELD, "model '%s' takes no sound",
+                            item->model->name);
+    if (item->features.data)
+        return fault_set_at(fault, "/sound", FAULT_FIELD,
+                            "both sound and features came; expected one of them");
+    if (!take_samples(&item->sound, &samples, arena, fault))
+        return false;
+    const int64_t most = embedding->feature_length * SOUND_HOP;
+    if (item->sound.shape[0] > most)
+        return fault_set_at(fault, "/sound", FAULT_LENGTH,
+                            "sound has %" PRId64 " samples; model '%s' takes at most %" PRId64
+                            ", %g seconds: cut it into parts",
+                            item->sound.shape[0], item->model->name, most,
+                            (double)most / SOUND_RATE);
+    if (most <= SOUND_WINDOW / 2)
+        return fault_set_at(fault, "/sound", FAULT_OPTION,
+                            "model '%s' takes %" PRId64 " samples, fewer than a frame has",
+                            item->model->name, most);
+    float *features = arena_calloc(
+        arena, (size_t)(embedding->feature_count * embedding->feature_length), sizeof *features);
+    if (!features)
+        return fault_no_memory(fault);
+    item->features = (struct array){
+        .data = features,
+        .dtype = ATTN_F32,
+        .rank = 2,
+        .shape = { embedding->feature_count, embedding->feature_length },
+    };
+    return sound_features(features, embedding->feature_count, embedding->feature_length, samples,
+                          item->sound.shape[0], kernels, arena, fault);
+}
