@@ -241,3 +241,40 @@ TEST(gpt_oss)
                                             "experts.down_proj 3x12x16",
                          2, "no tensor 'model.layers.0.mlp.experts.gate_up_proj_bias'");
 }
+
+#define GLM_EXPERTS                                                                                \
+    MLP "gate.weight 4x16, " MLP "gate.e_score_correction_bias 4, " GATED(MLP "experts.0.", "12")  \
+        GATED(MLP "experts.1.", "12") GATED(MLP "experts.2.", "12") GATED(MLP "experts.3.", "12")
+#define GLM(more)                                                                                  \
+    "{\"model_type\":\"glm4_moe\",\"n_routed_experts\":4,\"num_experts_per_tok\":2," more FIELDS "}"
+
+TEST(glm4_moe)
+{
+    static const char TENSORS[] =
+        AROUND GLM_EXPERTS GATED(MLP "shared_experts.", "24") GATED(MLP, "40");
+    const struct model_forward *forward =
+        forward_case_open(GLM("\"first_k_dense_replace\":1,\"n_group\":2,\"topk_group\":1,"
+                              "\"routed_scaling_factor\":2.5,"),
+                          TENSORS, 2);
+    assert_null(block_of(forward, 0)->experts.router.weight);
+    expect_gated(&block_of(forward, 0)->dense, MLP, 0, 40);
+    const struct model_experts *experts = &block_of(forward, 1)->experts;
+    assert_int_equal(experts->routing, MODEL_ROUTING_SIGMOID);
+    assert_true(experts->count == 4 && experts->chosen == 2 && experts->is_normalized);
+    assert_true(experts->groups == 2 && experts->chosen_groups == 1);
+    assert_true(experts->weight_scale == 2.5 && experts->choice_bias);
+    expect_gated(experts->shared, MLP "shared_experts.", 1, 24);
+    assert_null(experts->shared_gate.weight);
+    published_close();
+
+    forward = forward_case_open(
+        GLM("\"first_k_dense_replace\":0,\"n_shared_experts\":null,\"norm_topk_prob\":false,"),
+        AROUND GLM_EXPERTS, 2);
+    experts = &block_of(forward, 0)->experts;
+    assert_true(!experts->shared && experts->groups == 0 && !experts->is_normalized);
+    published_close();
+    forward_case_refused(GLM("\"n_group\":3,\"topk_group\":1,"), TENSORS, 2,
+                         "4 experts in 3 groups (n_group)");
+    forward_case_refused(GLM("\"n_group\":2,\"topk_group\":3,"), TENSORS, 2, "of which 3");
+    forward_case_refused(GLM("\"n_group\":4,\"topk_group\":4,"), TENSORS, 2, "in 4 groups");
+}

@@ -134,3 +134,31 @@ TEST(gpt_oss)
     published_refused(GPT_OSS("\"attention_bias\":false"), PUBLISHED_GROUPED ", " AT "sinks 2", 2,
                       FAULT_SHAPE, "is not of 4 numbers, a sink for each query head");
 }
+
+/* glm4_moe/modeling_glm4_moe.py at 000c33fdfde1, Glm4MoeAttention: a part of a head is rotated,
+ * biases of query, key and value, norms as use_qk_norm says. Glm4MoeModel ignores what is behind
+ * its layers. */
+TEST(glm4_moe)
+{
+    static const char NORMS[] = AT "q_norm.weight 4, " AT "k_norm.weight 4";
+    char tensors[1024];
+    struct published_rotary glm = PUBLISHED_LLAMA;
+    glm.rotary_dim = 2;
+#define GLM(more) PUBLISHED_GROUPED_CONFIG("\"model_type\":\"glm4_moe\",\"head_dim\":4" more)
+    published_compare_rotary(GLM(""), PUBLISHED_GROUPED, "F32", &glm);
+    glm.norm_eps = 0.125;
+    glm.rotary_dim = 4;
+    snprintf(tensors, sizeof tensors, "%s, %s, %s, %s", PUBLISHED_GROUPED, BIASES, NORMS,
+             "model.layers.2.self_attn.q_proj.weight 16x16");
+    published_compare_rotary(GLM(",\"use_qk_norm\":true,\"attention_bias\":true,"
+                                 "\"rms_norm_eps\":0.125,\"partial_rotary_factor\":1,"
+                                 "\"num_nextn_predict_layers\":1"),
+                             tensors, "F32", &glm);
+    snprintf(tensors, sizeof tensors, "%s, %s", PUBLISHED_GROUPED,
+             "model.layers.2.self_attn.q_proj.weight 16x16");
+    published_refused(GLM(""), tensors, 2, FAULT_SHAPE, "gives 2 layers");
+    snprintf(tensors, sizeof tensors, "%s, %s", PUBLISHED_GROUPED,
+             "model.layers.3.self_attn.q_proj.weight 16x16");
+    published_refused(GLM(",\"num_nextn_predict_layers\":1"), tensors, 2, FAULT_SHAPE,
+                      "model.layers.3.self_attn.q_proj.weight");
+}

@@ -89,7 +89,9 @@ static bool add_run(struct checkpoint *checkpoint, const struct checkpoint_stack
         return true;
     if (!checkpoint_name_find_prefix(&run, tensors))
         return true;
+    int64_t further;
     if (!checkpoint_read_integer(run.section, stack->layers, &run.layer_count, fault)
+        || !checkpoint_read_integer(run.section, stack->further, &further, fault)
         || !checkpoint_read_integer(run.section, stack->inner ? stack->inner : "=1",
                                     &run.inner_count, fault))
         return false;
@@ -101,9 +103,10 @@ static bool add_run(struct checkpoint *checkpoint, const struct checkpoint_stack
                             "config.json gives %" PRId64 " layers (%.*s); expected 1 to %d",
                             run.layer_count, CHECKPOINT_FIELD_NAME(run.section, stack->layers),
                             MODEL_LAYERS_MAX);
-    if (checkpoint_name_has_layer(&run, tensors, run.layer_count)) {
+    const int64_t end = run.layer_count + further;
+    if (checkpoint_name_has_layer(&run, tensors, end)) {
         char name[CHECKPOINT_NAME_BYTES];
-        checkpoint_name_write(name, &run, run.layer_count, stack->projections[MODEL_Q], ".weight");
+        checkpoint_name_write(name, &run, end, stack->projections[MODEL_Q], ".weight");
         return fault_set_at(fault, "/config", FAULT_SHAPE,
                             "config.json gives %" PRId64 " layers (%.*s), and the file has a "
                             "tensor '%.100s'",

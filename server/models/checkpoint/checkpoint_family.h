@@ -117,6 +117,8 @@ struct checkpoint_pass {
     bool (*has_experts)(const struct checkpoint_run *run, int64_t block);
 
     bool router_has_bias;
+    bool router_is_sigmoid;  /* else the weights are a softmax */
+    const char *choice_bias; /* the tensor that choice adds to sigmoids; whole name, in a block */
 
     /* The same experts in two tensors [expert, out, in], where the file has the first of them: the
      * outputs of the gate and then those of up, or of both in turn; down. Names of their biases,
@@ -164,7 +166,9 @@ struct checkpoint_pass {
             const char *activation, *head_activation;
             const char *gated_limit; /* a number: of the gate and of what it multiplies; 0: none */
             const char *expert_count, *chosen_count;
-            const char *normalized;  /* a flag: weights of the chosen experts sum up to 1 */
+            const char *normalized;   /* a flag: weights of the chosen experts sum up to 1 */
+            const char *expert_scale; /* a number that these weights are multiplied by; 0: 1 */
+            const char *group_count, *chosen_group_count; /* of experts; 1 or less: no groups */
             const char *jitter;      /* a number: SparseMixer chooses the experts; NULL: softmax */
             const char *tied;        /* a flag: output is the table of tokens */
             const char *logit_scale; /* a number; NULL: 1 */
@@ -174,7 +178,7 @@ struct checkpoint_pass {
             const char *start; /* the decoder's first token */
             const char *reads; /* fields that only adjust() reads */
         };
-        const char *fields[31]; /* the same, as a list */
+        const char *fields[34]; /* the same, as a list */
     };
 };
 
@@ -234,6 +238,7 @@ struct checkpoint_stack {
     union {
         struct {
             const char *layers, *width, *q_heads;
+            const char *further;  /* layers behind these in the file, which no pass has */
             const char *kv_heads; /* 0: q_heads */
             const char *head_dim; /* 0: width / q_heads */
             const char *more_biases_if;
@@ -266,7 +271,7 @@ struct checkpoint_stack {
             const char *ignored; /* fields that change no number, as shell patterns: see
                                     checkpoint_check.c */
         };
-        const char *fields[34]; /* the same, as a list */
+        const char *fields[35]; /* the same, as a list */
     };
 
     struct checkpoint_pass pass; /* zeroed: these layers belong to no pass, or to that of the stack

@@ -54,12 +54,46 @@ static bool adjust_gpt_oss(struct checkpoint_layer *layer, struct fault *fault)
     return true;
 }
 
+/* Glm4MoeDecoderLayer, and DeepSeek's. */
+static bool has_experts_behind(const struct checkpoint_run *run, int64_t block)
+{
+    const cJSON *dense = cJSON_GetObjectItemCaseSensitive(run->section, "first_k_dense_replace");
+    return !cJSON_IsNumber(dense) || (double)block >= dense->valuedouble;
+}
+
+/* A family whose shared experts, side by side, may be none. */
+static bool adjust_shared(struct checkpoint_pass *pass, const cJSON *section, struct fault *fault)
+{
+    int64_t count;
+    if (!checkpoint_read_integer(section, "n_shared_experts=1", &count, fault))
+        return false;
+    if (count == 0)
+        pass->shared_expert = NULL;
+    return true;
+}
+
+/* Glm4MoeModel's and DeepseekV3Model's layers behind the last are not loaded: they predict a second
+ * token from the rows that leave the last one. */
+#define FURTHER .further = "num_nextn_predict_layers"
+
 #define EXPERTS(count, most)                                                                       \
     .router = "mlp.gate", .expert = "mlp.experts.%.", .gate = "gate_proj", .up = "up_proj",        \
     .down = "down_proj", .stacked_up = "mlp.experts.gate_up_proj",                                 \
     .stacked_down = "mlp.experts.down_proj", .activation = "hidden_act=silu",                      \
     .expert_count = "num_experts|num_local_experts=" #count,                                       \
     .chosen_count = "num_experts_per_tok=" #most, .normalized = "norm_topk_prob"
+
+/* DeepseekV3MoE. */
+#define EXPERTS_OF_GROUPS(count, most)                                                             \
+    .router = "mlp.gate", .expert = "mlp.experts.%.", .gate = "gate_proj", .up = "up_proj",        \
+    .down = "down_proj", .stacked_up = "mlp.experts.gate_up_proj",                                 \
+    .stacked_down = "mlp.experts.down_proj", .activation = "hidden_act=silu",                      \
+    .expert_count = "n_routed_experts|num_experts=" #count,                                        \
+    .chosen_count = "num_experts_per_tok=" #most, .shared_expert = "mlp.shared_experts.",          \
+    .adjust = adjust_shared
+#define SIGMOIDS                                                                                   \
+    .router_is_sigmoid = true, .choice_bias = "mlp.gate.e_score_correction_bias",                  \
+    .normalized = "norm_topk_prob=true"
 
 /* qwen3_moe/modeling_qwen3_moe.py: Qwen3MoeSparseMoeBlock; qwen2_moe is the same. */
 #define QWEN_PASS                                                                                  \
@@ -169,5 +203,26 @@ const struct checkpoint_stack checkpoint_mixtures[] = {
                 .gated_limit = "swiglu_limit=7", .up_adds_one = true,
                 .expert_count = "num_local_experts|num_experts=128",
                 .chosen_count = "num_experts_per_tok=4", .normalized = "=true" } },
+    /* glm4_moe/modeling_glm4_moe.py: Glm4MoeAttention, Glm4MoeMoE. */
+    { .model_type = "glm4_moe",
+      LLAMA_NAMES,
+      SIZES(46, 4096, 96),
+      FURTHER,
+      .theta = "rope_theta=10000",
+      .rotary_fraction = "partial_rotary_factor=0.5",
+      .kv_heads = "num_key_value_heads=8",
+      .more_biases = Q | K | V,
+      .more_biases_if = "attention_bias",
+      .norms = { "q_norm", "k_norm" },
+      .norms_if = "use_qk_norm",
+      .norm_eps = "rms_norm_eps=0.00001",
+      POSITIONS(131072),
+      .expected = "topk_method=noaux_tc|decoder_sparse_step=1",
+      .ignored = "moe_intermediate_size|moe_router_dtype",
+      .pass = { AROUND, LLAMA_NORMS, .norm_eps = "rms_norm_eps=0.00001",
+                .tied = "tie_word_embeddings", .dense = "mlp.", .has_experts = has_experts_behind,
+                EXPERTS_OF_GROUPS(128, 8), SIGMOIDS, .group_count = "n_group=1",
+                .chosen_group_count = "topk_group=1", .expert_scale = "routed_scaling_factor=1",
+                .reads = "first_k_dense_replace|n_shared_experts" } },
     { .model_type = NULL },
 };

@@ -27,6 +27,8 @@ struct block_reader {
     double gated_limit;
     int64_t expert_count, chosen_count;
     bool is_normalized; /* the weights of the chosen experts */
+    double expert_scale;
+    int64_t group_count, chosen_group_count;
     double jitter;
 };
 
@@ -43,6 +45,33 @@ static bool read_activation(struct checkpoint_pass_reader *reader, enum attn_act
             return true;
     }
     return checkpoint_read_activation(section, field, activation, reader->fault);
+}
+
+/* DeepSeek's experts in equal groups. */
+static bool read_groups(struct block_reader *blocks)
+{
+    struct checkpoint_pass_reader *reader = blocks->reader;
+    const struct checkpoint_pass *pass = &reader->pass;
+    const cJSON *section = reader->run->section;
+    int64_t groups, chosen;
+    if (!checkpoint_read_integer(section, pass->group_count, &groups, reader->fault)
+        || !checkpoint_read_integer(section, pass->chosen_group_count, &chosen, reader->fault))
+        return false;
+    if (groups <= 1)
+        return true;
+    blocks->group_count = groups;
+    blocks->chosen_group_count = chosen;
+    const int64_t size = blocks->expert_count / groups;
+    return (blocks->expert_count % groups == 0 && size >= (pass->router_is_sigmoid ? 2 : 1)
+            && chosen >= 1 && chosen <= groups && blocks->chosen_count <= chosen * size)
+           || fault_set(reader->fault, FAULT_OPTION,
+                        "config.json gives %" PRId64 " experts in %" PRId64 " groups (%.*s), of "
+                        "which %" PRId64 " (%.*s) have the %" PRId64 " experts of a row; expected "
+                        "groups of equally many experts, and enough in those that are chosen",
+                        blocks->expert_count, groups,
+                        CHECKPOINT_FIELD_NAME(section, pass->group_count), chosen,
+                        CHECKPOINT_FIELD_NAME(section, pass->chosen_group_count),
+                        blocks->chosen_count);
 }
 
 static bool read_blocks(struct block_reader *blocks)
@@ -62,6 +91,8 @@ static bool read_blocks(struct block_reader *blocks)
         || !checkpoint_read_integer(section, pass->chosen_count, &blocks->chosen_count,
                                     reader->fault)
         || !checkpoint_read_flag(section, pass->normalized, &blocks->is_normalized, reader->fault)
+        || !checkpoint_read_number(section, pass->expert_scale, &blocks->expert_scale,
+                                   reader->fault)
         || !checkpoint_read_number(section, pass->jitter, &blocks->jitter, reader->fault))
         return false;
     if (pass->jitter && blocks->chosen_count != MODEL_SPARSEMIXER_CHOSEN)
@@ -70,13 +101,14 @@ static bool read_blocks(struct block_reader *blocks)
                          "routing of this family does",
                          CHECKPOINT_FIELD_NAME(section, pass->chosen_count), blocks->chosen_count,
                          MODEL_SPARSEMIXER_CHOSEN);
-    return (blocks->chosen_count >= 1 && blocks->chosen_count <= blocks->expert_count
-            && blocks->expert_count <= EXPERTS_MAX)
-           || fault_set(reader->fault, FAULT_OPTION,
-                        "config.json gives %" PRId64 " experts (%.*s), of which %" PRId64
-                        " (%.*s) compute each row",
-                        blocks->expert_count, CHECKPOINT_FIELD_NAME(section, pass->expert_count),
-                        blocks->chosen_count, CHECKPOINT_FIELD_NAME(section, pass->chosen_count));
+    if (blocks->chosen_count < 1 || blocks->chosen_count > blocks->expert_count
+        || blocks->expert_count > EXPERTS_MAX)
+        return fault_set(reader->fault, FAULT_OPTION,
+                         "config.json gives %" PRId64 " experts (%.*s), of which %" PRId64
+                         " (%.*s) compute each row",
+                         blocks->expert_count, CHECKPOINT_FIELD_NAME(section, pass->expert_count),
+                         blocks->chosen_count, CHECKPOINT_FIELD_NAME(section, pass->chosen_count));
+    return read_groups(blocks);
 }
 
 static bool build_part(const struct block_reader *blocks, struct model_part *part,
@@ -233,15 +265,23 @@ static bool build_experts(const struct block_reader *blocks, struct model_expert
         arena_calloc(reader->parameters->arena, (size_t)blocks->expert_count, sizeof *list);
     if (!list)
         return fault_no_memory(reader->fault);
-    *experts = (struct model_experts){ .experts = list,
-                                       .count = blocks->expert_count,
-                                       .chosen = blocks->chosen_count,
-                                       .is_normalized = blocks->is_normalized,
-                                       .routing = reader->pass.jitter ? MODEL_ROUTING_SPARSEMIXER
-                                                                      : MODEL_ROUTING_SOFTMAX,
-                                       .jitter = blocks->jitter };
+    *experts =
+        (struct model_experts){ .experts = list,
+                                .count = blocks->expert_count,
+                                .chosen = blocks->chosen_count,
+                                .is_normalized = blocks->is_normalized,
+                                .weight_scale = blocks->expert_scale,
+                                .groups = blocks->group_count,
+                                .chosen_groups = blocks->chosen_group_count,
+                                .routing = reader->pass.jitter ? MODEL_ROUTING_SPARSEMIXER
+                                           : reader->pass.router_is_sigmoid ? MODEL_ROUTING_SIGMOID
+                                                                            : MODEL_ROUTING_SOFTMAX,
+                                .jitter = blocks->jitter };
     return checkpoint_pass_linear(reader, &experts->router, reader->pass.router, experts->count,
                                   blocks->width, false, reader->pass.router_has_bias)
+           && (!reader->pass.choice_bias
+               || checkpoint_pass_values(reader, &experts->choice_bias, reader->pass.choice_bias,
+                                         experts->count))
            && build_expert_list(blocks, list) && build_shared_expert(blocks, experts);
 }
 

@@ -107,11 +107,14 @@ struct model_feed_forward {
 };
 
 /* How a row of the router's becomes the weights of the chosen experts. Softmax: of the whole row;
- * the weights are its largest, divided by their sum if is_normalized. SparseMixer (Liu et al. 2024,
- * GRIN): two are chosen; the weight of the first is the softmax of the row without the numbers s
- * for which (most - s) / max(|s|, most) exceeds 2 * jitter, most being the largest; that of the
- * second is the same of the row without the first. */
-enum model_routing { MODEL_ROUTING_SOFTMAX, MODEL_ROUTING_SPARSEMIXER };
+ * the weights are its largest, divided by their sum if is_normalized. Sigmoid (DeepSeek-AI 2024,
+ * DeepSeek-V3): the same of the sigmoid of each number; those are chosen that are the largest once
+ * choice_bias is added. SparseMixer (Liu et al. 2024, GRIN): two are chosen; the weight of the
+ * first is the softmax of the row without the numbers s for which (most - s) / max(|s|, most)
+ * exceeds 2 * jitter, most being the largest; that of the second is the same of the row without the
+ * first.
+ */
+enum model_routing { MODEL_ROUTING_SOFTMAX, MODEL_ROUTING_SPARSEMIXER, MODEL_ROUTING_SIGMOID };
 enum { MODEL_SPARSEMIXER_CHOSEN = 2 };
 
 /* A mixture of experts: the feed-forwards of those that the router chooses for a row, weighted. The
@@ -124,7 +127,14 @@ struct model_experts {
     int64_t count, chosen;
     enum model_routing routing;
     bool is_normalized;
+    double weight_scale; /* of the weights, at last; 0: 1 */
     double jitter;
+    const float *choice_bias; /* [count]; NULL: 0 */
+
+    /* Experts of the same group follow each other. Some groups are chosen first: those with the
+     * largest number, or of sigmoids with the largest sum of two. In the others the numbers that
+     * experts are chosen by count as 0. */
+    int64_t groups, chosen_groups;           /* 0: none */
     const struct model_feed_forward *shared; /* NULL: none */
     struct attn_linear shared_gate;          /* of one output; weight NULL: no gate */
 };

@@ -61,7 +61,9 @@ struct pass_expert_rows {
     int64_t *first;   /* [experts and the shared one + 1]: where the rows of each begin in rows */
     int64_t *rows;    /* of all experts: for each row the chosen ones and the shared one */
     float *weights;   /* the same: of the expert's result for the row */
-    float *values;    /* [experts], of one row */
+    float *choice;    /* [experts], of one row: what experts are chosen by */
+    float *groups;    /* the same, of groups */
+    float *values;    /* the same: the largest */
     int64_t *indices; /* the same */
     float *gathered;  /* [panel][width] */
     float *computed;  /* the same */
@@ -97,6 +99,8 @@ static bool allocate_experts(struct pass *pass, const struct model_experts *expe
            && (of->first = pass_alloc(pass, all_experts(experts) + 1, sizeof(int64_t), fault))
            && (of->rows = pass_alloc(pass, places, sizeof(int64_t), fault))
            && (of->weights = pass_alloc(pass, places, sizeof(float), fault))
+           && (of->choice = pass_alloc(pass, experts->count, sizeof(float), fault))
+           && (of->groups = pass_alloc(pass, experts->count, sizeof(float), fault))
            && (of->values = pass_alloc(pass, experts->count, sizeof(float), fault))
            && (of->indices = pass_alloc(pass, experts->count, sizeof(int64_t), fault))
            && (of->gathered = pass_alloc(pass, panel, sizeof(float), fault))
@@ -138,31 +142,85 @@ static float sparsemixer_weight(const float *logits, const struct model_experts 
     return (float)(1 / sum);
 }
 
-/* The chosen experts of a row and their weights, in place of the row's largest logits. */
+static double sigmoid(float x)
+{
+    return 1 / (1 + exp(-(double)x));
+}
+
+/* What groups are chosen by. */
+static float group_score(const struct model_experts *experts, const float *choice)
+{
+    float first = -INFINITY, second = -INFINITY;
+    for (int64_t i = 0; i < experts->count / experts->groups; i++) {
+        second = fmaxf(second, fminf(first, choice[i]));
+        first = fmaxf(first, choice[i]);
+    }
+    return experts->routing == MODEL_ROUTING_SIGMOID ? first + second : first;
+}
+
+/* Leaves the experts of some groups: the others get what a number of 0 is for the routing, which of
+ * a softmax is before its exponential. */
+static void choose_groups(const struct pass_expert_rows *of, const struct model_experts *experts)
+{
+    const int64_t size = experts->count / experts->groups;
+    for (int64_t g = 0; g < experts->groups; g++)
+        of->groups[g] = group_score(experts, of->choice + g * size);
+    attn_top_k(of->groups, experts->groups, experts->chosen_groups, of->values, of->indices);
+    memset(of->groups, 0, (size_t)experts->groups * sizeof *of->groups);
+    for (int64_t i = 0; i < experts->chosen_groups; i++)
+        of->groups[of->indices[i]] = 1;
+    for (int64_t e = 0; e < experts->count; e++)
+        if (of->groups[e / size] == 0)
+            of->choice[e] = experts->routing == MODEL_ROUTING_SIGMOID ? 0 : -INFINITY;
+}
+
+/* Chooses the experts of a row. */
+static void choose_by_scores(const struct pass_expert_rows *of, const struct model_experts *experts,
+                             const float *logits)
+{
+    const bool are_sigmoids = experts->routing == MODEL_ROUTING_SIGMOID;
+    for (int64_t e = 0; e < experts->count; e++)
+        of->choice[e] = (are_sigmoids ? (float)sigmoid(logits[e]) : logits[e])
+                        + (experts->choice_bias ? experts->choice_bias[e] : 0);
+    if (experts->groups > 0)
+        choose_groups(of, experts);
+    attn_top_k(of->choice, experts->count, experts->chosen, of->values, of->indices);
+}
+
+static double unscaled_weight(const struct model_experts *experts, const struct attn_row_sums *sums,
+                              float logit)
+{
+    return experts->routing == MODEL_ROUTING_SIGMOID
+               ? sigmoid(logit)
+               : exp((double)logit - sums->max - sums->log_sum);
+}
+
+/* The chosen experts of a row and their weights. */
 static void choose_row_experts(const struct pass_expert_rows *of,
                                const struct model_experts *experts, int64_t row)
 {
     const float *logits = of->logits + row * experts->count;
     const struct attn_row_sums sums = attn_row_sums(logits, experts->count);
+    const double scale = experts->weight_scale > 0 ? experts->weight_scale : 1;
     double sum = 0;
-    attn_top_k(logits, experts->count, experts->chosen, of->values, of->indices);
+    choose_by_scores(of, experts, logits);
     if (experts->routing == MODEL_ROUTING_SPARSEMIXER) {
         of->values[0] = sparsemixer_weight(logits, experts, of->indices[0], -1);
         of->values[1] = sparsemixer_weight(logits, experts, of->indices[1], of->indices[0]);
         return;
     }
     for (int64_t i = 0; i < experts->chosen; i++)
-        sum += exp((double)of->values[i] - sums.max - sums.log_sum);
+        sum += unscaled_weight(experts, &sums, logits[of->indices[i]]);
     for (int64_t i = 0; i < experts->chosen; i++) {
-        const double weight = exp((double)of->values[i] - sums.max - sums.log_sum);
-        of->values[i] = (float)(experts->is_normalized ? weight / sum : weight);
+        const double weight = unscaled_weight(experts, &sums, logits[of->indices[i]]);
+        of->values[i] = (float)(scale * (experts->is_normalized ? weight / sum : weight));
     }
 }
 
 /* Of the shared expert for a row. */
 static float shared_weight(const struct pass_expert_rows *of, int64_t row)
 {
-    return of->shared ? (float)(1 / (1 + exp(-(double)of->shared[row]))) : 1.0f;
+    return of->shared ? (float)sigmoid(of->shared[row]) : 1.0f;
 }
 
 static void place_row(const struct pass_expert_rows *of, int64_t expert, int64_t row, float weight)
