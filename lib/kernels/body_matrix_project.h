@@ -1,5 +1,5 @@
 /* body_matrix_project.h - products of rows with parameters of 16 bits, a part of
- * body_matrix_tiles.h.
+ * body_matrix_tiles.h. Those of few rows are in body_matrix_few.h.
  *
  * Parameters are the left operand and rows the right: a tile of sums is 16 outputs by 16 rows.
  * Parameters of BF16 that are stored by outputs are read where they lie, as a tile is 16 rows of 32
@@ -190,7 +190,6 @@ struct project_left {
     const uint16_t *numbers;
     int64_t row_step; /* from one output to the next */
     int64_t block_step, part_step;
-    bool is_in_place;
 };
 
 /* The parameters of outputs [output, output + 32) and count blocks of inputs. */
@@ -204,27 +203,17 @@ INLINE struct project_left left_of(const struct attn_matrix_project *project, in
     if (is_whole && project->kind == ATTN_NUMBERS_BF16 && !project->by_inputs)
         return (struct project_left){ (const uint16_t *)project->weight
                                           + output * project->weight_stride + input,
-                                      project->weight_stride, ATTN_MATRIX_COLUMNS, 0, true };
+                                      project->weight_stride, ATTN_MATRIX_COLUMNS, 0 };
     for (int64_t b = 0; b < count; b++)
         for (int64_t half = 0; half < 2; half++)
             (project->by_inputs ? pack_by_inputs : pack_by_outputs)(
                 packed + b * parts * ATTN_MATRIX_BLOCK + half * ATTN_MATRIX_TILE, project,
                 output + half * LANES, input + b * ATTN_MATRIX_COLUMNS);
     return (struct project_left){ packed, ATTN_MATRIX_COLUMNS, parts * ATTN_MATRIX_BLOCK,
-                                  ATTN_MATRIX_BLOCK, false };
+                                  ATTN_MATRIX_BLOCK };
 }
 
 /* ------------------------------------------------------------------------------- products -- */
-
-/* The same inputs of the next 32 outputs, as far as there are any. Few rows wait for memory, and
- * read parameters in runs too short for the CPU to predict where the next one begins. */
-INLINE void prefetch_next(const uint16_t *numbers, int64_t row_step)
-{
-    for (int64_t j = 0; j < ATTN_MATRIX_STEP; j++)
-        _mm_prefetch(
-            (const char *)((uintptr_t)numbers + (uintptr_t)((ATTN_MATRIX_STEP + j) * row_step * 2)),
-            _MM_HINT_T1);
-}
 
 /* sums_t += or = the products of count blocks; sums_t is [32 outputs][32 rows]. is_half: only the
  * first 16 rows. */
@@ -243,8 +232,6 @@ INLINE void multiply_visit(float *sums_t, const struct project_left *left, const
         load_sums(sums_t);
     }
     for (int64_t b = 0; b < count; b++) {
-        if (is_half && left->is_in_place)
-            prefetch_next(left->numbers + b * left->block_step, left->row_step);
         for (int i = 0; i < products->count; i++) {
             const uint16_t *from =
                 left->numbers + b * left->block_step + products->left[i] * left->part_step;
@@ -335,7 +322,7 @@ static void project_outputs(const struct attn_matrix_project *project,
             add_project_sums(project, sums, o, r);
 }
 
-static void project(const struct attn_matrix_project *project)
+static void project_many(const struct attn_matrix_project *project)
 {
     struct project_room room = { .rows = (uint16_t *)(void *)project->work };
 

@@ -20,7 +20,7 @@ enum {
     TILE_STRIDE = 64
 };
 
-static void begin(void)
+static struct tile_config whole_tiles(void)
 {
     struct tile_config config;
 
@@ -30,6 +30,13 @@ static void begin(void)
         config.row_bytes[i] = 64;
         config.rows[i] = 16;
     }
+    return config;
+}
+
+static void begin(void)
+{
+    const struct tile_config config = whole_tiles();
+
     tile_configure(&config);
 }
 
@@ -161,7 +168,7 @@ static void multiply(const struct attn_matrix_beside *beside)
     run_stream(&stream, stream.all);
 }
 
-#include "body_matrix_project.h"
+#include "body_matrix_few.h"
 
 #define MATRIX_PROJECT  project
 #define MATRIX_ODD_ROWS odd_rows

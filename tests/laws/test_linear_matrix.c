@@ -245,6 +245,31 @@ TEST(bits_follow_from_the_row)
     }
 }
 
+/* More inputs than fit into the room of few rows at once. */
+TEST(few_rows_of_many_inputs_have_the_bits_of_many)
+{
+    static const int64_t counts[] = { 1, 2, 5, 16 };
+    enum { ROWS = 17, OUT = 40 };
+    model_or_skip();
+    for (uint64_t seed = 0; seed < 6; seed++) {
+        struct fill fill = { seed };
+        struct made made;
+        make(&made, &fill, ROWS, 10500 + (int64_t)seed * 7, OUT);
+        run(&made.product);
+        struct attn_product part = made.product;
+        struct guard_buffer again = guard_alloc(ROWS * OUT * sizeof(float));
+        part.y = again.data;
+        part.y_stride = OUT;
+        for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+            part.row_count = counts[i];
+            run(&part);
+            expect_rows(&part, &made.product, 0, "few rows");
+        }
+        guard_free(&again);
+        drop(&made);
+    }
+}
+
 TEST(unit_has_the_bits_of_the_model)
 {
     model_or_skip();

@@ -20,10 +20,12 @@ enum { TILES = 8, ROWS = 16, ROW_BYTES = 64, COLUMNS = 16 };
 
 static _Thread_local uint8_t tiles[TILES][ROWS][ROW_BYTES] __attribute__((aligned(64)));
 
-/* All tiles are whole here. */
+/* The bytes of a row. All tiles have 16 rows here. */
+static _Thread_local uint16_t row_bytes[TILES];
+
 static void tile_configure(const struct tile_config *config)
 {
-    (void)config;
+    memcpy(row_bytes, config->row_bytes, sizeof row_bytes);
     memset(tiles, 0, sizeof tiles);
 }
 
@@ -40,14 +42,15 @@ static void tile_zero(int t)
 
 static void tile_load(int t, const void *from, int64_t stride)
 {
+    memset(tiles[t], 0, sizeof tiles[t]);
     for (int r = 0; r < ROWS; r++)
-        memcpy(tiles[t][r], (const char *)from + r * stride, ROW_BYTES);
+        memcpy(tiles[t][r], (const char *)from + r * stride, row_bytes[t]);
 }
 
 static void tile_store(int t, void *to, int64_t stride)
 {
     for (int r = 0; r < ROWS; r++)
-        memcpy((char *)to + r * stride, tiles[t][r], ROW_BYTES);
+        memcpy((char *)to + r * stride, tiles[t][r], row_bytes[t]);
 }
 
 static inline float float_of(uint32_t bits)
