@@ -161,8 +161,8 @@ static bool refuse_computed(struct memory_share *share, size_t bytes)
         small ? fits(share->bytes, bytes, parts(PARTS))
               : fits(share->bytes, bytes, parts(PARTS_LARGE))
                     && fits(share->bytes - share->body_bytes, bytes, parts(PARTS_COMPUTED));
-    if (!share->owner_refused && !fits_alone)
-        share->never_over = parts(small ? PARTS : PARTS_COMPUTED);
+    share->never_over =
+        share->owner_refused || fits_alone ? 0 : parts(small ? PARTS : PARTS_COMPUTED);
     return refuse(share);
 }
 
@@ -170,7 +170,6 @@ bool memory_reserve(struct memory_share *share, size_t bytes)
 {
     if (!share || bytes == 0)
         return true;
-    share->never_over = 0;
     if (is_small(share, bytes))
         return take(share, bytes, parts(PARTS), SIZE_MAX) || refuse_computed(share, bytes);
     return take(share, bytes, parts(PARTS_LARGE), parts(PARTS_COMPUTED))

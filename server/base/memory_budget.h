@@ -50,8 +50,8 @@ struct memory_share {
     bool is_large;        /* the request may not use what is kept for small ones */
     struct memory_owner *owner; /* NULL: none; set before the first reservation */
     bool owner_refused;         /* the owner's bound refused the latest reservation */
-    size_t never_over;          /* the latest reservation was refused, and would be if the request
-                                   were alone: the bound that it is over; else 0 */
+    size_t never_over;          /* the latest refusal would be one if the request were alone, too:
+                                   the bound that it is over; else 0 */
 };
 
 /* Sets the budget of all shares together; SIZE_MAX, as before the first call, is no limit. Call it

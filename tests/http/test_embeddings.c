@@ -361,5 +361,26 @@ TEST(prompt_left_out)
     answer_refused(&client, "/embed", JSON({"inputs":"sat"}), 400, "field", "/model");
 }
 
+/* Texts whose items fit into the budget, and whose plans never do. */
+TEST(never_fits)
+{
+    static const char *const PATHS[][2] = { { "/v1/embeddings", "input" }, { "/embed", "inputs" } };
+    char value[32];
+    fixture_stop(NULL);
+    fixture_serve("--models", directory, "--memory-max", "8MiB");
+    for (int p = 0; p < 2; p++) {
+        struct request_text body = { .data = NULL };
+        request_text_add(&body, "{\"model\":\"" MODEL "\",\"%s\":[", PATHS[p][1]);
+        for (int i = 0; i < 1000; i++)
+            request_text_add(&body, i > 0 ? ",\"on\"" : "\"on\"");
+        request_text_add(&body, "]}");
+        struct http_response response = http_client_post(&client, PATHS[p][0], body.data);
+        assert_null(http_response_header(&response, "Retry-After", value, sizeof value));
+        answer_expect_fault(&response, 413, "too_large", NULL);
+        http_response_free(&response);
+        free(body.data);
+    }
+}
+
 TEST_ALSO(test_stops_cleanly);
 ALL_TESTS(start, stop);

@@ -291,5 +291,23 @@ TEST(query_of_many_texts)
     free(body.data);
 }
 
+/* Pairs whose items fit into the budget, and whose plans never do. */
+TEST(never_fits)
+{
+    struct request_text body = { .data = NULL };
+    char value[32];
+    fixture_stop(NULL);
+    fixture_serve("--models", directory, "--memory-max", "8MiB");
+    request_text_add(&body, "{\"model\":\"ranker\",\"query\":\"the\",\"texts\":[");
+    for (int i = 0; i < 1000; i++)
+        request_text_add(&body, i > 0 ? ",\"on\"" : "\"on\"");
+    request_text_add(&body, "]}");
+    struct http_response response = http_client_post(&client, "/rerank", body.data);
+    assert_null(http_response_header(&response, "Retry-After", value, sizeof value));
+    answer_expect_fault(&response, 413, "too_large", NULL);
+    http_response_free(&response);
+    free(body.data);
+}
+
 TEST_ALSO(test_stops_cleanly);
 ALL_TESTS(start, fixture_clear);

@@ -216,8 +216,12 @@ TEST(never_fits)
     memory_explain(&one, &fault);
     assert_int_equal(fault.code, FAULT_TOO_LARGE);
     memory_return_all(&other);
-    assert_true(memory_reserve(&one, 2 * MIB));
-    assert_int_equal(one.never_over, 0); /* of the latest reservation */
+    assert_true(memory_reserve(&one, 2 * MIB)); /* another part of what was refused */
+    assert_int_equal(one.never_over, bytes_max);
+    assert_true(memory_reserve(&other, bytes_max - 3 * MIB));
+    assert_false(memory_reserve(&one, 2 * MIB));
+    assert_int_equal(one.never_over, 0); /* of the latest refusal */
+    memory_return_all(&other);
     assert_false(memory_reserve(&one, bytes_max));
     assert_int_equal(one.never_over, bytes_max);
     assert_true(memory_reserve_body(&one, 1));
