@@ -111,6 +111,8 @@ bool vector_call_make_items(struct call *call, struct vector_asked *asked, struc
                                                  .token_count = input->id_count,
                                                  .has_outputs = true,
                                                  .has_layers = true,
+                                                 .hides_tokens = true,
+                                                 .length_most = model_length_whole(model),
                                                  .at = -1 };
         request->item_count++;
     }
@@ -121,13 +123,8 @@ bool vector_call_make_items(struct call *call, struct vector_asked *asked, struc
 void vector_call_cut(const struct call *call, const struct vector_asked *asked)
 {
     const struct trace_request *request = trace_request_of(call);
-    const struct model *model = request->items[0].model;
-    const int64_t said = model->vectors ? model->vectors->length_max : 0;
-    int64_t most = model->forward ? model->forward->streams[0].length_max : 0;
-    if (said > 0 && (most == 0 || said < most))
-        most = said;
     for (int64_t i = 0; i < request->item_count && (!asked->has_truncate || asked->truncate); i++) {
-        request->items[i].tokens_max = most;
+        request->items[i].tokens_max = model_length_cut(request->items[0].model);
         request->items[i].cuts_first = asked->direction % 2 == 1;
     }
 }

@@ -6,6 +6,7 @@
 #include "answer.h"
 #include "fixture.h"
 #include "forward_bert.h"
+#include "forward_llama.h"
 #include "request_text.h"
 #include "test.h"
 #include "vector_case.h"
@@ -359,6 +360,92 @@ TEST(prompt_left_out)
     cJSON_Delete(answer);
     /* Two models make vectors now: which one has to be said. */
     answer_refused(&client, "/embed", JSON({"inputs":"sat"}), 400, "field", "/model");
+}
+
+/* A model that turns its columns has positions for any text. TEI cuts one to
+ * max_position_embeddings where sentence_bert_config.json does not say to what, and refuses what is
+ * longer. */
+static void make_rotary(const char *name)
+{
+    static const char config[] = LLAMA_CONFIG("llama", "2", ",\"max_position_embeddings\":6");
+    published_close();
+    published_open(config, LLAMA_TENSORS, 2, "F32");
+    published_save(fixture_path(name), config);
+    vector_write(fixture_path(name), "tokenizer.json", word_model_tokenizer);
+    published_close();
+    published_open(CONFIG, TENSORS, FORWARD_BERT_LAYERS, "F32");
+}
+
+static void expect_length_refused(const char *path, const char *body, const char *pointer)
+{
+    struct http_response response = http_client_post(&client, path, body);
+    assert_non_null(strstr(response.body, "has 11 tokens; model 'rotary' is for texts of at "
+                                          "most 6, as its config.json says"));
+    answer_expect_fault(&response, 400, "length", pointer);
+    http_response_free(&response);
+}
+
+TEST(rotary_cuts)
+{
+#define ASKED "\"model\":\"rotary\",\"pooling\":\"mean\""
+    make_rotary("rotary");
+    fixture_stop(NULL);
+    fixture_serve("--models", directory, "--answer-max", "1MiB");
+    cJSON *answer = post_list("/embed", "{" ASKED ",\"inputs\":\"the cats sat on mats. cat\"}");
+    cJSON *want = trace_vector("rotary", "\"pooling\":\"mean\",\"normalize\":true,"
+                                         "\"tokens\":[1,3,4,7,5,2]");
+    assert_true(cJSON_Compare(cJSON_GetArrayItem(answer, 0), want, 1));
+    cJSON_Delete(want);
+    cJSON_Delete(answer);
+    expect_length_refused(
+        "/embed", "{" ASKED ",\"truncate\":false,\"inputs\":[\"the cats sat on mats. cat\"]}",
+        "/inputs/0");
+    expect_length_refused("/v1/embeddings", "{" ASKED ",\"input\":\"the cats sat on mats. cat\"}",
+                          "/input");
+
+    /* A hundred thousand characters take no time, and their tokens are no part of the answer. */
+    struct request_text body = { .data = NULL };
+    request_text_add(&body, "{" ASKED ",\"inputs\":\"");
+    for (int i = 0; i < 25000; i++)
+        request_text_add(&body, "the ");
+    request_text_add(&body, "\"}");
+    cJSON_Delete(post_list("/embed", body.data));
+    free(body.data);
+    answer = answer_get(&client, "/v1/models/rotary");
+    answer_expect(answer, "state", "\"READY\"", 0);
+    cJSON_Delete(answer);
+}
+
+/* The answer has no tokens: a long text with a short vector is no long answer. */
+TEST(tokens_are_not_answered)
+{
+    static const char config[] = LLAMA_CONFIG("llama", "2", "");
+    published_close();
+    published_open(config, LLAMA_TENSORS, 2, "F32");
+    published_save(fixture_path("endless"), config);
+    published_close();
+    published_open(CONFIG, TENSORS, FORWARD_BERT_LAYERS, "F32");
+    fixture_stop(NULL);
+    fixture_serve("--models", directory, "--answer-max", "64KiB");
+    struct request_text body = { .data = NULL };
+    request_text_add(&body, "{\"model\":\"endless\",\"pooling\":\"mean\",\"input\":[3");
+    for (int i = 0; i < 1500; i++)
+        request_text_add(&body, ",%d", 3 + i % 8);
+    request_text_add(&body, "]}");
+    cJSON_Delete(answer_post(&client, "/v1/embeddings", body.data));
+    free(body.data);
+
+    /* A hundred vectors would be: what helps is said. */
+    body = (struct request_text){ .data = NULL };
+    request_text_add(&body, "{\"model\":\"endless\",\"pooling\":\"mean\",\"input\":[[3]");
+    for (int i = 0; i < 100; i++)
+        request_text_add(&body, ",[%d]", 3 + i % 8);
+    request_text_add(&body, "]}");
+    struct http_response response = http_client_post(&client, "/v1/embeddings", body.data);
+    assert_non_null(strstr(response.body, "ask for fewer inputs at once"));
+    answer_expect_fault(&response, 413, "answer_too_large", NULL);
+    http_response_free(&response);
+    free(body.data);
 }
 
 /* Texts whose items fit into the budget, and whose plans never do. */

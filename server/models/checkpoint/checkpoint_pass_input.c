@@ -111,12 +111,25 @@ static bool build_positions(struct model_stream *stream, struct checkpoint_pass_
                         embedding->positions.count, embedding->position_offset);
 }
 
+/* What text-embeddings-inference cuts texts to (router/src/lib.rs). A value that is none changes no
+ * number of a pass. */
+static void read_length(struct model_stream *stream, const struct checkpoint_pass_reader *reader)
+{
+    struct fault ignored;
+    if (!checkpoint_read_integer(reader->run->section,
+                                 "max_position_embeddings|n_positions|max_trained_positions|"
+                                 "max_seq_len|seq_length",
+                                 &stream->length_said, &ignored))
+        stream->length_said = 0;
+}
+
 static bool build_tokens(struct model_stream *stream, struct checkpoint_pass_reader *reader)
 {
     const struct checkpoint_pass *pass = &reader->pass;
     struct model_embedding *embedding = &stream->embedding;
     embedding->dropout_ratio = pass->dropout_ratio;
     embedding->dropout_id = pass->dropout_id;
+    read_length(stream, reader);
     if (!checkpoint_pass_table(reader, &embedding->tokens, pass->tokens, 0)
         || !read_token_scale(embedding, reader, stream->width))
         return false;

@@ -73,7 +73,7 @@ bool checkpoint_pass_values(struct checkpoint_pass_reader *reader, const float *
 bool checkpoint_pass_values_now(struct checkpoint_pass_reader *reader, const float **values,
                                 const char *names, int64_t count);
 
-/* How the input becomes rows: fills stream->embedding and stream->length_max
+/* How the input becomes rows: fills stream->embedding and the lengths
  * (checkpoint_pass_input.c). */
 bool checkpoint_pass_build_embedding(struct model_stream *stream,
                                      struct checkpoint_pass_reader *reader);

@@ -237,10 +237,11 @@ static void describe_predictions(struct text *text, const struct model *model)
         member_string(text, "predictions", forward->head.is_masked ? "masked" : "next");
 }
 
-/* What the files beside the checkpoint say; vectors may be NULL. */
-static void describe_beside(struct text *text, const struct model_vectors *vectors,
+/* What the files beside the checkpoint say. */
+static void describe_beside(struct text *text, const struct model *model,
                             const struct model_readout *readout)
 {
+    const struct model_vectors *vectors = model->vectors;
     const bool is_said = vectors && readout == &vectors->readout;
     member_raw(text, "prompts", "[");
     for (int i = 0; vectors && i < vectors->prompt_count; i++) {
@@ -248,7 +249,7 @@ static void describe_beside(struct text *text, const struct model_vectors *vecto
         text_string(text, vectors->prompts[i].name);
     }
     text_raw(text, "]");
-    member_integer(text, "length_max", vectors ? vectors->length_max : 0);
+    member_integer(text, "length_max", model_length_cut(model));
     member_string(text, "source", is_said ? vectors->source : "checkpoint");
 }
 
@@ -276,7 +277,7 @@ static void describe_embedding(struct text *text, const struct model *model)
     text_raw(text, "]");
     member_integer(text, "dense", readout->dense_count);
     member_raw(text, "normalized", readout->is_unit ? "true" : "false");
-    describe_beside(text, model->vectors, readout);
+    describe_beside(text, model, readout);
     text_raw(text, "},\"embedding_reason\":\"\"");
 }
 

@@ -156,6 +156,10 @@ struct model_stream {
     int64_t block_count;
     struct attn_norm final_norm;
     int64_t length_max; /* rows, at most: those of the position table; 0: any number */
+
+    /* Tokens that config.json is written for, such as max_position_embeddings; 0: it does not say.
+     * Without a table of positions they bound nothing but what is asked in place of a trace. */
+    int64_t length_said;
 };
 
 /* From rows that left the last stream to logits of tokens:

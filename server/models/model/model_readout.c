@@ -47,3 +47,18 @@ const struct model_readout *model_find_readout(const struct model *model, int st
         *reason = "there is no modules.json beside it, and no pooler in its file";
     return NULL;
 }
+
+int64_t model_length_whole(const struct model *model)
+{
+    const struct model_stream *stream = model->forward ? &model->forward->streams[0] : NULL;
+    return !stream ? 0 : stream->length_max > 0 ? stream->length_max : stream->length_said;
+}
+
+int64_t model_length_cut(const struct model *model)
+{
+    const int64_t said = model->vectors ? model->vectors->length_max : 0;
+    const int64_t positions = model->forward ? model->forward->streams[0].length_max : 0;
+    if (said > 0 && (positions == 0 || said < positions))
+        return said;
+    return model_length_whole(model);
+}

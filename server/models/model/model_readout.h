@@ -111,4 +111,10 @@ struct model;
 const struct model_readout *model_find_readout(const struct model *model, int stream,
                                                const char **reason);
 
+/* Tokens of the first stream that a text is cut to where its caller wants that: max_seq_length of
+ * sentence-transformers, else what config.json says, and no more than there are positions for; 0:
+ * any number. As it is: those that it may have where it is not cut. */
+int64_t model_length_cut(const struct model *model);
+int64_t model_length_whole(const struct model *model);
+
 #endif

@@ -384,6 +384,11 @@ static bool check_length(const struct trace_item *item, int i, struct fault *fau
     const int64_t past = item->past ? item->past->length : 0;
     const char *field = field_of(item, i);
     const char *name = item->input_name ? item->input_name : field + 1;
+    if (i == 0 && most == 0 && item->length_most > 0 && item->streams[i].length > item->length_most)
+        return fault_set_at(fault, field, FAULT_LENGTH,
+                            "%s has %" PRId64 " tokens; model '%s' is for texts of at most %" PRId64
+                            ", as its config.json says",
+                            name, item->streams[i].length, item->model->name, item->length_most);
     if (most == 0 || item->streams[i].length <= most - past)
         return true;
     if (past > 0)

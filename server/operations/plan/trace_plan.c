@@ -29,7 +29,8 @@ static bool resolve_model(struct trace_item *item, struct infer_item *attention,
 }
 
 /* Where weight maps are no choice of the client, as in a joined request, none is proposed. In a
- * batch it has to fit for all requests, as if each were like this one. */
+ * batch it has to fit for all requests, as if each were like this one. Of vectors and classes there
+ * can only be fewer. */
 static bool refuse_answer(const struct trace_request *request, const struct trace_item *item,
                           const struct infer_limits *limits, size_t number_bytes, size_t bytes_left,
                           struct fault *fault)
@@ -41,6 +42,8 @@ static bool refuse_answer(const struct trace_request *request, const struct trac
     if (side > 0)
         snprintf(hint, sizeof hint, "; weight_map {\"pool\":[%" PRId64 ",%" PRId64 "]} would fit",
                  side, side);
+    else if (item->hides_tokens && request->item_count > 1)
+        snprintf(hint, sizeof hint, "; ask for fewer inputs at once");
     return fault_set(fault, FAULT_ANSWER_TOO_LARGE,
                      "the answer may take more than the %zu bytes that are given "
                      "(%zu for each number)%s",

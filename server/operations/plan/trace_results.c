@@ -303,7 +303,7 @@ static size_t item_bytes(const struct trace_item *item, size_t number_bytes, int
     for (int64_t i = 0; i < item->answered_count; i++)
         add_bytes(&bytes, 1, layer_bytes(item, &item->answered[i], number_bytes, side));
     for (int i = 0; i < MODEL_STREAMS_MAX; i++) {
-        if (item->span_count == 0)
+        if (item->span_count == 0 && !item->hides_tokens)
             add_bytes(&bytes, item->streams[i].tokens.count, TOKEN_BYTES);
         if (item->streams[i].rows.rank > 0)
             add_bytes(&bytes, numbers_of(&item->streams[i].rows), number_bytes);

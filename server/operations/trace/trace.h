@@ -259,6 +259,8 @@ struct trace_item {
     int64_t prompt_rows;      /* first rows that no embedding is of; no name of v1 */
     int64_t tokens_max;       /* tokens that text, pair or tokens are cut to; 0: they are not. No */
     bool cuts_first;          /* name of v1; the first ones go, not the last */
+    bool hides_tokens;        /* the answer has none of them; no name of v1 */
+    int64_t length_most;      /* tokens that the call takes at most; 0: any number. No name of v1 */
     int64_t keep_ns;          /* keep the trace for so long; 0: no */
     bool states;              /* and what rows are at every place, for edits of other traces */
     struct trace_edit *edits; /* planning makes them the item's own */
