@@ -212,6 +212,8 @@ struct attn_options {
     bool causal;    /* a row sees keys at k <= p */
     int64_t window_left;  /* a row sees keys at k >= p - window_left; -1: no bound on this side */
     int64_t window_right; /* a row sees keys at k <= p + window_right; -1: no bound on this side */
+    int64_t chunk; /* a row sees keys of its own chunk of so many positions, the first of which is
+                      position 0: floor(k / chunk) = floor(p / chunk); 0: no chunks */
 
     /* Inverted dropout of the weights (Srivastava et al. 2014): each weight becomes 0 with this
      * probability, and otherwise is divided by 1 - dropout. The context is computed from the

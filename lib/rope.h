@@ -76,15 +76,19 @@ struct attn_rope {
     struct attn_rope_scaling scaling; /* zeroed: no scaling */
     struct attn_rope_grid grid;       /* with a dim of 4n, and no scaling */
 
-    /* A query at position p is multiplied by 1 + query_growth * ln(1 + floor(p / query_length)), in
-     * all of its columns (Llama 4, Ministral 3). */
+    /* A query at position p is multiplied by
+     *
+     *     1 + query_growth * ln(1 + floor((p + query_offset) / query_length))
+     *
+     * in all of its columns (Ministral 3; Llama 4, with a dim of 0). */
     double query_growth; /* 0 or more; 0: it is not */
     double query_length; /* 1 or more */
+    double query_offset; /* 0 or more */
 };
 
 /* Check that every field is in its range. On failure *where names the field as the plan of a layer
- * does ("layer.rope.scaling.factor", a constant string); where may be NULL. A rope whose dim is 0
- * is not checked. */
+ * does ("layer.rope.scaling.factor", a constant string); where may be NULL. Of a rope
+ * whose dim is 0 only what queries are multiplied by is checked. */
 enum attn_status attn_rope_check(const struct attn_rope *rope, int64_t head_dim,
                                  const char **where);
 

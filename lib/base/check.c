@@ -47,6 +47,7 @@ static enum attn_status check_options(const struct attn_options *options, const 
               "options.softcap");
     RETURN_IF(options->window_left < -1, ATTN_ERR_OPTION, "options.window_left");
     RETURN_IF(options->window_right < -1, ATTN_ERR_OPTION, "options.window_right");
+    RETURN_IF(options->chunk < 0, ATTN_ERR_OPTION, "options.chunk");
     RETURN_IF(!(options->dropout >= 0.0f && options->dropout < 1.0f), ATTN_ERR_OPTION,
               "options.dropout");
     RETURN_IF(options->normalizer != ATTN_SOFTMAX && options->normalizer != ATTN_SPARSEMAX,

@@ -29,6 +29,15 @@ static int64_t clamp_key(attn_wide key, int64_t kv_len)
     return key < 0 ? 0 : key > kv_len ? kv_len : (int64_t)key;
 }
 
+/* The index of the first key of the row's chunk, before or behind the keys that there are. */
+static attn_wide chunk_start(const struct attn_problem *problem, attn_wide here)
+{
+    const attn_wide chunk = problem->options.chunk, position = here + problem->kv_offset;
+    const attn_wide rest = position % chunk;
+
+    return here - (rest < 0 ? rest + chunk : rest);
+}
+
 struct key_range attn_mask_row(const struct attn_problem *problem, int64_t batch, int64_t row)
 {
     const struct attn_options *options = &problem->options;
@@ -50,6 +59,11 @@ struct key_range attn_mask_row(const struct attn_problem *problem, int64_t batch
         low = clamp_key(here - options->window_left, kv_len);
     if (options->window_right >= 0)
         high = attn_min(high, clamp_key(here + options->window_right + 1, kv_len));
+    if (options->chunk > 0) {
+        const attn_wide first = chunk_start(problem, here);
+        low = attn_max(low, clamp_key(first, kv_len));
+        high = attn_min(high, clamp_key(first + options->chunk, kv_len));
+    }
     return low < high ? (struct key_range){ low, high } : (struct key_range){ 0, 0 };
 }
 
@@ -65,6 +79,11 @@ struct attn_band attn_mask_band(const struct attn_problem *problem, int64_t past
         band.low = here - (double)options->window_left;
     if (options->window_right >= 0)
         band.high = fmin(band.high, here + (double)options->window_right + 1);
+    if (options->chunk > 0) {
+        const double half = ((double)options->chunk - 1) / 2;
+        band.low = fmax(band.low, here - half);
+        band.high = fmin(band.high, here + half + 1);
+    }
     return band;
 }
 

@@ -48,7 +48,8 @@ static enum attn_status check_problem(const struct attn_plan_full *plan, const c
               "key.dtype");
     RETURN_IF(!is_float(&problem->value) && problem->value.dtype != ATTN_I8, ATTN_ERR_DTYPE,
               "value.dtype");
-    RETURN_IF(attn_mask_band(problem, 0).low > -INFINITY, ATTN_ERR_OPTION, "options.window_left");
+    RETURN_IF(options->window_left >= 0, ATTN_ERR_OPTION, "options.window_left");
+    RETURN_IF(options->chunk > 0, ATTN_ERR_OPTION, "options.chunk");
     RETURN_IF(options->dropout > 0, ATTN_ERR_OPTION, "options.dropout");
     RETURN_IF(options->normalizer != ATTN_SOFTMAX, ATTN_ERR_OPTION, "options.normalizer");
     RETURN_IF(problem->mask.data != NULL, ATTN_ERR_OPTION, "mask");

@@ -22,6 +22,7 @@ void attn_layer_operands(const struct attn_layer_problem *problem,
 {
     const struct attn_layer *layer = problem->layer;
     const bool is_rotated = layer->rope.dim > 0;
+    const bool grows = layer->rope.query_growth > 0;
     const struct attn_norm *q_norm = layer->q_norm.weight != NULL ? &layer->q_norm : NULL;
     const struct attn_norm *k_norm = layer->k_norm.weight != NULL ? &layer->k_norm : NULL;
 
@@ -33,9 +34,9 @@ void attn_layer_operands(const struct attn_layer_problem *problem,
         .heads = layer->q_heads,
         .head_dim = layer->head_dim,
         .first_position = problem->past_len,
-        .is_rotated = is_rotated,
+        .is_rotated = is_rotated || grows,
         .norm = q_norm,
-        .is_prepared = layer->q_proj.weight != NULL || q_norm != NULL || is_rotated,
+        .is_prepared = layer->q_proj.weight != NULL || q_norm != NULL || is_rotated || grows,
         .names = &QUERY,
         .linear_name = "layer.q_proj",
     };

@@ -141,12 +141,13 @@ enum attn_status attn_rope_check(const struct attn_rope *rope, int64_t head_dim,
     RETURN_IF(rope->dim < 0, ATTN_ERR_OPTION, "layer.rope.dim");
     RETURN_IF(rope->dim % 2 != 0, ATTN_ERR_OPTION, "layer.rope.dim");
     RETURN_IF(rope->dim > head_dim, ATTN_ERR_OPTION, "layer.rope.dim");
-    if (rope->dim == 0)
-        return ATTN_OK;
-    RETURN_IF(!is_finite_above(rope->theta, 0.0), ATTN_ERR_OPTION, "layer.rope.theta");
     RETURN_IF(!is_finite_from(rope->query_growth, 0.0), ATTN_ERR_OPTION, "layer.rope.query_growth");
     RETURN_IF(rope->query_growth > 0.0 && !is_finite_from(rope->query_length, 1.0), ATTN_ERR_OPTION,
               "layer.rope.query_length");
+    RETURN_IF(!is_finite_from(rope->query_offset, 0.0), ATTN_ERR_OPTION, "layer.rope.query_offset");
+    if (rope->dim == 0)
+        return ATTN_OK;
+    RETURN_IF(!is_finite_above(rope->theta, 0.0), ATTN_ERR_OPTION, "layer.rope.theta");
     RETURN_IF_FAILED(check_grid(rope, where));
     return check_scaling(rope, where);
 }
@@ -310,7 +311,7 @@ static void rotate_pair(const float *from, int64_t from_stride, float *to, int64
 /* What query_growth multiplies a row by. */
 static double growth_of(const struct attn_rope *rope, const struct attn_rope_rows *rows, int64_t i)
 {
-    const double position = rows->first_position + (double)i;
+    const double position = rows->first_position + rope->query_offset + (double)i;
 
     if (!rows->are_queries || rope->query_growth <= 0.0 || position < rope->query_length)
         return 1.0;

@@ -292,6 +292,8 @@ static const char *find_unfit(const struct infer_item *item,
         return "ALiBi";
     if (options->window_left >= 0)
         return "window_left";
+    if (options->chunk > 0)
+        return "attention in chunks";
     if (options->dropout > 0)
         return "dropout";
     if (options->normalizer != ATTN_SOFTMAX)

@@ -91,6 +91,7 @@ static void write_attention(FILE *stream)
     FIELD(attn_options, causal);
     FIELD(attn_options, window_left);
     FIELD(attn_options, window_right);
+    FIELD(attn_options, chunk);
     FIELD(attn_options, dropout);
     FIELD(attn_options, seed);
     FIELD(attn_options, normalizer);

@@ -109,6 +109,7 @@ static inline void random_options(struct attention_case *c, struct fill *fill)
     options->causal = random_chance(fill, 3);
     options->window_left = random_chance(fill, 4) ? fill_below(fill, 60) : -1;
     options->window_right = random_chance(fill, 4) ? fill_below(fill, 60) : -1;
+    options->chunk = random_chance(fill, 5) ? 1 + fill_below(fill, 60) : 0;
     options->normalizer = random_chance(fill, 5) ? ATTN_SPARSEMAX : ATTN_SOFTMAX;
     if (random_chance(fill, 3))
         c->problem.alibi_slopes = slopes;

@@ -195,6 +195,7 @@ static bool run_round(struct numbers *numbers, uint64_t seed)
                        seed);
     gradient_case_set_kinds(&c, (unsigned)fill_below(&fill, 4), seed);
     gradient_case_apply(&c, &variant, seed);
+    c.forward.problem.options.chunk = maybe(&fill, 1 + fill_below(&fill, 9), 0);
     while (tables[table + 1] != NULL && fill_below(&fill, 2))
         table++;
     gradient_case_run(&c, tables[table]);

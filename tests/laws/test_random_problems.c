@@ -209,6 +209,7 @@ static void check_hidden(struct attention_case *c, uint64_t seed)
     problem->past_len = NULL;
     problem->options.causal = false;
     problem->options.window_left = problem->options.window_right = -1;
+    problem->options.chunk = 0;
     const int64_t group = problem->query.shape[1] / problem->key.shape[1];
     for (int64_t b = 0; b < problem->key.shape[0]; b++)
         for (int64_t j = 0; j < problem->key.shape[2]; j++)

@@ -80,6 +80,11 @@ static bool is_visible(const struct operands *o, int64_t b, int64_t h, int64_t i
         return false;
     if (options->window_right >= 0 && -behind > (double)options->window_right)
         return false;
+    if (options->chunk > 0) {
+        const double key = (double)o->kv_offset + (double)j, chunk = (double)options->chunk;
+        if (floor(key / chunk) != floor((key + behind) / chunk))
+            return false;
+    }
     if (o->lengths != NULL && j >= o->lengths[b])
         return false;
     if (o->row_lengths != NULL && j >= o->row_lengths[b * o->q_len + i])
@@ -352,7 +357,9 @@ static void grow_queries(const struct attn_rope *rope, double *query, int64_t he
     for (int64_t i = 0; rope->query_growth > 0 && i < heads * length * dim; i++)
         query[i] *= 1
                     + rope->query_growth
-                          * log(1 + floor((double)(start + i / dim % length) / rope->query_length));
+                          * log(1
+                                + floor(((double)(start + i / dim % length) + rope->query_offset)
+                                        / rope->query_length));
 }
 
 /* Heads concatenated, then the output projection. */

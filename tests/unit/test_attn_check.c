@@ -143,6 +143,7 @@ static const struct integer_fault INTEGER_FAULTS[] = {
     OPTION(window_left, -2),
     OPTION(window_left, INT64_MIN),
     OPTION(window_right, -2),
+    OPTION(chunk, -1),
     { offsetof(struct attn_problem, key.shape[1]), 3, ATTN_ERR_HEADS, "key.shape[1]" },
     { offsetof(struct attn_problem, key.shape[1]), 8, ATTN_ERR_HEADS, "key.shape[1]" },
     /* None of these is a fault. */
@@ -160,6 +161,7 @@ static const struct integer_fault INTEGER_FAULTS[] = {
     { offsetof(struct attn_problem, value.stride[2]), 0, ATTN_OK, "" },
     { offsetof(struct attn_problem, options.window_left), INT64_MAX, ATTN_OK, "" },
     { offsetof(struct attn_problem, options.window_right), 0, ATTN_OK, "" },
+    { offsetof(struct attn_problem, options.chunk), INT64_MAX, ATTN_OK, "" },
 };
 
 TEST(integers)

@@ -23,7 +23,7 @@ struct variant {
     const char *name;
     bool causal;
     bool windowed; /* else both windows are -1 */
-    int64_t window_left, window_right;
+    int64_t window_left, window_right, chunk;
     enum past past;
     bool kv_len, row_kv_len;
     enum mask mask;
@@ -166,6 +166,20 @@ static const struct variant VARIANTS[] = {
       .softcap = 2.0f,
       .layout = LAYOUT_GAPS,
       .out_layout = LAYOUT_GAPS },
+    { .name = "chunks of 16", .chunk = 16, .past = PAST_EACH },
+    { .name = "causal chunks of 40",
+      .causal = true,
+      .chunk = 40,
+      .past = PAST_BOTTOM_RIGHT,
+      .layout = LAYOUT_ROWS },
+    { .name = "chunks of 9 from negative positions on, window 4, any",
+      .chunk = 9,
+      .kv_offset = -31,
+      .windowed = true,
+      .window_left = 4,
+      .window_right = -1,
+      .past = PAST_NEGATIVE },
+    { .name = "a chunk of every position", .causal = true, .chunk = INT64_MAX, .past = PAST_EACH },
 };
 
 enum { VARIANT_COUNT = sizeof VARIANTS / sizeof VARIANTS[0] };
@@ -262,6 +276,7 @@ static void make_case(struct attention_case *c, const struct attention_sizes *si
     options->softcap = variant->softcap;
     options->window_left = variant->windowed ? variant->window_left : -1;
     options->window_right = variant->windowed ? variant->window_right : -1;
+    options->chunk = variant->chunk;
     if (variant->sparse)
         options->normalizer = ATTN_SPARSEMAX;
     if (variant->own_scale)

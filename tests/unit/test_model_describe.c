@@ -43,7 +43,8 @@ TEST(options)
         "\"mscale\":1,\"mscale_all_dim\":1,\"llama_4_scaling_beta\":0.5}," //
         PUBLISHED_GROUPED_FIELDS "}",
         PUBLISHED_GROUPED,
-        "\"theta\":500,\"dim\":4,\"query_growth\":0.5,\"query_length\":8,\"scaling\":{");
+        "\"theta\":500,\"dim\":4,\"query_growth\":0.5,\"query_length\":8,"
+        "\"query_offset\":0,\"scaling\":{");
     expect(
         "{\"model_type\":\"dinov3_vit\",\"hidden_size\":8,\"num_attention_heads\":2,"
         "\"num_hidden_layers\":2,\"image_size\":[4,6],\"patch_size\":2,\"num_register_tokens\":2,"

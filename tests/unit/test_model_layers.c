@@ -64,13 +64,15 @@ TEST(options)
 {
     struct model *model =
         model_case_make("{\"attention\":\"dot\",\"causal\":true,\"scale\":null,\"softcap\":2.5,"
-                        "\"window_left\":3,\"window_right\":0,\"rope\":{}}",
+                        "\"window_left\":3,\"window_right\":0,\"chunk\":5,"
+                        "\"rope\":{}}",
                         QKV ", q_proj.bias 8");
     const struct model_layer *layer = &model->layers[0];
     assert_string_equal(model->attention, "dot");
     assert_true(layer->options.scale == 1.0f && layer->options.softcap == 2.5f);
     assert_true(layer->options.causal);
     assert_true(layer->options.window_left == 3 && layer->options.window_right == 0);
+    assert_true(layer->options.chunk == 5);
     assert_true(layer->layer.rope.dim == 8 && layer->layer.rope.theta == 10000.0);
     assert_false(layer->layer.rope.interleaved);
     assert_non_null(layer->layer.q_proj.bias);

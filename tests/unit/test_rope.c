@@ -197,6 +197,26 @@ TEST(known_growth)
     assert_memory_equal(rotated, want, sizeof want);
 }
 
+/* The same without rotation, and counted from one position later on. */
+TEST(known_growth_alone)
+{
+    struct rope_case c = { 4, ROPE(0, 0, false), 0 };
+    float rows[ROWS * 4], rotated[ROWS * 4];
+    struct fill fill = { 6 };
+    c.rope.query_growth = 0.5;
+    c.rope.query_length = 5;
+    c.rope.query_offset = 1;
+    fill_floats(&fill, rows, ROWS * 4, -1, 1);
+    read_rotated(&c, rows, false, rotated);
+    for (int i = 0; i < ROWS; i++)
+        for (int d = 0; d < 4; d++)
+            assert_float_equal(rotated[4 * i + d],
+                               (float)((1 + 0.5 * log(1 + (i + 1) / 5)) * (double)rows[4 * i + d]),
+                               1e-6);
+    read_rotated(&c, rows, true, rotated);
+    assert_memory_equal(rotated, rows, sizeof rows);
+}
+
 /* The purpose of the embedding: a score depends on how far apart two rows are, not on where they
  * are. */
 TEST(scores_are_relative)

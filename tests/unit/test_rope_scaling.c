@@ -252,6 +252,9 @@ static const struct refused REFUSALS[] = {
       { .dim = 8, .theta = 1, .scaling = { ATTN_ROPE_LINEAR, .factor = 2 }, .grid = { 0, 2, 2 } } },
     { "layer.rope.query_growth", { .dim = 8, .theta = 1, .query_growth = -0.5 } },
     { "layer.rope.query_length", { .dim = 8, .theta = 1, .query_growth = 0.5 } },
+    { "layer.rope.query_length", { .dim = 0, .query_growth = 0.5 } },
+    { "layer.rope.query_offset",
+      { .dim = 8, .theta = 1, .query_growth = 0.5, .query_length = 1, .query_offset = -1 } },
 };
 
 TEST(refused)

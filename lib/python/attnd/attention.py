@@ -26,7 +26,7 @@ class _Tensor(ctypes.Structure):
 
 class _Options(ctypes.Structure):
     _fields_ = [("scale", ctypes.c_double), ("softcap", ctypes.c_double), ("causal", ctypes.c_bool),
-                ("window_left", _i64), ("window_right", _i64), ("dropout", ctypes.c_float), ("seed", ctypes.c_uint64),
+                ("window_left", _i64), ("window_right", _i64), ("chunk", _i64), ("dropout", ctypes.c_float), ("seed", ctypes.c_uint64),
                 ("normalizer", _int), ("softmax_precision", _int), ("precision", _int),
                 ("is_prefix_stable", ctypes.c_bool)]
 

@@ -476,6 +476,7 @@ static const struct config_field FIELDS[] = {
     { "precision", 0, 0, 0, read_precision },
     INTEGER(window_left, -1),
     INTEGER(window_right, -1),
+    INTEGER(chunk, 0),
     { "rope", 0, 0, 0, read_rope },
     { "layout", 0, 0, 0, read_layout },
     { "tensors", 0, 0, 0, read_tensors },

@@ -20,6 +20,7 @@ struct model_config {
     bool has_precision;
     enum attn_precision precision;
     int64_t window_left, window_right; /* -1: all */
+    int64_t chunk;                     /* 0: none */
     bool has_rope;
     struct attn_rope rope; /* dim 0: left out, which means head_dim; its factors are these lists: */
     double rope_factors[2][MODEL_ROPE_PAIRS_MAX]; /* short_factor and long_factor of longrope */

@@ -51,7 +51,7 @@ static void member_width(struct text *text, const char *key, int64_t width)
 static void describe_rope(const struct attn_rope *rope, struct text *text)
 {
     const struct attn_rope_scaling *scaling = &rope->scaling;
-    if (rope->dim == 0) {
+    if (rope->dim == 0 && rope->query_growth == 0) {
         member_raw(text, "rope", "null");
         return;
     }
@@ -69,6 +69,7 @@ static void describe_rope(const struct attn_rope *rope, struct text *text)
     if (rope->query_growth > 0) {
         member_number(text, "query_growth", rope->query_growth);
         member_number(text, "query_length", rope->query_length);
+        member_number(text, "query_offset", rope->query_offset);
     }
     if (scaling->type == ATTN_ROPE_DEFAULT) {
         member_raw(text, "scaling", "null}");
@@ -118,6 +119,8 @@ void model_describe_options(const struct model_layer *layer, struct text *text)
     }
     member_number(text, "window_left", (double)options->window_left);
     member_number(text, "window_right", (double)options->window_right);
+    if (options->chunk > 0)
+        member_number(text, "chunk", (double)options->chunk);
     member_number(text, "clip", layer->layer.projected_max);
     describe_rope(&layer->layer.rope, text);
     describe_norm("q_norm", &layer->layer.q_norm, layer->layer.norms_follow_rope, text);

@@ -391,9 +391,13 @@ static bool copy_factors(struct model_builder *builder, int which, const double 
 
 static bool set_rope(struct model_builder *builder, struct attn_rope *rope)
 {
+    const struct attn_rope *own = &builder->config->rope;
+    *rope = (struct attn_rope){ .query_growth = own->query_growth,
+                                .query_length = own->query_length,
+                                .query_offset = own->query_offset };
     if (!builder->config->has_rope)
         return true;
-    *rope = builder->config->rope;
+    *rope = *own;
     rope->dim = first_of(rope->dim, builder->head_dim, 0);
     return copy_factors(builder, 0, &rope->scaling.short_factor)
            && copy_factors(builder, 1, &rope->scaling.long_factor);
@@ -435,6 +439,7 @@ static struct attn_options options_of(const struct model_builder *builder)
     options.causal = config->causal;
     options.window_left = config->window_left;
     options.window_right = config->window_right;
+    options.chunk = config->chunk;
     return options;
 }
 

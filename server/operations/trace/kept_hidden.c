@@ -9,8 +9,8 @@ static int64_t least_of(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Cuts keys to what causal and windows leave of them. Rows and keys of a kept layer begin at
- * position 0. */
+/* Cuts keys to what causal, windows and chunks leave of them. Rows and keys of a kept layer begin
+ * at position 0. */
 static void cut_keys(const struct attn_options *options, int64_t row, int64_t keys[2])
 {
     if (options->causal)
@@ -19,6 +19,11 @@ static void cut_keys(const struct attn_options *options, int64_t row, int64_t ke
         keys[1] = least_of(keys[1], row + options->window_right + 1);
     if (options->window_left >= 0 && row - options->window_left > keys[0])
         keys[0] = row - options->window_left;
+    if (options->chunk > 0) {
+        const int64_t first = row - row % options->chunk;
+        keys[0] = first > keys[0] ? first : keys[0];
+        keys[1] = least_of(keys[1], first + options->chunk);
+    }
 }
 
 static bool sees_one(const struct kept_layer *layer, int64_t head, int64_t row,

@@ -217,6 +217,7 @@ void kept_pair_compute(const struct kept_layer *layer, int64_t head, int64_t row
 
     plain.problem.options.causal = false;
     plain.problem.options.window_left = plain.problem.options.window_right = -1;
+    plain.problem.options.chunk = 0;
     plain.problem.mask.data = NULL;
     plain.problem.alibi_slopes = NULL;
     attn_map_tile_scores(&plain, row, 1, &pair->softcapped, workspace);
