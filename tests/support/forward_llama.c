@@ -24,7 +24,7 @@ static struct decoder_attention attention_of(const struct llama *llama, int laye
 {
     struct decoder_attention attention = llama->attention;
     if (llama->full_every > 0 && (layer + 1) % llama->full_every == 0) {
-        attention.attention.window = attention.attention.reach = 0;
+        attention.attention.window = attention.attention.reach = attention.attention.chunk = 0;
         attention.theta = llama->full_theta;
         attention.frequencies = llama->full_frequencies;
         attention.factor = llama->full_factor;

@@ -343,6 +343,7 @@ struct rows published_split(struct rows x, int64_t groups, int64_t first, int64_
 static bool sees(const struct published_attention *attention, int64_t i, int64_t j)
 {
     return !(attention->causal && j > i) && !(attention->window > 0 && j <= i - attention->window)
+           && !(attention->chunk > 0 && i / attention->chunk != j / attention->chunk)
            && !(attention->reach > 0 && llabs(i - j) > attention->reach);
 }
 

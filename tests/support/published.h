@@ -35,9 +35,9 @@ struct published_answer {
 /* Makes a checkpoint of tensors such as "bert.encoder.layer.#.attention.self.query.weight 12x8",
  * and loads it with its config.json. A tensor that has a # is made once for each layer. Numbers are
  * uniform in about [-0.6, 0.6), times 3 where "*3" follows the shape. dtype is that of the file,
- * F32 or F16. Where ":U8" or ":F8_E4M3" follows the shape the tensor has that dtype, and the numbers
- * of its rows are bytes: any, or of F8_E4M3 those below 2; with ":SCALES" it is U8, of 120 to 123.
- * Fails the test if the checkpoint does not load. */
+ * F32 or F16. Where ":U8" or ":F8_E4M3" follows the shape the tensor has that dtype, and the
+ * numbers of its rows are bytes: any, or of F8_E4M3 those below 2; with ":SCALES" it is U8, of 120
+ * to 123. Fails the test if the checkpoint does not load. */
 void published_open(const char *config, const char *tensors, int layers, const char *dtype);
 void published_close(void);
 
@@ -129,6 +129,7 @@ struct published_attention {
     double softcap; /* 0: none */
     bool causal;
     int64_t window; /* key > query - window; 0: none */
+    int64_t chunk;  /* key / chunk = query / chunk; 0: none */
     int64_t reach;  /* |query - key| <= reach; 0: none */
 
     /* Added to the score of a key at this position for this query; NULL: none. */

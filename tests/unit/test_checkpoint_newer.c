@@ -109,6 +109,30 @@ TEST(olmo3_scaling)
                     ATTN_ROPE_LINEAR, ATTN_ROPE_DEFAULT);
 }
 
+/* Llama4TextConfig: what config.json says of its layers, or what is refused of it. */
+TEST(llama4_layers)
+{
+#define LLAMA4(more) "{\"model_type\":\"llama4_text\",\"head_dim\":4," FIELDS more "}"
+    published_open(LLAMA4(""), GROUPED, 4, "F32");
+    for (int i = 0; i < 4; i++) {
+        const struct model_layer *layer = &published_model()->layers[i];
+        const struct attn_rope *rope = &layer->layer.rope;
+        assert_true(layer->options.chunk == (i < 3 ? 8192 : 0));
+        assert_true(rope->dim == (i < 3 ? 4 : 0)
+                    && (layer->layer.q_norm.weight != NULL) == (i < 3));
+        assert_true(rope->query_growth == (i < 3 ? 0 : 0.1)
+                    && rope->query_offset == (i < 3 ? 0 : 1));
+        assert_true(i < 3 || rope->query_length == 8192);
+    }
+    published_close();
+    published_refused(LLAMA4(",\"floor_scale\":0"), GROUPED, 4, FAULT_OPTION,
+                      "floor_scale is 0; expected 1 or more");
+    published_refused(LLAMA4(",\"no_rope_layers\":[1,1]"), GROUPED, 4, FAULT_SHAPE,
+                      "no_rope_layers has nothing for layer 2");
+    published_refused(LLAMA4(",\"layer_types\":[\"sliding_attention\"]"), GROUPED, 4, FAULT_OPTION,
+                      "expected full_attention or chunked_attention");
+}
+
 /* Ministral3Config.__post_init__(): a file without rope_parameters has these. */
 TEST(ministral3_rope)
 {

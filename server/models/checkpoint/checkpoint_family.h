@@ -117,8 +117,9 @@ struct checkpoint_pass {
     bool (*has_experts)(const struct checkpoint_run *run, int64_t block);
 
     bool router_has_bias;
-    bool router_is_sigmoid;  /* else the weights are a softmax */
-    const char *choice_bias; /* the tensor that choice adds to sigmoids; whole name, in a block */
+    bool router_is_sigmoid;    /* else the weights are a softmax */
+    const char *choice_bias;   /* the tensor that choice adds to sigmoids; whole name, in a block */
+    bool router_weighs_inputs; /* of experts, by sigmoids, in place of what they compute */
 
     /* The same experts in two tensors [expert, out, in], where the file has the first of them: the
      * outputs of the gate and then those of up, or of both in turn; down. Names of their biases,
@@ -207,6 +208,7 @@ struct checkpoint_stack {
     bool norm_is_centred, norm_has_bias;
     bool norm_adds_one;     /* to the weight in the file */
     bool norms_follow_rope; /* else the rotary embedding follows them */
+    bool norms_are_bare;    /* they have no tensors, and norms no names */
 
     bool rope_needs_window;   /* only layers with a window have the embedding */
     bool interleaved;         /* a pair is two neighbouring columns */
@@ -261,6 +263,8 @@ struct checkpoint_stack {
             const char *scale_from;         /* 1/sqrt of this; 0: of head_dim */
             const char *softcap;
             const char *window;    /* the number of keys that a row sees; 0: all */
+            const char *chunk;     /* the number of positions in a chunk, in place of a window; 0:
+                                      there are no chunks */
             const char *alibi;     /* a flag: slopes of the ALiBi paper, no rotary embedding */
             const char *alibi_max; /* 8 in the paper, and where this is NULL */
             const char *buckets, *max_distance;         /* of bias_table */
@@ -271,7 +275,7 @@ struct checkpoint_stack {
             const char *ignored; /* fields that change no number, as shell patterns: see
                                     checkpoint_check.c */
         };
-        const char *fields[35]; /* the same, as a list */
+        const char *fields[36]; /* the same, as a list */
     };
 
     struct checkpoint_pass pass; /* zeroed: these layers belong to no pass, or to that of the stack

@@ -40,19 +40,22 @@ static bool read_heads(struct checkpoint_layer *layer, struct fault *fault)
     return true;
 }
 
-/* Reads the layer's type from the list in config.json: "sliding_attention" has a window. */
+/* Reads the layer's type from the list in config.json: "sliding_attention" has a window, and
+ * "chunked_attention" chunks. */
 static bool read_layer_type(struct checkpoint_layer *layer, const cJSON *types, struct fault *fault)
 {
     const cJSON *type =
         layer->index < INT32_MAX ? cJSON_GetArrayItem(types, (int)layer->index) : NULL;
     const char *name = type && cJSON_IsString(type) ? type->valuestring : "nothing";
-    layer->has_window = strcmp(name, "sliding_attention") == 0;
-    if (layer->has_window || strcmp(name, "full_attention") == 0)
+    const bool may_chunk = layer->run->stack->chunk != NULL;
+    layer->has_window = !may_chunk && strcmp(name, "sliding_attention") == 0;
+    layer->is_chunked = may_chunk && strcmp(name, "chunked_attention") == 0;
+    if (layer->has_window || layer->is_chunked || strcmp(name, "full_attention") == 0)
         return true;
     return fault_set_at(fault, "/config/layer_types", FAULT_OPTION,
                         "config.json's layer_types has '%.40s' for layer %" PRId64
-                        "; expected full_attention or sliding_attention",
-                        name, layer->index);
+                        "; expected full_attention or %s_attention",
+                        name, layer->index, may_chunk ? "chunked" : "sliding");
 }
 
 /* The list must give no windows to a family that has none. */
@@ -99,12 +102,24 @@ static void set_window(struct checkpoint_layer *layer, int64_t window)
         config->window_right = config->window_left;
 }
 
+/* Without layer_types the row's adjust() says which layers have no chunks. */
+static bool read_chunk(struct checkpoint_layer *layer, const cJSON *types, struct fault *fault)
+{
+    const cJSON *section = layer->run->section;
+    layer->is_chunked = true;
+    return (!cJSON_IsArray(types) || read_layer_type(layer, types, fault))
+           && checkpoint_read_integer(section, layer->is_chunked ? layer->run->stack->chunk : "=0",
+                                      &layer->config.chunk, fault);
+}
+
 static bool read_window(struct checkpoint_layer *layer, struct fault *fault)
 {
     const struct checkpoint_stack *stack = layer->run->stack;
     const cJSON *section = layer->run->section;
     const cJSON *types = cJSON_GetObjectItemCaseSensitive(section, "layer_types");
     int64_t window;
+    if (stack->chunk)
+        return read_chunk(layer, types, fault);
     if (!stack->window)
         return !cJSON_IsArray(types) || check_full(layer, types, fault);
     if (!checkpoint_read_integer(section, stack->window, &window, fault))
@@ -149,7 +164,7 @@ static bool read_norms(struct checkpoint_layer *layer, struct fault *fault)
 {
     const struct checkpoint_stack *stack = layer->run->stack;
     const cJSON *section = layer->run->section;
-    layer->has_norms = stack->norms[0] != NULL;
+    layer->has_norms = stack->norms[0] != NULL || stack->norms_are_bare;
     return checkpoint_read_number(section, stack->clip, &layer->clip, fault)
            && checkpoint_read_number(section, stack->norm_eps, &layer->norm_eps, fault)
            && (!stack->norms_if

@@ -10,6 +10,7 @@ struct checkpoint_layer {
     int64_t index; /* in its run */
     bool has_window;
     bool looks_both_ways; /* because of the family's own flag */
+    bool is_chunked;      /* in "layer_types", which need not say so */
     bool has_alibi, has_norms;
     bool lacks_rope; /* whatever config.json says */
     double alibi_max;

@@ -24,8 +24,9 @@ static void drop_window(struct checkpoint_layer *layer)
     layer->config.window_left = layer->config.window_right = -1;
 }
 
-/* Whether SmolLM3 rotates the layer: no_rope_layers has a number for each, and 0 is for one that is
- * not rotated. Without the list it is every no_rope_layer_interval-th. */
+/* Whether SmolLM3 and Llama 4 rotate the layer: no_rope_layers has a number for each, and 0 is for
+ * one that is not rotated. Without a list, or numbers in it, it is every
+ * no_rope_layer_interval-th. */
 static bool read_no_rope(const struct checkpoint_layer *layer, bool *is_rotated,
                          struct fault *fault)
 {
@@ -37,7 +38,8 @@ static bool read_no_rope(const struct checkpoint_layer *layer, bool *is_rotated,
         *is_rotated = list->values[layer->index] != 0;
         return true;
     }
-    if (node && !cJSON_IsNull(node))
+    const bool is_empty = list ? list->count == 0 : cJSON_IsArray(node) && !node->child;
+    if (node && !cJSON_IsNull(node) && !is_empty)
         return fault_set_at(fault, "/config/no_rope_layers", FAULT_SHAPE,
                             "config.json's no_rope_layers has nothing for layer %" PRId64
                             "; expected a list of a number for each layer, 0 for one that is not "
@@ -164,6 +166,54 @@ static bool adjust_pass_ministral3(struct checkpoint_pass *pass, const cJSON *se
     return true;
 }
 
+/* -------------------------------------------------------------------- Llama 4 -- */
+
+/* attn_temperature_tuning was a number, 4, before it was a flag. */
+static bool tunes_temperature(const cJSON *section)
+{
+    const cJSON *node = cJSON_GetObjectItemCaseSensitive(section, "attn_temperature_tuning");
+    return !node || cJSON_IsTrue(node) || (cJSON_IsNumber(node) && node->valuedouble != 0);
+}
+
+/* llama4/modeling_llama4.py, Llama4TextAttention and Llama4TextConfig: a layer that is not rotated
+ * has no norms, and its queries grow; without layer_types it has no chunks. */
+static bool adjust_llama4(struct checkpoint_layer *layer, struct fault *fault)
+{
+    const cJSON *section = layer->run->section;
+    struct attn_rope *rope = &layer->config.rope;
+    bool is_rotated = true;
+    if (!read_no_rope(layer, &is_rotated, fault)
+        || !checkpoint_read_number(section, "attn_scale=0.1", &rope->query_growth, fault)
+        || !checkpoint_read_number(section, "floor_scale=8192", &rope->query_length, fault))
+        return false;
+    if (is_rotated || !tunes_temperature(section))
+        rope->query_growth = 0;
+    rope->query_offset = rope->query_growth > 0 ? 1 : 0;
+    layer->lacks_rope = !is_rotated;
+    layer->has_norms = layer->has_norms && is_rotated;
+    if (!is_rotated && !has_layer_types(section))
+        layer->config.chunk = 0;
+    return rope->query_growth == 0 || rope->query_length >= 1
+           || fault_set_at(fault, "/config/floor_scale", FAULT_OPTION,
+                           "config.json's floor_scale is %g; expected 1 or more",
+                           rope->query_length);
+}
+
+/* Llama4TextConfig: moe_layers, or every interleave_moe_layer_step-th. */
+static bool has_experts_llama4(const struct checkpoint_run *run, int64_t block)
+{
+    const cJSON *node = cJSON_GetObjectItemCaseSensitive(run->section, "moe_layers");
+    const struct json_numbers *list = json_numbers_of(run->document, node);
+    const cJSON *step = cJSON_GetObjectItemCaseSensitive(run->section, "interleave_moe_layer_step");
+    for (int64_t i = 0; list && i < list->count; i++)
+        if (list->values[i] == (float)block)
+            return true;
+    if (list || cJSON_IsArray(node))
+        return false;
+    return !cJSON_IsNumber(step) || !(step->valuedouble >= 1 && step->valuedouble <= INT32_MAX)
+           || (block + 1) % (int64_t)step->valuedouble == 0;
+}
+
 /* ------------------------------------------------------------------ their rows -- */
 
 #define RMS(eps) .norm_eps = "rms_norm_eps=" eps
@@ -184,6 +234,41 @@ static bool adjust_pass_ministral3(struct checkpoint_pass *pass, const cJSON *se
 /* Norms after attention and after the feed-forward, before their sums: OLMo 2's. */
 #define NORMS_INSIDE                                                                               \
     NORMS(.inside = "post_attention_layernorm", .inside = "post_feedforward_layernorm")
+
+/* llama4/modeling_llama4.py: Llama4TextMoe, whose experts read rows that the router scales. */
+#define LLAMA4                                                                                     \
+    .block = "layers.%.", .attention = "self_attn.",                                               \
+    .projections = PROJECTIONS("q_proj", "k_proj", "v_proj", "o_proj"), .causal = "=true",         \
+    SIZES(48, 5120, 40), .head_dim = "head_dim=128", LLAMA_BIASES,                                 \
+    .kv_heads = "num_key_value_heads=8", .theta = "rope_theta=500000", .interleaved = true,        \
+    .norms_are_bare = true, .norms_follow_rope = true, .norms_if = "use_qk_norm=true",             \
+    .norm_eps = "rms_norm_eps=0.00001", .chunk = "attention_chunk_size=8192",                      \
+    .adjust = adjust_llama4, POSITIONS(131072),                                                    \
+    .reads = "no_rope_layers|no_rope_layer_interval|attn_temperature_tuning|attn_scale|"           \
+             "floor_scale",                                                                        \
+    .ignored = "vision_config|*_token_index|intermediate_size_mlp|router_jitter_noise|"            \
+               "moe_layers|interleave_moe_layer_step|for_llm_compressor",                          \
+    .pass = { .tokens = "embed_tokens",                                                            \
+              LLAMA_NORMS,                                                                         \
+              RMS("0.00001"),                                                                      \
+              .gate = "gate_proj",                                                                 \
+              .up = "up_proj",                                                                     \
+              .down = "down_proj",                                                                 \
+              .dense = "feed_forward.",                                                            \
+              .router = "feed_forward.router",                                                     \
+              .router_is_sigmoid = true,                                                           \
+              .router_weighs_inputs = true,                                                        \
+              .shared_expert = "feed_forward.shared_expert.",                                      \
+              .stacked_up = "feed_forward.experts.gate_up_proj",                                   \
+              .stacked_down = "feed_forward.experts.down_proj",                                    \
+              .stacked_in_out = true,                                                              \
+              .has_experts = has_experts_llama4,                                                   \
+              .expert_count = "num_local_experts=16",                                              \
+              .chosen_count = "num_experts_per_tok=1",                                             \
+              .activation = "hidden_act=silu",                                                     \
+              .final_norm = "norm",                                                                \
+              .output = "/lm_head|/language_model.lm_head",                                        \
+              .tied = "tie_word_embeddings" }
 
 /* nemotron/modeling_nemotron.py, NemotronMLP: no gate. */
 #define RELU_SQUARED FEED("mlp.up_proj", "mlp.down_proj", "mlp_bias", "hidden_act=relu2")
@@ -351,6 +436,16 @@ const struct checkpoint_stack checkpoint_llamas_newer[] = {
       .ignored = "kv_channels",
       .pass = { AROUND, LLAMA_NORMS, PASS_NORMS("norm_eps=0.00001"), .norm_adds_one = true,
                 RELU_SQUARED, .tied = "tie_word_embeddings" } },
+    { .model_type = "llama4_text",
+      .kind = "self",
+      .prefixes = "model.|language_model.model.|",
+      LLAMA4 },
+    { .model_type = "llama4",
+      .kind = "self",
+      .section = "text_config",
+      .section_is_needed = true,
+      .prefixes = "language_model.model.|model.language_model.|model.",
+      LLAMA4 },
     /* hunyuan_v1_dense/modular_hunyuan_v1_dense.py: norms of each head follow the rotation. */
     { .model_type = "hunyuan_v1_dense",
       LLAMA_NAMES,

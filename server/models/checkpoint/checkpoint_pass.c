@@ -276,7 +276,8 @@ static bool build_experts(const struct block_reader *blocks, struct model_expert
                                 .routing = reader->pass.jitter ? MODEL_ROUTING_SPARSEMIXER
                                            : reader->pass.router_is_sigmoid ? MODEL_ROUTING_SIGMOID
                                                                             : MODEL_ROUTING_SOFTMAX,
-                                .jitter = blocks->jitter };
+                                .jitter = blocks->jitter,
+                                .weighs_inputs = reader->pass.router_weighs_inputs };
     return checkpoint_pass_linear(reader, &experts->router, reader->pass.router, experts->count,
                                   blocks->width, false, reader->pass.router_has_bias)
            && (!reader->pass.choice_bias

@@ -212,12 +212,28 @@ static bool check_no_norm(const struct checkpoint_layer *read, struct model_para
     return true;
 }
 
+/* Norms without tensors, of each head. */
+static bool set_bare_norms(struct attn_layer *layer, const struct checkpoint_layer *read,
+                           struct arena *arena, struct fault *fault)
+{
+    const int64_t head_dim = read->config.head_dim;
+    float *ones = arena_alloc(arena, (size_t)head_dim * sizeof *ones);
+    if (!ones)
+        return fault_no_memory(fault);
+    for (int64_t c = 0; c < head_dim; c++)
+        ones[c] = 1;
+    layer->q_norm = layer->k_norm = (struct attn_norm){ .weight = ones, .eps = read->norm_eps };
+    return true;
+}
+
 bool checkpoint_norm_set(struct model_layer *layer, const struct checkpoint_layer *read,
                          struct model_parameters *parameters, struct fault *fault)
 {
     if (!read->has_norms)
         return check_no_norm(read, parameters, fault);
     layer->layer.norms_follow_rope = read->run->stack->norms_follow_rope;
+    if (read->run->stack->norms_are_bare)
+        return set_bare_norms(&layer->layer, read, parameters->arena, fault);
     return set_norm(&layer->layer.q_norm, layer->tensors[MODEL_Q_NORM], read, 0,
                     read->config.q_heads, parameters, fault)
            && set_norm(&layer->layer.k_norm, layer->tensors[MODEL_K_NORM], read, 1,

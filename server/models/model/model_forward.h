@@ -127,6 +127,8 @@ struct model_experts {
     int64_t count, chosen;
     enum model_routing routing;
     bool is_normalized;
+    bool weighs_inputs;  /* Llama 4: sigmoids multiply what an expert reads, and not what it
+                            computes;  experts are chosen by the numbers themselves */
     double weight_scale; /* of the weights, at last; 0: 1 */
     double jitter;
     const float *choice_bias; /* [count]; NULL: 0 */

@@ -60,7 +60,8 @@ struct pass_expert_rows {
     float *shared;    /* [rows], of the shared expert's gate; NULL: there is none */
     int64_t *first;   /* [experts and the shared one + 1]: where the rows of each begin in rows */
     int64_t *rows;    /* of all experts: for each row the chosen ones and the shared one */
-    float *weights;   /* the same: of the expert's result for the row */
+    float *weights;   /* the same: of the expert's result for the row, or of what it
+                         reads */
     float *choice;    /* [experts], of one row: what experts are chosen by */
     float *groups;    /* the same, of groups */
     float *values;    /* the same: the largest */
@@ -178,7 +179,7 @@ static void choose_groups(const struct pass_expert_rows *of, const struct model_
 static void choose_by_scores(const struct pass_expert_rows *of, const struct model_experts *experts,
                              const float *logits)
 {
-    const bool are_sigmoids = experts->routing == MODEL_ROUTING_SIGMOID;
+    const bool are_sigmoids = experts->routing == MODEL_ROUTING_SIGMOID && !experts->weighs_inputs;
     for (int64_t e = 0; e < experts->count; e++)
         of->choice[e] = (are_sigmoids ? (float)sigmoid(logits[e]) : logits[e])
                         + (experts->choice_bias ? experts->choice_bias[e] : 0);
@@ -306,21 +307,27 @@ static int64_t experts_tasks(struct pass *pass, const struct pass_step *step, in
     return panel_tasks(pass, step, (turn - TURN_FIRST_PANEL) % PANEL_TURNS);
 }
 
-static void gather_rows(const struct pass *pass, int64_t width, int64_t first, int64_t count)
+static void gather_rows(const struct pass *pass, const struct model_experts *experts, int64_t width,
+                        int64_t first, int64_t count)
 {
     const struct pass_expert_rows *of = pass->experts;
-    for (int64_t i = first; i < first + count; i++)
-        memcpy(of->gathered + i * width, pass->input + of->rows[of->done + i] * width,
-               (size_t)width * sizeof(float));
+    for (int64_t i = first; i < first + count; i++) {
+        const float *row = pass->input + of->rows[of->done + i] * width;
+        const float weight = experts->weighs_inputs ? of->weights[of->done + i] : 1.0f;
+        for (int64_t c = 0; c < width; c++)
+            of->gathered[i * width + c] = weight * row[c];
+    }
 }
 
 /* A row is of an expert once at the most, so tasks write different rows. */
-static void scatter_rows(const struct pass *pass, int64_t width, int64_t first, int64_t count)
+static void scatter_rows(const struct pass *pass, const struct model_experts *experts,
+                         int64_t width, int64_t first, int64_t count)
 {
     const struct pass_expert_rows *of = pass->experts;
     for (int64_t i = first; i < first + count; i++)
         attn_rows_add(pass->limits.kernels, pass->output + of->rows[of->done + i] * width, width,
-                      of->computed + i * width, width, of->weights[of->done + i], NULL, 1, width);
+                      of->computed + i * width, width,
+                      experts->weighs_inputs ? 1.0f : of->weights[of->done + i], NULL, 1, width);
 }
 
 static void experts_run(const struct pass *pass, const struct pass_step *step, int turn,
@@ -339,9 +346,9 @@ static void experts_run(const struct pass *pass, const struct pass_step *step, i
     }
     pass_task_rows(pass->experts->panel, width, task, &first, &count);
     if (panel_turn == PANEL_GATHER)
-        gather_rows(pass, width, first, count);
+        gather_rows(pass, &step->block->experts, width, first, count);
     else
-        scatter_rows(pass, width, first, count);
+        scatter_rows(pass, &step->block->experts, width, first, count);
 }
 
 /* -------------------------------------------------------------- the step -- */
