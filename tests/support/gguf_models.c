@@ -45,6 +45,12 @@ const int32_t gguf_model_decoded[GGUF_MODEL_DECODED] = { 0, 4, 17, 33 };
 #define HEAD_NORMS  "blk.#.attn_q_norm.weight 16, blk.#.attn_k_norm.weight 16, "
 #define FUSED       "blk.#.attn_qkv.weight 192x64, blk.#.attn_output.weight 64x64, "
 
+#define LLAMA4_EXPERTS(block)                                                                      \
+    "blk." block ".ffn_gate_inp.weight 4x64, blk." block                                           \
+    ".ffn_gate_exps.weight 4x96x64, blk." block ".ffn_up_exps.weight 4x96x64, blk." block          \
+    ".ffn_down_exps.weight 4x64x96, blk." block ".ffn_gate_shexp.weight 96x64, blk." block         \
+    ".ffn_up_shexp.weight 96x64, blk." block ".ffn_down_shexp.weight 64x96, "
+
 static const struct gguf_model MODELS[] = {
     { "llama", "llama", COMMON GROUPED RMS ROPE, EMBED HEAD NORM_END NORMS ATTEND GATED,
       GGUF_DECODER, 2 },
@@ -220,6 +226,15 @@ static const struct gguf_model MODELS[] = {
       "blk.#.attn_output.bias 64, blk.#.ffn_gate_inp.bias 4, blk.#.ffn_gate_exps.bias 4x96, "
       "blk.#.ffn_up_exps.bias 4x96, blk.#.ffn_down_exps.bias 4x64, " EXPERTS,
       GGUF_DECODER, 2 },
+    { "llama4", "llama4",
+      COMMON GROUPED RMS ROPE
+      ".attention.key_length I 16, .attention.value_length I 16, .interleave_moe_layer_step I 2, "
+      ".expert_count I 4, .expert_used_count I 2, .expert_feed_forward_length I 96, ",
+      EMBED HEAD NORM_END NORMS ATTEND
+      "blk.0.ffn_gate.weight 96x64, blk.0.ffn_up.weight 96x64, blk.0.ffn_down.weight 64x96, "
+      "blk.2.ffn_gate.weight 96x64, blk.2.ffn_up.weight 96x64, blk.2.ffn_down.weight "
+      "64x96, " LLAMA4_EXPERTS("1") LLAMA4_EXPERTS("3"),
+      GGUF_DECODER, 4 },
     { "falcon-40b", "falcon", COMMON GROUPED LAYERNORM,
       EMBED HEAD BOTH_END "blk.#.attn_norm.weight 64, blk.#.attn_norm.bias 64, "
                           "blk.#.attn_norm_2.weight 64, blk.#.attn_norm_2.bias 64, "

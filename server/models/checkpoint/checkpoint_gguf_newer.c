@@ -40,6 +40,12 @@ static void amend_gpt_oss(struct checkpoint_stack *stack)
     stack->pass.biases = "=true";
 }
 
+/* The same of Llama 4. */
+static void amend_llama4(struct checkpoint_stack *stack)
+{
+    stack->pass.expert = "feed_forward.experts.%.";
+}
+
 /* JinaBERT's gate and what it multiplies are one tensor as published. */
 static void amend_jina(struct checkpoint_stack *stack)
 {
@@ -66,6 +72,18 @@ static bool finish_gpt_oss(const struct checkpoint_gguf_file *file)
 {
     return checkpoint_gguf_add_head_dim(file) && checkpoint_gguf_add_layer_types(file)
            && add_gpt_oss_scaling(file);
+}
+
+/* llama_model_llama4 of llama.cpp's src/models/llama4.cpp: chunks are of 8192 positions, and only a
+ * model of 128 experts has no norms. What it makes of a window of 0 is no Llama 4. */
+static bool finish_llama4(const struct checkpoint_gguf_file *file)
+{
+    if (checkpoint_gguf_number(file, "attention.sliding_window", 8192) == 0)
+        return checkpoint_gguf_refuse(file, "what is not computed here", "attention.sliding_window",
+                                      "has");
+    return checkpoint_gguf_add_head_dim(file)
+           && checkpoint_gguf_add_flag(file, "use_qk_norm",
+                                       checkpoint_gguf_number(file, "expert_count", 0) != 128);
 }
 
 static bool finish_modern_bert(const struct checkpoint_gguf_file *file)
@@ -263,6 +281,26 @@ const struct checkpoint_gguf checkpoint_ggufs_newer[] = {
       .present = "attention_bias=blk.0.attn_q.bias|",
       .finish = finish_gpt_oss,
       .amend = amend_gpt_oss },
+
+    { .architecture = "llama4",
+      .model_type = "llama4_text",
+      .fields = SIZE_FIELDS KV_FIELDS POSITION_FIELDS
+      "interleave_moe_layer_step=interleave_moe_layer_step|" COUNT_FIELDS(
+          "num_local_experts") "rms_norm_eps=" RMS,
+      .tensors = AROUND_NAMES ATTENTION_NAMES NORM_NAMES IN_BLOCK("ffn_gate",
+                                                                  "feed_forward.gate_proj")
+          IN_BLOCK("ffn_up", "feed_forward.up_proj") IN_BLOCK("ffn_down", "feed_forward.down_proj")
+              IN_BLOCK("ffn_gate_inp", "feed_forward.router")
+                  IN_BLOCK("ffn_gate_exps", "feed_forward.experts.#.gate_proj")
+                      IN_BLOCK("ffn_up_exps", "feed_forward.experts.#.up_proj")
+                          IN_BLOCK("ffn_down_exps", "feed_forward.experts.#.down_proj")
+                              IN_BLOCK("ffn_gate_shexp", "feed_forward.shared_expert.gate_proj")
+                                  IN_BLOCK("ffn_up_shexp", "feed_forward.shared_expert.up_proj")
+                                      IN_BLOCK("ffn_down_shexp",
+                                               "feed_forward.shared_expert.down_proj"),
+      .has_rope = true,
+      .finish = finish_llama4,
+      .amend = amend_llama4 },
 
     { .architecture = "modern-bert",
       .model_type = "modernbert",
