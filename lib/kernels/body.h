@@ -13,6 +13,7 @@
 #include "body_activation.h"
 #include "body_decode.h"
 #include "body_gradient.h"
+#include "body_linear_attention.h"
 #include "body_mask.h"
 #include "body_rows.h"
 #include "body_softmax.h"
@@ -442,8 +443,9 @@ static bool all_finite(const float *rows, int64_t row_stride, int64_t row_count,
         .weights_row = weights_row, .gelu = gelu_row, .gelu_tanh = gelu_tanh_row,                  \
         .gelu_quick = gelu_quick_row, .relu = relu_row, .relu_squared = relu_squared_row,          \
         .silu = silu_row, .tanh = tanh_row, .xielu = xielu_row, .softcap_row = softcap_row,        \
-        .multiply_row = multiply_row, .greatest_of_cells = greatest_of_cells,                      \
-        .bound_of_greatest = bound_of_greatest, .find_reaching = find_reaching,                    \
+        .multiply_row = multiply_row, .change_state = change_state,                                \
+        .greatest_of_cells = greatest_of_cells, .bound_of_greatest = bound_of_greatest,            \
+        .find_reaching = find_reaching,                                                            \
         .decode_scores = { decode_scores_f32, decode_scores_f16, decode_scores_bf16 },             \
         .decode_softmax = decode_softmax,                                                          \
         .decode_context = { decode_context_f32, decode_context_f16, decode_context_bf16 },         \

@@ -98,6 +98,20 @@ enum { ATTN_MASK_KEYS_MAX = 128, ATTN_BOUND_MAX = 32 };
 struct attn_matrix_kernels;
 struct attn_multiplier;
 
+/* Rows that go through columns of a state one after the other: linear_attention.h. */
+struct attn_state_rows {
+    float *state; /* [depth][state_stride] */
+    int64_t state_stride, depth, columns;
+    int64_t count;                    /* rows */
+    const float *key, *erase, *decay; /* [count][depth] */
+    const float *query;               /* [count][reads][depth] */
+    const float *beta;                /* [count]; NULL: nothing is erased */
+    const float *value;               /* [count][value_stride] */
+    float *y;                         /* [count][y_stride], the reads of a row y_step apart */
+    int64_t reads;                    /* 0 or more */
+    int64_t value_stride, y_stride, y_step;
+};
+
 struct attn_kernels {
     const char *name; /* "generic", "avx2", "avx512", "avx512_bf16", "amx", "neon_bf16" */
     int64_t lanes;    /* query rows in one vector: 4, 8 or 16 */
@@ -391,6 +405,16 @@ struct attn_kernels {
                                               int64_t row_count, const void *weight,
                                               int64_t weight_stride, const float *bias, int64_t out,
                                               int64_t in, float *work);
+
+    /* For each row t in turn, for all columns c and numbers d of a column of the state,
+     *
+     *     update[c] = value[t][c], or with beta
+     *     update[c] = beta[t] * (value[t][c] - sum over d of erase[t][d] * state[d][c])
+     *     state[d][c] = decay[t][d] * state[d][c] + key[t][d] * update[c]
+     *     y[t][r * y_step + c] = sum over d of query[t][r][d] * state[d][c]
+     *
+     * The bits of a column depend on its numbers alone, and not on count. */
+    void (*change_state)(const struct attn_state_rows *rows);
 
     /* The numbers of count blocks, which may begin at any byte. */
     void (*unpack[ATTN_BLOCKS_COUNT])(float *to, const void *blocks, int64_t count);
