@@ -359,6 +359,23 @@ static const struct gguf_model MODELS[] = {
       "blk.#.attn_output.bias 64, blk.#.ffn_gate_inp.bias 4, blk.#.ffn_gate_exps.bias 4x96, "
       "blk.#.ffn_up_exps.bias 4x96, blk.#.ffn_down_exps.bias 4x64, " EXPERTS,
       GGUF_DECODER, 2 },
+    { "llama-both-ways", "llama",
+      COMMON GROUPED RMS ROPE ".attention.causal ? 0, .pooling_type I 1, ",
+      EMBED HEAD NORM_END NORMS ATTEND GATED, GGUF_ENCODER, 2 },
+    { "llama-scaled-more", "llama",
+      COMMON GROUPED RMS ROPE ".rope.scaling.factor f 2, .rope.scaling.attn_factor f 1.2, ",
+      EMBED NORM_END "rope_freqs.weight 8, " NORMS ATTEND GATED, GGUF_DECODER, 2 },
+    { "phi3-longrope-more", "phi3",
+      COMMON GROUPED RMS ROPE
+      ".attention.sliding_window I 0, .rope.scaling.original_context_length I 512, "
+      ".rope.scaling.attn_factor f 1.19, .rope.scaling.type s longrope, .rope.scaling.factor f 4, ",
+      EMBED HEAD NORM_END NORMS
+      "rope_factors_short.weight 8, rope_factors_long.weight 8, "
+      "blk.#.attn_qkv.weight 128x64, blk.#.attn_output.weight 64x64, blk.#.ffn_up.weight 192x64, "
+      "blk.#.ffn_down.weight 64x96, ",
+      GGUF_DECODER, 2 },
+    { "hunyuan-dense-alpha", "hunyuan-dense", COMMON GROUPED RMS ROPE ".rope.scaling.alpha f 50, ",
+      EMBED NORM_END NORMS ATTEND HEAD_NORMS GATED, GGUF_DECODER, 2 },
     { "bert-without-types", "bert",
       COMMON LAYERNORM
       ".attention.causal ? 0, .pooling_type I 2, tokenizer.ggml.token_type_count I 1, ",

@@ -237,10 +237,16 @@ struct llama_cpp_rows llama_cpp_logits(const char *path, const int32_t *tokens, 
     return rows;
 }
 
+/* Computes an encoder's rows. A decoder that looks both ways has a memory, and decodes. */
+static void compute_rows(void *context, const int32_t *tokens, int count)
+{
+    compute(context, tokens, count, llama.get_memory(context) ? llama.decode : llama.encode);
+}
+
 struct llama_cpp_rows llama_cpp_states(const char *path, const int32_t *tokens, int count)
 {
     void *model = open_model(path, false), *context = open_context(model, true, POOLING_NONE);
-    compute(context, tokens, count, llama.encode);
+    compute_rows(context, tokens, count);
     const struct llama_cpp_rows rows =
         rows_of(context, count, llama.model_n_embd(model), llama.get_embeddings_ith);
     llama.free(context);
@@ -251,7 +257,7 @@ struct llama_cpp_rows llama_cpp_states(const char *path, const int32_t *tokens, 
 struct llama_cpp_rows llama_cpp_vector(const char *path, const int32_t *tokens, int count)
 {
     void *model = open_model(path, false), *context = open_context(model, true, POOLING_OF_FILE);
-    compute(context, tokens, count, llama.encode);
+    compute_rows(context, tokens, count);
     const struct llama_cpp_rows rows =
         rows_of(context, 1, llama.model_n_embd(model), llama.get_embeddings_seq);
     llama.free(context);

@@ -1,8 +1,10 @@
 /* test_gguf_model.c - the config.json that the metadata of a GGUF file makes, and the names that
  * its tensors take. What models of all architectures compute is compared in
  * tests/http/test_gguf_*.c. */
+#include "gguf_models.h"
 #include "gguf_write.h"
 #include "models/checkpoint/checkpoint_gguf.h"
+#include "models/store/model_open.h"
 #include "test.h"
 
 static struct gguf_write *file;
@@ -189,6 +191,66 @@ TEST(stack_of_more_experts)
     add_mixture();
     add("blk.0.ffn_up_exps.weight", 3, 4, 5, 8);
     expect_refused(FAULT_SHAPE, "/parameters", "'blk.0.ffn_up_exps.weight' is of 4 experts");
+}
+
+/* llama.cpp computes both, one on top of the other. */
+TEST(yarn_beside_factors)
+{
+    gguf_write_integer(file, "llama.attention.head_count", 'I', 4);
+    gguf_write_text(file, "llama.rope.scaling.type", "yarn");
+    add("rope_freqs.weight", 1, 1, 0, 0);
+    expect_refused(FAULT_OPTION, "/config/rope_scaling",
+                   "llama.rope.scaling.type is 'yarn' beside a tensor 'rope_freqs.weight'");
+}
+
+TEST(alpha_of_another_family)
+{
+    gguf_write_integer(file, "llama.attention.head_count", 'I', 4);
+    gguf_write_number(file, "llama.rope.scaling.alpha", 'f', 1000);
+    expect_refused(FAULT_OPTION, "/config", "'llama.rope.scaling.alpha', which is not computed");
+}
+
+TEST(factor_on_scores_of_linear)
+{
+    gguf_write_integer(file, "llama.attention.head_count", 'I', 4);
+    gguf_write_number(file, "llama.rope.scaling.attn_factor", 'f', 1.5);
+    expect_refused(FAULT_OPTION, "/config/rope_scaling", "attn_factor is 1.5, and its type is");
+}
+
+TEST(groups_of_experts)
+{
+    add_mixture();
+    gguf_write_integer(file, "llama.expert_group_count", 'I', 3);
+    expect_refused(FAULT_OPTION, "/config", "'llama.expert_group_count', which is not computed");
+}
+
+TEST(decoder_both_ways)
+{
+    struct fault fault;
+    gguf_write_integer(file, "llama.attention.head_count", 'I', 4);
+    gguf_write_bool(file, "llama.attention.causal", false);
+    assert_true(read_file(&fault));
+    assert_non_null(strstr(config, "\"is_causal\":false"));
+}
+
+TEST(causal_encoder)
+{
+    struct gguf_model model = *gguf_model_named("nomic-bert");
+    char pairs[1024];
+    const char *at = strstr(model.pairs, ".attention.causal ? 0");
+    assert_non_null(at);
+    snprintf(pairs, sizeof pairs, "%.*s.attention.causal ? 1%s", (int)(at - model.pairs),
+             model.pairs, at + strlen(".attention.causal ? 0"));
+    model.pairs = pairs;
+    gguf_write_free(file);
+    file = gguf_model_make(&model, (struct gguf_model_form){ "F32", false });
+    size_t size;
+    struct fault fault;
+    bytes = gguf_write_bytes(file, &size);
+    struct model *made;
+    assert_false(model_create(&made, "m", "m.gguf", bytes, size, NULL, free, bytes, &fault));
+    assert_string_equal(fault.pointer, "/config/is_causal");
+    assert_non_null(strstr(fault.message, "is_causal is true; its family looks both ways"));
 }
 
 EACH_TEST(begin, end);

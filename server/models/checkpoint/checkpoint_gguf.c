@@ -2,7 +2,6 @@
 #include "models/checkpoint/checkpoint_gguf.h"
 
 #include "base/names.h"
-#include "models/checkpoint/checkpoint_gguf_rope.h"
 #include "models/checkpoint/checkpoint_gguf_row.h"
 
 #include <fnmatch.h>
@@ -139,6 +138,13 @@ static bool add_ends(const struct checkpoint_gguf_file *file)
     return true;
 }
 
+static bool refuse_key(const struct checkpoint_gguf_file *file, const char *key, const char *why)
+{
+    return fault_set_at(file->fault, "/config", FAULT_OPTION,
+                        "the GGUF file's metadata has '%s.%.60s', which is %s",
+                        file->row->architecture, key, why);
+}
+
 /* Keys that no family of ours has anything for: only what changes nothing is taken. */
 static bool check_keys(const struct checkpoint_gguf_file *file)
 {
@@ -146,20 +152,40 @@ static bool check_keys(const struct checkpoint_gguf_file *file)
         const char *key;
         double neutral;
     } KEYS[] = {
-        { "attention.temperature_scale", 0 }, { "attention.temperature_length", 0 },
-        { "attention.output_scale", 1 },      { "attention.shared_kv_layers", 0 },
-        { "expert_weights_scale", 1 },        { "rope.scaling.yarn_log_multiplier", 0 },
+        { "attention.temperature_scale", 0 },
+        { "attention.temperature_length", 0 },
+        { "attention.output_scale", 1 },
+        { "attention.shared_kv_layers", 0 },
+        { "expert_weights_scale", 1 },
+        { "rope.scaling.yarn_log_multiplier", 0 },
+        { "expert_group_count", 1 },
+        { "rope.scaling.yarn_attn_factor", 1 },
+        { "rope.scaling.yarn_ext_factor", -1 },
     };
     for (size_t i = 0; i < sizeof KEYS / sizeof KEYS[0]; i++) {
         const double number = checkpoint_gguf_number(file, KEYS[i].key, 0);
         if (number != 0 && number != KEYS[i].neutral)
-            return checkpoint_gguf_refuse(file, "what is not computed here", KEYS[i].key, "has");
+            return refuse_key(file, KEYS[i].key, "not computed here");
     }
+    if (!file->row->has_alpha && checkpoint_gguf_number(file, "rope.scaling.alpha", 0) > 0)
+        return refuse_key(file, "rope.scaling.alpha", "not computed here");
     const double keys = checkpoint_gguf_number(file, "attention.key_length", 0);
     const double values = checkpoint_gguf_number(file, "attention.value_length", keys);
     return keys == 0 || values == keys
-           || checkpoint_gguf_refuse(file, "not attention.key_length", "attention.value_length",
-                                     "has");
+           || refuse_key(file, "attention.value_length", "not attention.key_length");
+}
+
+/* Whether rows see later ones, as the metadata says it of any architecture. */
+static bool add_causal(const struct checkpoint_gguf_file *file)
+{
+    static const char KEY[] = "attention.causal";
+    const struct gguf_value *value = checkpoint_gguf_find(file, KEY);
+    bool is_causal;
+    if (!value)
+        return true;
+    if (!gguf_flag(value, &is_causal))
+        return checkpoint_gguf_refuse(file, "is_causal", KEY, "has no flag under");
+    return checkpoint_gguf_add_flag(file, "is_causal", is_causal);
 }
 
 static bool make_config(const struct checkpoint_gguf_file *file)
@@ -168,7 +194,8 @@ static bool make_config(const struct checkpoint_gguf_file *file)
            && add_fields(file) && add_present(file)
            && checkpoint_gguf_add_flag(file, "tie_word_embeddings",
                                        !checkpoint_gguf_has(file, "output.weight"))
-           && add_ends(file) && (!file->row->has_rope || checkpoint_gguf_add_rope(file))
+           && add_ends(file) && add_causal(file)
+           && (!file->row->has_rope || checkpoint_gguf_add_rope(file))
            && (!file->row->finish || file->row->finish(file));
 }
 

@@ -181,6 +181,7 @@ const struct checkpoint_gguf checkpoint_ggufs_newer[] = {
       .tensors = LLAMA_NAMES IN_BLOCK("attn_q_norm", "self_attn.query_layernorm")
           IN_BLOCK("attn_k_norm", "self_attn.key_layernorm"),
       .has_rope = true,
+      .has_alpha = true,
       .present = "attention_bias=blk.0.attn_q.bias|" },
     { .architecture = "exaone4",
       .model_type = "exaone4",

@@ -8,7 +8,7 @@
  * Source: llm_load_hparams() and build_rope_factors() of llama.cpp's src/llama-model.cpp;
  * ggml_rope_yarn_corr_dims() and rope_yarn() of ggml. yarn's own factor on the scores, 1 + 0.1 *
  * log(factor), stands beside that of the file. */
-#include "models/checkpoint/checkpoint_gguf_rope.h"
+#include "models/checkpoint/checkpoint_gguf_row.h"
 
 #include "base/dtype.h"
 #include "models/model/model_config.h"
@@ -68,11 +68,10 @@ static bool add_longrope(const struct checkpoint_gguf_file *file, cJSON *scaling
            && add_list(file, scaling, "long_factor", lists[1], factor)
            && checkpoint_gguf_add_number(file, scaling, "original_max_position_embeddings",
                                          original)
-           && (is_fixed
-                   ? checkpoint_gguf_add_number(file, scaling, "factor", 1)
-                         && checkpoint_gguf_add_number(file, scaling, "attention_factor", 1)
-                   : scores <= 0
-                         || checkpoint_gguf_add_number(file, scaling, "attention_factor", scores));
+           && (!is_fixed || checkpoint_gguf_add_number(file, scaling, "factor", 1))
+           && ((scores <= 0 && !is_fixed)
+               || checkpoint_gguf_add_number(file, scaling, "attention_factor",
+                                             scores > 0 ? scores : 1));
 }
 
 static bool add_yarn(const struct checkpoint_gguf_file *file, cJSON *scaling, double factor)
@@ -123,18 +122,28 @@ static bool fill_scaling(const struct checkpoint_gguf_file *file, cJSON *scaling
         model_tensors_find(file->tensors, LONG_LIST),
     };
     const char *type = scaling_type_of(file);
+    const double scores = checkpoint_gguf_number(file, "rope.scaling.attn_factor", 0);
     const double factor = factor_of(file);
     const bool is_linear = strcmp(type, "linear") == 0;
     if (!check_lists(file, lists))
         return false;
-    if (lists[0])
-        return add_longrope(file, scaling, lists, 1);
-    if (fixed) {
+    if (fixed && !lists[0])
         lists[0] = lists[1] = fixed;
-        return add_longrope(file, scaling, lists, is_linear ? factor : 1);
-    }
+    if (lists[0] && strcmp(type, "yarn") == 0)
+        return fault_set_at(
+            file->fault, "/config/rope_scaling", FAULT_OPTION,
+            "the GGUF file's %s.rope.scaling.type is 'yarn' beside a tensor '%.60s'; "
+            "expected one of them",
+            file->row->architecture, lists[0]->name);
+    if (lists[0])
+        return add_longrope(file, scaling, lists, strcmp(type, "none") == 0 ? 1 : factor);
     if (strcmp(type, "yarn") == 0)
         return add_yarn(file, scaling, factor);
+    if (scores > 0 && scores != 1)
+        return fault_set_at(file->fault, "/config/rope_scaling", FAULT_OPTION,
+                            "the GGUF file's %s.rope.scaling.attn_factor is %g, and its type is "
+                            "'%.40s'; expected 1, or a type yarn or longrope",
+                            file->row->architecture, scores, type);
     if (is_linear && factor != 1)
         return (cJSON_AddStringToObject(scaling, "rope_type", "linear")
                 || fault_no_memory(file->fault))
@@ -146,9 +155,19 @@ static bool fill_scaling(const struct checkpoint_gguf_file *file, cJSON *scaling
                            file->row->architecture, type);
 }
 
-bool checkpoint_gguf_add_rope(const struct checkpoint_gguf_file *file)
+/* An alpha makes theta larger, where the architecture has one (src/models/hunyuan-vl.cpp). */
+static double theta_of(const struct checkpoint_gguf_file *file)
 {
     const double theta = checkpoint_gguf_number(file, "rope.freq_base", 10000);
+    const double alpha = checkpoint_gguf_number(file, "rope.scaling.alpha", 0);
+    const double dim = checkpoint_gguf_head_dim(file);
+    return file->row->has_alpha && alpha > 0 && dim > 2 ? theta * pow(alpha, dim / (dim - 2))
+                                                        : theta;
+}
+
+bool checkpoint_gguf_add_rope(const struct checkpoint_gguf_file *file)
+{
+    const double theta = theta_of(file);
     const double dim = checkpoint_gguf_number(file, "rope.dimension_count", 0);
     cJSON *scaling = cJSON_CreateObject();
     bool good = (scaling || fault_no_memory(file->fault))

@@ -34,6 +34,7 @@ struct checkpoint_gguf {
     const char *tensors;
 
     bool has_rope;       /* rotary embeddings, with the keys that all architectures have for them */
+    bool has_alpha;      /* rope.scaling.alpha counts */
     const char *present; /* flags that say whether the file has a tensor, "qk_norm=blk.0.attn_k" */
 
     /* Adds to config what no field says; NULL: nothing. */
@@ -61,6 +62,9 @@ double checkpoint_gguf_number(const struct checkpoint_gguf_file *file, const cha
 /* Columns of a head; the same as the field head_dim, of which families have another default. */
 double checkpoint_gguf_head_dim(const struct checkpoint_gguf_file *file);
 bool checkpoint_gguf_add_head_dim(const struct checkpoint_gguf_file *file);
+
+/* Adds rope_theta, rotary_dim and rope_scaling to config (checkpoint_gguf_rope.c). */
+bool checkpoint_gguf_add_rope(const struct checkpoint_gguf_file *file);
 
 /* What rows have as amend: pairs of neighbouring columns are turned; the same of a file of "llama",
  * which may have biases. */

@@ -71,7 +71,8 @@ static bool check_full(struct checkpoint_layer *layer, const cJSON *types, struc
 }
 
 /* A decoder looks both ways where is_causal is false or a flag of its family says so: models for
- * embeddings are made so. Source: create_causal_mask() of transformers' masking_utils.py. */
+ * embeddings are made so. An encoder does not look one way. Source: create_causal_mask() of
+ * transformers' masking_utils.py. */
 static bool read_causal(struct checkpoint_layer *layer, struct fault *fault)
 {
     const struct checkpoint_stack *stack = layer->run->stack;
@@ -81,6 +82,10 @@ static bool read_causal(struct checkpoint_layer *layer, struct fault *fault)
         || !checkpoint_read_flag(section, "is_causal=true", &is_causal, fault)
         || !checkpoint_read_flag(section, stack->both_ways, &layer->looks_both_ways, fault))
         return false;
+    if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(section, "is_causal"))
+        && strcmp(stack->kind, "self") == 0 && !layer->config.causal)
+        return fault_set_at(fault, "/config/is_causal", FAULT_OPTION,
+                            "config.json's is_causal is true; its family looks both ways");
     layer->config.causal = layer->config.causal && is_causal && !layer->looks_both_ways;
     return true;
 }
