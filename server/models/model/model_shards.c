@@ -5,7 +5,7 @@
  * says in each part its number, how many parts there are, and how many tensors all have. */
 #include "formats/gguf.h"
 #include "formats/safetensors.h"
-#include "models/model/model_tensors_internal.h"
+#include "models/model/model_tensors.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,7 +4,6 @@
 
 #include "formats/gguf.h"
 #include "formats/safetensors.h"
-#include "models/model/model_tensors_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

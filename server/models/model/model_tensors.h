@@ -86,4 +86,20 @@ const struct model_entry *model_tensors_find(const struct model_tensors *tensors
 const struct model_entry *model_tensors_require(const struct model_tensors *tensors,
                                                 const char *name, struct fault *fault);
 
+/* ----------------------- models in several files, for model_tensors.c only -- */
+
+/* Reads the index at path and maps the shards that it names. On false tensors keeps what was read,
+ * for model_tensors_free(). */
+bool model_shards_open(struct model_tensors *tensors, const char *path, struct fault *fault);
+
+/* The number of the file of that name; file_count: there is none. */
+int64_t model_shards_find(const struct model_tensors *tensors, const char *shard);
+
+/* Maps the other parts where the file at path, which is read, is the first part of a GGUF file. The
+ * same holds on false. */
+bool model_parts_open(struct model_tensors *tensors, const char *path, struct fault *fault);
+
+/* Refuses one part of a GGUF file that comes without its path. */
+bool model_parts_check_whole(const struct model_tensors *tensors, struct fault *fault);
+
 #endif
