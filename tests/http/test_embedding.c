@@ -198,6 +198,49 @@ TEST(dense)
     close_model();
 }
 
+static void expect_nulls(const cJSON *vector, int nulls)
+{
+    const cJSON *number;
+    int count = 0;
+    cJSON_ArrayForEach(number, vector)
+        count += cJSON_IsNull(number);
+    assert_int_equal(count, nulls);
+}
+
+/* A parameter that is no number makes numbers that are none: null in JSON, NaN where there are
+ * floats. Where the vector is divided by its length, all are. */
+TEST(no_numbers)
+{
+    open_model(TENSORS);
+    const char *folder = make_folder("broken");
+    vector_write(folder, "modules.json", MODULES("," MODULE(1, "Pooling") "," MODULE(2, "Dense")));
+    vector_write(folder, "1_Pooling/config.json", JSON({"embedding_dimension":12}));
+    vector_write(folder, "2_Dense/config.json", JSON({"in_features":12,"out_features":10}));
+    vector_write_dense(folder, "2_Dense", "dense");
+    vector_break(folder, "2_Dense/model.safetensors", "linear.bias");
+    fixture_serve("--models", directory);
+    struct http_response response = http_client_post(
+        &client, "/embed", JSON({"model":"broken","inputs":[2,17,39],"normalize":false}));
+    assert_int_equal(response.status, 200);
+    cJSON *answer = cJSON_Parse(response.body);
+    http_response_free(&response);
+    expect_nulls(answer->child, 1);
+    assert_true(cJSON_IsNull(answer->child->child));
+    cJSON_Delete(answer);
+    answer = answer_post(&client, "/v1/embeddings", JSON({"model":"broken","input":[2,17,39]}));
+    const cJSON *data = cJSON_GetObjectItemCaseSensitive(answer, "data");
+    expect_nulls(cJSON_GetObjectItemCaseSensitive(data->child, "embedding"), 10);
+    cJSON_Delete(answer);
+    answer = answer_post(&client, "/v1/embeddings",
+                         JSON({"model":"broken","input":[2,17,39],"encoding_format":"base64"}));
+    data = cJSON_GetObjectItemCaseSensitive(answer, "data");
+    assert_int_equal(
+        strlen(cJSON_GetObjectItemCaseSensitive(data->child, "embedding")->valuestring),
+        56); /* of 40 bytes */
+    cJSON_Delete(answer);
+    close_model();
+}
+
 /* The pooling of the model's description. */
 static bool is_pooling(const char *model, const char *pooling)
 {

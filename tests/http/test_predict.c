@@ -291,6 +291,19 @@ TEST(query_of_many_texts)
     free(body.data);
 }
 
+/* The class of a parameter that is no number has no score, and is the last. */
+TEST(no_numbers)
+{
+    vector_break(fixture_path("moods"), "model.safetensors", "classifier.bias");
+    fixture_stop(NULL);
+    fixture_serve("--models", directory);
+    cJSON *answer = post_list("/predict", JSON({"model":"moods","inputs":"on","raw_scores":true}));
+    assert_int_equal(cJSON_GetArraySize(answer), 3);
+    assert_true(cJSON_IsNumber(member(cJSON_GetArrayItem(answer, 1), "score")));
+    assert_true(cJSON_IsNull(member(cJSON_GetArrayItem(answer, 2), "score")));
+    cJSON_Delete(answer);
+}
+
 /* Pairs whose items fit into the budget, and whose plans never do. */
 TEST(never_fits)
 {

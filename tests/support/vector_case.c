@@ -119,6 +119,30 @@ void vector_write_dense(const char *folder, const char *sub, const char *name)
     free(biases);
 }
 
+void vector_break(const char *folder, const char *file, const char *tensor)
+{
+    char path[512];
+    uint64_t size;
+    const float value = NAN;
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    FILE *stream = fopen(path, "r+b");
+    assert_non_null(stream);
+    assert_int_equal(fread(&size, sizeof size, 1, stream), 1);
+    char *text = calloc(1, size + 1);
+    assert_non_null(text);
+    assert_int_equal(fread(text, 1, size, stream), size);
+    cJSON *header = cJSON_Parse(text);
+    const cJSON *entry = cJSON_GetObjectItemCaseSensitive(header, tensor);
+    const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(entry, "data_offsets");
+    assert_non_null(offsets);
+    const long offset = (long)(sizeof size + size) + (long)offsets->child->valuedouble;
+    assert_int_equal(fseek(stream, offset, SEEK_SET), 0);
+    assert_int_equal(fwrite(&value, sizeof value, 1, stream), 1);
+    assert_int_equal(fclose(stream), 0);
+    cJSON_Delete(header);
+    free(text);
+}
+
 /* ------------------------------------------------------------------- answers -- */
 
 void vector_expect(struct http_client *client, const char *model, const char *fields,

@@ -25,6 +25,9 @@ void vector_write(const char *folder, const char *file, const char *text);
  * name.bias (published.h), as linear.weight and linear.bias, in F32. */
 void vector_write_dense(const char *folder, const char *sub, const char *name);
 
+/* Makes the first number of an F32 tensor of folder/file NaN. */
+void vector_break(const char *folder, const char *file, const char *tensor);
+
 /* Asks for the embedding with these fields. Its member of that name must be want, whose norm the
  * difference is measured by. */
 void vector_expect(struct http_client *client, const char *model, const char *fields,

@@ -287,7 +287,7 @@ static void divide_by_length(float *values, int64_t count)
     double sum = 0;
     for (int64_t c = 0; c < count; c++)
         sum += (double)values[c] * (double)values[c];
-    const double length = fmax(sqrt(sum), 1e-12);
+    const double root = sqrt(sum), length = root < 1e-12 ? 1e-12 : root; /* or NaN */
     for (int64_t c = 0; c < count; c++)
         values[c] = (float)((double)values[c] / length);
 }
