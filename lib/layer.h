@@ -4,7 +4,8 @@
  *     clamp q, k and v, if the layer has projected_max
  *     normalize q and k, if the layer has norms
  *     rotary embedding of q and k, if the layer has it; with norms_follow_rope before the norms
- *     context = attention(q, k, v), heads concatenated, . Wo^T + bo
+ *     context = attention(q, k, v), heads concatenated,
+ *               times sigmoid(query . Wg^T + bg), if the layer has a gate, . Wo^T + bo
  *
  * Like a plan of attn.h, but in stages: a task of a stage may run at any time after all tasks of
  * the stage before have ended.
@@ -28,10 +29,12 @@
 
 struct attn_layer {
     int64_t q_heads, kv_heads, head_dim, v_head_dim;
-    struct attn_linear q_proj; /* out = q_heads * head_dim */
-    struct attn_linear k_proj; /* out = kv_heads * head_dim */
-    struct attn_linear v_proj; /* out = kv_heads * v_head_dim */
-    struct attn_linear o_proj; /* in = q_heads * v_head_dim */
+    struct attn_linear q_proj;    /* out = q_heads * head_dim */
+    struct attn_linear k_proj;    /* out = kv_heads * head_dim */
+    struct attn_linear v_proj;    /* out = kv_heads * v_head_dim */
+    struct attn_linear gate_proj; /* out = q_heads * v_head_dim, with a q_proj of the same in;
+                                     weight NULL: no gate. It has no gradient */
+    struct attn_linear o_proj;    /* in = q_heads * v_head_dim */
     double projected_max; /* q, k and v are clamped to [-projected_max, projected_max] before norms;
                              0: no clamping. Finite */
     struct attn_norm q_norm, k_norm; /* of projected rows, before rotary embedding */
@@ -86,11 +89,11 @@ struct attn_layer_problem {
         };
     };
     int64_t past_len;
-    bool partial; /* the context is that before the output projection */
+    bool partial; /* the context is that before the output projection, behind the gate */
 
-    /* Outputs, each dense or NULL, of output_dtype: F32, or any other number dtype if no o_proj
-     * follows the context. lse is F32 where output_dtype has 16 bits: it is a logarithm, whose
-     * rounding to them would change what it weighs in a merge by percents. context is [q_len,
+    /* Outputs, each dense or NULL, of output_dtype: F32, or any other number dtype if neither gate
+     * nor o_proj follows the context. lse is F32 where output_dtype has 16 bits: it is a logarithm,
+     * whose rounding to them would change what it weighs in a merge by percents. context is [q_len,
      * d_out], or of a partial call [q_heads, q_len, v_head_dim]; lse is [q_heads, q_len], a map
      * [q_heads, q_len, kv_len]. */
     enum attn_dtype output_dtype;
@@ -117,7 +120,7 @@ struct attn_layer_problem {
     const struct attn_kernels *kernels; /* NULL: the best table that this CPU can run */
 };
 
-enum { ATTN_LAYER_STAGES_MAX = 8 };
+enum { ATTN_LAYER_STAGES_MAX = 9 };
 
 /* Borrows the problem's memory and the layer; owns nothing. */
 struct attn_layer_plan {
@@ -152,8 +155,8 @@ struct attn_problem attn_layer_attention(const struct attn_layer_plan *plan, voi
 /* The stage of the output projection; stage_count where the plan has none. */
 int attn_layer_output_stage(const struct attn_layer_plan *plan);
 
-/* What a stage computes: a product of rows with parameters of the layer (those of query, key and
- * value, or those of the output projection), or something else. */
+/* What a stage computes: a product of rows with parameters of the layer (those of query, key, value
+ * and gate, or those of the output projection), or something else. */
 enum attn_layer_product { ATTN_PRODUCT_NONE, ATTN_PRODUCT_INPUTS, ATTN_PRODUCT_OUTPUT };
 
 enum attn_layer_product attn_layer_product(const struct attn_layer_plan *plan, int stage);
@@ -173,7 +176,7 @@ bool attn_layer_same_product(const struct attn_layer *a, const struct attn_layer
 int64_t attn_layer_product_parameters(const struct attn_layer *layer,
                                       enum attn_layer_product product);
 
-/* Rows of the call that go through the product; for query, key and value those of the longest. */
+/* Rows of the call that go through the product; of several projections those of the longest. */
 int64_t attn_layer_product_rows(const struct attn_layer_call *call,
                                 enum attn_layer_product product);
 

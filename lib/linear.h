@@ -59,6 +59,7 @@ enum attn_activation {
     ATTN_RELU,          /* 0 if x < 0, else x */
     ATTN_RELU_SQUARED,  /* 0 if x < 0, else x^2; So et al. 2021 */
     ATTN_SILU,          /* x / (1 + e^-x) */
+    ATTN_SIGMOID,       /* 1 / (1 + e^-x) */
     ATTN_TANH,          /* tanh(x) */
     ATTN_XIELU,         /* see struct attn_xielu */
     ATTN_ACTIVATION_COUNT

@@ -442,8 +442,8 @@ static bool all_finite(const float *rows, int64_t row_stride, int64_t row_count,
         .compensated_tile = compensated_tile, .all_finite = all_finite,                            \
         .weights_row = weights_row, .gelu = gelu_row, .gelu_tanh = gelu_tanh_row,                  \
         .gelu_quick = gelu_quick_row, .relu = relu_row, .relu_squared = relu_squared_row,          \
-        .silu = silu_row, .tanh = tanh_row, .xielu = xielu_row, .softcap_row = softcap_row,        \
-        .multiply_row = multiply_row, .change_state = change_state,                                \
+        .silu = silu_row, .sigmoid = sigmoid_row, .tanh = tanh_row, .xielu = xielu_row,            \
+        .softcap_row = softcap_row, .multiply_row = multiply_row, .change_state = change_state,    \
         .greatest_of_cells = greatest_of_cells, .bound_of_greatest = bound_of_greatest,            \
         .find_reaching = find_reaching,                                                            \
         .decode_scores = { decode_scores_f32, decode_scores_f16, decode_scores_bf16 },             \

@@ -75,6 +75,11 @@ INLINE vec times_sigmoid(vec x, vec high, vec low)
     return select(is_negative, finite * e, x) / (1.0f + e);
 }
 
+INLINE vec sigmoid(vec x)
+{
+    return times_sigmoid(broadcast(1.0f), x, (vec){ 0 });
+}
+
 INLINE vec silu(vec x)
 {
     return times_sigmoid(x, x, (vec){ 0 });
@@ -156,6 +161,7 @@ MAP_ROW(gelu_quick_row, gelu_quick)
 MAP_ROW(relu_row, relu)
 MAP_ROW(relu_squared_row, relu_squared)
 MAP_ROW(silu_row, silu)
+MAP_ROW(sigmoid_row, sigmoid)
 MAP_ROW(tanh_row, tanh_of)
 
 static void xielu_row(float *row, const float *parameters, int64_t n)

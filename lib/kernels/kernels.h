@@ -315,6 +315,7 @@ struct attn_kernels {
     void (*relu)(float *row, int64_t n);
     void (*relu_squared)(float *row, int64_t n);
     void (*silu)(float *row, int64_t n);
+    void (*sigmoid)(float *row, int64_t n);
     void (*tanh)(float *row, int64_t n);
     void (*xielu)(float *row, const float *parameters, int64_t n); /* [4], as in linear.h */
     void (*softcap_row)(float *row, float softcap, int64_t n);     /* as softcap_tile() */

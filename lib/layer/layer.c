@@ -1,11 +1,11 @@
 /* layer.c - the tasks of an attention layer.
  *
- *     PROJECT  blocks of rows and outputs of query, key and value: product, bias, clamp -> scratch
- *     PREPARE  chunks of rows of query and key: norm, rotary embedding, in scratch
- *     APPEND   chunks of rows of key and value, into the cache
- *     ATTEND   the tasks of one plan of attention, or the tasks of a reduced weight map around
- * them; for few query rows and many keys first the parts of the tasks, then their joins SELECT the
- * tasks that such a map leaves for after ATTEND OUTPUT   blocks of rows and outputs of the context:
+ *     PROJECT  blocks of rows and outputs of query, key, value, gate: product, bias, clamp ->
+ * scratch PREPARE  chunks of rows of query and key: norm, rotary embedding, in scratch APPEND
+ * chunks of rows of key and value, into the cache ATTEND   the tasks of one plan of attention, or
+ * the tasks of a reduced weight map around them; for few query rows and many keys first the parts
+ * of the tasks, then their joins SELECT the tasks that such a map leaves for after ATTEND GATE
+ * chunks of rows of the context: times the gates OUTPUT blocks of rows and outputs of the context:
  * product and bias
  *
  * layer_project.c has the products. layer_merge.c has the stage that replaces ATTEND when partial
@@ -14,6 +14,8 @@
 
 #include "base/internal.h"
 #include "layer/layer_internal.h"
+
+#include "kernels/kernels.h"
 
 #include <string.h>
 
@@ -145,6 +147,25 @@ static void run_given(const struct attn_layer_plan_full *plan, int64_t task, voi
                    attn_min(q_len - first, ATTN_LAYER_GIVEN_ROWS));
 }
 
+/* Gates become their sigmoids, in scratch. */
+static void run_gate(const struct attn_layer_plan_full *plan, int64_t task, void *scratch)
+{
+    const struct attn_layer *layer = plan->problem.layer;
+    const struct attn_kernels *kernels = plan->attention.kernels;
+    const int64_t first = task * ATTN_LAYER_CHUNK_ROWS, columns = layer->gate_proj.out;
+    const int64_t end = attn_min(plan->problem.query.shape[2], first + ATTN_LAYER_CHUNK_ROWS);
+    struct attn_plan_full attention;
+
+    attn_layer_bind_attention(plan, scratch, &attention);
+    for (int64_t i = first; i < end; i++) {
+        float *gates = attn_scratch_at(scratch, plan->gate_offset) + i * columns;
+        kernels->sigmoid(gates, columns);
+        for (int64_t h = 0; h < layer->q_heads; h++)
+            kernels->multiply_row(attn_tensor_row(&attention.problem.context, 0, h, i),
+                                  gates + h * layer->v_head_dim, layer->v_head_dim);
+    }
+}
+
 static void run_attend(const struct attn_layer_plan_full *plan, enum attn_layer_stage kind,
                        int64_t task, void *scratch, void *workspace)
 {
@@ -197,6 +218,9 @@ void attn_layer_run(const struct attn_layer_plan *plan, int stage, int64_t task,
         break;
     case ATTN_LAYER_GIVEN:
         run_given(full, task, scratch);
+        break;
+    case ATTN_LAYER_GATE:
+        run_gate(full, task, scratch);
         break;
     case ATTN_LAYER_MERGE:
         attn_layer_run_merge(full, task, scratch, workspace);

@@ -227,6 +227,8 @@ enum attn_status attn_layer_gradient_plan_init(struct attn_layer_gradient_plan *
 
     RETURN_IF_FAILED(layer_gradient_check(problem, where));
     RETURN_IF(problem->layer.cache != NULL, ATTN_ERR_OPTION, "layer.cache");
+    RETURN_IF(problem->layer.layer->gate_proj.weight != NULL, ATTN_ERR_OPTION,
+              "layer.layer.gate_proj");
     memset(full, 0, sizeof *full);
     full->problem = *problem;
     /* Wanted so that values are projected; nothing is ever written to this address or to that of

@@ -18,10 +18,11 @@ enum attn_layer_stage {
     ATTN_LAYER_MERGE,
     ATTN_LAYER_SELECT,
     ATTN_LAYER_GIVEN, /* rows with given weights */
+    ATTN_LAYER_GATE,  /* rows of the context times their gates */
     ATTN_LAYER_OUTPUT
 };
 
-/* Rows of one task of PREPARE, APPEND or MERGE. */
+/* Rows of one task of PREPARE, APPEND, GATE or MERGE. */
 enum { ATTN_LAYER_CHUNK_ROWS = 256 };
 
 /* Rows of one head that a task of GIVEN looks at. */
@@ -42,7 +43,8 @@ struct __attribute__((may_alias)) attn_layer_plan_full {
     const struct attn_layer_merge *merge; /* merge of parts ; NULL: attention */
     struct attn_plan_full attention; /* its tensors in scratch get addresses when a task runs */
     int stage_kind[ATTN_LAYER_STAGES_MAX];
-    size_t q_offset, k_offset, v_offset, context_offset, shared_offset; /* bytes into scratch */
+    size_t q_offset, k_offset, v_offset, gate_offset, context_offset,
+        shared_offset;          /* bytes into scratch */
     bool keeps_projected[2];    /* keep query and key from before norm and rotary embedding, for
                                    gradients, */
     size_t projected_offset[2]; /* at this offset */
@@ -128,6 +130,9 @@ void attn_layer_run_append(const struct attn_layer_plan_full *plan, int64_t task
 /* The plan of attention with the addresses that its tensors have in scratch. */
 void attn_layer_bind_attention(const struct attn_layer_plan_full *plan, void *scratch,
                                struct attn_plan_full *attention);
+
+/* Does a gate multiply the context? */
+bool attn_layer_has_gate(const struct attn_layer_problem *problem);
 
 /* Does the call end with the output projection? */
 bool attn_layer_has_output(const struct attn_layer_problem *problem);

@@ -82,6 +82,11 @@ void attn_operand_rotate(const struct attn_layer_problem *problem,
     attn_rope_rotate(&problem->layer->rope, rows);
 }
 
+bool attn_layer_has_gate(const struct attn_layer_problem *problem)
+{
+    return problem->context != NULL && problem->layer->gate_proj.weight != NULL;
+}
+
 bool attn_layer_has_output(const struct attn_layer_problem *problem)
 {
     return problem->context != NULL && problem->layer->o_proj.weight != NULL && !problem->partial;

@@ -10,9 +10,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Scratch has at most four parts. If four times the bytes of each part do not overflow, neither
+/* Scratch has at most five parts. If five times the bytes of each part do not overflow, neither
  * does their sum. */
-enum { ROW_PARTS_BYTES = 4 * sizeof(float) };
+enum { ROW_PARTS_BYTES = 5 * sizeof(float) };
 
 /* -------------------------------------------------------------------------- the checks -- */
 
@@ -34,6 +34,28 @@ enum attn_status attn_layer_check_output(const struct attn_layer *layer, const c
     return ATTN_OK;
 }
 
+/* The gate reads the rows that q_proj does. */
+static enum attn_status check_gate(const struct attn_layer *layer, const char **where)
+{
+    const struct attn_linear *gate = &layer->gate_proj;
+
+    if (gate->weight == NULL)
+        return ATTN_OK;
+    RETURN_IF(layer->q_proj.weight == NULL, ATTN_ERR_NO_DATA, "layer.q_proj");
+    RETURN_IF(!attn_linear_takes(gate->dtype) || attn_linear_turns_blocks(gate), ATTN_ERR_DTYPE,
+              "layer.gate_proj.dtype");
+    RETURN_IF(gate->in != layer->q_proj.in || gate->in % attn_block_numbers(gate->dtype) != 0,
+              ATTN_ERR_SHAPE, "layer.gate_proj.in");
+    RETURN_IF(gate->out != layer->q_heads * layer->v_head_dim, ATTN_ERR_SHAPE,
+              "layer.gate_proj.out");
+    RETURN_IF(gate->stride != 0
+                  && (gate->stride < (gate->in_out ? gate->out : gate->in)
+                      || gate->stride % attn_block_numbers(gate->dtype) != 0),
+              ATTN_ERR_STRIDE, "layer.gate_proj.stride");
+    RETURN_IF(gate->stride > INT32_MAX, ATTN_ERR_TOO_LARGE, "layer.gate_proj.stride");
+    return ATTN_OK;
+}
+
 static const struct attn_norm_names Q_NORM = { "layer.q_norm.eps", "layer.q_norm.scope" };
 static const struct attn_norm_names K_NORM = { "layer.k_norm.eps", "layer.k_norm.scope" };
 
@@ -52,6 +74,7 @@ static enum attn_status check_layer(const struct attn_layer *layer, const char *
     RETURN_IF(__builtin_mul_overflow(layer->q_heads, layer->v_head_dim, &columns)
                   || columns > INT32_MAX,
               ATTN_ERR_TOO_LARGE, "layer.v_head_dim");
+    RETURN_IF_FAILED(check_gate(layer, where));
     RETURN_IF_FAILED(attn_layer_check_output(layer, where));
     RETURN_IF(!(layer->projected_max >= 0 && isfinite(layer->projected_max)), ATTN_ERR_OPTION,
               "layer.projected_max");
@@ -127,8 +150,9 @@ static enum attn_status check_context(const struct attn_layer_problem *problem, 
     RETURN_IF(__builtin_mul_overflow(problem->query.shape[2], columns * ROW_PARTS_BYTES, &bytes),
               ATTN_ERR_TOO_LARGE, "query.shape[2]");
     RETURN_IF(!attn_is_number(problem->output_dtype), ATTN_ERR_DTYPE, "output_dtype");
-    RETURN_IF(attn_layer_has_output(problem) && problem->output_dtype != ATTN_F32, ATTN_ERR_DTYPE,
-              "output_dtype");
+    RETURN_IF((attn_layer_has_output(problem) || attn_layer_has_gate(problem))
+                  && problem->output_dtype != ATTN_F32,
+              ATTN_ERR_DTYPE, "output_dtype");
     return ATTN_OK;
 }
 
@@ -288,6 +312,8 @@ static void lay_out(struct attn_layer_plan_full *plan,
         if (operands[i].has_prepare)
             chunks += attn_divide_up(length, ATTN_LAYER_CHUNK_ROWS);
     }
+    if (attn_layer_has_gate(problem))
+        plan->gate_offset = reserve(plan, q_len, layer->gate_proj.out);
     add_stage(plan, ATTN_LAYER_PROJECT, attn_layer_product_tasks(&call, 1, ATTN_PRODUCT_INPUTS));
     add_stage(plan, ATTN_LAYER_PREPARE, chunks);
     add_stage(plan, ATTN_LAYER_APPEND, attn_layer_append_tasks(problem));
@@ -295,6 +321,8 @@ static void lay_out(struct attn_layer_plan_full *plan,
     if (problem->given != NULL)
         add_stage(plan, ATTN_LAYER_GIVEN,
                   layer->q_heads * attn_divide_up(q_len, ATTN_LAYER_GIVEN_ROWS));
+    if (attn_layer_has_gate(problem))
+        add_stage(plan, ATTN_LAYER_GATE, attn_divide_up(q_len, ATTN_LAYER_CHUNK_ROWS));
     if (attn_layer_has_output(problem)) {
         plan->context_offset = reserve(plan, q_len, layer->o_proj.in);
         add_stage(plan, ATTN_LAYER_OUTPUT, attn_layer_product_tasks(&call, 1, ATTN_PRODUCT_OUTPUT));

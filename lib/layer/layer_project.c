@@ -8,16 +8,19 @@
 
 #include "kernels/kernels.h"
 
+/* Projections of inputs: those of the operands, then the gate. */
+enum { GATE = ATTN_OPERAND_COUNT, INPUT_COUNT };
+
 static int linear_count(enum attn_layer_product product)
 {
-    return product == ATTN_PRODUCT_INPUTS ? ATTN_OPERAND_COUNT : 1;
+    return product == ATTN_PRODUCT_INPUTS ? INPUT_COUNT : 1;
 }
 
 static const struct attn_linear *linear_of(const struct attn_layer *layer,
                                            enum attn_layer_product product, int index)
 {
-    const struct attn_linear *const inputs[ATTN_OPERAND_COUNT] = { &layer->q_proj, &layer->k_proj,
-                                                                   &layer->v_proj };
+    const struct attn_linear *const inputs[INPUT_COUNT] = { &layer->q_proj, &layer->k_proj,
+                                                            &layer->v_proj, &layer->gate_proj };
 
     return product == ATTN_PRODUCT_INPUTS ? inputs[index] : &layer->o_proj;
 }
@@ -31,6 +34,8 @@ static int64_t row_count_of(const struct attn_layer_call *call, enum attn_layer_
 
     if (product == ATTN_PRODUCT_OUTPUT)
         return attn_layer_has_output(problem) ? problem->query.shape[2] : 0;
+    if (index == GATE)
+        return attn_layer_has_gate(problem) ? problem->query.shape[2] : 0;
     attn_layer_operands(problem, operands);
     if (!operands[index].is_prepared || operands[index].linear->weight == NULL)
         return 0;
@@ -43,9 +48,10 @@ static void find_rows(const struct attn_layer_call *call, enum attn_layer_produc
 {
     const struct attn_layer_plan_full *plan = attn_layer_plan_full(call->plan);
     const struct attn_layer_problem *problem = &plan->problem;
-    const struct attn_tensor *const inputs[ATTN_OPERAND_COUNT] = { &problem->query, &problem->key,
-                                                                   &problem->value };
-    const size_t offsets[ATTN_OPERAND_COUNT] = { plan->q_offset, plan->k_offset, plan->v_offset };
+    const struct attn_tensor *const inputs[INPUT_COUNT] = { &problem->query, &problem->key,
+                                                            &problem->value, &problem->query };
+    const size_t offsets[INPUT_COUNT] = { plan->q_offset, plan->k_offset, plan->v_offset,
+                                          plan->gate_offset };
 
     if (product == ATTN_PRODUCT_INPUTS) {
         *x = inputs[index]->data;
@@ -211,7 +217,6 @@ void attn_layer_product_run(const struct attn_layer_call *calls, int count,
 {
     const struct attn_layer *layer = calls[0].plan->problem.layer;
     const struct attn_linear_how how = how_of(attn_layer_plan_full(calls[0].plan));
-    const double projected_max = product == ATTN_PRODUCT_INPUTS ? layer->projected_max : 0;
     const float *x[ATTN_PROJECT_ROWS_MAX] = { NULL };
     float *y[ATTN_PROJECT_ROWS_MAX] = { NULL };
 
@@ -222,7 +227,9 @@ void attn_layer_product_run(const struct attn_layer_call *calls, int count,
         if (task < tasks) {
             const struct attn_linear_part part = attn_linear_part(how.kernels, linear, rows, task);
             gather(calls, count, product, index, part.first_row, x, y);
-            run_rows(&how, linear, x, y, &part, projected_max, workspace);
+            run_rows(&how, linear, x, y, &part,
+                     product == ATTN_PRODUCT_INPUTS && index != GATE ? layer->projected_max : 0,
+                     workspace);
             return;
         }
         task -= tasks;

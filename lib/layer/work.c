@@ -337,6 +337,18 @@ static void add_append(const struct attn_layer_problem *problem, struct attn_wor
     work->moved_numbers += (double)problem->key.shape[2] * columns;
 }
 
+static void add_gate(const struct attn_layer_problem *problem, struct attn_work *work)
+{
+    const struct attn_linear *gate = &problem->layer->gate_proj;
+    const int64_t rows = problem->query.shape[2];
+
+    if (!attn_layer_has_gate(problem))
+        return;
+    work->tasks += (double)attn_divide_up(rows, ATTN_LAYER_CHUNK_ROWS);
+    work->tanhs += (double)rows * (double)gate->out;
+    add_linear(gate, rows, work);
+}
+
 static void add_output(const struct attn_layer_problem *problem, struct attn_work *work)
 {
     const int64_t rows = problem->query.shape[2];
@@ -362,6 +374,8 @@ void attn_layer_product_work(const struct attn_layer_plan *plan, enum attn_layer
     for (int i = 0; i < ATTN_OPERAND_COUNT; i++)
         if (operands[i].is_prepared && operands[i].linear->weight != NULL)
             add_linear(operands[i].linear, operands[i].input->shape[2], work);
+    if (attn_layer_has_gate(problem))
+        add_linear(&problem->layer->gate_proj, problem->query.shape[2], work);
 }
 
 /* Every part is read once: its context and its lse. */
@@ -388,6 +402,7 @@ void attn_layer_work(const struct attn_layer_plan *plan, struct attn_work *work)
         add_merge(full, work);
     } else {
         add_operands(problem, work);
+        add_gate(problem, work);
         add_append(problem, work);
         if (problem->weight_map != NULL)
             plan_work_reduced(&full->attention, problem->weight_map, problem->past_len, work);

@@ -23,6 +23,7 @@ void attn_activate(const struct attn_kernels *kernels, enum attn_activation acti
         [ATTN_RELU] = kernels->relu,
         [ATTN_RELU_SQUARED] = kernels->relu_squared,
         [ATTN_SILU] = kernels->silu,
+        [ATTN_SIGMOID] = kernels->sigmoid,
         [ATTN_TANH] = kernels->tanh,
     };
 

@@ -43,6 +43,11 @@ static double true_silu(double x)
     return sigmoid_times(x, x);
 }
 
+static double true_sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
 /* The largest error that is allowed: in ulp, and besides as a part of the larger of 1 and |x|. */
 struct activation {
     const char *name;
@@ -59,15 +64,17 @@ static const struct activation ACTIVATIONS[] = {
     { "relu", true_relu, 0, 0, 0, INFINITY, FLT_MAX },
     { "relu_squared", true_relu_squared, 0.5, 0, 0, INFINITY, INFINITY },
     { "silu", true_silu, 4, 0, 0, INFINITY, FLT_MAX },
+    { "sigmoid", true_sigmoid, 4, 0, 0, 1, 1 },
     { "tanh", tanh, 2, 0, -1, 1, 1 },
 };
 enum { COUNT = sizeof ACTIVATIONS / sizeof ACTIVATIONS[0] };
 
 static function *function_of(const struct attn_kernels *kernels, int i)
 {
-    function *const functions[COUNT] = { kernels->gelu, kernels->gelu_tanh,    kernels->gelu_quick,
-                                         kernels->relu, kernels->relu_squared, kernels->silu,
-                                         kernels->tanh };
+    function *const functions[COUNT] = { kernels->gelu,         kernels->gelu_tanh,
+                                         kernels->gelu_quick,   kernels->relu,
+                                         kernels->relu_squared, kernels->silu,
+                                         kernels->sigmoid,      kernels->tanh };
     return functions[i];
 }
 
@@ -152,7 +159,8 @@ TEST(knows_the_ends)
             function_of(*k, i)(row, 8);
             assert_true(row[0] == ACTIVATIONS[i].high && row[1] == ACTIVATIONS[i].low);
             assert_true(isnan(row[2]) && isnan(row[7]));
-            assert_true(row[3] == 0 && row[4] == 0);
+            const float middle = (float)ACTIVATIONS[i].truth(0);
+            assert_true(row[3] == middle && row[4] == middle);
             assert_true(row[5] == ACTIVATIONS[i].most && row[6] == ACTIVATIONS[i].low);
         }
 }

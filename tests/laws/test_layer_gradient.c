@@ -442,6 +442,12 @@ TEST(refused)
     c.problem.sinks = c.problem.query;
     assert_int_equal(attn_layer_gradient_plan_init(&plan, &c.problem, &where), ATTN_ERR_NO_DATA);
     assert_string_equal(where, "sinks");
+    c.problem.sinks = NULL;
+    struct attn_layer gated = *c.problem.layer.layer;
+    gated.gate_proj = gated.q_proj;
+    c.problem.layer.layer = &gated;
+    assert_int_equal(attn_layer_gradient_plan_init(&plan, &c.problem, &where), ATTN_ERR_OPTION);
+    assert_string_equal(where, "layer.layer.gate_proj");
     layer_case_free(&c);
 }
 

@@ -216,7 +216,7 @@ TEST(products_are_told_apart)
     static const float weight[16], bias[4];
     const struct attn_linear linear = { .weight = weight, .bias = bias, .out = 4, .in = 4 };
     const struct attn_layer layer = { .q_proj = linear, .k_proj = linear, .o_proj = linear };
-    struct attn_layer others[8] = { layer, layer, layer, layer, layer, layer, layer, layer };
+    struct attn_layer others[] = { layer, layer, layer, layer, layer, layer, layer, layer, layer };
     others[0].q_proj.weight = weight + 1;
     others[1].k_proj.bias = NULL;
     others[2].q_proj.in_out = true;
@@ -225,7 +225,8 @@ TEST(products_are_told_apart)
     others[5].v_proj = linear;
     others[6].q_proj.out = 3;
     others[7].k_proj.dtype = ATTN_BF16;
-    for (int i = 0; i < 8; i++) {
+    others[8].gate_proj = linear;
+    for (int i = 0; i < 9; i++) {
         assert_false(attn_layer_same_product(&layer, &others[i], ATTN_PRODUCT_INPUTS));
         assert_true(attn_layer_same_product(&layer, &others[i], ATTN_PRODUCT_OUTPUT));
     }

@@ -362,9 +362,25 @@ static void grow_queries(const struct attn_rope *rope, double *query, int64_t he
                                         / rope->query_length));
 }
 
-/* Heads concatenated, then the output projection. */
-static void layer_output(const struct attn_layer *layer, struct reference *r)
+/* Joined heads times the sigmoids of the gate. */
+static void multiply_gates(const struct attn_layer_problem *problem, double *joined)
 {
+    const struct attn_linear *gate = &problem->layer->gate_proj;
+    const int64_t rows = problem->query.shape[2];
+    if (gate->weight == NULL)
+        return;
+    double *x = copy_dense(&problem->query), *gates = allocate_doubles(rows * gate->out);
+    reference_linear(gate, x, rows, problem->query.shape[3], gates);
+    for (int64_t i = 0; i < rows * gate->out; i++)
+        joined[i] *= 1 / (1 + exp(-gates[i]));
+    free(gates);
+    free(x);
+}
+
+/* Heads concatenated, times the gates, then the output projection. */
+static void layer_output(const struct attn_layer_problem *problem, struct reference *r)
+{
+    const struct attn_layer *layer = problem->layer;
     const int64_t columns = r->q_heads * r->v_head_dim;
     const int64_t d_out = layer->o_proj.weight != NULL ? layer->o_proj.out : columns;
     double *joined = allocate_doubles(r->q_len * columns);
@@ -373,6 +389,7 @@ static void layer_output(const struct attn_layer *layer, struct reference *r)
             memcpy(joined + i * columns + h * r->v_head_dim,
                    r->context + (h * r->q_len + i) * r->v_head_dim,
                    (size_t)r->v_head_dim * sizeof *joined);
+    multiply_gates(problem, joined);
     r->projected = allocate_doubles(r->q_len * d_out);
     reference_linear(&layer->o_proj, joined, r->q_len, columns, r->projected);
     free(joined);
@@ -416,7 +433,7 @@ void reference_layer(const struct attn_layer_problem *problem, struct reference 
         .sinks = problem->sinks,
     };
     reference_run(&operands, reference);
-    layer_output(layer, reference);
+    layer_output(problem, reference);
     free(query);
     free(key);
     free(value);

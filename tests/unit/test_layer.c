@@ -17,7 +17,7 @@ static const double TOLERANCE = 2e-5;
 enum { HEADS_CUT = 1, SELF = 2, CAUSAL = 4, MASKED = 8, LENGTHS = 16, ROW_LENGTHS = 32 };
 enum { ADDITIVE = 64, CONCAT = 128 }; /* CONCAT: additive, q_proj and k_proj cut out of one */
 enum { NORM = 256 };                  /* of query and key */
-enum { Q_PROJ = 1, K_PROJ = 2, V_PROJ = 4, O_PROJ = 8, ALL_PROJ = 15 };
+enum { Q_PROJ = 1, K_PROJ = 2, V_PROJ = 4, O_PROJ = 8, ALL_PROJ = 15, GATE = 16 };
 enum { OUTPUT_COUNT = 6, BUFFERS = 32 };
 
 struct shape {
@@ -57,6 +57,8 @@ static const struct shape SHAPES[] = {
     { "norms and rope", 4, 2, 16, 8, 24, 20, ALL_PROJ, true, true, 8, false, 7, NORM | MASKED },
     { "identity, norms", 3, 1, 5, 4, 0, 0, 0, false, false, 0, false, 0, NORM | LENGTHS },
     { "identity, cut, norms", 4, 2, 6, 3, 0, 0, 0, false, false, 4, true, 2, NORM | HEADS_CUT },
+    { "gate", 4, 2, 8, 6, 24, 20, ALL_PROJ | GATE, true, false, 8, false, 3, NORM | SELF | CAUSAL },
+    { "gate, no output", 2, 1, 8, 5, 24, 0, Q_PROJ | GATE, false, true, 0, false, 0, MASKED },
     { "output alone", 3, 3, 4, 4, 0, 1, O_PROJ, true, false, 0, true, 0, 0 },
 };
 
@@ -156,6 +158,7 @@ static void layer_case_init(struct layer_case *c, const struct shape *shape, int
     layer->q_proj = make_linear(c, shape, Q_PROJ, shape->q_heads * shape->head_dim, d);
     layer->k_proj = make_linear(c, shape, K_PROJ, shape->kv_heads * shape->head_dim, d);
     layer->v_proj = make_linear(c, shape, V_PROJ, shape->kv_heads * shape->v_head_dim, d);
+    layer->gate_proj = make_linear(c, shape, GATE, shape->q_heads * shape->v_head_dim, d);
     layer->o_proj = make_linear(c, shape, O_PROJ, shape->d_out, shape->q_heads * shape->v_head_dim);
     if (shape->flags & (ADDITIVE | CONCAT))
         layer->additive_weight = allocate_filled(c, shape->head_dim, 1.0f);
@@ -309,11 +312,11 @@ TEST(against_reference)
 /* So many rows that a product is cut into several tasks. */
 TEST(many_rows)
 {
-    static const int shapes[] = { 0, 2, 5 };
+    static const int shapes[] = { 0, 2, 5, 22 };
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
         struct layer_case c;
         struct reference reference;
-        layer_case_init(&c, &SHAPES[shapes[s]], 530, s == 0 ? 530 : 301);
+        layer_case_init(&c, &SHAPES[shapes[s]], 530, s == 0 || s == 3 ? 530 : 301);
         reference_layer(&c.problem, &reference);
         assert_int_equal(check_case(&c, &reference), 0);
         reference_free(&reference);
@@ -415,6 +418,29 @@ TEST(bad_layers)
         if (got != bad->status || strstr(where, bad->part) == NULL)
             fail_msg("line %zu: %s at %s, want %s at %s", i, attn_status_name(got), where,
                      attn_status_name(bad->status), bad->part);
+    }
+}
+
+/* Of the shape with a gate: 4 heads of 6 values, width 24. */
+TEST(bad_gates)
+{
+    static const struct bad bads[] = {
+        { LAYER(gate_proj.out), 23, ATTN_ERR_SHAPE, "layer.gate_proj.out" },
+        { LAYER(gate_proj.in), 25, ATTN_ERR_SHAPE, "layer.gate_proj.in" },
+        { LAYER(gate_proj.stride), 23, ATTN_ERR_STRIDE, "layer.gate_proj.stride" },
+        { LAYER(gate_proj.stride), INT64_C(1) << 31, ATTN_ERR_TOO_LARGE, "layer.gate_proj.stride" },
+        { LAYER(q_proj.weight), 0, ATTN_ERR_NO_DATA, "layer.q_proj" },
+    };
+    for (size_t i = 0; i < sizeof bads / sizeof bads[0]; i++) {
+        struct layer_case c;
+        struct attn_layer_plan plan;
+        const char *where = "nothing";
+        layer_case_init(&c, &SHAPES[22], 4, 4);
+        make_outputs(&c, 1);
+        memcpy((char *)&c + bads[i].offset, &bads[i].value, sizeof bads[i].value);
+        assert_int_equal(attn_layer_plan_init(&plan, &c.problem, &where), bads[i].status);
+        assert_string_equal(where, bads[i].part);
+        layer_case_free(&c);
     }
 }
 

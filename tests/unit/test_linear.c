@@ -100,6 +100,8 @@ static double activated(enum attn_activation activation, double x)
         return x < 0 ? 0 : x * x;
     case ATTN_SILU:
         return x / (1 + exp(-x));
+    case ATTN_SIGMOID:
+        return 1 / (1 + exp(-x));
     case ATTN_TANH:
         return tanh(x);
     case ATTN_XIELU:

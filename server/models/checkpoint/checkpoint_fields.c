@@ -201,6 +201,7 @@ static const struct {
     { "quick_gelu", ATTN_GELU_QUICK },
     { "relu", ATTN_RELU },
     { "relu2", ATTN_RELU_SQUARED },
+    { "sigmoid", ATTN_SIGMOID },
     { "silu", ATTN_SILU },
     { "swish", ATTN_SILU },
     { "tanh", ATTN_TANH },
