@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of a query, for all texts: each pair becomes tokens anew, and the time for that must not be
- * as long as a client likes. */
+/* Bytes of a query, for all texts: each pair has its tokens, and memory and time for that must not
+ * be as much as a client likes. */
 enum { QUERY_BYTES_MAX = 1 << 24 };
 
 #define AT(member)      offsetof(struct vector_asked, member)

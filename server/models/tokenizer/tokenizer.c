@@ -125,20 +125,45 @@ static void mark_special(const struct tokenizer *tokenizer, struct token_list *l
         list->tokens[i].is_special |= added_tokens_is_special(tokenizer->added, list->tokens[i].id);
 }
 
-static bool encode_part(const struct tokenizer *tokenizer, struct byte_slice text, int sequence,
-                        struct encodings *encodings, struct fault *fault)
+/* A copy of what is known: the template changes tokens where they are. */
+static bool copy_list(struct token_list *list, const struct token_list *known, struct arena *arena,
+                      struct fault *fault)
 {
-    if (encode_one(tokenizer, text, sequence, encodings->limit, encodings->arena,
-                   &encodings->lists[sequence], fault))
-        return true;
-    if (fault->code != FAULT_MEMORY)
-        fault_prefix_pointer(fault, sequence == 0 ? "/text" : "/pair");
-    return false;
+    const size_t bytes = (size_t)known->count * sizeof *list->tokens;
+    *list = (struct token_list){ arena_alloc(arena, bytes), known->count };
+    if (!list->tokens)
+        return fault_no_memory(fault);
+    memcpy(list->tokens, known->tokens, bytes);
+    return true;
+}
+
+/* known: of this sequence, which is set where it is not; NULL: it is not asked for. */
+static bool encode_part(const struct tokenizer *tokenizer, struct byte_slice text, int sequence,
+                        struct token_list *known, struct encodings *encodings, struct fault *fault)
+{
+    struct token_list *list = &encodings->lists[sequence];
+    struct token_list *made = known ? known : list;
+    if (!made->tokens
+        && !encode_one(tokenizer, text, sequence, encodings->limit, encodings->arena, made,
+                       fault)) {
+        if (fault->code != FAULT_MEMORY)
+            fault_prefix_pointer(fault, sequence == 0 ? "/text" : "/pair");
+        return false;
+    }
+    return !known || copy_list(list, known, encodings->arena, fault);
 }
 
 bool tokenizer_encode(const struct tokenizer *tokenizer, const struct tokenizer_stop *stop,
                       struct byte_slice text, const struct byte_slice *pair, bool special,
                       struct arena *arena, struct token_list *list, struct fault *fault)
+{
+    return tokenizer_encode_known(tokenizer, stop, text, pair, special, NULL, arena, list, fault);
+}
+
+bool tokenizer_encode_known(const struct tokenizer *tokenizer, const struct tokenizer_stop *stop,
+                            struct byte_slice text, const struct byte_slice *pair, bool special,
+                            struct token_list known[2], struct arena *arena,
+                            struct token_list *list, struct fault *fault)
 {
     struct work_limit limit;
     work_limit_init(&limit, stop);
@@ -155,8 +180,8 @@ bool tokenizer_encode(const struct tokenizer *tokenizer, const struct tokenizer_
         .limit = &limit,
     };
     const struct step *post = &tokenizer->post_processor;
-    if (!encode_part(tokenizer, text, 0, &encodings, fault)
-        || (pair && !encode_part(tokenizer, *pair, 1, &encodings, fault))
+    if (!encode_part(tokenizer, text, 0, known, &encodings, fault)
+        || (pair && !encode_part(tokenizer, *pair, 1, known ? known + 1 : NULL, &encodings, fault))
         || (post->type && !post->type->encodings(post->state, &encodings, fault))
         || !join(&encodings, list, fault))
         return false;

@@ -61,6 +61,14 @@ bool tokenizer_encode(const struct tokenizer *tokenizer, const struct tokenizer_
                       struct byte_slice text, const struct byte_slice *pair, bool special,
                       struct arena *arena, struct token_list *list, struct fault *fault);
 
+/* The same for one of many that share a text or a pair: known has the tokens of each without the
+ * template, and is set where its tokens are NULL. known NULL: as above. On false a part of it may
+ * be set. */
+bool tokenizer_encode_known(const struct tokenizer *tokenizer, const struct tokenizer_stop *stop,
+                            struct byte_slice text, const struct byte_slice *pair, bool special,
+                            struct token_list known[2], struct arena *arena,
+                            struct token_list *list, struct fault *fault);
+
 /* Appends the text of the tokens. skip_special leaves out special tokens of the vocabulary. Bytes
  * that are no UTF-8 become U+FFFD. stop is as in tokenizer_encode(). Else the fault is memory, or
  * an id without a token ("/tokens/INDEX"). */

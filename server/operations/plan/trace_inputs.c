@@ -51,10 +51,25 @@ static const struct token_list *find_encoded(const struct trace_request *request
     return NULL;
 }
 
+/* The same of a text and a pair by themselves: sets the parts that are known. */
+static void find_parts(const struct trace_request *request, const struct trace_item *item,
+                       int stream, const struct text_source *source, struct token_list parts[2])
+{
+    for (const struct trace_item *earlier = request->items; earlier < item; earlier++) {
+        const struct token_list *known = earlier->streams[stream].parts;
+        if (earlier->model != item->model || !known[0].tokens)
+            continue;
+        if (!parts[0].tokens && is_same_text(earlier->text, source->text))
+            parts[0] = known[0];
+        if (!parts[1].tokens && is_same_text(earlier->pair, source->pair))
+            parts[1] = known[1];
+    }
+}
+
 /* Sets the stream's encoded: the tokens of text and pair, or of decoder_text, without the token
  * that a decoder starts with. The items before this one are planned. Items of a batch may share one
- * text, which becomes tokens once: the time that a batch takes to be read then follows from
- * its bytes, not from how many of its requests have the text. */
+ * text or one pair, which becomes tokens once: the time that a batch takes to be read then follows
+ * from its bytes, not from how many of its requests have the text. */
 static bool encode_text(struct trace_request *request, struct trace_item *item, int stream,
                         bool of_decoder, struct fault *fault)
 {
@@ -72,10 +87,15 @@ static bool encode_text(struct trace_request *request, struct trace_item *item, 
         *list = *encoded;
         return true;
     }
-    request->tokenized_bytes += source.text.size + source.pair.size;
-    if (tokenizer_encode(model->tokenizer, request->stop.is_stopped ? &request->stop : NULL,
-                         source.text, source.pair.data ? &source.pair : NULL, source.special,
-                         request->arena, list, fault))
+    const bool may_be_shared = source.pair.data && request->item_count > 1;
+    struct token_list *parts = may_be_shared ? item->streams[stream].parts : NULL;
+    if (parts)
+        find_parts(request, item, stream, &source, parts);
+    request->tokenized_bytes += (parts && parts[0].tokens ? 0 : source.text.size)
+                                + (parts && parts[1].tokens ? 0 : source.pair.size);
+    if (tokenizer_encode_known(model->tokenizer, request->stop.is_stopped ? &request->stop : NULL,
+                               source.text, source.pair.data ? &source.pair : NULL, source.special,
+                               parts, request->arena, list, fault))
         return true;
     if (fault->code != FAULT_MEMORY && !fault->pointer[0])
         snprintf(fault->pointer, sizeof fault->pointer, "%s", source.pointer);

@@ -186,9 +186,10 @@ struct trace_stream {
     bool is_given;            /* its first rows are the item's embeddings, as F32 */
     struct token_list tokens; /* of a stream of tokens that are known, else count 0. Where they came
                                  as ids, start and end are 0 */
-    struct token_list encoded; /* of the text that is tokenized; a decoder's tokens have the start
-                                  token before them */
-    struct trace_tensor rows;  /* that leave the stream, after its final norm; only if asked */
+    struct token_list encoded;  /* of the text that is tokenized; a decoder's tokens have the start
+                                   token before them */
+    struct token_list parts[2]; /* of a text with a pair in a batch: each without the template */
+    struct trace_tensor rows;   /* that leave the stream, after its final norm; only if asked */
     struct trace_vector vector;
     const int64_t *span_rows; /* [span_row_count], ascending: rows that spans are asked of; */
     int64_t span_row_count;   /* NULL: all */
