@@ -2,6 +2,7 @@
 #include "call/infer_cost.h"
 
 #include "base/clock.h"
+#include "call/infer_distances.h"
 #include "call/infer_gradient.h"
 #include "call/infer_results.h"
 #include "call/service.h"
@@ -86,6 +87,16 @@ static void split_products(struct infer_cost *cost, const struct infer_item *ite
     }
 }
 
+/* A bias of relative positions is computed where the request is read. */
+static void add_bias(struct infer_cost *cost, const struct infer_item *item)
+{
+    struct attn_work work = { 0 };
+    if (!item->bias)
+        return;
+    infer_distances_work(item, item->plan.problem.kernels, &work);
+    cost_add_work(&cost->phases[INFER_READ], &work);
+}
+
 static void add_item(struct infer_cost *cost, const struct infer_request *request,
                      const struct infer_item *item)
 {
@@ -99,6 +110,7 @@ static void add_item(struct infer_cost *cost, const struct infer_request *reques
     else
         attn_layer_work(&item->plan, &work);
     cost_add_work(&cost->phases[INFER_COMPUTE], &work);
+    add_bias(cost, item);
     if (!item->gradient && request->item_count == 1)
         split_products(cost, item);
     if (request->number_bytes)
@@ -153,9 +165,9 @@ void infer_cost_plan(struct infer_cost *cost, const struct infer_request *reques
                      enum coding answer_coding)
 {
     cost->phases[INFER_READ].amount[COST_ITEM] = (double)request->item_count;
-    cost->ns[INFER_READ] = cost_ns(&cost->phases[INFER_READ]);
     for (int64_t i = 0; i < request->item_count; i++)
         add_item(cost, request, &request->items[i]);
+    cost->ns[INFER_READ] = cost_ns(&cost->phases[INFER_READ]);
     cost->flops = cost_flops(&cost->phases[INFER_COMPUTE]);
     settle_plan(cost, answer_coding);
 }

@@ -10,6 +10,7 @@
 
 #include "call/infer.h"
 #include "linear.h"
+#include "work.h"
 
 enum { INFER_DISTANCE_PRODUCTS_MAX = 2 }; /* query, key */
 
@@ -20,6 +21,10 @@ int64_t infer_distance_numbers(const struct infer_item *item);
 /* The products that write them, of an item whose inputs are F32. Returns how many. */
 int infer_distance_products(const struct infer_item *item, const struct attn_kernels *kernels,
                             struct attn_product products[INFER_DISTANCE_PRODUCTS_MAX]);
+
+/* The work of the bias of an item that has one: those products, and what is added up. */
+void infer_distances_work(const struct infer_item *item, const struct attn_kernels *kernels,
+                          struct attn_work *work);
 
 /* Computes them in the request's arena, from inputs of any dtype. */
 bool infer_distances_project(struct infer_request *request, struct infer_item *item,

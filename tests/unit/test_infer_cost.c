@@ -2,6 +2,7 @@
  * rows while it waits, and nothing for a product that a batch has already made. Also for a
  * packed answer, which corrects the predicted cost of packing. */
 #include "call/infer_cost.h"
+#include "models/model/model.h"
 #include "test.h"
 
 enum { D_MODEL = 512, HEADS = 8, ROWS = 2 };
@@ -49,6 +50,32 @@ static void request_init(struct request *request, int64_t item_count)
 static void assert_near(int64_t ns, int64_t expected)
 {
     assert_in_range(ns, expected - 5, expected + 5);
+}
+
+/* Relative positions that depend on query and key are computed before the plan is made: a product
+ * of each, and for each pair two sums over a head. */
+TEST(distances_are_priced)
+{
+    struct model_layer layer = {
+        .relative_bias = { .values = numbers, .by_query = true, .by_key = true, .count = 4 }
+    };
+    struct model model = { .layers = &layer, .layer_count = 1 };
+    struct request request, plain;
+    request_init(&plain, 1);
+    request_init(&request, 1);
+    struct infer_item *item = &request.items[0];
+    item->model = &model;
+    item->layer = request.layer;
+    item->q_len = item->kv_len_max = ROWS;
+    item->bias = item->projected = numbers;
+    memset(&request.cost, 0, sizeof request.cost);
+    infer_cost_plan(&request.cost, &request.request, CODING_IDENTITY);
+    const double *read = request.cost.phases[INFER_READ].amount;
+    assert_true(read[COST_PROJECT] == 2 * 2.0 * ROWS * D_MODEL * D_MODEL);
+    assert_true(read[COST_DOUBLE] == 2.0 * ROWS * ROWS * D_MODEL);
+    assert_true(read[COST_MOVE] == (double)ROWS * ROWS * HEADS);
+    assert_true(infer_cost_ns(&request.cost) > infer_cost_ns(&plain.cost));
+    assert_true(request.cost.ns[INFER_COMPUTE] == plain.cost.ns[INFER_COMPUTE]);
 }
 
 TEST(a_part_of_the_parameters)

@@ -211,10 +211,11 @@ static bool set_projected(struct pass *pass, struct pass_sequence *sequence, str
     const int count = infer_distance_products(item, pass->limits.kernels, products);
     for (int i = 0; work && i < count; i++) {
         const size_t bytes = attn_product_workspace_bytes(&products[i]);
-        attn_product_work(&products[i], work);
         if (bytes > pass->workspace_bytes)
             pass->workspace_bytes = bytes;
     }
+    if (work && count > 0)
+        infer_distances_work(item, pass->limits.kernels, work);
     return true;
 }
 
