@@ -7,6 +7,8 @@
  *     context = attention(q, k, v), heads concatenated,
  *               times sigmoid(query . Wg^T + bg), if the layer has a gate, . Wo^T + bo
  *
+ * struct attn_latent has what is otherwise where heads share one row of keys and values.
+ *
  * Like a plan of attn.h, but in stages: a task of a stage may run at any time after all tasks of
  * the stage before have ended.
  *
@@ -26,6 +28,32 @@
 #include "rows.h"
 #include "select.h"
 #include "weight_map.h"
+
+/* Multi-head latent attention (DeepSeek-AI 2024, DeepSeek-V2). A position has one row for the keys
+ * and values of all heads:
+ *
+ *     row = [norm(r), the first rank columns; rotary embedding of the others]     r = key . Wk^T +
+ * bk
+ *
+ * A head's key is [up . norm(r); those others], and its value v_up . norm(r). Neither is made: by
+ * the law of products attention reads the rows themselves, with kv_heads 1, for the score is
+ *
+ *     [k_up . n; p] . row   where [n; p] is the head's part of q_proj . norm(q_down . query), p
+ * rotated
+ *
+ * and v_up takes the weighted sum of rows to the head's context. The layer's head_dim is that of a
+ * row, and its rope that of the columns from rank on; its k_proj and k_norm make rows, it has no
+ * v_proj, no q_norm and no projected_max, and value is not read. */
+struct attn_latent {
+    int64_t rank;              /* 0: there is none of all this */
+    struct attn_linear q_down; /* weight NULL: q_proj takes query itself */
+    struct attn_norm q_norm;   /* of its rows; weight NULL: none */
+
+    /* Of the first head, without a bias; so many numbers behind them are those of the next. */
+    struct attn_linear k_up; /* out = rank, in = the columns of n: up, transposed */
+    struct attn_linear v_up; /* out = v_head_dim, in = rank */
+    int64_t k_up_step, v_up_step;
+};
 
 struct attn_layer {
     int64_t q_heads, kv_heads, head_dim, v_head_dim;
@@ -47,18 +75,23 @@ struct attn_layer {
      * of Luong et al. 2015. The general score of Luong et al. is a q_proj over [head_dim = d_key]
      * without additive_weight. */
     const float *additive_weight;
+
+    struct attn_latent latent;
 };
 
 /* Number of columns of the layer's context. */
 int64_t attn_layer_d_out(const struct attn_layer *layer);
 
+/* Columns of a value as attention reads it and a cache keeps it: v_head_dim, or the rank. */
+int64_t attn_layer_value_columns(const struct attn_layer *layer);
+
 /* Keys and values that stay from call to call, as attention reads them: projected, normalized and
  * rotated to their positions. Rows [0, length) are there. The call's own rows of key and value
  * become those behind them, rounded to the cache's dtype, before its attention reads all rows. */
 struct attn_layer_cache {
-    /* [1, kv_heads, length + rows of the call, head_dim] and v_head_dim, F32, F16 or BF16, with or
-     * without pages, or I8, whose pages with the call's rows are F32. The places of the call's rows
-     * overlap nothing else of the call. */
+    /* [1, kv_heads, length + rows of the call, head_dim] and attn_layer_value_columns(), F32, F16
+     * or BF16, with or without pages, or I8, whose pages with the call's rows are F32. The places
+     * of the call's rows overlap nothing else of the call. */
     struct attn_tensor key, value;
     int64_t length;
 };
@@ -120,7 +153,7 @@ struct attn_layer_problem {
     const struct attn_kernels *kernels; /* NULL: the best table that this CPU can run */
 };
 
-enum { ATTN_LAYER_STAGES_MAX = 9 };
+enum { ATTN_LAYER_STAGES_MAX = 13 };
 
 /* Borrows the problem's memory and the layer; owns nothing. */
 struct attn_layer_plan {
@@ -146,8 +179,9 @@ enum attn_precision attn_layer_precision(const struct attn_layer_plan *plan);
 
 /* Attention as the tasks of its stages see it: query, key and value projected, normalized and
  * rotated, and the context [1, q_heads, q_len, v_head_dim] before the output projection, whose data
- * is NULL where none is computed. Views of the scratch, of the caller's memory where nothing
- * prepares a tensor, or of the cache, and of the plan, which must stay. The tensors may be read,
+ * is NULL where none is computed. Key and value of a latent layer are rows, and value has rank
+ * columns. Views of the scratch, of the caller's memory where nothing prepares a tensor, or of the
+ * cache, and of the plan, which must stay. The tensors may be read,
  * and the context changed, after the last stage before attn_layer_output_stage() has run, and
  * before scratch is used again. */
 struct attn_problem attn_layer_attention(const struct attn_layer_plan *plan, void *scratch);

@@ -1,11 +1,16 @@
 /* layer.c - the tasks of an attention layer.
  *
  *     PROJECT  blocks of rows and outputs of query, key, value, gate: product, bias, clamp ->
- * scratch PREPARE  chunks of rows of query and key: norm, rotary embedding, in scratch APPEND
- * chunks of rows of key and value, into the cache ATTEND   the tasks of one plan of attention, or
- * the tasks of a reduced weight map around them; for few query rows and many keys first the parts
- * of the tasks, then their joins SELECT the tasks that such a map leaves for after ATTEND GATE
- * chunks of rows of the context: times the gates OUTPUT blocks of rows and outputs of the context:
+ *              scratch
+ *     PREPARE  chunks of rows of query and key: norm, rotary embedding, in scratch
+ *     LATENT_UP, LATENT_QUERY, LATENT_VALUE  of a latent layer alone, in layer_latent.c
+ *     APPEND   chunks of rows of key and value, into the cache
+ *     ATTEND   the tasks of one plan of attention, or the tasks of a reduced weight map around
+ *              them; for few query rows and many keys first the parts of the tasks, then their
+ *              joins
+ *     SELECT   the tasks that such a map leaves for after ATTEND
+ *     GATE     chunks of rows of the context: times the gates
+ *     OUTPUT   blocks of rows and outputs of the context:
  * product and bias
  *
  * layer_project.c has the products. layer_merge.c has the stage that replaces ATTEND when partial
@@ -63,10 +68,12 @@ static void prepare_chunk(const struct attn_layer_problem *problem,
         rotate_rows(problem, operand, y, first, row_count);
     if (projected != NULL)
         memcpy(projected + first * columns, y, (size_t)(row_count * columns) * sizeof(float));
-    if (operand->norm != NULL)
+    if (operand->norm != NULL && operand->normed_columns > 0)
+        attn_rows_norm(operand->norm, y, columns, y, columns, row_count, operand->normed_columns);
+    else if (operand->norm != NULL)
         attn_norm_rows(operand->norm, y, row_count, operand->heads, operand->head_dim);
     if (!problem->layer->norms_follow_rope)
-        rotate_rows(problem, operand, y, first, row_count);
+        rotate_rows(problem, operand, y + operand->normed_columns, first, row_count);
 }
 
 /* Tasks are numbered through the chunks of query, then those of key. */
@@ -99,13 +106,17 @@ void attn_layer_bind_attention(const struct attn_layer_plan_full *plan, void *sc
 
     *attention = plan->attention;
     attn_layer_operands(&plan->problem, operands);
-    if (operands[0].is_prepared)
+    if (attn_layer_is_latent(plan->problem.layer))
+        problem->query = attn_latent_query(plan, scratch);
+    else if (operands[0].is_prepared)
         problem->query.data = attn_scratch_at(scratch, plan->q_offset);
     if (operands[1].is_prepared && plan->problem.cache == NULL)
         problem->key.data = attn_scratch_at(scratch, plan->k_offset);
     if (operands[2].is_prepared && plan->problem.cache == NULL)
         problem->value.data = attn_scratch_at(scratch, plan->v_offset);
-    if (attn_layer_has_output(&plan->problem))
+    if (attn_layer_is_latent(plan->problem.layer))
+        problem->context = attn_latent_sum(plan, scratch);
+    else if (attn_layer_has_output(&plan->problem))
         problem->context.data = attn_scratch_at(scratch, plan->context_offset);
     if (plan->keeps_lse) {
         problem->lse.data = attn_scratch_at(scratch, plan->lse_offset);
@@ -121,6 +132,8 @@ struct attn_problem attn_layer_attention(const struct attn_layer_plan *plan, voi
     struct attn_plan_full attention;
 
     attn_layer_bind_attention(attn_layer_plan_full(plan), scratch, &attention);
+    if (attn_layer_is_latent(plan->problem.layer))
+        attention.problem.context = attn_latent_context(attn_layer_plan_full(plan), scratch);
     attention.problem.past_len = &plan->problem.past_len;
     return attention.problem;
 }
@@ -205,6 +218,11 @@ void attn_layer_run(const struct attn_layer_plan *plan, int stage, int64_t task,
         break;
     case ATTN_LAYER_PREPARE:
         run_prepare(full, task, scratch);
+        break;
+    case ATTN_LAYER_LATENT_UP:
+    case ATTN_LAYER_LATENT_QUERY:
+    case ATTN_LAYER_LATENT_VALUE:
+        attn_latent_run(full, kind, task, scratch, workspace);
         break;
     case ATTN_LAYER_APPEND:
         attn_layer_run_append(full, task, scratch);

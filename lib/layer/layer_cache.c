@@ -77,12 +77,13 @@ int64_t attn_layer_append_tasks(const struct attn_layer_problem *problem)
 }
 
 /* The operand's rows of the call as attention would read them: in scratch, or the caller's. */
-static struct attn_tensor rows_of(const struct attn_operand *operand, float *prepared)
+static struct attn_tensor rows_of(const struct attn_operand *operand, float *prepared,
+                                  int64_t row_columns)
 {
     if (!operand->is_prepared)
         return attn_operand_caller_view(operand);
     return attn_tensor_rows(prepared, ATTN_F32, 1, operand->heads, operand->input->shape[2],
-                            operand->head_dim, operand->heads * operand->head_dim);
+                            operand->head_dim, row_columns);
 }
 
 static void append_row(const struct attn_kernels *kernels, const struct attn_tensor *rows,
@@ -116,7 +117,9 @@ void attn_layer_run_append(const struct attn_layer_plan_full *plan, int64_t task
     attn_layer_operands(&plan->problem, operands);
     const int side = task < chunks_of(&operands[1]) ? 0 : 1;
     const struct attn_operand *operand = &operands[1 + side];
-    const struct attn_tensor rows = rows_of(operand, attn_scratch_at(scratch, offsets[side]));
+    const struct attn_operand *from = operand->is_of_key ? &operands[1] : operand;
+    const struct attn_tensor rows =
+        rows_of(operand, attn_scratch_at(scratch, offsets[side]), from->heads * from->head_dim);
     const int64_t chunk = side == 0 ? task : task - chunks_of(&operands[1]);
     const int64_t first = chunk * ATTN_LAYER_CHUNK_ROWS;
     const int64_t end = attn_min(first + ATTN_LAYER_CHUNK_ROWS, operand->input->shape[2]);

@@ -68,6 +68,7 @@ static enum attn_status layer_gradient_check(const struct attn_layer_gradient_pr
 
     RETURN_IF(problem->context_gradient == NULL, ATTN_ERR_NO_DATA, "context_gradient");
     RETURN_IF(problem->layer.partial, ATTN_ERR_OPTION, "layer.partial");
+    RETURN_IF(attn_layer_is_latent(layer), ATTN_ERR_OPTION, "layer.latent");
     RETURN_IF_FAILED(check_norm(&layer->q_norm, &problem->q_norm, "q_norm", where));
     RETURN_IF_FAILED(check_norm(&layer->k_norm, &problem->k_norm, "k_norm", where));
     RETURN_IF_FAILED(check_linear(&layer->q_proj, &problem->q_proj, "q_proj", where));

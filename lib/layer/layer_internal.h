@@ -9,7 +9,9 @@
 enum attn_layer_stage {
     ATTN_LAYER_PROJECT,
     ATTN_LAYER_PREPARE,
-    ATTN_LAYER_APPEND, /* to a cache */
+    ATTN_LAYER_LATENT_UP,    /* of a latent layer: queries from what q_down left, */
+    ATTN_LAYER_LATENT_QUERY, /* and what attention compares with rows */
+    ATTN_LAYER_APPEND,       /* to a cache */
     ATTN_LAYER_ATTEND,
     ATTN_LAYER_ATTEND_PART, /* in place of ATTEND, if its tasks can be divided: first the parts, */
     ATTN_LAYER_ATTEND_JOIN, /* then the joins of the parts */
@@ -17,10 +19,15 @@ enum attn_layer_stage {
     ATTN_LAYER_ATTEND_SOME, /* then the rows, in place of ATTEND */
     ATTN_LAYER_MERGE,
     ATTN_LAYER_SELECT,
-    ATTN_LAYER_GIVEN, /* rows with given weights */
-    ATTN_LAYER_GATE,  /* rows of the context times their gates */
+    ATTN_LAYER_GIVEN,        /* rows with given weights */
+    ATTN_LAYER_LATENT_VALUE, /* of a latent layer: contexts of heads from sums of rows */
+    ATTN_LAYER_GATE,         /* rows of the context times their gates */
     ATTN_LAYER_OUTPUT
 };
+
+/* Scratch has at most nine parts. If nine times the bytes of each part do not overflow, neither
+ * does their sum. */
+enum { ATTN_ROW_PARTS_BYTES = 9 * sizeof(float) };
 
 /* Rows of one task of PREPARE, APPEND, GATE or MERGE. */
 enum { ATTN_LAYER_CHUNK_ROWS = 256 };
@@ -44,7 +51,9 @@ struct __attribute__((may_alias)) attn_layer_plan_full {
     struct attn_plan_full attention; /* its tensors in scratch get addresses when a task runs */
     int stage_kind[ATTN_LAYER_STAGES_MAX];
     size_t q_offset, k_offset, v_offset, gate_offset, context_offset,
-        shared_offset;          /* bytes into scratch */
+        shared_offset;                             /* bytes into scratch */
+    size_t up_offset, absorbed_offset, sum_offset; /* of a latent layer: q_proj's rows, queries as
+                                                      attention reads them, and sums of rows */
     bool keeps_projected[2];    /* keep query and key from before norm and rotary embedding, for
                                    gradients, */
     size_t projected_offset[2]; /* at this offset */
@@ -63,8 +72,11 @@ struct attn_operand {
     int64_t first_position;       /* of its row 0 */
     const struct attn_norm *norm; /* NULL: none */
     bool is_rotated;              /* by rotary embedding */
-    bool is_prepared; /* attention reads it from scratch, not from the caller's memory */
-    bool has_prepare; /* it has a norm or a rotary embedding */
+    bool is_prepared;       /* attention reads it from scratch, not from the caller's memory */
+    bool has_prepare;       /* it has a norm or a rotary embedding */
+    int64_t normed_columns; /* of a row, which has one head: the others alone are rotated. 0: norm
+                               and rotary embedding are of all columns */
+    bool is_of_key;         /* the first columns of each row of the key */
     const struct attn_tensor_names *names;
     const char *linear_name;
 };
@@ -136,6 +148,39 @@ bool attn_layer_has_gate(const struct attn_layer_problem *problem);
 
 /* Does the call end with the output projection? */
 bool attn_layer_has_output(const struct attn_layer_problem *problem);
+
+/* -------------------------------------------------------------- a latent layer -- */
+
+struct attn_work;
+
+/* The product of the projections of query: q_down, or of other layers q_proj. */
+static inline const struct attn_linear *attn_layer_first(const struct attn_layer *layer)
+{
+    return layer->latent.q_down.weight != NULL ? &layer->latent.q_down : &layer->q_proj;
+}
+
+static inline bool attn_layer_is_latent(const struct attn_layer *layer)
+{
+    return layer->latent.rank > 0;
+}
+
+enum attn_status attn_latent_check(const struct attn_layer_problem *problem, const char **where);
+
+/* Reserve scratch; tasks of a stage, 0 where it is left out, and one of them. */
+void attn_latent_lay_out(struct attn_layer_plan_full *plan);
+int64_t attn_latent_tasks(const struct attn_layer_plan_full *plan, enum attn_layer_stage kind);
+void attn_latent_run(const struct attn_layer_plan_full *plan, enum attn_layer_stage kind,
+                     int64_t task, void *scratch, void *workspace);
+void attn_latent_work(const struct attn_layer_plan_full *plan, struct attn_work *work);
+
+/* Query and context as attention has them, and the context of heads behind it. The data of each is
+ * that of the caller, for the plan, where scratch is NULL. */
+struct attn_tensor attn_latent_query(const struct attn_layer_plan_full *plan, void *scratch);
+struct attn_tensor attn_latent_sum(const struct attn_layer_plan_full *plan, void *scratch);
+struct attn_tensor attn_latent_context(const struct attn_layer_plan_full *plan, void *scratch);
+
+/* Reserve scratch for length rows of columns numbers; returns its offset. */
+size_t attn_layer_reserve(struct attn_layer_plan_full *plan, int64_t length, int64_t columns);
 
 /* The caller's tensor of an operand that is not projected, as [1, heads, length, head_dim]. */
 struct attn_tensor attn_operand_caller_view(const struct attn_operand *operand);

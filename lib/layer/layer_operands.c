@@ -13,9 +13,33 @@ int64_t attn_layer_d_out(const struct attn_layer *layer)
     return layer->o_proj.weight != NULL ? layer->o_proj.out : layer->q_heads * layer->v_head_dim;
 }
 
+int64_t attn_layer_value_columns(const struct attn_layer *layer)
+{
+    return attn_layer_is_latent(layer) ? layer->latent.rank : layer->v_head_dim;
+}
+
 static const struct attn_tensor_names QUERY = ATTN_TENSOR_NAMES("query");
 static const struct attn_tensor_names KEY = ATTN_TENSOR_NAMES("key");
 static const struct attn_tensor_names VALUE = ATTN_TENSOR_NAMES("value");
+
+/* The first product of query, the rows of key, and of these the columns that are values. */
+static void make_latent(const struct attn_layer_problem *problem,
+                        struct attn_operand operands[ATTN_OPERAND_COUNT])
+{
+    const struct attn_layer *layer = problem->layer;
+    const struct attn_latent *latent = &layer->latent;
+    const bool is_down = latent->q_down.weight != NULL;
+
+    operands[0].linear = attn_layer_first(layer);
+    operands[0].heads = 1;
+    operands[0].head_dim = operands[0].linear->out;
+    operands[0].is_rotated = false;
+    operands[0].norm = is_down && latent->q_norm.weight != NULL ? &latent->q_norm : NULL;
+    operands[1].normed_columns = latent->rank;
+    operands[2].input = &problem->key;
+    operands[2].head_dim = latent->rank;
+    operands[2].is_of_key = operands[2].is_prepared = true;
+}
 
 void attn_layer_operands(const struct attn_layer_problem *problem,
                          struct attn_operand operands[ATTN_OPERAND_COUNT])
@@ -63,6 +87,8 @@ void attn_layer_operands(const struct attn_layer_problem *problem,
         .names = &VALUE,
         .linear_name = "layer.v_proj",
     };
+    if (attn_layer_is_latent(layer))
+        make_latent(problem, operands);
     for (int i = 0; i < ATTN_OPERAND_COUNT; i++)
         operands[i].has_prepare = operands[i].norm != NULL || operands[i].is_rotated;
 }

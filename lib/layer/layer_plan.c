@@ -10,10 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Scratch has at most five parts. If five times the bytes of each part do not overflow, neither
- * does their sum. */
-enum { ROW_PARTS_BYTES = 5 * sizeof(float) };
-
 /* -------------------------------------------------------------------------- the checks -- */
 
 enum attn_status attn_layer_check_output(const struct attn_layer *layer, const char **where)
@@ -82,7 +78,7 @@ static enum attn_status check_layer(const struct attn_layer *layer, const char *
               "layer.norms_follow_rope");
     RETURN_IF_FAILED(attn_norm_check(&layer->q_norm, &Q_NORM, where));
     RETURN_IF_FAILED(attn_norm_check(&layer->k_norm, &K_NORM, where));
-    return attn_rope_check(&layer->rope, layer->head_dim, where);
+    return attn_rope_check(&layer->rope, layer->head_dim - layer->latent.rank, where);
 }
 
 static enum attn_status check_projected(const struct attn_operand *operand, const char **where)
@@ -130,10 +126,12 @@ static enum attn_status check_operand(const struct attn_operand *operand, const 
         operand->linear->weight != NULL || operand->norm != NULL || operand->is_rotated;
     int64_t bytes;
 
+    if (operand->is_of_key)
+        return ATTN_OK;
     RETURN_IF_FAILED(attn_check_input(input, operand->names, where));
     RETURN_IF(is_changed && input->dtype != ATTN_F32, ATTN_ERR_DTYPE, operand->names->dtype);
     RETURN_IF(input->shape[0] != 1, ATTN_ERR_SHAPE, operand->names->shape[0]);
-    RETURN_IF(__builtin_mul_overflow(input->shape[2], columns * ROW_PARTS_BYTES, &bytes),
+    RETURN_IF(__builtin_mul_overflow(input->shape[2], columns * ATTN_ROW_PARTS_BYTES, &bytes),
               ATTN_ERR_TOO_LARGE, operand->names->shape[2]);
     return operand->linear->weight != NULL ? check_projected(operand, where)
                                            : check_identity(operand, where);
@@ -147,8 +145,9 @@ static enum attn_status check_context(const struct attn_layer_problem *problem, 
     const int64_t columns = attn_max(attn_layer_d_out(layer), layer->q_heads * layer->v_head_dim);
     int64_t bytes;
 
-    RETURN_IF(__builtin_mul_overflow(problem->query.shape[2], columns * ROW_PARTS_BYTES, &bytes),
-              ATTN_ERR_TOO_LARGE, "query.shape[2]");
+    RETURN_IF(
+        __builtin_mul_overflow(problem->query.shape[2], columns * ATTN_ROW_PARTS_BYTES, &bytes),
+        ATTN_ERR_TOO_LARGE, "query.shape[2]");
     RETURN_IF(!attn_is_number(problem->output_dtype), ATTN_ERR_DTYPE, "output_dtype");
     RETURN_IF((attn_layer_has_output(problem) || attn_layer_has_gate(problem))
                   && problem->output_dtype != ATTN_F32,
@@ -160,9 +159,11 @@ static enum attn_status check_context(const struct attn_layer_problem *problem, 
 
 /* The operand as attention sees it. An operand that will be prepared keeps the caller's address
  * until a task binds it to scratch; a value that nothing needs keeps it and is not read. */
-static struct attn_tensor attention_view(const struct attn_operand *operand)
+static struct attn_tensor attention_view(const struct attn_operand *operand,
+                                         const struct attn_operand *key)
 {
-    const int64_t columns = operand->heads * operand->head_dim;
+    const struct attn_operand *from = operand->is_of_key ? key : operand;
+    const int64_t columns = from->heads * from->head_dim;
 
     if (operand->linear->weight == NULL && !operand->is_prepared)
         return attn_operand_caller_view(operand);
@@ -188,10 +189,10 @@ static void bind_outputs(const struct attn_layer_problem *problem, struct attn_p
         attention->out[i] =
             attn_tensor_dense(problem->out[i], output_dtype(problem, i), 1, layer->q_heads, q_len,
                               attn_output_columns(attention, i));
-    if (!problem->partial)
+    if (!problem->partial || attn_layer_is_latent(layer))
         attention->context =
             attn_tensor_rows(problem->context, problem->output_dtype, 1, layer->q_heads, q_len,
-                             layer->v_head_dim, layer->q_heads * layer->v_head_dim);
+                             attention->value.shape[3], layer->q_heads * attention->value.shape[3]);
 }
 
 static struct attn_problem attention_problem(const struct attn_layer_problem *problem,
@@ -199,14 +200,18 @@ static struct attn_problem attention_problem(const struct attn_layer_problem *pr
 {
     struct attn_problem attention = {
         .options = problem->options,
-        .query = attention_view(&operands[0]),
-        .key = attention_view(&operands[1]),
-        .value = attention_view(&operands[2]),
+        .query = attention_view(&operands[0], &operands[1]),
+        .key = attention_view(&operands[1], &operands[1]),
+        .value = attention_view(&operands[2], &operands[1]),
         .additive_weight = problem->layer->additive_weight,
         .masking = problem->masking,
         .kernels = problem->kernels,
     };
 
+    if (attn_layer_is_latent(problem->layer))
+        attention.query = attn_tensor_rows(
+            problem->query.data, ATTN_F32, 1, problem->layer->q_heads, problem->query.shape[2],
+            problem->layer->head_dim, problem->layer->q_heads * problem->layer->head_dim);
     if (problem->cache != NULL) {
         attention.key = problem->cache->key;
         attention.value = problem->cache->value;
@@ -224,8 +229,7 @@ static void add_stage(struct attn_layer_plan_full *plan, enum attn_layer_stage k
     plan->task_count[plan->stage_count++] = task_count;
 }
 
-/* Reserve scratch for length rows of columns numbers. */
-static size_t reserve(struct attn_layer_plan_full *plan, int64_t length, int64_t columns)
+size_t attn_layer_reserve(struct attn_layer_plan_full *plan, int64_t length, int64_t columns)
 {
     const size_t offset = plan->scratch_bytes;
 
@@ -293,6 +297,13 @@ static void add_attention(struct attn_layer_plan_full *plan)
     }
 }
 
+/* A stage of a latent layer, where the call has it. */
+static void add_latent(struct attn_layer_plan_full *plan, enum attn_layer_stage kind)
+{
+    if (attn_layer_is_latent(plan->problem.layer))
+        add_stage(plan, kind, attn_latent_tasks(plan, kind));
+}
+
 static void lay_out(struct attn_layer_plan_full *plan,
                     const struct attn_operand operands[ATTN_OPERAND_COUNT])
 {
@@ -306,29 +317,37 @@ static void lay_out(struct attn_layer_plan_full *plan,
 
     for (int i = 0; i < ATTN_OPERAND_COUNT; i++) {
         const int64_t length = operands[i].input->shape[2];
-        if (!operands[i].is_prepared)
+        if (operands[i].is_of_key)
+            *offsets[i] = plan->k_offset;
+        if (!operands[i].is_prepared || operands[i].is_of_key)
             continue;
-        *offsets[i] = reserve(plan, length, operands[i].heads * operands[i].head_dim);
+        *offsets[i] = attn_layer_reserve(plan, length, operands[i].heads * operands[i].head_dim);
         if (operands[i].has_prepare)
             chunks += attn_divide_up(length, ATTN_LAYER_CHUNK_ROWS);
     }
     if (attn_layer_has_gate(problem))
-        plan->gate_offset = reserve(plan, q_len, layer->gate_proj.out);
+        plan->gate_offset = attn_layer_reserve(plan, q_len, layer->gate_proj.out);
     add_stage(plan, ATTN_LAYER_PROJECT, attn_layer_product_tasks(&call, 1, ATTN_PRODUCT_INPUTS));
     add_stage(plan, ATTN_LAYER_PREPARE, chunks);
+    if (attn_layer_is_latent(layer))
+        attn_latent_lay_out(plan);
+    add_latent(plan, ATTN_LAYER_LATENT_UP);
+    add_latent(plan, ATTN_LAYER_LATENT_QUERY);
     add_stage(plan, ATTN_LAYER_APPEND, attn_layer_append_tasks(problem));
     add_attention(plan);
     if (problem->given != NULL)
         add_stage(plan, ATTN_LAYER_GIVEN,
                   layer->q_heads * attn_divide_up(q_len, ATTN_LAYER_GIVEN_ROWS));
+    add_latent(plan, ATTN_LAYER_LATENT_VALUE);
     if (attn_layer_has_gate(problem))
         add_stage(plan, ATTN_LAYER_GATE, attn_divide_up(q_len, ATTN_LAYER_CHUNK_ROWS));
     if (attn_layer_has_output(problem)) {
-        plan->context_offset = reserve(plan, q_len, layer->o_proj.in);
+        plan->context_offset = attn_layer_reserve(plan, q_len, layer->o_proj.in);
         add_stage(plan, ATTN_LAYER_OUTPUT, attn_layer_product_tasks(&call, 1, ATTN_PRODUCT_OUTPUT));
     }
     for (int stage = 0; stage < plan->stage_count; stage++)
-        if (attn_layer_product(attn_layer_plan_given(plan), stage) != ATTN_PRODUCT_NONE
+        if ((attn_layer_product(attn_layer_plan_given(plan), stage) != ATTN_PRODUCT_NONE
+             || attn_layer_is_latent(layer))
             && plan->workspace_bytes < attn_layer_product_workspace_bytes())
             plan->workspace_bytes = attn_layer_product_workspace_bytes();
 }
@@ -350,6 +369,7 @@ enum attn_status attn_layer_plan_init(struct attn_layer_plan *plan,
     struct attn_problem attention;
 
     RETURN_IF_FAILED(check_layer(problem->layer, where));
+    RETURN_IF_FAILED(attn_latent_check(problem, where));
     attn_layer_operands(problem, operands);
     for (int i = 0; i < ATTN_OPERAND_COUNT; i++)
         RETURN_IF_FAILED(check_operand(&operands[i], where));

@@ -19,7 +19,7 @@ static int linear_count(enum attn_layer_product product)
 static const struct attn_linear *linear_of(const struct attn_layer *layer,
                                            enum attn_layer_product product, int index)
 {
-    const struct attn_linear *const inputs[INPUT_COUNT] = { &layer->q_proj, &layer->k_proj,
+    const struct attn_linear *const inputs[INPUT_COUNT] = { attn_layer_first(layer), &layer->k_proj,
                                                             &layer->v_proj, &layer->gate_proj };
 
     return product == ATTN_PRODUCT_INPUTS ? inputs[index] : &layer->o_proj;

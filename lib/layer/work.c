@@ -329,7 +329,8 @@ static void add_operands(const struct attn_layer_problem *problem, struct attn_w
 static void add_append(const struct attn_layer_problem *problem, struct attn_work *work)
 {
     const struct attn_layer *layer = problem->layer;
-    const double columns = (double)layer->kv_heads * (double)(layer->head_dim + layer->v_head_dim);
+    const double columns =
+        (double)layer->kv_heads * (double)(layer->head_dim + attn_layer_value_columns(layer));
 
     if (problem->cache == NULL)
         return;
@@ -403,6 +404,8 @@ void attn_layer_work(const struct attn_layer_plan *plan, struct attn_work *work)
     } else {
         add_operands(problem, work);
         add_gate(problem, work);
+        if (attn_layer_is_latent(problem->layer))
+            attn_latent_work(full, work);
         add_append(problem, work);
         if (problem->weight_map != NULL)
             plan_work_reduced(&full->attention, problem->weight_map, problem->past_len, work);

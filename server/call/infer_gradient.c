@@ -199,6 +199,15 @@ static void set_parameters(const struct infer_item *item, struct attn_layer_grad
         whole->q_proj.weight = score; /* of general scores */
 }
 
+static bool check_not_latent(const struct infer_item *item, struct fault *fault)
+{
+    return item->layer.latent.rank == 0
+           || fault_set(fault, FAULT_OPTION,
+                        "layer %" PRId64 " of model '%s' has latent rows, whose gradients are not "
+                        "computed; take a model that projects query, key and value each on its own",
+                        item->layer_index, item->model->name);
+}
+
 /* Numbers in blocks have no gradient, for none of them can change alone. */
 static bool check_no_blocks(const struct infer_item *item, struct fault *fault)
 {
@@ -217,7 +226,7 @@ static bool check_no_blocks(const struct infer_item *item, struct fault *fault)
 bool infer_gradient_plan(struct infer_request *request, struct infer_item *item,
                          const struct attn_layer_problem *problem, struct fault *fault)
 {
-    if (!check_no_blocks(item, fault))
+    if (!check_not_latent(item, fault) || !check_no_blocks(item, fault))
         return false;
     item->gradient = arena_calloc(request->arena, 1, sizeof *item->gradient);
     if (!item->gradient)

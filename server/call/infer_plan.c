@@ -130,6 +130,17 @@ static bool expect_heads(int64_t given, int64_t own, const char *name, const cha
     return true;
 }
 
+/* Values that a layer makes of keys cannot be others. */
+static bool check_value(const struct infer_item *item, const struct planned_input *value,
+                        struct fault *fault)
+{
+    return item->layer.latent.rank == 0 || !item->value.data || value->length == 0
+           || fault_set_at(fault, "/value", FAULT_OPTION,
+                           "layer %" PRId64 " of model '%s' makes its values of the rows of key; "
+                           "expected no value",
+                           item->layer_index, item->model->name);
+}
+
 static bool plan_model_inputs(struct infer_item *item, struct planned_inputs *inputs,
                               struct fault *fault)
 {
@@ -142,7 +153,8 @@ static bool plan_model_inputs(struct infer_item *item, struct planned_inputs *in
         return false;
     item->layer = layer.layer;
     item->d_out = layer.d_out;
-    return expect_columns(&inputs->query, layer.d_query, item, fault)
+    return check_value(item, &inputs->value, fault)
+           && expect_columns(&inputs->query, layer.d_query, item, fault)
            && expect_columns(&inputs->key, layer.d_key, item, fault)
            && expect_columns(&inputs->value, layer.d_value, item, fault)
            && expect_heads(item->q_heads, layer.layer.q_heads, "q_heads", "/q_heads", item->model,

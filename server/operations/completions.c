@@ -250,7 +250,7 @@ static void add_work(const struct completion *job, double rows, double kv_len,
         sums[i] += parts[i] * rows / (double)job->slot_count;
     for (int64_t i = 0; i < job->model->layer_count; i++) {
         const struct attn_layer *layer = &job->model->layers[i].layer;
-        const double columns = (double)(layer->head_dim + layer->v_head_dim);
+        const double columns = (double)(layer->head_dim + attn_layer_value_columns(layer));
         work->decode_flops += rows * kv_len * 2 * (double)layer->q_heads * columns;
         work->decode_pairs += rows * kv_len * (double)layer->q_heads;
         work->stream_bytes += rows * kv_len * 4 * (double)layer->kv_heads * columns;

@@ -2,8 +2,10 @@
  * with POST /v1/trace. Each is written out of the family's modeling file in Hugging Face
  * transformers, src/transformers/models/, at the commit that stands with it; the rest of their
  * blocks is Llama's (forward_llama.h). */
+#include "answer.h"
 #include "fixture.h"
-#include "forward_llama.h"
+#include "forward_fp8.h"
+#include "forward_latent.h"
 #include "test.h"
 
 #define MLP LLAMA_BLOCK "mlp."
@@ -71,40 +73,54 @@ static struct rows mix_row(struct rows row, const double weights[EXPERTS], int l
     return sum;
 }
 
-static struct rows mix(struct rows x, int layer, double scale, bool is_grouped)
+/* How a family chooses experts and weighs them. */
+struct routing {
+    void (*route)(const double *logits, const double *bias, double scale, bool is_grouped,
+                  double weights[EXPERTS]);
+    bool has_bias, is_grouped;
+    double scale;
+};
+
+static struct rows mix(struct rows x, int layer, const struct routing *routing)
 {
     const struct rows logits = published_linear(x, MLP "gate", layer);
-    const double *bias = published_tensor(MLP "gate.e_score_correction_bias", layer).data;
+    const double *bias =
+        routing->has_bias ? published_tensor(MLP "gate.e_score_correction_bias", layer).data : NULL;
     struct rows y = published_rows(0, x.columns);
     assert_int_equal(logits.columns, EXPERTS);
     for (int64_t i = 0; i < x.count; i++) {
         double weights[EXPERTS];
-        route_sigmoids(logits.data + i * EXPERTS, bias, scale, is_grouped, weights);
+        routing->route(logits.data + i * EXPERTS, bias, routing->scale, routing->is_grouped,
+                       weights);
         const struct rows row = mix_row(forward_slice(x, i, 1), weights, layer);
         y = i == 0 ? row : forward_join(y, row);
     }
     return y;
 }
 
+static const struct routing GROUPED = { route_sigmoids, true, true, 1.75 };
+static const struct routing UNGROUPED = { route_sigmoids, true, false, 1 };
+
 /* Glm4MoeDecoderLayer with a first_k_dense_replace of 1. */
 static struct rows grouped_feed_forward(struct rows x, int layer)
 {
-    return layer < 1 ? llama_feed_forward(x, layer) : mix(x, layer, 1.75, true);
+    return layer < 1 ? llama_feed_forward(x, layer) : mix(x, layer, &GROUPED);
 }
 
 static struct rows ungrouped_feed_forward(struct rows x, int layer)
 {
-    return mix(x, layer, 1, false);
+    return mix(x, layer, &UNGROUPED);
 }
 
 #define EXPERT(e)                                                                                  \
     MLP "experts." e ".gate_proj.weight 12x16, " MLP "experts." e ".up_proj.weight 12x16, " MLP    \
         "experts." e ".down_proj.weight 16x12, "
-#define EXPERT_TENSORS                                                                             \
-    MLP "gate.weight 8x16*2, " MLP "gate.e_score_correction_bias 8, " EXPERT("0") EXPERT("1")      \
-        EXPERT("2") EXPERT("3") EXPERT("4") EXPERT("5") EXPERT("6") EXPERT("7") MLP                \
-        "shared_experts.gate_proj.weight 20x16, " MLP "shared_experts.up_proj.weight 20x16, " MLP  \
-        "shared_experts.down_proj.weight 16x20, "
+#define EXPERT_TENSORS MLP "gate.e_score_correction_bias 8, " V2_EXPERT_TENSORS
+#define V2_EXPERT_TENSORS                                                                          \
+    MLP "gate.weight 8x16*2, " EXPERT("0") EXPERT("1") EXPERT("2") EXPERT("3") EXPERT("4")         \
+        EXPERT("5") EXPERT("6") EXPERT("7") MLP "shared_experts.gate_proj.weight 20x16, " MLP      \
+                                                "shared_experts.up_proj.weight 20x16, " MLP        \
+                                                "shared_experts.down_proj.weight 16x20, "
 
 #define EXPERT_FIELDS                                                                              \
     ",\"n_routed_experts\":8,\"num_experts_per_tok\":3,\"moe_intermediate_size\":12,"              \
@@ -169,6 +185,227 @@ TEST(glm4_moe_of_one_group)
                              "\"rope_parameters\":{\"rope_type\":\"default\","
                              "\"partial_rotary_factor\":0.5,\"rope_theta\":10000.0}"),
                 EXPERT_TENSORS GLM_AROUND, 2, pass_glm_ungrouped);
+}
+
+/* ---------------------------------------------------------------- DeepSeek -- */
+
+static struct latent latent;
+
+static struct decoder_projections v3_project(struct rows x, int layer)
+{
+    return latent_project(&latent, x, layer);
+}
+
+static struct rows fp8_feed_forward(struct rows x, int layer)
+{
+    const struct rows gate =
+        forward_activation(forward_fp8_linear(x, MLP "gate_proj", layer), "silu");
+    const struct rows up = forward_fp8_linear(x, MLP "up_proj", layer);
+    return forward_fp8_linear(forward_multiply(gate, up), MLP "down_proj", layer);
+}
+
+static void pass_latent(struct forward *forward, int layers, const double mscales[2], bool has_down,
+                        struct rows (*feed_forward)(struct rows x, int layer))
+{
+    struct llama llama = LLAMA;
+    latent = (struct latent){
+        .has_down = has_down,
+        .linear = feed_forward == fp8_feed_forward ? forward_fp8_linear : published_linear,
+    };
+    latent_set_yarn(&latent, mscales[0], mscales[1]);
+    llama.layers = layers;
+    llama.attention.rotary_dim = 0;
+    llama.attention.attention.kv_heads = LATENT_HEADS;
+    llama.attention.attention.scale = latent.scale;
+    llama.project = v3_project;
+    llama.feed_forward = feed_forward;
+    llama_pass(forward, &llama);
+}
+
+static void pass_v3(struct forward *forward)
+{
+    pass_latent(forward, 3, (const double[]){ 1, 0.707 }, true, grouped_feed_forward);
+}
+
+#define AROUND_TENSORS LLAMA_EMBEDDING LLAMA_NORMS LLAMA_LAST_NORM LLAMA_HEAD
+
+TEST(deepseek_v3)
+{
+    llama_check("deepseek_v3",
+                LATENT_CONFIG("deepseek_v3", "3",
+                              GROUP_FIELDS LATENT_YARN("1.0", "0.707") ",\"q_lora_rank\":7"),
+                EXPERT_TENSORS LLAMA_GATED LATENT_TENSORS LATENT_DOWN AROUND_TENSORS, 3, pass_v3);
+}
+
+static void pass_v3_fp8(struct forward *forward)
+{
+    pass_latent(forward, 2, (const double[]){ 1, 1 }, true, fp8_feed_forward);
+}
+
+#define FP8(name, shape, scales)                                                                   \
+    name ".weight " shape ":F8_E4M3, " name ".weight_scale_inv " scales ", "
+
+/* As DeepSeek-V3 is published, in dense blocks alone. */
+TEST(deepseek_v3_fp8)
+{
+    llama_check(
+        "deepseek_v3_fp8",
+        LATENT_CONFIG(
+            "deepseek_v3", "2",
+            LATENT_YARN("1.0", "1.0") ",\"q_lora_rank\":14,\"first_k_dense_replace\":2,"
+                                      "\"quantization_config\":{\"activation_scheme\":\"dynamic\","
+                                      "\"fmt\":\"e4m3\",\"quant_method\":\"fp8\","
+                                      "\"weight_block_size\":[12,7]}"),
+        FP8(LLAMA_ATTENTION "q_a_proj", "14x16", "2x3") LLAMA_ATTENTION
+        "q_a_layernorm.weight 14, " FP8(LLAMA_ATTENTION "q_b_proj", "40x14", "4x2")
+            FP8(LLAMA_ATTENTION "kv_a_proj_with_mqa", "14x16", "2x3") LLAMA_ATTENTION
+        "kv_a_layernorm.weight 8, " FP8(LLAMA_ATTENTION "kv_b_proj", "36x8", "3x2") LLAMA_ATTENTION
+        "o_proj.weight 16x20, " FP8(MLP "gate_proj", "24x16", "2x3")
+            FP8(MLP "up_proj", "24x16", "2x3") FP8(MLP "down_proj", "16x24", "2x4") AROUND_TENSORS,
+        2, pass_v3_fp8);
+}
+
+/* modeling_deepseek.py beside moonshotai's Kimi-K2-Instruct is DeepSeek's, with one group. */
+static void pass_kimi(struct forward *forward)
+{
+    pass_latent(forward, 2, (const double[]){ 1, 1 }, true, ungrouped_feed_forward);
+}
+
+#define KIMI_CONFIG                                                                                \
+    LATENT_CONFIG(                                                                                 \
+        "kimi_k2", "2",                                                                            \
+        EXPERT_FIELDS LATENT_YARN("1.0", "1.0") ",\"q_lora_rank\":7,\"n_group\":1,"                \
+                                                "\"topk_group\":1,\"first_k_dense_replace\":0,"    \
+                                                "\"routed_scaling_factor\":1.0,"                   \
+                                                "\"topk_method\":\"noaux_tc\"")
+#define KIMI_TENSORS EXPERT_TENSORS LATENT_TENSORS LATENT_DOWN AROUND_TENSORS
+
+TEST(kimi_k2)
+{
+    llama_check("kimi_k2", KIMI_CONFIG, KIMI_TENSORS, 2, pass_kimi);
+}
+
+/* More rows than one chunk of any stage has. */
+TEST(kimi_k2_of_many_tokens)
+{
+    static const struct decoder_case LONG = { "kimi_k2_long", KIMI_CONFIG, KIMI_TENSORS, 2,
+                                              pass_kimi,      "F16",       600,          false,
+                                              false };
+    decoder_case_check(&LONG);
+}
+
+/* --------------------------------------------------------------- DeepSeek V2 -- */
+
+/* deepseek_v2/modeling_deepseek_v2.py at 0233e509531a, DeepseekV2Moe.route_tokens_to_experts(): the
+ * softmax of all, not divided by the sum of the chosen ones. */
+static void route_softmax(const double *logits, const double *bias, double scale, bool is_grouped,
+                          double weights[EXPERTS])
+{
+    double choice[EXPERTS], of_groups[GROUPS], all = 0;
+    bool chosen[EXPERTS] = { false };
+    assert_null(bias);
+    for (int e = 0; e < EXPERTS; e++)
+        all += exp(logits[e]);
+    for (int e = 0; e < EXPERTS; e++)
+        choice[e] = exp(logits[e]) / all;
+    for (int g = 0; g < GROUPS; g++)
+        of_groups[g] = fmax(choice[g * GROUP], choice[g * GROUP + 1]);
+    if (is_grouped)
+        leave_groups(choice, of_groups);
+    choose(choice, chosen);
+    for (int e = 0; e < EXPERTS; e++)
+        weights[e] = chosen[e] ? scale * exp(logits[e]) / all : 0;
+}
+
+static struct rows v2_feed_forward(struct rows x, int layer)
+{
+    static const struct routing GROUPS_OF_SOFTMAX = { route_softmax, false, true, 3 };
+    return layer < 1 ? llama_feed_forward(x, layer) : mix(x, layer, &GROUPS_OF_SOFTMAX);
+}
+
+static struct rows lite_feed_forward(struct rows x, int layer)
+{
+    static const struct routing GREEDY = { route_softmax, false, false, 1 };
+    return mix(x, layer, &GREEDY);
+}
+
+static void pass_v2(struct forward *forward)
+{
+    pass_latent(forward, 2, (const double[]){ 1, 1 }, true, v2_feed_forward);
+}
+
+static void pass_lite(struct forward *forward)
+{
+    pass_latent(forward, 2, (const double[]){ 0.707, 0.707 }, false, lite_feed_forward);
+}
+
+#define V2_FIELDS                                                                                  \
+    ",\"n_routed_experts\":8,\"num_experts_per_tok\":3,\"moe_intermediate_size\":12,"              \
+    "\"n_shared_experts\":2,\"norm_topk_prob\":false,\"scoring_func\":\"softmax\","                \
+    "\"n_group\":4,\"topk_group\":2,\"moe_layer_freq\":1"
+
+TEST(deepseek_v2)
+{
+    llama_check("deepseek_v2",
+                LATENT_CONFIG("deepseek_v2", "2",
+                              V2_FIELDS LATENT_YARN(
+                                  "1.0", "1.0") ",\"q_lora_rank\":7,\"first_k_dense_replace\":1,"
+                                                "\"topk_method\":\"group_limited_greedy\","
+                                                "\"routed_scaling_factor\":3.0"),
+                V2_EXPERT_TENSORS LLAMA_GATED LATENT_TENSORS LATENT_DOWN AROUND_TENSORS, 2,
+                pass_v2);
+}
+
+TEST(deepseek_v2_lite)
+{
+    static const struct decoder_case LITE = {
+        "deepseek_v2_lite",
+        LATENT_CONFIG("deepseek_v2", "2",
+                      V2_FIELDS LATENT_YARN("0.707", "0.707") ",\"q_lora_rank\":null,"
+                                                              "\"first_k_dense_replace\":0,"
+                                                              "\"topk_method\":\"greedy\","
+                                                              "\"routed_scaling_factor\":1.0"),
+        V2_EXPERT_TENSORS LATENT_TENSORS LATENT_QUERIES AROUND_TENSORS,
+        2,
+        pass_lite,
+        "F16",
+        0,
+        false,
+        false,
+    };
+    decoder_case_check(&LITE);
+}
+
+/* ----------------------------------------------------------------- its layers -- */
+
+#define V3_ALONE LATENT_CONFIG("deepseek_v3", "2", ",\"q_lora_rank\":7")
+
+/* A call of one layer, and what such a layer refuses. */
+TEST(calls_of_a_latent_layer)
+{
+    static const char ROW[] = "[[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]]";
+    char body[512];
+    published_open(V3_ALONE, LATENT_TENSORS LATENT_DOWN LLAMA_LAST_NORM, 2, "F32");
+    published_save(fixture_path("latent"), V3_ALONE);
+    fixture_serve("--models", directory);
+    cJSON *described = answer_get(&client, "/v1/models/latent");
+    const cJSON *layer = cJSON_GetArrayItem(cJSON_GetObjectItem(described, "layers"), 1);
+    answer_expect(layer, "kv_heads", "1", 0);
+    answer_expect(layer, "head_dim", "14", 0);
+    answer_expect(layer, "v_head_dim", "5", 0);
+    cJSON_Delete(described);
+    snprintf(body, sizeof body, "{\"model\":\"latent\",\"layer\":1,\"query\":%s,\"key\":%s}", ROW,
+             ROW);
+    cJSON_Delete(answer_post(&client, "/v1/attention", body));
+    snprintf(body, sizeof body,
+             "{\"model\":\"latent\",\"layer\":1,\"query\":%s,\"key\":%s,\"value\":%s}", ROW, ROW,
+             ROW);
+    answer_refused(&client, "/v1/attention", body, 400, "option", "/value");
+    snprintf(body, sizeof body,
+             "{\"model\":\"latent\",\"layer\":1,\"query\":%s,\"context_gradient\":%s}", ROW, ROW);
+    answer_refused(&client, "/v1/attention/gradients", body, 400, "option", NULL);
+    fixture_stop(NULL);
+    published_close();
 }
 
 ALL_TESTS(fixture_make_directory, fixture_clear);

@@ -1,48 +1,17 @@
 /* test_trace_quantised.c - whole passes of checkpoints with quantised weights compared with POST
  * /v1/trace: FP8 in blocks, as DeepSeek and Qwen publish it. MXFP4 is in test_trace_mixtures.c.
- *
- * Written out of Fp8Dequantize in Hugging Face transformers, src/transformers/integrations/
- * finegrained_fp8.py, and of the OCP 8-bit Floating Point Specification 1.0. Activations are not
- * rounded. */
+ * A latent layer with such weights is in test_trace_deepseek.c. */
 #include "fixture.h"
+#include "forward_fp8.h"
 #include "forward_llama.h"
 #include "test.h"
-
-/* Sizes that no block of 12 rows and 7 columns divides. */
-enum { BLOCK_ROWS = 12, BLOCK_COLUMNS = 7 };
-
-/* E4M3: one bit of sign, four of exponent with a bias of 7, three of fraction. */
-static double e4m3(int byte)
-{
-    const int exponent = byte / 8 % 16, fraction = byte % 8;
-    const double magnitude =
-        exponent > 0 ? ldexp(1 + fraction / 8.0, exponent - 7) : ldexp(fraction / 8.0, -6);
-    return byte >= 128 ? -magnitude : magnitude;
-}
-
-/* torch.nn.Linear of name.weight and name.weight_scale_inv. */
-static struct rows fp8_linear(struct rows x, const char *name, int layer)
-{
-    char names[2][128];
-    snprintf(names[0], sizeof names[0], "%s.weight", name);
-    snprintf(names[1], sizeof names[1], "%s.weight_scale_inv", name);
-    const struct rows bytes = published_tensor(names[0], layer);
-    const struct rows scales = published_tensor(names[1], layer);
-    const struct rows weight = published_rows(bytes.count, bytes.columns);
-    for (int64_t r = 0; r < bytes.count; r++)
-        for (int64_t c = 0; c < bytes.columns; c++)
-            weight.data[r * bytes.columns + c] =
-                e4m3((int)bytes.data[r * bytes.columns + c])
-                * scales.data[r / BLOCK_ROWS * scales.columns + c / BLOCK_COLUMNS];
-    return forward_product(x, weight);
-}
 
 static struct decoder_projections project(struct rows x, int layer)
 {
     const struct decoder_projections projections = {
-        fp8_linear(x, LLAMA_ATTENTION "q_proj", layer),
-        fp8_linear(x, LLAMA_ATTENTION "k_proj", layer),
-        fp8_linear(x, LLAMA_ATTENTION "v_proj", layer),
+        forward_fp8_linear(x, LLAMA_ATTENTION "q_proj", layer),
+        forward_fp8_linear(x, LLAMA_ATTENTION "k_proj", layer),
+        forward_fp8_linear(x, LLAMA_ATTENTION "v_proj", layer),
     };
     published_rms_norm(projections.q, LLAMA_HEADS, LLAMA_ATTENTION "q_norm.weight", layer, 1e-6, 0);
     published_rms_norm(projections.k, LLAMA_KV_HEADS, LLAMA_ATTENTION "k_norm.weight", layer, 1e-6,
@@ -53,9 +22,9 @@ static struct decoder_projections project(struct rows x, int layer)
 static struct rows feed_forward(struct rows x, int layer)
 {
     const struct rows gate =
-        forward_activation(fp8_linear(x, LLAMA_BLOCK "mlp.gate_proj", layer), "silu");
-    const struct rows up = fp8_linear(x, LLAMA_BLOCK "mlp.up_proj", layer);
-    return fp8_linear(forward_multiply(gate, up), LLAMA_BLOCK "mlp.down_proj", layer);
+        forward_activation(forward_fp8_linear(x, LLAMA_BLOCK "mlp.gate_proj", layer), "silu");
+    const struct rows up = forward_fp8_linear(x, LLAMA_BLOCK "mlp.up_proj", layer);
+    return forward_fp8_linear(forward_multiply(gate, up), LLAMA_BLOCK "mlp.down_proj", layer);
 }
 
 static void pass_qwen3(struct forward *forward)

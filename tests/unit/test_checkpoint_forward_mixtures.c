@@ -278,3 +278,38 @@ TEST(glm4_moe)
     forward_case_refused(GLM("\"n_group\":2,\"topk_group\":3,"), TENSORS, 2, "of which 3");
     forward_case_refused(GLM("\"n_group\":4,\"topk_group\":4,"), TENSORS, 2, "in 4 groups");
 }
+
+#define LATENT_AROUND                                                                              \
+    "model.embed_tokens.weight 30x16, model.norm.weight 16, lm_head.weight 30x16, " BLOCK          \
+    "self_attn.q_proj.weight 24x16, " BLOCK "self_attn.kv_a_proj_with_mqa.weight 10x16, " BLOCK    \
+    "self_attn.kv_a_layernorm.weight 8, " BLOCK "self_attn.kv_b_proj.weight 32x8, " BLOCK          \
+    "self_attn.o_proj.weight 16x16, " BLOCK "input_layernorm.weight 16, " BLOCK                    \
+    "post_attention_layernorm.weight 16, "
+#define V2_EXPERTS                                                                                 \
+    MLP "gate.weight 4x16, " GATED(MLP "experts.0.", "12") GATED(MLP "experts.1.", "12")           \
+        GATED(MLP "experts.2.", "12") GATED(MLP "experts.3.", "12")                                \
+            GATED(MLP "shared_experts.", "24")
+#define V2(more)                                                                                   \
+    "{\"model_type\":\"deepseek_v2\",\"n_routed_experts\":4,\"num_experts_per_tok\":2,\"n_"        \
+    "group\":4,"                                                                                   \
+    "\"topk_group\":2,\"routed_scaling_factor\":16,\"q_lora_rank\":null,\"kv_lora_rank\":8,"       \
+    "\"qk_nope_head_dim\":4,\"qk_rope_head_dim\":2,\"v_head_dim\":4,\"hidden_size\":16,"           \
+    "\"num_attention_heads\":4,\"num_hidden_layers\":2" more "}"
+
+TEST(deepseek_v2)
+{
+    static const char TENSORS[] = LATENT_AROUND V2_EXPERTS;
+    const struct model_forward *forward =
+        forward_case_open(V2(",\"topk_method\":\"group_limited_greedy\""), TENSORS, 2);
+    const struct model_experts *experts = &block_of(forward, 1)->experts;
+    assert_int_equal(experts->routing, MODEL_ROUTING_SOFTMAX);
+    assert_true(experts->groups == 4 && experts->chosen_groups == 2 && !experts->is_normalized);
+    assert_true(experts->weight_scale == 16 && !experts->choice_bias);
+    expect_gated(experts->shared, MLP "shared_experts.", 1, 24);
+    published_close();
+    forward = forward_case_open(V2(",\"topk_method\":\"greedy\""), TENSORS, 2);
+    assert_int_equal(block_of(forward, 0)->experts.groups, 0);
+    published_close();
+    forward_case_refused(V2(",\"topk_method\":\"noaux_tc\""), TENSORS, 2,
+                         "topk_method is 'noaux_tc'");
+}

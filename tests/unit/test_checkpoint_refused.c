@@ -83,7 +83,7 @@ static const struct refused REFUSED[] = {
     { "{\"model_type\":\"newer\"}", Q ", " KVO ", model.layers.#.self_attn.sinks 2", FAULT_OPTION,
       "it has sinks, which a config of ours cannot say; its tensors have the names of 'llama', the "
       "nearest family; write" },
-    { "{\"model_type\":\"deepseek_v3\"}",
+    { "{\"model_type\":\"minicpm3\"}",
       "model.layers.#.post_attention_layernorm.weight 8, "
       "model.layers.#.self_attn.kv_a_proj_with_mqa.weight 8x8, "
       "model.layers.#.self_attn.kv_a_layernorm.weight 8",

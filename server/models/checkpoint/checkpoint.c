@@ -106,7 +106,7 @@ static bool add_run(struct checkpoint *checkpoint, const struct checkpoint_stack
     const int64_t end = run.layer_count + further;
     if (checkpoint_name_has_layer(&run, tensors, end)) {
         char name[CHECKPOINT_NAME_BYTES];
-        checkpoint_name_write(name, &run, end, stack->projections[MODEL_Q], ".weight");
+        checkpoint_name_write_layer(name, &run, end);
         return fault_set_at(fault, "/config", FAULT_SHAPE,
                             "config.json gives %" PRId64 " layers (%.*s), and the file has a "
                             "tensor '%.100s'",
@@ -325,6 +325,7 @@ static bool build_layer(struct model_layer *layer, const struct checkpoint_run *
     if (!checkpoint_layer_read(&read, run, index, fault)
         || !set_parts(parts, &names, &read, parameters->tensors, fault)
         || !model_layers_build_one(&builder, layer, &first)
+        || !checkpoint_latent_set(layer, &read, parameters, fault)
         || !check_width(layer, read.width, run->section, run->stack->width, fault)
         || !checkpoint_norm_set(layer, &read, parameters, fault)
         || !checkpoint_bias_set(layer, &read, parameters, fault)

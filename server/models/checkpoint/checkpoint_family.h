@@ -183,6 +183,16 @@ struct checkpoint_pass {
     };
 };
 
+/* The tensors of a latent layer (struct attn_latent) beside its k_proj and o_proj. */
+struct checkpoint_latent {
+    const char *q_down, *q_norm, *q_up; /* of queries where query_rank is not 0; */
+    const char *q;                      /* else the only one */
+    const char *row_norm;
+    const char *up;          /* for each head the rows of its keys, then those of its values */
+    const char *k_up, *v_up; /* where there is no up: [heads, rank, columns of a key] and [heads,
+                                columns of a value, rank]; NULL: there always is */
+};
+
 /* A row: layers that are named and built alike. */
 struct checkpoint_stack {
     const char *model_type; /* names of the family in config.json, "bert|electra" */
@@ -196,7 +206,9 @@ struct checkpoint_stack {
     const char *attention;  /* "attention.", after block */
     const char *told_by;    /* a tensor after attention: a file without it has no such layers; with
                                "!" before the name, a file with it; NULL: none */
-    const char *projections[MODEL_PROJECTION_COUNT]; /* NULL: in the fused tensor before it */
+    const char *projections[MODEL_PROJECTION_COUNT]; /* NULL: in the fused tensor before it, or of a
+                                                        latent layer */
+    const struct checkpoint_latent *latent;          /* NULL: the layer is no latent one */
     enum checkpoint_fusion fusion;
     bool in_out;          /* matrices are [in, out] */
     unsigned biases;      /* the projections that have one, 1 << projection each */
@@ -240,9 +252,13 @@ struct checkpoint_stack {
     union {
         struct {
             const char *layers, *width, *q_heads;
-            const char *further;  /* layers behind these in the file, which no pass has */
-            const char *kv_heads; /* 0: q_heads */
-            const char *head_dim; /* 0: width / q_heads */
+            const char *further;           /* layers behind these in the file, which no pass has */
+            const char *kv_heads;          /* 0: q_heads */
+            const char *head_dim;          /* 0: width / q_heads */
+            const char *rank, *query_rank; /* of a latent layer: columns of a row that all heads
+                                              share, and of what precedes queries, 0: nothing; */
+            const char *key_dim, *value_dim; /* columns of a head without a position, and of its
+                                                values. rotary_dim is that of the others */
             const char *more_biases_if;
             const char *causal;
             const char *both_ways; /* the flag by which a causal family looks both ways */
@@ -275,7 +291,7 @@ struct checkpoint_stack {
             const char *ignored; /* fields that change no number, as shell patterns: see
                                     checkpoint_check.c */
         };
-        const char *fields[36]; /* the same, as a list */
+        const char *fields[40]; /* the same, as a list */
     };
 
     struct checkpoint_pass pass; /* zeroed: these layers belong to no pass, or to that of the stack

@@ -4,6 +4,7 @@
 #include "models/checkpoint/checkpoint_layer.h"
 
 #include "models/checkpoint/checkpoint_fields.h"
+#include "models/checkpoint/checkpoint_tensors.h"
 #include "models/model/model_config.h"
 
 #include <inttypes.h>
@@ -558,6 +559,7 @@ bool checkpoint_layer_read(struct checkpoint_layer *layer, const struct checkpoi
     return check_refused(layer, fault) && read_heads(layer, fault) && read_causal(layer, fault)
            && read_alibi(layer, fault) && read_norms(layer, fault) && read_window(layer, fault)
            && read_scale(layer, fault) && read_biases(layer, fault)
+           && checkpoint_latent_read(layer, fault)
            && (!stack->adjust || stack->adjust(layer, fault)) && check_groups(layer, fault)
            && check_quarters(layer, fault) && read_rope(layer, fault);
 }

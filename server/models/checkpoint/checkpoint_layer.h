@@ -17,6 +17,7 @@ struct checkpoint_layer {
     double clip;   /* 0: none */
     int64_t width; /* columns of its inputs and of its context */
     unsigned biases;
+    int64_t rank, query_rank, key_dim;    /* of a latent layer; rank 0: it is none */
     double positions, original_positions; /* of a scaled rotary embedding; 0: not said */
     bool is_unscaled;                     /* the embedding, whatever config.json says */
     double norm_eps;

@@ -12,6 +12,8 @@
 #include "models/checkpoint/checkpoint_fields.h"
 #include "models/checkpoint/checkpoint_layer.h"
 
+#include <string.h>
+
 /* Qwen2MoeDecoderLayer and Qwen3MoeDecoderLayer: a mixture in every decoder_sparse_step-th block,
  * but in none of mlp_only_layers. */
 static bool has_experts_qwen(const struct checkpoint_run *run, int64_t block)
@@ -72,6 +74,23 @@ static bool adjust_shared(struct checkpoint_pass *pass, const cJSON *section, st
     return true;
 }
 
+/* DeepseekV2Moe.route_tokens_to_experts(). */
+static bool adjust_deepseek_v2(struct checkpoint_pass *pass, const cJSON *section,
+                               struct fault *fault)
+{
+    const char *method;
+    if (!adjust_shared(pass, section, fault)
+        || !checkpoint_read_string(section, "topk_method=greedy", &method, fault))
+        return false;
+    if (strcmp(method, "greedy") == 0)
+        pass->group_count = pass->chosen_group_count = NULL;
+    return !pass->group_count || strcmp(method, "group_limited_greedy") == 0
+           || fault_set(fault, FAULT_OPTION,
+                        "config.json's topk_method is '%.40s'; expected greedy or "
+                        "group_limited_greedy",
+                        method);
+}
+
 /* Glm4MoeModel's and DeepseekV3Model's layers behind the last are not loaded: they predict a second
  * token from the rows that leave the last one. */
 #define FURTHER .further = "num_nextn_predict_layers"
@@ -89,11 +108,34 @@ static bool adjust_shared(struct checkpoint_pass *pass, const cJSON *section, st
     .down = "down_proj", .stacked_up = "mlp.experts.gate_up_proj",                                 \
     .stacked_down = "mlp.experts.down_proj", .activation = "hidden_act=silu",                      \
     .expert_count = "n_routed_experts|num_experts=" #count,                                        \
-    .chosen_count = "num_experts_per_tok=" #most, .shared_expert = "mlp.shared_experts.",          \
-    .adjust = adjust_shared
+    .chosen_count = "num_experts_per_tok=" #most, .shared_expert = "mlp.shared_experts."
 #define SIGMOIDS                                                                                   \
     .router_is_sigmoid = true, .choice_bias = "mlp.gate.e_score_correction_bias",                  \
     .normalized = "norm_topk_prob=true"
+
+/* DeepseekV3Attention. Its norms of latent rows leave their eps at 1e-6. */
+static const struct checkpoint_latent LATENT = {
+    .q_down = "q_a_proj",
+    .q_norm = "q_a_layernorm",
+    .q_up = "q_b_proj",
+    .q = "q_proj",
+    .row_norm = "kv_a_layernorm",
+    .up = "kv_b_proj",
+};
+
+#define DEEPSEEK_LATENT                                                                            \
+    SELF("model.|", "layers.%.", "self_attn."),                                                    \
+        .projections = PROJECTIONS(NULL, "kv_a_proj_with_mqa", NULL, "o_proj"), .latent = &LATENT, \
+        .causal = "=true", .theta = "rope_theta=10000", .kv_heads = "num_key_value_heads",         \
+        .interleaved = true, .rank = "kv_lora_rank=512", .query_rank = "q_lora_rank=1536",         \
+        .key_dim = "qk_nope_head_dim=128", .rotary_dim = "qk_rope_head_dim=64",                    \
+        .value_dim = "v_head_dim=128", .norm_eps = "=0.000001", .more_biases = Q | K | O,          \
+        .more_biases_if = "attention_bias",                                                        \
+        .ignored = "moe_intermediate_size|aux_loss_alpha|seq_aux|ep_size"
+#define DEEPSEEK_EXPECTED "moe_layer_freq=1|"
+#define DEEPSEEK_PASS                                                                              \
+    AROUND, LLAMA_NORMS, .norm_eps = "rms_norm_eps=0.000001", .tied = "tie_word_embeddings",       \
+                         .dense = "mlp.", .has_experts = has_experts_behind
 
 /* qwen3_moe/modeling_qwen3_moe.py: Qwen3MoeSparseMoeBlock; qwen2_moe is the same. */
 #define QWEN_PASS                                                                                  \
@@ -221,8 +263,31 @@ const struct checkpoint_stack checkpoint_mixtures[] = {
       .ignored = "moe_intermediate_size|moe_router_dtype",
       .pass = { AROUND, LLAMA_NORMS, .norm_eps = "rms_norm_eps=0.00001",
                 .tied = "tie_word_embeddings", .dense = "mlp.", .has_experts = has_experts_behind,
-                EXPERTS_OF_GROUPS(128, 8), SIGMOIDS, .group_count = "n_group=1",
+                EXPERTS_OF_GROUPS(128, 8), SIGMOIDS, .adjust = adjust_shared,
+                .group_count = "n_group=1", .chosen_group_count = "topk_group=1",
+                .expert_scale = "routed_scaling_factor=1",
+                .reads = "first_k_dense_replace|n_shared_experts" } },
+    /* deepseek_v2/modeling_deepseek_v2.py, and for the scale see checkpoint_latent.c. */
+    { .model_type = "deepseek_v2",
+      DEEPSEEK_LATENT,
+      SIZES(32, 4096, 32),
+      .expected = DEEPSEEK_EXPECTED "norm_topk_prob=false|scoring_func=softmax",
+      POSITIONS(2048),
+      .pass = { DEEPSEEK_PASS, EXPERTS_OF_GROUPS(64, 6), .group_count = "n_group=1",
                 .chosen_group_count = "topk_group=1", .expert_scale = "routed_scaling_factor=1",
+                .adjust = adjust_deepseek_v2, .biases = "mlp_bias",
+                .reads = "first_k_dense_replace|n_shared_experts|topk_method" } },
+    /* deepseek_v3/modeling_deepseek_v3.py; Kimi K2's modeling_deepseek.py is the same. */
+    { .model_type = "deepseek_v3|kimi_k2",
+      DEEPSEEK_LATENT,
+      SIZES(61, 7168, 128),
+      FURTHER,
+      .expected = DEEPSEEK_EXPECTED "topk_method=noaux_tc|scoring_func=sigmoid|"
+                                    "rope_interleave=true",
+      POSITIONS(4096),
+      .pass = { DEEPSEEK_PASS, EXPERTS_OF_GROUPS(256, 8), SIGMOIDS, .adjust = adjust_shared,
+                .group_count = "n_group=8", .chosen_group_count = "topk_group=4",
+                .expert_scale = "routed_scaling_factor=2.5",
                 .reads = "first_k_dense_replace|n_shared_experts" } },
     { .model_type = NULL },
 };

@@ -39,11 +39,19 @@ void checkpoint_name_write_block(char name[CHECKPOINT_NAME_BYTES], const struct 
     write_name(name, run, index, "", part, ending);
 }
 
+void checkpoint_name_write_layer(char name[CHECKPOINT_NAME_BYTES], const struct checkpoint_run *run,
+                                 int64_t index)
+{
+    const struct checkpoint_stack *stack = run->stack;
+    checkpoint_name_write(name, run, index, stack->projections[stack->latent ? MODEL_K : MODEL_Q],
+                          ".weight");
+}
+
 bool checkpoint_name_has_layer(const struct checkpoint_run *run,
                                const struct model_tensors *tensors, int64_t index)
 {
     char name[CHECKPOINT_NAME_BYTES];
-    checkpoint_name_write(name, run, index, run->stack->projections[MODEL_Q], ".weight");
+    checkpoint_name_write_layer(name, run, index);
     return model_tensors_find(tensors, name) != NULL;
 }
 

@@ -15,6 +15,10 @@ void checkpoint_name_write(char name[CHECKPOINT_NAME_BYTES], const struct checkp
 void checkpoint_name_write_block(char name[CHECKPOINT_NAME_BYTES], const struct checkpoint_run *run,
                                  int64_t index, const char *part, const char *ending);
 
+/* Writes the name of the tensor that tells that there is such a layer: its first projection. */
+void checkpoint_name_write_layer(char name[CHECKPOINT_NAME_BYTES], const struct checkpoint_run *run,
+                                 int64_t index);
+
 /* Whether the file has the first projection of that layer, under the run's prefix. */
 bool checkpoint_name_has_layer(const struct checkpoint_run *run,
                                const struct model_tensors *tensors, int64_t index);
@@ -33,6 +37,12 @@ bool checkpoint_norm_set(struct model_layer *layer, const struct checkpoint_laye
  * config.json does not ask for is a fault. */
 bool checkpoint_bias_set(struct model_layer *layer, const struct checkpoint_layer *read,
                          struct model_parameters *parameters, struct fault *fault);
+
+/* What a latent layer is besides (checkpoint_latent.c): its heads and its scale, once config.json's
+ * other fields are read; its tensors, once its k_proj and o_proj are set. */
+bool checkpoint_latent_read(struct checkpoint_layer *read, struct fault *fault);
+bool checkpoint_latent_set(struct model_layer *layer, const struct checkpoint_layer *read,
+                           struct model_parameters *parameters, struct fault *fault);
 
 /* Sets DeBERTa's rows of every head for relative positions, where the family has them
  * (checkpoint_disentangled.c). adjust: the scale of scores, for its row. */

@@ -150,7 +150,7 @@ static const struct model_entry *find_queries(struct checkpoint_run *run,
         const size_t length = strcspn(prefixes, "|");
         is_last = length == 0; /* all have been tried */
         snprintf(run->prefix, sizeof run->prefix, "%.*s", (int)length, prefixes);
-        checkpoint_name_write(ending, run, 0, run->stack->projections[MODEL_Q], ".weight");
+        checkpoint_name_write_layer(ending, run, 0);
         const struct model_entry *entry = find_ending(tensors, ending, is_last, before);
         if (entry && strlen(before) + length < sizeof run->prefix) {
             snprintf(run->prefix, sizeof run->prefix, "%.*s%.*s", (int)strlen(before), before,

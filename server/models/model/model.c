@@ -99,18 +99,21 @@ bool model_rename_file(struct model *model, const char *path, struct fault *faul
 
 /* ------------------------------------------------------------------ layers -- */
 
-enum { LAYER_ADDRESSES = 2 * (MODEL_PROJECTION_COUNT + 1) + 3 };
+enum { LAYER_LINEARS = MODEL_PROJECTION_COUNT + 4, LAYER_ADDRESSES = 2 * LAYER_LINEARS + 4 };
 
 static void list_addresses(const struct model_layer *layer, const void *addresses[LAYER_ADDRESSES])
 {
-    const struct attn_linear *const projections[] = { &layer->layer.q_proj, &layer->layer.k_proj,
-                                                      &layer->layer.v_proj, &layer->layer.o_proj,
-                                                      &layer->concat_proj };
+    const struct attn_latent *latent = &layer->layer.latent;
+    const struct attn_linear *const linears[LAYER_LINEARS] = {
+        &layer->layer.q_proj, &layer->layer.k_proj, &layer->layer.v_proj, &layer->layer.o_proj,
+        &layer->concat_proj,  &latent->q_down,      &latent->k_up,        &latent->v_up
+    };
     int count = 0;
-    for (int i = 0; i < MODEL_PROJECTION_COUNT + 1; i++) {
-        addresses[count++] = projections[i]->weight;
-        addresses[count++] = projections[i]->bias;
+    for (int i = 0; i < LAYER_LINEARS; i++) {
+        addresses[count++] = linears[i]->weight;
+        addresses[count++] = linears[i]->bias;
     }
+    addresses[count++] = latent->q_norm.weight;
     addresses[count++] = layer->layer.q_norm.weight;
     addresses[count++] = layer->layer.k_norm.weight;
     addresses[count] = layer->layer.additive_weight;

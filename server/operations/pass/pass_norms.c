@@ -115,6 +115,26 @@ static struct attn_product value_product(const struct pass *pass, const struct a
                                   .precision = pass->limits.precision };
 }
 
+/* The matrix that makes a head's value of a latent row. */
+static struct attn_linear latent_projection(const struct attn_latent *latent, int64_t head)
+{
+    struct attn_linear linear = latent->v_up;
+    linear.weight = attn_number_at(linear.weight, linear.dtype, head * latent->v_up_step);
+    return linear;
+}
+
+/* Floats for the values of a task; 0: they are there. */
+static int64_t latent_numbers(const struct attn_layer *layer)
+{
+    return layer->latent.rank > 0 ? rounded(KEYS_PER_TASK * layer->v_head_dim) : 0;
+}
+
+static void run_product(const struct attn_product *product, void *workspace)
+{
+    for (int64_t i = 0; i < attn_product_tasks(product); i++)
+        attn_product_run(product, i, workspace);
+}
+
 static int64_t value_tasks_of_head(int64_t keys)
 {
     return (keys + KEYS_PER_TASK - 1) / KEYS_PER_TASK;
@@ -128,7 +148,26 @@ static float norm_of(const float *row, int64_t columns)
     return (float)sqrt(sum);
 }
 
-/* The norms of some keys of one head. */
+/* The norms of count rows x of one head. */
+static void run_norms(const struct pass *pass, const struct attn_linear *o_proj,
+                      const struct shape *shape, int64_t head, const float *x, int64_t stride,
+                      int64_t count, float *norms, void *workspace)
+{
+    const int64_t unpacked = head_numbers(o_proj, shape->v_head_dim);
+    float *rows = (float *)workspace + unpacked;
+    if (o_proj->weight) {
+        const struct attn_linear linear =
+            unpacked > 0 ? unpacked_projection(o_proj, head, shape->v_head_dim, workspace)
+                         : head_projection(o_proj, head, shape->v_head_dim);
+        const struct attn_product product = value_product(pass, &linear, x, stride, rows, count);
+        run_product(&product, rows + rounded(KEYS_PER_TASK * shape->d_out));
+    }
+    for (int64_t j = 0; j < count; j++)
+        norms[j] = o_proj->weight ? norm_of(rows + j * shape->d_out, shape->d_out)
+                                  : norm_of(x + j * stride, shape->v_head_dim);
+}
+
+/* The same of some keys of one head. */
 static void run_values(const struct pass *pass, const struct pass_step *step,
                        const struct pass_sequence *sequence, int64_t task, void *workspace)
 {
@@ -136,29 +175,24 @@ static void run_values(const struct pass *pass, const struct pass_step *step,
     const struct shape shape = shape_of(pass, step, sequence);
     const struct attn_tensor value =
         attn_layer_attention(&attention->plan, attention->scratch).value;
-    const struct attn_linear *o_proj = &attention->plan.problem.layer->o_proj;
+    const struct attn_layer *layer = attention->plan.problem.layer;
     const int64_t tasks = value_tasks_of_head(shape.keys), head = task / tasks;
     const int64_t first = task % tasks * KEYS_PER_TASK;
     const int64_t count = shape.keys - first < KEYS_PER_TASK ? shape.keys - first : KEYS_PER_TASK;
+    const int64_t made = latent_numbers(layer);
     const float *x = (const float *)value.data
                      + head / (shape.heads / value.shape[1]) * value.stride[1]
                      + first * value.stride[2];
     float *norms = (float *)sequence->norms.memory + head * shape.keys + first;
-    const int64_t unpacked = head_numbers(o_proj, shape.v_head_dim);
-    float *rows = (float *)workspace + unpacked;
-    if (o_proj->weight) {
-        const struct attn_linear linear =
-            unpacked > 0 ? unpacked_projection(o_proj, head, shape.v_head_dim, workspace)
-                         : head_projection(o_proj, head, shape.v_head_dim);
+    float *behind = (float *)workspace + made;
+    if (made > 0) {
+        const struct attn_linear linear = latent_projection(&layer->latent, head);
         const struct attn_product product =
-            value_product(pass, &linear, x, value.stride[2], rows, count);
-        void *own = rows + rounded(KEYS_PER_TASK * shape.d_out);
-        for (int64_t i = 0; i < attn_product_tasks(&product); i++)
-            attn_product_run(&product, i, own);
+            value_product(pass, &linear, x, value.stride[2], workspace, count);
+        run_product(&product, behind);
     }
-    for (int64_t j = 0; j < count; j++)
-        norms[j] = o_proj->weight ? norm_of(rows + j * shape.d_out, shape.d_out)
-                                  : norm_of(x + j * value.stride[2], shape.v_head_dim);
+    run_norms(pass, &layer->o_proj, &shape, head, made > 0 ? workspace : x,
+              made > 0 ? shape.v_head_dim : value.stride[2], count, norms, behind);
 }
 
 /* ------------------------------------------------------------------------ rows -- */
@@ -334,9 +368,11 @@ static bool norms_plan(struct pass *pass, const struct pass_step *step,
 {
     const struct shape shape = shape_of(pass, step, sequence);
     const struct trace_tensor *spans = &answered_of(sequence, step)->tensors[TRACE_NORM_SPANS];
-    const struct attn_linear *o_proj = &pass->model->layers[step->layer].layer.o_proj;
-    if (work && o_proj->weight)
-        pass_product_work(pass, o_proj, shape.keys, work);
+    const struct attn_layer *layer = &pass->model->layers[step->layer].layer;
+    for (int64_t h = 0; work && layer->latent.rank > 0 && h < shape.heads; h++)
+        pass_product_work(pass, &layer->latent.v_up, shape.keys, work);
+    if (work && layer->o_proj.weight)
+        pass_product_work(pass, &layer->o_proj, shape.keys, work);
     if (work)
         work->map_bytes += 4 * (double)shape.heads * (double)shape.rows * (double)shape.keys;
     return pass_keep_room(pass, &sequence->norms, shape.heads * shape.keys, sizeof(float), fault)
@@ -347,25 +383,42 @@ static bool norms_plan(struct pass *pass, const struct pass_step *step,
            && (!has_map(sequence, step) || plan_map(pass, sequence, &shape, fault));
 }
 
+/* Of one task of the values: those of a latent layer, and the larger of both products. */
+static size_t value_workspace_bytes(const struct pass *pass, const struct attn_layer *layer,
+                                    const struct shape *shape)
+{
+    const int64_t dim = shape->v_head_dim, made = latent_numbers(layer);
+    size_t bytes = 0;
+    if (made > 0) {
+        const struct attn_product product =
+            value_product(pass, &layer->latent.v_up, NULL, layer->latent.rank, NULL, KEYS_PER_TASK);
+        bytes = attn_product_workspace_bytes(&product);
+    }
+    if (layer->o_proj.weight) {
+        const int64_t unpacked = head_numbers(&layer->o_proj, dim);
+        const struct attn_linear linear =
+            unpacked > 0 ? (struct attn_linear){ .out = layer->o_proj.out, .in = dim }
+                         : head_projection(&layer->o_proj, 0, dim);
+        const struct attn_product product =
+            value_product(pass, &linear, NULL, dim, NULL, KEYS_PER_TASK);
+        const size_t own =
+            (size_t)(unpacked + rounded(KEYS_PER_TASK * shape->d_out)) * sizeof(float)
+            + attn_product_workspace_bytes(&product);
+        bytes = own > bytes ? own : bytes;
+    }
+    return (size_t)made * sizeof(float) + bytes;
+}
+
 static size_t norms_workspace_bytes(const struct pass *pass, const struct pass_step *step,
                                     struct pass_sequence *sequence)
 {
     const struct shape shape = shape_of(pass, step, sequence);
-    const struct attn_linear *o_proj = &pass->model->layers[step->layer].layer.o_proj;
+    const struct attn_layer *layer = &pass->model->layers[step->layer].layer;
     const struct attn_map_tile tile = pass_map_tile(sequence, 0);
     size_t bytes = (size_t)ATTN_MAP_TILE_ROWS * ATTN_MAP_TILE_KEYS * sizeof(float)
                    + attn_map_tile_workspace_bytes(&tile);
-    if (o_proj->weight) {
-        const int64_t unpacked = head_numbers(o_proj, shape.v_head_dim);
-        struct attn_linear linear = head_projection(o_proj, 0, shape.v_head_dim);
-        if (unpacked > 0)
-            linear = (struct attn_linear){ .out = o_proj->out, .in = shape.v_head_dim };
-        const struct attn_product product =
-            value_product(pass, &linear, NULL, shape.v_head_dim, NULL, KEYS_PER_TASK);
-        const size_t own = (size_t)(unpacked + rounded(KEYS_PER_TASK * shape.d_out)) * sizeof(float)
-                           + attn_product_workspace_bytes(&product);
-        bytes = own > bytes ? own : bytes;
-    }
+    const size_t values = value_workspace_bytes(pass, layer, &shape);
+    bytes = values > bytes ? values : bytes;
     if (has_map(sequence, step) && set_map(sequence, step, &shape)) {
         const size_t own =
             attn_weight_map_workspace_bytes(&sequence->norm_map, sequence->norm_plan.memory);

@@ -14,14 +14,14 @@ static bool check_shape(const struct session_file_layer *layer, const struct mod
     const struct session_shape *shape = &layer->shape;
     if (model->parameterless || layer->kv_len == 0
         || (shape->kv_heads == own->kv_heads && shape->head_dim == own->head_dim
-            && shape->v_head_dim == own->v_head_dim))
+            && shape->v_head_dim == attn_layer_value_columns(own)))
         return true;
     return fault_set(fault, FAULT_SHAPE,
                      "layer %" PRId64 " of the session's file has %" PRId64 " heads of %" PRId64
                      " and %" PRId64 " columns; that of model '%s' has %" PRId64 " of %" PRId64
                      " and %" PRId64,
                      layer->number, shape->kv_heads, shape->head_dim, shape->v_head_dim,
-                     model->name, own->kv_heads, own->head_dim, own->v_head_dim);
+                     model->name, own->kv_heads, own->head_dim, attn_layer_value_columns(own));
 }
 
 static bool check_model(const struct session_file_read *read, struct model *model,
