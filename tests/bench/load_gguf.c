@@ -1,7 +1,7 @@
 /* load_gguf.c - the whole pass of a GGUF file: the daemon beside llama.cpp, on one file, with as
  * many threads.
  *
- *     LLAMA_CPP=FOLDER load_gguf [ROUNDS] [WORD]     3 rounds without a number
+ *     LLAMA_CPP=FOLDER load_gguf [ROUNDS] [WORD...]     3 rounds without a number
  *
  * FOLDER has the shared libraries of llama.cpp, as in tests/support/llama_cpp.h. The models have
  * the shapes of Qwen3-0.6B and Llama-3.2-1B, random parameters of F16, Q8_0 and Q4_K, and go to
@@ -9,8 +9,8 @@
  * "decode" the mean of some single tokens behind so many, over a session with keys and values in
  * F16. Both take turns, and the ratio of a round is llama.cpp's time by ours: above 1 we are
  * faster. The daemon's time includes HTTP and JSON. llama.cpp quantises activations to 8 bits
- * beside quantised weights; the daemon computes with floats. A word picks the rows whose name has
- * it, such as "Q8_0" or "decode". */
+ * beside quantised weights; the daemon computes with floats. Words pick the rows whose names have
+ * all of them, such as "Q8_0" and "decode". */
 #include "fill.h"
 #include "gguf_quantize.h"
 #include "gguf_write.h"
@@ -270,12 +270,15 @@ static void run_task(struct contest *contest, const struct task *task, const cha
 
 /* ------------------------------------------------------------------------------ rows -- */
 
-static bool is_wanted(const char *word, const char *model, const char *task)
+static bool is_wanted(char *const *words, const char *model, const char *task)
 {
-    return !word || strstr(model, word) || strstr(task, word);
+    for (; *words; words++)
+        if (!strstr(model, *words) && !strstr(task, *words))
+            return false;
+    return true;
 }
 
-static void run_file(const struct shape *shape, const char *type, int rounds, const char *word)
+static void run_file(const struct shape *shape, const char *type, int rounds, char *const *words)
 {
     static struct contest contest;
     struct traffic_server server;
@@ -284,7 +287,7 @@ static void run_file(const struct shape *shape, const char *type, int rounds, co
     bool is_any = false;
     snprintf(model, sizeof model, "%s-%s", shape->name, type);
     for (size_t i = 0; i < sizeof TASKS / sizeof *TASKS; i++)
-        is_any = is_any || is_wanted(word, model, TASKS[i].name);
+        is_any = is_any || is_wanted(words, model, TASKS[i].name);
     if (!is_any)
         return;
     snprintf(path, sizeof path, "build/gguf/%s.gguf", model);
@@ -298,7 +301,7 @@ static void run_file(const struct shape *shape, const char *type, int rounds, co
     traffic_call_open(&contest.connection, server.port);
     contest.peer = llama_cpp_run_open(path, THREADS, LENGTH_MAX + STEPS + 1);
     for (size_t i = 0; i < sizeof TASKS / sizeof *TASKS; i++)
-        if (is_wanted(word, model, TASKS[i].name))
+        if (is_wanted(words, model, TASKS[i].name))
             run_task(&contest, &TASKS[i], model, rounds);
     llama_cpp_run_close(contest.peer);
     traffic_connection_close(&contest.connection);
@@ -310,7 +313,7 @@ int main(int argc, char **argv)
 {
     const int given = argc > 1 ? atoi(argv[1]) : 0;
     const int rounds = given > 0 && given <= ROUNDS_MAX ? given : 3;
-    const char *word = argc > 1 && given == 0 ? argv[1] : argc > 2 ? argv[2] : NULL;
+    char *const *words = argc > 1 ? argv + (given == 0 ? 1 : 2) : argv + argc;
     if (!getenv("LLAMA_CPP")) {
         printf("load_gguf: left out, for LLAMA_CPP names no folder of llama.cpp\n");
         return 0;
@@ -319,6 +322,6 @@ int main(int argc, char **argv)
     mkdir("build/gguf", 0755);
     for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++)
         for (size_t k = 0; k < sizeof TYPES / sizeof *TYPES; k++)
-            run_file(&SHAPES[i], TYPES[k], rounds, word);
+            run_file(&SHAPES[i], TYPES[k], rounds, words);
     return 0;
 }
