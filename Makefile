@@ -31,7 +31,7 @@ B     := $(BUILD)/$(COMPILER)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))
 # tests/bench/{bench,load,traffic}*.c, tests/fuzz/fuzz_*.c.
 
 MACHINE     := $(shell $(CC) -dumpmachine 2>/dev/null || uname -m)
-KERNELS     := $(if $(filter x86_64%,$(MACHINE)),avx512 avx512_bf16 avx2 amx) $(if $(filter aarch64%,$(MACHINE)),neon_bf16) \
+KERNELS     := $(if $(filter x86_64%,$(MACHINE)),avx512 avx512_bf16 vnni avx2 amx) $(if $(filter aarch64%,$(MACHINE)),neon_bf16) \
                generic dispatch
 LIB_SRC     := $(filter-out lib/kernels/%,$(wildcard lib/*/*.c)) $(KERNELS:%=lib/kernels/%.c)
 REFERENCE_SRC := $(wildcard server/cli/reference/*.c)
@@ -147,6 +147,7 @@ $B/lib/kernels/avx512.o: MODULE_FLAGS = $(KERNEL_FLAGS) -mavx512f -mavx512dq -ma
 # Matrix units, and the models of them in the tests, must give the same bits: no multiply-add but those that are written.
 MATRIX_FLAGS := $(KERNEL_FLAGS) -mavx512f -mavx512dq -mavx512bw -mavx512vl -mprefer-vector-width=512 -ffp-contract=off
 $B/lib/kernels/avx512_bf16.o:    MODULE_FLAGS = $(MATRIX_FLAGS) -mavx512bf16
+$B/lib/kernels/vnni.o:           MODULE_FLAGS = $(MATRIX_FLAGS) -mavx512vnni
 $B/lib/kernels/amx.o:            MODULE_FLAGS = $(MATRIX_FLAGS) -mamx-tile -mamx-bf16
 $B/tests/support/matrix_model.o $B/tests/support/dots_model.o: MODULE_FLAGS = $(MATRIX_FLAGS) -Itests/support
 $B/lib/kernels/neon_bf16.o:        MODULE_FLAGS = $(KERNEL_FLAGS) -ffp-contract=off -march=armv8.2-a+bf16

@@ -174,7 +174,7 @@ enum attn_status attn_layer_plan_init(struct attn_layer_plan *plan,
 void attn_layer_run(const struct attn_layer_plan *plan, int stage, int64_t task, void *scratch,
                     void *workspace);
 
-/* As attn_plan_precision(), of attention and of the products with 16-bit parameters around it. */
+/* As attn_plan_precision(), of attention and of the products around it that have one. */
 enum attn_precision attn_layer_precision(const struct attn_layer_plan *plan);
 
 /* Attention as the tasks of its stages see it: query, key and value projected, normalized and

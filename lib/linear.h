@@ -32,8 +32,9 @@ struct attn_linear {
     int64_t stride;        /* elements from one row of weight to the next; 0: the rows are dense */
     enum attn_dtype dtype; /* of weight: F32, F16, BF16, or one with blocks (attn.h) where the
                               weight is [out, in]; then in and stride are multiples of a block's
-                              numbers. Blocks give the same bits as their numbers in F32, and so do
-                              16-bit weights without a matrix unit. A gradient has no blocks */
+                              numbers. Blocks give the same bits as their numbers in F32 where
+                              kernels have no fixed point (below), and so do 16-bit weights without
+                              a matrix unit. A gradient has no blocks */
 };
 
 /* Whether a weight can have this dtype. One with blocks is never in_out. */
@@ -97,7 +98,13 @@ struct attn_product {
 
     /* Of products with 16-bit weights where kernels has a matrix unit, which multiplies them in
      * parts: F32 rows in as many as attn.h says, BF16 weights in one and F16 weights in two, which
-     * lose nothing. Weights below 1.2e-38 count as 0, and one that is not finite gives NaN. */
+     * lose nothing. Weights below 1.2e-38 count as 0, and one that is not finite gives NaN.
+     *
+     * Of products with weights in blocks where kernels has a unit that adds products of bytes
+     * (AVX512-VNNI; the tables avx512_bf16 and amx): rows are in fixed point, 32 inputs from a
+     * multiple of 32 on in one unit, and so meet the integers of blocks without rounding. "highest"
+     * and "high" keep 23 bits of the greatest of 32 inputs or one less, so that from 256 inputs on
+     * an output is no worse than a loop in float, "medium" 15 or 14. */
     enum attn_precision precision;
 };
 

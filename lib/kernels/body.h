@@ -47,41 +47,6 @@ enum { BLOCK_ROWS_REST = 4, BLOCK_SUMS_MAX = 24 };
 
 /* -------------------------------------------------------------------------- transposes -- */
 
-/* Transpose a square of LANES vectors. First four rows at a time within each 16 bytes, in two
- * passes that interleave them; then whole groups of 16 bytes among the fours, interleaved in the
- * same way. */
-INLINE void transpose_square(vec square[LANES])
-{
-    enum { FOURS = LANES / 4 };
-
-    UNROLL
-    for (int i = 0; i < 2 * FOURS; i++) {
-        vec *four = square + i % FOURS * 4;
-        const vec interleaved[4] = { INTERLEAVE_LOW(four[0], four[2]),
-                                     INTERLEAVE_HIGH(four[0], four[2]),
-                                     INTERLEAVE_LOW(four[1], four[3]),
-                                     INTERLEAVE_HIGH(four[1], four[3]) };
-        UNROLL
-        for (int k = 0; k < 4; k++)
-            four[k] = interleaved[k];
-    }
-    UNROLL
-    for (int pass = 1; pass < FOURS; pass *= 2) {
-        vec interleaved[LANES];
-        UNROLL
-        for (int i = 0; i < LANES / 2; i++) {
-            const int at = i / 4 * 8 + i % 4;
-            /* cppcheck-suppress arrayIndexOutOfBounds ; vectors of 4 lanes have no such pass */
-            interleaved[i] = EVEN_QUARTERS(square[at], square[at + 4]);
-            /* cppcheck-suppress arrayIndexOutOfBounds ; as above */
-            interleaved[LANES / 2 + i] = ODD_QUARTERS(square[at], square[at + 4]);
-        }
-        UNROLL
-        for (int i = 0; i < LANES; i++)
-            square[i] = interleaved[i];
-    }
-}
-
 static void transpose_in(float *tile, const float *rows, int64_t row_stride, int64_t row_count,
                          int64_t columns, float factor, int64_t width)
 {
@@ -430,7 +395,7 @@ static bool all_finite(const float *rows, int64_t row_stride, int64_t row_count,
 #define UNPACK_OF(NAME, name, numbers, bytes)         unpack_##name,
 
 /* The table of all; matrix_kernels are those of the CPU's matrix unit, or NULL. */
-#define KERNEL_TABLE(table_name, matrix_kernels)                                                   \
+#define KERNEL_TABLE(table_name, matrix_kernels, fixed_kernels)                                    \
     {                                                                                              \
         .name = (table_name), .lanes = LANES, .transpose_in = transpose_in,                        \
         .transpose_out = transpose_out, .score_tile = score_tile, .score_lanes = score_lanes,      \
@@ -464,6 +429,7 @@ static bool all_finite(const float *rows, int64_t row_stride, int64_t row_count,
                                project_by_inputs_bf16 },                                           \
         .project_blocks = { ATTN_BLOCKS_MAP(PROJECT_BLOCKS_OF) },                                  \
         .unpack = { ATTN_BLOCKS_MAP(UNPACK_OF) }, .matrix = (matrix_kernels),                      \
+        .fixed = (fixed_kernels),                                                                  \
     }
 
-const struct attn_kernels ATTN_KERNELS = KERNEL_TABLE(ATTN_KERNELS_NAME, NULL);
+const struct attn_kernels ATTN_KERNELS = KERNEL_TABLE(ATTN_KERNELS_NAME, NULL, NULL);

@@ -150,6 +150,7 @@ const struct attn_matrix_kernels ATTN_MATRIX = {
     .greatest = greatest,
     .project = MATRIX_PROJECT,
     .odd_rows = MATRIX_ODD_ROWS,
+    .multiply_fixed = MATRIX_MULTIPLY_FIXED,
 };
 
 #endif

@@ -67,4 +67,6 @@ INLINE void run_stream(const struct stream *stream, int64_t until)
 #define MATRIX_PROJECT  NULL
 #define MATRIX_ODD_ROWS NULL
 
+#define MATRIX_MULTIPLY_FIXED NULL
+
 #endif

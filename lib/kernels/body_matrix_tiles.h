@@ -169,6 +169,7 @@ static void multiply(const struct attn_matrix_beside *beside)
 }
 
 #include "body_matrix_few.h"
+#include "body_matrix_fixed.h"
 
 #define MATRIX_PROJECT  project
 #define MATRIX_ODD_ROWS odd_rows

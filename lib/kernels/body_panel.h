@@ -2,8 +2,7 @@
  * and the scales of the inputs of one chain. A part of body_blocks.h.
  *
  * Integers are transposed as words of 32 bits: four bytes, or eight nibbles as a block has them.
- *
- * Needs transpose_square() of body.h. */
+ */
 #ifndef ATTN_BODY_PANEL_H
 #define ATTN_BODY_PANEL_H
 

@@ -17,7 +17,7 @@
  * they were one float, which halves the work. For more rows a block of them is widened into a
  * buffer that all rows use.
  *
- * Needs multiply() and transpose_square() of body.h. */
+ * Needs multiply() of body.h. */
 #ifndef ATTN_BODY_PROJECT_H
 #define ATTN_BODY_PROJECT_H
 

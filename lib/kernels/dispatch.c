@@ -3,8 +3,8 @@
  * A pure function of the CPU, so a plan, a test or a log line can name any table of the list. Only
  * what the CPU answers is stored: in a virtual machine each CPUID leaves to the host, 2 to 4 us,
  * which is more than a small plan costs. The CPU features tested here are exactly those of the -m
- * flags that the Makefile gives avx2.o, avx512.o, avx512_bf16.o, amx.o and neon_bf16.o; change both
- * together. */
+ * flags that the Makefile gives avx2.o, avx512.o, avx512_bf16.o, vnni.o, amx.o and neon_bf16.o;
+ * change both together. */
 #include "kernels.h"
 
 #include <stddef.h>
@@ -33,11 +33,14 @@ static bool has_avx512(void)
 }
 
 /* Bit 5 of eax of subleaf 1 of CPUID's leaf 7; eax of subleaf 0 is the last subleaf. The operating
- * system saves the same registers as for AVX-512 F. */
+ * system saves the same registers as for AVX-512 F. Every such CPU has AVX512-VNNI, which the table
+ * uses as well. */
 static bool has_avx512_bf16(void)
 {
     unsigned eax = 7, ebx, ecx = 0, edx;
 
+    if (!__builtin_cpu_supports("avx512vnni"))
+        return false;
     __asm__("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
     if (eax < 1)
         return false;
@@ -47,11 +50,14 @@ static bool has_avx512_bf16(void)
     return eax >> 5 & 1;
 }
 
-/* Bits 22 and 24 of edx of CPUID's leaf 7: AMX-BF16 and AMX-TILE. */
+/* Bits 22 and 24 of edx of CPUID's leaf 7: AMX-BF16 and AMX-TILE; vnni.o is beside them. */
 static bool has_amx(void)
 {
     const unsigned needed = 1u << 22 | 1u << 24;
     unsigned eax = 7, ebx, ecx = 0, edx;
+
+    if (!__builtin_cpu_supports("avx512vnni"))
+        return false;
 
     __asm__("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
     return (edx & needed) == needed;

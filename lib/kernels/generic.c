@@ -9,5 +9,5 @@
 #include "matrix.h"
 
 const struct attn_kernels attn_kernels_neon_bf16 =
-    KERNEL_TABLE("neon_bf16", &attn_matrix_neon_bf16);
+    KERNEL_TABLE("neon_bf16", &attn_matrix_neon_bf16, NULL);
 #endif

@@ -96,6 +96,7 @@ enum attn_sees { ATTN_SEES_ALL, ATTN_SEES_NOTHING, ATTN_SEES_BITS, ATTN_SEES_BIA
 enum { ATTN_MASK_KEYS_MAX = 128, ATTN_BOUND_MAX = 32 };
 
 struct attn_matrix_kernels;
+struct attn_fixed_kernels;
 struct attn_multiplier;
 
 /* Rows that go through columns of a state one after the other: linear_attention.h. */
@@ -117,6 +118,7 @@ struct attn_kernels {
     int64_t lanes;    /* query rows in one vector: 4, 8 or 16 */
 
     const struct attn_matrix_kernels *matrix; /* matrix.h; NULL: vectors alone */
+    const struct attn_fixed_kernels *fixed;   /* fixed.h; NULL: blocks meet floats */
 
     /* tile[c][r] = rows[r * row_stride + c] * factor for r < row_count <= width, c < columns;
      * lanes r >= row_count become 0. */
@@ -400,8 +402,8 @@ struct attn_kernels {
                                                   int64_t weight_stride, const float *bias,
                                                   int64_t out, int64_t in, float *work);
 
-    /* The same for weights in blocks, the index of a kernel is their kind: in and weight_stride are
-     * whole blocks, and the bits are those of the numbers that unpack() gives. */
+    /* The same for weights in blocks as floats, the index of a kernel is their kind: in and
+     * weight_stride are whole blocks, and the bits are those of the numbers that unpack() gives. */
     void (*project_blocks[ATTN_BLOCKS_COUNT])(float *const *y, const float *const *x,
                                               int64_t row_count, const void *weight,
                                               int64_t weight_stride, const float *bias, int64_t out,

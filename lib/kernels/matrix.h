@@ -12,6 +12,7 @@
 #ifndef ATTN_MATRIX_H
 #define ATTN_MATRIX_H
 
+#include "fixed.h"
 #include "kernels.h"
 
 enum {
@@ -130,6 +131,10 @@ struct attn_matrix_kernels {
     /* A bit for each of up to 64 rows that parts of bf16 numbers do not hold: its greatest
      * magnitude is not finite, or 2^64 or more, or below 2^-64 and not 0. */
     uint64_t (*odd_rows)(const float *const *x, int64_t row_count, int64_t in);
+
+    /* project() of fixed.h for many rows, with the same bits. NULL: the unit does not. */
+    void (*multiply_fixed)(const struct attn_fixed_kernels *kernels,
+                           const struct attn_fixed_project *project);
 };
 
 /* A value that products of parts and weights could overflow or lose: not finite, 2^64 or more, or

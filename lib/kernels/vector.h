@@ -87,6 +87,41 @@ INLINE vec select(ivec mask, vec yes, vec no)
     __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31)
 #endif
 
+/* Transpose a square of LANES vectors. First four rows at a time within each 16 bytes, in two
+ * passes that interleave them; then whole groups of 16 bytes among the fours, interleaved in the
+ * same way. */
+INLINE void transpose_square(vec square[LANES])
+{
+    enum { FOURS = LANES / 4 };
+
+    UNROLL
+    for (int i = 0; i < 2 * FOURS; i++) {
+        vec *four = square + i % FOURS * 4;
+        const vec interleaved[4] = { INTERLEAVE_LOW(four[0], four[2]),
+                                     INTERLEAVE_HIGH(four[0], four[2]),
+                                     INTERLEAVE_LOW(four[1], four[3]),
+                                     INTERLEAVE_HIGH(four[1], four[3]) };
+        UNROLL
+        for (int k = 0; k < 4; k++)
+            four[k] = interleaved[k];
+    }
+    UNROLL
+    for (int pass = 1; pass < FOURS; pass *= 2) {
+        vec interleaved[LANES];
+        UNROLL
+        for (int i = 0; i < LANES / 2; i++) {
+            const int at = i / 4 * 8 + i % 4;
+            /* cppcheck-suppress arrayIndexOutOfBounds ; vectors of 4 lanes have no such pass */
+            interleaved[i] = EVEN_QUARTERS(square[at], square[at + 4]);
+            /* cppcheck-suppress arrayIndexOutOfBounds ; as above */
+            interleaved[LANES / 2 + i] = ODD_QUARTERS(square[at], square[at + 4]);
+        }
+        UNROLL
+        for (int i = 0; i < LANES; i++)
+            square[i] = interleaved[i];
+    }
+}
+
 /* The greater of a and b; b if either is NaN or both are 0. */
 #if defined(__AVX512F__) && VEC_BYTES == 64 && defined(__clang__)
 INLINE vec greater(vec a, vec b)

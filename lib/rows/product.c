@@ -9,7 +9,9 @@
  * the parameters alone, not from the number of rows: rows of several calls share a product, and a
  * call of one row continues one of many. One row takes as many tiles as sixteen; it waits for
  * memory, which brings parameters more slowly than tiles use them. A row whose numbers do not fit
- * in parts goes through the vectors of the table, by itself.
+ * in parts goes through the vectors of the table, by itself. Weights in blocks meet rows in fixed
+ * point (kernels/fixed.h) where the table has it, by the same rules: few rows by vectors, many by
+ * tiles if there are any, which have the same bits.
  *
  * Vectors have the bits of a function that the caller brings (linear.h), so the number of
  * rows may choose between these. */
@@ -187,8 +189,16 @@ static bool pays(const struct attn_linear *linear)
            && (double)padded(linear->in) * (double)padded(linear->out) * 4 <= parameters * 5;
 }
 
+/* Whether rows in fixed point meet the weight, which is in blocks. */
+static bool is_fixed(const struct attn_kernels *kernels, const struct attn_linear *linear)
+{
+    return kernels->fixed != NULL && attn_blocks_of(linear->dtype) != ATTN_BLOCKS_COUNT;
+}
+
 bool attn_linear_is_matrix(const struct attn_kernels *kernels, const struct attn_linear *linear)
 {
+    if (is_fixed(kernels, linear))
+        return true;
     return kernels->matrix != NULL && kernels->matrix->project != NULL
            && (linear->dtype == ATTN_BF16 || linear->dtype == ATTN_F16)
            && (kernels->matrix->takes_small || pays(linear));
@@ -209,15 +219,9 @@ static int64_t choose(const struct attn_linear_part *part, uint64_t odd, bool is
     return count;
 }
 
-static void multiply_even(const struct attn_linear_how *how, const struct attn_linear *linear,
-                          const float *const *x, float *const *y,
-                          const struct attn_linear_part *part, float *work)
+static void begin_with_bias(const struct attn_linear *linear, float *const *y,
+                            const struct attn_linear_part *part)
 {
-    const struct attn_matrix_kernels *kernels = how->kernels->matrix;
-    const int64_t stride = attn_linear_stride(linear);
-    const struct attn_matrix_products products =
-        attn_products_of(attn_parts_of(kernels, linear->dtype, how->precision),
-                         attn_parts_of(kernels, ATTN_F32, how->precision), how->precision);
     const size_t bytes = (size_t)part->output_count * sizeof(float);
 
     for (int64_t r = 0; r < part->row_count; r++)
@@ -225,6 +229,47 @@ static void multiply_even(const struct attn_linear_how *how, const struct attn_l
             memcpy(y[r], linear->bias + part->first_output, bytes);
         else
             memset(y[r], 0, bytes);
+}
+
+/* For more rows than these, tiles take less time than vectors. */
+enum { FIXED_ROWS_FEW = 8 };
+
+static void multiply_fixed(const struct attn_linear_how *how, const struct attn_linear *linear,
+                           const float *const *x, float *const *y,
+                           const struct attn_linear_part *part, float *work)
+{
+    const struct attn_kernels *kernels = how->kernels;
+    const int64_t stride = attn_linear_stride(linear);
+    const struct attn_fixed_project project = {
+        .y = y,
+        .x = x,
+        .row_count = part->row_count,
+        .out = part->output_count,
+        .in = linear->in,
+        .weight = attn_linear_at(linear, part->first_output * stride),
+        .weight_stride = stride,
+        .blocks = attn_blocks_of(linear->dtype),
+        .digits = how->precision == ATTN_PRECISION_MEDIUM ? 2 : 3,
+        .work = work,
+    };
+
+    if (part->row_count > FIXED_ROWS_FEW && kernels->matrix != NULL
+        && kernels->matrix->multiply_fixed != NULL)
+        kernels->matrix->multiply_fixed(kernels->fixed, &project);
+    else
+        kernels->fixed->project(&project);
+}
+
+static void multiply_parts(const struct attn_linear_how *how, const struct attn_linear *linear,
+                           const float *const *x, float *const *y,
+                           const struct attn_linear_part *part, float *work)
+{
+    const struct attn_matrix_kernels *kernels = how->kernels->matrix;
+    const int64_t stride = attn_linear_stride(linear);
+    const struct attn_matrix_products products =
+        attn_products_of(attn_parts_of(kernels, linear->dtype, how->precision),
+                         attn_parts_of(kernels, ATTN_F32, how->precision), how->precision);
+
     kernels->project(&(struct attn_matrix_project){
         .y = y,
         .x = x,
@@ -244,14 +289,17 @@ static void multiply_matrix(const struct attn_linear_how *how, const struct attn
                             const float *const *x, float *const *y,
                             const struct attn_linear_part *part, float *work)
 {
-    const uint64_t odd = how->kernels->matrix->odd_rows(x, part->row_count, linear->in);
+    const bool fixed = is_fixed(how->kernels, linear);
+    const uint64_t odd = (fixed ? how->kernels->fixed->odd_rows
+                                : how->kernels->matrix->odd_rows)(x, part->row_count, linear->in);
     const float *chosen_x[ATTN_PROJECT_ROWS_MAX] = { NULL };
     float *chosen_y[ATTN_PROJECT_ROWS_MAX] = { NULL };
     struct attn_linear_part chosen = *part;
 
     chosen.row_count = choose(part, odd, false, x, y, chosen_x, chosen_y);
+    begin_with_bias(linear, chosen_y, &chosen);
     if (chosen.row_count > 0)
-        multiply_even(how, linear, chosen_x, chosen_y, &chosen, work);
+        (fixed ? multiply_fixed : multiply_parts)(how, linear, chosen_x, chosen_y, &chosen, work);
     chosen.row_count = choose(part, odd, true, x, y, chosen_x, chosen_y);
     if (chosen.row_count > 0)
         multiply_vectors(how->kernels, linear, chosen_x, chosen_y, &chosen, work);

@@ -28,7 +28,7 @@ struct attn_linear_how {
     enum attn_precision precision;
 };
 
-/* Whether a matrix unit computes products with these parameters. */
+/* Whether a matrix unit computes products with these parameters, or fixed point does. */
 bool attn_linear_is_matrix(const struct attn_kernels *kernels, const struct attn_linear *linear);
 
 /* The most outputs of a task of a matrix unit. */

@@ -314,8 +314,8 @@ TEST(bert_without_types)
     W("output", "lm_head")                                                                         \
     W("enc.output_norm", "encoder.final_layer_norm")                                               \
     W("dec.output_norm", "decoder.final_layer_norm")                                               \
-    W("enc.blk.0.attn_rel_b", "encoder.block.0.layer.0.SelfAttention.relative_attention_bias") W(  \
-        "dec.blk.0.attn_rel_b", "decoder.block.0.layer.0.SelfAttention.relative_attention_bias")   \
+    W("enc.blk.0.attn_rel_b", "encoder.block.0.layer.0.SelfAttention.relative_attention_bias")     \
+    W("dec.blk.0.attn_rel_b", "decoder.block.0.layer.0.SelfAttention.relative_attention_bias")     \
         T5_ATTENTION_NAMES("enc.blk.#.attn", ENCODER "0.SelfAttention")                            \
             T5_ATTENTION_NAMES("dec.blk.#.attn", DECODER "0.SelfAttention") T5_ATTENTION_NAMES(    \
                 "dec.blk.#.cross_attn", DECODER "1.EncDecAttention") W("enc.blk.#.attn_norm",      \

@@ -1,6 +1,7 @@
 /* test_blocks.c - weights in blocks, through the library's functions: products with gates and
- * activations, in tasks, split, and in a layer, have the bits of the same numbers in F32; so have
- * the rows of a table. What has no blocks refuses them. */
+ * activations, in tasks, split, and in a layer, have the bits of the same numbers in F32, or those
+ * of fixed point (tests/kernels/test_kernels_fixed.c), which are near. A row has the bits that it
+ * has alone. Rows of a table have the bits of F32. What has no blocks refuses them. */
 #include "blocks.h"
 #include "kernel_tables.h"
 #include "layer_gradient.h"
@@ -63,6 +64,24 @@ static void run(const struct attn_product *product)
     free(workspace);
 }
 
+/* Products without a gate in fixed point are within this of those of floats: 2^-21 of the greatest
+ * input times the weights, each as great as the greatest of its 32, which may be a difference. */
+static void expect_near(int64_t rows, int64_t in, int64_t out)
+{
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t o = 0; o < out; o++) {
+            double sum = 4 * fabs((double)data.bias[0][o]); /* roundings of groups */
+            for (int64_t g = 0; g < in; g += 32) {
+                double most = 0;
+                for (int64_t i = g; i < g + 32; i++)
+                    most = fmax(most, fabs((double)data.floats[0][o * in + i]));
+                sum += 32 * most * 1e-3;
+            }
+            const double got = (double)data.got[r * out + o], want = (double)data.want[r * out + o];
+            assert_true(fabs(got - want) <= sum * 0x1p-21);
+        }
+}
+
 static void check_product(const struct attn_kernels *kernels, int index, int64_t rows, int64_t in,
                           int64_t out, bool has_gate)
 {
@@ -74,7 +93,7 @@ static void check_product(const struct attn_kernels *kernels, int index, int64_t
     struct attn_product product = {
         .linear = &blocks,
         .gate = has_gate ? &gate : NULL,
-        .activation = ATTN_SILU,
+        .activation = has_gate ? ATTN_SILU : ATTN_NO_ACTIVATION,
         .x = data.x,
         .x_stride = IN_MAX,
         .y = data.got,
@@ -88,6 +107,11 @@ static void check_product(const struct attn_kernels *kernels, int index, int64_t
     product.gate = has_gate ? &float_gate : NULL;
     product.y = data.want;
     run(&product);
+    if (kernels->fixed != NULL) {
+        if (!has_gate)
+            expect_near(rows, in, out);
+        return;
+    }
     if (memcmp(data.got, data.want, (size_t)(rows * out) * sizeof(float)) != 0)
         fail_msg("%s, %s: %d rows, %d x %d differ", attn_kernels_name(kernels), blocks_name(index),
                  (int)rows, (int)out, (int)in);
@@ -108,10 +132,47 @@ TEST(a_product_has_the_bits_of_floats)
     }
 }
 
+/* With a gate as well; one input in the middle is not finite, or too great for fixed point. */
+TEST(a_row_has_the_bits_that_it_has_alone)
+{
+    enum { ROWS = 37, IN = 512, OUT = 70 };
+    static const float odd[] = { INFINITY, NAN, 0x1p70f, 0x1p-70f };
+
+    for (int d = 0; d < BLOCKS_DTYPES; d++)
+        for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++) {
+            fill_data(d);
+            const struct attn_linear linear = linear_of(0, blocks_dtype(d), IN, OUT);
+            const struct attn_linear gate = linear_of(1, blocks_dtype(d), IN, OUT);
+            data.x[20 * IN_MAX + 100] = odd[d % 4];
+            if (d % 4 == 3)
+                for (int i = 0; i < IN; i++)
+                    data.x[20 * IN_MAX + i] *= 0x1p-70f;
+            struct attn_product product = { .linear = &linear,
+                                            .gate = d % 2 == 0 ? &gate : NULL,
+                                            .activation = ATTN_SILU,
+                                            .x = data.x,
+                                            .x_stride = IN_MAX,
+                                            .y = data.got,
+                                            .y_stride = OUT,
+                                            .row_count = ROWS,
+                                            .kernels = *k,
+                                            .precision =
+                                                (enum attn_precision)(d % ATTN_PRECISION_COUNT) };
+            run(&product);
+            product.row_count = 1;
+            product.y = data.want;
+            for (int r = 0; r < ROWS; r++, product.x += IN_MAX, product.y += OUT)
+                run(&product);
+            for (int i = 0; i < ROWS * OUT; i++)
+                assert_true(memcmp(&data.got[i], &data.want[i], sizeof(float)) == 0
+                            || (isnan(data.got[i]) && isnan(data.want[i])));
+        }
+}
+
 /* The halves of a matrix, whole blocks, are two matrices with a stride. */
 TEST(a_split_product_has_the_bits_of_floats)
 {
-    const struct attn_kernels *kernels = attn_kernels_available()[0];
+    const struct attn_kernels *kernels = &attn_kernels_generic;
 
     for (int d = 0; d < BLOCKS_DTYPES; d++) {
         const struct attn_linear whole[] = { linear_of(0, blocks_dtype(d), 1024, 40),
@@ -213,7 +274,8 @@ TEST(a_layer_has_the_bits_of_floats)
         for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++) {
             run_layer(blocks_dtype(d), *k, data.got);
             run_layer(ATTN_F32, *k, data.want);
-            assert_memory_equal(data.got, data.want, Q_LEN * OUT_MAX * sizeof(float));
+            if ((*k)->fixed == NULL)
+                assert_memory_equal(data.got, data.want, Q_LEN * OUT_MAX * sizeof(float));
             for (int64_t i = 0; i < Q_LEN * OUT_MAX; i++)
                 assert_true(isfinite(data.want[i]));
         }

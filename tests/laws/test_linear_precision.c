@@ -1,17 +1,22 @@
 /* test_linear_precision.c - how exact products with parameters of 16 bits are for each precision of
- * the matrix unit, beside arithmetic in double and a textbook's loop in float; and which precision
- * calls and layers say that they have. */
+ * the matrix unit, and those with blocks where rows are in fixed point, beside arithmetic in double
+ * and a textbook's loop in float; and which precision calls and layers say that they have. */
 #include "fill.h"
+#include "gguf_quantize.h"
 #include "kernel_tables.h"
 #include "layer.h"
 #include "linear.h"
 #include "number.h"
+#include "quantize.h"
 #include "test.h"
+
+#include "kernels/kernels.h"
 
 enum { ROWS = 33, OUTPUTS = 64, INPUTS_MAX = 4096 };
 
 static float x[ROWS * INPUTS_MAX], y[ROWS * OUTPUTS], textbook[ROWS * OUTPUTS];
 static uint16_t weight[OUTPUTS * INPUTS_MAX];
+static float numbers[OUTPUTS * INPUTS_MAX]; /* those of weight */
 static double truth[ROWS * OUTPUTS];
 
 /* Of the outputs, in units of 2^-24 times the root of the number of inputs, which is their
@@ -28,21 +33,36 @@ static double normal(struct fill *fill)
     return sum;
 }
 
-static void fill_product(enum attn_dtype dtype, int64_t inputs)
+static void fill_weight(struct fill *fill, enum attn_dtype dtype, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        numbers[i] = (float)normal(fill);
+    if (dtype == ATTN_Q8_0 || dtype == ATTN_Q4_K) {
+        gguf_quantize(gguf_block(dtype == ATTN_Q8_0 ? "Q8_0" : "Q4_K"), numbers, count, weight);
+        attn_unpack(dtype, weight, count / attn_block_numbers(dtype), numbers);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        number_set(weight, dtype, i, (double)numbers[i]);
+        numbers[i] = (float)number_get(weight, dtype, i);
+    }
+}
+
+/* One input of outlier is a thousand times as large as its neighbours; 0: none. */
+static void fill_product(enum attn_dtype dtype, int64_t inputs, int64_t outlier)
 {
     struct fill fill = { (uint64_t)inputs };
     for (int64_t i = 0; i < ROWS * inputs; i++)
-        x[i] = (float)normal(&fill);
-    for (int64_t i = 0; i < OUTPUTS * inputs; i++)
-        number_set(weight, dtype, i, normal(&fill));
+        x[i] = (float)normal(&fill) * (outlier > 0 && i % outlier == 5 ? 1000.0f : 1.0f);
+    fill_weight(&fill, dtype, OUTPUTS * inputs);
     for (int64_t r = 0; r < ROWS; r++)
         for (int64_t o = 0; o < OUTPUTS; o++) {
             float sum = 0;
             double exact = 0;
             for (int64_t i = 0; i < inputs; i++) {
-                const double w = number_get(weight, dtype, o * inputs + i);
-                sum += x[r * inputs + i] * (float)w;
-                exact += (double)x[r * inputs + i] * w;
+                const float w = numbers[o * inputs + i];
+                sum += x[r * inputs + i] * w;
+                exact += (double)x[r * inputs + i] * (double)w;
             }
             textbook[r * OUTPUTS + o] = sum;
             truth[r * OUTPUTS + o] = exact;
@@ -89,7 +109,7 @@ static void check_errors(const struct attn_kernels *kernels, enum attn_dtype dty
     static const double limits[ATTN_PRECISION_COUNT][2] = { { 2.5, 20 },
                                                             { 120, 700 },
                                                             { 3e4, 2e5 } };
-    fill_product(dtype, inputs);
+    fill_product(dtype, inputs, 0);
     const struct errors loop = errors_of(textbook, inputs);
     const struct errors vectors =
         run(attn_kernels_available()[0], dtype, inputs, ATTN_PRECISION_HIGHEST);
@@ -117,6 +137,45 @@ TEST(precisions_hold)
         check_errors(kernel_table_of_model(), ATTN_BF16, inputs[i]);
         check_errors(kernel_table_of_model(), ATTN_F16, inputs[i]);
     }
+}
+
+/* Blocks in fixed point: from 256 inputs on the highest is no worse than a loop in float; of fewer,
+ * and beside inputs that are far greater than their neighbours, it is about as exact. */
+static void check_blocks(enum attn_dtype dtype, int64_t inputs, int64_t outlier)
+{
+    const struct attn_kernels *kernels = kernel_tables()[0];
+    struct attn_kernels floats = *kernels;
+    floats.fixed = NULL;
+    fill_product(dtype, inputs, outlier);
+    const struct errors loop = errors_of(textbook, inputs);
+    const struct errors vectors = run(&floats, dtype, inputs, ATTN_PRECISION_HIGHEST);
+    print_message("%d inputs, %s, outliers %d: textbook %.3g (%.3g), floats %.3g (%.3g)",
+                  (int)inputs, dtype == ATTN_Q8_0 ? "Q8_0" : "Q4_K", (int)outlier, loop.max,
+                  loop.mean, vectors.max, vectors.mean);
+    for (int p = 0; p < ATTN_PRECISION_COUNT; p++) {
+        const struct errors errors = run(kernels, dtype, inputs, (enum attn_precision)p);
+        print_message(", %s %.3g (%.3g)", attn_precision_name((enum attn_precision)p), errors.max,
+                      errors.mean);
+        if (p == ATTN_PRECISION_MEDIUM)
+            assert_true(errors.mean <= (outlier > 0 ? 2e5 : 600));
+        else
+            assert_true(errors.max <= loop.max
+                        && errors.mean <= loop.mean * (inputs >= 256 && outlier == 0 ? 1 : 1.75));
+    }
+    print_message("\n");
+}
+
+TEST(precisions_of_blocks_hold)
+{
+    static const int64_t inputs[] = { 64, 256, 768, INPUTS_MAX };
+    if (kernel_tables()[0]->fixed == NULL)
+        skip();
+    for (int outliers = 0; outliers < 2; outliers++)
+        for (int i = 0; i < 4; i++) {
+            check_blocks(ATTN_Q8_0, inputs[i], outliers > 0 ? 64 : 0);
+            if (inputs[i] % 256 == 0)
+                check_blocks(ATTN_Q4_K, inputs[i], outliers > 0 ? 64 : 0);
+        }
 }
 
 /* --------------------------------------------------------------------------------- layers -- */

@@ -46,6 +46,7 @@ static struct attn_kernels beside(const char *name, const struct attn_matrix_ker
     struct attn_kernels table = VECTORS;
     table.name = name;
     table.matrix = matrix;
+    table.fixed = attn_kernels_available()[0]->fixed;
     return table;
 }
 

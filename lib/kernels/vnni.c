@@ -1,0 +1,36 @@
+/* vnni.c - the kernels of body_fixed.h on an instruction of vectors, VPDPBUSD of AVX512-VNNI, with
+ * AVX-512 F, DQ, BW and VL beside it.
+ *
+ * It uses parts of the headers of floats, whose other kernels are those of avx512.c. */
+#pragma GCC diagnostic ignored "-Wunused-function"
+
+#define VEC_BYTES 64
+#include "vector.h"
+
+#ifdef __clang__
+#define dot_bytes(sums, bytes, digits) __builtin_ia32_vpdpbusd512(sums, bytes, digits)
+#else
+#define dot_bytes(sums, bytes, digits) __builtin_ia32_vpdpbusd_v16si(sums, bytes, digits)
+#endif
+
+typedef char byte_vec __attribute__((vector_size(VEC_BYTES)));
+
+/* The byte of each sixteen that each byte of index names. */
+INLINE ivec look_up(vec table, ivec index)
+{
+#ifdef __clang__
+    return (ivec)__builtin_ia32_pshufb512((byte_vec)table, (byte_vec)index);
+#else
+    return (ivec)__builtin_ia32_pshufb512_mask((byte_vec)table, (byte_vec)index, (byte_vec){ 0 },
+                                               UINT64_MAX);
+#endif
+}
+
+#include "body_fixed.h"
+
+const struct attn_fixed_kernels attn_fixed_vnni = {
+    .project = project_fixed,
+    .odd_rows = odd_rows,
+    .cut = cut,
+    .lay = lay,
+};
