@@ -3,6 +3,9 @@
  * or it ends with a message. */
 #include "answer.h"
 #include "daemon.h"
+#include "gguf_models.h"
+#include "gguf_stories.h"
+#include "gguf_write.h"
 #include "http_client.h"
 #include "model_bytes.h"
 #include "no_memory.h"
@@ -271,6 +274,37 @@ TEST(trace)
     }
     go_through(&(struct http_request){ .path = "/v2/models/bert" }, 200, 1);
     go_through(&(struct http_request){ .path = "/v2/models/bert/config" }, 200, 1);
+}
+
+/* A file with a tokenizer, experts that become views, and parts that are mapped one by one. */
+TEST(gguf)
+{
+    static const struct http_request REQUESTS[] = {
+        { .path = "/v2/repository/models/story/load", .body = "{}" },
+        { .path = "/v2/repository/models/experts/load", .body = "{}" },
+        { .path = "/v2/repository/models/parts/load", .body = "{}" },
+        { .path = "/v1/trace",
+          .body = JSON({"model":"story","text":"One day","layers":[0]}) },
+          { .path = "/v1/trace",
+            .body = JSON({"model":"experts","tokens":[1,2],"layers":[]}) },
+                         { .path = "/embed",
+                           .body = JSON({"model":"parts","inputs":[1,2],"pooling":"mean"}) },
+                          };
+    static const char *const FILES[] = { "story.gguf", "experts.gguf", "parts-00001-of-00002.gguf",
+                                         "parts-00002-of-00002.gguf" };
+    const struct gguf_model_form form = { "Q8_0", false };
+    gguf_stories_write("Q8_0", fixture_path(FILES[0]));
+    gguf_model_write(gguf_model_named("llama-experts"), form, fixture_path(FILES[1]));
+    struct gguf_write *file = gguf_model_make(gguf_model_named("llama"), form);
+    gguf_write_split(file, fixture_path("parts"), 2);
+    gguf_write_free(file);
+    for (size_t i = 0; i < sizeof REQUESTS / sizeof REQUESTS[0]; i++) {
+        expect_well(&REQUESTS[i], 200);
+        go_through(&REQUESTS[i], 200, 1);
+        go_through(&REQUESTS[i], 200, 1000000);
+    }
+    for (size_t i = 0; i < sizeof FILES / sizeof FILES[0]; i++)
+        assert_int_equal(unlink(fixture_path(FILES[i])), 0);
 }
 
 /* A trace that is not kept in the end gives back what it reserved of --trace-memory-max. llama is

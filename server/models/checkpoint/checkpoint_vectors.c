@@ -45,10 +45,11 @@ static bool find_file(struct vectors_reader *reader, const char *sub, const char
     const int used = snprintf(path, PATH_MAX, "%s/%s", reader->folder, reader->file);
     if (used >= PATH_MAX || access(path, F_OK) != 0)
         return false;
-    return !reader->root || model_mapping_is_inside(reader->root, path)
-           || fault_set(reader->fault, FAULT_BINARY,
-                        "'%s' is a symbolic link that leads out of the models' directory",
-                        reader->file);
+    return !reader->root || model_mapping_is_inside(reader->root, path, reader->fault)
+           || (reader->fault->code != FAULT_MEMORY
+               && fault_set(reader->fault, FAULT_BINARY,
+                            "'%s' is a symbolic link that leads out of the models' directory",
+                            reader->file));
 }
 
 /* Reads a file of JSON whose root is of one kind; false with or without a fault. */

@@ -178,14 +178,21 @@ char *model_mapping_read_text(const char *path, struct fault *fault)
     return text;
 }
 
-bool model_mapping_is_inside(const char *folder, const char *path)
+bool model_mapping_is_inside(const char *folder, const char *path, struct fault *fault)
 {
-    char *real_folder = realpath(folder, NULL), *real_path = realpath(path, NULL);
+    char *real_folder = realpath(folder, NULL);
+    bool is_short = !real_folder && errno == ENOMEM;
+    char *real_path = realpath(path, NULL);
+    is_short = is_short || (!real_path && errno == ENOMEM);
     const size_t length = real_folder ? strlen(real_folder) : 0;
     const bool inside = !real_path
                         || (real_folder && strncmp(real_path, real_folder, length) == 0
                             && (real_path[length] == '/' || strcmp(real_folder, "/") == 0));
     free(real_folder);
     free(real_path);
-    return inside;
+    if (is_short)
+        return fault_no_memory(fault);
+    return inside
+           || fault_set(fault, FAULT_BINARY,
+                        "this is a symbolic link that leads out of the directory");
 }

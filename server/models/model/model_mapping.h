@@ -52,7 +52,7 @@ bool model_mapping_rename(struct model_mapping *mapping, const char *path, struc
 char *model_mapping_read_text(const char *path, struct fault *fault);
 
 /* Whether path lies in folder once symbolic links are followed. True where path does not exist: the
- * call that opens it says so. */
-bool model_mapping_is_inside(const char *folder, const char *path);
+ * call that opens it says so. On false the fault is binary, or memory where nobody knows. */
+bool model_mapping_is_inside(const char *folder, const char *path, struct fault *fault);
 
 #endif

@@ -36,8 +36,7 @@ static char *path_of(const char *first_path, const char *root, const char *shard
                   "this is no name of a file beside the index; a shard may be nowhere else");
         free(path);
         path = NULL;
-    } else if (!model_mapping_is_inside(root ? root : folder, path)) {
-        fault_set(fault, FAULT_BINARY, "this is a symbolic link that leads out of the directory");
+    } else if (!model_mapping_is_inside(root ? root : folder, path, fault)) {
         free(path);
         path = NULL;
     }

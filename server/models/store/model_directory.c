@@ -7,7 +7,6 @@
 #include "models/store/model_gguf_files.h"
 #include "models/store/model_paths.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fnmatch.h>
 #include <limits.h>
@@ -59,9 +58,9 @@ uint64_t model_directory_fingerprint(const char *path)
     return fingerprint_of_file(path, "");
 }
 
-/* A sum over all files in folder, and where depth is above 0 in folders in it whose names begin with
- * a digit, so that the order of the listing does not matter. All files count, because a file such as a shard changes the model
- * too, and so does one of a module, 1_Pooling/config.json. */
+/* A sum over all files in folder, and where depth is above 0 in folders in it whose names begin
+ * with a digit, so that the order of the listing does not matter. All files count, because a file
+ * such as a shard changes the model too, and so does one of a module, 1_Pooling/config.json. */
 static uint64_t fingerprint_of_folder(struct arena *arena, const char *folder, int depth)
 {
     uint64_t sum = 0;
@@ -159,7 +158,7 @@ static const char *deeper_problem(struct arena *arena, const char *folder, bool 
 {
     static const char *const FILES[] = { "model.safetensors", "model.safetensors.index.json" };
     const char *text = NULL;
-    DIR *stream = opendir(folder);
+    DIR *stream = model_paths_open_folder(folder, failed);
     const struct dirent *entry;
     while (!text && !*failed && stream && (entry = readdir(stream))) {
         if (entry->d_name[0] == '.' || entry->d_type == DT_LNK)
@@ -183,7 +182,7 @@ static const char *deeper_problem(struct arena *arena, const char *folder, bool 
 static const char *folder_problem(struct arena *arena, const char *folder, bool *failed)
 {
     char found[NAME_MAX + 1] = "", own[NAME_MAX + 1] = "";
-    DIR *stream = opendir(folder);
+    DIR *stream = model_paths_open_folder(folder, failed);
     const struct dirent *entry;
     while (stream && (entry = readdir(stream))) {
         const char *name = entry->d_name;
@@ -243,7 +242,7 @@ bool model_directory_look(struct arena *arena, struct model_place *place, const 
     const char *snapshot = model_hub_snapshot(arena, folder, &failed);
     if (has_files(arena, place, snapshot ? snapshot : folder, &failed) || snapshot)
         return !failed;
-    DIR *stream = opendir(folder);
+    DIR *stream = model_paths_open_folder(folder, &failed);
     const struct dirent *entry;
     while (stream && (entry = readdir(stream)))
         if (model_paths_version(entry->d_name) > version) {
@@ -269,7 +268,7 @@ static bool check_inside(struct model_directory *directory, struct model_place *
 {
     char *real = path ? realpath(path, NULL) : NULL;
     const size_t length = directory->root ? strlen(directory->root) : 0;
-    bool good = true;
+    bool good = !path || real || errno != ENOMEM;
     place->root = directory->root;
     if (real && length > 1
         && (strncmp(real, directory->root, length) != 0
@@ -333,7 +332,7 @@ static bool add_folder(struct model_directory *directory, const char *name, cons
     if (has_files(&directory->arena, &place, place.source, &failed) || snapshot || failed)
         return !failed && add_folder_place(directory, &place);
     const int64_t count = directory->count;
-    DIR *stream = opendir(folder);
+    DIR *stream = model_paths_open_folder(folder, &failed);
     const struct dirent *entry;
     while (!failed && stream && (entry = readdir(stream)))
         if (model_paths_version(entry->d_name) > 0)
@@ -469,10 +468,12 @@ static void sort_places(struct model_directory *directory)
               compare_places);
 }
 
-/* The last part of the real path; "model" where no model can have that name. */
+/* The last part of the real path; "model" where no model can have that name; NULL: no memory. */
 static const char *own_name(struct arena *arena, const char *path)
 {
     char *real = realpath(path, NULL);
+    if (!real && errno == ENOMEM)
+        return NULL;
     const char *last = real ? strrchr(real, '/') : NULL;
     const char *name =
         last && model_paths_name_good(last + 1) ? arena_strdup(arena, last + 1) : "model";

@@ -3,7 +3,6 @@
 
 #include "models/store/model_paths.h"
 
-#include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +47,7 @@ const char *model_gguf_find(struct arena *arena, const char *folder, const char 
 {
     char found[NAME_MAX + 1] = "";
     struct model_gguf_name read;
-    DIR *stream = opendir(folder);
+    DIR *stream = model_paths_open_folder(folder, failed);
     const struct dirent *entry;
     while (stream && (entry = readdir(stream)))
         if (begins_model(entry->d_name, &read) && read.length == strlen(name)
@@ -70,7 +69,7 @@ const char *model_gguf_find_only(struct arena *arena, const char *folder, const 
     const char *path = model_gguf_find(arena, folder, "model", failed);
     if (path || *failed)
         return path;
-    DIR *stream = opendir(folder);
+    DIR *stream = model_paths_open_folder(folder, failed);
     const struct dirent *entry;
     while (stream && (entry = readdir(stream))) {
         if (!begins_model(entry->d_name, &name) || strncmp(entry->d_name, "mmproj", 6) == 0)

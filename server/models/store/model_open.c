@@ -16,6 +16,7 @@
 #include "models/tokenizer/tokenizer.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -168,6 +169,8 @@ static bool check_tokenizer_fits(const struct model *model, struct fault *fault)
 /* A tokenizer may be refused: the model's attention answers without it, and the reason is kept. */
 static bool drop_tokenizer(struct model *model, const struct fault *refused, struct fault *fault)
 {
+    if (refused->code == FAULT_MEMORY)
+        return fault_no_memory(fault);
     tokenizer_free(model->tokenizer);
     model->tokenizer = NULL;
     model->tokenizer_reason = arena_strdup(&model->storage->arena, refused->message);
@@ -291,19 +294,20 @@ static bool load_files(struct model **model, const struct naming *naming,
 /* Whether no link in the folder leads out of root; else the fault names one that does. */
 static bool check_links(const char *folder, const char *root, struct fault *fault)
 {
-    bool good = true;
     DIR *stream = opendir(folder);
+    bool good = stream || !fault_from_shortage(fault, errno);
     const struct dirent *entry;
     while (good && stream && (entry = readdir(stream))) {
         char path[PATH_MAX];
         if (entry->d_name[0] == '.'
             || snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= (int)sizeof path)
             continue;
-        good = model_mapping_is_inside(root, path)
-               || fault_set(fault, FAULT_BINARY,
-                            "'%.80s' in its folder is a symbolic link that leads out of the "
-                            "models' directory",
-                            entry->d_name);
+        good = model_mapping_is_inside(root, path, fault)
+               || (fault->code != FAULT_MEMORY
+                   && fault_set(fault, FAULT_BINARY,
+                                "'%.80s' in its folder is a symbolic link that leads out of the "
+                                "models' directory",
+                                entry->d_name));
     }
     if (stream)
         closedir(stream);
@@ -341,7 +345,10 @@ static bool open_text(struct model *model, const char *folder, const char *root,
 {
     struct fault refused = { .code = FAULT_NONE };
     char *text = read_beside(folder, root, name, &refused);
-    const bool good = set(model, text, refused.code == FAULT_NONE ? NULL : refused.message, fault);
+    const bool good =
+        refused.code == FAULT_MEMORY
+            ? fault_no_memory(fault)
+            : set(model, text, refused.code == FAULT_NONE ? NULL : refused.message, fault);
     free(text);
     return good;
 }
@@ -360,7 +367,9 @@ static bool open_ends(struct model *model, const struct model_files *files, cons
             && access(path, F_OK) == 0)
             texts[i] = model_mapping_read_text(path, &refused);
     const bool good =
-        checkpoint_ends_set(model, (const char *const *)texts, 3, tokenizer_find, fault);
+        refused.code == FAULT_MEMORY
+            ? fault_no_memory(fault)
+            : checkpoint_ends_set(model, (const char *const *)texts, 3, tokenizer_find, fault);
     for (int i = 0; i < 3; i++)
         free(texts[i]);
     return good;

@@ -4,6 +4,7 @@
 #include "models/model/model.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,14 @@
 #include <sys/stat.h>
 
 #define NAME_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+DIR *model_paths_open_folder(const char *folder, bool *failed)
+{
+    struct fault ignored;
+    DIR *stream = opendir(folder);
+    *failed = *failed || (!stream && fault_from_shortage(&ignored, errno));
+    return stream;
+}
 
 bool model_paths_name_good(const char *name)
 {
@@ -107,10 +116,10 @@ static void read_main_revision(struct arena *arena, const char *folder,
 }
 
 /* The name of the only folder in snapshots; "": there are none or several. */
-static void find_only_revision(const char *snapshots, char revision[REVISION_BYTES])
+static void find_only_revision(const char *snapshots, char revision[REVISION_BYTES], bool *failed)
 {
     int count = 0;
-    DIR *stream = opendir(snapshots);
+    DIR *stream = model_paths_open_folder(snapshots, failed);
     const struct dirent *entry;
     while (stream && (entry = readdir(stream)))
         if (model_paths_name_good(entry->d_name)) {
@@ -132,7 +141,7 @@ const char *model_hub_snapshot(struct arena *arena, const char *folder, bool *fa
         return NULL;
     read_main_revision(arena, folder, revision, failed);
     if (!revision[0])
-        find_only_revision(snapshots, revision);
+        find_only_revision(snapshots, revision, failed);
     const char *path = revision[0] ? model_paths_join(arena, snapshots, revision) : NULL;
     *failed = *failed || (revision[0] && !path);
     return model_paths_is_folder(path) ? path : NULL;

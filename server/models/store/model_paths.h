@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/fault.h"
 
+#include <dirent.h>
 #include <stdint.h>
 
 enum { MODEL_PATHS_VERSION_DIGITS_MAX = 18 };
@@ -22,6 +23,10 @@ const char *model_paths_join(struct arena *arena, const char *folder, const char
 
 /* Whether path is a folder, once links are followed; false for NULL. */
 bool model_paths_is_folder(const char *path);
+
+/* opendir(). *failed is set where the machine has too little for it, for then nobody knows what the
+ * folder holds. */
+DIR *model_paths_open_folder(const char *folder, bool *failed);
 
 /* Whether a model can have this name. It is used in paths, lists, labels of metrics and lines of
  * the log, so it has no character that is written otherwise in a label or in JSON. */
