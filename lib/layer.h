@@ -2,7 +2,7 @@
  *
  *     q = query . Wq^T + bq      k = key . Wk^T + bk      v = value . Wv^T + bv
  *     clamp q, k and v, if the layer has projected_max
- *     normalize q and k, if the layer has norms
+ *     normalize q, k and v, if the layer has norms
  *     rotary embedding of q and k, if the layer has it; with norms_follow_rope before the norms
  *     context = attention(q, k, v), heads concatenated,
  *               times sigmoid(query . Wg^T + bg), if the layer has a gate, . Wo^T + bo
@@ -66,7 +66,8 @@ struct attn_layer {
     double projected_max; /* q, k and v are clamped to [-projected_max, projected_max] before norms;
                              0: no clamping. Finite */
     struct attn_norm q_norm, k_norm; /* of projected rows, before rotary embedding */
-    bool norms_follow_rope;          /* after it; not with projected_max */
+    struct attn_norm v_norm;
+    bool norms_follow_rope; /* after it; not with projected_max */
     struct attn_rope rope;
 
     /* [head_dim], borrowed, or NULL for the dot product. If set, the score of q and k is scale *

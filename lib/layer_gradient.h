@@ -50,7 +50,7 @@ struct attn_layer_gradient_problem {
     float *value;
     float *mask; /* of the shape of the mask, which must be F32 */
     struct attn_linear_gradient q_proj, k_proj, v_proj, o_proj;
-    struct attn_norm_gradient q_norm, k_norm;
+    struct attn_norm_gradient q_norm, k_norm, v_norm;
     float *additive_weight; /* [head_dim] */
     union {
         float *per_head[ATTN_PER_HEAD_COUNT]; /* [q_heads] each */

@@ -70,9 +70,11 @@ struct attn_rope_grid {
 };
 
 struct attn_rope {
-    int64_t dim;                      /* even, at most head_dim; 0: no rotary embedding */
-    double theta;                     /* 10000 in the paper; above 0, with YARN above 1 */
-    bool interleaved;                 /* pairs are (2c, 2c+1), else (c, c + dim/2) */
+    int64_t dim;      /* even, at most head_dim; 0: no rotary embedding */
+    double theta;     /* 10000 in the paper; above 0, with YARN above 1 */
+    bool interleaved; /* pairs are (2c, 2c+1), else (c, c + dim/2) */
+    int64_t pairs;    /* the first so many pairs turn, at most dim/2; 0: all (Gemma 4's proportional
+                         embedding) */
     struct attn_rope_scaling scaling; /* zeroed: no scaling */
     struct attn_rope_grid grid;       /* with a dim of 4n, and no scaling */
 

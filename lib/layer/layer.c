@@ -2,7 +2,7 @@
  *
  *     PROJECT  blocks of rows and outputs of query, key, value, gate: product, bias, clamp ->
  *              scratch
- *     PREPARE  chunks of rows of query and key: norm, rotary embedding, in scratch
+ *     PREPARE  chunks of rows of query, key and value: norm, rotary embedding, in scratch
  *     LATENT_UP, LATENT_QUERY, LATENT_VALUE  of a latent layer alone, in layer_latent.c
  *     APPEND   chunks of rows of key and value, into the cache
  *     ATTEND   the tasks of one plan of attention, or the tasks of a reduced weight map around
@@ -87,7 +87,7 @@ static void run_prepare(const struct attn_layer_plan_full *plan, int64_t task, v
         if (!operands[i].has_prepare)
             continue;
         const int64_t chunks = attn_divide_up(operands[i].input->shape[2], ATTN_LAYER_CHUNK_ROWS);
-        const bool is_kept = i < 2 && plan->keeps_projected[i];
+        const bool is_kept = plan->keeps_projected[i];
         if (task < chunks) {
             prepare_chunk(&plan->problem, &operands[i], attn_scratch_at(scratch, offsets[i]),
                           is_kept ? attn_scratch_at(scratch, plan->projected_offset[i]) : NULL,

@@ -170,6 +170,7 @@ static void run_zero(const struct attn_layer_gradient_problem *problem)
     clear_linear(&layer->o_proj, &problem->o_proj);
     clear_norm(&layer->q_norm, &problem->q_norm, layer->q_heads, layer->head_dim);
     clear_norm(&layer->k_norm, &problem->k_norm, layer->kv_heads, layer->head_dim);
+    clear_norm(&layer->v_norm, &problem->v_norm, layer->kv_heads, layer->v_head_dim);
     clear(problem->additive_weight, layer->head_dim);
     for (int i = 0; i < ATTN_PER_HEAD_COUNT; i++)
         clear(problem->per_head[i], layer->q_heads);

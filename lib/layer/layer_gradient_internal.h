@@ -20,8 +20,7 @@ struct __attribute__((may_alias)) attn_layer_gradient_plan_full {
                                                           belongs to */
     size_t rows_offset, context_offset;                /* bytes into scratch */
     size_t operand_offset[3];                          /* of query, key and value */
-    size_t norm_offset[2]; /* sums of each chunk of query and key rows for the gradients of their
-                              norms */
+    size_t norm_offset[3]; /* sums of each chunk of their rows for the gradients of their norms */
 };
 
 ATTN_FULL_PLAN(attn_layer_gradient_plan, problem)
@@ -35,7 +34,7 @@ enum attn_layer_gradient_stage {
     ATTN_LAYER_GRADIENT_ROTATE,   /* chunks of rows of query and key: gradients through the rotary
                                      embedding */
     ATTN_LAYER_GRADIENT_NORM,     /* chunks of rows: gradients through norms and the clamp */
-    ATTN_LAYER_GRADIENT_NORM_SUM, /* of query and key: sum the chunks' gradients of the norm */
+    ATTN_LAYER_GRADIENT_NORM_SUM, /* of each of them: sum the chunks' gradients of the norm */
     ATTN_LAYER_GRADIENT_LINEAR    /* gradients through the projections: inputs, weights, biases */
 };
 

@@ -3,8 +3,8 @@
  *
  * The forward pass has kept the rows from before the norm. A task turns the gradients of a chunk of
  * rows, in place, into gradients of the rows before the norm, and sums, in double, the chunk's part
- * of the gradients of the norm's weight and bias. One task for query and one for key then add the
- * chunks' sums in order. */
+ * of the gradients of the norm's weight and bias. One task for each of query, key and value then
+ * adds the chunks' sums in order. */
 #include "base/internal.h"
 #include "layer/layer_gradient_internal.h"
 
@@ -20,9 +20,8 @@ void attn_operand_gradients(const struct attn_layer_gradient_plan_full *plan, vo
     const struct attn_linear_gradient linears[ATTN_OPERAND_COUNT] = { problem->q_proj,
                                                                       problem->k_proj,
                                                                       problem->v_proj };
-    const struct attn_norm_gradient norms[ATTN_OPERAND_COUNT] = { problem->q_norm,
-                                                                  problem->k_norm,
-                                                                  { NULL, NULL } };
+    const struct attn_norm_gradient norms[ATTN_OPERAND_COUNT] = { problem->q_norm, problem->k_norm,
+                                                                  problem->v_norm };
 
     for (int i = 0; i < ATTN_OPERAND_COUNT; i++) {
         const struct attn_operand *operand = &operands[i];
@@ -199,7 +198,7 @@ static void run_chunk(const struct attn_layer_gradient_plan_full *plan, int whic
     const struct attn_layer_plan_full *forward = &plan->forward;
     const size_t offsets[ATTN_OPERAND_COUNT] = { forward->q_offset, forward->k_offset,
                                                  forward->v_offset };
-    const bool is_kept = which < 2 && forward->keeps_projected[which];
+    const bool is_kept = forward->keeps_projected[which];
     const int64_t first = chunk * ATTN_LAYER_CHUNK_ROWS;
     const int64_t end = attn_min(first + ATTN_LAYER_CHUNK_ROWS, operand->input->shape[2]);
     struct rows rows = {

@@ -71,6 +71,7 @@ static enum attn_status layer_gradient_check(const struct attn_layer_gradient_pr
     RETURN_IF(attn_layer_is_latent(layer), ATTN_ERR_OPTION, "layer.latent");
     RETURN_IF_FAILED(check_norm(&layer->q_norm, &problem->q_norm, "q_norm", where));
     RETURN_IF_FAILED(check_norm(&layer->k_norm, &problem->k_norm, "k_norm", where));
+    RETURN_IF_FAILED(check_norm(&layer->v_norm, &problem->v_norm, "v_norm", where));
     RETURN_IF_FAILED(check_linear(&layer->q_proj, &problem->q_proj, "q_proj", where));
     RETURN_IF_FAILED(check_linear(&layer->k_proj, &problem->k_proj, "k_proj", where));
     RETURN_IF_FAILED(check_linear(&layer->v_proj, &problem->v_proj, "v_proj", where));
@@ -152,7 +153,7 @@ static void lay_out_scratch(struct attn_layer_gradient_plan_full *plan,
         const size_t bytes = (size_t)(operands[i].input->shape[2] * columns) * sizeof(float);
         if (gradients[i].is_in_scratch)
             plan->operand_offset[i] = reserve(plan, bytes);
-        if (i >= 2 || !gradients[i].is_changed)
+        if (!gradients[i].is_changed)
             continue;
         plan->forward.keeps_projected[i] = operands[i].has_prepare;
         if (operands[i].has_prepare)

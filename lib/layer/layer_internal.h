@@ -54,9 +54,9 @@ struct __attribute__((may_alias)) attn_layer_plan_full {
         shared_offset;                             /* bytes into scratch */
     size_t up_offset, absorbed_offset, sum_offset; /* of a latent layer: q_proj's rows, queries as
                                                       attention reads them, and sums of rows */
-    bool keeps_projected[2];    /* keep query and key from before norm and rotary embedding, for
-                                   gradients, */
-    size_t projected_offset[2]; /* at this offset */
+    bool keeps_projected[3];    /* keep query, key and value from before norm and rotary embedding,
+                                   for gradients, */
+    size_t projected_offset[3]; /* at this offset */
     bool keeps_lse;             /* keep lse, for gradients, */
     size_t lse_offset;
     size_t largest_offset; /* and the largest weight of each row at this one */

@@ -50,6 +50,10 @@ void attn_layer_operands(const struct attn_layer_problem *problem,
     const struct attn_norm *q_norm = layer->q_norm.weight != NULL ? &layer->q_norm : NULL;
     const struct attn_norm *k_norm = layer->k_norm.weight != NULL ? &layer->k_norm : NULL;
 
+    /* Only the context needs values, and a cache. */
+    const bool has_values = problem->context != NULL || problem->cache != NULL;
+    const struct attn_norm *v_norm =
+        has_values && layer->v_norm.weight != NULL ? &layer->v_norm : NULL;
     const int64_t cached = problem->cache != NULL ? problem->cache->length : 0;
 
     operands[0] = (struct attn_operand){
@@ -81,9 +85,8 @@ void attn_layer_operands(const struct attn_layer_problem *problem,
         .linear = &layer->v_proj,
         .heads = layer->kv_heads,
         .head_dim = layer->v_head_dim,
-        /* Only the context needs values, and a cache. */
-        .is_prepared =
-            layer->v_proj.weight != NULL && (problem->context != NULL || problem->cache != NULL),
+        .norm = v_norm,
+        .is_prepared = (layer->v_proj.weight != NULL && has_values) || v_norm != NULL,
         .names = &VALUE,
         .linear_name = "layer.v_proj",
     };

@@ -54,6 +54,7 @@ static enum attn_status check_gate(const struct attn_layer *layer, const char **
 
 static const struct attn_norm_names Q_NORM = { "layer.q_norm.eps", "layer.q_norm.scope" };
 static const struct attn_norm_names K_NORM = { "layer.k_norm.eps", "layer.k_norm.scope" };
+static const struct attn_norm_names V_NORM = { "layer.v_norm.eps", "layer.v_norm.scope" };
 
 static enum attn_status check_layer(const struct attn_layer *layer, const char **where)
 {
@@ -78,6 +79,7 @@ static enum attn_status check_layer(const struct attn_layer *layer, const char *
               "layer.norms_follow_rope");
     RETURN_IF_FAILED(attn_norm_check(&layer->q_norm, &Q_NORM, where));
     RETURN_IF_FAILED(attn_norm_check(&layer->k_norm, &K_NORM, where));
+    RETURN_IF_FAILED(attn_norm_check(&layer->v_norm, &V_NORM, where));
     return attn_rope_check(&layer->rope, layer->head_dim - layer->latent.rank, where);
 }
 

@@ -148,6 +148,7 @@ enum attn_status attn_rope_check(const struct attn_rope *rope, int64_t head_dim,
     if (rope->dim == 0)
         return ATTN_OK;
     RETURN_IF(!is_finite_above(rope->theta, 0.0), ATTN_ERR_OPTION, "layer.rope.theta");
+    RETURN_IF(rope->pairs < 0 || rope->pairs > rope->dim / 2, ATTN_ERR_OPTION, "layer.rope.pairs");
     RETURN_IF_FAILED(check_grid(rope, where));
     return check_scaling(rope, where);
 }
@@ -241,6 +242,8 @@ double attn_rope_frequency(const struct attn_rope *rope, int64_t pair, double se
     const double interpolated = frequency / rope->scaling.factor;
     double ramp = 0.0;
 
+    if (rope->pairs > 0 && pair >= rope->pairs)
+        return 0.0;
     if (has_grid(rope))
         return TWO_PI * unscaled(rope, rope->theta, 2 * (pair % (rope->dim / 4)));
     switch (rope->scaling.type) {

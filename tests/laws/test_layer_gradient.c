@@ -176,10 +176,10 @@ static const float *add_list(struct layer_case *c, const char *name, int64_t cou
 }
 
 static void add_norm(struct layer_case *c, const char *name, const struct shape *s, int64_t heads,
-                     struct attn_norm *norm, struct attn_norm_gradient *gradient)
+                     int64_t head_dim, struct attn_norm *norm, struct attn_norm_gradient *gradient)
 {
     const bool is_alike = s->kind == NORMED || s->kind == NORMED_LAST || s->kind == CLAMPED;
-    const int64_t count = is_alike ? s->head_dim : heads * s->head_dim;
+    const int64_t count = is_alike ? head_dim : heads * head_dim;
     norm->eps = 0.125;
     norm->scope = is_alike                  ? ATTN_NORM_HEAD
                   : s->kind == NORMED_HEADS ? ATTN_NORM_HEADS
@@ -197,8 +197,10 @@ static void add_norms(struct layer_case *c, const struct shape *s)
     c->layer.norms_follow_rope = s->kind == NORMED_LAST;
     if (s->kind < NORMED || (s->kind == CLAMPED && !s->rope))
         return;
-    add_norm(c, "q_norm", s, s->q_heads, &c->layer.q_norm, &c->problem.q_norm);
-    add_norm(c, "k_norm", s, s->kv_heads, &c->layer.k_norm, &c->problem.k_norm);
+    add_norm(c, "q_norm", s, s->q_heads, s->head_dim, &c->layer.q_norm, &c->problem.q_norm);
+    add_norm(c, "k_norm", s, s->kv_heads, s->head_dim, &c->layer.k_norm, &c->problem.k_norm);
+    if (s->masked)
+        add_norm(c, "v_norm", s, s->kv_heads, s->v_head_dim, &c->layer.v_norm, &c->problem.v_norm);
 }
 
 static void layer_case_init(struct layer_case *c, const struct shape *s, uint64_t seed)

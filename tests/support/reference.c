@@ -409,6 +409,9 @@ void reference_layer(const struct attn_layer_problem *problem, struct reference 
                                &layer->k_norm, problem->kv_offset, end);
     double *value =
         cut_input(layer, &layer->v_proj, &problem->value, layer->kv_heads, layer->v_head_dim);
+    if (layer->v_norm.weight != NULL)
+        norm_rows(&layer->v_norm, value, layer->kv_heads, problem->value.shape[2],
+                  layer->v_head_dim);
     const struct operands operands = {
         .query = query,
         .key = key,

@@ -54,6 +54,8 @@ static double frequency_of(const struct attn_rope *rope, int64_t pair, double le
     const struct attn_rope_scaling *s = &rope->scaling;
     const double trained = s->original_max_position_embeddings;
     const double dim = (double)rope->dim;
+    if (rope->pairs > 0 && pair >= rope->pairs)
+        return 0;
     switch (s->type) {
     case ATTN_ROPE_DEFAULT:
         break;

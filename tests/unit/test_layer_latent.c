@@ -394,6 +394,7 @@ TEST(refused)
     REFUSED(gate_proj = gate, ATTN_ERR_OPTION, "layer.gate_proj");
     REFUSED(k_proj.weight = NULL, ATTN_ERR_NO_DATA, "layer.k_proj");
     REFUSED(q_norm = whole.k_norm, ATTN_ERR_OPTION, "layer.q_norm");
+    REFUSED(v_norm = whole.k_norm, ATTN_ERR_OPTION, "layer.v_norm");
     REFUSED(projected_max = 1, ATTN_ERR_OPTION, "layer.projected_max");
     REFUSED(norms_follow_rope = true, ATTN_ERR_OPTION, "layer.norms_follow_rope");
     REFUSED(additive_weight = c.up, ATTN_ERR_OPTION, "layer.additive_weight");

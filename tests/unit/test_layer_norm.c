@@ -56,6 +56,26 @@ TEST(by_hand)
     assert_true(scores[0] == 14.75f && scores[1] == 7.25f);
 }
 
+/* Values are normed too: (3, 4) * (1, 2) / sqrt(12.5 + 3.5) is what a row that sees it alone gets,
+ * also where the layer has no projections. */
+TEST(values_by_hand)
+{
+    static const float WEIGHT[] = { 1, 2 };
+    float query[] = { 3, 4, 0, 0 }, context[LENGTH * DIM];
+    struct attn_layer layer = { .q_heads = 1, .kv_heads = 1, .head_dim = DIM, .v_head_dim = DIM };
+    struct attn_layer_problem problem = problem_of(&layer, query, query);
+    problem.options.window_left = problem.options.window_right = 0;
+    problem.context = context;
+    layer.v_norm = (struct attn_norm){ .weight = WEIGHT, .eps = 3.5 };
+    run(&problem);
+    assert_true(context[0] == 0.75f && context[1] == 2 && context[2] == 0 && context[3] == 0);
+    layer.v_norm.eps = -1;
+    struct attn_layer_plan plan;
+    const char *where = "";
+    assert_int_equal(attn_layer_plan_init(&plan, &problem, &where), ATTN_ERR_OPTION);
+    assert_string_equal(where, "layer.v_norm.eps");
+}
+
 /* What two heads of a query row become, against key rows that pick its numbers one by one. */
 static void expect_normed(const struct attn_norm *norm, double projected_max, const double want[4])
 {

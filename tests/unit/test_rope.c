@@ -34,6 +34,8 @@ struct rope_case {
     .beta_slow = 1
 
 static const struct rope_case CASES[] = {
+    { 8, { .dim = 8, .theta = 100.0, .pairs = 3 }, 5 },
+    { 8, { .dim = 6, .theta = 100.0, .interleaved = true, .pairs = 1 }, 5 },
     { 2, ROPE(2, 10000.0, true), 0 },
     { 2, ROPE(2, 10000.0, false), 0 },
     { 8, ROPE(8, 10000.0, true), 0 },

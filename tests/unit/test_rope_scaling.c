@@ -244,6 +244,8 @@ static const struct refused REFUSALS[] = {
     { "layer.rope.dim", { .dim = 3, .theta = 1 } },
     { "layer.rope.dim", { .dim = -2, .theta = 1 } },
     { "layer.rope.dim", { .dim = 6, .theta = 1, .grid = { 0, 2, 3 } } },
+    { "layer.rope.pairs", { .dim = 8, .theta = 1, .pairs = -1 } },
+    { "layer.rope.pairs", { .dim = 8, .theta = 1, .pairs = 5 } },
     { "layer.rope.grid.height", { .dim = 8, .theta = 1, .grid = { 0, -1, 3 } } },
     { "layer.rope.grid.width", { .dim = 8, .theta = 1, .grid = { 0, 2, 0 } } },
     { "layer.rope.grid.width", { .dim = 8, .theta = 1, .grid = { 0, 0, 2 } } },
