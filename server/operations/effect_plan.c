@@ -364,9 +364,12 @@ static int64_t first_block(const struct effects *job, int *stream)
 
 static bool mark_list(struct effects *job, struct effect_list *list, struct fault *fault)
 {
+    const struct model_forward *forward = effect_base(job)->model->forward;
     struct pass_mark mark = { .place = (enum edit_place)job->edits[0].at,
                               .stream = job->edits[0].stream,
                               .layer = list->layer };
+    if (forward->streams[job->edits[0].stream].token_inputs.width > 0)
+        return true; /* later blocks read more than the rows of the mark */
     if (is_span(job)) {
         mark.place = EDIT_HIDDEN_STATES;
         mark.layer = first_block(job, &mark.stream);

@@ -21,10 +21,10 @@ static const char *const EDITS[] = {
     "\"layers\":[1]},"
     "{\"at\":\"attention_output\",\"scale\":0,\"layers\":[0]},"
     "{\"at\":\"feed_forward\",\"scale\":-1.5,\"rows\":[0,5]},{\"at\":\"embeddings\",\"scale\":2}]",
-    "[{\"add\":$H,\"times\":4,\"rows\":[1]},{\"at\":\"hidden_states\",\"add\":$W},"
+    "[{\"add\":$H,\"times\":4,\"rows\":[1]$L},{\"at\":\"hidden_states\",\"add\":$W},"
     "{\"at\":\"attention_output\",\"add\":$W,\"times\":-2,\"rows\":[[2,6]]},"
     "{\"at\":\"feed_forward\",\"add\":$W},{\"at\":\"embeddings\",\"add\":$W,\"rows\":[-1]}]",
-    "[{\"set\":$2H,\"rows\":[4,-1]},{\"at\":\"hidden_states\",\"set\":$2W,\"rows\":[[1,3]],"
+    "[{\"set\":$2H,\"rows\":[4,-1]$L},{\"at\":\"hidden_states\",\"set\":$2W,\"rows\":[[1,3]],"
     "\"layers\":[1]},"
     "{\"at\":\"attention_output\",\"set\":$2W,\"rows\":[0,3],\"layers\":[0]},"
     "{\"at\":\"feed_forward\",\"set\":$2W,\"rows\":[-1,-2]},"
@@ -42,7 +42,7 @@ static const char *const EDITS[] = {
 static void expect_contributions(const char *model, const char *fields, const char *edits,
                                  const struct forward *want, void (*pass)(struct forward *forward))
 {
-    static const char *const NONE[] = { "bert", "opt_350m", "gemma2", "mpt_learned" };
+    static const char *const NONE[] = { "bert", "opt_350m", "gemma2", "gemma4", "mpt_learned" };
     if (strncmp(model, "masked_", 7) == 0)
         return;
     for (size_t i = 0; i < sizeof NONE / sizeof NONE[0]; i++)

@@ -174,6 +174,7 @@ static void expect_reading(const struct decoder_case *decoder, const char *field
                            const struct forward *forward)
 {
     const double softcap = strcmp(decoder->name, "gemma2") == 0        ? 3
+                           : strcmp(decoder->name, "gemma4") == 0      ? 4
                            : strcmp(decoder->name, "mpt_learned") == 0 ? 0.5
                                                                        : 0;
     reading_client_expect_lens(decoder->name, fields, forward, decoder->pass);

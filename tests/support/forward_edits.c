@@ -12,7 +12,8 @@ static struct {
     cJSON *list; /* NULL: no edits */
     const char *kind;
     int layer;
-    int64_t head_dim;
+    int64_t head_dim, head_dims[FORWARD_LAYERS_MAX]; /* of the last attention; of each layer's */
+    int layers;
     int64_t q_len;
 } now;
 
@@ -128,6 +129,11 @@ struct rows forward_edits_enter(const char *kind, int block, int layer, struct r
     return forward_parts_entering(kind, block, layer, x, entering);
 }
 
+struct rows forward_edits_embedded(const char *kind, struct rows x)
+{
+    return edited("embeddings", kind, 0, x);
+}
+
 struct rows forward_edits_fed(const char *kind, int layer, struct rows x)
 {
     return forward_parts_fed(layer, edited("feed_forward", kind, layer, x));
@@ -209,6 +215,9 @@ struct published_answer forward_edits_attend(const struct published_attention *a
     }
     struct published_answer answer = published_attend(&own, q, k, v);
     now.head_dim = answer.context.columns / heads;
+    assert_true(now.layer < FORWARD_LAYERS_MAX);
+    now.head_dims[now.layer] = now.head_dim;
+    now.layers = now.layer == 0 || now.layer >= now.layers ? now.layer + 1 : now.layers;
     cJSON_ArrayForEach(edit, now.list) {
         for (int64_t h = 0; h < heads; h++)
             if (is_at(edit, "head", now.kind, now.layer) && has(member(edit, "heads"), h, h + 1))
@@ -234,12 +243,32 @@ static void add_row(struct request_text *text, int64_t count, int64_t seed)
     request_text_add(text, "]");
 }
 
+/* ,"layers":[...], of those with heads as the last attention has them; nothing where all are so. */
+static void add_layers(struct request_text *text)
+{
+    const char *between = ",\"layers\":[";
+    bool is_any_other = false;
+    for (int i = 0; i < now.layers; i++)
+        is_any_other = is_any_other || now.head_dims[i] != now.head_dim;
+    for (int i = 0; is_any_other && i < now.layers; i++)
+        if (now.head_dims[i] == now.head_dim) {
+            request_text_add(text, "%s%d", between, i);
+            between = ",";
+        }
+    request_text_add(text, is_any_other ? "]" : "");
+}
+
 char *forward_edits_text(const char *template, int64_t width, int64_t head_dim, int64_t keys)
 {
     struct request_text text = { .data = NULL };
     for (const char *p = template; *p; p++) {
         if (*p != '$') {
             request_text_add(&text, "%c", *p);
+            continue;
+        }
+        if (p[1] == 'L') {
+            add_layers(&text);
+            p++;
             continue;
         }
         const bool has_rows = *++p == '2';

@@ -15,6 +15,9 @@ void forward_edits_set(const char *edits);
  * model: edited as embeddings before block 0, then as hidden_states. */
 struct rows forward_edits_enter(const char *kind, int block, int layer, struct rows x);
 
+/* The same as embeddings alone, for what a pass computes of them besides. */
+struct rows forward_edits_embedded(const char *kind, struct rows x);
+
 /* What leaves the feed-forward of the block. */
 struct rows forward_edits_fed(const char *kind, int layer, struct rows x);
 
@@ -29,7 +32,7 @@ struct rows forward_edits_output(struct rows x);
 
 /* A list of edits as text, to be freed: of the template, where $W stands for a list of width
  * numbers, $H for one of head_dim numbers, $2W, $2H and $2K for two rows of width, head_dim and
- * keys numbers. */
+ * keys numbers, $L for the layers that have such heads, where others have not. */
 char *forward_edits_text(const char *template, int64_t width, int64_t head_dim, int64_t keys);
 
 /* The columns of a head of the last attention that was computed. */

@@ -12,7 +12,7 @@ static struct {
     int64_t head;
     double scales[SCALES_MAX]; /* of all norms of all rows, in the order of the pass */
     int scale_count, scale;
-    struct rows fed[LAYERS_MAX], context[LAYERS_MAX], bias[LAYERS_MAX];
+    struct rows fed[LAYERS_MAX], beside[LAYERS_MAX], context[LAYERS_MAX], bias[LAYERS_MAX];
     struct rows entering[LAYERS_MAX], output[LAYERS_MAX]; /* what edits put in */
 } now;
 
@@ -30,6 +30,18 @@ void forward_parts_take(enum forward_part part, const char *kind, int layer, int
     now.layer = layer;
     now.head = head;
     now.scale = 0;
+}
+
+static int cut_behind = -1;
+
+void forward_parts_cut(int layer)
+{
+    cut_behind = layer;
+}
+
+bool forward_parts_are_cut(int layer)
+{
+    return cut_behind >= 0 && layer > cut_behind;
 }
 
 void forward_parts_end(void)
@@ -85,13 +97,23 @@ struct rows forward_parts_entering(const char *kind, int block, int layer, struc
     return is(FORWARD_PART_EDITS, layer) ? sum(x, 1, now.entering[layer]) : x;
 }
 
-struct rows forward_parts_fed(int layer, struct rows x)
+static struct rows fed_of(struct rows *recorded, int layer, struct rows x)
 {
     if (now.mode == RECORDING)
-        now.fed[layer] = x;
+        *recorded = x;
     if (now.mode != TAKING)
         return x;
-    return is(FORWARD_PART_FEED_FORWARD, layer) ? now.fed[layer] : nothing(x);
+    return is(FORWARD_PART_FEED_FORWARD, layer) ? *recorded : nothing(x);
+}
+
+struct rows forward_parts_fed(int layer, struct rows x)
+{
+    return fed_of(&now.fed[layer], layer, x);
+}
+
+struct rows forward_parts_beside(int layer, struct rows x)
+{
+    return fed_of(&now.beside[layer], layer, x);
 }
 
 struct rows forward_parts_context(int layer, int64_t heads, struct rows context)

@@ -26,6 +26,11 @@ void forward_parts_record(void);
 void forward_parts_take(enum forward_part part, const char *kind, int layer, int64_t head);
 void forward_parts_end(void);
 
+/* Blocks behind that of a layer, whose attention and feed-forward edits take away, are cut: the rest
+ * of them adds nothing and scales nothing. -1: none is. */
+void forward_parts_cut(int layer);
+bool forward_parts_are_cut(int layer);
+
 /* For the functions of a pass. The scale of a norm of one row, which is recorded or replaced. */
 double forward_parts_norm_scale(double scale);
 
@@ -34,6 +39,7 @@ double forward_parts_norm_scale(double scale);
 struct rows forward_parts_entering(const char *kind, int block, int layer, struct rows x,
                                    struct rows edited);
 struct rows forward_parts_fed(int layer, struct rows x);
+struct rows forward_parts_beside(int layer, struct rows x); /* counts as the feed-forward's */
 struct rows forward_parts_context(int layer, int64_t heads, struct rows context);
 struct rows forward_parts_output(int layer, struct rows x, struct rows edited);
 

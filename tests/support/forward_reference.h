@@ -35,7 +35,8 @@ struct forward_layer {
 struct forward {
     struct forward_layer layers[FORWARD_LAYERS_MAX];
     int layer_count;
-    int first_layer; /* the model's number of layers[0] */
+    int first_layer;   /* the model's number of layers[0] */
+    bool reads_tokens; /* also behind the first rows, so that these alone are refused */
     struct rows final_hidden_states;
     struct rows encoder_hidden_states; /* of an encoder-decoder; elsewhere there is no data */
     struct rows logits;                /* of every position; no data where there is no head */

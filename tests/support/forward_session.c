@@ -65,14 +65,20 @@ static void expect_attention(struct http_client *client, const cJSON *layer)
 {
     struct request_text body = { .data = NULL };
     char *inputs = cJSON_PrintUnformatted(cJSON_GetObjectItem(layer, "inputs"));
-    request_text_add(&body, "{\"layer\":%d,\"outputs\":[\"weights\",\"lse\"],\"input\":%s}",
-                     cJSON_GetObjectItem(layer, "layer")->valueint, inputs);
+    char *keys = cJSON_PrintUnformatted(cJSON_GetObjectItem(layer, "key_inputs"));
+    request_text_add(&body, "{\"layer\":%d,\"outputs\":[\"weights\",\"lse\"],",
+                     cJSON_GetObjectItem(layer, "layer")->valueint);
+    if (keys)
+        request_text_add(&body, "\"query\":%s,\"key\":%s}", inputs, keys);
+    else
+        request_text_add(&body, "\"input\":%s}", inputs);
     cJSON *answer = session_post(client, "layers", "attention", body.data, 200);
     static const char *const NAMES[] = { "weights", "lse" };
     for (int i = 0; i < 2; i++)
         assert_true(cJSON_Compare(cJSON_GetObjectItem(answer, NAMES[i]),
                                   cJSON_GetObjectItem(layer, NAMES[i]), true));
     cJSON_Delete(answer);
+    free(keys);
     free(inputs);
     free(body.data);
 }

@@ -375,7 +375,9 @@ static struct rows cut_logits(const struct forward *want, int place,
     request_text_add(&edits, "]");
     memset(&cut, 0, sizeof cut);
     forward_edits_set(edits.data);
+    forward_parts_cut(want->first_layer + place);
     pass(&cut);
+    forward_parts_cut(-1);
     forward_edits_set(NULL);
     free(edits.data);
     return cut.logits;

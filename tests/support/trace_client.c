@@ -147,7 +147,7 @@ static cJSON *trace(struct http_client *client, const char *model, const char *f
 /* The same answer comes where the rows of the first layer take the place of the embedding of the
  * model's first stack. */
 static void expect_same_from_embeddings(struct http_client *client, const char *model,
-                                        const char *fields, const cJSON *traced)
+                                        const char *fields, const cJSON *traced, bool is_refused)
 {
     static const char *const REPLACED[] = { "tokens", "token_types", "pixels", "features" };
     struct request_text text = { .data = NULL };
@@ -162,6 +162,16 @@ static void expect_same_from_embeddings(struct http_client *client, const char *
         request, "embeddings",
         cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(first, "hidden_states"), true)));
     char *body = cJSON_PrintUnformatted(request);
+    if (is_refused) {
+        struct http_response response = http_client_post(client, "/v1/trace", body);
+        assert_int_equal(response.status, 400);
+        assert_non_null(strstr(response.body, "its layers read the tokens themselves"));
+        http_response_free(&response);
+        cJSON_Delete(request);
+        free(body);
+        free(text.data);
+        return;
+    }
     cJSON *answer = answer_post(client, "/v1/trace", body);
     answer_expect_equal(answer, traced, "layers");
     answer_expect_equal(answer, traced, "final_hidden_states");
@@ -188,7 +198,7 @@ static void expect(struct http_client *client, const char *model, const char *fi
                   worst.logarithm);
     reading_client_expect(client, model, fields, want, worst.weight_tolerance);
     if (want->first_layer == 0 && !worst.is_edited)
-        expect_same_from_embeddings(client, model, fields, answer);
+        expect_same_from_embeddings(client, model, fields, answer, want->reads_tokens);
     if (!worst.is_edited && has_laws(want, want->final_hidden_states.count))
         edited_laws_expect(client, model, fields);
     cJSON_Delete(answer);

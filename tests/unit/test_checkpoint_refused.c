@@ -368,6 +368,13 @@ static const struct refused REFUSED[] = {
       "else is beyond the range of a 64-bit float" },
     { LLAMA(",\"rope_theta\":1e39"), Q ", " KVO, FAULT_OPTION,
       "rope_theta is 9.9999999999999994e+38; expected a number of 0 or more" },
+    /* Layers that have the keys of others. */
+    { "{\"model_type\":\"gemma4_text\",\"hidden_size\":8,\"num_attention_heads\":2,"
+      "\"num_hidden_layers\":2,\"num_kv_shared_layers\":2,\"head_dim\":4,"
+      "\"num_key_value_heads\":2}",
+      Q ", " KVO, FAULT_OPTION,
+      "config.json's num_kv_shared_layers is 2, and none of the 0 layers before these has a type "
+      "as layer 0 has it" },
 };
 
 TEST(refused)

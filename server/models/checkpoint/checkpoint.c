@@ -219,11 +219,14 @@ static bool set_parts(struct model_builder_part parts[MODEL_PROJECTION_COUNT],
 {
     for (int i = 0; i < MODEL_PROJECTION_COUNT; i++) {
         parts[i] = (struct model_builder_part){ .weight = NULL };
-        const char *part = layer->run->stack->projections[i];
+        const bool is_key = i == MODEL_V && layer->values_are_keys;
+        const char *part = layer->run->stack->projections[is_key ? MODEL_K : i];
+        const bool is_shared = layer->shares_keys && (i == MODEL_K || i == MODEL_V);
+        const int64_t index = is_shared ? layer->keys_of : layer->index;
         if (!part)
             continue;
-        checkpoint_name_write(names->weight[i], layer->run, layer->index, part, ".weight");
-        checkpoint_name_write(names->bias[i], layer->run, layer->index, part, ".bias");
+        checkpoint_name_write(names->weight[i], layer->run, index, part, ".weight");
+        checkpoint_name_write(names->bias[i], layer->run, index, part, ".bias");
         parts[i].weight = names->weight[i];
         if (layer->biases >> i & 1)
             parts[i].bias = names->bias[i];
@@ -312,8 +315,10 @@ static bool set_sinks(struct model_layer *layer, const struct checkpoint_layer *
     return true;
 }
 
+/* first_layer is the number of the run's first one. */
 static bool build_layer(struct model_layer *layer, const struct checkpoint_run *run, int64_t index,
-                        struct model_parameters *parameters, struct fault *fault)
+                        int64_t first_layer, struct model_parameters *parameters,
+                        struct fault *fault)
 {
     struct checkpoint_layer read;
     struct model_builder_part parts[MODEL_PROJECTION_COUNT];
@@ -332,6 +337,8 @@ static bool build_layer(struct model_layer *layer, const struct checkpoint_run *
         || !set_sinks(layer, &read, parameters, fault))
         return false;
     layer->kind = run->stack->kind;
+    layer->shares_keys = read.shares_keys;
+    layer->keys_of = read.keys_of + first_layer;
     layer->layer.projected_max = read.clip;
     return !read.has_alibi || set_alibi(layer, &read, parameters->arena, fault);
 }
@@ -340,11 +347,13 @@ bool checkpoint_build(struct model_layer *layers, const struct checkpoint *check
                       struct model_parameters *parameters, struct fault *fault)
 {
     memcpy(parameters->fp8_block, checkpoint->fp8_block, sizeof parameters->fp8_block);
+    int64_t first = 0;
     for (int i = 0; i < checkpoint->run_count; i++) {
         const struct checkpoint_run *run = &checkpoint->runs[i];
         for (int64_t index = 0; index < run->layer_count; index++)
-            if (!build_layer(layers++, run, index, parameters, fault))
+            if (!build_layer(&layers[first + index], run, index, first, parameters, fault))
                 return false;
+        first += run->layer_count;
     }
     return true;
 }

@@ -7,7 +7,7 @@
  *
  * 1. Choose the table: checkpoint_mixtures.c for mixtures of experts, checkpoint_llamas.c for
  *    tensors that have the names of Llama or Meta, and checkpoint_llamas_newer.c for such families
- *    from 2024 on,
+ *    from 2024 on, checkpoint_gemmas.c for those whose blocks read tokens,
  *    checkpoint_encoders.c for encoders of text, checkpoint_sentences.c for those whose source is
  * on the Hub, checkpoint_seq2seq.c for encoders with decoders, checkpoint_images.c for pictures and
  * sound, else checkpoint_decoders.c.
@@ -100,6 +100,12 @@ struct checkpoint_pass {
     bool inside_adds_rows;  /* before the norm inside of attention: struct model_part */
     bool first_has_no_norm; /* there is none before the attention of the first block */
 
+    /* What a block reads of tokens themselves (struct model_token_inputs); layer_tokens NULL, or a
+     * width of 0: nothing. The first three are of the stream, the others of a block. */
+    const char *layer_tokens, *layer_projection, *layer_projection_norm;
+    const char *layer_gate, *layer_up, *layer_norm;
+    const char *block_scale; /* a number that rows are multiplied by behind a block; whole name */
+
     const char *gate, *up, *down;
     const char *xielu;   /* "mlp.act_fn.", what names of that activation's numbers begin with */
     bool up_has_gate;    /* the tensor of up holds the outputs of the gate, then those of up */
@@ -165,6 +171,7 @@ struct checkpoint_pass {
             const char *norm_eps;
             const char *biases; /* a flag: the feed-forward has biases */
             const char *activation, *head_activation;
+            const char *layer_width; /* of what a block reads of tokens */
             const char *gated_limit; /* a number: of the gate and of what it multiplies; 0: none */
             const char *expert_count, *chosen_count;
             const char *normalized;   /* a flag: weights of the chosen experts sum up to 1 */
@@ -179,7 +186,7 @@ struct checkpoint_pass {
             const char *start; /* the decoder's first token */
             const char *reads; /* fields that only adjust() reads */
         };
-        const char *fields[34]; /* the same, as a list */
+        const char *fields[35]; /* the same, as a list */
     };
 };
 
@@ -221,6 +228,7 @@ struct checkpoint_stack {
     bool norm_adds_one;     /* to the weight in the file */
     bool norms_follow_rope; /* else the rotary embedding follows them */
     bool norms_are_bare;    /* they have no tensors, and norms no names */
+    bool values_are_normed; /* each head, by norm_eps, without a tensor */
 
     bool rope_needs_window;   /* only layers with a window have the embedding */
     bool interleaved;         /* a pair is two neighbouring columns */
@@ -300,12 +308,13 @@ struct checkpoint_stack {
 
 /* The tables. Each ends with a row whose model_type is NULL. */
 extern const struct checkpoint_stack checkpoint_llamas[], checkpoint_llamas_newer[],
-    checkpoint_mixtures[], checkpoint_decoders[], checkpoint_encoders[], checkpoint_sentences[],
-    checkpoint_images[], checkpoint_seq2seq[];
+    checkpoint_gemmas[], checkpoint_mixtures[], checkpoint_decoders[], checkpoint_encoders[],
+    checkpoint_sentences[], checkpoint_images[], checkpoint_seq2seq[];
 #define CHECKPOINT_TABLES                                                                          \
     {                                                                                              \
-        checkpoint_llamas, checkpoint_llamas_newer, checkpoint_mixtures, checkpoint_decoders,      \
-            checkpoint_encoders, checkpoint_sentences, checkpoint_images, checkpoint_seq2seq       \
+        checkpoint_llamas, checkpoint_llamas_newer, checkpoint_gemmas, checkpoint_mixtures,        \
+            checkpoint_decoders, checkpoint_encoders, checkpoint_sentences, checkpoint_images,     \
+            checkpoint_seq2seq                                                                     \
     }
 
 #endif

@@ -294,14 +294,43 @@ static bool read_rope_theta(struct checkpoint_layer *layer, struct fault *fault)
                            CHECKPOINT_FIELD_NAME(section, field));
 }
 
+static const cJSON *rope_type_of(const cJSON *scaling)
+{
+    const cJSON *type = cJSON_GetObjectItemCaseSensitive(scaling, "rope_type");
+    return type ? type : cJSON_GetObjectItemCaseSensitive(scaling, "type");
+}
+
+/* Gemma 4's: the first pairs of the whole head turn, as many as the factor says. Source:
+ * _compute_proportional_rope_parameters() of modeling_rope_utils.py. */
+static bool read_proportional(struct checkpoint_layer *layer, struct fault *fault)
+{
+    const int64_t head_dim = layer->config.head_dim;
+    double fraction;
+    if (!read_rope_number(layer, "partial_rotary_factor", &fraction, fault))
+        return false;
+    layer->config.rope.dim = head_dim;
+    layer->config.rope.pairs = fraction > 0 && fraction < 1
+                                   ? (int64_t)floor(fraction * (double)head_dim / 2)
+                                   : head_dim / 2;
+    return (layer->config.rope.pairs > 0 && head_dim % 2 == 0)
+           || fault_set_at(fault, "/config", FAULT_OPTION,
+                           "config.json turns %g of the %" PRId64
+                           " columns of a head (partial_rotary_factor); expected a pair of them "
+                           "or more",
+                           fraction, head_dim);
+}
+
 static bool read_rope_dim(struct checkpoint_layer *layer, struct fault *fault)
 {
     const struct checkpoint_stack *stack = layer->run->stack;
     const cJSON *section = layer->run->section;
     const int64_t head_dim = layer->config.head_dim;
     const char *field = "partial_rotary_factor";
+    const char *type = cJSON_GetStringValue(rope_type_of(rope_scaling_of(layer)));
     double fraction;
     int64_t dim;
+    if (type && strcmp(type, "proportional") == 0)
+        return read_proportional(layer, fault);
     if (!read_rope_number(layer, field, &fraction, fault))
         return false;
     if (fraction == 0) {
@@ -322,12 +351,6 @@ static bool read_rope_dim(struct checkpoint_layer *layer, struct fault *fault)
                "config.json turns %" PRId64 " of %" PRId64
                " columns of a head (%.*s); expected an even number, and no more than there are",
                dim, head_dim, CHECKPOINT_FIELD_NAME(section, field));
-}
-
-static const cJSON *rope_type_of(const cJSON *scaling)
-{
-    const cJSON *type = cJSON_GetObjectItemCaseSensitive(scaling, "rope_type");
-    return type ? type : cJSON_GetObjectItemCaseSensitive(scaling, "type");
 }
 
 /* The rope_type of scaling; NULL: it has none and must, or it is no string. Phi-3 first called
@@ -476,6 +499,8 @@ static cJSON *translate_scaling(struct checkpoint_layer *layer, const cJSON *sca
     drop_member(copy, "rope_type");
     name = use_alpha(layer, name, copy);
     use_growth(layer, copy);
+    if (strcmp(name, "proportional") == 0)
+        name = number_of(copy, "factor") > 1 ? "linear" : "default";
     if (strcmp(name, "default") == 0)
         drop_member(copy, "factor");
     if (cJSON_AddStringToObject(copy, "rope_type", name)

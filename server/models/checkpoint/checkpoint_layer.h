@@ -12,7 +12,10 @@ struct checkpoint_layer {
     bool looks_both_ways; /* because of the family's own flag */
     bool is_chunked;      /* in "layer_types", which need not say so */
     bool has_alibi, has_norms;
-    bool lacks_rope; /* whatever config.json says */
+    bool lacks_rope;  /* whatever config.json says */
+    bool shares_keys; /* those of layer keys_of of the run */
+    int64_t keys_of;
+    bool values_are_keys; /* before their norms: there is no projection of values */
     double alibi_max;
     double clip;   /* 0: none */
     int64_t width; /* columns of its inputs and of its context */

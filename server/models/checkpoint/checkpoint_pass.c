@@ -25,6 +25,7 @@ struct block_reader {
     double residual_scale;
     enum attn_activation activation;
     double gated_limit;
+    int64_t token_columns; /* of what a block reads of tokens; 0: nothing */
     int64_t expert_count, chosen_count;
     bool is_normalized; /* the weights of the chosen experts */
     double expert_scale;
@@ -295,6 +296,35 @@ static bool build_dense(const struct block_reader *blocks, struct model_feed_for
     return good;
 }
 
+/* What a block reads of tokens, and the number that all its rows are multiplied by at last. */
+static bool build_token_part(const struct block_reader *blocks, struct model_block *block)
+{
+    struct checkpoint_pass_reader *reader = blocks->reader;
+    const struct checkpoint_pass *pass = &reader->pass;
+    struct model_token_part *part = &block->token_part;
+    const float *scale = NULL;
+    const int64_t columns = blocks->token_columns;
+    const struct checkpoint_norms norms = { .inside = pass->layer_norm };
+    part->activation = blocks->activation;
+    if (columns > 0
+        && !(checkpoint_pass_linear(reader, &part->gate, pass->layer_gate, columns, blocks->width,
+                                    false, false)
+             && checkpoint_pass_linear(reader, &part->projection, pass->layer_up, blocks->width,
+                                       columns, false, false)
+             && build_part(blocks, &part->part, &norms, NULL)))
+        return false;
+    if (!pass->block_scale || !checkpoint_pass_has_values(reader, pass->block_scale))
+        return true;
+    struct model_part *last = columns > 0 ? &part->part : &block->feed_forward;
+    if (!checkpoint_pass_values_now(reader, &scale, pass->block_scale, 1) || !scale)
+        return false;
+    last->sum_scale = (double)scale[0];
+    return (isfinite(scale[0]) && scale[0] != 0)
+           || fault_set(reader->fault, FAULT_OPTION,
+                        "%.40s of block %" PRId64 " is %g; expected a finite number that is not 0",
+                        pass->block_scale, reader->block, (double)scale[0]);
+}
+
 static bool build_block(const struct block_reader *blocks, struct model_block *block)
 {
     const struct checkpoint_pass *pass = &blocks->reader->pass;
@@ -309,13 +339,16 @@ static bool build_block(const struct block_reader *blocks, struct model_block *b
            && build_part(blocks, &block->feed_forward, &pass->feed_forward,
                          pass->feed_forward_scales)
            && (is_mixture ? build_experts(blocks, &block->experts)
-                          : build_dense(blocks, &block->dense));
+                          : build_dense(blocks, &block->dense))
+           && build_token_part(blocks, block);
 }
 
 static bool build_blocks(struct model_stream *stream, struct checkpoint_pass_reader *reader,
                          int64_t first, int64_t cross_first)
 {
-    struct block_reader blocks = { .reader = reader, .width = stream->width };
+    struct block_reader blocks = { .reader = reader,
+                                   .width = stream->width,
+                                   .token_columns = stream->token_inputs.width };
     if (!read_blocks(&blocks))
         return false;
     stream->block_count = reader->run->layer_count;

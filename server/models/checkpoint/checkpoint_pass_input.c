@@ -149,6 +149,41 @@ static bool build_tokens(struct model_stream *stream, struct checkpoint_pass_rea
                         width, stream->width);
 }
 
+/* The table of the tokens' columns for all blocks, of which each block's are a row here, and what
+ * projects the first rows to as many. Source: Gemma4TextModel of gemma4/modeling_gemma4.py. */
+static bool build_token_inputs(struct model_stream *stream, struct checkpoint_pass_reader *reader)
+{
+    const struct checkpoint_pass *pass = &reader->pass;
+    const int64_t blocks = reader->run->layer_count;
+    struct model_token_inputs *inputs = &stream->token_inputs;
+    int64_t columns;
+    if (!pass->layer_tokens)
+        return true;
+    if (!checkpoint_read_integer(reader->run->section, pass->layer_width, &columns, reader->fault))
+        return false;
+    if (columns == 0)
+        return true;
+    if (!checkpoint_pass_table(reader, &inputs->tokens, pass->layer_tokens, blocks * columns)
+        || !checkpoint_pass_linear(reader, &inputs->projection, pass->layer_projection,
+                                   blocks * columns, stream->width, false, false)
+        || !checkpoint_pass_norm(reader, &inputs->norm, pass->layer_projection_norm, columns))
+        return false;
+    const int64_t together = attn_block_numbers(inputs->tokens.dtype);
+    if (columns % together != 0)
+        return fault_set(reader->fault, FAULT_SHAPE,
+                         "config.json gives %" PRId64 " columns of tokens for each layer (%.*s), "
+                         "which are no whole blocks of %" PRId64 " numbers",
+                         columns, CHECKPOINT_FIELD_NAME(reader->run->section, pass->layer_width),
+                         together);
+    inputs->width = columns;
+    inputs->tokens.width = columns;
+    inputs->tokens.count *= blocks;
+    inputs->token_scale = sqrt((double)columns);
+    inputs->projection_scale = 1 / sqrt((double)stream->width);
+    inputs->sum_scale = sqrt(0.5);
+    return true;
+}
+
 /* ---------------------------------------------------------------- features -- */
 
 static bool build_features(struct model_stream *stream, struct checkpoint_pass_reader *reader)
@@ -349,6 +384,7 @@ bool checkpoint_pass_build_embedding(struct model_stream *stream,
 {
     stream->embedding = (struct model_embedding){ .padding_id = -1 };
     return reader->pass.convolutions[0] ? build_features(stream, reader)
-           : reader->pass.patches       ? build_patches(stream, reader)
-                                        : build_tokens(stream, reader);
+           : reader->pass.patches
+               ? build_patches(stream, reader)
+               : build_tokens(stream, reader) && build_token_inputs(stream, reader);
 }

@@ -87,6 +87,7 @@ bool checkpoint_name_find_prefix(struct checkpoint_run *run, const struct model_
 struct norm_source {
     const struct checkpoint_layer *read;
     struct model_parameters *parameters;
+    int64_t index;      /* of the layer that has the tensor */
     const char *part;   /* of the stack's norms */
     const char *ending; /* ".weight" or ".bias" */
     int64_t heads;
@@ -104,7 +105,7 @@ static void write_norm_name(char name[CHECKPOINT_NAME_BYTES], const struct norm_
                  source->part + before + 1);
     else
         snprintf(part, sizeof part, "%s", source->part);
-    checkpoint_name_write(name, source->read->run, source->read->index, part, source->ending);
+    checkpoint_name_write(name, source->read->run, source->index, part, source->ending);
 }
 
 static int64_t number_count(const struct model_entry *entry)
@@ -183,6 +184,8 @@ static bool set_norm(struct attn_norm *norm, struct model_tensor tensors[2],
     const struct checkpoint_stack *stack = read->run->stack;
     struct norm_source source = { .read = read,
                                   .parameters = parameters,
+                                  .index =
+                                      which == 1 && read->shares_keys ? read->keys_of : read->index,
                                   .part = stack->norms[which],
                                   .ending = ".weight",
                                   .heads = heads,
@@ -208,7 +211,7 @@ static bool check_no_norm(const struct checkpoint_layer *read, struct model_para
 {
     const struct checkpoint_stack *stack = read->run->stack;
     char name[CHECKPOINT_NAME_BYTES];
-    struct norm_source source = { .read = read, .ending = ".weight" };
+    struct norm_source source = { .read = read, .index = read->index, .ending = ".weight" };
     for (int i = 0; i < 2 && stack->norms[i]; i++) {
         source.part = stack->norms[i];
         write_norm_name(name, &source, 0);
@@ -220,9 +223,9 @@ static bool check_no_norm(const struct checkpoint_layer *read, struct model_para
     return true;
 }
 
-/* Norms without tensors, of each head. */
-static bool set_bare_norms(struct attn_layer *layer, const struct checkpoint_layer *read,
-                           struct arena *arena, struct fault *fault)
+/* A norm without a tensor, of each head. */
+static bool set_bare_norm(struct attn_norm *norm, const struct checkpoint_layer *read,
+                          struct arena *arena, struct fault *fault)
 {
     const int64_t head_dim = read->config.head_dim;
     float *ones = arena_alloc(arena, (size_t)head_dim * sizeof *ones);
@@ -230,18 +233,22 @@ static bool set_bare_norms(struct attn_layer *layer, const struct checkpoint_lay
         return fault_no_memory(fault);
     for (int64_t c = 0; c < head_dim; c++)
         ones[c] = 1;
-    layer->q_norm = layer->k_norm = (struct attn_norm){ .weight = ones, .eps = read->norm_eps };
+    *norm = (struct attn_norm){ .weight = ones, .eps = read->norm_eps };
     return true;
 }
 
 bool checkpoint_norm_set(struct model_layer *layer, const struct checkpoint_layer *read,
                          struct model_parameters *parameters, struct fault *fault)
 {
+    if (read->run->stack->values_are_normed
+        && !set_bare_norm(&layer->layer.v_norm, read, parameters->arena, fault))
+        return false;
     if (!read->has_norms)
         return check_no_norm(read, parameters, fault);
     layer->layer.norms_follow_rope = read->run->stack->norms_follow_rope;
     if (read->run->stack->norms_are_bare)
-        return set_bare_norms(&layer->layer, read, parameters->arena, fault);
+        return set_bare_norm(&layer->layer.q_norm, read, parameters->arena, fault)
+               && set_bare_norm(&layer->layer.k_norm, read, parameters->arena, fault);
     return set_norm(&layer->layer.q_norm, layer->tensors[MODEL_Q_NORM], read, 0,
                     read->config.q_heads, parameters, fault)
            && set_norm(&layer->layer.k_norm, layer->tensors[MODEL_K_NORM], read, 1,

@@ -229,6 +229,9 @@ static void hash_rope_more(struct sha256 *hash, const struct attn_rope *rope)
         used =
             snprintf(line, sizeof line, "growth %a %a\n", rope->query_growth, rope->query_length);
     sha256_add(hash, line, (size_t)used);
+    if (rope->pairs > 0)
+        sha256_add(hash, line,
+                   (size_t)snprintf(line, sizeof line, "pairs %" PRId64 "\n", rope->pairs));
     if (rope->query_offset > 0)
         sha256_add(hash, line,
                    (size_t)snprintf(line, sizeof line, "offset %a\n", rope->query_offset));
@@ -266,6 +269,11 @@ static void hash_layer(struct sha256 *hash, const struct model_layer *layer)
     sha256_add(hash, line, (size_t)used);
     if (own->norms_follow_rope)
         sha256_add(hash, "norms follow rope\n", 18);
+    if (own->v_norm.weight)
+        sha256_add(hash, "normed values\n", 14);
+    if (layer->shares_keys)
+        sha256_add(hash, line,
+                   (size_t)snprintf(line, sizeof line, "keys of %" PRId64 "\n", layer->keys_of));
     if (options->chunk > 0)
         sha256_add(hash, line,
                    (size_t)snprintf(line, sizeof line, "chunk %" PRId64 "\n", options->chunk));

@@ -70,6 +70,11 @@ struct model_layer {
                                                            a part of a fused tensor is
                                                            "qkv.weight[q_proj]" */
 
+    /* Keys and values are those of layer keys_of, which comes before: of the rows that enter it, by
+     * its projections and norms, which are this layer's, too. */
+    bool shares_keys;
+    int64_t keys_of;
+
     const char *kind;          /* "encoder", "cross", ...; NULL: self or cross, by the widths */
     const float *alibi_slopes; /* [q_heads], the model's own, or NULL */
     const float *sinks;        /* the same: finite, or -INFINITY for a head without one */

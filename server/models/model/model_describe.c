@@ -59,6 +59,8 @@ static void describe_rope(const struct attn_rope *rope, struct text *text)
     text_raw(text, rope->interleaved ? "true" : "false");
     member_number(text, "theta", rope->theta);
     member_number(text, "dim", (double)rope->dim);
+    if (rope->pairs > 0)
+        member_number(text, "pairs", (double)rope->pairs);
     if (rope->grid.height > 0) {
         member_raw(text, "grid", "{\"first\":");
         text_integer(text, rope->grid.first);
@@ -125,6 +127,8 @@ void model_describe_options(const struct model_layer *layer, struct text *text)
     describe_rope(&layer->layer.rope, text);
     describe_norm("q_norm", &layer->layer.q_norm, layer->layer.norms_follow_rope, text);
     describe_norm("k_norm", &layer->layer.k_norm, layer->layer.norms_follow_rope, text);
+    if (layer->layer.v_norm.weight)
+        describe_norm("v_norm", &layer->layer.v_norm, false, text);
     member_raw(text, "alibi_slopes", layer->alibi_slopes ? "true" : "false");
     member_raw(text, "sinks", layer->sinks ? "true" : "false");
     member_raw(text, "relative_bias",
@@ -148,6 +152,8 @@ static void describe_layer(struct text *text, int64_t index, const struct model_
     member_width(text, "d_key", layer->d_key);
     member_width(text, "d_value", layer->d_value);
     member_width(text, "d_out", layer->d_out);
+    if (layer->shares_keys)
+        member_integer(text, "keys_of", layer->keys_of);
     member_integer(text, "q_heads", layer->layer.q_heads);
     member_integer(text, "kv_heads", layer->layer.kv_heads);
     member_integer(text, "head_dim", layer->layer.head_dim);

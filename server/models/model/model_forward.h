@@ -95,6 +95,7 @@ struct model_part {
     bool inside_adds_rows;      /* inside(rows + f(...)): JinaBERT's qk-post-norm */
     double scale;               /* 0: 1 */
     const float *column_scales; /* [width], besides; NULL: none */
+    double sum_scale;           /* of the rows behind it all; 0: 1 */
 };
 
 /* down(activation(gate . x) * (up . x)), or without a gate down(activation(up . x)). Limit and
@@ -141,12 +142,36 @@ struct model_experts {
     struct attn_linear shared_gate;          /* of one output; weight NULL: no gate */
 };
 
+/* What each block of a stream reads of the tokens themselves, besides the rows that enter it (Gemma
+ * 3n, Gemma 4). For block l, of width columns, with the rows x that enter the first block,
+ *
+ *     inputs = sum_scale * (norm(projection_scale * projection[l](x)) + token_scale *
+ * tokens[id][l])
+ */
+struct model_token_inputs {
+    int64_t width;             /* 0: nothing */
+    struct model_table tokens; /* [count * blocks][width]; ids beyond it take token 0 */
+    double token_scale;
+    struct attn_linear projection; /* out = blocks * width: those of block l follow each other */
+    double projection_scale;
+    struct attn_norm norm;
+    double sum_scale;
+};
+
+/* A part of a block behind its feed-forward: projection(activation(gate . x) * inputs). */
+struct model_token_part {
+    struct attn_linear gate, projection; /* gate.weight NULL: none */
+    enum attn_activation activation;
+    struct model_part part;
+};
+
 struct model_block {
     int64_t self_layer;  /* a number of model->layers; -1: none */
     int64_t cross_layer; /* the same; its keys are the rows that leave the encoder. -1: none */
     struct model_part self, cross, feed_forward;
     struct model_feed_forward dense;
     struct model_experts experts;
+    struct model_token_part token_part;
     bool is_parallel;
 };
 
@@ -154,6 +179,7 @@ struct model_stream {
     const char *name; /* "encoder", "decoder", "text", "vision"; NULL: the model has one stream */
     int64_t width;
     struct model_embedding embedding;
+    struct model_token_inputs token_inputs;
     const struct model_block *blocks; /* [block_count] */
     int64_t block_count;
     struct attn_norm final_norm;

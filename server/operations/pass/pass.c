@@ -5,7 +5,8 @@
 #include <string.h>
 
 static const struct pass_step_functions *const STEPS[PASS_STEP_KINDS] = {
-    [PASS_EMBED] = &pass_embed,   [PASS_NORM] = &pass_norm,
+    [PASS_EMBED] = &pass_embed,   [PASS_FIRST] = &pass_first,
+    [PASS_TOKENS] = &pass_tokens, [PASS_NORM] = &pass_norm,
     [PASS_ATTEND] = &pass_attend, [PASS_FEED] = &pass_feed,
     [PASS_ADD] = &pass_add,       [PASS_EDIT] = &pass_edit,
     [PASS_LENS] = &pass_lens,     [PASS_NARROW] = &pass_narrow,
@@ -16,9 +17,9 @@ static const struct pass_step_functions *const STEPS[PASS_STEP_KINDS] = {
 /* ------------------------------------------------------------------- steps -- */
 
 /* Steps of a block at most: three parts of three steps, with the rows that enter the block and the
- * output of each part edited, and a lens; of a stream beside: its first rows, edited, its last,
- * narrow or not, a vector of them and their classes. */
-enum { BLOCK_STEPS = 14, STREAM_STEPS = 6 };
+ * output of each part edited, what it reads of tokens and its sum, and a lens; of a stream beside:
+ * its first rows, edited and kept, its last, narrow or not, a vector of them and their classes. */
+enum { BLOCK_STEPS = 16, STREAM_STEPS = 7 };
 
 static bool has_feed_forward(const struct model_block *block)
 {
@@ -77,6 +78,10 @@ static void list_in_sequence(struct pass *pass, int stream, const struct model_b
     add_step(pass, make_step(PASS_FEED, stream, block, &block->feed_forward, -1));
     add_edit(pass, EDIT_FEED_FORWARD, stream, block, block->self_layer);
     add_step(pass, make_step(PASS_ADD, stream, block, &block->feed_forward, -1));
+    if (!block->token_part.gate.weight)
+        return;
+    add_step(pass, make_step(PASS_TOKENS, stream, block, NULL, -1));
+    add_step(pass, make_step(PASS_ADD, stream, block, &block->token_part.part, -1));
 }
 
 /* Both parts read the rows that enter the block, so the norm before the feed-forward precedes the
@@ -114,6 +119,8 @@ static void list_stream(struct pass *pass, int stream)
     const struct model_stream *of = &pass->forward->streams[stream];
     add_step(pass, make_step(PASS_EMBED, stream, NULL, NULL, -1));
     add_edit(pass, EDIT_EMBEDDINGS, stream, NULL, -1);
+    if (of->token_inputs.width > 0)
+        add_step(pass, make_step(PASS_FIRST, stream, NULL, NULL, -1));
     for (int64_t i = 0; i < of->block_count; i++) {
         const struct model_block *block = &of->blocks[i];
         if (block->is_parallel && block->self_layer >= 0 && has_feed_forward(block))

@@ -43,6 +43,8 @@ static void add_run(const struct pass *pass, const struct pass_step *step, int t
                   part->scale != 0 ? (float)part->scale : 1.0f, part->column_scales, count, width);
     if (part->after.weight)
         attn_rows_norm(&part->after, rows, width, rows, width, count, width);
+    if (part->sum_scale != 0)
+        attn_rows_cap(pass->limits.kernels, rows, count * width, (float)part->sum_scale, 0);
     pass_record_after(pass, step, first, count);
 }
 

@@ -59,6 +59,10 @@ static void set_inputs(const struct pass *pass, const struct pass_step *step,
         item->cache = sequence->item->past->caches[step->layer];
         item->past_len = sequence->item->past->length;
     }
+    const struct model_layer *layer = &pass->model->layers[step->layer];
+    if (layer->shares_keys)
+        item->key = rows_of(pass->shared_inputs[layer->keys_of], sequence->first[stream],
+                            sequence->length[stream], streams[stream].width);
     if (step->is_cross)
         item->key =
             rows_of(pass->rows[0], sequence->first[0], sequence->length[0], streams[0].width);

@@ -233,6 +233,8 @@ static void go_through_sum(const struct pass *pass, const struct pass_record *re
     const struct model_part *part = record->step->part;
     const int64_t width = width_of(pass);
     const float *output = record->output + to->place * width;
+    for (int64_t c = 0; part->sum_scale != 0 && c < width; c++)
+        room->gradient[c] *= part->sum_scale;
     if (part->after.weight) {
         set_sum(record, to->place, width, room->sum);
         *bias += go_through_norm(&part->after, room->sum, room->gradient, width);
@@ -250,7 +252,7 @@ static void go_through_sum(const struct pass *pass, const struct pass_record *re
     }
     struct contribution_part *own = part_of(to, record->step->block->self_layer);
     if (own)
-        own->feed_forward = (float)dot(room->inner, output, width);
+        own->feed_forward += (float)dot(room->inner, output, width);
     else
         *bias += dot(room->inner, output, width);
 }
@@ -297,7 +299,7 @@ static void contribute(const struct pass *pass, const struct pass_sequence *sequ
     struct room room = room_of(pass, workspace);
     double bias = begin_at_head(pass, sequence, to, &room);
     for (int64_t i = 0; i < to->part_count; i++)
-        to->parts[i].edits = 0;
+        to->parts[i].edits = to->parts[i].feed_forward = 0;
     if (final_norm->weight && last >= 0) {
         for (int64_t c = 0; c < width; c++)
             room.sum[c] = (double)records[last].leaving[to->place * width + c];

@@ -9,9 +9,11 @@
 
 enum pass_step_kind {
     PASS_EMBED,
-    PASS_NORM, /* of rows, before attention or feed-forward */
+    PASS_FIRST, /* rows that enter the first block, kept for all */
+    PASS_NORM,  /* of rows, before attention or feed-forward */
     PASS_ATTEND,
     PASS_FEED,   /* feed-forward */
+    PASS_TOKENS, /* what a block reads of tokens */
     PASS_ADD,    /* what attention or feed-forward computed, to the rows */
     PASS_LENS,   /* rows that leave a block, for the head */
     PASS_EDIT,   /* rows that a request changes, or that are kept */
@@ -118,6 +120,11 @@ struct pass {
     int64_t panel_numbers;
     float *embedded;    /* what pixels and features become before they are rows */
     const float *input; /* of attention or feed-forward: normed, or the rows */
+    float *first_rows;  /* [rows][width] that enter the first block, of blocks that read tokens */
+    float *token_rows;  /* [2][rows][columns] of what they read; NULL: no block does */
+    struct attn_linear sliced; /* a part of a matrix, of the turn that runs */
+    float **shared_inputs; /* [model->layer_count]: rows that enter a layer whose keys others have,
+                              [rows][width]; NULL: none has */
     struct pass_expert_rows *experts;
     struct pass_head *head;
     struct pass_readout *readouts[MODEL_STREAMS_MAX][2]; /* vectors, and classes */
@@ -144,8 +151,9 @@ struct pass_step_functions {
                 void *workspace);
 };
 
-extern const struct pass_step_functions pass_embed, pass_norm, pass_attend, pass_feed, pass_add,
-    pass_edit, pass_lens, pass_narrow, pass_final, pass_readout, pass_head, pass_contribute;
+extern const struct pass_step_functions pass_embed, pass_first, pass_tokens, pass_norm, pass_attend,
+    pass_feed, pass_add, pass_edit, pass_lens, pass_narrow, pass_final, pass_readout, pass_head,
+    pass_contribute;
 
 /* Whether the step's vector or classes are asked of the sequence (pass_readout.c). */
 bool pass_readout_is_needed(const struct pass_sequence *sequence, const struct pass_step *step);

@@ -94,6 +94,10 @@ static void narrow_run(const struct pass *pass, const struct pass_step *step, in
         const int64_t from = sequence->first[s] + sequence->item->narrow_row;
         memmove(pass->rows[s] + i * width, pass->rows[s] + from * width, bytes);
         memmove(pass->output + i * width, pass->output + from * width, bytes);
+        if (pass->first_rows) {
+            memmove(pass->first_rows + i * width, pass->first_rows + from * width, bytes);
+            pass->ids[s][i] = pass->ids[s][from];
+        }
     }
 }
 

@@ -131,6 +131,28 @@ static bool plan_rows(struct pass *pass, const struct pass_step *step, struct at
     return true;
 }
 
+/* Room for the rows that enter a layer whose keys others have. */
+static bool plan_norm(struct pass *pass, const struct pass_step *step, struct attn_work *work,
+                      struct fault *fault)
+{
+    const int64_t layer_count = pass->model->layer_count;
+    bool is_shared = false;
+    for (int64_t i = 0; step->layer >= 0 && i < layer_count; i++)
+        is_shared = is_shared
+                    || (pass->model->layers[i].shares_keys
+                        && pass->model->layers[i].keys_of == step->layer);
+    if (is_shared && !pass->shared_inputs) {
+        pass->shared_inputs = pass_alloc(pass, layer_count, sizeof *pass->shared_inputs, fault);
+        if (!pass->shared_inputs)
+            return false;
+        memset(pass->shared_inputs, 0, (size_t)layer_count * sizeof *pass->shared_inputs);
+    }
+    if (is_shared)
+        pass->shared_inputs[step->layer] = pass_alloc(
+            pass, (pass->row_count[step->stream] + 1) * width_of(pass, step), sizeof(float), fault);
+    return (!is_shared || pass->shared_inputs[step->layer]) && plan_rows(pass, step, work, fault);
+}
+
 static int64_t step_row_tasks(const struct pass *pass, const struct pass_step *step)
 {
     return pass_row_tasks(pass->row_count[step->stream], width_of(pass, step));
@@ -177,11 +199,18 @@ static void norm_run(const struct pass *pass, const struct pass_step *step, int 
     if (is_normed(step))
         attn_rows_norm(&step->part->before, pass->normed + first * width, width,
                        rows + first * width, width, count, width);
+    if (step->layer >= 0 && pass->shared_inputs && pass->shared_inputs[step->layer])
+        memcpy(pass->shared_inputs[step->layer] + first * width, pass->input + first * width,
+               (size_t)(count * width) * sizeof *rows);
     pass_copy_answered(pass, step->stream, step->layer, TRACE_INPUTS, pass->input, width, first,
                        count);
+    if (step->layer >= 0 && pass->model->layers[step->layer].shares_keys)
+        pass_copy_answered(pass, step->stream, step->layer, TRACE_KEY_INPUTS,
+                           pass->shared_inputs[pass->model->layers[step->layer].keys_of], width,
+                           first, count);
 }
 
-const struct pass_step_functions pass_norm = { plan_rows, norm_tasks, norm_run };
+const struct pass_step_functions pass_norm = { plan_norm, norm_tasks, norm_run };
 
 /* --------------------------------------------------------------- final norm -- */
 

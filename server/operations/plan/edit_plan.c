@@ -387,7 +387,7 @@ static bool plan_width(const struct planning *planning)
         if (!edit->in_layer[i] || own == edit->width)
             continue;
         if (edit->width >= 0)
-            return edit->action == EDIT_SCALE || edit->action == EDIT_MEAN
+            return (edit->action != EDIT_ADD && edit->action != EDIT_SET)
                    || edit_fault(planning, FAULT_SHAPE, "/layers",
                                  "heads of these layers have %" PRId64 " and %" PRId64
                                  " columns; expected layers of one width",

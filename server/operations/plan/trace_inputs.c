@@ -456,6 +456,12 @@ static bool check_given(const struct trace_item *item, struct fault *fault)
                                 "model '%s' takes no %s; expected %s", item->model->name,
                                 givens[i].name + 1, NEEDS[first]);
     }
+    if (item->embeddings.data && forward->streams[0].token_inputs.width > 0)
+        return fault_set_at(fault, "/embeddings", FAULT_FIELD,
+                            "model '%s' takes no embeddings, for its layers read the tokens "
+                            "themselves, too; expected text or tokens, and an edit at "
+                            "'embeddings'",
+                            item->model->name);
     if (item->embeddings.data && has_input(item, first))
         return fault_set_at(fault, "/embeddings", FAULT_FIELD,
                             "embeddings take the place of %s; expected one of them", NEEDS[first]);

@@ -129,6 +129,7 @@ static bool set_shapes(const struct trace_item *item, const struct trace_place *
     const int64_t q_len = item->streams[place->stream].length;
     const int64_t past = item->past ? item->past->length : 0;
     const int64_t kv_len = place->is_cross ? item->streams[0].length : past + q_len;
+    const bool shares_keys = item->model->layers[answered->number].shares_keys;
     const int64_t width = streams[place->stream].width;
     const struct trace_stream *stream = &item->streams[place->stream];
     struct trace_tensor *tensors = answered->tensors;
@@ -144,7 +145,7 @@ static bool set_shapes(const struct trace_item *item, const struct trace_place *
     if (item->has_weight_map)
         attn_weight_map_shape(&item->weight_map, heads, q_len, kv_len, tensors[TRACE_NORMS].shape);
     set_shape(&tensors[TRACE_INPUTS], 2, q_len, width, 1);
-    set_shape(&tensors[TRACE_KEY_INPUTS], 2, kv_len, streams[0].width, 1);
+    set_shape(&tensors[TRACE_KEY_INPUTS], 2, shares_keys ? q_len : kv_len, streams[0].width, 1);
     set_shape(&tensors[TRACE_HIDDEN_STATES], 2, q_len, width, 1);
     set_shape(&tensors[TRACE_ATTENTION_OUTPUT], 2, q_len, width, 1);
     set_shape(&tensors[TRACE_SPANS], 3, heads, trace_span_rows(item, stream), item->span_count);
@@ -155,7 +156,7 @@ static bool set_shapes(const struct trace_item *item, const struct trace_place *
         answered->is_answered[i] =
             output_of[i] != TRACE_OUTPUT_COUNT && item->outputs[output_of[i]];
     answered->is_answered[TRACE_KEY_INPUTS] =
-        answered->is_answered[TRACE_KEY_INPUTS] && place->is_cross;
+        answered->is_answered[TRACE_KEY_INPUTS] && (place->is_cross || shares_keys);
     answered->is_answered[TRACE_ROLLOUT] = answered->is_answered[TRACE_ROLLOUT] && !place->is_cross;
     answered->has_spans = has_spans(item, place);
     answered->is_answered[TRACE_SPANS] = answered->has_spans && !item->has_head_weights;
@@ -408,7 +409,7 @@ static bool allocate_layer(const struct trace_item *item, int64_t index,
         struct trace_tensor *tensor = &answered->tensors[i];
         if (!answered->is_answered[i])
             continue;
-        if (i == TRACE_KEY_INPUTS && encoded->values)
+        if (i == TRACE_KEY_INPUTS && item->model->forward->is_encoder_decoder && encoded->values)
             tensor->values = encoded->values; /* the rows that leave the encoder */
         else if (!allocate_tensor(tensor, &first->tensors[i], joint, arena, fault))
             return false;
@@ -454,7 +455,7 @@ static bool allocate_readouts(struct trace_item *item, const struct trace_joint 
 /* key_inputs of every layer are the rows that leave the encoder, so these are kept once. */
 static bool needs_encoded(const struct trace_item *item)
 {
-    for (int64_t i = 0; i < item->answered_count; i++)
+    for (int64_t i = 0; item->model->forward->is_encoder_decoder && i < item->answered_count; i++)
         if (item->answered[i].is_answered[TRACE_KEY_INPUTS])
             return true;
     return false;

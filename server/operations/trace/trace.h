@@ -54,7 +54,8 @@ enum trace_output {
  *     lse               [heads][q]
  *     scores, masked    [heads][q][k]
  *     inputs            [q][d_query]: the rows that enter the projections of query (and key)
- *     key_inputs        [k][d_key]: of cross attention
+ *     key_inputs        [k][d_key]: of cross attention, and of a layer that shares its keys those
+ *                       of the call
  *     hidden_states     [q][width]: the residual stream as it enters the layer's block
  *     attention_output  [q][d_out]: after the output projection, before the residual
  *     rollout           [rows][k]: of self-attention (rollout.h)
