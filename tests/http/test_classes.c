@@ -120,20 +120,6 @@ TEST(electra)
         BERT("electra.") CLASS_DENSE, TOKENS, &NAMED, electra_head);
 }
 
-#define DISTILBERT_LAYER "distilbert.transformer.layer.#."
-#define DISTILBERT                                                                                 \
-    FORWARD_TENSOR("distilbert.embeddings.word_embeddings.weight", 40x12)                          \
-    FORWARD_TENSOR("distilbert.embeddings.position_embeddings.weight", 16x12)                      \
-    FORWARD_NORM("distilbert.embeddings.LayerNorm", 12)                                            \
-    FORWARD_LINEAR(DISTILBERT_LAYER "attention.q_lin", 12, 12)                                     \
-    FORWARD_LINEAR(DISTILBERT_LAYER "attention.k_lin", 12, 12)                                     \
-    FORWARD_LINEAR(DISTILBERT_LAYER "attention.v_lin", 12, 12)                                     \
-    FORWARD_LINEAR(DISTILBERT_LAYER "attention.out_lin", 12, 12)                                   \
-    FORWARD_NORM(DISTILBERT_LAYER "sa_layer_norm", 12)                                             \
-    FORWARD_LINEAR(DISTILBERT_LAYER "ffn.lin1", 20, 12)                                            \
-    FORWARD_LINEAR(DISTILBERT_LAYER "ffn.lin2", 12, 20)                                            \
-    FORWARD_NORM(DISTILBERT_LAYER "output_layer_norm", 12)
-
 static struct rows distilbert_head(struct rows rows)
 {
     return linear(forward_activation(linear(first(rows), "pre_classifier"), "relu"), "classifier");
@@ -147,18 +133,8 @@ TEST(distilbert)
                              &NAMED, distilbert_head);
 }
 
-#define ALBERT_LAYER "albert.encoder.albert_layer_groups.0.albert_layers.0."
 #define ALBERT                                                                                     \
-    BERT_EMBEDDINGS("albert.", 2, 8, FORWARD_NORM)                                                 \
-    FORWARD_LINEAR("albert.encoder.embedding_hidden_mapping_in", 12, 8)                            \
-    FORWARD_LINEAR(ALBERT_LAYER "attention.query", 12, 12)                                         \
-    FORWARD_LINEAR(ALBERT_LAYER "attention.key", 12, 12)                                           \
-    FORWARD_LINEAR(ALBERT_LAYER "attention.value", 12, 12)                                         \
-    FORWARD_LINEAR(ALBERT_LAYER "attention.dense", 12, 12)                                         \
-    FORWARD_NORM(ALBERT_LAYER "attention.LayerNorm", 12)                                           \
-    FORWARD_LINEAR(ALBERT_LAYER "ffn", 20, 12)                                                     \
-    FORWARD_LINEAR(ALBERT_LAYER "ffn_output", 12, 20)                                              \
-    FORWARD_NORM(ALBERT_LAYER "full_layer_layer_norm", 12)
+    ALBERT_EMBEDDINGS ALBERT_BLOCK("albert.encoder.albert_layer_groups.0.albert_layers.0.")
 
 static struct rows albert_head(struct rows rows)
 {

@@ -10,40 +10,16 @@
 
 /* ------------------------------------------------------------ Llama and its kin -- */
 
-#define IN_BLOCK(of_file, of_family)      "blk.#." of_file "=model.layers.#." of_family " "
-#define BOTH_IN_BLOCK(of_file, of_family) GGUF_BOTH("blk.#." of_file, "model.layers.#." of_family)
-#define AROUND                                                                                     \
-    "token_embd.weight=model.embed_tokens.weight output_norm.weight=model.norm.weight "            \
-    "output_norm.bias=model.norm.bias output.weight=lm_head.weight "
-#define QK(how_q, how_k)                                                                           \
-    IN_BLOCK("attn_q.weight", "self_attn.q_proj.weight" how_q)                                     \
-    IN_BLOCK("attn_q.bias", "self_attn.q_proj.bias" how_q)                                         \
-    IN_BLOCK("attn_k.weight", "self_attn.k_proj.weight" how_k)                                     \
-    IN_BLOCK("attn_k.bias", "self_attn.k_proj.bias" how_k)
-#define VO                                                                                         \
-    BOTH_IN_BLOCK("attn_v", "self_attn.v_proj") BOTH_IN_BLOCK("attn_output", "self_attn.o_proj")
-#define NORMS                                                                                      \
-    BOTH_IN_BLOCK("attn_norm", "input_layernorm")                                                  \
-    BOTH_IN_BLOCK("ffn_norm", "post_attention_layernorm")
-#define GATED                                                                                      \
-    BOTH_IN_BLOCK("ffn_gate", "mlp.gate_proj")                                                     \
-    BOTH_IN_BLOCK("ffn_up", "mlp.up_proj") BOTH_IN_BLOCK("ffn_down", "mlp.down_proj")
-#define PLAIN_LLAMA AROUND QK("", "") VO NORMS GATED
-#define HEAD_NORMS(how)                                                                            \
-    IN_BLOCK("attn_q_norm.weight", "self_attn.q_norm.weight" how)                                  \
-    IN_BLOCK("attn_k_norm.weight", "self_attn.k_norm.weight" how)
-
-#define SIZES(layers)                                                                              \
-    "I:block_count=" layers " I:embedding_length=16 I:feed_forward_length=24 "                     \
-    "I:attention.head_count=4 I:attention.head_count_kv=2 I:context_length=64 I:vocab_size=40 "
+#define PLAIN_LLAMA GGUF_AROUND GGUF_QK("", "") GGUF_VO GGUF_NORMS GGUF_GATED
 
 static const struct gguf_family LLAMA_2_LAYERS = {
     .name = "llama",
     .config = LLAMA_CONFIG("llama", "2", ",\"rms_norm_eps\":1e-05,\"rope_theta\":500.0"),
     .tensors = LLAMA_TENSORS,
     .twin = { .architecture = "llama",
-              .keys = SIZES("2") GGUF_RMS("1e-5") "f:rope.freq_base=500 I:rope.dimension_count=4",
-              .tensors = AROUND QK("/pairs:4", "/pairs:2") VO NORMS GATED,
+              .keys =
+                  GGUF_SIZES("2") GGUF_RMS("1e-5") "f:rope.freq_base=500 I:rope.dimension_count=4",
+              .tensors = GGUF_AROUND GGUF_QK("/pairs:4", "/pairs:2") GGUF_VO GGUF_NORMS GGUF_GATED,
               .layers = 2 },
     .tolerance = 1e-5,
 };
@@ -76,7 +52,7 @@ TEST(llama_scaled_linearly)
     family.config = LLAMA_CONFIG("llama", "2",
                                  ",\"rms_norm_eps\":1e-05,\"rope_theta\":500.0,\"rope_scaling\":"
                                  "{\"rope_type\":\"linear\",\"factor\":2.5}");
-    family.twin.keys = SIZES("2") GGUF_RMS(
+    family.twin.keys = GGUF_SIZES("2") GGUF_RMS(
         "1e-5") "f:rope.freq_base=500 s:rope.scaling.type=linear f:rope.scaling.factor=2.5";
     gguf_family_check(&family);
 }
@@ -89,12 +65,14 @@ TEST(llama_scaled_without_a_type)
     family.config = LLAMA_CONFIG("llama", "2",
                                  ",\"rms_norm_eps\":1e-05,\"rope_theta\":500.0,\"rope_scaling\":"
                                  "{\"rope_type\":\"linear\",\"factor\":2.5}");
-    family.twin.keys = SIZES("2") GGUF_RMS("1e-5") "f:rope.freq_base=500 f:rope.scaling.factor=2.5";
+    family.twin.keys =
+        GGUF_SIZES("2") GGUF_RMS("1e-5") "f:rope.freq_base=500 f:rope.scaling.factor=2.5";
     gguf_family_check(&family);
-    family.twin.keys = SIZES("2") GGUF_RMS("1e-5") "f:rope.freq_base=500 f:rope.scale_linear=2.5";
+    family.twin.keys =
+        GGUF_SIZES("2") GGUF_RMS("1e-5") "f:rope.freq_base=500 f:rope.scale_linear=2.5";
     gguf_family_check(&family);
     family.config = LLAMA_CONFIG("llama", "2", ",\"rms_norm_eps\":1e-05,\"rope_theta\":500.0");
-    family.twin.keys = SIZES("2")
+    family.twin.keys = GGUF_SIZES("2")
         GGUF_RMS("1e-5") "f:rope.freq_base=500 s:rope.scaling.type=none f:rope.scale_linear=2.5";
     gguf_family_check(&family);
 }
@@ -108,7 +86,7 @@ TEST(llama_scaled_by_yarn)
                      ",\"rms_norm_eps\":1e-05,\"rope_theta\":500.0,\"max_position_embeddings\":64,"
                      "\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4.0,"
                      "\"original_max_position_embeddings\":16}");
-    family.twin.keys = SIZES("2")
+    family.twin.keys = GGUF_SIZES("2")
         GGUF_RMS("1e-5") "f:rope.freq_base=500 s:rope.scaling.type=yarn f:rope.scaling.factor=4 "
                          "I:rope.scaling.original_context_length=16";
     gguf_family_check(&family);
@@ -118,7 +96,8 @@ TEST(llama_scaled_by_yarn)
 #define EXPERT_TENSORS(e)                                                                          \
     EXPERT e ".w1.weight 24x16, " EXPERT e ".w2.weight 16x24, " EXPERT e ".w3.weight 24x16, "
 #define STACKED(of_file, of_family)                                                                \
-    IN_BLOCK(of_file "_exps.weight", "block_sparse_moe.experts.@." of_family ".weight/stack:4")
+    GGUF_IN_BLOCK(of_file "_exps.weight", "block_sparse_moe.experts.@." of_family ".weight/"       \
+                                                                                  "stack:4")
 
 static const struct gguf_family MIXTRAL = {
     .name = "mixtral",
@@ -129,10 +108,11 @@ static const struct gguf_family MIXTRAL = {
     "block_sparse_moe.gate.weight 4x16, " EXPERT_TENSORS("0") EXPERT_TENSORS("1")
         EXPERT_TENSORS("2") EXPERT_TENSORS("3") LLAMA_NORMS LLAMA_LAST_NORM LLAMA_HEAD,
     .twin = { .architecture = "llama",
-              .keys = SIZES("2") GGUF_RMS("1e-6") "f:rope.freq_base=1e6 I:expert_count=4 "
-                                                  "I:expert_used_count=2",
-              .tensors = AROUND QK("/pairs:4", "/pairs:2")
-                  VO NORMS IN_BLOCK("ffn_gate_inp.weight", "block_sparse_moe.gate.weight")
+              .keys = GGUF_SIZES("2") GGUF_RMS("1e-6") "f:rope.freq_base=1e6 I:expert_count=4 "
+                                                       "I:expert_used_count=2",
+              .tensors = GGUF_AROUND GGUF_QK("/pairs:4", "/pairs:2")
+                  GGUF_VO GGUF_NORMS GGUF_IN_BLOCK("ffn_gate_inp.weight",
+                                                   "block_sparse_moe.gate.weight")
                       STACKED("ffn_gate", "w1") STACKED("ffn_down", "w2") STACKED("ffn_up", "w3"),
               .layers = 2 },
     .tolerance = 1e-5,
@@ -148,23 +128,26 @@ TEST(llama_of_experts_in_turn)
 {
     struct gguf_family family = MIXTRAL;
     family.name = "mixtral_old";
-    family.twin.tensors = AROUND QK("/pairs:4", "/pairs:2")
-        VO NORMS IN_BLOCK("ffn_gate_inp.weight", "block_sparse_moe.gate.weight")
-            IN_BLOCK("ffn_gate.0.weight", "block_sparse_moe.experts.0.w1.weight") IN_BLOCK(
-                "ffn_down.0.weight", "block_sparse_moe.experts.0.w2.weight")
-                IN_BLOCK("ffn_up.0.weight", "block_sparse_moe.experts.0.w3.weight") IN_BLOCK(
-                    "ffn_gate.1.weight", "block_sparse_moe.experts.1.w1.weight")
-                    IN_BLOCK("ffn_down.1.weight", "block_sparse_moe.experts.1.w2.weight") IN_BLOCK(
-                        "ffn_up.1.weight", "block_sparse_moe.experts.1.w3.weight")
-                        IN_BLOCK("ffn_gate.2.weight", "block_sparse_moe.experts.2.w1.weight")
-                            IN_BLOCK("ffn_down.2.weight", "block_sparse_moe.experts.2.w2.weight")
-                                IN_BLOCK("ffn_up.2.weight", "block_sparse_moe.experts.2.w3.weight")
-                                    IN_BLOCK("ffn_gate.3.weight",
-                                             "block_sparse_moe.experts.3.w1.weight")
-                                        IN_BLOCK("ffn_down.3.weight",
-                                                 "block_sparse_moe.experts.3.w2.weight")
-                                            IN_BLOCK("ffn_up.3.weight",
-                                                     "block_sparse_moe.experts.3.w3.weight");
+    family.twin.tensors = GGUF_AROUND GGUF_QK(
+        "/pairs:4", "/pairs:2") GGUF_VO GGUF_NORMS GGUF_IN_BLOCK("ffn_gate_inp.weight",
+                                                                 "block_sparse_moe.gate.weight")
+        GGUF_IN_BLOCK("ffn_gate.0.weight", "block_sparse_moe.experts.0.w1.weight") GGUF_IN_BLOCK(
+            "ffn_down.0.weight", "block_sparse_moe.experts.0.w2.weight")
+            GGUF_IN_BLOCK("ffn_up.0.weight", "block_sparse_moe.experts.0.w3.weight") GGUF_IN_BLOCK(
+                "ffn_gate.1.weight", "block_sparse_moe.experts.1.w1.weight")
+                GGUF_IN_BLOCK("ffn_down.1.weight", "block_sparse_moe.experts.1.w2.weight")
+                    GGUF_IN_BLOCK("ffn_up.1.weight", "block_sparse_moe.experts.1.w3.weight")
+                        GGUF_IN_BLOCK("ffn_gate.2.weight", "block_sparse_moe.experts.2.w1.weight")
+                            GGUF_IN_BLOCK("ffn_down.2.weight",
+                                          "block_sparse_moe.experts.2.w2.weight")
+                                GGUF_IN_BLOCK("ffn_up.2.weight",
+                                              "block_sparse_moe.experts.2.w3.weight")
+                                    GGUF_IN_BLOCK("ffn_gate.3.weight",
+                                                  "block_sparse_moe.experts.3.w1.weight")
+                                        GGUF_IN_BLOCK("ffn_down.3.weight",
+                                                      "block_sparse_moe.experts.3.w2.weight")
+                                            GGUF_IN_BLOCK("ffn_up.3.weight",
+                                                          "block_sparse_moe.experts.3.w3.weight");
     gguf_family_check(&family);
 }
 
@@ -178,9 +161,11 @@ TEST(granite)
                                "\"tie_word_embeddings\":false"),
         .tensors = LLAMA_TENSORS,
         .twin = { .architecture = "granite",
-                  .keys = SIZES("2") GGUF_RMS("1e-6") "f:attention.scale=0.3 f:embedding_scale=3 "
-                                                      "f:residual_scale=0.7 f:logit_scale=5",
-                  .tensors = AROUND QK("/pairs:4", "/pairs:2") VO NORMS GATED,
+                  .keys =
+                      GGUF_SIZES("2") GGUF_RMS("1e-6") "f:attention.scale=0.3 f:embedding_scale=3 "
+                                                       "f:residual_scale=0.7 f:logit_scale=5",
+                  .tensors =
+                      GGUF_AROUND GGUF_QK("/pairs:4", "/pairs:2") GGUF_VO GGUF_NORMS GGUF_GATED,
                   .layers = 2 },
         .tolerance = 1e-5,
     };
@@ -194,8 +179,8 @@ TEST(olmo)
         .config = LLAMA_CONFIG("olmo", "2", ",\"clip_qkv\":0.75"),
         .tensors = LLAMA_EMBEDDING LLAMA_PROJECTIONS LLAMA_GATED "lm_head.weight 40x16",
         .twin = { .architecture = "olmo",
-                  .keys = SIZES("2") GGUF_LAYER_NORM("1e-5") "f:attention.clamp_kqv=0.75",
-                  .tensors = AROUND QK("/pairs:4", "/pairs:2") VO GATED,
+                  .keys = GGUF_SIZES("2") GGUF_LAYER_NORM("1e-5") "f:attention.clamp_kqv=0.75",
+                  .tensors = GGUF_AROUND GGUF_QK("/pairs:4", "/pairs:2") GGUF_VO GGUF_GATED,
                   .layers = 2 },
         .tolerance = 1e-5,
     };
@@ -211,7 +196,7 @@ TEST(qwen2)
         "q_proj.bias 16, " LLAMA_ATTENTION "k_proj.bias 8, " LLAMA_ATTENTION
         "v_proj.bias 8, " LLAMA_LAST_NORM LLAMA_HEAD,
         .twin = { .architecture = "qwen2",
-                  .keys = SIZES("2") GGUF_RMS("1e-6") "f:rope.freq_base=1e6",
+                  .keys = GGUF_SIZES("2") GGUF_RMS("1e-6") "f:rope.freq_base=1e6",
                   .tensors = PLAIN_LLAMA,
                   .layers = 2 },
     };
@@ -226,9 +211,9 @@ TEST(qwen3)
         .tensors = LLAMA_EMBEDDING LLAMA_PROJECTIONS LLAMA_GATED LLAMA_NORMS LLAMA_HEAD_NORMS
             LLAMA_LAST_NORM,
         .twin = { .architecture = "qwen3",
-                  .keys = SIZES("2") GGUF_RMS("1e-6") "I:attention.key_length=4 "
-                                                      "I:attention.value_length=4",
-                  .tensors = PLAIN_LLAMA HEAD_NORMS(""),
+                  .keys = GGUF_SIZES("2") GGUF_RMS("1e-6") "I:attention.key_length=4 "
+                                                           "I:attention.value_length=4",
+                  .tensors = PLAIN_LLAMA GGUF_HEAD_NORMS(""),
                   .layers = 2 },
     };
     gguf_family_check(&QWEN3);
@@ -240,14 +225,15 @@ TEST(qwen3)
 #define FOUR_NORMS                                                                                 \
     LLAMA_NORMS LLAMA_NORM("pre_feedforward_layernorm") ", " LLAMA_NORM(                           \
         "post_feedforward_layernorm") ", "
-#define NORM_AND_ONE(of_file, of_family) IN_BLOCK(of_file ".weight", of_family ".weight/plus")
+#define NORM_AND_ONE(of_file, of_family) GGUF_IN_BLOCK(of_file ".weight", of_family ".weight/plus")
 #define GEMMA_AROUND                                                                               \
     "token_embd.weight=model.embed_tokens.weight output_norm.weight=model.norm.weight/plus "
 #define GEMMA2_TENSORS                                                                             \
-    GEMMA_AROUND QK("", "") VO GATED NORM_AND_ONE("attn_norm", "input_layernorm")                  \
+    GEMMA_AROUND GGUF_QK("", "") GGUF_VO GGUF_GATED NORM_AND_ONE("attn_norm", "input_layernorm")   \
         NORM_AND_ONE("post_attention_norm", "post_attention_layernorm")                            \
             NORM_AND_ONE("ffn_norm", "pre_feedforward_layernorm")                                  \
-                NORM_AND_ONE("post_ffw_norm", "post_feedforward_layernorm") HEAD_NORMS("/plus")
+                NORM_AND_ONE("post_ffw_norm", "post_feedforward_layernorm")                        \
+                    GGUF_HEAD_NORMS("/plus")
 
 TEST(gemma)
 {
@@ -256,10 +242,10 @@ TEST(gemma)
         .config = LLAMA_CONFIG("gemma", "2", ",\"head_dim\":4"),
         .tensors = TIED LLAMA_NORMS LLAMA_LAST_NORM,
         .twin = { .architecture = "gemma",
-                  .keys = SIZES("2") GGUF_RMS("1e-6") "I:attention.key_length=4 "
-                                                      "I:attention.value_length=4",
-                  .tensors =
-                      GEMMA_AROUND QK("", "") VO GATED NORM_AND_ONE("attn_norm", "input_layernorm")
+                  .keys = GGUF_SIZES("2") GGUF_RMS("1e-6") "I:attention.key_length=4 "
+                                                           "I:attention.value_length=4",
+                  .tensors = GEMMA_AROUND GGUF_QK("", "")
+                      GGUF_VO GGUF_GATED NORM_AND_ONE("attn_norm", "input_layernorm")
                           NORM_AND_ONE("ffn_norm", "post_attention_layernorm"),
                   .layers = 2 },
     };
@@ -275,11 +261,11 @@ TEST(gemma2)
                                "\"attn_logit_softcapping\":2.0,\"final_logit_softcapping\":3.0"),
         .tensors = TIED FOUR_NORMS LLAMA_LAST_NORM,
         .twin = { .architecture = "gemma2",
-                  .keys = SIZES("2") GGUF_RMS("1e-6") "I:attention.key_length=4 "
-                                                      "I:attention.value_length=4 "
-                                                      "I:attention.sliding_window=3 "
-                                                      "f:attn_logit_softcapping=2 "
-                                                      "f:final_logit_softcapping=3",
+                  .keys = GGUF_SIZES("2") GGUF_RMS("1e-6") "I:attention.key_length=4 "
+                                                           "I:attention.value_length=4 "
+                                                           "I:attention.sliding_window=3 "
+                                                           "f:attn_logit_softcapping=2 "
+                                                           "f:final_logit_softcapping=3",
                   .tensors = GEMMA2_TENSORS,
                   .layers = 2 },
     };
@@ -294,10 +280,10 @@ static const struct gguf_family GEMMA3 = {
                            "\"sliding_window_pattern\":6"),
     .tensors = TIED FOUR_NORMS LLAMA_HEAD_NORMS LLAMA_LAST_NORM,
     .twin = { .architecture = "gemma3",
-              .keys =
-                  SIZES("7") GGUF_RMS("1e-6") "I:attention.key_length=4 "
-                                              "I:attention.value_length=4 "
-                                              "I:attention.sliding_window=3 f:rope.freq_base=1e6",
+              .keys = GGUF_SIZES("7")
+                  GGUF_RMS("1e-6") "I:attention.key_length=4 "
+                                   "I:attention.value_length=4 "
+                                   "I:attention.sliding_window=3 f:rope.freq_base=1e6",
               .tensors = GEMMA2_TENSORS,
               .layers = 7 },
 };
@@ -318,9 +304,9 @@ TEST(gemma3_scaled)
                                  "\"sliding_window_pattern\":6,\"rope_scaling\":{\"rope_type\":"
                                  "\"linear\",\"factor\":8.0}");
     family.twin.keys =
-        SIZES("7") GGUF_RMS("1e-6") "I:attention.key_length=4 I:attention.value_length=4 "
-                                    "I:attention.sliding_window=3 f:rope.freq_base=1e6 "
-                                    "s:rope.scaling.type=linear f:rope.scaling.factor=8";
+        GGUF_SIZES("7") GGUF_RMS("1e-6") "I:attention.key_length=4 I:attention.value_length=4 "
+                                         "I:attention.sliding_window=3 f:rope.freq_base=1e6 "
+                                         "s:rope.scaling.type=linear f:rope.scaling.factor=8";
     gguf_family_check(&family);
 }
 
@@ -336,12 +322,13 @@ TEST(phi3)
         "mlp.gate_up_proj.weight 48x16, " LLAMA_BLOCK
         "mlp.down_proj.weight 16x24, " LLAMA_NORMS LLAMA_LAST_NORM LLAMA_HEAD,
         .twin = { .architecture = "phi3",
-                  .keys =
-                      SIZES("2") GGUF_RMS("1e-6") "I:attention.sliding_window=3 "
-                                                  "I:rope.dimension_count=4 f:rope.freq_base=10000",
-                  .tensors = AROUND NORMS IN_BLOCK("attn_qkv.weight", "self_attn.qkv_proj.weight")
-                      VO IN_BLOCK("ffn_up.weight", "mlp.gate_up_proj.weight")
-                          IN_BLOCK("ffn_down.weight", "mlp.down_proj.weight"),
+                  .keys = GGUF_SIZES("2")
+                      GGUF_RMS("1e-6") "I:attention.sliding_window=3 "
+                                       "I:rope.dimension_count=4 f:rope.freq_base=10000",
+                  .tensors = GGUF_AROUND GGUF_NORMS GGUF_IN_BLOCK("attn_qkv.weight",
+                                                                  "self_attn.qkv_proj.weight")
+                      GGUF_VO GGUF_IN_BLOCK("ffn_up.weight", "mlp.gate_up_proj.weight")
+                          GGUF_IN_BLOCK("ffn_down.weight", "mlp.down_proj.weight"),
                   .layers = 2 },
     };
     gguf_family_check(&PHI3);
@@ -358,9 +345,9 @@ TEST(starcoder2)
         "input_layernorm.bias 16, " LLAMA_BLOCK
         "post_attention_layernorm.bias 16, model.norm.bias 16, " LLAMA_LAST_NORM,
         .twin = { .architecture = "starcoder2",
-                  .keys = SIZES("2") GGUF_LAYER_NORM("1e-5"),
-                  .tensors = AROUND QK("", "") VO NORMS BOTH_IN_BLOCK("ffn_up", "mlp.c_fc")
-                      BOTH_IN_BLOCK("ffn_down", "mlp.c_proj"),
+                  .keys = GGUF_SIZES("2") GGUF_LAYER_NORM("1e-5"),
+                  .tensors = GGUF_AROUND GGUF_QK("", "") GGUF_VO GGUF_NORMS GGUF_BOTH_IN_BLOCK(
+                      "ffn_up", "mlp.c_fc") GGUF_BOTH_IN_BLOCK("ffn_down", "mlp.c_proj"),
                   .layers = 2 },
     };
     gguf_family_check(&STARCODER2);
@@ -377,10 +364,11 @@ TEST(olmo2)
                                               "q_norm.weight 16, " LLAMA_ATTENTION
                                               "k_norm.weight 8, " LLAMA_LAST_NORM LLAMA_HEAD,
         .twin = { .architecture = "olmo2",
-                  .keys = SIZES("2") GGUF_RMS("0.125"),
-                  .tensors = AROUND QK("", "") VO GATED HEAD_NORMS("")
-                      IN_BLOCK("post_attention_norm.weight", "post_attention_layernorm.weight")
-                          IN_BLOCK("post_ffw_norm.weight", "post_feedforward_layernorm.weight"),
+                  .keys = GGUF_SIZES("2") GGUF_RMS("0.125"),
+                  .tensors = GGUF_AROUND GGUF_QK("", "") GGUF_VO GGUF_GATED GGUF_HEAD_NORMS("")
+                      GGUF_IN_BLOCK("post_attention_norm.weight", "post_attention_layernorm.weight")
+                          GGUF_IN_BLOCK("post_ffw_norm.weight",
+                                        "post_feedforward_layernorm.weight"),
                   .layers = 2 },
     };
     gguf_family_check(&OLMO2);
@@ -390,7 +378,7 @@ TEST(olmo2)
     LLAMA_EMBEDDING LLAMA_PROJECTIONS LLAMA_GATED LLAMA_NORM(                                      \
         "input_layernorm") ", " LLAMA_BLOCK "input_layernorm.bias 16, model.norm.bias 16, "
 #define STABLELM_KEYS                                                                              \
-    SIZES("2")                                                                                     \
+    GGUF_SIZES("2")                                                                                \
     GGUF_LAYER_NORM("1e-5") "I:rope.dimension_count=2 ?:use_parallel_residual=1"
 
 TEST(stablelm)
@@ -430,10 +418,10 @@ TEST(stablelm_2)
         "k_layernorm.norms.1.weight 4, " LLAMA_LAST_NORM LLAMA_HEAD,
         .twin = { .architecture = "stablelm",
                   .keys = STABLELM_KEYS,
-                  .tensors = PLAIN_LLAMA IN_BLOCK("attn_q_norm.weight",
-                                                  "self_attn.q_layernorm.norms.@.weight/heads:4")
-                      IN_BLOCK("attn_k_norm.weight",
-                               "self_attn.k_layernorm.norms.@.weight/heads:2"),
+                  .tensors = PLAIN_LLAMA GGUF_IN_BLOCK(
+                      "attn_q_norm.weight", "self_attn.q_layernorm.norms.@.weight/heads:4")
+                      GGUF_IN_BLOCK("attn_k_norm.weight",
+                                    "self_attn.k_layernorm.norms.@.weight/heads:2"),
                   .layers = 2 },
     };
     gguf_family_check(&STABLELM2);
@@ -449,10 +437,10 @@ TEST(command_r)
                                                       "q_norm.weight 4x4, " LLAMA_ATTENTION
                                                       "k_norm.weight 2x4, " LLAMA_LAST_NORM,
         .twin = { .architecture = "command-r",
-                  .keys =
-                      SIZES("2") GGUF_LAYER_NORM("1e-5") "f:logit_scale=0.5 f:rope.freq_base=10000 "
-                                                         "s:rope.scaling.type=none",
-                  .tensors = PLAIN_LLAMA HEAD_NORMS(""),
+                  .keys = GGUF_SIZES("2")
+                      GGUF_LAYER_NORM("1e-5") "f:logit_scale=0.5 f:rope.freq_base=10000 "
+                                              "s:rope.scaling.type=none",
+                  .tensors = PLAIN_LLAMA GGUF_HEAD_NORMS(""),
                   .layers = 2 },
     };
     gguf_family_check(&COMMAND_R);
@@ -467,9 +455,9 @@ TEST(cohere2)
                                "\"logit_scale\":0.25,\"rope_theta\":10000.0"),
         .tensors = TIED LLAMA_NORM("input_layernorm") ", " LLAMA_LAST_NORM,
         .twin = { .architecture = "cohere2",
-                  .keys = SIZES("5") GGUF_LAYER_NORM("1e-5") "f:logit_scale=0.25 "
-                                                             "I:attention.sliding_window=3 "
-                                                             "I:rope.dimension_count=4",
+                  .keys = GGUF_SIZES("5") GGUF_LAYER_NORM("1e-5") "f:logit_scale=0.25 "
+                                                                  "I:attention.sliding_window=3 "
+                                                                  "I:rope.dimension_count=4",
                   .tensors = PLAIN_LLAMA,
                   .layers = 5 },
     };
@@ -483,10 +471,11 @@ TEST(cohere2)
 #define PHI_NAMES                                                                                  \
     "token_embd.weight=model.embed_tokens.weight " GGUF_BOTH("output_norm",                        \
                                                              "model.final_layernorm")              \
-        GGUF_BOTH("output", "lm_head") BOTH_IN_BLOCK("attn_norm", "input_layernorm") QK("", "")    \
-            BOTH_IN_BLOCK("attn_v", "self_attn.v_proj")                                            \
-                BOTH_IN_BLOCK("attn_output", "self_attn.dense") BOTH_IN_BLOCK("ffn_up", "mlp.fc1") \
-                    BOTH_IN_BLOCK("ffn_down", "mlp.fc2")
+        GGUF_BOTH("output", "lm_head") GGUF_BOTH_IN_BLOCK("attn_norm", "input_layernorm")          \
+            GGUF_QK("", "") GGUF_BOTH_IN_BLOCK("attn_v", "self_attn.v_proj")                       \
+                GGUF_BOTH_IN_BLOCK("attn_output", "self_attn.dense")                               \
+                    GGUF_BOTH_IN_BLOCK("ffn_up", "mlp.fc1")                                        \
+                        GGUF_BOTH_IN_BLOCK("ffn_down", "mlp.fc2")
 
 TEST(phi2)
 {

@@ -9,26 +9,9 @@
 #include "gguf_family.h"
 #include "test.h"
 
-#define BOTH_IN_BLOCK(of_file, of_family) GGUF_BOTH("blk.#." of_file, LLAMA_BLOCK of_family)
-#define AROUND                                                                                     \
-    "token_embd.weight=model.embed_tokens.weight " GGUF_BOTH("output_norm", "model.norm")          \
-        GGUF_BOTH("output", "lm_head")
-#define ATTENTION                                                                                  \
-    BOTH_IN_BLOCK("attn_q", "self_attn.q_proj")                                                    \
-    BOTH_IN_BLOCK("attn_k", "self_attn.k_proj")                                                    \
-    BOTH_IN_BLOCK("attn_v", "self_attn.v_proj") BOTH_IN_BLOCK("attn_output", "self_attn.o_proj")
-#define HEAD_NORMS                                                                                 \
-    BOTH_IN_BLOCK("attn_q_norm", "self_attn.q_norm")                                               \
-    BOTH_IN_BLOCK("attn_k_norm", "self_attn.k_norm")
-#define GATED                                                                                      \
-    BOTH_IN_BLOCK("ffn_gate", "mlp.gate_proj")                                                     \
-    BOTH_IN_BLOCK("ffn_up", "mlp.up_proj") BOTH_IN_BLOCK("ffn_down", "mlp.down_proj")
 #define NORMS_INSIDE                                                                               \
-    BOTH_IN_BLOCK("post_attention_norm", "post_attention_layernorm")                               \
-    BOTH_IN_BLOCK("post_ffw_norm", "post_feedforward_layernorm")
-#define SIZES(layers)                                                                              \
-    "I:block_count=" layers " I:embedding_length=16 I:feed_forward_length=24 "                     \
-    "I:attention.head_count=4 I:attention.head_count_kv=2 I:context_length=64 I:vocab_size=40 "
+    GGUF_BOTH_IN_BLOCK("post_attention_norm", "post_attention_layernorm")                          \
+    GGUF_BOTH_IN_BLOCK("post_ffw_norm", "post_feedforward_layernorm")
 #define INSIDE_TENSORS                                                                             \
     LLAMA_EMBEDDING LLAMA_PROJECTIONS LLAMA_GATED LLAMA_NORM(                                      \
         "post_attention_layernorm") ", " LLAMA_NORM("post_feedforward_layernorm") ", "
@@ -45,13 +28,15 @@ TEST(olmo3)
         .tensors = INSIDE_TENSORS LLAMA_ATTENTION "q_norm.weight 16, " LLAMA_ATTENTION
                                                   "k_norm.weight 8, " LLAMA_LAST_NORM LLAMA_HEAD,
         .twin = { .architecture = "olmo2",
-                  .keys = SIZES("4") GGUF_RMS("1e-6") "I:attention.sliding_window=3 "
-                                                      "a:attention.sliding_window_pattern=1110 "
-                                                      "f:rope.freq_base=500 "
-                                                      "s:rope.scaling.type=yarn "
-                                                      "f:rope.scaling.factor=4 "
-                                                      "I:rope.scaling.original_context_length=16",
-                  .tensors = AROUND ATTENTION HEAD_NORMS GATED NORMS_INSIDE,
+                  .keys =
+                      GGUF_SIZES("4") GGUF_RMS("1e-6") "I:attention.sliding_window=3 "
+                                                       "a:attention.sliding_window_pattern=1110 "
+                                                       "f:rope.freq_base=500 "
+                                                       "s:rope.scaling.type=yarn "
+                                                       "f:rope.scaling.factor=4 "
+                                                       "I:rope.scaling.original_context_length=16",
+                  .tensors = GGUF_AROUND GGUF_QK("", "") GGUF_VO GGUF_HEAD_NORMS("")
+                      GGUF_GATED NORMS_INSIDE,
                   .layers = 4 },
     };
     gguf_family_check(&OLMO3);
@@ -68,10 +53,12 @@ TEST(exaone4)
                                "\"tie_word_embeddings\":true"),
         .tensors = INSIDE_TENSORS LLAMA_HEAD_NORMS LLAMA_LAST_NORM,
         .twin = { .architecture = "exaone4",
-                  .keys = SIZES("4") GGUF_RMS("1e-6") "I:attention.sliding_window=3 "
-                                                      "a:attention.sliding_window_pattern=1110 "
-                                                      "f:rope.freq_base=500",
-                  .tensors = AROUND ATTENTION HEAD_NORMS GATED NORMS_INSIDE,
+                  .keys =
+                      GGUF_SIZES("4") GGUF_RMS("1e-6") "I:attention.sliding_window=3 "
+                                                       "a:attention.sliding_window_pattern=1110 "
+                                                       "f:rope.freq_base=500",
+                  .tensors = GGUF_AROUND GGUF_QK("", "") GGUF_VO GGUF_HEAD_NORMS("")
+                      GGUF_GATED NORMS_INSIDE,
                   .layers = 4 },
     };
     gguf_family_check(&EXAONE4);
@@ -103,12 +90,14 @@ TEST(phimoe)
         "post_attention_layernorm.bias 16, model.norm.bias 16, lm_head.bias 40, " LLAMA_EMBEDDING
             LLAMA_PROJECTIONS LLAMA_NORMS LLAMA_LAST_NORM LLAMA_HEAD,
         .twin = { .architecture = "phimoe",
-                  .keys = SIZES("2") GGUF_RMS("1e-5") GGUF_LAYER_NORM("1e-5") EXPERT_KEYS
+                  .keys = GGUF_SIZES("2") GGUF_RMS("1e-5") GGUF_LAYER_NORM("1e-5") EXPERT_KEYS
                   "I:attention.sliding_window=0 f:rope.freq_base=10000",
-                  .tensors = AROUND ATTENTION BOTH_IN_BLOCK("attn_norm", "input_layernorm")
-                      BOTH_IN_BLOCK("ffn_norm", "post_attention_layernorm") BOTH_IN_BLOCK(
-                          "ffn_gate_inp", "block_sparse_moe.gate") STACKED("ffn_gate", "w1")
-                          STACKED("ffn_down", "w2") STACKED("ffn_up", "w3"),
+                  .tensors = GGUF_AROUND GGUF_QK("", "")
+                      GGUF_VO GGUF_BOTH_IN_BLOCK("attn_norm", "input_layernorm")
+                          GGUF_BOTH_IN_BLOCK("ffn_norm", "post_attention_layernorm")
+                              GGUF_BOTH_IN_BLOCK("ffn_gate_inp", "block_sparse_moe.gate")
+                                  STACKED("ffn_gate", "w1") STACKED("ffn_down", "w2")
+                                      STACKED("ffn_up", "w3"),
                   .layers = 2 },
     };
     gguf_family_check(&PHIMOE);
@@ -138,19 +127,19 @@ TEST(gpt_oss)
         "experts.gate_up_proj_bias 4x24, " MLP "experts.down_proj 4x12x16, " MLP
         "experts.down_proj_bias 4x16, " LLAMA_EMBEDDING LLAMA_NORMS LLAMA_LAST_NORM LLAMA_HEAD,
         .twin = { .architecture = "gpt-oss",
-                  .keys = SIZES("2") GGUF_RMS("1e-5") EXPERT_KEYS
+                  .keys = GGUF_SIZES("2") GGUF_RMS("1e-5") EXPERT_KEYS
                   "I:attention.key_length=8 I:attention.value_length=8 "
                   "I:attention.sliding_window=3 f:rope.freq_base=150000 s:rope.scaling.type=yarn "
                   "f:rope.scaling.factor=32 I:rope.scaling.original_context_length=4096",
-                  .tensors = AROUND ATTENTION BOTH_IN_BLOCK("attn_norm", "input_layernorm")
-                      BOTH_IN_BLOCK("post_attention_norm", "post_attention_layernorm")
-                          BOTH_IN_BLOCK(
-                              "ffn_gate_inp",
-                              "mlp.router") "blk.#.attn_sinks.weight=" LLAMA_ATTENTION
-                                            "sinks " EXPERTS("ffn_gate_exps.weight", "gate_up_proj",
-                                                             "2:0:16") EXPERTS("ffn_up_exps.weight",
-                                                                               "gate_up_proj",
-                                                                               "2:1:16")
+                  .tensors = GGUF_AROUND GGUF_QK("", "") GGUF_VO GGUF_BOTH_IN_BLOCK(
+                      "attn_norm", "input_layernorm") GGUF_BOTH_IN_BLOCK("post_attention_norm",
+                                                                         "post_attention_layernorm")
+                      GGUF_BOTH_IN_BLOCK(
+                          "ffn_gate_inp",
+                          "mlp.router") "blk.#.attn_sinks.weight=" LLAMA_ATTENTION
+                                        "sinks " EXPERTS("ffn_gate_exps.weight", "gate_up_proj",
+                                                         "2:0:16")
+                                            EXPERTS("ffn_up_exps.weight", "gate_up_proj", "2:1:16")
                                                 EXPERTS("ffn_gate_exps.bias", "gate_up_proj_bias",
                                                         "2:0:1")
                                                     EXPERTS("ffn_up_exps.bias", "gate_up_proj_bias",

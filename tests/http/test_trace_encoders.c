@@ -231,19 +231,8 @@ TEST(electra)
 
 /* ------------------------------------------------------------- DistilBERT -- */
 
-#define DISTILBERT_LAYER "distilbert.transformer.layer.#."
 #define DISTILBERT_TENSORS                                                                         \
-    FORWARD_TENSOR("distilbert.embeddings.word_embeddings.weight", 40x12)                          \
-    FORWARD_TENSOR("distilbert.embeddings.position_embeddings.weight", 16x12)                      \
-    FORWARD_NORM("distilbert.embeddings.LayerNorm", 12)                                            \
-    FORWARD_LINEAR(DISTILBERT_LAYER "attention.q_lin", 12, 12)                                     \
-    FORWARD_LINEAR(DISTILBERT_LAYER "attention.k_lin", 12, 12)                                     \
-    FORWARD_LINEAR(DISTILBERT_LAYER "attention.v_lin", 12, 12)                                     \
-    FORWARD_LINEAR(DISTILBERT_LAYER "attention.out_lin", 12, 12)                                   \
-    FORWARD_NORM(DISTILBERT_LAYER "sa_layer_norm", 12)                                             \
-    FORWARD_LINEAR(DISTILBERT_LAYER "ffn.lin1", 20, 12)                                            \
-    FORWARD_LINEAR(DISTILBERT_LAYER "ffn.lin2", 12, 20)                                            \
-    FORWARD_NORM(DISTILBERT_LAYER "output_layer_norm", 12)                                         \
+    DISTILBERT                                                                                     \
     FORWARD_LINEAR("vocab_transform", 12, 12)                                                      \
     FORWARD_NORM("vocab_layer_norm", 12)                                                           \
     FORWARD_TENSOR("vocab_projector.bias", 40)
@@ -286,22 +275,12 @@ TEST(distilbert)
 /* ----------------------------------------------------------------- ALBERT -- */
 
 #define ALBERT_LAYER "albert.encoder.albert_layer_groups.%d.albert_layers.%d."
-#define ALBERT_TENSORS(begin)                                                                      \
-    FORWARD_LINEAR(begin "attention.query", 12, 12)                                                \
-    FORWARD_LINEAR(begin "attention.key", 12, 12)                                                  \
-    FORWARD_LINEAR(begin "attention.value", 12, 12)                                                \
-    FORWARD_LINEAR(begin "attention.dense", 12, 12)                                                \
-    FORWARD_NORM(begin "attention.LayerNorm", 12)                                                  \
-    FORWARD_LINEAR(begin "ffn", 20, 12)                                                            \
-    FORWARD_LINEAR(begin "ffn_output", 12, 20)                                                     \
-    FORWARD_NORM(begin "full_layer_layer_norm", 12)
 #define ALBERT_CONFIG(more)                                                                        \
     "{\"model_type\":\"albert\",\"hidden_size\":12,\"embedding_size\":8,"                          \
     "\"num_attention_heads\":2,\"intermediate_size\":20,\"vocab_size\":40,"                        \
     "\"max_position_embeddings\":16," more "}"
 #define ALBERT_ENDS                                                                                \
-    BERT_EMBEDDINGS("albert.", 2, 8, FORWARD_NORM)                                                 \
-    FORWARD_LINEAR("albert.encoder.embedding_hidden_mapping_in", 12, 8)                            \
+    ALBERT_EMBEDDINGS                                                                              \
     FORWARD_LINEAR("predictions.dense", 8, 12)                                                     \
     FORWARD_NORM("predictions.LayerNorm", 8)                                                       \
     FORWARD_TENSOR("predictions.bias", 40)
@@ -356,15 +335,15 @@ TEST(albert)
 {
     static const char CONFIG[] = ALBERT_CONFIG(JSON("num_hidden_layers":3));
     published_open(
-        CONFIG, ALBERT_ENDS ALBERT_TENSORS("albert.encoder.albert_layer_groups.0.albert_layers.0."),
+        CONFIG, ALBERT_ENDS ALBERT_BLOCK("albert.encoder.albert_layer_groups.0.albert_layers.0."),
         1, "F32");
     const struct forward want = albert(3, 1, 1);
     compare("albert", CONFIG, IDS_FIELD TYPES_FIELD, &want);
 }
 
 #define ALBERT_GROUPS                                                                              \
-    ALBERT_TENSORS("albert.encoder.albert_layer_groups.#.albert_layers.0.")                        \
-    ALBERT_TENSORS("albert.encoder.albert_layer_groups.#.albert_layers.1.")
+    ALBERT_BLOCK("albert.encoder.albert_layer_groups.#.albert_layers.0.")                          \
+    ALBERT_BLOCK("albert.encoder.albert_layer_groups.#.albert_layers.1.")
 
 /* Four layers, the first two of one group, the others of another, each two layers in a row. */
 TEST(albert_of_groups)
