@@ -47,6 +47,13 @@ enum {
 #define NORMS_AFTER(first, second)  NORMS(.after = first, .after = second)
 #define LM_HEAD(flag)               .output = "/lm_head", .tied = (flag)
 
+/* The head of a masked language model after BERT's: its tensors are below begin, those of the layer
+ * before the output below begin and inner. */
+#define MASKED_HEAD(begin, inner, norm, function)                                                  \
+    .transform = begin inner ".dense", .head_activation = (function),                              \
+    .head_norm = begin inner "." norm, .output = begin ".decoder",                                 \
+    .output_bias = begin ".bias|" begin ".decoder.bias"
+
 /* Decoders under the names of Llama, and the pass of llama/modeling_llama.py: LlamaDecoderLayer,
  * LlamaMLP. */
 #define LLAMA_TENSORS                                                                              \
