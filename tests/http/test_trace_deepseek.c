@@ -23,7 +23,9 @@ static int largest(const double *numbers, const bool *chosen, int count)
     return best;
 }
 
-/* masked_fill() of the groups that are not among the chosen ones. */
+/* masked_fill() of the groups that are not among the chosen ones, with -inf as in
+ * modeling_deepseek.py beside DeepSeek-V3; transformers has 0 there, which is more than a number
+ * with a negative bias. */
 static void leave_groups(double choice[EXPERTS], const double scores[GROUPS])
 {
     bool chosen[GROUPS] = { false };
@@ -31,7 +33,7 @@ static void leave_groups(double choice[EXPERTS], const double scores[GROUPS])
         chosen[largest(scores, chosen, GROUPS)] = true;
     for (int e = 0; e < EXPERTS; e++)
         if (!chosen[e / GROUP])
-            choice[e] = 0;
+            choice[e] = -INFINITY;
 }
 
 static void choose(const double choice[EXPERTS], bool chosen[EXPERTS])

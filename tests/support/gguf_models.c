@@ -51,6 +51,27 @@ const int32_t gguf_model_decoded[GGUF_MODEL_DECODED] = { 0, 4, 17, 33 };
     ".ffn_down_exps.weight 4x64x96, blk." block ".ffn_gate_shexp.weight 96x64, blk." block         \
     ".ffn_up_shexp.weight 96x64, blk." block ".ffn_down_shexp.weight 64x96, "
 
+#define DENSE_FIRST                                                                                \
+    "blk.0.ffn_gate.weight 96x64, blk.0.ffn_up.weight 96x64, blk.0.ffn_down.weight 64x96, "
+#define DEEPSEEK_EXPERTS                                                                           \
+    ".expert_count I 8, .expert_used_count I 3, .expert_feed_forward_length I 96, "                \
+    ".expert_shared_count I 2, .leading_dense_block_count I 1, .expert_gating_func I 2, "          \
+    ".expert_weights_scale f 2.5, .expert_weights_norm ? 1, "
+#define DEEPSEEK_MIXTURE(block)                                                                    \
+    "blk." block ".ffn_gate_inp.weight 8x64, blk." block                                           \
+    ".ffn_gate_exps.weight 8x96x64, blk." block ".ffn_up_exps.weight 8x96x64, blk." block          \
+    ".ffn_down_exps.weight 8x64x96, blk." block ".ffn_gate_shexp.weight 192x64, blk." block        \
+    ".ffn_up_shexp.weight 192x64, blk." block ".ffn_down_shexp.weight 64x192, "
+#define LATENT                                                                                     \
+    "blk.#.attn_kv_a_mqa.weight 80x64, blk.#.attn_kv_a_norm.weight 64, "                           \
+    "blk.#.attn_output.weight 64x128, "
+#define LATENT_QUERIES                                                                             \
+    "blk.#.attn_q_a.weight 32x64, blk.#.attn_q_a_norm.weight 32, blk.#.attn_q_b.weight 192x32, "
+#define LATENT_YARN                                                                                \
+    ".attention.kv_lora_rank I 64, .rope.dimension_count I 16, .rope.freq_base f 1000, "           \
+    ".rope.scaling.type s yarn, .rope.scaling.factor f 4, "                                        \
+    ".rope.scaling.original_context_length I 128, .rope.scaling.yarn_log_multiplier f 0.0707, "
+
 static const struct gguf_model MODELS[] = {
     { "llama", "llama", COMMON GROUPED RMS ROPE, EMBED HEAD NORM_END NORMS ATTEND GATED,
       GGUF_DECODER, 2 },
@@ -235,6 +256,43 @@ static const struct gguf_model MODELS[] = {
       "blk.2.ffn_gate.weight 96x64, blk.2.ffn_up.weight 96x64, blk.2.ffn_down.weight "
       "64x96, " LLAMA4_EXPERTS("1") LLAMA4_EXPERTS("3"),
       GGUF_DECODER, 4 },
+    { "glm4moe", "glm4moe",
+      COMMON GROUPED RMS ".rope.dimension_count I 8, .rope.freq_base f 1000, "
+                         ".attention.key_length I 16, .attention.value_length I 16, "
+                         ".nextn_predict_layers I 1, " DEEPSEEK_EXPERTS,
+      EMBED HEAD NORM_END
+      "blk.#.attn_norm.weight 64, blk.#.post_attention_norm.weight 64, " ATTEND QKV_BIAS HEAD_NORMS
+          DENSE_FIRST DEEPSEEK_MIXTURE("1")
+              DEEPSEEK_MIXTURE("2") "blk.1.exp_probs_b.bias 8, blk.2.exp_probs_b.bias 8, "
+                                    "blk.2.nextn.eh_proj.weight 64x128, "
+                                    "blk.2.nextn.enorm.weight 64, blk.2.nextn.hnorm.weight 64, ",
+      GGUF_DECODER, 3 },
+    { "deepseek2", "deepseek2",
+      COMMON RMS LATENT_YARN
+      ".attention.head_count_kv I 1, .attention.q_lora_rank I 32, "
+      ".attention.key_length I 80, .attention.value_length I 64, "
+      ".attention.key_length_mla I 48, .attention.value_length_mla I 32, "
+      ".expert_group_count I 4, .expert_group_used_count I 2, " DEEPSEEK_EXPERTS,
+      EMBED HEAD NORM_END NORMS LATENT LATENT_QUERIES
+      "blk.#.attn_k_b.weight 4x64x32, blk.#.attn_v_b.weight 4x32x64, " DENSE_FIRST DEEPSEEK_MIXTURE(
+          "1") "blk.1.exp_probs_b.bias 8, ",
+      GGUF_DECODER, 2 },
+    { "deepseek2-softmax", "deepseek2",
+      COMMON RMS LATENT_YARN ALL_HEADS
+      ".attention.q_lora_rank I 32, .attention.key_length I 48, .attention.value_length I 32, "
+      ".expert_count I 8, .expert_used_count I 3, .expert_feed_forward_length I 96, "
+      ".expert_shared_count I 2, .leading_dense_block_count I 1, .expert_weights_scale f 16, ",
+      EMBED HEAD NORM_END NORMS LATENT LATENT_QUERIES
+      "blk.#.attn_kv_b.weight 256x64, " DENSE_FIRST DEEPSEEK_MIXTURE("1"),
+      GGUF_DECODER, 2 },
+    { "deepseek2-lite", "deepseek2", /* llama.cpp knows it by its 27 blocks */
+      COMMON RMS LATENT_YARN ALL_HEADS
+      ".attention.key_length I 48, .attention.value_length I 32, .expert_count I 8, "
+      ".expert_used_count I 3, .expert_feed_forward_length I 96, .expert_shared_count I 2, "
+      ".leading_dense_block_count I 27, ",
+      EMBED HEAD NORM_END NORMS LATENT GATED
+      "blk.#.attn_q.weight 192x64, blk.#.attn_kv_b.weight 256x64, ",
+      GGUF_DECODER, 27 },
     { "falcon-40b", "falcon", COMMON GROUPED LAYERNORM,
       EMBED HEAD BOTH_END "blk.#.attn_norm.weight 64, blk.#.attn_norm.bias 64, "
                           "blk.#.attn_norm_2.weight 64, blk.#.attn_norm_2.bias 64, "

@@ -233,14 +233,16 @@ TEST(decoder_both_ways)
     assert_non_null(strstr(config, "\"is_causal\":false"));
 }
 
-TEST(causal_encoder)
+/* A whole model, generated with one part of its keys replaced. */
+static void expect_model_refused(const char *name, const char *from, const char *to,
+                                 const char *pointer, const char *words)
 {
-    struct gguf_model model = *gguf_model_named("nomic-bert");
-    char pairs[1024];
-    const char *at = strstr(model.pairs, ".attention.causal ? 0");
+    struct gguf_model model = *gguf_model_named(name);
+    char pairs[2048];
+    const char *at = strstr(model.pairs, from);
     assert_non_null(at);
-    snprintf(pairs, sizeof pairs, "%.*s.attention.causal ? 1%s", (int)(at - model.pairs),
-             model.pairs, at + strlen(".attention.causal ? 0"));
+    snprintf(pairs, sizeof pairs, "%.*s%s%s", (int)(at - model.pairs), model.pairs, to,
+             at + strlen(from));
     model.pairs = pairs;
     gguf_write_free(file);
     file = gguf_model_make(&model, (struct gguf_model_form){ "F32", false });
@@ -249,8 +251,28 @@ TEST(causal_encoder)
     bytes = gguf_write_bytes(file, &size);
     struct model *made;
     assert_false(model_create(&made, "m", "m.gguf", bytes, size, NULL, free, bytes, &fault));
-    assert_string_equal(fault.pointer, "/config/is_causal");
-    assert_non_null(strstr(fault.message, "is_causal is true; its family looks both ways"));
+    assert_string_equal(fault.pointer, pointer);
+    assert_non_null(strstr(fault.message, words));
+}
+
+TEST(causal_encoder)
+{
+    expect_model_refused("nomic-bert", ".attention.causal ? 0", ".attention.causal ? 1",
+                         "/config/is_causal", "is_causal is true; its family looks both ways");
+}
+
+TEST(deepseek_says_all_of_yarn)
+{
+    expect_model_refused("deepseek2", ".rope.scaling.yarn_log_multiplier f 0.0707, ", "",
+                         "/config/mscale_all_dim",
+                         "has no 'deepseek2.rope.scaling.yarn_log_multiplier'");
+}
+
+TEST(glm_without_sigmoids)
+{
+    expect_model_refused("glm4moe", ".expert_gating_func I 2", ".expert_gating_func I 1",
+                         "/config/scoring_func",
+                         "has no sigmoids under 'glm4moe.expert_gating_func'");
 }
 
 EACH_TEST(begin, end);

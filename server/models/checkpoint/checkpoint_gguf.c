@@ -145,6 +145,11 @@ static bool refuse_key(const struct checkpoint_gguf_file *file, const char *key,
                         file->row->architecture, key, why);
 }
 
+static bool row_reads(const struct checkpoint_gguf *row, const char *key)
+{
+    return row->reads && checkpoint_has_type(row->reads, key);
+}
+
 /* Keys that no family of ours has anything for: only what changes nothing is taken. */
 static bool check_keys(const struct checkpoint_gguf_file *file)
 {
@@ -164,14 +169,14 @@ static bool check_keys(const struct checkpoint_gguf_file *file)
     };
     for (size_t i = 0; i < sizeof KEYS / sizeof KEYS[0]; i++) {
         const double number = checkpoint_gguf_number(file, KEYS[i].key, 0);
-        if (number != 0 && number != KEYS[i].neutral)
+        if (number != 0 && number != KEYS[i].neutral && !row_reads(file->row, KEYS[i].key))
             return refuse_key(file, KEYS[i].key, "not computed here");
     }
     if (!file->row->has_alpha && checkpoint_gguf_number(file, "rope.scaling.alpha", 0) > 0)
         return refuse_key(file, "rope.scaling.alpha", "not computed here");
     const double keys = checkpoint_gguf_number(file, "attention.key_length", 0);
     const double values = checkpoint_gguf_number(file, "attention.value_length", keys);
-    return keys == 0 || values == keys
+    return keys == 0 || values == keys || row_reads(file->row, "attention.value_length")
            || refuse_key(file, "attention.value_length", "not attention.key_length");
 }
 

@@ -76,6 +76,27 @@
                   MIXTRAL_EXPERT "w2")
 #define COUNT_FIELDS(name) name "=expert_count|num_experts_per_tok=expert_used_count|"
 
+/* DeepSeek's mixtures, and layers that predict further tokens, which are not read. */
+#define DEEPSEEK_FIELDS                                                                            \
+    "first_k_dense_replace=leading_dense_block_count?0|n_shared_experts=expert_shared_count?1|"    \
+    "routed_scaling_factor=expert_weights_scale?1|n_group=expert_group_count?1|"                   \
+    "topk_group=expert_group_used_count?1|" COUNT_FIELDS("n_routed_experts") "rms_norm_eps=" RMS
+#define DEEPSEEK_EXPERT_NAMES                                                                      \
+    IN_BLOCK("ffn_gate_inp", "mlp.gate")                                                           \
+    IN_BLOCK("exp_probs_b", "mlp.gate.e_score_correction_bias!")                                   \
+    EXPERT_NAMES("ffn_gate", QWEN_EXPERT "gate_proj")                                              \
+    EXPERT_NAMES("ffn_up", QWEN_EXPERT "up_proj")                                                  \
+    EXPERT_NAMES("ffn_down", QWEN_EXPERT "down_proj")                                              \
+    IN_BLOCK("ffn_gate_shexp", "mlp.shared_experts.gate_proj")                                     \
+    IN_BLOCK("ffn_up_shexp", "mlp.shared_experts.up_proj")                                         \
+    IN_BLOCK("ffn_down_shexp", "mlp.shared_experts.down_proj")
+#define NEXT_NAMES                                                                                 \
+    IN_BLOCK("nextn.eh_proj", "eh_proj")                                                           \
+    IN_BLOCK("nextn.enorm", "enorm")                                                               \
+    IN_BLOCK("nextn.hnorm", "hnorm") IN_BLOCK("nextn.embed_tokens", "embed_tokens")                \
+        IN_BLOCK("nextn.shared_head_head", "shared_head.head")                                     \
+            IN_BLOCK("nextn.shared_head_norm", "shared_head.norm")
+
 #define MODERN_BERT(of_file, of_family) "blk.%." of_file "=model.layers.%." of_family "|"
 #define NOMIC(of_file, of_family)       "blk.%." of_file "=bert.encoder.layers.%." of_family "|"
 #define JINA(of_file, of_family)        "blk.%." of_file "=bert.encoder.layer.%." of_family "|"

@@ -46,6 +46,22 @@ static void amend_llama4(struct checkpoint_stack *stack)
     stack->pass.expert = "feed_forward.experts.%.";
 }
 
+/* Keys and values of all heads may be in a tensor each. */
+static void amend_deepseek(struct checkpoint_stack *stack)
+{
+    static const struct checkpoint_latent LATENT = {
+        .q_down = "q_a_proj",
+        .q_norm = "q_a_layernorm",
+        .q_up = "q_b_proj",
+        .q = "q_proj",
+        .row_norm = "kv_a_layernorm",
+        .up = "kv_b_proj",
+        .k_up = "k_b_proj",
+        .v_up = "v_b_proj",
+    };
+    stack->latent = &LATENT;
+}
+
 /* JinaBERT's gate and what it multiplies are one tensor as published. */
 static void amend_jina(struct checkpoint_stack *stack)
 {
@@ -84,6 +100,73 @@ static bool finish_llama4(const struct checkpoint_gguf_file *file)
     return checkpoint_gguf_add_head_dim(file)
            && checkpoint_gguf_add_flag(file, "use_qk_norm",
                                        checkpoint_gguf_number(file, "expert_count", 0) != 128);
+}
+
+/* Blocks behind the last, which predict further tokens, are counted among all of them. */
+static bool take_next_layers(const struct checkpoint_gguf_file *file)
+{
+    cJSON *layers = cJSON_GetObjectItemCaseSensitive(file->config, "num_hidden_layers");
+    const double next = checkpoint_gguf_number(file, "nextn_predict_layers", 0);
+    if (layers)
+        cJSON_SetNumberValue(layers, layers->valuedouble - next);
+    return true;
+}
+
+/* expert_gating_func: 1 is a softmax, 2 are sigmoids. */
+enum { GATING_SOFTMAX = 1, GATING_SIGMOID };
+
+static bool finish_glm4_moe(const struct checkpoint_gguf_file *file)
+{
+    const double gating = checkpoint_gguf_number(file, "expert_gating_func", GATING_SIGMOID);
+    return gating == GATING_SIGMOID
+               ? take_next_layers(file) && checkpoint_gguf_add_head_dim(file)
+               : checkpoint_gguf_refuse(file, "scoring_func", "expert_gating_func",
+                                        "has no sigmoids under");
+}
+
+/* Queries and values of a head: files of before 2025-04 have the tensor of keys and values whole,
+ * and the lengths of heads as published; later ones those of rows, and of heads besides. */
+static bool add_latent_heads(const struct checkpoint_gguf_file *file)
+{
+    const double rotated = checkpoint_gguf_number(file, "rope.dimension_count", 0);
+    const double keys = checkpoint_gguf_number(file, "attention.key_length", 0);
+    const double values = checkpoint_gguf_number(file, "attention.value_length", 0);
+    const double whole = checkpoint_gguf_number(file, "attention.key_length_mla", keys);
+    return checkpoint_gguf_add_number(file, file->config, "qk_nope_head_dim", whole - rotated)
+           && checkpoint_gguf_add_number(
+               file, file->config, "v_head_dim",
+               checkpoint_gguf_number(file, "attention.value_length_mla", values));
+}
+
+/* What YaRN does to the scale of scores is 0.1 * mscale_all_dim; nothing then is left for the
+ * rotary embedding. Source: [TAG_DEEPSEEK2_YARN_LOG_MUL_FIX] of src/models/deepseek2.cpp. */
+static bool add_mscales(const struct checkpoint_gguf_file *file)
+{
+    cJSON *scaling = cJSON_GetObjectItemCaseSensitive(file->config, "rope_scaling");
+    const double multiplier = checkpoint_gguf_number(file, "rope.scaling.yarn_log_multiplier", 0);
+    if (!cJSON_GetObjectItemCaseSensitive(scaling, "original_max_position_embeddings"))
+        return true;
+    if (multiplier <= 0)
+        return checkpoint_gguf_refuse(file, "mscale_all_dim", "rope.scaling.yarn_log_multiplier",
+                                      "has no");
+    return checkpoint_gguf_add_number(file, scaling, "mscale", 10 * multiplier)
+           && checkpoint_gguf_add_number(file, scaling, "mscale_all_dim", 10 * multiplier);
+}
+
+/* DeepSeek-V2 has a softmax, and V3 and Kimi K2 have sigmoids. A file of V3 that says nothing of
+ * groups of experts is computed without them, as llama.cpp does. */
+static bool finish_deepseek(const struct checkpoint_gguf_file *file)
+{
+    const bool is_v3 = checkpoint_gguf_number(file, "expert_gating_func", 1) == GATING_SIGMOID;
+    cJSON *type = cJSON_GetObjectItemCaseSensitive(file->config, "model_type");
+    if (is_v3 && type && !cJSON_SetValuestring(type, "deepseek_v3"))
+        return fault_no_memory(file->fault);
+    return take_next_layers(file) && add_latent_heads(file) && add_mscales(file)
+           && (is_v3
+               || checkpoint_gguf_add_text(file, "topk_method",
+                                           checkpoint_gguf_number(file, "expert_group_count", 1) > 1
+                                               ? "group_limited_greedy"
+                                               : "greedy"));
 }
 
 static bool finish_modern_bert(const struct checkpoint_gguf_file *file)
@@ -302,6 +385,40 @@ const struct checkpoint_gguf checkpoint_ggufs_newer[] = {
       .has_rope = true,
       .finish = finish_llama4,
       .amend = amend_llama4 },
+
+    { .architecture = "glm4moe",
+      .model_type = "glm4_moe",
+      .fields = SIZE_FIELDS KV_FIELDS POSITION_FIELDS DEEPSEEK_FIELDS
+      "norm_topk_prob=expert_weights_norm?true|num_nextn_predict_layers=nextn_predict_layers?|",
+      .tensors = AROUND_NAMES ATTENTION_NAMES HEAD_NORM_NAMES GATED_NAMES IN_BLOCK(
+          "attn_norm", "input_layernorm")
+          IN_BLOCK("post_attention_norm", "post_attention_layernorm")
+              DEEPSEEK_EXPERT_NAMES NEXT_NAMES,
+      .has_rope = true,
+      .reads = "expert_weights_scale|expert_group_count",
+      .present = "use_qk_norm=blk.0.attn_q_norm.weight|attention_bias=blk.0.attn_q.bias|",
+      .finish = finish_glm4_moe },
+    { .architecture = "deepseek2",
+      .model_type = "deepseek_v2",
+      .fields = SIZE_FIELDS POSITION_FIELDS DEEPSEEK_FIELDS
+      "kv_lora_rank=attention.kv_lora_rank|q_lora_rank=attention.q_lora_rank?null|"
+      "norm_topk_prob=expert_weights_norm?false|"
+      "num_nextn_predict_layers=nextn_predict_layers?|",
+      .tensors = AROUND_NAMES NORM_NAMES GATED_NAMES DEEPSEEK_EXPERT_NAMES NEXT_NAMES IN_BLOCK(
+          "attn_q", "self_attn.q_proj") IN_BLOCK("attn_q_a", "self_attn.q_a_proj")
+          IN_BLOCK("attn_q_a_norm", "self_attn.q_a_layernorm")
+              IN_BLOCK("attn_q_b", "self_attn.q_b_proj")
+                  IN_BLOCK("attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa")
+                      IN_BLOCK("attn_kv_a_norm", "self_attn.kv_a_layernorm")
+                          IN_BLOCK("attn_kv_b", "self_attn.kv_b_proj")
+                              IN_BLOCK("attn_k_b", "self_attn.k_b_proj")
+                                  IN_BLOCK("attn_v_b", "self_attn.v_b_proj")
+                                      IN_BLOCK("attn_output", "self_attn.o_proj"),
+      .has_rope = true,
+      .reads = "expert_weights_scale|expert_group_count|rope.scaling.yarn_log_multiplier|"
+               "attention.value_length",
+      .finish = finish_deepseek,
+      .amend = amend_deepseek },
 
     { .architecture = "modern-bert",
       .model_type = "modernbert",

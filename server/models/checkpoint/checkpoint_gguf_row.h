@@ -35,6 +35,8 @@ struct checkpoint_gguf {
 
     bool has_rope;       /* rotary embeddings, with the keys that all architectures have for them */
     bool has_alpha;      /* rope.scaling.alpha counts */
+    const char *reads;   /* keys that fields or finish() read, and that are refused of other rows
+                            unless they change nothing; NULL: none */
     const char *present; /* flags that say whether the file has a tensor, "qk_norm=blk.0.attn_k" */
 
     /* Adds to config what no field says; NULL: nothing. */

@@ -134,9 +134,8 @@ struct model_experts {
     double jitter;
     const float *choice_bias; /* [count]; NULL: 0 */
 
-    /* Experts of the same group follow each other. Some groups are chosen first: those with the
-     * largest number, or of sigmoids with the largest sum of two. In the others the numbers that
-     * experts are chosen by count as 0. */
+    /* Experts of the same group follow each other, and those of some groups alone can be chosen:
+     * with the largest number, or of sigmoids with the largest sum of two. */
     int64_t groups, chosen_groups;           /* 0: none */
     const struct model_feed_forward *shared; /* NULL: none */
     struct attn_linear shared_gate;          /* of one output; weight NULL: no gate */

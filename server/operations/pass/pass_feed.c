@@ -159,8 +159,7 @@ static float group_score(const struct model_experts *experts, const float *choic
     return experts->routing == MODEL_ROUTING_SIGMOID ? first + second : first;
 }
 
-/* Leaves the experts of some groups: the others get what a number of 0 is for the routing, which of
- * a softmax is before its exponential. */
+/* Leaves the experts of some groups alone. */
 static void choose_groups(const struct pass_expert_rows *of, const struct model_experts *experts)
 {
     const int64_t size = experts->count / experts->groups;
@@ -172,7 +171,7 @@ static void choose_groups(const struct pass_expert_rows *of, const struct model_
         of->groups[of->indices[i]] = 1;
     for (int64_t e = 0; e < experts->count; e++)
         if (of->groups[e / size] == 0)
-            of->choice[e] = experts->routing == MODEL_ROUTING_SIGMOID ? 0 : -INFINITY;
+            of->choice[e] = -INFINITY;
 }
 
 /* Chooses the experts of a row. */
