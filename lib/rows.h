@@ -8,7 +8,7 @@
 #ifndef ATTN_ROWS_H
 #define ATTN_ROWS_H
 
-#include "attn.h"
+#include "linear.h"
 
 /* Which numbers of a row of heads are normalized together, and the shape of the norm's weights. */
 enum attn_norm_scope {
@@ -37,6 +37,11 @@ void attn_rows_norm(const struct attn_norm *norm, float *y, int64_t y_stride, co
 void attn_rows_add(const struct attn_kernels *kernels, float *y, int64_t y_stride, const float *x,
                    int64_t x_stride, float scale, const float *column_scales, int64_t row_count,
                    int64_t columns);
+
+/* y *= activation(gate); gate stays as it is. The activation is not ATTN_XIELU. */
+void attn_rows_gate(const struct attn_kernels *kernels, float *y, int64_t y_stride,
+                    const float *gate, int64_t gate_stride, enum attn_activation activation,
+                    int64_t row_count, int64_t columns);
 
 /* Rows of a table by their numbers. */
 struct attn_rows_table {

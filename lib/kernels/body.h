@@ -15,6 +15,7 @@
 #include "body_gradient.h"
 #include "body_linear_attention.h"
 #include "body_mask.h"
+#include "body_recurrence.h"
 #include "body_rows.h"
 #include "body_softmax.h"
 #include "kernels.h"
@@ -409,6 +410,7 @@ static bool all_finite(const float *rows, int64_t row_stride, int64_t row_count,
         .gelu_quick = gelu_quick_row, .relu = relu_row, .relu_squared = relu_squared_row,          \
         .silu = silu_row, .sigmoid = sigmoid_row, .tanh = tanh_row, .xielu = xielu_row,            \
         .softcap_row = softcap_row, .multiply_row = multiply_row, .change_state = change_state,    \
+        .convolve_row = convolve_row, .scan_row = scan_row,                                        \
         .greatest_of_cells = greatest_of_cells, .bound_of_greatest = bound_of_greatest,            \
         .find_reaching = find_reaching,                                                            \
         .decode_scores = { decode_scores_f32, decode_scores_f16, decode_scores_bf16 },             \

@@ -95,6 +95,12 @@ enum attn_sees { ATTN_SEES_ALL, ATTN_SEES_NOTHING, ATTN_SEES_BITS, ATTN_SEES_BIA
 
 enum { ATTN_MASK_KEYS_MAX = 128, ATTN_BOUND_MAX = 32 };
 
+/* What a row of a linear recurrence multiplies: the state, its own numbers for the state, and those
+ * for the result. */
+struct attn_scan_factors {
+    float decay, step, skip;
+};
+
 struct attn_matrix_kernels;
 struct attn_fixed_kernels;
 struct attn_multiplier;
@@ -324,6 +330,20 @@ struct attn_kernels {
 
     /* row[i] *= factors[i] for i < n. */
     void (*multiply_row)(float *row, const float *factors, int64_t n);
+
+    /* Recurrences, one row of one sequence; recurrence.h has the formulas. The bits of a column
+     * depend on its numbers alone and on whether the table has a multiply-add. */
+
+    /* y[c] = bias[c] + sum over t < taps of rows[t][c] * weight_t[t * weight_stride + c] for c < n,
+     * in the order of t. */
+    void (*convolve_row)(float *y, const float *const *rows, const float *weight_t,
+                         int64_t weight_stride, int64_t taps, const float *bias, int64_t n);
+
+    /* For each n < state_dim in turn state[n][p] = decay * state[n][p] + step * x[p] * b[n], and
+     * then y[p] = sum over n of state[n][p] * c[n] + skip * x[p]; state is [state_dim][head_dim].
+     */
+    void (*scan_row)(float *state, float *y, const float *x, const float *b, const float *c,
+                     struct attn_scan_factors factors, int64_t state_dim, int64_t head_dim);
 
     /* Gradient kernels. A tile is [n][width] here too, but its lanes are query rows or keys.
      * Numbers that belong to query rows come with a step: step 0 means one for each lane, [width];

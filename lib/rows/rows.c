@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 /* Numbers that are widened or scaled at a time: whole blocks of every dtype. */
 enum { PIECE = 256 };
@@ -51,6 +52,21 @@ void attn_rows_add(const struct attn_kernels *kernels, float *y, int64_t y_strid
             kernels->copy_rows(scaled, PIECE, x + r * x_stride + c, x_stride, 1, n, 1.0f);
             kernels->multiply_row(scaled, column_scales + c, n);
             kernels->add_rows(y + r * y_stride + c, y_stride, scaled, PIECE, 1, n, scale);
+        }
+}
+
+void attn_rows_gate(const struct attn_kernels *kernels, float *y, int64_t y_stride,
+                    const float *gate, int64_t gate_stride, enum attn_activation activation,
+                    int64_t row_count, int64_t columns)
+{
+    float factors[PIECE];
+
+    for (int64_t r = 0; r < row_count; r++)
+        for (int64_t c = 0; c < columns; c += PIECE) {
+            const int64_t n = attn_min(columns - c, PIECE);
+            memcpy(factors, gate + r * gate_stride + c, (size_t)n * sizeof *factors);
+            attn_activate(kernels, activation, NULL, factors, n);
+            kernels->multiply_row(y + r * y_stride + c, factors, n);
         }
 }
 
