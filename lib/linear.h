@@ -90,7 +90,8 @@ struct attn_product {
     float gated_limit;       /* 0 or more, finite; 0: none. Both only with a gate */
     float gated_offset;      /* finite */
     const float *x;          /* [row_count][linear->in], F32 */
-    int64_t x_stride;        /* elements from one row to the next, linear->in or more */
+    int64_t x_stride;        /* elements from one row to the next, 1 or more: below linear->in rows
+                                overlap, as the windows of a convolution do */
     float *y;                /* [row_count][linear->out], does not overlap x */
     int64_t y_stride;        /* linear->out or more */
     int64_t row_count;

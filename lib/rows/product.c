@@ -424,8 +424,7 @@ enum attn_status attn_product_check(const struct attn_product *product, const ch
     RETURN_IF(!(fabsf(product->gated_offset) < INFINITY), ATTN_ERR_OPTION, "gated_offset");
     RETURN_IF((unsigned)product->precision >= ATTN_PRECISION_COUNT, ATTN_ERR_OPTION, "precision");
     RETURN_IF(product->row_count < 0, ATTN_ERR_SHAPE, "row_count");
-    RETURN_IF_FAILED(
-        check_rows(product->row_count, product->x_stride, linear->in, "x_stride", where));
+    RETURN_IF_FAILED(check_rows(product->row_count, product->x_stride, 1, "x_stride", where));
     return check_rows(product->row_count, product->y_stride, linear->out, "y_stride", where);
 }
 

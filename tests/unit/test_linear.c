@@ -196,6 +196,29 @@ TEST(knows_nothing_but_the_row)
     }
 }
 
+/* Rows that overlap, as the windows of a convolution do, have the bits of their copies. */
+TEST(overlap)
+{
+    enum { IN = 70, OUT = 300, ROWS = 64, STEP = 23 };
+    static float copies[ROWS * IN];
+    const struct attn_linear linear = linear_of(0, IN, OUT, false, ATTN_F32);
+    fill_data(5);
+    for (int64_t r = 0; r < ROWS; r++)
+        memcpy(copies + r * IN, data.x + r * STEP, IN * sizeof *copies);
+    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++) {
+        struct attn_product product = product_of(*k, &linear, NULL, ATTN_GELU, ROWS);
+        clear();
+        product.x_stride = STEP;
+        run(&product, false);
+        memcpy(data.again, data.y, sizeof data.y);
+        clear();
+        product.x = copies;
+        product.x_stride = IN;
+        run(&product, true);
+        assert_memory_equal(data.y, data.again, sizeof data.y);
+    }
+}
+
 static void expect_refused(const struct attn_product *product, enum attn_status want,
                            const char *field)
 {
@@ -257,7 +280,7 @@ TEST(is_refused)
     expect_refused(&wrong, ATTN_ERR_OPTION, "gated_limit");
     wrong = product, wrong.gated_offset = NAN;
     expect_refused(&wrong, ATTN_ERR_OPTION, "gated_offset");
-    wrong = product, wrong.x_stride = 69;
+    wrong = product, wrong.x_stride = 0;
     expect_refused(&wrong, ATTN_ERR_STRIDE, "x_stride");
     wrong = product, wrong.y_stride = INT64_MAX / 8;
     expect_refused(&wrong, ATTN_ERR_TOO_LARGE, "y_stride");
