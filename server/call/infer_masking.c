@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 static bool plan_kv_len(struct infer_item *item, struct attn_layer_problem *problem,
                         struct fault *fault)
@@ -116,15 +117,13 @@ bool infer_plan_masking(struct infer_item *item, struct attn_layer_problem *prob
 
 /* ------------------------------------------------- relative position bias -- */
 
-/* The number that a mask adds to the score of a pair; for a BOOL mask 0 or -INFINITY. A pair past
- * the end of a shorter mask is not visible. */
+/* The number that a mask, which is there, adds to the score of a pair; for a BOOL mask 0 or
+ * -INFINITY. A pair past the end of a shorter mask is not visible. */
 static float mask_at(const struct attn_tensor *mask, int64_t head, int64_t row, int64_t key)
 {
     const int64_t at[] = { head, row, key };
     int64_t offset = 0;
     float number;
-    if (!mask->data)
-        return 0;
     for (int i = 0; i < 3; i++) {
         if (mask->shape[i + 1] > 1 && at[i] >= mask->shape[i + 1])
             return -INFINITY;
@@ -135,21 +134,80 @@ static float mask_at(const struct attn_tensor *mask, int64_t head, int64_t row, 
     return mask->dtype != ATTN_BOOL ? number : number != 0 ? 0 : -INFINITY;
 }
 
+/* What the numbers of a head and a query are multiplied by. */
+static float gate_at(const struct infer_item *item, int64_t head, int64_t row)
+{
+    enum { PIECE = 64 };
+    const struct model_relative_bias *bias = &item->model->layers[item->layer_index].relative_bias;
+    const struct array *query = &item->query;
+    const int64_t count = item->layer.head_dim, first = row * query->shape[1] + head * count;
+    double sums[2] = { (double)bias->gate_bias[0], (double)bias->gate_bias[1] };
+    float columns[PIECE];
+    for (int64_t c = 0; c < count; c += PIECE) {
+        const int64_t some = count - c < PIECE ? count - c : PIECE;
+        dtype_read(columns,
+                   (const char *)query->data + (size_t)(first + c) * attn_dtype_size(query->dtype),
+                   query->dtype, (size_t)some);
+        for (int64_t i = 0; i < some; i++)
+            for (int which = 0; which < 2; which++)
+                sums[which] +=
+                    (double)bias->gate_weight[which * count + c + i] * (double)columns[i];
+    }
+    const double a = 1 / (1 + exp(-sums[0])), b = 1 / (1 + exp(-sums[1]));
+    return (float)(a * (b * (double)bias->gate_scales[head] - 1) + 2);
+}
+
+static int64_t clamp(int64_t x, int64_t least, int64_t most)
+{
+    return x < least ? least : x > most ? most : x;
+}
+
+/* The numbers of one row of a head, of a bias that depends on distances: those before -reach and
+ * behind reach are all one. */
+static void fill_distances(const struct model_relative_bias *bias, const float *values,
+                           int64_t distance, int64_t count, float factor, float *sum)
+{
+    const int64_t reach = bias->reach;
+    const int64_t begin = clamp(-reach - distance, 0, count);
+    const int64_t end = clamp(reach + 1 - distance, begin, count);
+    for (int64_t j = 0; j < begin; j++)
+        sum[j] = factor * values[0];
+    for (int64_t j = begin; j < end; j++)
+        sum[j] = factor * values[distance + j + reach];
+    for (int64_t j = end; j < count; j++)
+        sum[j] = factor * values[2 * reach];
+}
+
+static void fill_row(const struct infer_item *item, int64_t head, int64_t row, float *sum)
+{
+    const struct model_relative_bias *bias = &item->model->layers[item->layer_index].relative_bias;
+    const float *values = bias->values + head * bias->count;
+    const int64_t query = item->past_len + row, key = item->masking.kv_offset;
+    if (bias->height == 0)
+        fill_distances(bias, values, key - query, item->kv_len_max,
+                       bias->gate_weight ? gate_at(item, head, row) : 1, sum);
+    else
+        for (int64_t j = 0; j < item->kv_len_max; j++)
+            sum[j] = values[model_bias_column(bias, query, key + j)];
+}
+
 void infer_bias_fill(const struct infer_item *item, const struct attn_tensor *mask, int64_t head,
                      int64_t first, int64_t count, float *sum)
 {
     const struct model_relative_bias *bias = &item->model->layers[item->layer_index].relative_bias;
-    sum += (head * item->q_len + first) * item->kv_len_max;
-    float *const begin = sum;
-    for (int64_t i = first; i < first + count; i++)
-        for (int64_t j = 0; j < item->kv_len_max; j++) {
-            const int64_t column =
-                model_bias_column(bias, item->past_len + i, item->masking.kv_offset + j);
-            *sum++ = mask_at(mask, head, i, j)
-                     + (bias->by_query ? 0 : bias->values[head * bias->count + column]);
-        }
+    const int64_t kv_len = item->kv_len_max;
+    sum += (head * item->q_len + first) * kv_len;
+    for (int64_t i = 0; i < count; i++) {
+        float *row = sum + i * kv_len;
+        if (bias->by_query)
+            memset(row, 0, (size_t)kv_len * sizeof *row);
+        else
+            fill_row(item, head, first + i, row);
+        for (int64_t j = 0; mask->data && j < kv_len; j++)
+            row[j] += mask_at(mask, head, first + i, j);
+    }
     if (bias->by_query)
-        infer_distances_add(item, head, first, count, begin);
+        infer_distances_add(item, head, first, count, sum);
 }
 
 /* Room for a sum of a bias and a mask; NULL: there is no memory. */
@@ -169,7 +227,8 @@ bool infer_plan_bias(struct infer_request *request, struct infer_item *item,
     const int64_t heads = item->layer.q_heads, q_len = item->q_len, kv_len = item->kv_len_max;
     if (!bias->values || q_len == 0 || kv_len == 0)
         return true;
-    if (bias->by_query && (request->gradients || (bias->by_key && item->cache)))
+    const bool needs_query = bias->by_query || bias->gate_weight;
+    if (needs_query && (request->gradients || (bias->by_key && item->cache)))
         return fault_set_at(fault, request->gradients ? "/layer" : "/session", FAULT_OPTION,
                             "layer %" PRId64 " of model '%s' has relative positions that depend on "
                             "the %s, which %s do not take",

@@ -31,7 +31,7 @@ const struct oip_datatype *oip_datatype_of(enum attn_dtype dtype);
 
 /* ----------------------------------------------------- inputs and outputs -- */
 
-enum { OIP_TENSORS_MAX = 9, OIP_RANK_MAX = 4 };
+enum { OIP_TENSORS_MAX = 10, OIP_RANK_MAX = 4 };
 
 /* One input or output of a model, with the shape of a batch. */
 struct oip_tensor {

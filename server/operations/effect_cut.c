@@ -86,6 +86,7 @@ bool effect_cut(const struct effects *job, const struct attn_map_range *span,
                                  .model_name = base->model_name,
                                  .pixels = base->pixels,
                                  .features = base->features,
+                                 .sound = base->sound,
                                  .embeddings = base->embeddings,
                                  .has_layers = true,
                                  .has_outputs = true };

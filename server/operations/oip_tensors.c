@@ -126,6 +126,7 @@ static const char *const INPUT_NAMES[OIP_TRACE_INPUT_COUNT] = {
     [OIP_DECODER_ATTENTION_MASK] = "decoder_attention_mask",
     [OIP_PIXEL_VALUES] = "pixel_values",
     [OIP_INPUT_FEATURES] = "input_features",
+    [OIP_INPUT_VALUES] = "input_values",
     [OIP_INPUTS_EMBEDS] = "inputs_embeds",
 };
 
@@ -175,6 +176,8 @@ static void add_inputs(struct oip_trace_tensors *tensors, const struct model_for
             tensor = add_input(tensors, OIP_INPUT_FEATURES, "FP32", 3);
             tensor->shape[1] = embedding->feature_count;
             tensor->shape[2] = embedding->feature_length;
+        } else if (embedding->input == MODEL_INPUT_SOUND) {
+            add_input(tensors, OIP_INPUT_VALUES, "FP32", 2);
         } else {
             add_token_inputs(tensors, embedding);
         }

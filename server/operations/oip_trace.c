@@ -183,6 +183,8 @@ static void set_inputs(const struct oip_call *oip, struct trace_item *item, int6
              &item->decoder_token_count);
     set_array(oip, OIP_PIXEL_VALUES, b, &item->pixels);
     set_array(oip, OIP_INPUT_FEATURES, b, &item->features);
+    set_array(oip, OIP_INPUT_VALUES, b, &item->sound);
+    item->sound_is_prepared = true;
     set_array(oip, OIP_INPUTS_EMBEDS, b, &item->embeddings);
 }
 
@@ -386,6 +388,7 @@ static void explain(const struct call *call, struct fault *fault)
         { "/decoder_tokens", OIP_DECODER_INPUT_IDS },
         { "/pixels", OIP_PIXEL_VALUES },
         { "/features", OIP_INPUT_FEATURES },
+        { "/sound", OIP_INPUT_VALUES },
         { "/embeddings", OIP_INPUTS_EMBEDS },
     };
     const struct oip_call *oip = oip_call_of(call);

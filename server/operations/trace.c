@@ -1,6 +1,7 @@
 /* trace.c - reads traces from any format, and says their results to any. */
 #include "operations/trace.h"
 
+#include "models/model/model_describe.h"
 #include "operations/plan/trace_job.h"
 #include "operations/say.h"
 #include "operations/session/session_path.h"
@@ -139,6 +140,42 @@ static void say_probabilities(struct writer *writer, const char *name,
     say_array(writer, name, numbers, ATTN_F32, logits->rank, logits->shape);
 }
 
+/* The most probable letter of each row, decoded by the model's tokenizer: repeated letters are one,
+ * the pad token is none (Graves et al. 2006, best path decoding). */
+static void say_transcript(struct writer *writer, const char *name, const struct trace_item *item)
+{
+    const struct trace_tensor *logits = &item->classes.numbers;
+    const struct tokenizer *tokenizer = item->model->tokenizer;
+    const int64_t rows = logits->shape[0], count = logits->shape[1];
+    struct fault fault = { .code = FAULT_NONE };
+    struct text text;
+    if (!item->model->forward->classes.are_letters || !tokenizer
+        || tokenizer_id_end(tokenizer) < count)
+        return;
+    int32_t *ids = answer_memory(writer, rows, sizeof *ids);
+    if (!ids)
+        return;
+    for (int64_t i = 0; i < rows; i++) {
+        const float *row = logits->values + i * count;
+        ids[i] = 0;
+        for (int64_t k = 1; k < count; k++)
+            if (row[k] > row[ids[i]])
+                ids[i] = (int32_t)k;
+    }
+    text_init(&text, SIZE_MAX);
+    tokenizer_decode(tokenizer, NULL, ids, rows, false, &text, &fault);
+    text_bytes(&text, "", 1);
+    char *end = text.data ? text.data + text.used - 1 : NULL;
+    const char *begin = text.data;
+    while (end && end > begin && end[-1] == ' ')
+        *--end = '\0';
+    while (begin && *begin == ' ')
+        begin++;
+    if (fault.code == FAULT_NONE && text.failed == FAULT_NONE && begin)
+        writer->kind->string(writer, name, begin);
+    text_free(&text);
+}
+
 static void say_classes(struct writer *writer, const struct trace_item *item)
 {
     const struct model_classes *classes = &item->model->forward->classes;
@@ -147,17 +184,19 @@ static void say_classes(struct writer *writer, const struct trace_item *item)
         return;
     writer->kind->list(writer, "labels");
     for (int64_t i = 0; i < classes->count; i++)
-        writer->kind->string(writer, NULL, classes->labels[i]);
+        writer->kind->string(writer, NULL, model_class_label(item->model, i));
     writer->kind->end(writer);
     writer->kind->string(writer, "activation", model_classes_names[classes->activation]);
     say_tensor(writer, "logits", &item->classes.numbers);
     if (has_probabilities)
         say_probabilities(writer, "probabilities", classes, &item->classes.numbers);
+    say_transcript(writer, "transcript", item);
     if (!item->base)
         return;
     say_tensor(writer, "base_logits", &item->base->classes.numbers);
     if (has_probabilities)
         say_probabilities(writer, "base_probabilities", classes, &item->base->classes.numbers);
+    say_transcript(writer, "base_transcript", item->base);
 }
 
 /* ---------------------------------------------------------------- predictions -- */

@@ -355,25 +355,4 @@ TEST(albert_of_groups)
     compare("groups", CONFIG, IDS_FIELD TYPES_FIELD, &want);
 }
 
-/* --------------------------------------------------------------- wav2vec2 -- */
-
-#define WAV2VEC2_TENSORS                                                                           \
-    FORWARD_LINEAR("wav2vec2.encoder.layers.#.attention.q_proj", 12, 12)                           \
-    FORWARD_LINEAR("wav2vec2.encoder.layers.#.attention.k_proj", 12, 12)                           \
-    FORWARD_LINEAR("wav2vec2.encoder.layers.#.attention.v_proj", 12, 12)                           \
-    FORWARD_LINEAR("wav2vec2.encoder.layers.#.attention.out_proj", 12, 12)
-
-/* Convolutions stand before its blocks. */
-TEST(wav2vec2_has_no_trace)
-{
-    static const char CONFIG[] = "{\"model_type\":\"wav2vec2\",\"hidden_size\":12,"
-                                 "\"num_attention_heads\":2,\"num_hidden_layers\":2}";
-    published_open(CONFIG, WAV2VEC2_TENSORS, LAYERS, "F32");
-    published_save(fixture_path("speech"), CONFIG);
-    fixture_serve("--models", directory);
-    trace_client_expect_none(&client, "speech", JSON("features":[[1,2],[3,4]]), "wav2vec2");
-    fixture_stop(NULL);
-    published_close();
-}
-
 EACH_TEST(fixture_make_directory, fixture_clear);

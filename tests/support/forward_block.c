@@ -39,6 +39,8 @@ static struct rows attend(struct forward *forward, const struct forward_block *b
     const struct rows q = published_linear(inputs, attention->q, layer);
     const struct rows k = published_linear(keys, attention->k, layer);
     struct forward_layer *to = forward_layer_at(forward, attention->first_layer + layer);
+    if (attention->see)
+        attention->see(inputs, layer);
     if (attention->turn) {
         attention->turn(q, attention->of.heads);
         attention->turn(k, attention->of.heads);

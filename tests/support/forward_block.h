@@ -14,6 +14,7 @@ struct forward_attention {
     const char *q, *k, *v, *output;
     const char *norm; /* before the projections, or after the residual */
     struct published_attention of;
+    void (*see)(struct rows inputs, int layer); /* what of.bias depends on; NULL: nothing */
     void (*turn)(struct rows x, int64_t heads); /* query and key, in place; NULL: nothing */
 };
 

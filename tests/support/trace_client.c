@@ -149,7 +149,8 @@ static cJSON *trace(struct http_client *client, const char *model, const char *f
 static void expect_same_from_embeddings(struct http_client *client, const char *model,
                                         const char *fields, const cJSON *traced, bool is_refused)
 {
-    static const char *const REPLACED[] = { "tokens", "token_types", "pixels", "features" };
+    static const char *const REPLACED[] = { "tokens", "token_types", "pixels", "features",
+                                            "sound" };
     struct request_text text = { .data = NULL };
     const cJSON *first = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(traced, "layers"), 0);
     request_text_add(&text, "{\"model\":\"%s\",", model);

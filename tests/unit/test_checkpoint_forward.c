@@ -104,7 +104,9 @@ TEST(reasons)
                          "2,\"num_hidden_layers\":1}",
                          PUBLISHED_LINEARS("wav2vec2.encoder.layers.#.attention.", "q_proj",
                                            "k_proj", "v_proj", "out_proj", "16"),
-                         1, "the whole pass of model_type 'wav2vec2' is not computed here");
+                         1,
+                         "the file has no tensor "
+                         "'wav2vec2.feature_extractor.conv_layers.0.conv.weight'");
     forward_case_refused(BERT_CONFIG(",\"is_decoder\":true"),
                          BERT ", " PUBLISHED_LINEARS("bert.encoder.layer.#.crossattention.",
                                                      "self.query", "self.key", "self.value",

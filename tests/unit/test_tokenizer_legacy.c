@@ -176,6 +176,32 @@ TEST(byte_pairs)
     tokenizer_free(tokenizer);
 }
 
+/* Wav2Vec2CTCTokenizer: letters, of which repeated ones are one where a text is decoded. */
+TEST(letters)
+{
+    static const int32_t IDS[] = { 0, 5, 5, 0, 5, 6, 6, 4, 4, 6, 0 };
+    struct fault fault;
+    struct text text;
+    write_text("vocab.json", JSON({"<pad>":0,"<s>":1,"</s>":2,"<unk>":3,"|":4,"A":5,"B":6,"'":7}));
+    write_text("tokenizer_config.json", JSON({"tokenizer_class":"Wav2Vec2CTCTokenizer"}));
+    struct tokenizer *tokenizer = open_folder();
+    token_lines_expect_ids(tokenizer, "AB BA'z", NULL, "5 6 4 6 5 7 3", "0000000");
+    text_init(&text, SIZE_MAX);
+    assert_true(tokenizer_decode(tokenizer, NULL, IDS, 11, false, &text, &fault));
+    assert_int_equal(text.used, 5);
+    assert_memory_equal(text.data, "AAB B", 5);
+    text_free(&text);
+    tokenizer_free(tokenizer);
+    write_text("tokenizer_config.json",
+               JSON({"tokenizer_class":"Wav2Vec2CTCTokenizer","word_delimiter_token":"B"}));
+    tokenizer = open_folder();
+    token_lines_expect_ids(tokenizer, "A A", NULL, "5 6 5", "000");
+    tokenizer_free(tokenizer);
+    write_text("tokenizer_config.json",
+               JSON({"tokenizer_class":"Wav2Vec2CTCTokenizer","do_lower_case":true}));
+    expect_refused("tokenizer_config.json sets do_lower_case, which is not read here");
+}
+
 TEST(added_tokens)
 {
     write_text("vocab.json", PAIRS);

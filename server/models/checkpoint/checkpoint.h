@@ -64,6 +64,10 @@ void checkpoint_free(struct checkpoint *checkpoint);
 bool checkpoint_pixels_set(struct model *model, const char *text, const char *refused,
                            struct fault *fault);
 
+/* Sets model->speech where the model takes samples of sound. As checkpoint_pixels_set(). */
+bool checkpoint_speech_set(struct model *model, const char *text, const char *refused,
+                           struct fault *fault);
+
 /* Sets model->vectors from modules.json in the folder and what that names, or from a lone
  * 1_Pooling/config.json. Links may lead to files below root; root NULL: anywhere. A file that is
  * refused is a reason in the model. False: no memory. */

@@ -5,6 +5,9 @@
  * ones share buckets by their logarithm, and all from max_distance on share one. So the bias of a
  * head is a list with a number for each distance up to max_distance.
  *
+ * WavLM. Source: WavLMAttention of wavlm/modeling_wavlm.py: T5's buckets, and a gate of the query's
+ * input, whose projection of eight outputs is used in two sums of four.
+ *
  * BERT. Source: BertSelfAttention of bert/modeling_bert.py (4.34): with position_embedding_type
  * relative_key a score gains query . distance_embedding[l - r + max_position_embeddings - 1] before
  * it is scaled, with relative_key_query the same product of the key too. Cross attention has none.
@@ -79,6 +82,45 @@ static bool read_buckets(struct buckets *buckets, const struct checkpoint_layer 
                            buckets->count, CHECKPOINT_FIELD_NAME(section, stack->buckets),
                            buckets->max_distance,
                            CHECKPOINT_FIELD_NAME(section, stack->max_distance), REACH_MAX);
+}
+
+/* Sums up the rows of the gate's projection that are used as one. */
+static bool set_gate(struct model_layer *layer, const struct checkpoint_layer *read,
+                     struct model_parameters *parameters, struct fault *fault)
+{
+    enum { GATES = 2, SUMMED = 4 };
+    const int64_t columns = layer->layer.head_dim, heads = layer->layer.q_heads;
+    const int64_t counts[3] = { GATES * SUMMED * columns, (int64_t)GATES * SUMMED, heads };
+    static const char *const ENDINGS[3] = { "linear.weight", "linear.bias", "const" };
+    const float *values[3];
+    char name[CHECKPOINT_NAME_BYTES];
+    if (!read->run->stack->gate)
+        return true;
+    for (int i = 0; i < 3; i++) {
+        checkpoint_name_write(name, read->run, read->index, read->run->stack->gate, ENDINGS[i]);
+        const struct model_entry *entry = model_tensors_require(parameters->tensors, name, fault);
+        if (!entry)
+            return false;
+        if (entry->number_count != (uint64_t)counts[i])
+            return fault_set_at(fault, "/parameters", FAULT_SHAPE,
+                                "tensor '%.100s' is not of %" PRId64
+                                " numbers, as the heads of config.json give",
+                                name, counts[i]);
+        if (!model_parameters_get_now(parameters, entry, &values[i], fault))
+            return false;
+    }
+    float *sums = arena_calloc(parameters->arena, (size_t)(GATES * (columns + 1)), sizeof *sums);
+    if (!sums)
+        return fault_no_memory(fault);
+    for (int64_t row = 0; row < (int64_t)GATES * SUMMED; row++) {
+        for (int64_t c = 0; c < columns; c++)
+            sums[row / SUMMED * columns + c] += values[0][row * columns + c];
+        sums[GATES * columns + row / SUMMED] += values[1][row];
+    }
+    layer->relative_bias.gate_weight = sums;
+    layer->relative_bias.gate_bias = sums + GATES * columns;
+    layer->relative_bias.gate_scales = values[2];
+    return true;
 }
 
 static bool set_buckets(struct model_layer *layer, const struct checkpoint_layer *read,
@@ -297,5 +339,6 @@ bool checkpoint_bias_set(struct model_layer *layer, const struct checkpoint_laye
     return set_distances(layer, read, parameters, fault)
            && checkpoint_disentangled_set(layer, read, parameters, fault)
            && set_picture_bias(layer, read, parameters, fault)
-           && set_buckets(layer, read, parameters, fault);
+           && set_buckets(layer, read, parameters, fault)
+           && set_gate(layer, read, parameters, fault);
 }

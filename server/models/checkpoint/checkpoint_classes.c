@@ -4,7 +4,8 @@
  * Source: transformers, models/<family>/modeling_<family>.py: BertForSequenceClassification and its
  * like; RobertaClassificationHead, ElectraClassificationHead, MPNetClassificationHead,
  * EsmClassificationHead; ModernBertPredictionHead; modeling_layers.py,
- * GenericForSequenceClassification and GenericForTokenClassification, of decoders. */
+ * GenericForSequenceClassification and GenericForTokenClassification, of decoders;
+ * Wav2Vec2ForSequenceClassification, Wav2Vec2ForAudioFrameClassification and Wav2Vec2ForCTC. */
 #include "models/checkpoint/checkpoint_pass_internal.h"
 
 #include "models/checkpoint/checkpoint_fields.h"
@@ -30,6 +31,8 @@ struct classifier {
     const char *norm;        /* behind it; NULL: none */
     const char *output;      /* it has a bias where the file has this tensor: */
     const char *output_bias; /* a whole name */
+    bool has_layer_sum; /* where use_weighted_layer_sum is set it reads the rows of all blocks */
+    bool are_letters;   /* of vocab.json */
 };
 
 #define OF_TEXT    .architecture = "ForSequenceClassification"
@@ -40,8 +43,9 @@ struct classifier {
 #define OUT_CLASSIFIER                                                                             \
     .dense = "/classifier.dense", .output = "/classifier.out_proj",                                \
     .output_bias = "/classifier.out_proj.bias", .pooling = "=cls"
-#define SCORE .output = "/score", .output_bias = "/score.bias"
-#define SPAN  .output = "/qa_outputs", .output_bias = "/qa_outputs.bias"
+#define OF_SOUND "wav2vec2|hubert|wavlm"
+#define SCORE    .output = "/score", .output_bias = "/score.bias"
+#define SPAN     .output = "/qa_outputs", .output_bias = "/qa_outputs.bias"
 
 #define MODERNBERT_HEAD                                                                            \
     .dense = "/head.dense", .dense_bias = "classifier_bias",                                       \
@@ -64,6 +68,12 @@ static const struct classifier CLASSIFIERS[] = {
       "deberta-v2",
       ANSWER, SPAN },
     { "vit|deit", PICTURE, CLASSIFIER },
+    { OF_SOUND, OF_TEXT, .pooling = "=mean", .dense = "/projector", .activation = "=linear",
+      CLASSIFIER, .has_layer_sum = true },
+    { OF_SOUND, .architecture = "ForAudioFrameClassification", .is_of_rows = true, CLASSIFIER,
+      .has_layer_sum = true },
+    { OF_SOUND, .architecture = "ForCTC", .is_of_rows = true, .output = "/lm_head",
+      .output_bias = "/lm_head.bias", .are_letters = true },
     { "bart|mbart", OF_TEXT, .is_of_decoder = true, .pooling = "=last",
       .dense = "/classification_head.dense", .activation = "=tanh",
       .output = "/classification_head.out_proj",
@@ -136,6 +146,8 @@ static bool read_labels(struct model_classes *classes, const struct checkpoint_p
     if (!labels)
         return fault_no_memory(reader->fault);
     classes->labels = labels;
+    if (classes->are_letters)
+        names = NULL;
     if (cJSON_IsObject(names) && cJSON_GetArraySize(names) != classes->count)
         return fault_set(reader->fault, FAULT_SHAPE,
                          "config.json's id2label has %d labels, and the head has %" PRId64
@@ -228,10 +240,33 @@ static bool build_dense(struct model_dense *dense, const struct classifier *clas
            && checkpoint_pass_norm(reader, &dense->norm, classifier->norm, dense->linear.out);
 }
 
+/* The softmax of layer_weights, a number for the rows that enter each block and one for the last.
+ */
+static bool read_layer_sum(struct model_classes *classes, struct checkpoint_pass_reader *reader,
+                           int64_t blocks)
+{
+    const float *numbers;
+    bool is_sum;
+    if (!checkpoint_read_flag(reader->run->document->root, "use_weighted_layer_sum", &is_sum,
+                              reader->fault))
+        return false;
+    if (!is_sum)
+        return true;
+    float *weights = arena_alloc(reader->parameters->arena, (size_t)(blocks + 1) * sizeof *weights);
+    if (!weights)
+        return fault_no_memory(reader->fault);
+    if (!checkpoint_pass_values_now(reader, &numbers, "/layer_weights", blocks + 1))
+        return false;
+    model_classes_activate(MODEL_CLASSES_SOFTMAX, numbers, blocks + 1, weights);
+    classes->layer_weights = weights;
+    return true;
+}
+
 static bool build_classes(struct model_classes *classes, const struct classifier *classifier,
                           const struct model_readout *pooler, struct checkpoint_pass_reader *reader,
-                          int64_t width)
+                          const struct model_stream *stream)
 {
+    int64_t width = stream->width;
     const cJSON *root = reader->run->document->root;
     struct model_readout *readout = &classes->readout;
     struct model_dense *dense = arena_calloc(reader->parameters->arena, LAYERS_MAX, sizeof *dense);
@@ -242,7 +277,8 @@ static bool build_classes(struct model_classes *classes, const struct classifier
             return false;
         width = pooler->width;
     }
-    if (!read_pooling(readout, classifier, reader))
+    if (!read_pooling(readout, classifier, reader)
+        || (classifier->has_layer_sum && !read_layer_sum(classes, reader, stream->block_count)))
         return false;
     if (classifier->dense) {
         if (!build_dense(&dense[readout->dense_count], classifier, reader, width))
@@ -260,6 +296,7 @@ static bool build_classes(struct model_classes *classes, const struct classifier
     readout->dense = dense;
     readout->width = classes->count = output->out;
     classes->is_of_rows = classifier->is_of_rows;
+    classes->are_letters = classifier->are_letters;
     return strcmp(classifier->architecture, "ForQuestionAnswering") == 0
                ? set_answer(classes, reader)
                : read_problem(classes, reader, root) && read_labels(classes, reader, root);
@@ -277,7 +314,7 @@ bool checkpoint_classes_build(struct model_forward *forward, int stream,
     reader->fault = &why;
     const bool good =
         classifier ? build_classes(&classes, classifier, &forward->poolers[stream], reader,
-                                   forward->streams[stream].width)
+                                   &forward->streams[stream])
                    : fault_set(&why, FAULT_OPTION,
                                "the head of a '%.60s' of model_type '%.24s' is not computed here",
                                architecture, reader->checkpoint_type);

@@ -82,6 +82,9 @@ struct checkpoint_pass {
      * 2. */
     const char *convolutions[2];
 
+    /* Or samples of sound, under the names of wav2vec 2.0 (checkpoint_sound.c). */
+    bool takes_sound;
+
     /* Or square patches of pixels, after class rows. class_rows, register_rows and patch_positions
      * are whole names of tensors. */
     const char *patches;
@@ -241,6 +244,7 @@ struct checkpoint_stack {
     bool alibi_is_scaled; /* slopes are multiplied by the scale of the scores */
     const char *sinks; /* the tensor of a layer\'s sinks, named as those of attention; NULL: none */
     const char *bias_table;   /* T5's relative position bias, of layer 0; NULL: none */
+    const char *gate;         /* what names of a gate's tensors for it begin with; NULL: none */
     const char *shared_table; /* the same of all layers, after the prefix: MPNet's; NULL: none */
     const char *distances;    /* BERT's rows for relative positions, where position_embedding_type
                                  asks for them; NULL: none */

@@ -37,12 +37,13 @@
 #define CLIP_IGNORED   "projection_dim|logit_scale_init_value"
 #define SIGLIP_IGNORED "projection_dim|projection_size|logit_scale_init_value|vision_use_head"
 #define MAE_IGNORED    "decoder_*|mask_ratio|norm_pix_loss"
-#define WAV2VEC2_IGNORED                                                                           \
-    "feat_extract_*|conv_*|num_conv_*|num_feat_extract_layers|do_stable_layer_norm|"               \
+#define SOUND_IGNORED                                                                              \
+    "feat_extract_*|feat_proj_*|conv_*|num_conv_*|num_feat_extract_layers|"                        \
     "apply_spec_augment|mask_time_*|mask_feature_*|mask_channel_*|num_codevector*|"                \
     "contrastive_logits_temperature|num_negatives|codevector_dim|proj_codevector_dim|ctc_*|"       \
-    "use_weighted_layer_sum|tdnn_*|xvector_*|add_adapter|adapter_*|num_adapter_layers|"            \
-    "hidden_size_*|num_ctc_classes|gumbel_*|freeze_feat_extract_train"
+    "use_weighted_layer_sum|tdnn_*|xvector_*|adapter_kernel_size|adapter_stride|"                  \
+    "num_adapter_layers|hidden_size_*|num_ctc_classes|gumbel_*|freeze_feat_extract_train|"         \
+    "feature_grad_mult|replace_prob|final_proj_size|quantize_targets"
 
 /* ---------------------------------------------------------- around attention -- */
 
@@ -127,6 +128,27 @@ static bool adjust_dinov3(struct checkpoint_pass *pass, const cJSON *section, st
     return true;
 }
 
+/* wav2vec2/modeling_wav2vec2.py: Wav2Vec2EncoderStableLayerNorm, in place of Wav2Vec2Encoder. */
+static bool adjust_sound(struct checkpoint_pass *pass, const cJSON *section, struct fault *fault)
+{
+    bool is_stable;
+    const cJSON *other =
+        checkpoint_find_set(section, "add_adapter|adapter_attn_dim|conv_pos_batch_norm");
+    if (other)
+        return fault_set(fault, FAULT_OPTION,
+                         "config.json sets %s: the whole pass of such a model is not computed here",
+                         other->string);
+    if (!checkpoint_read_flag(section, "do_stable_layer_norm", &is_stable, fault))
+        return false;
+    if (!is_stable)
+        return true;
+    pass->attention = (struct checkpoint_norms){ .before = pass->attention.after };
+    pass->feed_forward = (struct checkpoint_norms){ .before = pass->feed_forward.after };
+    pass->final_norm = pass->embedding_norm;
+    pass->embedding_norm = NULL;
+    return true;
+}
+
 /* Source: transformers, image_utils.py (IMAGENET_STANDARD, IMAGENET_DEFAULT, OPENAI_CLIP), and the
  * preprocessor_config.json of google/vit-base-patch16-224, microsoft/beit-base-patch16-224,
  * facebook/deit-base-distilled-patch16-224, facebook/dinov2-base, facebook/vit-mae-base,
@@ -198,6 +220,19 @@ static const struct model_pixel_range clip = { { 0.48145466, 0.4578275, 0.408210
     .feed_forward_scales = "layer_scale2.lambda1", PASS_NORMS("layer_norm_eps=0.000001"),          \
     FEED("mlp.fc1", "mlp.fc2", "=true", "hidden_act=gelu"), .final_norm = "layernorm",             \
     .adjust = adjust_dinov2, .reads = "use_swiglu_ffn"
+
+/* wav2vec2/modeling_wav2vec2.py: Wav2Vec2EncoderLayer, hubert/modeling_hubert.py and
+ * wavlm/modeling_wavlm.py alike. */
+#define SOUND_SELF(prefix)                                                                         \
+    SELF(prefix, "encoder.layers.%.", "attention."), .projections = OUT_PROJ,                      \
+                                                     .biases = Q | K | V | O, SIZES(12, 768, 12)
+#define SOUND_PASS                                                                                 \
+    .takes_sound = true, .embedding_norm = "encoder.layer_norm",                                   \
+    NORMS_AFTER("layer_norm", "final_layer_norm"), PASS_NORMS("layer_norm_eps=0.00001"),           \
+    FEED("feed_forward.intermediate_dense", "feed_forward.output_dense", "=true",                  \
+         "hidden_act=gelu"),                                                                       \
+    .adjust = adjust_sound,                                                                        \
+    .reads = "do_stable_layer_norm|add_adapter|adapter_attn_dim|conv_pos_batch_norm"
 
 const struct checkpoint_stack checkpoint_images[] = {
     { .model_type = "vit",
@@ -325,12 +360,20 @@ const struct checkpoint_stack checkpoint_images[] = {
       SIGLIP_VISION,
       .pass = { SIGLIP2_PICTURE } },
     { .model_type = "wav2vec2",
-      SELF("wav2vec2.|", "encoder.layers.%.", "attention."),
-      .projections = OUT_PROJ,
-      .biases = Q | K | V | O,
-      SIZES(12, 768, 12),
-      .ignored = WAV2VEC2_IGNORED,
-      .pass = { .refused = "the whole pass of model_type 'wav2vec2' is not computed here: its "
-                           "first rows come from convolutions over sound" } },
+      SOUND_SELF("wav2vec2.|"),
+      .ignored = SOUND_IGNORED,
+      .pass = { SOUND_PASS } },
+    { .model_type = "hubert",
+      SOUND_SELF("hubert.|"),
+      .ignored = SOUND_IGNORED,
+      .pass = { SOUND_PASS } },
+    { .model_type = "wavlm",
+      SOUND_SELF("wavlm.|"),
+      .bias_table = "rel_attn_embed",
+      .gate = "gru_rel_pos_",
+      .buckets = "num_buckets=320",
+      .max_distance = "max_bucket_distance=800",
+      .ignored = SOUND_IGNORED,
+      .pass = { SOUND_PASS } },
     { .model_type = NULL },
 };

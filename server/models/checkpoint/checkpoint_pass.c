@@ -595,7 +595,7 @@ static bool add_run(struct pass_builder *builder, const struct checkpoint_run *r
     const struct checkpoint_pass *pass = &run->stack->pass;
     if (pass->refused)
         return fault_set(builder->fault, FAULT_OPTION, "%s", pass->refused);
-    if (pass->tokens || pass->patches || pass->convolutions[0])
+    if (pass->tokens || pass->patches || pass->convolutions[0] || pass->takes_sound)
         return build_run(builder, run, first);
     return strcmp(run->stack->kind, "cross") != 0
            || is_cross_of_stream(builder->checkpoint, run->stack)

@@ -383,7 +383,8 @@ bool checkpoint_pass_build_embedding(struct model_stream *stream,
                                      struct checkpoint_pass_reader *reader)
 {
     stream->embedding = (struct model_embedding){ .padding_id = -1 };
-    return reader->pass.convolutions[0] ? build_features(stream, reader)
+    return reader->pass.takes_sound       ? checkpoint_sound_build(stream, reader)
+           : reader->pass.convolutions[0] ? build_features(stream, reader)
            : reader->pass.patches
                ? build_patches(stream, reader)
                : build_tokens(stream, reader) && build_token_inputs(stream, reader);

@@ -78,6 +78,9 @@ bool checkpoint_pass_values_now(struct checkpoint_pass_reader *reader, const flo
 bool checkpoint_pass_build_embedding(struct model_stream *stream,
                                      struct checkpoint_pass_reader *reader);
 
+/* The same of samples of sound (checkpoint_sound.c). */
+bool checkpoint_sound_build(struct model_stream *stream, struct checkpoint_pass_reader *reader);
+
 /* The stream's pooler, where the file has one (checkpoint_readout.c). One that is not understood is
  * a reason in forward; the fault is memory. */
 bool checkpoint_readout_build(struct model_forward *forward, int stream,

@@ -13,6 +13,7 @@
 
 struct model_forward;
 struct model_pixels;
+struct model_speech;
 struct model_vectors;
 struct tokenizer;
 
@@ -52,6 +53,15 @@ struct model_relative_bias {
      * distances share rows as row_of says. A greater distance takes the row at the nearer end. */
     bool by_head;
     const float *key_values; /* NULL: values */
+
+    /* WavLM (Chen et al. 2021, section III-B): the number of T5's kind, of a head and a query, is
+     * multiplied by a gate of the columns x of the query's input that have the head's number:
+     *
+     *     gate = a * (b * gate_scales[head] - 1) + 2,  a, b = sigmoid(gate_weight . x + gate_bias)
+     */
+    const float *gate_weight; /* [2][head_dim], a's and then b's; NULL: no gate */
+    const float *gate_bias;   /* [2] */
+    const float *gate_scales; /* [q_heads] */
 
     int64_t table_rows;    /* of the file's table */
     const int32_t *row_of; /* [2 * reach + 1]: the table's row for each distance; NULL: row i for
@@ -111,6 +121,7 @@ struct model {
     struct tokenizer *tokenizer;         /* NULL: none, */
     const char *tokenizer_reason;        /* for this reason; NULL: its folder has no files of one */
     const struct model_pixels *pixels;   /* NULL: it takes no pixels */
+    const struct model_speech *speech;   /* NULL: it takes no samples of sound */
     const struct model_vectors *vectors; /* NULL: nothing beside it says how it makes vectors */
     /* private: mapping, converted parameters, reference count */
     struct model_storage *storage;

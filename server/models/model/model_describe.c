@@ -132,11 +132,12 @@ void model_describe_options(const struct model_layer *layer, struct text *text)
     member_raw(text, "alibi_slopes", layer->alibi_slopes ? "true" : "false");
     member_raw(text, "sinks", layer->sinks ? "true" : "false");
     member_raw(text, "relative_bias",
-               !bias->values      ? "null"
-               : bias->by_key     ? "\"query_key_distance\""
-               : bias->by_query   ? "\"query_distance\""
-               : bias->height > 0 ? "\"patches\""
-                                  : "\"distance\"");
+               !bias->values       ? "null"
+               : bias->by_key      ? "\"query_key_distance\""
+               : bias->by_query    ? "\"query_distance\""
+               : bias->height > 0  ? "\"patches\""
+               : bias->gate_weight ? "\"gated_distance\""
+                                   : "\"distance\"");
     text_raw(text, "}");
 }
 
@@ -181,7 +182,7 @@ static void describe_tokenizer(struct text *text, const struct model *model)
 
 int model_inputs(const struct model *model, const char *names[MODEL_INPUTS_MAX])
 {
-    static const char *const NAMES[] = { "tokens", "pixels", "features" };
+    static const char *const NAMES[] = { "tokens", "pixels", "features", "sound" };
     const struct model_forward *forward = model->forward;
     int count = 0;
     for (int i = 0; forward && i < forward->stream_count; i++) {
@@ -290,6 +291,15 @@ static void describe_embedding(struct text *text, const struct model *model)
     text_raw(text, "},\"embedding_reason\":\"\"");
 }
 
+const char *model_class_label(const struct model *model, int64_t i)
+{
+    const struct model_classes *classes = &model->forward->classes;
+    const char *letter = classes->are_letters && model->tokenizer
+                             ? tokenizer_token_text(model->tokenizer, (int32_t)i)
+                             : NULL;
+    return letter ? letter : classes->labels[i];
+}
+
 /* The classes that its head tells. */
 static void describe_classes(struct text *text, const struct model *model)
 {
@@ -304,7 +314,7 @@ static void describe_classes(struct text *text, const struct model *model)
     text_raw(text, ",\"classes\":{\"labels\":[");
     for (int64_t i = 0; i < classes->count; i++) {
         text_raw(text, i > 0 ? "," : "");
-        text_string(text, classes->labels[i]);
+        text_string(text, model_class_label(model, i));
     }
     text_raw(text, "]");
     member_string(text, "of", classes->is_of_rows ? "tokens" : "text");

@@ -16,6 +16,9 @@ void model_describe_absent(const char *name, const char *source, const char *sta
 enum { MODEL_INPUTS_MAX = 4 };
 int model_inputs(const struct model *model, const char *names[MODEL_INPUTS_MAX]);
 
+/* The name of a class that the model's head tells; of a letter that of the model's tokenizer. */
+const char *model_class_label(const struct model *model, int64_t i);
+
 /* The member "options" of a layer, a JSON object: how the layer computes, beside its widths. */
 void model_describe_options(const struct model_layer *layer, struct text *text);
 

@@ -1,5 +1,6 @@
 /* model_forward.h - what a model does around its attention layers, as plain data: how tokens,
- * pixels or features become rows, what each block adds to them, and how rows become predictions.
+ * pixels, features or sound become rows, what each block adds to them, and how rows become
+ * predictions.
  *
  * A model is one or two streams of rows, each through blocks:
  *
@@ -22,6 +23,7 @@
 #include "base/fault.h"
 #include "layer.h"
 #include "models/model/model_readout.h"
+#include "models/model/model_sound.h"
 
 /* Rows by number: embeddings of tokens, positions, types. */
 struct model_table {
@@ -36,12 +38,18 @@ struct model_pixel_range {
     bool crop;
 };
 
-enum model_input { MODEL_INPUT_TOKENS, MODEL_INPUT_PIXELS, MODEL_INPUT_FEATURES };
+enum model_input {
+    MODEL_INPUT_TOKENS,
+    MODEL_INPUT_PIXELS,
+    MODEL_INPUT_FEATURES,
+    MODEL_INPUT_SOUND
+};
 
 /* Tokens:   rows = norm(scale * token_projection(tokens[id]) + positions[...] + types[type])
  * Pixels:   rows = norm([class rows; patches(pixels)] + positions)
  * Features: two convolutions of 3 columns with GELU, the second with stride 2, then + positions
  *           (Whisper)
+ * Sound:    as model_sound.h says, with this norm (wav2vec 2.0)
  * and then rows = projection(rows). */
 struct model_embedding {
     enum model_input input;
@@ -75,6 +83,8 @@ struct model_embedding {
      * c * 3 + k of a row is column c at place k. */
     int64_t feature_count, feature_length;
     struct attn_linear convolutions[2];
+
+    struct model_sound sound;
 };
 
 /* How a picture becomes the pixels that a model takes, for clients that have a picture; the daemon

@@ -80,7 +80,10 @@ struct model_classes {
     int stream;                   /* whose rows it reads */
     bool is_of_rows;              /* each of them has classes */
     int64_t count;
-    const char *const *labels; /* [count] */
+    bool are_letters; /* or other parts of a text, one of which is no letter: a head for CTC */
+    const float *layer_weights; /* [blocks + 1]: it reads the sum of the rows that enter each block
+                                   and those that leave the last, weighted; NULL: these alone */
+    const char *const *labels;  /* [count] */
     enum model_classes_activation activation;
 };
 

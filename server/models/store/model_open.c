@@ -389,6 +389,8 @@ static bool open_beside(struct model *model, const struct model_files *files, st
     const bool good = (!slash || open_tokenizer(model, folder, files->root, fault))
                       && open_text(model, beside, files->root, "preprocessor_config.json",
                                    checkpoint_pixels_set, fault)
+                      && open_text(model, beside, files->root, "preprocessor_config.json",
+                                   checkpoint_speech_set, fault)
                       && open_text(model, beside, files->root, "head_weights.json",
                                    checkpoint_head_weights_set, fault)
                       && open_text(model, beside, files->root, "generation_config.json",

@@ -53,6 +53,7 @@ struct legacy_class {
     int64_t skipped;
     const char *normalizers;   /* that come before the file's own: JSON, each with a comma behind */
     bool lowers_number_commas; /* pieces like "7," get 100 less */
+    const char *refused;       /* a flag that none of the steps says; NULL: none */
     bool numbers_missing;      /* a special token that no file has an id for gets the next one */
 };
 

@@ -25,6 +25,18 @@
     "`model`:{`type`:`WordLevel`,`unk_token`:@token:unk_token,`vocab`:@vocab},"                    \
     "`post_processor`:@template,`decoder`:null}"
 
+/* Letters, each a token. Source: Wav2Vec2CTCTokenizer of
+ * transformers' wav2vec2/tokenization_wav2vec2.py. */
+#define CTC                                                                                        \
+    "{`added_tokens`:@added,"                                                                      \
+    "`normalizer`:{`type`:`Replace`,`pattern`:{`String`:` `},"                                     \
+    "`content`:@token:word_delimiter_token},"                                                      \
+    "`pre_tokenizer`:{`type`:`Split`,`pattern`:{`Regex`:`[\\\\s\\\\S]`},`behavior`:`Isolated`,"    \
+    "`invert`:false},"                                                                             \
+    "`model`:{`type`:`WordLevel`,`unk_token`:@token:unk_token,`vocab`:@vocab},"                    \
+    "`post_processor`:@template,`decoder`:{`type`:`CTC`,`pad_token`:@token:pad_token,"             \
+    "`word_delimiter_token`:@token:word_delimiter_token,`cleanup`:true}}"
+
 #define BERT_DEFAULTS                                                                              \
     "do_lower_case=true strip_accents=null tokenize_chinese_chars=true unk_token=[UNK] "           \
     "sep_token=[SEP] pad_token=[PAD] cls_token=[CLS] mask_token=[MASK]"
@@ -184,6 +196,15 @@ static const struct legacy_class CLASSES[] = {
       .single = "<|startoftranscript|>:0 <|notimestamps|>:0 $A:0 eos_token:0",
       .pair = "<|startoftranscript|>:0 <|notimestamps|>:0 $A:0 $B:1 eos_token:1",
       .text = GPT2 },
+    { .file = "vocab.json",
+      .names = "Wav2Vec2CTCTokenizer Wav2Vec2Tokenizer",
+      .model_types = "wav2vec2 hubert wavlm",
+      .defaults = "bos_token=<s> eos_token=</s> unk_token=<unk> pad_token=<pad> "
+                  "word_delimiter_token=|",
+      .single = "$A:0",
+      .pair = "$A:0 $B:0",
+      .text = CTC,
+      .refused = "do_lower_case" },
     { .file = "tokenizer.model",
       .names = "PreTrainedTokenizer",
       .model_types = "",

@@ -174,8 +174,13 @@ static bool add_tokens(struct legacy *legacy, const struct json_document *docume
 
 bool legacy_read_pairs(struct legacy *legacy)
 {
-    if (!legacy->merges_file)
+    const char *refused = legacy->class->refused;
+    const bool has_merges = strstr(legacy->class->text, "@merges") != NULL;
+    if (has_merges && !legacy->merges_file)
         return fault_set(legacy->fault, FAULT_OPTION, "there is no merges.txt beside it");
+    if (refused && legacy_flag(legacy, refused))
+        return fault_set(legacy->fault, FAULT_OPTION,
+                         "tokenizer_config.json sets %s, which is not read here", refused);
     const struct json_options options = { .nul_is_kept = true };
     struct json_document document;
     if (!json_read(&document, legacy->vocabulary_file, legacy->vocabulary_size, &options,
@@ -183,7 +188,7 @@ bool legacy_read_pairs(struct legacy *legacy)
         return false;
     const bool good = add_tokens(legacy, &document);
     json_free(&document);
-    return good && read_merges(legacy);
+    return good && (!has_merges || read_merges(legacy));
 }
 
 /* ------------------------------------------------------------ added tokens -- */

@@ -5,21 +5,30 @@
 #include <string.h>
 
 static const struct pass_step_functions *const STEPS[PASS_STEP_KINDS] = {
-    [PASS_EMBED] = &pass_embed,   [PASS_FIRST] = &pass_first,
-    [PASS_TOKENS] = &pass_tokens, [PASS_NORM] = &pass_norm,
-    [PASS_ATTEND] = &pass_attend, [PASS_FEED] = &pass_feed,
-    [PASS_ADD] = &pass_add,       [PASS_EDIT] = &pass_edit,
-    [PASS_LENS] = &pass_lens,     [PASS_NARROW] = &pass_narrow,
-    [PASS_FINAL] = &pass_final,   [PASS_READOUT] = &pass_readout,
-    [PASS_HEAD] = &pass_head,     [PASS_CONTRIBUTE] = &pass_contribute,
+    [PASS_EMBED] = &pass_embed,
+    [PASS_FIRST] = &pass_first,
+    [PASS_TOKENS] = &pass_tokens,
+    [PASS_NORM] = &pass_norm,
+    [PASS_ATTEND] = &pass_attend,
+    [PASS_FEED] = &pass_feed,
+    [PASS_ADD] = &pass_add,
+    [PASS_MIX] = &pass_mix,
+    [PASS_EDIT] = &pass_edit,
+    [PASS_LENS] = &pass_lens,
+    [PASS_NARROW] = &pass_narrow,
+    [PASS_FINAL] = &pass_final,
+    [PASS_READOUT] = &pass_readout,
+    [PASS_HEAD] = &pass_head,
+    [PASS_CONTRIBUTE] = &pass_contribute,
 };
 
 /* ------------------------------------------------------------------- steps -- */
 
 /* Steps of a block at most: three parts of three steps, with the rows that enter the block and the
- * output of each part edited, what it reads of tokens and its sum, and a lens; of a stream beside:
- * its first rows, edited and kept, its last, narrow or not, a vector of them and their classes. */
-enum { BLOCK_STEPS = 16, STREAM_STEPS = 7 };
+ * output of each part edited, what it reads of tokens and its sum, a lens, and a sum of places; of
+ * a stream beside: its first rows, edited and kept, its last, narrow or not, in a sum, a vector of
+ * them and their classes. */
+enum { BLOCK_STEPS = 17, STREAM_STEPS = 8 };
 
 static bool has_feed_forward(const struct model_block *block)
 {
@@ -103,15 +112,31 @@ static void list_in_parallel(struct pass *pass, int stream, const struct model_b
     add_step(pass, make_step(PASS_ADD, stream, block, &block->feed_forward, -1));
 }
 
+static bool needs_readout(const struct pass *pass, const struct pass_step *step)
+{
+    for (int64_t i = 0; i < pass->sequence_count; i++)
+        if (pass_readout_is_needed(&pass->sequences[i], step))
+            return true;
+    return false;
+}
+
 static void add_readout(struct pass *pass, int stream, bool is_classes)
 {
     struct pass_step step = make_step(PASS_READOUT, stream, NULL, NULL, -1);
     step.is_classes = is_classes;
-    for (int64_t i = 0; i < pass->sequence_count; i++)
-        if (pass_readout_is_needed(&pass->sequences[i], &step)) {
-            add_step(pass, step);
-            return;
-        }
+    if (needs_readout(pass, &step))
+        add_step(pass, step);
+}
+
+/* Adds a step where classes that are asked for read the rows of this place, of all blocks. */
+static void add_mix(struct pass *pass, int stream, int64_t place)
+{
+    const struct model_classes *classes = &pass->forward->classes;
+    struct pass_step step = make_step(PASS_MIX, stream, NULL, NULL, -1);
+    step.is_classes = true;
+    step.place_number = place;
+    if (classes->stream == stream && classes->layer_weights && needs_readout(pass, &step))
+        add_step(pass, step);
 }
 
 static void list_stream(struct pass *pass, int stream)
@@ -123,6 +148,7 @@ static void list_stream(struct pass *pass, int stream)
         add_step(pass, make_step(PASS_FIRST, stream, NULL, NULL, -1));
     for (int64_t i = 0; i < of->block_count; i++) {
         const struct model_block *block = &of->blocks[i];
+        add_mix(pass, stream, i);
         if (block->is_parallel && block->self_layer >= 0 && has_feed_forward(block))
             list_in_parallel(pass, stream, block);
         else
@@ -131,6 +157,7 @@ static void list_stream(struct pass *pass, int stream)
             add_step(pass, make_step(PASS_LENS, stream, block, NULL, -1));
     }
     add_step(pass, make_step(PASS_FINAL, stream, NULL, NULL, -1));
+    add_mix(pass, stream, of->block_count);
     add_readout(pass, stream, false);
     if (stream == pass->forward->classes.stream)
         add_readout(pass, stream, true);

@@ -1,6 +1,8 @@
-/* pass_add.c - the step that adds what a part computed to the rows, with the norms around the sum.
- */
+/* pass_add.c - the steps that add: what a part computed to the rows, with the norms around the sum;
+ * and rows to the weighted sum of all places that a head over classes reads. */
 #include "operations/pass/pass_internal.h"
+
+#include <string.h>
 
 static int64_t width_of(const struct pass *pass, const struct pass_step *step)
 {
@@ -49,3 +51,34 @@ static void add_run(const struct pass *pass, const struct pass_step *step, int t
 }
 
 const struct pass_step_functions pass_add = { plan_add, add_tasks, add_run };
+
+/* ------------------------------------------------------------------- the sum of places -- */
+
+static bool plan_mix(struct pass *pass, const struct pass_step *step, struct attn_work *work,
+                     struct fault *fault)
+{
+    const int64_t rows = pass->row_count[step->stream], width = width_of(pass, step);
+    pass_rows_work(rows, width, work);
+    if (!pass->mixed)
+        pass->mixed = pass_alloc(pass, (rows + 1) * width, sizeof *pass->mixed, fault);
+    return pass->mixed != NULL;
+}
+
+/* The first place begins the sum. */
+static void mix_run(const struct pass *pass, const struct pass_step *step, int turn, int64_t task,
+                    void *workspace)
+{
+    const float weight = pass->forward->classes.layer_weights[step->place_number];
+    const int64_t width = width_of(pass, step);
+    int64_t first, count;
+    (void)turn;
+    (void)workspace;
+    pass_task_rows(pass->row_count[step->stream], width, task, &first, &count);
+    float *mixed = pass->mixed + first * width;
+    if (step->place_number == 0)
+        memset(mixed, 0, (size_t)(count * width) * sizeof *mixed);
+    attn_rows_add(pass->limits.kernels, mixed, width, pass->rows[step->stream] + first * width,
+                  width, weight, NULL, count, width);
+}
+
+const struct pass_step_functions pass_mix = { plan_mix, add_tasks, mix_run };

@@ -351,7 +351,8 @@ static int64_t count_bias_tasks(struct pass_sequence *sequence)
     const struct infer_item *item = sequence->attention;
     const struct model_relative_bias *bias = &item->model->layers[item->layer_index].relative_bias;
     const float *table = item->bias ? bias->values : NULL;
-    if (!table || (table == sequence->bias_of && !bias->by_query))
+    const bool needs_query = bias->by_query || bias->gate_weight;
+    if (!table || (table == sequence->bias_of && !needs_query))
         return 0;
     /* What edits hide in this layer is not hidden in the next. */
     sequence->bias_of = pass_edit_hides(sequence) ? NULL : table;

@@ -7,7 +7,7 @@
  *
  * Pixels: patches as rows of numbers, their product with the matrix of patches, then class rows,
  * positions and norm. Features: two convolutions of three columns, each as rows of its columns and
- * a product; then positions. A group of pixels or features is one sequence. */
+ * a product; then positions. Sound: pass_sound.c. A group of any of them is one sequence. */
 #include "operations/pass/pass_internal.h"
 
 #include <string.h>
@@ -48,6 +48,8 @@ static bool image_plan(struct pass *pass, int stream, struct attn_work *work, st
     const struct model_embedding *embedding = embedding_of(pass, stream);
     const int64_t row_count = pass->row_count[stream], width = width_of(pass, stream);
     int64_t numbers;
+    if (embedding->input == MODEL_INPUT_SOUND)
+        return pass_sound_plan(pass, work, fault);
     pass_rows_work(row_count, width, work);
     if (embedding->input == MODEL_INPUT_PIXELS) {
         numbers = row_count * embedding->patches.in;
@@ -184,7 +186,9 @@ static int64_t image_tasks(struct pass *pass, int stream, int turn)
 
 static void image_run(const struct pass *pass, int stream, int turn, int64_t task, void *workspace)
 {
-    if (embedding_of(pass, stream)->input == MODEL_INPUT_PIXELS)
+    if (embedding_of(pass, stream)->input == MODEL_INPUT_SOUND)
+        pass_sound_run(pass, turn, task, workspace);
+    else if (embedding_of(pass, stream)->input == MODEL_INPUT_PIXELS)
         run_pixels(pass, stream, turn, task, workspace);
     else
         run_features(pass, stream, turn, task, workspace);
@@ -281,7 +285,7 @@ static bool is_any_given(const struct pass *pass, int stream)
     return false;
 }
 
-/* Whether the rows are made of pixels or features. */
+/* Whether the rows are made of pixels, features or sound. */
 static bool is_image(const struct pass *pass, int stream)
 {
     return embedding_of(pass, stream)->input != MODEL_INPUT_TOKENS && !is_any_given(pass, stream);
@@ -385,6 +389,8 @@ static int64_t embed_tasks(struct pass *pass, const struct pass_step *step, int 
     const struct model_embedding *embedding = embedding_of(pass, stream);
     const int64_t row_count = pass->row_count[stream];
     (void)fault;
+    if (is_image(pass, stream) && embedding->input == MODEL_INPUT_SOUND)
+        return pass_sound_tasks(pass, turn);
     if (is_image(pass, stream))
         return turn > IMAGE_LAST_TURN ? PASS_OVER : image_tasks(pass, stream, turn);
     if (is_only_given(pass, stream) && turn < TURN_GIVEN)

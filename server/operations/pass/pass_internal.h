@@ -15,6 +15,7 @@ enum pass_step_kind {
     PASS_FEED,   /* feed-forward */
     PASS_TOKENS, /* what a block reads of tokens */
     PASS_ADD,    /* what attention or feed-forward computed, to the rows */
+    PASS_MIX,    /* the rows of this place, weighted, to the sum that a head reads */
     PASS_LENS,   /* rows that leave a block, for the head */
     PASS_EDIT,   /* rows that a request changes, or that are kept */
     PASS_NARROW, /* one row of each sequence stays */
@@ -35,6 +36,7 @@ struct pass_step {
     bool is_first;         /* of NORM: the rows are those that enter the block */
     enum edit_place place; /* of EDIT */
     bool is_classes;       /* of READOUT: logits of classes */
+    int64_t place_number;  /* of MIX: its weight */
     bool is_copied;        /* of NORM: the rows change before what reads them is computed */
 };
 
@@ -94,6 +96,9 @@ struct pass_sequence {
 /* Tokens of one expert (pass_feed.c). */
 struct pass_expert_rows;
 
+/* What the first rows of sound are made with (pass_sound.c). */
+struct pass_sound;
+
 struct pass {
     struct arena *arena;
     struct model *model; /* of the items, which retain it */
@@ -118,7 +123,9 @@ struct pass {
     float *normed, *output;         /* before and behind attention or feed-forward */
     float *panel;                   /* activations between two products of a panel of rows */
     int64_t panel_numbers;
-    float *embedded;    /* what pixels and features become before they are rows */
+    float *embedded; /* what pixels and features become before they are rows */
+    struct pass_sound *sound;
+    float *mixed;       /* [rows][width] of the stream whose classes read a sum; NULL: none do */
     const float *input; /* of attention or feed-forward: normed, or the rows */
     float *first_rows;  /* [rows][width] that enter the first block, of blocks that read tokens */
     float *token_rows;  /* [2][rows][columns] of what they read; NULL: no block does */
@@ -152,8 +159,13 @@ struct pass_step_functions {
 };
 
 extern const struct pass_step_functions pass_embed, pass_first, pass_tokens, pass_norm, pass_attend,
-    pass_feed, pass_add, pass_edit, pass_lens, pass_narrow, pass_final, pass_readout, pass_head,
-    pass_contribute;
+    pass_feed, pass_add, pass_mix, pass_edit, pass_lens, pass_narrow, pass_final, pass_readout,
+    pass_head, pass_contribute;
+
+/* The turns of PASS_EMBED that make rows of sound (pass_sound.c), as of a step. */
+bool pass_sound_plan(struct pass *pass, struct attn_work *work, struct fault *fault);
+int64_t pass_sound_tasks(struct pass *pass, int turn);
+void pass_sound_run(const struct pass *pass, int turn, int64_t task, void *workspace);
 
 /* Whether the step's vector or classes are asked of the sequence (pass_readout.c). */
 bool pass_readout_is_needed(const struct pass_sequence *sequence, const struct pass_step *step);

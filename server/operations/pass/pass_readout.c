@@ -75,6 +75,8 @@ static void add_rows(struct pass *pass, const struct pass_step *step, struct pas
                      bool has_layers)
 {
     const int64_t width = pass->forward->streams[step->stream].width;
+    const bool is_mixed = step->is_classes && pass->forward->classes.layer_weights;
+    const float *rows = is_mixed ? pass->mixed : pass->rows[step->stream];
     for (int64_t i = 0; i < pass->sequence_count; i++) {
         const struct pass_sequence *sequence = &pass->sequences[i];
         const struct trace_vector *vector = vector_of(sequence, step);
@@ -85,7 +87,7 @@ static void add_rows(struct pass *pass, const struct pass_step *step, struct pas
             readout->dense_count = vector->readout.dense_count;
         }
         const int64_t first = sequence->first[step->stream] + vector->first_row;
-        add_vectors(readout, vector, pass->rows[step->stream] + first * width, width);
+        add_vectors(readout, vector, rows + first * width, width);
     }
 }
 

@@ -1,4 +1,4 @@
-/* trace_inputs.c - the input of each stream of a model: text or tokens, pixels, features, or
+/* trace_inputs.c - the input of each stream of a model: text or tokens, pixels, features, sound, or
  * rows in place of the embedding's output. Everything that a stream cannot take is a fault. Then
  * which keys, and of which rows, the sums over spans are asked for. */
 #include "operations/plan/trace_plan.h"
@@ -334,6 +334,18 @@ static bool take_features(struct trace_item *item, int stream, struct arena *are
     return to_floats(&item->features, arena, fault);
 }
 
+/* Samples as trace_take_sound() left them. */
+static bool take_sound(struct trace_item *item, int stream, struct fault *fault)
+{
+    const struct model_sound *sound = &item->model->forward->streams[stream].embedding.sound;
+    const int64_t samples = item->sound.shape[0];
+    item->streams[stream].length = model_sound_rows(sound, samples);
+    return item->streams[stream].length > 0
+           || fault_set_at(fault, "/sound", FAULT_LENGTH,
+                           "sound has %" PRId64 " samples; model '%s' takes %" PRId64 " or more",
+                           samples, item->model->name, model_sound_least(sound));
+}
+
 static bool take_embeddings(struct trace_item *item, int stream, struct arena *arena,
                             struct fault *fault)
 {
@@ -358,6 +370,8 @@ static bool has_input(const struct trace_item *item, enum model_input input)
         return item->pixels.data;
     case MODEL_INPUT_FEATURES:
         return item->features.data;
+    case MODEL_INPUT_SOUND:
+        return item->sound.data;
     default:
         return item->text.data || item->has_tokens || item->has_probe;
     }
@@ -380,6 +394,8 @@ static bool take_stream(struct trace_request *request, struct trace_item *item, 
         return take_pixels(item, i, arena, fault);
     if (input == MODEL_INPUT_FEATURES)
         return take_features(item, i, arena, fault);
+    if (input == MODEL_INPUT_SOUND)
+        return take_sound(item, i, fault);
     if (!(is_decoder(forward, i) ? take_decoder_tokens(request, item, fault)
                                  : take_tokens(request, item, i, fault)))
         return false;
@@ -438,7 +454,7 @@ static bool takes_input(const struct model_forward *forward, enum model_input in
 /* Every given input has to be of use, and each model needs one. */
 static bool check_given(const struct trace_item *item, struct fault *fault)
 {
-    static const char *const NEEDS[] = { "text or tokens", "pixels", "sound or features" };
+    static const char *const NEEDS[] = { "text or tokens", "pixels", "sound or features", "sound" };
     const struct model_forward *forward = item->model->forward;
     const struct given_input givens[] = {
         { "/text", item->text.data, MODEL_INPUT_TOKENS },
@@ -446,6 +462,7 @@ static bool check_given(const struct trace_item *item, struct fault *fault)
         { "/probe", item->has_probe, MODEL_INPUT_TOKENS },
         { "/pixels", item->pixels.data, MODEL_INPUT_PIXELS },
         { "/features", item->features.data, MODEL_INPUT_FEATURES },
+        { "/sound", item->sound.data && !item->features.data, MODEL_INPUT_SOUND },
     };
     const enum model_input first = forward->streams[0].embedding.input;
     bool is_any_given = item->embeddings.data;

@@ -146,12 +146,13 @@ static int64_t last_layer(const struct trace_item *item)
 }
 
 /* Short sequences share their passes: products of more rows read the parameters less often, and
- * have more tasks. They need to end at the same layer. Pixels and features go alone. */
+ * have more tasks. They need to end at the same layer. Pixels, features and sound go
+ * alone. */
 static bool may_join(const struct trace_item *first, const struct trace_item *item, int64_t rows)
 {
     return first->model == item->model && rows + rows_of(item) <= GROUP_ROWS && !item->pixels.data
            && !item->features.data && !first->pixels.data && !first->features.data
-           && last_layer(first) == last_layer(item);
+           && !item->sound.data && !first->sound.data && last_layer(first) == last_layer(item);
 }
 
 static bool form_groups(struct trace_request *request, struct trace_groups *groups,

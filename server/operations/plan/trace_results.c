@@ -313,6 +313,8 @@ static size_t item_bytes(const struct trace_item *item, size_t number_bytes, int
     if (item->classes.numbers.rank > 0) {
         add_bytes(&bytes, 2 * numbers_of(&item->classes.numbers), number_bytes);
         add_bytes(&bytes, item->classes.readout.width, TOKEN_BYTES);
+        if (item->model->forward->classes.are_letters)
+            add_bytes(&bytes, item->classes.numbers.shape[0], TOKEN_BYTES);
     }
     add_bytes(&bytes, item->predictions.count * (1 + item->predictions.candidates),
               CANDIDATE_BYTES);

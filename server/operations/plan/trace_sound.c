@@ -1,5 +1,5 @@
 /* trace_sound.c - sound as the input of a trace: samples, or a WAV file of them, become the
- * features that the model takes (sound.h). */
+ * features that the model takes (sound.h), or samples as its preprocessor gives them. */
 #include "operations/plan/trace_plan.h"
 
 #include "base/dtype.h"
@@ -11,17 +11,20 @@
 /* Full scale is 1; a file of floats may be a little louder. */
 #define SAMPLE_MAX 1000
 
+/* The embedding that takes samples, or features of them; NULL: there is none. */
 static const struct model_embedding *embedding_of(const struct trace_item *item)
 {
     const struct model_forward *forward = item->model->forward;
-    for (int i = 0; i < forward->stream_count; i++)
-        if (forward->streams[i].embedding.input == MODEL_INPUT_FEATURES)
+    for (int i = 0; i < forward->stream_count; i++) {
+        const enum model_input input = forward->streams[i].embedding.input;
+        if (input == MODEL_INPUT_FEATURES || input == MODEL_INPUT_SOUND)
             return &forward->streams[i].embedding;
+    }
     return NULL;
 }
 
 /* Samples as floats that a spectrum can be made of. */
-static bool take_samples(const struct array *sound, const float **samples, struct arena *arena,
+static bool take_samples(const struct array *sound, float **samples, struct arena *arena,
                          struct fault *fault)
 {
     if (sound->rank != 1)
@@ -41,21 +44,39 @@ static bool take_samples(const struct array *sound, const float **samples, struc
     return true;
 }
 
-bool trace_take_sound(struct trace_item *item, const struct attn_kernels *kernels,
-                      struct arena *arena, struct fault *fault)
+/* Source: transformers, feature_extraction_wav2vec2.py, zero_mean_unit_var_norm(). */
+static void normalize(float *samples, int64_t count)
 {
-    const struct model_embedding *embedding = embedding_of(item);
-    const float *samples = NULL;
-    if (!item->sound.data)
-        return true;
-    if (!embedding)
-        return fault_set_at(fault, "/sound", FAULT_FIELD, "model '%s' takes no sound",
-                            item->model->name);
-    if (item->features.data)
-        return fault_set_at(fault, "/sound", FAULT_FIELD,
-                            "both sound and features came; expected one of them");
-    if (!take_samples(&item->sound, &samples, arena, fault))
-        return false;
+    static const double EPS = 1e-7;
+    double mean = 0, variance = 0;
+    for (int64_t i = 0; i < count; i++)
+        mean += (double)samples[i] / (double)count;
+    for (int64_t i = 0; i < count; i++)
+        variance += ((double)samples[i] - mean) * ((double)samples[i] - mean) / (double)count;
+    for (int64_t i = 0; i < count; i++)
+        samples[i] = (float)(((double)samples[i] - mean) / sqrt(variance + EPS));
+}
+
+static bool prepare_samples(struct trace_item *item, float *samples, struct fault *fault)
+{
+    const struct model_speech *speech = item->model->speech;
+    const int64_t count = item->sound.shape[0];
+    if (speech && speech->reason)
+        return fault_set_at(fault, "/sound", FAULT_OPTION,
+                            "model '%s' takes no sound: its preprocessor_config.json was refused: "
+                            "%s",
+                            item->model->name, speech->reason);
+    if (!item->sound_is_prepared && !(speech && speech->is_raw))
+        normalize(samples, count);
+    item->sound =
+        (struct array){ .data = samples, .dtype = ATTN_F32, .rank = 1, .shape = { count } };
+    return true;
+}
+
+static bool make_features(struct trace_item *item, const struct model_embedding *embedding,
+                          const float *samples, const struct attn_kernels *kernels,
+                          struct arena *arena, struct fault *fault)
+{
     const int64_t most = embedding->feature_length * SOUND_HOP;
     if (item->sound.shape[0] > most)
         return fault_set_at(fault, "/sound", FAULT_LENGTH,
@@ -79,4 +100,24 @@ bool trace_take_sound(struct trace_item *item, const struct attn_kernels *kernel
     };
     return sound_features(features, embedding->feature_count, embedding->feature_length, samples,
                           item->sound.shape[0], kernels, arena, fault);
+}
+
+bool trace_take_sound(struct trace_item *item, const struct attn_kernels *kernels,
+                      struct arena *arena, struct fault *fault)
+{
+    const struct model_embedding *embedding = embedding_of(item);
+    float *samples = NULL;
+    if (!item->sound.data)
+        return true;
+    if (!embedding)
+        return fault_set_at(fault, "/sound", FAULT_FIELD, "model '%s' takes no sound",
+                            item->model->name);
+    if (item->features.data)
+        return fault_set_at(fault, "/sound", FAULT_FIELD,
+                            "both sound and features came; expected one of them");
+    if (!take_samples(&item->sound, &samples, arena, fault))
+        return false;
+    if (embedding->input == MODEL_INPUT_SOUND)
+        return prepare_samples(item, samples, fault);
+    return make_features(item, embedding, samples, kernels, arena, fault);
 }

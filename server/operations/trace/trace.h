@@ -221,7 +221,8 @@ struct trace_item {
     const int64_t *tokens, *token_types, *decoder_tokens, *attention_mask;
     int64_t token_count, token_type_count, decoder_token_count, attention_mask_count;
     struct array pixels, features, embeddings; /* F32, or any dtype of numbers */
-    struct array sound;                        /* samples, in place of features */
+    struct array sound;                        /* samples, of a model of features in their place */
+    bool sound_is_prepared;                    /* as the model takes it. No name of v1 */
 
     bool has_layers, has_kinds;
     const int64_t *layers;
