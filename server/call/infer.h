@@ -39,6 +39,12 @@ struct infer_cache {
     bool (*open)(struct infer_cache *cache, const struct attn_layer *layer, int64_t rows,
                  const struct attn_layer_cache **view, struct fault *fault);
 
+    /* In place of open, of a layer that keeps a state of so many numbers and no keys: where the
+     * state before the rows is, NULL for zeros, and where that behind them goes. Both stay as
+     * those of open do. NULL: there is none. */
+    bool (*open_state)(struct infer_cache *cache, int64_t numbers, int64_t rows,
+                       const float **before, float **after, struct fault *fault);
+
     /* Sets which keys rows may see, of a cache that hides some: first_keys and last_keys. False,
      * with the fault. NULL: it hides none. */
     bool (*hide)(struct infer_cache *cache, const struct infer_item *item,

@@ -306,6 +306,12 @@ static bool resolve(const struct infer_request *request, struct infer_item *item
         return fault_set_at(fault, "/layer", FAULT_NOT_FOUND,
                             "layer is %" PRId64 "; model '%s' has %" PRId64 ", counted from 0",
                             item->layer_index, item->model->name, layer_count);
+    if (item->model->layers[item->layer_index].lacks_attention)
+        return fault_set_at(fault, "/layer", FAULT_OPTION,
+                            "layer %" PRId64 " of model '%s' is of the kind '%s' and has no "
+                            "attention; a trace goes through it",
+                            item->layer_index, item->model->name,
+                            model_layer_kind(&item->model->layers[item->layer_index]));
     item->layer_held = model_hold_layer(item->model, item->layer_index, fault);
     return item->layer_held;
 }

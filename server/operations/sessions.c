@@ -317,7 +317,8 @@ static bool truncate_session(struct change *change, struct fault *fault)
                             " keys",
                             kv_len, session->id, most);
     for (int64_t i = 0; i < session->layer_count; i++)
-        if (!session_window_check_cut(session, &session->layers[i], kv_len, "/kv_len", fault))
+        if (!session_window_check_cut(session, &session->layers[i], kv_len, "/kv_len", fault)
+            || !session_state_check_cut(session, &session->layers[i], kv_len, "/kv_len", fault))
             return false;
     if (kv_len < most && !session_store_remove_file(session, fault))
         return false;

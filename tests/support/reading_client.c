@@ -7,6 +7,7 @@
 #include "forward_edits.h"
 #include "forward_parts.h"
 #include "request_text.h"
+#include "trace_client.h"
 
 static const double TOLERANCE = 1e-5;
 
@@ -363,8 +364,10 @@ static struct rows cut_logits(const struct forward *want, int place,
     for (int i = 0; i < want->layer_count; i++) {
         const char *kind = want->layers[i].kind;
         const bool is_cross = strcmp(kind, "cross") == 0;
-        if ((!is_cross && strcmp(kind, want->layers[place].kind) != 0)
-            || ordinal_of(want, i) <= ordinal_of(want, place))
+        if (trace_client_is_hybrid(want)
+                ? i <= place
+                : (!is_cross && strcmp(kind, want->layers[place].kind) != 0)
+                      || ordinal_of(want, i) <= ordinal_of(want, place))
             continue;
         for (int part = 0; part < (is_cross ? 1 : 2); part++)
             request_text_add(
@@ -446,7 +449,8 @@ void reading_client_expect_lens(const char *model, const char *fields, const str
     const char *kind = want->encoder_hidden_states.data ? "decoder" : want->layers[0].kind;
     cJSON *answer = trace(&client, model, fields, "\"outputs\":[\"lens\"],\"positions\":[0]");
     for (int i = 0; i < want->layer_count; i++) {
-        const bool has_lens = strcmp(want->layers[i].kind, kind) == 0;
+        const bool has_lens =
+            trace_client_is_hybrid(want) || strcmp(want->layers[i].kind, kind) == 0;
         answer_expect_members(layer_of(answer, i), has_lens ? "layer,kind,lens" : "layer,kind");
         if (has_lens)
             reading_client_expect_lens_at(model, fields, i, cut_logits(want, i, pass));
@@ -522,7 +526,9 @@ static void compare_layer(struct comparison *own, int number, const struct forwa
                                          ? "layer,kind,heads,attention_bias,edits"
                                          : "layer,kind,heads,attention_bias,feed_forward,edits");
     }
-    for (int64_t h = 0; h < layer->heads; h++) {
+    const int64_t heads = layer->heads > 0 ? layer->heads : 1; /* all that it adds */
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(of[0], "heads")), heads);
+    for (int64_t h = 0; h < heads; h++) {
         const cJSON *const got[2] = {
             cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(of[0], "heads"), (int)h),
             cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(of[1], "heads"), (int)h)
@@ -576,7 +582,8 @@ void reading_client_expect_contributions(const char *model, const char *fields, 
     int place = 0;
     for (int i = 0; i < want->layer_count; i++) {
         scores = fmax(scores, want->layers[i].maps.largest_score);
-        if (strcmp(want->layers[i].kind, kind) != 0 && strcmp(want->layers[i].kind, "cross") != 0)
+        if (!trace_client_is_hybrid(want) && strcmp(want->layers[i].kind, kind) != 0
+            && strcmp(want->layers[i].kind, "cross") != 0)
             continue;
         const cJSON *const layers[2] = {
             cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(of[0], "layers"), place),

@@ -21,9 +21,9 @@ void reading_client_expect_lens_at(const char *model, const char *fields, int pl
                                    struct rows logits);
 
 /* The lens of every layer that is not of cross attention and whose kind is that of the last layer
- * of the head's stream. A model whose norms stand before its parts or behind them, but not behind
- * the residual, goes through its layers unchanged where edits take their parts away: pass computes
- * it so in double. */
+ * of the head's stream, or of every layer of a model some of whose layers have no attention. A
+ * model whose norms stand before its parts or behind them, but not behind the residual, goes
+ * through its layers unchanged where edits take their parts away: pass computes it so in double. */
 void reading_client_expect_lens(const char *model, const char *fields, const struct forward *want,
                                 void (*pass)(struct forward *forward));
 

@@ -13,9 +13,13 @@
  * and compares every layer and what leaves the last block. Of every layer POST /v1/attention is
  * also asked, with the inputs that the trace answered: its weights must be the same to the bit. So
  * must be a second trace, from the first layer's hidden states as "embeddings". Last come the laws
- * of edits (edited_laws.h). */
+ * of edits (edited_laws.h). A layer of 0 heads is one without attention and has no maps; of a model
+ * with such layers there are none of these laws. */
 void trace_client_expect(struct http_client *client, const char *model, const char *fields,
                          const struct forward *want);
+
+/* Whether some layer of the pass has no attention. */
+bool trace_client_is_hybrid(const struct forward *want);
 
 /* The same of a pass whose fields have edits, without the calls for what was not edited. */
 void trace_client_expect_edited(struct http_client *client, const char *model, const char *fields,

@@ -79,6 +79,8 @@ static void add_answers(struct answers *answers)
 {
     *answers = (struct answers){ .numbers = NULL };
     for (int64_t layer = 0; layer < published_model()->layer_count; layer++) {
+        if (published_model()->layers[layer].lacks_attention)
+            continue;
         const struct rows input = published_input(published_model()->layers[layer].d_query);
         const struct rows answer = published_compute(layer, input, input);
         const size_t count = (size_t)(answer.count * answer.columns);

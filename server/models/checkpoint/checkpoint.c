@@ -343,6 +343,24 @@ static bool build_layer(struct model_layer *layer, const struct checkpoint_run *
     return !read.has_alibi || set_alibi(layer, &read, parameters->arena, fault);
 }
 
+/* A layer without attention, whose tensors belong to the pass. */
+static bool build_other(struct model_layer *layer, const struct checkpoint_run *run,
+                        const char *kind, struct fault *fault)
+{
+    int64_t width;
+    if (!checkpoint_read_integer(run->section, run->stack->width, &width, fault))
+        return false;
+    *layer = (struct model_layer){ .kind = kind,
+                                   .lacks_attention = true,
+                                   .options = attn_options_default(1),
+                                   .d_query = width,
+                                   .d_key = width,
+                                   .d_value = width,
+                                   .d_out = width };
+    layer->options.causal = true;
+    return true;
+}
+
 bool checkpoint_build(struct model_layer *layers, const struct checkpoint *checkpoint,
                       struct model_parameters *parameters, struct fault *fault)
 {
@@ -350,9 +368,13 @@ bool checkpoint_build(struct model_layer *layers, const struct checkpoint *check
     int64_t first = 0;
     for (int i = 0; i < checkpoint->run_count; i++) {
         const struct checkpoint_run *run = &checkpoint->runs[i];
-        for (int64_t index = 0; index < run->layer_count; index++)
-            if (!build_layer(&layers[first + index], run, index, first, parameters, fault))
+        for (int64_t index = 0; index < run->layer_count; index++) {
+            const char *kind = checkpoint_other_kind(run, index);
+            struct model_layer *layer = &layers[first + index];
+            if (!(kind ? build_other(layer, run, kind, fault)
+                       : build_layer(layer, run, index, first, parameters, fault)))
                 return false;
+        }
         first += run->layer_count;
     }
     return true;

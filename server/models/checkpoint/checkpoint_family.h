@@ -5,9 +5,10 @@
  * The source of a row is the family's modeling and configuration file in Hugging Face transformers,
  * src/transformers/models/<family>; the tests name the commit. To add a family:
  *
- * 1. Choose the table: checkpoint_mixtures.c for mixtures of experts, checkpoint_llamas.c for
- *    tensors that have the names of Llama or Meta, and checkpoint_llamas_newer.c for such families
- *    from 2024 on, checkpoint_gemmas.c for those whose blocks read tokens,
+ * 1. Choose the table: checkpoint_hybrids.c where some layers are no attention,
+ *    checkpoint_mixtures.c for mixtures of experts, checkpoint_llamas.c for tensors that have the
+ *    names of Llama or Meta, and checkpoint_llamas_newer.c for such families from 2024 on,
+ *    checkpoint_gemmas.c for those whose blocks read tokens,
  *    checkpoint_encoders.c for encoders of text, checkpoint_sentences.c for those whose source is
  * on the Hub, checkpoint_seq2seq.c for encoders with decoders, checkpoint_images.c for pictures and
  * sound, else checkpoint_decoders.c.
@@ -41,6 +42,7 @@
 #include "json/json.h"
 
 struct checkpoint_layer;
+struct checkpoint_pass_reader;
 struct checkpoint_run;
 
 enum checkpoint_fusion {
@@ -156,6 +158,13 @@ struct checkpoint_pass {
 
     bool (*adjust)(struct checkpoint_pass *pass, const cJSON *section, struct fault *fault);
 
+    /* Of layers without attention (other_kind of the row) that are recurrences: what precedes names
+     * of their tensors in the block, "mamba.", and what makes one of them
+     * (checkpoint_recurrence.c). The fields that it reads are in reads. */
+    const char *recurrent;
+    bool (*recurrence)(struct model_recurrence *recurrence, struct checkpoint_pass_reader *reader,
+                       int64_t width);
+
     /* Fields of config.json. */
     union {
         struct {
@@ -187,7 +196,7 @@ struct checkpoint_pass {
             const char *logit_root_divisor_if; /* a flag: divided by the root of the width */
             const char *logit_softcap;
             const char *start; /* the decoder's first token */
-            const char *reads; /* fields that only adjust() reads */
+            const char *reads; /* fields that only functions of the row read */
         };
         const char *fields[35]; /* the same, as a list */
     };
@@ -258,6 +267,10 @@ struct checkpoint_stack {
     const char *expected;           /* fields that must have the value after "=", "a.b=true|c=3" */
 
     int64_t (*number)(const cJSON *section, int64_t index); /* in tensors' names; NULL: the index */
+
+    /* The kind of a layer that has no attention, for clients; NULL: it has. Without the function
+     * all layers have. */
+    const char *(*other_kind)(const struct checkpoint_run *run, int64_t index);
     bool (*adjust)(struct checkpoint_layer *layer, struct fault *fault); /* what no field says */
 
     /* Fields of config.json. */
@@ -313,12 +326,12 @@ struct checkpoint_stack {
 /* The tables. Each ends with a row whose model_type is NULL. */
 extern const struct checkpoint_stack checkpoint_llamas[], checkpoint_llamas_newer[],
     checkpoint_gemmas[], checkpoint_mixtures[], checkpoint_decoders[], checkpoint_encoders[],
-    checkpoint_sentences[], checkpoint_images[], checkpoint_seq2seq[];
+    checkpoint_sentences[], checkpoint_images[], checkpoint_seq2seq[], checkpoint_hybrids[];
 #define CHECKPOINT_TABLES                                                                          \
     {                                                                                              \
         checkpoint_llamas, checkpoint_llamas_newer, checkpoint_gemmas, checkpoint_mixtures,        \
             checkpoint_decoders, checkpoint_encoders, checkpoint_sentences, checkpoint_images,     \
-            checkpoint_seq2seq                                                                     \
+            checkpoint_seq2seq, checkpoint_hybrids                                                 \
     }
 
 #endif

@@ -51,7 +51,8 @@ static bool read_layer_type(struct checkpoint_layer *layer, const cJSON *types, 
     const bool may_chunk = layer->run->stack->chunk != NULL;
     layer->has_window = !may_chunk && strcmp(name, "sliding_attention") == 0;
     layer->is_chunked = may_chunk && strcmp(name, "chunked_attention") == 0;
-    if (layer->has_window || layer->is_chunked || strcmp(name, "full_attention") == 0)
+    if (layer->has_window || layer->is_chunked || strcmp(name, "full_attention") == 0
+        || (layer->run->stack->other_kind && strcmp(name, "attention") == 0))
         return true;
     return fault_set_at(fault, "/config/layer_types", FAULT_OPTION,
                         "config.json's layer_types has '%.40s' for layer %" PRId64

@@ -6,6 +6,7 @@
 #include "models/checkpoint/checkpoint_pass_internal.h"
 
 #include "models/checkpoint/checkpoint_fields.h"
+#include "models/checkpoint/checkpoint_tensors.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -325,6 +326,23 @@ static bool build_token_part(const struct block_reader *blocks, struct model_blo
                         pass->block_scale, reader->block, (double)scale[0]);
 }
 
+/* What a layer without attention does in its place. */
+static bool build_recurrence(const struct block_reader *blocks, struct model_block *block)
+{
+    struct checkpoint_pass_reader *reader = blocks->reader;
+    if (!checkpoint_other_kind(reader->run, reader->block))
+        return true;
+    struct model_recurrence *recurrence =
+        arena_calloc(reader->parameters->arena, 1, sizeof *recurrence);
+    if (!recurrence)
+        return fault_no_memory(reader->fault);
+    block->recurrence = recurrence;
+    reader->feed = reader->pass.recurrent;
+    const bool good = reader->pass.recurrence(recurrence, reader, blocks->width);
+    reader->feed = NULL;
+    return good;
+}
+
 static bool build_block(const struct block_reader *blocks, struct model_block *block)
 {
     const struct checkpoint_pass *pass = &blocks->reader->pass;
@@ -333,7 +351,8 @@ static bool build_block(const struct block_reader *blocks, struct model_block *b
         && (!pass->has_experts || pass->has_experts(blocks->reader->run, blocks->reader->block));
     block->is_parallel = blocks->is_parallel;
     block->self.inside_adds_rows = pass->inside_adds_rows;
-    return build_part(blocks, &block->self, &pass->attention, pass->attention_scales)
+    return build_recurrence(blocks, block)
+           && build_part(blocks, &block->self, &pass->attention, pass->attention_scales)
            && (block->cross_layer < 0
                || build_part(blocks, &block->cross, &pass->cross_attention, NULL))
            && build_part(blocks, &block->feed_forward, &pass->feed_forward,

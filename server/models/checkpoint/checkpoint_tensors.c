@@ -55,6 +55,20 @@ bool checkpoint_name_has_layer(const struct checkpoint_run *run,
     return model_tensors_find(tensors, name) != NULL;
 }
 
+const char *checkpoint_other_kind(const struct checkpoint_run *run, int64_t index)
+{
+    return run->stack->other_kind ? run->stack->other_kind(run, index) : NULL;
+}
+
+/* The first layer that has attention, by which a stack is found. */
+static int64_t first_attention(const struct checkpoint_run *run)
+{
+    int64_t index = 0;
+    while (index < MODEL_LAYERS_MAX && checkpoint_other_kind(run, index))
+        index++;
+    return index;
+}
+
 /* Whether the first layer is one of the row's, by the tensor that tells it from those of others. */
 static bool is_told(const struct checkpoint_run *run, const struct model_tensors *tensors)
 {
@@ -63,17 +77,18 @@ static bool is_told(const struct checkpoint_run *run, const struct model_tensors
     if (!told_by)
         return true;
     const bool is_absent = told_by[0] == '!';
-    checkpoint_name_write(name, run, 0, told_by + is_absent, ".weight");
+    checkpoint_name_write(name, run, first_attention(run), told_by + is_absent, ".weight");
     return (model_tensors_find(tensors, name) != NULL) != is_absent;
 }
 
 bool checkpoint_name_find_prefix(struct checkpoint_run *run, const struct model_tensors *tensors)
 {
     const char *prefixes = run->stack->prefixes;
+    const int64_t first = first_attention(run);
     for (;;) {
         const size_t length = strcspn(prefixes, "|");
         snprintf(run->prefix, sizeof run->prefix, "%.*s", (int)length, prefixes);
-        if (checkpoint_name_has_layer(run, tensors, 0) && is_told(run, tensors))
+        if (checkpoint_name_has_layer(run, tensors, first) && is_told(run, tensors))
             return true;
         if (!prefixes[length])
             return false;

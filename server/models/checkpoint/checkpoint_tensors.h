@@ -23,7 +23,11 @@ void checkpoint_name_write_layer(char name[CHECKPOINT_NAME_BYTES], const struct 
 bool checkpoint_name_has_layer(const struct checkpoint_run *run,
                                const struct model_tensors *tensors, int64_t index);
 
-/* Finds the prefix under which the file has the stack's first layer; false: there is none. */
+/* The kind of a layer of the run that has no attention; NULL: it has. */
+const char *checkpoint_other_kind(const struct checkpoint_run *run, int64_t index);
+
+/* Finds the prefix under which the file has the stack's first layer of attention; false: there is
+ * none. */
 bool checkpoint_name_find_prefix(struct checkpoint_run *run, const struct model_tensors *tensors);
 
 /* Sets the norms of query and key of a layer where config.json asks for them. Where it does not, a

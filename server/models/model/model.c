@@ -152,6 +152,26 @@ const char *model_layer_kind(const struct model_layer *layer)
     return layer->kind ? layer->kind : is_self ? "self" : "cross";
 }
 
+bool model_is_hybrid(const struct model *model)
+{
+    for (int64_t i = 0; i < model->layer_count; i++)
+        if (model->layers[i].lacks_attention)
+            return true;
+    return false;
+}
+
+int64_t model_state_numbers(const struct model *model, int64_t layer)
+{
+    const struct model_forward *forward = model->forward;
+    for (int s = 0; forward && s < forward->stream_count; s++)
+        for (int64_t i = 0; i < forward->streams[s].block_count; i++) {
+            const struct model_block *block = &forward->streams[s].blocks[i];
+            if (block->self_layer == layer && block->recurrence)
+                return model_recurrence_state(block->recurrence);
+        }
+    return 0;
+}
+
 /* ------------------------------------------------- relative position biases -- */
 
 /* A picture's numbers are in the order of generate_relative_position_index() of transformers'
@@ -267,6 +287,8 @@ static void hash_layer(struct sha256 *hash, const struct model_layer *layer)
                               own->projected_max, options->scale, options->softcap, options->causal,
                               options->window_left, options->window_right);
     sha256_add(hash, line, (size_t)used);
+    if (layer->lacks_attention)
+        sha256_add(hash, layer->kind, strlen(layer->kind) + 1);
     if (own->norms_follow_rope)
         sha256_add(hash, "norms follow rope\n", 18);
     if (own->v_norm.weight)

@@ -86,6 +86,8 @@ struct model_layer {
     int64_t keys_of;
 
     const char *kind;          /* "encoder", "cross", ...; NULL: self or cross, by the widths */
+    bool lacks_attention;      /* it has no heads, and is what kind says: of layer and options only
+                                  causal counts. The model's pass computes it */
     const float *alibi_slopes; /* [q_heads], the model's own, or NULL */
     const float *sinks;        /* the same: finite, or -INFINITY for a head without one */
     struct model_relative_bias relative_bias;
@@ -152,6 +154,12 @@ void model_drop_layer(struct model *model, int64_t layer);
 
 /* The kind of a layer as clients read it. */
 const char *model_layer_kind(const struct model_layer *layer);
+
+/* Whether some layer has no attention. */
+bool model_is_hybrid(const struct model *model);
+
+/* The numbers of the state that a layer keeps in place of keys and values; 0: it keeps none. */
+int64_t model_state_numbers(const struct model *model, int64_t layer);
 
 /* Why the model cannot be used any more: one of its mapped files was cut short or written into.
  * NULL: it can be used. Ask after computing and before answering, for numbers that were computed

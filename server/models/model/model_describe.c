@@ -143,8 +143,9 @@ void model_describe_options(const struct model_layer *layer, struct text *text)
 
 /* -------------------------------------------------------- layers and models -- */
 
-static void describe_layer(struct text *text, int64_t index, const struct model_layer *layer)
+static void describe_layer(struct text *text, const struct model *model, int64_t index)
 {
+    const struct model_layer *layer = &model->layers[index];
     text_raw(text, index > 0 ? "," : "");
     text_raw(text, "{\"index\":");
     text_integer(text, index);
@@ -159,8 +160,13 @@ static void describe_layer(struct text *text, int64_t index, const struct model_
     member_integer(text, "kv_heads", layer->layer.kv_heads);
     member_integer(text, "head_dim", layer->layer.head_dim);
     member_width(text, "v_head_dim", layer->layer.v_head_dim > 0 ? layer->layer.v_head_dim : -1);
+    if (layer->lacks_attention)
+        member_integer(text, "state", model_state_numbers(model, index));
     text_raw(text, ",\"options\":");
-    model_describe_options(layer, text);
+    if (layer->lacks_attention)
+        text_raw(text, "null");
+    else
+        model_describe_options(layer, text);
     text_raw(text, "}");
 }
 
@@ -350,7 +356,7 @@ static void describe_model(struct text *text, const char *name, const char *sour
     describe_pixels(text, model);
     text_raw(text, ",\"layers\":[");
     for (int64_t i = 0; model && !model->parameterless && i < model->layer_count; i++)
-        describe_layer(text, i, &model->layers[i]);
+        describe_layer(text, model, i);
     text_raw(text, "]}");
 }
 

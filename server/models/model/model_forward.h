@@ -10,7 +10,8 @@
  *
  *     part(rows) = after(rows + scale * inside(f(before(rows))))
  *
- * where f is an attention layer with its output projection, or a feed-forward. Of a block that
+ * where f is an attention layer with its output projection, a recurrence in its place
+ * (model_recurrence.h), or a feed-forward. Of a block that
  * is_parallel all parts read the rows that enter the block:
  *
  *     rows = rows + scale * attention(before(rows)) + scale * feed_forward(before'(rows))
@@ -23,6 +24,7 @@
 #include "base/fault.h"
 #include "layer.h"
 #include "models/model/model_readout.h"
+#include "models/model/model_recurrence.h"
 #include "models/model/model_sound.h"
 
 /* Rows by number: embeddings of tokens, positions, types. */
@@ -175,7 +177,8 @@ struct model_token_part {
 };
 
 struct model_block {
-    int64_t self_layer;  /* a number of model->layers; -1: none */
+    int64_t self_layer;                        /* a number of model->layers; -1: none */
+    const struct model_recurrence *recurrence; /* in place of its attention; NULL: none */
     int64_t cross_layer; /* the same; its keys are the rows that leave the encoder. -1: none */
     struct model_part self, cross, feed_forward;
     struct model_feed_forward dense;

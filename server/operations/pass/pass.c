@@ -5,21 +5,14 @@
 #include <string.h>
 
 static const struct pass_step_functions *const STEPS[PASS_STEP_KINDS] = {
-    [PASS_EMBED] = &pass_embed,
-    [PASS_FIRST] = &pass_first,
-    [PASS_TOKENS] = &pass_tokens,
-    [PASS_NORM] = &pass_norm,
-    [PASS_ATTEND] = &pass_attend,
-    [PASS_FEED] = &pass_feed,
-    [PASS_ADD] = &pass_add,
-    [PASS_MIX] = &pass_mix,
-    [PASS_EDIT] = &pass_edit,
-    [PASS_LENS] = &pass_lens,
-    [PASS_NARROW] = &pass_narrow,
-    [PASS_FINAL] = &pass_final,
-    [PASS_READOUT] = &pass_readout,
-    [PASS_HEAD] = &pass_head,
-    [PASS_CONTRIBUTE] = &pass_contribute,
+    [PASS_EMBED] = &pass_embed,   [PASS_FIRST] = &pass_first,
+    [PASS_TOKENS] = &pass_tokens, [PASS_NORM] = &pass_norm,
+    [PASS_ATTEND] = &pass_attend, [PASS_RECUR] = &pass_recur,
+    [PASS_FEED] = &pass_feed,     [PASS_ADD] = &pass_add,
+    [PASS_MIX] = &pass_mix,       [PASS_EDIT] = &pass_edit,
+    [PASS_LENS] = &pass_lens,     [PASS_NARROW] = &pass_narrow,
+    [PASS_FINAL] = &pass_final,   [PASS_READOUT] = &pass_readout,
+    [PASS_HEAD] = &pass_head,     [PASS_CONTRIBUTE] = &pass_contribute,
 };
 
 /* ------------------------------------------------------------------- steps -- */
@@ -61,6 +54,12 @@ static void add_edit(struct pass *pass, enum edit_place place, int stream,
     add_step(pass, step);
 }
 
+/* What a block's own layer does: attention, or a recurrence in its place. */
+static enum pass_step_kind kind_of(const struct model_block *block, bool is_cross)
+{
+    return block->recurrence && !is_cross ? PASS_RECUR : PASS_ATTEND;
+}
+
 /* Each part reads the rows that the part before it has written. */
 static void list_in_sequence(struct pass *pass, int stream, const struct model_block *block)
 {
@@ -72,7 +71,8 @@ static void list_in_sequence(struct pass *pass, int stream, const struct model_b
         if (layers[i] < 0)
             continue;
         struct pass_step norm = make_step(PASS_NORM, stream, block, parts[i], layers[i]);
-        struct pass_step attend = make_step(PASS_ATTEND, stream, block, parts[i], layers[i]);
+        struct pass_step attend =
+            make_step(kind_of(block, i == 1), stream, block, parts[i], layers[i]);
         norm.is_first = is_first;
         attend.is_cross = i == 1;
         is_first = false;
@@ -103,7 +103,8 @@ static void list_in_parallel(struct pass *pass, int stream, const struct model_b
     feed_norm.is_copied = true;
     add_edit(pass, EDIT_HIDDEN_STATES, stream, block, block->self_layer);
     add_step(pass, norm);
-    add_step(pass, make_step(PASS_ATTEND, stream, block, &block->self, block->self_layer));
+    add_step(pass,
+             make_step(kind_of(block, false), stream, block, &block->self, block->self_layer));
     add_edit(pass, EDIT_ATTENTION_OUTPUT, stream, block, block->self_layer);
     add_step(pass, feed_norm);
     add_step(pass, make_step(PASS_ADD, stream, block, &block->self, block->self_layer));
@@ -163,6 +164,15 @@ static void list_stream(struct pass *pass, int stream)
         add_readout(pass, stream, true);
 }
 
+/* Whether something of a layer without attention is asked for, beside what it is. */
+static bool is_asked(const struct trace_layer *layer)
+{
+    for (int i = 0; i < TRACE_TENSOR_COUNT; i++)
+        if (layer->is_answered[i])
+            return true;
+    return false;
+}
+
 static bool layer_needs_step(const struct pass_sequence *sequence, const struct pass_step *step)
 {
     if (step->kind == PASS_READOUT)
@@ -178,7 +188,7 @@ static bool layer_needs_step(const struct pass_sequence *sequence, const struct 
         && step->layer == sequence->item->align->last_layer)
         return true;
     const struct trace_layer *layer = sequence->answered[step->layer];
-    if (!layer)
+    if (!layer || (step->block->recurrence && !is_asked(layer)))
         return false;
     return step->kind != PASS_ADD || layer->tensors[TRACE_ATTENTION_OUTPUT].values;
 }
@@ -190,6 +200,8 @@ static bool item_needs_step(const struct trace_item *item, const struct pass_ste
     if (step->kind == PASS_CONTRIBUTE)
         return item->contribution_count > 0;
     if (step->kind == PASS_ATTEND && (item->past || (step->stream == 0 && item->contacts.rank > 0)))
+        return true;
+    if (step->kind == PASS_RECUR && item->past)
         return true;
     return step->kind == PASS_FINAL && item->streams[step->stream].rows.values;
 }
@@ -347,22 +359,22 @@ int64_t pass_step_count(const struct pass *pass)
     return pass->step_count;
 }
 
-static int64_t count_attention(const struct pass *pass, int64_t end)
+static int64_t count_layers(const struct pass *pass, int64_t end)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < end; i++)
-        count += pass->steps[i].kind == PASS_ATTEND;
+        count += pass->steps[i].kind == PASS_ATTEND || pass->steps[i].kind == PASS_RECUR;
     return count;
 }
 
 int64_t pass_layer_count(const struct pass *pass)
 {
-    return count_attention(pass, pass->step_count);
+    return count_layers(pass, pass->step_count);
 }
 
 int64_t pass_layers_over(const struct pass *pass)
 {
-    return count_attention(pass, pass->step);
+    return count_layers(pass, pass->step);
 }
 
 /* ----------------------------------------------------------------- running -- */

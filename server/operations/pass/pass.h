@@ -31,7 +31,7 @@ bool pass_create(struct pass **pass, struct arena *arena, const struct pass_grou
 /* How many steps it has, which is what making it costs. */
 int64_t pass_step_count(const struct pass *pass);
 
-/* How many attention layers it computes, and how many are computed. */
+/* How many layers of attention or a recurrence it computes, and how many are computed. */
 int64_t pass_layer_count(const struct pass *pass);
 int64_t pass_layers_over(const struct pass *pass);
 

@@ -200,6 +200,28 @@ static struct contribution_part *part_of(const struct contribution *to, int64_t 
     return NULL;
 }
 
+/* What edits of the output added. */
+static float edits_of(const struct pass_record *record, int64_t place, int64_t width,
+                      const struct room *room)
+{
+    const float *output = record->output + place * width;
+    const float *unedited = record->unedited + place * width;
+    double edits = 0;
+    for (int64_t c = 0; c < width; c++)
+        edits += room->inner[c] * ((double)output[c] - (double)unedited[c]);
+    return (float)edits;
+}
+
+/* What a layer without attention added, as one number. */
+static void add_other(const struct pass_record *record, const struct contribution *to,
+                      int64_t width, const struct room *room)
+{
+    struct contribution_part *part = part_of(to, record->step->layer);
+    part->heads[0] = (float)dot(room->inner, record->unedited + to->place * width, width);
+    part->attention_bias = 0;
+    part->edits += edits_of(record, to->place, width, room);
+}
+
 /* What attention added, with the gradient room->inner behind its output projection. */
 static void add_attention(const struct pass *pass, const struct pass_record *record,
                           const struct contribution *to, struct room *room)
@@ -208,8 +230,6 @@ static void add_attention(const struct pass *pass, const struct pass_record *rec
     const struct attn_layer *layer = &pass->model->layers[record->step->layer].layer;
     const int64_t dim = layer->v_head_dim, columns = layer->q_heads * dim;
     const float *context = record->context + place * columns;
-    const float *output = record->output + place * width;
-    const float *unedited = record->unedited + place * width;
     struct contribution_part *part = part_of(to, record->step->layer);
     if (layer->o_proj.weight)
         go_through(&layer->o_proj, room);
@@ -219,10 +239,7 @@ static void add_attention(const struct pass *pass, const struct pass_record *rec
         part->heads[h] = (float)dot(room->met + h * dim, context + h * dim, dim);
     part->attention_bias =
         layer->o_proj.bias ? (float)dot(room->inner, layer->o_proj.bias, width) : 0;
-    double edits = 0;
-    for (int64_t c = 0; c < width; c++)
-        edits += room->inner[c] * ((double)output[c] - (double)unedited[c]);
-    part->edits += (float)edits;
+    part->edits += edits_of(record, place, width, room);
 }
 
 /* Takes the gradient back through the sum of a part with the residual. Adds what norms' biases
@@ -247,7 +264,10 @@ static void go_through_sum(const struct pass *pass, const struct pass_record *re
         *bias += go_through_norm(&part->inside, room->sum, room->inner, width);
     }
     if (record->step->layer >= 0) {
-        add_attention(pass, record, to, room);
+        if (record->step->block->recurrence)
+            add_other(record, to, width, room);
+        else
+            add_attention(pass, record, to, room);
         return;
     }
     struct contribution_part *own = part_of(to, record->step->block->self_layer);

@@ -12,6 +12,7 @@ enum pass_step_kind {
     PASS_FIRST, /* rows that enter the first block, kept for all */
     PASS_NORM,  /* of rows, before attention or feed-forward */
     PASS_ATTEND,
+    PASS_RECUR,  /* a recurrence in place of attention */
     PASS_FEED,   /* feed-forward */
     PASS_TOKENS, /* what a block reads of tokens */
     PASS_ADD,    /* what attention or feed-forward computed, to the rows */
@@ -31,7 +32,7 @@ struct pass_step {
     int stream;
     const struct model_block *block;
     const struct model_part *part;
-    int64_t layer;         /* of attention, and of NORM and ADD around it; else -1 */
+    int64_t layer;         /* of ATTEND or RECUR, and of NORM and ADD around it; else -1 */
     bool is_cross;         /* of ATTEND */
     bool is_first;         /* of NORM: the rows are those that enter the block */
     enum edit_place place; /* of EDIT */
@@ -89,12 +90,17 @@ struct pass_sequence {
     struct pass_room norm_plan;   /* struct attn_plan: attention whose map they take the place of */
     struct attn_weight_map norm_map;
     struct pass_room spans; /* float: sums over spans, before those over rows or layers */
-    void *scratch;          /* of attention, for the layer that needs most */
+    struct pass_room state; /* float: of a recurrence, where it is no session's */
+    const float
+        *state_before; /* of the layer that the sequence is at, before its rows; NULL: zeros */
+    float *state_after;
+    void *scratch; /* of attention, for the layer that needs most */
     size_t scratch_bytes;
 };
 
-/* Tokens of one expert (pass_feed.c). */
+/* Tokens of one expert (pass_feed.c); rows of a panel (pass_recur.c). */
 struct pass_expert_rows;
+struct pass_recurrent_rows;
 
 /* What the first rows of sound are made with (pass_sound.c). */
 struct pass_sound;
@@ -133,6 +139,7 @@ struct pass {
     float **shared_inputs; /* [model->layer_count]: rows that enter a layer whose keys others have,
                               [rows][width]; NULL: none has */
     struct pass_expert_rows *experts;
+    struct pass_recurrent_rows *recurrent;
     struct pass_head *head;
     struct pass_readout *readouts[MODEL_STREAMS_MAX][2]; /* vectors, and classes */
     struct attn_product product;                         /* of the turn that runs */
@@ -159,8 +166,8 @@ struct pass_step_functions {
 };
 
 extern const struct pass_step_functions pass_embed, pass_first, pass_tokens, pass_norm, pass_attend,
-    pass_feed, pass_add, pass_mix, pass_edit, pass_lens, pass_narrow, pass_final, pass_readout,
-    pass_head, pass_contribute;
+    pass_recur, pass_feed, pass_add, pass_mix, pass_edit, pass_lens, pass_narrow, pass_final,
+    pass_readout, pass_head, pass_contribute;
 
 /* The turns of PASS_EMBED that make rows of sound (pass_sound.c), as of a step. */
 bool pass_sound_plan(struct pass *pass, struct attn_work *work, struct fault *fault);
@@ -179,6 +186,8 @@ void pass_record_after(const struct pass *pass, const struct pass_step *step, in
                        int64_t count);
 bool pass_record_is_needed(const struct pass *pass, const struct pass_step *step,
                            const struct pass_sequence *sequence);
+void pass_record_output(const struct pass *pass,
+                        const struct pass_step *step); /* of a recurrence, before its edits */
 void pass_record_context(const struct pass *pass, const struct pass_step *step,
                          const struct pass_sequence *sequence);
 

@@ -23,7 +23,7 @@ void pass_list_narrow(struct pass *pass)
 {
     int64_t at = pass->step_count;
     while (at > 0 && pass->steps[at - 1].kind != PASS_ATTEND
-           && pass->steps[at - 1].kind != PASS_EDIT)
+           && pass->steps[at - 1].kind != PASS_RECUR && pass->steps[at - 1].kind != PASS_EDIT)
         at--;
     if (at == 0 || at == pass->step_count || pass->steps[at - 1].stream != last_stream(pass)
         || !is_narrow(pass))

@@ -93,6 +93,29 @@ void pass_record_after(const struct pass *pass, const struct pass_step *step, in
     record_rows(pass, step, first, count, true);
 }
 
+/* The rows of the sequence that are asked for, as the layer leaves them. */
+static void record_unedited(const struct pass *pass, const struct pass_step *step,
+                            const struct pass_sequence *sequence, const struct pass_record *record)
+{
+    const int64_t width = pass->forward->streams[step->stream].width;
+    for (int64_t k = 0; k < sequence->item->contribution_row_count; k++)
+        memcpy(record->unedited + k * width,
+               pass->output
+                   + (sequence->first[step->stream] + sequence->item->contribution_rows[k]) * width,
+               (size_t)width * sizeof(float));
+}
+
+void pass_record_output(const struct pass *pass, const struct pass_step *step)
+{
+    for (int64_t i = 0; i < pass->sequence_count; i++) {
+        const struct pass_sequence *sequence = &pass->sequences[i];
+        const struct pass_record *record =
+            is_recorded(pass, step, sequence) ? record_of(sequence, step) : NULL;
+        if (record)
+            record_unedited(pass, step, sequence, record);
+    }
+}
+
 bool pass_record_is_needed(const struct pass *pass, const struct pass_step *step,
                            const struct pass_sequence *sequence)
 {
@@ -107,13 +130,12 @@ void pass_record_context(const struct pass *pass, const struct pass_step *step,
     const struct pass_record *record = record_of(sequence, step);
     const struct attn_tensor context =
         attn_layer_attention(&attention->plan, attention->scratch).context;
-    const int64_t width = pass->forward->streams[step->stream].width;
     const int64_t heads = context.shape[1], dim = context.shape[3];
-    for (int64_t k = 0; record && context.data && k < item->contribution_row_count; k++) {
+    if (!record || !context.data)
+        return;
+    record_unedited(pass, step, sequence, record);
+    for (int64_t k = 0; k < item->contribution_row_count; k++) {
         const int64_t row = item->contribution_rows[k];
-        memcpy(record->unedited + k * width,
-               pass->output + (sequence->first[step->stream] + row) * width,
-               (size_t)width * sizeof(float));
         for (int64_t h = 0; h < heads; h++)
             memcpy(record->context + (k * heads + h) * dim,
                    (const float *)context.data + h * context.stride[1] + row * context.stride[2],

@@ -152,10 +152,26 @@ static bool plan_kind(const struct planning *planning)
                       edit->kind);
 }
 
+/* Whether layers of the edit's kind have no attention. */
+static bool lacks_attention(const struct planning *planning)
+{
+    const struct model *model = planning->item->model;
+    for (int64_t i = 0; i < model->layer_count; i++)
+        if (model->layers[i].lacks_attention && is_of_kind(planning, i))
+            return true;
+    return false;
+}
+
 static bool plan_place(const struct planning *planning)
 {
     struct trace_edit *edit = planning->edit;
     const char *at = edit_place_names[edit->at];
+    if (edit->at == EDIT_HEAD && lacks_attention(planning))
+        return edit_fault(planning, FAULT_OPTION, "/at",
+                          "layers of the kind '%.40s' have no attention, so no heads, keys or "
+                          "weights to edit; expected hidden_states, attention_output, which is "
+                          "what they add, or feed_forward",
+                          edit->kind);
     if (edit->is_cross && edit->at != EDIT_HEAD && edit->at != EDIT_ATTENTION_OUTPUT)
         return edit_fault(planning, FAULT_OPTION, "/at",
                           "cross attention has no %s of its own; expected head or "

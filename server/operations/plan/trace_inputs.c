@@ -500,6 +500,12 @@ static bool take_mask(struct trace_item *item, struct arena *arena, struct fault
     struct trace_stream *stream = &item->streams[0];
     if (!item->has_attention_mask)
         return true;
+    if (model_is_hybrid(item->model))
+        return fault_set_at(fault, "/attention_mask", FAULT_OPTION,
+                            "attention_mask hides tokens from attention, and some layers of model "
+                            "'%s' have none and take every token into their state; leave the "
+                            "tokens out",
+                            item->model->name);
     if (item->attention_mask_count != stream->length)
         return fault_set_at(fault, "/attention_mask", FAULT_SHAPE,
                             "attention_mask has %" PRId64 " entries; there are %" PRId64 " tokens",

@@ -133,7 +133,8 @@ static bool set_shapes(const struct trace_item *item, const struct trace_place *
     const int64_t width = streams[place->stream].width;
     const struct trace_stream *stream = &item->streams[place->stream];
     struct trace_tensor *tensors = answered->tensors;
-    if (!check_weight_map(item, heads, q_len, kv_len, fault))
+    if (!item->model->layers[answered->number].lacks_attention
+        && !check_weight_map(item, heads, q_len, kv_len, fault))
         return false;
     for (int i = TRACE_WEIGHTS; i <= TRACE_MASKED; i++)
         set_shape(&tensors[i], 3, heads, q_len, kv_len);
@@ -166,6 +167,37 @@ static bool set_shapes(const struct trace_item *item, const struct trace_place *
     return true;
 }
 
+/* What a layer without attention has no numbers of. */
+static bool is_of_attention(int tensor)
+{
+    return tensor != TRACE_INPUTS && tensor != TRACE_HIDDEN_STATES
+           && tensor != TRACE_ATTENTION_OUTPUT;
+}
+
+/* Leaves out what only attention has. Where such a layer was asked for by its number or its kind,
+ * and a part of its answer would be missing, that is a fault. */
+static bool leave_out_maps(const struct trace_item *item, struct trace_layer *answered,
+                           struct fault *fault)
+{
+    const struct model *model = item->model;
+    const bool is_named = item->has_layers || item->has_kinds;
+    const char *missing = NULL;
+    if (!model->layers[answered->number].lacks_attention)
+        return true;
+    for (int i = TRACE_TENSOR_COUNT - 1; i >= 0; i--)
+        if (is_of_attention(i)) {
+            missing = answered->is_answered[i] ? trace_tensor_names[i] : missing;
+            answered->is_answered[i] = false;
+        }
+    answered->has_spans = false;
+    return !is_named || !missing
+           || fault_set_at(fault, item->has_layers ? "/layers" : "/kinds", FAULT_OPTION,
+                           "layer %" PRId64 " of model '%s' is of the kind '%s' and has no "
+                           "attention, so no %s; ask for hidden_states, inputs or "
+                           "attention_output of it",
+                           answered->number, model->name, answered->kind, missing);
+}
+
 static bool list_layers(struct trace_item *item, struct arena *arena, struct fault *fault)
 {
     const struct model *model = item->model;
@@ -184,7 +216,7 @@ static bool list_layers(struct trace_item *item, struct arena *arena, struct fau
         struct trace_layer *answered = &item->answered[item->answered_count++];
         answered->number = i;
         answered->kind = kind;
-        if (!set_shapes(item, &place, answered, fault))
+        if (!set_shapes(item, &place, answered, fault) || !leave_out_maps(item, answered, fault))
             return false;
     }
     return true;
@@ -236,6 +268,11 @@ bool trace_plan_results(struct trace_item *item, struct arena *arena, struct fau
     if (item->outputs[TRACE_OUTPUT_WEIGHTS] && item->span_count > 0)
         return fault_set_at(fault, "/outputs", FAULT_OPTION,
                             "spans come in place of weights; ask for one of them");
+    if (item->outputs[TRACE_OUTPUT_ROLLOUT] && model_is_hybrid(item->model))
+        return fault_set_at(fault, "/outputs", FAULT_OPTION,
+                            "a rollout multiplies the maps of all layers, and some layers of model "
+                            "'%s' have no attention; ask for weights",
+                            item->model->name);
     item->has_final_rows = item->final_rows || item->outputs[TRACE_OUTPUT_HIDDEN_STATES];
     for (int i = 0; item->has_final_rows && i < forward->stream_count; i++)
         if (item->streams[i].runs)

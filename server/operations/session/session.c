@@ -4,6 +4,7 @@
 #include "base/clock.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +37,8 @@ struct session *session_create(struct model *model, const int64_t *layers, int64
     }
     for (int64_t i = 0; i < layer_count; i++)
         own[i].number = layers ? layers[i] : i;
+    for (int64_t i = 0; i < layer_count; i++)
+        own[i].rows.is_state = model->layers[own[i].number].lacks_attention;
     session->holders = 1;
     session->model = model_retain(model);
     session->layers = own;
@@ -105,6 +108,31 @@ int64_t session_kv_len_then(const struct session *session)
 void session_touch(struct session *session)
 {
     atomic_store(&session->used_ns, clock_now_ns());
+}
+
+/* The lengths that the layer can go back to: "0, 7 and 12". */
+static void list_lengths(const struct session_rows *rows, char *out, size_t size)
+{
+    size_t used = (size_t)snprintf(out, size, "0");
+    for (int64_t i = 0; i < rows->part_count && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%" PRId64,
+                                 i + 1 < rows->part_count ? ", " : " and ", rows->parts[i].first);
+}
+
+bool session_state_check_cut(const struct session *session, const struct session_layer *layer,
+                             int64_t length, const char *pointer, struct fault *fault)
+{
+    char lengths[80];
+    if (!layer->rows.is_state || length >= layer->rows.length
+        || session_state_is_there(&layer->rows, length))
+        return true;
+    list_lengths(&layer->rows, lengths, sizeof lengths);
+    return fault_set_at(fault, pointer, FAULT_CONFLICT,
+                        "layer %" PRId64 " of session '%s' is of the kind '%s' and keeps a state, "
+                        "which cannot be cut to %" PRId64 "; those behind %s are there: fork "
+                        "before what you may take back",
+                        layer->number, session->id,
+                        model_layer_kind(&session->model->layers[layer->number]), length, lengths);
 }
 
 void session_truncate(struct session *session, int64_t kv_len)

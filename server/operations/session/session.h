@@ -92,6 +92,11 @@ void session_layer_show(struct session_layer *layer);
 /* Its ttl begins again. */
 void session_touch(struct session *session);
 
+/* Whether each layer can go back to at most so many positions: a state cannot be cut, and only
+ * those of session_rows.h are there. Else the fault (conflict) at the pointer names the layer. */
+bool session_state_check_cut(const struct session *session, const struct session_layer *layer,
+                             int64_t length, const char *pointer, struct fault *fault);
+
 /* Goes back to at most so many positions in each layer; for a call whose turn it is. */
 void session_truncate(struct session *session, int64_t kv_len);
 

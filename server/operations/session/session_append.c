@@ -385,6 +385,8 @@ static void groups_end(struct session_rows *rows, bool keeps)
 bool session_rows_begin(struct session_rows *rows, struct session_budget *budget, int64_t count,
                         struct fault *fault)
 {
+    if (rows->is_state)
+        return session_state_begin(rows, budget, count, fault);
     rows->has_more = false;
     rows->bytes_taken = rows->bytes_wanted = 0;
     rows->appended = count;
@@ -406,6 +408,10 @@ void session_rows_end(struct session_rows *rows, bool keeps)
 {
     if (!rows->is_appending)
         return;
+    if (rows->is_state) {
+        session_state_end(rows, keeps);
+        return;
+    }
     const bool has_groups = keeps && rows->appended > 0;
     rows->is_appending = false;
     if (rows->part_count > 0) {
@@ -516,6 +522,8 @@ static bool is_same_head(const struct session_rows *a, const struct session_rows
 bool session_rows_equal(const struct session_rows *a, const struct session_rows *b, int64_t first,
                         int64_t end)
 {
+    if (a->is_state)
+        return session_state_equal(a, b, end);
     for (int64_t position = first; position < end; position++)
         for (int64_t head = 0; head < a->shape.kv_heads; head++)
             if (!is_same_head(a, b, position, head))

@@ -7,11 +7,13 @@
 
 static bool open_cache(struct infer_cache *cache, const struct attn_layer *layer, int64_t rows,
                        const struct attn_layer_cache **view, struct fault *fault);
+static bool open_state(struct infer_cache *cache, int64_t numbers, int64_t rows,
+                       const float **before, float **after, struct fault *fault);
 
 void session_step_init(struct session_step *step, struct session *session,
                        struct session_store *store)
 {
-    *step = (struct session_step){ .cache.open = open_cache,
+    *step = (struct session_step){ .cache = { .open = open_cache, .open_state = open_state },
                                    .session = session ? session_hold(session) : NULL,
                                    .appends = true,
                                    .at = SESSION_AT_NONE,
@@ -212,6 +214,34 @@ static bool open_cache(struct infer_cache *cache, const struct attn_layer *layer
         cache->bounds_count = step->rows->bounds_count;
     }
     *view = &step->rows->cache;
+    return true;
+}
+
+/* What comes before a place that is filled already is one of the states that are there. */
+static bool begin_state_retry(struct session_step *step, int64_t rows, struct fault *fault)
+{
+    return session_state_check_cut(step->session, step->layer, step->cache.length, "/at", fault)
+           && begin_retry(step, rows, fault);
+}
+
+static bool open_state(struct infer_cache *cache, int64_t numbers, int64_t rows,
+                       const float **before, float **after, struct fault *fault)
+{
+    struct session_step *step = (struct session_step *)cache;
+    if (!step->rows || !step->rows->is_appending) {
+        if (step->appends && !fits_length(step, rows, fault))
+            return false;
+        step->rows = &step->layer->rows;
+        step->rows->shape = (struct session_shape){ 1, numbers, 0, ATTN_F32 };
+        const bool is_behind = step->cache.length < step->layer->rows.length;
+        if (is_behind && !begin_state_retry(step, rows, fault))
+            return false;
+        step->rows->account = step->session->account;
+        if (!begin_rows(step, rows, fault))
+            return false;
+    }
+    *before = session_state_before(step->rows);
+    *after = session_state_after(step->rows);
     return true;
 }
 

@@ -37,12 +37,30 @@ static struct session *take_snapshot(const struct session *session)
 
 /* --------------------------------------------------------------------- the parts -- */
 
-/* Rows of a head that lie together; at most so many of all layers, each with so many tensors. */
-static int64_t count_runs(const struct session *session, int sides)
+static int count_sides(enum attn_dtype dtype, bool is_state)
+{
+    int count = 0;
+    for (int side = 0; side < SESSION_FILE_SIDE_COUNT; side++)
+        count += session_file_has_side(dtype, is_state, side);
+    return count;
+}
+
+/* Tensors of all layers. */
+static size_t count_tensors(const struct session *session)
+{
+    size_t count = 0;
+    for (int64_t i = 0; i < session->layer_count; i++)
+        count += (size_t)count_sides(session->dtype, session->layers[i].rows.is_state);
+    return count;
+}
+
+/* Rows of a head that lie together; at most so many of all layers. */
+static int64_t count_runs(const struct session *session)
 {
     int64_t count = 0, more;
     for (int64_t i = 0; i < session->layer_count; i++) {
         const struct session_rows *rows = &session->layers[i].rows;
+        const int sides = count_sides(session->dtype, rows->is_state);
         if (__builtin_mul_overflow(rows->part_count, sides * rows->shape.kv_heads, &more)
             || __builtin_add_overflow(count, more, &count) || count >= INT_MAX)
             return INT_MAX;
@@ -82,6 +100,19 @@ static bool add_groups(struct session_file *file, const struct session_rows *row
     return true;
 }
 
+/* Of each state: the positions before it. */
+static bool add_lengths(struct session_file *file, const struct session_rows *rows,
+                        struct fault *fault)
+{
+    int64_t *lengths = arena_calloc(&file->arena, (size_t)rows->part_count + 1, sizeof *lengths);
+    if (!lengths)
+        return fault_no_memory(fault);
+    for (int64_t i = 0; i < rows->part_count; i++)
+        lengths[i] = rows->parts[i].first;
+    add_run(file, (const char *)lengths, (size_t)rows->part_count * sizeof *lengths);
+    return true;
+}
+
 static bool add_tensor(struct session_file *file, const struct session_layer *layer, int side,
                        struct fault *fault)
 {
@@ -95,6 +126,8 @@ static bool add_tensor(struct session_file *file, const struct session_layer *la
     own->first_part = file->part_count;
     if (side == SESSION_FILE_GROUP_ROWS && !add_groups(file, rows, lengths.groups, fault))
         return false;
+    if (side == SESSION_FILE_STATE_AT && !add_lengths(file, rows, fault))
+        return false;
     if (rows->length > 0)
         add_numbers(file, rows, side);
     own->part_count = file->part_count - own->first_part;
@@ -107,9 +140,8 @@ static bool add_tensor(struct session_file *file, const struct session_layer *la
 static bool make_tensors(struct session_file *file, struct fault *fault)
 {
     const struct session *session = file->session;
-    const int sides = session_file_side_count(session->dtype);
-    const size_t tensors = (size_t)sides * (size_t)session->layer_count;
-    const int64_t runs = count_runs(session, sides);
+    const size_t tensors = count_tensors(session);
+    const int64_t runs = count_runs(session);
     if (runs == INT_MAX)
         return fault_set(fault, FAULT_ANSWER_TOO_LARGE,
                          "session '%s' has too many heads and pages for one file", session->id);
@@ -120,8 +152,9 @@ static bool make_tensors(struct session_file *file, struct fault *fault)
         return fault_no_memory(fault);
     file->part_count = 1;
     for (int64_t i = 0; i < session->layer_count; i++)
-        for (int side = 0; side < sides; side++)
-            if (!add_tensor(file, &session->layers[i], side, fault))
+        for (int side = 0; side < SESSION_FILE_SIDE_COUNT; side++)
+            if (session_file_has_side(session->dtype, session->layers[i].rows.is_state, side)
+                && !add_tensor(file, &session->layers[i], side, fault))
                 return false;
     return true;
 }

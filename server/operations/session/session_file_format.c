@@ -59,11 +59,14 @@ static const struct {
     [SESSION_FILE_GROUP_ROWS] = { "group_rows", "I64" },
     [SESSION_FILE_KEY_REST] = { "key_rest", "F32" },
     [SESSION_FILE_VALUE_REST] = { "value_rest", "F32" },
+    [SESSION_FILE_STATE] = { "state", "F32" },
+    [SESSION_FILE_STATE_AT] = { "state_at", "I64" },
 };
 
-int session_file_side_count(enum attn_dtype dtype)
+bool session_file_has_side(enum attn_dtype dtype, bool is_state, int side)
 {
-    return dtype == ATTN_I8 ? SESSION_FILE_SIDE_COUNT : 2;
+    return is_state == (side >= SESSION_FILE_STATE)
+           && (is_state || dtype == ATTN_I8 || side <= SESSION_FILE_VALUE);
 }
 
 const char *session_file_side_name(int side)
@@ -102,6 +105,11 @@ int session_file_dimensions(int side, const struct session_shape *shape,
         dimensions[0] = lengths->groups;
         return 1;
     }
+    if (side >= SESSION_FILE_STATE) {
+        dimensions[0] = lengths->rows;
+        dimensions[1] = shape->head_dim;
+        return side == SESSION_FILE_STATE ? 2 : 1;
+    }
     dimensions[0] = shape->kv_heads;
     dimensions[1] = is_rest                          ? lengths->rest
                     : side == SESSION_FILE_KEY_SCALE ? lengths->groups
@@ -139,7 +147,11 @@ char *session_file_run(const struct session_rows *rows, int64_t i, int side, int
     case SESSION_FILE_VALUE_SCALE:
         *bytes = length * sizeof(float);
         return (char *)(page->value_scale + row);
+    case SESSION_FILE_STATE:
+        *bytes = (size_t)columns * sizeof(float);
+        return page->key;
     case SESSION_FILE_GROUP_ROWS:
+    case SESSION_FILE_STATE_AT:
     case SESSION_FILE_SIDE_COUNT:
         break;
     }

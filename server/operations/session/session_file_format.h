@@ -2,7 +2,8 @@
  * metadata, names of dtypes, the tensors of a layer and where their numbers lie in the pages of a
  * session, and the digest of all that is not numbers.
  *
- * A cache of int8 has groups of positions (session_rows.h), whose numbers and scales are tensors,
+ * A layer that keeps states in place of keys has them and the lengths that they belong to. A cache
+ * of int8 has groups of positions (session_rows.h), whose numbers and scales are tensors,
  * and behind them its rest, less than a group, in F32. */
 #ifndef ATTND_SESSION_FILE_FORMAT_H
 #define ATTND_SESSION_FILE_FORMAT_H
@@ -45,11 +46,13 @@ enum session_file_side {
     SESSION_FILE_GROUP_ROWS,  /* [groups] */
     SESSION_FILE_KEY_REST,    /* [kv_heads, rest, head_dim] */
     SESSION_FILE_VALUE_REST,  /* [kv_heads, rest, v_head_dim] */
+    SESSION_FILE_STATE,    /* [states, numbers]; this and the next of a layer with states alone */
+    SESSION_FILE_STATE_AT, /* [states]: the positions before each, ascending */
     SESSION_FILE_SIDE_COUNT
 };
 
-/* How many a session of this dtype has, the first ones: 2, or all of them for int8. */
-int session_file_side_count(enum attn_dtype dtype);
+/* Whether a layer of a session of this dtype has the tensor. */
+bool session_file_has_side(enum attn_dtype dtype, bool is_state, int side);
 const char *session_file_side_name(int side); /* "key", behind "layers.N." */
 
 /* That of the tensor in a file of this dtype, which session_file_dtype_of() knows. */
@@ -57,7 +60,7 @@ const char *session_file_side_dtype(int side, enum attn_dtype dtype);
 
 /* Positions of a layer without those that are gone. */
 struct session_file_lengths {
-    int64_t rows;   /* in the session's dtype */
+    int64_t rows;   /* in the session's dtype; or states */
     int64_t groups; /* of int8: that rows are divided into */
     int64_t rest;   /* of int8: behind them */
 };
@@ -70,7 +73,7 @@ int session_file_dimensions(int side, const struct session_shape *shape,
 
 /* Where a head has the numbers of part i of a cache that belong to a tensor, which are the next
  * ones of the tensor: head by head, and part by part. NULL: it has none of them, or they are gone.
- * Lengths of groups lie nowhere. */
+ * Lengths of groups and of states lie nowhere. */
 char *session_file_run(const struct session_rows *rows, int64_t i, int side, int64_t head,
                        size_t *bytes);
 

@@ -12,6 +12,16 @@ static bool check_shape(const struct session_file_layer *layer, const struct mod
 {
     const struct attn_layer *own = &model->layers[layer->number].layer;
     const struct session_shape *shape = &layer->shape;
+    const int64_t numbers = model_state_numbers(model, layer->number);
+    if (layer->is_state != model->layers[layer->number].lacks_attention
+        || (layer->is_state && layer->kv_len > 0 && shape->head_dim != numbers))
+        return fault_set(fault, FAULT_SHAPE,
+                         "layer %" PRId64 " of the session's file has %s; that of model '%s', of "
+                         "the kind '%s', keeps a state of %" PRId64 " numbers",
+                         layer->number, layer->is_state ? "states of another size" : "keys",
+                         model->name, model_layer_kind(&model->layers[layer->number]), numbers);
+    if (layer->is_state)
+        return true;
     if (model->parameterless || layer->kv_len == 0
         || (shape->kv_heads == own->kv_heads && shape->head_dim == own->head_dim
             && shape->v_head_dim == attn_layer_value_columns(own)))
@@ -135,6 +145,24 @@ static void copy_side(const struct session_rows *rows, int side, const char *num
         }
 }
 
+/* One state after the other, as appends have made them. */
+static bool fill_states(struct session_rows *rows, const struct session_file_layer *from,
+                        struct session_store *store, struct fault *fault)
+{
+    const size_t bytes = (size_t)from->shape.head_dim * sizeof(float);
+    const char *lengths = from->entries[SESSION_FILE_STATE_AT]->data;
+    const char *states = from->entries[SESSION_FILE_STATE]->data;
+    rows->shape = from->shape;
+    for (int64_t i = 0, at; i < from->lengths.rows; i++) {
+        memcpy(&at, lengths + (size_t)i * sizeof at, sizeof at);
+        if (!session_store_begin_rows(store, rows, at - rows->length, fault))
+            return false;
+        memcpy(session_state_after(rows), states + (size_t)i * bytes, bytes);
+        session_rows_end(rows, true);
+    }
+    return true;
+}
+
 static bool fill(const struct session *session, struct session_layer *layer,
                  const struct session_file_layer *from, struct session_store *store,
                  struct fault *fault)
@@ -142,12 +170,15 @@ static bool fill(const struct session *session, struct session_layer *layer,
     struct session_rows *rows = &layer->rows;
     const struct making making = { from, session->first_keys, rows, store };
     rows->page_rows_max = session_window_page_rows(session);
-    if (from->kv_len > 0) {
+    if (from->is_state && !fill_states(rows, from, store, fault))
+        return false;
+    if (from->kv_len > 0 && !from->is_state) {
         rows->shape = from->shape;
         if (!make_all(&making, fault))
             return false;
-        for (int side = 0; side < session_file_side_count(rows->shape.dtype); side++)
-            copy_side(rows, side, from->entries[side]->data);
+        for (int side = 0; side < SESSION_FILE_SIDE_COUNT; side++)
+            if (session_file_has_side(rows->shape.dtype, false, side))
+                copy_side(rows, side, from->entries[side]->data);
     }
     session_layer_show(layer);
     return true;

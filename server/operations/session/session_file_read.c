@@ -201,7 +201,9 @@ static bool read_settings(struct session_file_read *read, struct fault *fault)
 
 static const char *dimensions_of(int side)
 {
-    return side == SESSION_FILE_GROUP_ROWS    ? "[groups]"
+    return side == SESSION_FILE_STATE         ? "[states, numbers]"
+           : side == SESSION_FILE_STATE_AT    ? "[states]"
+           : side == SESSION_FILE_GROUP_ROWS  ? "[groups]"
            : side == SESSION_FILE_VALUE_SCALE ? "[kv_heads, kv_len]"
            : side == SESSION_FILE_KEY_SCALE   ? "[kv_heads, groups, head_dim]"
                                               : "[kv_heads, kv_len, columns]";
@@ -252,7 +254,7 @@ static bool check_others(const struct session_file_layer *layer,
                          uint64_t shape[SESSION_FILE_SIDE_COUNT][3], struct fault *fault)
 {
     int64_t wanted[3];
-    for (int side = 2; side < SESSION_FILE_SIDE_COUNT; side++) {
+    for (int side = 2; side < SESSION_FILE_STATE; side++) {
         const int rank = session_file_dimensions(side, &layer->shape, &layer->lengths, wanted);
         for (int i = 0; i < rank; i++)
             if (shape[side][i] != (uint64_t)wanted[i])
@@ -302,14 +304,51 @@ static bool add_gone(const struct session_file_read *read, struct session_file_l
                                   layer->number, layer->kv_len, SESSION_FILE_KV_LEN_MAX);
 }
 
+/* Position i that a state of the layer is behind. */
+static int64_t state_at(const struct session_file_layer *layer, int64_t i)
+{
+    const char *numbers = layer->entries[SESSION_FILE_STATE_AT]->data;
+    int64_t at;
+    memcpy(&at, numbers + (size_t)i * sizeof at, sizeof at);
+    return at;
+}
+
+/* Few states, of one number or more each, behind more and more positions. */
+static bool read_states(struct session_file_layer *layer, const uint64_t shape[3], uint64_t count,
+                        struct fault *fault)
+{
+    const struct safetensors_entry *entry = layer->entries[SESSION_FILE_STATE_AT];
+    int64_t last = 0;
+    if (shape[0] != count || count > SESSION_STATES_MAX || (count > 0 && shape[1] == 0))
+        return session_file_refuse(fault, entry->name, FAULT_SHAPE,
+                                   "layer %" PRId64 " has %" PRIu64 " states of %" PRIu64
+                                   " numbers in the session's file and %" PRIu64
+                                   " lengths of them; expected as many, and at most %d",
+                                   layer->number, shape[0], shape[1], count, SESSION_STATES_MAX);
+    for (int64_t i = 0; i < (int64_t)count; last = state_at(layer, i++))
+        if (state_at(layer, i) <= last || state_at(layer, i) > SESSION_FILE_KV_LEN_MAX)
+            return session_file_refuse(fault, entry->name, FAULT_LENGTH,
+                                       "number %" PRId64 " of %s is %" PRId64
+                                       "; expected more than %" PRId64 ", and at most %" PRId64,
+                                       i, entry->name, state_at(layer, i), last,
+                                       SESSION_FILE_KV_LEN_MAX);
+    layer->shape = (struct session_shape){ count > 0, (int64_t)shape[1], 0, ATTN_F32 };
+    layer->lengths = (struct session_file_lengths){ .rows = (int64_t)count };
+    layer->kv_len = last;
+    return true;
+}
+
 static bool read_shape(const struct session_file_read *read, struct session_file_layer *layer,
                        struct fault *fault)
 {
     uint64_t shape[SESSION_FILE_SIDE_COUNT][3] = { { 0 } };
-    const int count = session_file_side_count(read->dtype);
-    for (int side = 0; side < count; side++)
-        if (!read_dimensions(layer, side, shape[side], fault))
+    for (int side = 0; side < SESSION_FILE_SIDE_COUNT; side++)
+        if (session_file_has_side(read->dtype, layer->is_state, side)
+            && !read_dimensions(layer, side, shape[side], fault))
             return false;
+    if (layer->is_state)
+        return read_states(layer, shape[SESSION_FILE_STATE], shape[SESSION_FILE_STATE_AT][0],
+                           fault);
     if (shape[0][0] != shape[1][0] || shape[0][1] != shape[1][1])
         return session_file_refuse(fault, layer->entries[1]->name, FAULT_SHAPE,
                                    "key and value of layer %" PRId64 " have %" PRIu64
@@ -333,8 +372,9 @@ static bool read_shape(const struct session_file_read *read, struct session_file
 
 /* -------------------------------------------------------------------- the tensors -- */
 
-/* The layer and the side, of count, that a name such as "layers.12.value" means. */
-static bool read_name(const struct safetensors_entry *entry, int count, int64_t *number, int *side)
+/* The layer and the side that a name such as "layers.12.value" means. */
+static bool read_name(const struct safetensors_entry *entry, enum attn_dtype dtype, int64_t *number,
+                      int *side)
 {
     static const char PREFIX[] = "layers.";
     const char *p = entry->name + sizeof PREFIX - 1;
@@ -345,9 +385,12 @@ static bool read_name(const struct safetensors_entry *entry, int count, int64_t 
     for (; *p >= '0' && *p <= '9' && *number < MODEL_LAYERS_MAX; p++)
         *number = *number * 10 + (*p - '0');
     *side = 0;
-    while (*p == '.' && *side < count && strcmp(p + 1, session_file_side_name(*side)) != 0)
+    while (*p == '.' && *side < SESSION_FILE_SIDE_COUNT
+           && strcmp(p + 1, session_file_side_name(*side)) != 0)
         (*side)++;
-    return *p == '.' && *side < count && *number < MODEL_LAYERS_MAX;
+    return *p == '.' && *side < SESSION_FILE_SIDE_COUNT && *number < MODEL_LAYERS_MAX
+           && (session_file_has_side(dtype, false, *side)
+               || session_file_has_side(dtype, true, *side));
 }
 
 static struct session_file_layer *layer_of(struct session_file_read *read, int64_t number)
@@ -366,7 +409,7 @@ static bool take_tensor(struct session_file_read *read, const struct safetensors
     char key[sizeof SESSION_FILE_KEY_OF + SESSION_FILE_NAME_MAX];
     int64_t number;
     int side;
-    if (!read_name(entry, session_file_side_count(read->dtype), &number, &side))
+    if (!read_name(entry, read->dtype, &number, &side))
         return session_file_refuse(
             fault, entry->name, FAULT_FIELD,
             "there is a tensor '%.60s' in the session's file; expected layers.0.key, "
@@ -379,6 +422,7 @@ static bool take_tensor(struct session_file_read *read, const struct safetensors
                                    entry->name, entry->dtype, dtype);
     struct session_file_layer *layer = layer_of(read, number);
     layer->entries[side] = entry;
+    layer->is_state = layer->is_state || side >= SESSION_FILE_STATE;
     snprintf(key, sizeof key, SESSION_FILE_KEY_OF "%s", entry->name);
     return lacks(read, key) || need_text(read, key, &layer->sums[side], fault);
 }
@@ -397,9 +441,22 @@ static struct session_file_layer *layer_of_gone(const struct session_file_read *
     for (int64_t i = 0; read->window > 0 && i < read->layer_count; i++) {
         snprintf(own, sizeof own, SESSION_FILE_KEY_GONE "%" PRId64, read->layers[i].number);
         if (strcmp(own, key) == 0)
-            return &read->layers[i];
+            return read->layers[i].is_state ? NULL : &read->layers[i];
     }
     return NULL;
+}
+
+/* A layer with states has no keys and values. */
+static bool check_sides(const struct session_file_read *read,
+                        const struct session_file_layer *layer, struct fault *fault)
+{
+    for (int side = 0; side < SESSION_FILE_SIDE_COUNT; side++)
+        if (layer->entries[side] && !session_file_has_side(read->dtype, layer->is_state, side))
+            return session_file_refuse(fault, layer->entries[side]->name, FAULT_FIELD,
+                                       "layer %" PRId64 " has %s in the session's file beside "
+                                       "states, which it has in place of keys and values",
+                                       layer->number, session_file_side_name(side));
+    return true;
 }
 
 static bool read_gone(const struct session_file_read *read, struct fault *fault)
@@ -439,7 +496,8 @@ static bool read_tensors(struct session_file_read *read, struct fault *fault)
     if (!read_gone(read, fault))
         return false;
     for (int64_t i = 0; i < read->layer_count; i++)
-        if (!read_shape(read, &read->layers[i], fault))
+        if (!check_sides(read, &read->layers[i], fault)
+            || !read_shape(read, &read->layers[i], fault))
             return false;
     read->tensor_count = count;
     return true;
@@ -522,6 +580,8 @@ static bool check_numbers(const struct session_file_read *read,
     case SESSION_FILE_KEY_REST:
     case SESSION_FILE_VALUE_REST:
         return check_floats(entry, false, fault);
+    case SESSION_FILE_STATE:
+    case SESSION_FILE_STATE_AT:
     case SESSION_FILE_SIDE_COUNT:
         break;
     }
@@ -561,11 +621,23 @@ static bool check_digest(struct session_file_read *read, struct fault *fault)
                "" SESSION_FILE_KEY_DIGEST " was made of: the file is damaged");
 }
 
+/* The layer and the side of a tensor by its number. */
+static const struct session_file_layer *find_tensor(const struct session_file_read *read,
+                                                    int64_t tensor, int *side)
+{
+    for (int64_t i = 0; i < read->layer_count; i++)
+        for (*side = 0; *side < SESSION_FILE_SIDE_COUNT; (*side)++)
+            if (session_file_has_side(read->dtype, read->layers[i].is_state, *side)
+                && tensor-- == 0)
+                return &read->layers[i];
+    return NULL;
+}
+
 bool session_file_check_sum(const struct session_file_read *read, int64_t tensor,
                             struct fault *fault)
 {
-    const int count = session_file_side_count(read->dtype), side = (int)(tensor % count);
-    const struct session_file_layer *layer = &read->layers[tensor / count];
+    int side;
+    const struct session_file_layer *layer = find_tensor(read, tensor, &side);
     const struct safetensors_entry *entry = layer->entries[side];
     char sum[SHA256_HEX_BYTES];
     struct sha256 hash;

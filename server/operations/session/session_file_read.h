@@ -15,6 +15,7 @@
 
 struct session_file_layer {
     int64_t number;
+    bool is_state; /* it has states in place of keys and values */
     const struct safetensors_entry *entries[SESSION_FILE_SIDE_COUNT];
     const char *sums[SESSION_FILE_SIDE_COUNT]; /* NULL: none */
     struct session_shape shape;
@@ -37,7 +38,7 @@ struct session_file_read {
     bool is_evictable;
     struct session_file_layer *layers; /* [layer_count], ascending */
     int64_t layer_count;
-    int64_t tensor_count; /* of all layers, each with those of the dtype */
+    int64_t tensor_count; /* of all layers, each with its own */
 };
 
 /* Reads a file of size bytes, which must outlive it. memory may be NULL. On false there is nothing

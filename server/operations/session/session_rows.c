@@ -9,6 +9,8 @@
 
 int64_t session_rows_part_length(const struct session_rows *rows, int64_t i)
 {
+    if (rows->is_state)
+        return 1;
     const int64_t end = i + 1 < rows->part_count ? rows->parts[i + 1].first : rows->length;
     return end - rows->parts[i].first;
 }
@@ -61,10 +63,22 @@ static void drop_last(struct session_rows *rows)
     session_page_release(rows->parts[--rows->part_count].page);
 }
 
+/* Of states: those behind so many positions and fewer stay. */
+static void truncate_states(struct session_rows *rows, int64_t length)
+{
+    while (rows->part_count > 0 && rows->parts[rows->part_count - 1].first > length)
+        session_page_release(rows->parts[--rows->part_count].page);
+    rows->length = rows->part_count > 0 ? rows->parts[rows->part_count - 1].first : 0;
+}
+
 void session_rows_truncate(struct session_rows *rows, int64_t length)
 {
     if (length >= rows->length)
         return;
+    if (rows->is_state) {
+        truncate_states(rows, length);
+        return;
+    }
     rows->length = length;
     while (rows->part_count > 0 && rows->parts[rows->part_count - 1].first >= length)
         drop_last(rows);
@@ -75,6 +89,7 @@ void session_rows_truncate(struct session_rows *rows, int64_t length)
 bool session_rows_fork(const struct session_rows *rows, struct session_rows *copy)
 {
     *copy = (struct session_rows){ .shape = rows->shape,
+                                   .is_state = rows->is_state,
                                    .length = rows->length,
                                    .page_rows_max = rows->page_rows_max,
                                    .dropped_from = rows->dropped_from,

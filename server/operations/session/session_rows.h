@@ -33,9 +33,16 @@ struct session_groups {
     struct session_page *rest; /* for the rows behind them; NULL: there will be none */
 };
 
+/* States that a layer keeps, the last ones: that behind all positions, and that before the last
+ * append. */
+enum { SESSION_STATES_MAX = 2 };
+
 struct session_rows {
     struct session_shape shape; /* kv_heads 0: not known before the first append */
-    int64_t length;             /* positions that are there */
+    bool is_state;  /* a state in place of keys and values: a part is the state behind the positions
+                       before first, [1][1][head_dim] F32, and below only what is said of
+                       session_state_begin() holds */
+    int64_t length; /* positions that are there */
     struct session_part *parts; /* [part_count], malloc'd */
     int64_t part_count;
     struct access_account *account; /* that new pages count for, borrowed; NULL: for none */
@@ -132,6 +139,25 @@ int64_t session_rows_page_rows_max(const struct session_rows *rows);
 struct session_page *session_rows_make_page(struct session_rows *rows, enum attn_dtype dtype,
                                             struct session_budget *budget, int64_t count,
                                             struct fault *fault);
+
+/* ------------------------------------------------------------------------- states --
+ *
+ * Of rows that are states, session_rows_begin(), _end(), _truncate(), _fork(), _equal() and the
+ * bytes below do what these functions do; there is no view. The shape is { 1, numbers, 0, F32 }.
+ * Within an append the state before it is session_state_before(), NULL for zeros, and the caller
+ * writes session_state_after(), NULL where it brings no rows. */
+bool session_state_begin(struct session_rows *rows, struct session_budget *budget, int64_t count,
+                         struct fault *fault);
+void session_state_end(struct session_rows *rows, bool keeps);
+const float *session_state_before(const struct session_rows *rows);
+float *session_state_after(const struct session_rows *rows);
+
+/* Whether the rows can go back to this length. */
+bool session_state_is_there(const struct session_rows *rows, int64_t length);
+
+/* Whether both have the same state behind so many positions; true where one of them has none. */
+bool session_state_equal(const struct session_rows *a, const struct session_rows *b,
+                         int64_t length);
 
 /* Bytes of the positions that are there, and of the pages that they lie in; a shared page counts
  * whole for each session. */

@@ -10,7 +10,7 @@
 /* One layer's parts of the sum. */
 struct contribution_part {
     int64_t layer, head_count;
-    float *heads; /* [head_count] */
+    float *heads; /* [head_count]; of a layer without attention one number, all that it adds */
     float attention_bias, feed_forward, edits;
     bool has_feed_forward; /* not of cross attention */
 };

@@ -1,0 +1,54 @@
+/* model_recurrence.h - what a layer computes that keeps a state in place of keys and values, as
+ * plain data for the steps of recurrence.h:
+ *
+ *     row = in[0](x), in[1](x), ... side by side                 [columns]
+ *     convolved = convolution(columns of row)
+ *     mixed = recurrence(convolved, other columns of row)        of its kind
+ *     y = out(norm and gate(mixed))
+ *
+ * Its state is that of the convolution and, behind it, that of the recurrence, in F32. */
+#ifndef ATTND_MODEL_RECURRENCE_H
+#define ATTND_MODEL_RECURRENCE_H
+
+#include "recurrence.h"
+#include "rows.h"
+
+enum { MODEL_RECURRENCE_PRODUCTS_MAX = 4 };
+
+/* What follows the convolution. */
+enum model_recurrence_kind {
+    MODEL_RECURRENCE_NONE, /* nothing: convolved rows are mixed rows */
+    MODEL_RECURRENCE_SSD,  /* convolved rows are x, b, c side by side */
+};
+
+struct model_recurrence {
+    enum model_recurrence_kind kind;
+    struct attn_linear in[MODEL_RECURRENCE_PRODUCTS_MAX]; /* [in_count] */
+    int in_count;
+    int64_t columns; /* of all of them */
+
+    struct attn_convolution convolution;
+    int64_t convolved_at;            /* its columns of a row begin here */
+    int64_t factor_at, conv_gate_at; /* those of its factor and of its gate; -1: none */
+
+    struct attn_ssd ssd;
+    int64_t dt_at; /* the columns of dt */
+
+    int64_t mixed;   /* columns of mixed rows */
+    int64_t gate_at; /* columns of a row whose activation multiplies mixed rows; -1: none */
+    enum attn_activation gate_activation;
+    bool gate_follows_norm; /* else it precedes it */
+    struct attn_norm norm;  /* of mixed rows, of each of norm_groups parts alone; its weight is
+                               [mixed]. Weight NULL: none */
+    int64_t norm_groups;
+    struct attn_linear out;
+};
+
+/* The numbers of its state. */
+static inline int64_t model_recurrence_state(const struct model_recurrence *recurrence)
+{
+    return attn_convolution_state(&recurrence->convolution)
+           + (recurrence->kind == MODEL_RECURRENCE_SSD ? attn_ssd_state(&recurrence->ssd) : 0);
+}
+
+#endif
