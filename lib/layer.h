@@ -92,7 +92,8 @@ int64_t attn_layer_value_columns(const struct attn_layer *layer);
 struct attn_layer_cache {
     /* [1, kv_heads, length + rows of the call, head_dim] and attn_layer_value_columns(), F32, F16
      * or BF16, with or without pages, or I8, whose pages with the call's rows are F32. The places
-     * of the call's rows overlap nothing else of the call. */
+     * of the call's rows overlap nothing else of the call. Of a latent layer value may have 0
+     * columns: values are then the first columns of key, which is not I8. */
     struct attn_tensor key, value;
     int64_t length;
 };

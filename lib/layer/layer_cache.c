@@ -39,7 +39,8 @@ static enum attn_status check_side(const struct attn_operand *operand,
     RETURN_IF(side->shape[0] != 1, ATTN_ERR_SHAPE, names->shape[0]);
     RETURN_IF(side->shape[1] != operand->heads, ATTN_ERR_SHAPE, names->shape[1]);
     RETURN_IF(side->shape[2] - length != operand->input->shape[2], ATTN_ERR_SHAPE, names->shape[2]);
-    RETURN_IF(side->shape[3] != operand->head_dim, ATTN_ERR_SHAPE, names->shape[3]);
+    RETURN_IF(side->shape[3] != operand->head_dim && !(operand->is_of_key && side->shape[3] == 0),
+              ATTN_ERR_SHAPE, names->shape[3]);
     RETURN_IF(takes_rows_as_i8(side, length), ATTN_ERR_DTYPE, names->pages);
     return ATTN_OK;
 }
@@ -58,6 +59,7 @@ enum attn_status attn_layer_check_cache(const struct attn_layer_problem *problem
     RETURN_IF(__builtin_add_overflow(problem->kv_offset, cache->length, &end), ATTN_ERR_LENGTH,
               "cache.length");
     RETURN_IF_FAILED(check_side(&operands[1], &cache->key, cache->length, &KEY, where));
+    RETURN_IF(cache->value.shape[3] == 0 && cache->key.dtype == ATTN_I8, ATTN_ERR_DTYPE, KEY.dtype);
     return check_side(&operands[2], &cache->value, cache->length, &VALUE, where);
 }
 
@@ -73,7 +75,8 @@ int64_t attn_layer_append_tasks(const struct attn_layer_problem *problem)
     if (problem->cache == NULL)
         return 0;
     attn_layer_operands(problem, operands);
-    return chunks_of(&operands[1]) + chunks_of(&operands[2]);
+    return chunks_of(&operands[1])
+           + (problem->cache->value.shape[3] > 0 ? chunks_of(&operands[2]) : 0);
 }
 
 /* The operand's rows of the call as attention would read them: in scratch, or the caller's. */

@@ -92,9 +92,11 @@ enum attn_status attn_latent_check(const struct attn_layer_problem *problem, con
     RETURN_IF(latent->rank >= layer->head_dim, ATTN_ERR_SHAPE, "layer.latent.rank");
     RETURN_IF(layer->v_proj.weight != NULL, ATTN_ERR_OPTION, "layer.v_proj");
     RETURN_IF(layer->gate_proj.weight != NULL, ATTN_ERR_OPTION, "layer.gate_proj");
+    RETURN_IF(layer->v_norm.weight != NULL, ATTN_ERR_OPTION, "layer.v_norm");
     RETURN_IF(layer->k_proj.weight == NULL, ATTN_ERR_NO_DATA, "layer.k_proj");
     RETURN_IF(layer->q_norm.weight != NULL, ATTN_ERR_OPTION, "layer.q_norm");
     RETURN_IF(layer->v_norm.weight != NULL, ATTN_ERR_OPTION, "layer.v_norm");
+    RETURN_IF(layer->rope.query_growth > 0, ATTN_ERR_OPTION, "layer.rope.query_growth");
     RETURN_IF(layer->projected_max > 0, ATTN_ERR_OPTION, "layer.projected_max");
     RETURN_IF(layer->norms_follow_rope, ATTN_ERR_OPTION, "layer.norms_follow_rope");
     RETURN_IF(layer->additive_weight != NULL, ATTN_ERR_OPTION, "layer.additive_weight");

@@ -217,6 +217,10 @@ static struct attn_problem attention_problem(const struct attn_layer_problem *pr
     if (problem->cache != NULL) {
         attention.key = problem->cache->key;
         attention.value = problem->cache->value;
+        if (attention.value.shape[3] == 0) { /* of a latent layer, as the checks say */
+            attention.value = attention.key;
+            attention.value.shape[3] = problem->layer->latent.rank;
+        }
     }
     bind_outputs(problem, &attention);
     return attention;

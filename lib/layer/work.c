@@ -329,13 +329,13 @@ static void add_operands(const struct attn_layer_problem *problem, struct attn_w
 static void add_append(const struct attn_layer_problem *problem, struct attn_work *work)
 {
     const struct attn_layer *layer = problem->layer;
-    const double columns =
-        (double)layer->kv_heads * (double)(layer->head_dim + attn_layer_value_columns(layer));
+    int64_t columns;
 
     if (problem->cache == NULL)
         return;
+    columns = layer->kv_heads * (layer->head_dim + problem->cache->value.shape[3]);
     work->tasks += (double)attn_layer_append_tasks(problem);
-    work->moved_numbers += (double)problem->key.shape[2] * columns;
+    work->moved_numbers += (double)problem->key.shape[2] * (double)columns;
 }
 
 static void add_gate(const struct attn_layer_problem *problem, struct attn_work *work)

@@ -6,6 +6,9 @@
 #include "fixture.h"
 #include "forward_fp8.h"
 #include "forward_latent.h"
+#include "request_text.h"
+#include "session_bytes.h"
+#include "session_client.h"
 #include "test.h"
 
 #define MLP LLAMA_BLOCK "mlp."
@@ -406,6 +409,66 @@ TEST(calls_of_a_latent_layer)
     snprintf(body, sizeof body,
              "{\"model\":\"latent\",\"layer\":1,\"query\":%s,\"context_gradient\":%s}", ROW, ROW);
     answer_refused(&client, "/v1/attention/gradients", body, 400, "option", NULL);
+    fixture_stop(NULL);
+    published_close();
+}
+
+/* --------------------------------------------------------------- their sessions -- */
+
+enum { SESSION_ROWS = 70 };
+
+static void add_rows(struct request_text *text, uint64_t seed, int rows)
+{
+    request_text_add(text, "{\"layer\":1,\"input\":");
+    request_text_random(text, seed, rows, 16);
+    request_text_add(text, ",\"outputs\":[\"context\",\"weights\",\"lse\"]}");
+}
+
+static void expect_value_columns(struct session_bytes file, int columns)
+{
+    const char *numbers;
+    cJSON *header = session_bytes_header(file, &numbers);
+    const cJSON *tensor = cJSON_GetObjectItem(header, "layers.1.value");
+    const cJSON *shape = cJSON_GetObjectItem(tensor, "shape");
+    assert_int_equal(cJSON_GetArrayItem(shape, 2)->valueint, columns);
+    tensor = cJSON_GetObjectItem(header, "layers.1.key");
+    shape = cJSON_GetObjectItem(tensor, "shape");
+    assert_int_equal(cJSON_GetArrayItem(shape, 0)->valueint, 1);
+    assert_int_equal(cJSON_GetArrayItem(shape, 2)->valueint, LATENT_RANK + LATENT_ROTATED);
+    cJSON_Delete(header);
+}
+
+/* A session has the rows of a latent layer and, but in int8, no values beside them. Its file makes
+ * the same session. */
+TEST(sessions_of_a_latent_layer)
+{
+    static const char *const DTYPES[] = { "f32", "f16", "bf16", "int8" };
+    char body[128];
+    published_open(V3_ALONE, LATENT_TENSORS LATENT_DOWN LLAMA_LAST_NORM, 2, "F32");
+    published_save(fixture_path("latent"), V3_ALONE);
+    fixture_serve("--models", directory);
+    for (size_t i = 0; i < sizeof DTYPES / sizeof DTYPES[0]; i++) {
+        struct request_text first = { .data = NULL }, next = { .data = NULL };
+        add_rows(&first, 1, SESSION_ROWS);
+        add_rows(&next, 2, 3);
+        snprintf(body, sizeof body, "{\"model\":\"latent\",\"id\":\"a\",\"dtype\":\"%s\"}",
+                 DTYPES[i]);
+        session_make(&client, body);
+        cJSON_Delete(session_post(&client, "a", "attention", first.data, 200));
+        struct session_bytes file = session_bytes_get(&client, "a");
+        expect_value_columns(file, strcmp(DTYPES[i], "int8") == 0 ? LATENT_RANK : 0);
+        session_bytes_put(&client, "copy", file, 201);
+        cJSON *one = session_post(&client, "a", "attention", next.data, 200);
+        cJSON *other = session_post(&client, "copy", "attention", next.data, 200);
+        session_expect_same(one, other);
+        cJSON_Delete(one);
+        cJSON_Delete(other);
+        session_bytes_free(&file);
+        session_delete(&client, "a", 204);
+        session_delete(&client, "copy", 204);
+        free(first.data);
+        free(next.data);
+    }
     fixture_stop(NULL);
     published_close();
 }

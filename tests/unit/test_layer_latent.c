@@ -306,8 +306,9 @@ TEST(against_the_source)
     }
 }
 
-/* Rows one by one, behind those of a cache, have the bits that they have all at once. */
-TEST(a_cache)
+/* Rows one by one, behind those of a cache, have the bits that they have all at once, whether the
+ * cache has values or not. */
+static void check_cache(bool has_values)
 {
     struct latent_case c;
     make_case(&c, &SHAPES[2]);
@@ -324,7 +325,7 @@ TEST(a_cache)
     for (int64_t i = 0; i < s->length; i++) {
         struct attn_layer_cache cache = { .length = i };
         cache.key = attn_tensor_dense(keys, ATTN_F32, 1, 1, i + 1, columns);
-        cache.value = attn_tensor_dense(values, ATTN_F32, 1, 1, i + 1, s->rank);
+        cache.value = attn_tensor_dense(values, ATTN_F32, 1, 1, i + 1, has_values ? s->rank : 0);
         c.problem.query = attn_tensor_dense(rows + i * s->width, ATTN_F32, 1, 1, 1, s->width);
         c.problem.key = c.problem.value = c.problem.query;
         c.problem.cache = &cache;
@@ -332,7 +333,15 @@ TEST(a_cache)
         run(&c.problem, false, 0xFF);
         assert_memory_equal(one, whole + i * d_out, (size_t)d_out * sizeof *one);
     }
+    for (int64_t i = 0; i < s->length * s->rank; i++)
+        assert_true(values[i] == (has_values ? keys[i / s->rank * columns + i % s->rank] : 0));
     free_case(&c);
+}
+
+TEST(a_cache)
+{
+    check_cache(true);
+    check_cache(false);
 }
 
 /* What edits change: the context of heads that the output projection reads. */
@@ -391,10 +400,15 @@ TEST(refused)
     REFUSED(latent.rank = 14, ATTN_ERR_OPTION, "layer.rope.dim");
     REFUSED(latent.rank = 9, ATTN_ERR_SHAPE, "layer.latent.k_up");
     REFUSED(v_proj = whole.k_proj, ATTN_ERR_OPTION, "layer.v_proj");
+    REFUSED(v_norm = whole.k_norm, ATTN_ERR_OPTION, "layer.v_norm");
     REFUSED(gate_proj = gate, ATTN_ERR_OPTION, "layer.gate_proj");
     REFUSED(k_proj.weight = NULL, ATTN_ERR_NO_DATA, "layer.k_proj");
     REFUSED(q_norm = whole.k_norm, ATTN_ERR_OPTION, "layer.q_norm");
     REFUSED(v_norm = whole.k_norm, ATTN_ERR_OPTION, "layer.v_norm");
+    c.layer = whole;
+    c.layer.rope.query_length = 1;
+    c.layer.rope.query_growth = 1;
+    expect_refused(&c, ATTN_ERR_OPTION, "layer.rope.query_growth");
     REFUSED(projected_max = 1, ATTN_ERR_OPTION, "layer.projected_max");
     REFUSED(norms_follow_rope = true, ATTN_ERR_OPTION, "layer.norms_follow_rope");
     REFUSED(additive_weight = c.up, ATTN_ERR_OPTION, "layer.additive_weight");

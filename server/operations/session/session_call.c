@@ -133,14 +133,14 @@ static bool fits_shape(const struct session_step *step, const struct attn_layer 
     const struct session_shape *shape = &step->layer->rows.shape;
     if (shape->kv_heads == 0
         || (shape->kv_heads == layer->kv_heads && shape->head_dim == layer->head_dim
-            && shape->v_head_dim == attn_layer_value_columns(layer)))
+            && shape->v_head_dim == session_value_columns(layer, shape->dtype)))
         return true;
-    return fault_set_at(fault, "/key", FAULT_SHAPE,
-                        "key and value have %" PRId64 " heads of %" PRId64 " and %" PRId64
-                        " columns; those of session '%s' have %" PRId64 " of %" PRId64
-                        " and %" PRId64,
-                        layer->kv_heads, layer->head_dim, attn_layer_value_columns(layer),
-                        step->session->id, shape->kv_heads, shape->head_dim, shape->v_head_dim);
+    return fault_set_at(
+        fault, "/key", FAULT_SHAPE,
+        "key and value have %" PRId64 " heads of %" PRId64 " and %" PRId64
+        " columns; those of session '%s' have %" PRId64 " of %" PRId64 " and %" PRId64,
+        layer->kv_heads, layer->head_dim, session_value_columns(layer, shape->dtype),
+        step->session->id, shape->kv_heads, shape->head_dim, shape->v_head_dim);
 }
 
 static bool fits_length(const struct session_step *step, int64_t rows, struct fault *fault)
@@ -198,7 +198,8 @@ static bool open_cache(struct infer_cache *cache, const struct attn_layer *layer
     if (step->rows->shape.kv_heads == 0)
         step->rows->shape =
             (struct session_shape){ layer->kv_heads, layer->head_dim,
-                                    attn_layer_value_columns(layer), step->session->dtype };
+                                    session_value_columns(layer, step->session->dtype),
+                                    step->session->dtype };
     const bool is_behind = step->cache.length < step->layer->rows.length;
     if (is_behind && !begin_retry(step, rows, fault))
         return false;

@@ -12,6 +12,7 @@ static bool check_shape(const struct session_file_layer *layer, const struct mod
 {
     const struct attn_layer *own = &model->layers[layer->number].layer;
     const struct session_shape *shape = &layer->shape;
+    const bool is_any = model->parameterless && shape->v_head_dim > 0;
     const int64_t numbers = model_state_numbers(model, layer->number);
     if (layer->is_state != model->layers[layer->number].lacks_attention
         || (layer->is_state && layer->kv_len > 0 && shape->head_dim != numbers))
@@ -22,16 +23,16 @@ static bool check_shape(const struct session_file_layer *layer, const struct mod
                          model->name, model_layer_kind(&model->layers[layer->number]), numbers);
     if (layer->is_state)
         return true;
-    if (model->parameterless || layer->kv_len == 0
+    if (is_any || layer->kv_len == 0
         || (shape->kv_heads == own->kv_heads && shape->head_dim == own->head_dim
-            && shape->v_head_dim == attn_layer_value_columns(own)))
+            && shape->v_head_dim == session_value_columns(own, shape->dtype)))
         return true;
-    return fault_set(fault, FAULT_SHAPE,
-                     "layer %" PRId64 " of the session's file has %" PRId64 " heads of %" PRId64
-                     " and %" PRId64 " columns; that of model '%s' has %" PRId64 " of %" PRId64
-                     " and %" PRId64,
-                     layer->number, shape->kv_heads, shape->head_dim, shape->v_head_dim,
-                     model->name, own->kv_heads, own->head_dim, attn_layer_value_columns(own));
+    return fault_set(
+        fault, FAULT_SHAPE,
+        "layer %" PRId64 " of the session's file has %" PRId64 " heads of %" PRId64 " and %" PRId64
+        " columns; that of model '%s' has %" PRId64 " of %" PRId64 " and %" PRId64,
+        layer->number, shape->kv_heads, shape->head_dim, shape->v_head_dim, model->name,
+        own->kv_heads, own->head_dim, session_value_columns(own, shape->dtype));
 }
 
 static bool check_model(const struct session_file_read *read, struct model *model,

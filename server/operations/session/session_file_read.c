@@ -239,7 +239,8 @@ static bool check_columns(const struct session_file_layer *layer, int64_t length
                           struct fault *fault)
 {
     const struct session_shape *shape = &layer->shape;
-    if (length == 0 || (shape->kv_heads > 0 && shape->head_dim > 0 && shape->v_head_dim > 0))
+    const bool has_values = shape->v_head_dim > 0 || shape->dtype != ATTN_I8;
+    if (length == 0 || (shape->kv_heads > 0 && shape->head_dim > 0 && has_values))
         return true;
     return session_file_refuse(
         fault, layer->entries[0]->name, FAULT_SHAPE,

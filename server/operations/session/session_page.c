@@ -28,6 +28,11 @@ int64_t session_page_groups(int64_t rows)
     return (rows + ATTN_I8_ROWS - 1) / ATTN_I8_ROWS;
 }
 
+int64_t session_value_columns(const struct attn_layer *layer, enum attn_dtype dtype)
+{
+    return layer->latent.rank > 0 && dtype != ATTN_I8 ? 0 : attn_layer_value_columns(layer);
+}
+
 /* Bytes of the scales; those of so many numbers do not overflow. */
 static size_t scale_bytes(const struct session_shape *shape, int64_t rows)
 {

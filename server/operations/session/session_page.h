@@ -25,6 +25,10 @@ struct session_shape {
     enum attn_dtype dtype; /* F32, F16, BF16 or I8 */
 };
 
+/* Columns of the values that a session keeps of a layer: none of a latent one, whose values are the
+ * first columns of its keys, but where each side has scales of its own. */
+int64_t session_value_columns(const struct attn_layer *layer, enum attn_dtype dtype);
+
 /* The dtype in which rows are appended to a cache: F32 for I8. */
 enum attn_dtype session_dtype_of_appends(enum attn_dtype dtype);
 
