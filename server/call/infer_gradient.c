@@ -223,10 +223,20 @@ static bool check_no_blocks(const struct infer_item *item, struct fault *fault)
     return true;
 }
 
+static bool check_no_gate(const struct infer_item *item, struct fault *fault)
+{
+    return !item->layer.gate_proj.weight
+           || fault_set_at(fault, "/layer", FAULT_OPTION,
+                           "layer %" PRId64 " of model '%s' has a gate of its context, whose "
+                           "gradients are not computed; a layer without one has them",
+                           item->layer_index, item->model->name);
+}
+
 bool infer_gradient_plan(struct infer_request *request, struct infer_item *item,
                          const struct attn_layer_problem *problem, struct fault *fault)
 {
-    if (!check_not_latent(item, fault) || !check_no_blocks(item, fault))
+    if (!check_not_latent(item, fault) || !check_no_blocks(item, fault)
+        || !check_no_gate(item, fault))
         return false;
     item->gradient = arena_calloc(request->arena, 1, sizeof *item->gradient);
     if (!item->gradient)

@@ -207,6 +207,14 @@ static void set_fused(struct model_builder_part parts[MODEL_PROJECTION_COUNT],
         (struct model_slice){ groups, size, is_value_first ? before : behind, kv_count, 0, 0 };
 }
 
+/* Of a tensor with two parts for each query head one of them. */
+static struct model_slice half_of_heads(const struct checkpoint_layer *layer, int64_t half)
+{
+    const int64_t columns = layer->config.head_dim;
+    return (
+        struct model_slice){ layer->config.q_heads, 2 * columns, half * columns, columns, 0, 0 };
+}
+
 struct part_names {
     char weight[MODEL_PROJECTION_COUNT][CHECKPOINT_NAME_BYTES],
         bias[MODEL_PROJECTION_COUNT][CHECKPOINT_NAME_BYTES];
@@ -238,6 +246,8 @@ static bool set_parts(struct model_builder_part parts[MODEL_PROJECTION_COUNT],
     }
     if (layer->run->stack->fusion != CHECKPOINT_SEPARATE)
         set_fused(parts, layer);
+    if (layer->run->stack->q_has_gate)
+        parts[MODEL_Q].slice = half_of_heads(layer, 0);
     return true;
 }
 
@@ -315,6 +325,34 @@ static bool set_sinks(struct model_layer *layer, const struct checkpoint_layer *
     return true;
 }
 
+/* The gate of the context, which is the other half of the tensor of queries. */
+static bool set_gate(struct model_layer *layer, const struct checkpoint_layer *read,
+                     const struct part_names *names, struct model_parameters *parameters,
+                     struct fault *fault)
+{
+    struct attn_linear *gate = &layer->layer.gate_proj;
+    const struct model_slice slice = half_of_heads(read, 1);
+    const struct model_tensors *tensors = parameters->tensors;
+    const struct model_entry *weight, *bias;
+    const void *numbers = NULL;
+    if (!read->run->stack->q_has_gate)
+        return true;
+    *gate = (struct attn_linear){ .out = slice.groups * slice.count, .in = layer->layer.q_proj.in };
+    weight = model_tensors_require(tensors, names->weight[MODEL_Q], fault);
+    if (!weight
+        || !model_parameters_get_slice(parameters, weight, &slice, gate->in, false, &gate->weight,
+                                       &gate->dtype, fault))
+        return false;
+    if (!(read->biases >> MODEL_Q & 1))
+        return true;
+    bias = model_tensors_require(tensors, names->bias[MODEL_Q], fault);
+    if (!bias
+        || !model_parameters_get_slice(parameters, bias, &slice, 1, false, &numbers, NULL, fault))
+        return false;
+    gate->bias = numbers;
+    return true;
+}
+
 /* first_layer is the number of the run's first one. */
 static bool build_layer(struct model_layer *layer, const struct checkpoint_run *run, int64_t index,
                         int64_t first_layer, struct model_parameters *parameters,
@@ -332,6 +370,7 @@ static bool build_layer(struct model_layer *layer, const struct checkpoint_run *
         || !model_layers_build_one(&builder, layer, &first)
         || !checkpoint_latent_set(layer, &read, parameters, fault)
         || !check_width(layer, read.width, run->section, run->stack->width, fault)
+        || !set_gate(layer, &read, &names, parameters, fault)
         || !checkpoint_norm_set(layer, &read, parameters, fault)
         || !checkpoint_bias_set(layer, &read, parameters, fault)
         || !set_sinks(layer, &read, parameters, fault))

@@ -229,8 +229,10 @@ struct checkpoint_stack {
                                                         latent layer */
     const struct checkpoint_latent *latent;          /* NULL: the layer is no latent one */
     enum checkpoint_fusion fusion;
-    bool in_out;          /* matrices are [in, out] */
-    unsigned biases;      /* the projections that have one, 1 << projection each */
+    bool q_has_gate; /* the tensor of queries holds of each head its query and then the gate of its
+                        context */
+    bool in_out;     /* matrices are [in, out] */
+    unsigned biases; /* the projections that have one, 1 << projection each */
     unsigned more_biases; /* those that have one only where the flag more_biases_if is set */
 
     const char *norms[2]; /* of query and key; a % is the head, where each head has its own tensor;

@@ -99,14 +99,15 @@ bool model_rename_file(struct model *model, const char *path, struct fault *faul
 
 /* ------------------------------------------------------------------ layers -- */
 
-enum { LAYER_LINEARS = MODEL_PROJECTION_COUNT + 4, LAYER_ADDRESSES = 2 * LAYER_LINEARS + 4 };
+enum { LAYER_LINEARS = MODEL_PROJECTION_COUNT + 5, LAYER_ADDRESSES = 2 * LAYER_LINEARS + 4 };
 
 static void list_addresses(const struct model_layer *layer, const void *addresses[LAYER_ADDRESSES])
 {
     const struct attn_latent *latent = &layer->layer.latent;
     const struct attn_linear *const linears[LAYER_LINEARS] = {
-        &layer->layer.q_proj, &layer->layer.k_proj, &layer->layer.v_proj, &layer->layer.o_proj,
-        &layer->concat_proj,  &latent->q_down,      &latent->k_up,        &latent->v_up
+        &layer->layer.q_proj, &layer->layer.k_proj, &layer->layer.v_proj,
+        &layer->layer.o_proj, &layer->concat_proj,  &layer->layer.gate_proj,
+        &latent->q_down,      &latent->k_up,        &latent->v_up
     };
     int count = 0;
     for (int i = 0; i < LAYER_LINEARS; i++) {
@@ -289,6 +290,8 @@ static void hash_layer(struct sha256 *hash, const struct model_layer *layer)
     sha256_add(hash, line, (size_t)used);
     if (layer->lacks_attention)
         sha256_add(hash, layer->kind, strlen(layer->kind) + 1);
+    if (own->gate_proj.weight)
+        sha256_add(hash, "gate\n", 5);
     if (own->norms_follow_rope)
         sha256_add(hash, "norms follow rope\n", 18);
     if (own->v_norm.weight)

@@ -121,6 +121,17 @@ static bool check_weight_map(const struct trace_item *item, int64_t heads, int64
     return infer_check_weight_map(&attention, fault);
 }
 
+/* The norm of what a value adds follows from the value, but for a gate of each query row. */
+static bool check_norms(const struct trace_item *item, int64_t layer, struct fault *fault)
+{
+    const struct model *model = item->model;
+    return !item->outputs[TRACE_OUTPUT_NORMS] || !model->layers[layer].layer.gate_proj.weight
+           || fault_set_at(fault, "/outputs", FAULT_OPTION,
+                           "layer %" PRId64 " of model '%s' has a gate of its context, so that a "
+                           "value adds something else to each row; ask for weights",
+                           layer, model->name);
+}
+
 static bool set_shapes(const struct trace_item *item, const struct trace_place *place,
                        struct trace_layer *answered, struct fault *fault)
 {
@@ -134,7 +145,8 @@ static bool set_shapes(const struct trace_item *item, const struct trace_place *
     const struct trace_stream *stream = &item->streams[place->stream];
     struct trace_tensor *tensors = answered->tensors;
     if (!item->model->layers[answered->number].lacks_attention
-        && !check_weight_map(item, heads, q_len, kv_len, fault))
+        && (!check_weight_map(item, heads, q_len, kv_len, fault)
+            || !check_norms(item, answered->number, fault)))
         return false;
     for (int i = TRACE_WEIGHTS; i <= TRACE_MASKED; i++)
         set_shape(&tensors[i], 3, heads, q_len, kv_len);
